@@ -7,6 +7,7 @@ A wheel carries the extension and the library of machine code, for the processor
 builds it, or ``none``, without a library. An editable installation has none, and builds the
 extension when it is first imported.
 """
+
 import os
 import subprocess
 import sys
@@ -30,10 +31,23 @@ class BuildMachineCode(build_py):
         if self.editable_mode:
             return
         subprocess.run(
-            [sys.executable, "-m", "dyn_ros.command.build", "--what", BUILD, "--out",
-             Path(self.build_lib).resolve() / "dyn_ros"],
-            check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
-                             "DYN_ROS_LIBRARY": "none"}, cwd=ROOT)
+            [
+                sys.executable,
+                "-m",
+                "dyn_ros.command.build",
+                "--what",
+                BUILD,
+                "--out",
+                Path(self.build_lib).resolve() / "dyn_ros",
+            ],
+            check=True,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
+                "DYN_ROS_LIBRARY": "none",
+            },
+            cwd=ROOT,
+        )
 
 
 class WithMachineCode(Distribution):
@@ -43,6 +57,9 @@ class WithMachineCode(Distribution):
         return True
 
 
-with tempfile.TemporaryDirectory() as folder:    # nothing of an earlier build is packed
-    setup(cmdclass={"build_py": BuildMachineCode}, distclass=WithMachineCode,
-          options={"build": {"build_base": folder}, "egg_info": {"egg_base": folder}})
+with tempfile.TemporaryDirectory() as folder:  # nothing of an earlier build is packed
+    setup(
+        cmdclass={"build_py": BuildMachineCode},
+        distclass=WithMachineCode,
+        options={"build": {"build_base": folder}, "egg_info": {"egg_base": folder}},
+    )

@@ -9,6 +9,7 @@ Python calls on both sides, including all checks; the fastest of 60 turns of 300
 8000 states: the median of 3 turns of 5 successive calls, as in a program that processes batches
 continuously.
 """
+
 import argparse
 import platform
 import sys
@@ -30,7 +31,7 @@ import peer
 
 STATES = 8000
 RECORDED = 1_000_000
-SMALL = 1e-14           # errors up to here are not listed
+SMALL = 1e-14  # errors up to here are not listed
 ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 
 
@@ -42,11 +43,11 @@ def full(upper):
 class Case(NamedTuple):
     """One algorithm in both libraries."""
 
-    theirs: Callable                  # (model, data, *arguments)
-    takes: str                        # of q, v, a
-    results: Callable = None          # Pinocchio's Data -> what ours returns, as a tuple;
+    theirs: Callable  # (model, data, *arguments)
+    takes: str  # of q, v, a
+    results: Callable = None  # Pinocchio's Data -> what ours returns, as a tuple;
     #                                   None: what theirs returns
-    in_parallel: Callable = None      # Pinocchio's batch
+    in_parallel: Callable = None  # Pinocchio's batch
 
 
 CASES = {
@@ -57,54 +58,83 @@ CASES = {
     "aba": Case(pinocchio.aba, "qva", lambda d: (d.ddq,), pinocchio.abaInParallel),
     "minverse": Case(pinocchio.computeMinverse, "q", lambda d: (full(d.Minv),)),
     "forward_kinematics": Case(
-        pinocchio.forwardKinematics, "qva",
-        lambda d: ([X.homogeneous for X in d.oMi][1:], [X.homogeneous for X in d.liMi][1:],
-                   [m.vector for m in d.v][1:], [m.vector for m in d.a][1:])),
+        pinocchio.forwardKinematics,
+        "qva",
+        lambda d: (
+            [X.homogeneous for X in d.oMi][1:],
+            [X.homogeneous for X in d.liMi][1:],
+            [m.vector for m in d.v][1:],
+            [m.vector for m in d.a][1:],
+        ),
+    ),
     "joint_jacobians": Case(pinocchio.computeJointJacobians, "q", lambda d: (d.J,)),
     "joint_jacobians_time_variation": Case(
-        pinocchio.computeJointJacobiansTimeVariation, "qv", lambda d: (d.dJ,)),
+        pinocchio.computeJointJacobiansTimeVariation, "qv", lambda d: (d.dJ,)
+    ),
     "center_of_mass": Case(
-        lambda m, d, q, v, a: pinocchio.centerOfMass(m, d, q, v, a, False), "qva",
-        lambda d: (d.com[0], d.vcom[0], d.acom[0], d.mass[0])),
+        lambda m, d, q, v, a: pinocchio.centerOfMass(m, d, q, v, a, False),
+        "qva",
+        lambda d: (d.com[0], d.vcom[0], d.acom[0], d.mass[0]),
+    ),
     "com_jacobian": Case(pinocchio.jacobianCenterOfMass, "q", lambda d: (d.Jcom,)),
-    "mechanical_energy": Case(pinocchio.computeMechanicalEnergy, "qv",
-                              lambda d: (d.mechanical_energy,)),
+    "mechanical_energy": Case(
+        pinocchio.computeMechanicalEnergy, "qv", lambda d: (d.mechanical_energy,)
+    ),
     "ccrba": Case(pinocchio.ccrba, "qv", lambda d: (d.Ag, d.hg.vector, d.Ig.matrix())),
     "dccrba": Case(pinocchio.dccrba, "qv", lambda d: (d.dAg,)),
     "centroidal_momentum_time_derivative": Case(
-        pinocchio.computeCentroidalMomentumTimeVariation, "qva", lambda d: (d.dhg.vector,)),
+        pinocchio.computeCentroidalMomentumTimeVariation, "qva", lambda d: (d.dhg.vector,)
+    ),
     "all_terms": Case(
-        pinocchio.computeAllTerms, "qv",
-        lambda d: (full(d.M), d.nle, d.g, d.J, d.Ag, d.hg.vector, d.Ig.matrix())),
+        pinocchio.computeAllTerms,
+        "qv",
+        lambda d: (full(d.M), d.nle, d.g, d.J, d.Ag, d.hg.vector, d.Ig.matrix()),
+    ),
     "coriolis_matrix": Case(pinocchio.computeCoriolisMatrix, "qv", lambda d: (d.C,)),
     "momentum_terms": Case(
         lambda m, d, q, v: (
             full(pinocchio.crba(m, d, q)) @ v,
             pinocchio.computeCoriolisMatrix(m, d, q, v).T @ v
-            - pinocchio.computeGeneralizedGravity(m, d, q)), "qv"),
-    "joint_torque_regressor": Case(pinocchio.computeJointTorqueRegressor, "qva",
-                                   lambda d: (d.jointTorqueRegressor,)),
-    "static_regressor": Case(pinocchio.computeStaticRegressor, "q",
-                             lambda d: (d.staticRegressor,)),
-    "kinetic_energy_regressor": Case(pinocchio.computeKineticEnergyRegressor, "qv",
-                                     lambda d: (d.kineticEnergyRegressor,)),
-    "potential_energy_regressor": Case(pinocchio.computePotentialEnergyRegressor, "q",
-                                       lambda d: (d.potentialEnergyRegressor,)),
-    "rnea_derivatives": Case(pinocchio.computeRNEADerivatives, "qva",
-                             lambda d: (d.dtau_dq, d.dtau_dv, full(d.M))),
-    "aba_derivatives": Case(pinocchio.computeABADerivatives, "qva",
-                            lambda d: (d.ddq_dq, d.ddq_dv, full(d.Minv))),
-    "generalized_gravity_derivatives": Case(
-        pinocchio.computeGeneralizedGravityDerivatives, "q"),
+            - pinocchio.computeGeneralizedGravity(m, d, q),
+        ),
+        "qv",
+    ),
+    "joint_torque_regressor": Case(
+        pinocchio.computeJointTorqueRegressor, "qva", lambda d: (d.jointTorqueRegressor,)
+    ),
+    "static_regressor": Case(pinocchio.computeStaticRegressor, "q", lambda d: (d.staticRegressor,)),
+    "kinetic_energy_regressor": Case(
+        pinocchio.computeKineticEnergyRegressor, "qv", lambda d: (d.kineticEnergyRegressor,)
+    ),
+    "potential_energy_regressor": Case(
+        pinocchio.computePotentialEnergyRegressor, "q", lambda d: (d.potentialEnergyRegressor,)
+    ),
+    "rnea_derivatives": Case(
+        pinocchio.computeRNEADerivatives, "qva", lambda d: (d.dtau_dq, d.dtau_dv, full(d.M))
+    ),
+    "aba_derivatives": Case(
+        pinocchio.computeABADerivatives, "qva", lambda d: (d.ddq_dq, d.ddq_dv, full(d.Minv))
+    ),
+    "generalized_gravity_derivatives": Case(pinocchio.computeGeneralizedGravityDerivatives, "q"),
     "centroidal_derivatives": Case(pinocchio.computeCentroidalDynamicsDerivatives, "qva"),
 }
-NOT_TIMED = ("static_regressor", "kinetic_energy_regressor", "potential_energy_regressor",
-             "generalized_gravity_derivatives", "com_jacobian",
-             "joint_jacobians_time_variation")      # like others; only their results are compared
+NOT_TIMED = (
+    "static_regressor",
+    "kinetic_energy_regressor",
+    "potential_energy_regressor",
+    "generalized_gravity_derivatives",
+    "com_jacobian",
+    "joint_jacobians_time_variation",
+)  # like others; only their results are compared
 TIMED = {name: case for name, case in CASES.items() if name not in NOT_TIMED}
 ROBOTS = (("panda", None), ("talos_reduced", "floating"))
-CONTACT_CASES = ("contact_dynamics", "contact_dynamics_derivatives", "impulse_dynamics",
-                 "impulse_dynamics_derivatives", "delassus_matrix")
+CONTACT_CASES = (
+    "contact_dynamics",
+    "contact_dynamics_derivatives",
+    "impulse_dynamics",
+    "impulse_dynamics_derivatives",
+    "delassus_matrix",
+)
 
 
 def take_turns(ours, theirs, turns, rounds, repeats):
@@ -112,7 +142,7 @@ def take_turns(ours, theirs, turns, rounds, repeats):
     times = [[], []]
     for _ in range(turns):
         for call, durations in zip((ours, theirs), times):
-            call()                                  # warm-up
+            call()  # warm-up
             for _ in range(rounds):
                 start = time.perf_counter()
                 for _ in range(repeats):
@@ -143,16 +173,22 @@ def one_state(pair):
         a_, b_ = take_turns(
             partial(getattr(dyn_ros, name), pair.model, pair.data, *(q, v, a)[:count]),
             partial(case.theirs, pair.pin, pair.pin_data, *(pair.to_pin_q(q), v, a)[:count]),
-            60, 1, 300).min(axis=1)
+            60,
+            1,
+            300,
+        ).min(axis=1)
         yield name, cell(a_, b_, 2)
 
 
 def gain(one, two):
     """Return a sentence on the speedup by a second thread."""
-    ratios = [float(a.split()[0]) / float(b.split()[0])
-              for (_, a), (_, b) in zip(one, two, strict=True)]
-    return (f"With two threads, batches are {min(ratios):.1f} to {max(ratios):.1f} times as fast, "
-            f"in the median {np.median(ratios):.1f} times.")
+    ratios = [
+        float(a.split()[0]) / float(b.split()[0]) for (_, a), (_, b) in zip(one, two, strict=True)
+    ]
+    return (
+        f"With two threads, batches are {min(ratios):.1f} to {max(ratios):.1f} times as fast, "
+        f"in the median {np.median(ratios):.1f} times."
+    )
 
 
 def call_each(function, pair, arrays):
@@ -169,8 +205,9 @@ def batch(pair, threads):
     pool = pinocchio.ModelPool(pair.pin, threads)
     for name, case in TIMED.items():
         count = len(case.takes)
-        mine = partial(getattr(dyn_ros, name), pair.model, pair.data, *(q, v, a)[:count],
-                       threads=threads)
+        mine = partial(
+            getattr(dyn_ros, name), pair.model, pair.data, *(q, v, a)[:count], threads=threads
+        )
         if case.in_parallel:
             yours = partial(case.in_parallel, threads, pool, *columns)
         else:
@@ -204,20 +241,25 @@ def contact_cases(pair, contacts):
 
     return {
         "contact_dynamics": (
-            lambda q, v, tau: dyn_ros.contact_dynamics(
-                model, data, q, v, tau, mine), dynamics),
+            lambda q, v, tau: dyn_ros.contact_dynamics(model, data, q, v, tau, mine),
+            dynamics,
+        ),
         "contact_dynamics_derivatives": (
-            lambda q, v, tau: dyn_ros.contact_dynamics_derivatives(
-                model, data, q, v, tau, mine), dynamics_derivatives),
+            lambda q, v, tau: dyn_ros.contact_dynamics_derivatives(model, data, q, v, tau, mine),
+            dynamics_derivatives,
+        ),
         "impulse_dynamics": (
-            lambda q, v, tau: dyn_ros.impulse_dynamics(
-                model, data, q, v, mine), impulses),
+            lambda q, v, tau: dyn_ros.impulse_dynamics(model, data, q, v, mine),
+            impulses,
+        ),
         "impulse_dynamics_derivatives": (
-            lambda q, v, tau: dyn_ros.impulse_dynamics_derivatives(
-                model, data, q, v, mine), impulse_derivatives),
+            lambda q, v, tau: dyn_ros.impulse_dynamics_derivatives(model, data, q, v, mine),
+            impulse_derivatives,
+        ),
         "delassus_matrix": (
-            lambda q, v, tau: dyn_ros.delassus_matrix(
-                model, data, q, mine), delassus),
+            lambda q, v, tau: dyn_ros.delassus_matrix(model, data, q, mine),
+            delassus,
+        ),
     }
 
 
@@ -225,8 +267,9 @@ def contacts_one_state(pair, cases):
     """Yield the same as `one_state`, of robots in contact."""
     q, v, _, tau = pair.state()
     for name, (ours, theirs) in cases.items():
-        a_, b_ = take_turns(partial(ours, q, v, tau), partial(theirs, pair.to_pin_q(q), v, tau),
-                            60, 1, 300).min(axis=1)
+        a_, b_ = take_turns(
+            partial(ours, q, v, tau), partial(theirs, pair.to_pin_q(q), v, tau), 60, 1, 300
+        ).min(axis=1)
         yield name, cell(a_, b_, 2)
 
 
@@ -240,8 +283,9 @@ def contacts_batch(pair, cases):
             call(*state)
 
     for name, (ours, call) in cases.items():
-        a_, b_ = np.median(take_turns(partial(ours, q, v, tau),
-                                      partial(for_all_states, call), 3, 5, 1), axis=1)
+        a_, b_ = np.median(
+            take_turns(partial(ours, q, v, tau), partial(for_all_states, call), 3, 5, 1), axis=1
+        )
         yield name, cell(a_ / STATES, b_ / STATES, 3)
 
 
@@ -267,8 +311,9 @@ def accuracy():
                 for name, case in CASES.items():
                     count = len(case.takes)
                     actual = getattr(dyn_ros, name)(pair.model, pair.data, *(q, v, a)[:count])
-                    expected = case.theirs(pair.pin, pair.pin_data,
-                                           *(pair.to_pin_q(q), v, a)[:count])
+                    expected = case.theirs(
+                        pair.pin, pair.pin_data, *(pair.to_pin_q(q), v, a)[:count]
+                    )
                     if case.results:
                         expected = case.results(pair.pin_data)
                     e = max(map(error, as_tuple(actual), as_tuple(expected)))
@@ -288,14 +333,16 @@ def contact_report():
     yield ""
     yield "Each foot is a contact of dimension 3. Derivatives include the dynamics."
     yield ""
-    yield from table(("one state", "batch"), contacts_one_state(pair, cases),
-                     contacts_batch(pair, cases))
+    yield from table(
+        ("one state", "batch"), contacts_one_state(pair, cases), contacts_batch(pair, cases)
+    )
 
 
 def observer_of(model, method):
     """Return a momentum observer with some noise."""
-    return dyn_ros.MomentumObserver(model, method=method, torque_noise=0.5, velocity_noise=1e-3,
-                                    disturbance_noise=30.0)
+    return dyn_ros.MomentumObserver(
+        model, method=method, torque_noise=0.5, velocity_noise=1e-3, disturbance_noise=30.0
+    )
 
 
 def best_update(model, method, samples):
@@ -317,26 +364,37 @@ def observer_report():
     yield "| method | update [us] | recording [s] |"
     yield "| --- | --- | --- |"
     for method in ("momentum", "direct", "kalman"):
-        times, _ = take_turns(lambda method=method: observer_of(model, method).run(
-            *samples, 1e-3), lambda: None, 3, 1, 1)
-        yield (f"| `{method}` | {best_update(model, method, samples):.2f} "
-               f"| {np.median(times) / 1e6:.2f} |")
+        times, _ = take_turns(
+            lambda method=method: observer_of(model, method).run(*samples, 1e-3),
+            lambda: None,
+            3,
+            1,
+            1,
+        )
+        yield (
+            f"| `{method}` | {best_update(model, method, samples):.2f} "
+            f"| {np.median(times) / 1e6:.2f} |"
+        )
 
 
 def report():
     """Yield the lines of the page."""
     yield "# Performance"
     yield ""
-    yield (f"`make bench` writes this page, with Pinocchio {pinocchio.__version__} on "
-           f"{platform.machine()}. Both engines are called from Python in turns. [Calls from "
-           "C++](native.md) have their own page.")
+    yield (
+        f"`make bench` writes this page, with Pinocchio {pinocchio.__version__} on "
+        f"{platform.machine()}. Both engines are called from Python in turns. [Calls from "
+        "C++](native.md) have their own page."
+    )
     yield ""
     yield "## One state and batches"
     yield ""
-    yield ("Cells show microseconds per state of dyn_ros and, in parentheses, how many times as "
-           f"long Pinocchio takes. Pinocchio runs batches of {STATES} states in one thread, with "
-           "`rneaInParallel`, `abaInParallel`, or a Python loop, and `momentum_terms` by three "
-           f"functions. {ROBOTS[0][0]} has a fixed, {ROBOTS[1][0]} a floating base.")
+    yield (
+        "Cells show microseconds per state of dyn_ros and, in parentheses, how many times as "
+        f"long Pinocchio takes. Pinocchio runs batches of {STATES} states in one thread, with "
+        "`rneaInParallel`, `abaInParallel`, or a Python loop, and `momentum_terms` by three "
+        f"functions. {ROBOTS[0][0]} has a fixed, {ROBOTS[1][0]} a floating base."
+    )
     head, columns = [], []
     for robot, root_joint in ROBOTS:
         pair = peer.new_pair(robot, root_joint, "ignore")
@@ -351,17 +409,21 @@ def report():
     yield ""
     yield "## Size"
     yield ""
-    yield ("Microseconds of dyn_ros/Pinocchio for one state of chains and binary trees of revolute "
-           "joints. Memory is the process's growth, including machine code. At a dash, "
-           f"Pinocchio's `Data`, which grows with nv³, exceeds {sizes.MEMORY >> 30} GB.")
+    yield (
+        "Microseconds of dyn_ros/Pinocchio for one state of chains and binary trees of revolute "
+        "joints. Memory is the process's growth, including machine code. At a dash, "
+        f"Pinocchio's `Data`, which grows with nv³, exceeds {sizes.MEMORY >> 30} GB."
+    )
     yield ""
     yield from sizes.rows()
     yield ""
     yield "## Accuracy"
     yield ""
-    yield ("The largest difference from Pinocchio, relative to the result's largest number, "
-           f"over 5 random states of {len(peer.FILES)} robots with fixed and floating base, mimic "
-           f"joints independent. Other functions are below {SMALL:.0e}.")
+    yield (
+        "The largest difference from Pinocchio, relative to the result's largest number, "
+        f"over 5 random states of {len(peer.FILES)} robots with fixed and floating base, mimic "
+        f"joints independent. Other functions are below {SMALL:.0e}."
+    )
     yield ""
     yield "| | error | robot |"
     yield "| --- | --- | --- |"

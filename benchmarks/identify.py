@@ -15,6 +15,7 @@ of its filter, which is that of dyn_ros: with its own filter and differences, an
 motion of dyn_ros. Both use all samples. Times are those of the identification, from the recording
 to the parameters, without imports and compilation.
 """
+
 import argparse
 import json
 import logging
@@ -35,6 +36,7 @@ ARMATURE = True
 
 # --- in the interpreter of FIGAROH
 
+
 def figaroh_worker(folder: Path) -> None:
     """Identify from the recording in a folder; write predicted torques and times."""
     sys.path = [path for path in sys.path if Path(path or ".").resolve() != HERE]
@@ -47,13 +49,28 @@ def figaroh_worker(folder: Path) -> None:
     recorded = np.load(folder / "recording.npz")
     model = pinocchio.buildModelFromXML((folder / "robot.urdf").read_text())
     joints = list(range(model.nv))
-    config = {"has_friction": True, "has_actuator_inertia": ARMATURE, "has_joint_offset": True,
-              "is_joint_torques": True, "is_external_wrench": False, "force_torque": None,
-              "act_idxq": joints, "act_idxv": joints, "active_joints": list(model.names)[1:],
-              "qr_relative_tolerance": 1e-6, "robot_name": model.name,
-              "filter_config": {"differentiation_method": "gradient", "filter_params": {
-                  "nbutter": 4, "f_butter": float(recorded["cutoff"]), "med_fil": 5,
-                  "f_sample": 500}}}
+    config = {
+        "has_friction": True,
+        "has_actuator_inertia": ARMATURE,
+        "has_joint_offset": True,
+        "is_joint_torques": True,
+        "is_external_wrench": False,
+        "force_torque": None,
+        "act_idxq": joints,
+        "act_idxv": joints,
+        "active_joints": list(model.names)[1:],
+        "qr_relative_tolerance": 1e-6,
+        "robot_name": model.name,
+        "filter_config": {
+            "differentiation_method": "gradient",
+            "filter_params": {
+                "nbutter": 4,
+                "f_butter": float(recorded["cutoff"]),
+                "med_fil": 5,
+                "f_sample": 500,
+            },
+        },
+    }
 
     class Identification(BaseIdentification):
         def load_param(self, config_file, setting_type="identification"):
@@ -61,16 +78,21 @@ def figaroh_worker(folder: Path) -> None:
 
         def load_trajectory_data(self, data_source=None):
             kind = self.kind
-            return {"timestamps": recorded[f"{kind}time"], "positions": recorded[f"{kind}q"],
-                    "velocities": recorded["filtered_v"] if kind else None,
-                    "accelerations": recorded["filtered_a"] if kind else None,
-                    "torques": recorded[f"{kind}tau"]}
+            return {
+                "timestamps": recorded[f"{kind}time"],
+                "positions": recorded[f"{kind}q"],
+                "velocities": recorded["filtered_v"] if kind else None,
+                "accelerations": recorded["filtered_a"] if kind else None,
+                "torques": recorded[f"{kind}tau"],
+            }
 
         def filter_kinematics_data(self, filter_config=None):
             if not self.kind:
                 return super().filter_kinematics_data(filter_config)
-            self.processed_data = {name: self.raw_data[name] for name in (
-                "timestamps", "positions", "velocities", "accelerations")}
+            self.processed_data = {
+                name: self.raw_data[name]
+                for name in ("timestamps", "positions", "velocities", "accelerations")
+            }
             return None
 
     results = {}
@@ -81,8 +103,9 @@ def figaroh_worker(folder: Path) -> None:
         identification.initialize()
         identification.solve(decimate=True, decimation_factor=10, plotting=False, wls=True)
         seconds = time.perf_counter() - start
-        W = build_regressor_basic(identification.robot, recorded["test_q"], recorded["test_v"],
-                                  recorded["test_a"], config)
+        W = build_regressor_basic(
+            identification.robot, recorded["test_q"], recorded["test_v"], recorded["test_a"], config
+        )
         W = build_regressor_reduced(W, identification._idx_eliminated)
         W = W[:, identification._base_indices]
         tau = (W @ identification.phi_base).reshape(model.nv, -1).T
@@ -93,14 +116,19 @@ def figaroh_worker(folder: Path) -> None:
 
 # --- in this interpreter
 
+
 def description(robot: str) -> str:
     """URDF of a robot of the tests, with its gripper fixed."""
     import peer
+
     if robot == "ur10":
         return (peer.EXAMPLE_ROBOTS / "ur_description/urdf/ur10_robot.urdf").read_text()
-    return peer.urdf(robot).replace('type="prismatic"', 'type="fixed"').replace(
-        '<mimic joint="panda_finger_joint1"/>', "").replace(
-        '<mimic joint="panda_finger_joint1" />', "")
+    return (
+        peer.urdf(robot)
+        .replace('type="prismatic"', 'type="fixed"')
+        .replace('<mimic joint="panda_finger_joint1"/>', "")
+        .replace('<mimic joint="panda_finger_joint1" />', "")
+    )
 
 
 class Score(NamedTuple):
@@ -132,8 +160,9 @@ def compare(robot: str, python: str | None, recordings: int, seconds: float) -> 
         show(name, of_recordings)
 
 
-def one_recording(model, xml: str, recording, test, python: str | None
-                  ) -> Iterator[tuple[str, Score]]:
+def one_recording(
+    model, xml: str, recording, test, python: str | None
+) -> Iterator[tuple[str, Score]]:
     """Yield the scores of what identifies from one recording."""
     import dyn_ros
 
@@ -141,11 +170,11 @@ def one_recording(model, xml: str, recording, test, python: str | None
     exact = test.exact_tau
 
     def error(tau):
-        return np.sqrt(np.mean((tau - exact) ** 2, axis=0) / np.mean(exact ** 2, axis=0))
+        return np.sqrt(np.mean((tau - exact) ** 2, axis=0) / np.mean(exact**2, axis=0))
 
     before = dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a) + dyn_ros.joint_friction(model, v)
     yield "description", Score(error(before))
-    dyn_ros.identify(model, recording.samples(model))               # compiles
+    dyn_ros.identify(model, recording.samples(model))  # compiles
     start = time.perf_counter()
     samples = recording.samples(model)
     result = dyn_ros.identify(model, samples)
@@ -157,10 +186,21 @@ def one_recording(model, xml: str, recording, test, python: str | None
         folder = Path(name)
         cutoff = float(samples.filter.split("cutoff ")[1].split()[0])
         (folder / "robot.urdf").write_text(xml)
-        np.savez(folder / "recording.npz", time=recording.time, q=recording.q, tau=recording.tau,
-                 cutoff=cutoff, filtered_time=samples.time, filtered_q=samples.q,
-                 filtered_v=samples.v, filtered_a=samples.a, filtered_tau=samples.tau,
-                 test_q=q, test_v=v, test_a=a)
+        np.savez(
+            folder / "recording.npz",
+            time=recording.time,
+            q=recording.q,
+            tau=recording.tau,
+            cutoff=cutoff,
+            filtered_time=samples.time,
+            filtered_q=samples.q,
+            filtered_v=samples.v,
+            filtered_a=samples.a,
+            filtered_tau=samples.tau,
+            test_q=q,
+            test_v=v,
+            test_a=a,
+        )
         run_worker(python, folder)
         for kind, text in (("", "FIGAROH, its filter"), ("filtered_", "FIGAROH, our filter")):
             result = json.loads((folder / "results.json").read_text())[kind]
@@ -170,32 +210,48 @@ def one_recording(model, xml: str, recording, test, python: str | None
 def predicted(result, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
     """Torques of an identified robot."""
     import dyn_ros
+
     model = result.identified
-    return (dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a) + dyn_ros.joint_friction(model, v)
-            + result.offset)
+    return (
+        dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a)
+        + dyn_ros.joint_friction(model, v)
+        + result.offset
+    )
 
 
 def run_worker(python: str, folder: Path) -> None:
     """Run FIGAROH in its interpreter."""
-    worker = subprocess.run([python, __file__, "--worker", str(folder)], env={}, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    worker = subprocess.run(
+        [python, __file__, "--worker", str(folder)],
+        env={},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     if worker.returncode:
         raise SystemExit(f"FIGAROH failed:\n{worker.stdout}")
 
 
 def show(name: str, scores: list[Score]) -> None:
     """Print a line of the table: RMS over all recordings."""
-    joints = np.sqrt(np.mean([score.error ** 2 for score in scores], axis=0))
-    rest = (f"{np.median([score.seconds for score in scores]):10.2f} s"
-            f"{scores[0].count:5d} base parameters" if scores[0].count else "")
-    print(f"  {name:24s} error {100 * np.sqrt(np.mean(joints ** 2)):8.3f} %, "
-          f"worst joint {100 * joints.max():8.3f} %{rest}")
+    joints = np.sqrt(np.mean([score.error**2 for score in scores], axis=0))
+    rest = (
+        f"{np.median([score.seconds for score in scores]):10.2f} s"
+        f"{scores[0].count:5d} base parameters"
+        if scores[0].count
+        else ""
+    )
+    print(
+        f"  {name:24s} error {100 * np.sqrt(np.mean(joints**2)):8.3f} %, "
+        f"worst joint {100 * joints.max():8.3f} %{rest}"
+    )
 
 
 def main() -> None:
     """Run the comparison of all robots."""
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--figaroh", metavar="PYTHON", help="interpreter that has FIGAROH")
     parser.add_argument("--recordings", type=int, default=4, help="of each robot")
     parser.add_argument("--seconds", type=float, default=20.0, help="of each (default: 20)")

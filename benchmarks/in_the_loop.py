@@ -8,6 +8,7 @@ The loop sleeps until the next cycle, takes a new state of the 7-joint arm, and 
 time of the call is measured, not the sleep. Between cycles other programs use the caches, so a call
 takes longer than in a row. With --write, the table on the page is replaced.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -37,11 +38,14 @@ def cycles(model: dyn_ros.Model) -> dict[str, Callable[..., object]]:
         "`aba`": lambda q, v, a, tau: dyn_ros.aba(model, data, q, v, tau),
         "`all_terms`": lambda q, v, a, tau: dyn_ros.all_terms(model, data, q, v),
         "`frame_jacobian`": lambda q, v, a, tau: dyn_ros.frame_jacobian(
-            model, data, q, "tool", axes),
+            model, data, q, "tool", axes
+        ),
         "`operational_space_inertia`": lambda q, v, a, tau: dyn_ros.operational_space_inertia(
-            model, data, q, "tool", axes),
+            model, data, q, "tool", axes
+        ),
         "`constrained_dynamics`, position of the tool": lambda q, v, a, tau: (
-            dyn_ros.constrained_dynamics(model, data, q, v, "tool", up)),
+            dyn_ros.constrained_dynamics(model, data, q, v, "tool", up)
+        ),
         "`MomentumObserver.update`": lambda q, v, a, tau: observer.update(q, v, tau, 0.001),
     }
 
@@ -64,13 +68,17 @@ def report(rate: float, seconds: float) -> list[str]:
     """Return the lines of the table."""
     model = dyn_ros.Model.from_urdf_file(ARM)
     states = np.random.default_rng(0).uniform(-1.0, 1.0, (int(rate * seconds), 4, model.nv))
-    lines = [f"One call per cycle at {rate:g} Hz for {seconds:g} s; {platform.machine()}, Python "
-             f"{platform.python_version()}, not a real-time kernel [µs]:", "",
-             "| | median | 99 % | 99.9 % | longest |", "| --- | --- | --- | --- | --- |"]
+    lines = [
+        f"One call per cycle at {rate:g} Hz for {seconds:g} s; {platform.machine()}, Python "
+        f"{platform.python_version()}, not a real-time kernel [µs]:",
+        "",
+        "| | median | 99 % | 99.9 % | longest |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     gc.collect()
     gc.disable()
     for name, call in cycles(model).items():
-        call(*states[0])                            # the first call compiles or loads
+        call(*states[0])  # the first call compiles or loads
         times = at_a_rate(call, states, rate)
         figures = [*np.percentile(times, [50, 99, 99.9]), times.max()]
         lines.append(f"| {name} | " + " | ".join(f"{x:.1f}" for x in figures) + " |")
@@ -88,9 +96,15 @@ def main() -> None:
     print(text)
     if options.write:
         page = options.write.read_text(encoding="utf-8")
-        options.write.write_text(re.sub(
-            r"(<!-- measured -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{text}\n{m[2]}", page,
-            flags=re.DOTALL), encoding="utf-8")
+        options.write.write_text(
+            re.sub(
+                r"(<!-- measured -->\n).*?(<!-- end -->)",
+                lambda m: f"{m[1]}{text}\n{m[2]}",
+                page,
+                flags=re.DOTALL,
+            ),
+            encoding="utf-8",
+        )
 
 
 if __name__ == "__main__":

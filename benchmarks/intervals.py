@@ -9,6 +9,7 @@ samples per second, encoders of 2^19 counts, and torque noise of 1, 2 or 3 %. So
 that turns over 10 mrad or decreases with velocity, or errors that last: colored noise, a ripple of
 the torque over the angle of the joint, or friction that changes between two or five recordings.
 """
+
 import argparse
 import copy
 import dataclasses
@@ -36,15 +37,27 @@ def arm(robot, seed, changed=lambda recording: recording, stribeck=0.0):
     model = load(robot)
     true = perturbed(model, seed=seed)
     if stribeck:
-        true.drives = true.drives.with_values(stribeck=stribeck * true.friction,
-                                              stribeck_velocity=0.2)
-    limits = [np.where(np.isfinite(limit), limit, default)
-              for limit, default in ((model.lower, -3.0), (model.upper, 3.0))]
+        true.drives = true.drives.with_values(
+            stribeck=stribeck * true.friction, stribeck_velocity=0.2
+        )
+    limits = [
+        np.where(np.isfinite(limit), limit, default)
+        for limit, default in ((model.lower, -3.0), (model.upper, 3.0))
+    ]
     middle = np.clip(0.5 * (limits[0] + limits[1]), -3.0, 3.0)
     motion = waves(middle, np.minimum(1.2, 0.45 * (limits[1] - limits[0])), FREQUENCIES, seed)
-    first, second = (changed(record(
-        true, motion, noise=0.01 * (1 + seed % 3), offset=offsets(true, seed), seed=seed + part))
-        for part in (0, 1000))
+    first, second = (
+        changed(
+            record(
+                true,
+                motion,
+                noise=0.01 * (1 + seed % 3),
+                offset=offsets(true, seed),
+                seed=seed + part,
+            )
+        )
+        for part in (0, 1000)
+    )
     return model, first, [first.samples(model), second.samples(model)]
 
 
@@ -52,19 +65,31 @@ def colored(seed, seconds=0.2):
     """Also noise that is correlated over some time, of the same size."""
     model, recording, samples = arm("ur10", seed)
     rng, share = np.random.default_rng(seed), np.exp(-0.002 / seconds)
+
     def noise(tau):
-        white = rng.standard_normal(tau.shape) * np.sqrt(1.0 - share ** 2)
+        white = rng.standard_normal(tau.shape) * np.sqrt(1.0 - share**2)
         return 0.01 * tau.std(axis=0) * lfilter([1.0], [1.0, -share], white, axis=0)
-    return model, recording, [dataclasses.replace(one, tau=one.tau + noise(one.tau))
-                              for one in samples]
+
+    return (
+        model,
+        recording,
+        [dataclasses.replace(one, tau=one.tau + noise(one.tau)) for one in samples],
+    )
 
 
 def rippled(seed):
     """Also a torque that the model lacks, which repeats with the angle of each joint."""
     model, recording, samples = arm("ur10", seed)
-    return model, recording, [dataclasses.replace(
-        one, tau=one.tau + 0.02 * one.tau.std(axis=0) * np.sin(12.0 * one.q + seed))
-        for one in samples]
+    return (
+        model,
+        recording,
+        [
+            dataclasses.replace(
+                one, tau=one.tau + 0.02 * one.tau.std(axis=0) * np.sin(12.0 * one.q + seed)
+            )
+            for one in samples
+        ],
+    )
 
 
 def drifting(seed, count=5, size=0.1):
@@ -73,8 +98,9 @@ def drifting(seed, count=5, size=0.1):
     true, rng, samples = perturbed(model, seed=seed), np.random.default_rng(seed), []
     for n in range(count):
         now = copy.copy(true)
-        now.friction, now.damping = (x * (1.0 + size * rng.standard_normal(6))
-                                     for x in (true.friction, true.damping))
+        now.friction, now.damping = (
+            x * (1.0 + size * rng.standard_normal(6)) for x in (true.friction, true.damping)
+        )
         motion = waves(np.zeros(6), 1.2, FREQUENCIES, count * seed + n)
         recording = record(now, motion, offset=offsets(true, seed), seed=count * seed + n)
         samples.append(recording.samples(model))
@@ -89,13 +115,18 @@ def quadruped(kind, seed):
     return model, recording, [recording.samples(model, **options)]
 
 
-KINDS = {"ur10": lambda seed: arm("ur10", seed), "panda": lambda seed: arm("panda", seed),
-         "ur10, friction turns": lambda seed: arm("ur10", seed, with_presliding),
-         "ur10, friction decreases": lambda seed: arm("ur10", seed, stribeck=0.6),
-         "ur10, colored noise": colored, "ur10, ripple": rippled, "ur10, friction drifts": drifting,
-         "ur10, friction differs": lambda seed: drifting(seed, 2),
-         "solo12, in contact": lambda seed: quadruped(standing, seed),
-         "solo12, in flight": lambda seed: quadruped(flying, seed)}
+KINDS = {
+    "ur10": lambda seed: arm("ur10", seed),
+    "panda": lambda seed: arm("panda", seed),
+    "ur10, friction turns": lambda seed: arm("ur10", seed, with_presliding),
+    "ur10, friction decreases": lambda seed: arm("ur10", seed, stribeck=0.6),
+    "ur10, colored noise": colored,
+    "ur10, ripple": rippled,
+    "ur10, friction drifts": drifting,
+    "ur10, friction differs": lambda seed: drifting(seed, 2),
+    "solo12, in contact": lambda seed: quadruped(standing, seed),
+    "solo12, in flight": lambda seed: quadruped(flying, seed),
+}
 
 
 def main():
@@ -120,22 +151,30 @@ def show(name, make, count):
         result = dyn_ros.identify(model, samples, seed=seed)
         seconds += time.perf_counter() - start
         base, values = result.base, truth(recording)
-        true = base.matrix[:, :len(values)] @ values
+        true = base.matrix[:, : len(values)] @ values
         inside = (base.lower < true) & (true < base.upper)
         for n in np.flatnonzero(np.isfinite(base.deviation)):
             found.setdefault(base.names[n], []).append(inside[n])
         noise = (recording.tau - recording.exact_tau).std(axis=0)
-        ratios.append([joint.after / sigma for joint, sigma in zip(result.joints, noise)
-                       if sigma > 0.0])
+        ratios.append(
+            [joint.after / sigma for joint, sigma in zip(result.joints, noise) if sigma > 0.0]
+        )
         if not dyn_ros.is_physical(result.identified.inertial_parameters).all():
             print(f"seed {seed}: a body is not physical")
     for kind in ("bodies", "friction"):
-        shares = [np.mean(one) for combination, one in found.items()
-                  if combination.startswith(FRICTION) == (kind == "friction")]
-        print(f"{name}, {kind}: {100.0 * np.mean(shares):.1f} % of the 95 % intervals contain the "
-              f"truth (of single ones {100.0 * min(shares):.0f} to {100.0 * max(shares):.0f} %)")
-    print(f"    error / noise {np.mean(ratios):.3f}, at most {np.max(ratios):.3f}; "
-          f"{seconds / count:.2f} s each")
+        shares = [
+            np.mean(one)
+            for combination, one in found.items()
+            if combination.startswith(FRICTION) == (kind == "friction")
+        ]
+        print(
+            f"{name}, {kind}: {100.0 * np.mean(shares):.1f} % of the 95 % intervals contain the "
+            f"truth (of single ones {100.0 * min(shares):.0f} to {100.0 * max(shares):.0f} %)"
+        )
+    print(
+        f"    error / noise {np.mean(ratios):.3f}, at most {np.max(ratios):.3f}; "
+        f"{seconds / count:.2f} s each"
+    )
 
 
 def show_gains(count):
@@ -145,8 +184,10 @@ def show_gains(count):
         found = dyn_ros.estimate_gains(load("ur10"), *currents(seed), MASS, "tool0")
         inside.append((found.lower < GAINS) & (found.upper > GAINS))
     shares = 100.0 * np.mean(inside, axis=0)
-    print(f"gains: {shares.mean():.1f} % of the 95 % intervals contain the truth (of single joints "
-          f"{shares.min():.0f} to {shares.max():.0f} %)")
+    print(
+        f"gains: {shares.mean():.1f} % of the 95 % intervals contain the truth (of single joints "
+        f"{shares.min():.0f} to {shares.max():.0f} %)"
+    )
 
 
 if __name__ == "__main__":

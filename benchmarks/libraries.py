@@ -12,6 +12,7 @@ alternate. KDL is called from C++ (kdl_dynamics.cpp); its Python module is not o
 Libraries that are not installed are left out: `pip install pin idyntree mujoco drake`;
 for KDL, liborocos-kdl-dev and a C++ compiler. With --write, the table on the page is replaced.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -48,11 +49,15 @@ ROWS = {
 
 def arm() -> str:
     """Return the arm without shapes and friction, which libraries treat differently."""
-    return re.sub(r"<(visual|collision)>.*?</\1>|<dynamics[^>]*/>|<material.*?</material>", "",
-                  ARM.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return re.sub(
+        r"<(visual|collision)>.*?</\1>|<dynamics[^>]*/>|<material.*?</material>",
+        "",
+        ARM.read_text(encoding="utf-8"),
+        flags=re.DOTALL,
+    )
 
 
-Call = Callable[..., np.ndarray]      # (q, v, a, tau)
+Call = Callable[..., np.ndarray]  # (q, v, a, tau)
 
 
 class OurEngine:
@@ -82,6 +87,7 @@ class Pinocchio:
 
     def __init__(self, xml: str) -> None:
         import pinocchio
+
         self._pin = pinocchio
         self._model = pinocchio.buildModelFromXML(xml)
         self._data = self._model.createData()
@@ -93,10 +99,11 @@ class Pinocchio:
         return {
             "gravity": lambda q, v, a, tau: pin.computeGeneralizedGravity(model, data, q),
             "inverse": lambda q, v, a, tau: pin.rnea(model, data, q, v, a),
-            "inertia": lambda q, v, a, tau: pin.crba(model, data, q),     # its upper triangle
+            "inertia": lambda q, v, a, tau: pin.crba(model, data, q),  # its upper triangle
             "forward": lambda q, v, a, tau: pin.aba(model, data, q, v, tau),
             "jacobian": lambda q, v, a, tau: pin.computeFrameJacobian(
-                model, data, q, self._tip, pin.LOCAL_WORLD_ALIGNED),
+                model, data, q, self._tip, pin.LOCAL_WORLD_ALIGNED
+            ),
         }
 
 
@@ -107,6 +114,7 @@ class IDynTree:
 
     def __init__(self, xml: str) -> None:
         import idyntree.swig as idyn
+
         self._idyn = idyn
         loader = idyn.ModelLoader()
         names = list(dyn_ros.Model.from_urdf(xml).joint_names)
@@ -155,10 +163,12 @@ class MuJoCo:
 
     def __init__(self, xml: str) -> None:
         import mujoco
+
         self._mujoco = mujoco
         keep = '<mujoco><compiler fusestatic="false" discardvisual="true"/></mujoco>'
         self._model = model = mujoco.MjModel.from_xml_string(
-            xml.replace("</robot>", keep + "</robot>"))
+            xml.replace("</robot>", keep + "</robot>")
+        )
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
         self._data = mujoco.MjData(model)
         self._tip = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, TIP)
@@ -193,7 +203,7 @@ class MuJoCo:
         def full(matrix: np.ndarray) -> None:
             try:
                 mujoco.mj_fullM(model, matrix, data.qM)
-            except (AttributeError, TypeError):         # since MuJoCo 4
+            except (AttributeError, TypeError):  # since MuJoCo 4
                 mujoco.mj_fullM(model, data, matrix)
 
         def forward(q, v, a, tau) -> np.ndarray:
@@ -206,8 +216,13 @@ class MuJoCo:
             mujoco.mj_jacBody(model, data, J[:3], J[3:], self._tip)
             return J
 
-        return {"gravity": lambda q, v, a, tau: recursion(q, 0.0, 0),
-                "inverse": inverse, "inertia": inertia, "forward": forward, "jacobian": tip}
+        return {
+            "gravity": lambda q, v, a, tau: recursion(q, 0.0, 0),
+            "inverse": inverse,
+            "inertia": inertia,
+            "forward": forward,
+            "jacobian": tip,
+        }
 
 
 class Drake:
@@ -220,6 +235,7 @@ class Drake:
         from pydrake.multibody.parsing import Parser
         from pydrake.multibody.plant import MultibodyPlant
         from pydrake.multibody.tree import JacobianWrtVariable
+
         self._speeds = JacobianWrtVariable.kV
         self._plant = plant = MultibodyPlant(0.0)
         Parser(plant).AddModelsFromString(xml, "urdf")
@@ -230,6 +246,7 @@ class Drake:
 
     def calls(self) -> dict[str, Call]:
         from pydrake.multibody.tree import MultibodyForces
+
         plant, context = self._plant, self._context
         world, origin, forces = plant.world_frame(), np.zeros(3), MultibodyForces(plant)
         port = plant.get_applied_generalized_force_input_port()
@@ -258,11 +275,17 @@ class Drake:
         def tip(q, v, a, tau) -> np.ndarray:
             plant.SetPositions(context, q)
             J = plant.CalcJacobianSpatialVelocity(
-                context, self._speeds, self._tip, origin, world, world)
+                context, self._speeds, self._tip, origin, world, world
+            )
             return np.vstack([J[3:], J[:3]])
 
-        return {"gravity": weight, "inverse": inverse, "inertia": inertia, "forward": forward,
-                "jacobian": tip}
+        return {
+            "gravity": weight,
+            "inverse": inverse,
+            "inertia": inertia,
+            "forward": forward,
+            "jacobian": tip,
+        }
 
 
 LIBRARIES = (OurEngine, Pinocchio, IDynTree, MuJoCo, Drake)
@@ -281,8 +304,11 @@ def opened(xml: str) -> list:
 
 def version(library: object) -> str:
     """Return the name and version of a library."""
-    release = dyn_ros.__version__ if library.distribution is None else \
-        importlib.metadata.version(library.distribution)
+    release = (
+        dyn_ros.__version__
+        if library.distribution is None
+        else importlib.metadata.version(library.distribution)
+    )
     return f"{library.name} {release}"
 
 
@@ -293,8 +319,9 @@ def as_ours(name: str, value: np.ndarray) -> np.ndarray:
 
 def require_agreement(libraries: list, state: tuple) -> float:
     """Return the largest relative difference from our results; raise above the tolerance."""
-    expected = {name: as_ours(name, call(*state)).copy()
-                for name, call in libraries[0].calls().items()}
+    expected = {
+        name: as_ours(name, call(*state)).copy() for name, call in libraries[0].calls().items()
+    }
     worst = 0.0
     for library in libraries[1:]:
         for name, call in library.calls().items():
@@ -332,8 +359,11 @@ def kdl(xml: str, state: tuple) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "kdl"
         flags = shlex.split(os.environ.get("KDL_FLAGS", "-I/usr/include/eigen3"))
-        built = subprocess.run([compiler, "-O3", "-o", program, HERE / "kdl_dynamics.cpp", *flags,
-                                "-lorocos-kdl"], capture_output=True, text=True)
+        built = subprocess.run(
+            [compiler, "-O3", "-o", program, HERE / "kdl_dynamics.cpp", *flags, "-lorocos-kdl"],
+            capture_output=True,
+            text=True,
+        )
         if built.returncode:
             print("KDL is left out: liborocos-kdl-dev is not installed", file=sys.stderr)
             return {}
@@ -341,19 +371,37 @@ def kdl(xml: str, state: tuple) -> dict[str, float]:
         numbers: list[float] = [model.nv, CALLS, TURNS]
         for joint in model.tree.joints:
             c, Y = joint.inertia.com, joint.inertia.rotational
-            numbers += [joint.kind == "prismatic", *joint.placement[:3, 3],
-                        *joint.placement[:3, :3].ravel(), *joint.axis, 0.0, joint.inertia.mass, *c,
-                        Y[0, 0], Y[1, 1], Y[2, 2], Y[0, 1], Y[0, 2], Y[1, 2]]
+            numbers += [
+                joint.kind == "prismatic",
+                *joint.placement[:3, 3],
+                *joint.placement[:3, :3].ravel(),
+                *joint.axis,
+                0.0,
+                joint.inertia.mass,
+                *c,
+                Y[0, 0],
+                Y[1, 1],
+                Y[2, 2],
+                Y[0, 1],
+                Y[0, 2],
+                Y[1, 2],
+            ]
         for array in state[:3]:
             numbers += array.tolist()
         answer = subprocess.run(
-            [program], input=" ".join(repr(float(x)) for x in numbers), text=True,
-            capture_output=True, check=True).stdout.split()
+            [program],
+            input=" ".join(repr(float(x)) for x in numbers),
+            text=True,
+            capture_output=True,
+            check=True,
+        ).stdout.split()
     values = np.array(answer, float)
     times, (gravity, inverse) = values[:4], values[4:].reshape(2, model.nv)
     data = dyn_ros.Data(model)
-    for theirs, ours in ((gravity, dyn_ros.generalized_gravity(model, data, state[0])),
-                         (inverse, dyn_ros.rnea(model, data, *state[:3]))):
+    for theirs, ours in (
+        (gravity, dyn_ros.generalized_gravity(model, data, state[0])),
+        (inverse, dyn_ros.rnea(model, data, *state[:3])),
+    ):
         if not np.abs(theirs - ours).max() < TOLERANCE * np.abs(ours).max():
             raise SystemExit("KDL: the results differ")
     return dict(zip(("gravity", "inverse", "inertia", "jacobian"), times))
@@ -366,8 +414,11 @@ def report() -> list[str]:
     state = tuple(rng.uniform(-1.0, 1.0, (4, 7)))
     worst = require_agreement(libraries, state)
     times, theirs = one_state(libraries, state), kdl(xml, state)
-    lines = [f"{', '.join(map(version, libraries))}; {platform.machine()}, Python "
-             f"{platform.python_version()}. The results agree to {worst:.0e}. Times are in µs.", ""]
+    lines = [
+        f"{', '.join(map(version, libraries))}; {platform.machine()}, Python "
+        f"{platform.python_version()}. The results agree to {worst:.0e}. Times are in µs.",
+        "",
+    ]
     names = [library.name for library in libraries]
     head = [*names, *(["KDL, C++"] if theirs else [])]
     lines += ["| | " + " | ".join(head) + " |", "| --- " * (len(head) + 1) + "|"]
@@ -383,15 +434,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--write", type=Path, help="replace the tables of this page")
     path = parser.parse_args().write
-    dyn_ros.precompile(["generalized_gravity", "rnea", "crba", "aba", "frame_jacobian"],
-                       coupled=False)
+    dyn_ros.precompile(
+        ["generalized_gravity", "rnea", "crba", "aba", "frame_jacobian"], coupled=False
+    )
     text = "\n".join(report())
     print(text)
     if path:
         page = path.read_text(encoding="utf-8")
-        path.write_text(re.sub(r"(<!-- measured -->\n).*?(<!-- end -->)",
-                               lambda m: f"{m[1]}{text}\n{m[2]}", page, flags=re.DOTALL),
-                        encoding="utf-8")
+        path.write_text(
+            re.sub(
+                r"(<!-- measured -->\n).*?(<!-- end -->)",
+                lambda m: f"{m[1]}{text}\n{m[2]}",
+                page,
+                flags=re.DOTALL,
+            ),
+            encoding="utf-8",
+        )
 
 
 if __name__ == "__main__":

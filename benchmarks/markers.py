@@ -9,6 +9,7 @@ total and minus the load without subscribers.
 
     python benchmarks/markers.py [--seconds 5] [--rounds 2] [--rate 30] [--every]
 """
+
 import argparse
 import array
 import importlib.metadata
@@ -52,8 +53,17 @@ def robot_file():
 
 def start_nodes(parameters):
     return subprocess.Popen(
-        [sys.executable, "-m", "dyn_ros.nodes.dyn_ros_node", "--ros-args", "--params-file",
-         str(parameters), "--log-level", "error"])
+        [
+            sys.executable,
+            "-m",
+            "dyn_ros.nodes.dyn_ros_node",
+            "--ros-args",
+            "--params-file",
+            str(parameters),
+            "--log-level",
+            "error",
+        ]
+    )
 
 
 def processor_time(pid):
@@ -68,6 +78,7 @@ class Client:
     def __init__(self, model):
         import rclpy
         from sensor_msgs.msg import JointState
+
         rclpy.init()
         self.node = rclpy.create_node("markers_client")
         self.executor = rclpy.executors.SingleThreadedExecutor()
@@ -90,10 +101,12 @@ class Client:
     def shares(self, pid, topics, seconds):
         """Return the load of a core, the arrays per second and their size [bytes]."""
         from visualization_msgs.msg import MarkerArray
+
         arrived = {topic: [] for topic in topics}
         subscriptions = [
             self.node.create_subscription(MarkerArray, topic, into.append, 10, raw=True)
-            for topic, into in arrived.items()]
+            for topic, into in arrived.items()
+        ]
         self.spin(1.0)
         for into in arrived.values():
             into.clear()
@@ -112,8 +125,9 @@ def main(argv=None):
     parser.add_argument("--seconds", type=float, default=5.0, help="duration of each measurement")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--rate", type=float, default=30.0, help="markers.rate [Hz]")
-    parser.add_argument("--every", action="store_true",
-                        help="include the kinds that are hidden by default")
+    parser.add_argument(
+        "--every", action="store_true", help="include the kinds that are hidden by default"
+    )
     options = parser.parse_args(argv)
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
     os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
@@ -121,15 +135,21 @@ def main(argv=None):
     import tempfile
 
     import dyn_ros
+
     model = dyn_ros.Model.from_urdf_file(robot_file(), root_joint="floating")
     nodes = ("dynamics", "centroidal", "vereshchagin")
-    kinds = {"no subscribers": [], **{name: [f"/{name}/markers"] for name in nodes},
-             "all": [f"/{name}/markers" for name in nodes]}
+    kinds = {
+        "no subscribers": [],
+        **{name: [f"/{name}/markers"] for name in nodes},
+        "all": [f"/{name}/markers" for name in nodes],
+    }
     with tempfile.TemporaryDirectory() as folder:
         parameters = Path(folder) / "parameters.yaml"
-        parameters.write_text(PARAMETERS.format(
-            path=robot_file(), frame=FRAME, rate=options.rate,
-            every=str(options.every).lower()))
+        parameters.write_text(
+            PARAMETERS.format(
+                path=robot_file(), frame=FRAME, rate=options.rate, every=str(options.every).lower()
+            )
+        )
         process = start_nodes(parameters)
         try:
             client = Client(model)

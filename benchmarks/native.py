@@ -9,6 +9,7 @@ pip installs CasADi and the headers of Eigen into an environment of their own, o
 from the wheel ``pin``. gcc and g++ are required. The page also says how long Python takes to start,
 with a library of machine code that is built first, and with Numba.
 """
+
 import argparse
 import json
 import os
@@ -40,9 +41,17 @@ from dyn_ros.export.robot_functions import (  # noqa: E402
 )
 
 PREFIX = next(p for p in Path(pinocchio.__file__).parents if p.name == "cmeel.prefix")
-FLAGS = ("-std=c++17", "-w", "-O3", "-march=native", "-DNDEBUG",
-         "-DBOOST_MPL_CFG_NO_PREPROCESSED_HEADERS", "-DBOOST_MPL_LIMIT_LIST_SIZE=30",
-         "-DBOOST_MPL_LIMIT_VECTOR_SIZE=30", "-DBOOST_FUSION_INVOKE_MAX_ARITY=10")
+FLAGS = (
+    "-std=c++17",
+    "-w",
+    "-O3",
+    "-march=native",
+    "-DNDEBUG",
+    "-DBOOST_MPL_CFG_NO_PREPROCESSED_HEADERS",
+    "-DBOOST_MPL_LIMIT_LIST_SIZE=30",
+    "-DBOOST_MPL_LIMIT_VECTOR_SIZE=30",
+    "-DBOOST_FUSION_INVOKE_MAX_ARITY=10",
+)
 START = """
 import json, time
 from pathlib import Path
@@ -53,7 +62,7 @@ dyn_ros.rnea(model, data, q, v, a), dyn_ros.aba(model, data, q, v, a), dyn_ros.c
 (peak,) = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
 print(json.dumps([time.process_time(), int(peak.split()[1]) / 1000]))
 """
-ROBOTS = ("panda", "talos_reduced")                 # on a fixed base, mimic joints are free
+ROBOTS = ("panda", "talos_reduced")  # on a fixed base, mimic joints are free
 FUNCTIONS = ("rnea", "aba", "crba", "rnea_derivatives")
 STATES, COPIES = 200, 5
 
@@ -78,13 +87,28 @@ def pinocchio_object(eigen, folder):
 
 def write_tree(model, path):
     """The joints of a model with one degree of freedom each, for CasADi."""
-    joints = [{"kind": joint.kind, "parent": joint.parent, "velocity": int(model.idx_v[i]),
-               "placement": np.asarray(joint.placement).tolist(), "axis": joint.axis.tolist(),
-               "mass": inertia.mass, "com": np.asarray(inertia.com).tolist(),
-               "rotational": np.asarray(inertia.rotational).tolist()}
-              for i, (joint, inertia) in enumerate(zip(model.tree.joints, model.inertias))]
-    path.write_text(json.dumps({"joints": joints, "gravity": model.gravity.tolist(),
-                                "armature": model.armature.tolist()}))
+    joints = [
+        {
+            "kind": joint.kind,
+            "parent": joint.parent,
+            "velocity": int(model.idx_v[i]),
+            "placement": np.asarray(joint.placement).tolist(),
+            "axis": joint.axis.tolist(),
+            "mass": inertia.mass,
+            "com": np.asarray(inertia.com).tolist(),
+            "rotational": np.asarray(inertia.rotational).tolist(),
+        }
+        for i, (joint, inertia) in enumerate(zip(model.tree.joints, model.inertias))
+    ]
+    path.write_text(
+        json.dumps(
+            {
+                "joints": joints,
+                "gravity": model.gravity.tolist(),
+                "armature": model.armature.tolist(),
+            }
+        )
+    )
 
 
 def special(model, folder):
@@ -125,16 +149,31 @@ def measured(robot, folder, rounds):
     write_tree(model, folder / "tree.json")
     library.export_library(folder, FUNCTIONS, [best_target()])
     rng = np.random.default_rng(0)
-    states = np.concatenate([rng.uniform(-2.0, 2.0, (STATES, model.nv)),
-                             *rng.standard_normal((2, STATES, model.nv))], axis=1)
+    states = np.concatenate(
+        [rng.uniform(-2.0, 2.0, (STATES, model.nv)), *rng.standard_normal((2, STATES, model.nv))],
+        axis=1,
+    )
     np.concatenate([states.ravel(), parameters(model)]).tofile(folder / "states")
     costs, objects = special(model, folder)
     run(python, HERE / "native_casadi.py", "tree.json", "casadi_rnea", cwd=folder)
     run("gcc", "-O3", "-march=native", "-ffast-math", "-c", "casadi_rnea.c", cwd=folder)
-    run("g++", "-std=c++17", "-O2", f"-I{folder / 'include'}", f"-I{folder}", HERE / "native.cpp",
-        pinocchios, *objects, folder / "casadi_rnea.o", folder / "lib" / "libdyn_ros.a", "-o",
-        folder / "native", f"-L{PREFIX / 'lib'}", f"-Wl,-rpath,{PREFIX / 'lib'}",
-        "-lboost_serialization")
+    run(
+        "g++",
+        "-std=c++17",
+        "-O2",
+        f"-I{folder / 'include'}",
+        f"-I{folder}",
+        HERE / "native.cpp",
+        pinocchios,
+        *objects,
+        folder / "casadi_rnea.o",
+        folder / "lib" / "libdyn_ros.a",
+        "-o",
+        folder / "native",
+        f"-L{PREFIX / 'lib'}",
+        f"-Wl,-rpath,{PREFIX / 'lib'}",
+        "-lboost_serialization",
+    )
     return timed(folder, rounds), costs
 
 
@@ -147,12 +186,24 @@ def timed(folder, rounds):
     lines = []
     for n in range(COPIES):
         copy = shutil.copy(folder / "native", folder / f"native{n}")
-        output = run(copy, folder / "pinocchio.txt", folder / "robot.dynros", folder / "states",
-                     rounds // COPIES, stdout=subprocess.PIPE).stdout
+        output = run(
+            copy,
+            folder / "pinocchio.txt",
+            folder / "robot.dynros",
+            folder / "states",
+            rounds // COPIES,
+            stdout=subprocess.PIPE,
+        ).stdout
         lines.append([line.split() for line in output.splitlines()])
-    return [(*same[0][:2], min(float(line[2]) for line in same),
-             float(np.median([float(line[3]) for line in same])), same[0][4])
-            for same in zip(*lines)]
+    return [
+        (
+            *same[0][:2],
+            min(float(line[2]) for line in same),
+            float(np.median([float(line[3]) for line in same])),
+            same[0][4],
+        )
+        for same in zip(*lines)
+    ]
 
 
 def introduction():
@@ -178,14 +229,21 @@ def starts():
     """How long processes take to start: Python with three functions, and a node."""
     library = HERE.parent / "build" / "machine_code"
     run(sys.executable, "-m", "dyn_ros.command.build", "--what", "host", "--out", library)
-    yield from ("## Startup", "",
-                "Times from the start of the process, with existing machine code:", "",
-                "| | Python: `rnea`, `aba`, `crba` [s of CPU time] | [MB] "
-                "| node: until active [s] | [MB] |", "| --- | --- | --- | --- | --- |")
+    yield from (
+        "## Startup",
+        "",
+        "Times from the start of the process, with existing machine code:",
+        "",
+        "| | Python: `rnea`, `aba`, `crba` [s of CPU time] | [MB] "
+        "| node: until active [s] | [MB] |",
+        "| --- | --- | --- | --- | --- |",
+    )
     for name, chosen in (("library", library / "library"), ("Numba and its cache", "none")):
         os.environ["DYN_ROS_LIBRARY"] = str(chosen)
-        runs = [json.loads(run(sys.executable, "-c", START, stdout=subprocess.PIPE).stdout)
-                for _ in range(6)]
+        runs = [
+            json.loads(run(sys.executable, "-c", START, stdout=subprocess.PIPE).stdout)
+            for _ in range(6)
+        ]
         seconds, memory = map(min, zip(*runs[1:]))
         active, of_node = time_to_active(6)
         yield f"| {name} | {seconds:.2f} | {memory:.0f} | {active[2]:.2f} | {of_node:.0f} |"
@@ -196,15 +254,19 @@ def starts():
 def table(robot, lines, costs):
     """The section of a robot."""
     names, functions = (list(dict.fromkeys(line[n] for line in lines)) for n in (1, 0))
-    cells = {(function, name): f"{least:.0f} ({median:.0f})"
-             for function, name, least, median, _ in lines}
+    cells = {
+        (function, name): f"{least:.0f} ({median:.0f})"
+        for function, name, least, median, _ in lines
+    }
     worst = max(float(line[4]) for line in lines if line[1] != "Pinocchio")
     yield f"## {robot}, fixed base"
     yield ""
     (constant, its_size), (settable, size) = costs["constant"], costs["robot"]
-    yield (f"Results differ from Pinocchio by up to {worst:.1e} of the largest number. Constant "
-           f"functions take {constant:.1f} s to generate ({its_size / 1000:.0f} kB), settable ones "
-           f"{settable:.1f} s ({size / 1000:.0f} kB).")
+    yield (
+        f"Results differ from Pinocchio by up to {worst:.1e} of the largest number. Constant "
+        f"functions take {constant:.1f} s to generate ({its_size / 1000:.0f} kB), settable ones "
+        f"{settable:.1f} s ({size / 1000:.0f} kB)."
+    )
     yield ""
     yield f"| | {' | '.join(names)} |"
     yield "| --- |" + " --- |" * len(names)

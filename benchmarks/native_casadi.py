@@ -7,6 +7,7 @@ CasADi leaves out operations with zeros and ones.
 
     native_casadi.py TREE.json FUNCTION           writes FUNCTION.c
 """
+
 import json
 import sys
 
@@ -54,8 +55,10 @@ class Body:
 
     def to_child(self, motion):
         linear, angular = motion
-        return (mtimes(self.rotation.T, linear - cross(self.translation, angular)),
-                mtimes(self.rotation.T, angular))
+        return (
+            mtimes(self.rotation.T, linear - cross(self.translation, angular)),
+            mtimes(self.rotation.T, angular),
+        )
 
     def to_parent(self, force):
         linear = mtimes(self.rotation, force[0])
@@ -64,11 +67,14 @@ class Body:
     def momentum(self, motion):
         mass, com = self.joint["mass"], exact(self.joint["com"])
         about_origin = np.array(self.joint["rotational"]) + mass * (
-            com @ com * np.eye(3) - np.outer(com, com))
+            com @ com * np.eye(3) - np.outer(com, com)
+        )
         linear, angular = motion
         moment = constant(mass * com)
-        return (mass * linear - cross(moment, angular),
-                cross(moment, linear) + mtimes(constant(about_origin), angular))
+        return (
+            mass * linear - cross(moment, angular),
+            cross(moment, linear) + mtimes(constant(about_origin), angular),
+        )
 
     def force(self, velocity, acceleration):
         (linear, angular), (p, h) = velocity, self.momentum(velocity)
@@ -95,11 +101,15 @@ def rnea(tree, q, v, a):
     for body, force in reversed(list(zip(bodies, range(len(bodies))))):
         k, parent = body.joint["velocity"], body.joint["parent"]
         linear, angular = forces[force]
-        torques[k] = (casadi.dot(body.linear, linear) + casadi.dot(body.angular, angular)
-                      + tree["armature"][k] * body.a)
+        torques[k] = (
+            casadi.dot(body.linear, linear)
+            + casadi.dot(body.angular, angular)
+            + tree["armature"][k] * body.a
+        )
         if parent >= 0:
-            forces[parent] = tuple(x + y for x, y in zip(forces[parent],
-                                                         body.to_parent(forces[force])))
+            forces[parent] = tuple(
+                x + y for x, y in zip(forces[parent], body.to_parent(forces[force]))
+            )
     return casadi.vertcat(*torques)
 
 
@@ -109,7 +119,8 @@ def main():
     q, v, a = (casadi.SX.sym(name, len(tree["joints"])) for name in "qva")
     torques = casadi.cse(casadi.densify(rnea(tree, q, v, a)))
     casadi.Function(sys.argv[2], [q, v, a], [torques]).generate(
-        f"{sys.argv[2]}.c", {"with_header": False})
+        f"{sys.argv[2]}.c", {"with_header": False}
+    )
 
 
 if __name__ == "__main__":

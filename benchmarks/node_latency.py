@@ -15,6 +15,7 @@ a warm cache.
 
     python benchmarks/node_latency.py [--rounds 10] [--rate 1000]
 """
+
 import argparse
 import os
 import subprocess
@@ -37,7 +38,8 @@ try:
 except BaseException:
     pass
 """
-ECHO = """
+ECHO = (
+    """
 import sys
 import rclpy
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -49,7 +51,9 @@ publisher = node.create_publisher(JointState, "~/echo", 10)
 node.create_subscription(
     JointState, "joint_states", publisher.publish,
     QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT), raw=sys.argv[3] == "raw")
-""" + SPIN
+"""
+    + SPIN
+)
 
 
 def start_echo(namespace, executor, form):
@@ -58,8 +62,18 @@ def start_echo(namespace, executor, form):
 
 def start_node(namespace, **streams):
     return subprocess.Popen(
-        [sys.executable, "-m", "dyn_ros.nodes.dynamics_node", "--ros-args",
-         "-r", f"__ns:={namespace}", "-p", f"robot_description_file:={ARM7}"], **streams)
+        [
+            sys.executable,
+            "-m",
+            "dyn_ros.nodes.dynamics_node",
+            "--ros-args",
+            "-r",
+            f"__ns:={namespace}",
+            "-p",
+            f"robot_description_file:={ARM7}",
+        ],
+        **streams,
+    )
 
 
 class Client:
@@ -67,6 +81,7 @@ class Client:
 
     def __init__(self):
         import rclpy
+
         rclpy.init()
         self.node = rclpy.create_node("latency_client")
         self.executor = rclpy.executors.SingleThreadedExecutor()
@@ -84,9 +99,11 @@ class Client:
 
     def _publisher(self, namespace):
         from sensor_msgs.msg import JointState
+
         if namespace not in self.publishers:
             self.publishers[namespace] = self.node.create_publisher(
-                JointState, namespace + "/joint_states", 10)
+                JointState, namespace + "/joint_states", 10
+            )
         return self.publishers[namespace]
 
     def round_trips(self, namespace, topic, kind, message, rate, seconds, pid):
@@ -94,18 +111,24 @@ class Client:
         publisher = self._publisher(namespace)
         arrived = []
         subscription = self.node.create_subscription(
-            kind, namespace + topic,
-            lambda answer: arrived.append((answer.header.stamp.nanosec, time.perf_counter())), 10)
+            kind,
+            namespace + topic,
+            lambda answer: arrived.append((answer.header.stamp.nanosec, time.perf_counter())),
+            10,
+        )
         count = round(rate * seconds)
         ready = self.spin_until(
-            lambda: publisher.get_subscription_count() and subscription.get_publisher_count(), 20.0)
+            lambda: publisher.get_subscription_count() and subscription.get_publisher_count(), 20.0
+        )
         assert ready, f"{namespace + topic}: no answer"
         message.header.stamp.sec += 1
         # after these, both ends have found each other for good
         trips = [self._trip(publisher, message, nanosec, arrived) for nanosec in range(50)]
         if not any(trips):
-            raise SystemExit(f"{namespace + topic}: none of 50 messages was answered; end other "
-                             "ROS processes of this machine and run it again")
+            raise SystemExit(
+                f"{namespace + topic}: none of 50 messages was answered; end other "
+                "ROS processes of this machine and run it again"
+            )
         times, lost = [], 0
         before = processor_time(pid)
         tick = time.perf_counter()
@@ -180,11 +203,13 @@ def main(argv=None):
 
     import dyn_ros
     from dyn_ros.msg import JointSpaceDynamics
-    dyn_ros.precompile(
-        ["generalized_gravity", "nonlinear_effects", "crba"], batch=False)
+
+    dyn_ros.precompile(["generalized_gravity", "nonlinear_effects", "crba"], batch=False)
     seconds, memory = time_to_active(5)
-    print(f"start to active: median {seconds[2]:.2f} s, longest {seconds[-1]:.2f} s "
-          f"of {len(seconds)}; {memory:.0f} MB resident")
+    print(
+        f"start to active: median {seconds[2]:.2f} s, longest {seconds[-1]:.2f} s "
+        f"of {len(seconds)}; {memory:.0f} MB resident"
+    )
 
     model = dyn_ros.Model.from_urdf_file(ARM7)
     message = JointState(name=list(model.joint_names))
@@ -213,7 +238,8 @@ def main(argv=None):
         for _ in range(options.rounds):
             for name, (namespace, topic, kind) in kinds.items():
                 new, missed, processor = client.round_trips(
-                    namespace, topic, kind, message, options.rate, 1.0, processes[namespace].pid)
+                    namespace, topic, kind, message, options.rate, 1.0, processes[namespace].pid
+                )
                 times[name] += new
                 lost[name] += missed
                 used[name] += processor
@@ -223,14 +249,20 @@ def main(argv=None):
             process.terminate()
             process.wait()
     median = {name: percentile(times[name], 0.5) for name in kinds}
-    print(f"{'round trip [us]':24}{'p50':>8}{'p99':>8}{'to echo':>9}{'lost':>6}"
-          f"{'processor [us]':>16}   at {options.rate:g} Hz, 7 joints")
+    print(
+        f"{'round trip [us]':24}{'p50':>8}{'p99':>8}{'to echo':>9}{'lost':>6}"
+        f"{'processor [us]':>16}   at {options.rate:g} Hz, 7 joints"
+    )
     processor_time = {name: used[name] / (len(times[name]) + lost[name]) for name in kinds}
     for name in kinds:
-        print(f"{name:24}{median[name]:8.0f}{percentile(times[name], 0.99):8.0f}"
-              f"{median[name] / median['echo']:9.2f}{lost[name]:6}{processor_time[name]:16.0f}")
-    print(f"~/nle to {RAW_EVENTS}: {median['~/nle'] / median[RAW_EVENTS]:.2f}, "
-          f"processor {processor_time['~/nle'] / processor_time[RAW_EVENTS]:.2f}")
+        print(
+            f"{name:24}{median[name]:8.0f}{percentile(times[name], 0.99):8.0f}"
+            f"{median[name] / median['echo']:9.2f}{lost[name]:6}{processor_time[name]:16.0f}"
+        )
+    print(
+        f"~/nle to {RAW_EVENTS}: {median['~/nle'] / median[RAW_EVENTS]:.2f}, "
+        f"processor {processor_time['~/nle'] / processor_time[RAW_EVENTS]:.2f}"
+    )
     print(f"resident memory after {len(kinds) * options.rounds} s: {memory:.0f} MB")
 
 

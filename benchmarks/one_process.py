@@ -12,6 +12,7 @@ with one pass for both nodes and with a pass for each node.
 
     python benchmarks/one_process.py [--rounds 5] [--rate 500]
 """
+
 import argparse
 import array
 import os
@@ -26,7 +27,8 @@ SETS = {
     "one process": ("dyn_ros_node",),
     "raw echo, events": ("echo",),
 }
-ECHO = """
+ECHO = (
+    """
 import sys
 import rclpy
 from rclpy.serialization import serialize_message
@@ -48,16 +50,28 @@ def echo(data):
         publisher.publish(bytes(message))
 
 node.create_subscription(JointState, "joint_states", echo, 10, raw=True)
-""" + SPIN
+"""
+    + SPIN
+)
 
 
 def start(module, namespace):
     if module == "echo":
         return subprocess.Popen([sys.executable, "-c", ECHO, namespace, "events"])
     return subprocess.Popen(
-        [sys.executable, "-m", f"dyn_ros.nodes.{module}", "--ros-args", "-r", f"__ns:={namespace}",
-         "-p", f"robot_description_file:={ARM7}"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        [
+            sys.executable,
+            "-m",
+            f"dyn_ros.nodes.{module}",
+            "--ros-args",
+            "-r",
+            f"__ns:={namespace}",
+            "-p",
+            f"robot_description_file:={ARM7}",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 class Set:
@@ -67,13 +81,15 @@ class Set:
         from sensor_msgs.msg import JointState
 
         from dyn_ros.msg import CentroidalState, JointSpaceDynamics
+
         self.namespace = "/" + name.replace(",", "").replace(" ", "_")
         self.processes = [start(executable, self.namespace) for executable in executables]
         self.publisher = node.create_publisher(JointState, self.namespace + "/joint_states", 10)
         self.arrived = {}
         self.subscriptions = [
             node.create_subscription(kind, f"{self.namespace}/{topic}/state", self._on_answer, 10)
-            for topic, kind in (("dynamics", JointSpaceDynamics), ("centroidal", CentroidalState))]
+            for topic, kind in (("dynamics", JointSpaceDynamics), ("centroidal", CentroidalState))
+        ]
         self.spin, self.took, self.used, self.states = spin, [], 0.0, 0
 
     def _on_answer(self, message):
@@ -97,8 +113,11 @@ class Set:
         self.spin(0.05)
         self.used += self.used_so_far() - before
         self.states += len(sent)
-        self.took += [max(self.arrived[key]) - at for key, at in sent.items()
-                      if len(self.arrived.get(key, ())) == 2]
+        self.took += [
+            max(self.arrived[key]) - at
+            for key, at in sent.items()
+            if len(self.arrived.get(key, ())) == 2
+        ]
 
 
 def engine_times():
@@ -106,6 +125,7 @@ def engine_times():
     import numpy as np
 
     import dyn_ros
+
     model = dyn_ros.Model.from_urdf_file(ARM7)
     data = dyn_ros.Data(model)
     q, v = model.random_configuration(np.random.default_rng(1)), np.full(model.nv, 0.1)
@@ -119,6 +139,7 @@ def engine_times():
                     dyn_ros.all_terms(model, data, q, v, only=terms)
             times.append((time.perf_counter() - begun) / 500)
         return 1e6 * min(times)
+
     dynamics, centroidal = ("g", "M", "nle"), ("com", "Ig", "hg")
     return best(dynamics + centroidal), best(dynamics, centroidal)
 
@@ -135,12 +156,14 @@ def main(argv=None):
     from sensor_msgs.msg import JointState
 
     import dyn_ros
+
     rclpy.init()
     node = rclpy.create_node("client")
     executor = rclpy.executors.SingleThreadedExecutor()
     executor.add_node(node)
-    sets = {name: Set(node, name, executables, executor.spin_once)
-            for name, executables in SETS.items()}
+    sets = {
+        name: Set(node, name, executables, executor.spin_once) for name, executables in SETS.items()
+    }
     try:
         model = dyn_ros.Model.from_urdf_file(ARM7)
         message = JointState(name=list(model.joint_names))
@@ -148,8 +171,10 @@ def main(argv=None):
         message.velocity = array.array("d", [0.2] * model.nv)
         message.header.stamp.sec = 1
         end = time.monotonic() + 60.0
-        while not all(len(group.arrived) >= 20 and len(max(group.arrived.values(), key=len)) == 2
-                      for group in sets.values()):
+        while not all(
+            len(group.arrived) >= 20 and len(max(group.arrived.values(), key=len)) == 2
+            for group in sets.values()
+        ):
             assert time.monotonic() < end, "no answers"
             message.header.stamp.nanosec += 1
             for group in sets.values():
@@ -158,13 +183,17 @@ def main(argv=None):
         for _ in range(options.rounds):
             for group in sets.values():
                 group.round(message, options.rate, 1.0)
-        print(f"{'':16}{'processor':>12}{'both outputs [us]':>20}{'lost':>6}{'memory':>9}"
-              f"   at {options.rate:g} Hz, 7 joints")
+        print(
+            f"{'':16}{'processor':>12}{'both outputs [us]':>20}{'lost':>6}{'memory':>9}"
+            f"   at {options.rate:g} Hz, 7 joints"
+        )
         for name, group in sets.items():
             memory = sum(resident(process.pid) for process in group.processes)
             p50, p99 = (1e6 * percentile(group.took, share) for share in (0.5, 0.99))
-            print(f"{name:16}{1e6 * group.used / group.states:9.0f} us{p50:8.0f} p50{p99:8.0f}"
-                  f"{group.states - len(group.took):6}{memory:6.0f} MB")
+            print(
+                f"{name:16}{1e6 * group.used / group.states:9.0f} us{p50:8.0f} p50{p99:8.0f}"
+                f"{group.states - len(group.took):6}{memory:6.0f} MB"
+            )
     finally:
         for group in sets.values():
             for process in group.processes:

@@ -8,6 +8,7 @@ the processor time of each update (server) and each picture (browser). Run nothi
 
     python benchmarks/page.py [--size 1000x600] [--seconds 10] [view] [demo] [FILE.urdf ...]
 """
+
 import argparse
 import os
 import re
@@ -20,11 +21,20 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-SWITCHES = ["--no-sandbox", "--disable-gpu", "--use-gl=angle", "--use-angle=swiftshader",
-            "--enable-unsafe-swiftshader", "--disable-quic", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-STARTED = 300_000       # ms; the first start on a machine compiles
-WARM = 5.0              # s; before the measurement
+SWITCHES = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--use-gl=angle",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+STARTED = 300_000  # ms; the first start on a machine compiles
+WARM = 5.0  # s; before the measurement
 COUNT = """() => {
     const of = window.counts = {pictures: 0, states: 0, updates: 0};
     const names = Object.keys(__viserMutable.nodeRefFromName).filter(
@@ -85,8 +95,11 @@ def measure(driver, address, server, size, seconds):
     lasted = time.monotonic() - start
     used = [processor_time(servers) - times[0], processor_time(browsers) - times[1]]
     browser.close()
-    return [*(counts[event] / lasted for event in ("pictures", "states", "updates")),
-            1e3 * used[0] / counts["updates"], 1e3 * used[1] / counts["pictures"]]
+    return [
+        *(counts[event] / lasted for event in ("pictures", "states", "updates")),
+        1e3 * used[0] / counts["updates"],
+        1e3 * used[1] / counts["pictures"],
+    ]
 
 
 def run(driver, name, size, seconds):
@@ -94,12 +107,17 @@ def run(driver, name, size, seconds):
     command = [name] if name in ("view", "demo") else ["view", name]
     options = ["--no-browser"] if command[0] == "view" else []
     server = subprocess.Popen(
-        [sys.executable, "-m", "dyn_ros", *command, *options, "--port", "0"], text=True,
-        env=dict(os.environ, PYTHONUNBUFFERED="1"), stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        [sys.executable, "-m", "dyn_ros", *command, *options, "--port", "0"],
+        text=True,
+        env=dict(os.environ, PYTHONUNBUFFERED="1"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
     try:
-        address = next(match[0] for line in server.stdout
-                       if (match := re.search(r"http://[\w.]+:\d+", line)))
+        address = next(
+            match[0] for line in server.stdout if (match := re.search(r"http://[\w.]+:\d+", line))
+        )
         return measure(driver, address, server, size, seconds)
     finally:
         server.send_signal(signal.SIGINT)
@@ -108,10 +126,16 @@ def run(driver, name, size, seconds):
 
 def main():
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pages", nargs="*", default=["view"], metavar="PAGE",
-                        help="view, demo, or a robot description (default: view)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "pages",
+        nargs="*",
+        default=["view"],
+        metavar="PAGE",
+        help="view, demo, or a robot description (default: view)",
+    )
     parser.add_argument("--size", default="1000x600", help="of the window (default: 1000x600)")
     parser.add_argument("--seconds", type=float, default=10.0)
     options = parser.parse_args()
@@ -121,8 +145,12 @@ def main():
     with sync_playwright() as driver:
         for name in options.pages:
             row = run(driver, name, {"width": width, "height": height}, options.seconds)
-            print("{:20} {:10.1f} {:9.1f} {:10.1f} {:12.1f} {:13.1f}".format(
-                Path(name).stem[:20], *row), flush=True)
+            print(
+                "{:20} {:10.1f} {:9.1f} {:10.1f} {:12.1f} {:13.1f}".format(
+                    Path(name).stem[:20], *row
+                ),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

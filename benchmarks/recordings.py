@@ -9,6 +9,7 @@ folder and removed at the end. Decoding is one process that reads them all into 
 part; the command computes residuals and writes them as Parquet. The shortest of three times counts.
 Memory is the largest sum of the proportional set sizes of all processes of a command.
 """
+
 import argparse
 import shutil
 import subprocess
@@ -43,8 +44,19 @@ def decode(path: Path) -> float:
 
 def command(path: Path, out: Path, workers: int) -> list[str]:
     """Return the command that computes residuals."""
-    return [sys.executable, "-m", "dyn_ros", "log", str(path), "--compute", "residual",
-            "--out", str(out), "--workers", str(workers)]
+    return [
+        sys.executable,
+        "-m",
+        "dyn_ros",
+        "log",
+        str(path),
+        "--compute",
+        "residual",
+        "--out",
+        str(out),
+        "--workers",
+        str(workers),
+    ]
 
 
 def run(path: Path, out: Path, workers: int) -> float:
@@ -64,20 +76,23 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(dir=options.folder))
     try:
         path = folder / "recording.mcap"
-        synthetic_mcap(path, dyn_ros.Model.from_urdf_file(ARM), options.messages,
-                       description=ARM.read_text())
+        synthetic_mcap(
+            path, dyn_ros.Model.from_urdf_file(ARM), options.messages, description=ARM.read_text()
+        )
         print(f"{options.messages:,} messages, {path.stat().st_size / MEGABYTE:,.0f} MB")
-        decode(path)                            # compiles what is not in the cache
+        decode(path)  # compiles what is not in the cache
         print(f"decoded: {decode(path) / 1e6:.2f} million messages per second of processor time")
         times: dict[int, list[float]] = {1: [], 2: []}
         for repetition in range(REPETITIONS):
             for workers, durations in times.items():
                 durations.append(run(path, folder / f"results{repetition}{workers}", workers))
         for workers, durations in times.items():
-            print(f"residuals as Parquet, {workers} workers: "
-                  f"{', '.join(f'{duration:.1f}' for duration in durations)} s; "
-                  f"{options.messages / min(durations) / workers / 1e6:.2f} million messages per "
-                  "second and worker")
+            print(
+                f"residuals as Parquet, {workers} workers: "
+                f"{', '.join(f'{duration:.1f}' for duration in durations)} s; "
+                f"{options.messages / min(durations) / workers / 1e6:.2f} million messages per "
+                "second and worker"
+            )
         print(f"two workers: {min(times[1]) / min(times[2]):.2f} times one")
         memory = largest_memory(command(path, folder / "memory", 2)).total
         print(f"memory of all processes, 2 workers: {memory / MEGABYTE:.0f} MB")

@@ -9,6 +9,7 @@ that does not clear its tensors between calls. Batches: microseconds per state.
     pip install cmeel-eigen
     python benchmarks/second_order.py [--eigen FOLDER_OF_EIGEN] [--batch STATES]
 """
+
 import argparse
 import subprocess
 import sys
@@ -27,18 +28,39 @@ import dyn_ros  # noqa: E402
 import peer  # noqa: E402
 
 PREFIX = next(p for p in Path(pinocchio.__file__).parents if p.name == "cmeel.prefix")
-FLAGS = ("-std=c++17", "-w", "-O3", "-march=native", "-DNDEBUG", "-DEIGEN_MAX_ALIGN_BYTES=16",
-         "-DBOOST_MPL_CFG_NO_PREPROCESSED_HEADERS", "-DBOOST_MPL_LIMIT_LIST_SIZE=30",
-         "-DBOOST_MPL_LIMIT_VECTOR_SIZE=30", "-DBOOST_FUSION_INVOKE_MAX_ARITY=10")
+FLAGS = (
+    "-std=c++17",
+    "-w",
+    "-O3",
+    "-march=native",
+    "-DNDEBUG",
+    "-DEIGEN_MAX_ALIGN_BYTES=16",
+    "-DBOOST_MPL_CFG_NO_PREPROCESSED_HEADERS",
+    "-DBOOST_MPL_LIMIT_LIST_SIZE=30",
+    "-DBOOST_MPL_LIMIT_VECTOR_SIZE=30",
+    "-DBOOST_FUSION_INVOKE_MAX_ARITY=10",
+)
 ROBOTS = (("ur5", None), ("panda", None), ("solo12", "floating"), ("talos_reduced", "floating"))
 
 
 def build(eigen, folder):
     program = folder / "second_order"
     subprocess.run(
-        ["g++", *FLAGS, f"-I{PREFIX / 'include'}", f"-I{eigen}", str(HERE / "second_order.cpp"),
-         "-o", str(program), f"-L{PREFIX / 'lib'}", f"-Wl,-rpath,{PREFIX / 'lib'}",
-         "-lpinocchio_default", "-lboost_serialization"], check=True)
+        [
+            "g++",
+            *FLAGS,
+            f"-I{PREFIX / 'include'}",
+            f"-I{eigen}",
+            str(HERE / "second_order.cpp"),
+            "-o",
+            str(program),
+            f"-L{PREFIX / 'lib'}",
+            f"-Wl,-rpath,{PREFIX / 'lib'}",
+            "-lpinocchio_default",
+            "-lboost_serialization",
+        ],
+        check=True,
+    )
     return program
 
 
@@ -48,11 +70,12 @@ def pinocchios(program, pair, state, folder):
     model, numbers, result = (folder / name for name in ("model", "state", "result"))
     pair.pin.saveToText(str(model))
     numbers.write_text(" ".join(map(repr, map(float, [*pair.to_pin_q(q), *v, *a]))))
-    output = subprocess.run([program, model, numbers, result], check=True, capture_output=True,
-                            text=True).stdout
+    output = subprocess.run(
+        [program, model, numbers, result], check=True, capture_output=True, text=True
+    ).stdout
     n = pair.model.nv
     tensors = np.fromfile(result).reshape(4, n, n, n)
-    return float(output), [tensor.transpose(2, 1, 0) for tensor in tensors]   # column-major
+    return float(output), [tensor.transpose(2, 1, 0) for tensor in tensors]  # column-major
 
 
 def main():
@@ -65,8 +88,10 @@ def main():
     names = ["rnea_second_order_derivatives", "aba_second_order_derivatives"]
     rnea, aba = (getattr(dyn_ros, name) for name in names)
     dyn_ros.precompile(names)
-    print("| | nv | Pinocchio, C++ [us] | dyn_ros [us] | ratio | a batch | error "
-          "| aba_second_order [us] |")
+    print(
+        "| | nv | Pinocchio, C++ [us] | dyn_ros [us] | ratio | a batch | error "
+        "| aba_second_order [us] |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as name:
         program = build(options.eigen, Path(name))
@@ -77,12 +102,17 @@ def main():
             one = fastest(partial(rnea, model, data, *state), 50, 60)
             theirs, tensors = pinocchios(program, pair, state, Path(name))
             one = min(one, fastest(partial(rnea, model, data, *state), 50, 60))
-            error = max(np.abs(x - y).max() / np.abs(y).max()
-                        for x, y in zip(rnea(model, data, *state), tensors))
+            error = max(
+                np.abs(x - y).max() / np.abs(y).max()
+                for x, y in zip(rnea(model, data, *state), tensors)
+            )
             many = fastest(partial(rnea, model, data, *states), 1, 5) / options.batch
             forward = fastest(partial(aba, model, data, *state), 20, 10)
-            print(f"| {robot}, {root_joint or 'fixed'} | {model.nv} | {theirs:.1f} | {one:.1f} "
-                  f"| {one / theirs:.2f} | {many:.1f} | {error:.0e} | {forward:.1f} |", flush=True)
+            print(
+                f"| {robot}, {root_joint or 'fixed'} | {model.nv} | {theirs:.1f} | {one:.1f} "
+                f"| {one / theirs:.2f} | {many:.1f} | {error:.0e} | {forward:.1f} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

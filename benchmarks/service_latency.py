@@ -12,6 +12,7 @@ turns of one second, the response comes from
 
     python benchmarks/service_latency.py [--rounds 5]
 """
+
 import argparse
 import os
 import subprocess
@@ -20,7 +21,8 @@ import time
 
 from node_latency import ARM7, SPIN, percentile, start_node
 
-EMPTY = """
+EMPTY = (
+    """
 import sys
 import rclpy
 from dyn_ros.srv import GetJacobian
@@ -28,7 +30,9 @@ from dyn_ros.srv import GetJacobian
 rclpy.init()
 node = rclpy.create_node("empty", namespace=sys.argv[1])
 node.create_service(GetJacobian, "~/get_jacobian", lambda request, response: response)
-""" + SPIN
+"""
+    + SPIN
+)
 
 
 def start_empty(namespace, executor):
@@ -41,6 +45,7 @@ class Client:
     def __init__(self, kind, message):
         import rclpy
         from sensor_msgs.msg import JointState
+
         rclpy.init()
         self.kind = kind
         self.node = rclpy.create_node("service_latency_client")
@@ -62,7 +67,7 @@ class Client:
     def find(self, name):
         self.clients[name] = self.node.create_client(self.kind, name)
         assert self.clients[name].wait_for_service(60.0), f"{name}: no such service"
-        end = time.perf_counter() + 1.0         # both ends find each other for good
+        end = time.perf_counter() + 1.0  # both ends find each other for good
         while time.perf_counter() < end:
             self.executor.spin_once(0.1)
 
@@ -90,6 +95,7 @@ def main(argv=None):
     from dyn_ros.msg import RobotState
     from dyn_ros.nodes.dynamics_node import DynamicsNode
     from dyn_ros.srv import GetJacobian
+
     dyn_ros.precompile(list(DynamicsNode.kernels), batch=False)
     model = dyn_ros.Model.from_urdf_file(ARM7)
     position, velocity = array.array("d", [0.1] * model.nq), array.array("d", [0.2] * model.nv)
@@ -106,8 +112,11 @@ def main(argv=None):
         "with time variation": ("/node/dynamics/get_jacobian", both),
         "state in the request": ("/node/dynamics/get_jacobian", given),
     }
-    processes = [start_empty("/empty", "events"), start_empty("/empty_spin", "single"),
-                 start_node("/node", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)]
+    processes = [
+        start_empty("/empty", "events"),
+        start_empty("/empty_spin", "single"),
+        start_node("/node", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
+    ]
     try:
         client = Client(GetJacobian, message)
         for name, _ in calls.values():
@@ -125,8 +134,10 @@ def main(argv=None):
             process.terminate()
             process.wait()
     base = percentile(times["empty"], 0.5)
-    print(f"{'GetJacobian, response time [us]':34}{'p50':>8}{'p99':>8}{'to empty':>10}   "
-          f"{model.njoints} joints")
+    print(
+        f"{'GetJacobian, response time [us]':34}{'p50':>8}{'p99':>8}{'to empty':>10}   "
+        f"{model.njoints} joints"
+    )
     for call in calls:
         p50, p99 = percentile(times[call], 0.5), percentile(times[call], 0.99)
         print(f"{call:34}{p50:8.0f}{p99:8.0f}{p50 / base:10.2f}")

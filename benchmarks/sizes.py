@@ -9,6 +9,7 @@ resident and address space: the model, the results of all calls and their workin
 that requires more than 8 GB of address space is reported as such. Time is that of the fastest of
 several calls. The contact of ``contact_dynamics`` holds the pose of the last link.
 """
+
 import json
 import resource
 import subprocess
@@ -21,22 +22,27 @@ import numpy as np
 
 COUNTS = 10, 100, 1000
 SHAPES: dict[str, Callable[[int], int]] = {  # name -> the parent of link k
-    "chain": lambda k: k - 1, "tree": lambda k: (k - 1) // 2}
+    "chain": lambda k: k - 1,
+    "tree": lambda k: (k - 1) // 2,
+}
 CALLS = "rnea", "crba", "aba", "rnea_derivatives", "contact_dynamics"
-LIMIT = 2.0                           # seconds that one call is repeated for
-MEMORY = 8 << 30                      # limit of the address space of each process, in bytes
+LIMIT = 2.0  # seconds that one call is repeated for
+MEMORY = 8 << 30  # limit of the address space of each process, in bytes
 
 
 def urdf(count: int, shape: str) -> str:
     """A robot of revolute joints with alternating axes; each link hangs on an earlier one."""
-    inertial = ('<inertial><origin xyz="0.1 0 0.2"/><mass value="1"/><inertia ixx="0.1" ixy="0" '
-                'ixz="0" iyy="0.2" iyz="0" izz="0.15"/></inertial>')
+    inertial = (
+        '<inertial><origin xyz="0.1 0 0.2"/><mass value="1"/><inertia ixx="0.1" ixy="0" '
+        'ixz="0" iyy="0.2" iyz="0" izz="0.15"/></inertial>'
+    )
     links = "".join(f'<link name="l{k}">{inertial}</link>' for k in range(count + 1))
     joints = "".join(
         f'<joint name="j{k:04}" type="continuous"><parent link="l{SHAPES[shape](k)}"/>'
         f'<child link="l{k}"/><origin xyz="0.05 0 0.3"/>'
         f'<axis xyz="{k % 3 == 0:d} {k % 3 == 1:d} {k % 3 == 2:d}"/></joint>'
-        for k in range(1, count + 1))
+        for k in range(1, count + 1)
+    )
     return f'<robot name="{shape}{count}">{links}{joints}</robot>'
 
 
@@ -60,13 +66,16 @@ def fastest(call: Callable[[], object]) -> float:
 def prepared(functions, model, data, q, v, a) -> dict[str, Callable[[], object]]:
     """Calls without arguments, by name."""
     arguments = (q, v, a), (q,), (q, v, a), (q, v, a), (q, v, a)
-    return {name: partial(function, model, data, *given)
-            for name, function, given in zip(CALLS, functions, arguments)}
+    return {
+        name: partial(function, model, data, *given)
+        for name, function, given in zip(CALLS, functions, arguments)
+    }
 
 
 def ours(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
     """The memory before the model, and the calls of dyn_ros."""
     import dyn_ros
+
     before = memory()
     model = dyn_ros.Model.from_urdf(xml)
     data, rng = dyn_ros.Data(model), np.random.default_rng(0)
@@ -83,6 +92,7 @@ def ours(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
 def theirs(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
     """The same for Pinocchio."""
     import pinocchio
+
     before = memory()
     model = pinocchio.buildModelFromXML(xml)
     data, rng = model.createData(), np.random.default_rng(0)
@@ -90,8 +100,14 @@ def theirs(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
     q = np.ravel(np.column_stack([np.cos(angle), np.sin(angle)]))
     v, a = rng.uniform(-1.0, 1.0, (2, model.nv))
     models = pinocchio.StdVec_RigidConstraintModel()
-    models.append(pinocchio.RigidConstraintModel(
-        pinocchio.ContactType.CONTACT_6D, model, model.njoints - 1, pinocchio.ReferenceFrame.LOCAL))
+    models.append(
+        pinocchio.RigidConstraintModel(
+            pinocchio.ContactType.CONTACT_6D,
+            model,
+            model.njoints - 1,
+            pinocchio.ReferenceFrame.LOCAL,
+        )
+    )
     datas = pinocchio.StdVec_RigidConstraintData()
     datas.append(models[0].createData())
     pinocchio.initConstraintDynamics(model, data, models, datas)
@@ -100,25 +116,34 @@ def theirs(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
     def contact_dynamics(model, data, q, v, tau):
         pinocchio.constraintDynamics(model, data, q, v, tau, models, datas, settings)
 
-    calls = (pinocchio.rnea, pinocchio.crba, pinocchio.aba, pinocchio.computeRNEADerivatives,
-             contact_dynamics)
+    calls = (
+        pinocchio.rnea,
+        pinocchio.crba,
+        pinocchio.aba,
+        pinocchio.computeRNEADerivatives,
+        contact_dynamics,
+    )
     return before, prepared(calls, model, data, q, v, a)
 
 
 def measure(engine: str, count: int, shape: str) -> dict[str, float]:
     """Times [us] and memory [MB] of one engine on one robot, in this process."""
     before, calls = {"ours": ours, "theirs": theirs}[engine](urdf(count, shape))
-    for call in calls.values():                     # machine code is loaded, memory touched
+    for call in calls.values():  # machine code is loaded, memory touched
         call()
     resident, space = memory() - before
-    return {"resident": resident, "space": space,
-            **{name: fastest(call) for name, call in calls.items()}}
+    return {
+        "resident": resident,
+        "space": space,
+        **{name: fastest(call) for name, call in calls.items()},
+    }
 
 
 def in_process(engine: str, count: int, shape: str) -> dict[str, float]:
     """``measure`` in its own process; infinite numbers if the memory is not sufficient."""
-    done = subprocess.run([sys.executable, __file__, engine, str(count), shape],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, __file__, engine, str(count), shape], capture_output=True, text=True
+    )
     if done.returncode:
         return dict.fromkeys((*CALLS, "resident", "space"), np.inf)
     return json.loads(done.stdout)

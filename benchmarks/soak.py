@@ -9,6 +9,7 @@ calls without a response, and the resident memory.
 
     python benchmarks/soak.py [--minutes 10] [--rate 1000]
 """
+
 import argparse
 import array
 import os
@@ -19,7 +20,7 @@ import numpy as np
 from node_latency import ARM7, resident
 from one_process import start
 
-CALLS = 18.0            # per second
+CALLS = 18.0  # per second
 NAMESPACE = "/soak"
 # Markers have a rate of their own
 RATED = ("dynamics/markers", "vereshchagin/markers", "centroidal/markers")
@@ -35,16 +36,22 @@ def outputs():
         JointSpaceDynamics,
         JointSpaceInertia,
     )
+
     return {
-        "dynamics/gravity": JointState, "dynamics/nle": JointState,
-        "dynamics/inertia": JointSpaceInertia, "dynamics/state": JointSpaceDynamics,
+        "dynamics/gravity": JointState,
+        "dynamics/nle": JointState,
+        "dynamics/inertia": JointSpaceInertia,
+        "dynamics/state": JointSpaceDynamics,
         "vereshchagin/constraint_torques": JointState,
-        "vereshchagin/solution": ConstrainedDynamics, "centroidal/state": CentroidalState,
-        **dict.fromkeys(RATED, MarkerArray)}
+        "vereshchagin/solution": ConstrainedDynamics,
+        "centroidal/state": CentroidalState,
+        **dict.fromkeys(RATED, MarkerArray),
+    }
 
 
 def requests():
     from dyn_ros import srv
+
     return {
         "dynamics/get_jacobian": srv.GetJacobian.Request(frame="tool", hessian=True),
         "dynamics/get_dynamics": srv.GetDynamics.Request(),
@@ -68,6 +75,7 @@ class Client:
         from sensor_msgs.msg import JointState
 
         import dyn_ros
+
         self.node = rclpy.create_node("soak_client")
         self.executor = EventsExecutor()
         self.executor.add_node(self.node)
@@ -79,39 +87,52 @@ class Client:
         self.constraints, self.constrain = self.create_constraints()
         self.sent = np.zeros(most_states)
         self.count = 0
-        self.latency = {}                   # NaN: no answer
+        self.latency = {}  # NaN: no answer
         self.late, self.calls, self.failed, self.open = 0, 0, 0, {}
         for topic, kind in outputs().items():
             self.latency[topic] = np.full(most_states, np.nan, np.float32)
             self.node.create_subscription(
-                kind, f"{NAMESPACE}/{topic}", lambda data, topic=topic: self.receive(topic, data),
-                QoSProfile(depth=1000), raw=True)
+                kind,
+                f"{NAMESPACE}/{topic}",
+                lambda data, topic=topic: self.receive(topic, data),
+                QoSProfile(depth=1000),
+                raw=True,
+            )
         self.clients = {}
         for service, request in requests().items():
-            kind = getattr(__import__("dyn_ros.srv", fromlist=["srv"]),
-                           type(request).__name__.removesuffix("_Request"))
+            kind = getattr(
+                __import__("dyn_ros.srv", fromlist=["srv"]),
+                type(request).__name__.removesuffix("_Request"),
+            )
             self.clients[service] = (
-                self.node.create_client(kind, f"{NAMESPACE}/{service}"), request)
+                self.node.create_client(kind, f"{NAMESPACE}/{service}"),
+                request,
+            )
         self.turn = list(self.clients.values())
 
     def receive(self, topic, data):
-        if topic in RATED:                  # an array of messages: counted only
+        if topic in RATED:  # an array of messages: counted only
             self.latency[topic][self.count - 1] = 0.0
             return
-        number = int.from_bytes(data[4:8], "little") * 1000 + int.from_bytes(
-            data[8:12], "little") // 1_000_000 - 1000
+        number = (
+            int.from_bytes(data[4:8], "little") * 1000
+            + int.from_bytes(data[8:12], "little") // 1_000_000
+            - 1000
+        )
         if 0 <= number < self.count:
             self.latency[topic][number] = time.perf_counter() - self.sent[number]
 
     def create_constraints(self):
         """Those that hold the tool against vertical motion, and their publisher."""
         from dyn_ros.msg import AccelerationConstraints
+
         constraints = AccelerationConstraints(frame=["tool"])
         constraints.header.frame_id = "base_link"
         constraints.directions.rows, constraints.directions.cols = 6, 1
         constraints.directions.data = array.array("d", [0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
         return constraints, self.node.create_publisher(
-            AccelerationConstraints, NAMESPACE + "/vereshchagin/constraints", 10)
+            AccelerationConstraints, NAMESPACE + "/vereshchagin/constraints", 10
+        )
 
     def publish(self):
         stamp = self.message.header.stamp
@@ -119,7 +140,7 @@ class Client:
         self.sent[self.count] = time.perf_counter()
         self.count += 1
         self.publisher.publish(self.message)
-        if self.count % 100 == 0:           # older ones than input_timeout are not used
+        if self.count % 100 == 0:  # older ones than input_timeout are not used
             self.constrain.publish(self.constraints)
 
     def call(self):
@@ -148,6 +169,7 @@ class Client:
         def ready():
             self.publish()
             return not any(np.isnan(self.latency[topic]).all() for topic in names)
+
         self.spin_until(ready)
         for _ in self.turn:
             self.call()
@@ -169,14 +191,17 @@ class Client:
 
 def report(client, begin, names, pid):
     """Print what happened since joint state number `begin`."""
-    rows = {topic: client.latency[topic][begin:client.count] for topic in names}
+    rows = {topic: client.latency[topic][begin : client.count] for topic in names}
     lost = {topic: int(np.isnan(row).sum()) for topic, row in rows.items()}
     every = np.concatenate([row[~np.isnan(row)] for row in rows.values()]) * 1e6
     p50, p99 = np.percentile(every, [50, 99])
-    print(f"{client.count - begin:8} states, lost: {sum(lost.values()):4} of "
-          f"{len(names) * (client.count - begin)} messages; latency {p50:.0f} us, p99 {p99:.0f}, "
-          f"longest {every.max() / 1000:.1f} ms; {client.calls} calls, {len(client.open)} open, "
-          f"{client.failed} failed; {resident(pid):.0f} MB", flush=True)
+    print(
+        f"{client.count - begin:8} states, lost: {sum(lost.values()):4} of "
+        f"{len(names) * (client.count - begin)} messages; latency {p50:.0f} us, p99 {p99:.0f}, "
+        f"longest {every.max() / 1000:.1f} ms; {client.calls} calls, {len(client.open)} open, "
+        f"{client.failed} failed; {resident(pid):.0f} MB",
+        flush=True,
+    )
     return lost
 
 
@@ -189,6 +214,7 @@ def main(argv=None):
     os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
 
     import rclpy
+
     rclpy.init()
     node = start("dyn_ros_node", NAMESPACE)
     try:

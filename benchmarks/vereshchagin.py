@@ -9,6 +9,7 @@ from C++ in benchmarks/kdl_vereshchagin.cpp, dyn_ros from Python, including all 
 KDL, only dyn_ros is measured. The times are the fastest of many short rounds; a batch has 8000
 states.
 """
+
 import platform
 import shutil
 import subprocess
@@ -45,7 +46,8 @@ def chain(joints):
             f'<joint name="joint_{i + 1}" type="continuous"><parent link="{links[-1]}"/>'
             f'<child link="{name}"/><origin xyz="{spaced(joint.placement[:3, 3])}" '
             f'rpy="{spaced(roll_pitch_yaw(joint.placement[:3, :3]))}"/>'
-            f'<axis xyz="{spaced(joint.axis)}"/></joint>')
+            f'<axis xyz="{spaced(joint.axis)}"/></joint>'
+        )
         links.append(name)
     return dyn_ros.Model.from_urdf("".join(text) + "</robot>")
 
@@ -55,15 +57,22 @@ def spaced(numbers):
 
 
 def roll_pitch_yaw(R):
-    return (np.arctan2(R[2, 1], R[2, 2]), np.arctan2(-R[2, 0], np.hypot(R[0, 0], R[1, 0])),
-            np.arctan2(R[1, 0], R[0, 0]))
+    return (
+        np.arctan2(R[2, 1], R[2, 2]),
+        np.arctan2(-R[2, 0], np.hypot(R[0, 0], R[1, 0])),
+        np.arctan2(R[1, 0], R[0, 0]),
+    )
 
 
 def task(model):
     """Return a state, alpha and beta: all directions of the last link, with accelerations."""
     rng = np.random.default_rng(model.nv)
-    return (rng.uniform(-1.0, 1.0, model.nv), rng.uniform(-1.0, 1.0, model.nv), np.eye(6),
-            rng.uniform(-1.0, 1.0, 6) + [0.0, 0.0, 9.81, 0.0, 0.0, 0.0])
+    return (
+        rng.uniform(-1.0, 1.0, model.nv),
+        rng.uniform(-1.0, 1.0, model.nv),
+        np.eye(6),
+        rng.uniform(-1.0, 1.0, 6) + [0.0, 0.0, 9.81, 0.0, 0.0, 0.0],
+    )
 
 
 def fastest(call, repeats, rounds):
@@ -82,8 +91,18 @@ def compiled_kdl(folder):
     compiler, program = shutil.which("c++"), Path(folder) / "kdl"
     if compiler is None:
         return None
-    built = subprocess.run([compiler, "-O3", "-I/usr/include/eigen3", "-o", program,
-                            HERE / "kdl_vereshchagin.cpp", "-lorocos-kdl"], capture_output=True)
+    built = subprocess.run(
+        [
+            compiler,
+            "-O3",
+            "-I/usr/include/eigen3",
+            "-o",
+            program,
+            HERE / "kdl_vereshchagin.cpp",
+            "-lorocos-kdl",
+        ],
+        capture_output=True,
+    )
     return program if built.returncode == 0 else None
 
 
@@ -92,12 +111,29 @@ def kdl(program, model, q, v, alpha, beta, repeats, rounds):
     numbers = [model.nv, len(beta), repeats, rounds]
     for joint, armature in zip(model.tree.joints, model.armature):
         c, Y = joint.inertia.com, joint.inertia.rotational
-        numbers += [joint.kind == "prismatic", *joint.placement[:3, 3],
-                    *joint.placement[:3, :3].ravel(), *joint.axis, armature, joint.inertia.mass,
-                    *c, Y[0, 0], Y[1, 1], Y[2, 2], Y[0, 1], Y[0, 2], Y[1, 2]]
+        numbers += [
+            joint.kind == "prismatic",
+            *joint.placement[:3, 3],
+            *joint.placement[:3, :3].ravel(),
+            *joint.axis,
+            armature,
+            joint.inertia.mass,
+            *c,
+            Y[0, 0],
+            Y[1, 1],
+            Y[2, 2],
+            Y[0, 1],
+            Y[0, 2],
+            Y[1, 2],
+        ]
     numbers += [*q, *v, *alpha.ravel(), *beta]
-    answer = subprocess.run([program], input=" ".join(repr(float(x)) for x in numbers), text=True,
-                            capture_output=True, check=True).stdout.split()
+    answer = subprocess.run(
+        [program],
+        input=" ".join(repr(float(x)) for x in numbers),
+        text=True,
+        capture_output=True,
+        check=True,
+    ).stdout.split()
     return float(answer[0]), np.array(answer[1:], float)
 
 
@@ -107,26 +143,33 @@ def rows(program):
         data, tip, (q, v, alpha, beta) = dyn_ros.Data(model), f"link_{joints}", task(model)
         ddq = dyn_ros.vereshchagin(model, data, q, v, alpha, beta, tip).ddq.copy()
         repeats = 2000 * JOINTS[0] // joints
-        ours = fastest(partial(dyn_ros.vereshchagin, model, data, q, v, alpha, beta, tip),
-                       repeats, 40)
+        ours = fastest(
+            partial(dyn_ros.vereshchagin, model, data, q, v, alpha, beta, tip), repeats, 40
+        )
         states = np.tile(q, (STATES, 1)), np.tile(v, (STATES, 1))
-        batch = fastest(partial(dyn_ros.vereshchagin, model, data, *states, alpha, beta, tip),
-                        1, 5) / STATES
+        batch = (
+            fastest(partial(dyn_ros.vereshchagin, model, data, *states, alpha, beta, tip), 1, 5)
+            / STATES
+        )
         if program is None:
             yield f"| {joints} | {ours:.2f} | {batch:.3f} | | | |"
             continue
         theirs, expected = kdl(program, model, q, v, alpha, beta, repeats, 40)
         error = np.abs(ddq - expected).max() / np.abs(expected).max()
-        yield (f"| {joints} | {ours:.2f} | {batch:.3f} | {theirs:.2f} | {ours / theirs:.2f} | "
-               f"{error:.0e} |")
+        yield (
+            f"| {joints} | {ours:.2f} | {batch:.3f} | {theirs:.2f} | {ours / theirs:.2f} | "
+            f"{error:.0e} |"
+        )
 
 
 def main():
     dyn_ros.precompile(["vereshchagin"])
     print(f"{platform.machine()}, Python {platform.python_version()}; microseconds per state")
     print()
-    print("| joints | dyn_ros, from Python | in a batch, one thread | KDL, from C++ | ratio | "
-          "largest difference of ddq |")
+    print(
+        "| joints | dyn_ros, from Python | in a batch, one thread | KDL, from C++ | ratio | "
+        "largest difference of ddq |"
+    )
     print("| --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
         program = compiled_kdl(folder)

@@ -6,6 +6,7 @@
 
 It requires the Debian package chromium and playwright (requirements/test.txt).
 """
+
 from __future__ import annotations
 
 import math
@@ -24,32 +25,52 @@ from playwright.sync_api import Page, sync_playwright
 
 IMAGES = Path(__file__).parent / "images"
 SIZE = {"width": 1280, "height": 720}
-POSE = -0.75, 0.1, 0.0, 1.3, 0.0, 0.5, 0.0      # [rad]
-SETTLED = 14.0          # until the arm rests and the plots are full [s]
-BELOW = 18              # from the label of the grip to its middle [px]
-BESIDE = 640, 680       # the robot [px]
-PULL = 150              # how far the grip is dragged [px]
-SWITCHES = ["--no-sandbox", "--disable-gpu", "--use-gl=angle", "--use-angle=swiftshader",
-            "--enable-unsafe-swiftshader", "--disable-quic", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+POSE = -0.75, 0.1, 0.0, 1.3, 0.0, 0.5, 0.0  # [rad]
+SETTLED = 14.0  # until the arm rests and the plots are full [s]
+BELOW = 18  # from the label of the grip to its middle [px]
+BESIDE = 640, 680  # the robot [px]
+PULL = 150  # how far the grip is dragged [px]
+SWITCHES = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--use-gl=angle",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 @contextmanager
 def opened(*command: str) -> Iterator[Page]:
     """Run a command of dyn_ros that serves a page; yield the page."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "dyn_ros", *command], text=True,
-        env=dict(os.environ, PYTHONUNBUFFERED="1"), stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        [sys.executable, "-m", "dyn_ros", *command],
+        text=True,
+        env=dict(os.environ, PYTHONUNBUFFERED="1"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     try:
         lines = iter(process.stdout.readline, "")
-        address = next((match[0] for match in (
-            re.search(r"http://[\w.]+:\d+", line) for line in lines) if match), None)
+        address = next(
+            (
+                match[0]
+                for match in (re.search(r"http://[\w.]+:\d+", line) for line in lines)
+                if match
+            ),
+            None,
+        )
         if address is None:
             raise SystemExit(f"dyn_ros {command[0]} has ended")
         with sync_playwright() as driver:
             browser = driver.chromium.launch(
-                executable_path=shutil.which("chromium"), args=SWITCHES)
+                executable_path=shutil.which("chromium"), args=SWITCHES
+            )
             page = browser.new_page(viewport=SIZE, color_scheme="light")
             page.set_default_timeout(120_000)
             page.goto(address)
@@ -93,7 +114,7 @@ def reach(page: Page) -> tuple[float, float]:
 
 def take_overview(page: Page, path: Path) -> None:
     """The arm with its markers, and its torques when it came to rest."""
-    page.wait_for_selector(".constraint")           # all nodes have started
+    page.wait_for_selector(".constraint")  # all nodes have started
     time.sleep(SETTLED)
     rest(page, 4.0)
     page.screenshot(path=path)
@@ -101,7 +122,7 @@ def take_overview(page: Page, path: Path) -> None:
 
 def take_push(page: Page, path: Path) -> None:
     """The arm with a payload that has been weighed, pulled at its tool; without markers."""
-    page.wait_for_selector(".constraint")           # all nodes have started
+    page.wait_for_selector(".constraint")  # all nodes have started
     page.get_by_role("tab", name="Markers").click()
     for box in page.locator("input[type=checkbox]:visible").all():
         box.uncheck()
@@ -114,7 +135,7 @@ def take_push(page: Page, path: Path) -> None:
     x, y = reach(page)
     page.mouse.down()
     time.sleep(1.0)
-    page.mouse.move(x - 0.72 * PULL, y + 0.69 * PULL, steps=10)     # along the arrow
+    page.mouse.move(x - 0.72 * PULL, y + 0.69 * PULL, steps=10)  # along the arrow
     time.sleep(SETTLED)
     page.screenshot(path=path)
     page.mouse.up()
@@ -123,7 +144,7 @@ def take_push(page: Page, path: Path) -> None:
 def main() -> None:
     """Take both pictures."""
     paths = [Path(name) for name in sys.argv[1:]]
-    paths += [IMAGES / name for name in ("browser.png", "push.png")][len(paths):]
+    paths += [IMAGES / name for name in ("browser.png", "push.png")][len(paths) :]
     for take, path in zip((take_overview, take_push), paths):
         with opened("demo", "--port", "0", "--rate", "100") as page:
             take(page, path)

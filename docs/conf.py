@@ -5,6 +5,7 @@
 The pages in Markdown are the same as in the repository. Links from them to the pages in its root
 folder lead to pages of the site; those to other files outside of docs are text.
 """
+
 import posixpath
 import re
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import dyn_ros
 
 ROOT = Path(dyn_ros.__file__).resolve().parents[1]
-PROJECT_PAGES = {               # pages in the root folder, and the pages that stand for them
+PROJECT_PAGES = {  # pages in the root folder, and the pages that stand for them
     "README.md": "project/readme.md",
     "CHANGELOG.rst": "project/changelog.rst",
     "CONTRIBUTING.md": "project/contributing.md",
@@ -29,13 +30,13 @@ exclude_patterns = ["__pycache__"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_heading_anchors = 4
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"      # shapes and units are in the docstrings
+autodoc_typehints = "none"  # shapes and units are in the docstrings
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 python_maximum_signature_line_length = 100
 toc_object_entries = False
 
-html_theme = "furo"             # rosdoc2 takes its own
+html_theme = "furo"  # rosdoc2 takes its own
 html_title = f"dyn_ros {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
@@ -53,7 +54,7 @@ def on_the_site(link: re.Match, folder: str) -> str:
         return link[0]
     path = posixpath.normpath(posixpath.join(folder, target))
     if not (ROOT / path).exists():
-        return link[0]                          # Sphinx reports it
+        return link[0]  # Sphinx reports it
     if path in PROJECT_PAGES:
         path = f"docs/{PROJECT_PAGES[path]}"
     if path.startswith("docs/"):
@@ -72,22 +73,23 @@ def read(app: object, document: str, source: list[str]) -> None:
         source[0] = LINK.sub(lambda link: on_the_site(link, folder), source[0])
 
 
-def list_attributes(app: object, what: str, name: str, value: object, options: object,
-                    lines: list[str]) -> None:
+def list_attributes(
+    app: object, what: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
     """Turn the section Attributes into a list; Napoleon supports one name per entry only."""
     if "Attributes" not in lines:
         return
     start = lines.index("Attributes")
     entries = [".. rubric:: Attributes", ""]
-    for n, line in enumerate([*lines[start + 2:], ""], start + 2):
+    for n, line in enumerate([*lines[start + 2 :], ""], start + 2):
         after = lines[n + 1] if n + 1 < len(lines) else ""
         if n == len(lines) or after.startswith("---"):
-            break                               # the next section
+            break  # the next section
         if line and not line.startswith(" "):
             names, colon, kind = line.partition(" : ")
             entries.append(f"``{names}``{colon}{kind}")
             if not after.startswith(" "):
-                entries.append("    \\ ")      # an entry without a description
+                entries.append("    \\ ")  # an entry without a description
         else:
             entries.append(line)
     lines[start:n] = entries
@@ -96,5 +98,5 @@ def list_attributes(app: object, what: str, name: str, value: object, options: o
 def setup(app: object) -> dict[str, bool]:
     """Connect to Sphinx."""
     app.connect("source-read", read)
-    app.connect("autodoc-process-docstring", list_attributes, priority=400)   # before Napoleon
+    app.connect("autodoc-process-docstring", list_attributes, priority=400)  # before Napoleon
     return {"parallel_read_safe": True, "parallel_write_safe": True}

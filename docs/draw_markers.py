@@ -8,6 +8,7 @@ It starts all nodes with the 7-joint arm, publishes a joint state and a push on 
 the MarkerArray messages on their ~/markers, and draws them with the arm by ray casting. It
 requires Pillow (requirements/test.txt). The markers of contacts are in docs/draw_contacts.py.
 """
+
 import os
 import sys
 import tempfile
@@ -25,9 +26,9 @@ ARM = ROOT / "dyn_ros" / "robots" / "arm7.urdf"
 FIGURE = ROOT / "docs" / "images" / "markers.png"
 POSITION = np.array([-0.5, 0.55, 0.3, 1.25, -0.2, 0.75, 0.3])
 VELOCITY = np.array([0.9, 0.5, -0.3, 0.8, 0.5, -0.6, 0.7])
-LOAD = np.array([0.35, -0.9, 0.5, -0.75, 0.6, -0.45, 0.8])       # relative to the effort limits
-PUSH = {"x": -14.0, "y": -12.0, "z": -6.0}, {"x": 3.0, "y": -2.0, "z": 6.0}     # N, N m
-PATIENCE = 180.0                    # s; the first start on a machine compiles
+LOAD = np.array([0.35, -0.9, 0.5, -0.75, 0.6, -0.45, 0.8])  # relative to the effort limits
+PUSH = {"x": -14.0, "y": -12.0, "z": -6.0}, {"x": 3.0, "y": -2.0, "z": 6.0}  # N, N m
+PATIENCE = 180.0  # s; the first start on a machine compiles
 PARAMETERS = f"""
 /**/dyn_ros:
   ros__parameters:
@@ -63,8 +64,11 @@ PARAMETERS = f"""
     markers.constraint_force.scale: 0.014
     markers.wrench.scale: 0.014
 """
-TITLES = {"dynamics": "dynamics/markers", "centroidal": "centroidal/markers",
-          "vereshchagin": "vereshchagin/markers"}
+TITLES = {
+    "dynamics": "dynamics/markers",
+    "centroidal": "centroidal/markers",
+    "vereshchagin": "vereshchagin/markers",
+}
 WHAT = {
     "torque": "torque of each joint, red at its limit",
     "inertia": "inertia of each body",
@@ -96,6 +100,7 @@ def marker_arrays():
 
     from dyn_ros.nodes.dyn_ros_node import DynRosNode
     from dyn_ros.nodes.markers.centroidal import CONTACT
+
     with tempfile.TemporaryDirectory() as folder:
         parameters = Path(folder) / "parameters.yaml"
         parameters.write_text(PARAMETERS)
@@ -109,21 +114,30 @@ def marker_arrays():
 
     model = nodes.robot.model
     state = JointState(
-        name=list(model.joint_names), position=POSITION.tolist(), velocity=VELOCITY.tolist(),
-        effort=(LOAD * model.effort_limit).tolist())
+        name=list(model.joint_names),
+        position=POSITION.tolist(),
+        velocity=VELOCITY.tolist(),
+        effort=(LOAD * model.effort_limit).tolist(),
+    )
     push = WrenchStamped()
     push.header.frame_id = "tool"
     push.wrench.force, push.wrench.torque = (Vector3(**part) for part in PUSH)
-    publishers = [(client.create_publisher(type(message), topic, 10), message)
-                  for message, topic in ((push, "push"), (state, "joint_states"))]
+    publishers = [
+        (client.create_publisher(type(message), topic, 10), message)
+        for message, topic in ((push, "push"), (state, "joint_states"))
+    ]
     arrays, kinds = {}, {}
     for node in nodes.members:
         name = node.get_name()
         if name not in TITLES:
             continue
         kinds[name] = {kind.name for kind in node.markers if kind not in CONTACT}
-        client.create_subscription(MarkerArray, f"{name}/markers",
-                                   lambda array, name=name: arrays.update({name: array}), 10)
+        client.create_subscription(
+            MarkerArray,
+            f"{name}/markers",
+            lambda array, name=name: arrays.update({name: array}),
+            10,
+        )
     end = time.monotonic() + PATIENCE
     while any(kinds[name] - kinds_of(arrays.get(name)) for name in kinds):
         if time.monotonic() > end:
@@ -181,7 +195,7 @@ class Solid:
         return np.where(t <= far, t, np.inf), normal
 
     def _frustum(self, o, d):
-        a, b = 0.5 * (self.top + 1.0), 0.5 * (self.top - 1.0)       # radius a + b z
+        a, b = 0.5 * (self.top + 1.0), 0.5 * (self.top - 1.0)  # radius a + b z
         r, dr = a + b * o[:, 2], b * d[:, 2]
         best, normal = np.full(len(o), np.inf), np.zeros((len(o), 3))
 
@@ -189,17 +203,21 @@ class Solid:
             nearer = good & (t > 1e-6) & (t < best)
             best[nearer] = t[nearer]
             normal[nearer] = n[nearer]
-        for t in _roots(d[:, 0] ** 2 + d[:, 1] ** 2 - dr ** 2,
-                        o[:, 0] * d[:, 0] + o[:, 1] * d[:, 1] - r * dr,
-                        o[:, 0] ** 2 + o[:, 1] ** 2 - r ** 2):
+
+        for t in _roots(
+            d[:, 0] ** 2 + d[:, 1] ** 2 - dr**2,
+            o[:, 0] * d[:, 0] + o[:, 1] * d[:, 1] - r * dr,
+            o[:, 0] ** 2 + o[:, 1] ** 2 - r**2,
+        ):
             u = o + t[:, None] * d
             side = np.stack([u[:, 0], u[:, 1], -b * (a + b * u[:, 2])], 1)
             take(t, (abs(u[:, 2]) <= 1.0) & (a + b * u[:, 2] >= 0.0), side)
         for z, radius in ((-1.0, 1.0), (1.0, self.top)):
             t = (z - o[:, 2]) / d[:, 2]
             u = o + t[:, None] * d
-            take(t, u[:, 0] ** 2 + u[:, 1] ** 2 <= radius ** 2,
-                 np.broadcast_to([0.0, 0.0, z], o.shape))
+            take(
+                t, u[:, 0] ** 2 + u[:, 1] ** 2 <= radius**2, np.broadcast_to([0.0, 0.0, z], o.shape)
+            )
         return best, normal
 
 
@@ -238,12 +256,16 @@ def solids_of(marker):
         start, end = points
         head = min(scale[2], 0.6 * np.linalg.norm(end - start))
         neck = end - head * (end - start) / np.linalg.norm(end - start)
-        return [between(start, neck, 0.5 * scale[0], color),
-                between(neck, end, 0.5 * scale[1], color, 0.0)]
+        return [
+            between(start, neck, 0.5 * scale[0], color),
+            between(neck, end, 0.5 * scale[1], color, 0.0),
+        ]
     if marker.type == marker.LINE_STRIP:
         radius = 0.5 * scale[0]
-        return [*(between(a, b, radius, color) for a, b in pairwise(points)),
-                *(ball(point, radius, color) for point in points)]
+        return [
+            *(between(a, b, radius, color) for a, b in pairwise(points)),
+            *(ball(point, radius, color) for point in points),
+        ]
     q = marker.pose.orientation
     R = dyn_ros.SE3.from_quaternion((q.x, q.y, q.z, q.w), (0.0, 0.0, 0.0)).rotation
     kind = {marker.SPHERE: "sphere", marker.CUBE: "cube", marker.CYLINDER: "frustum"}[marker.type]
@@ -259,8 +281,10 @@ def robot_solids(path, model, q):
     """Return the visual shapes of a robot: boxes, cylinders and spheres."""
     placements = dyn_ros.frame_placements(model, dyn_ros.Data(model), q)
     root = ET.parse(path).getroot()
-    paint = {material.get("name"): numbers(material.find("color"), "rgba")
-             for material in root.iterfind("material")}
+    paint = {
+        material.get("name"): numbers(material.find("color"), "rgba")
+        for material in root.iterfind("material")
+    }
     for link in root.iterfind("link"):
         placement = placements[model.frame_index(link.get("name"))]
         for visual in link.iterfind("visual"):
@@ -268,9 +292,12 @@ def robot_solids(path, model, q):
             roll, pitch, yaw = numbers(origin, "rpy")
             R = placement[:3, :3] @ turn(2, yaw) @ turn(1, pitch) @ turn(0, roll)
             kind, half = half_sizes(visual.find("geometry")[0])
-            yield Solid(kind, R * half,
-                        placement[:3, :3] @ numbers(origin, "xyz") + placement[:3, 3],
-                        paint[visual.find("material").get("name")])
+            yield Solid(
+                kind,
+                R * half,
+                placement[:3, :3] @ numbers(origin, "xyz") + placement[:3, 3],
+                paint[visual.find("material").get("name")],
+            )
 
 
 def half_sizes(shape):
@@ -299,13 +326,13 @@ def turn(axis, angle):
 
 # --- the picture
 
-WIDTH, HEIGHT = 560, 550            # of one view [pixels]
-FINE = 2                            # rays across a pixel
+WIDTH, HEIGHT = 560, 550  # of one view [pixels]
+FINE = 2  # rays across a pixel
 EYE, AIM, ZOOM = np.array([1.75, -1.75, 1.15]), np.array([0.18, -0.09, 0.41]), 4.9
 LIGHT = np.array([0.35, -0.55, 0.9]) / np.linalg.norm([0.35, -0.55, 0.9])
 FILL = np.array([-0.6, -0.5, 0.25]) / np.linalg.norm([-0.6, -0.5, 0.25])
 ABOVE, BELOW = np.array([0.17, 0.20, 0.25]), np.array([0.10, 0.115, 0.145])
-GHOST = 0.55                        # how much of the arm is seen
+GHOST = 0.55  # how much of the arm is seen
 
 
 class View:
@@ -319,12 +346,18 @@ class View:
         self.axes = np.array([right, np.cross(ahead, right), ahead])
         self.shape = FINE * HEIGHT, FINE * WIDTH
         self.focus = zoom * FINE * WIDTH / 2.0
-        y, x = np.mgrid[:self.shape[0], :self.shape[1]] + 0.5
-        d = np.stack([(x - self.shape[1] / 2.0) / self.focus,
-                      (y - self.shape[0] / 2.0) / self.focus, np.ones(self.shape)], -1)
+        y, x = np.mgrid[: self.shape[0], : self.shape[1]] + 0.5
+        d = np.stack(
+            [
+                (x - self.shape[1] / 2.0) / self.focus,
+                (y - self.shape[0] / 2.0) / self.focus,
+                np.ones(self.shape),
+            ],
+            -1,
+        )
         self.d = d @ self.axes
         self.depth = np.full(self.shape, np.inf)
-        self.image = (BELOW + (ABOVE - BELOW) * (1.0 - y / self.shape[0])[..., None])
+        self.image = BELOW + (ABOVE - BELOW) * (1.0 - y / self.shape[0])[..., None]
 
     def window(self, solid):
         """Return the rows and columns of the pixels that may show a solid."""
@@ -347,7 +380,7 @@ class View:
         seen = np.isfinite(t)
         p = self.eye + t[seen, None] * self.d[seen]
         far = np.linalg.norm(p[:, :2] - self.aim[:2], axis=1)
-        fade = np.exp(-(far / 0.95) ** 2)
+        fade = np.exp(-((far / 0.95) ** 2))
         cell = abs((p[:, :2] / 0.1 + 0.5) % 1.0 - 0.5).min(1) * 0.1
         line = np.clip(1.5 - cell / (0.0011 * t[seen] / 2.0), 0.0, 1.0)
         lit = np.ones(len(p))
@@ -384,7 +417,7 @@ class View:
         window = self.window(solid)
         t, normal = self.hit(solid, window)
         tone, edge = self.shade(window, normal, solid.color, 0.5)
-        alpha = np.clip(solid.color[3] * (0.45 + 1.1 * edge ** 1.5), 0.0, 0.95)
+        alpha = np.clip(solid.color[3] * (0.45 + 1.1 * edge**1.5), 0.0, 0.95)
         alpha = np.where(t < self.depth[window], alpha, 0.0)[..., None]
         self.image[window] += alpha * (tone - self.image[window])
 
@@ -417,12 +450,13 @@ def view_of(array, robot=None, view=None):
     return view.pixels(), [ns for ns, _ in solids]
 
 
-TOP, LINE = 54, 25                  # height of the title, and of each line below a view [pixels]
+TOP, LINE = 54, 25  # height of the title, and of each line below a view [pixels]
 
 
 def sheet_of(views, lines):
     """Return a PIL image with space for views side by side, and for lines of text below each."""
     from PIL import Image
+
     height = TOP + HEIGHT + 22 + lines * LINE + 14
     return Image.new("RGB", (views * (WIDTH + 4) - 4, height), (22, 25, 31))
 
@@ -430,14 +464,18 @@ def sheet_of(views, lines):
 def add_view(sheet, column, title, pixels, legend):
     """Add a view with its title and its legend: for each kind, its color and what it shows."""
     from PIL import Image, ImageDraw, ImageFont
+
     draw, x = ImageDraw.Draw(sheet), column * (WIDTH + 4)
     large, small = (ImageFont.load_default(size) for size in (23, 15.5))
     sheet.paste(Image.fromarray(pixels), (x, TOP))
     draw.text((x + 22, 14), title, (235, 238, 243), large)
     for row, (kind, (color, what)) in enumerate(legend.items()):
         y = TOP + HEIGHT + 18 + row * LINE
-        draw.rounded_rectangle((x + 22, y + 3, x + 38, y + 16), 4,
-                               tuple(int(255 * part) for part in (color.r, color.g, color.b)))
+        draw.rounded_rectangle(
+            (x + 22, y + 3, x + 38, y + 16),
+            4,
+            tuple(int(255 * part) for part in (color.r, color.g, color.b)),
+        )
         draw.text((x + 50, y), kind, (235, 238, 243), small)
         draw.text((x + 205, y), what, (165, 173, 185), small)
 

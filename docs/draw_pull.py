@@ -8,6 +8,7 @@ It runs `dyn_ros view`, reaches for the grip of the moving arm and pulls it, and
 of the page as an animation in real time. It requires the Debian package chromium, playwright and
 Pillow (requirements/test.txt).
 """
+
 from __future__ import annotations
 
 import base64
@@ -22,11 +23,11 @@ from browser_picture import IMAGES, PULL, opened, reach
 from PIL import Image
 from playwright.sync_api import Page
 
-CROP = 304, 0, 1280, 580        # the robot and its torques, without the left panel
-SHOWN = 813, 483                # of the animation [px]
-FULL = 12.0                     # until the plots are full [s]
-START = 620, 640                # of the mouse [px]
-BEFORE, PULLED, AFTER = 1.4, 2.0, 0.6       # [s]
+CROP = 304, 0, 1280, 580  # the robot and its torques, without the left panel
+SHOWN = 813, 483  # of the animation [px]
+FULL = 12.0  # until the plots are full [s]
+START = 620, 640  # of the mouse [px]
+BEFORE, PULLED, AFTER = 1.4, 2.0, 0.6  # [s]
 QUALITY = 70
 CURSOR = """() => {
     const cursor = document.createElement("div");
@@ -83,8 +84,10 @@ def record(page: Page) -> tuple[list[Image.Image], list[int]]:
     film.stop()
     times, data = zip(*(frame for frame in film.frames if frame[0] > first))
     lasting = np.diff([*times, times[-1] + 0.3])
-    return ([shown(picture) for picture in data],
-            [max(20, round(1000.0 * seconds)) for seconds in lasting])
+    return (
+        [shown(picture) for picture in data],
+        [max(20, round(1000.0 * seconds)) for seconds in lasting],
+    )
 
 
 def shown(data: str) -> Image.Image:
@@ -100,8 +103,16 @@ def main() -> None:
         page.locator("[data-joint=wrist_roll] .gravity").first.wait_for()
         time.sleep(FULL)
         frames, lasting = record(page)
-    frames[0].save(path, save_all=True, append_images=frames[1:], duration=lasting, loop=0,
-                   quality=QUALITY, method=6, minimize_size=True)
+    frames[0].save(
+        path,
+        save_all=True,
+        append_images=frames[1:],
+        duration=lasting,
+        loop=0,
+        quality=QUALITY,
+        method=6,
+        minimize_size=True,
+    )
     print(f"{path}: {len(frames)} pictures, {path.stat().st_size / 1e6:.2f} MB")
 
 

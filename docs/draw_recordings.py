@@ -6,6 +6,7 @@
 
 The arm is that of draw_observer.py.
 """
+
 import re
 import tempfile
 from pathlib import Path
@@ -15,13 +16,14 @@ from draw_observer import ARM, DAMPING, FRICTION, IMAGES, arm, record
 from dyn_ros.command import main as cli
 from dyn_ros.identification.columns import write
 
-DURATION = 6.0      # s
+DURATION = 6.0  # s
 
 
 def with_friction(urdf: str) -> str:
     """Return the description with the friction of the arm that is recorded."""
-    return re.sub("<dynamics [^>]*/>", f'<dynamics damping="{DAMPING}" friction="{FRICTION}"/>',
-                  urdf)
+    return re.sub(
+        "<dynamics [^>]*/>", f'<dynamics damping="{DAMPING}" friction="{FRICTION}"/>', urdf
+    )
 
 
 def draw(path: Path) -> None:
@@ -35,9 +37,27 @@ def draw(path: Path) -> None:
         recording, robot = Path(folder) / "pushed_arm.parquet", Path(folder) / "arm.urdf"
         write(recording, table)
         robot.write_text(with_friction(ARM.read_text()))
-        cli.main(["log", str(recording), "--robot", str(robot), "--compute", "external", "power",
-                  "--joints", "shoulder_pitch", "elbow_pitch", "wrist_pitch",
-                  "--out", str(Path(folder) / "results"), "--plot", str(path), "--workers", "1"])
+        cli.main(
+            [
+                "log",
+                str(recording),
+                "--robot",
+                str(robot),
+                "--compute",
+                "external",
+                "power",
+                "--joints",
+                "shoulder_pitch",
+                "elbow_pitch",
+                "wrist_pitch",
+                "--out",
+                str(Path(folder) / "results"),
+                "--plot",
+                str(path),
+                "--workers",
+                "1",
+            ]
+        )
 
 
 if __name__ == "__main__":

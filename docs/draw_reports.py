@@ -7,6 +7,7 @@
 The first one is of the UR5 of example-robot-data, the second one of a simulated recording of the
 arm. It requires the Debian package chromium and playwright (requirements/test.txt).
 """
+
 import shutil
 import sys
 import tempfile
@@ -30,10 +31,12 @@ def photograph(page: Path, width: int, height: int, scale: float, file: str) -> 
     """Write the top of a page in a window of this size [px]."""
     with sync_playwright() as driver:
         browser = driver.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu",
-                                                            "--use-angle=swiftshader"])
-        window = browser.new_page(viewport={"width": width, "height": height},
-                                  device_scale_factor=scale)
+            executable_path=shutil.which("chromium"),
+            args=["--no-sandbox", "--disable-gpu", "--use-angle=swiftshader"],
+        )
+        window = browser.new_page(
+            viewport={"width": width, "height": height}, device_scale_factor=scale
+        )
         window.goto(page.as_uri())
         window.wait_for_timeout(5000)
         window.screenshot(path=IMAGES / file)
@@ -51,13 +54,22 @@ def draw_identification(folder: Path) -> None:
     """Draw the top of the report about a recording of 60 s."""
     true = recordings.perturbed(dyn_ros.Model.from_urdf_file(ARM))
     true.damping = 1.5 * true.damping + 0.1
-    true.friction = [1.0, 1.0, 0.6, 0.6, 0.3, 0.3, 0.3]         # N m
+    true.friction = [1.0, 1.0, 0.6, 0.6, 0.3, 0.3, 0.3]  # N m
     motion = dyn_ros.excite(true, duration=60.0, period=20.0, rate=200.0, starts=1)
     recording = recordings.record(true, motion, offset=recordings.offsets(true))
     table, page = folder / "recording.parquet", folder / "report.html"
     recording.samples().to_table(true, table)
-    cli.main(["identify", str(ARM), str(table), "--report", str(page),
-              "-o", str(folder / "identified.urdf")])
+    cli.main(
+        [
+            "identify",
+            str(ARM),
+            str(table),
+            "--report",
+            str(page),
+            "-o",
+            str(folder / "identified.urdf"),
+        ]
+    )
     photograph(page, 1140, 1480, 1.0, "identification.png")
 
 

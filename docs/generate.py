@@ -7,6 +7,7 @@
 Each is between a comment with the node and the function below, such as
 `<!-- vereshchagin parameters -->`, and `<!-- end -->`. Its content comes from the running node.
 """
+
 import re
 import sys
 import textwrap
@@ -30,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 PLACE = re.compile(r"(<!-- (\w+) (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-NODES = {   # for each, its class and the parameters with which it has all its inputs
+NODES = {  # for each, its class and the parameters with which it has all its inputs
     "dynamics": (DynamicsNode, {}),
     "centroidal": (CentroidalNode, {"contact_source": "topic"}),
     "vereshchagin": (VereshchaginNode, {"feedforward": "topic"}),
@@ -73,10 +74,17 @@ def opened(name):
 
 def bullets(rows):
     """Return a list with the details of each name, if any, and its description."""
-    lines = (f"- `{name}`" + (f" ({details})" if details else "") + f": {text}"
-             for name, details, text in rows)
-    return "".join(textwrap.fill(line, 120, subsequent_indent="  ", break_long_words=False,
-                                 break_on_hyphens=False) + "\n" for line in lines)
+    lines = (
+        f"- `{name}`" + (f" ({details})" if details else "") + f": {text}"
+        for name, details, text in rows
+    )
+    return "".join(
+        textwrap.fill(
+            line, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+        + "\n"
+        for line in lines
+    )
 
 
 def kind(message):
@@ -101,24 +109,35 @@ def description(function):
 def outputs(node):
     """The topics that a node publishes, except markers; docs/nodes.md has their QoS."""
     topics = {output.topic for output in node.outputs}
-    assert {quality(publisher.qos_profile) for publisher in node.publishers
-            if publisher.topic in topics} == {OUTPUT_QOS}
-    return bullets((output.topic, kind(output.type), description(output.make))
-                   for output in node.outputs if output.topic != "~/markers")
+    assert {
+        quality(publisher.qos_profile) for publisher in node.publishers if publisher.topic in topics
+    } == {OUTPUT_QOS}
+    return bullets(
+        (output.topic, kind(output.type), description(output.make))
+        for output in node.outputs
+        if output.topic != "~/markers"
+    )
 
 
 def _inputs(node, descriptions):
-    subscriptions = {_private_name(node, subscription): subscription
-                     for subscription in node.subscriptions}
+    subscriptions = {
+        _private_name(node, subscription): subscription for subscription in node.subscriptions
+    }
     return bullets(
-        (topic, f"{kind(subscriptions[topic].msg_type)}, "
-                f"{quality(subscriptions[topic].qos_profile)}", text)
-        for topic, text in descriptions.items() if topic in subscriptions)
+        (
+            topic,
+            f"{kind(subscriptions[topic].msg_type)}, {quality(subscriptions[topic].qos_profile)}",
+            text,
+        )
+        for topic, text in descriptions.items()
+        if topic in subscriptions
+    )
 
 
 def _private_name(node, subscription):
-    return re.sub(rf"^{node.get_fully_qualified_name()}/", "~/",
-                  subscription.topic_name).removeprefix("/")
+    return re.sub(
+        rf"^{node.get_fully_qualified_name()}/", "~/", subscription.topic_name
+    ).removeprefix("/")
 
 
 def shared(node):
@@ -150,8 +169,7 @@ def _services(offers):
     for service in offers:
         usual = service.name[2:].title().replace("_", "") == service.type.__name__
         text = description(service.answer)
-        rows.append((service.name, "" if usual else kind(service.type),
-                     text[0].lower() + text[1:]))
+        rows.append((service.name, "" if usual else kind(service.type), text[0].lower() + text[1:]))
     return bullets(rows)
 
 
@@ -183,14 +201,20 @@ def parameters(node):
 
 def _own_parameters(specs):
     common = {spec.name for spec in SPECS}
-    return _parameters([spec for spec in specs
-                        if spec.name not in common and not spec.name.startswith("markers.")])
+    return _parameters(
+        [spec for spec in specs if spec.name not in common and not spec.name.startswith("markers.")]
+    )
 
 
 def of_markers(node):
     """The parameters that all markers of a node have in common."""
-    return _parameters([spec for spec in node.parameters.specs.values()
-                        if re.fullmatch(r"markers\.\w+", spec.name)])
+    return _parameters(
+        [
+            spec
+            for spec in node.parameters.specs.values()
+            if re.fullmatch(r"markers\.\w+", spec.name)
+        ]
+    )
 
 
 def markers(node):
@@ -200,9 +224,22 @@ def markers(node):
         if found := re.fullmatch(r"markers\.(\w+)\.(\w+)", spec.name):
             kinds.setdefault(found[1], {})[found[2]] = spec
     return bullets(
-        (kind, "", " ".join([_shown(specs["show"]) + ".", *(
-            _attribute(spec) for name, spec in specs.items() if name not in ("show", "color"))]))
-        for kind, specs in kinds.items())
+        (
+            kind,
+            "",
+            " ".join(
+                [
+                    _shown(specs["show"]) + ".",
+                    *(
+                        _attribute(spec)
+                        for name, spec in specs.items()
+                        if name not in ("show", "color")
+                    ),
+                ]
+            ),
+        )
+        for kind, specs in kinds.items()
+    )
 
 
 def _attribute(spec):
@@ -221,19 +258,32 @@ def common(node):
     return _parameters(SPECS)
 
 
-TABLES = {function.__name__: function
-          for function in (outputs, shared, inputs, services, of_robot, parameters, common,
-                           of_markers, markers)}
+TABLES = {
+    function.__name__: function
+    for function in (
+        outputs,
+        shared,
+        inputs,
+        services,
+        of_robot,
+        parameters,
+        common,
+        of_markers,
+        markers,
+    )
+}
 
 
 def written(page):
     """Return the text of a page with up-to-date lists."""
+
     def fill(place):
         begin, name, part, end = place.groups()
-        if (name, part) == ("viewer", "parameters"):    # running it would serve a page
+        if (name, part) == ("viewer", "parameters"):  # running it would serve a page
             return begin + _own_parameters(ViewerNode.all_specs()) + end
         with opened(name) as node:
             return begin + TABLES[part](node) + end
+
     return PLACE.sub(fill, page.read_text())
 
 

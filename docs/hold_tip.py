@@ -9,6 +9,7 @@ for zero acceleration of the tool with ``dyn_ros.vereshchagin``. The robot is si
 ``dyn_ros.aba``, once with KDL's ``constraint_torques`` sent to its joints and once with
 ``constraint_generalized_forces``.
 """
+
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +21,11 @@ ARM = ROOT / "dyn_ros" / "robots" / "arm7.urdf"
 FIGURE = ROOT / "docs" / "images" / "hold_tip.svg"
 TIP = "tool"
 POSTURE = np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.7, 0.0])
-ROTORS = (0.5, 0.5, 0.3, 0.3, 0.1, 0.1, 0.1)      # kg m2, reflected to the joints
-FRICTION = 1.0                                   # N m s/rad in each joint
+ROTORS = (0.5, 0.5, 0.3, 0.3, 0.1, 0.1, 0.1)  # kg m2, reflected to the joints
+FRICTION = 1.0  # N m s/rad in each joint
 PUSH = {"forearm_link": (0.0, 40.0, 0.0, 0.0, 0.0, 0.0)}  # N, in its frame
-PUSHED = 0.05, 0.2                               # s
-END, STEP = 0.3, 0.001                           # s
+PUSHED = 0.05, 0.2  # s
+END, STEP = 0.3, 0.001  # s
 SENT = "constraint_torques", "constraint_generalized_forces"
 
 
@@ -47,8 +48,9 @@ class Arm:
         # The spatial acceleration, minus gravity, for a classical acceleration of zero.
         spatial = -np.cross(velocity[3:], velocity[:3]) - self.model.gravity
         beta = np.concatenate([spatial, np.zeros(3)])
-        plan = dyn_ros.vereshchagin(self.model, self.data, q, v, np.eye(6), beta, TIP, None,
-                                    f_ext, friction)
+        plan = dyn_ros.vereshchagin(
+            self.model, self.data, q, v, np.eye(6), beta, TIP, None, f_ext, friction
+        )
         torque = friction + getattr(plan, self.sent)
         ddq = dyn_ros.aba(self.model, self.data, q, v, torque, f_ext).copy()
         tool = dyn_ros.frame_classical_acceleration(self.model, self.data, q, v, ddq, TIP, 2)
@@ -72,7 +74,7 @@ def simulate(sent):
     times = np.arange(0.0, END, STEP)
     for t in times:
         tips.append(arm.tip(q))
-        a1 = arm.acceleration(t, q, v)           # fourth-order Runge-Kutta method
+        a1 = arm.acceleration(t, q, v)  # fourth-order Runge-Kutta method
         v2 = v + STEP / 2 * a1
         a2 = arm.acceleration(t + STEP / 2, q + STEP / 2 * v, v2)
         v3 = v + STEP / 2 * a2
@@ -91,8 +93,10 @@ COLORS = {"constraint_torques": "#c0392b", "constraint_generalized_forces": "#24
 
 def line(points, color, width=2.0):
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return (f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="{width}" '
-            'stroke-linejoin="round" stroke-linecap="round"/>')
+    return (
+        f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="{width}" '
+        'stroke-linejoin="round" stroke-linecap="round"/>'
+    )
 
 
 def text(x, y, words, color="#333", anchor="start"):
@@ -101,6 +105,7 @@ def text(x, y, words, color="#333", anchor="start"):
 
 def side_view(results):
     """Draw the arm in its plane, x to the right and z up, and the paths of its tip."""
+
     def place(points):
         return [(50.0 + 390.0 * p[0], 350.0 - 390.0 * p[2]) for p in points]
 
@@ -125,13 +130,17 @@ def over_time(results):
 
     top, bottom = place(0.0, far)[1], place(0.0, 0.0)[1]
     begin, end = (place(t, 0.0)[0] for t in PUSHED)
-    yield (f'<rect x="{begin:.1f}" y="{top:.1f}" width="{end - begin:.1f}" '
-           f'height="{bottom - top:.1f}" fill="#eee"/>')
+    yield (
+        f'<rect x="{begin:.1f}" y="{top:.1f}" width="{end - begin:.1f}" '
+        f'height="{bottom - top:.1f}" fill="#eee"/>'
+    )
     yield text((begin + end) / 2, top + 16, "push", "#999", "middle")
     yield line([(430.0, top), (430.0, bottom), (740.0, bottom)], "#999", 1.0)
     for sent, (times, tips, _) in results.items():
-        yield line([place(t, d) for t, d in zip(
-            times[::5], np.linalg.norm(tips - tips[0], axis=1)[::5])], COLORS[sent])
+        yield line(
+            [place(t, d) for t, d in zip(times[::5], np.linalg.norm(tips - tips[0], axis=1)[::5])],
+            COLORS[sent],
+        )
     yield text(424, top + 4, f"{far:.2f} m", anchor="end")
     yield text(424, bottom, "0", anchor="end")
     yield text(740, 367, f"{END} s", anchor="end")
@@ -142,12 +151,15 @@ def figure(results):
     """Return an SVG with the result of ``simulate`` for each of ``SENT``."""
     parts = [*side_view(results), *over_time(results)]
     for n, sent in enumerate(SENT):
-        parts += [line([(60, 25 + 20 * n), (90, 25 + 20 * n)], COLORS[sent]),
-                  text(98, 29 + 20 * n, f"sent: {sent}")]
-    return ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 400" '
-            'font-family="sans-serif" font-size="13">'
-            '<rect width="760" height="400" fill="white"/>\n'
-            + "\n".join(parts) + "\n</svg>\n")
+        parts += [
+            line([(60, 25 + 20 * n), (90, 25 + 20 * n)], COLORS[sent]),
+            text(98, 29 + 20 * n, f"sent: {sent}"),
+        ]
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 400" '
+        'font-family="sans-serif" font-size="13">'
+        '<rect width="760" height="400" fill="white"/>\n' + "\n".join(parts) + "\n</svg>\n"
+    )
 
 
 def main():

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """dyn_ros: rigid-body dynamics of a moving robot."""
+
 import sys
 
 if sys.platform == "win32":
@@ -13,7 +14,7 @@ import pkgutil
 from typing import TYPE_CHECKING, Any
 
 _collects = gc.isenabled()
-gc.disable()    # an import leaves no garbage; searching it would take a sixth of the time
+gc.disable()  # an import leaves no garbage; searching it would take a sixth of the time
 try:
     from .engine.algorithms import *  # noqa: F403
     from .engine.call.data import Data as Data
@@ -25,22 +26,40 @@ finally:
         gc.enable()
 
 _ON_FIRST_USE = {
-    **dict.fromkeys(("BaseEstimate", "BaseParameters", "Excitation", "GainEstimate",
-                     "Identification", "JointResult", "PayloadEstimate", "Samples",
-                     "base_parameters", "estimate_gains", "excite", "identify",
-                     "identify_payload", "link_shapes", "lock_joints", "read_tables"),
-                    ".identification"),
-    **dict.fromkeys(("load_drives", "save_drives"), ".drives")}
+    **dict.fromkeys(
+        (
+            "BaseEstimate",
+            "BaseParameters",
+            "Excitation",
+            "GainEstimate",
+            "Identification",
+            "JointResult",
+            "PayloadEstimate",
+            "Samples",
+            "base_parameters",
+            "estimate_gains",
+            "excite",
+            "identify",
+            "identify_payload",
+            "link_shapes",
+            "lock_joints",
+            "read_tables",
+        ),
+        ".identification",
+    ),
+    **dict.fromkeys(("load_drives", "save_drives"), ".drives"),
+}
 
 if TYPE_CHECKING:
     from . import logs as logs
     from .drives import *  # noqa: F403
     from .identification import *  # noqa: F403
-else:                               # a type checker reads the lines above
+else:  # a type checker reads the lines above
     from .engine.algorithms import __all__ as _algorithms
     from .engine.model import __all__ as _model
     from .engine.spatial import __all__ as _values
     from .observer import __all__ as _observer
+
     __all__ = ["Data", *_model, *_algorithms, *_observer, *_values, *_ON_FIRST_USE]
 
     def __getattr__(name: str) -> Any:
@@ -56,4 +75,4 @@ __version__ = "0.2.0"
 
 # The generated msg and srv modules are installed next to this file; imported from
 # the source tree, they are found in the installed copy instead.
-__path__ = pkgutil.extend_path(__path__, __name__)    # noqa: F405
+__path__ = pkgutil.extend_path(__path__, __name__)  # noqa: F405

@@ -6,6 +6,7 @@ The wheel contains what CMake installs beside the Python package ``dyn_ros``, wh
 its own: the generated modules, libraries and files in share/, the launch files, and the commands
 of the nodes.
 """
+
 import base64
 import configparser
 import hashlib
@@ -44,8 +45,9 @@ def get_requires_for_build_wheel(config_settings=None):
     """Return what a build needs for the distribution in the setting ``ros``; default: jazzy."""
     distribution = (config_settings or {}).get("ros", DISTRIBUTIONS[0])
     if distribution not in DISTRIBUTIONS:
-        raise SystemExit(f"--config-settings=ros={distribution}: expected "
-                         + " or ".join(DISTRIBUTIONS))
+        raise SystemExit(
+            f"--config-settings=ros={distribution}: expected " + " or ".join(DISTRIBUTIONS)
+        )
     return pins(distribution)
 
 
@@ -55,15 +57,21 @@ def installed_distribution():
     for name in DISTRIBUTIONS:
         if any(line.startswith(f"ros-std-msgs=={series}.") for line in pins(name)):
             return name
-    raise SystemExit(f"ros-std-msgs {series} is of no distribution that dyn_ros supports: "
-                     + ", ".join(DISTRIBUTIONS))
+    raise SystemExit(
+        f"ros-std-msgs {series} is of no distribution that dyn_ros supports: "
+        + ", ".join(DISTRIBUTIONS)
+    )
 
 
 def ros_prefix():
     """Return the prefix of the ROS wheels, such as a venv."""
     import rosidl_pycommon
-    return next(folder for folder in Path(rosidl_pycommon.__file__).resolve().parents
-                if (folder / "share" / "ament_index").is_dir())
+
+    return next(
+        folder
+        for folder in Path(rosidl_pycommon.__file__).resolve().parents
+        if (folder / "share" / "ament_index").is_dir()
+    )
 
 
 def cmake_install(build):
@@ -71,11 +79,24 @@ def cmake_install(build):
     prefix, ros = build / "prefix", str(ros_prefix())
     environment = {**os.environ, "AMENT_PREFIX_PATH": ros, "CMAKE_PREFIX_PATH": ros}
     for command in (
-            ["cmake", "-G", "Ninja", "-S", ROOT, "-B", build, f"-DCMAKE_INSTALL_PREFIX={prefix}",
-             f"-DPython3_EXECUTABLE={sys.executable}", f"-DPYTHON_INSTALL_DIR={SITE}",
-             "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_TESTING=OFF", "-DINTERFACES_ONLY=ON"],
-            ["cmake", "--build", build],
-            ["cmake", "--install", build]):
+        [
+            "cmake",
+            "-G",
+            "Ninja",
+            "-S",
+            ROOT,
+            "-B",
+            build,
+            f"-DCMAKE_INSTALL_PREFIX={prefix}",
+            f"-DPython3_EXECUTABLE={sys.executable}",
+            f"-DPYTHON_INSTALL_DIR={SITE}",
+            "-DCMAKE_BUILD_TYPE=Release",
+            "-DBUILD_TESTING=OFF",
+            "-DINTERFACES_ONLY=ON",
+        ],
+        ["cmake", "--build", build],
+        ["cmake", "--install", build],
+    ):
         subprocess.run(command, check=True, env=environment)
     return prefix
 
@@ -84,7 +105,7 @@ def contents(prefix):
     """Yield (name in the wheel, file) of everything that is installed."""
     generated = prefix / SITE / "dyn_ros"
     for path in sorted(generated.rglob("*")):
-        own = path != generated / "__init__.py"         # that of the engine's wheel is not empty
+        own = path != generated / "__init__.py"  # that of the engine's wheel is not empty
         if path.is_file() and own and path.suffix not in (".c", ".pyc"):
             yield path.relative_to(prefix / SITE), path
     data = Path(f"{NAME}-{VERSION}.data", "data")
@@ -101,15 +122,20 @@ def metadata():
     """Yield (name, text) of the files that describe the wheel."""
     executables = SETUP["options.entry_points"]["ros2_run"]
     nodes = re.findall(r"^(\w+_node) = (.*)$", executables, re.MULTILINE)
-    yield "METADATA", (
-        f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\n"
-        "Summary: Messages, services and nodes of dyn_ros for ROS 2\nLicense: Apache-2.0\n"
-        f"Requires-Python: >=3.10\nRequires-Dist: dyn_ros[ros-{installed_distribution()}]"
-        f" == {VERSION}\n")
-    yield "WHEEL", ("Wheel-Version: 1.0\nGenerator: dyn_ros\nRoot-Is-Purelib: false\n"
-                    f"Tag: {TAG}\n")
-    yield "entry_points.txt", "[console_scripts]\n" + "".join(
-        f"{name} = {function}\n" for name, function in nodes)
+    yield (
+        "METADATA",
+        (
+            f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\n"
+            "Summary: Messages, services and nodes of dyn_ros for ROS 2\nLicense: Apache-2.0\n"
+            f"Requires-Python: >=3.10\nRequires-Dist: dyn_ros[ros-{installed_distribution()}]"
+            f" == {VERSION}\n"
+        ),
+    )
+    yield "WHEEL", (f"Wheel-Version: 1.0\nGenerator: dyn_ros\nRoot-Is-Purelib: false\nTag: {TAG}\n")
+    yield (
+        "entry_points.txt",
+        "[console_scripts]\n" + "".join(f"{name} = {function}\n" for name, function in nodes),
+    )
 
 
 def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
@@ -126,8 +152,10 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     name = f"{NAME}-{VERSION}-{TAG}.whl"
     record = []
 
-    with tempfile.TemporaryDirectory() as build, zipfile.ZipFile(
-            Path(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as wheel:
+    with (
+        tempfile.TemporaryDirectory() as build,
+        zipfile.ZipFile(Path(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as wheel,
+    ):
 
         def add(place, data, mode):
             entry = zipfile.ZipInfo(str(place))

@@ -10,6 +10,7 @@ A run of all tests first compiles all functions, in parallel. With pytest-xdist 
 process begins with the tests of the nodes, and one with those in a browser and of the demo, one
 after the other: each of them keeps both processors busy.
 """
+
 import faulthandler
 import gc
 import importlib.util
@@ -25,10 +26,10 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parent
-LONGEST = ["nodes", "live"]     # groups of tests
-HANGS, RENEWED = 300.0, 30.0    # seconds
+LONGEST = ["nodes", "live"]  # groups of tests
+HANGS, RENEWED = 300.0, 30.0  # seconds
 
-if importlib.util.find_spec("dyn_ros") is None:     # no `make setup`: the engine from its sources
+if importlib.util.find_spec("dyn_ros") is None:  # no `make setup`: the engine from its sources
     sys.path.append(str(TESTS.parent))
 
 
@@ -55,7 +56,7 @@ os.environ["ROS_DOMAIN_ID"] = str(_domain)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_LOG_DIR"] = _logs.name
 os.environ.pop("ROS_STATIC_PEERS", None)
-for name in ("LINES", "COLUMNS"):       # readline exports them; children may have another terminal
+for name in ("LINES", "COLUMNS"):  # readline exports them; children may have another terminal
     os.environ.pop(name, None)
 
 # Ctrl-C is ignored in what a script starts in the background, and in all that this starts.
@@ -81,7 +82,7 @@ class Watch:
             faulthandler.dump_traceback_later(HANGS, file=self._stderr)
 
     def pytest_exception_interact(self):
-        self._renew = 0.0           # pytest has stopped it
+        self._renew = 0.0  # pytest has stopped it
 
     def pytest_sessionfinish(self):
         faulthandler.cancel_dump_traceback_later()
@@ -99,7 +100,7 @@ def other_domain():
     claim.close()
 
 
-@pytest.hookimpl(tryfirst=True)             # before pytest-xdist starts its processes
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist starts its processes
 def pytest_sessionstart(session):
     """Compile all functions, in several processes, if all tests are going to run."""
     config = session.config
@@ -108,6 +109,7 @@ def pytest_sessionstart(session):
         return
     import dyn_ros
     from dyn_ros.logs.kernels import KERNELS
+
     announced = []
 
     def progress(done, total, name):
@@ -131,11 +133,13 @@ def pytest_xdist_make_scheduler(config, log):
     Its marks of groups have no effect with pytest 9.2, whose node ids cannot be changed.
     """
     from xdist.scheduler import LoadScopeScheduling
+
     config.option.loadscopereorder = False
 
     class Groups(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             return group(nodeid)
+
     return Groups(config, log)
 
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A dense solution of constrained dynamics, from Pinocchio's M, nle and Jacobians."""
+
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,7 @@ def copied(found):
 
 def tip_terms(pair, q, v, frame):
     """(J, b, p): a frame accelerates with J ddq + b, in the root's axes at its origin p."""
-    number = pair.model.frame_index(frame) + 1                     # Pinocchio's universe is 0
+    number = pair.model.frame_index(frame) + 1  # Pinocchio's universe is 0
     q_pin, v_pin = pair.to_pin_q(q), pair.G @ v
     pinocchio.forwardKinematics(pair.pin, pair.pin_data, q_pin, v_pin, 0.0 * v_pin)
     pinocchio.updateFramePlacements(pair.pin, pair.pin_data)

@@ -12,6 +12,7 @@ Pinocchio 4.1 has no contacts in WORLD, no external forces and no mimic joints i
 Its derivatives with respect to q are wrong in the cases that `derivatives_are_right` excludes,
 its impulses between two bodies ignore the velocity of the second one.
 """
+
 from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
 
@@ -24,7 +25,7 @@ import dyn_ros
 import peer
 from dyn_ros import ReferenceFrame
 
-WORLD, LOCAL, ALIGNED = ReferenceFrame                  # the last is LOCAL_WORLD_ALIGNED
+WORLD, LOCAL, ALIGNED = ReferenceFrame  # the last is LOCAL_WORLD_ALIGNED
 REFERENCES = pytest.mark.parametrize("reference", list(ReferenceFrame), ids=lambda x: x.name)
 PINOCCHIOS = pytest.mark.parametrize("reference", [LOCAL, ALIGNED], ids=lambda x: x.name)
 
@@ -59,51 +60,96 @@ SOLES = (Spec("left_sole_link"), Spec("right_sole_link", placement=placed(1), **
 ARM = Spec("tool0", 3, placement=placed(2), other_placement=placed(3), **GAINS)
 SCENES = {
     "solo12": ("solo12", "floating", FEET),
-    "solo12, shank": ("solo12", "floating", (
-        Spec("FL_LOWER_LEG", placement=placed(4), other_placement=placed(5), **GAINS), FEET[3])),
-    "talos": ("talos_reduced", "floating", (
-        *SOLES, Spec(HANDS[0], 3, other_placement=placed(6), **GAINS))),
+    "solo12, shank": (
+        "solo12",
+        "floating",
+        (Spec("FL_LOWER_LEG", placement=placed(4), other_placement=placed(5), **GAINS), FEET[3]),
+    ),
+    "talos": (
+        "talos_reduced",
+        "floating",
+        (*SOLES, Spec(HANDS[0], 3, other_placement=placed(6), **GAINS)),
+    ),
     "icub": ("icub_reduced", "floating", (Spec("l_sole"), Spec("r_sole", kd=5.0))),
-    "tiago": ("tiago", None, (
-        Spec("arm_tool_link", other_placement=placed(7), **GAINS),
-        Spec("head_2_link", 3, placement=placed(8)))),
+    "tiago": (
+        "tiago",
+        None,
+        (
+            Spec("arm_tool_link", other_placement=placed(7), **GAINS),
+            Spec("head_2_link", 3, placement=placed(8)),
+        ),
+    ),
     "panda": ("panda", None, (Spec("panda_leftfinger", placement=placed(9), **GAINS),)),
     "ur5": ("ur5", None, (ARM,)),
-    "every_joint": ("every_joint", "floating", (
-        Spec("tip", 3, placement=placed(10), **GAINS), Spec("dish"), Spec("slider", 3, kd=3.0),
-        Spec("antenna_link", placement=placed(11)))),
-    "every_joint, planar": ("every_joint", "planar", (
-        Spec("tip", 3, placement=placed(12), **GAINS), Spec("antenna_link"))),
+    "every_joint": (
+        "every_joint",
+        "floating",
+        (
+            Spec("tip", 3, placement=placed(10), **GAINS),
+            Spec("dish"),
+            Spec("slider", 3, kd=3.0),
+            Spec("antenna_link", placement=placed(11)),
+        ),
+    ),
+    "every_joint, planar": (
+        "every_joint",
+        "planar",
+        (Spec("tip", 3, placement=placed(12), **GAINS), Spec("antenna_link")),
+    ),
 }
 PAIRS_OF_BODIES = {
-    "talos, hands": ("talos_reduced", "floating", (
-        Spec(HANDS[0], other=HANDS[1], placement=placed(13), other_placement=placed(14), **GAINS),
-        SOLES[0])),
-    "solo12, feet": ("solo12", "floating", (
-        Spec("FL_FOOT", 3, other="HR_FOOT", other_placement=placed(15), **GAINS), FEET[1])),
-    "ur5, nested": ("ur5", None, (
-        Spec("tool0", 3, other="shoulder_link", placement=placed(16), **GAINS),)),
-    "panda, from the base": ("panda", None, (
-        Spec("panda_link0", other="panda_leftfinger", placement=placed(20), **GAINS),)),
-    "every_joint, branches": ("every_joint", "floating", (
-        Spec("tip", 3, other="dish", placement=placed(17), other_placement=placed(18), **GAINS),
-        Spec("antenna_link", other="platform", placement=placed(19), kd=2.0))),
+    "talos, hands": (
+        "talos_reduced",
+        "floating",
+        (
+            Spec(
+                HANDS[0], other=HANDS[1], placement=placed(13), other_placement=placed(14), **GAINS
+            ),
+            SOLES[0],
+        ),
+    ),
+    "solo12, feet": (
+        "solo12",
+        "floating",
+        (Spec("FL_FOOT", 3, other="HR_FOOT", other_placement=placed(15), **GAINS), FEET[1]),
+    ),
+    "ur5, nested": (
+        "ur5",
+        None,
+        (Spec("tool0", 3, other="shoulder_link", placement=placed(16), **GAINS),),
+    ),
+    "panda, from the base": (
+        "panda",
+        None,
+        (Spec("panda_link0", other="panda_leftfinger", placement=placed(20), **GAINS),),
+    ),
+    "every_joint, branches": (
+        "every_joint",
+        "floating",
+        (
+            Spec("tip", 3, other="dish", placement=placed(17), other_placement=placed(18), **GAINS),
+            Spec("antenna_link", other="platform", placement=placed(19), kd=2.0),
+        ),
+    ),
 }
 TWICE = ("solo12", "floating", (FEET[0], replace(FEET[0], name="again"), FEET[3]))
 LOOP = ("four_bar", None, (Spec("pin", 3, other="base_pin"),))
-SINGULAR = {                                        # and the rank of their rows
+SINGULAR = {  # and the rank of their rows
     "twice": (*TWICE, 6),
-    "three points of a link": ("talos_reduced", "floating", tuple(
-        Spec("left_sole_link", 3, placement=placed(k), name=f"point {k}")
-        for k in range(4)), 6),
+    "three points of a link": (
+        "talos_reduced",
+        "floating",
+        tuple(Spec("left_sole_link", 3, placement=placed(k), name=f"point {k}") for k in range(4)),
+        6,
+    ),
     "four-bar linkage": (*LOOP, 2),
-    "closed gripper": ("panda", None, (
-        Spec("panda_leftfinger", other="panda_rightfinger"),), 1),
+    "closed gripper": ("panda", None, (Spec("panda_leftfinger", other="panda_rightfinger"),), 1),
     "thumb": ("tiago", None, (Spec("hand_palm_link"), Spec("hand_thumb_link")), 7),
 }
 EVERY_SCENE = SCENES | PAIRS_OF_BODIES
-WITHOUT_MIMICS = {name: scene for name, scene in EVERY_SCENE.items()
-                  if scene[0] not in ("panda", "every_joint")}
+WITHOUT_MIMICS = {
+    name: scene for name, scene in EVERY_SCENE.items() if scene[0] not in ("panda", "every_joint")
+}
 WITH_THE_WORLD = {name: scene for name, scene in WITHOUT_MIMICS.items() if name in SCENES}
 
 
@@ -119,8 +165,10 @@ def in_axes(contacts, reference):
 
 def ours(contacts):
     """The `dyn_ros.Contact` of each spec."""
-    return [dyn_ros.Contact(**{entry.name: getattr(contact, entry.name)
-                               for entry in fields(contact)}) for contact in contacts]
+    return [
+        dyn_ros.Contact(**{entry.name: getattr(contact, entry.name) for entry in fields(contact)})
+        for contact in contacts
+    ]
 
 
 def state(pair, seed=0):
@@ -139,7 +187,7 @@ def singular(which):
 
 # --- differences
 
-DIFFERENCES = {LOCAL: 1e-9, ALIGNED: 1e-9, WORLD: 1e-7}     # rows in WORLD are badly scaled
+DIFFERENCES = {LOCAL: 1e-9, ALIGNED: 1e-9, WORLD: 1e-7}  # rows in WORLD are badly scaled
 
 
 def by_configuration(pair, given, function, step=3e-4):
@@ -163,12 +211,13 @@ def by_vector(given, name, function):
 
 # --- rows
 
+
 def attached(pair, frame, placement):
     """A frame with an offset as Pinocchio's joint and the placement in it."""
     placement = pinocchio.SE3.Identity() if placement is None else pinocchio.SE3(placement)
     if frame is None:
         return 0, placement
-    frame = pair.pin.frames[pair.model.frame_index(frame) + 1]     # Pinocchio's universe is 0
+    frame = pair.pin.frames[pair.model.frame_index(frame) + 1]  # Pinocchio's universe is 0
     return frame.parentJoint, frame.placement * placement
 
 
@@ -228,10 +277,12 @@ def pose_drift(contact, one, two, K, _, v):
 
 def point_drift(contact, one, two, K1, K2, v):
     """The difference of classical accelerations of two points at ddq = 0."""
+
     def classical(body, K):
         V = body.J @ v
         moving = np.concatenate([np.cross(V[3:], (at(body.oMc.translation) @ V)[:3]), np.zeros(3)])
         return K @ (body.drift + moving)
+
     return classical(one, K1) - classical(two, K2)
 
 
@@ -258,8 +309,9 @@ def rows(pair, q, v, contacts):
     for contact, one, two, K1, K2, error in rows_of(pair, contacts):
         J = K1 @ one.J - K2 @ two.J
         drift = pose_drift if contact.dimension == 6 else point_drift
-        parts.append((J, drift(contact, one, two, K1, K2, v),
-                      contact.kp * error - contact.kd * J @ v))
+        parts.append(
+            (J, drift(contact, one, two, K1, K2, v), contact.kp * error - contact.kd * J @ v)
+        )
     return tuple(np.concatenate(part) for part in zip(*parts))
 
 
@@ -287,7 +339,7 @@ def wrenches(pair, q, contacts, forces):
     update(pair, q, np.zeros(pair.model.nv))
     found, start = np.zeros((pair.pin.njoints, 6)), 0
     for contact, one, two, K1, K2, _ in rows_of(pair, contacts):
-        own = forces[start:start + contact.dimension]
+        own = forces[start : start + contact.dimension]
         for body, K, sign in ((one, K1, 1.0), (two, K2, -1.0)):
             motion = K @ pair.pin_data.oMi[body.joint].toActionMatrix()
             found[body.joint] += sign * motion.T @ own
@@ -296,6 +348,7 @@ def wrenches(pair, q, contacts, forces):
 
 
 # --- the dense solution
+
 
 def saddle_point(M, J, force, b, damping=0.0):
     """(x, forces) of M x - J' forces = force and J x + damping forces = b, as one system."""
@@ -359,6 +412,7 @@ def delassus(pair, contacts, q, damping=0.0):
 
 # --- Pinocchio
 
+
 def contact_data(pair):
     """A Data of Pinocchio for contacts alone: they leave it unfit for its other algorithms."""
     if not hasattr(pair, "contact_data"):
@@ -370,14 +424,21 @@ def rigid(pair, contacts):
     """(models, datas) of Pinocchio, initialized."""
     models = pinocchio.StdVec_RigidConstraintModel()
     for contact in contacts:
-        kind = (pinocchio.ContactType.CONTACT_3D if contact.dimension == 3
-                else pinocchio.ContactType.CONTACT_6D)
+        kind = (
+            pinocchio.ContactType.CONTACT_3D
+            if contact.dimension == 3
+            else pinocchio.ContactType.CONTACT_6D
+        )
         model = pinocchio.RigidConstraintModel(
-            kind, pair.pin, *attached(pair, contact.frame, contact.placement),
+            kind,
+            pair.pin,
+            *attached(pair, contact.frame, contact.placement),
             *attached(pair, contact.other, contact.other_placement),
-            pinocchio.ReferenceFrame.values[int(contact.reference_frame)])
+            pinocchio.ReferenceFrame.values[int(contact.reference_frame)],
+        )
         model.setBaumgarteCorrectorParameters(
-            pinocchio.BaumgarteCorrectorParameters(contact.kp, contact.kd))
+            pinocchio.BaumgarteCorrectorParameters(contact.kp, contact.kd)
+        )
         models.append(model)
     datas = pinocchio.StdVec_RigidConstraintData()
     datas.extend([model.createData() for model in models])
@@ -393,8 +454,14 @@ def proximal(damping, iterations=1):
 def pin_dynamics(pair, contacts, q, v, tau, damping=0.0, iterations=1):
     """(ddq, forces) of Pinocchio."""
     ddq = pinocchio.constraintDynamics(
-        pair.pin, contact_data(pair), pair.to_pin_q(q), v, tau, *rigid(pair, contacts),
-        proximal(damping, iterations))
+        pair.pin,
+        contact_data(pair),
+        pair.to_pin_q(q),
+        v,
+        tau,
+        *rigid(pair, contacts),
+        proximal(damping, iterations),
+    )
     return ddq.copy(), contact_data(pair).lambda_c.copy()
 
 
@@ -403,15 +470,30 @@ def pin_derivatives(pair, contacts, q, v, tau, damping=0.0):
     model, data, both = pair.pin, contact_data(pair), rigid(pair, contacts)
     pinocchio.constraintDynamics(model, data, pair.to_pin_q(q), v, tau, *both, proximal(damping))
     pinocchio.computeConstraintDynamicsDerivatives(model, data, *both, proximal(damping))
-    return [x.copy() for x in (data.ddq_dq, data.ddq_dv, data.ddq_dtau, data.dlambda_dq,
-                               data.dlambda_dv, data.dlambda_dtau)]
+    return [
+        x.copy()
+        for x in (
+            data.ddq_dq,
+            data.ddq_dv,
+            data.ddq_dtau,
+            data.dlambda_dq,
+            data.dlambda_dv,
+            data.dlambda_dtau,
+        )
+    ]
 
 
 def pin_impulses(pair, contacts, q, v, restitution=0.0, damping=0.0):
     """(v_after, impulses) of Pinocchio."""
     after = pinocchio.impulseDynamics(
-        pair.pin, contact_data(pair), pair.to_pin_q(q), v, *rigid(pair, contacts), restitution,
-        proximal(damping))
+        pair.pin,
+        contact_data(pair),
+        pair.to_pin_q(q),
+        v,
+        *rigid(pair, contacts),
+        restitution,
+        proximal(damping),
+    )
     return after.copy(), contact_data(pair).impulse_c.copy()
 
 
@@ -421,14 +503,21 @@ def pin_impulse_derivatives(pair, contacts, q, v, restitution=0.0, damping=0.0):
     rest = (restitution, proximal(damping))
     pinocchio.impulseDynamics(model, data, pair.to_pin_q(q), v, *both, *rest)
     pinocchio.computeImpulseDynamicsDerivatives(model, data, *both, *rest)
-    return [data.ddq_dq.copy(), data.ddq_dv + np.eye(model.nv),     # its own is of the change
-            data.dlambda_dq.copy(), data.dlambda_dv.copy()]
+    return [
+        data.ddq_dq.copy(),
+        data.ddq_dv + np.eye(model.nv),  # its own is of the change
+        data.dlambda_dq.copy(),
+        data.dlambda_dv.copy(),
+    ]
 
 
 def derivatives_are_right(contacts, root_joint, damping=0.0):
     """Whether Pinocchio's derivatives with respect to q are those of its contact dynamics."""
     return not any(
-        (contact.reference_frame == ALIGNED
-         and (damping > 0.0 or (contact.dimension == 6 and contact.kp > 0.0)))
+        (
+            contact.reference_frame == ALIGNED
+            and (damping > 0.0 or (contact.dimension == 6 and contact.kp > 0.0))
+        )
         or (contact.dimension == 3 and contact.other is not None and root_joint is None)
-        for contact in contacts)
+        for contact in contacts
+    )

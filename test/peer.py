@@ -15,6 +15,7 @@ mimic joints (rnea and crba), test_dynamics.py checks that they agree with this 
 
 Pairs are cached and shared, so their models must not be changed; `new_pair` returns a new one.
 """
+
 import functools
 import importlib.metadata
 import math
@@ -32,8 +33,11 @@ import dyn_ros
 from dyn_ros.engine.model.urdf import read_urdf
 
 OWN_ROBOTS = Path(__file__).parent / "robots"
-EXAMPLE_ROBOTS = Path(importlib.metadata.distribution("example-robot-data").locate_file(
-    "cmeel.prefix/share/example-robot-data/robots"))
+EXAMPLE_ROBOTS = Path(
+    importlib.metadata.distribution("example-robot-data").locate_file(
+        "cmeel.prefix/share/example-robot-data/robots"
+    )
+)
 
 FILES = {  # what the name says, for the robots whose name does not say it
     "every_joint": OWN_ROBOTS / "every_joint.urdf",
@@ -73,10 +77,14 @@ BUILT = {"ball_joints": "limb", "every_joint_on_balls": "every_joint"}
 
 def robots(names=(*FILES, *BUILT), root_joints=(None, "floating")):
     """pytest parameters ``robot, root_joint``: every combination, readable ids."""
-    return pytest.mark.parametrize("robot, root_joint", [
-        pytest.param(robot, root_joint, id=f"{robot}-{root_joint or 'fixed'}")
-        for robot in names for root_joint in root_joints
-    ])
+    return pytest.mark.parametrize(
+        "robot, root_joint",
+        [
+            pytest.param(robot, root_joint, id=f"{robot}-{root_joint or 'fixed'}")
+            for robot in names
+            for root_joint in root_joints
+        ],
+    )
 
 
 @functools.cache
@@ -125,17 +133,29 @@ def pinocchio_joint(joint):
 
 def pinocchio_of(model):
     """The Pinocchio model of one that is not from a description; mimic joints are free."""
-    kinds = {"joint": pinocchio.JOINT, "fixed_joint": pinocchio.FIXED_JOINT,
-             "body": pinocchio.BODY, "frame": pinocchio.OP_FRAME}
+    kinds = {
+        "joint": pinocchio.JOINT,
+        "fixed_joint": pinocchio.FIXED_JOINT,
+        "body": pinocchio.BODY,
+        "frame": pinocchio.OP_FRAME,
+    }
     pin = pinocchio.Model()
     for joint in model.tree.joints:
-        pin.addJoint(joint.parent + 1, pinocchio_joint(joint), pinocchio.SE3(joint.placement),
-                     joint.name)
+        pin.addJoint(
+            joint.parent + 1, pinocchio_joint(joint), pinocchio.SE3(joint.placement), joint.name
+        )
     for frame in model.tree.frames:
         own = frame.inertia
-        pin.addFrame(pinocchio.Frame(
-            frame.name, frame.parent + 1, frame.parent_frame + 1, pinocchio.SE3(frame.placement),
-            kinds[frame.kind], pinocchio.Inertia(own.mass, own.com, own.rotational)))
+        pin.addFrame(
+            pinocchio.Frame(
+                frame.name,
+                frame.parent + 1,
+                frame.parent_frame + 1,
+                pinocchio.SE3(frame.placement),
+                kinds[frame.kind],
+                pinocchio.Inertia(own.mass, own.com, own.rotational),
+            )
+        )
     return pin
 
 
@@ -185,23 +205,23 @@ class Pair:
         """q of dyn_ros as q of Pinocchio: mimics written out, angles as cos and sin."""
         q_pin = np.empty(self.pin.nq)
         for i, joint in enumerate(self.model.tree.joints):
-            own = np.array(q[self.model.idx_q[i]:][:1 if joint.mimic else self.model.nqs[i]])
+            own = np.array(q[self.model.idx_q[i] :][: 1 if joint.mimic else self.model.nqs[i]])
             if joint.mimic:
                 own = joint.mimic.multiplier * own + joint.mimic.offset
             if joint.kind in ("continuous", "planar"):
                 own = np.append(own[:-1], [math.cos(own[-1]), math.sin(own[-1])])
-            q_pin[self.pin.idx_qs[i + 1]:][:len(own)] = own
+            q_pin[self.pin.idx_qs[i + 1] :][: len(own)] = own
         return q_pin
 
     def from_pin_q(self, q_pin):
         """The inverse of `to_pin_q`, angles between -pi and pi."""
         q = np.empty(self.model.nq)
         for i, joint in enumerate(self.model.tree.joints):
-            own = q_pin[self.pin.idx_qs[i + 1]:][:self.pin.nqs[i + 1]]
+            own = q_pin[self.pin.idx_qs[i + 1] :][: self.pin.nqs[i + 1]]
             if joint.kind in ("continuous", "planar"):
                 own = np.append(own[:-2], math.atan2(own[-1], own[-2]))
             if not joint.mimic:
-                q[self.model.idx_q[i]:][:len(own)] = own
+                q[self.model.idx_q[i] :][: len(own)] = own
         return q
 
     def to_pin_f(self, f_ext):
@@ -221,7 +241,7 @@ class Pair:
         for i, joint in enumerate(self.model.tree.joints):
             if not joint.mimic:
                 nv = self.model.nvs[i]
-                free[self.pin.idx_vs[i + 1]:][:nv] = armature[self.model.idx_v[i]:][:nv]
+                free[self.pin.idx_vs[i + 1] :][:nv] = armature[self.model.idx_v[i] :][:nv]
         self.pin.armature = free
 
     # -- random states
@@ -236,7 +256,7 @@ class Pair:
                 q[at] = rng.uniform(-1.0, 1.0)
             if joint.kind in ("floating", "spherical"):
                 turn = rng.normal(size=4)
-                q[at:at + self.model.nqs[i]][-4:] = turn / np.linalg.norm(turn)
+                q[at : at + self.model.nqs[i]][-4:] = turn / np.linalg.norm(turn)
         return (q, *rng.uniform(-1.0, 1.0, (3, self.model.nv)))
 
     def states(self, count, seed=0):
@@ -257,20 +277,22 @@ class Pair:
     def rnea(self, q, v, a, f_ext=None):
         free = [self.G @ v, self.G @ a]
         forces = [] if f_ext is None else [self.to_pin_f(f_ext)]
-        return self.G.T @ pinocchio.rnea(
-            self.pin, self.pin_data, self.to_pin_q(q), *free, *forces)
+        return self.G.T @ pinocchio.rnea(self.pin, self.pin_data, self.to_pin_q(q), *free, *forces)
 
     def nonlinear_effects(self, q, v):
         return self.G.T @ pinocchio.nonLinearEffects(
-            self.pin, self.pin_data, self.to_pin_q(q), self.G @ v)
+            self.pin, self.pin_data, self.to_pin_q(q), self.G @ v
+        )
 
     def generalized_gravity(self, q):
         return self.G.T @ pinocchio.computeGeneralizedGravity(
-            self.pin, self.pin_data, self.to_pin_q(q))
+            self.pin, self.pin_data, self.to_pin_q(q)
+        )
 
     def static_torque(self, q, f_ext):
         return self.G.T @ pinocchio.computeStaticTorque(
-            self.pin, self.pin_data, self.to_pin_q(q), self.to_pin_f(f_ext))
+            self.pin, self.pin_data, self.to_pin_q(q), self.to_pin_f(f_ext)
+        )
 
     def crba(self, q):
         M = pinocchio.crba(self.pin, self.pin_data, self.to_pin_q(q))
@@ -292,8 +314,7 @@ class Pair:
         return np.triu(inverse) + np.triu(inverse, 1).T
 
     def kinetic_energy(self, q, v):
-        return pinocchio.computeKineticEnergy(
-            self.pin, self.pin_data, self.to_pin_q(q), self.G @ v)
+        return pinocchio.computeKineticEnergy(self.pin, self.pin_data, self.to_pin_q(q), self.G @ v)
 
     def potential_energy(self, q):
         return pinocchio.computePotentialEnergy(self.pin, self.pin_data, self.to_pin_q(q))
@@ -316,20 +337,25 @@ def uncompiled(robot, calls):
 
     `calls` contains the name of each function, and its arguments after `data` by name.
     """
-    done = subprocess.run([sys.executable, "-W", "error", "-c", UNCOMPILED], check=True,
-                          input=pickle.dumps((urdf(robot), calls)), stdout=subprocess.PIPE,
-                          env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", UNCOMPILED],
+        check=True,
+        input=pickle.dumps((urdf(robot), calls)),
+        stdout=subprocess.PIPE,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+    )
     return [pickle.loads(result) for result in pickle.loads(done.stdout)]
 
 
 def some_frames(pair):
     """Indices of frames here and in Pinocchio: far out, in the middle, on the base; all kinds."""
-    kinds = {"joint": pinocchio.JOINT, "fixed_joint": pinocchio.FIXED_JOINT,
-             "body": pinocchio.BODY}
+    kinds = {"joint": pinocchio.JOINT, "fixed_joint": pinocchio.FIXED_JOINT, "body": pinocchio.BODY}
     count = len(pair.model.tree.frames)
-    return [(n, pair.pin.getFrameId(frame.name, kinds[frame.kind]))
-            for n, frame in enumerate(pair.model.tree.frames)
-            if n in {0, 1, count // 3, count // 2, count - 2, count - 1}]
+    return [
+        (n, pair.pin.getFrameId(frame.name, kinds[frame.kind]))
+        for n, frame in enumerate(pair.model.tree.frames)
+        if n in {0, 1, count // 3, count // 2, count - 2, count - 1}
+    ]
 
 
 def as_tuple(found):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Pulls the ball on a page, as a user's mouse does."""
+
 import asyncio
 from types import SimpleNamespace
 

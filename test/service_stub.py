@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A node without a process, to call its services."""
+
 import math
 import time
 from types import SimpleNamespace
@@ -17,12 +18,19 @@ from dyn_ros.nodes.services import contact as contact_services
 from dyn_ros.nodes.services import dynamics as dynamics_services
 
 NS = 1_000_000_000
-SERVICES = {each.name.removeprefix("~/"): each for each in (
-    *dynamics_services.SERVICES, *contact_services.SERVICES,
-    *dynamics_services.DERIVATIVE_SERVICES, *centroidal_services.DERIVATIVE_SERVICES,
-    *centroidal_services.SERVICES)}
-VALUES = {spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default
-          for spec in SPECS}
+SERVICES = {
+    each.name.removeprefix("~/"): each
+    for each in (
+        *dynamics_services.SERVICES,
+        *contact_services.SERVICES,
+        *dynamics_services.DERIVATIVE_SERVICES,
+        *centroidal_services.DERIVATIVE_SERVICES,
+        *centroidal_services.SERVICES,
+    )
+}
+VALUES = {
+    spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default for spec in SPECS
+}
 
 
 class Node:
@@ -36,8 +44,10 @@ class Node:
         return "/dynamics"
 
     def get_clock(self):
-        return SimpleNamespace(ros_time_is_active=self.sim_time is not None,
-                               now=lambda: SimpleNamespace(nanoseconds=self.sim_time))
+        return SimpleNamespace(
+            ros_time_is_active=self.sim_time is not None,
+            now=lambda: SimpleNamespace(nanoseconds=self.sim_time),
+        )
 
     def reject(self, what, why):
         self.rejected.append((what, str(why)))
@@ -79,8 +89,11 @@ def feed(node, q, v=None, stamp=7 * NS + 5):
 def joints_of(model, q, v):
     """Names, positions and velocities of the joints with one coordinate of their own."""
     single = [i for i, nq in enumerate(model.nqs) if nq == 1]
-    return ([model.joint_names[i] for i in single], [q[model.idx_q[i]] for i in single],
-            [] if v is None else [v[model.idx_v[i]] for i in single])
+    return (
+        [model.joint_names[i] for i in single],
+        [q[model.idx_q[i]] for i in single],
+        [] if v is None else [v[model.idx_v[i]] for i in single],
+    )
 
 
 def base_of(model, q, v):
@@ -89,8 +102,10 @@ def base_of(model, q, v):
         return q[:7], v[:6]
     if model.nqs[0] == 3:
         half = 0.5 * q[2]
-        return (np.array([*q[:2], 0.0, 0.0, 0.0, math.sin(half), math.cos(half)]),
-                np.array([*v[:2], 0.0, 0.0, 0.0, v[2]]))
+        return (
+            np.array([*q[:2], 0.0, 0.0, 0.0, math.sin(half), math.cos(half)]),
+            np.array([*v[:2], 0.0, 0.0, 0.0, v[2]]),
+        )
     return np.array([0.0] * 6 + [1.0]), np.zeros(6)
 
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The picture of contacts: it is drawn from what a node publishes, and shows every kind."""
+
 import importlib
 import sys
 from pathlib import Path
@@ -47,6 +48,9 @@ def test_each_namespace_is_seen(script, array):
     robot, view = script.solids(), (script.EYE, script.AIM, script.ZOOM)
     whole, drawn = script.view_of(array, robot, script.View(*view))
     for ns in dict.fromkeys(drawn):
-        rest, _ = script.view_of(SimpleNamespace(
-            markers=[each for each in array.markers if each.ns != ns]), robot, script.View(*view))
+        rest, _ = script.view_of(
+            SimpleNamespace(markers=[each for each in array.markers if each.ns != ns]),
+            robot,
+            script.View(*view),
+        )
         assert np.any(whole != rest, axis=-1).sum() > 10, ns

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """docs/data.md: a row for each field of Pinocchio's Data, with names that exist in dyn_ros."""
+
 import inspect
 import re
 from pathlib import Path
@@ -14,12 +15,14 @@ import peer
 from dyn_ros.engine.call.algorithm import ALGORITHMS
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "data.md").read_text()
-VERSION = "4.1"                         # of Pinocchio, whose fields the page lists
-listed = pytest.mark.skipif(not pinocchio.__version__.startswith(f"{VERSION}."),
-                            reason=f"docs/data.md lists the fields of Pinocchio {VERSION}")
+VERSION = "4.1"  # of Pinocchio, whose fields the page lists
+listed = pytest.mark.skipif(
+    not pinocchio.__version__.startswith(f"{VERSION}."),
+    reason=f"docs/data.md lists the fields of Pinocchio {VERSION}",
+)
 
 
-COLUMNS = {     # of a table -> Pinocchio's fields, the function, the differences
+COLUMNS = {  # of a table -> Pinocchio's fields, the function, the differences
     ("Pinocchio", "function"): lambda fields, function: (fields, function, ""),
     ("Pinocchio", "function", "differences"): lambda *cells: cells,
     ("Pinocchio", "instead"): lambda fields, instead: (fields, "", instead),
@@ -44,14 +47,16 @@ def names(cell):
 
 
 IN_PYTHON, IN_CPP = map(rows, PAGE.split("## Only in C++"))
-EVERY = pytest.mark.parametrize("row", [
-    pytest.param(row, id=names(row[0])[0]) for row in IN_PYTHON + IN_CPP])
+EVERY = pytest.mark.parametrize(
+    "row", [pytest.param(row, id=names(row[0])[0]) for row in IN_PYTHON + IN_CPP]
+)
 
 
 @listed
 def test_there_is_a_row_for_each_field():
     assert sorted(name for row in IN_PYTHON for name in names(row[0])) == sorted(
-        name for name in dir(pinocchio.Data) if not name.startswith("_"))
+        name for name in dir(pinocchio.Data) if not name.startswith("_")
+    )
 
 
 @listed
@@ -64,8 +69,10 @@ def test_what_python_has_is_not_listed_as_only_in_cpp():
 def fields(row):
     """The fields of dyn_ros.Data in a row: beside the function, or in snake_case."""
     beside = [name.removeprefix("data.") for name in names(row[1]) if name.startswith("data.")]
-    snake = [re.sub(r"(?<=[a-z]{2})(?=[A-Z])", "_", name).lower() if "Regressor" in name else name
-             for name in names(row[0])]
+    snake = [
+        re.sub(r"(?<=[a-z]{2})(?=[A-Z])", "_", name).lower() if "Regressor" in name else name
+        for name in names(row[0])
+    ]
     return beside or (snake if ALGORITHMS.keys() & names(row[1]) else [])
 
 
@@ -81,8 +88,11 @@ def test_the_names_exist(row):
     model = peer.pair("panda").model
     places = {"": dyn_ros, "model": model, "data": dyn_ros.Data(model)}
     missing = []
-    for name in [*names(row[1]), *re.findall(r"\b(?:data|model)\.\w+", row[2]), *(
-            f"data.{field}" for field in fields(row))]:
+    for name in [
+        *names(row[1]),
+        *re.findall(r"\b(?:data|model)\.\w+", row[2]),
+        *(f"data.{field}" for field in fields(row)),
+    ]:
         place, _, attribute = name.rpartition(".")
         if not hasattr(places[place], attribute):
             missing.append(name)
@@ -104,7 +114,7 @@ def test_each_function_writes_the_fields(row):
 
 # --- the fields contain the same numbers
 
-CALLS = {       # fields -> Pinocchio's function that fills them, and its arguments
+CALLS = {  # fields -> Pinocchio's function that fills them, and its arguments
     "oMi liMi v a": (pinocchio.forwardKinematics, "qva"),
     "ov oa J dJ": (pinocchio.computeForwardKinematicsDerivatives, "qva"),
     "oMf": (pinocchio.framesForwardKinematics, "q"),
@@ -115,8 +125,10 @@ CALLS = {       # fields -> Pinocchio's function that fills them, and its argume
     "oh of oa_gf dFda dFdv dFdq dtau_dq dtau_dv": (pinocchio.computeRNEADerivatives, "qva"),
     "M": (pinocchio.crba, "q"),
     "Minv": (pinocchio.computeMinverse, "q"),
-    "Ycrb": (lambda model, data, q: pinocchio.crba(
-        model, data, q, pinocchio.Convention.LOCAL), "q"),
+    "Ycrb": (
+        lambda model, data, q: pinocchio.crba(model, data, q, pinocchio.Convention.LOCAL),
+        "q",
+    ),
     "oYcrb Ag hg Ig": (pinocchio.ccrba, "qv"),
     "dAg": (pinocchio.dccrba, "qv"),
     "dhg": (pinocchio.computeCentroidalMomentumTimeVariation, "qva"),
@@ -152,11 +164,18 @@ def test_the_fields_contain_the_same_numbers(name):
     theirs, data = pair.pin.createData(), dyn_ros.Data(pair.model)
     compute, arguments = FIELDS[name]
     compute(pair.pin, theirs, *(state[each] for each in arguments))
-    row, = [row for row in IN_PYTHON if name in names(row[0])]
+    (row,) = [row for row in IN_PYTHON if name in names(row[0])]
     function = getattr(dyn_ros, names(row[1])[0])
     wanted = inspect.signature(function).parameters
-    function(pair.model, data, **{argument: state[argument[0]] for argument in (
-        "q", "v", "a", "tau") if argument in wanted})
+    function(
+        pair.model,
+        data,
+        **{
+            argument: state[argument[0]]
+            for argument in ("q", "v", "a", "tau")
+            if argument in wanted
+        },
+    )
     expected = numbers(getattr(theirs, name))
     if name in ("M", "Minv"):
         expected = np.triu(expected) + np.triu(expected, 1).T

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Snippets in the documentation run, and its links lead to existing targets."""
+
 import inspect
 import json
 import re
@@ -10,16 +11,30 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-CONTINUED = ("contacts.md", "engine.md")    # the snippets of a page continue each other
-SNIPPETS = [pytest.param(page, code, id=f"{page.name}-{n}") for page in PAGES
-            for n, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
-            # nodes/test_tutorial.py, nodes/test_contributing.py, nodes/test_first_quadruped.py
-            if page.name not in ("tutorial.md", "quadruped.md", "CONTRIBUTING.md",
-                                 "architecture.md", "cookbook.md", *CONTINUED)]
+CONTINUED = ("contacts.md", "engine.md")  # the snippets of a page continue each other
+SNIPPETS = [
+    pytest.param(page, code, id=f"{page.name}-{n}")
+    for page in PAGES
+    for n, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
+    # nodes/test_tutorial.py, nodes/test_contributing.py, nodes/test_first_quadruped.py
+    if page.name
+    not in (
+        "tutorial.md",
+        "quadruped.md",
+        "CONTRIBUTING.md",
+        "architecture.md",
+        "cookbook.md",
+        *CONTINUED,
+    )
+]
 COOKBOOK = (ROOT / "docs" / "cookbook.md").read_text()
-BEGIN = re.search(r"```python\n(.*?)```", COOKBOOK, re.DOTALL)[1]      # of each program
-TASKS = [(title, BEGIN + code) for title, code in re.findall(
-    r"^## (.+?)\n.*?```python\n(.*?)```", COOKBOOK, re.MULTILINE | re.DOTALL)]
+BEGIN = re.search(r"```python\n(.*?)```", COOKBOOK, re.DOTALL)[1]  # of each program
+TASKS = [
+    (title, BEGIN + code)
+    for title, code in re.findall(
+        r"^## (.+?)\n.*?```python\n(.*?)```", COOKBOOK, re.MULTILINE | re.DOTALL
+    )
+]
 
 
 @pytest.mark.parametrize("page, code", SNIPPETS)
@@ -84,10 +99,13 @@ def test_the_gallery_shows_all_pictures_and_names_what_draws_them():
     page, pictures = ROOT / "docs" / "gallery.md", (ROOT / "docs" / "images").iterdir()
     shown = re.findall(r"^!\[.+\]\(images/(.+)\)$", page.read_text(), re.MULTILINE)
     assert sorted(shown) == sorted(
-        path.name for path in pictures if not path.name.startswith("badge_"))
+        path.name for path in pictures if not path.name.startswith("badge_")
+    )
     recipe = (ROOT / "Makefile").read_text().partition("\npictures:")[2]
-    scripts = [*(ROOT / "docs").glob("draw_*.py"), *(
-        ROOT / name for name in re.findall(r"docs/\w+\.py", recipe))]
+    scripts = [
+        *(ROOT / "docs").glob("draw_*.py"),
+        *(ROOT / name for name in re.findall(r"docs/\w+\.py", recipe)),
+    ]
     assert len(scripts) > 5
     assert [path.name for path in scripts if f"docs/{path.name}" not in page.read_text()] == []
 
@@ -96,9 +114,14 @@ def test_the_gallery_shows_all_pictures_and_names_what_draws_them():
 def test_the_functions_in_tables_have_these_arguments(page):
     """After ``model, data``, which the tables leave out."""
     import dyn_ros
+
     rows = re.findall(r"^\| `.*$", (ROOT / "docs" / page).read_text(), re.MULTILINE)
-    calls = [call for row in rows for call in re.findall(r"`(\w+)\(([^)]*)\)`", row)
-             if hasattr(dyn_ros, call[0])]
+    calls = [
+        call
+        for row in rows
+        for call in re.findall(r"`(\w+)\(([^)]*)\)`", row)
+        if hasattr(dyn_ros, call[0])
+    ]
     assert len(calls) > 10
     for name, text in calls:
         arguments = set(re.sub(r"=[^,]+", "", text).split(", "))
@@ -106,15 +129,19 @@ def test_the_functions_in_tables_have_these_arguments(page):
         assert (model.name, data.name) == ("model", "data"), name
         assert arguments <= {other.name for other in others} | {"..."}, name
         assert "..." in arguments or arguments >= {
-            other.name for other in others if other.default is other.empty}, name
+            other.name for other in others if other.default is other.empty
+        }, name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     targets = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", page.read_text())
     assert [file for file, _ in targets if not (page.parent / file).exists()] == []
-    assert [(file, anchor) for file, anchor in targets
-            if anchor and anchor not in anchors(page.parent / file if file else page)] == []
+    assert [
+        (file, anchor)
+        for file, anchor in targets
+        if anchor and anchor not in anchors(page.parent / file if file else page)
+    ] == []
 
 
 def anchors(page):
@@ -127,6 +154,7 @@ def test_the_readmes_arm_is_held_still_by_its_gravity_torques():
     import numpy as np
 
     import dyn_ros
+
     model = dyn_ros.Model.from_urdf_file(ROOT / "dyn_ros" / "robots" / "arm7.urdf")
     data = dyn_ros.Data(model)
     q = model.random_configuration(np.random.default_rng(0))

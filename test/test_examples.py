@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The examples in docstrings: each public function and class has one, and all of them run."""
+
 import doctest
 import importlib
 import inspect
@@ -14,8 +15,11 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "api" / "examples.rst"
 # What modules and functions need in addition to the engine.
 OPTIONAL = {"dyn_ros.logs": "pyarrow", "dyn_ros.load_native": "llvmlite"}
-PUBLIC = [(module, name) for module in ("dyn_ros", "dyn_ros.logs")
-          for name in importlib.import_module(module).__all__]
+PUBLIC = [
+    (module, name)
+    for module in ("dyn_ros", "dyn_ros.logs")
+    for name in importlib.import_module(module).__all__
+]
 
 
 def run(test):

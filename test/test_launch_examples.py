@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The launch files in XML and YAML, read without launch: they start what exists."""
+
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -27,8 +28,9 @@ def check_arguments(arguments, text):
 
 
 def test_every_example_is_read():
-    assert {path.name for path in (ROOT / "launch").iterdir() if path.suffix in (
-        ".xml", ".yaml")} == {"example.launch.xml", "two_robots.launch.yaml"}
+    assert {
+        path.name for path in (ROOT / "launch").iterdir() if path.suffix in (".xml", ".yaml")
+    } == {"example.launch.xml", "two_robots.launch.yaml"}
 
 
 def test_the_xml_file_starts_the_nodes():
@@ -43,7 +45,7 @@ def test_the_xml_file_starts_the_nodes():
     config = yaml.safe_load((ROOT / "config" / "dyn_ros.yaml").read_text())
     for each in (second, third):
         assert each.get("name") in config["/**/dyn_ros"]["ros__parameters"]
-    [rule] = node.iter("remap")             # the file counts, not the driver's description
+    [rule] = node.iter("remap")  # the file counts, not the driver's description
     assert (rule.get("from"), rule.get("to")) == ("robot_description", "~/robot_description")
 
 
@@ -51,8 +53,11 @@ def test_the_yaml_file_includes_one_that_has_these_arguments():
     file = ROOT / "launch" / "two_robots.launch.yaml"
     entities = yaml.safe_load(file.read_text())["launch"]
     check_arguments([each["arg"] for each in entities if "arg" in each], file.read_text())
-    known = re.findall(r'^ +\*?\(?\[?\("(\w+)", ', (
-        ROOT / "dyn_ros" / "nodes" / "base" / "launch_file.py").read_text(), re.MULTILINE)
+    known = re.findall(
+        r'^ +\*?\(?\[?\("(\w+)", ',
+        (ROOT / "dyn_ros" / "nodes" / "base" / "launch_file.py").read_text(),
+        re.MULTILINE,
+    )
     namespaces = []
     for group in (each["group"] for each in entities if "group" in each):
         [include] = (each["include"] for each in group)

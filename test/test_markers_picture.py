@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The picture of the markers: it is drawn from what the nodes publish, and shows every kind."""
+
 import importlib.util
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,8 +42,11 @@ def kinds(listed):
 def test_every_kind_is_drawn(script, arrays):
     image, drawn = script.picture(arrays)
     of_node = {name: {ns.split("/")[0] for ns in namespaces} for name, namespaces in drawn.items()}
-    assert of_node == {"dynamics": kinds(DYNAMICS), "centroidal": kinds(CENTROIDAL),
-                       "vereshchagin": kinds(VERESHCHAGIN)}
+    assert of_node == {
+        "dynamics": kinds(DYNAMICS),
+        "centroidal": kinds(CENTROIDAL),
+        "vereshchagin": kinds(VERESHCHAGIN),
+    }
     assert set().union(*of_node.values()) == set(script.WHAT)
     assert image.width >= 3 * script.WIDTH and image.height > script.HEIGHT
 
@@ -51,17 +55,27 @@ def test_every_kind_is_drawn(script, arrays):
 def test_each_namespace_is_seen(script, arrays, name):
     whole, drawn = script.view_of(arrays[name])
     for ns in dict.fromkeys(drawn):
-        rest, _ = script.view_of(SimpleNamespace(
-            markers=[each for each in arrays[name].markers if each.ns != ns]))
+        rest, _ = script.view_of(
+            SimpleNamespace(markers=[each for each in arrays[name].markers if each.ns != ns])
+        )
         changed = np.any(whole != rest, axis=-1)
         assert changed.sum() > 10, ns
 
 
-@pytest.mark.parametrize("kind, inside", [
-    ("sphere", lambda u: np.linalg.norm(u, axis=1) - 1.0),
-    ("cube", lambda u: abs(u).max(1) - 1.0),
-    ("frustum", lambda u: np.maximum(
-        abs(u[:, 2]), 1.0 + np.hypot(u[:, 0], u[:, 1]) - (0.65 - 0.35 * u[:, 2])) - 1.0)])
+@pytest.mark.parametrize(
+    "kind, inside",
+    [
+        ("sphere", lambda u: np.linalg.norm(u, axis=1) - 1.0),
+        ("cube", lambda u: abs(u).max(1) - 1.0),
+        (
+            "frustum",
+            lambda u: (
+                np.maximum(abs(u[:, 2]), 1.0 + np.hypot(u[:, 0], u[:, 1]) - (0.65 - 0.35 * u[:, 2]))
+                - 1.0
+            ),
+        ),
+    ],
+)
 def test_rays_end_on_solids(script, kind, inside):
     """Where a ray hits, the point is on the surface, and its normal looks back at the eye."""
     rng = np.random.default_rng(5)

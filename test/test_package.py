@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The package as it is built and installed: versions, executables, files, imports."""
+
 import base64
 import configparser
 import csv
@@ -34,11 +35,17 @@ SETUP.read(ROOT / "setup.cfg")
 VERSION = SETUP["metadata"]["version"]
 EXTRAS = {name: lines.split("\n")[1:] for name, lines in SETUP["options.extras_require"].items()}
 PACKAGE = ET.parse(ROOT / "package.xml").getroot()
-EXECUTABLES = dict(line.split(" = ") for lines in SETUP["options.entry_points"].values()
-                   for line in lines.split("\n")[1:])
-FILES = [str(path.relative_to(ROOT)) for folder in ("config", "launch", "msg", "srv")
-         for path in sorted((ROOT / folder).rglob("*"))
-         if path.is_file() and path.suffix != ".pyc"]
+EXECUTABLES = dict(
+    line.split(" = ")
+    for lines in SETUP["options.entry_points"].values()
+    for line in lines.split("\n")[1:]
+)
+FILES = [
+    str(path.relative_to(ROOT))
+    for folder in ("config", "launch", "msg", "srv")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.is_file() and path.suffix != ".pyc"
+]
 
 
 def pins(name):
@@ -53,15 +60,17 @@ def find_ros():
     """Return the prefix of the installed package; skip the test without ROS."""
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
     pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
-    if "AMENT_PREFIX_PATH" not in os.environ:       # ROS from wheels
+    if "AMENT_PREFIX_PATH" not in os.environ:  # ROS from wheels
         return Path(sys.prefix)
     from ament_index_python.packages import get_package_prefix
+
     return Path(get_package_prefix("dyn_ros"))
 
 
 def test_one_version():
-    sections = re.findall(r"^(\S+)(?: \((.*)\))?\n-+$", (ROOT / "CHANGELOG.rst").read_text(),
-                          re.MULTILINE)
+    sections = re.findall(
+        r"^(\S+)(?: \((.*)\))?\n-+$", (ROOT / "CHANGELOG.rst").read_text(), re.MULTILINE
+    )
     released = [version for version, date in sections if date != "unreleased"]
     assert "unreleased" not in [date for _, date in sections[1:]]
     assert PACKAGE.findtext("version") == VERSION
@@ -99,9 +108,13 @@ def test_executables_are_installed():
 def test_ctrl_c_while_python_imports_ends_it_quietly(name, tmp_path):
     (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt")
     path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
-    result = subprocess.run([sys.executable, find_ros() / "lib" / "dyn_ros" / name],
-                            capture_output=True, text=True, timeout=120,
-                            env={**os.environ, "PYTHONPATH": path})
+    result = subprocess.run(
+        [sys.executable, find_ros() / "lib" / "dyn_ros" / name],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": path},
+    )
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
 
 
@@ -146,36 +159,56 @@ def test_interface_can_be_imported(file):
 
 def test_only_the_existing_interfaces_are_installed():
     folder = find_ros() / "share" / "dyn_ros"
-    installed = {str(path.relative_to(folder)) for suffix in ("msg", "srv")
-                 for path in folder.glob(f"{suffix}/*.{suffix}")
-                 if not re.search(r"_(Request|Response|Event)\.msg$", path.name)}
+    installed = {
+        str(path.relative_to(folder))
+        for suffix in ("msg", "srv")
+        for path in folder.glob(f"{suffix}/*.{suffix}")
+        if not re.search(r"_(Request|Response|Event)\.msg$", path.name)
+    }
     assert installed == {file for file in FILES if file.endswith((".msg", ".srv"))}
 
 
 def test_robots_are_part_of_the_package():
     folder = Path(dyn_ros.__file__).parent / "robots"
-    assert {path.name for path in folder.glob("*.urdf")} == {
-        path.name for path in (ROOT / "dyn_ros" / "robots").glob("*.urdf")} != set()
+    assert (
+        {path.name for path in folder.glob("*.urdf")}
+        == {path.name for path in (ROOT / "dyn_ros" / "robots").glob("*.urdf")}
+        != set()
+    )
 
 
 def test_import_needs_no_ros():
-    code = ("import sys, dyn_ros\n"
-            "ros = ('rclpy', 'ament_index_python', 'launch', 'rosidl_runtime_py')\n"
-            "print([name for name in sys.modules if name.split('.')[0] in ros"
-            " or name.split('.')[0].endswith('_msgs')])\n")
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                            timeout=300, cwd=Path(dyn_ros.__file__).parents[1])
+    code = (
+        "import sys, dyn_ros\n"
+        "ros = ('rclpy', 'ament_index_python', 'launch', 'rosidl_runtime_py')\n"
+        "print([name for name in sys.modules if name.split('.')[0] in ros"
+        " or name.split('.')[0].endswith('_msgs')])\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=Path(dyn_ros.__file__).parents[1],
+    )
     assert result.returncode == 0, result.stderr
     assert result.stdout == "[]\n"
 
 
 # --- what pip installs
 
+
 def built(folder, kind, source=ROOT):
     """The wheel or the sdist that pip would build of the engine."""
     code = f"import sys, setuptools.build_meta as b; print(b.build_{kind}(sys.argv[1]))"
-    result = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True,
-                            timeout=600, cwd=source, env={**os.environ, "DYN_ROS_BUILD": "host"})
+    result = subprocess.run(
+        [sys.executable, "-c", code, folder],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        cwd=source,
+        env={**os.environ, "DYN_ROS_BUILD": "host"},
+    )
     assert result.returncode == 0, result.stderr
     return folder / result.stdout.splitlines()[-1]
 
@@ -201,61 +234,90 @@ def requirements(wheel):
 
 def files(*folders):
     """The files of the repository in some folders, without what Python compiled."""
-    return {str(path.relative_to(ROOT)) for folder in folders for path in (ROOT / folder).rglob("*")
-            if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".so"}
+    return {
+        str(path.relative_to(ROOT))
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".so"
+    }
 
 
 def test_the_engine_is_a_wheel_without_ros_and_numba(engine):
     tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
     assert Path(engine.filename).name.startswith(f"dyn_ros-{VERSION}-{tag}-{tag}-")
     assert {name for name, extras in requirements(engine).items() if "" in extras} == {
-        "numpy", "pyyaml", "rich", "scipy"}
+        "numpy",
+        "pyyaml",
+        "rich",
+        "scipy",
+    }
     assert requirements(engine)["numba"] == ["compiler"]
 
 
 def machine_code():
     """The files of machine code in a wheel for the processor of this machine."""
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    return {f"dyn_ros/engine/machine_code/_native{suffix}", *(
-        f"dyn_ros/library/{best_target()}/{name}" for name in (
-            library.FILE, library.MANIFEST))}
+    return {
+        f"dyn_ros/engine/machine_code/_native{suffix}",
+        *(f"dyn_ros/library/{best_target()}/{name}" for name in (library.FILE, library.MANIFEST)),
+    }
 
 
 def test_the_engine_of_a_wheel_computes_without_numba(engine, tmp_path):
     """And loads nothing of LLVM."""
     engine.extractall(tmp_path)
-    code = ("import sys, numpy as np\nsys.modules['numba'] = sys.modules['llvmlite'] = None\n"
-            "import dyn_ros\n"
-            "model = dyn_ros.Model.from_urdf_file(sys.argv[1])\ndata = dyn_ros.Data(model)\n"
-            "q = np.full((20, model.nv), 0.3)\n"
-            "tau = dyn_ros.rnea(model, data, q, 2.0 * q, 3.0 * q)\n"
-            "ddq = dyn_ros.aba(model, data, q[0], 2.0 * q[0], tau[0])\n"
-            "print(dyn_ros.__file__, abs(ddq - 3.0 * q[0]).max() < 1e-10)\n")
-    result = subprocess.run([sys.executable, "-c", code, str(ROOT / "dyn_ros/robots/arm7.urdf")],
-                            capture_output=True, text=True, timeout=300, cwd=tmp_path,
-                            env={**os.environ, "DYN_ROS_CACHE_DIR": str(tmp_path / "cache")})
+    code = (
+        "import sys, numpy as np\nsys.modules['numba'] = sys.modules['llvmlite'] = None\n"
+        "import dyn_ros\n"
+        "model = dyn_ros.Model.from_urdf_file(sys.argv[1])\ndata = dyn_ros.Data(model)\n"
+        "q = np.full((20, model.nv), 0.3)\n"
+        "tau = dyn_ros.rnea(model, data, q, 2.0 * q, 3.0 * q)\n"
+        "ddq = dyn_ros.aba(model, data, q[0], 2.0 * q[0], tau[0])\n"
+        "print(dyn_ros.__file__, abs(ddq - 3.0 * q[0]).max() < 1e-10)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, str(ROOT / "dyn_ros/robots/arm7.urdf")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+        env={**os.environ, "DYN_ROS_CACHE_DIR": str(tmp_path / "cache")},
+    )
     assert result.stdout == f"{tmp_path}/dyn_ros/__init__.py True\n", result.stderr
     assert not list((tmp_path / "cache").rglob("*-x86*"))
 
 
 def test_the_wheel_contains_the_package_its_license_and_no_more(engine):
     information = f"dyn_ros-{VERSION}.dist-info/"
-    described = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE",
-                 "top_level.txt")
+    described = (
+        "METADATA",
+        "RECORD",
+        "WHEEL",
+        "entry_points.txt",
+        "licenses/LICENSE",
+        "top_level.txt",
+    )
     assert sorted(engine.namelist()) == sorted(
-        [*files("dyn_ros"), *machine_code(), *(information + name for name in described)])
+        [*files("dyn_ros"), *machine_code(), *(information + name for name in described)]
+    )
     metadata = engine.read(information + "METADATA").decode()
     assert metadata.endswith("\n\n" + (ROOT / "README.md").read_text())
-    for line in (f"Version: {VERSION}", "License-Expression: Apache-2.0", "License-File: LICENSE",
-                 "Summary: " + SETUP["metadata"]["description"], "Requires-Python: >=3.10",
-                 "Description-Content-Type: text/markdown"):
+    for line in (
+        f"Version: {VERSION}",
+        "License-Expression: Apache-2.0",
+        "License-File: LICENSE",
+        "Summary: " + SETUP["metadata"]["description"],
+        "Requires-Python: >=3.10",
+        "Description-Content-Type: text/markdown",
+    ):
         assert f"\n{line}\n" in metadata
     assert set(re.findall(r"^Provides-Extra: (.*)$", metadata, re.MULTILINE)) == set(EXTRAS)
     installed = configparser.ConfigParser()
     installed.read_string(engine.read(information + "entry_points.txt").decode())
     assert {name: dict(installed[name]) for name in installed.sections()} == {
         "console_scripts": {"dyn_ros": EXECUTABLES["dyn_ros"]},
-        "ros2_run": {name: EXECUTABLES[name] for name in EXECUTABLES if name != "dyn_ros"}}
+        "ros2_run": {name: EXECUTABLES[name] for name in EXECUTABLES if name != "dyn_ros"},
+    }
 
 
 def test_an_sdist_contains_the_sources_of_the_wheel_and_of_the_interfaces(engine, tmp_path):
@@ -263,9 +325,17 @@ def test_an_sdist_contains_the_sources_of_the_wheel_and_of_the_interfaces(engine
         sdist.extractall(tmp_path, filter="data")
     folder = tmp_path / f"dyn_ros-{VERSION}"
     assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == {
-        "CMakeLists.txt", "LICENSE", "MANIFEST.in", "PKG-INFO", "README.md", "package.xml",
-        "pyproject.toml", "setup.cfg", "setup.py", *files(
-            "config", "dyn_ros", "interfaces", "launch", "msg", "requirements", "srv")}
+        "CMakeLists.txt",
+        "LICENSE",
+        "MANIFEST.in",
+        "PKG-INFO",
+        "README.md",
+        "package.xml",
+        "pyproject.toml",
+        "setup.cfg",
+        "setup.py",
+        *files("config", "dyn_ros", "interfaces", "launch", "msg", "requirements", "srv"),
+    }
     with zipfile.ZipFile(built(tmp_path, "wheel", folder)) as wheel:
         assert sorted(wheel.namelist()) == sorted(engine.namelist())
 
@@ -282,28 +352,41 @@ def test_the_top_of_the_repository():
 
 
 def test_building_the_engine_downloads_nothing_of_ros():
-    requires, = re.findall(r"\nrequires = (.*)\n", (ROOT / "pyproject.toml").read_text())
+    (requires,) = re.findall(r"\nrequires = (.*)\n", (ROOT / "pyproject.toml").read_text())
     assert "setuptools >= 68" in requires and "ros" not in requires
 
 
 def test_make_view_builds_with_what_it_installs():
     """The setuptools that a venv begins with may be too old."""
     recipe = (ROOT / "Makefile").read_text().partition("/.view-wheels: ")[2].partition("touch")[0]
-    installed = [name for file in re.findall(r"requirements/(\w+)\.txt", recipe)
-                 for name in pins(file)]
+    installed = [
+        name for file in re.findall(r"requirements/(\w+)\.txt", recipe) for name in pins(file)
+    ]
     assert "--no-build-isolation" in recipe and "setuptools" in installed
 
 
 def test_extras():
-    assert {"ros-jazzy", "ros-kilted", "viewer", "check", "logs", "identify", "cluster", "xacro",
-            "completion", "docs", "test"} < set(EXTRAS)
-    assert EXTRAS["identification"] == ["dyn_ros[identify]"]        # its former name
+    assert {
+        "ros-jazzy",
+        "ros-kilted",
+        "viewer",
+        "check",
+        "logs",
+        "identify",
+        "cluster",
+        "xacro",
+        "completion",
+        "docs",
+        "test",
+    } < set(EXTRAS)
+    assert EXTRAS["identification"] == ["dyn_ros[identify]"]  # its former name
 
 
 def test_messages_name_extras_that_exist():
     sources = "".join(path.read_text() for path in (ROOT / "dyn_ros").rglob("*.py"))
-    named = {name for names in re.findall(r"dyn_ros\[([\w,-]+)\]", sources)
-             for name in names.split(",")}
+    named = {
+        name for names in re.findall(r"dyn_ros\[([\w,-]+)\]", sources) for name in names.split(",")
+    }
     assert {"viewer", "logs", "identify"} < named
     assert named < set(EXTRAS) - {"identification"}
 
@@ -314,14 +397,17 @@ def test_extras_of_ros_agree_with_the_pinned_wheels(distribution):
     pinned = pins(distribution)
     for line in EXTRAS[f"ros-{distribution}"]:
         name, series = re.fullmatch(r"(.+) == ([\d.]+)\.\*", line).groups()
-        assert re.fullmatch(rf"{re.escape(name)}=={re.escape(series)}\.\d+",
-                            pinned[name.partition("[")[0]]), line
+        assert re.fullmatch(
+            rf"{re.escape(name)}=={re.escape(series)}\.\d+", pinned[name.partition("[")[0]]
+        ), line
     wheels = {name for name in pinned if name.endswith(("-msgs", "-srvs", "rclpy"))}
-    stated = {element.text.replace("_", "-") for tag in ("depend", "exec_depend")
-              for element in PACKAGE.iter(tag)}
+    stated = {
+        element.text.replace("_", "-")
+        for tag in ("depend", "exec_depend")
+        for element in PACKAGE.iter(tag)
+    }
     direct = {name for name in wheels if name.removeprefix("ros-") in stated}
-    assert direct <= {re.match(r"[\w-]+", line)[0]
-                      for line in EXTRAS[f"ros-{distribution}"]}
+    assert direct <= {re.match(r"[\w-]+", line)[0] for line in EXTRAS[f"ros-{distribution}"]}
 
 
 @pytest.fixture
@@ -336,9 +422,11 @@ def test_the_interfaces_are_built_with_the_pinned_wheels(backend):
         assert {line.split(";")[0].strip() for line in needed} == {
             *pins("build").values(),
             *pins(distribution).values(),
-            *(line.split(";")[0].strip() for line in needed if line.startswith("numpy"))}
+            *(line.split(";")[0].strip() for line in needed if line.startswith("numpy")),
+        }
     assert backend.get_requires_for_build_wheel() == backend.get_requires_for_build_wheel(
-        {"ros": "jazzy"})
+        {"ros": "jazzy"}
+    )
     with pytest.raises(SystemExit, match="ros=humble: expected jazzy or kilted"):
         backend.get_requires_for_build_wheel({"ros": "humble"})
     with pytest.raises(SystemExit, match=r"pip install \. \./interfaces"):
@@ -350,8 +438,11 @@ def test_the_wheel_of_the_interfaces_completes_the_engine(tmp_path, backend, mon
     prefix = find_ros()
     pytest.importorskip("rosidl_pycommon", reason="no ROS wheels: run `make test`")
     installed, site = tmp_path / "prefix", tmp_path / "prefix" / backend.SITE
-    shutil.copytree(Path(importlib.import_module("dyn_ros.msg").__file__).parents[1],
-                    site / "dyn_ros", ignore=shutil.ignore_patterns("*.py[co]"))
+    shutil.copytree(
+        Path(importlib.import_module("dyn_ros.msg").__file__).parents[1],
+        site / "dyn_ros",
+        ignore=shutil.ignore_patterns("*.py[co]"),
+    )
     shutil.copytree(prefix / "lib" / "dyn_ros", installed / "lib" / "dyn_ros")
     shutil.copytree(prefix / "share" / "dyn_ros" / "msg", installed / "share" / "dyn_ros" / "msg")
     monkeypatch.setattr(backend, "cmake_install", lambda build: installed)
@@ -367,10 +458,9 @@ def test_the_wheel_of_the_interfaces_completes_the_engine(tmp_path, backend, mon
         text = wheel.read(f"dyn_ros_interfaces-{VERSION}.dist-info/METADATA").decode()
         assert f"Requires-Dist: dyn_ros[ros-{distribution}] == {VERSION}\n" in text
         nodes = wheel.read(names[-2]).decode()
-        script = wheel.getinfo(f"dyn_ros_interfaces-{VERSION}.data/data/lib/dyn_ros/"
-                               "dynamics_node")
+        script = wheel.getinfo(f"dyn_ros_interfaces-{VERSION}.data/data/lib/dyn_ros/dynamics_node")
         folder = tmp_path / backend.prepare_metadata_for_build_wheel(tmp_path)
-        for path in folder.iterdir():               # the same, before a build
+        for path in folder.iterdir():  # the same, before a build
             assert wheel.read(f"{folder.name}/{path.name}") == path.read_bytes()
     assert [row[0] for row in rows] == names
     assert re.search(r"-cp3\d+-cp3\d+-linux_x86_64\.whl$", wheel.filename)
@@ -381,20 +471,28 @@ def test_the_wheel_of_the_interfaces_completes_the_engine(tmp_path, backend, mon
         if file.startswith(("config", "launch")):
             assert any(name.endswith(f".data/data/share/dyn_ros/{file}") for name in names)
     assert dict(re.findall(r"(\w+) = (.*)", nodes)) == {
-        name: function for name, function in EXECUTABLES.items() if name.endswith("_node")}
+        name: function for name, function in EXECUTABLES.items() if name.endswith("_node")
+    }
     assert script.external_attr >> 16 & 0o111
 
 
 @pytest.mark.parametrize("distribution", ["jazzy", "kilted"])
 def test_everything_is_pinned(distribution):
-    files = [path for path in (ROOT / "requirements").iterdir()
-             if path.stem not in {"jazzy", "kilted"} - {distribution}]
+    files = [
+        path
+        for path in (ROOT / "requirements").iterdir()
+        if path.stem not in {"jazzy", "kilted"} - {distribution}
+    ]
     assert len(files) > 6
-    lines = [line for path in files for line in path.read_text().splitlines()
-             if line and not line.startswith("#")]
+    lines = [
+        line
+        for path in files
+        for line in path.read_text().splitlines()
+        if line and not line.startswith("#")
+    ]
     assert [line for line in lines if "==" not in line] == []
     assert "ros-rclpy" in pins(distribution)
-    versions = {}                   # one for each package, except in the venv of the documentation
+    versions = {}  # one for each package, except in the venv of the documentation
     docs = (ROOT / "requirements" / "docs.txt").read_text().splitlines()
     for line in set(lines) - set(docs):
         package, marker = line.partition("==")[0].lower(), line.partition(";")[2]
@@ -404,31 +502,53 @@ def test_everything_is_pinned(distribution):
 
 def test_package_xml_names_what_is_imported():
     """Each ROS package that a Python file imports is a dependency in package.xml."""
-    sources = "\n".join(path.read_text() for folder in ("dyn_ros", "launch")
-                        for path in (ROOT / folder).rglob("*.py"))
-    imported = {name for name in re.findall(r"^ *(?:from|import) (\w+)", sources, re.MULTILINE)
-                if name in ("rclpy", "launch", "launch_ros", "ament_index_python")
-                or re.search(r"_(msgs|srvs|interfaces)$", name)}
+    sources = "\n".join(
+        path.read_text()
+        for folder in ("dyn_ros", "launch")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+    imported = {
+        name
+        for name in re.findall(r"^ *(?:from|import) (\w+)", sources, re.MULTILINE)
+        if name in ("rclpy", "launch", "launch_ros", "ament_index_python")
+        or re.search(r"_(msgs|srvs|interfaces)$", name)
+    }
     stated = {element.text for tag in ("depend", "exec_depend") for element in PACKAGE.iter(tag)}
     assert imported <= stated
     assert "rclpy" in imported
 
 
-FOLDERS = (".ci", "benchmarks", "config", "docs", "dyn_ros", "interfaces", "launch", "msg",
-           "requirements", "srv", "test", "tools")
+FOLDERS = (
+    ".ci",
+    "benchmarks",
+    "config",
+    "docs",
+    "dyn_ros",
+    "interfaces",
+    "launch",
+    "msg",
+    "requirements",
+    "srv",
+    "test",
+    "tools",
+)
 SOURCE = re.compile(
     r".*\.(py|msg|srv|yaml|xml|urdf|cpp|toml|cfg|txt|in|cff)|CMakeLists\.txt|Dockerfile|Makefile|run",
-    re.DOTALL)
+    re.DOTALL,
+)
 NOTICE = re.compile(
-    r"(?:<\?.*\?>\n)*(?:#!.*\n)?"             # XML declarations, or the interpreter of a script
+    r"(?:<\?.*\?>\n)*(?:#!.*\n)?"  # XML declarations, or the interpreter of a script
     r"(?:# |// |<!-- )Copyright dyn_ros contributors\n"
-    r"(?:# |// | +)SPDX-License-Identifier: Apache-2\.0(?: -->)?\n")
+    r"(?:# |// | +)SPDX-License-Identifier: Apache-2\.0(?: -->)?\n"
+)
 
 
 def sources():
     """The source files of the repository, without what is built or cached."""
-    for path in (*ROOT.iterdir(), *chain.from_iterable(
-            (ROOT / folder).rglob("*") for folder in FOLDERS)):
+    for path in (
+        *ROOT.iterdir(),
+        *chain.from_iterable((ROOT / folder).rglob("*") for folder in FOLDERS),
+    ):
         if path.is_file() and SOURCE.fullmatch(path.name) and "__pycache__" not in path.parts:
             yield path
 
@@ -436,16 +556,37 @@ def sources():
 def test_every_source_file_states_copyright_and_license():
     found = list(sources())
     assert {path.suffix for path in found} == {
-        ".py", ".msg", ".srv", ".yaml", ".xml", ".urdf", ".cpp", ".toml", ".cfg", ".in", ".txt",
-        ".cff", ""}
-    assert [str(path.relative_to(ROOT)) for path in found
-            if not NOTICE.match(path.read_text(encoding="utf-8"))] == []
+        ".py",
+        ".msg",
+        ".srv",
+        ".yaml",
+        ".xml",
+        ".urdf",
+        ".cpp",
+        ".toml",
+        ".cfg",
+        ".in",
+        ".txt",
+        ".cff",
+        "",
+    }
+    assert [
+        str(path.relative_to(ROOT))
+        for path in found
+        if not NOTICE.match(path.read_text(encoding="utf-8"))
+    ] == []
 
 
-@pytest.mark.parametrize("text", [
-    "", "import numpy\n", "# Copyright dyn_ros contributors\n",
-    "# SPDX-License-Identifier: Apache-2.0\n",
-    "import numpy\n# Copyright dyn_ros contributors\n# SPDX-License-Identifier: Apache-2.0\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "import numpy\n",
+        "# Copyright dyn_ros contributors\n",
+        "# SPDX-License-Identifier: Apache-2.0\n",
+        "import numpy\n# Copyright dyn_ros contributors\n# SPDX-License-Identifier: Apache-2.0\n",
+    ],
+)
 def test_a_missing_notice_is_found(text):
     assert not NOTICE.match(text)
 
@@ -476,11 +617,14 @@ def tool(name):
     return module_of(ROOT / "tools" / f"{name}.py")
 
 
-@pytest.mark.parametrize("taken, words", [
-    ("", ""),
-    ('<license file="LICENSE">Apache-2.0</license>', '"license"'),
-    ("</package>", "XML"),
-])
+@pytest.mark.parametrize(
+    "taken, words",
+    [
+        ("", ""),
+        ('<license file="LICENSE">Apache-2.0</license>', '"license"'),
+        ("</package>", "XML"),
+    ],
+)
 def test_package_xml_is_checked(monkeypatch, tmp_path, taken, words):
     pytest.importorskip("catkin_pkg", reason="no catkin_pkg: run `make lint`")
     check_xml = tool("check_xml")
@@ -508,8 +652,9 @@ def preflight():
     return tool("preflight")
 
 
-@pytest.mark.parametrize("lacking, package", [
-    ("cc", "gcc"), ("c++", "g++"), ("headers", "-dev"), ("venv", "-venv")])
+@pytest.mark.parametrize(
+    "lacking, package", [("cc", "gcc"), ("c++", "g++"), ("headers", "-dev"), ("venv", "-venv")]
+)
 def test_preflight_names_what_is_missing(preflight, monkeypatch, tmp_path, lacking, package):
     present = tmp_path / "Python.h"
     present.touch()
@@ -519,13 +664,17 @@ def test_preflight_names_what_is_missing(preflight, monkeypatch, tmp_path, lacki
     monkeypatch.setattr(preflight.importlib.util, "find_spec", lambda name: name)
     assert preflight.main() is None
     if lacking.startswith("c"):
-        monkeypatch.setattr(preflight.shutil, "which",
-                            lambda name: None if name == lacking else name)
+        monkeypatch.setattr(
+            preflight.shutil, "which", lambda name: None if name == lacking else name
+        )
     elif lacking == "headers":
         present.unlink()
     else:
-        monkeypatch.setattr(preflight.importlib.util, "find_spec",
-                            lambda name: None if name == "ensurepip" else name)
+        monkeypatch.setattr(
+            preflight.importlib.util,
+            "find_spec",
+            lambda name: None if name == "ensurepip" else name,
+        )
     lines = preflight.main().splitlines()
     assert len(lines) == 2 and lines[0].startswith("Missing: ")
     assert lines[1].startswith("On Debian or Ubuntu: sudo apt install ")
@@ -536,8 +685,9 @@ def test_preflight_of_the_engine_needs_neither_ros_wheels_nor_cpp(preflight, mon
     monkeypatch.setattr(preflight.shutil, "which", lambda name: None if name == "c++" else name)
     monkeypatch.setattr(preflight, "unsupported", lambda: "no ROS wheels")
     assert preflight.main(engine=True) is None
-    monkeypatch.setattr(preflight.importlib.util, "find_spec",
-                        lambda name: None if name == "ensurepip" else name)
+    monkeypatch.setattr(
+        preflight.importlib.util, "find_spec", lambda name: None if name == "ensurepip" else name
+    )
     assert preflight.main(engine=True).endswith("-venv")
     monkeypatch.setattr(preflight, "sys", StandIn("sys.version_info", (3, 9, 0)))
     assert "make view PYTHON=" in preflight.main(engine=True)
@@ -545,17 +695,23 @@ def test_preflight_of_the_engine_needs_neither_ros_wheels_nor_cpp(preflight, mon
 
 def test_the_oldest_versions_are_those_of_the_project(capsys):
     tool("oldest").main()
-    names = re.findall(r"^[\w-]+", "\n".join(
-        [SETUP["options"]["install_requires"], *EXTRAS["compiler"]]), re.MULTILINE)
+    names = re.findall(
+        r"^[\w-]+",
+        "\n".join([SETUP["options"]["install_requires"], *EXTRAS["compiler"]]),
+        re.MULTILINE,
+    )
     assert [word.partition("==")[0] for word in capsys.readouterr().out.split()] == names
 
 
-@pytest.mark.parametrize("name, value, hint", [
-    ("sys.version_info", (3, 9, 0), "PYTHON="),
-    ("sys.version_info", (3, 15, 0), "PYTHON="),
-    ("platform.machine", lambda: "aarch64", "colcon build"),
-    ("platform.libc_ver", lambda: ("", ""), "colcon build"),
-])
+@pytest.mark.parametrize(
+    "name, value, hint",
+    [
+        ("sys.version_info", (3, 9, 0), "PYTHON="),
+        ("sys.version_info", (3, 15, 0), "PYTHON="),
+        ("platform.machine", lambda: "aarch64", "colcon build"),
+        ("platform.libc_ver", lambda: ("", ""), "colcon build"),
+    ],
+)
 def test_preflight_reports_platforms_without_wheels(preflight, monkeypatch, name, value, hint):
     monkeypatch.setattr(preflight, name.split(".")[0], StandIn(name, value))
     assert hint in preflight.main()
@@ -573,21 +729,28 @@ class StandIn:
 
 
 def test_windows_is_reported_at_import():
-    result = subprocess.run([sys.executable, "-c", "import sys\nsys.platform = 'win32'\n"
-                             "import dyn_ros"], capture_output=True, text=True, cwd=ROOT)
+    result = subprocess.run(
+        [sys.executable, "-c", "import sys\nsys.platform = 'win32'\nimport dyn_ros"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1] == (
-        "ImportError: dyn_ros does not run on Windows; use it in WSL")
+        "ImportError: dyn_ros does not run on Windows; use it in WSL"
+    )
 
 
 def test_scripts_of_executables_can_be_imported_by_worker_processes(tmp_path):
     """Workers of multiprocessing import the script of the command under another name."""
-    template = re.search(r"CONTENT \[\[\n(.*?)\]\]", (ROOT / "CMakeLists.txt").read_text(),
-                         re.DOTALL)
+    template = re.search(
+        r"CONTENT \[\[\n(.*?)\]\]", (ROOT / "CMakeLists.txt").read_text(), re.DOTALL
+    )
     assert template is not None
     script = tmp_path / "script"
-    script.write_text(template[1].replace("@CMAKE_MATCH_2@", "sys")
-                      .replace("@CMAKE_MATCH_3@", "exit"))
+    script.write_text(
+        template[1].replace("@CMAKE_MATCH_2@", "sys").replace("@CMAKE_MATCH_3@", "exit")
+    )
     assert runpy.run_path(str(script), run_name="__mp_main__")["exit"] is sys.exit
     with pytest.raises(SystemExit):
         runpy.run_path(str(script), run_name="__main__")

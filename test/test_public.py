@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The public names of dyn_ros: every algorithm is imported under its name."""
+
 import importlib
 import shutil
 import subprocess
@@ -14,18 +15,27 @@ from dyn_ros import check
 
 
 def test_an_algorithm_without_its_import_line_is_reported(tmp_path):
-    copy = shutil.copytree(Path(dyn_ros.__file__).parent, tmp_path / "dyn_ros",
-                           ignore=shutil.ignore_patterns("__pycache__"))
+    copy = shutil.copytree(
+        Path(dyn_ros.__file__).parent,
+        tmp_path / "dyn_ros",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
     listed = copy / "engine" / "algorithms" / "__init__.py"
     line = "from .dynamics.bodies import joint_forces as joint_forces\n"
     assert line in listed.read_text()
     listed.write_text(listed.read_text().replace(line, ""))
-    result = subprocess.run([sys.executable, "-c", "import dyn_ros"], capture_output=True,
-                            text=True, timeout=300, cwd=tmp_path)
+    result = subprocess.run(
+        [sys.executable, "-c", "import dyn_ros"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+    )
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1] == (
         "ImportError: dyn_ros/engine/algorithms/__init__.py does not import joint_forces; add an "
-        "import for each public function")
+        "import for each public function"
+    )
 
 
 def test_precompile_of_nothing_compiles_nothing():

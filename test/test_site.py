@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The documentation as a site: what its pages list. `make docs` builds it and checks its links."""
+
 import importlib
 import re
 import sys
@@ -22,8 +23,11 @@ def listed(kind=r"\w+"):
 
 
 def test_the_reference_lists_each_public_name_once():
-    public = [f"{module}.{name}" for module in ("dyn_ros", "dyn_ros.logs")
-              for name in importlib.import_module(module).__all__]
+    public = [
+        f"{module}.{name}"
+        for module in ("dyn_ros", "dyn_ros.logs")
+        for name in importlib.import_module(module).__all__
+    ]
     assert sorted(listed()) == sorted(public)
 
 
@@ -31,22 +35,34 @@ def test_the_site_contains_each_page_once():
     entries = []
     for index in (DOCS / "index.rst", DOCS / "api" / "index.rst"):
         folder = index.parent.relative_to(DOCS)
-        entries += [(folder / entry).as_posix() for entry in re.findall(
-            r"^   (?:.+ <)?([\w/]+)>?$", index.read_text(), re.MULTILINE)]
-    pages = [path.relative_to(DOCS).with_suffix("").as_posix()
-             for path in DOCS.rglob("*") if path.suffix in (".md", ".rst")]
+        entries += [
+            (folder / entry).as_posix()
+            for entry in re.findall(r"^   (?:.+ <)?([\w/]+)>?$", index.read_text(), re.MULTILINE)
+        ]
+    pages = [
+        path.relative_to(DOCS).with_suffix("").as_posix()
+        for path in DOCS.rglob("*")
+        if path.suffix in (".md", ".rst")
+    ]
     assert sorted(entries) == sorted(page for page in pages if page != "index")
 
 
-@pytest.mark.parametrize("folder, text, expected", [
-    ("", "[a](docs/engine.md#the-cache)", "[a](/engine.md#the-cache)"),
-    ("", "![a](docs/images/push.png)", "![a](/images/push.png)"),
-    ("docs", "[a](../CONTRIBUTING.md)", "[a](/project/contributing.md)"),
-    ("docs", "[a](#here) and [b](https://semver.org/)", "[a](#here) and [b](https://semver.org/)"),
-    ("docs/nodes", "[a](../engine.md)", "[a](/engine.md)"),
-    ("", "[a](LICENSE), [b](config)", "a, b"),
-    ("docs", "[a](nowhere.md)", "[a](nowhere.md)"),
-])
+@pytest.mark.parametrize(
+    "folder, text, expected",
+    [
+        ("", "[a](docs/engine.md#the-cache)", "[a](/engine.md#the-cache)"),
+        ("", "![a](docs/images/push.png)", "![a](/images/push.png)"),
+        ("docs", "[a](../CONTRIBUTING.md)", "[a](/project/contributing.md)"),
+        (
+            "docs",
+            "[a](#here) and [b](https://semver.org/)",
+            "[a](#here) and [b](https://semver.org/)",
+        ),
+        ("docs/nodes", "[a](../engine.md)", "[a](/engine.md)"),
+        ("", "[a](LICENSE), [b](config)", "a, b"),
+        ("docs", "[a](nowhere.md)", "[a](nowhere.md)"),
+    ],
+)
 def test_links_on_the_site(folder, text, expected):
     conf = importlib.import_module("conf")
     assert conf.LINK.sub(lambda link: conf.on_the_site(link, folder), text) == expected

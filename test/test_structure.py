@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The structure of the package: imports point one way, folders and modules stay small."""
+
 import ast
 from pathlib import Path
 
@@ -8,19 +9,53 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "dyn_ros"
 ORDER = (
-    "engine/machine_code", "engine/kernel", "engine/spatial", "engine/model/urdf", "engine/model",
+    "engine/machine_code",
+    "engine/kernel",
+    "engine/spatial",
+    "engine/model/urdf",
+    "engine/model",
     "engine/call",
-    "engine/algorithms/kinematics", "engine/algorithms/dynamics", "engine/algorithms/derivatives",
-    "engine/algorithms/centroidal", "engine/algorithms/constrained", "engine/algorithms/contacts",
-    "engine/algorithms/regressors", "engine/algorithms/filters", "engine/algorithms", "engine",
-    "check", "model", "drives", "identification/motion", "identification",
-    "identification/report", "observer", "cdr",
-    "states", "logs/formats", "logs/write", "logs/run", "logs", "viewer/scene", "viewer/page",
-    "viewer", "nodes/robot", "nodes/messages", "nodes/base", "nodes/services", "nodes/markers",
-    "nodes", "export/specialize", "export", "demo", "command", ".")
+    "engine/algorithms/kinematics",
+    "engine/algorithms/dynamics",
+    "engine/algorithms/derivatives",
+    "engine/algorithms/centroidal",
+    "engine/algorithms/constrained",
+    "engine/algorithms/contacts",
+    "engine/algorithms/regressors",
+    "engine/algorithms/filters",
+    "engine/algorithms",
+    "engine",
+    "check",
+    "model",
+    "drives",
+    "identification/motion",
+    "identification",
+    "identification/report",
+    "observer",
+    "cdr",
+    "states",
+    "logs/formats",
+    "logs/write",
+    "logs/run",
+    "logs",
+    "viewer/scene",
+    "viewer/page",
+    "viewer",
+    "nodes/robot",
+    "nodes/messages",
+    "nodes/base",
+    "nodes/services",
+    "nodes/markers",
+    "nodes",
+    "export/specialize",
+    "export",
+    "demo",
+    "command",
+    ".",
+)
 """A folder imports only from itself and from those before it."""
-PUBLIC = Path("__init__.py")            # what users see, and what does not compute may call
-FIRST = Path("command/ctrl_c.py")       # imported before everything else; imports nothing
+PUBLIC = Path("__init__.py")  # what users see, and what does not compute may call
+FIRST = Path("command/ctrl_c.py")  # imported before everything else; imports nothing
 MODULES = {path.relative_to(PACKAGE): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
@@ -39,7 +74,7 @@ def imported(file):
         elif isinstance(node, ast.ImportFrom):
             parts = (node.module or "").split(".") if node.module else []
             if node.level:
-                parts = [*file.parent.parts[:len(file.parent.parts) - node.level + 1], *parts]
+                parts = [*file.parent.parts[: len(file.parent.parts) - node.level + 1], *parts]
             elif parts[0] != "dyn_ros":
                 continue
             else:
@@ -48,18 +83,23 @@ def imported(file):
                 yield module([*parts, name.name]) or module(parts)
 
 
-IMPORTS = {file: {other for other in imported(file) if other not in (None, file, FIRST)
-                  and (other != PUBLIC or file.parts[0] in ("engine", "observer"))}
-           for file in MODULES}
+IMPORTS = {
+    file: {
+        other
+        for other in imported(file)
+        if other not in (None, file, FIRST)
+        and (other != PUBLIC or file.parts[0] in ("engine", "observer"))
+    }
+    for file in MODULES
+}
 
 
 @pytest.mark.parametrize("file", [pytest.param(file, id=str(file)) for file in MODULES])
 def test_imports_point_one_way(file):
     folder = file.parent.as_posix()
     assert folder in ORDER, f"{file}: add its folder to ORDER"
-    below = ORDER[:ORDER.index(folder) + 1]
-    above = {str(other) for other in IMPORTS[file]
-             if other.parent.as_posix() not in below}
+    below = ORDER[: ORDER.index(folder) + 1]
+    above = {str(other) for other in IMPORTS[file] if other.parent.as_posix() not in below}
     assert above == set()
 
 
@@ -77,10 +117,11 @@ def circles():
             elif other in stack:
                 low[file] = min(low[file], number[other])
         if low[file] == number[file]:
-            group = stack[stack.index(file):]
-            del stack[stack.index(file):]
+            group = stack[stack.index(file) :]
+            del stack[stack.index(file) :]
             if len(group) > 1:
                 found.append(sorted(map(str, group)))
+
     for file in MODULES:
         if file not in number:
             visit(file)
@@ -93,8 +134,10 @@ def test_no_modules_import_each_other():
 
 @pytest.mark.parametrize("folder", sorted({file.parent for file in MODULES}, key=str), ids=str)
 def test_folders_have_at_most_20_modules(folder):
-    assert len([file for file in MODULES
-                if file.parent == folder and file.name != "__init__.py"]) <= 20
+    assert (
+        len([file for file in MODULES if file.parent == folder and file.name != "__init__.py"])
+        <= 20
+    )
 
 
 @pytest.mark.parametrize("file", [pytest.param(file, id=str(file)) for file in MODULES])

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The messages that docs/troubleshooting.md explains are messages of the code."""
+
 import ast
 import re
 from pathlib import Path
@@ -9,8 +10,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
-QUOTED = [line for block in re.findall(r"^```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-          for line in block.splitlines()]
+QUOTED = [
+    line
+    for block in re.findall(r"^```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    for line in block.splitlines()
+]
 
 
 def texts(tree):
@@ -19,16 +23,20 @@ def texts(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield re.sub(r"\{[^{}]*\}", "\0", node.value)
         elif isinstance(node, ast.JoinedStr):
-            yield "".join(each.value if isinstance(each, ast.Constant) else "\0"
-                          for each in node.values)
+            yield "".join(
+                each.value if isinstance(each, ast.Constant) else "\0" for each in node.values
+            )
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             parts = [list(texts(each)) for each in (node.left, node.right)]
             if all(parts):
                 yield "\0".join(part[0] for part in parts)
 
 
-SOURCES = [text for file in sorted((ROOT / "dyn_ros").rglob("*.py"))
-           for text in texts(ast.parse(file.read_text()))]
+SOURCES = [
+    text
+    for file in sorted((ROOT / "dyn_ros").rglob("*.py"))
+    for text in texts(ast.parse(file.read_text()))
+]
 
 
 def is_said(line):

@@ -4,6 +4,7 @@
 
 Read by test_types.py, never run.
 """
+
 import array
 from typing import Any
 

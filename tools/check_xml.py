@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Checks package.xml with the parser of ROS's build tools, and that other XML is well-formed."""
+
 import sys
 from pathlib import Path
 

@@ -5,6 +5,7 @@
 `make` runs it first: it requires Python 3.6 or newer and no other packages. With the argument
 `engine`, it checks only what the engine requires, without ROS.
 """
+
 import importlib.util
 import os
 import platform
@@ -13,28 +14,36 @@ import sys
 import sysconfig
 
 OLDEST, NEWEST = (3, 10), (3, 14)
-ELSEWHERE = ("On other platforms dyn_ros requires a ROS installation: add it to a colcon workspace"
-             " and run `rosdep install` and `colcon build`.")
+ELSEWHERE = (
+    "On other platforms dyn_ros requires a ROS installation: add it to a colcon workspace"
+    " and run `rosdep install` and `colcon build`."
+)
 
 
 def too_old():
     """Return why this Python does not run the engine, or an empty string."""
     if sys.version_info[:2] < OLDEST:
-        return (f"{sys.executable} is Python {platform.python_version()}; dyn_ros requires Python"
-                " 3.10 or newer. Specify another one: make view PYTHON=python3.12")
+        return (
+            f"{sys.executable} is Python {platform.python_version()}; dyn_ros requires Python"
+            " 3.10 or newer. Specify another one: make view PYTHON=python3.12"
+        )
     return ""
 
 
 def unsupported():
     """Return why the ROS wheels do not work on this machine, or an empty string."""
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
-        return (f"{sys.executable} is Python {platform.python_version()}; the ROS wheels are for"
-                " Python 3.10 to 3.14. Specify another one: make demo PYTHON=python3.12")
+        return (
+            f"{sys.executable} is Python {platform.python_version()}; the ROS wheels are for"
+            " Python 3.10 to 3.14. Specify another one: make demo PYTHON=python3.12"
+        )
     if platform.python_implementation() != "CPython":
         return f"{sys.executable} is not CPython, which the ROS wheels require."
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        return ("The ROS wheels are for Linux on x86_64; this is"
-                f" {sys.platform} on {platform.machine()}. {ELSEWHERE}")
+        return (
+            "The ROS wheels are for Linux on x86_64; this is"
+            f" {sys.platform} on {platform.machine()}. {ELSEWHERE}"
+        )
     if platform.libc_ver()[0] != "glibc":
         return f"The ROS wheels require glibc 2.28 or newer; this system has no glibc. {ELSEWHERE}"
     return ""

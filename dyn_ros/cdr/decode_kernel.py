@@ -12,24 +12,34 @@ from ..engine.kernel.raw import bytes_at, load8, load32, load64
 from ..engine.machine_code.compiler import Entry
 from ..engine.machine_code.declare import kernel
 
-MAX_LISTS = 1000        # bounds memory and time if a publisher never repeats its list of names
-KIND_COUNT = 4          # joint states and odometry of CDR, then of ROS 1; see decode_message
-REASONS = ("", "the message is shorter than its contents", "the message is not CDR",
-           f"more than {MAX_LISTS} different lists of names", "the log time is out of range")
+MAX_LISTS = 1000  # bounds memory and time if a publisher never repeats its list of names
+KIND_COUNT = 4  # joint states and odometry of CDR, then of ROS 1; see decode_message
+REASONS = (
+    "",
+    "the message is shorter than its contents",
+    "the message is not CDR",
+    f"more than {MAX_LISTS} different lists of names",
+    "the log time is out of range",
+)
 _CUT, _NOT_CDR, _TOO_MANY, _BAD_TIME = range(1, 5)
-_NEW_LIST = -2          # result of decode_message
-_COVARIANCE = 36        # numbers
+_NEW_LIST = -2  # result of decode_message
+_COVARIANCE = 36  # numbers
 
 
 # Positions are offsets in content; -1 is one behind its end
+
 
 @kernel
 def integer(content, p, big):
     """Unsigned 32-bit integer of either byte order."""
     if big == 0:
         return load32(content, p)
-    return (load8(content, p) << 24 | load8(content, p + 1) << 16 | load8(content, p + 2) << 8
-            | load8(content, p + 3))
+    return (
+        load8(content, p) << 24
+        | load8(content, p + 1) << 16
+        | load8(content, p + 2) << 8
+        | load8(content, p + 3)
+    )
 
 
 @kernel
@@ -102,14 +112,34 @@ def find_list(content, kind, count, p, origin, end, width, big, known, lists, li
     Rows of lists: kind, number of strings, place in known, public number.
     """
     if latest >= 0:
-        behind = match(content, count, p, origin, end, width, big, known, lists[4 * latest + 2],
-                       lists[4 * latest + 1])
+        behind = match(
+            content,
+            count,
+            p,
+            origin,
+            end,
+            width,
+            big,
+            known,
+            lists[4 * latest + 2],
+            lists[4 * latest + 1],
+        )
         if behind >= 0:
             return latest, behind
     for k in range(list_count):
         if lists[4 * k] == kind:
-            behind = match(content, count, p, origin, end, width, big, known, lists[4 * k + 2],
-                           lists[4 * k + 1])
+            behind = match(
+                content,
+                count,
+                p,
+                origin,
+                end,
+                width,
+                big,
+                known,
+                lists[4 * k + 2],
+                lists[4 * k + 1],
+            )
             if behind >= 0:
                 return k, behind
     return -1, -1
@@ -154,8 +184,9 @@ def decode_odometry(content, p, origin, end, wide, big, head, numbers, m):
 
 
 @kernel
-def decode_message(content, kind, offset, length, known, lists, list_count, latest, numbers, m,
-                   head):
+def decode_message(
+    content, kind, offset, length, known, lists, list_count, latest, numbers, m, head
+):
     """Decode a message: index of its list of names, or minus the reason, or ``_NEW_LIST``.
 
     The head becomes its stamp and the numbers of positions, velocities and efforts; for a new
@@ -170,7 +201,7 @@ def decode_message(content, kind, offset, length, known, lists, list_count, late
             return -10 - _NOT_CDR
         big = 1 - load8(content, p + 1)
         origin, wide, width = p + 4, 8, 4
-    p = p + 4                           # behind the encapsulation, or the sequence number of ROS 1
+    p = p + 4  # behind the encapsulation, or the sequence number of ROS 1
     if p + 8 > end:
         return -10 - _CUT
     seconds = integer(content, p, big)
@@ -187,8 +218,9 @@ def decode_message(content, kind, offset, length, known, lists, list_count, late
             return -10 - _CUT
         count = integer(content, p, big)
         p = p + 4
-    known_list, behind = find_list(content, kind & 1, count, p, origin, end, width, big, known,
-                                   lists, list_count, latest)
+    known_list, behind = find_list(
+        content, kind & 1, count, p, origin, end, width, big, known, lists, list_count, latest
+    )
     if known_list < 0:
         if skip_strings(content, count, p, origin, end, width, big) < 0:
             return -10 - _CUT
@@ -212,22 +244,32 @@ def add_row(rows, n, a, b, c, d):
     rows[4 * n + 3] = d
 
 
-ROW = 8                     # numbers in a row of messages, and in a head
-STATE = 4                  # next message, rows, numbers, code of a new list
+ROW = 8  # numbers in a row of messages, and in a head
+STATE = 4  # next message, rows, numbers, code of a new list
 
 
-def decode(content, index, count, known, lists, list_count, latest, bad, rows, numbers, state,
-           head):
+def decode(
+    content, index, count, known, lists, list_count, latest, bad, rows, numbers, state, head
+):
     """Decode the messages of an index; all arguments but two counts are addresses.
 
     Returns 1 at a message with a new list of names. Rows of messages: number of the list, topic,
     log time, stamp, three counts, start. latest has the list of the last message of each code.
     """
     content, known, index, lists = (
-        bytes_at(content), bytes_at(known), integers_at(index), integers_at(lists))
+        bytes_at(content),
+        bytes_at(known),
+        integers_at(index),
+        integers_at(lists),
+    )
     latest, bad, rows, numbers, state, head = (
-        integers_at(latest), integers_at(bad), integers_at(rows), integers_at(numbers),
-        integers_at(state), integers_at(head))
+        integers_at(latest),
+        integers_at(bad),
+        integers_at(rows),
+        integers_at(numbers),
+        integers_at(state),
+        integers_at(head),
+    )
     i, n, m = state[0], state[1], state[2]
     result = 0
     while i < count:
@@ -235,9 +277,19 @@ def decode(content, index, count, known, lists, list_count, latest, bad, rows, n
         time = index[4 * i + 1]
         outcome = -10 - _BAD_TIME
         if time >= 0:
-            outcome = decode_message(content, code & KIND_COUNT - 1, index[4 * i + 2],
-                                     index[4 * i + 3], known, lists, list_count, latest[code],
-                                     numbers, m, head)
+            outcome = decode_message(
+                content,
+                code & KIND_COUNT - 1,
+                index[4 * i + 2],
+                index[4 * i + 3],
+                known,
+                lists,
+                list_count,
+                latest[code],
+                numbers,
+                m,
+                head,
+            )
         if outcome == _NEW_LIST:
             state[3] = code
             result = 1
@@ -247,8 +299,14 @@ def decode(content, index, count, known, lists, list_count, latest, bad, rows, n
             bad[place] = bad[place] + 1
         else:
             latest[code] = outcome
-            add_row(rows, 2 * n, lists[4 * outcome + 3], code // KIND_COUNT, time,
-                    time if head[0] == 0 else head[0])
+            add_row(
+                rows,
+                2 * n,
+                lists[4 * outcome + 3],
+                code // KIND_COUNT,
+                time,
+                time if head[0] == 0 else head[0],
+            )
             add_row(rows, 2 * n + 1, head[1], head[2], head[3], m)
             m = m + head[1] + head[2] + head[3]
             n = n + 1

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What messages consist of: from their definitions, or from the classes of ROS 2."""
+
 from __future__ import annotations
 
 import functools
@@ -12,13 +13,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-DTYPES = {name: np.dtype(code) for name, code in {
-    "bool": "u1", "byte": "u1", "char": "u1", "int8": "i1", "uint8": "u1", "int16": "<i2",
-    "uint16": "<u2", "int32": "<i4", "uint32": "<u4", "int64": "<i8", "uint64": "<u8",
-    "float32": "<f4", "float64": "<f8"}.items()}
+DTYPES = {
+    name: np.dtype(code)
+    for name, code in {
+        "bool": "u1",
+        "byte": "u1",
+        "char": "u1",
+        "int8": "i1",
+        "uint8": "u1",
+        "int16": "<i2",
+        "uint16": "<u2",
+        "int32": "<i4",
+        "uint32": "<u4",
+        "int64": "<i8",
+        "uint64": "<u8",
+        "float32": "<f4",
+        "float64": "<f8",
+    }.items()
+}
 """The types of numbers, and how they are serialized."""
 STRING = "string"
-SINGLE, SEQUENCE = 0, -1        # instead of the size of an array
+SINGLE, SEQUENCE = 0, -1  # instead of the size of an array
 
 _OF_CLASSES = {"boolean": "bool", "octet": "byte", "float": "float32", "double": "float64"}
 _TEXT_TYPE = re.compile(r"([\w/]+)(?:<=\d+)?(\[(?:<=\d+|(\d*))\])?")
@@ -59,12 +74,16 @@ def _numbers(types: dict[str, tuple[Field, ...]], name: str) -> tuple[str, int] 
     if name in DTYPES:
         return name, 1
     fields = types.get(name, ())
-    blocks = [block for field in fields if field.size != SEQUENCE
-              and (block := _numbers(types, field.type))]
+    blocks = [
+        block
+        for field in fields
+        if field.size != SEQUENCE and (block := _numbers(types, field.type))
+    ]
     if len(blocks) < len(fields) or len({kind for kind, _ in blocks}) != 1:
         return None
     return blocks[0][0], sum(
-        count * max(field.size, 1) for field, (_, count) in zip(fields, blocks))
+        count * max(field.size, 1) for field, (_, count) in zip(fields, blocks)
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -86,7 +105,7 @@ def parse(name: str, text: str) -> Definition:
 def _fields(name: str, text: str) -> Iterator[Field]:
     for line in text.splitlines():
         kind, rest = (*line.partition("#")[0].split(maxsplit=1), "", "")[:2]
-        if not kind or re.match(r"\w+\s*=", rest):      # nothing, or a constant
+        if not kind or re.match(r"\w+\s*=", rest):  # nothing, or a constant
             continue
         declared, field = _TEXT_TYPE.fullmatch(kind), re.match(r"\w+", rest)
         if declared is None or field is None:
@@ -94,8 +113,11 @@ def _fields(name: str, text: str) -> Iterator[Field]:
         element, is_array, size = declared.groups()
         if element not in (*DTYPES, STRING) and "/" not in element:
             element = f"{name.split('/')[0]}/{element}"
-        yield Field(field[0], element.replace("/msg/", "/"),
-                    int(size) if size else SEQUENCE if is_array else SINGLE)
+        yield Field(
+            field[0],
+            element.replace("/msg/", "/"),
+            int(size) if size else SEQUENCE if is_array else SINGLE,
+        )
 
 
 @functools.cache
@@ -114,8 +136,13 @@ def _add(types: dict[str, tuple[Field, ...]], name: str, message_type: Any) -> N
         if declared is None:
             raise ValueError(f"{name}: the type {kind} of {field} is not supported")
         is_sequence, element, size = declared.groups()
-        fields.append(Field(field, _OF_CLASSES.get(element, element),
-                            SEQUENCE if is_sequence else int(size or SINGLE)))
+        fields.append(
+            Field(
+                field,
+                _OF_CLASSES.get(element, element),
+                SEQUENCE if is_sequence else int(size or SINGLE),
+            )
+        )
     types[name] = tuple(fields)
     for element in {field.type for field in fields if "/" in field.type} - {*types}:
         package, _, inner = element.partition("/")

@@ -4,6 +4,7 @@
 
 Plain CDR: of version 1, little endian, without options.
 """
+
 from __future__ import annotations
 
 import functools
@@ -13,8 +14,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from .definition import DTYPES, SEQUENCE, SINGLE, STRING, Definition
 
-MAX_LAYOUTS = 32                # bounds the memory and the search if publishers never repeat names
-PLAIN = b"\0\1\0\0"             # the encapsulation, in front of the body
+MAX_LAYOUTS = 32  # bounds the memory and the search if publishers never repeat names
+PLAIN = b"\0\1\0\0"  # the encapsulation, in front of the body
 LENGTH, TIME = "length", "time"
 TIMES = "builtin_interfaces/Time", "builtin_interfaces/Duration"
 STAMP, COUNT = struct.Struct("<iI"), struct.Struct("<I")
@@ -26,11 +27,11 @@ Read = TypeVar("Read")
 class Item(NamedTuple):
     """Bytes of a message that belong together."""
 
-    prefix: str     # of the path: "markers.0."
-    name: str       # the rest of the path: "pose.position.x"
-    type: str       # of numbers; STRING with its length and the zero that ends it; LENGTH; TIME
-    start: int      # [bytes], from the start of the body
-    size: int       # [bytes]
+    prefix: str  # of the path: "markers.0."
+    name: str  # the rest of the path: "pose.position.x"
+    type: str  # of numbers; STRING with its length and the zero that ends it; LENGTH; TIME
+    start: int  # [bytes], from the start of the body
+    size: int  # [bytes]
 
     @property
     def path(self) -> str:
@@ -49,8 +50,8 @@ class _Step(NamedTuple):
 
     name: str
     type: str
-    size: int           # of an array; or SINGLE, SEQUENCE
-    width: int          # of an element [bytes]; 0: has to be walked through
+    size: int  # of an array; or SINGLE, SEQUENCE
+    width: int  # of an element [bytes]; 0: has to be walked through
     alignment: int
 
 
@@ -81,10 +82,11 @@ class Walk:
             else:
                 yield _Step(path, kind, size, 0, COUNT.size)
         if not fields:
-            yield _Step(prefix[:-1], "uint8", SINGLE, 1, 1)     # CDR has no empty messages
+            yield _Step(prefix[:-1], "uint8", SINGLE, 1, 1)  # CDR has no empty messages
 
-    def items(self, body: bytes | bytearray, kind: str = "", start: int = 0, prefix: str = ""
-              ) -> list[Item]:
+    def items(
+        self, body: bytes | bytearray, kind: str = "", start: int = 0, prefix: str = ""
+    ) -> list[Item]:
         """All bytes of a message but its padding, in order; a ValueError if it is cut.
 
         With more arguments, those of a message in it: its type, start, and prefix of the paths.
@@ -93,8 +95,9 @@ class Walk:
         self._add(items, body, start, kind or self._definition.name, prefix)
         return items
 
-    def _add(self, items: list[Item], body: bytes | bytearray, at: int, name: str, prefix: str
-             ) -> int:
+    def _add(
+        self, items: list[Item], body: bytes | bytearray, at: int, name: str, prefix: str
+    ) -> int:
         """Append the items of a message; return where it ends."""
         for field, kind, size, width, alignment in self._steps[name]:
             count = size or 1
@@ -130,6 +133,7 @@ def _count(body: bytes | bytearray, at: int) -> int:
 
 # --- messages that repeat
 
+
 class Layout(Generic[Read]):
     """All messages that differ from one only in numbers and times of the fields that vary.
 
@@ -142,8 +146,8 @@ class Layout(Generic[Read]):
         if not data.startswith(PLAIN):
             raise ValueError("expected little-endian CDR without options")
         self.items: dict[str, Item] = {}
-        parts, at, constant = [], 0, len(PLAIN)     # bytes that are constant, up to now
-        for item in Walk(definition).items(data[len(PLAIN):]):
+        parts, at, constant = [], 0, len(PLAIN)  # bytes that are constant, up to now
+        for item in Walk(definition).items(data[len(PLAIN) :]):
             varies = item.type not in (LENGTH, STRING) and item.name in varying
             if varies:
                 self.items[item.path] = item
@@ -160,8 +164,7 @@ class Layout(Generic[Read]):
 
     def fits(self, data: bytes) -> bool:
         """Whether a message has this layout."""
-        return (len(data) >= self._struct.size
-                and self._struct.unpack_from(data) == self._constant)
+        return len(data) >= self._struct.size and self._struct.unpack_from(data) == self._constant
 
     def read(self, data: bytes) -> Read:
         """What a message of this layout contains."""
@@ -175,8 +178,9 @@ class Reader(Generic[Read]):
     `layout` of the data and of what was read is known.
     """
 
-    def __init__(self, deserialize: Callable[[bytes], Read],
-                 layout: Callable[[bytes, Read], Layout[Read]]) -> None:
+    def __init__(
+        self, deserialize: Callable[[bytes], Read], layout: Callable[[bytes, Read], Layout[Read]]
+    ) -> None:
         self._deserialize, self._layout = deserialize, layout
         self.layouts: list[Layout[Read]] = []
 

@@ -5,6 +5,7 @@
 The reader (urdf/) rejects what cannot be used. This module compares the inertia of each link with
 physical limits, and with the space that the link's shapes occupy (`shapes`, `link_findings`).
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +22,12 @@ from .meshes import Folders, Progress
 from .shapes import Extents, find_extents
 
 NEGLIGIBLE = np.array([1e-3, 1e-2])  # of the mass and the moments of the links fixed to each other
-SHAPELESS = 10.0                     # times as much, of links without shapes: axes of sensors
-OPTICAL = ("_optical", "_optical_frame")     # names of axes of cameras, without a body: REP 103
-SMALLEST_SIZE = 0.02                 # m: of a robot, if its joints are closer together
-TURNED = 3                           # links that fit only meshes that are turned to z up
+SHAPELESS = 10.0  # times as much, of links without shapes: axes of sensors
+OPTICAL = ("_optical", "_optical_frame")  # names of axes of cameras, without a body: REP 103
+SMALLEST_SIZE = 0.02  # m: of a robot, if its joints are closer together
+TURNED = 3  # links that fit only meshes that are turned to z up
 
-_ALWAYS = ("mesh-unit", "not-physical", "no-mass")       # matter to other programs in any case
+_ALWAYS = ("mesh-unit", "not-physical", "no-mass")  # matter to other programs in any case
 _MISPLACED = ("com-outside", "mass-spread")
 
 
@@ -47,14 +48,19 @@ class Examination:
     negligible: set[str]
 
 
-def check_urdf(xml: str | bytes, root_joint: str | None = None,
-               folders: Folders = ()) -> list[Finding]:
+def check_urdf(
+    xml: str | bytes, root_joint: str | None = None, folders: Folders = ()
+) -> list[Finding]:
     """The findings of `examine_urdf`."""
     return examine_urdf(xml, root_joint, folders).findings
 
 
-def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folders = (),
-                 progress: Progress | None = None) -> Examination:
+def examine_urdf(
+    xml: str | bytes,
+    root_joint: str | None = None,
+    folders: Folders = (),
+    progress: Progress | None = None,
+) -> Examination:
     """Find implausible masses, inertias, meshes and limits.
 
     Parameters
@@ -82,9 +88,18 @@ def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folde
     of_links = [_link_findings(links, extents, _robot_size(robot)) for extents in readings]
     better = _misplaced(of_links[0]) - _misplaced(of_links[-1])
     best = len(readings) - 1 if better >= TURNED else 0
-    findings = [Finding("description", text, "correct it, or verify what the reader assumes",
-                        "description", {}, {})
-                for text in (*faults, *tree.warnings) if not text.startswith("inertia of link")]
+    findings = [
+        Finding(
+            "description",
+            text,
+            "correct it, or verify what the reader assumes",
+            "description",
+            {},
+            {},
+        )
+        for text in (*faults, *tree.warnings)
+        if not text.startswith("inertia of link")
+    ]
     if best:
         findings.append(_axis_finding(readings[0], better))
     findings += of_links[best]
@@ -92,8 +107,9 @@ def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folde
     for joint in tree.joints:
         if joint.name not in mimics:
             findings += _joint_findings(joint)
-    return Examination(findings, readings[best].unseen, links, readings[best],
-                       _negligible(links, readings[best]))
+    return Examination(
+        findings, readings[best].unseen, links, readings[best], _negligible(links, readings[best])
+    )
 
 
 def _read(xml: str | bytes, root_joint: str | None) -> tuple[Tree, list[str]]:
@@ -108,11 +124,16 @@ def _read(xml: str | bytes, root_joint: str | None) -> tuple[Tree, list[str]]:
 
 
 def _axis_finding(extents: Extents, better: int) -> Finding:
-    return Finding("description", f"has {len(extents.y_up)} COLLADA meshes whose up axis is y, "
-                   f"such as '{extents.y_up[0]}'; they fit the inertias of {better} more links if "
-                   "they are turned to z up, but RViz and the viewer do not turn them",
-                   "export them with z up; here they are turned", "mesh-axis",
-                   {"meshes": list(extents.y_up)}, {})
+    return Finding(
+        "description",
+        f"has {len(extents.y_up)} COLLADA meshes whose up axis is y, "
+        f"such as '{extents.y_up[0]}'; they fit the inertias of {better} more links if "
+        "they are turned to z up, but RViz and the viewer do not turn them",
+        "export them with z up; here they are turned",
+        "mesh-axis",
+        {"meshes": list(extents.y_up)},
+        {},
+    )
 
 
 def _misplaced(findings: Sequence[Finding]) -> int:
@@ -122,11 +143,13 @@ def _misplaced(findings: Sequence[Finding]) -> int:
 
 # --- a link
 
+
 def _link_inertia(inertial: Any) -> LinkInertia:
     origin = urdf.child(inertial.element, "origin")
     rpy = "0 0 0" if origin is None else origin.get("rpy", "0 0 0")
-    return LinkInertia(inertial.mass, urdf.placement_of(inertial), rpy,
-                       urdf.rotational_of(inertial))
+    return LinkInertia(
+        inertial.mass, urdf.placement_of(inertial), rpy, urdf.rotational_of(inertial)
+    )
 
 
 def _negligible(links: Mapping[str, LinkInertia], extents: Extents) -> set[str]:
@@ -137,18 +160,29 @@ def _negligible(links: Mapping[str, LinkInertia], extents: Extents) -> set[str]:
         solid = own.solid.inertia(inertia.mass) if own else np.zeros((3, 3))
         moments = max(np.trace(inertia.rotational), np.trace(solid))
         sums[body] = sums.get(body, np.zeros(2)) + (inertia.mass, moments)
-    return {name for name, inertia in links.items()
-            if name.endswith(OPTICAL) or ((inertia.mass, np.trace(inertia.rotational))
-                < (1.0 if extents.links[name].own else SHAPELESS) * NEGLIGIBLE
-                * sums[extents.bodies[name]]).all()}
+    return {
+        name
+        for name, inertia in links.items()
+        if name.endswith(OPTICAL)
+        or (
+            (inertia.mass, np.trace(inertia.rotational))
+            < (1.0 if extents.links[name].own else SHAPELESS)
+            * NEGLIGIBLE
+            * sums[extents.bodies[name]]
+        ).all()
+    }
 
 
-def _link_findings(links: Mapping[str, LinkInertia], extents: Extents,
-                   size: float) -> list[Finding]:
+def _link_findings(
+    links: Mapping[str, LinkInertia], extents: Extents, size: float
+) -> list[Finding]:
     negligible = _negligible(links, extents)
-    return [finding for name, known in extents.links.items()
-            for finding in link_findings(name, links.get(name), known, size)
-            if name not in negligible or finding.kind in _ALWAYS]
+    return [
+        finding
+        for name, known in extents.links.items()
+        for finding in link_findings(name, links.get(name), known, size)
+        if name not in negligible or finding.kind in _ALWAYS
+    ]
 
 
 def _robot_size(robot: Any) -> float:
@@ -160,15 +194,28 @@ def _robot_size(robot: Any) -> float:
 
 # --- a joint
 
+
 def _joint_findings(joint: Joint) -> Iterator[Finding]:
     where = f'joint "{joint.name}"'
     if joint.lower == joint.upper:
-        yield Finding(where, f"cannot move, because both limits are {joint.lower:g}",
-                      "set lower and upper of <limit>, or make it a fixed joint", "no-motion",
-                      {"lower": joint.lower, "upper": joint.upper}, {})
-    for what, value, unit in (("effort", joint.effort, "N m or N"),
-                              ("velocity", joint.velocity, "rad/s or m/s")):
+        yield Finding(
+            where,
+            f"cannot move, because both limits are {joint.lower:g}",
+            "set lower and upper of <limit>, or make it a fixed joint",
+            "no-motion",
+            {"lower": joint.lower, "upper": joint.upper},
+            {},
+        )
+    for what, value, unit in (
+        ("effort", joint.effort, "N m or N"),
+        ("velocity", joint.velocity, "rad/s or m/s"),
+    ):
         if value <= 0.0:
-            yield Finding(where, f"has the {what} limit {value:g}",
-                          f"set {what} of <limit>, in {unit}", f"{what}-limit", {what: value},
-                          {what: [0.0, None]})
+            yield Finding(
+                where,
+                f"has the {what} limit {value:g}",
+                f"set {what} of <limit>, in {unit}",
+                f"{what}-limit",
+                {what: value},
+                {what: [0.0, None]},
+            )

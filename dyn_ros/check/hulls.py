@@ -5,6 +5,7 @@
 Boxes, cylinders and spheres are examined without trimesh, which only reads meshes: SciPy computes
 the hulls and the distances from them.
 """
+
 from __future__ import annotations
 
 import math
@@ -16,9 +17,9 @@ from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array, ArrayLike
 
-_FLAT = 1e-9                         # thickness of a flat set of points, relative to its size
-_ROUND = 64                          # points of a circle
-_ROUNDING = 1e-13                    # of the size of a hull: distances that are 0
+_FLAT = 1e-9  # thickness of a flat set of points, relative to its size
+_ROUND = 64  # points of a circle
+_ROUNDING = 1e-13  # of the size of a hull: distances that are 0
 
 
 class Solid(NamedTuple):
@@ -33,8 +34,11 @@ class Solid(NamedTuple):
 
     def moved(self, linear: Array, offset: Array) -> Solid:
         """The image of the solid under x -> linear x + offset."""
-        return Solid(self.volume * abs(np.linalg.det(linear)), linear @ self.com + offset,
-                     linear @ self.covariance @ linear.T)
+        return Solid(
+            self.volume * abs(np.linalg.det(linear)),
+            linear @ self.com + offset,
+            linear @ self.covariance @ linear.T,
+        )
 
     def inertia(self, mass: float) -> Array:
         """Rotational inertia about the center of mass [kg m2], (3, 3)."""
@@ -57,7 +61,7 @@ def solid_of_triangles(triangles: Array) -> Solid:
     """
     center = triangles.reshape(-1, 3).mean(axis=0) if len(triangles) else np.zeros(3)
     a, b, c = (triangles[:, n] - center for n in range(3))
-    volumes = np.einsum("ij,ij->i", a, np.cross(b, c)) / 6.0    # of tetrahedra to the center
+    volumes = np.einsum("ij,ij->i", a, np.cross(b, c)) / 6.0  # of tetrahedra to the center
     volume = float(volumes.sum())
     if volume == 0.0:
         return Solid(0.0, center, np.zeros((3, 3)))
@@ -71,24 +75,26 @@ def box(x: float, y: float, z: float) -> tuple[Array, Solid]:
     """The corners and the solid of a box around the origin with these edge lengths [m]."""
     signs = np.array([[i, j, k] for i in (-1, 1) for j in (-1, 1) for k in (-1, 1)])
     edges = np.array([x, y, z])
-    return signs * edges / 2.0, Solid(x * y * z, np.zeros(3), np.diag(edges ** 2 / 12.0))
+    return signs * edges / 2.0, Solid(x * y * z, np.zeros(3), np.diag(edges**2 / 12.0))
 
 
 def cylinder(radius: float, length: float) -> tuple[Array, Solid]:
     """Points on the edges and the solid of a cylinder along z around the origin [m]."""
     circle = radius * _circle()
     points = np.vstack([np.c_[circle, np.full(_ROUND, z)] for z in (-length / 2.0, length / 2.0)])
-    covariance = np.diag([radius ** 2 / 4.0, radius ** 2 / 4.0, length ** 2 / 12.0])
-    return points, Solid(math.pi * radius ** 2 * length, np.zeros(3), covariance)
+    covariance = np.diag([radius**2 / 4.0, radius**2 / 4.0, length**2 / 12.0])
+    return points, Solid(math.pi * radius**2 * length, np.zeros(3), covariance)
 
 
 def sphere(radius: float) -> tuple[Array, Solid]:
     """Points on the surface and the solid of a sphere around the origin [m]."""
     angles = np.linspace(0.0, math.pi, _ROUND // 2 + 1)
-    points = np.vstack([np.c_[math.sin(angle) * _circle(), np.full(_ROUND, math.cos(angle))]
-                        for angle in angles])
-    return radius * points, Solid(4.0 / 3.0 * math.pi * radius ** 3, np.zeros(3),
-                                  radius ** 2 / 5.0 * np.eye(3))
+    points = np.vstack(
+        [np.c_[math.sin(angle) * _circle(), np.full(_ROUND, math.cos(angle))] for angle in angles]
+    )
+    return radius * points, Solid(
+        4.0 / 3.0 * math.pi * radius**3, np.zeros(3), radius**2 / 5.0 * np.eye(3)
+    )
 
 
 def _circle() -> Array:
@@ -116,6 +122,7 @@ class Hull:
 
     def _enclose(self) -> None:
         from scipy.spatial import ConvexHull, QhullError
+
         try:
             hull = ConvexHull(self.points)
         except QhullError:
@@ -134,6 +141,7 @@ class Hull:
         divided by their sum, those of the nearest point.
         """
         from scipy.optimize import nnls
+
         to_points = (self.points - point).T
         size = np.linalg.norm(to_points, axis=0).max() or 1.0
         weights, _ = nnls(np.vstack([to_points / size, np.ones(len(self.points))]), [0, 0, 0, 1])

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Findings about the inertia of one link: alone, and in the space that its shapes occupy."""
+
 from __future__ import annotations
 
 import math
@@ -14,24 +15,34 @@ from ..engine.kernel.types import Array
 from ..engine.model.urdf import LARGEST, rotational_fault
 from .shapes import Extent, LinkExtents
 
-LIGHTEST, DENSEST = 5.0, 8500.0      # kg/m3: a hollow shell; solid steel, and a little for what
+LIGHTEST, DENSEST = 5.0, 8500.0  # kg/m3: a hollow shell; solid steel, and a little for what
 #                                      coarse meshes leave out
-MARGIN = 0.1                         # of the radius of the shapes: mass may be that far outside
-SMALLEST_PART = 0.1                  # of a solid's radius of gyration; a smaller one is a point
-TINY, HUGE = 1e-4, 20.0              # m: radii of gyration of links without known shapes
-ROUNDING = 1e-12                     # of mass times radius squared: moments that mean zero
-OTHER_UNIT = 100.0                   # times the lengths of the robot: a mesh in mm
-PLACEHOLDER = 3.0                    # times the moments of a solid: a round number by chance
-SMALLEST_PLACEHOLDER = 1e-3          # kg m2: of links whose shapes are not known
-ROUNDED = 1.006                      # a limit divided by it is still met after rounding to 3 digits
-NOISE = 1e-4                         # of the largest moment: smaller ones are written as 0
+MARGIN = 0.1  # of the radius of the shapes: mass may be that far outside
+SMALLEST_PART = 0.1  # of a solid's radius of gyration; a smaller one is a point
+TINY, HUGE = 1e-4, 20.0  # m: radii of gyration of links without known shapes
+ROUNDING = 1e-12  # of mass times radius squared: moments that mean zero
+OTHER_UNIT = 100.0  # times the lengths of the robot: a mesh in mm
+PLACEHOLDER = 3.0  # times the moments of a solid: a round number by chance
+SMALLEST_PLACEHOLDER = 1e-3  # kg m2: of links whose shapes are not known
+ROUNDED = 1.006  # a limit divided by it is still met after rounding to 3 digits
+NOISE = 1e-4  # of the largest moment: smaller ones are written as 0
 
-_ENTRIES = (("ixx", 0, 0), ("ixy", 0, 1), ("ixz", 0, 2), ("iyy", 1, 1), ("iyz", 1, 2),
-            ("izz", 2, 2))
-_UNUSABLE = ("point-mass", "not-physical")      # no radii of gyration follow from these
+_ENTRIES = (
+    ("ixx", 0, 0),
+    ("ixy", 0, 1),
+    ("ixz", 0, 2),
+    ("iyy", 1, 1),
+    ("iyz", 1, 2),
+    ("izz", 2, 2),
+)
+_UNUSABLE = ("point-mass", "not-physical")  # no radii of gyration follow from these
 
-_MATERIALS = ((22.6e3, "denser than any material"), (11.3e3, "denser than lead"),
-              (DENSEST, "denser than steel"), (0.0, "lighter than foam"))
+_MATERIALS = (
+    (22.6e3, "denser than any material"),
+    (11.3e3, "denser than lead"),
+    (DENSEST, "denser than steel"),
+    (0.0, "lighter than foam"),
+)
 
 
 class Finding(NamedTuple):
@@ -82,19 +93,26 @@ class LinkInertia:
         return R @ np.clip(covariance, -LARGEST, LARGEST) @ R.T
 
 
-def link_findings(name: str, inertia: LinkInertia | None, extents: LinkExtents,
-                   size: float) -> Iterator[Finding]:
+def link_findings(
+    name: str, inertia: LinkInertia | None, extents: LinkExtents, size: float
+) -> Iterator[Finding]:
     """Yield what is implausible about a link of a robot with a ``size`` [m], 0 if unknown."""
     where = f'link "{name}"'
     if size > 0.0 and extents.mesh > OTHER_UNIT * size:
         yield _unit_finding(where, extents.mesh, size)
-        extents = LinkExtents()         # its shapes are no measure
+        extents = LinkExtents()  # its shapes are no measure
     if inertia is None:
         return
     if inertia.mass == 0.0:
         if inertia.rotational.any():
-            yield Finding(where, "has inertia, but no mass", "set <mass> in kg", "no-mass",
-                          {"mass": 0.0}, {"mass": [0.0, None]})
+            yield Finding(
+                where,
+                "has inertia, but no mass",
+                "set <mass> in kg",
+                "no-mass",
+                {"mass": 0.0},
+                {"mass": [0.0, None]},
+            )
         return
     own = extents.own or extents.allowed
     faults = list(_faults(where, inertia, own))
@@ -107,13 +125,19 @@ def link_findings(name: str, inertia: LinkInertia | None, extents: LinkExtents,
 
 
 def _unit_finding(where: str, radius: float, size: float) -> Finding:
-    return Finding(where, f"has a mesh that extends {radius:.3g} m from its center; the joints of "
-                   f"the robot are at most {size:.3g} m apart",
-                   'if the file is in mm, add scale="0.001 0.001 0.001" to <mesh>', "mesh-unit",
-                   {"radius": radius}, {"radius": [0.0, OTHER_UNIT * size]})
+    return Finding(
+        where,
+        f"has a mesh that extends {radius:.3g} m from its center; the joints of "
+        f"the robot are at most {size:.3g} m apart",
+        'if the file is in mm, add scale="0.001 0.001 0.001" to <mesh>',
+        "mesh-unit",
+        {"radius": radius},
+        {"radius": [0.0, OTHER_UNIT * size]},
+    )
 
 
 # --- the inertia alone
+
 
 def _faults(where: str, inertia: LinkInertia, own: Extent | None) -> Iterator[Finding]:
     """Findings about an inertia that no body with an extent has."""
@@ -121,63 +145,104 @@ def _faults(where: str, inertia: LinkInertia, own: Extent | None) -> Iterator[Fi
     solid = _solid_advice(inertia, own)
     advice = solid or "set <inertia>, about the center of mass in kg m2"
     if not inertia.rotational.any():
-        yield Finding(where, "has mass, but no rotational inertia, like a point mass", advice,
-                      "point-mass", moments, {})
+        yield Finding(
+            where,
+            "has mass, but no rotational inertia, like a point mass",
+            advice,
+            "point-mass",
+            moments,
+            {},
+        )
         return
     smallest, _, largest = np.linalg.eigvalsh(inertia.rotational)
     nothing = ROUNDING * inertia.mass * (own.hull.radius if own else 1.0) ** 2
     if max(-smallest, largest) <= nothing:
-        yield Finding(where, f"has moments of inertia up to {max(-smallest, largest):.2g} kg m2, "
-                      "which are rounding errors; it is a point mass", advice, "point-mass",
-                      moments, {})
+        yield Finding(
+            where,
+            f"has moments of inertia up to {max(-smallest, largest):.2g} kg m2, "
+            "which are rounding errors; it is a point mass",
+            advice,
+            "point-mass",
+            moments,
+            {},
+        )
         return
     fault = rotational_fault(inertia.rotational)
     negative = [key for key in ("ixx", "iyy", "izz") if moments[key] < 0.0]
     if fault:
-        yield Finding(where, f"has an inertia that {fault}", _joined(
-            "this is not physical: <inertia> is about the center of mass, in the axes of "
-            "<inertial>'s <origin>; check the order and the signs.", solid), "not-physical",
-            moments, {})
+        yield Finding(
+            where,
+            f"has an inertia that {fault}",
+            _joined(
+                "this is not physical: <inertia> is about the center of mass, in the axes of "
+                "<inertial>'s <origin>; check the order and the signs.",
+                solid,
+            ),
+            "not-physical",
+            moments,
+            {},
+        )
     elif negative:
         named = ", ".join(f"{key} = {moments[key]:.3g}" for key in negative)
-        yield Finding(where, f"has a negative {named}, which is a rounding error",
-                      f"write 0 for {', '.join(negative)}", "rounding", moments,
-                      {key: [0.0, None] for key in negative})
+        yield Finding(
+            where,
+            f"has a negative {named}, which is a rounding error",
+            f"write 0 for {', '.join(negative)}",
+            "rounding",
+            moments,
+            {key: [0.0, None] for key in negative},
+        )
 
 
 # --- the inertia and the shapes
+
 
 def _inertia_findings(where: str, inertia: LinkInertia, extents: LinkExtents) -> Iterator[Finding]:
     trace = max(0.0, float(np.trace(inertia.rotational)))
     gyration = math.sqrt(trace / 2.0 / inertia.mass)
     if _is_placeholder(inertia, extents, gyration):
         moment = float(inertia.rotational[0, 0])
-        yield Finding(where, f"has the placeholder ixx = iyy = izz = {moment:g}, which spreads its "
-                      f"mass over {gyration:.3g} m (RMS distance from its center)",
-                      _solid_advice(inertia, extents.own)
-                      or "set <inertia>, about the center of mass in kg m2", "placeholder",
-                      _moments(inertia), {})
+        yield Finding(
+            where,
+            f"has the placeholder ixx = iyy = izz = {moment:g}, which spreads its "
+            f"mass over {gyration:.3g} m (RMS distance from its center)",
+            _solid_advice(inertia, extents.own)
+            or "set <inertia>, about the center of mass in kg m2",
+            "placeholder",
+            _moments(inertia),
+            {},
+        )
         return
     if extents.allowed is None:
         if not TINY < gyration < HUGE:
-            yield Finding(where, f"spreads its mass over {gyration:.3g} m (RMS distance from its "
-                          "center)", "is <inertia> in kg m2, and <mass> in kg?", "mass-spread",
-                          {"spread": gyration}, {"spread": [TINY, HUGE]})
+            yield Finding(
+                where,
+                f"spreads its mass over {gyration:.3g} m (RMS distance from its center)",
+                "is <inertia> in kg m2, and <mass> in kg?",
+                "mass-spread",
+                {"spread": gyration},
+                {"spread": [TINY, HUGE]},
+            )
         return
     yield from _spread_findings(where, inertia, extents.allowed, extents.own)
     if extents.own is None:
         return
     of_solid = math.sqrt(np.trace(extents.own.solid.covariance))
     if gyration < SMALLEST_PART * of_solid:
-        yield Finding(where, f"has its mass within {gyration:.3g} m (RMS distance from its "
-                      f"center), nearly a point mass; a solid of its shapes has {of_solid:.3g} m",
-                      _joined("is <inertia> in kg m2?", _solid_advice(inertia, extents.own)),
-                      "point-like", {"spread": gyration},
-                      {"spread": [SMALLEST_PART * of_solid, None]})
+        yield Finding(
+            where,
+            f"has its mass within {gyration:.3g} m (RMS distance from its "
+            f"center), nearly a point mass; a solid of its shapes has {of_solid:.3g} m",
+            _joined("is <inertia> in kg m2?", _solid_advice(inertia, extents.own)),
+            "point-like",
+            {"spread": gyration},
+            {"spread": [SMALLEST_PART * of_solid, None]},
+        )
 
 
-def _spread_findings(where: str, inertia: LinkInertia, allowed: Extent, own: Extent | None
-                     ) -> Iterator[Finding]:
+def _spread_findings(
+    where: str, inertia: LinkInertia, allowed: Extent, own: Extent | None
+) -> Iterator[Finding]:
     """Compare the second moments of mass with what the hull of the shapes allows.
 
     Mass on an interval [a, b] whose mean is c has a variance of at most (b - c) (c - a): that of
@@ -191,20 +256,27 @@ def _spread_findings(where: str, inertia: LinkInertia, allowed: Extent, own: Ext
         along, mean = allowed.hull.points @ axis, float(axis @ inertia.com)
         low, high = float(along.min()) - margin, float(along.max()) + margin
         limit = (high - mean) * (mean - low)
-        if limit <= 0.0:                # the center of mass is outside, which is another finding
+        if limit <= 0.0:  # the center of mass is outside, which is another finding
             limit = 0.25 * (high - low) ** 2
         variance = float(axis @ covariance @ axis)
         if variance > worst * limit:
             worst, excess = variance / limit, (axis, math.sqrt(variance), math.sqrt(limit))
     if excess is not None:
         axis, spread, most = excess
-        yield Finding(where, f"spreads its mass over {spread:.3g} m along {_axis_name(axis)} (RMS "
-                      f"distance from its center of mass); mass in its shapes spreads over at most "
-                      f"{most:.3g} m", _joined(
-                          "is <inertia> in kg m2, about the center of mass, and do the shapes show "
-                          "the whole link?", _solid_advice(inertia, own)),
-                      "mass-spread", {"spread": spread, "direction": axis.tolist()},
-                      {"spread": [0.0, most]})
+        yield Finding(
+            where,
+            f"spreads its mass over {spread:.3g} m along {_axis_name(axis)} (RMS "
+            f"distance from its center of mass); mass in its shapes spreads over at most "
+            f"{most:.3g} m",
+            _joined(
+                "is <inertia> in kg m2, about the center of mass, and do the shapes show "
+                "the whole link?",
+                _solid_advice(inertia, own),
+            ),
+            "mass-spread",
+            {"spread": spread, "direction": axis.tolist()},
+            {"spread": [0.0, most]},
+        )
 
 
 def _is_placeholder(inertia: LinkInertia, extents: LinkExtents, gyration: float) -> bool:
@@ -227,15 +299,20 @@ def _com_findings(where: str, inertia: LinkInertia, allowed: Extent) -> Iterator
     if outside <= MARGIN * allowed.hull.radius:
         return
     xyz = " ".join(_number(round(float(x), 6)) for x in allowed.solid.com)
-    yield Finding(where, f"has its center of mass {outside:.3g} m outside its shapes",
-                  "<origin> of <inertial> is expressed in the link's frame, in m; the center of "
-                  f'its shapes: <origin xyz="{xyz}" rpy="{inertia.rpy}"/>', "com-outside",
-                  {"distance": outside, "com": inertia.com.tolist()},
-                  {"distance": [0.0, MARGIN * allowed.hull.radius]})
+    yield Finding(
+        where,
+        f"has its center of mass {outside:.3g} m outside its shapes",
+        "<origin> of <inertial> is expressed in the link's frame, in m; the center of "
+        f'its shapes: <origin xyz="{xyz}" rpy="{inertia.rpy}"/>',
+        "com-outside",
+        {"distance": outside, "com": inertia.com.tolist()},
+        {"distance": [0.0, MARGIN * allowed.hull.radius]},
+    )
 
 
-def _density_findings(where: str, inertia: LinkInertia, allowed: Extent, own: Extent | None
-                      ) -> Iterator[Finding]:
+def _density_findings(
+    where: str, inertia: LinkInertia, allowed: Extent, own: Extent | None
+) -> Iterator[Finding]:
     """Compare with the largest volume that mass can be in, and the least that it has to fill."""
     volumes = [(allowed.largest, 0.0, DENSEST)]
     if own is not None:
@@ -245,17 +322,24 @@ def _density_findings(where: str, inertia: LinkInertia, allowed: Extent, own: Ex
         if low <= density <= high:
             continue
         material = next(text for least, text in _MATERIALS if density >= least)
-        bound = (f"at most {high * volume / ROUNDED:.3g}" if density > high
-                 else f"at least {low * volume * ROUNDED:.3g}")
-        yield Finding(where, f"has {inertia.mass:.3g} kg in shapes of {1e3 * volume:.3g} l: "
-                      f"{density:.3g} kg/m3, {material}",
-                      f"is <mass> in kg, and are the shapes in m? If they are, it is {bound} kg",
-                      "density",
-                      {"mass": inertia.mass, "volume": float(volume), "density": density},
-                      {"density": [LIGHTEST, DENSEST]})
+        bound = (
+            f"at most {high * volume / ROUNDED:.3g}"
+            if density > high
+            else f"at least {low * volume * ROUNDED:.3g}"
+        )
+        yield Finding(
+            where,
+            f"has {inertia.mass:.3g} kg in shapes of {1e3 * volume:.3g} l: "
+            f"{density:.3g} kg/m3, {material}",
+            f"is <mass> in kg, and are the shapes in m? If they are, it is {bound} kg",
+            "density",
+            {"mass": inertia.mass, "volume": float(volume), "density": density},
+            {"density": [LIGHTEST, DENSEST]},
+        )
 
 
 # --- what the description should say
+
 
 def _solid_advice(inertia: LinkInertia, own: Extent | None) -> str:
     """The inertia of a solid of the link's shapes, as a line of a description."""

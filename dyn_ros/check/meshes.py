@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The mesh files that a robot's description refers to, which trimesh reads, and their solids."""
+
 from __future__ import annotations
 
 import os
@@ -27,8 +28,8 @@ Folders: TypeAlias = Sequence[str | os.PathLike[str]]
 Progress: TypeAlias = Callable[[int, int, str], None]
 """Called with the number of meshes that have been read, of all, and the next one's file."""
 
-_FULL = 0.05                         # of its hull: a closed mesh that encloses less is no solid
-_HEADER = 100_000                    # characters, among which a COLLADA file specifies its axes
+_FULL = 0.05  # of its hull: a closed mesh that encloses less is no solid
+_HEADER = 100_000  # characters, among which a COLLADA file specifies its axes
 _TO_Z_UP = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
 
 
@@ -49,11 +50,14 @@ def find_mesh(uri: str, folders: Folders = ()) -> Path:
     path = unquote(parts.path)
     if parts.scheme == "package":
         places = [place / path.lstrip("/") for place in _package(parts.netloc, folders)]
-        advice = (f"source the workspace with the package '{parts.netloc}', or add the folder "
-                  "that contains it to the parameter mesh_paths")
+        advice = (
+            f"source the workspace with the package '{parts.netloc}', or add the folder "
+            "that contains it to the parameter mesh_paths"
+        )
     elif parts.scheme in ("file", ""):
-        places = ([Path(path)] if path.startswith("/")
-                  else [Path(folder) / path for folder in folders])
+        places = (
+            [Path(path)] if path.startswith("/") else [Path(folder) / path for folder in folders]
+        )
         advice = "check the path"
     else:
         raise MeshError(f"mesh '{uri}': expected package://, file:// or a path")
@@ -100,8 +104,9 @@ class Meshes(NamedTuple):
     unseen: list[str]
 
 
-def measure_meshes(uris: Sequence[str], folders: Folders = (),
-                   progress: Progress | None = None) -> Meshes:
+def measure_meshes(
+    uris: Sequence[str], folders: Folders = (), progress: Progress | None = None
+) -> Meshes:
     """Measure meshes, each of them once."""
     names = list(dict.fromkeys(uris))
     measured: dict[str, tuple[Array, Solid] | None] = dict.fromkeys(names)
@@ -120,7 +125,7 @@ def measure_meshes(uris: Sequence[str], folders: Folders = (),
                 y_up.append(uri)
         except ImportError as error:
             library = error.name or str(error)
-        except Exception as error:          # the library of each format raises its own errors
+        except Exception as error:  # the library of each format raises its own errors
             broken.append(f"{uri}: {error}")
     if progress is not None and names:
         progress(len(names), len(names), "")
@@ -130,14 +135,19 @@ def measure_meshes(uris: Sequence[str], folders: Folders = (),
 def _unseen(library: str, missing: Sequence[str], broken: Sequence[str]) -> list[str]:
     lines = []
     if library:
-        lines.append(f"meshes are not examined, because {library} is not installed; "
-                     'pip install "dyn_ros[check]"')
+        lines.append(
+            f"meshes are not examined, because {library} is not installed; "
+            'pip install "dyn_ros[check]"'
+        )
     if missing:
-        lines.append(f"meshes are not found ({len(missing)}), such as '{missing[0]}'; source the "
-                     "workspace that contains the package, or pass the folder that contains it "
-                     "with --mesh-path")
-    return lines + [f"a mesh cannot be read and is not examined: {' '.join(line.split())}"
-                    for line in broken]
+        lines.append(
+            f"meshes are not found ({len(missing)}), such as '{missing[0]}'; source the "
+            "workspace that contains the package, or pass the folder that contains it "
+            "with --mesh-path"
+        )
+    return lines + [
+        f"a mesh cannot be read and is not examined: {' '.join(line.split())}" for line in broken
+    ]
 
 
 def measure_mesh(path: Path) -> tuple[Array, Solid]:

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The shapes of a robot's links in its description (URDF), and the space that they occupy."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +19,17 @@ from .meshes import Folders, Meshes, Progress, measure_meshes, turned_to_z
 Color: TypeAlias = tuple[float, ...]
 """Red, green, blue, alpha from 0 to 1."""
 
-_SIZES = {"box": (("size", 3),), "cylinder": (("radius", 1), ("length", 1)),
-          "sphere": (("radius", 1),)}
+_SIZES = {
+    "box": (("size", 3),),
+    "cylinder": (("radius", 1), ("length", 1)),
+    "sphere": (("radius", 1),),
+}
 PRIMITIVES: dict[str, Callable[..., tuple[Array, Solid]]] = {
-    "box": box, "cylinder": cylinder, "sphere": sphere}
-_SMALLEST, _LARGEST_SHAPE = 1e-6, 1e6    # m: smaller links and larger shapes are not examined
+    "box": box,
+    "cylinder": cylinder,
+    "sphere": sphere,
+}
+_SMALLEST, _LARGEST_SHAPE = 1e-6, 1e6  # m: smaller links and larger shapes are not examined
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +49,8 @@ class Shape:
 
 
 def read_shapes(
-        xml: str | bytes) -> tuple[dict[str, list[Shape]], dict[str, list[Shape]], list[str]]:
+    xml: str | bytes,
+) -> tuple[dict[str, list[Shape]], dict[str, list[Shape]], list[str]]:
     """Read the visual and the collision shapes by the link's name, and lines about omitted ones."""
     robot = parse_elements(xml)
     problems: list[str] = []
@@ -78,15 +86,19 @@ def _shape(element: Element, colors: Mapping[str, Color | None], problems: list[
         return Shape(kind, placed, scale, color, form.get("filename", ""))
     if kind not in _SIZES:
         raise ValueError(f"{kind} is not supported; use box, cylinder, sphere or mesh")
-    size = tuple(number for attribute, count in _SIZES[kind]
-                 for number in _numbers(form.get(attribute, ""), count))
+    size = tuple(
+        number
+        for attribute, count in _SIZES[kind]
+        for number in _numbers(form.get(attribute, ""), count)
+    )
     if min(size) < 0.0:
         raise ValueError(f"the size of the {kind} is negative: {size}")
     return Shape(kind, placed, size, color)
 
 
-def _color(material: Element, known: Mapping[str, Color | None],
-           problems: list[str]) -> Color | None:
+def _color(
+    material: Element, known: Mapping[str, Color | None], problems: list[str]
+) -> Color | None:
     color = child(material, "color")
     if color is None:
         return known.get(material.get("name", ""))
@@ -105,6 +117,7 @@ def _numbers(text: str, count: int) -> tuple[float, ...]:
 
 
 # --- the space that shapes occupy
+
 
 class Extent(NamedTuple):
     """The space that shapes occupy, in a link's frame.
@@ -150,8 +163,9 @@ class Extents(NamedTuple):
     y_up: list[str]
 
 
-def find_extents(xml: str | bytes, tree: Tree, folders: Folders = (),
-                 progress: Progress | None = None) -> list[Extents]:
+def find_extents(
+    xml: str | bytes, tree: Tree, folders: Folders = (), progress: Progress | None = None
+) -> list[Extents]:
     """Find the space that the shapes of each link occupy, with meshes as RViz shows them.
 
     If there are COLLADA files whose up axis is y, which RViz and the viewer ignore, a second result
@@ -161,8 +175,15 @@ def find_extents(xml: str | bytes, tree: Tree, folders: Folders = (),
     meshes, readings = _readings(visual, collision, folders, progress)
     omitted = [line for line in problems if not line.startswith("the color")]
     links = children(parse_elements(xml), "link")
-    return [_extents(tree, [_link_shapes(link, visual, collision, measured) for link in links],
-                     meshes, omitted) for measured in readings]
+    return [
+        _extents(
+            tree,
+            [_link_shapes(link, visual, collision, measured) for link in links],
+            meshes,
+            omitted,
+        )
+        for measured in readings
+    ]
 
 
 def find_corners(xml: str | bytes, tree: Tree, folders: Folders = ()) -> dict[str, Array]:
@@ -178,23 +199,38 @@ def find_corners(xml: str | bytes, tree: Tree, folders: Folders = ()) -> dict[st
         shapes = [_link_shapes(link, visual, collision, measured) for measured in readings]
         if all(one.known for one in shapes):
             points = [points for one in shapes for use in one.uses for points, _ in use]
-            corners[shapes[0].name] = (Hull(np.vstack(points)).points if points
-                                       else np.zeros((0, 3)))
+            corners[shapes[0].name] = Hull(np.vstack(points)).points if points else np.zeros((0, 3))
     return corners
 
 
-def _readings(visual: Mapping[str, list[Shape]], collision: Mapping[str, list[Shape]],
-              folders: Folders, progress: Progress | None
-              ) -> tuple[Meshes, list[dict[str, tuple[Array, Solid] | None]]]:
+def _readings(
+    visual: Mapping[str, list[Shape]],
+    collision: Mapping[str, list[Shape]],
+    folders: Folders,
+    progress: Progress | None,
+) -> tuple[Meshes, list[dict[str, tuple[Array, Solid] | None]]]:
     """The meshes as they are; if some are y up, also with those turned to z up."""
-    meshes = measure_meshes([shape.uri for of_link in (visual, collision)
-                             for shapes in of_link.values() for shape in shapes
-                             if shape.kind == "mesh"], folders, progress)
+    meshes = measure_meshes(
+        [
+            shape.uri
+            for of_link in (visual, collision)
+            for shapes in of_link.values()
+            for shape in shapes
+            if shape.kind == "mesh"
+        ],
+        folders,
+        progress,
+    )
     readings = [meshes.measured]
     if meshes.y_up:
-        readings.append(meshes.measured | {uri: turned_to_z(*measures)
-                                           for uri, measures in meshes.measured.items()
-                                           if measures and uri in meshes.y_up})
+        readings.append(
+            meshes.measured
+            | {
+                uri: turned_to_z(*measures)
+                for uri, measures in meshes.measured.items()
+                if measures and uri in meshes.y_up
+            }
+        )
     return meshes, readings
 
 
@@ -214,9 +250,12 @@ class _LinkShapes:
     mesh: float
 
 
-def _link_shapes(link: Element, visual: Mapping[str, list[Shape]],
-                 collision: Mapping[str, list[Shape]],
-                 meshes: Mapping[str, tuple[Array, Solid] | None]) -> _LinkShapes:
+def _link_shapes(
+    link: Element,
+    visual: Mapping[str, list[Shape]],
+    collision: Mapping[str, list[Shape]],
+    meshes: Mapping[str, tuple[Array, Solid] | None],
+) -> _LinkShapes:
     name, exist, mesh = link.get("name", ""), False, 0.0
     uses = []
     for tag, shapes in (("visual", visual), ("collision", collision)):
@@ -225,17 +264,22 @@ def _link_shapes(link: Element, visual: Mapping[str, list[Shape]],
         count = len(children(link, tag))
         uses.append(known if len(known) == count else [])
         exist |= count > 0
-        spans = [np.ptp(measures[0], axis=0) for kind, measures in measured
-                 if kind == "mesh" and measures is not None]
+        spans = [
+            np.ptp(measures[0], axis=0)
+            for kind, measures in measured
+            if kind == "mesh" and measures is not None
+        ]
         mesh = max([mesh, *(0.5 * float(np.linalg.norm(span)) for span in spans)])
     substitutes = not children(link, "visual") or all(
-        shape.kind == "mesh" for shape in collision.get(name, []))
+        shape.kind == "mesh" for shape in collision.get(name, [])
+    )
     is_known = not exist or bool(uses[0]) or bool(uses[1]) and substitutes
     return _LinkShapes(name, exist, is_known, uses, mesh)
 
 
-def _measured(shape: Shape, meshes: Mapping[str, tuple[Array, Solid] | None]
-              ) -> tuple[Array, Solid] | None:
+def _measured(
+    shape: Shape, meshes: Mapping[str, tuple[Array, Solid] | None]
+) -> tuple[Array, Solid] | None:
     """The points and the solid of a shape in its link's frame; None if they are not known."""
     if max(np.abs(shape.size).max(), np.abs(shape.placement).max()) > _LARGEST_SHAPE:
         return None
@@ -251,8 +295,9 @@ def _moved(measures: tuple[Array, Solid], X: Array) -> tuple[Array, Solid]:
     return points @ linear.T + offset, solid.moved(linear, offset)
 
 
-def _extents(tree: Tree, links: Sequence[_LinkShapes], meshes: Meshes,
-             omitted: Sequence[str]) -> Extents:
+def _extents(
+    tree: Tree, links: Sequence[_LinkShapes], meshes: Meshes, omitted: Sequence[str]
+) -> Extents:
     frames = {frame.name: frame for frame in tree.frames if frame.kind == "body"}
     placements = _placements(tree)
     groups: dict[int, list[_LinkShapes]] = {}
@@ -268,12 +313,14 @@ def _extents(tree: Tree, links: Sequence[_LinkShapes], meshes: Meshes,
             group = [shapes, *fixed]
         own = _extent([shapes], [np.eye(4)])
         to_link = np.linalg.inv(placements[shapes.name])
-        allowed = _extent(group, [np.eye(4), *(to_link @ placements[other.name]
-                                               for other in group[1:])])
+        allowed = _extent(
+            group, [np.eye(4), *(to_link @ placements[other.name] for other in group[1:])]
+        )
         extents[shapes.name] = LinkExtents(own, allowed, shapes.mesh)
         if shapes.exist and shapes.known and own is None:
-            empty.append(f"the shapes of link '{shapes.name}' enclose no volume and are not "
-                         "examined")
+            empty.append(
+                f"the shapes of link '{shapes.name}' enclose no volume and are not examined"
+            )
     return Extents(extents, [*meshes.unseen, *empty, *omitted], placements, bodies, meshes.y_up)
 
 
@@ -281,10 +328,14 @@ def _placements(tree: Tree) -> dict[str, Array]:
     """The placement of each link with all joints at 0."""
     joints: list[Array] = []
     for joint in tree.joints:
-        joints.append(joints[joint.parent] @ joint.placement if joint.parent >= 0
-                      else joint.placement)
-    return {frame.name: joints[frame.parent] @ frame.placement if frame.parent >= 0
-            else frame.placement for frame in tree.frames if frame.kind == "body"}
+        joints.append(
+            joints[joint.parent] @ joint.placement if joint.parent >= 0 else joint.placement
+        )
+    return {
+        frame.name: joints[frame.parent] @ frame.placement if frame.parent >= 0 else frame.placement
+        for frame in tree.frames
+        if frame.kind == "body"
+    }
 
 
 def _extent(links: Sequence[_LinkShapes], placements: Sequence[Array]) -> Extent | None:
@@ -295,8 +346,11 @@ def _extent(links: Sequence[_LinkShapes], placements: Sequence[Array]) -> Extent
     for shapes, X in zip(links, placements, strict=True):
         for use, measures in zip(uses, shapes.uses):
             use += [_moved(measured, X) for measured in measures]
-    solids = [union([solid for _, solid in use]) for use in uses
-              if any(solid.volume > 0.0 for _, solid in use)]
+    solids = [
+        union([solid for _, solid in use])
+        for use in uses
+        if any(solid.volume > 0.0 for _, solid in use)
+    ]
     if not solids:
         return None
     hull = Hull(np.vstack([points for use in uses for points, _ in use]))

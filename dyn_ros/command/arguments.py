@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of the commands: the robot, recordings and others; and what is wrong with them."""
+
 from __future__ import annotations
 
 import argparse
@@ -28,13 +29,17 @@ from ..states.joint_states import STALENESS
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Read = TypeVar("Read")
-ROBOT = ("URDF or xacro file, with arguments as NAME:=VALUE; - is standard input")
+ROBOT = "URDF or xacro file, with arguments as NAME:=VALUE; - is standard input"
 _STANDARD_INPUT = Path("-")
 _ARGUMENT = re.compile(r"([A-Za-z_][\w.-]*):=(.*)", re.DOTALL)
 _XACRO_ELEMENT = re.compile(r"<xacro:\w")
 _ESTIMATE = "estimate it from a known load (dyn_ros identify --effort-constant estimate)"
-_KEYWORDS = {"robot=": "--robot", "topics=": "--topic", "odometry=": "--odometry", "base=":
-             "--root-joint fixed"}
+_KEYWORDS = {
+    "robot=": "--robot",
+    "topics=": "--topic",
+    "odometry=": "--odometry",
+    "base=": "--root-joint fixed",
+}
 
 
 class UsageError(Exception):
@@ -62,6 +67,7 @@ def as_option(text: str) -> str:
 
 # --- the robot
 
+
 def split_arguments(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Split arguments of a command into those for argparse, and NAME:=VALUE for xacro."""
     own: list[str] = []
@@ -75,8 +81,9 @@ def split_arguments(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return own, xacro
 
 
-def add_command(commands: Commands, name: str, run: Callable[[argparse.Namespace], int | None],
-                text: str) -> argparse.ArgumentParser:
+def add_command(
+    commands: Commands, name: str, run: Callable[[argparse.Namespace], int | None], text: str
+) -> argparse.ArgumentParser:
     """Add a command; ``run`` returns its exit code, or None for 0."""
     command = commands.add_parser(name, help=text, description=text)
     command.set_defaults(run=run)
@@ -90,16 +97,24 @@ def add_robot(command: argparse.ArgumentParser) -> None:
 
 def add_drives(command: argparse.ArgumentParser) -> None:
     """Add the option ``--drives``."""
-    command.add_argument("--drives", type=Path, metavar="FILE",
-                         help="YAML file that declares what efforts are, rotor inertias and "
-                              "friction (default: torques, with the friction of the robot's "
-                              "description)")
+    command.add_argument(
+        "--drives",
+        type=Path,
+        metavar="FILE",
+        help="YAML file that declares what efforts are, rotor inertias and "
+        "friction (default: torques, with the friction of the robot's "
+        "description)",
+    )
 
 
 def add_root_joint(command: argparse.ArgumentParser) -> None:
     """Add the option ``--root-joint``."""
-    command.add_argument("--root-joint", choices=["fixed", "floating", "planar"], default="fixed",
-                         help="how the root link is attached to the world (default: fixed)")
+    command.add_argument(
+        "--root-joint",
+        choices=["fixed", "floating", "planar"],
+        default="fixed",
+        help="how the root link is attached to the world (default: fixed)",
+    )
 
 
 def robot_name(options: argparse.Namespace) -> str:
@@ -146,8 +161,11 @@ def warn_of_drives(options: argparse.Namespace) -> None:
     """Warn of drives beside the robot's file, as ``identify`` writes them, if none are used."""
     beside = options.robot.with_suffix(".drives.yaml")
     if options.drives is None and beside.is_file():
-        print(f"warning: {beside} lies beside the description, but is not used; pass --drives "
-              f"{beside}", file=sys.stderr)
+        print(
+            f"warning: {beside} lies beside the description, but is not used; pass --drives "
+            f"{beside}",
+            file=sys.stderr,
+        )
 
 
 def require_gains(options: argparse.Namespace, model: Model, remedy: str = _ESTIMATE) -> None:
@@ -168,8 +186,10 @@ def _read(options: argparse.Namespace) -> str:
     path = options.robot
     if path == _STANDARD_INPUT:
         if sys.stdin is None or sys.stdin.isatty():
-            raise UsageError("standard input is a terminal; pipe a description into the command, "
-                             "or specify a file")
+            raise UsageError(
+                "standard input is a terminal; pipe a description into the command, "
+                "or specify a file"
+            )
         path = Path("/dev/stdin")
     with reported(robot_name(options), always=True):
         return read_description(path)
@@ -181,21 +201,25 @@ def _expanded(options: argparse.Namespace) -> str:
     if options.robot.suffix != ".xacro" and not _XACRO_ELEMENT.search(options.source):
         if arguments:
             name = next(iter(arguments))
-            raise UsageError(f"{name}:={arguments[name]}: {robot_name(options)} is not a xacro "
-                             "file, and takes no arguments; leave it out")
+            raise UsageError(
+                f"{name}:={arguments[name]}: {robot_name(options)} is not a xacro "
+                "file, and takes no arguments; leave it out"
+            )
         return options.source
     try:
         import xacro
     except ImportError as error:
-        raise UsageError(f"{robot_name(options)}: xacro files require xacro: pip install "
-                         '"dyn_ros[xacro]", or source a ROS installation that has it') from error
+        raise UsageError(
+            f"{robot_name(options)}: xacro files require xacro: pip install "
+            '"dyn_ros[xacro]", or source a ROS installation that has it'
+        ) from error
     place = Path.cwd() if options.robot == _STANDARD_INPUT else options.robot.absolute().parent
-    xacro.init_stacks(str(place / options.robot.name))      # what it includes is relative to this
+    xacro.init_stacks(str(place / options.robot.name))  # what it includes is relative to this
     try:
         document = xacro.parse(options.source)
         xacro.process_doc(document, mappings=dict(arguments))
         return document.documentElement.toxml()
-    except Exception as error:      # of many kinds, which the command xacro prints alike
+    except Exception as error:  # of many kinds, which the command xacro prints alike
         raise UsageError(_reason(options, xacro, error)) from error
 
 
@@ -214,32 +238,50 @@ def _reason(options: argparse.Namespace, xacro: Any, error: Exception) -> str:
 
 # --- types of arguments
 
-def _type(convert: Callable[[str], Read], accepts: Callable[[str], bool], fault: str
-          ) -> Callable[[str], Read]:
+
+def _type(
+    convert: Callable[[str], Read], accepts: Callable[[str], bool], fault: str
+) -> Callable[[str], Read]:
     """A type of arguments; the fault describes a text that is not accepted."""
+
     def converted(text: str) -> Read:
         if not accepts(text):
             raise argparse.ArgumentTypeError(f"{text!r}{fault}")
         return convert(text)
+
     return converted
 
 
-port = _type(int, lambda text: text.isdecimal() and int(text) < 65536,
-             " is not a port, a number from 0 to 65535")
-count = _type(int, lambda text: text.isdecimal() and int(text) > 0,
-              " is not a whole number of at least 1")
+port = _type(
+    int,
+    lambda text: text.isdecimal() and int(text) < 65536,
+    " is not a port, a number from 0 to 65535",
+)
+count = _type(
+    int, lambda text: text.isdecimal() and int(text) > 0, " is not a whole number of at least 1"
+)
 folder = _type(Path, os.path.isdir, " is not a folder")
-page = _type(Path, lambda text: Path(text).suffix.lower() in (".html", ".htm"),
-             ": expected a file that ends with .html")
-urdf_file = _type(Path, lambda text: Path(text).suffix.lower() not in (".yaml", ".yml", ".csv"),
-                  ": a robot description is written; expected a file that ends with .urdf")
-yaml_file = _type(Path, lambda text: Path(text).suffix.lower() in (".yaml", ".yml"),
-                  ": YAML is written; expected a file that ends with .yaml")
+page = _type(
+    Path,
+    lambda text: Path(text).suffix.lower() in (".html", ".htm"),
+    ": expected a file that ends with .html",
+)
+urdf_file = _type(
+    Path,
+    lambda text: Path(text).suffix.lower() not in (".yaml", ".yml", ".csv"),
+    ": a robot description is written; expected a file that ends with .urdf",
+)
+yaml_file = _type(
+    Path,
+    lambda text: Path(text).suffix.lower() in (".yaml", ".yml"),
+    ": YAML is written; expected a file that ends with .yaml",
+)
 
 
 def _moment(text: str) -> str:
     """Check a moment, for argparse."""
     from ..engine.model.moments import moment
+
     try:
         moment(text, 0)
     except ValueError as error:
@@ -273,8 +315,10 @@ def column(text: str) -> tuple[str, str]:
     """Convert SIGNAL=NAMES, for argparse."""
     signal, equals, names = text.partition("=")
     if not equals or not names:
-        raise argparse.ArgumentTypeError(f"{text!r} is not SIGNAL=NAMES, such as position=q_{{}}; "
-                                         "write recordings before --columns")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not SIGNAL=NAMES, such as position=q_{{}}; "
+            "write recordings before --columns"
+        )
     return signal, names
 
 
@@ -296,62 +340,102 @@ def require_folders(*outputs: Path | None) -> None:
 
 # --- other arguments
 
+
 def add_formats(command: argparse.ArgumentParser) -> None:
     """Add the options ``--json`` and ``--csv``; without them, ``format`` is "table"."""
     formats = command.add_mutually_exclusive_group()
-    for name, what in (("json", "JSON; infinite and unknown numbers are null"),
-                       ("csv", "CSV, with a line of names")):
-        formats.add_argument(f"--{name}", action="store_const", dest="format", const=name,
-                             default="table", help=f"print {what}; warnings go to stderr")
+    for name, what in (
+        ("json", "JSON; infinite and unknown numbers are null"),
+        ("csv", "CSV, with a line of names"),
+    ):
+        formats.add_argument(
+            f"--{name}",
+            action="store_const",
+            dest="format",
+            const=name,
+            default="table",
+            help=f"print {what}; warnings go to stderr",
+        )
 
 
 def add_recordings(command: argparse.ArgumentParser) -> None:
     """Add the recordings, and the options about what of them is read."""
-    command.add_argument("recordings", nargs="+", metavar="RECORDING",
-                         help=f"file ({LISTED}), folder or pattern")
-    command.add_argument("--topic", action="append", default=[], metavar="TOPIC",
-                         help="topic of joint states (default: all whose last part is joint_states)"
-                              "; repeatable")
-    command.add_argument("--odometry", metavar="TOPIC",
-                         help="topic of the odometry of a moving base (default: odom or odometry)")
-    command.add_argument("--since", type=_moment, metavar="TIME",
-                         help="when to begin: seconds since 1970, a date such as 2025-03-01T12:00 "
-                              "(UTC unless it states its zone), or +S, seconds after the start of "
-                              "each recording")
+    command.add_argument(
+        "recordings", nargs="+", metavar="RECORDING", help=f"file ({LISTED}), folder or pattern"
+    )
+    command.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="topic of joint states (default: all whose last part is joint_states); repeatable",
+    )
+    command.add_argument(
+        "--odometry",
+        metavar="TOPIC",
+        help="topic of the odometry of a moving base (default: odom or odometry)",
+    )
+    command.add_argument(
+        "--since",
+        type=_moment,
+        metavar="TIME",
+        help="when to begin: seconds since 1970, a date such as 2025-03-01T12:00 "
+        "(UTC unless it states its zone), or +S, seconds after the start of "
+        "each recording",
+    )
     command.add_argument("--until", type=_moment, metavar="TIME", help="when to end")
-    command.add_argument("--staleness", type=positive, default=STALENESS, metavar="SECONDS",
-                         help="largest difference between stamps within one state (default: "
-                              f"{STALENESS:g})")
+    command.add_argument(
+        "--staleness",
+        type=positive,
+        default=STALENESS,
+        metavar="SECONDS",
+        help=f"largest difference between stamps within one state (default: {STALENESS:g})",
+    )
 
 
 def add_observer(command: argparse.ArgumentParser, gain: str, smoothing: str) -> None:
     """Add the options of the observer; the texts are the defaults."""
-    command.add_argument("--gain", type=float, metavar="X",
-                         help=f"bandwidth of the observer [1/s] (default: {gain})")
-    command.add_argument("--smoothing", type=float, metavar="X",
-                         help=f"bandwidth of its second low-pass filter [1/s], or 0 for none "
-                              f"(default: {smoothing})")
-    command.add_argument("--effort-delay", type=float, default=0.0, metavar="SECONDS",
-                         help="delay of efforts behind positions, in addition to the delay "
-                              "in --drives (default: 0)")
-    command.add_argument("--effort-constant", type=float, nargs="+", default=[], metavar="X",
-                         help="torque per unit of effort, for each joint or one for all, in "
-                              "addition to the gain in --drives (default: 1)")
+    command.add_argument(
+        "--gain", type=float, metavar="X", help=f"bandwidth of the observer [1/s] (default: {gain})"
+    )
+    command.add_argument(
+        "--smoothing",
+        type=float,
+        metavar="X",
+        help=f"bandwidth of its second low-pass filter [1/s], or 0 for none (default: {smoothing})",
+    )
+    command.add_argument(
+        "--effort-delay",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="delay of efforts behind positions, in addition to the delay in --drives (default: 0)",
+    )
+    command.add_argument(
+        "--effort-constant",
+        type=float,
+        nargs="+",
+        default=[],
+        metavar="X",
+        help="torque per unit of effort, for each joint or one for all, in "
+        "addition to the gain in --drives (default: 1)",
+    )
 
 
 def add_workers(command: argparse.ArgumentParser, more: str) -> None:
     """Add the options about the processes that do the work."""
-    command.add_argument("--workers", type=count, metavar="N",
-                         help=f"number of processes{more}")
-    command.add_argument("--scheduler", metavar="ADDRESS",
-                         help="address of a Dask cluster that does the work, such as "
-                              "tcp://192.168.1.10:8786")
+    command.add_argument("--workers", type=count, metavar="N", help=f"number of processes{more}")
+    command.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="address of a Dask cluster that does the work, such as tcp://192.168.1.10:8786",
+    )
 
 
 def report_lost_clusters(options: argparse.Namespace) -> None:
     """Report in one line that a scheduler has ended: distributed logs a traceback."""
     if options.scheduler is not None and find_spec("distributed"):
-        importlib.import_module("distributed")      # sets the levels
+        importlib.import_module("distributed")  # sets the levels
         for name in ("distributed", "distributed.client"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
@@ -362,15 +446,18 @@ def numbers(what: str, words: Sequence[str], names: Sequence[str], values: Array
         return values
     if not any("=" in word for word in words):
         if len(words) != len(names):
-            raise ValueError(f"--{what}: expected {len(names)} numbers, for {', '.join(names)}, "
-                             f"got {len(words)}")
+            raise ValueError(
+                f"--{what}: expected {len(names)} numbers, for {', '.join(names)}, got {len(words)}"
+            )
         return np.array([_parsed(what, word) for word in words])
     values = values.copy()
     for word in words:
         name, equals, number = word.rpartition("=")
         if not equals:
-            raise ValueError(f"--{what}: {word!r} is not NAME=NUMBER; specify all values by name, "
-                             "or all in order")
+            raise ValueError(
+                f"--{what}: {word!r} is not NAME=NUMBER; specify all values by name, "
+                "or all in order"
+            )
         if name not in names:
             raise ValueError(f"--{what}: there is no {name!r}; available: {', '.join(names)}")
         values[names.index(name)] = _parsed(what, number)

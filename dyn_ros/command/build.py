@@ -6,6 +6,7 @@
 
 A library requires Numba, and a C compiler for linking.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -45,9 +46,11 @@ def build_library(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -
 def _build_elsewhere(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -> None:
     """Build libraries in a process with the number of lanes of their targets."""
     names = [entry.name for entry in entries]
-    code = ("from pathlib import Path\nfrom dyn_ros.command.build import ENTRIES, build_library\n"
-            f"entries = [ENTRIES[name] for name in {names}]\n"
-            f"build_library(Path({str(out)!r}), entries, {targets})")
+    code = (
+        "from pathlib import Path\nfrom dyn_ros.command.build import ENTRIES, build_library\n"
+        f"entries = [ENTRIES[name] for name in {names}]\n"
+        f"build_library(Path({str(out)!r}), entries, {targets})"
+    )
     variables = {**environment(), "DYN_ROS_LIBRARY": "none", "DYN_ROS_TARGET": targets[0]}
     if subprocess.run([sys.executable, "-c", code], env=variables).returncode:
         sys.exit(1)
@@ -61,21 +64,30 @@ def _compile(entries: Sequence[Entry], targets: Sequence[str]) -> None:
         nonlocal begun
         begun += 1
         if sys.stderr.isatty() or begun % 25 == 0:
-            print(f"compiling {begun} of {len(missing)} functions", file=sys.stderr,
-                  end="\r" if sys.stderr.isatty() else "\n", flush=True)
+            print(
+                f"compiling {begun} of {len(missing)} functions",
+                file=sys.stderr,
+                end="\r" if sys.stderr.isatty() else "\n",
+                flush=True,
+            )
 
-    missing = [entry for entry in entries
-               if not all(entry.is_cached(target) for target in targets)]
+    missing = [entry for entry in entries if not all(entry.is_cached(target) for target in targets)]
     compile_in_processes(missing, starting=starting, targets=targets)
 
 
 def _link_all(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -> None:
     """Link a library for each target, and describe it."""
-    manifest = json.dumps({
-        "sources": library.digest_of_sources(),
-        "entries": {entry.name: entry.digest for entry in entries},
-        "programs": {program.name: program.description() for algorithm in ALGORITHMS.values()
-                     for program in algorithm.programs}})
+    manifest = json.dumps(
+        {
+            "sources": library.digest_of_sources(),
+            "entries": {entry.name: entry.digest for entry in entries},
+            "programs": {
+                program.name: program.description()
+                for algorithm in ALGORITHMS.values()
+                for program in algorithm.programs
+            },
+        }
+    )
     for target in targets:
         _link(entries, target, out / target)
         (out / target / library.MANIFEST).write_text(manifest)
@@ -94,14 +106,24 @@ def _link(entries: Sequence[Entry], target: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as objects:
         for entry in entries:
             Path(objects, f"{entry.symbol}.o").write_bytes(entry.code_for(target))
-        command = [*linker(target), "-shared", "-nostdlib", "-Wl,--gc-sections", "-Wl,-s",
-                   f"-Wl,-soname,{library.FILE}", "-o", str(folder / library.FILE),
-                   *map(str, sorted(Path(objects).iterdir())), "-lm"]
+        command = [
+            *linker(target),
+            "-shared",
+            "-nostdlib",
+            "-Wl,--gc-sections",
+            "-Wl,-s",
+            f"-Wl,-soname,{library.FILE}",
+            "-o",
+            str(folder / library.FILE),
+            *map(str, sorted(Path(objects).iterdir())),
+            "-lm",
+        ]
         try:
             subprocess.run(command, check=True, capture_output=True, text=True)
         except FileNotFoundError:
-            sys.exit(f"linking for {target} needs {command[0]}; install it, or leave the target "
-                     "out")
+            sys.exit(
+                f"linking for {target} needs {command[0]}; install it, or leave the target out"
+            )
         except subprocess.CalledProcessError as error:
             sys.exit(f"{shlex.join(command)[:200]} ... failed: {error.stderr[-2000:]}")
 
@@ -110,21 +132,31 @@ def main() -> None:
     """Build what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="folder of the package")
-    parser.add_argument("--what", choices=["all", "host", "nodes", "none"], default="host",
-                        help="library of all functions for all processors of this architecture, "
-                             "or for the one that builds it (default), or only of what nodes call, "
-                             "or no library")
+    parser.add_argument(
+        "--what",
+        choices=["all", "host", "nodes", "none"],
+        default="host",
+        help="library of all functions for all processors of this architecture, "
+        "or for the one that builds it (default), or only of what nodes call, "
+        "or no library",
+    )
     parser.add_argument("--target", nargs="+", choices=TARGETS, help="other processors")
     options = parser.parse_args()
     folder = options.out / "engine" / "machine_code"
     folder.mkdir(parents=True, exist_ok=True)
     extension.build(folder / f"_native{extension.SUFFIX}")
-    if options.what == "none" or sys.platform != "linux":   # libraries are ELF files
+    if options.what == "none" or sys.platform != "linux":  # libraries are ELF files
         return
-    targets = options.target or (same_architecture(best_target())
-                                 if options.what == "all" else [best_target()])
-    entries = [entry for entry in ENTRIES.values() if options.what != "nodes"
-               or not entry.name.endswith("-lanes") or entry.name in BATCHES_OF_NODES]
+    targets = options.target or (
+        same_architecture(best_target()) if options.what == "all" else [best_target()]
+    )
+    entries = [
+        entry
+        for entry in ENTRIES.values()
+        if options.what != "nodes"
+        or not entry.name.endswith("-lanes")
+        or entry.name in BATCHES_OF_NODES
+    ]
     build_library(options.out / "library", entries, targets)
 
 

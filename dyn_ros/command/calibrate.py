@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The command ``dyn_ros calibrate``."""
+
 from __future__ import annotations
 
 import argparse
@@ -13,29 +14,47 @@ from .arguments import Commands, positive, reported
 if TYPE_CHECKING:
     from ..logs.calibration import Calibration
 
-_LISTED = 10            # alarms
+_LISTED = 10  # alarms
 
 
 def add_calibrate(commands: Commands) -> None:
     """Add the command ``calibrate``."""
-    text = ("Calibrate thresholds of external efforts from recordings in which nothing touches "
-            "the robot.")
+    text = (
+        "Calibrate thresholds of external efforts from recordings in which nothing touches "
+        "the robot."
+    )
     command = arguments.add_command(commands, "calibrate", _calibrate, text)
     arguments.add_robot(command)
     arguments.add_drives(command)
     arguments.add_recordings(command)
-    command.add_argument("-o", "--output", type=arguments.yaml_file, required=True,
-                         metavar="FILE.yaml",
-                         help="write parameters of observer_node, also for log --thresholds")
+    command.add_argument(
+        "-o",
+        "--output",
+        type=arguments.yaml_file,
+        required=True,
+        metavar="FILE.yaml",
+        help="write parameters of observer_node, also for log --thresholds",
+    )
     arguments.add_root_joint(command)
     recorded.add_velocity(command)
-    command.add_argument("--cutoff", type=positive, default=10.0, metavar="HZ",
-                         help="of the filter of positions for velocities (default: 10)")
+    command.add_argument(
+        "--cutoff",
+        type=positive,
+        default=10.0,
+        metavar="HZ",
+        help="of the filter of positions for velocities (default: 10)",
+    )
     recorded.add_columns(command)
-    recorded.add_lock(command, "its mean, in tables", ". Joints without columns in tables are "
-                                                      "locked anyway")
-    command.add_argument("--false-alarms", type=positive, default=0.1, metavar="PER_HOUR",
-                         help="rate of false alarms to aim at (default: 0.1)")
+    recorded.add_lock(
+        command, "its mean, in tables", ". Joints without columns in tables are locked anyway"
+    )
+    command.add_argument(
+        "--false-alarms",
+        type=positive,
+        default=0.1,
+        metavar="PER_HOUR",
+        help="rate of false alarms to aim at (default: 0.1)",
+    )
     arguments.add_observer(command, "a tenth of the sampling rate, up to 100", "the gain")
 
 
@@ -45,6 +64,7 @@ def _calibrate(options: argparse.Namespace) -> None:
     from ..logs.calibration import calibrate, save
     from ..logs.formats.sources import discover
     from . import tables
+
     model = arguments.read_model(options)
     arguments.require_folders(options.output)
     with tables.progress("reading", TimeElapsedColumn()), reported():
@@ -52,13 +72,22 @@ def _calibrate(options: argparse.Namespace) -> None:
         arm = recorded.locked(options, model, paths)
         arguments.require_gains(options, arm)
         found = calibrate(
-            arm, paths, columns=recorded.given_columns(options, model, paths),
-            gain=options.gain, smoothing=options.smoothing,
-            effort_delay=options.effort_delay, effort_constant=options.effort_constant,
-            false_alarms=options.false_alarms, topics=tuple(options.topic) or None,
-            odometry=options.odometry, since=options.since, until=options.until,
-            velocity=options.velocity, cutoff=options.cutoff,
-            staleness=options.staleness)
+            arm,
+            paths,
+            columns=recorded.given_columns(options, model, paths),
+            gain=options.gain,
+            smoothing=options.smoothing,
+            effort_delay=options.effort_delay,
+            effort_constant=options.effort_constant,
+            false_alarms=options.false_alarms,
+            topics=tuple(options.topic) or None,
+            odometry=options.odometry,
+            since=options.since,
+            until=options.until,
+            velocity=options.velocity,
+            cutoff=options.cutoff,
+            staleness=options.staleness,
+        )
         save(found, model.name, options.output)
     print(f"wrote {options.output}")
     _show(found)
@@ -66,14 +95,20 @@ def _calibrate(options: argparse.Namespace) -> None:
 
 def _show(found: Calibration) -> None:
     from . import tables
+
     limits, settings = found.thresholds, found.settings
     tables.show_thresholds(found.names, limits)
     hours = found.seconds / 3600.0
-    rate = (f"; wanted: {limits.false_alarms:g} per hour" if hours else
-            ": the recordings are too short for a check")
-    print(f"False alarms in stretches that were held out in turn: {len(found.held_out)} in "
-          f"{found.seconds:.0f} s{rate}. Gain {settings.gain:.4g}/s, smoothing "
-          f"{settings.smoothing:.4g}/s, {limits.duration:.0f} s of recordings.")
+    rate = (
+        f"; wanted: {limits.false_alarms:g} per hour"
+        if hours
+        else ": the recordings are too short for a check"
+    )
+    print(
+        f"False alarms in stretches that were held out in turn: {len(found.held_out)} in "
+        f"{found.seconds:.0f} s{rate}. Gain {settings.gain:.4g}/s, smoothing "
+        f"{settings.smoothing:.4g}/s, {limits.duration:.0f} s of recordings."
+    )
     for what, alarms in (("held out", found.held_out), ("contained", found.contained)):
         for path, alarm in alarms[:_LISTED]:
             print(f"{what}: {path.name}, {alarm}, {alarm.ratio:.3g} times the threshold")
@@ -82,5 +117,8 @@ def _show(found: Calibration) -> None:
     for text in found.warnings:
         print(f"warning: {text}", file=sys.stderr)
     if found.contained:
-        print("warning: the recordings themselves contain alarms. If something touched the robot, "
-              "leave these times out with --since and --until", file=sys.stderr)
+        print(
+            "warning: the recordings themselves contain alarms. If something touched the robot, "
+            "leave these times out with --since and --until",
+            file=sys.stderr,
+        )

@@ -5,13 +5,14 @@
 ``dyn_ros/__init__.py`` imports this module first, so it imports little itself. Programs that import
 dyn_ros are not affected.
 """
+
 from __future__ import annotations
 
 import os
 import signal
 import sys
 
-CODE = 130      # exit code of a program that Ctrl-C has ended
+CODE = 130  # exit code of a program that Ctrl-C has ended
 
 
 def end_at_once() -> None:
@@ -33,9 +34,9 @@ def is_command() -> bool:
 def _replace(before: object, after: object) -> None:
     """Replace the handler; one of another program, or that Ctrl-C is ignored, remains."""
     if signal.getsignal(signal.SIGINT) is before:
-        try:    # contextlib would take longer to import      # noqa: SIM105
-            signal.signal(signal.SIGINT, after)     # type: ignore[arg-type]
-        except ValueError:          # not in the main thread
+        try:  # contextlib would take longer to import      # noqa: SIM105
+            signal.signal(signal.SIGINT, after)  # type: ignore[arg-type]
+        except ValueError:  # not in the main thread
             pass
 
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """``dyn_ros export``: a library for C and C++, and model files that it reads."""
+
 import argparse
 import sys
 from collections.abc import Mapping
@@ -15,39 +16,84 @@ def add_export(commands: Commands) -> None:
     """Add the command."""
     text = "Write a library for C and C++, or the file of a robot that it reads."
     command = arguments.add_command(commands, "export", _export, text)
-    command.add_argument("-o", "--out", type=Path, metavar="PATH",
-                         help="folder of the library; with --model, the file to write (default: "
-                              "the robot's path, with the suffix .dynros)")
-    command.add_argument("--functions", nargs="+", metavar="FUNCTION",
-                         help="functions of the library, for example rnea crba (default: all; "
-                              "with --robot aba, crba, generalized_gravity, nonlinear_effects, "
-                              "rnea). With --robot, options are constants: "
-                              "frame_jacobian:frame=tool,reference_frame=LOCAL")
-    command.add_argument("--target", nargs="+", metavar="TARGET",
-                         help="x86-64-v2, x86-64-v3, x86-64-v4 or aarch64; of several for x86-64, "
-                              "the loader chooses one (default: this processor)")
-    command.add_argument("--model", dest="file", type=Path, metavar="FILE",
-                         help=f"write the model file of a robot: {arguments.ROBOT}")
-    command.add_argument("--robot", type=Path, metavar="FILE",
-                         help="write functions for this robot alone, which are faster")
-    command.add_argument("--name", help="with --robot, what the library and its functions are "
-                                        "called (default: the robot's name)")
-    command.add_argument("--fixed", action="store_true",
-                         help="with --robot, gravity and inertias are constants, not arguments")
-    command.add_argument("--inputs", nargs="+", metavar="INPUT", default=[],
-                         help="optional inputs of the functions with --robot, for example f_ext")
-    command.add_argument("--python", action="store_true",
-                         help="with --robot, a library that Python (load_native) and nodes "
-                              "(native_library) can use, too")
+    command.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        metavar="PATH",
+        help="folder of the library; with --model, the file to write (default: "
+        "the robot's path, with the suffix .dynros)",
+    )
+    command.add_argument(
+        "--functions",
+        nargs="+",
+        metavar="FUNCTION",
+        help="functions of the library, for example rnea crba (default: all; "
+        "with --robot aba, crba, generalized_gravity, nonlinear_effects, "
+        "rnea). With --robot, options are constants: "
+        "frame_jacobian:frame=tool,reference_frame=LOCAL",
+    )
+    command.add_argument(
+        "--target",
+        nargs="+",
+        metavar="TARGET",
+        help="x86-64-v2, x86-64-v3, x86-64-v4 or aarch64; of several for x86-64, "
+        "the loader chooses one (default: this processor)",
+    )
+    command.add_argument(
+        "--model",
+        dest="file",
+        type=Path,
+        metavar="FILE",
+        help=f"write the model file of a robot: {arguments.ROBOT}",
+    )
+    command.add_argument(
+        "--robot",
+        type=Path,
+        metavar="FILE",
+        help="write functions for this robot alone, which are faster",
+    )
+    command.add_argument(
+        "--name",
+        help="with --robot, what the library and its functions are "
+        "called (default: the robot's name)",
+    )
+    command.add_argument(
+        "--fixed",
+        action="store_true",
+        help="with --robot, gravity and inertias are constants, not arguments",
+    )
+    command.add_argument(
+        "--inputs",
+        nargs="+",
+        metavar="INPUT",
+        default=[],
+        help="optional inputs of the functions with --robot, for example f_ext",
+    )
+    command.add_argument(
+        "--python",
+        action="store_true",
+        help="with --robot, a library that Python (load_native) and nodes "
+        "(native_library) can use, too",
+    )
     arguments.add_root_joint(command)
-    command.add_argument("--mimic", choices=["project", "ignore"], default="project",
-                         help="whether mimic joints follow their master or are independent "
-                              "(default: project)")
-    command.add_argument("--gravity", nargs=3, type=float, default=(0.0, 0.0, -9.81),
-                         metavar=("X", "Y", "Z"),
-                         help="gravity in the world [m/s2] (default: 0 0 -9.81)")
-    command.add_argument("--strict", action="store_true",
-                         help="treat warnings about the robot as errors")
+    command.add_argument(
+        "--mimic",
+        choices=["project", "ignore"],
+        default="project",
+        help="whether mimic joints follow their master or are independent (default: project)",
+    )
+    command.add_argument(
+        "--gravity",
+        nargs=3,
+        type=float,
+        default=(0.0, 0.0, -9.81),
+        metavar=("X", "Y", "Z"),
+        help="gravity in the world [m/s2] (default: 0 0 -9.81)",
+    )
+    command.add_argument(
+        "--strict", action="store_true", help="treat warnings about the robot as errors"
+    )
 
 
 _OF_ROBOT: dict[str, object] = {"name": None, "fixed": False, "inputs": [], "python": False}
@@ -58,8 +104,10 @@ def _export(options: argparse.Namespace) -> None:
     if options.robot is None:
         _reject(options, _OF_ROBOT, "--robot")
         if any(":" in name for name in options.functions or ()):
-            raise UsageError("--functions: options such as :frame=tool require --robot; functions "
-                             "for all robots take them as arguments")
+            raise UsageError(
+                "--functions: options such as :frame=tool require --robot; functions "
+                "for all robots take them as arguments"
+            )
     if options.file is not None:
         _write_model(options)
     elif options.out is None:
@@ -70,9 +118,11 @@ def _export(options: argparse.Namespace) -> None:
 
 def _write_model(options: argparse.Namespace) -> None:
     from ..export.model_file import write_model
+
     if options.robot is not None:
-        raise UsageError("--model and --robot exclude each other; a library for one robot needs no "
-                         "model file")
+        raise UsageError(
+            "--model and --robot exclude each other; a library for one robot needs no model file"
+        )
     _reject(options, _OF_LIBRARY, "--out FOLDER without --model")
     options.robot = options.file
     if options.out is None and str(options.robot) == "-":
@@ -92,27 +142,44 @@ def _reject(options: argparse.Namespace, defaults: Mapping[str, object], needed:
 
 
 def _model(options: argparse.Namespace) -> Model:
-    return read_robot(options, lambda text, root_joint: Model.from_urdf(
-        text, root_joint, options.gravity, options.mimic, options.strict))
+    return read_robot(
+        options,
+        lambda text, root_joint: Model.from_urdf(
+            text, root_joint, options.gravity, options.mimic, options.strict
+        ),
+    )
 
 
 def _write_library(options: argparse.Namespace) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     model = None if options.robot is None else _model(options)
-    with reported(options.out), Progress(
-            *columns, transient=True, disable=not sys.stdout.isatty()) as bar:
+    with (
+        reported(options.out),
+        Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as bar,
+    ):
         from ..export.library import export_library
         from ..export.robot_library import export_robot_library
+
         task = bar.add_task("compiling", total=None)
 
         def progress(done: int, total: int, name: str) -> None:
             bar.update(task, completed=done, total=total, description=name)
+
         if model is None:
             export_library(options.out, options.functions, options.target, progress)
         else:
-            export_robot_library(options.out, model, options.name, options.functions,
-                                 options.target, not options.fixed, options.inputs, options.python,
-                                 progress)
+            export_robot_library(
+                options.out,
+                model,
+                options.name,
+                options.functions,
+                options.target,
+                not options.fixed,
+                options.inputs,
+                options.python,
+                progress,
+            )
     headers = ", ".join(sorted(path.name for path in (options.out / "include").iterdir()))
     print(f"wrote {options.out}: include ({headers}) and lib")

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The command ``dyn_ros identify``."""
+
 from __future__ import annotations
 
 import argparse
@@ -37,65 +38,130 @@ def add_identify(commands: Commands) -> None:
     arguments.add_robot(command)
     arguments.add_drives(command)
     arguments.add_recordings(command)
-    command.add_argument("-o", "--output", type=arguments.urdf_file, metavar="FILE.urdf",
-                         help="write the description with the identified parameters, and beside it "
-                         "FILE.drives.yaml with what it cannot express")
-    command.add_argument("--report", type=arguments.page, metavar="FILE.html",
-                         help="write a page with plots of the result")
+    command.add_argument(
+        "-o",
+        "--output",
+        type=arguments.urdf_file,
+        metavar="FILE.urdf",
+        help="write the description with the identified parameters, and beside it "
+        "FILE.drives.yaml with what it cannot express",
+    )
+    command.add_argument(
+        "--report",
+        type=arguments.page,
+        metavar="FILE.html",
+        help="write a page with plots of the result",
+    )
     arguments.add_root_joint(command)
-    command.add_argument("--validate", nargs="+", default=[], type=Path, metavar="RECORDING",
-                         help="recordings that are not used; the errors on them are printed, and "
-                              "in the report. --since and --until do not apply to them")
-    command.add_argument("--effort-constant", nargs="+", default=[], metavar="X",
-                         help="torque per unit of measured effort, such as N m per ampere, with "
-                              "its sign, in addition to the gain in --drives; one number, one for "
-                              "each joint in order, JOINT=X, or 'estimate' from recordings with a "
-                              "load (default: 1)")
-    command.add_argument("--loaded", nargs="+", default=[], type=Path, metavar="RECORDING",
-                         help="with --effort-constant estimate, the same motions with a load")
-    command.add_argument("--load", nargs="+", default=[], type=positive, metavar="KG",
-                         help="mass of the load, or one mass for each of these recordings")
-    command.add_argument("--load-frame", metavar="FRAME",
-                         help="frame of the link that carries the load, close to the load")
+    command.add_argument(
+        "--validate",
+        nargs="+",
+        default=[],
+        type=Path,
+        metavar="RECORDING",
+        help="recordings that are not used; the errors on them are printed, and "
+        "in the report. --since and --until do not apply to them",
+    )
+    command.add_argument(
+        "--effort-constant",
+        nargs="+",
+        default=[],
+        metavar="X",
+        help="torque per unit of measured effort, such as N m per ampere, with "
+        "its sign, in addition to the gain in --drives; one number, one for "
+        "each joint in order, JOINT=X, or 'estimate' from recordings with a "
+        "load (default: 1)",
+    )
+    command.add_argument(
+        "--loaded",
+        nargs="+",
+        default=[],
+        type=Path,
+        metavar="RECORDING",
+        help="with --effort-constant estimate, the same motions with a load",
+    )
+    command.add_argument(
+        "--load",
+        nargs="+",
+        default=[],
+        type=positive,
+        metavar="KG",
+        help="mass of the load, or one mass for each of these recordings",
+    )
+    command.add_argument(
+        "--load-frame",
+        metavar="FRAME",
+        help="frame of the link that carries the load, close to the load",
+    )
     recorded.add_options(command)
-    command.add_argument("--no-shapes", action="store_true",
-                         help="do not keep the masses of links within their shapes")
-    command.add_argument("--no-friction", action="store_true",
-                         help="do not estimate friction and offsets")
-    command.add_argument("--no-armature", action="store_true",
-                         help="do not estimate rotor inertias")
-    command.add_argument("--stribeck", type=positive, metavar="VELOCITY",
-                         help="also estimate friction that decreases up to this velocity "
-                              "[rad/s, m/s]")
-    command.add_argument("--friction-terms", nargs="+", metavar="TERM",
-                         choices=("load_friction", "root_friction", "stribeck",
-                                  "friction_distance", "none"),
-                         help="load_friction, root_friction, stribeck, friction_distance or none: "
-                              "further terms of friction that joints may have (default: all, where "
-                              "they lower the error of torques that were held out)")
-    command.add_argument("--regularization", type=positive, default=1.0, metavar="X",
-                         help="weight of the distance from the description (default: 1)")
-    command.add_argument("--contact-dimension", type=int, choices=(3, 6), default=3,
-                         help="whether the frames of the columns in_contact.FRAME transmit a "
-                              "force (3), or also a moment (6) (default: 3)")
-    command.add_argument("--threads", type=arguments.count, default=1, metavar="N",
-                         help="number of threads, if all samples fit in memory (default: 1)")
+    command.add_argument(
+        "--no-shapes",
+        action="store_true",
+        help="do not keep the masses of links within their shapes",
+    )
+    command.add_argument(
+        "--no-friction", action="store_true", help="do not estimate friction and offsets"
+    )
+    command.add_argument(
+        "--no-armature", action="store_true", help="do not estimate rotor inertias"
+    )
+    command.add_argument(
+        "--stribeck",
+        type=positive,
+        metavar="VELOCITY",
+        help="also estimate friction that decreases up to this velocity [rad/s, m/s]",
+    )
+    command.add_argument(
+        "--friction-terms",
+        nargs="+",
+        metavar="TERM",
+        choices=("load_friction", "root_friction", "stribeck", "friction_distance", "none"),
+        help="load_friction, root_friction, stribeck, friction_distance or none: "
+        "further terms of friction that joints may have (default: all, where "
+        "they lower the error of torques that were held out)",
+    )
+    command.add_argument(
+        "--regularization",
+        type=positive,
+        default=1.0,
+        metavar="X",
+        help="weight of the distance from the description (default: 1)",
+    )
+    command.add_argument(
+        "--contact-dimension",
+        type=int,
+        choices=(3, 6),
+        default=3,
+        help="whether the frames of the columns in_contact.FRAME transmit a "
+        "force (3), or also a moment (6) (default: 3)",
+    )
+    command.add_argument(
+        "--threads",
+        type=arguments.count,
+        default=1,
+        metavar="N",
+        help="number of threads, if all samples fit in memory (default: 1)",
+    )
     arguments.add_workers(
-        command, "; with this or --scheduler, the recordings are processed in parts; otherwise "
-                 "only if they do not fit in memory (default: the cores)")
+        command,
+        "; with this or --scheduler, the recordings are processed in parts; otherwise "
+        "only if they do not fit in memory (default: the cores)",
+    )
 
 
 def _identify(options: argparse.Namespace) -> None:
     from rich.progress import TimeElapsedColumn
 
     from . import tables
+
     model = arguments.read_model(options)
     arguments.require_folders(options.output, options.report)
     if options.report and not find_spec("plotly"):
         raise UsageError('reports require plotly: pip install "dyn_ros[identify]"')
     with tables.progress("reading", TimeElapsedColumn(), total=1.0) as show, reported():
         result, gains = _identified(
-            options, model, lambda done, what: show(completed=done, description=what))
+            options, model, lambda done, what: show(completed=done, description=what)
+        )
         unseen = _validated(options, model, result)
     with reported():
         _write(options, model, result, unseen)
@@ -103,25 +169,34 @@ def _identify(options: argparse.Namespace) -> None:
         tables.show_gains(result.model.velocity_names, gains)
         for name, upper in zip(result.model.velocity_names, gains.upper):
             if np.isinf(upper):
-                print(f"warning: {name}: the gain is not determined, because the effort does "
-                      "not depend on the load; attach it farther out, or a heavier one, and "
-                      "record more poses", file=sys.stderr)
+                print(
+                    f"warning: {name}: the gain is not determined, because the effort does "
+                    "not depend on the load; attach it farther out, or a heavier one, and "
+                    "record more poses",
+                    file=sys.stderr,
+                )
     tables.show_identification(result, options.report, unseen)
 
 
-def _identified(options: argparse.Namespace, model: Model,
-                show: Callable[[float, str], None]
-                ) -> tuple[Identification, GainEstimate | None]:
+def _identified(
+    options: argparse.Namespace, model: Model, show: Callable[[float, str], None]
+) -> tuple[Identification, GainEstimate | None]:
     from ..identification import identify
     from ..logs.formats import is_table
     from ..logs.formats.sources import discover
+
     paths, terms = discover(options.recordings), options.friction_terms
     settings: dict[str, Any] = dict(
         friction_terms=None if terms is None else [term for term in terms if term != "none"],
-        armature=not options.no_armature, friction=not options.no_friction,
-        stribeck=options.stribeck, regularization=options.regularization,
-        contact_dimension=options.contact_dimension, threads=options.threads, progress=show,
-        shapes=_shapes(options, model, show))
+        armature=not options.no_armature,
+        friction=not options.no_friction,
+        stribeck=options.stribeck,
+        regularization=options.regularization,
+        contact_dimension=options.contact_dimension,
+        threads=options.threads,
+        progress=show,
+        shapes=_shapes(options, model, show),
+    )
     in_parts = options.workers is not None or options.scheduler is not None
     of_loads = options.effort_constant == ["estimate"]
     # folders may contain more than fits in memory
@@ -129,44 +204,65 @@ def _identified(options: argparse.Namespace, model: Model,
         arm, samples = recorded.read(options, model, paths)
         arguments.require_gains(options, arm, _KNOWN_LOAD)
         gains = _gains(options, model, arm, samples)
-        constants = _constants(options, arm) if gains is None else np.where(
-            np.isfinite(gains.gain), gains.gain, 1.0)
+        constants = (
+            _constants(options, arm)
+            if gains is None
+            else np.where(np.isfinite(gains.gain), gains.gain, 1.0)
+        )
         return identify(arm, samples, motor_constants=constants, **settings), gains
     if of_loads:
         raise UsageError("--effort-constant estimate: only without --workers and --scheduler")
     from ..logs import identify as identify_recordings
+
     arguments.report_lost_clusters(options)
     arm = recorded.locked(options, model, paths)
     arguments.require_gains(options, arm, _KNOWN_LOAD)
     result = identify_recordings(
-        arm, paths, cutoff=options.cutoff, velocity=bool(options.velocity),
-        motor_constants=_constants(options, arm), topics=options.topic or None,
-        odometry=options.odometry, columns=recorded.given_columns(options, model, paths),
-        since=options.since, until=options.until, staleness=options.staleness,
-        workers=options.workers, scheduler=options.scheduler, **settings)
+        arm,
+        paths,
+        cutoff=options.cutoff,
+        velocity=bool(options.velocity),
+        motor_constants=_constants(options, arm),
+        topics=options.topic or None,
+        odometry=options.odometry,
+        columns=recorded.given_columns(options, model, paths),
+        since=options.since,
+        until=options.until,
+        staleness=options.staleness,
+        workers=options.workers,
+        scheduler=options.scheduler,
+        **settings,
+    )
     return result, None
 
 
-def _gains(options: argparse.Namespace, model: Model, arm: Model, samples: Samples
-           ) -> GainEstimate | None:
+def _gains(
+    options: argparse.Namespace, model: Model, arm: Model, samples: Samples
+) -> GainEstimate | None:
     """The gains of the drives from recordings with a load, if they are wanted."""
     if options.effort_constant != ["estimate"]:
         if options.loaded or options.load or options.load_frame:
-            raise UsageError("--loaded, --load and --load-frame: only with --effort-constant "
-                             "estimate")
+            raise UsageError(
+                "--loaded, --load and --load-frame: only with --effort-constant estimate"
+            )
         return None
     if not (options.loaded and options.load and options.load_frame):
-        raise UsageError("--effort-constant estimate: pass recordings with a load, its mass and "
-                         "its frame: --loaded FILE --load KG --load-frame FRAME")
+        raise UsageError(
+            "--effort-constant estimate: pass recordings with a load, its mass and "
+            "its frame: --loaded FILE --load KG --load-frame FRAME"
+        )
     from ..identification import estimate_gains
+
     loaded = _others(options, model, arm, options.loaded, samples.cutoff)
     return estimate_gains(arm, samples, loaded, options.load, options.load_frame)
 
 
-def _others(options: argparse.Namespace, model: Model, arm: Model, names: Sequence[str],
-            cutoff: float) -> list[Samples]:
+def _others(
+    options: argparse.Namespace, model: Model, arm: Model, names: Sequence[str], cutoff: float
+) -> list[Samples]:
     """Recordings beside those that are identified, prepared in the same way; prints warnings."""
     from ..logs.formats.sources import discover
+
     found = []
     for path in discover(names):
         found.append(recorded.read_one(options, model, arm, path, cutoff=cutoff))
@@ -175,40 +271,51 @@ def _others(options: argparse.Namespace, model: Model, arm: Model, names: Sequen
     return found
 
 
-def _shapes(options: argparse.Namespace, model: Model, show: Callable[[float, str], None]
-            ) -> dict[str, Array] | None:
+def _shapes(
+    options: argparse.Namespace, model: Model, show: Callable[[float, str], None]
+) -> dict[str, Array] | None:
     """The shapes of the links, as far as they are found."""
     if options.no_shapes:
         return None
     from ..identification import link_shapes
+
     show(0.0, "shapes")
     shapes = link_shapes(arguments.robot_text(options), arguments.mesh_folders(options))
     links = [frame.name for frame in model.tree.frames if frame.kind == "body"]
     if unknown := [name for name in links if name not in shapes]:
-        print(f"warning: the shapes of {len(unknown)} of {len(links)} links are unknown, such as "
-              f"{unknown[0]}, so their masses may end outside; source the workspace with the "
-              "meshes, or place its packages beside the URDF; `dyn_ros check` names them",
-              file=sys.stderr)
+        print(
+            f"warning: the shapes of {len(unknown)} of {len(links)} links are unknown, such as "
+            f"{unknown[0]}, so their masses may end outside; source the workspace with the "
+            "meshes, or place its packages beside the URDF; `dyn_ros check` names them",
+            file=sys.stderr,
+        )
     return shapes
 
 
-def _validated(options: argparse.Namespace, model: Model, result: Identification
-               ) -> Sequence[JointResult]:
+def _validated(
+    options: argparse.Namespace, model: Model, result: Identification
+) -> Sequence[JointResult]:
     """The errors on other recordings, prepared in the same way; none if there are none."""
     if not options.validate:
         return ()
     from ..identification import Samples
     from ..identification.solution import warnings_of_units
     from ..logs.formats.sources import discover
+
     used = {*map(realpath, discover([*options.recordings, *options.loaded]))}
     for path in (path for path in discover(options.validate) if realpath(path) in used):
-        print(f"warning: --validate: {path} is among the recordings that are used; its errors do "
-              "not show how well the model predicts others", file=sys.stderr)
-    joined = Samples.concatenate(_others(
-        options, model, result.model, options.validate, result.samples.cutoff))
+        print(
+            f"warning: --validate: {path} is among the recordings that are used; its errors do "
+            "not show how well the model predicts others",
+            file=sys.stderr,
+        )
+    joined = Samples.concatenate(
+        _others(options, model, result.model, options.validate, result.samples.cutoff)
+    )
     constants = result.identified.drives.gain / result.model.drives.gain
     joined = dataclasses.replace(
-        joined, tau=rescaled(result.model, joined.q, joined.tau, constants))
+        joined, tau=rescaled(result.model, joined.q, joined.tau, constants)
+    )
     for text in warnings_of_units(result.model, joined):
         print(f"warning: --validate: {text}", file=sys.stderr)
     return result.errors(joined)
@@ -224,20 +331,24 @@ def _constants(options: argparse.Namespace, model: Model) -> Array | None:
     constants = arguments.numbers("effort-constant", words, model.velocity_names, np.ones(model.nv))
     for name, constant in zip(model.velocity_names, constants):
         if not 0.0 < abs(constant) < LARGEST:
-            raise UsageError(f"--effort-constant: expected numbers other than 0, below "
-                             f"{LARGEST:g}, got "
-                             f"{constant:g} for {name}; lock a joint without efforts (--lock)")
+            raise UsageError(
+                f"--effort-constant: expected numbers other than 0, below "
+                f"{LARGEST:g}, got "
+                f"{constant:g} for {name}; lock a joint without efforts (--lock)"
+            )
     return constants
 
 
-def _write(options: argparse.Namespace, model: Model, result: Identification,
-           unseen: Sequence[JointResult]) -> None:
+def _write(
+    options: argparse.Namespace, model: Model, result: Identification, unseen: Sequence[JointResult]
+) -> None:
     if options.output:
         from ..identification.locking import with_drives
+
         description = arguments.robot_text(options)
         if options.robot.is_file() and description == options.source:
             result.write_urdf(options.robot, options.output)
-        else:                           # a pipe, or xacro
+        else:  # a pipe, or xacro
             text = write_urdf(description, result.identified)
             options.output.write_bytes(text.encode(encoding_of(text.encode())))
         drives = options.output.with_suffix(".drives.yaml")
@@ -245,5 +356,6 @@ def _write(options: argparse.Namespace, model: Model, result: Identification,
         print(f"wrote {options.output}, and {drives} with what a URDF cannot express")
     if options.report:
         from ..identification.report import write_report
+
         write_report(result, options.report, unseen)
         print(f"wrote {options.report}")

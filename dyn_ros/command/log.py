@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The command ``dyn_ros log``: quantities of recordings, written to files."""
+
 from __future__ import annotations
 
 import argparse
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from ..logs.log import Log
     from ..logs.quantities import Settings
 
-_LINE = 10.0            # s between lines of progress, without a terminal
-_LISTED = 50            # recordings that are listed at the end
+_LINE = 10.0  # s between lines of progress, without a terminal
+_LISTED = 50  # recordings that are listed at the end
 
 
 def add_log(commands: Commands) -> None:
@@ -34,38 +35,73 @@ def add_log(commands: Commands) -> None:
     text = "Compute torques, external efforts and more from recordings."
     command = arguments.add_command(commands, "log", _log, text)
     arguments.add_recordings(command)
-    command.add_argument("--robot", type=Path, metavar="FILE",
-                         help=f"{arguments.ROBOT} (default: the one in each recording)")
+    command.add_argument(
+        "--robot",
+        type=Path,
+        metavar="FILE",
+        help=f"{arguments.ROBOT} (default: the one in each recording)",
+    )
     arguments.add_drives(command)
     arguments.add_root_joint(command)
     recorded.add_velocity(command)
     recorded.add_columns(command)
-    recorded.add_lock(command, "its mean, in tables", ". Joints without columns in tables are "
-                                                      "locked anyway")
-    command.add_argument("--compute", nargs="+", action="extend", metavar="QUANTITY",
-                         choices=QUANTITIES, default=[],
-                         help=f"any of {', '.join(QUANTITIES)} (default: state)")
-    command.add_argument("--out", type=Path, metavar="FOLDER",
-                         help="write the results to this folder; if it contains some, the command "
-                              "continues")
-    command.add_argument("--format", choices=("parquet", "mcap"), default="parquet",
-                         help="parquet: tables, in a folder for each recording; mcap: bags with "
-                              "the messages of the nodes (default: parquet)")
-    command.add_argument("--overwrite", action="store_true",
-                         help="replace results of other options")
-    command.add_argument("--plot", type=_picture, metavar="FILE",
-                         help="save a plot of the results, .png or .html")
-    command.add_argument("--joints", nargs="+", default=[], metavar="JOINT",
-                         help="write the columns of these joints only")
-    command.add_argument("--rate", type=positive, metavar="HZ",
-                         help="write at most this number of states per second")
+    recorded.add_lock(
+        command, "its mean, in tables", ". Joints without columns in tables are locked anyway"
+    )
+    command.add_argument(
+        "--compute",
+        nargs="+",
+        action="extend",
+        metavar="QUANTITY",
+        choices=QUANTITIES,
+        default=[],
+        help=f"any of {', '.join(QUANTITIES)} (default: state)",
+    )
+    command.add_argument(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help="write the results to this folder; if it contains some, the command continues",
+    )
+    command.add_argument(
+        "--format",
+        choices=("parquet", "mcap"),
+        default="parquet",
+        help="parquet: tables, in a folder for each recording; mcap: bags with "
+        "the messages of the nodes (default: parquet)",
+    )
+    command.add_argument(
+        "--overwrite", action="store_true", help="replace results of other options"
+    )
+    command.add_argument(
+        "--plot", type=_picture, metavar="FILE", help="save a plot of the results, .png or .html"
+    )
+    command.add_argument(
+        "--joints",
+        nargs="+",
+        default=[],
+        metavar="JOINT",
+        help="write the columns of these joints only",
+    )
+    command.add_argument(
+        "--rate", type=positive, metavar="HZ", help="write at most this number of states per second"
+    )
     arguments.add_workers(command, " (default: one for each core)")
-    command.add_argument("--cutoff", type=float, default=10.0, metavar="X",
-                         help="cutoff of the filters of accelerations, for torque, and of "
-                              "positions, for velocities [Hz] (default: 10)")
-    command.add_argument("--thresholds", type=Path, metavar="FILE.yaml",
-                         help="thresholds and settings of the observer for contacts, which "
-                              "`dyn_ros calibrate` writes")
+    command.add_argument(
+        "--cutoff",
+        type=float,
+        default=10.0,
+        metavar="X",
+        help="cutoff of the filters of accelerations, for torque, and of "
+        "positions, for velocities [Hz] (default: 10)",
+    )
+    command.add_argument(
+        "--thresholds",
+        type=Path,
+        metavar="FILE.yaml",
+        help="thresholds and settings of the observer for contacts, which "
+        "`dyn_ros calibrate` writes",
+    )
     default = "the value in --thresholds, or 100"
     arguments.add_observer(command, default, default)
 
@@ -120,9 +156,10 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     from ..logs.log import OF_EFFORTS, Log, Write, described
     from ..logs.quantities import overlap, require_thresholds, thresholds
     from ..logs.selection import Request
+
     settings = _settings(options)
     wanted = options.compute or ["state"]
-    if options.format == "mcap":            # which contains the joint states too
+    if options.format == "mcap":  # which contains the joint states too
         wanted = ["state", *wanted]
     quantities = known_quantities(wanted)
     for option in ("drives", "columns", "lock"):
@@ -140,15 +177,21 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
         thresholds(model, settings)
     write = Write(quantities, settings, options.format, options.rate)
     request = Request(
-        robot=model, topics=tuple(options.topic) or None, odometry=options.odometry,
-        since=options.since, until=options.until, staleness=options.staleness,
+        robot=model,
+        topics=tuple(options.topic) or None,
+        odometry=options.odometry,
+        since=options.since,
+        until=options.until,
+        staleness=options.staleness,
         root_joint=None if options.root_joint == "fixed" else options.root_joint,
         overlap=overlap(quantities, settings, model),
-        columns={} if whole is None else recorded.given_columns(options, whole, paths))
+        columns={} if whole is None else recorded.given_columns(options, whole, paths),
+    )
     robot = None
     if model is not None:
-        content = (f"{arguments.robot_text(options)}{options.lock}{options.columns}"
-                   f"{model.joint_names}").encode()
+        content = (
+            f"{arguments.robot_text(options)}{options.lock}{options.columns}{model.joint_names}"
+        ).encode()
         if options.drives is not None:
             content += options.drives.read_bytes()
         robot = hashlib.sha256(content).hexdigest()[:16]
@@ -159,22 +202,29 @@ def _settings(options: argparse.Namespace) -> Settings:
     """The settings in --thresholds, and in options, which replace them."""
     from ..logs.calibration import load
     from ..logs.quantities import Settings
+
     values: dict[str, Any] = {} if options.thresholds is None else load(options.thresholds)
-    values |= {name: getattr(options, name) for name in ("gain", "smoothing")
-               if getattr(options, name) is not None}
+    values |= {
+        name: getattr(options, name)
+        for name in ("gain", "smoothing")
+        if getattr(options, name) is not None
+    }
     if options.effort_delay:
         values["effort_delay"] = options.effort_delay
     if options.effort_constant:
         values["effort_constant"] = tuple(options.effort_constant)
-    return Settings(joints=tuple(options.joints), cutoff=options.cutoff, velocity=options.velocity,
-                    **values)
+    return Settings(
+        joints=tuple(options.joints), cutoff=options.cutoff, velocity=options.velocity, **values
+    )
 
 
 def _run(options: argparse.Namespace, log: Log) -> bool:
     """Do the work; return whether it is finished."""
     from ..logs.log import NotWritten
+
     try:
         from ..logs.parallel import open_workers
+
         arguments.report_lost_clusters(options)
         workers = open_workers(options.workers, options.scheduler, fork=True)
         try:
@@ -184,12 +234,14 @@ def _run(options: argparse.Namespace, log: Log) -> bool:
             workers.close()
             log.sweep()
     except KeyboardInterrupt:
-        again = ("; run the same command again to continue" if options.out is not None else "")
+        again = "; run the same command again to continue" if options.out is not None else ""
         print(f"stopped{again}", file=sys.stderr)
         return False
     except NotWritten as error:
-        raise UsageError(f"{error}; what is finished remains; free some space or choose another "
-                         "--out, and run the command again") from error
+        raise UsageError(
+            f"{error}; what is finished remains; free some space or choose another "
+            "--out, and run the command again"
+        ) from error
     except (ConnectionError, ImportError, ValueError) as error:
         raise UsageError(as_option(str(error))) from error
     return True
@@ -201,6 +253,7 @@ def _progress(log: Log) -> Iterator[Any]:
     from rich.progress import TextColumn, TimeRemainingColumn
 
     from . import tables
+
     began = time.monotonic()
     if not sys.stderr.isatty():
         printed = began
@@ -211,31 +264,47 @@ def _progress(log: Log) -> Iterator[Any]:
                 printed = time.monotonic()
                 passed = printed - began
                 left = passed * (1.0 / done - 1.0) if done > 0.0 else float("inf")
-                print(f"{100.0 * done:.0f} %, {log.messages / passed:,.0f} messages/s, "
-                      f"{left:.0f} s left", file=sys.stderr)
+                print(
+                    f"{100.0 * done:.0f} %, {log.messages / passed:,.0f} messages/s, "
+                    f"{left:.0f} s left",
+                    file=sys.stderr,
+                )
+
         yield show
         return
-    columns = (TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[rate]}"),
-               TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
     with tables.progress("", *columns, total=1.0, rate="") as update:
         yield lambda done, what: update(
-            completed=done, description=Path(what).name,
-            rate=f"{log.messages / (time.monotonic() - began):,.0f} messages/s")
+            completed=done,
+            description=Path(what).name,
+            rate=f"{log.messages / (time.monotonic() - began):,.0f} messages/s",
+        )
 
 
 def _picture(text: str) -> Path:
     """Convert the name of a plot, for argparse."""
     from ..logs.write.plot import SUFFIXES
+
     if Path(text).suffix.lower() not in SUFFIXES:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a file that ends with "
-                                         f"{' or '.join(SUFFIXES)}")
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected a file that ends with {' or '.join(SUFFIXES)}"
+        )
     return Path(text)
 
 
 def _plot(options: argparse.Namespace, log: Log) -> None:
     from ..logs.write.plot import plot
-    files = {recording.folder.path.name.removeprefix("recording="):
-             sorted(recording.folder.path.glob("part-*.parquet")) for recording in log.recordings}
+
+    files = {
+        recording.folder.path.name.removeprefix("recording="): sorted(
+            recording.folder.path.glob("part-*.parquet")
+        )
+        for recording in log.recordings
+    }
     files = {name: parts for name, parts in files.items() if parts}
     if files:
         with reported(options.plot):
@@ -246,13 +315,15 @@ def _plot(options: argparse.Namespace, log: Log) -> None:
 def _show(log: Log, out: Path | None) -> None:
     """Print the table of the columns, and what could not be used."""
     from .tables import counted, show_contacts, terminal
+
     if log.states:
         terminal().print(log.summary.printed())
     for path, contacts in log.contacts.items():
         if contacts:
             show_contacts(path, contacts)
     if not any(log.contacts.values()) and any(
-            one.count for name, one in log.summary.columns.items() if name.startswith("contacts.")):
+        one.count for name, one in log.summary.columns.items() if name.startswith("contacts.")
+    ):
         print("no contacts")
     where = "" if out is None else f" in {out}"
     print(f"{log.states:,} states of {counted(len(log.recordings), 'recording')}{where}")
@@ -261,8 +332,11 @@ def _show(log: Log, out: Path | None) -> None:
     for note, path in log.notes.items():
         print(f"warning: {path}: {note}", file=sys.stderr)
     for reason, (number, example) in log.rejected.items():
-        print(f"warning: {number:,} messages were not used because of {reason}; for example: "
-              f"{example}", file=sys.stderr)
+        print(
+            f"warning: {number:,} messages were not used because of {reason}; for example: "
+            f"{example}",
+            file=sys.stderr,
+        )
     for damage in log.damaged[:_LISTED]:
         print(f"{damage.path}: {as_option(str(damage))}", file=sys.stderr)
     if len(log.damaged) > _LISTED:
@@ -274,8 +348,10 @@ def _unknown(log: Log) -> Iterator[str]:
     if not log.states and log.interval is None and not log.damaged:
         yield "there are no states; the recordings contain no messages of joint states"
     if not log.states and log.interval is not None:
-        first, last = (f"{datetime.fromtimestamp(1e-9 * moment, timezone.utc):%Y-%m-%dT%H:%M:%S}"
-                       for moment in log.interval)
+        first, last = (
+            f"{datetime.fromtimestamp(1e-9 * moment, timezone.utc):%Y-%m-%dT%H:%M:%S}"
+            for moment in log.interval
+        )
         yield f"there are no states; the recordings are from {first} to {last} UTC"
     counts: dict[str, int] = {}
     for name, one in log.summary.columns.items():
@@ -283,5 +359,7 @@ def _unknown(log: Log) -> Iterator[str]:
         counts[quantity] = counts.get(quantity, 0) + one.count
     for quantity, count in counts.items():
         if not count and quantity in REQUIREMENTS:
-            yield (f"{quantity} is unknown in all states; it requires {REQUIREMENTS[quantity]} "
-                   "of all joints")
+            yield (
+                f"{quantity} is unknown in all states; it requires {REQUIREMENTS[quantity]} "
+                "of all joints"
+            )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The command ``dyn_ros payload``."""
+
 from __future__ import annotations
 
 import argparse
@@ -12,7 +13,7 @@ from .arguments import Commands, UsageError, reported
 if TYPE_CHECKING:
     from ..identification import PayloadEstimate
 
-_NAME = "estimated"         # the default of ~/estimate_payload, too
+_NAME = "estimated"  # the default of ~/estimate_payload, too
 
 
 def add_payload(commands: Commands) -> None:
@@ -22,12 +23,22 @@ def add_payload(commands: Commands) -> None:
     arguments.add_robot(command)
     arguments.add_drives(command)
     arguments.add_recordings(command)
-    command.add_argument("--load-frame", required=True, metavar="FRAME",
-                         help="whose link carries the load, and in which it is expressed")
-    command.add_argument("-o", "--output", type=arguments.yaml_file, metavar="FILE.yaml",
-                         help="write a request of the service ~/set_payload of the nodes")
-    command.add_argument("--name", default=_NAME,
-                         help=f"of the payload in this request (default: {_NAME})")
+    command.add_argument(
+        "--load-frame",
+        required=True,
+        metavar="FRAME",
+        help="whose link carries the load, and in which it is expressed",
+    )
+    command.add_argument(
+        "-o",
+        "--output",
+        type=arguments.yaml_file,
+        metavar="FILE.yaml",
+        help="write a request of the service ~/set_payload of the nodes",
+    )
+    command.add_argument(
+        "--name", default=_NAME, help=f"of the payload in this request (default: {_NAME})"
+    )
     arguments.add_root_joint(command)
     recorded.add_options(command)
 
@@ -37,6 +48,7 @@ def _payload(options: argparse.Namespace) -> None:
     from ..identification.solution import warnings_of_units
     from ..logs.formats.sources import discover
     from . import tables
+
     model = arguments.read_model(options)
     arguments.require_folders(options.output)
     if not options.name:
@@ -56,11 +68,22 @@ def _payload(options: argparse.Namespace) -> None:
 def _request(found: PayloadEstimate, name: str) -> str:
     """A request of dyn_ros/srv/SetPayload, in YAML."""
     import yaml
+
     if not found.lower[0] > 0.0:
-        raise UsageError("the payload is not written, because its mass may be zero; record motions "
-                         "in which its weight acts on the joints, or leave out -o")
+        raise UsageError(
+            "the payload is not written, because its mass may be zero; record motions "
+            "in which its weight acts on the joints, or leave out -o"
+        )
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = found.inertia.tolist()
-    inertia = dict(m=found.mass, com=dict(zip("xyz", found.com.tolist())), ixx=xx, ixy=xy, ixz=xz,
-                   iyy=yy, iyz=yz, izz=zz)
+    inertia = dict(
+        m=found.mass,
+        com=dict(zip("xyz", found.com.tolist())),
+        ixx=xx,
+        ixy=xy,
+        ixz=xz,
+        iyy=yy,
+        iyz=yz,
+        izz=zz,
+    )
     request = dict(name=name, inertia=dict(header=dict(frame_id=found.frame), inertia=inertia))
     return str(yaml.safe_dump(request, sort_keys=False))

@@ -6,6 +6,7 @@ In JSON and CSV, floats have all their digits. What does not exist is null in JS
 infinite numbers and NaN, which JSON does not have, are null there, and inf and nan in CSV. Warnings
 then go to stderr.
 """
+
 import csv
 import functools
 import json
@@ -31,8 +32,8 @@ from ..engine.model.urdf import Joint
 from .arguments import numbers
 
 Format: TypeAlias = Literal["table", "json", "csv"]
-_MOST = 5           # parameters that are not determined, of those that are listed
-_SLOW = 0.02        # of the largest speed: above, a ramp of friction was chosen
+_MOST = 5  # parameters that are not determined, of those that are listed
+_SLOW = 0.02  # of the largest speed: above, a ramp of friction was chosen
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
@@ -46,9 +47,17 @@ def show_info(model: Model, form: Format = "table") -> None:
     """Print the joints with their masses and limits, totals, and warnings."""
     rows = [_described(model, joint) for joint in model.tree.joints]
     if form == "json":
-        _print_json({"robot": model.name, "nq": model.nq, "nv": model.nv,
-                     "frames": len(model.frame_names), "moving_mass": model.total_mass,
-                     "fixed_mass": model.base_inertia.mass, "joints": rows})
+        _print_json(
+            {
+                "robot": model.name,
+                "nq": model.nq,
+                "nv": model.nv,
+                "frames": len(model.frame_names),
+                "moving_mass": model.total_mass,
+                "fixed_mass": model.base_inertia.mass,
+                "joints": rows,
+            }
+        )
     elif form == "csv":
         _print_csv(_JOINT, rows)
     else:
@@ -56,42 +65,81 @@ def show_info(model: Model, form: Format = "table") -> None:
     _warn(model.warnings, form)
 
 
-_JOINT = ("name", "type", "parent", "lower", "upper", "velocity", "effort", "mass", "mimic",
-          "multiplier", "offset")
+_JOINT = (
+    "name",
+    "type",
+    "parent",
+    "lower",
+    "upper",
+    "velocity",
+    "effort",
+    "mass",
+    "mimic",
+    "multiplier",
+    "offset",
+)
 
 
 def _described(model: Model, joint: Joint) -> dict[str, Any]:
     """The values of ``_JOINT``; the limits are from the description."""
     rule = joint.mimic
-    follows = ((None, None, None) if rule is None
-               else (model.joint_names[rule.joint], rule.multiplier, rule.offset))
+    follows = (
+        (None, None, None)
+        if rule is None
+        else (model.joint_names[rule.joint], rule.multiplier, rule.offset)
+    )
     parent = model.joint_names[joint.parent] if joint.parent >= 0 else None
-    return dict(zip(_JOINT, (joint.name, joint.kind, parent, joint.lower, joint.upper,
-                             joint.velocity, joint.effort, joint.inertia.mass, *follows)))
+    return dict(
+        zip(
+            _JOINT,
+            (
+                joint.name,
+                joint.kind,
+                parent,
+                joint.lower,
+                joint.upper,
+                joint.velocity,
+                joint.effort,
+                joint.inertia.mass,
+                *follows,
+            ),
+        )
+    )
 
 
 def _print_joints(model: Model, rows: Sequence[Mapping[str, Any]]) -> None:
     mimics = any(row["mimic"] is not None for row in rows)
     columns = _JOINT if mimics else _JOINT[:-3]
     headings = {"name": "joint", "parent": "on", "mimic": "mimics"}
-    table = _table(*(headings.get(name, name) if name in ("name", "type", "parent", "mimic")
-                     else _right(name) for name in columns))
+    table = _table(
+        *(
+            headings.get(name, name)
+            if name in ("name", "type", "parent", "mimic")
+            else _right(name)
+            for name in columns
+        )
+    )
     for row in rows:
         row = {**row, "parent": row["parent"] or "(root)"}
         table.add_row(*(_cell(row[name]) for name in columns))
     console = terminal()
     console.print(table)
     if mimics:
-        console.print("A joint that mimics another has its position times the multiplier, plus "
-                      "the offset.")
-    console.print(f"{model.name}: {model.njoints} joints, nq = {model.nq}, nv = {model.nv}, "
-                  f"{len(model.frame_names)} frames, {model.total_mass:.6g} kg moving, "
-                  f"{model.base_inertia.mass:.6g} kg fixed. Limits in rad or m, rad/s or m/s, "
-                  "N m or N; mass in kg.", markup=False)
+        console.print(
+            "A joint that mimics another has its position times the multiplier, plus the offset."
+        )
+    console.print(
+        f"{model.name}: {model.njoints} joints, nq = {model.nq}, nv = {model.nv}, "
+        f"{len(model.frame_names)} frames, {model.total_mass:.6g} kg moving, "
+        f"{model.base_inertia.mass:.6g} kg fixed. Limits in rad or m, rad/s or m/s, "
+        "N m or N; mass in kg.",
+        markup=False,
+    )
 
 
-def show_torques(model: Model, q: Sequence[str], v: Sequence[str], a: Sequence[str],
-                 form: Format = "table") -> None:
+def show_torques(
+    model: Model, q: Sequence[str], v: Sequence[str], a: Sequence[str], form: Format = "table"
+) -> None:
     """Print the torques for a state given as texts: all values in order, or NAME=NUMBER.
 
     A ValueError names the value that cannot be used.
@@ -102,19 +150,26 @@ def show_torques(model: Model, q: Sequence[str], v: Sequence[str], a: Sequence[s
     data = Data(model)
     torque = rnea(model, data, position, velocity, acceleration).copy()
     positions = dict(zip(model.position_names, position))
-    columns = zip(model.velocity_names, map(positions.get, model.velocity_names), velocity,
-                  acceleration, generalized_gravity(model, data, position),
-                  nonlinear_effects(model, data, position, velocity), torque, model.effort_limit,
-                  map(_load, torque, model.effort_limit))
+    columns = zip(
+        model.velocity_names,
+        map(positions.get, model.velocity_names),
+        velocity,
+        acceleration,
+        generalized_gravity(model, data, position),
+        nonlinear_effects(model, data, position, velocity),
+        torque,
+        model.effort_limit,
+        map(_load, torque, model.effort_limit),
+    )
     rows = [dict(zip(_TORQUE, column)) for column in columns]
     if form == "json":
-        _print_json({"robot": model.name, "gravity": model.gravity, "q": positions,
-                     "joints": rows})
+        _print_json({"robot": model.name, "gravity": model.gravity, "q": positions, "joints": rows})
     elif form == "csv":
         _print_csv(_TORQUE, rows)
     else:
-        _print_torques(rows, {name: x for name, x in positions.items()
-                              if name not in model.velocity_names})
+        _print_torques(
+            rows, {name: x for name, x in positions.items() if name not in model.velocity_names}
+        )
     _warn(_excesses(model, position, velocity, torque), form)
 
 
@@ -134,8 +189,11 @@ def _print_torques(rows: Sequence[Mapping[str, Any]], pose: Mapping[str, float])
     console = terminal()
     console.print(table)
     if pose:
-        console.print("q: " + ", ".join(f"{name} = {_number(x)}" for name, x in pose.items()),
-                      markup=False, highlight=False)
+        console.print(
+            "q: " + ", ".join(f"{name} = {_number(x)}" for name, x in pose.items()),
+            markup=False,
+            highlight=False,
+        )
     console.print("torque: inverse dynamics, M a + nle. In N m, or N for a prismatic joint.")
 
 
@@ -149,11 +207,15 @@ def _excesses(model: Model, q: Array, v: Array, torque: Array) -> list[str]:
         if rule is not None:
             master = model.joint_names[rule.joint]
             x, rate = q[names.index(master)], v[rates.index(master)]
-            positions.append((joint.name, rule.multiplier * x + rule.offset, joint.lower,
-                              joint.upper))
+            positions.append(
+                (joint.name, rule.multiplier * x + rule.offset, joint.lower, joint.upper)
+            )
             velocities.append((joint.name, rule.multiplier * rate, joint.velocity))
-    lines = [f'q of "{name}" is {x:.6g}, outside its limits {lower:.6g} to {upper:.6g}'
-             for name, x, lower, upper in positions if not lower <= x <= upper]
+    lines = [
+        f'q of "{name}" is {x:.6g}, outside its limits {lower:.6g} to {upper:.6g}'
+        for name, x, lower, upper in positions
+        if not lower <= x <= upper
+    ]
     torques = zip(rates, torque, model.effort_limit)
     for what, limited in (("v", velocities), ("torque", torques)):
         for name, x, limit in limited:
@@ -162,15 +224,21 @@ def _excesses(model: Model, q: Array, v: Array, torque: Array) -> list[str]:
     return lines
 
 
-def show_findings(findings: Sequence[Finding], unseen: Sequence[str] = (),
-                  form: Format = "table") -> int:
+def show_findings(
+    findings: Sequence[Finding], unseen: Sequence[str] = (), form: Format = "table"
+) -> int:
     """Print the findings with advice, and what was not examined; return their number."""
     rows = [finding._asdict() for finding in findings]
     if form == "json":
         _print_json(rows)
     elif form == "csv":
-        _print_csv(Finding._fields, [{**row, **{name: json.dumps(_plain(row[name]))
-                                                for name in ("values", "limits")}} for row in rows])
+        _print_csv(
+            Finding._fields,
+            [
+                {**row, **{name: json.dumps(_plain(row[name])) for name in ("values", "limits")}}
+                for row in rows
+            ],
+        )
     else:
         _print_findings(findings, unseen)
         return len(findings)
@@ -182,8 +250,9 @@ def show_findings(findings: Sequence[Finding], unseen: Sequence[str] = (),
 def _print_findings(findings: Sequence[Finding], unseen: Sequence[str]) -> None:
     console = terminal()
     if findings:
-        table = Table(Column("where", overflow="fold"), "what", "advice", box=box.SIMPLE_HEAD,
-                      show_lines=True)
+        table = Table(
+            Column("where", overflow="fold"), "what", "advice", box=box.SIMPLE_HEAD, show_lines=True
+        )
         for finding in findings:
             table.add_row(*map(escape, (finding.where, finding.what, finding.advice)))
         console.print(table)
@@ -192,32 +261,67 @@ def _print_findings(findings: Sequence[Finding], unseen: Sequence[str]) -> None:
     console.print(counted(len(findings), "finding"))
 
 
-def show_identification(result: "Identification", report: Path | None = None,
-                        unseen: "Sequence[JointResult]" = ()) -> None:
+def show_identification(
+    result: "Identification", report: Path | None = None, unseen: "Sequence[JointResult]" = ()
+) -> None:
     """Print the error of each joint's torque before and after, friction, and what is missing.
 
     ``unseen`` are the errors on other recordings.
     """
     others = ("unseen before", "unseen after") if unseen else ()
-    table = _table("joint", *map(_right, (
-        "torque", "before", "after", "noise", *others, "armature", "damping", "friction",
-        "offset")))
+    table = _table(
+        "joint",
+        *map(
+            _right,
+            (
+                "torque",
+                "before",
+                "after",
+                "noise",
+                *others,
+                "armature",
+                "damping",
+                "friction",
+                "offset",
+            ),
+        ),
+    )
     after = result.identified
     for k, joint in enumerate(result.joints):
-        table.add_row(joint.name, *map(_number, (
-            joint.torque, joint.before, joint.after, joint.noise,
-            *((unseen[k].before, unseen[k].after) if unseen else ()), after.armature[k],
-            after.damping[k], after.friction[k], result.offset[k])))
+        table.add_row(
+            joint.name,
+            *map(
+                _number,
+                (
+                    joint.torque,
+                    joint.before,
+                    joint.after,
+                    joint.noise,
+                    *((unseen[k].before, unseen[k].after) if unseen else ()),
+                    after.armature[k],
+                    after.damping[k],
+                    after.friction[k],
+                    result.offset[k],
+                ),
+            ),
+        )
     console = terminal()
     console.print(table)
     where = "; unseen is the error on the recordings of --validate" if unseen else ""
-    console.print("RMS in N m or N on held-out samples, of the measured torque, and of its "
-                  f"difference from the model before and after{where}.")
+    console.print(
+        "RMS in N m or N on held-out samples, of the measured torque, and of its "
+        f"difference from the model before and after{where}."
+    )
     known = sum(kind != "not" for kind in result.base.excitation)
-    cutoff = (f", filtered at {result.samples.cutoff:.3g} Hz"
-              if math.isfinite(result.samples.cutoff) else "")
-    console.print(f"{known} of {len(result.base.names)} combinations of parameters are determined; "
-                  f"{result.size} samples{cutoff}; computed in {result.seconds:.1f} s.")
+    cutoff = (
+        f", filtered at {result.samples.cutoff:.3g} Hz"
+        if math.isfinite(result.samples.cutoff)
+        else ""
+    )
+    console.print(
+        f"{known} of {len(result.base.names)} combinations of parameters are determined; "
+        f"{result.size} samples{cutoff}; computed in {result.seconds:.1f} s."
+    )
     for text in _further_friction(result):
         console.print(f"further friction: {text}", markup=False)
     for text in result.warnings:
@@ -226,8 +330,9 @@ def show_identification(result: "Identification", report: Path | None = None,
         console.print(f"not determined: {text}", markup=False)
     if len(result.undetermined) > _MOST:
         where = str(report) if report else "--report FILE.html lists them"
-        console.print(f"not determined: {len(result.undetermined) - _MOST} more; {where}",
-                      markup=False)
+        console.print(
+            f"not determined: {len(result.undetermined) - _MOST} more; {where}", markup=False
+        )
 
 
 def _further_friction(result: "Identification") -> Iterator[str]:
@@ -236,10 +341,23 @@ def _further_friction(result: "Identification") -> Iterator[str]:
     slow = _SLOW * np.quantile(np.abs(drives.motor_velocity(result.samples.v)), 0.99, axis=0)
     ramp = np.where(drives.friction_velocity > slow, drives.friction_velocity, 0.0)
     for k, joint in enumerate(result.joints):
-        values = [f"{name} {_number(number)}" for name, number in (*(
-            (name, getattr(drives, name)[k]) for name in ("load_friction", "root_friction",
-            "stribeck", "stribeck_velocity", "friction_distance")), ("friction_velocity", ramp[k]))
-            if number and np.isfinite(number)]
+        values = [
+            f"{name} {_number(number)}"
+            for name, number in (
+                *(
+                    (name, getattr(drives, name)[k])
+                    for name in (
+                        "load_friction",
+                        "root_friction",
+                        "stribeck",
+                        "stribeck_velocity",
+                        "friction_distance",
+                    )
+                ),
+                ("friction_velocity", ramp[k]),
+            )
+            if number and np.isfinite(number)
+        ]
         if values:
             yield f"{joint.name}: {', '.join(values)}"
 
@@ -248,23 +366,37 @@ def show_gains(names: "Sequence[str]", gains: "GainEstimate") -> None:
     """Print the torque per unit of effort of each joint, with its interval."""
     table = _table("joint", *map(_right, ("gain", "from", "to", "error")))
     for k, name in enumerate(names):
-        table.add_row(name, *map(_number, (gains.gain[k], gains.lower[k], gains.upper[k],
-                                           gains.error[k])))
+        table.add_row(
+            name, *map(_number, (gains.gain[k], gains.lower[k], gains.upper[k], gains.error[k]))
+        )
     console = terminal()
     console.print(table)
-    console.print("Torque per unit of effort [N m or N per unit] with its 95 % interval; RMS error "
-                  "of the efforts, in their unit.")
+    console.print(
+        "Torque per unit of effort [N m or N per unit] with its 95 % interval; RMS error "
+        "of the efforts, in their unit."
+    )
 
 
-def show_payload(names: "Sequence[str]", found: "PayloadEstimate",
-                 warnings: "Iterable[str]") -> None:
+def show_payload(
+    names: "Sequence[str]", found: "PayloadEstimate", warnings: "Iterable[str]"
+) -> None:
     """Print mass, center of mass and inertia with intervals, and errors of the joints."""
     table = _table("of the load", *map(_right, ("value", "from", "to")))
     rows = [("mass [kg]", found.mass, found.lower[0], found.upper[0])]
-    rows += [(f"center {axis} [m]", *values) for axis, *values in zip(
-        "xyz", found.com, found.com_lower, found.com_upper)]
-    rows += [(f"I{'xyz'[i]}{'xyz'[j]} [kg m2]", found.inertia[i, j], found.inertia_lower[i, j],
-              found.inertia_upper[i, j]) for i in range(3) for j in range(i, 3)]
+    rows += [
+        (f"center {axis} [m]", *values)
+        for axis, *values in zip("xyz", found.com, found.com_lower, found.com_upper)
+    ]
+    rows += [
+        (
+            f"I{'xyz'[i]}{'xyz'[j]} [kg m2]",
+            found.inertia[i, j],
+            found.inertia_lower[i, j],
+            found.inertia_upper[i, j],
+        )
+        for i in range(3)
+        for j in range(i, 3)
+    ]
     for name, value, lower, upper in rows:
         ends = (_number(lower), _number(upper)) if np.isfinite(lower) else ("not determined", "")
         table.add_row(_cell(name), _number(value), *ends)
@@ -273,25 +405,33 @@ def show_payload(names: "Sequence[str]", found: "PayloadEstimate",
         errors.add_row(name, *map(_number, values))
     console = terminal()
     console.print(table)
-    console.print(f"In {found.frame}, the inertia about the center of mass, with 95 % intervals. "
-                  "What is not determined is as in a sphere of water.", markup=False)
+    console.print(
+        f"In {found.frame}, the inertia about the center of mass, with 95 % intervals. "
+        "What is not determined is as in a sphere of water.",
+        markup=False,
+    )
     console.print(errors)
-    console.print("RMS in N m or N of the difference between measured torque and model, without "
-                  "the load, and with the load and the friction of these recordings.")
+    console.print(
+        "RMS in N m or N of the difference between measured torque and model, without "
+        "the load, and with the load and the friction of these recordings."
+    )
     _warn(warnings, "table")
 
 
 def show_thresholds(names: "Sequence[str]", limits: "CalibratedThresholds") -> None:
     """Print the thresholds of each joint."""
     table = _table("joint", *map(_right, ("fixed", "per speed", "at rest", "largest")))
-    rows = np.transpose([limits.fixed, limits.per_speed, limits.fixed + limits.at_rest,
-                         limits.largest])
+    rows = np.transpose(
+        [limits.fixed, limits.per_speed, limits.fixed + limits.at_rest, limits.largest]
+    )
     for name, row in zip(names, rows):
         table.add_row(name, *map(_number, row))
     terminal().print(table)
-    terminal().print("Thresholds in N m or N; per speed is added for each rad/s or m/s; at rest "
-                     "includes fixed, but not in the file. Largest is the largest undisturbed "
-                     "effort relative to its threshold.")
+    terminal().print(
+        "Thresholds in N m or N; per speed is added for each rad/s or m/s; at rest "
+        "includes fixed, but not in the file. Largest is the largest undisturbed "
+        "effort relative to its threshold."
+    )
 
 
 def show_contacts(path: Path, contacts: "Sequence[Contact]") -> None:
@@ -322,8 +462,12 @@ def _print_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
     writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({name: value.item() if isinstance(value, np.generic) else value
-                         for name, value in row.items()})
+        writer.writerow(
+            {
+                name: value.item() if isinstance(value, np.generic) else value
+                for name, value in row.items()
+            }
+        )
 
 
 def _plain(value: Any) -> Any:
@@ -332,7 +476,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
         return [_plain(item) for item in value]
-    if isinstance(value, float):            # also NumPy's
+    if isinstance(value, float):  # also NumPy's
         return float(value) if math.isfinite(value) else None
     return value
 
@@ -343,13 +487,20 @@ def counted(count: int, what: str) -> str:
 
 
 @contextmanager
-def progress(what: str, *columns: "ProgressColumn", total: float | None = None,
-             **fields: Any) -> Iterator[Callable[..., None]]:
+def progress(
+    what: str, *columns: "ProgressColumn", total: float | None = None, **fields: Any
+) -> Iterator[Callable[..., None]]:
     """Show a bar on a terminal until the block ends; yield what updates it."""
     from rich.progress import BarColumn, Progress, TextColumn
-    with Progress(TextColumn("{task.description}", markup=False), BarColumn(), *columns,
-                  console=Console(stderr=True), transient=True,
-                  disable=not sys.stderr.isatty()) as bar:
+
+    with Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        *columns,
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    ) as bar:
         yield functools.partial(bar.update, bar.add_task(what, total=total, **fields))
 
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The command ``dyn_ros view``: a robot, or a recording of one, in the browser; without ROS."""
+
 from __future__ import annotations
 
 import argparse
@@ -23,48 +24,85 @@ if TYPE_CHECKING:
     from ..viewer.replay import Replay
     from ..viewer.session import Session
 
-RATE = 30.0         # updates of the page [Hz]
-_SIMILAR = (".pq", ".zstd", ".zst", ".gz")      # not read, which the error of a recording says
+RATE = 30.0  # updates of the page [Hz]
+_SIMILAR = (".pq", ".zstd", ".zst", ".gz")  # not read, which the error of a recording says
 
 
 def add_view(commands: Commands) -> None:
     """Add the command ``view``."""
     text = "Show a robot or a recording in the browser; move it, push it, and see its torques."
-    command = commands.add_parser(
-        "view", help=text, description=text + " ROS is not needed.")
+    command = commands.add_parser("view", help=text, description=text + " ROS is not needed.")
     command.set_defaults(run=_view)
-    command.add_argument("file", type=Path, nargs="?", metavar="FILE",
-                         help=f"robot to simulate ({ROBOT}), or recording to replay ({LISTED}, or "
-                              "the folder of a bag) (default: arm7, part of this package)")
-    command.add_argument("--robot", type=Path, metavar="FILE.urdf",
-                         help="robot of a recording (default: the one in it)")
+    command.add_argument(
+        "file",
+        type=Path,
+        nargs="?",
+        metavar="FILE",
+        help=f"robot to simulate ({ROBOT}), or recording to replay ({LISTED}, or "
+        "the folder of a bag) (default: arm7, part of this package)",
+    )
+    command.add_argument(
+        "--robot",
+        type=Path,
+        metavar="FILE.urdf",
+        help="robot of a recording (default: the one in it)",
+    )
     arguments.add_drives(command)
-    command.add_argument("--root-joint", choices=["fixed", "floating", "planar"],
-                         help="how the root link is attached to the world (default: fixed; for a "
-                              "recording with odometry: floating)")
-    command.add_argument("--mesh-path", type=folder, action="append", default=[], metavar="FOLDER",
-                         help="folder with packages that contain meshes, in addition to the "
-                              "folders above the robot's file; repeatable")
-    command.add_argument("--topic", action="append", default=[], metavar="TOPIC",
-                         help="topic of joint states in a recording (default: all whose last part "
-                              "is joint_states); repeatable")
-    command.add_argument("--odometry", metavar="TOPIC",
-                         help="topic of the odometry of a moving base in a recording (default: "
-                              "odom or odometry)")
-    command.add_argument("--host", default="127.0.0.1",
-                         help="address to serve the page on (default: 127.0.0.1, this machine "
-                              "only; 0.0.0.0: anyone who can reach this machine)")
-    command.add_argument("--port", type=arguments.port, default=8080,
-                         help="port of the page; if it is in use, the next free one (default: "
-                              "8080)")
-    command.add_argument("--allow-host", action="append", default=[], metavar="HOST",
-                         help="another name under which browsers may open the page; repeatable")
-    command.add_argument("--no-browser", action="store_true",
-                         help="print the address, but do not open the page")
+    command.add_argument(
+        "--root-joint",
+        choices=["fixed", "floating", "planar"],
+        help="how the root link is attached to the world (default: fixed; for a "
+        "recording with odometry: floating)",
+    )
+    command.add_argument(
+        "--mesh-path",
+        type=folder,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="folder with packages that contain meshes, in addition to the "
+        "folders above the robot's file; repeatable",
+    )
+    command.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="topic of joint states in a recording (default: all whose last part "
+        "is joint_states); repeatable",
+    )
+    command.add_argument(
+        "--odometry",
+        metavar="TOPIC",
+        help="topic of the odometry of a moving base in a recording (default: odom or odometry)",
+    )
+    command.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to serve the page on (default: 127.0.0.1, this machine "
+        "only; 0.0.0.0: anyone who can reach this machine)",
+    )
+    command.add_argument(
+        "--port",
+        type=arguments.port,
+        default=8080,
+        help="port of the page; if it is in use, the next free one (default: 8080)",
+    )
+    command.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="another name under which browsers may open the page; repeatable",
+    )
+    command.add_argument(
+        "--no-browser", action="store_true", help="print the address, but do not open the page"
+    )
 
 
 def _view(options: argparse.Namespace) -> None:
     from ..demo.run import ARM
+
     options.file = options.file or ARM
     if not find_spec("viser"):
         raise UsageError('the page requires viser: pip install "dyn_ros[viewer]"')
@@ -74,46 +112,65 @@ def _view(options: argparse.Namespace) -> None:
         else:
             _view_robot(options)
     except ImportError as error:
-        raise UsageError(f'{error}; pip install "dyn_ros[viewer]"' if error.name == "viser" else
-                         str(error)) from error
+        raise UsageError(
+            f'{error}; pip install "dyn_ros[viewer]"' if error.name == "viser" else str(error)
+        ) from error
 
 
 def is_recording(path: Path) -> bool:
     """Whether a file is a recording, according to its name; a folder is one."""
-    return (path.is_dir() or suffix_of(path.name) is not None
-            or path.suffix.lower() in _SIMILAR)
+    return path.is_dir() or suffix_of(path.name) is not None or path.suffix.lower() in _SIMILAR
 
 
 # --- a robot
 
+
 def _view_robot(options: argparse.Namespace) -> None:
     from ..engine.model import Model
     from ..viewer.local import CURVES, LocalRobot
+
     if options.robot is not None:
-        raise UsageError(f"--robot: {options.file} is a robot description, not a recording; pass "
-                         "one of the two")
+        raise UsageError(
+            f"--robot: {options.file} is a robot description, not a recording; pass one of the two"
+        )
     if options.drives is not None:
-        raise UsageError(f"--drives: {options.file} is a robot description, which is simulated; "
-                         "pass drives with a recording")
+        raise UsageError(
+            f"--drives: {options.file} is a robot description, which is simulated; "
+            "pass drives with a recording"
+        )
     options.robot, options.root_joint = options.file, options.root_joint or "fixed"
     model = read_robot(options, Model.from_urdf)
     for warning in model.tree.warnings:
         print(f"{options.file}: {warning}", file=sys.stderr)
-    _serve(options, LocalRobot(model), arguments.robot_text(options), mesh_folders(options), CURVES,
-           is_live=True)
+    _serve(
+        options,
+        LocalRobot(model),
+        arguments.robot_text(options),
+        mesh_folders(options),
+        CURVES,
+        is_live=True,
+    )
 
 
 # --- a recording
 
+
 def _view_recording(options: argparse.Namespace) -> None:
     from ..viewer.replay import CURVES, Replay, open_recording
+
     xml = None
     if options.robot is not None:
         xml = read_robot(options, _checked)
         arguments.warn_of_drives(options)
     with reported(options.file):
-        recording = open_recording(options.file, xml, options.root_joint, tuple(options.topic),
-                                   options.odometry, options.drives)
+        recording = open_recording(
+            options.file,
+            xml,
+            options.root_joint,
+            tuple(options.topic),
+            options.odometry,
+            options.drives,
+        )
     replay = Replay(recording)
     folders = [*options.file.absolute().parents]
     if xml is not None:
@@ -132,15 +189,29 @@ def _checked(xml: str, root_joint: RootJoint) -> str:
 
 # --- the page
 
-def _serve(options: argparse.Namespace, source: LocalRobot | Replay, xml: str,
-           folders: Sequence[Path], curves: Sequence[str], is_live: bool) -> None:
+
+def _serve(
+    options: argparse.Namespace,
+    source: LocalRobot | Replay,
+    xml: str,
+    folders: Sequence[Path],
+    curves: Sequence[str],
+    is_live: bool,
+) -> None:
     """Serve the page until the process is asked to stop."""
     from ..demo.run import has_screen, stop_signals
     from ..viewer.actor import Settings
     from ..viewer.page.page import PageError, is_loopback
     from ..viewer.session import Session
-    settings = Settings(mesh_paths=[*options.mesh_path, *folders], plays=is_live, hangs=is_live,
-                        pushes=is_live, curves=curves, allowed_hosts=options.allow_host)
+
+    settings = Settings(
+        mesh_paths=[*options.mesh_path, *folders],
+        plays=is_live,
+        hangs=is_live,
+        pushes=is_live,
+        curves=curves,
+        allowed_hosts=options.allow_host,
+    )
     with stop_signals() as stopped:
         try:
             session = Session(options.host, options.port, source, settings)
@@ -150,8 +221,11 @@ def _serve(options: argparse.Namespace, source: LocalRobot | Replay, xml: str,
             if options.port and session.server.get_port() != options.port:
                 print(f"port {options.port} is in use", file=sys.stderr)
             if not is_loopback(options.host):
-                print(f"host {options.host}: anyone who can reach this machine can open the page; "
-                      "there is no password", file=sys.stderr)
+                print(
+                    f"host {options.host}: anyone who can reach this machine can open the page; "
+                    "there is no password",
+                    file=sys.stderr,
+                )
             print(f"The robot is at {session.address} (Ctrl-C to quit)", flush=True)
             if not options.no_browser and has_screen():
                 webbrowser.open(session.address)

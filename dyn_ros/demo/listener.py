@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Receives what the dynamics node publishes."""
+
 import math
 import time
 from typing import Any
@@ -34,7 +35,7 @@ class Listener:
         # Deep enough for the messages that arrive while a picture is drawn.
         self._node.create_subscription(JointSpaceDynamics, "dynamics/state", self._receive, 100)
         latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-        described: Any = self._described    # rclpy's annotation lacks the message's information
+        described: Any = self._described  # rclpy's annotation lacks the message's information
         self._node.create_subscription(String, "robot_description", described, latched)
         return self
 

@@ -9,6 +9,7 @@ it, which neither its motors nor other nodes know. It moves by itself until its 
 stops that; it then follows the positions in ``~/command`` until it may move by itself again. Its
 service ``~/hold`` slows its own motion to a stop while users reach for it.
 """
+
 import argparse
 import math
 import time
@@ -34,8 +35,8 @@ from ..srv import ClearPayload, SetPayload
 from ..viewer.motion import Motion, Steering
 from ..viewer.simulation import CompliantRobot
 
-POLL_PERIOD = 0.01      # seconds between two checks for messages and requests
-PUSH_TIMEOUT = 1.0      # seconds without a message after which a push ends: a busy page is late
+POLL_PERIOD = 0.01  # seconds between two checks for messages and requests
+PUSH_TIMEOUT = 1.0  # seconds without a message after which a push ends: a busy page is late
 
 
 def main() -> None:
@@ -92,9 +93,12 @@ class DemoRobot(Node):
         if target is None:
             return
         commanded = dict(zip(message.name, message.position))
-        self._steering.command([
-            x if math.isfinite(x := commanded.get(name, math.nan)) else old
-            for name, old in zip(self._message.name, target)])
+        self._steering.command(
+            [
+                x if math.isfinite(x := commanded.get(name, math.nan)) else old
+                for name, old in zip(self._message.name, target)
+            ]
+        )
 
     def _on_push(self, message: WrenchStamped) -> None:
         try:
@@ -104,16 +108,20 @@ class DemoRobot(Node):
         else:
             self._push_end = time.monotonic() + PUSH_TIMEOUT
 
-    def _on_set_payload(self, request: SetPayload.Request,
-                        response: SetPayload.Response) -> SetPayload.Response:
+    def _on_set_payload(
+        self, request: SetPayload.Request, response: SetPayload.Response
+    ) -> SetPayload.Response:
         def hang() -> None:
             body = from_inertia(request.inertia.inertia)
-            self._robot.model.set_payload(request.name, request.inertia.header.frame_id,
-                                          body.mass, body.com, body.rotational)
+            self._robot.model.set_payload(
+                request.name, request.inertia.header.frame_id, body.mass, body.com, body.rotational
+            )
+
         return self._answer(hang, response)
 
-    def _on_clear_payload(self, request: ClearPayload.Request,
-                          response: ClearPayload.Response) -> ClearPayload.Response:
+    def _on_clear_payload(
+        self, request: ClearPayload.Request, response: ClearPayload.Response
+    ) -> ClearPayload.Response:
         return self._answer(lambda: self._robot.model.clear_payload(request.name or None), response)
 
     def _answer(self, change: Callable[[], None], response: Any) -> Any:
@@ -160,8 +168,9 @@ class DemoRobot(Node):
         self._robot.follow(self._steering, seconds)
 
 
-def _switched(switch: Callable[[bool], None], request: SetBool.Request,
-              response: SetBool.Response) -> SetBool.Response:
+def _switched(
+    switch: Callable[[bool], None], request: SetBool.Request, response: SetBool.Response
+) -> SetBool.Response:
     switch(request.data)
     response.success = True
     return response

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Run the demo: the robot, the nodes and the page in processes of their own, the table in this."""
+
 from __future__ import annotations
 
 import ctypes
@@ -28,20 +29,27 @@ if TYPE_CHECKING:
     from .listener import Listener
 
 ARM = Path(__file__).parent.parent / "robots" / "arm7.urdf"
-NODE_START_LIMIT = 300.0      # seconds; compiling on a slow machine takes a minute
-DISCOVERY_LIMIT = 5.0         # seconds during which the demo yields to any other robot
-PAGE_RATE = 60.0              # highest rate that is of use to the page [Hz]
+NODE_START_LIMIT = 300.0  # seconds; compiling on a slow machine takes a minute
+DISCOVERY_LIMIT = 5.0  # seconds during which the demo yields to any other robot
+PAGE_RATE = 60.0  # highest rate that is of use to the page [Hz]
 ADDRESS = re.compile(r"http://\S+")
-PRCTL = getattr(ctypes.CDLL(None), "prctl", None)      # Linux only
+PRCTL = getattr(ctypes.CDLL(None), "prctl", None)  # Linux only
 
 
 class DemoError(Exception):
     """The demo cannot continue; the message states the reason and a remedy."""
 
 
-def run(urdf: Path = ARM, root_joint: str = "fixed", rate: float = 500.0,
-        duration: float | None = None, snapshot: Path | None = None, browser: bool = True,
-        port: int = 8080, mesh_folders: Sequence[Path] | None = None) -> None:
+def run(
+    urdf: Path = ARM,
+    root_joint: str = "fixed",
+    rate: float = 500.0,
+    duration: float | None = None,
+    snapshot: Path | None = None,
+    browser: bool = True,
+    port: int = 8080,
+    mesh_folders: Sequence[Path] | None = None,
+) -> None:
     """Show the dynamics of a moving robot until Ctrl-C or for a limited time.
 
     `rate` is that of the joint states [Hz]; `duration` counts from the first message of the node
@@ -56,7 +64,8 @@ def run(urdf: Path = ARM, root_joint: str = "fixed", rate: float = 500.0,
     except ImportError as error:
         raise DemoError(
             f"ROS 2 or this package's messages are missing ({error}); run `make demo`, or build "
-            "the package with colcon and source its setup file") from error
+            "the package with colcon and source its setup file"
+        ) from error
     console = Console()
     for warning in tree.warnings:
         console.print(f"{urdf.name}: {warning}", style="yellow", markup=False)
@@ -67,8 +76,10 @@ def run(urdf: Path = ARM, root_joint: str = "fixed", rate: float = 500.0,
         stopped = stack.enter_context(stop_signals())
         children = [
             stack.enter_context(node("dynamics", root_joint)),
-            stack.enter_context(Child(
-                "the robot", "dyn_ros.demo.robot", str(urdf), "--rate", str(rate)))]
+            stack.enter_context(
+                Child("the robot", "dyn_ros.demo.robot", str(urdf), "--rate", str(rate))
+            ),
+        ]
         page: Page | None = None
         later: Iterable[Child] = ()
         if browser and can_show(console):
@@ -78,8 +89,16 @@ def run(urdf: Path = ARM, root_joint: str = "fixed", rate: float = 500.0,
         listener = stack.enter_context(Listener())
         screen = Terminal(console, tree) if console.is_terminal else Lines(console, tree)
         stack.enter_context(screen.live)
-        watch(listener, begin, screen, children, stopped, duration, page,
-              lambda: children.extend(stack.enter_context(child) for child in later))
+        watch(
+            listener,
+            begin,
+            screen,
+            children,
+            stopped,
+            duration,
+            page,
+            lambda: children.extend(stack.enter_context(child) for child in later),
+        )
         if snapshot is not None and listener.message is not None:
             try:
                 save_picture(snapshot, tree, listener.message, listener.flow)
@@ -89,25 +108,33 @@ def run(urdf: Path = ARM, root_joint: str = "fixed", rate: float = 500.0,
     if not flow.messages:
         console.print("Ended before the first message from the node.")
         return
-    console.print(f"{flow.messages} messages at {flow.total_rate():.0f} Hz, median latency "
-                  f"{flow.total_latency() * 1e3:.2f} ms", highlight=False)
+    console.print(
+        f"{flow.messages} messages at {flow.total_rate():.0f} Hz, median latency "
+        f"{flow.total_latency() * 1e3:.2f} ms",
+        highlight=False,
+    )
 
 
 def read_tree(urdf: Path, root_joint: str) -> Tree:
     """Read a robot description; raise ``DemoError`` if it cannot be used."""
     if urdf.exists() and not urdf.is_file():
-        raise DemoError(f"{urdf}: expected a file, because several processes read it; save the "
-                        "description to one")
+        raise DemoError(
+            f"{urdf}: expected a file, because several processes read it; save the "
+            "description to one"
+        )
     try:
-        tree = read_urdf(read_description(urdf),
-                         root_joint=None if root_joint == "fixed" else root_joint)
+        tree = read_urdf(
+            read_description(urdf), root_joint=None if root_joint == "fixed" else root_joint
+        )
     except OSError as error:
         raise DemoError(f"{urdf}: {error.strerror}") from error
     except ValueError as error:
         raise DemoError(f"{urdf}: {error}") from error
     if not any(joint.kind in ONE_DOF for joint in tree.joints):
-        raise DemoError(f"{urdf}: no joint moves; the demo requires at least one revolute, "
-                        "continuous or prismatic joint")
+        raise DemoError(
+            f"{urdf}: no joint moves; the demo requires at least one revolute, "
+            "continuous or prismatic joint"
+        )
     return tree
 
 
@@ -132,9 +159,13 @@ class Child:
         self._output = tempfile.TemporaryFile()
         # In its own session, so that Ctrl-C reaches only this process, which then ends the others.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments], stdin=subprocess.DEVNULL,
-            stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
-            preexec_fn=_end_with_parent)
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_end_with_parent,
+        )
 
     def last_line(self) -> str:
         """Return the last line that the process wrote, or ""."""
@@ -156,8 +187,9 @@ class Child:
     def check(self) -> None:
         """Raise a ``DemoError`` if the process has ended."""
         if self.ended():
-            raise DemoError(self.last_line() or
-                            f"{self.name} ended with exit code {self._process.returncode}")
+            raise DemoError(
+                self.last_line() or f"{self.name} ended with exit code {self._process.returncode}"
+            )
 
     def __enter__(self) -> Child:
         return self
@@ -183,7 +215,10 @@ def _end_with_parent() -> None:
 def node(name: str, root_joint: str, **parameters: str | float) -> Child:
     """Return one of the package's nodes with the parameters for the demo."""
     given: dict[str, str | float] = {
-        "root_joint": root_joint, "base_source": "parameter", **parameters}
+        "root_joint": root_joint,
+        "base_source": "parameter",
+        **parameters,
+    }
     if name in ("dynamics", "centroidal"):
         given["derivatives"] = "false"
     if name == "dynamics":
@@ -196,19 +231,36 @@ def nodes_of_page(tree: Tree, root_joint: str) -> Iterator[Child]:
     """Yield the other nodes for the page: constraints that hold the tool, contacts, centroidal."""
     tool = [frame.name for frame in tree.frames if frame.kind == "body"][-1]
     # the robot is fixed, whatever the other nodes assume: what holds its base is no contact
-    yield node("observer", "fixed", max_rate=PAGE_RATE, tip_frame=tool, friction_velocity=AT_REST,
-               **{"thresholds.relative": 0.015})
+    yield node(
+        "observer",
+        "fixed",
+        max_rate=PAGE_RATE,
+        tip_frame=tool,
+        friction_velocity=AT_REST,
+        **{"thresholds.relative": 0.015},
+    )
     yield node("centroidal", root_joint, max_rate=PAGE_RATE)
-    yield node("vereshchagin", root_joint, max_rate=PAGE_RATE, constraints="hold_pose",
-               tip_frame=tool, feedforward="gravity", wrench_topics="[push]", input_timeout="0.0")
+    yield node(
+        "vereshchagin",
+        root_joint,
+        max_rate=PAGE_RATE,
+        constraints="hold_pose",
+        tip_frame=tool,
+        feedforward="gravity",
+        wrench_topics="[push]",
+        input_timeout="0.0",
+    )
 
 
 def can_show(console: Console) -> bool:
     """Whether the page can be served; if not, print what to install."""
     if importlib.util.find_spec("viser"):
         return True
-    console.print('To see the robot in a browser as well: pip install "dyn_ros[viewer]", or run '
-                  '`make demo`.', style="yellow", markup=False)
+    console.print(
+        'To see the robot in a browser as well: pip install "dyn_ros[viewer]", or run `make demo`.',
+        style="yellow",
+        markup=False,
+    )
     return False
 
 
@@ -219,9 +271,20 @@ class Page(Child):
         self._console, self._announced = console, False
         folders = ",".join(f"'{folder}'" for folder in mesh_folders)
         super().__init__(
-            "the viewer", "dyn_ros.nodes.viewer_node", "--ros-args", "-p", f"port:={port}",
-            "-p", "motion_service:=demo_robot/move", "-p", "command_topic:=demo_robot/command",
-            "-p", "simulated_robot:=demo_robot", "-p", f"mesh_paths:=[{folders}]")
+            "the viewer",
+            "dyn_ros.nodes.viewer_node",
+            "--ros-args",
+            "-p",
+            f"port:={port}",
+            "-p",
+            "motion_service:=demo_robot/move",
+            "-p",
+            "command_topic:=demo_robot/command",
+            "-p",
+            "simulated_robot:=demo_robot",
+            "-p",
+            f"mesh_paths:=[{folders}]",
+        )
 
     def announce(self) -> None:
         """Print, once, the address or the reason of a failure; open the page on a display."""
@@ -235,8 +298,9 @@ class Page(Child):
                 webbrowser.open(address)
         elif self.ended():
             self._announced = True
-            self._console.print(f"The page is not available: {self.last_line()}",
-                                style="yellow", markup=False)
+            self._console.print(
+                f"The page is not available: {self.last_line()}", style="yellow", markup=False
+            )
 
 
 def has_screen() -> bool:
@@ -249,16 +313,23 @@ def has_screen() -> bool:
         return False
 
 
-def watch(listener: Listener, begin: float, screen: Terminal | Lines, children: Sequence[Child],
-          stopped: Sequence[int], duration: float | None, page: Page | None,
-          start_others: Callable[[], None]) -> None:
+def watch(
+    listener: Listener,
+    begin: float,
+    screen: Terminal | Lines,
+    children: Sequence[Child],
+    stopped: Sequence[int],
+    duration: float | None,
+    page: Page | None,
+    start_others: Callable[[], None],
+) -> None:
     """Show what the listener receives until a signal, the end of the duration, or a child's exit.
 
     The other nodes start after the first message: compiling at the same time would delay it.
     """
     start = time.monotonic()
     end: float | None = None
-    settling = round(DISCOVERY_LIMIT / screen.period)     # in rounds: a busy machine takes longer
+    settling = round(DISCOVERY_LIMIT / screen.period)  # in rounds: a busy machine takes longer
     while not stopped:
         listener.listen(screen.period)
         for child in children:
@@ -268,13 +339,17 @@ def watch(listener: Listener, begin: float, screen: Terminal | Lines, children: 
         now = time.monotonic()
         # Of two demos, the one started last yields, however late it discovers the first.
         if listener.robots() > 1 and (settling or listener.described_before(begin)):
-            raise DemoError("another robot publishes joint_states in this ROS domain; stop it, or "
-                            "set ROS_DOMAIN_ID to an unused number (0 to 101)")
+            raise DemoError(
+                "another robot publishes joint_states in this ROS domain; stop it, or "
+                "set ROS_DOMAIN_ID to an unused number (0 to 101)"
+            )
         settling = max(settling - 1, 0)
         if listener.message is None:
             if now > start + NODE_START_LIMIT:
-                raise DemoError(f"no message from the node in {NODE_START_LIMIT:.0f} s; its last "
-                                f"output: {children[0].last_line()}")
+                raise DemoError(
+                    f"no message from the node in {NODE_START_LIMIT:.0f} s; its last "
+                    f"output: {children[0].last_line()}"
+                )
             screen.wait(now - start, children[0].last_line())
             continue
         screen.show(listener.message, listener.flow)

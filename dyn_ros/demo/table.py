@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The demo's table: one message of the node, joint by joint, in a terminal, as lines or as SVG."""
+
 from __future__ import annotations
 
 import io
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 # Lines of the view other than joints: title, heading (2), rule, "more", footer (2), blank (2).
 OTHER_LINES = 9
 BAR_WIDTH = 10
-WIDTH = 92      # columns if there is no terminal
+WIDTH = 92  # columns if there is no terminal
 # rich's SVG format, without the fonts that it would fetch from a server
 SVG = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
 
@@ -42,11 +43,11 @@ class Row:
     """One degree of freedom: torques [N m or N], M's diagonal [kg m2 or kg]."""
 
     name: str
-    position: float | None      # [rad or m]; None for a base, which has several numbers
+    position: float | None  # [rad or m]; None for a base, which has several numbers
     gravity: float
-    nle: float                  # NaN if the velocity is unknown
+    nle: float  # NaN if the velocity is unknown
     inertia: float
-    effort_limit: float         # NaN if the robot description specifies none
+    effort_limit: float  # NaN if the robot description specifies none
 
     @property
     def load(self) -> float:
@@ -56,14 +57,24 @@ class Row:
 
 def rows_of(message: JointSpaceDynamics, effort_limits: Mapping[str, float]) -> list[Row]:
     """Return the rows of a message; an effort limit [N m or N] of 0 or inf is none."""
+
     def limit(name: str) -> float:
         value = effort_limits.get(name, math.nan)
         return value if 0 < value < math.inf else math.nan
 
     position = dict(zip(message.position_name, message.position))
     matrix, cols = message.inertia.data, message.inertia.cols
-    return [Row(name, position.get(name), message.gravity[i], message.nle[i],
-                matrix[i * cols + i], limit(name)) for i, name in enumerate(message.name)]
+    return [
+        Row(
+            name,
+            position.get(name),
+            message.gravity[i],
+            message.nle[i],
+            matrix[i * cols + i],
+            limit(name),
+        )
+        for i, name in enumerate(message.name)
+    ]
 
 
 class Flow:
@@ -77,7 +88,7 @@ class Flow:
     def __init__(self) -> None:
         self.messages = 0
         self._first_stamp = math.nan
-        self._recent: deque[tuple[float, float]] = deque(maxlen=100_000)      # (stamp, arrival)
+        self._recent: deque[tuple[float, float]] = deque(maxlen=100_000)  # (stamp, arrival)
 
     def add(self, stamp: float, arrival: float) -> None:
         if not self.messages:
@@ -112,6 +123,7 @@ def joint_table(rows: Sequence[Row], linear: bool = False, limit: int | None = N
 
     After `limit` rows, a last line states how many are not shown.
     """
+
     def unit(turning: str, sliding: str) -> str:
         return f"[dim]\\[{turning} | {sliding}][/]" if linear else f"[dim]\\[{turning}][/]"
 
@@ -121,14 +133,20 @@ def joint_table(rows: Sequence[Row], linear: bool = False, limit: int | None = N
     table.add_column("position\n" + unit("rad", "m"), justify="right", no_wrap=True)
     table.add_column("gravity\n" + unit("N m", "N"), justify="right", no_wrap=True, style="cyan")
     table.add_column("nle\n" + unit("N m", "N"), justify="right", no_wrap=True, style="green")
-    table.add_column("M diagonal\n" + unit("kg m²", "kg"), justify="right", no_wrap=True,
-                     style="magenta")
+    table.add_column(
+        "M diagonal\n" + unit("kg m²", "kg"), justify="right", no_wrap=True, style="magenta"
+    )
     limited = not all(math.isnan(row.effort_limit) for row in rows)
     if limited:
         table.add_column("load\n[dim]nle of limit[/]", no_wrap=True)
     for row in rows[:limit]:
-        cells = [row.name, _number(row.position, 3), _number(row.gravity, 2),
-                 _number(row.nle, 2), _number(row.inertia, 4)]
+        cells = [
+            row.name,
+            _number(row.position, 3),
+            _number(row.gravity, 2),
+            _number(row.nle, 2),
+            _number(row.inertia, 4),
+        ]
         table.add_row(*cells, *([_load(row)] if limited else []))
     if limit is not None and len(rows) > limit:
         table.add_row(f"[dim]… and {len(rows) - limit} more[/]")
@@ -145,8 +163,13 @@ def _load(row: Row) -> Text | Table:
         return Text("-", style="dim")
     style = "red" if row.load > 0.8 else "yellow" if row.load > 0.5 else "green"
     line = Table.grid(padding=(0, 1))
-    bar = ProgressBar(total=1.0, completed=min(row.load, 1.0), width=BAR_WIDTH,
-                      complete_style=style, finished_style=style)
+    bar = ProgressBar(
+        total=1.0,
+        completed=min(row.load, 1.0),
+        width=BAR_WIDTH,
+        complete_style=style,
+        finished_style=style,
+    )
     line.add_row(bar, f"{row.load:4.0%}")
     return line
 
@@ -155,7 +178,8 @@ def view(title: str, table: Table, flow: Flow, now: float) -> Group:
     """Return the whole picture at a time of the flow's clock: title, table, rate, latency."""
     figures = Text.from_markup(
         f"[bold]{flow.rate(now):.0f}[/] Hz   [bold]{flow.latency(now) * 1e3:.2f}[/] ms from joint "
-        f"state to dynamics (median)   [bold]{flow.messages}[/] messages")
+        f"state to dynamics (median)   [bold]{flow.messages}[/] messages"
+    )
     hint = Text("see also:  ros2 topic echo /dynamics/gravity      Ctrl-C to quit", style="dim")
     return Group(Text(title, style="bold"), "", table, "", figures, hint)
 
@@ -183,7 +207,7 @@ def _starting(seconds: float, words: str) -> str:
 class Terminal:
     """A table that is updated in place ten times per second, in the context `live`."""
 
-    period = 0.1      # seconds
+    period = 0.1  # seconds
 
     def __init__(self, console: Console, tree: Tree) -> None:
         self._console, self._tree = console, tree
@@ -204,7 +228,7 @@ class Terminal:
 class Lines:
     """The table printed once a second, for a file or a pipe."""
 
-    period = 1.0      # seconds
+    period = 1.0  # seconds
     live = nullcontext()
 
     def __init__(self, console: Console, tree: Tree) -> None:

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Why an identified model does not explain the torques of a joint: causes, tried in turn."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -14,64 +15,88 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from .efforts import torque_regressor
 
-LONGEST = 0.1           # s: of delays that are tried
-LAGS = 20               # of them, forward and backward
-_EXPLAINED = 0.25       # of the squared error that a cause explains, if it is likely
-POOR = 2.0              # times the noise: an error that noise does not explain
-_MOSTLY = 0.5           # of the squared error that parameters for the joint alone explain
-_ALL = 0.9              # of it: so much that nothing else has to be explained
-_NOTHING = 0.5          # of the squared torque: the model explains next to nothing
-_LITTLE = 0.05          # of it: the sign, unit and order of the efforts are right
-_STRETCHES = 10         # every other one determines the factor of a cause
-_FEWEST = 100           # samples
-_SINGULAR = 1e-6        # of the largest singular value of scaled columns
-UNKNOWN = ("check the sign, unit and order of efforts and positions, and that both have the same "
-           "time stamps")
-_LATE = ("its efforts are {}, or filtered: {:.2g} ms explain {:.0%} of the squared error; declare "
-         "delay: {:.2g} in the drives file")
-_LOAD = ("friction of {:.2g} times the load explains {:.0%} of the squared error; allow "
-         "load_friction (--friction-terms)")
-_SPEED = ("friction that grows less at high velocity explains {:.0%} of the squared error; allow "
-          "root_friction and stribeck (--friction-terms)")
-_ALONE = ("parameters for this joint alone would explain {:.0%} of the squared error, so it "
-          "contradicts the other joints; check the sign, unit, gain and order of efforts, and that "
-          "they have the time stamps of the positions")
-_EITHER = ("no delay or friction explains it, but parameters for this joint alone would explain "
-           "{:.0%} of the squared error; check the sign, unit, gain and order of efforts, or "
-           "joints and cables are flexible, friction lags, or something touches the robot")
-_OTHER = ("no delay, gain or friction explains it; joints or cables may be flexible, friction may "
-          "lag, or something may touch the robot")
-_COUPLED = ("rotor and friction of {} explain {:.0%} of the squared error, as if one motor moved "
-            "both joints; {} in the drives file")
-_SIGN = ("its effort is {:.2g} times the torque of the description, so its sign is wrong; declare "
-         "gain: {:.3g} in the drives file")
-_GRAVITY = ("its drive subtracts another gravity torque than this robot has, which explains {:.0%} "
-            "of the squared error; set the tool and the load in the controller as they are")
-_CONTAINED = ("its effort contains {:.2g} times the gravity torque of the description; do not "
-              "declare gravity_compensated in the drives file")
-_FIRST = ("correct the sign of {} first, which may be the cause",
-          "{} that move {} first, which may be the cause",
-          "declare the delay of the other joints first, which may be the cause")
-_CERTAIN = 0.5          # of the squared error: a delay that other joints probably have as well
-_OF_BOTH = 0.5          # of it: of one other joint, if a motor moves both
-_JUMPS = 0.15           # of it, at least: of the Coulomb friction of this motor
-_NEARLY = 0.95          # of the squared error: even without jumps, one motor moves both
-_CLEARLY = 0.5          # of what other causes leave of it, at most
-_FACTOR = 3.0           # far beyond the errors of a description
-_NEAR = 0.3             # of the gravity torque of the description: errors of it
-_LOST = 0.01            # of the power, that friction takes at least if the sign is right
+LONGEST = 0.1  # s: of delays that are tried
+LAGS = 20  # of them, forward and backward
+_EXPLAINED = 0.25  # of the squared error that a cause explains, if it is likely
+POOR = 2.0  # times the noise: an error that noise does not explain
+_MOSTLY = 0.5  # of the squared error that parameters for the joint alone explain
+_ALL = 0.9  # of it: so much that nothing else has to be explained
+_NOTHING = 0.5  # of the squared torque: the model explains next to nothing
+_LITTLE = 0.05  # of it: the sign, unit and order of the efforts are right
+_STRETCHES = 10  # every other one determines the factor of a cause
+_FEWEST = 100  # samples
+_SINGULAR = 1e-6  # of the largest singular value of scaled columns
+UNKNOWN = (
+    "check the sign, unit and order of efforts and positions, and that both have the same "
+    "time stamps"
+)
+_LATE = (
+    "its efforts are {}, or filtered: {:.2g} ms explain {:.0%} of the squared error; declare "
+    "delay: {:.2g} in the drives file"
+)
+_LOAD = (
+    "friction of {:.2g} times the load explains {:.0%} of the squared error; allow "
+    "load_friction (--friction-terms)"
+)
+_SPEED = (
+    "friction that grows less at high velocity explains {:.0%} of the squared error; allow "
+    "root_friction and stribeck (--friction-terms)"
+)
+_ALONE = (
+    "parameters for this joint alone would explain {:.0%} of the squared error, so it "
+    "contradicts the other joints; check the sign, unit, gain and order of efforts, and that "
+    "they have the time stamps of the positions"
+)
+_EITHER = (
+    "no delay or friction explains it, but parameters for this joint alone would explain "
+    "{:.0%} of the squared error; check the sign, unit, gain and order of efforts, or "
+    "joints and cables are flexible, friction lags, or something touches the robot"
+)
+_OTHER = (
+    "no delay, gain or friction explains it; joints or cables may be flexible, friction may "
+    "lag, or something may touch the robot"
+)
+_COUPLED = (
+    "rotor and friction of {} explain {:.0%} of the squared error, as if one motor moved "
+    "both joints; {} in the drives file"
+)
+_SIGN = (
+    "its effort is {:.2g} times the torque of the description, so its sign is wrong; declare "
+    "gain: {:.3g} in the drives file"
+)
+_GRAVITY = (
+    "its drive subtracts another gravity torque than this robot has, which explains {:.0%} "
+    "of the squared error; set the tool and the load in the controller as they are"
+)
+_CONTAINED = (
+    "its effort contains {:.2g} times the gravity torque of the description; do not "
+    "declare gravity_compensated in the drives file"
+)
+_FIRST = (
+    "correct the sign of {} first, which may be the cause",
+    "{} that move {} first, which may be the cause",
+    "declare the delay of the other joints first, which may be the cause",
+)
+_CERTAIN = 0.5  # of the squared error: a delay that other joints probably have as well
+_OF_BOTH = 0.5  # of it: of one other joint, if a motor moves both
+_JUMPS = 0.15  # of it, at least: of the Coulomb friction of this motor
+_NEARLY = 0.95  # of the squared error: even without jumps, one motor moves both
+_CLEARLY = 0.5  # of what other causes leave of it, at most
+_FACTOR = 3.0  # far beyond the errors of a description
+_NEAR = 0.3  # of the gravity torque of the description: errors of it
+_LOST = 0.01  # of the power, that friction takes at least if the sign is right
 
 
 class Errors(NamedTuple):
     """What an identified model leaves of the torques of motors, in some samples."""
 
-    q: Array            # (B, nq) [rad, m]
-    v: Array            # (B, nv)
-    a: Array            # (B, nv)
-    features: Array     # (B, choices, nv, n), columns of friction and rotors that may explain it
-    error: Array        # (B, nv), measured minus modeled [N m, N]; NaN if unknown
-    torque: Array       # (B, lags, nv), measured later [N m, N]
-    lag: Array          # (lags,), by how much [s], equally spaced about 0
+    q: Array  # (B, nq) [rad, m]
+    v: Array  # (B, nv)
+    a: Array  # (B, nv)
+    features: Array  # (B, choices, nv, n), columns of friction and rotors that may explain it
+    error: Array  # (B, nv), measured minus modeled [N m, N]; NaN if unknown
+    torque: Array  # (B, lags, nv), measured later [N m, N]
+    lag: Array  # (lags,), by how much [s], equally spaced about 0
     steady: np.ndarray  # (B,) of bool, whether no joint starts, stops or turns nearby
 
 
@@ -85,14 +110,16 @@ def likely_causes(model: Model, errors: Errors, noise: Mapping[int, float]) -> d
     """
     W = torque_regressor(model, Data(model), errors.q, errors.v, errors.a)
     W = model.drives.to_motors(W.swapaxes(1, 2)).swapaxes(1, 2)
-    moving = errors._replace(v=model.drives.motor_velocity(errors.v),
-                             a=model.drives.motor_velocity(errors.a))
+    moving = errors._replace(
+        v=model.drives.motor_velocity(errors.v), a=model.drives.motor_velocity(errors.a)
+    )
     of_gravity: dict[int, _Cause | None] = {}
     if model.drives.is_compensated.any():
         still = np.zeros_like(errors.v)
         G = joint_torque_regressor(model, Data(model), errors.q, still, still)
-        of_gravity = {k: _of_gravity(model, moving, W, G, k) for k in noise
-                      if model.drives.is_compensated[k]}
+        of_gravity = {
+            k: _of_gravity(model, moving, W, G, k) for k in noise if model.drives.is_compensated[k]
+        }
     causes = {k: of_gravity.get(k) or _cause(model, moving, W, k, one) for k, one in noise.items()}
     return {k: _text(k, cause, causes.values()) for k, cause in causes.items()}
 
@@ -112,8 +139,11 @@ class _Cause(NamedTuple):
 
 def _text(k: int, own: _Cause, causes: Iterable[_Cause]) -> str:
     """The text for row k, by its own cause and the causes of all rows."""
-    first = [cause.first for cause in causes
-             if cause.first and (own.contradicts or cause.other in (None, k))]
+    first = [
+        cause.first
+        for cause in causes
+        if cause.first and (own.contradicts or cause.other in (None, k))
+    ]
     return min(first)[1] if first and own.is_vague else own.text
 
 
@@ -123,22 +153,27 @@ def _cause(model: Model, errors: Errors, W: Array, k: int, noise: float) -> _Cau
     if known.sum() < _FEWEST:
         return _Cause(UNKNOWN, True)
     names, W = model.velocity_names, W[known, k]
-    errors = errors._replace(**{name: rows[known] for name, rows in errors._asdict().items()
-                                if name != "lag"})
+    errors = errors._replace(
+        **{name: rows[known] for name, rows in errors._asdict().items() if name != "lag"}
+    )
     v, error, torque = errors.v[:, k], errors.error[:, k], errors.torque[..., k]
     measured = torque[:, len(errors.lag) // 2]
     factor = _factor(W @ np.ravel(model.inertial_parameters), v, errors.a[:, k], measured)
     if factor < 0.0:
-        size = 1.0 if factor < -1.0 / _FACTOR else -factor      # or in another unit
-        return _Cause(_SIGN.format(factor, -model.drives.gain[k] / size),
-                      first=(0, _FIRST[0].format(names[k])))
+        size = 1.0 if factor < -1.0 / _FACTOR else -factor  # or in another unit
+        return _Cause(
+            _SIGN.format(factor, -model.drives.gain[k] / size),
+            first=(0, _FIRST[0].format(names[k])),
+        )
     part = float(error @ error) / max(float(measured @ measured), 1e-300)
     if part > _NOTHING:
         return _Cause(UNKNOWN, True)
     choices = errors.features[..., k, :].swapaxes(0, 1)
     bases = [_basis(np.hstack([W, columns])) for columns in choices]
-    basis, rest = min(((basis, torque - basis @ (basis.T @ torque)) for basis in bases),
-                      key=lambda pair: float(np.square(pair[1]).sum(axis=0).min()))
+    basis, rest = min(
+        ((basis, torque - basis @ (basis.T @ torque)) for basis in bases),
+        key=lambda pair: float(np.square(pair[1]).sum(axis=0).min()),
+    )
     left, own = np.square(rest), rest[:, len(errors.lag) // 2]
     late, delay = _delay(left.sum(axis=0), errors.lag)
     # a filter delays the jumps of friction less than all else
@@ -149,23 +184,32 @@ def _cause(model: Model, errors: Errors, W: Array, k: int, noise: float) -> _Cau
     is_noise = own @ own < len(own) * (POOR * noise) ** 2
     both, j, less = _coupled(errors, k, basis, own)
     angles = errors.q[:, [model.idx_q[_joint(model, one)] for one in (k, j)]]
-    spring = max(_explained(np.column_stack([angle, angle ** 2]), basis, own)[0]
-                 for angle in angles.T)
+    spring = max(
+        _explained(np.column_stack([angle, angle**2]), basis, own)[0] for angle in angles.T
+    )
     others = max(best, less, spring)
-    contradiction = _Cause((_ALONE if is_noise else _EITHER).format(alone), True,
-                           contradicts=True)
+    contradiction = _Cause((_ALONE if is_noise else _EITHER).format(alone), True, contradicts=True)
     if alone > _ALL:
         return contradiction
     if both > _OF_BOTH and 1.0 - both < _CLEARLY * (1.0 - others) and not is_noise:
         coupling = model.drives.coupling
         declared = coupling is not None and np.count_nonzero(coupling[:, [k, j]]) > 2
         remedy = "check the matrix of motors" if declared else "declare motors"
-        return _Cause(_COUPLED.format(names[j], both, remedy),
-                      first=(1, _FIRST[1].format(remedy, f"{names[j]} and {names[k]}")), other=j)
+        return _Cause(
+            _COUPLED.format(names[j], both, remedy),
+            first=(1, _FIRST[1].format(remedy, f"{names[j]} and {names[k]}")),
+            other=j,
+        )
     if best > _EXPLAINED and best == late:
-        return _Cause(_LATE.format("late" if delay > 0.0 else "early", abs(1e3 * delay), late,
-                                   model.drives.delay[k] + delay),
-                      first=(2, _FIRST[2]) if late > _CERTAIN else None)
+        return _Cause(
+            _LATE.format(
+                "late" if delay > 0.0 else "early",
+                abs(1e3 * delay),
+                late,
+                model.drives.delay[k] + delay,
+            ),
+            first=(2, _FIRST[2]) if late > _CERTAIN else None,
+        )
     if best > _EXPLAINED:
         return _Cause(_LOAD.format(friction, load) if best == load else _SPEED.format(speed))
     if alone > _MOSTLY:
@@ -247,7 +291,7 @@ def _delay(left: Array, lag: Array) -> tuple[float, float]:
     share = 1.0 - float(left[n] / max(left[len(lag) // 2], 1e-300))
     if not 0 < n < len(lag) - 1:
         return 0.0, 0.0
-    before, least, after = left[n - 1:n + 2]
+    before, least, after = left[n - 1 : n + 2]
     shift = 0.5 * (before - after) / max(before - 2.0 * least + after, 1e-300)
     return share, float(lag[n] + shift * (lag[1] - lag[0]))
 
@@ -260,5 +304,7 @@ def _explained(columns: Array, basis: Array, error: Array) -> tuple[float, float
     for fitted in (odd, ~odd):
         x = np.linalg.lstsq(columns[fitted], error[fitted])[0]
         left += float(np.square(error[~fitted] - columns[~fitted] @ x).sum())
-    return (1.0 - left / max(float(error @ error), 1e-300),
-            float(np.linalg.lstsq(columns, error)[0][0]))
+    return (
+        1.0 - left / max(float(error @ error), 1e-300),
+        float(np.linalg.lstsq(columns, error)[0][0]),
+    )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Torques at the joints from the efforts of a recording."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -18,11 +19,12 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 
-_BLOCK = 16384          # samples whose gravity torques are computed at a time
+_BLOCK = 16384  # samples whose gravity torques are computed at a time
 
 
-def to_torques(model: Model, arrays: dict[str, Any], segments: Sequence[tuple[int, int]]
-               ) -> dict[str, Any]:
+def to_torques(
+    model: Model, arrays: dict[str, Any], segments: Sequence[tuple[int, int]]
+) -> dict[str, Any]:
     """The arrays of a recording with torques at the joints as "tau", at the time of the positions.
 
     Changes them in place. Rows of which an effort is not in the recording are left out.
@@ -61,8 +63,9 @@ def without_gravity(model: Model, q: Array, torque: Array) -> Array:
     return left
 
 
-def torque_regressor(model: Model, data: Data, q: Array, v: Array, a: Array, threads: int = 1
-                     ) -> Array:
+def torque_regressor(
+    model: Model, data: Data, q: Array, v: Array, a: Array, threads: int = 1
+) -> Array:
     """``joint_torque_regressor`` (B, nv, p) without the gravity that drives subtract."""
     W = joint_torque_regressor(model, data, q, v, a, threads=threads)
     compensated, still = model.drives.is_compensated, np.zeros_like(v)
@@ -72,19 +75,22 @@ def torque_regressor(model: Model, data: Data, q: Array, v: Array, a: Array, thr
     return W - compensated[:, None] * gravity
 
 
-def torque_regressor_product(model: Model, data: Data, q: Array, v: Array, a: Array, w: Array,
-                             threads: int = 1) -> Array:
+def torque_regressor_product(
+    model: Model, data: Data, q: Array, v: Array, a: Array, w: Array, threads: int = 1
+) -> Array:
     """``torque_regressor`` transposed times w (B, nv), without computing it, (B, p)."""
     product = joint_torque_regressor_product(model, data, q, v, a, w, threads=threads)
     compensated, still = model.drives.is_compensated, np.zeros_like(v)
     if not compensated.any():
         return product
     return product - joint_torque_regressor_product(
-        model, Data(model), q, still, still, compensated * w, threads=threads)
+        model, Data(model), q, still, still, compensated * w, threads=threads
+    )
 
 
-def _without_delay(delay: Array, arrays: dict[str, Any], segments: Sequence[tuple[int, int]]
-                   ) -> dict[str, Any]:
+def _without_delay(
+    delay: Array, arrays: dict[str, Any], segments: Sequence[tuple[int, int]]
+) -> dict[str, Any]:
     """Interpolate efforts within segments."""
     time, effort = arrays["time"], arrays["tau"]
     known = np.zeros(len(time), bool)
@@ -93,9 +99,12 @@ def _without_delay(delay: Array, arrays: dict[str, Any], segments: Sequence[tupl
         stamps = time[rows].copy()
         for k in np.flatnonzero(delay):
             effort[rows, k] = np.interp(stamps + delay[k], stamps, effort[rows, k])
-        known[rows] = ((stamps + min(delay.min(), 0.0) >= stamps[0])
-                       & (stamps + max(delay.max(), 0.0) <= stamps[-1]))
+        known[rows] = (stamps + min(delay.min(), 0.0) >= stamps[0]) & (
+            stamps + max(delay.max(), 0.0) <= stamps[-1]
+        )
     if known.sum() < 2:
-        raise ValueError(f"drives: efforts are delayed by up to {np.abs(delay).max():g} s, for "
-                         "which the recording is too short; check the unit, s")
+        raise ValueError(
+            f"drives: efforts are delayed by up to {np.abs(delay).max():g} s, for "
+            "which the recording is too short; check the unit, s"
+        )
     return {name: None if array is None else array[known] for name, array in arrays.items()}

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The file beside a URDF: what efforts are, rotor inertias, and friction."""
+
 from __future__ import annotations
 
 import difflib
@@ -17,16 +18,24 @@ from ..engine.model import Drives, Model
 from ..engine.model.drives import LARGEST
 
 _OF_MODEL = {"armature": 0.0, "damping": 0.0, "friction": 0.0}
-_OF_DRIVES = {"delay": 0.0, "offset": 0.0, "load_friction": 0.0, "root_friction": 0.0,
-              "stribeck": 0.0, "stribeck_velocity": np.inf, "friction_velocity": 0.0,
-              "friction_distance": 0.0, "rotor_inertia": 0.0}
+_OF_DRIVES = {
+    "delay": 0.0,
+    "offset": 0.0,
+    "load_friction": 0.0,
+    "root_friction": 0.0,
+    "stribeck": 0.0,
+    "stribeck_velocity": np.inf,
+    "friction_velocity": 0.0,
+    "friction_distance": 0.0,
+    "rotor_inertia": 0.0,
+}
 _EFFORT = ("unit", "gain", "gear_ratio", "gravity_compensated", "side")
 _KEYS = (*_EFFORT, *_OF_MODEL, *_OF_DRIVES)
 _SIDES = ("motor", "link")
 _ROTOR = ("armature", "rotor_inertia")
-_TORQUES = ("nm", "n·m", "n*m", "n-m", "n")     # units that need no gain, without spaces
-_DIGITS = 10            # that are written
-_SAME = 1e-8            # relative difference of numbers that are written with these digits
+_TORQUES = ("nm", "n·m", "n*m", "n-m", "n")  # units that need no gain, without spaces
+_DIGITS = 10  # that are written
+_SAME = 1e-8  # relative difference of numbers that are written with these digits
 _PLACE = re.compile(r" in \w+\[(\d+)\]$")
 _HEADER = """\
 # What the drives of {name} report as effort, and what they lose to friction.
@@ -98,11 +107,17 @@ def missing_gains(path: str | PathLike[str], joints: Iterable[str]) -> dict[str,
     The file is one that ``load_drives`` has read.
     """
     content = _parsed(Path(path).read_text(encoding="utf-8"))["joints"]
-    units = {name: content[name]["unit"] for name in joints
-             if "unit" in (content.get(name) or {}) and "gain" not in content[name]}
-    return {name: f"joint {name!r}: its efforts have the unit {unit}, and no gain makes them "
-            f"torques: declare gain, in N m or N for 1 {unit}" for name, unit in units.items()
-            if unit.replace(" ", "").lower() not in _TORQUES}
+    units = {
+        name: content[name]["unit"]
+        for name in joints
+        if "unit" in (content.get(name) or {}) and "gain" not in content[name]
+    }
+    return {
+        name: f"joint {name!r}: its efforts have the unit {unit}, and no gain makes them "
+        f"torques: declare gain, in N m or N for 1 {unit}"
+        for name, unit in units.items()
+        if unit.replace(" ", "").lower() not in _TORQUES
+    }
 
 
 def save_drives(model: Model, path: str | PathLike[str]) -> None:
@@ -124,11 +139,12 @@ def save_drives(model: Model, path: str | PathLike[str]) -> None:
       shoulder_yaw:
     """
     import yaml
+
     drives, joints = model.drives, {}
     of_motors = _of_motors(drives)
     for k, name in enumerate(model.velocity_names):
         joint: dict[str, Any] = {}
-        if drives.unit[k] != "N m":             # a gain alone does not say which unit
+        if drives.unit[k] != "N m":  # a gain alone does not say which unit
             joint["unit"] = drives.unit[k]
         if drives.gain[k] != 1.0 or "unit" in joint:
             joint["gain"] = _rounded(drives.gain[k])
@@ -137,20 +153,28 @@ def save_drives(model: Model, path: str | PathLike[str]) -> None:
         if drives.is_link_side[k]:
             joint["side"] = "link"
         for source, names in ((model, _OF_MODEL), (drives, _OF_DRIVES)):
-            joint |= {key: _rounded(getattr(source, key)[k]) for key, default in names.items()
-                      if getattr(source, key)[k] != default}
+            joint |= {
+                key: _rounded(getattr(source, key)[k])
+                for key, default in names.items()
+                if getattr(source, key)[k] != default
+            }
         if of_motors[k] and np.isclose(model.armature[k], of_motors[k], _SAME, 0.0):
-            joint.pop("armature", None)         # which follows
+            joint.pop("armature", None)  # which follows
         joints[name] = joint
     content: dict[str, Any] = {"joints": joints}
     if drives.coupling is not None:
         different = drives.coupling != np.eye(model.nv)
         rows = np.flatnonzero(different.any(axis=0) | different.any(axis=1))
-        rows = rows if len(rows) else np.arange(model.nv)       # of one that couples nothing
-        content["motors"] = {"joints": [model.velocity_names[k] for k in rows], "matrix": [
-            [_rounded(x) for x in row] for row in drives.coupling[np.ix_(rows, rows)]]}
-    Path(path).write_text(_HEADER.format(name=model.name) + yaml.safe_dump(
-        content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        rows = rows if len(rows) else np.arange(model.nv)  # of one that couples nothing
+        content["motors"] = {
+            "joints": [model.velocity_names[k] for k in rows],
+            "matrix": [[_rounded(x) for x in row] for row in drives.coupling[np.ix_(rows, rows)]],
+        }
+    Path(path).write_text(
+        _HEADER.format(name=model.name)
+        + yaml.safe_dump(content, sort_keys=False, allow_unicode=True),
+        encoding="utf-8",
+    )
 
 
 def _checked(model: Model, values: dict[str, Any]) -> Drives:
@@ -161,25 +185,29 @@ def _checked(model: Model, values: dict[str, Any]) -> Drives:
         place = _PLACE.search(str(error))
         if place is None:
             raise
-        raise ValueError(f"joint {model.velocity_names[int(place[1])]!r}: "
-                         f"{_PLACE.sub('', str(error))}") from None
+        raise ValueError(
+            f"joint {model.velocity_names[int(place[1])]!r}: {_PLACE.sub('', str(error))}"
+        ) from None
 
 
 def _of_motors(drives: Drives) -> Array:
     """The armature of each joint that the rotors of coupled motors cause, (nv,)."""
     if drives.coupling is None:
         return np.zeros(len(drives.gain))
-    armature: Array = (drives.coupling ** 2).T @ drives.rotor_inertia
+    armature: Array = (drives.coupling**2).T @ drives.rotor_inertia
     return armature
 
 
-def _add_rotors(model: Model, own: dict[str, Array], drives: Drives,
-                joints: Mapping[str, Any]) -> None:
+def _add_rotors(
+    model: Model, own: dict[str, Array], drives: Drives, joints: Mapping[str, Any]
+) -> None:
     """Set the armature of the joints that coupled motors move, unless the file states it."""
     for name in joints if drives.coupling is None else ():
         if drives.rotor_inertia[model.velocity_names.index(name)]:
-            raise ValueError(f"joint {name!r}: rotor_inertia: expected only with motors that move "
-                             "several joints; declare armature instead")
+            raise ValueError(
+                f"joint {name!r}: rotor_inertia: expected only with motors that move "
+                "several joints; declare armature instead"
+            )
     for name, inertia in zip(model.velocity_names, _of_motors(drives)):
         if inertia and "armature" not in (joints.get(name) or {}):
             own["armature"][model.velocity_names.index(name)] = inertia
@@ -191,6 +219,7 @@ def _rounded(number: float) -> float:
 
 def _parsed(text: str) -> Mapping[str, Any]:
     import yaml
+
     try:
         _require_once(yaml.compose(text, yaml.SafeLoader))
         content = yaml.safe_load(text)
@@ -210,8 +239,10 @@ def _require_once(node: Any, depth: int = 2) -> None:
     keys = [key.value for key, _ in pairs]
     for key, value in pairs:
         if keys.count(key.value) > 1:
-            raise ValueError(f"{key.value!r:.80} is there {keys.count(key.value)} times, in line "
-                             f"{key.start_mark.line + 1}; remove all but one")
+            raise ValueError(
+                f"{key.value!r:.80} is there {keys.count(key.value)} times, in line "
+                f"{key.start_mark.line + 1}; remove all but one"
+            )
         if depth:
             _require_once(value, depth - 1)
 
@@ -222,15 +253,18 @@ def _require_known(what: str, names: Iterable[Any], known: Iterable[str], where:
         if name not in known:
             close = difflib.get_close_matches(str(name), known, 1)
             similar = f"; did you mean {close[0]!r}?" if close else ""
-            raise ValueError(f"{where}no {what} {str(name)!r:.80}{similar}; available: "
-                             f"{', '.join(known)}")
+            raise ValueError(
+                f"{where}no {what} {str(name)!r:.80}{similar}; available: {', '.join(known)}"
+            )
 
 
 def _read(model: Model, content: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
     """New arrays of the model, and values of its drives."""
     own = {name: getattr(model, name).copy() for name in _OF_MODEL}
-    values = {name: value.copy() if isinstance(value, np.ndarray) else value
-              for name, value in vars(model.drives).items()}
+    values = {
+        name: value.copy() if isinstance(value, np.ndarray) else value
+        for name, value in vars(model.drives).items()
+    }
     unit = list(values["unit"])
     _require_known("joint", content["joints"], model.velocity_names)
     for name, joint in content["joints"].items():
@@ -245,8 +279,9 @@ def _read(model: Model, content: Mapping[str, Any]) -> tuple[dict[str, Array], d
         if "gain" in joint or "gear_ratio" in joint:
             ratio = _number(where, "gear_ratio", joint.get("gear_ratio", 1.0))
             if not 0.0 < abs(ratio) < np.inf:
-                raise ValueError(f"{where}gear_ratio: expected a finite number other than 0, got "
-                                 f"{ratio:g}")
+                raise ValueError(
+                    f"{where}gear_ratio: expected a finite number other than 0, got {ratio:g}"
+                )
             values["gain"][k] = ratio * _number(where, "gain", joint.get("gain", 1.0))
         if "gravity_compensated" in joint:
             values["is_compensated"][k] = _flag(where, joint["gravity_compensated"])
@@ -256,8 +291,10 @@ def _read(model: Model, content: Mapping[str, Any]) -> tuple[dict[str, Array], d
             values["is_link_side"][k] = joint["side"] == "link"
             for key in _ROTOR if joint["side"] == "link" else ():
                 if joint.get(key):
-                    raise ValueError(f"{where}{key}: expected none with side: link, where rotors "
-                                     f"do not act, got {joint[key]!r:.80}; remove one of them")
+                    raise ValueError(
+                        f"{where}{key}: expected none with side: link, where rotors "
+                        f"do not act, got {joint[key]!r:.80}; remove one of them"
+                    )
         for arrays, names in ((own, _OF_MODEL), (values, _OF_DRIVES)):
             for key in names:
                 if key in joint:
@@ -272,12 +309,13 @@ def _read(model: Model, content: Mapping[str, Any]) -> tuple[dict[str, Array], d
 
 def _number(where: str, key: str, value: Any) -> float:
     try:
-        number = float(value)           # also of a text: 1e-3 is one in YAML 1.1
+        number = float(value)  # also of a text: 1e-3 is one in YAML 1.1
     except (OverflowError, TypeError, ValueError):
         number = LARGEST
     if isinstance(value, bool) or LARGEST <= abs(number) < np.inf:
-        raise ValueError(f"{where}{key}: expected a number, got {value!r:.80}; the largest "
-                         f"is {LARGEST:g}")
+        raise ValueError(
+            f"{where}{key}: expected a number, got {value!r:.80}; the largest is {LARGEST:g}"
+        )
     return number
 
 
@@ -303,9 +341,11 @@ def _coupling(model: Model, motors: Any) -> Array:
     except (TypeError, ValueError):
         matrix = np.empty(0)
     if matrix.shape != (len(rows), len(rows)) or not np.isfinite(matrix).all():
-        raise ValueError(f"motors: matrix: expected {len(rows)} rows of {len(rows)} numbers that "
-                         "are finite, a row for each of the joints, got "
-                         f"{motors['matrix']!r:.80}")
+        raise ValueError(
+            f"motors: matrix: expected {len(rows)} rows of {len(rows)} numbers that "
+            "are finite, a row for each of the joints, got "
+            f"{motors['matrix']!r:.80}"
+        )
     coupling = np.eye(model.nv)
     coupling[np.ix_(rows, rows)] = matrix
     return coupling

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The header for C++17: a class for each function, which owns its workspace and its results."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -12,15 +13,20 @@ from .header import documentation
 from .sources import is_number
 
 _TEMPLATE = Path(__file__).parent / "templates" / "dyn_ros.hpp"
-_AXES: dict[Axis, str] = {"rows": "model.njoints()", "parameters": "10 * model.njoints()",
-                          "moments": "4 * model.njoints()", "placements": "6 * model.njoints()"}
+_AXES: dict[Axis, str] = {
+    "rows": "model.njoints()",
+    "parameters": "10 * model.njoints()",
+    "moments": "4 * model.njoints()",
+    "placements": "6 * model.njoints()",
+}
 
 
 def header(functions: list[Function]) -> str:
     """``dyn_ros.hpp``."""
     template = _TEMPLATE.read_text(encoding="utf-8")
     return template.replace("@FUNCTIONS@", "\n".join(map(_class, functions))).replace(
-        "@VERSION@", __version__)
+        "@VERSION@", __version__
+    )
 
 
 def _class(one: Function) -> str:
@@ -28,8 +34,9 @@ def _class(one: Function) -> str:
     comment = "".join(f"// {line}".rstrip() + "\n" for line in documentation(one))
     sizes = [_count(known, str(MAX_CONSTRAINTS)) for known in one.results]
     starts = [" + ".join(["results_.numbers()", *sizes[:n]]) for n in range(len(sizes))]
-    pointers = "".join(f"    {one.result_name(known)}_ = {start};\n"
-                       for known, start in zip(one.results, starts))
+    pointers = "".join(
+        f"    {one.result_name(known)}_ = {start};\n" for known, start in zip(one.results, starts)
+    )
     members = ", ".join(f"*{one.result_name(known)}_" for known in one.results)
     accessors = "".join(_accessor(one, known) for known in one.results)
     table = next(filter(None, map(table_name, one.parameters)), "")
@@ -38,7 +45,7 @@ def _class(one: Function) -> str:
 public:
   explicit {name}(const Model &model)
       : model_(&model), work_(dyn_ros_{one.name}_workspace_size(&model.c())),
-        results_(sizeof(double) * ({' + '.join(sizes)}))
+        results_(sizeof(double) * ({" + ".join(sizes)}))
   {{
     const std::size_t size = dyn_ros_{one.name}_workspace_size(&model.c());
     const int error = dyn_ros_{one.name}_workspace_init(&model.c(), work_.get(), size);
@@ -69,11 +76,11 @@ def _call(one: Function, table: str) -> str:
         arguments.append(f"{one.result_name(known)}_")
     count = f"    rows_ = static_cast<std::size_t>({table}.rows);\n" if table else ""
     return f"""
-  int operator()({', '.join(parameters)}) noexcept
+  int operator()({", ".join(parameters)}) noexcept
   {{
     const Model &model = *model_;
-    if ({' || '.join(checks)}) return DYN_ROS_WRONG_SIZE;
-{count}    return dyn_ros_{one.name}(&model.c(), work_.get(), {', '.join(arguments)});
+    if ({" || ".join(checks)}) return DYN_ROS_WRONG_SIZE;
+{count}    return dyn_ros_{one.name}(&model.c(), work_.get(), {", ".join(arguments)});
   }}
 """
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The functions of the C library: what they take and return, from what algorithms declare."""
+
 from __future__ import annotations
 
 import inspect
@@ -17,7 +18,7 @@ from ..engine.kernel.fields import CONSTRAINTS, FRAME, REFERENCE_FRAME, TERMS, F
 from ..engine.model.frames import ReferenceFrame
 
 _TABLES = {CONTACTS: "contacts", CONSTRAINTS: "constraints"}
-_EXCLUDED = ("normal_equations",)       # sums over recordings, with functions of Python around it
+_EXCLUDED = ("normal_equations",)  # sums over recordings, with functions of Python around it
 _NAMES = {OBSERVER_GAIN: "gain", COULOMB: "friction"}
 # Arguments that the public function does not have are placed beside these.
 _BESIDE = {"damping": "friction", "constraints": "tip", "contacts": "frame"}
@@ -30,7 +31,7 @@ class Function:
     name: str
     algorithm: Algorithm
     parameters: tuple[Field | Option, ...]
-    selects_joint: bool                         # by an index of a joint instead of a frame
+    selects_joint: bool  # by an index of a joint instead of a frame
 
     @property
     def inputs(self) -> tuple[Field, ...]:
@@ -68,8 +69,11 @@ def parameter_name(known: Field | Option) -> str:
 
 def option_end(algorithm: Algorithm, option: Option) -> int:
     """The number after the last one that an option can be."""
-    ends = {OPERATION: UT_SOLVE + 1, REFERENCE_FRAME: len(ReferenceFrame),
-            TERMS: 1 << len(algorithm.results)}
+    ends = {
+        OPERATION: UT_SOLVE + 1,
+        REFERENCE_FRAME: len(ReferenceFrame),
+        TERMS: 1 << len(algorithm.results),
+    }
     return ends.get(option, 1 << option.bits)
 
 
@@ -91,15 +95,18 @@ def functions(names: Sequence[str] | None = None) -> list[Function]:
     known = available()
     unknown = sorted(set(names or ()) - set(known))
     if unknown:
-        raise ValueError(f"functions: {', '.join(map(repr, unknown))} cannot be exported; "
-                         f"available: {', '.join(known)}")
+        raise ValueError(
+            f"functions: {', '.join(map(repr, unknown))} cannot be exported; "
+            f"available: {', '.join(known)}"
+        )
     return [_function(name) for name in sorted(set(known if names is None else names))]
 
 
 def _function(name: str) -> Function:
     algorithm: Any = ALGORITHMS[name]
-    places = {other: n for n, other in enumerate(
-        inspect.signature(public_function(name)).parameters)}
+    places = {
+        other: n for n, other in enumerate(inspect.signature(public_function(name)).parameters)
+    }
     selects_joint = "joint" in places
     hidden = [TERMS, REFERENCE_FRAME] if selects_joint else [TERMS]
 
@@ -108,6 +115,8 @@ def _function(name: str) -> Function:
         beside = places.get(_BESIDE.get(own, own), places.get("frame", len(places)))
         return places.get(own, beside)
 
-    known = [*(x for x in algorithm.inputs if x is not ROWS),
-             *(x for x in algorithm.options if x not in hidden)]
+    known = [
+        *(x for x in algorithm.inputs if x is not ROWS),
+        *(x for x in algorithm.options if x not in hidden),
+    ]
     return Function(name, algorithm, tuple(sorted(known, key=place)), selects_joint)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The header for C: a template, and the docstring and declaration of each function."""
+
 from __future__ import annotations
 
 import inspect
@@ -16,32 +17,38 @@ from .sources import is_number, prototypes
 
 _TEMPLATE = Path(__file__).parent / "templates" / "dyn_ros.h"
 _WIDTH = 110
-_NEWLINE, _HARD = "\n", "\0"          # a space where no line ends
+_NEWLINE, _HARD = "\n", "\0"  # a space where no line ends
 _SECTION = re.compile(r"\n\n(\w+)\n-+\n")
-_AXES: dict[Axis, str] = {"constraints": "rows", "rows": "njoints", "parameters": "10 njoints",
-                          "moments": "4 njoints", "placements": "6 njoints"}
-_OF_PYTHON = re.compile(
-    r"named tuple|new array|``MomentumObserver``|^Also computes|``only``|In Python")
-_SUMMARIES = {      # of functions that differ from those in Python
-    "cholesky_solve": "Product of a vector and M^-1, M, or a factor of M = U D U'.\n\n"
-                      "Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M "
-                      "includes armature.",
+_AXES: dict[Axis, str] = {
+    "constraints": "rows",
+    "rows": "njoints",
+    "parameters": "10 njoints",
+    "moments": "4 njoints",
+    "placements": "6 njoints",
 }
-_TEXTS = {          # of parameters that differ from those in Python
+_OF_PYTHON = re.compile(
+    r"named tuple|new array|``MomentumObserver``|^Also computes|``only``|In Python"
+)
+_SUMMARIES = {  # of functions that differ from those in Python
+    "cholesky_solve": "Product of a vector and M^-1, M, or a factor of M = U D U'.\n\n"
+    "Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M "
+    "includes armature.",
+}
+_TEXTS = {  # of parameters that differ from those in Python
     "frame": "Index of a frame.",
     "joint": "Index of a joint.",
     "contacts": "From dyn_ros_contacts_init; `rows` is its number of rows.",
     "constraints": "From dyn_ros_constraints_init: tips, axes and policy of `rows` constraints.",
     "classical": "1: classical instead of spatial accelerations; otherwise 0.",
     "direct": "1: multiply the change of velocity by M instead of subtracting momenta; otherwise "
-              "0.",
+    "0.",
     "operation": "DYN_ROS_M_INVERSE and so on: the matrix that b is multiplied with.",
     "f_ext": "External wrench (force, moment) on each joint's body, at the origin of the joint "
-             "frame and expressed in it [N, N m].",
+    "frame and expressed in it [N, N m].",
     "wrenches": "The part of f_ext on the link of each frame, at the frame's origin and expressed "
-                "in it [N, N m]; the rest of f_ext is on the link that the joint connects.",
+    "in it [N, N m]; the rest of f_ext is on the link that the joint connects.",
     "offset": "A point fixed to the frame and expressed in it [m], used instead of its origin. "
-              "NULL: its origin.",
+    "NULL: its origin.",
     "gain": "Bandwidth for each velocity [1/s], more than 0.",
     "damping": "Viscous friction, such as model->damping.",
     "friction": "Coulomb friction, such as model->friction.",
@@ -60,15 +67,21 @@ def header(functions: list[Function]) -> str:
 def _function(one: Function) -> str:
     """The comment and the prototypes of a function."""
     size, init, call = prototypes(one)
-    return (f"/* {f'{_NEWLINE}   '.join(documentation(one))} */\n{size};\n{init};\n"
-            f"{declaration(call)};\n")
+    return (
+        f"/* {f'{_NEWLINE}   '.join(documentation(one))} */\n{size};\n{init};\n"
+        f"{declaration(call)};\n"
+    )
 
 
 def declaration(prototype: str) -> str:
     """A prototype in lines."""
     head, _, arguments = prototype.partition("(")
-    whole = textwrap.fill(arguments.replace(" ", _HARD).replace(f",{_HARD}", ", "), _WIDTH,
-                          initial_indent=f"{head}(", subsequent_indent="        ")
+    whole = textwrap.fill(
+        arguments.replace(" ", _HARD).replace(f",{_HARD}", ", "),
+        _WIDTH,
+        initial_indent=f"{head}(",
+        subsequent_indent="        ",
+    )
     return whole.replace(_HARD, " ")
 
 
@@ -111,8 +124,14 @@ def _plain(text: str) -> str:
 
 
 def _filled(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(text, _WIDTH, subsequent_indent=indent, initial_indent=indent[:2],
-                         break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        subsequent_indent=indent,
+        initial_indent=indent[:2],
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _shape(known: Field | Option) -> str:
@@ -136,7 +155,6 @@ def _text(name: str, section: str) -> str:
         head, _, text = entry.partition("\n")
         if _RENAMED.get(name, name) in head.partition(" : ")[0].split(", "):
             return re.sub(r"Zero by default\.", "NULL: zeros.", _plain(text)).replace(
-                "Default:", "NULL:")
+                "Default:", "NULL:"
+            )
     raise AssertionError(f"{name}: a parameter without documentation; add it to _TEXTS")
-
-

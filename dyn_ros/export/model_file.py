@@ -6,6 +6,7 @@ A file is a header of integers and then sections, each an array of 8-byte number
 The header contains for each section its offset in bytes and its number of elements. All numbers
 are little-endian. ``runtime/model.c`` reads it.
 """
+
 from __future__ import annotations
 
 import os
@@ -26,8 +27,19 @@ MAX_PAYLOADS = 8
 _ALIGNMENT = 64
 HEADER = ("MAGIC", "LAYOUT", "SIZE", "CHECKSUM", "NQ", "NV", "NJOINTS", "NFRAMES")
 """The first integers of the header. The checksum covers all bytes, with zero in its own place."""
-SECTIONS = ("INTS", "FLOATS", "BODIES", "LINKS", "ARMATURE", "LIMITS", "JOINTS", "FRAMES",
-            "PAYLOADS", "NAMES", "TEXT")
+SECTIONS = (
+    "INTS",
+    "FLOATS",
+    "BODIES",
+    "LINKS",
+    "ARMATURE",
+    "LIMITS",
+    "JOINTS",
+    "FRAMES",
+    "PAYLOADS",
+    "NAMES",
+    "TEXT",
+)
 """What follows.
 
 INTS, FLOATS: what kernels read, see ``engine/kernel/layout.py``.
@@ -45,17 +57,31 @@ JOINT, FRAME, PAYLOAD = 6, 3, 12
 
 def layout_digest() -> int:
     """What the layout of a model file and of kernels' tables depends on, a positive integer."""
-    numbers = [layout.TREE, layout.TREE_ROW, layout.ROWS, layout.FLOATS_ROW, layout.INERTIA,
-               layout.FRAME_ROW, layout.INERTIA_ROW, layout.TABLE, layout.OFFSET, MAX_PAYLOADS,
-               len(HEADER), len(SECTIONS), JOINT, FRAME, PAYLOAD]
+    numbers = [
+        layout.TREE,
+        layout.TREE_ROW,
+        layout.ROWS,
+        layout.FLOATS_ROW,
+        layout.INERTIA,
+        layout.FRAME_ROW,
+        layout.INERTIA_ROW,
+        layout.TABLE,
+        layout.OFFSET,
+        MAX_PAYLOADS,
+        len(HEADER),
+        len(SECTIONS),
+        JOINT,
+        FRAME,
+        PAYLOAD,
+    ]
     return checksum(np.array(numbers, np.int64)) >> 1
 
 
 def checksum(words: NDArray[np.int64]) -> int:
     """FNV-1a of 64 bits, over 8-byte words."""
-    value = 0xcbf29ce484222325
+    value = 0xCBF29CE484222325
     for word in words.view(np.uint64).tolist():
-        value = ((value ^ word) * 0x100000001b3) & 0xffffffffffffffff
+        value = ((value ^ word) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
     return value
 
 
@@ -79,24 +105,26 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
     """
     content, place = model_bytes(model), Path(path)
     if place.exists() and not place.is_file():
-        place.write_bytes(content)                  # such as a pipe
+        place.write_bytes(content)  # such as a pipe
     else:
-        with whole_file(place.resolve()) as file:   # programs that have mapped the old one keep it
+        with whole_file(place.resolve()) as file:  # programs that have mapped the old one keep it
             file.write(content)
 
 
 def model_bytes(model: Model) -> bytes:
     """The content of a model file."""
     if len(model.payloads) > MAX_PAYLOADS:
-        raise ValueError(f"model: expected at most {MAX_PAYLOADS} payloads, got "
-                         f"{len(model.payloads)}; add some of them to the inertias of links")
+        raise ValueError(
+            f"model: expected at most {MAX_PAYLOADS} payloads, got "
+            f"{len(model.payloads)}; add some of them to the inertias of links"
+        )
     header = np.zeros(_rounded(len(HEADER) + 2 * len(SECTIONS)), np.int64)
     header[:3] = MAGIC, layout_digest(), 0
     header[4:8] = model.nq, model.nv, model.njoints, model.nframes
     parts, end = [header.tobytes()], header.nbytes
     for n, section in enumerate(_sections(model)):
         content = section.tobytes()
-        header[len(HEADER) + 2 * n:][:2] = end, section.size
+        header[len(HEADER) + 2 * n :][:2] = end, section.size
         parts.append(content.ljust(8 * _rounded(-(-len(content) // 8)), b"\0"))
         end += len(parts[-1])
     header[HEADER.index("SIZE")] = end
@@ -115,20 +143,44 @@ def _sections(model: Model) -> list[NDArray]:
     """The sections, in their order."""
     bodies = [joint.inertia.dynamic_parameters() for joint in model.tree.joints]
     links = [packed_link(frame) for frame in model.tree.frames]
-    limits = (model.lower, model.upper, model.velocity_limit, model.effort_limit, model.damping,
-              model.friction)
-    joints = np.array([model.parents, frames_of_joints(model), model.idx_q, model.idx_v, model.nqs,
-                       model.nvs], np.int64)
-    frames = [(frame.parent, link_frame(model.tree, n), frame.kind == "body")
-              for n, frame in enumerate(model.tree.frames)]
-    texts = (model.name, *model.joint_names, *model.frame_names, *model.velocity_names,
-             *model.position_names)
+    limits = (
+        model.lower,
+        model.upper,
+        model.velocity_limit,
+        model.effort_limit,
+        model.damping,
+        model.friction,
+    )
+    joints = np.array(
+        [model.parents, frames_of_joints(model), model.idx_q, model.idx_v, model.nqs, model.nvs],
+        np.int64,
+    )
+    frames = [
+        (frame.parent, link_frame(model.tree, n), frame.kind == "body")
+        for n, frame in enumerate(model.tree.frames)
+    ]
+    texts = (
+        model.name,
+        *model.joint_names,
+        *model.frame_names,
+        *model.velocity_names,
+        *model.position_names,
+    )
     encoded = [text.encode() + b"\0" for text in texts]
     starts = np.cumsum([0, *map(len, encoded)])[:-1]
-    return [model._ints, model._floats, np.array(bodies, float), np.array(links, float),
-            model.armature, np.concatenate(limits), joints.T.ravel(),
-            np.array(frames, np.int64), _slots(list(model._payloads.values())),
-            starts.astype(np.int64), np.frombuffer(b"".join(encoded), np.uint8)]
+    return [
+        model._ints,
+        model._floats,
+        np.array(bodies, float),
+        np.array(links, float),
+        model.armature,
+        np.concatenate(limits),
+        joints.T.ravel(),
+        np.array(frames, np.int64),
+        _slots(list(model._payloads.values())),
+        starts.astype(np.int64),
+        np.frombuffer(b"".join(encoded), np.uint8),
+    ]
 
 
 def frames_of_joints(model: Model) -> list[int]:

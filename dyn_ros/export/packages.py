@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The packages of a library for CMake and pkg-config."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -19,9 +20,11 @@ def soname(name: str) -> str:
 def write(lib: Path, name: str) -> None:
     """Write the packages of a library, and the link to its file that linkers read."""
     values = {"NAME": name, "VERSION": __version__, "INTERFACE": _INTERFACE, "SONAME": soname(name)}
-    for template, place in (("package.pc", f"pkgconfig/{name}.pc"),
-                            ("Config.cmake", f"cmake/{name}/{name}Config.cmake"),
-                            ("ConfigVersion.cmake", f"cmake/{name}/{name}ConfigVersion.cmake")):
+    for template, place in (
+        ("package.pc", f"pkgconfig/{name}.pc"),
+        ("Config.cmake", f"cmake/{name}/{name}Config.cmake"),
+        ("ConfigVersion.cmake", f"cmake/{name}/{name}ConfigVersion.cmake"),
+    ):
         text = (_TEMPLATES / template).read_text(encoding="utf-8")
         for key, value in values.items():
             text = text.replace(f"@{key}@", value)

@@ -7,6 +7,7 @@ the model, and the work space. The structure of the robot is part of the code; g
 armature are read from the floats, since a model can change them. Inputs and results are where the
 table says.
 """
+
 from __future__ import annotations
 
 import math
@@ -54,22 +55,31 @@ def specialized_entry(model: Model, name: str, target: str) -> SpecializedEntry:
             functions += inner
             calls.append(call)
     digest = robot_digest(model, algorithm)
-    text = (declarations(widths) + sincos_functions(widths) + functions
-            + _entry(symbol, algorithm, calls)
-            + f"@dyn_ros_{name}_robot = constant i64 {digest}\n")
+    text = (
+        declarations(widths)
+        + sincos_functions(widths)
+        + functions
+        + _entry(symbol, algorithm, calls)
+        + f"@dyn_ros_{name}_robot = constant i64 {digest}\n"
+    )
     return SpecializedEntry(object_of(text, target), symbol, f"dyn_ros_{name}_robot")
 
 
-def _inner(model: Model, algorithm: Algorithm, optional: tuple[Field, ...], name: str, fuse: bool
-           ) -> tuple[str, list[str], set[int]]:
+def _inner(
+    model: Model, algorithm: Algorithm, optional: tuple[Field, ...], name: str, fuse: bool
+) -> tuple[str, list[str], set[int]]:
     """A function of separate arrays, the lines that call it, and the widths of its sines."""
     inputs = [f for f in algorithm.inputs if f not in algorithm.optional or f in optional]
     settable = {k: ("floats", k) for k in settable_floats(model)}
     record = recorded(model, algorithm, inputs, {}, settable, constants(model))
-    stored = {f: [(k, x) for k, x in enumerate(values) if isinstance(x, int) or x == x]
-              for f, values in sorted(record.fields.items())}
-    kept = [*(x for values in stored.values() for _, x in values),
-            *(x for a, b, _ in record.trace.checks for x in (a, b))]
+    stored = {
+        f: [(k, x) for k, x in enumerate(values) if isinstance(x, int) or x == x]
+        for f, values in sorted(record.fields.items())
+    }
+    kept = [
+        *(x for values in stored.values() for _, x in values),
+        *(x for a, b, _ in record.trace.checks for x in (a, b)),
+    ]
     operations, order = ordered(record.trace.operations, kept, fuse)
     writer = Writer(operations, {f.name: f"%{f.name}" for f in inputs} | {"floats": "%floats"})
     writer.write(order)
@@ -90,13 +100,19 @@ def _call(name: str, arrays: Sequence[Field]) -> list[str]:
     lines, values = [], []
     for n, known in enumerate(arrays):
         here = f"%{name}{n}"
-        lines += [f"  {here}p = getelementptr i64, ptr %table, i64 {ly.OFFSET + known}",
-                  f"  {here}o = load i64, ptr {here}p",
-                  f"  {here} = getelementptr double, ptr %work, i64 {here}o"]
+        lines += [
+            f"  {here}p = getelementptr i64, ptr %table, i64 {ly.OFFSET + known}",
+            f"  {here}o = load i64, ptr {here}p",
+            f"  {here} = getelementptr double, ptr %work, i64 {here}o",
+        ]
         values.append(f"ptr {here}")
     arguments = ", ".join([*values, "ptr %floats"])
-    return [*lines, f"  %{name}s = call i64 @{name}({arguments})",
-            f"  store i64 %{name}s, ptr %status", f"  ret i64 %{name}s"]
+    return [
+        *lines,
+        f"  %{name}s = call i64 @{name}({arguments})",
+        f"  store i64 %{name}s, ptr %status",
+        f"  ret i64 %{name}s",
+    ]
 
 
 def _entry(symbol: str, algorithm: Algorithm, calls: Sequence[list[str]]) -> str:
@@ -104,9 +120,17 @@ def _entry(symbol: str, algorithm: Algorithm, calls: Sequence[list[str]]) -> str
     lines = [f"  %status = getelementptr i64, ptr %table, i64 {ly.STATUS}"]
     if algorithm.optional:
         passed = ly.HAS_INPUT + algorithm.optional[0]
-        lines += [f"  %p = getelementptr i64, ptr %table, i64 {passed}",
-                  "  %x = load i64, ptr %p", "  %b = icmp ne i64 %x, 0",
-                  "  br i1 %b, label %yes, label %no", "yes:", *calls[1], "no:"]
+        lines += [
+            f"  %p = getelementptr i64, ptr %table, i64 {passed}",
+            "  %x = load i64, ptr %p",
+            "  %b = icmp ne i64 %x, 0",
+            "  br i1 %b, label %yes, label %no",
+            "yes:",
+            *calls[1],
+            "no:",
+        ]
     body = "\n".join([*lines, *calls[0]])
-    return (f"define i64 @{symbol}(ptr %ints, ptr %table, ptr %floats, ptr %work) nounwind {{\n"
-            f"{body}\n}}\n")
+    return (
+        f"define i64 @{symbol}(ptr %ints, ptr %table, ptr %floats, ptr %work) nounwind {{\n"
+        f"{body}\n}}\n"
+    )

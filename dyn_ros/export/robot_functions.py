@@ -5,6 +5,7 @@
 A function takes arrays and keeps its intermediate results in registers and on the stack. It needs
 no model and no work space, and calls nothing but ``memset``.
 """
+
 from __future__ import annotations
 
 import re
@@ -44,9 +45,15 @@ class Record(NamedTuple):
     fields: dict[Field, list[Operand]]
 
 
-def specialized(model: Model, name: str, prefix: str, target: str, settable: bool = True,
-                with_inputs: Sequence[str] = (), options: Mapping[str, int | str] | None = None
-                ) -> Specialized:
+def specialized(
+    model: Model,
+    name: str,
+    prefix: str,
+    target: str,
+    settable: bool = True,
+    with_inputs: Sequence[str] = (),
+    options: Mapping[str, int | str] | None = None,
+) -> Specialized:
     """A function for one robot: ``PREFIX_NAME``.
 
     In C, it takes the inputs of the public function, its results, and with ``settable`` a
@@ -84,11 +91,14 @@ def specialized(model: Model, name: str, prefix: str, target: str, settable: boo
     numbers, suffix = _options(model, function, options or {})
     symbol = f"{prefix}_{name}{suffix}"
     floats = constants(model)
-    record = recorded(model, algorithm, inputs, numbers,
-                      settable_floats(model) if settable else {}, floats)
+    record = recorded(
+        model, algorithm, inputs, numbers, settable_floats(model) if settable else {}, floats
+    )
     results = {function.result_name(f): record.fields[f] for f in function.results}
-    kept = [*(x for values in results.values() for x in values),
-            *(x for a, b, _ in record.trace.checks for x in (a, b))]
+    kept = [
+        *(x for values in results.values() for x in values),
+        *(x for a, b, _ in record.trace.checks for x in (a, b)),
+    ]
     operations, order = ordered(record.trace.operations, kept, has_fma(target))
     if any(operations[n][:2] == ("input", LINKS) for n in order):
         raise NotTraceable(f"{name} depends on inertias of single links; use settable=False")
@@ -100,7 +110,7 @@ def specialized(model: Model, name: str, prefix: str, target: str, settable: boo
         for k, value in enumerate(values):
             writer.store(f"%{result}", k, value)
     read = [*names, *([PARAMETERS] if settable else [])]
-    arguments = [*names, *results, *read[len(names):]]
+    arguments = [*names, *results, *read[len(names) :]]
     status = writer.status(record.trace.checks)
     content = object_of(_module(writer, symbol, arguments, read, status), target)
     return Specialized(content, symbol, _prototype(symbol, prefix, names, list(results), settable))
@@ -117,25 +127,33 @@ def parameters(model: Model) -> Array:
 
 def parameters_struct(model: Model, prefix: str) -> str:
     """The declaration of the structure of C that contains ``parameters``."""
-    return ("/* What can be set. A body: mass [kg], first moments [kg m], inertia xx xy yy xz yz "
-            "zz about the\n   origin of the joint's frame [kg m2]; all in the axes of this frame. "
-            "*/\n"
-            "typedef struct {\n"
-            "  double gravity[3];    /* [m/s2], in the world */\n"
-            f"  double bodies[{model.njoints}][10]; /* in the order of the joints */\n"
-            f"  double armature[{model.nv}];   /* rotor inertia [kg m2, kg] */\n"
-            f"}} {prefix}_parameters;\n")
+    return (
+        "/* What can be set. A body: mass [kg], first moments [kg m], inertia xx xy yy xz yz "
+        "zz about the\n   origin of the joint's frame [kg m2]; all in the axes of this frame. "
+        "*/\n"
+        "typedef struct {\n"
+        "  double gravity[3];    /* [m/s2], in the world */\n"
+        f"  double bodies[{model.njoints}][10]; /* in the order of the joints */\n"
+        f"  double armature[{model.nv}];   /* rotor inertia [kg m2, kg] */\n"
+        f"}} {prefix}_parameters;\n"
+    )
 
 
 def settable_floats(model: Model) -> dict[int, tuple[str, int]]:
     """For the floats that are not constants, where they are read from."""
-    return ({k: (LINKS, k) for k in link_places(model)}
-            | {k: (PARAMETERS, n) for n, k in enumerate(parameter_places(model))})
+    return {k: (LINKS, k) for k in link_places(model)} | {
+        k: (PARAMETERS, n) for n, k in enumerate(parameter_places(model))
+    }
 
 
-def recorded(model: Model, algorithm: Algorithm, inputs: Sequence[Field],
-             options: Mapping[int, int], settable: Mapping[int, tuple[str, int]],
-             floats: Array) -> Record:
+def recorded(
+    model: Model,
+    algorithm: Algorithm,
+    inputs: Sequence[Field],
+    options: Mapping[int, int],
+    settable: Mapping[int, tuple[str, int]],
+    floats: Array,
+) -> Record:
     """Run the kernel of an algorithm on numbers that record what it does."""
     program, trace = algorithm.program(model), Trace()
     space = Workspace(model, program.fields)
@@ -151,12 +169,15 @@ def recorded(model: Model, algorithm: Algorithm, inputs: Sequence[Field],
         table[ly.OPTION + option] = value
     for k, (source, n) in settable.items():
         numbers_of_model[k] = trace.input(source, n)
-    run(trace, (*entries.ALWAYS, program.kernel),
-        ly.KernelArgs(model._ints.tolist(), Table(table, trace), numbers_of_model, work))
+    run(
+        trace,
+        (*entries.ALWAYS, program.kernel),
+        ly.KernelArgs(model._ints.tolist(), Table(table, trace), numbers_of_model, work),
+    )
     written = {}
     for f in {*algorithm.results, *algorithm.also_writes}:
         start, end = table[ly.OFFSET + f], table[ly.OFFSET + f] + table[ly.SIZE + f]
-        if f.shape[:1] == ("rows",):                # without the universe
+        if f.shape[:1] == ("rows",):  # without the universe
             start += (end - start) // (model.njoints + 1)
         written[f] = operands(work[start:end])
     return Record(trace, written)
@@ -171,24 +192,35 @@ def _inputs(algorithm: Algorithm, with_inputs: Sequence[str]) -> list[Field]:
     optional = [parameter_name(f) for f in algorithm.optional]
     unknown = [name for name in with_inputs if name not in optional]
     if unknown:
-        raise ValueError(f"with_inputs: {algorithm.name} has no optional input {unknown[0]!r}; "
-                         f"available: {', '.join(optional) or 'none'}")
-    return [f for f in algorithm.inputs
-            if f not in algorithm.optional or parameter_name(f) in with_inputs]
+        raise ValueError(
+            f"with_inputs: {algorithm.name} has no optional input {unknown[0]!r}; "
+            f"available: {', '.join(optional) or 'none'}"
+        )
+    return [
+        f
+        for f in algorithm.inputs
+        if f not in algorithm.optional or parameter_name(f) in with_inputs
+    ]
 
 
-def _options(model: Model, function: Function, values: Mapping[str, int | str]
-             ) -> tuple[dict[int, int], str]:
+def _options(
+    model: Model, function: Function, values: Mapping[str, int | str]
+) -> tuple[dict[int, int], str]:
     """The numbers of options, and their part of the name of the function."""
     algorithm = function.algorithm
     if any(map(table_name, algorithm.options)):
         raise NotTraceable(f"{algorithm.name} takes constraints or contacts")
-    names = {function.parameter_name(option): option for option in function.parameters
-             if isinstance(option, Option)}
+    names = {
+        function.parameter_name(option): option
+        for option in function.parameters
+        if isinstance(option, Option)
+    }
     if sorted(values) != sorted(names):
-        raise ValueError(f"options: {algorithm.name} expects {', '.join(names) or 'none'}, got "
-                         f"{', '.join(values) or 'none'}")
-    numbers, suffix = {int(TERMS): option_end(algorithm, TERMS) - 1}, ""        # all of them
+        raise ValueError(
+            f"options: {algorithm.name} expects {', '.join(names) or 'none'}, got "
+            f"{', '.join(values) or 'none'}"
+        )
+    numbers, suffix = {int(TERMS): option_end(algorithm, TERMS) - 1}, ""  # all of them
     for name, option in names.items():
         value = values[name]
         if option == FRAME:
@@ -198,34 +230,42 @@ def _options(model: Model, function: Function, values: Mapping[str, int | str]
         elif option == REFERENCE_FRAME:
             known = ReferenceFrame.__members__
             if value not in known:
-                raise ValueError(f"options: reference_frame: expected {', '.join(known)}, got "
-                                 f"{value!r:.80}")
+                raise ValueError(
+                    f"options: reference_frame: expected {', '.join(known)}, got {value!r:.80}"
+                )
             numbers[int(option)], value = int(known[str(value)]), str(value).lower()
         else:
             end = option_end(algorithm, option)
             if not str(value).isdecimal() or int(value) >= end:
-                raise ValueError(f"options: {name}: expected 0 to {end - 1}, got "
-                                 f"{value!r:.80}")
+                raise ValueError(f"options: {name}: expected 0 to {end - 1}, got {value!r:.80}")
             numbers[int(option)] = int(value)
         suffix += "_" + re.sub(r"\W", "_", str(value), flags=re.ASCII)
     return numbers, suffix
 
 
-def _module(writer: Writer, symbol: str, arguments: Sequence[str], constant: Sequence[str],
-            status: str) -> str:
+def _module(
+    writer: Writer, symbol: str, arguments: Sequence[str], constant: Sequence[str], status: str
+) -> str:
     """The text of a module with a function that consists of what has been written."""
-    list_ = ", ".join(f"ptr noalias {'readonly ' * (name in constant)}%{name}"
-                      for name in arguments)
+    list_ = ", ".join(
+        f"ptr noalias {'readonly ' * (name in constant)}%{name}" for name in arguments
+    )
     status = writer.new(f"trunc i64 {status} to i32")
     body = "\n".join(writer.lines)
-    return (declarations(writer.widths) + sincos_functions(writer.widths)
-            + f"define i32 @{symbol}({list_}) nounwind willreturn {{\n{body}\n"
-              f"  ret i32 {status}\n}}\n")
+    return (
+        declarations(writer.widths)
+        + sincos_functions(writer.widths)
+        + f"define i32 @{symbol}({list_}) nounwind willreturn {{\n{body}\n"
+        f"  ret i32 {status}\n}}\n"
+    )
 
 
-def _prototype(symbol: str, prefix: str, inputs: Sequence[str], results: Sequence[str],
-               settable: bool) -> str:
-    arguments = [*(f"const double *{name}" for name in inputs),
-                 *(f"double *{name}" for name in results),
-                 *([f"const {prefix}_parameters *{PARAMETERS}"] if settable else [])]
+def _prototype(
+    symbol: str, prefix: str, inputs: Sequence[str], results: Sequence[str], settable: bool
+) -> str:
+    arguments = [
+        *(f"const double *{name}" for name in inputs),
+        *(f"double *{name}" for name in results),
+        *([f"const {prefix}_parameters *{PARAMETERS}"] if settable else []),
+    ]
     return f"int {symbol}({', '.join(arguments)})"

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The generated C sources of the library: constants, tables of fields, and the functions."""
+
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
@@ -27,37 +28,96 @@ def symbol(entry: Entry) -> str:
 
 def layout_header() -> str:
     """``layout.h``: the numbers that the C sources share with kernels and with model files."""
-    numbers = {name: getattr(ly, name) for name in (
-        "NCONSTRAINTS", "OPTION", "HAS_INPUT", "OFFSET", "SIZE", "TABLE", "ROWS", "FLOATS_ROW",
-        "INERTIA", "FRAME_ROW", "INERTIA_ROW", "GRAVITY", "TREE", "TREE_ROW", "KIND", "PLANAR",
-        "FLOATING", "SPHERICAL")}
-    numbers |= {f"INTS_{name}": getattr(ly, name) for name in (
-        "NALLCOLUMNS", "COUPLED", "NUNIT", "UNIT_LIST")}
-    numbers |= {f"CONTACTS_{name}": getattr(packed, name) for name in (
-        "DAMPING", "WANTED_RESIDUAL", "MOST_ITERATIONS", "RESTITUTION", "NCONTACTS", "CONTACT",
-        "CONTACT_SIZE", "JOINT", "START", "STOP", "REFERENCE", "AT_ORIGIN", "KP", "KD",
-        "PLACEMENT")}
-    numbers |= {f"CONSTRAINTS_{name}": getattr(constraints, name) for name in (
-        "POLICY", "TOLERANCE", "OPPOSED", "NRUNS", "RUNS", "RUN", "TIP", "AXES", "STOP",
-        "MOST_PER_TIP")}
+    numbers = {
+        name: getattr(ly, name)
+        for name in (
+            "NCONSTRAINTS",
+            "OPTION",
+            "HAS_INPUT",
+            "OFFSET",
+            "SIZE",
+            "TABLE",
+            "ROWS",
+            "FLOATS_ROW",
+            "INERTIA",
+            "FRAME_ROW",
+            "INERTIA_ROW",
+            "GRAVITY",
+            "TREE",
+            "TREE_ROW",
+            "KIND",
+            "PLANAR",
+            "FLOATING",
+            "SPHERICAL",
+        )
+    }
+    numbers |= {
+        f"INTS_{name}": getattr(ly, name)
+        for name in ("NALLCOLUMNS", "COUPLED", "NUNIT", "UNIT_LIST")
+    }
+    numbers |= {
+        f"CONTACTS_{name}": getattr(packed, name)
+        for name in (
+            "DAMPING",
+            "WANTED_RESIDUAL",
+            "MOST_ITERATIONS",
+            "RESTITUTION",
+            "NCONTACTS",
+            "CONTACT",
+            "CONTACT_SIZE",
+            "JOINT",
+            "START",
+            "STOP",
+            "REFERENCE",
+            "AT_ORIGIN",
+            "KP",
+            "KD",
+            "PLACEMENT",
+        )
+    }
+    numbers |= {
+        f"CONSTRAINTS_{name}": getattr(constraints, name)
+        for name in (
+            "POLICY",
+            "TOLERANCE",
+            "OPPOSED",
+            "NRUNS",
+            "RUNS",
+            "RUN",
+            "TIP",
+            "AXES",
+            "STOP",
+            "MOST_PER_TIP",
+        )
+    }
     numbers |= {f"HEADER_{name}": n for n, name in enumerate(model_file.HEADER)}
     numbers |= {f"SECTION_{name}": n for n, name in enumerate(model_file.SECTIONS)}
-    numbers |= {"HEADER_COUNT": len(model_file.HEADER), "SECTION_COUNT": len(model_file.SECTIONS),
-                "SIMD_WIDTH": SIMD_WIDTH, "MAX_CONSTRAINTS": fd.MAX_CONSTRAINTS,
-                "MAX_PAYLOADS": model_file.MAX_PAYLOADS, "PAYLOAD": model_file.PAYLOAD,
-                "JOINT": model_file.JOINT, "FRAME": model_file.FRAME}
+    numbers |= {
+        "HEADER_COUNT": len(model_file.HEADER),
+        "SECTION_COUNT": len(model_file.SECTIONS),
+        "SIMD_WIDTH": SIMD_WIDTH,
+        "MAX_CONSTRAINTS": fd.MAX_CONSTRAINTS,
+        "MAX_PAYLOADS": model_file.MAX_PAYLOADS,
+        "PAYLOAD": model_file.PAYLOAD,
+        "JOINT": model_file.JOINT,
+        "FRAME": model_file.FRAME,
+    }
     lines = "".join(f"  {name} = {number},\n" for name, number in numbers.items())
-    return (f"{_NOTE}#ifndef DYN_ROS_LAYOUT_H\n#define DYN_ROS_LAYOUT_H\n\nenum {{\n{lines}}};\n"
-            f"#define MAGIC INT64_C({model_file.MAGIC})\n"
-            f"#define LAYOUT INT64_C({model_file.layout_digest()})\n"
-            f"#define UNIT_TOLERANCE {UNIT_TOLERANCE!r}\n\n#endif\n")
+    return (
+        f"{_NOTE}#ifndef DYN_ROS_LAYOUT_H\n#define DYN_ROS_LAYOUT_H\n\nenum {{\n{lines}}};\n"
+        f"#define MAGIC INT64_C({model_file.MAGIC})\n"
+        f"#define LAYOUT INT64_C({model_file.layout_digest()})\n"
+        f"#define UNIT_TOLERANCE {UNIT_TOLERANCE!r}\n\n#endif\n"
+    )
 
 
 # --- tables
 
+
 def _axes(shape: Iterable[Axis]) -> str:
-    names = [f"LENGTH + {axis}" if isinstance(axis, int) else f"{axis.upper()}_AXIS"
-             for axis in shape]
+    names = [
+        f"LENGTH + {axis}" if isinstance(axis, int) else f"{axis.upper()}_AXIS" for axis in shape
+    ]
     return "{" + ", ".join(names or ["LENGTH + 1"]) + "}"
 
 
@@ -69,9 +129,11 @@ def _content(known: Field, published: Collection[Field]) -> str:
 
 
 def _table(name: str, rows: Iterable[tuple[Field, str, bool, int]]) -> str:
-    lines = "".join(f"  {{{int(known)}, {content}, {int(optional)}, {text}, "
-                    f"{_axes(known.shape)}}}, /* {known.name} */\n"
-                    for known, content, optional, text in rows)
+    lines = "".join(
+        f"  {{{int(known)}, {content}, {int(optional)}, {text}, "
+        f"{_axes(known.shape)}}}, /* {known.name} */\n"
+        for known, content, optional, text in rows
+    )
     return f"static const field {name}[] = {{\n{lines}}};\n"
 
 
@@ -83,14 +145,20 @@ def _checked(functions: Iterable[Function]) -> list[str]:
 def functions_source(functions: list[Function]) -> str:
     """``functions.c``: the tables of each function, and the function itself."""
     names = _checked(functions)
-    faults = ("is NULL, but not optional", "has a number that is not finite",
-              "has a quaternion that is not unit")
-    lines = "".join("  {" + ", ".join(f'"{name} {fault}"' for fault in faults) + "},\n"
-                    for name in names)
-    return (f'{_NOTE}#include "runtime.h"\n\n'
-            f"const char *const dyn_ros_private_argument_faults[][3] = {{\n{lines}}};\n"
-            f"const int dyn_ros_private_narguments = {len(names)};\n"
-            + "".join(_one_function(one, names) for one in functions))
+    faults = (
+        "is NULL, but not optional",
+        "has a number that is not finite",
+        "has a quaternion that is not unit",
+    )
+    lines = "".join(
+        "  {" + ", ".join(f'"{name} {fault}"' for fault in faults) + "},\n" for name in names
+    )
+    return (
+        f'{_NOTE}#include "runtime.h"\n\n'
+        f"const char *const dyn_ros_private_argument_faults[][3] = {{\n{lines}}};\n"
+        f"const int dyn_ros_private_narguments = {len(names)};\n"
+        + "".join(_one_function(one, names) for one in functions)
+    )
 
 
 def _one_function(one: Function, names: list[str]) -> str:
@@ -101,30 +169,38 @@ def _one_function(one: Function, names: list[str]) -> str:
     for n, program in enumerate(algorithm.programs):
         entry, table = symbol(program.one), f"{one.name}_fields{n}"
         rows = [(x, _content(x, published), False, 0) for x in sorted(program.fields)]
-        parts += [f"int64_t {entry}(const int64_t *, int64_t *, const double *, double *);\n",
-                  _table(table, rows)]
+        parts += [
+            f"int64_t {entry}(const int64_t *, int64_t *, const double *, double *);\n",
+            _table(table, rows),
+        ]
         programs.append(f"{{{entry}, {table}, {len(rows)}}}")
     parts += [
-        _table(f"{one.name}_inputs", [(x, "ZEROS", x in algorithm.optional,
-                                       names.index(parameter_name(x))) for x in inputs]),
+        _table(
+            f"{one.name}_inputs",
+            [(x, "ZEROS", x in algorithm.optional, names.index(parameter_name(x))) for x in inputs],
+        ),
         _table(f"{one.name}_results", [(x, "ZEROS", True, 0) for x in one.results]),
         f"static const function {one.name}_function = {{\n  {{{', '.join((programs * 2)[:2])}}},\n"
         f"  {one.name}_inputs, {one.name}_results, {len(inputs)}, {len(one.results)}}};\n",
-        _definitions(one, inputs)]
+        _definitions(one, inputs),
+    ]
     return "".join(parts)
 
 
 # --- functions
+
 
 def prototypes(one: Function) -> tuple[str, str, str]:
     """The prototypes of a function: of the size of its workspace, its initialization, itself."""
     arguments = ["const dyn_ros_model *model", "void *work"]
     arguments += [f"{_type(x)}{one.parameter_name(x)}" for x in one.parameters]
     arguments += [f"double *{one.result_name(x)}" for x in one.results]
-    return (f"size_t dyn_ros_{one.name}_workspace_size(const dyn_ros_model *model)",
-            f"int dyn_ros_{one.name}_workspace_init(const dyn_ros_model *model, void *work, "
-            "size_t size)",
-            f"int dyn_ros_{one.name}({', '.join(arguments)})")
+    return (
+        f"size_t dyn_ros_{one.name}_workspace_size(const dyn_ros_model *model)",
+        f"int dyn_ros_{one.name}_workspace_init(const dyn_ros_model *model, void *work, "
+        "size_t size)",
+        f"int dyn_ros_{one.name}({', '.join(arguments)})",
+    )
 
 
 def is_number(known: Field | Option) -> bool:
@@ -143,22 +219,35 @@ def _option(one: Function, known: Option) -> tuple[str, str]:
     name = one.parameter_name(known)
     if table_name(known):
         size = {"contacts": "njoints", "constraints": "nframes"}[table_name(known)]
-        return (f"  if (!{name}) return DYN_ROS_MISSING;\n"
-                f"  if (is_ready(model) && {name}->{size} != model->{size}) "
-                "return DYN_ROS_NO_SUCH_FRAME;\n", f"(int64_t)(intptr_t){name}->numbers")
+        return (
+            f"  if (!{name}) return DYN_ROS_MISSING;\n"
+            f"  if (is_ready(model) && {name}->{size} != model->{size}) "
+            "return DYN_ROS_NO_SUCH_FRAME;\n",
+            f"(int64_t)(intptr_t){name}->numbers",
+        )
     if known is TERMS:
-        wanted = [f"(int64_t)({one.result_name(x)} != NULL) << {n}"
-                  for n, x in enumerate(one.results)]
+        wanted = [
+            f"(int64_t)({one.result_name(x)} != NULL) << {n}" for n, x in enumerate(one.results)
+        ]
         return "", " | ".join(wanted)
     if one.selects_joint and known is REFERENCE_FRAME:
         return "", "0"
     if one.selects_joint and known is FRAME:
-        return ("  dyn_ros_joint info;\n  int error = dyn_ros_joint_info(model, joint, &info);\n"
-                "  if (error) return error;\n", "info.frame")
-    end, what = (("model->nframes", "FRAME") if known is FRAME
-                 else (option_end(one.algorithm, known), "OPTION"))
-    return (f"  if (is_ready(model) && ({name} < 0 || {name} >= {end})) "
-            f"return DYN_ROS_NO_SUCH_{what};\n", name)
+        return (
+            "  dyn_ros_joint info;\n  int error = dyn_ros_joint_info(model, joint, &info);\n"
+            "  if (error) return error;\n",
+            "info.frame",
+        )
+    end, what = (
+        ("model->nframes", "FRAME")
+        if known is FRAME
+        else (option_end(one.algorithm, known), "OPTION")
+    )
+    return (
+        f"  if (is_ready(model) && ({name} < 0 || {name} >= {end})) "
+        f"return DYN_ROS_NO_SUCH_{what};\n",
+        name,
+    )
 
 
 def _definitions(one: Function, inputs: list[Field]) -> str:
@@ -171,13 +260,16 @@ def _definitions(one: Function, inputs: list[Field]) -> str:
         rows = f"{table_name(x)}->rows" if table_name(x) else rows
     if ROWS in inputs:
         before = f"  static const double zeros[MAX_CONSTRAINTS] = {{0}};\n{before}"
-    values = ", ".join("zeros" if x is ROWS else f"{'&' * is_number(x)}{one.parameter_name(x)}"
-                       for x in inputs)
+    values = ", ".join(
+        "zeros" if x is ROWS else f"{'&' * is_number(x)}{one.parameter_name(x)}" for x in inputs
+    )
     results = ", ".join(one.result_name(x) for x in one.results)
-    return (f"{size} {{ return dyn_ros_private_size(&{one.name}_function, model); }}\n"
-            f"{init} {{ return dyn_ros_private_init(&{one.name}_function, model, work, size); }}\n"
-            f"{head}\n{{\n{before}"
-            f"  const double *inputs[] = {{{values}}};\n  double *results[] = {{{results}}};\n"
-            f"  const int64_t options[][2] = {{{', '.join(options) or '{0, 0}'}}};\n"
-            f"  return dyn_ros_private_call(&{one.name}_function, model, work, options, "
-            f"{len(options)}, {rows}, inputs, results);\n}}\n")
+    return (
+        f"{size} {{ return dyn_ros_private_size(&{one.name}_function, model); }}\n"
+        f"{init} {{ return dyn_ros_private_init(&{one.name}_function, model, work, size); }}\n"
+        f"{head}\n{{\n{before}"
+        f"  const double *inputs[] = {{{values}}};\n  double *results[] = {{{results}}};\n"
+        f"  const int64_t options[][2] = {{{', '.join(options) or '{0, 0}'}}};\n"
+        f"  return dyn_ros_private_call(&{one.name}_function, model, work, options, "
+        f"{len(options)}, {rows}, inputs, results);\n}}\n"
+    )

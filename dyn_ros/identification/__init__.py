@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Identification of inertial parameters and friction from recordings of a robot."""
+
 from .base_parameters import BaseParameters as BaseParameters
 from .base_parameters import base_parameters as base_parameters
 from .excitation import Excitation as Excitation
@@ -18,6 +19,21 @@ from .result import JointResult as JointResult
 from .samples import Samples as Samples
 from .shapes import link_shapes as link_shapes
 
-__all__ = ["BaseEstimate", "BaseParameters", "Excitation", "GainEstimate", "Identification",
-           "JointResult", "PayloadEstimate", "Samples", "base_parameters", "estimate_gains",
-           "excite", "identify", "identify_payload", "link_shapes", "lock_joints", "read_tables"]
+__all__ = [
+    "BaseEstimate",
+    "BaseParameters",
+    "Excitation",
+    "GainEstimate",
+    "Identification",
+    "JointResult",
+    "PayloadEstimate",
+    "Samples",
+    "base_parameters",
+    "estimate_gains",
+    "excite",
+    "identify",
+    "identify_payload",
+    "link_shapes",
+    "lock_joints",
+    "read_tables",
+]

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A robot's parameters, and their combinations that its torques depend on: base parameters."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -20,17 +21,24 @@ from .result import BaseEstimate
 from .samples import Samples
 
 NUMBERS = ("m", "m cx", "m cy", "m cz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
-FEATURES = ("armature", "damping", "friction", "offset", "stribeck", "root_friction",
-            "load_friction")
-DIRECTED = ("friction", "stribeck", "root_friction", "load_friction")   # which turns with motion
+FEATURES = (
+    "armature",
+    "damping",
+    "friction",
+    "offset",
+    "stribeck",
+    "root_friction",
+    "load_friction",
+)
+DIRECTED = ("friction", "stribeck", "root_friction", "load_friction")  # which turns with motion
 ANGULAR_UNITS = ("kg m2", "N m s/rad", "N m", "N m", "N m", "N m (s/rad)^0.5", "")
 LINEAR_UNITS = ("kg", "N s/m", "N", "N", "N", "N (s/m)^0.5", "")
-_USUAL = 5              # features; the others are rare
+_USUAL = 5  # features; the others are rare
 # Within a body, in the order in which combinations are the usual ones: Ixx - Iyy, masses last
 _ORDER = (4, 5, 7, 8, 9, 1, 2, 3, 6, 0)
-_DEPENDENT = 1e-8       # of a column's length: what remains of a dependent column is rounding
-_NEGLIGIBLE = 1e-9      # coefficients below this are rounding
-_POSES = 30             # in which the response to motions is compared
+_DEPENDENT = 1e-8  # of a column's length: what remains of a dependent column is rounding
+_NEGLIGIBLE = 1e-9  # coefficients below this are rounding
+_POSES = 30  # in which the response to motions is compared
 
 
 class Unknowns:
@@ -44,21 +52,33 @@ class Unknowns:
     are the names of all.
     """
 
-    def __init__(self, model: Model, chosen: Sequence[str], are_combined: bool = False,
-                 further: Mapping[str, np.ndarray] | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        chosen: Sequence[str],
+        are_combined: bool = False,
+        further: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
         self.model, self.chosen, self.bodies = model, tuple(chosen), 10 * model.njoints
-        has_further = any(np.any(joints) for name, joints in (further or {}).items()
-                          if name in FEATURES[_USUAL:])
+        has_further = any(
+            np.any(joints) for name, joints in (further or {}).items() if name in FEATURES[_USUAL:]
+        )
         self.features = FEATURES if has_further else FEATURES[:_USUAL]
-        self.names = (*(f"{number}({joint})" for joint in model.joint_names for number in NUMBERS),
-                      *(f"{feature}({name})" for feature in self.features
-                        for name in model.velocity_names))
+        self.names = (
+            *(f"{number}({joint})" for joint in model.joint_names for number in NUMBERS),
+            *(f"{feature}({name})" for feature in self.features for name in model.velocity_names),
+        )
         linear = is_linear(model)
-        self.units = (*("kg", *3 * ("kg m",), *6 * ("kg m2",)) * model.njoints,
-                      *((LINEAR_UNITS if linear[k] else ANGULAR_UNITS)[n]
-                        for n in range(len(self.features)) for k in range(model.nv)))
+        self.units = (
+            *("kg", *3 * ("kg m",), *6 * ("kg m2",)) * model.njoints,
+            *(
+                (LINEAR_UNITS if linear[k] else ANGULAR_UNITS)[n]
+                for n in range(len(self.features))
+                for k in range(model.nv)
+            ),
+        )
         wanted = np.isin(self.features, chosen)[:, None] & is_actuated(model)
-        wanted[0] &= ~model.drives.is_link_side         # where rotors do not act
+        wanted[0] &= ~model.drives.is_link_side  # where rotors do not act
         for name, joints in (further or {}).items():
             if name in self.features:
                 wanted[self.features.index(name)] |= joints
@@ -66,8 +86,11 @@ class Unknowns:
         self.order = [10 * i + k for i in range(model.njoints) for k in _ORDER]
         self.order += range(self.bodies, len(self.names))
         own = self.bodies + np.arange(model.nv)[:, None] + model.nv * np.arange(len(self.features))
-        self.local = (np.tile(np.arange(len(self.names)), (model.nv, 1)) if are_combined else
-                      np.hstack([np.tile(np.arange(self.bodies), (model.nv, 1)), own]))
+        self.local = (
+            np.tile(np.arange(len(self.names)), (model.nv, 1))
+            if are_combined
+            else np.hstack([np.tile(np.arange(self.bodies), (model.nv, 1)), own])
+        )
 
     def __len__(self) -> int:
         return len(self.names)
@@ -81,8 +104,9 @@ def in_columns(features: Array) -> Array:
 
 def is_linear(model: Model) -> np.ndarray:
     """Whether each velocity is a length per time, (nv,) of bool."""
-    linear = np.array([name.rpartition("/")[2].startswith("linear_")
-                       for name in model.velocity_names], bool)
+    linear = np.array(
+        [name.rpartition("/")[2].startswith("linear_") for name in model.velocity_names], bool
+    )
     for joint in joint_slices(model):
         linear[joint.v] |= joint.kind == "prismatic"
     return linear
@@ -130,8 +154,9 @@ class BaseParameters:
         return f"BaseParameters({len(self)}, condition={self.condition:.3g})"
 
 
-def base_parameters(model: Model, *, armature: bool = False, friction: bool = False,
-                    seed: int = 0) -> BaseParameters:
+def base_parameters(
+    model: Model, *, armature: bool = False, friction: bool = False, seed: int = 0
+) -> BaseParameters:
     """The combinations of parameters that a robot's torques depend on.
 
     The regressor of random motions within the position limits is decomposed numerically: its rank,
@@ -161,7 +186,9 @@ def base_parameters(model: Model, *, armature: bool = False, friction: bool = Fa
     >>> len(base.names)
     43
     """
-    return structure(Unknowns(require_model(model), FEATURES[not armature:1 + 3 * friction]), seed)
+    return structure(
+        Unknowns(require_model(model), FEATURES[not armature : 1 + 3 * friction]), seed
+    )
 
 
 def structure(unknowns: Unknowns, seed: int = 0) -> BaseParameters:
@@ -172,7 +199,11 @@ def structure(unknowns: Unknowns, seed: int = 0) -> BaseParameters:
     return BaseParameters(
         unknowns.names,
         tuple(symbolic(row, lead, unknowns.names) for row, lead in zip(matrix, leads)),
-        tuple(unknowns.units[lead] for lead in leads), independent, matrix, condition)
+        tuple(unknowns.units[lead] for lead in leads),
+        independent,
+        matrix,
+        condition,
+    )
 
 
 def random_regressor(unknowns: Unknowns, rng: np.random.Generator) -> Array:
@@ -183,8 +214,9 @@ def random_regressor(unknowns: Unknowns, rng: np.random.Generator) -> Array:
     v, a = rng.normal(0.0, 2.0, (2, size, model.nv))
     bodies = torque_regressor(model, Data(model), q, v, a)
     s, load = np.sign(v), np.abs(bodies.sum(axis=2))
-    own = np.stack([a, v, s, np.ones_like(v), s * np.exp(-v ** 2), s * np.sqrt(np.abs(v)),
-                    s * load], axis=2)[:, :, :len(unknowns.features)]
+    own = np.stack(
+        [a, v, s, np.ones_like(v), s * np.exp(-(v**2)), s * np.sqrt(np.abs(v)), s * load], axis=2
+    )[:, :, : len(unknowns.features)]
     W = np.concatenate([bodies, in_columns(own)], axis=2).reshape(-1, len(unknowns))
     return W * unknowns.active
 
@@ -206,14 +238,14 @@ def combinations(W: Array, order: Sequence[int]) -> tuple[np.ndarray, Array, flo
         if len(chosen) == rank or not matters[j]:
             continue
         rest = scaled[:, j].copy()
-        for _ in range(2):                  # twice is enough (Kahan)
-            rest -= basis[:, :len(chosen)] @ (basis[:, :len(chosen)].T @ rest)
+        for _ in range(2):  # twice is enough (Kahan)
+            rest -= basis[:, : len(chosen)] @ (basis[:, : len(chosen)].T @ rest)
         length = np.linalg.norm(rest)
         if length > _DEPENDENT:
             basis[:, len(chosen)] = rest / length
             chosen.append(j)
     independent = np.array(chosen, int)
-    used = basis[:, :len(chosen)]
+    used = basis[:, : len(chosen)]
     R = used.T @ scaled[:, independent]
     coefficients = solve_triangular(R, used.T @ scaled) if chosen else used.T @ scaled
     coefficients[np.abs(coefficients) < _NEGLIGIBLE] = 0.0
@@ -243,18 +275,21 @@ def symbolic(row: Array, lead: int, names: Sequence[str]) -> str:
 
 # --- what a recording does not determine
 
-def undetermined(unknowns: Unknowns, base: BaseParameters, values: BaseEstimate,
-                 samples: Samples) -> tuple[str, ...]:
+
+def undetermined(
+    unknowns: Unknowns, base: BaseParameters, values: BaseEstimate, samples: Samples
+) -> tuple[str, ...]:
     """A sentence for each base parameter that the recording does not determine."""
     missing = [n for n, excited in enumerate(values.excitation) if excited == "not"]
     if not missing:
         return ()
     responses = _responses(unknowns.model)
-    fastest = np.quantile(np.abs(samples.v[::1 + len(samples) // 100000]), 0.99, axis=0)
-    rate = np.sqrt((samples.a[::1 + len(samples) // 100000] ** 2).mean(axis=0))
-    return tuple(base.names[n] + ": " + _remedy(unknowns, base.independent[n], responses, fastest,
-                                                rate)
-                 for n in missing)
+    fastest = np.quantile(np.abs(samples.v[:: 1 + len(samples) // 100000]), 0.99, axis=0)
+    rate = np.sqrt((samples.a[:: 1 + len(samples) // 100000] ** 2).mean(axis=0))
+    return tuple(
+        base.names[n] + ": " + _remedy(unknowns, base.independent[n], responses, fastest, rate)
+        for n in missing
+    )
 
 
 def _remedy(unknowns: Unknowns, lead: int, responses: Array, fastest: Array, rate: Array) -> str:
@@ -262,13 +297,17 @@ def _remedy(unknowns: Unknowns, lead: int, responses: Array, fastest: Array, rat
     model = unknowns.model
     if lead >= unknowns.bodies:
         k = (lead - unknowns.bodies) % model.nv
-        return (f"move {model.velocity_names[k]} in both directions, at several speeds; it reached "
-                f"{fastest[k]:.2g} {_unit(model, k)}/s")
+        return (
+            f"move {model.velocity_names[k]} in both directions, at several speeds; it reached "
+            f"{fastest[k]:.2g} {_unit(model, k)}/s"
+        )
     k = int(np.argmax(responses[:, lead]))
     if k == model.nv:
         return "visit more poses, which changes the torque of gravity"
-    return (f"accelerate {model.velocity_names[k]} more, in different poses; its RMS acceleration "
-            f"was {rate[k]:.2g} {_unit(model, k)}/s2")
+    return (
+        f"accelerate {model.velocity_names[k]} more, in different poses; its RMS acceleration "
+        f"was {rate[k]:.2g} {_unit(model, k)}/s2"
+    )
 
 
 def _unit(model: Model, k: int) -> str:

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The columns of a recording of one robot in a table, by the names of its joints."""
+
 from __future__ import annotations
 
 import csv
@@ -20,23 +21,26 @@ from .renaming import renamed
 Table: TypeAlias = str | PathLike[str] | Mapping[str, Any]
 """Path of a file, or columns by name."""
 
-_GROUP = 20000                  # rows of a row group of Parquet, and of a CSV file at a time
-_LISTED = 4                     # missing columns in a message
+_GROUP = 20000  # rows of a row group of Parquet, and of a CSV file at a time
+_LISTED = 4  # missing columns in a message
 
 
 class Columns:
     """The columns of a table, and which of them were given; see ``Samples.from_table``."""
 
-    def __init__(self, table: Table, model: Model | None = None,
-                 columns: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, table: Table, model: Model | None = None, columns: Mapping[str, str] | None = None
+    ) -> None:
         self._reader: _Memory | tables.Csv | tables.Parquet
         if isinstance(table, Mapping):
             self._reader = _Memory(table)
         elif isinstance(table, (str, PathLike)):
             self._reader = tables.open_table(table, without_names=columns is not None)
         else:
-            raise TypeError("table: expected the path of a file, or a dict of columns, got "
-                            f"{type(table).__name__}: {table!r:.80}")
+            raise TypeError(
+                "table: expected the path of a file, or a dict of columns, got "
+                f"{type(table).__name__}: {table!r:.80}"
+            )
         self.names = tuple(self._reader.names)
         tables.require_unique(self.names)
         self.given = renamed(model, columns, self.names) if model and columns else {}
@@ -44,8 +48,12 @@ class Columns:
     def read(self, *groups: Sequence[str | None]) -> list[Array]:
         """The columns of each group, (B, n), read together; zeros without a name."""
         arrays = [np.zeros((len(self._reader), len(group))) for group in groups]
-        places = [(name, array[:, k]) for group, array in zip(groups, arrays)
-                  for k, name in enumerate(group) if name is not None]
+        places = [
+            (name, array[:, k])
+            for group, array in zip(groups, arrays)
+            for k, name in enumerate(group)
+            if name is not None
+        ]
         self._reader.fill([name for name, _ in places], [values for _, values in places])
         return arrays
 
@@ -55,16 +63,20 @@ class Columns:
         if names := given + [name for name in tables.TIMES if name in self.names]:
             return names[:1]
         expected = " or ".join(map(repr, tables.TIMES))
-        raise ValueError(f"time: there is no column {expected}, in s; the columns are "
-                         f"{tables.listed(self.names)}; specify another name with --columns or "
-                         "columns=")
+        raise ValueError(
+            f"time: there is no column {expected}, in s; the columns are "
+            f"{tables.listed(self.names)}; specify another name with --columns or "
+            "columns="
+        )
 
-    def signal(self, signal: str, owners: Sequence[str],
-               absent: Collection[str] = ()) -> list[str | None]:
+    def signal(
+        self, signal: str, owners: Sequence[str], absent: Collection[str] = ()
+    ) -> list[str | None]:
         """The names of the columns of a signal; None for those in ``absent`` that are missing."""
         names = [self._column(signal, owner) for owner in owners]
-        missing = [owner for owner, name in zip(owners, names)
-                   if name is None and owner not in absent]
+        missing = [
+            owner for owner, name in zip(owners, names) if name is None and owner not in absent
+        ]
         if missing:
             raise ValueError(self._missing(signal, missing))
         return names
@@ -76,17 +88,24 @@ class Columns:
     def owners(self, signal: str) -> list[str]:
         """Return what the columns of a signal belong to, in their order."""
         names = [name for name in self.names if name not in self.given.values()]
-        return [owner for kind, owner in map(tables.parsed, [*self.given, *names])
-                if kind == signal]
+        return [
+            owner for kind, owner in map(tables.parsed, [*self.given, *names]) if kind == signal
+        ]
 
     def ignored(self, model: Model) -> list[str]:
         """A warning about joints that the robot does not have, if any."""
         known = known_names(model)
         others = dict.fromkeys(
-            owner for signal in ("position", "effort") for owner in self.owners(signal)
-            if not any(owner == name or owner.endswith("/" + name) for name in known))
-        return [f"ignored joints of the table that the robot does not have: {', '.join(others)}"
-                ] if others else []
+            owner
+            for signal in ("position", "effort")
+            for owner in self.owners(signal)
+            if not any(owner == name or owner.endswith("/" + name) for name in known)
+        )
+        return (
+            [f"ignored joints of the table that the robot does not have: {', '.join(others)}"]
+            if others
+            else []
+        )
 
     def _column(self, signal: str, owner: str) -> str | None:
         if f"{signal}.{owner}" in self.given:
@@ -96,24 +115,29 @@ class Columns:
         end = f"/{owner}/{signal}"
         fitting = [name for name in self.names if ("/" + name).endswith(end)]
         if len(fitting) > 1:
-            raise ValueError(f"several columns contain the {signal} of {owner!r}: "
-                             f"{tables.listed(fitting)}; rename one of them to '{signal}.{owner}'")
+            raise ValueError(
+                f"several columns contain the {signal} of {owner!r}: "
+                f"{tables.listed(fitting)}; rename one of them to '{signal}.{owner}'"
+            )
         return fitting[0] if fitting else None
 
     def _missing(self, signal: str, missing: Sequence[str]) -> str:
         listed, names = [], [name for name in self.names if tables.parsed(name)[0] in ("", signal)]
         for owner in missing[:_LISTED]:
             words = [f"{signal}.{owner}", f"/{owner}/{signal}"]
-            close = dict.fromkeys(name for word in words
-                                  for name in difflib.get_close_matches(word, names, 2))
+            close = dict.fromkeys(
+                name for word in words for name in difflib.get_close_matches(word, names, 2)
+            )
             similar = f" (similar: {tables.listed(tuple(close))})" if close else ""
             listed.append(f"'{signal}.{owner}'{similar}")
         if len(missing) > _LISTED:
             listed.append(f"{len(missing) - _LISTED} more")
-        return (f"the table lacks {len(missing)} columns of the robot: {', '.join(listed)}; its "
-                f"columns are {tables.listed(self.names)}; a joint that was not recorded can be "
-                "locked (--lock, model.reduced), an effort that was not measured can be 0 in all "
-                "rows, and columns can have other names (--columns, columns=)")
+        return (
+            f"the table lacks {len(missing)} columns of the robot: {', '.join(listed)}; its "
+            f"columns are {tables.listed(self.names)}; a joint that was not recorded can be "
+            "locked (--lock, model.reduced), an effort that was not measured can be 0 in all "
+            "rows, and columns can have other names (--columns, columns=)"
+        )
 
 
 def write(path: str | PathLike[str], columns: Mapping[str, Array]) -> None:
@@ -126,14 +150,18 @@ def write(path: str | PathLike[str], columns: Mapping[str, Array]) -> None:
         csv.writer(file, lineterminator="\n").writerow(columns)
         count = len(next(iter(columns.values())))
         for start in range(0, count, _GROUP):
-            block = [column[start:start + _GROUP] for column in columns.values()]
+            block = [column[start : start + _GROUP] for column in columns.values()]
             np.savetxt(file, np.transpose(block), "%.17g", ",")
 
 
 def known_names(model: Model) -> set[str]:
     """The names of a robot's joints, locked ones included, and of its coordinates."""
-    return {*model.position_names, *model.velocity_names, *model.joint_names,
-            *(frame.name for frame in model.tree.frames if frame.kind != "body")}
+    return {
+        *model.position_names,
+        *model.velocity_names,
+        *model.joint_names,
+        *(frame.name for frame in model.tree.frames if frame.kind != "body"),
+    }
 
 
 @contextmanager
@@ -142,8 +170,9 @@ def errors_of(table: Table) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"{table}: {error}" if isinstance(table, (str, PathLike)) else error
-                         ) from error
+        raise ValueError(
+            f"{table}: {error}" if isinstance(table, (str, PathLike)) else error
+        ) from error
 
 
 class _Memory:
@@ -155,11 +184,14 @@ class _Memory:
         first = next((values.shape for values in self._columns.values()), ())
         for name, values in self._columns.items():
             if not isinstance(name, str):
-                raise TypeError("table: expected names of columns, got "
-                                f"{type(name).__name__}: {name!r:.80}")
+                raise TypeError(
+                    f"table: expected names of columns, got {type(name).__name__}: {name!r:.80}"
+                )
             if values.ndim != 1 or values.shape != first:
-                raise ValueError(f"column {name!r}: expected shape ({first[0] if first else 'B'},) "
-                                 f"as the first column, got {values.shape}")
+                raise ValueError(
+                    f"column {name!r}: expected shape ({first[0] if first else 'B'},) "
+                    f"as the first column, got {values.shape}"
+                )
 
     def __len__(self) -> int:
         return len(next(iter(self._columns.values()))) if self._columns else 0
@@ -168,6 +200,8 @@ class _Memory:
         for name, values in zip(names, into):
             column = self._columns[name]
             if column.dtype.kind not in "fiub":
-                raise ValueError(f"column {name!r}: expected numbers, got {column.dtype}: "
-                                 f"{column[:1].tolist()!r:.80}")
+                raise ValueError(
+                    f"column {name!r}: expected numbers, got {column.dtype}: "
+                    f"{column[:1].tolist()!r:.80}"
+                )
             values[:] = column

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Motions to record: periodic trajectories that reveal a robot's parameters."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -19,8 +20,8 @@ from .samples import Samples
 from .trajectory_search import Box, Series, TrajectorySearch, joint_limits
 
 _STARTS = 3
-_MANY = 10 ** 7                 # samples of a trajectory
-_DIGITS = 6                     # of numbers in files
+_MANY = 10**7  # samples of a trajectory
+_DIGITS = 6  # of numbers in files
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -70,8 +71,9 @@ class Excitation:
     coefficients: Array
 
     def __repr__(self) -> str:
-        return (f"Excitation({self.model.name!r}, {self.time[-1]:g} s, "
-                f"condition={self.condition:.3g})")
+        return (
+            f"Excitation({self.model.name!r}, {self.time[-1]:g} s, condition={self.condition:.3g})"
+        )
 
     def at(self, time: ArrayLike) -> tuple[Array, Array, Array]:
         """Positions, velocities and accelerations at other times.
@@ -91,8 +93,9 @@ class Excitation:
 
     def samples(self) -> Samples:
         """Return the trajectory as a recording of the model, without noise."""
-        return Samples.from_arrays(reporting_torques(self.model), self.time, self.q, self.tau,
-                                   self.v, self.a)
+        return Samples.from_arrays(
+            reporting_torques(self.model), self.time, self.q, self.tau, self.v, self.a
+        )
 
     def write(self, path: str | PathLike[str], rate: float = 10.0) -> None:
         r"""Write the trajectory to a file.
@@ -125,20 +128,35 @@ class Excitation:
             self.samples().to_table(self.model, path)
             return
         if self.time[-1] * rate > _MANY:
-            raise ValueError(f"rate: expected at most {_MANY:g} points, got {rate:g} per second "
-                             f"for {self.time[-1]:g} s; pass a smaller one")
+            raise ValueError(
+                f"rate: expected at most {_MANY:g} points, got {rate:g} per second "
+                f"for {self.time[-1]:g} s; pass a smaller one"
+            )
         count = max(2, round(self.time[-1] * rate) + 1)
         time = np.linspace(0.0, self.time[-1], count)
         _write_trajectory(path, self.model.velocity_names, time, *self.at(time))
 
 
-def excite(model: Model, *, duration: float = 20.0, period: float = 10.0, harmonics: int = 5,
-           rate: float = 100.0, margin: float = 0.9, rest: ArrayLike | None = None,
-           velocity_limit: ArrayLike | None = None, acceleration_limit: ArrayLike | None = None,
-           lower: ArrayLike | None = None, upper: ArrayLike | None = None,
-           joints: Sequence[str] | None = None, workspace: Mapping[str, Box] | None = None,
-           armature: bool = True, starts: int = _STARTS, seed: int = 0,
-           progress: Callable[[int, int], object] | None = None) -> Excitation:
+def excite(
+    model: Model,
+    *,
+    duration: float = 20.0,
+    period: float = 10.0,
+    harmonics: int = 5,
+    rate: float = 100.0,
+    margin: float = 0.9,
+    rest: ArrayLike | None = None,
+    velocity_limit: ArrayLike | None = None,
+    acceleration_limit: ArrayLike | None = None,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+    joints: Sequence[str] | None = None,
+    workspace: Mapping[str, Box] | None = None,
+    armature: bool = True,
+    starts: int = _STARTS,
+    seed: int = 0,
+    progress: Callable[[int, int], object] | None = None,
+) -> Excitation:
     """Compute a periodic trajectory that reveals a robot's parameters.
 
     Each joint moves along a Fourier series (Swevers et al. 1997), whose coefficients minimize the
@@ -220,16 +238,28 @@ def excite(model: Model, *, duration: float = 20.0, period: float = 10.0, harmon
     if margin > 1.0:
         raise ValueError(f"margin: expected at most 1, got {margin!r}")
     if harmonics < 3 or starts < 1:
-        raise ValueError("expected at least 3 harmonics, which start at rest, and 1 start, got "
-                         f"harmonics={harmonics!r}, starts={starts!r}")
+        raise ValueError(
+            "expected at least 3 harmonics, which start at rest, and 1 start, got "
+            f"harmonics={harmonics!r}, starts={starts!r}"
+        )
     if seed < 0:
         raise ValueError(f"seed: expected an integer >= 0, got {seed}")
     if max(period, duration) * rate > _MANY:
-        raise ValueError(f"duration: expected at most {_MANY:g} samples of the result, got a "
-                         f"period of {period:g} s and a duration of {duration:g} s at "
-                         f"rate={rate:g}; pass smaller ones")
-    limits = joint_limits(model, rest=rest, lower=lower, upper=upper, velocity=velocity_limit,
-                          acceleration=acceleration_limit, joints=joints, margin=margin)
+        raise ValueError(
+            f"duration: expected at most {_MANY:g} samples of the result, got a "
+            f"period of {period:g} s and a duration of {duration:g} s at "
+            f"rate={rate:g}; pass smaller ones"
+        )
+    limits = joint_limits(
+        model,
+        rest=rest,
+        lower=lower,
+        upper=upper,
+        velocity=velocity_limit,
+        acceleration=acceleration_limit,
+        joints=joints,
+        margin=margin,
+    )
     search = TrajectorySearch(model, limits, period, harmonics, workspace or {}, armature)
     rng = np.random.default_rng(seed)
     solutions = []
@@ -239,24 +269,40 @@ def excite(model: Model, *, duration: float = 20.0, period: float = 10.0, harmon
             progress(start + 1, starts)
     best = min(solutions, key=lambda one: one.deviation)
     if best.fault:
-        raise ValueError(f"no trajectory was found that keeps the limits: {best.fault}. Narrow "
-                         "lower and upper to positions that keep them, or pass other limits")
+        raise ValueError(
+            f"no trajectory was found that keeps the limits: {best.fault}. Narrow "
+            "lower and upper to positions that keep them, or pass other limits"
+        )
     time, motion, tau, condition = search.sampled(best, rate, max(1, round(duration / period)))
-    return Excitation(model, time, *motion, tau, condition, period, best.center,
-                      best.coefficients.reshape(model.nv, 2, harmonics))
+    return Excitation(
+        model,
+        time,
+        *motion,
+        tau,
+        condition,
+        period,
+        best.center,
+        best.coefficients.reshape(model.nv, 2, harmonics),
+    )
 
 
 def _require_single_coordinates(model: Model) -> None:
-    several = [f"{joint.name!r} ({joint.kind})" for joint, nv in zip(
-        require_model(model).tree.joints, model.nvs) if nv > 1]
+    several = [
+        f"{joint.name!r} ({joint.kind})"
+        for joint, nv in zip(require_model(model).tree.joints, model.nvs)
+        if nv > 1
+    ]
     if several:
-        raise ValueError(f"model: expected joints with one coordinate, got {', '.join(several)}; "
-                         "lock them with model.reduced(), or load the robot without a root joint")
+        raise ValueError(
+            f"model: expected joints with one coordinate, got {', '.join(several)}; "
+            "lock them with model.reduced(), or load the robot without a root joint"
+        )
     if not model.nv:
         raise ValueError("model: the robot has no joints that move")
 
 
 # --- files
+
 
 def suffix(path: str | PathLike[str]) -> str:
     """Return ``.yaml``, ``.json`` or ``.csv``; raise a ValueError for other files."""
@@ -266,22 +312,28 @@ def suffix(path: str | PathLike[str]) -> str:
     return ending
 
 
-def _write_trajectory(path: str | PathLike[str], names: Sequence[str], time: Array, q: Array,
-                      v: Array, a: Array) -> None:
+def _write_trajectory(
+    path: str | PathLike[str], names: Sequence[str], time: Array, q: Array, v: Array, a: Array
+) -> None:
     """Write a trajectory_msgs/JointTrajectory of times (B,) from the start [s], as JSON or YAML."""
-    def numbers(values: Array) -> list[float]:      # with a decimal point, as floats require
+
+    def numbers(values: Array) -> list[float]:  # with a decimal point, as floats require
         return [round(float(value), _DIGITS) + 0.0 for value in values]
 
     points = []
     for seconds, *of_point in zip(time, q, v, a):
-        point: dict[str, object] = dict(zip(("positions", "velocities", "accelerations"),
-                                            map(numbers, of_point)))
-        sec, nanosec = divmod(round(1e9 * float(seconds)), 10 ** 9)
+        point: dict[str, object] = dict(
+            zip(("positions", "velocities", "accelerations"), map(numbers, of_point))
+        )
+        sec, nanosec = divmod(round(1e9 * float(seconds)), 10**9)
         points.append(point | {"time_from_start": {"sec": sec, "nanosec": nanosec}})
     if suffix(path) == ".json":
         text = json.dumps({"joint_names": list(names), "points": points}) + "\n"
     else:
-        lines = [f"joint_names: {json.dumps(list(names))}", "points:",
-                 *(f"- {json.dumps(point)}" for point in points)]
+        lines = [
+            f"joint_names: {json.dumps(list(names))}",
+            "points:",
+            *(f"- {json.dumps(point)}" for point in points),
+        ]
         text = "\n".join(lines) + "\n"
     Path(path).write_text(text, encoding="utf-8")

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Torque per unit of measured effort, from recordings with and without a load of known mass."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -24,16 +25,16 @@ from .payload import payload_columns
 from .physical import decomposed
 from .samples import Samples
 
-_ROWS = 4000            # samples of a recording, at most
-_STRETCHES = 16         # of consecutive samples of each recording, for the intervals
-_FACTOR = 5.0           # by which gains that searches start from differ from a typical one
-_WIDEST = 50.0          # and gains that are found
+_ROWS = 4000  # samples of a recording, at most
+_STRETCHES = 16  # of consecutive samples of each recording, for the intervals
+_FACTOR = 5.0  # by which gains that searches start from differ from a typical one
+_WIDEST = 50.0  # and gains that are found
 _LEAST = 1.1 / _WIDEST  # times a typical one: inverse gains at the bounds of the search
-_STEPS = 40             # of a search
-_SEARCHES = 2           # rounds in which signs are sought
-_ROUNDS = 4             # of gains, the load on the gears, and noise
-_SINGULAR = 1e-11       # of the largest eigenvalue of the scaled normal equations
-_FARTHEST = 0.3         # m: typical distance of a load's center from its frame, a weak prior
+_STEPS = 40  # of a search
+_SEARCHES = 2  # rounds in which signs are sought
+_ROUNDS = 4  # of gains, the load on the gears, and noise
+_SINGULAR = 1e-11  # of the largest eigenvalue of the scaled normal equations
+_FARTHEST = 0.3  # m: typical distance of a load's center from its frame, a weak prior
 
 
 @dataclass(frozen=True)
@@ -70,15 +71,19 @@ class _Recording(NamedTuple):
     """One recording: regressors of its samples."""
 
     samples: Samples
-    direction: Array        # (B, nv) of friction
-    Y: Array                # (B, n, b) of the robot's base parameters, for the joints that count
-    L: Array                # (B, n, 10) of the load in its frame; empty without one
-    load: int               # number of the load, or -1
+    direction: Array  # (B, nv) of friction
+    Y: Array  # (B, n, b) of the robot's base parameters, for the joints that count
+    L: Array  # (B, n, 10) of the load in its frame; empty without one
+    load: int  # number of the load, or -1
 
 
-def estimate_gains(model: Model, free: Samples | Sequence[Samples],
-                   loaded: Samples | Sequence[Samples], mass: float | Sequence[float],
-                   frame: str | Sequence[str]) -> GainEstimate:
+def estimate_gains(
+    model: Model,
+    free: Samples | Sequence[Samples],
+    loaded: Samples | Sequence[Samples],
+    mass: float | Sequence[float],
+    frame: str | Sequence[str],
+) -> GainEstimate:
     """Estimate the torque per unit of effort of each joint from loads of known mass.
 
     The unknowns are the gains, the robot's base parameters, the center and inertia of each load,
@@ -120,8 +125,13 @@ def estimate_gains(model: Model, free: Samples | Sequence[Samples],
     True
     """
     require_model(model)
-    problem = _Problem(model, _several(free), _several(loaded), _masses(mass, _several(loaded)),
-                       [frame] if isinstance(frame, str) else list(frame))
+    problem = _Problem(
+        model,
+        _several(free),
+        _several(loaded),
+        _masses(mass, _several(loaded)),
+        [frame] if isinstance(frame, str) else list(frame),
+    )
     return problem.solve()
 
 
@@ -133,8 +143,10 @@ def _masses(mass: float | Sequence[float], loaded: Sequence[Samples]) -> list[fl
     masses = [float(one) for one in np.atleast_1d(np.asarray(mass, float))]
     masses = masses * len(loaded) if len(masses) == 1 else masses
     if len(masses) != len(loaded) or not loaded:
-        raise ValueError(f"mass: expected one for each of {len(loaded)} recordings with a load, "
-                         f"got {len(masses)}")
+        raise ValueError(
+            f"mass: expected one for each of {len(loaded)} recordings with a load, "
+            f"got {len(masses)}"
+        )
     for one in masses:
         if not 0.0 < one < np.inf:
             raise ValueError(f"mass: expected more than 0 kg, got {one:g}")
@@ -148,14 +160,22 @@ class _Problem:
     friction, which c does not multiply.
     """
 
-    def __init__(self, model: Model, free: Sequence[Samples], loaded: Sequence[Samples],
-                 masses: Sequence[float], frames: Sequence[str]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        free: Sequence[Samples],
+        loaded: Sequence[Samples],
+        masses: Sequence[float],
+        frames: Sequence[str],
+    ) -> None:
         if not free:
             raise ValueError("free: expected at least one recording without a load")
         frames = list(frames) * len(loaded) if len(frames) == 1 else list(frames)
         if len(frames) != len(loaded):
-            raise ValueError(f"frame: expected one for each of {len(loaded)} recordings with a "
-                             f"load, got {len(frames)}")
+            raise ValueError(
+                f"frame: expected one for each of {len(loaded)} recordings with a "
+                f"load, got {len(frames)}"
+            )
         some = [one.take(slice(None, None, 1 + len(one) // _ROWS)) for one in (*free, *loaded)]
         self.model, self.masses = model, masses
         joints = set(np.flatnonzero(~model.drives.is_compensated).tolist())
@@ -163,20 +183,27 @@ class _Problem:
             joints &= set(measured_joints(model, one.v, one.tau).tolist())
         self.joints = np.array(sorted(joints), int)
         if not len(self.joints):
-            raise ValueError("free, loaded: no joint moves and has efforts with gravity in all "
-                             "recordings; record the same motion with and without the load, with "
-                             "measured efforts")
+            raise ValueError(
+                "free, loaded: no joint moves and has efforts with gravity in all "
+                "recordings; record the same motion with and without the load, with "
+                "measured efforts"
+            )
         base = structure(Unknowns(model, ("armature",)))
         self.independent = base.independent
-        every = Samples.concatenate(list(some[:len(free)]))
+        every = Samples.concatenate(list(some[: len(free)]))
         self.terms = choose_terms(model, every, np.full(model.nv, np.inf))
-        self.recordings = [self._recording(one, n - len(free), frames)
-                           for n, one in enumerate(some)]
+        self.recordings = [
+            self._recording(one, n - len(free), frames) for n, one in enumerate(some)
+        ]
         self.count = len(base.independent)
         self.loads = len(loaded)
-        self.typical = 1.0              # inverse gain
-        self.sigma = np.array([np.sqrt(np.mean(np.concatenate(
-            [one.tau[:, k] for one in some]) ** 2)) for k in self.joints])
+        self.typical = 1.0  # inverse gain
+        self.sigma = np.array(
+            [
+                np.sqrt(np.mean(np.concatenate([one.tau[:, k] for one in some]) ** 2))
+                for k in self.joints
+            ]
+        )
 
     def _recording(self, samples: Samples, load: int, frames: Sequence[str]) -> _Recording:
         model = self.model
@@ -202,7 +229,7 @@ class _Problem:
         s = one.direction[:, k]
         columns = [v, s, np.ones_like(v)]
         if self.terms.chosen[0, k]:
-            columns.append(s * np.exp(-(v / self.terms.stribeck[k]) ** 2))
+            columns.append(s * np.exp(-((v / self.terms.stribeck[k]) ** 2)))
         if self.terms.chosen[1, k]:
             columns.append(s * np.sqrt(np.abs(v)))
         columns.append(s * np.abs(torque))
@@ -210,7 +237,7 @@ class _Problem:
 
     def _torque(self, one: _Recording, x: Array) -> Array:
         """Torques of the robot and its load, (B, n)."""
-        theta, phi = x[:self.count], x[self.count:self.count + 9 * self.loads].reshape(-1, 9)
+        theta, phi = x[: self.count], x[self.count : self.count + 9 * self.loads].reshape(-1, 9)
         torque = one.Y @ theta
         if one.load >= 0:
             torque = torque + one.L @ np.concatenate([[self.masses[one.load]], phi[one.load]])
@@ -225,9 +252,9 @@ class _Problem:
             for one, torque, rows in zip(self.recordings, torques, self._rows(int(k))):
                 known = np.zeros(len(one.samples))
                 A = np.zeros((len(one.samples), shared))
-                A[:, :self.count] = one.Y[:, n]
+                A[:, : self.count] = one.Y[:, n]
                 if one.load >= 0:
-                    A[:, self.count + 9 * one.load:][:, :9] = one.L[:, n, 1:]
+                    A[:, self.count + 9 * one.load :][:, :9] = one.L[:, n, 1:]
                     known = one.L[:, n, 0] * self.masses[one.load]
                 F = self._friction(one, n, torque[:, n])
                 own.append((A[rows], F[rows], known[rows], one.samples.tau[rows, k]))
@@ -255,8 +282,7 @@ class _Problem:
         blocks = self._blocks(torques)
         for n, k in enumerate(self.joints):
             products = np.zeros(2)
-            for one, (_, F, _, effort), rows in zip(self.recordings, blocks[n],
-                                                    self._rows(int(k))):
+            for one, (_, F, _, effort), rows in zip(self.recordings, blocks[n], self._rows(int(k))):
                 s = one.samples
                 modeled = rnea(self.model, data, s.q, s.v, s.a)[rows, k]
                 Q = np.linalg.qr(F[:, :3])[0]
@@ -265,23 +291,34 @@ class _Problem:
             found[n] = products[0] / max(products[1], 1e-300)
             moves[n] = products[1] > 0.0
         if not moves.any():
-            raise ValueError("model: no joint moves a mass in the description, with which the "
-                             "search for gains begins; write rough masses and inertias, such as "
-                             "half or twice the real ones")
+            raise ValueError(
+                "model: no joint moves a mass in the description, with which the "
+                "search for gains begins; write rough masses and inertias, such as "
+                "half or twice the real ones"
+            )
         found = np.where(np.abs(found) > 1e-6, found, 1e-6)
         self.typical = np.exp(np.median(np.log(np.abs(found))))
         sign = np.where(found < 0.0, -1.0, 1.0)
-        return [sign * np.clip(np.abs(found), self.typical / _FACTOR, self.typical * _FACTOR),
-                sign * self.typical]
+        return [
+            sign * np.clip(np.abs(found), self.typical / _FACTOR, self.typical * _FACTOR),
+            sign * self.typical,
+        ]
 
-    def _best(self, reduced: Sequence[_Reduced], starts: Sequence[Array], flips: bool
-              ) -> tuple[Array, Array, float]:
+    def _best(
+        self, reduced: Sequence[_Reduced], starts: Sequence[Array], flips: bool
+    ) -> tuple[Array, Array, float]:
         """The best of several searches, and of searches with the other sign of one joint."""
         best = min((self._fitted(reduced, start) for start in starts), key=lambda one: one[2])
         for _ in range(len(self.joints) if flips else 0):
-            others = [self._fitted(reduced, np.where(
-                np.arange(len(self.joints)) == n, -np.sign(best[0]) * self.typical, best[0]))
-                for n in range(len(self.joints))]
+            others = [
+                self._fitted(
+                    reduced,
+                    np.where(
+                        np.arange(len(self.joints)) == n, -np.sign(best[0]) * self.typical, best[0]
+                    ),
+                )
+                for n in range(len(self.joints))
+            ]
             found = min(others, key=lambda one: one[2])
             if found[2] >= best[2]:
                 break
@@ -291,10 +328,12 @@ class _Problem:
     def _fitted(self, reduced: Sequence[_Reduced], c: Array) -> tuple[Array, Array, float]:
         """The inverse gains with the least cost, the shared parameters, and the cost."""
         from scipy.optimize import least_squares  # 0.1 s, which most users do not need
+
         sign = np.sign(c)
 
         def residuals(z: Array) -> Array:
             return self._solved(reduced, sign * np.exp(z))[1]
+
         widest = np.log(_WIDEST * self.typical), np.log(self.typical / _WIDEST)
         found = least_squares(residuals, np.log(np.abs(c)), bounds=widest[::-1], max_nfev=_STEPS)
         c = sign * np.exp(found.x)
@@ -303,11 +342,15 @@ class _Problem:
     def _solved(self, reduced: Sequence[_Reduced], c: Array) -> tuple[Array, Array]:
         """Shared parameters for given inverse gains, and what remains, divided by the noise."""
         A = np.vstack([one.R * c[n] / self.sigma[n] for n, one in enumerate(reduced)])
-        b = np.concatenate([(one.effort - c[n] * one.known) / self.sigma[n]
-                            for n, one in enumerate(reduced)])
+        b = np.concatenate(
+            [(one.effort - c[n] * one.known) / self.sigma[n] for n, one in enumerate(reduced)]
+        )
         prior = np.zeros((9 * self.loads, A.shape[1]))
-        prior[:, self.count:] = np.diag(np.concatenate(
-            [1.0 / (m * np.repeat([_FARTHEST, _FARTHEST ** 2], [3, 6])) for m in self.masses]))
+        prior[:, self.count :] = np.diag(
+            np.concatenate(
+                [1.0 / (m * np.repeat([_FARTHEST, _FARTHEST**2], [3, 6])) for m in self.masses]
+            )
+        )
         A, b = np.vstack([A, prior]), np.concatenate([b, np.zeros(len(prior))])
         length = np.maximum(np.linalg.norm(A, axis=0), 1e-300)
         scaled = A / length
@@ -315,8 +358,9 @@ class _Problem:
         x = solve(H, scaled.T @ b, assume_a="pos") / length
         return x, b - A @ x
 
-    def _result(self, c: Array, x: Array, blocks: Sequence[Sequence[tuple[Array, ...]]]
-                ) -> GainEstimate:
+    def _result(
+        self, c: Array, x: Array, blocks: Sequence[Sequence[tuple[Array, ...]]]
+    ) -> GainEstimate:
         """Intervals from estimates without one stretch of consecutive samples."""
         shared, count = len(x), len(self.joints)
         scores = np.zeros((len(self.recordings), _STRETCHES, count + shared))
@@ -337,10 +381,11 @@ class _Problem:
                     scores[r, m] += J[rows].T @ rest[rows] / self.sigma[n] ** 2
                     squares[r, m] += J[rows].T @ J[rows] / self.sigma[n] ** 2
             error[n] = np.sqrt(residual / samples)
-        weak = np.concatenate([(m * np.repeat([_FARTHEST, _FARTHEST ** 2], [3, 6])) ** -2.0
-                               for m in self.masses])
+        weak = np.concatenate(
+            [(m * np.repeat([_FARTHEST, _FARTHEST**2], [3, 6])) ** -2.0 for m in self.masses]
+        )
         H = squares.sum(axis=(0, 1))
-        H[count + self.count:, count + self.count:] += np.diag(weak)
+        H[count + self.count :, count + self.count :] += np.diag(weak)
         scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
         F, d, _ = decomposed(H, scale, _SINGULAR)
         spread, stretches = jackknife(scores, squares, F * d @ F.T)
@@ -351,16 +396,18 @@ class _Problem:
         gain, lower, upper, errors = np.full((4, self.model.nv), np.nan)
         gain[self.joints], errors[self.joints] = 1.0 / c, error
         ends = np.sort([1.0 / (c - wide), 1.0 / (c + wide)], axis=0)
-        certain = np.abs(c) > wide          # otherwise the effort does not depend on the load
+        certain = np.abs(c) > wide  # otherwise the effort does not depend on the load
         if not certain.any() or np.median(np.abs(c)) < _LEAST * self.typical:
-            raise ValueError("loaded: no gain is determined, since the efforts show no load, or a "
-                             "much smaller or larger one than "
-                             f"{', '.join(f'{mass:g} kg' for mass in self.masses)}; check its mass,"
-                             " in kg, its frame, and that these recordings are with it, the others "
-                             "without")
+            raise ValueError(
+                "loaded: no gain is determined, since the efforts show no load, or a "
+                "much smaller or larger one than "
+                f"{', '.join(f'{mass:g} kg' for mass in self.masses)}; check its mass,"
+                " in kg, its frame, and that these recordings are with it, the others "
+                "without"
+            )
         lower[self.joints] = np.where(certain, ends[0], -np.inf)
         upper[self.joints] = np.where(certain, ends[1], np.inf)
-        phi = x[self.count:].reshape(-1, 9)
+        phi = x[self.count :].reshape(-1, 9)
         return GainEstimate(gain, lower, upper, phi[:, :3] / np.array(self.masses)[:, None], errors)
 
 

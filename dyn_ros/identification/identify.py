@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Identification of a robot's parameters from measured torques."""
+
 from __future__ import annotations
 
 import time
@@ -15,14 +16,25 @@ from .solution import solution
 from .torque_equations import Progress
 
 
-def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bool = True,
-             friction: bool = True, stribeck: ArrayLike | None = None,
-             friction_terms: Sequence[str] | None = None,
-             motor_constants: ArrayLike | None = None, noise: ArrayLike | None = None,
-             regularization: float = 1.0,
-             huber: float | None = 5.0, held_out: float = 0.2, seed: int = 0, threads: int = 1,
-             contact_dimension: int = 3, shapes: Shapes | None = None,
-             progress: Progress | None = None) -> Identification:
+def identify(
+    model: Model,
+    samples: Samples | Sequence[Samples],
+    *,
+    armature: bool = True,
+    friction: bool = True,
+    stribeck: ArrayLike | None = None,
+    friction_terms: Sequence[str] | None = None,
+    motor_constants: ArrayLike | None = None,
+    noise: ArrayLike | None = None,
+    regularization: float = 1.0,
+    huber: float | None = 5.0,
+    held_out: float = 0.2,
+    seed: int = 0,
+    threads: int = 1,
+    contact_dimension: int = 3,
+    shapes: Shapes | None = None,
+    progress: Progress | None = None,
+) -> Identification:
     """Estimate the parameters of a robot from measured torques.
 
     The estimate minimizes the sum of squared differences of measured and modeled torque, each
@@ -107,11 +119,24 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     """
     began = time.perf_counter()
     progress = progress or (lambda done, what: None)
-    solved = solution(model, samples, armature=armature, friction=friction, stribeck=stribeck,
-                      friction_terms=friction_terms, motor_constants=motor_constants, noise=noise,
-                      regularization=regularization, huber=huber, held_out=held_out,
-                      seed=seed, threads=threads, contact_dimension=contact_dimension,
-                      shapes=shapes, progress=progress)
+    solved = solution(
+        model,
+        samples,
+        armature=armature,
+        friction=friction,
+        stribeck=stribeck,
+        friction_terms=friction_terms,
+        motor_constants=motor_constants,
+        noise=noise,
+        regularization=regularization,
+        huber=huber,
+        held_out=held_out,
+        seed=seed,
+        threads=threads,
+        contact_dimension=contact_dimension,
+        shapes=shapes,
+        progress=progress,
+    )
     spread, count = solved.problem.covariance(solved.equations, solved.fitted)
     result = solved.identification(spread, count, len(solved.samples), time.perf_counter() - began)
     progress(1.0, "done")

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Weighted least squares of the base parameters: estimate, noise, outliers, covariance, errors."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -24,44 +25,44 @@ from .result import JointResult
 from .torque_equations import TorqueEquations
 
 _OF_ANY_SIGN = ("offset", "stribeck", "root_friction")
-_ROUNDS = 8             # of noise estimates
-_WEIGHTINGS = 6         # of outliers
-_RECURRING = 4.0        # limits of outliers: up to here errors add to the noise, as those of models
-_REVERSALS = 3          # times that samples near reversals are left out
-STRETCHES = 64          # of consecutive samples, at most, whose scatter gives the covariance
-_SHORT = 256            # samples of a stretch: fewer of these suffice for a short recording
-_BRIEF = 0.1            # of the longest recording: others belong to the one before
-_SAMPLE = 2500          # samples whose normal equations show what each stretch contributes
-_SINGULAR = 1e-13       # of the largest eigenvalue of the scaled normal equations
-_BOUNDING = 1e-2        # of the divergence of bodies: the weight of that from their bounds
-_NEAR = 0.1             # of the bounds of the reference: closer to zero, bounds matter
-_UNLIKELY = 5.0         # decrease of the log-likelihood that noise does not explain
-_PRECISION = 1e-6       # of the RMS torque: less noise makes the cost too large for its rounding
-_TRIED = 4000           # samples in which causes of errors are sought, at most
-_NUMBERS = 5_000_000    # of their regressor in memory
-_FURTHEST = 0.5         # of its logarithm: how far a term of friction moves in a step
-_MEDIAN = 1.4826        # standard deviation of normal noise over its median size
+_ROUNDS = 8  # of noise estimates
+_WEIGHTINGS = 6  # of outliers
+_RECURRING = 4.0  # limits of outliers: up to here errors add to the noise, as those of models
+_REVERSALS = 3  # times that samples near reversals are left out
+STRETCHES = 64  # of consecutive samples, at most, whose scatter gives the covariance
+_SHORT = 256  # samples of a stretch: fewer of these suffice for a short recording
+_BRIEF = 0.1  # of the longest recording: others belong to the one before
+_SAMPLE = 2500  # samples whose normal equations show what each stretch contributes
+_SINGULAR = 1e-13  # of the largest eigenvalue of the scaled normal equations
+_BOUNDING = 1e-2  # of the divergence of bodies: the weight of that from their bounds
+_NEAR = 0.1  # of the bounds of the reference: closer to zero, bounds matter
+_UNLIKELY = 5.0  # decrease of the log-likelihood that noise does not explain
+_PRECISION = 1e-6  # of the RMS torque: less noise makes the cost too large for its rounding
+_TRIED = 4000  # samples in which causes of errors are sought, at most
+_NUMBERS = 5_000_000  # of their regressor in memory
+_FURTHEST = 0.5  # of its logarithm: how far a term of friction moves in a step
+_MEDIAN = 1.4826  # standard deviation of normal noise over its median size
 
 
 class Estimate(NamedTuple):
     """Weighted least squares of the base parameters."""
 
-    value: Array            # (b,); NaN if undetermined
-    inverse: Array          # (b, b) of the normal equations
+    value: Array  # (b,); NaN if undetermined
+    inverse: Array  # (b, b) of the normal equations
     determined: np.ndarray  # (b,) bool
-    noise: Array            # (nv,) standard deviation of each row
-    parameters: Array       # (p,) with these values, and zeros
+    noise: Array  # (nv,) standard deviation of each row
+    parameters: Array  # (p,) with these values, and zeros
 
 
 class Fit(NamedTuple):
     """Both estimates from some samples."""
 
-    estimate: Estimate      # of the base parameters
-    parameters: Array       # (p,), physical ones
-    outliers: float         # as a fraction of the torques
-    correlations: Array     # (nv,), number of samples over which the noise is correlated
-    limit: Array            # (nv,), larger residuals count linearly
-    shift: Array            # (p,), added to those of least squares, since the motion is noisy
+    estimate: Estimate  # of the base parameters
+    parameters: Array  # (p,), physical ones
+    outliers: float  # as a fraction of the torques
+    correlations: Array  # (nv,), number of samples over which the noise is correlated
+    limit: Array  # (nv,), larger residuals count linearly
+    shift: Array  # (p,), added to those of least squares, since the motion is noisy
     loose: tuple[str, ...]  # joints whose bodies are not within the known shapes of their links
 
     @property
@@ -76,10 +77,10 @@ class Problem(NamedTuple):
     unknowns: Unknowns
     base: BaseParameters
     reference: Reference
-    noise: Array | None     # (nv,), standard deviation of each row, if it is known
+    noise: Array | None  # (nv,), standard deviation of each row, if it is known
     huber: float | None
     regularization: float
-    least: Array            # (nv,), the least noise: of rounded efforts
+    least: Array  # (nv,), the least noise: of rounded efforts
 
     def first_estimate(self, equations: TorqueEquations) -> tuple[Estimate, Equations]:
         """Estimate until it is known which samples count, and how contacts are eliminated.
@@ -89,7 +90,7 @@ class Problem(NamedTuple):
         sums, contacts = equations.sums(0.0, 0.1), equations.samples.contacts
         require_equations(contacts, float(sums.weight.sum()), len(self.base))
         estimate = self.estimate(sums, self.noise)
-        if contacts:                    # whose elimination depends on the noise
+        if contacts:  # whose elimination depends on the noise
             equations.conditions = equations.conditions._replace(scale=estimate.noise)
             sums = equations.sums(0.1, 0.2)
             estimate = self.estimate(sums, self.noise)
@@ -100,21 +101,23 @@ class Problem(NamedTuple):
             estimate = self.estimate(sums, self.noise)
         return estimate, sums
 
-    def fit(self, equations: TorqueEquations, sums: Equations, first: Estimate,
-            before: Fit | None) -> Fit:
+    def fit(
+        self, equations: TorqueEquations, sums: Equations, first: Estimate, before: Fit | None
+    ) -> Fit:
         """Estimate from samples and their sums; if there is a fit of some, near its result."""
         correlations, outliers = equations.correlations(first.parameters), 0.0
         correlation, limit = _common(correlations), np.full(len(correlations), np.inf)
         estimate = self.estimate(sums, self.noise, correlation)
         if self.huber is not None:
             sums, estimate, outliers, limit = self._without_outliers(
-                sums, equations, correlation, estimate, self.huber)
+                sums, equations, correlation, estimate, self.huber
+            )
         shift = before.shift if before else self._correction(equations, estimate, limit)
-        return self.shifted(sums, estimate, shift, outliers, correlations, limit,
-                            before and before.parameters)
+        return self.shifted(
+            sums, estimate, shift, outliers, correlations, limit, before and before.parameters
+        )
 
-    def estimate(self, sums: Equations, noise: Array | None,
-                 correlation: float = 1.0) -> Estimate:
+    def estimate(self, sums: Equations, noise: Array | None, correlation: float = 1.0) -> Estimate:
         """Base parameters, and the noise unless it is given, in turn until they agree.
 
         Where noise is correlated over several samples, it counts as that of independent samples
@@ -134,39 +137,58 @@ class Problem(NamedTuple):
             current[sums.yy == 0.0] /= max(self._shrinkage(value), 1e-3)
             if np.abs(current / before - 1.0).max() < 1e-3:
                 break
-        return Estimate(np.where(determined, value, np.nan), inverse, determined, current,
-                        parameters)
+        return Estimate(
+            np.where(determined, value, np.nan), inverse, determined, current, parameters
+        )
 
-    def shifted(self, sums: Equations, estimate: Estimate, shift: Array, outliers: float,
-                correlations: Array, limit: Array, near: Array | None) -> Fit:
+    def shifted(
+        self,
+        sums: Equations,
+        estimate: Estimate,
+        shift: Array,
+        outliers: float,
+        correlations: Array,
+        limit: Array,
+        near: Array | None,
+    ) -> Fit:
         """Both estimates, their least squares moved by ``shift`` (p,); the search starts near."""
-        estimate = estimate._replace(value=estimate.value + shift[self.base.independent],
-                                     parameters=estimate.parameters + shift)
+        estimate = estimate._replace(
+            value=estimate.value + shift[self.base.independent],
+            parameters=estimate.parameters + shift,
+        )
         unknowns, reference = self.unknowns, self.reference
         size = np.sqrt(sums.yy / np.maximum(sums.weight, 1e-300))
         # rows without torque have the least noise of the largest
         least = _PRECISION * np.where(size > 0.0, size, size.max(initial=0.0))
         H, g = self._assembled(sums, np.maximum(estimate.noise, least))
         g += H @ shift
-        kinds = np.repeat([2 if name in _OF_ANY_SIGN else 1 for name in unknowns.features],
-                          unknowns.model.nv)
+        kinds = np.repeat(
+            [2 if name in _OF_ANY_SIGN else 1 for name in unknowns.features], unknowns.model.nv
+        )
         kind = np.concatenate([np.zeros(unknowns.bodies, int), kinds])
         order = np.argsort(kind, kind="stable")
         order = order[unknowns.active[order]]
+
         def physical(some: np.ndarray) -> Array:
             parameters = np.zeros(len(unknowns))
             parameters[order] = fit(
-                H[np.ix_(order, order)], g[order], reference.values[order], kind[order],
+                H[np.ix_(order, order)],
+                g[order],
+                reference.values[order],
+                kind[order],
                 self.regularization * reference.weights[order],
-                None if near is None else near[order], reference.bounds[some][:, order],
-                _BOUNDING * self.regularization)
+                None if near is None else near[order],
+                reference.bounds[some][:, order],
+                _BOUNDING * self.regularization,
+            )
             return parameters
 
         parameters, loose = self._within_shapes(sums, physical, correlations)
         return Fit(estimate, parameters, outliers, correlations, limit, shift, loose)
 
-    def _within_shapes(self, sums: Equations, physical: Callable[[np.ndarray], Array],
-                       correlations: Array) -> tuple[Array, tuple[str, ...]]:
+    def _within_shapes(
+        self, sums: Equations, physical: Callable[[np.ndarray], Array], correlations: Array
+    ) -> tuple[Array, tuple[str, ...]]:
         """Physical parameters, and the joints whose bodies are not within the known shapes.
 
         These are those at the ends of the robot, where tools are attached, or else all, if bounds
@@ -191,7 +213,7 @@ class Problem(NamedTuple):
     def _assembled(self, sums: Equations, noise: Array) -> tuple[Array, Array]:
         """The normal equations of all parameters, each row divided by its variance."""
         WW, Wy = sums.WW * noise[:, None, None] ** -2, sums.Wy * noise[:, None] ** -2
-        if WW.shape[1] == len(self.unknowns):       # rows are combined
+        if WW.shape[1] == len(self.unknowns):  # rows are combined
             return WW.sum(axis=0), Wy.sum(axis=0)
         return assembled(WW, Wy, self.unknowns.bodies)
 
@@ -203,8 +225,12 @@ class Problem(NamedTuple):
 
     def _residual(self, sums: Equations, parameters: Array) -> Array:
         """RMS residual of each row; of rows without samples, the largest."""
-        squares = np.array([yy - 2.0 * Wy @ x + x @ WW @ x for x, WW, Wy, yy in zip(
-            parameters[self.unknowns.local], sums.WW, sums.Wy, sums.yy)])
+        squares = np.array(
+            [
+                yy - 2.0 * Wy @ x + x @ WW @ x
+                for x, WW, Wy, yy in zip(parameters[self.unknowns.local], sums.WW, sums.Wy, sums.yy)
+            ]
+        )
         rounding = 1e-13 * sums.yy + 1e-24 * sums.weight
         residual = np.sqrt(np.maximum(squares, rounding) / np.maximum(sums.weight, 1e-300))
         largest = max(residual[sums.weight > 0.0].max(initial=0.0), 1e-9)
@@ -215,12 +241,18 @@ class Problem(NamedTuple):
         bodies = self.base.independent < self.unknowns.bodies
         size, described = (
             np.linalg.norm(values[bodies] / self.reference.typical[bodies])
-            for values in (value, self.base.matrix @ self.reference.described))
+            for values in (value, self.base.matrix @ self.reference.described)
+        )
         return float(min(size / max(described, 1e-300), 1.0))
 
-    def _without_outliers(self, sums: Equations, equations: TorqueEquations, correlation: float,
-                          first: Estimate, huber: float
-                          ) -> tuple[Equations, Estimate, float, Array]:
+    def _without_outliers(
+        self,
+        sums: Equations,
+        equations: TorqueEquations,
+        correlation: float,
+        first: Estimate,
+        huber: float,
+    ) -> tuple[Equations, Estimate, float, Array]:
         """Reduce the weights of large residuals (Huber 1964).
 
         Returns the sums, the estimate, the fraction of outliers and the limits (nv,).
@@ -229,8 +261,9 @@ class Problem(NamedTuple):
         for _ in range(_WEIGHTINGS):
             residuals, noise = equations.some_residuals(fitted.parameters), self.noise
             # the median size of residuals does not depend on outliers, but may be zero if rounded
-            limit = huber * (np.maximum(median_deviation(residuals), self.least) if noise is None
-                             else noise)
+            limit = huber * (
+                np.maximum(median_deviation(residuals), self.least) if noise is None else noise
+            )
             limit = np.where(limit > 0.0, limit, np.inf)
             if noise is None:
                 noise = np.maximum(clipped(residuals, _RECURRING * limit), self.least)
@@ -262,33 +295,62 @@ class Problem(NamedTuple):
         ends = [0, *turns, equations.size]
         while count > 1 and count * (len(ends) - 1) > max(STRETCHES, 2 * len(turns)):
             count //= 2
-        edges = np.concatenate([[0], *(np.linspace(start, stop, count + 1).astype(int)[1:]
-                                       for start, stop in itertools.pairwise(ends))])
-        stretches = self.stretches(equations, fitted.estimate.parameters, fitted, edges,
-                                   np.repeat(np.arange(len(ends) - 1), count))
+        edges = np.concatenate(
+            [
+                [0],
+                *(
+                    np.linspace(start, stop, count + 1).astype(int)[1:]
+                    for start, stop in itertools.pairwise(ends)
+                ),
+            ]
+        )
+        stretches = self.stretches(
+            equations,
+            fitted.estimate.parameters,
+            fitted,
+            edges,
+            np.repeat(np.arange(len(ends) - 1), count),
+        )
         return self.spread(stretches, fitted.estimate)
 
-    def stretches(self, equations: TorqueEquations, parameters: Array, fitted: Fit,
-                  edges: np.ndarray, recording: np.ndarray) -> Stretches:
+    def stretches(
+        self,
+        equations: TorqueEquations,
+        parameters: Array,
+        fitted: Fit,
+        edges: np.ndarray,
+        recording: np.ndarray,
+    ) -> Stretches:
         """What the samples between consecutive edges contribute at an estimate (p,)."""
-        return Stretches(recording, self.scores(equations, parameters, fitted, edges),
-                         self.normal(equations, parameters, fitted, edges, _SAMPLE))
+        return Stretches(
+            recording,
+            self.scores(equations, parameters, fitted, edges),
+            self.normal(equations, parameters, fitted, edges, _SAMPLE),
+        )
 
-    def normal(self, equations: TorqueEquations, parameters: Array, fitted: Fit,
-               edges: np.ndarray, most: int) -> Array:
+    def normal(
+        self,
+        equations: TorqueEquations,
+        parameters: Array,
+        fitted: Fit,
+        edges: np.ndarray,
+        most: int,
+    ) -> Array:
         """Normal equations between consecutive edges, (n, b + m, b + m), from so many samples."""
         own, noise = self.base.independent, fitted.estimate.noise
-        step = 1 + equations.size // most               # of motions, which are smooth
+        step = 1 + equations.size // most  # of motions, which are smooth
         parts = [equations.rows[first:last:step] for first, last in itertools.pairwise(edges)]
-        H = np.array([self._assembled(sums, noise)[0][np.ix_(own, own)]
-                      for sums in equations.sums_of(parts)])
+        H = np.array(
+            [self._assembled(sums, noise)[0][np.ix_(own, own)] for sums in equations.sums_of(parts)]
+        )
         if equations.conditions.terms.free.any():
             others, squares = equations.friction_sums(parts, parameters, noise)
             H = bordered(H, others[:, own], squares)
         return H * (np.diff(edges) / np.maximum([len(part) for part in parts], 1))[:, None, None]
 
-    def scores(self, equations: TorqueEquations, parameters: Array, fitted: Fit,
-               edges: np.ndarray) -> Array:
+    def scores(
+        self, equations: TorqueEquations, parameters: Array, fitted: Fit, edges: np.ndarray
+    ) -> Array:
         """Gradients, summed over the samples between consecutive edges, (n, b + m)."""
         scores = equations.scores(parameters, fitted.limit, fitted.estimate.noise, edges)
         others = np.arange(len(parameters), scores.shape[1])
@@ -338,43 +400,66 @@ def clipped(residuals: Array, limit: Array) -> Array:
 
 # --- what is left
 
+
 def squares_of(torques: Sequence[Array]) -> Array:
     """Sums of squares and counts, (2, n, nv), of n arrays (B, nv); NaN is missing."""
-    return np.array([[np.nansum(tau ** 2, axis=0) for tau in torques],
-                     [np.isfinite(tau).sum(axis=0) for tau in torques]])
+    return np.array(
+        [
+            [np.nansum(tau**2, axis=0) for tau in torques],
+            [np.isfinite(tau).sum(axis=0) for tau in torques],
+        ]
+    )
 
 
 def joint_results(model: Model, squares: Array, noise: Array) -> tuple[JointResult, ...]:
     """The results from squares of measured torques, and of what two models leave of them."""
     torque, before, after = np.sqrt(squares[0] / np.where(squares[1] > 0.0, squares[1], np.nan))
     linear, actuated = is_linear(model), is_actuated(model)
-    return tuple(JointResult(
-        name=name, unit="N" if linear[k] else "N m", before=float(before[k]),
-        after=float(after[k]), noise=float(noise[k] if actuated[k] else after[k]),
-        torque=float(torque[k])) for k, name in enumerate(model.velocity_names))
+    return tuple(
+        JointResult(
+            name=name,
+            unit="N" if linear[k] else "N m",
+            before=float(before[k]),
+            after=float(after[k]),
+            noise=float(noise[k] if actuated[k] else after[k]),
+            torque=float(torque[k]),
+        )
+        for k, name in enumerate(model.velocity_names)
+    )
 
 
-def unexplained(model: Model, equations: TorqueEquations, joints: Sequence[JointResult],
-                parameters: Array, given: Array | None) -> list[str]:
+def unexplained(
+    model: Model,
+    equations: TorqueEquations,
+    joints: Sequence[JointResult],
+    parameters: Array,
+    given: Array | None,
+) -> list[str]:
     """Warnings of joints whose errors are larger than their noise, with likely causes.
 
     The noise may be larger if it was given, (nv,).
     """
     least = np.zeros(model.nv) if given is None else given
-    poor = [k for k in np.flatnonzero(is_actuated(model)).tolist()
-            if joints[k].after > max(POOR * max(joints[k].noise, least[k]),
-                                     1e-3 * joints[k].torque)]
+    poor = [
+        k
+        for k in np.flatnonzero(is_actuated(model)).tolist()
+        if joints[k].after > max(POOR * max(joints[k].noise, least[k]), 1e-3 * joints[k].torque)
+    ]
     if not poor:
         return []
-    causes = likely_causes(model, _errors(model, equations, parameters),
-                           {k: joints[k].noise for k in poor})
+    causes = likely_causes(
+        model, _errors(model, equations, parameters), {k: joints[k].noise for k in poor}
+    )
     found: dict[str, list[str]] = {}
     for k, cause in causes.items():
         found.setdefault(cause, []).append(
-            f"{joints[k].name} ({joints[k].after / max(joints[k].noise, 1e-300):.3g})")
-    return ["the error of the identified model is more than the noise of the measured torque, by "
-            f"the factor in parentheses: {', '.join(names)}; {cause}"
-            for cause, names in found.items()]
+            f"{joints[k].name} ({joints[k].after / max(joints[k].noise, 1e-300):.3g})"
+        )
+    return [
+        "the error of the identified model is more than the noise of the measured torque, by "
+        f"the factor in parentheses: {', '.join(names)}; {cause}"
+        for cause, names in found.items()
+    ]
 
 
 def _errors(model: Model, equations: TorqueEquations, parameters: Array) -> Errors:
@@ -390,9 +475,15 @@ def _errors(model: Model, equations: TorqueEquations, parameters: Array) -> Erro
     some = samples.take(rows)
     known = (equations.weights(some) > 0.0) & (not samples.contacts)
     features = [equations.features(some)]
-    if some.direction is not None:      # friction that turns later resembles a delay
+    if some.direction is not None:  # friction that turns later resembles a delay
         features.append(equations.features(dataclasses.replace(some, direction=None)))
-    return Errors(some.q, some.v, some.a, np.stack(features, axis=1),
-                  np.where(known, equations.residuals(some, parameters)[0], np.nan),
-                  drives.to_motors(samples.tau[rows[:, None] + lags]), period * lags.astype(float),
-                  equations.reversals.is_steady(rows))
+    return Errors(
+        some.q,
+        some.v,
+        some.a,
+        np.stack(features, axis=1),
+        np.where(known, equations.residuals(some, parameters)[0], np.nan),
+        drives.to_motors(samples.tau[rows[:, None] + lags]),
+        period * lags.astype(float),
+        equations.reversals.is_steady(rows),
+    )

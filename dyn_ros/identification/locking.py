@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Joints that are locked for an identification: those that were not recorded, or do not move."""
+
 from __future__ import annotations
 
 import copy
@@ -24,11 +25,12 @@ from .motion.arrays import rows_within
 from .motion.preparation import STUCK
 from .samples import Samples
 
-_NAMED = 3              # recordings in a warning
+_NAMED = 3  # recordings in a warning
 
 
-def lock_joints(model: Model, samples: Samples,
-                joints: Mapping[str, float | None] | None = None) -> tuple[Model, Samples]:
+def lock_joints(
+    model: Model, samples: Samples, joints: Mapping[str, float | None] | None = None
+) -> tuple[Model, Samples]:
     """Lock joints of a robot and of its recording.
 
     A joint that does not move, such as a finger, adds parameters that the recording does not
@@ -65,32 +67,50 @@ def lock_joints(model: Model, samples: Samples,
     (6, 6)
     """
     if not isinstance(samples, Samples):
-        raise TypeError(f"samples: expected dyn_ros.Samples, got {type(samples).__name__}: "
-                        f"{samples!r:.80}")
+        raise TypeError(
+            f"samples: expected dyn_ros.Samples, got {type(samples).__name__}: {samples!r:.80}"
+        )
     reason = "its mean"
     if joints is None:
         joints, reason = _still(require_model(model), samples), "does not move"
     if not joints:
         return model, samples
     if samples.f_ext is not None:
-        raise ValueError("samples: joints of a recording with external forces cannot be locked; "
-                         "create it with the model from Model.reduced")
+        raise ValueError(
+            "samples: joints of a recording with external forces cannot be locked; "
+            "create it with the model from Model.reduced"
+        )
     for name in joints:
         _require_single(model, name)
-    positions, warnings = _places(model, joints, {
-        name: samples.q[:, model.idx_q[model.joint_names.index(name)]] for name in joints}, reason)
+    positions, warnings = _places(
+        model,
+        joints,
+        {name: samples.q[:, model.idx_q[model.joint_names.index(name)]] for name in joints},
+        reason,
+    )
     reduced = _reduced(model, positions)
     q, v = remaining(model, reduced)
     noise = samples.motion_noise
     return reduced, dataclasses.replace(
-        samples, q=samples.q[:, q], v=samples.v[:, v], a=samples.a[:, v], tau=samples.tau[:, v],
+        samples,
+        q=samples.q[:, q],
+        v=samples.v[:, v],
+        a=samples.a[:, v],
+        tau=samples.tau[:, v],
         motion_noise=None if noise is None else noise[:, v],
-        warnings=(*samples.warnings, *warnings))
+        warnings=(*samples.warnings, *warnings),
+    )
 
 
-def read_tables(model: Model, tables: Sequence[Table], *,
-                lock: Mapping[str, float | None] | None = None, lock_still: bool = True,
-                columns: Mapping[str, str] | None = None, **options: Any) -> tuple[Model, Samples]:
+def read_tables(
+    model: Model,
+    tables: Sequence[Table],
+    *,
+    lock: Mapping[str, float | None] | None = None,
+    lock_still: bool = True,
+    columns: Mapping[str, str] | None = None,
+    **options: Any,
+) -> tuple[Model, Samples]:
     """Prepare recordings of one robot from tables, with joints locked that did not move.
 
     These are the joints with neither positions nor efforts in the tables, at 0 or the nearest
@@ -139,10 +159,16 @@ def read_tables(model: Model, tables: Sequence[Table], *,
     given = dict(lock or {})
     for name in given:
         _require_single(model, name)
-    incomplete = {name: x for name, x in given.items() if not all(
-        source.has(signal, name) for source in sources for signal in ("position", "effort"))}
-    arm, warnings = lock_in_tables(model, [*zip(tables, sources)], incomplete,
-                                   options.get("since"), options.get("until"))
+    incomplete = {
+        name: x
+        for name, x in given.items()
+        if not all(
+            source.has(signal, name) for source in sources for signal in ("position", "effort")
+        )
+    }
+    arm, warnings = lock_in_tables(
+        model, [*zip(tables, sources)], incomplete, options.get("since"), options.get("until")
+    )
     samples = []
     for table, source in zip(tables, sources):
         with errors_of(table):
@@ -157,15 +183,21 @@ def read_tables(model: Model, tables: Sequence[Table], *,
 
 def concatenated(samples: Sequence[Samples], sources: Sequence[Table]) -> Samples:
     """Recordings of one robot as one; a warning about some of them names their files."""
-    names = [Path(source).name if isinstance(source, (str, PathLike)) else f"table {n + 1}"
-             for n, source in enumerate(sources)]
+    names = [
+        Path(source).name if isinstance(source, (str, PathLike)) else f"table {n + 1}"
+        for n, source in enumerate(sources)
+    ]
     found: dict[str, list[str]] = {}
     for name, one in zip(names, samples):
         for text in dict.fromkeys(one.warnings):
             found.setdefault(text, []).append(name)
-    return dataclasses.replace(Samples.concatenate(samples), warnings=tuple(
-        text if len(own) == len(names) else f"{text} (in {_some(own)})"
-        for text, own in found.items()))
+    return dataclasses.replace(
+        Samples.concatenate(samples),
+        warnings=tuple(
+            text if len(own) == len(names) else f"{text} (in {_some(own)})"
+            for text, own in found.items()
+        ),
+    )
 
 
 def _some(names: Sequence[str]) -> str:
@@ -173,22 +205,48 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def lock_in_tables(model: Model, sources: Sequence[tuple[Table, Columns]],
-                   joints: Mapping[str, float | None], since: Moment | None = None,
-                   until: Moment | None = None) -> tuple[Model, tuple[str, ...]]:
+def lock_in_tables(
+    model: Model,
+    sources: Sequence[tuple[Table, Columns]],
+    joints: Mapping[str, float | None],
+    since: Moment | None = None,
+    until: Moment | None = None,
+) -> tuple[Model, tuple[str, ...]]:
     """The robot without joints that are given, or have no columns in any table, and warnings."""
-    arm, warnings = without_unrecorded(model, {
-        owner for _, source in sources for signal in ("position", "effort")
-        for owner in source.owners(signal)}, joints)
+    arm, warnings = without_unrecorded(
+        model,
+        {
+            owner
+            for _, source in sources
+            for signal in ("position", "effort")
+            for owner in source.owners(signal)
+        },
+        joints,
+    )
     left = {name: x for name, x in joints.items() if name in arm.joint_names}
-    positions, more = _places(arm, left, {name: np.concatenate([np.zeros(0), *(
-        _recorded(table, source, name, since, until) for table, source in sources
-        if source.has("position", name))]) for name in left})
+    positions, more = _places(
+        arm,
+        left,
+        {
+            name: np.concatenate(
+                [
+                    np.zeros(0),
+                    *(
+                        _recorded(table, source, name, since, until)
+                        for table, source in sources
+                        if source.has("position", name)
+                    ),
+                ]
+            )
+            for name in left
+        },
+    )
     return _reduced(arm, positions) if positions else arm, (*warnings, *more)
 
 
-def without_unrecorded(model: Model, recorded: Collection[str],
-                       positions: Mapping[str, float | None]) -> tuple[Model, tuple[str, ...]]:
+def without_unrecorded(
+    model: Model, recorded: Collection[str], positions: Mapping[str, float | None]
+) -> tuple[Model, tuple[str, ...]]:
     """The robot without joints of which nothing was recorded, and a warning that names them.
 
     They are locked at the given positions, or at 0 or the nearest limit. None is if nothing was
@@ -219,21 +277,24 @@ def with_drives(model: Model, reduced: Model) -> Model:
 def remaining(model: Model, reduced: Model) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
     """The positions and velocities of a robot that remain when some of its joints are locked."""
     own = [model.joint_names.index(name) for name in reduced.joint_names]
-    q, v = (np.concatenate([np.arange(start[i], start[i] + count[i]) for i in own])
-            for start, count in ((model.idx_q, model.nqs), (model.idx_v, model.nvs)))
+    q, v = (
+        np.concatenate([np.arange(start[i], start[i] + count[i]) for i in own])
+        for start, count in ((model.idx_q, model.nqs), (model.idx_v, model.nvs))
+    )
     return q, v
 
 
 def _single(model: Model) -> list[str]:
     """The joints with one coordinate of their own."""
-    return [name for name, nq, nv in zip(model.joint_names, model.nqs, model.nvs)
-            if nq == nv == 1]
+    return [name for name, nq, nv in zip(model.joint_names, model.nqs, model.nvs) if nq == nv == 1]
 
 
 def _require_single(model: Model, name: str) -> None:
     if name not in (single := _single(model)):
-        raise ValueError(f"lock: no joint {name!r:.80} that moves by itself, with one coordinate; "
-                         f"available: {', '.join(single)}")
+        raise ValueError(
+            f"lock: no joint {name!r:.80} that moves by itself, with one coordinate; "
+            f"available: {', '.join(single)}"
+        )
 
 
 def _still(model: Model, samples: Samples) -> dict[str, float | None]:
@@ -241,13 +302,16 @@ def _still(model: Model, samples: Samples) -> dict[str, float | None]:
     if samples.f_ext is not None:
         return {}
     still: dict[str, float | None] = {
-        name: None for name in _single(model)
-        if np.ptp(samples.q[:, model.idx_q[model.joint_names.index(name)]]) < STUCK}
+        name: None
+        for name in _single(model)
+        if np.ptp(samples.q[:, model.idx_q[model.joint_names.index(name)]]) < STUCK
+    }
     return still if len(still) < sum(count > 0 for count in model.nvs) else {}
 
 
-def _recorded(table: Table, source: Columns, name: str, since: Moment | None,
-              until: Moment | None) -> Array:
+def _recorded(
+    table: Table, source: Columns, name: str, since: Moment | None, until: Moment | None
+) -> Array:
     """The positions of a joint in an interval of a table."""
     with errors_of(table):
         positions, time = source.read(source.signal("position", [name]), source.time())
@@ -255,8 +319,12 @@ def _recorded(table: Table, source: Columns, name: str, since: Moment | None,
     return positions[rows & (np.abs(positions[:, 0]) < LARGEST), 0]
 
 
-def _places(model: Model, joints: Mapping[str, float | None], recorded: Mapping[str, Array],
-            reason: str = "its mean") -> tuple[dict[str, float], list[str]]:
+def _places(
+    model: Model,
+    joints: Mapping[str, float | None],
+    recorded: Mapping[str, Array],
+    reason: str = "its mean",
+) -> tuple[dict[str, float], list[str]]:
     """Where joints are locked, and warnings: those without a position are so for this reason."""
     groups: dict[str, dict[str, float]] = {}
     moves = []
@@ -271,7 +339,8 @@ def _places(model: Model, joints: Mapping[str, float | None], recorded: Mapping[
             moves.append(
                 f"{name}: locked at {position:.4g}, but recorded from {own.min():.4g} to "
                 f"{own.max():.4g}; the model lacks this motion, so leave the joint free, or lock "
-                "it where it was")
+                "it where it was"
+            )
     positions = {name: x for group in groups.values() for name, x in group.items()}
     return positions, [*(_line(group, why) for why, group in groups.items()), *moves]
 
@@ -279,8 +348,10 @@ def _places(model: Model, joints: Mapping[str, float | None], recorded: Mapping[
 def _reduced(model: Model, positions: Mapping[str, float]) -> Model:
     reduced = model.reduced(positions)
     if not reduced.nv:
-        raise ValueError("lock: no joint remains that moves; expected positions and efforts of at "
-                         f"least one of the joints {', '.join(model.joint_names)}")
+        raise ValueError(
+            "lock: no joint remains that moves; expected positions and efforts of at "
+            f"least one of the joints {', '.join(model.joint_names)}"
+        )
     return reduced
 
 

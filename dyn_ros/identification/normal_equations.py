@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Sums of torque equations, and which samples count in them."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -17,17 +18,17 @@ from .friction_terms import STILL, FrictionTerms
 from .motion.filtering import AT_REST, is_actuated
 from .samples import Samples
 
-_LEAST_LEFT = 0.1       # of the equations, that remain without a stretch of them
-_DEPENDENT = 1e-12      # squared size of a combination of unit forces that counts as zero
-_FEWEST = 3             # equations for each parameter
-_FEWEST_STRETCHES = 8   # whose scatter gives a covariance
-_ALIKE = 0.05           # correlation of neighbors: less narrows intervals by 2 %
-_MOST_STRETCHES = 256   # neighbors of more are added
+_LEAST_LEFT = 0.1  # of the equations, that remain without a stretch of them
+_DEPENDENT = 1e-12  # squared size of a combination of unit forces that counts as zero
+_FEWEST = 3  # equations for each parameter
+_FEWEST_STRETCHES = 8  # whose scatter gives a covariance
+_ALIKE = 0.05  # correlation of neighbors: less narrows intervals by 2 %
+_MOST_STRETCHES = 256  # neighbors of more are added
 _FEWEST_RECORDINGS = 4  # the same, if errors last
-_LEAST_OWN = 1e-2       # of a further column, that others cannot replace
-_NORMAL = 1.96          # standard deviations that contain 95 %
-_SORTED = 20000         # efforts whose steps are sought
-_SAME = 1e-9            # of the largest effort: a smaller step is an error of rounding floats
+_LEAST_OWN = 1e-2  # of a further column, that others cannot replace
+_NORMAL = 1.96  # standard deviations that contain 95 %
+_SORTED = 20000  # efforts whose steps are sought
+_SAME = 1e-9  # of the largest effort: a smaller step is an error of rounding floats
 
 
 class Equations(NamedTuple):
@@ -37,16 +38,20 @@ class Equations(NamedTuple):
     sum of squared residuals is yy - 2 Wy.x + x.WW.x.
     """
 
-    WW: Array               # (nv, c, c)
-    Wy: Array               # (nv, c)
-    yy: Array               # (nv,)
-    weight: Array           # (nv,), sum of the weights
+    WW: Array  # (nv, c, c)
+    Wy: Array  # (nv, c)
+    yy: Array  # (nv,)
+    weight: Array  # (nv,), sum of the weights
 
     @classmethod
     def nothing(cls, rows: int, columns: int) -> Equations:
         """The sums of no samples."""
-        return cls(np.zeros((rows, columns, columns)), np.zeros((rows, columns)), np.zeros(rows),
-                   np.zeros(rows))
+        return cls(
+            np.zeros((rows, columns, columns)),
+            np.zeros((rows, columns)),
+            np.zeros(rows),
+            np.zeros(rows),
+        )
 
     def minus(self, other: Equations) -> Equations:
         """The sums without some samples."""
@@ -73,16 +78,23 @@ def left(eliminations: Array) -> Array:
     return np.sqrt(np.maximum(np.einsum("bii->bi", eliminations), 1e-3))
 
 
-def eliminations(model: Model, data: Data, samples: Samples, contact_dimension: int, scale: Array,
-                 others: Array | None = None) -> Array:
+def eliminations(
+    model: Model,
+    data: Data,
+    samples: Samples,
+    contact_dimension: int,
+    scale: Array,
+    others: Array | None = None,
+) -> Array:
     """Matrices E with E J' = 0 for the contacts of each sample, (B, nv, nv).
 
     They are orthogonal projections of torques divided by their noise, the scale (nv,). They also
     eliminate other combinations of torques, (B, n, nv).
     """
     axes = ReferenceFrame.LOCAL_WORLD_ALIGNED
-    J = np.stack([frame_jacobian(model, data, samples.q, frame, axes)
-                  for frame in samples.contacts], axis=1)[:, :, :contact_dimension]
+    J = np.stack(
+        [frame_jacobian(model, data, samples.q, frame, axes) for frame in samples.contacts], axis=1
+    )[:, :, :contact_dimension]
     if samples.in_contact is not None:
         J *= samples.in_contact[:, :, None, None]
     A = J.reshape(len(samples), -1, model.nv) / scale
@@ -99,24 +111,25 @@ class Conditions(NamedTuple):
 
     terms: FrictionTerms
     contact_dimension: int  # 3: contacts transmit forces; 6: moments, too
-    threshold: Array        # (nv,), speeds below which a joint counts as at rest [rad/s, m/s]
-    measured: np.ndarray    # (nv,), whether the efforts are measured; true for a base
-    scale: Array            # (nv,), noise of the rows, for the elimination of contact forces
-    nearest: int = 0        # samples that are closer to a reversal do not count
+    threshold: Array  # (nv,), speeds below which a joint counts as at rest [rad/s, m/s]
+    measured: np.ndarray  # (nv,), whether the efforts are measured; true for a base
+    scale: Array  # (nv,), noise of the rows, for the elimination of contact forces
+    nearest: int = 0  # samples that are closer to a reversal do not count
 
 
-def conditions_of(model: Model, samples: Samples, terms: FrictionTerms,
-                  contact_dimension: int) -> Conditions:
+def conditions_of(
+    model: Model, samples: Samples, terms: FrictionTerms, contact_dimension: int
+) -> Conditions:
     """The conditions of a recording, before it is known how far reversals matter."""
-    actuated, v = is_actuated(model), samples.v[::1 + len(samples) // 20000]
+    actuated, v = is_actuated(model), samples.v[:: 1 + len(samples) // 20000]
     fastest = np.quantile(np.abs(model.drives.motor_velocity(v)), 0.99, axis=0)
     # a sensor that does not work shows a constant
     measured = (np.ptp(model.drives.to_motors(samples.tau), axis=0) > 0.0) | ~actuated
     scale = np.ones(model.nv)
-    if samples.contacts:                # the RMS torques that the description has
+    if samples.contacts:  # the RMS torques that the description has
         some = samples.take(slice(None, None, 1 + len(samples) // 2000))
         torque = rnea(model, Data(model), some.q, some.v, some.a)
-        scale = np.sqrt((torque ** 2).mean(axis=0)) + 1e-6
+        scale = np.sqrt((torque**2).mean(axis=0)) + 1e-6
     threshold = np.where(actuated, np.maximum(AT_REST * fastest, STILL), 0.0)
     return Conditions(terms, contact_dimension, threshold, measured, scale)
 
@@ -130,19 +143,24 @@ def require_equations(contacts: tuple[str, ...], count: float, parameters: int) 
             f"samples: {count:.3g} equations remain for {parameters} parameters, without those "
             f"that unknown forces in the contacts {', '.join(contacts)} can explain; "
             "use a floating root joint if the base is not fixed, a contact dimension of 3 for "
-            "points, and state for each sample which frames are in contact")
-    raise ValueError(f"samples: expected at least {_FEWEST * parameters} equations of joints "
-                     f"that move and whose effort is measured, got {count:.3g}; record more "
-                     "motion, or check the efforts")
+            "points, and state for each sample which frames are in contact"
+        )
+    raise ValueError(
+        f"samples: expected at least {_FEWEST * parameters} equations of joints "
+        f"that move and whose effort is measured, got {count:.3g}; record more "
+        "motion, or check the efforts"
+    )
 
 
 # --- samples
 
+
 def resolution(efforts: Array) -> Array:
     """Standard deviation of the rounding of efforts (B, n), (n,): their step over sqrt(12)."""
-    steps = np.diff(np.sort(efforts[::1 + len(efforts) // _SORTED], axis=0), axis=0)
-    rounding = _SAME * np.maximum(efforts.max(axis=0, initial=0.0),
-                                  -efforts.min(axis=0, initial=0.0))
+    steps = np.diff(np.sort(efforts[:: 1 + len(efforts) // _SORTED], axis=0), axis=0)
+    rounding = _SAME * np.maximum(
+        efforts.max(axis=0, initial=0.0), -efforts.min(axis=0, initial=0.0)
+    )
     least = np.where(steps > rounding, steps, np.inf).min(axis=0, initial=np.inf)
     return np.where(np.isfinite(least), least, 0.0) / np.sqrt(12.0)
 
@@ -152,7 +170,7 @@ def correlation_length(x: Array) -> float:
     if len(x) < 10 or not x.any():
         return 1.0
     spectrum = np.abs(np.fft.rfft(x, 2 * len(x))) ** 2
-    correlation = np.fft.irfft(spectrum)[:len(x) // 2]
+    correlation = np.fft.irfft(spectrum)[: len(x) // 2]
     end = int(np.argmax(np.append(correlation < 0.1 * correlation[0], True)))
     return float(1.0 + 2.0 * correlation[1:end].sum() / correlation[0])
 
@@ -161,44 +179,58 @@ def correlation_length(x: Array) -> float:
 class Stretches:
     """What stretches of samples contribute to an estimate; sums are over all, in order."""
 
-    recording: np.ndarray   # (n,) of int
-    scores: Array           # (n, b), gradients
-    H: Array                # (n, b, b), normal equations
+    recording: np.ndarray  # (n,) of int
+    scores: Array  # (n, b), gradients
+    H: Array  # (n, b, b), normal equations
 
     def __add__(self, other: Stretches) -> Stretches:
-        every = Stretches(np.append(self.recording, other.recording),
-                          np.concatenate([self.scores, other.scores]),
-                          np.concatenate([self.H, other.H]))
+        every = Stretches(
+            np.append(self.recording, other.recording),
+            np.concatenate([self.scores, other.scores]),
+            np.concatenate([self.H, other.H]),
+        )
         count = len(every.recording)
         return every if count <= _MOST_STRETCHES else every.joined(np.arange(0, count, 2))
 
     def joined(self, starts: np.ndarray) -> Stretches:
         """Each with those that follow, up to the next one of ``starts``."""
-        return Stretches(self.recording[starts], np.add.reduceat(self.scores, starts),
-                         np.add.reduceat(self.H, starts))
+        return Stretches(
+            self.recording[starts],
+            np.add.reduceat(self.scores, starts),
+            np.add.reduceat(self.H, starts),
+        )
 
     def moved(self, change: Array) -> Stretches:
         """The same at an estimate with another value (b,)."""
-        return dataclasses.replace(self, scores=self.scores - self.H[..., :len(change)] @ change)
+        return dataclasses.replace(self, scores=self.scores - self.H[..., : len(change)] @ change)
 
     def covariance(self, inverse: Array, sizes: Array, kinds: np.ndarray) -> tuple[Array, int]:
         """See ``jackknife``; of the first b parameters."""
         b, more = len(sizes), self.H.shape[1] - len(sizes)
         inverse = bordered_inverse(inverse, self.H.sum(axis=0))
         _, first, counts = np.unique(self.recording, return_index=True, return_counts=True)
-        if counts.min() * len(first) < 2 * _FEWEST_STRETCHES:   # too few to compare recordings
+        if counts.min() * len(first) < 2 * _FEWEST_STRETCHES:  # too few to compare recordings
             first, counts = first[:1], counts.sum(keepdims=True)
-        count = 1 << int(counts.min()).bit_length() - 1     # which can be halved
+        count = 1 << int(counts.min()).bit_length() - 1  # which can be halved
         starts = (first[:, None] + np.arange(count) * counts[:, None] // count).ravel()
         each, shape = self.joined(starts), (len(first), count, len(inverse))
         covariance, count = jackknife(
-            each.scores.reshape(shape), each.H.reshape(*shape, len(inverse)), inverse,
-            np.append(sizes, np.zeros(more)), np.append(kinds, np.full(more, -1)))
+            each.scores.reshape(shape),
+            each.H.reshape(*shape, len(inverse)),
+            inverse,
+            np.append(sizes, np.zeros(more)),
+            np.append(kinds, np.full(more, -1)),
+        )
         return covariance[:b, :b], count
 
 
-def jackknife(scores: Array, H: Array, inverse: Array, sizes: Array | None = None,
-              kinds: np.ndarray | None = None) -> tuple[Array, int]:
+def jackknife(
+    scores: Array,
+    H: Array,
+    inverse: Array,
+    sizes: Array | None = None,
+    kinds: np.ndarray | None = None,
+) -> tuple[Array, int]:
     """Covariance (b, b) of an estimate from those without one stretch of samples, and their number.
 
     ``scores`` (recordings, n, b) and ``H`` (recordings, n, b, b) are the gradients and the normal
@@ -229,13 +261,14 @@ def jackknife(scores: Array, H: Array, inverse: Array, sizes: Array | None = Non
     changes = changes.reshape(-1, len(F))
     covariance: Array = changes.T @ changes * (1.0 - 1.0 / len(changes))
     if sizes is not None and kinds is not None and 1 < len(whole) < _FEWEST_RECORDINGS:
-        back = vectors.T / scale / np.where(roots > 0.0, roots, np.inf)[:, None]    # inverse of F
+        back = vectors.T / scale / np.where(roots > 0.0, roots, np.inf)[:, None]  # inverse of F
         covariance = _changing(covariance, _variance(whole), F @ H.sum(axis=1) @ back, sizes, kinds)
     return covariance, len(changes)
 
 
-def _changing(covariance: Array, variance: Array, shares: Array, sizes: Array, kinds: np.ndarray
-              ) -> Array:
+def _changing(
+    covariance: Array, variance: Array, shares: Array, sizes: Array, kinds: np.ndarray
+) -> Array:
     """The covariance with what changes between few recordings.
 
     ``variance`` (b,) is between whole recordings, ``shares`` (recordings, b, b) from the parameters
@@ -249,8 +282,9 @@ def _changing(covariance: Array, variance: Array, shares: Array, sizes: Array, k
     return covariance * np.sqrt(factor[:, None] * factor)
 
 
-def _widening(covariance: Array, variance: Array, sizes: Array, kinds: np.ndarray, count: int
-              ) -> Array:
+def _widening(
+    covariance: Array, variance: Array, sizes: Array, kinds: np.ndarray, count: int
+) -> Array:
     """By how much larger the variance between recordings is, (b,).
 
     Either it is as much larger for all of a kind, or the change is a fraction of their sizes.
@@ -258,10 +292,11 @@ def _widening(covariance: Array, variance: Array, sizes: Array, kinds: np.ndarra
     own, factor = np.maximum(np.diag(covariance), 1e-300), np.ones(len(kinds))
     for some in (kinds == kind for kind in np.unique(kinds)):
         more = (variance[some] - own[some]).sum() / (float(np.sum(sizes[some] ** 2)) or 1.0)
-        larger = np.maximum(np.mean(variance[some] / own[some]),
-                            1.0 + more * sizes[some] ** 2 / own[some])
-        t = stdtrit((count - 1) * some.sum(), 0.975) / _NORMAL      # of few numbers, as Student's
-        factor[some] = np.where(larger > 1.0, t ** 2 * larger, 1.0)
+        larger = np.maximum(
+            np.mean(variance[some] / own[some]), 1.0 + more * sizes[some] ** 2 / own[some]
+        )
+        t = stdtrit((count - 1) * some.sum(), 0.975) / _NORMAL  # of few numbers, as Student's
+        factor[some] = np.where(larger > 1.0, t**2 * larger, 1.0)
     return factor
 
 
@@ -276,7 +311,7 @@ def changes_without(scores: Array, H: Array, F: Array) -> Array:
     try:
         np.linalg.cholesky((1.0 - _LEAST_LEFT) * one - H)
         left = np.linalg.solve(one - H, scores[..., None])[..., 0]
-    except np.linalg.LinAlgError:       # little would be left in some directions
+    except np.linalg.LinAlgError:  # little would be left in some directions
         share, axes = np.linalg.eigh(H)
         left = np.einsum("rnij,rni->rnj", axes, scores) / np.maximum(1.0 - share, _LEAST_LEFT)
         left = np.einsum("rnij,rnj->rni", axes, left)
@@ -286,7 +321,7 @@ def changes_without(scores: Array, H: Array, F: Array) -> Array:
 
 def _variance(changes: Array) -> Array:
     """The variance of each parameter, (b,)."""
-    variance: Array = (changes ** 2).sum(axis=(0, 1)) * (1.0 - 1.0 / changes[..., 0].size)
+    variance: Array = (changes**2).sum(axis=(0, 1)) * (1.0 - 1.0 / changes[..., 0].size)
     return variance
 
 
@@ -312,9 +347,15 @@ def with_noise(model: Model, samples: Samples, sigma: Array) -> tuple[Samples, S
     # the second derivative of a stationary signal is correlated with it: E[q ddq] = -E[dq^2]
     product = sigma[0] * sigma[2]
     common = np.where(product > 0.0, sigma[1] ** 2 / np.where(product > 0.0, product, 1.0), 0.0)
-    da = np.sqrt(np.maximum(1.0 - common ** 2, 0.0)) * da - common * dq
+    da = np.sqrt(np.maximum(1.0 - common**2, 0.0)) * da - common * dq
     dq, dv, da = dq * sigma[0], dv * sigma[1], da * sigma[2]
-    more, less = (dataclasses.replace(
-        samples, q=model.integrate(samples.q, sign * dq), v=samples.v + sign * dv,
-        a=samples.a + sign * da) for sign in (1.0, -1.0))
+    more, less = (
+        dataclasses.replace(
+            samples,
+            q=model.integrate(samples.q, sign * dq),
+            v=samples.v + sign * dv,
+            a=samples.a + sign * da,
+        )
+        for sign in (1.0, -1.0)
+    )
     return more, less

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The parameters of a payload, from a few poses or a motion."""
+
 from __future__ import annotations
 
 import itertools
@@ -27,15 +28,15 @@ from .physical import decomposed, fit
 from .samples import Samples
 
 _PART = 4096
-_DENSITY = 1000.0       # kg/m3: of the sphere that stands for what the samples do not determine
-_LIGHTEST = 1e-3        # kg
-_CERTAIN = 3.0          # intervals below zero: a mass is negative
-_LITTLE = 0.01          # of the mass of the robot: which it is certain to notice
-_TYPICAL = np.repeat([1.0, 0.1, 0.01], [1, 3, 6])       # per kg: lengths of 0.1 m
-_SINGULAR = 1e-12       # of the largest eigenvalue of the scaled normal equations
-_ROUNDS = 6             # of noise estimates
-_BLOCKS = 10            # of consecutive samples: more would depend on each other
-_MOMENTS = np.array([[4, 5, 7], [5, 6, 8], [7, 8, 9]])   # Ixx ... Izz of the ten numbers
+_DENSITY = 1000.0  # kg/m3: of the sphere that stands for what the samples do not determine
+_LIGHTEST = 1e-3  # kg
+_CERTAIN = 3.0  # intervals below zero: a mass is negative
+_LITTLE = 0.01  # of the mass of the robot: which it is certain to notice
+_TYPICAL = np.repeat([1.0, 0.1, 0.01], [1, 3, 6])  # per kg: lengths of 0.1 m
+_SINGULAR = 1e-12  # of the largest eigenvalue of the scaled normal equations
+_ROUNDS = 6  # of noise estimates
+_BLOCKS = 10  # of consecutive samples: more would depend on each other
+_MOMENTS = np.array([[4, 5, 7], [5, 6, 8], [7, 8, 9]])  # Ixx ... Izz of the ten numbers
 
 
 @dataclass(frozen=True)
@@ -92,9 +93,15 @@ class PayloadEstimate:
     after: Array
 
 
-def identify_payload(model: Model, samples: Samples, frame: str | int, *,
-                     offset: ArrayLike | None = None, noise: ArrayLike | None = None,
-                     friction: bool | None = None) -> PayloadEstimate:
+def identify_payload(
+    model: Model,
+    samples: Samples,
+    frame: str | int,
+    *,
+    offset: ArrayLike | None = None,
+    noise: ArrayLike | None = None,
+    friction: bool | None = None,
+) -> PayloadEstimate:
     """Estimate mass, center of mass and inertia of a payload from measured torques.
 
     The robot's own parameters and payloads are from the model. A few poses at rest, with
@@ -144,9 +151,11 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
     """
     require_model(model)
     if require("samples", samples, Samples).contacts:
-        raise ValueError("samples: expected a robot without contacts, got "
-                         f"{', '.join(samples.contacts)}; record it without, or pass the measured "
-                         "forces as f_ext to Samples.from_arrays")
+        raise ValueError(
+            "samples: expected a robot without contacts, got "
+            f"{', '.join(samples.contacts)}; record it without, or pass the measured "
+            "forces as f_ext to Samples.from_arrays"
+        )
     index = _frame_index(model, frame)
     name = model.frame_names[index]
     direction = directions_of(model.drives, samples)
@@ -155,38 +164,57 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
     W[~used] = y[~used] = 0.0
     sigma = None if noise is None else one_each("noise", noise, model.nv)
     if sigma is not None and not (sigma > 0.0).all():
-        raise ValueError(f"noise: expected positive numbers, got {sigma.min():g}; pass None to "
-                         "estimate it")
+        raise ValueError(
+            f"noise: expected positive numbers, got {sigma.min():g}; pass None to estimate it"
+        )
     solved = _solved(W, y, lost, sigma)
     value, (deviation, half) = solved.value, _spread(solved, np.eye(10))
     mass = max(abs(value[0]), _LIGHTEST)
-    known = solved.known & (deviation < np.append(
-        max(mass, _LITTLE * model.total_mass), _TYPICAL[1:] * mass))
+    known = solved.known & (
+        deviation < np.append(max(mass, _LITTLE * model.total_mass), _TYPICAL[1:] * mass)
+    )
     if not known[0]:
-        raise ValueError(f"samples: they do not determine the mass of a payload on {name!r}"
-                         f": {_units(model, samples) or _reason(model, name, solved, half[0])}")
+        raise ValueError(
+            f"samples: they do not determine the mass of a payload on {name!r}"
+            f": {_units(model, samples) or _reason(model, name, solved, half[0])}"
+        )
     deviation, half = np.where(known, (deviation, half), np.inf)
     is_empty = value[0] <= 0.0
     if is_empty and value[0] + _CERTAIN * half[0] < 0.0:
-        raise ValueError(f"samples: the mass of a payload on {name!r} would be {value[0]:.3g} kg, "
-                         "which is not physical: " + (_units(model, samples) or (
-                             "check the signs and units of the efforts, and that the model has no "
-                             "payload")))
-    body = np.zeros(10) if is_empty else fit(solved.H, solved.g, _sphere(value, known),
-                                             np.zeros(10, int), np.ones(10))
+        raise ValueError(
+            f"samples: the mass of a payload on {name!r} would be {value[0]:.3g} kg, "
+            "which is not physical: "
+            + (
+                _units(model, samples)
+                or ("check the signs and units of the efforts, and that the model has no payload")
+            )
+        )
+    body = (
+        np.zeros(10)
+        if is_empty
+        else fit(solved.H, solved.g, _sphere(value, known), np.zeros(10, int), np.ones(10))
+    )
     com, inertia = _central(body)
     ends = _central_intervals(solved, known & (value[0] > half[0]))
     return PayloadEstimate(
-        frame=name, mass=float(body[0]), com=com, inertia=inertia, deviation=deviation,
-        lower=value - half, upper=value + half, **ends,
+        frame=name,
+        mass=float(body[0]),
+        com=com,
+        inertia=inertia,
+        deviation=deviation,
+        lower=value - half,
+        upper=value + half,
+        **ends,
         determined=tuple(number for number, is_known in zip(NUMBERS, known) if is_known),
-        before=np.sqrt((y ** 2).sum(axis=0) / lost.rows),
-        after=np.sqrt((solved.rest(y - W @ body) ** 2).sum(axis=0) / lost.rows))
+        before=np.sqrt((y**2).sum(axis=0) / lost.rows),
+        after=np.sqrt((solved.rest(y - W @ body) ** 2).sum(axis=0) / lost.rows),
+    )
 
 
 def _units(model: Model, samples: Samples) -> str:
     """What contradicts efforts that are torques; empty if nothing does."""
     from .solution import warnings_of_units
+
     first, *others = warnings_of_units(model, samples) or [""]
     return first + (f" ({len(others)} more like this)" if others else "")
 
@@ -195,13 +223,18 @@ def _reason(model: Model, name: str, solved: _Solved, half: float) -> str:
     """Why the mass on a frame is not determined, and what would help."""
     weight = np.linalg.norm(solved.PW[..., 0], axis=0) / solved.sigma
     if not solved.known[0]:
-        why = ("its weight and its center have the same effect on all torques" if weight.any()
-               else "its weight acts on no joint in these samples")
+        why = (
+            "its weight and its center have the same effect on all torques"
+            if weight.any()
+            else "its weight acts on no joint in these samples"
+        )
         return f"{why}; record poses in which gravity has other directions in this frame"
     k = int(np.argmax(weight))
-    return (f"it would be {solved.value[0]:.2g} kg +- {half:.2g} kg, since the model explains the "
-            f"torque of {model.velocity_names[k]} with an error of {solved.sigma[k]:.2g} N m or N; "
-            "record more motion or poses, or identify the robot and its friction first")
+    return (
+        f"it would be {solved.value[0]:.2g} kg +- {half:.2g} kg, since the model explains the "
+        f"torque of {model.velocity_names[k]} with an error of {solved.sigma[k]:.2g} N m or N; "
+        "record more motion or poses, or identify the robot and its friction first"
+    )
 
 
 def _central(body: Array) -> tuple[Array, Array]:
@@ -219,16 +252,21 @@ def _central_intervals(solved: _Solved, known: np.ndarray) -> dict[str, Array]:
     of_com, of_inertia = np.zeros((3, 10)), np.zeros((3, 3, 10))
     of_com[:, 0], of_com[:, 1:4] = -com / value[0], E / value[0]
     of_inertia[..., 0] = com @ com * E - np.outer(com, com)
-    of_inertia[..., 1:4] = (com[:, None] * E[:, None] + com[:, None, None] * E
-                            - 2.0 * com * E[..., None])
+    of_inertia[..., 1:4] = (
+        com[:, None] * E[:, None] + com[:, None, None] * E - 2.0 * com * E[..., None]
+    )
     of_inertia[..., 4:] = _MOMENTS[..., None] == np.arange(4, 10)
     half = _spread(solved, np.vstack([of_com, of_inertia.reshape(9, 10)]))[1]
     whole = known[:4].all()
     half[:3][~(known[0] & known[1:4])] = np.inf
     half[3:][~(whole & known[_MOMENTS].ravel())] = np.inf
     around = half[3:].reshape(3, 3)
-    return {"com_lower": com - half[:3], "com_upper": com + half[:3],
-            "inertia_lower": inertia - around, "inertia_upper": inertia + around}
+    return {
+        "com_lower": com - half[:3],
+        "com_upper": com + half[:3],
+        "inertia_lower": inertia - around,
+        "inertia_upper": inertia + around,
+    }
 
 
 def payload_columns(model: Model, index: int) -> tuple[slice, Array]:
@@ -244,13 +282,16 @@ def payload_columns(model: Model, index: int) -> tuple[slice, Array]:
 def _frame_index(model: Model, frame: str | int) -> int:
     index = frame if isinstance(frame, int) else model.frame_index(frame)
     if not 0 <= index < len(model.frame_names):
-        raise ValueError(f"frame: expected a name, or an index from 0 to "
-                         f"{len(model.frame_names) - 1}, got {frame!r}")
+        raise ValueError(
+            f"frame: expected a name, or an index from 0 to "
+            f"{len(model.frame_names) - 1}, got {frame!r}"
+        )
     return index
 
 
-def _equations(model: Model, samples: Samples, direction: Array, index: int,
-               offset: ArrayLike | None) -> tuple[Array, Array]:
+def _equations(
+    model: Model, samples: Samples, direction: Array, index: int, offset: ArrayLike | None
+) -> tuple[Array, Array]:
     """The payload's columns of the torques of motors, (B, nv, 10), and what they explain."""
     data, (columns, own), drives = Data(model), payload_columns(model, index), model.drives
     constant = 0.0 if offset is None else one_each("offset", offset, model.nv)
@@ -259,11 +300,16 @@ def _equations(model: Model, samples: Samples, direction: Array, index: int,
         part = samples.take(slice(first, first + _PART))
         rows = joint_torque_regressor(model, data, part.q, part.v, part.a)[..., columns] @ own
         W.append(drives.to_motors(rows.swapaxes(1, 2)).swapaxes(1, 2))
-        applied = without_friction(model, drives, part.v, "tau", part.tau - constant,
-                                   direction[first:first + _PART])
-        y.append(drives.to_motors(
-            applied - rnea(model, data, part.q, part.v, part.a, part.f_ext)
-            - drives.rotor_torque(part.a)))
+        applied = without_friction(
+            model, drives, part.v, "tau", part.tau - constant, direction[first : first + _PART]
+        )
+        y.append(
+            drives.to_motors(
+                applied
+                - rnea(model, data, part.q, part.v, part.a, part.f_ext)
+                - drives.rotor_torque(part.a)
+            )
+        )
     weight = np.sqrt(samples.weight)[:, None]
     return np.concatenate(W) * weight[..., None], np.concatenate(y) * weight
 
@@ -271,16 +317,16 @@ def _equations(model: Model, samples: Samples, direction: Array, index: int,
 class _Solved(NamedTuple):
     """Least squares of a body and of changes of friction."""
 
-    value: Array            # (10,) of the body
-    H: Array                # (10, 10) and
-    g: Array                # (10,) of its normal equations
-    F: Array                # (10, n), with the inverse F F' of H
-    known: np.ndarray       # (10,) of bool: what H determines
+    value: Array  # (10,) of the body
+    H: Array  # (10, 10) and
+    g: Array  # (10,) of its normal equations
+    F: Array  # (10, n), with the inverse F F' of H
+    known: np.ndarray  # (10,) of bool: what H determines
     lost: Losses
-    inverses: list[Array]   # of the losses
-    PW: Array               # (B, nv, 10), columns of the body without what the losses explain
-    r: Array                # (B, nv), residuals
-    sigma: Array            # (nv,), standard deviation of each motor's torque
+    inverses: list[Array]  # of the losses
+    PW: Array  # (B, nv, 10), columns of the body without what the losses explain
+    r: Array  # (B, nv), residuals
+    sigma: Array  # (nv,), standard deviation of each motor's torque
 
     def rest(self, y: Array) -> Array:
         """Torques (B, nv) without what the losses explain."""
@@ -297,14 +343,14 @@ def _solved(W: Array, y: Array, lost: Losses, noise: Array | None) -> _Solved:
     sigma, lengths, r = np.ones(y.shape[1]), np.ones(y.shape[1]), y
     for n in range(_ROUNDS):
         if noise is None:
-            sigma = np.maximum(np.sqrt((r ** 2).sum(axis=0) / lost.rows / free), least)
+            sigma = np.maximum(np.sqrt((r**2).sum(axis=0) / lost.rows / free), least)
             lengths = np.array([correlation_length(x) for x in r.T]) if n else lengths
         else:
             sigma = noise
-        inverses = lost.inverses(sigma ** 2 * lengths)
+        inverses = lost.inverses(sigma**2 * lengths)
         PW = rest_of(W, lost, inverses)
-        H = np.einsum("bki,bkj,k->ij", W, PW, sigma ** -2.0, optimize=True)
-        g = np.einsum("bki,bk,k->i", PW, y, sigma ** -2.0, optimize=True)
+        H = np.einsum("bki,bkj,k->ij", W, PW, sigma**-2.0, optimize=True)
+        g = np.einsum("bki,bk,k->i", PW, y, sigma**-2.0, optimize=True)
         F, d, known = decomposed(H, _TYPICAL, _SINGULAR)
         F = (F * np.sqrt(d))[:, d > 0.0]
         value = F @ (F.T @ g)
@@ -328,18 +374,19 @@ def _spread(solved: _Solved, J: Array) -> tuple[Array, Array]:
     H = np.array([np.einsum("bki,bkj->ij", z, z, optimize=True) for z, _ in parts])
     changes, cells = changes_without(scores.sum(axis=1)[None], H[None], F)[0], scores @ F.T
     blocks, joints = len(changes), Z.shape[1]
-    of_blocks = (changes ** 2).sum(axis=0) * (1.0 - 1.0 / blocks)
+    of_blocks = (changes**2).sum(axis=0) * (1.0 - 1.0 / blocks)
     of_joints = (cells.sum(axis=0) ** 2).sum(axis=0) * joints / max(joints - 1, 1)
-    of_joints = np.maximum(of_joints - (cells ** 2).sum(axis=(0, 1)), 0.0)
+    of_joints = np.maximum(of_joints - (cells**2).sum(axis=(0, 1)), 0.0)
     variance = of_blocks + of_joints
-    freedom = variance ** 2 / np.maximum(            # Satterthwaite 1946
-        of_blocks ** 2 / max(blocks - 1, 1) + of_joints ** 2 / max(joints - 1, 1), 1e-300)
+    freedom = variance**2 / np.maximum(  # Satterthwaite 1946
+        of_blocks**2 / max(blocks - 1, 1) + of_joints**2 / max(joints - 1, 1), 1e-300
+    )
     for k, (C, size) in enumerate(zip(solved.lost.columns, solved.lost.sizes)):
-        some = np.isfinite(size)        # what is not corrected of changes of friction
+        some = np.isfinite(size)  # what is not corrected of changes of friction
         effect = solved.PW[:, k].T @ C[:, some] * (size[some] / solved.sigma[k] ** 2)
         variance += ((F @ (solved.F.T @ effect)) ** 2).sum(axis=1)
     # with a few poses, the scatter of their residuals says little; noise alone is the least
-    deviation = np.sqrt(np.maximum(variance, (F ** 2).sum(axis=1)))
+    deviation = np.sqrt(np.maximum(variance, (F**2).sum(axis=1)))
     return deviation, stdtrit(np.maximum(freedom, 1.0), 0.975) * deviation
 
 
@@ -348,4 +395,4 @@ def _sphere(value: Array, known: np.ndarray) -> Array:
     mass = max(value[0], _LIGHTEST)
     com = np.where(known[1:4], value[1:4], 0.0) / mass
     radius = (0.75 * mass / (np.pi * _DENSITY)) ** (1.0 / 3.0)
-    return Inertia(mass, com, np.eye(3) * 0.4 * mass * radius ** 2).dynamic_parameters()
+    return Inertia(mass, com, np.eye(3) * 0.4 * mass * radius**2).dynamic_parameters()

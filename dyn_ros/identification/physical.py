@@ -8,6 +8,7 @@ approach, IEEE Transactions on Robotics 36, 2020). It is convex, and infinite wh
 be physical, so that Newton's method finds the only minimum and every iterate is physical. Numbers
 that cannot be negative, such as friction, are treated alike, as matrices of one row.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -24,21 +25,21 @@ from .base_parameters import BaseParameters, Unknowns
 from .samples import Samples
 from .shapes import Shapes, bounds_of, within
 
-_LIGHTEST = 1e-2        # of the mean mass: the reference for a body without mass
-_NO_ROBOT = 1e-3        # kg: a robot of less has no masses in its description
-_NOTHING = 1e-3         # of this: a body of less mass counts as one without
-_THIN = 5e-4            # m: a body of less extent counts as flat
-_FLAT = 0.1             # of its length: the thickness of the reference for a flat body
-_SIZE = 0.05            # m: the extent of the reference for a body that has none
-_STILL = 1e-6           # rad/s, m/s, rad/s2, m/s2: less, in most samples, is rest
-_UNKNOWN = 0.02         # of a joint's median torque: friction, if the description specifies none
-_WEIGHT = 1e-2          # of the divergence from a reference that the description does not specify
+_LIGHTEST = 1e-2  # of the mean mass: the reference for a body without mass
+_NO_ROBOT = 1e-3  # kg: a robot of less has no masses in its description
+_NOTHING = 1e-3  # of this: a body of less mass counts as one without
+_THIN = 5e-4  # m: a body of less extent counts as flat
+_FLAT = 0.1  # of its length: the thickness of the reference for a flat body
+_SIZE = 0.05  # m: the extent of the reference for a body that has none
+_STILL = 1e-6  # rad/s, m/s, rad/s2, m/s2: less, in most samples, is rest
+_UNKNOWN = 0.02  # of a joint's median torque: friction, if the description specifies none
+_WEIGHT = 1e-2  # of the divergence from a reference that the description does not specify
 _STEPS = 200
-_CONVERGED = 1e-10      # squared Newton decrement
-_NEAR = 0.1             # the same, on the way
-_NEIGHBOR = 100.0       # the same, of a start from which Newton's method converges
-_SINGULAR = 1e-15       # of the largest eigenvalue
-_ROUNDING = 1e-14       # of it, in a Newton step
+_CONVERGED = 1e-10  # squared Newton decrement
+_NEAR = 0.1  # the same, on the way
+_NEIGHBOR = 100.0  # the same, of a start from which Newton's method converges
+_SINGULAR = 1e-15  # of the largest eigenvalue
+_ROUNDING = 1e-14  # of it, in a Newton step
 _CLOSE = 1e-4
 _SHORTEST = 1e-12
 
@@ -66,8 +67,11 @@ class Bodies:
         units = pseudo_inertia(np.eye(10)).reshape(10, 16)
         scaled = factors[:, None] @ BASIS @ factors[:, None].swapaxes(-1, -2)
         # columns: the parameters of each basis element
-        self.transforms = np.linalg.lstsq(units.T, scaled.reshape(-1, 16).T, rcond=None)[0].reshape(
-            10, len(reference), 10).swapaxes(0, 1)
+        self.transforms = (
+            np.linalg.lstsq(units.T, scaled.reshape(-1, 16).T, rcond=None)[0]
+            .reshape(10, len(reference), 10)
+            .swapaxes(0, 1)
+        )
         self.start = np.tile(np.einsum("kii->k", BASIS), (len(reference), 1))
 
     def divergence(self, z: Array) -> tuple[Array, Array, Array]:
@@ -82,13 +86,21 @@ class Bodies:
         logarithm = 2.0 * np.log(np.einsum("nii->ni", L)).sum(axis=1)
         value = np.trace(Q, axis1=1, axis2=2) - logarithm - 4.0
         gradient = np.einsum("kii->k", BASIS) - np.einsum("nij,kij->nk", inverse, BASIS)
-        product = inverse[:, None] @ BASIS                  # (n, 10, 4, 4)
+        product = inverse[:, None] @ BASIS  # (n, 10, 4, 4)
         hessian = np.einsum("nkij,nlji->nkl", product, product)
         return value, gradient, hessian
 
 
-def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array,
-        near: Array | None = None, bounds: Array | None = None, bounding: float = 0.0) -> Array:
+def fit(
+    H: Array,
+    g: Array,
+    reference: Array,
+    positive: Array,
+    strength: Array,
+    near: Array | None = None,
+    bounds: Array | None = None,
+    bounding: float = 0.0,
+) -> Array:
     """Minimize x.H.x / 2 - g.x + the sum of strength * divergence from the reference; all (p,).
 
     ``positive`` is, in ascending order, 0 for the 10 numbers of each body, which must be physical
@@ -99,36 +111,45 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array,
     ``bounds @ parameters`` (k, p) remain positive, with the strength ``bounding``.
     """
     n = int((positive == 0).sum()) // 10
-    bodies, places = Bodies(reference[:10 * n].reshape(n, 10)), np.arange(10 * n).reshape(n, 10)
-    of_body, s, is_positive = strength[:10 * n:10], strength[10 * n:], positive[10 * n:] == 1
+    bodies, places = Bodies(reference[: 10 * n].reshape(n, 10)), np.arange(10 * n).reshape(n, 10)
+    of_body, s, is_positive = strength[: 10 * n : 10], strength[10 * n :], positive[10 * n :] == 1
     # variables: Q of each body; multiples of the reference; free numbers in their own unit
-    T = block_diag(*bodies.transforms, np.diag(np.abs(reference[10 * n:])))
+    T = block_diag(*bodies.transforms, np.diag(np.abs(reference[10 * n :])))
     quadratic, linear = T.T @ H @ T, T.T @ g
     quadratic = (quadratic + quadratic.T) / 2.0
     F, d, _ = decomposed(quadratic, np.ones(len(linear)), _SINGULAR)
-    best = F @ (d * (F.T @ linear))                 # of the data alone: the smallest minimum
+    best = F @ (d * (F.T @ linear))  # of the data alone: the smallest minimum
     z = np.concatenate([bodies.start.ravel(), np.where(is_positive, 1.0, 0.0)])
     inside = np.zeros((0, len(z))) if bounds is None else bounds @ T / (bounds @ reference)[:, None]
 
     def cost(z: Array, share: float) -> tuple[float, Array, Array]:
-        value, gradient, hessian = bodies.divergence(z[:10 * n].reshape(n, 10))
-        x, within = z[10 * n:], inside @ z
+        value, gradient, hessian = bodies.divergence(z[: 10 * n].reshape(n, 10))
+        x, within = z[10 * n :], inside @ z
         if not np.isfinite(value).all() or (x[is_positive] <= 0.0).any() or (within <= 0.0).any():
             return np.inf, z, z
         size = np.where(is_positive, x, 1.0)
-        slope = np.concatenate([(of_body[:, None] * gradient).ravel(),
-                                np.where(is_positive, s * (1.0 - 1.0 / size), s * x)])
+        slope = np.concatenate(
+            [
+                (of_body[:, None] * gradient).ravel(),
+                np.where(is_positive, s * (1.0 - 1.0 / size), s * x),
+            ]
+        )
         slope += bounding * inside.T @ (1.0 - 1.0 / within)
-        bend = np.diag(np.concatenate([np.zeros(10 * n), s / size ** 2]))
+        bend = np.diag(np.concatenate([np.zeros(10 * n), s / size**2]))
         bend[places[:, :, None], places[:, None]] = of_body[:, None, None] * hessian
-        bend += bounding * (inside.T / within ** 2) @ inside
-        distance = (float(of_body @ value)
-                    + float((s * (size - np.log(size) - 1.0))[is_positive].sum())
-                    + 0.5 * float((s * x ** 2)[~is_positive].sum())
-                    + bounding * float((within - np.log(within) - 1.0).sum()))
+        bend += bounding * (inside.T / within**2) @ inside
+        distance = (
+            float(of_body @ value)
+            + float((s * (size - np.log(size) - 1.0))[is_positive].sum())
+            + 0.5 * float((s * x**2)[~is_positive].sum())
+            + bounding * float((within - np.log(within) - 1.0).sum())
+        )
         error = quadratic @ (z - best)
-        return (share * distance + 0.5 * float((z - best) @ error), share * slope + error,
-                share * bend + quadratic)
+        return (
+            share * distance + 0.5 * float((z - best) @ error),
+            share * slope + error,
+            share * bend + quadratic,
+        )
 
     # from the description to the data: few steps from one share to the next
     def decrement(z: Array) -> float:
@@ -143,7 +164,7 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array,
     for share in np.geomspace(largest, 1.0, 2 + int(np.log10(largest))):
         z = minimize(partial(cost, share=share), z, _CONVERGED if share == 1.0 else _NEAR * share)
     x = T @ z
-    x[:10 * n] = _inside(x[:10 * n].reshape(n, 10), reference[:10 * n].reshape(n, 10)).ravel()
+    x[: 10 * n] = _inside(x[: 10 * n].reshape(n, 10), reference[: 10 * n].reshape(n, 10)).ravel()
     return x
 
 
@@ -164,8 +185,9 @@ def _inside(bodies: Array, reference: Array) -> Array:
     return bodies
 
 
-def minimize(cost: Callable[[Array], tuple[float, Array, Array]], z: Array,
-             tolerance: float) -> Array:
+def minimize(
+    cost: Callable[[Array], tuple[float, Array, Array]], z: Array, tolerance: float
+) -> Array:
     """Newton's method with backtracking, until its squared decrement is below the tolerance."""
     value, gradient, hessian = cost(z)
     for _ in range(_STEPS):
@@ -194,12 +216,13 @@ def _solve(hessian: Array, gradient: Array) -> Array:
     try:
         factor = cho_factor(hessian * scale * scale[:, None])
         return scale * cho_solve(factor, scale * gradient)
-    except LinAlgError:                     # positive definite but for rounding
+    except LinAlgError:  # positive definite but for rounding
         F, d, _ = decomposed(hessian, scale, _ROUNDING)
         return np.asarray(F @ (d * (F.T @ gradient)))
 
 
 # --- the description
+
 
 def physical_bodies(model: Model) -> tuple[Array, list[int]]:
     """The bodies (njoints, 10) with mass and extent, and the joints whose body was changed."""
@@ -222,9 +245,9 @@ def _nearest(body: Array, lightest: float) -> Array:
         mass, center = body[0], body[1:4] / body[0]
         second = pseudo_inertia(body)[:3, :3] - mass * np.outer(center, center)
     spread, axes = np.linalg.eigh(second / mass)
-    if spread[0] >= _THIN ** 2:
+    if spread[0] >= _THIN**2:
         return body
-    least = _FLAT ** 2 * spread[2] if spread[2] > _THIN ** 2 else _SIZE ** 2
+    least = _FLAT**2 * spread[2] if spread[2] > _THIN**2 else _SIZE**2
     second = mass * (axes * np.maximum(spread, least)) @ axes.T
     upper = np.column_stack([second + mass * np.outer(center, center), mass * center])
     return from_pseudo_inertia(np.vstack([upper, [*mass * center, mass]]))
@@ -240,8 +263,13 @@ class Reference:
     parameters typically are in a robot like this.
     """
 
-    def __init__(self, unknowns: Unknowns, base: BaseParameters, samples: Samples,
-                 shapes: Shapes | None = None) -> None:
+    def __init__(
+        self,
+        unknowns: Unknowns,
+        base: BaseParameters,
+        samples: Samples,
+        shapes: Shapes | None = None,
+    ) -> None:
         model, count = unknowns.model, unknowns.bodies
         bodies, changed = physical_bodies(model)
         bounds = bounds_of(model, shapes or {})
@@ -249,25 +277,36 @@ class Reference:
         self.changed = tuple(model.joint_names[i] for i in changed)
         of_bodies = np.ones((model.njoints, 10))
         of_bodies[changed] = _WEIGHT
-        tau, v, a = (np.median(np.abs(x[::1 + len(x) // 100000]), axis=0)
-                     for x in (samples.tau, samples.v, samples.a))
+        tau, v, a = (
+            np.median(np.abs(x[:: 1 + len(x) // 100000]), axis=0)
+            for x in (samples.tau, samples.v, samples.a)
+        )
         unknown = _UNKNOWN * (tau + 1e-9)
         v, a = (np.where(x > _STILL, x, 1.0) for x in (v, a))
         given = np.array([model.armature, model.damping, model.friction])
         little = np.array([unknown / a, unknown / v, unknown])
-        is_given = given > little           # a placeholder such as 1e-3 says nothing
+        is_given = given > little  # a placeholder such as 1e-3 says nothing
         values = np.where(is_given, given, little)
-        values = np.vstack([values, 5.0 * unknown, unknown, unknown / np.sqrt(v),
-                            np.full(model.nv, _UNKNOWN)])[:len(unknowns.features)]
+        values = np.vstack(
+            [values, 5.0 * unknown, unknown, unknown / np.sqrt(v), np.full(model.nv, _UNKNOWN)]
+        )[: len(unknowns.features)]
         weights = np.full(values.shape, _WEIGHT)
         weights[:3][is_given] = 1.0
         self.values = np.concatenate([bodies.ravel(), values.ravel()])
         self.of_joint = bounds.of_joint
         self.bounds = np.hstack([bounds.rows, np.zeros((len(bounds.rows), values.size))])
         self.weights = np.concatenate([of_bodies.ravel(), weights.ravel()])
-        self.described = np.concatenate([np.ravel(model.inertial_parameters), given.ravel(),
-                                         np.zeros(values.size - 3 * model.nv)])
-        spread = np.einsum("bnk,nkl->bnl", base.matrix[:, :count].reshape(-1, model.njoints, 10),
-                           Bodies(bodies).transforms).reshape(len(base), -1)
+        self.described = np.concatenate(
+            [
+                np.ravel(model.inertial_parameters),
+                given.ravel(),
+                np.zeros(values.size - 3 * model.nv),
+            ]
+        )
+        spread = np.einsum(
+            "bnk,nkl->bnl",
+            base.matrix[:, :count].reshape(-1, model.njoints, 10),
+            Bodies(bodies).transforms,
+        ).reshape(len(base), -1)
         own = base.matrix[:, count:] * self.values[count:]
-        self.typical = np.sqrt((spread ** 2).sum(axis=1) + (own ** 2).sum(axis=1))
+        self.typical = np.sqrt((spread**2).sum(axis=1) + (own**2).sum(axis=1))

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What an identification returns."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -23,7 +24,8 @@ from .motion.filtering import AT_REST, is_actuated
 from .normal_equations import resolution
 from .samples import Samples
 
-_NORMAL = 1.4826        # standard deviation of normal noise over its median size
+_NORMAL = 1.4826  # standard deviation of normal noise over its median size
+
 
 @dataclass(frozen=True)
 class JointResult:
@@ -175,14 +177,17 @@ class Identification:
     seconds: float
 
     def __repr__(self) -> str:
-        return (f"Identification({self.model.name!r}, {len(self.joints)} joints, "
-                f"{self.size} samples, {len(self.base.names)} base parameters)")
+        return (
+            f"Identification({self.model.name!r}, {len(self.joints)} joints, "
+            f"{self.size} samples, {len(self.base.names)} base parameters)"
+        )
 
     @property
     def validation(self) -> Samples:
         """The samples that were held out of the estimate for ``joints``."""
-        return self.samples.take(np.concatenate([np.arange(block.start, block.stop)
-                                                 for block in self.held_out]))
+        return self.samples.take(
+            np.concatenate([np.arange(block.start, block.stop) for block in self.held_out])
+        )
 
     def torque(self, samples: Samples) -> Array:
         """Torques that the identified parameters predict for the motion of some samples.
@@ -236,17 +241,26 @@ class Identification:
         True
         """
         if samples.v.shape[1] != self.model.nv or samples.contacts:
-            raise ValueError(f"samples: expected a recording without contacts of {self.model!r}, "
-                             f"got {samples!r} with the contacts {samples.contacts}")
+            raise ValueError(
+                f"samples: expected a recording without contacts of {self.model!r}, "
+                f"got {samples!r} with the contacts {samples.contacts}"
+            )
         drives = self.model.drives
         speed = np.abs(drives.motor_velocity(samples.v))
         slow = np.maximum(AT_REST * np.quantile(speed, 0.99, axis=0), STILL)
         moves = (speed > slow) | ~is_actuated(self.model)
-        torques = [drives.to_motors(tau) for tau in (
-            samples.tau, samples.tau - self.described_torque(samples),
-            samples.tau - self.torque(samples))]
-        return tuple(_error(joint, *(tau[moves[:, k], k] for tau in torques))
-                     for k, joint in enumerate(self.joints))
+        torques = [
+            drives.to_motors(tau)
+            for tau in (
+                samples.tau,
+                samples.tau - self.described_torque(samples),
+                samples.tau - self.torque(samples),
+            )
+        ]
+        return tuple(
+            _error(joint, *(tau[moves[:, k], k] for tau in torques))
+            for k, joint in enumerate(self.joints)
+        )
 
     def write_drives(self, path: str | PathLike[str]) -> None:
         """Write what a URDF cannot express, for ``dyn_ros.load_drives``.
@@ -294,8 +308,10 @@ def _error(joint: JointResult, tau: Array, before: Array, after: Array) -> Joint
     """The errors of a joint, from its torques and what two models leave of them."""
     if len(tau) < 3:
         return replace(joint, before=np.nan, after=np.nan, noise=np.nan, torque=np.nan)
-    noise = max(_NORMAL * np.median(np.abs(np.diff(after, 2))) / np.sqrt(6.0),
-                resolution(tau[:, None])[0])
-    torque, before, after = (np.sqrt(np.mean(x ** 2)) for x in (tau, before, after))
-    return replace(joint, before=float(before), after=float(after), noise=float(noise),
-                   torque=float(torque))
+    noise = max(
+        _NORMAL * np.median(np.abs(np.diff(after, 2))) / np.sqrt(6.0), resolution(tau[:, None])[0]
+    )
+    torque, before, after = (np.sqrt(np.mean(x**2)) for x in (tau, before, after))
+    return replace(
+        joint, before=float(before), after=float(after), noise=float(noise), torque=float(torque)
+    )

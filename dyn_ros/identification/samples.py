@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Samples: a recording of a robot, ready for identification."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -128,8 +129,11 @@ class Samples:
 
     def _rows(self) -> dict[str, NDArray[Any]]:
         """The arrays with a row for each sample."""
-        return {name: value for name, value in vars(self).items()
-                if name != "motion_noise" and isinstance(value, np.ndarray)}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name != "motion_noise" and isinstance(value, np.ndarray)
+        }
 
     @classmethod
     def concatenate(cls, recordings: Sequence[Samples]) -> Samples:
@@ -143,40 +147,70 @@ class Samples:
         recordings = list(recordings) if isinstance(recordings, Iterable) else [recordings]
         for recording in recordings:
             if not isinstance(recording, Samples):
-                raise TypeError(f"recordings: expected a sequence of dyn_ros.Samples, got "
-                                f"{type(recording).__name__}: {recording!r:.80}")
+                raise TypeError(
+                    f"recordings: expected a sequence of dyn_ros.Samples, got "
+                    f"{type(recording).__name__}: {recording!r:.80}"
+                )
         if len(recordings) == 1:
             return recordings[0]
-        kinds = {(recording.q.shape[1], recording.v.shape[1], recording.f_ext is None,
-                  recording.contacts, recording.in_contact is None) for recording in recordings}
+        kinds = {
+            (
+                recording.q.shape[1],
+                recording.v.shape[1],
+                recording.f_ext is None,
+                recording.contacts,
+                recording.in_contact is None,
+            )
+            for recording in recordings
+        }
         if len(kinds) != 1:
-            raise ValueError(f"recordings: expected at least one, all of the same robot with the "
-                             f"same contacts and external forces, got {len(recordings)} with "
-                             f"{len(kinds)} different sets")
+            raise ValueError(
+                f"recordings: expected at least one, all of the same robot with the "
+                f"same contacts and external forces, got {len(recordings)} with "
+                f"{len(kinds)} different sets"
+            )
         first, segment, count = recordings[0], [], 0
         for recording in recordings:
             segment.append(recording.segment + np.int32(count))
             count += 1 + int(recording.segment.max(initial=-1))
         rows = [recording._rows() for recording in recordings]
-        arrays: dict[str, Any] = {name: np.concatenate([arrays[name] for arrays in rows])
-                                  for name in rows[0].keys() - {"recording", "direction"}}
-        squares = [len(recording) * np.square(recording.motion_noise) for recording in recordings
-                   if recording.motion_noise is not None]
+        arrays: dict[str, Any] = {
+            name: np.concatenate([arrays[name] for arrays in rows])
+            for name in rows[0].keys() - {"recording", "direction"}
+        }
+        squares = [
+            len(recording) * np.square(recording.motion_noise)
+            for recording in recordings
+            if recording.motion_noise is not None
+        ]
         noise = np.sqrt(sum(squares) / sum(map(len, recordings))) if squares else None
         own = np.repeat(np.arange(len(rows), dtype=np.int32), [len(one) for one in recordings])
         return dataclasses.replace(
-            first, **{**arrays, "segment": np.concatenate(segment), "motion_noise": noise},
-            recording=own, direction=None,
-            warnings=tuple(dict.fromkeys(
-                text for recording in recordings for text in recording.warnings)),
-            filter=" ".join(dict.fromkeys(recording.filter for recording in recordings)))
+            first,
+            **{**arrays, "segment": np.concatenate(segment), "motion_noise": noise},
+            recording=own,
+            direction=None,
+            warnings=tuple(
+                dict.fromkeys(text for recording in recordings for text in recording.warnings)
+            ),
+            filter=" ".join(dict.fromkeys(recording.filter for recording in recordings)),
+        )
 
     @classmethod
-    def from_arrays(cls, model: Model, time: ArrayLike, q: ArrayLike, tau: ArrayLike,
-                    v: ArrayLike | None = None, a: ArrayLike | None = None, *,
-                    cutoff: float | None = None, f_ext: ArrayLike | None = None,
-                    contacts: Sequence[str] = (),
-                    in_contact: ArrayLike | None = None) -> Samples:
+    def from_arrays(
+        cls,
+        model: Model,
+        time: ArrayLike,
+        q: ArrayLike,
+        tau: ArrayLike,
+        v: ArrayLike | None = None,
+        a: ArrayLike | None = None,
+        *,
+        cutoff: float | None = None,
+        f_ext: ArrayLike | None = None,
+        contacts: Sequence[str] = (),
+        in_contact: ArrayLike | None = None,
+    ) -> Samples:
         """Prepare a recording: filter it and compute velocities and accelerations.
 
         Positions pass a Butterworth low-pass of order 4, forward and backward, which delays
@@ -239,17 +273,30 @@ class Samples:
             Wrong shape, a number that is not finite (names the joint, index and time), a
             recording that is too short, or an unknown frame.
         """
-        raw = {name: None if value is None else arrays.copied_rows(model, name, axes, value)
-               for name, axes, value in (
-                   ("q", ("nq",), q), ("v", ("nv",), v), ("a", ("nv",), a),
-                   ("tau", ("nv",), tau), ("f_ext", ("njoints", 6), f_ext))}
+        raw = {
+            name: None if value is None else arrays.copied_rows(model, name, axes, value)
+            for name, axes, value in (
+                ("q", ("nq",), q),
+                ("v", ("nv",), v),
+                ("a", ("nv",), a),
+                ("tau", ("nv",), tau),
+                ("f_ext", ("njoints", 6), f_ext),
+            )
+        }
         return cls(**preparation.prepare(model, time, raw, contacts, in_contact, cutoff))
 
     @classmethod
-    def from_table(cls, model: Model, table: Table, *, cutoff: float | None = None,
-                   velocity: bool = False,
-                   columns: Mapping[str, str] | None = None, since: Moment | None = None,
-                   until: Moment | None = None) -> Samples:
+    def from_table(
+        cls,
+        model: Model,
+        table: Table,
+        *,
+        cutoff: float | None = None,
+        velocity: bool = False,
+        columns: Mapping[str, str] | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+    ) -> Samples:
         """Prepare a recording from a table: a CSV or Parquet file, or columns in memory.
 
         The columns are ``time`` [s], ``position.NAME`` [rad, m] and ``effort.NAME`` [N m, N] for
@@ -297,24 +344,26 @@ class Samples:
         """
         require_model(model)
         source = Columns(table, model, columns)
-        several = [name for name, single in zip(model.velocity_names, is_actuated(model))
-                   if not single]
+        several = [
+            name for name, single in zip(model.velocity_names, is_actuated(model)) if not single
+        ]
         position = source.signal("position", model.position_names)
         rates = source.signal("velocity", model.velocity_names) if velocity else []
         effort = source.signal("effort", model.velocity_names, several)
         frames = tuple(dict.fromkeys(source.owners("in_contact")))
         q, v, tau, state, time = source.read(
-            position, rates, effort, source.signal("in_contact", frames), source.time())
+            position, rates, effort, source.signal("in_contact", frames), source.time()
+        )
         q, v, tau, state, time = arrays.within(since, until, time[:, 0], q, v, tau, state)
         raw = {"q": q, "v": v if velocity else None, "a": None, "tau": tau, "f_ext": None}
-        prepared = preparation.prepare(model, time, raw, frames, state if frames else None,
-                                       cutoff)
+        prepared = preparation.prepare(model, time, raw, frames, state if frames else None, cutoff)
         prepared["warnings"] = (*source.ignored(model), *prepared["warnings"])
         return cls(**prepared)
 
     @classmethod
-    def from_recording(cls, model: Model, recording: States, *, cutoff: float | None = None,
-                       velocity: bool = False) -> Samples:
+    def from_recording(
+        cls, model: Model, recording: States, *, cutoff: float | None = None, velocity: bool = False
+    ) -> Samples:
         """Prepare a recording that was read by ``dyn_ros.logs.read``.
 
         States without the efforts of all joints, or velocities that are used, are dropped, with a
@@ -337,14 +386,19 @@ class Samples:
         """
         require_model(model)
         if not hasattr(recording, "position_names"):
-            raise TypeError("recording: expected a Recording, such as dyn_ros.logs.read(path, "
-                            f"model), got {type(recording).__name__}: {recording!r:.80}")
+            raise TypeError(
+                "recording: expected a Recording, such as dyn_ros.logs.read(path, "
+                f"model), got {type(recording).__name__}: {recording!r:.80}"
+            )
         for what, names, own in (
-                ("positions", recording.position_names, model.position_names),
-                ("velocities", recording.velocity_names, model.velocity_names)):
+            ("positions", recording.position_names, model.position_names),
+            ("velocities", recording.velocity_names, model.velocity_names),
+        ):
             if tuple(names) != own:
-                raise ValueError(f"recording: expected the {what} {', '.join(own)}, got "
-                                 f"{', '.join(names)}; read it with this robot and all joints")
+                raise ValueError(
+                    f"recording: expected the {what} {', '.join(own)}, got "
+                    f"{', '.join(names)}; read it with this robot and all joints"
+                )
         known: NDArray[np.bool_] = np.isfinite(recording.effort)
         used = [("efforts", known)]
         if velocity:
@@ -356,14 +410,27 @@ class Samples:
                     raise ValueError(f"recording: the {what} of {name!r} are unknown in all states")
         rows = np.flatnonzero(known.all(axis=1))
         stamp = recording.stamp[rows]
-        time = 1e-9 * (stamp - stamp[:1].sum())     # from 0, as floats resolve dates to 0.2 us
-        samples = cls.from_arrays(model, time, recording.q[rows], recording.effort[rows],
-                                  recording.v[rows] if velocity else None, cutoff=cutoff)
+        time = 1e-9 * (stamp - stamp[:1].sum())  # from 0, as floats resolve dates to 0.2 us
+        samples = cls.from_arrays(
+            model,
+            time,
+            recording.q[rows],
+            recording.effort[rows],
+            recording.v[rows] if velocity else None,
+            cutoff=cutoff,
+        )
         unknown = len(known) - len(rows)
-        dropped = [f"dropped {unknown} states without the {' and '.join(what for what, _ in used)} "
-                   "of all joints"] if unknown else []
-        return dataclasses.replace(samples, warnings=(
-            *recording.warnings, *dropped, *samples.warnings))
+        dropped = (
+            [
+                f"dropped {unknown} states without the {' and '.join(what for what, _ in used)} "
+                "of all joints"
+            ]
+            if unknown
+            else []
+        )
+        return dataclasses.replace(
+            samples, warnings=(*recording.warnings, *dropped, *samples.warnings)
+        )
 
     def to_table(self, model: Model, path: str | PathLike[str]) -> None:
         """Write the samples to a file that ``from_table`` reads, with a model without drives.
@@ -386,15 +453,20 @@ class Samples:
         """
         table = {"time": self.time}
         for signal, names, values in (
-                ("position", model.position_names, self.q),
-                ("velocity", model.velocity_names, self.v),
-                ("acceleration", model.velocity_names, self.a),
-                ("effort", model.velocity_names, self.tau)):
+            ("position", model.position_names, self.q),
+            ("velocity", model.velocity_names, self.v),
+            ("acceleration", model.velocity_names, self.a),
+            ("effort", model.velocity_names, self.tau),
+        ):
             if values.shape[1] != len(names):
-                raise ValueError(f"model: expected the robot of the samples, with {values.shape[1]}"
-                                 f" numbers for {signal}; {model.name!r} has {len(names)}")
+                raise ValueError(
+                    f"model: expected the robot of the samples, with {values.shape[1]}"
+                    f" numbers for {signal}; {model.name!r} has {len(names)}"
+                )
             table |= {f"{signal}.{name}": values[:, k] for k, name in enumerate(names)}
         if self.in_contact is not None:
-            table |= {f"in_contact.{name}": self.in_contact[:, k].astype(float)
-                      for k, name in enumerate(self.contacts)}
+            table |= {
+                f"in_contact.{name}": self.in_contact[:, k].astype(float)
+                for k, name in enumerate(self.contacts)
+            }
         write(path, table)

@@ -9,6 +9,7 @@ Slotine, Linear matrix inequalities for physically consistent inertial parameter
 a statistical perspective on the mass distribution, IEEE Robotics and Automation Letters 3, 2018,
 with an ellipsoid instead of the planes).
 """
+
 from __future__ import annotations
 
 import itertools
@@ -26,8 +27,8 @@ from ..engine.model.model import Model
 from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..engine.model.urdf import read_urdf
 
-_THINNEST = 1e-4        # m: shapes of less thickness, such as planes, bound nothing
-_LEAST = 0.05           # of the bounds of a body that fills its shapes: those of a reference
+_THINNEST = 1e-4  # m: shapes of less thickness, such as planes, bound nothing
+_LEAST = 0.05  # of the bounds of a body that fills its shapes: those of a reference
 
 Shapes = Mapping[str, ArrayLike]
 """By the name of each link whose shapes are known, points whose hull contains its mass."""
@@ -86,13 +87,14 @@ def bounds_of(model: Model, shapes: Shapes) -> Bounds:
     for joint, known in links.items():
         if known and joint not in loaded and sum(map(len, known)):
             hull = Hull(np.vstack(known))
-            if hull.solid.volume > _THINNEST ** 3:
+            if hull.solid.volume > _THINNEST**3:
                 own = np.zeros((len(_DIRECTIONS), model.njoints, 10))
                 own[:, joint], solids[joint] = _of_hull(hull)
                 rows.append(own.reshape(len(own), -1))
                 of_joint += [joint] * len(own)
-    return Bounds(np.concatenate([np.zeros((0, 10 * model.njoints)), *rows]),
-                  np.array(of_joint, int), solids)
+    return Bounds(
+        np.concatenate([np.zeros((0, 10 * model.njoints)), *rows]), np.array(of_joint, int), solids
+    )
 
 
 def _of_hull(hull: Hull) -> tuple[Array, Array]:
@@ -106,8 +108,12 @@ def _of_hull(hull: Hull) -> tuple[Array, Array]:
     Q[:, :3, :3] = -n[:, :, None] * n[:, None]
     Q[:, :3, 3] = Q[:, 3, :3] = 0.5 * (a + b)[:, None] * n
     Q[:, 3, 3] = -a * b
-    second = np.vstack([np.column_stack([solid.covariance + np.outer(solid.com, solid.com),
-                                         solid.com]), [*solid.com, 1.0]])
+    second = np.vstack(
+        [
+            np.column_stack([solid.covariance + np.outer(solid.com, solid.com), solid.com]),
+            [*solid.com, 1.0],
+        ]
+    )
     rows = np.einsum("kij,pij->kp", Q, pseudo_inertia(np.eye(10)))
     return rows, from_pseudo_inertia(second)
 
@@ -128,7 +134,7 @@ def within(bodies: Array, bounds: Bounds) -> Array:
     for i, solid in enumerate(bounds.solids):
         if np.isnan(solid[0]):
             continue
-        own = bounds.rows[bounds.of_joint == i, 10 * i:10 * i + 10]
+        own = bounds.rows[bounds.of_joint == i, 10 * i : 10 * i + 10]
         full = bodies[i, 0] * solid
         value, least = own @ bodies[i], _LEAST * (own @ full)
         short = value < least

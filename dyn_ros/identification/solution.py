@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """An estimate of a robot's parameters, by least squares and as physical bodies."""
+
 from __future__ import annotations
 
 import copy
@@ -38,20 +39,20 @@ from .samples import Samples
 from .shapes import Shapes
 from .torque_equations import Progress, TorqueEquations
 
-_HELD = 3               # stretches of consecutive samples that are held out
-_HELD_CONTACTS = 10     # the same with contacts, all combinations of which should be held out
-_OTHERWISE = 0.2        # of its load: a change with which a gear's friction is not determined
-_DIFFERENCES = 20000    # of consecutive residuals, for their noise
-_CHECKED = 2000         # samples that show whether efforts can be torques
-_ROUNDING = 1e-14       # of a body's size
-_NEGLIGIBLE = 1e-6      # of the RMS torque of a motor
-_MANY = 0.02            # of the torques: more outliers than noise has
-_STEPS = 5              # to the distances and velocities of friction
-_SLOW = 10000           # samples for them: velocities depend on the few that are slow
-_FAR = 0.1              # of the logarithm of one: after it, normal equations have changed
-_BEYOND = 0.5           # of the slope before a step: it was too large
-LAST = 0.02             # of the logarithm of one: a last step, which errs by its square
-_NOISE = 10.0           # times the noise of a velocity: the direction of faster ones is known
+_HELD = 3  # stretches of consecutive samples that are held out
+_HELD_CONTACTS = 10  # the same with contacts, all combinations of which should be held out
+_OTHERWISE = 0.2  # of its load: a change with which a gear's friction is not determined
+_DIFFERENCES = 20000  # of consecutive residuals, for their noise
+_CHECKED = 2000  # samples that show whether efforts can be torques
+_ROUNDING = 1e-14  # of a body's size
+_NEGLIGIBLE = 1e-6  # of the RMS torque of a motor
+_MANY = 0.02  # of the torques: more outliers than noise has
+_STEPS = 5  # to the distances and velocities of friction
+_SLOW = 10000  # samples for them: velocities depend on the few that are slow
+_FAR = 0.1  # of the logarithm of one: after it, normal equations have changed
+_BEYOND = 0.5  # of the slope before a step: it was too large
+LAST = 0.02  # of the logarithm of one: a last step, which errs by its square
+_NOISE = 10.0  # times the noise of a velocity: the direction of faster ones is known
 
 
 class Solution(NamedTuple):
@@ -59,43 +60,62 @@ class Solution(NamedTuple):
 
     problem: Problem
     samples: Samples
-    equations: TorqueEquations          # of all samples
-    fitted: Fit                         # fit of all samples
-    held_out: tuple[slice, ...]         # samples that were held out of a first estimate
-    joints: tuple[JointResult, ...]     # with errors on the held-out samples
-    warnings: tuple[str, ...]           # except about outliers
-    constants: Array                    # (nv,) of the motors
+    equations: TorqueEquations  # of all samples
+    fitted: Fit  # fit of all samples
+    held_out: tuple[slice, ...]  # samples that were held out of a first estimate
+    joints: tuple[JointResult, ...]  # with errors on the held-out samples
+    warnings: tuple[str, ...]  # except about outliers
+    constants: Array  # (nv,) of the motors
 
-    def identification(self, spread: Array, count: int, size: int,
-                       seconds: float) -> Identification:
+    def identification(
+        self, spread: Array, count: int, size: int, seconds: float
+    ) -> Identification:
         """The result, with the covariance (b, b) of the estimate, from ``count`` blocks."""
         problem, fitted, conditions = self.problem, self.fitted, self.equations.conditions
         unknowns, warnings = problem.unknowns, self.warnings
         if fitted.outliers > _MANY:
-            warnings += (f"{100.0 * fitted.outliers:.1f} % of the torques differ from the model by "
-                         f"more than {problem.huber:g} times the noise; the model lacks "
-                         "something, or something touched the robot",)
+            warnings += (
+                f"{100.0 * fitted.outliers:.1f} % of the torques differ from the model by "
+                f"more than {problem.huber:g} times the noise; the model lacks "
+                "something, or something touched the robot",
+            )
         if fitted.loose:
-            warnings += (f"the bodies of {', '.join(fitted.loose)} are outside the shapes of their "
-                         "links; the shapes are ignored, because the efforts contradict them: "
-                         "if no other warning says why, the description lacks something that is "
-                         "attached there, or meshes are wrong",)
+            warnings += (
+                f"the bodies of {', '.join(fitted.loose)} are outside the shapes of their "
+                "links; the shapes are ignored, because the efforts contradict them: "
+                "if no other warning says why, the description lacks something that is "
+                "attached there, or meshes are wrong",
+            )
         some = self.samples.take(slice(None, None, 1 + len(self.samples) // _CHECKED))
-        warnings += tuple(collapsed_masses(
-            unknowns.model, fitted.parameters[:unknowns.bodies].reshape(-1, 10), some.q, some.v,
-            some.a, some.tau))
+        warnings += tuple(
+            collapsed_masses(
+                unknowns.model,
+                fitted.parameters[: unknowns.bodies].reshape(-1, 10),
+                some.q,
+                some.v,
+                some.a,
+                some.tau,
+            )
+        )
         base = _base_estimate(problem, fitted, spread, float(stdtrit(max(count - 1, 1), 0.975)))
         parameters = _without_rounding(unknowns, fitted.parameters, some)
-        own = parameters[unknowns.bodies:].reshape(len(unknowns.features), -1)
+        own = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
         return Identification(
             model=unknowns.model,
             identified=_identified(unknowns, self._terms(), parameters, self.constants),
-            offset=own[3], stribeck=own[4], stribeck_velocity=conditions.terms.stribeck,
-            joints=self.joints, base=base, samples=self.samples, size=size, held_out=self.held_out,
+            offset=own[3],
+            stribeck=own[4],
+            stribeck_velocity=conditions.terms.stribeck,
+            joints=self.joints,
+            base=base,
+            samples=self.samples,
+            size=size,
+            held_out=self.held_out,
             contact_dimension=conditions.contact_dimension,
             undetermined=undetermined(unknowns, problem.base, base, self.samples),
-            warnings=warnings, seconds=seconds)
-
+            warnings=warnings,
+            seconds=seconds,
+        )
 
     def _terms(self) -> FrictionTerms:
         """Terms of friction that is small at rest, where noise decides the sign of velocities."""
@@ -103,45 +123,77 @@ class Solution(NamedTuple):
         if noise is None or "friction" not in self.problem.unknowns.chosen:
             return conditions.terms
         coupling, squares = self.problem.unknowns.model.drives.coupling, noise[1] ** 2
-        slow = _NOISE * np.sqrt(squares if coupling is None else coupling ** 2 @ squares)
-        return conditions.terms._replace(width=np.maximum(
-            conditions.terms.width, np.minimum(slow, conditions.threshold)))
+        slow = _NOISE * np.sqrt(squares if coupling is None else coupling**2 @ squares)
+        return conditions.terms._replace(
+            width=np.maximum(conditions.terms.width, np.minimum(slow, conditions.threshold))
+        )
 
 
-def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bool, friction: bool,
-             stribeck: ArrayLike | None, motor_constants: ArrayLike | None,
-             noise: ArrayLike | None, regularization: float, huber: float | None, held_out: float,
-             seed: int, threads: int, contact_dimension: int, progress: Progress,
-             friction_terms: Sequence[str] | None = None,
-             shapes: Shapes | None = None) -> Solution:
+def solution(
+    model: Model,
+    samples: Samples | Sequence[Samples],
+    *,
+    armature: bool,
+    friction: bool,
+    stribeck: ArrayLike | None,
+    motor_constants: ArrayLike | None,
+    noise: ArrayLike | None,
+    regularization: float,
+    huber: float | None,
+    held_out: float,
+    seed: int,
+    threads: int,
+    contact_dimension: int,
+    progress: Progress,
+    friction_terms: Sequence[str] | None = None,
+    shapes: Shapes | None = None,
+) -> Solution:
     """Estimate the parameters, with the arguments of ``identify``."""
     samples = _joined(model, samples)
     constants = np.ones(model.nv)
     if motor_constants is not None:
         constants = one_each("motor_constants", motor_constants, model.nv)
         if not constants.all():
-            raise ValueError(f"motor_constants: expected numbers other than 0, got "
-                             f"{constants.tolist()}")
+            raise ValueError(
+                f"motor_constants: expected numbers other than 0, got {constants.tolist()}"
+            )
         samples = dataclasses.replace(
-            samples, tau=rescaled(model, samples.q, samples.tau, constants))
-    chosen = FEATURES[not armature:1 + 3 * friction]
+            samples, tau=rescaled(model, samples.q, samples.tau, constants)
+        )
+    chosen = FEATURES[not armature : 1 + 3 * friction]
     given = None if noise is None else positive_each("noise", noise, model.nv)
-    velocity = (np.full(model.nv, np.inf) if stribeck is None
-                else positive_each("stribeck", stribeck, model.nv, SLOWEST))
+    velocity = (
+        np.full(model.nv, np.inf)
+        if stribeck is None
+        else positive_each("stribeck", stribeck, model.nv, SLOWEST)
+    )
     _require_options(regularization, huber, held_out, contact_dimension)
-    training, held = blocks(len(samples), held_out, seed,
-                            _HELD_CONTACTS if samples.contacts else _HELD)
+    training, held = blocks(
+        len(samples), held_out, seed, _HELD_CONTACTS if samples.contacts else _HELD
+    )
     allowed = _allowed(friction, friction_terms)
 
     def problem_with(terms: FrictionTerms) -> tuple[Problem, TorqueEquations]:
         unknowns = Unknowns(model, chosen, bool(samples.contacts), dict(zip(TERMS, terms.chosen)))
         _require_samples(unknowns, samples)
         base = structure(unknowns)
-        problem = Problem(unknowns, base, Reference(unknowns, base, samples, shapes), given, huber,
-                          regularization, resolution(model.drives.to_motors(
-                              without_gravity(model, samples.q, samples.tau))))
-        return problem, TorqueEquations(unknowns, samples, _rows(training), conditions_of(
-            model, samples, terms, contact_dimension), threads, progress)
+        problem = Problem(
+            unknowns,
+            base,
+            Reference(unknowns, base, samples, shapes),
+            given,
+            huber,
+            regularization,
+            resolution(model.drives.to_motors(without_gravity(model, samples.q, samples.tau))),
+        )
+        return problem, TorqueEquations(
+            unknowns,
+            samples,
+            _rows(training),
+            conditions_of(model, samples, terms, contact_dimension),
+            threads,
+            progress,
+        )
 
     terms = FrictionTerms.none(model)
     if friction or stribeck is not None:
@@ -149,11 +201,18 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     _require_support(model, samples)
     problem, some, sums, fitted = _fitted(problem_with, terms)
     joints = _compared(problem, some, _rows(held), fitted.parameters)
-    warnings = [*warnings_of_units(model, samples), *samples.warnings, *_still(model, samples), *(
-        f"the body of joint {name!r} is not physical in the description; the estimate is "
-        "regularized towards one that is" for name in problem.reference.changed),
-        *unexplained(model, some, joints, fitted.parameters, given)]
-    changes = terms.chosen[2].any() or terms.free.any()     # with estimates
+    warnings = [
+        *warnings_of_units(model, samples),
+        *samples.warnings,
+        *_still(model, samples),
+        *(
+            f"the body of joint {name!r} is not physical in the description; the estimate is "
+            "regularized towards one that is"
+            for name in problem.reference.changed
+        ),
+        *unexplained(model, some, joints, fitted.parameters, given),
+    ]
+    changes = terms.chosen[2].any() or terms.free.any()  # with estimates
     if not changes:
         sums = add(sums, some.of(_rows(held)).sums(0.4, 0.7))
     some = some.of(np.arange(len(samples), dtype=np.int32))
@@ -165,8 +224,9 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     return Solution(problem, samples, some, fitted, tuple(held), joints, tuple(warnings), constants)
 
 
-def _fitted(problem_with: Callable[[FrictionTerms], tuple[Problem, TorqueEquations]],
-            terms: FrictionTerms) -> tuple[Problem, TorqueEquations, Equations, Fit]:
+def _fitted(
+    problem_with: Callable[[FrictionTerms], tuple[Problem, TorqueEquations]], terms: FrictionTerms
+) -> tuple[Problem, TorqueEquations, Equations, Fit]:
     """A fit of some samples, their sums; without terms of friction whose load is not known."""
     while True:
         problem, some = problem_with(terms)
@@ -202,7 +262,7 @@ def _with_friction(problem: Problem, some: TorqueEquations, first: Fit) -> Fit:
         before = float(scores[0] @ np.append(change, step))
         scores = problem.scores(some, parameters, first, edges)
         after = float(scores[0] @ np.append(change, step))
-        if after < -_BEYOND * before:               # the least error lies between
+        if after < -_BEYOND * before:  # the least error lies between
             back = after / (before - after)
             moved(back * change, back * step)
             scores = problem.scores(some, parameters, first, edges)
@@ -211,8 +271,9 @@ def _with_friction(problem: Problem, some: TorqueEquations, first: Fit) -> Fit:
     return first._replace(estimate=first.estimate._replace(parameters=parameters))
 
 
-def blocks(count: int, held_out: float, seed: int, stretches: int = _HELD
-           ) -> tuple[list[slice], list[slice]]:
+def blocks(
+    count: int, held_out: float, seed: int, stretches: int = _HELD
+) -> tuple[list[slice], list[slice]]:
     """Divide samples into stretches of consecutive ones: those to use, and those to hold out.
 
     Few are held out: short ones between samples that are used would resemble these.
@@ -220,9 +281,11 @@ def blocks(count: int, held_out: float, seed: int, stretches: int = _HELD
     edges = np.linspace(0, count, max(3, round(stretches / held_out)) + 1).astype(int)
     every = [slice(int(start), int(stop)) for start, stop in itertools.pairwise(edges)]
     order = np.random.default_rng(seed).permutation(len(every))
-    held = set(order[:min(max(1, round(held_out * len(every))), len(every) - 1)].tolist())
-    return ([rows for n, rows in enumerate(every) if n not in held],
-            [rows for n, rows in enumerate(every) if n in held])
+    held = set(order[: min(max(1, round(held_out * len(every))), len(every) - 1)].tolist())
+    return (
+        [rows for n, rows in enumerate(every) if n not in held],
+        [rows for n, rows in enumerate(every) if n in held],
+    )
 
 
 def _rows(some: Sequence[slice]) -> np.ndarray:
@@ -232,26 +295,31 @@ def _rows(some: Sequence[slice]) -> np.ndarray:
 def _allowed(friction: bool, wanted: Sequence[str] | None) -> Sequence[str]:
     """The terms of friction that may be chosen."""
     if isinstance(wanted, str) or not set(wanted or ()) <= set(OPTIONAL):
-        raise ValueError(f"friction_terms: expected some of {', '.join(OPTIONAL)}, got "
-                         f"{wanted!r:.80}")
+        raise ValueError(
+            f"friction_terms: expected some of {', '.join(OPTIONAL)}, got {wanted!r:.80}"
+        )
     return () if not friction else OPTIONAL if wanted is None else tuple(wanted)
 
 
 # --- input
+
 
 def _joined(model: Model, samples: Samples | Sequence[Samples]) -> Samples:
     require_model(model)
     if not isinstance(samples, Samples):
         samples = Samples.concatenate(samples)
     if samples.q.shape[1:] != (model.nq,) or samples.v.shape[1:] != (model.nv,):
-        raise ValueError(f"samples: of a robot with nq = {samples.q.shape[1]}, nv = "
-                         f"{samples.v.shape[1]}, but {model!r} has nq = {model.nq}, nv = "
-                         f"{model.nv}; create the samples with this model")
+        raise ValueError(
+            f"samples: of a robot with nq = {samples.q.shape[1]}, nv = "
+            f"{samples.v.shape[1]}, but {model!r} has nq = {model.nq}, nv = "
+            f"{model.nv}; create the samples with this model"
+        )
     return samples
 
 
-def _require_options(regularization: float, huber: float | None, held_out: float,
-                     contact_dimension: int) -> None:
+def _require_options(
+    regularization: float, huber: float | None, held_out: float, contact_dimension: int
+) -> None:
     for name, value in (("regularization", regularization), ("huber", huber)):
         if value is not None and not 0.0 < value < np.inf:
             raise ValueError(f"{name}: expected a positive number, got {value!r}")
@@ -265,9 +333,11 @@ def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
     needed = max(100, 10 * int(unknowns.active.sum()) // max(unknowns.model.nv, 1))
     if len(samples) < needed:
         period = np.median(np.diff(samples.time)) if len(samples) > 1 else 0.0
-        raise ValueError(f"samples: expected at least {needed} to identify {unknowns.model.name!r},"
-                         f" got {len(samples)} that the filter leaves; record for at least "
-                         f"{period * (needed - len(samples)):.2g} s longer")
+        raise ValueError(
+            f"samples: expected at least {needed} to identify {unknowns.model.name!r},"
+            f" got {len(samples)} that the filter leaves; record for at least "
+            f"{period * (needed - len(samples)):.2g} s longer"
+        )
     if max(samples.v.max(), -samples.v.min()) < STILL:
         raise ValueError("samples: no joint moves; record a motion, such as one of dyn_ros.excite")
 
@@ -283,33 +353,48 @@ def warnings_of_units(model: Model, samples: Samples) -> list[str]:
 def _still(model: Model, samples: Samples) -> list[str]:
     """Warnings of joints that do not move in any recording."""
     moves = np.max([np.ptp(q, axis=0) for q in of_each(samples.recording, samples.q)], axis=0)
-    return [f"joint {joint.name!r} moves by less than {STUCK:g} rad or m in all recordings, so its "
-            "friction stays unknown, as does what only its motion shows"
-            for joint in joint_slices(model) if moves[joint.q].max() < STUCK]
+    return [
+        f"joint {joint.name!r} moves by less than {STUCK:g} rad or m in all recordings, so its "
+        "friction stays unknown, as does what only its motion shows"
+        for joint in joint_slices(model)
+        if moves[joint.q].max() < STUCK
+    ]
 
 
 def _require_support(model: Model, samples: Samples) -> None:
     """Reject a floating base that stands although no contact or force carries it."""
     base = ~is_actuated(model)
-    if samples.contacts or samples.f_ext is not None or samples.tau[:, base].any() or (
-            not base.any()):
+    if (
+        samples.contacts
+        or samples.f_ext is not None
+        or samples.tau[:, base].any()
+        or (not base.any())
+    ):
         return
     some = samples.take(slice(None, None, 1 + len(samples) // 2000))
     data, still = Data(model), np.zeros_like(some.v)
-    needed, weight = (np.sqrt((torque[:, base] ** 2).sum(axis=1).mean()) for torque in (
-        rnea(model, data, some.q, some.v, some.a).copy(),
-        rnea(model, data, some.q, still, still)))
+    needed, weight = (
+        np.sqrt((torque[:, base] ** 2).sum(axis=1).mean())
+        for torque in (
+            rnea(model, data, some.q, some.v, some.a).copy(),
+            rnea(model, data, some.q, still, still),
+        )
+    )
     if needed > 0.5 * weight > 0.0:
-        raise ValueError("samples: the efforts of the base are 0, but its motion requires "
-                         f"{needed:.3g} N by the model, so something carries the robot; state "
-                         "which frames are in contact (columns in_contact.FRAME of a table), or "
-                         "pass measured forces as f_ext")
+        raise ValueError(
+            "samples: the efforts of the base are 0, but its motion requires "
+            f"{needed:.3g} N by the model, so something carries the robot; state "
+            "which frames are in contact (columns in_contact.FRAME of a table), or "
+            "pass measured forces as f_ext"
+        )
 
 
 # --- result
 
-def _compared(problem: Problem, equations: TorqueEquations, rows: np.ndarray,
-              parameters: Array) -> tuple[JointResult, ...]:
+
+def _compared(
+    problem: Problem, equations: TorqueEquations, rows: np.ndarray, parameters: Array
+) -> tuple[JointResult, ...]:
     """How well the models before and after explain samples that were held out."""
     model, described = problem.unknowns.model, problem.reference.described
     squares, differences = np.zeros((2, 3, model.nv)), []
@@ -317,7 +402,7 @@ def _compared(problem: Problem, equations: TorqueEquations, rows: np.ndarray,
         squares += squares_of(torques)
         last = max(3, _DIFFERENCES * len(torques[2]) // len(rows))
         differences.append(np.diff(torques[2][:last], 2, axis=0))
-    others = equations.rows[:max(0, _DIFFERENCES - len(rows))]      # a short stretch says little
+    others = equations.rows[: max(0, _DIFFERENCES - len(rows))]  # a short stretch says little
     for torques in equations.comparison(others, (described, parameters)):
         differences.append(np.diff(torques[2], 2, axis=0))
     # of white noise they are larger than it; jumps of friction are too rare to count
@@ -336,47 +421,62 @@ def _base_estimate(problem: Problem, fitted: Fit, spread: Array, quantile: float
     of_joint = base.independent >= problem.unknowns.bodies
     size[of_joint] = np.fmax(size, np.abs(value))[of_joint]
     return BaseEstimate(
-        names=base.names, units=base.units, matrix=base.matrix,
-        before=base.matrix @ problem.reference.described, after=after, estimate=value,
-        deviation=deviation, lower=after - half, upper=after + half,
-        excitation=tuple("well" if x < 0.1 else "weakly" if x < 1.0 else "not"
-                         for x in deviation / size))
+        names=base.names,
+        units=base.units,
+        matrix=base.matrix,
+        before=base.matrix @ problem.reference.described,
+        after=after,
+        estimate=value,
+        deviation=deviation,
+        lower=after - half,
+        upper=after + half,
+        excitation=tuple(
+            "well" if x < 0.1 else "weakly" if x < 1.0 else "not" for x in deviation / size
+        ),
+    )
 
 
 def _without_rounding(unknowns: Unknowns, parameters: Array, samples: Samples) -> Array:
     """The parameters, with zeros for numbers that are rounding errors."""
     parameters, drives = parameters.copy(), unknowns.model.drives
-    bodies = parameters[:unknowns.bodies].reshape(-1, 10)
+    bodies = parameters[: unknowns.bodies].reshape(-1, 10)
     moment = bodies[:, [4, 6, 9]].sum(axis=1)
     size = np.stack([bodies[:, 0], np.sqrt(bodies[:, 0] * moment), moment], axis=1)
     bodies[np.abs(bodies) < _ROUNDING * np.repeat(size, [1, 3, 6], axis=1)] = 0.0
-    own = parameters[unknowns.bodies:].reshape(len(unknowns.features), -1)
-    torque, a, v = (np.sqrt(np.mean(x ** 2, axis=0)) for x in (
-        drives.to_motors(samples.tau), *map(drives.motor_velocity, (samples.a, samples.v))))
+    own = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
+    torque, a, v = (
+        np.sqrt(np.mean(x**2, axis=0))
+        for x in (
+            drives.to_motors(samples.tau),
+            *map(drives.motor_velocity, (samples.a, samples.v)),
+        )
+    )
     factors = np.ones_like(own)
-    factors[0], factors[1] = a, v           # of armature and damping
+    factors[0], factors[1] = a, v  # of armature and damping
     own[np.abs(own) * factors < _NEGLIGIBLE * torque] = 0.0
     return parameters
 
 
-def _identified(unknowns: Unknowns, terms: FrictionTerms, parameters: Array,
-                constants: Array) -> Model:
+def _identified(
+    unknowns: Unknowns, terms: FrictionTerms, parameters: Array, constants: Array
+) -> Model:
     """A copy of the model with these parameters."""
     identified = copy.copy(unknowns.model)
-    identified.inertial_parameters = parameters[:unknowns.bodies].reshape(-1, 10)
-    own = parameters[unknowns.bodies:].reshape(len(unknowns.features), -1)
-    for name, numbers in zip(FEATURES[:3], own):        # which a model has
+    identified.inertial_parameters = parameters[: unknowns.bodies].reshape(-1, 10)
+    own = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
+    for name, numbers in zip(FEATURES[:3], own):  # which a model has
         if name in unknowns.chosen:
             setattr(identified, name, numbers)
     drives, rotors = identified.drives, np.zeros(unknowns.model.nv)
     if drives.coupling is not None and "armature" in unknowns.chosen:
         rotors = own[0]
-        identified.armature = (drives.coupling ** 2).T @ rotors
+        identified.armature = (drives.coupling**2).T @ rotors
     if "friction" in unknowns.chosen:
         drives = terms.of(drives)
     identified.drives = drives.with_values(
         gain=drives.gain * constants,
         stribeck_velocity=np.where(own[4] == 0.0, np.inf, terms.stribeck),
         rotor_inertia=rotors,
-        **dict(zip(unknowns.features[3:], own[3:])))
+        **dict(zip(unknowns.features[3:], own[3:])),
+    )
     return identified

@@ -6,6 +6,7 @@ A column is named ``position.elbow``, or ``/joint_states/elbow/position`` as Plo
 Whole columns are read strictly: what is no number is an error. Blocks of rows, for recordings, are
 read as far as possible, with a sentence about each problem.
 """
+
 from __future__ import annotations
 
 import csv
@@ -25,19 +26,33 @@ from ..engine.kernel.types import Array
 
 SIGNALS = ("position", "velocity", "acceleration", "effort", "in_contact")
 TIMES = ("time", "__time")
-STAMP = "stamp"                 # [ns], as in results; more accurate than a time in s
-NO_TIME = -2 ** 63              # an empty cell of STAMP, whose column has no NaN
+STAMP = "stamp"  # [ns], as in results; more accurate than a time in s
+NO_TIME = -(2**63)  # an empty cell of STAMP, whose column has no NaN
 
 Place: TypeAlias = tuple[int, ...]
 """Where a block of rows is: offset and length [bytes]; of Parquet row group, first row, count."""
 
 _DOTTED = re.compile(rf"({'|'.join(SIGNALS)})\.(.+)", re.DOTALL)
 _SLASHED = re.compile(rf"/?(.+)/({'|'.join(SIGNALS)})", re.DOTALL)
-_ROWS = 32768                   # rows, at most, that are read at a time
-_BLOCK = 1 << 22                # bytes of a CSV file, at most, in a block
-_UNKNOWN = (None, "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", "N/A",
-            "NA", "NULL", "n/a", "null")        # cells that pyarrow reads as empty
-_SECTOR = 512                   # bytes: a file that was cut by a full disk or a stop is a multiple
+_ROWS = 32768  # rows, at most, that are read at a time
+_BLOCK = 1 << 22  # bytes of a CSV file, at most, in a block
+_UNKNOWN = (
+    None,
+    "",
+    "#N/A",
+    "#N/A N/A",
+    "#NA",
+    "-1.#IND",
+    "-1.#QNAN",
+    "1.#IND",
+    "1.#QNAN",
+    "N/A",
+    "NA",
+    "NULL",
+    "n/a",
+    "null",
+)  # cells that pyarrow reads as empty
+_SECTOR = 512  # bytes: a file that was cut by a full disk or a stop is a multiple
 _BEGUN = re.compile(r"[-+]?(\d*\.?\d*[eE][-+]?)?")
 
 
@@ -59,8 +74,9 @@ def listed(names: Sequence[str]) -> str:
 def require_unique(names: Sequence[str], table: str = "the table") -> None:
     """Raise a ValueError if several columns have one name."""
     if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise ValueError(f"{table} has several columns of the name {listed(twice)}; rename or "
-                         "remove all but one")
+        raise ValueError(
+            f"{table} has several columns of the name {listed(twice)}; rename or remove all but one"
+        )
 
 
 def file_suffix(path: str | PathLike[str]) -> str:
@@ -78,8 +94,10 @@ def pyarrow() -> Any:
         import pyarrow.csv
         import pyarrow.parquet
     except ImportError:
-        raise ImportError("Parquet files, and tables except for identification, require pyarrow: "
-                          'pip install "dyn_ros[logs]"') from None
+        raise ImportError(
+            "Parquet files, and tables except for identification, require pyarrow: "
+            'pip install "dyn_ros[logs]"'
+        ) from None
     return pyarrow
 
 
@@ -90,8 +108,11 @@ def open_table(path: str | PathLike[str], without_names: bool = False) -> Csv | 
 
 def _require_numbers(arrow: Any, name: str, column: Any) -> None:
     kinds = arrow.types
-    if not (kinds.is_integer(column.type) or kinds.is_floating(column.type)
-            or kinds.is_boolean(column.type)):
+    if not (
+        kinds.is_integer(column.type)
+        or kinds.is_floating(column.type)
+        or kinds.is_boolean(column.type)
+    ):
         raise ValueError(f"the column {name!r} has the type {column.type}, expected numbers")
 
 
@@ -101,13 +122,14 @@ def _recorded(arrow: Any, table: Any, columns: Sequence[str]) -> dict[str, NDArr
     for name in columns:
         column = table.column(name)
         _require_numbers(arrow, name, column)
-        if name == STAMP and arrow.types.is_integer(column.type):   # exact, where NaN is a float
+        if name == STAMP and arrow.types.is_integer(column.type):  # exact, where NaN is a float
             column = column.cast(arrow.int64(), safe=False).fill_null(NO_TIME)
         numbers[name] = np.asarray(column.to_numpy())
     return numbers
 
 
 # --- CSV
+
 
 def _are_numbers(cells: Sequence[str]) -> bool:
     try:
@@ -129,9 +151,11 @@ class Csv:
         self._has_names = not _are_numbers(self.names)
         if not self._has_names:
             if not without_names:
-                raise ValueError(f"{str(path)!r}: the first line has numbers instead of the names "
-                                 "of columns; insert names, or state the numbers of columns, such "
-                                 "as --columns time=1 position=2-7 effort=8-13")
+                raise ValueError(
+                    f"{str(path)!r}: the first line has numbers instead of the names "
+                    "of columns; insert names, or state the numbers of columns, such "
+                    "as --columns time=1 position=2-7 effort=8-13"
+                )
             self.names = [str(k + 1) for k in range(len(self.names))]
         self.damage: list[str] = []
 
@@ -143,17 +167,22 @@ class Csv:
         except UnicodeDecodeError as error:
             raise self._not_text(error) from None
         except csv.Error as error:
-            raise ValueError(f"{str(self._path)!r}: the line of names cannot be read: {error}"
-                             ) from None
+            raise ValueError(
+                f"{str(self._path)!r}: the line of names cannot be read: {error}"
+            ) from None
         if len(names) == 1 and (separator := re.search("[;\t]", head)):
-            raise ValueError(f"{str(self._path)!r}: expected columns separated by commas, and "
-                             f"decimal points, got {separator[0]!r} in the line of names; save the "
-                             "table so")
+            raise ValueError(
+                f"{str(self._path)!r}: expected columns separated by commas, and "
+                f"decimal points, got {separator[0]!r} in the line of names; save the "
+                "table so"
+            )
         return names
 
     def _not_text(self, error: UnicodeDecodeError) -> ValueError:
-        return ValueError(f"{str(self._path)!r}: expected text in UTF-8: {error}; save the table "
-                          "as CSV in UTF-8, or as Parquet")
+        return ValueError(
+            f"{str(self._path)!r}: expected text in UTF-8: {error}; save the table "
+            "as CSV in UTF-8, or as Parquet"
+        )
 
     def _lines(self) -> Iterator[str]:
         with open(self._path, encoding="utf-8-sig") as file:
@@ -176,14 +205,22 @@ class Csv:
         while chosen and start < len(self):
             rows = min(_ROWS, len(self) - start)
             try:
-                block = np.loadtxt(lines, delimiter=",", usecols=chosen, max_rows=rows, ndmin=2,
-                                   comments=None, quotechar='"')
+                block = np.loadtxt(
+                    lines,
+                    delimiter=",",
+                    usecols=chosen,
+                    max_rows=rows,
+                    ndmin=2,
+                    comments=None,
+                    quotechar='"',
+                )
             except ValueError as error:
-                raise ValueError(f"{str(self._path)!r}: expected numbers in the columns "
-                                 f"{listed(names)}, after row {start} of data: {error}"
-                                 ) from None
+                raise ValueError(
+                    f"{str(self._path)!r}: expected numbers in the columns "
+                    f"{listed(names)}, after row {start} of data: {error}"
+                ) from None
             for values, column in zip(into, block.T):
-                values[start:start + len(column)] = column
+                values[start : start + len(column)] = column
             start += len(block)
 
     def blocks(self) -> Iterator[tuple[Place, int]]:
@@ -201,8 +238,7 @@ class Csv:
         if self._is_row(block) and (start + len(block)) % _SECTOR:
             yield (start, len(block)), len(block)
         elif block or not self._head.endswith(b"\n"):
-            self.damage.append("ends without a line break; its last line may be cut and is "
-                               "ignored")
+            self.damage.append("ends without a line break; its last line may be cut and is ignored")
 
     def _is_row(self, line: bytes) -> bool:
         """Whether a line has all cells, and the last one is not the beginning of a number."""
@@ -210,17 +246,21 @@ class Csv:
             rows = list(csv.reader([line.decode()], strict=True))
         except (csv.Error, UnicodeDecodeError):
             return False
-        return (len(rows) == 1 and len(rows[0]) == len(self.names)
-                and not _BEGUN.fullmatch(rows[0][-1].strip()))
+        return (
+            len(rows) == 1
+            and len(rows[0]) == len(self.names)
+            and not _BEGUN.fullmatch(rows[0][-1].strip())
+        )
 
-    def read(self, place: Place, columns: Sequence[str]
-             ) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    def read(
+        self, place: Place, columns: Sequence[str]
+    ) -> tuple[dict[str, NDArray[Any]], list[str]]:
         """Columns of a block, the first one the time, and problems."""
         arrow, (start, length) = pyarrow(), place
         with open(self._path, "rb") as file:
             file.seek(start)
             block = file.read(length)
-        if not block.isascii():         # of text, which is not read
+        if not block.isascii():  # of text, which is not read
             block = block.decode("ascii", "replace").encode("ascii", "replace")
         skipped: list[int] = []
 
@@ -231,10 +271,13 @@ class Csv:
         def convert(types: dict[str, Any]) -> Any:
             skipped.clear()
             return arrow.csv.read_csv(
-                io.BytesIO(block), arrow.csv.ReadOptions(
-                    use_threads=False, column_names=self.names, block_size=len(block)),
+                io.BytesIO(block),
+                arrow.csv.ReadOptions(
+                    use_threads=False, column_names=self.names, block_size=len(block)
+                ),
                 arrow.csv.ParseOptions(invalid_row_handler=skip),
-                arrow.csv.ConvertOptions(include_columns=columns, column_types=types))
+                arrow.csv.ConvertOptions(include_columns=columns, column_types=types),
+            )
 
         types = {name: arrow.int64() if name == STAMP else arrow.float64() for name in columns}
         problems: list[str] = []
@@ -244,8 +287,10 @@ class Csv:
             texts = convert(dict.fromkeys(columns, arrow.string()))
             table = _with_words(arrow, texts, types, problems)
         if skipped:
-            problems.append(f"skipped {len(skipped)} lines that have {skipped[0]} instead of "
-                            f"{len(self.names)} columns")
+            problems.append(
+                f"skipped {len(skipped)} lines that have {skipped[0]} instead of "
+                f"{len(self.names)} columns"
+            )
         return _recorded(arrow, table, columns), problems
 
 
@@ -263,16 +308,17 @@ def _with_words(arrow: Any, table: Any, types: dict[str, Any], problems: list[st
                 numbers[name].append(None)
                 bad.setdefault(row, f"{text[:20]!r} in the column {name!r}")
     if bad:
-        problems.append(f"skipped {len(bad)} lines that do not contain numbers only, the first: "
-                        f"{bad[min(bad)]}")
+        problems.append(
+            f"skipped {len(bad)} lines that do not contain numbers only, the first: {bad[min(bad)]}"
+        )
     for values in list(numbers.values())[1:]:
         for row in bad:
             values[row] = None
-    return arrow.table({name: arrow.array(values, types[name])
-                        for name, values in numbers.items()})
+    return arrow.table({name: arrow.array(values, types[name]) for name, values in numbers.items()})
 
 
 # --- Parquet
+
 
 class Parquet:
     """A Parquet file; a ValueError if it is cut."""
@@ -282,14 +328,14 @@ class Parquet:
         try:
             self._file = self._arrow.parquet.ParquetFile(path, pre_buffer=False)
         except (self._arrow.ArrowException, OSError) as error:
-            if getattr(error, "errno", None):       # such as a file that is not there
+            if getattr(error, "errno", None):  # such as a file that is not there
                 raise
             raise ValueError(f"{str(path)!r} is cut, or no Parquet file: {error}") from None
         self.names = list(self._file.schema_arrow.names)
         self.damage: list[str] = []
         self._batches: Iterator[Any] = iter(())
-        self._decoded: tuple[Any, ...] = ()         # row group and columns
-        self._next = 0                              # row that follows what was decoded
+        self._decoded: tuple[Any, ...] = ()  # row group and columns
+        self._next = 0  # row that follows what was decoded
 
     def __len__(self) -> int:
         return int(self._file.metadata.num_rows)
@@ -301,7 +347,7 @@ class Parquet:
             for batch in self._file.iter_batches(_ROWS, columns=[name], use_threads=False):
                 column = batch.column(0)
                 _require_numbers(self._arrow, name, column)
-                values[start:start + len(column)] = self._values(column)
+                values[start : start + len(column)] = self._values(column)
                 start += len(column)
         self._arrow.default_memory_pool().release_unused()
 
@@ -321,13 +367,15 @@ class Parquet:
                 count = min(_ROWS, rows - start)
                 yield (group, start, count), count * len(self.names) * 8
 
-    def read(self, place: Place, columns: Sequence[str]
-             ) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    def read(
+        self, place: Place, columns: Sequence[str]
+    ) -> tuple[dict[str, NDArray[Any]], list[str]]:
         """Columns of a block, and problems; blocks in the order of rows are decoded once."""
         group, start, _ = place
         if (group, tuple(columns)) != self._decoded or start != self._next:
             self._batches = self._file.iter_batches(
-                _ROWS, row_groups=[group], columns=list(columns), use_threads=False)
+                _ROWS, row_groups=[group], columns=list(columns), use_threads=False
+            )
             self._decoded, self._next = (group, tuple(columns)), 0
         while self._next <= start:
             batch = next(self._batches, None)

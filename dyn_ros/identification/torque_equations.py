@@ -4,6 +4,7 @@
 
 Where contact forces are unknown, the equations are multiplied by a matrix that eliminates them.
 """
+
 from __future__ import annotations
 
 import copy
@@ -25,13 +26,13 @@ from .motion.filtering import is_actuated
 from .motion.reversals import Reversals
 from .samples import Samples
 
-_LITTLE = 0.1           # of a row's noise: where less is left, the row says nothing
-_DENSE = 512           # of these, where all columns of all rows are computed
-_STRETCHES = 4          # of consecutive samples, for their correlation
-_SAMPLE = 20000         # residuals for their median, and for their distance from reversals
-_NOISY = 2000           # samples whose noise is simulated
-_SUMMED = 16384         # samples whose equations are added up in one call
-BLOCK = 4096            # samples that are processed at a time
+_LITTLE = 0.1  # of a row's noise: where less is left, the row says nothing
+_DENSE = 512  # of these, where all columns of all rows are computed
+_STRETCHES = 4  # of consecutive samples, for their correlation
+_SAMPLE = 20000  # residuals for their median, and for their distance from reversals
+_NOISY = 2000  # samples whose noise is simulated
+_SUMMED = 16384  # samples whose equations are added up in one call
+BLOCK = 4096  # samples that are processed at a time
 
 Progress = Callable[[float, str], None]
 
@@ -43,29 +44,40 @@ class TorqueEquations:
     recording that the samples are from.
     """
 
-    def __init__(self, unknowns: Unknowns, samples: Samples, rows: np.ndarray,
-                 conditions: ne.Conditions, threads: int = 1,
-                 progress: Progress | None = None) -> None:
-        self.samples = dataclasses.replace(samples, tau=without_gravity(
-            unknowns.model, samples.q, samples.tau), direction=None)
+    def __init__(
+        self,
+        unknowns: Unknowns,
+        samples: Samples,
+        rows: np.ndarray,
+        conditions: ne.Conditions,
+        threads: int = 1,
+        progress: Progress | None = None,
+    ) -> None:
+        self.samples = dataclasses.replace(
+            samples, tau=without_gravity(unknowns.model, samples.q, samples.tau), direction=None
+        )
         self.rows, self.conditions = rows, conditions
         self._unknowns, self._threads = unknowns, threads
         self._progress = progress or (lambda done, what: None)
         self._model = copy.copy(unknowns.model)
         self._model.armature = np.zeros(self._model.nv)
-        self._loading = copy.copy(self._model)          # whose torques load the gears
-        self._falling = copy.copy(self._model)          # without gravity, which drives may subtract
+        self._loading = copy.copy(self._model)  # whose torques load the gears
+        self._falling = copy.copy(self._model)  # without gravity, which drives may subtract
         self._falling.gravity = np.zeros(3)
         # each estimate writes the numbers that the algorithms read; the links remain as they are
         self._inertias = self._model._packed_inertias
         self._data, self._loading_data = Data(self._model), Data(self._loading)
         self._actuated, self._drives = is_actuated(self._model), self._model.drives
-        self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
+        self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv :].any())
         self.change_friction()
         self.reversals = Reversals(
-            self._drives.motor_velocity(samples.v), conditions.threshold, np.flatnonzero(
-                self._actuated & self._has_friction), samples.time, samples.cutoff,
-            samples.recording)
+            self._drives.motor_velocity(samples.v),
+            conditions.threshold,
+            np.flatnonzero(self._actuated & self._has_friction),
+            samples.time,
+            samples.cutoff,
+            samples.recording,
+        )
         self._drop_near_reversals()
 
     def change_friction(self, step: Array | float = 0.0) -> None:
@@ -78,8 +90,9 @@ class TorqueEquations:
 
     def _drop_near_reversals(self) -> None:
         near = self.reversals.distance < self.conditions.nearest
-        self.samples = dataclasses.replace(self.samples, weight=np.where(
-            near, 0.0, self.samples.weight))
+        self.samples = dataclasses.replace(
+            self.samples, weight=np.where(near, 0.0, self.samples.weight)
+        )
 
     @property
     def size(self) -> int:
@@ -87,7 +100,7 @@ class TorqueEquations:
 
     def of(self, rows: np.ndarray) -> TorqueEquations:
         """The same for other samples, but for those near reversals that are left out here."""
-        equations = copy.copy(self)     # which shares the model
+        equations = copy.copy(self)  # which shares the model
         equations.rows = rows.astype(np.int32)
         return equations
 
@@ -95,7 +108,7 @@ class TorqueEquations:
         """The columns of each row for armature and friction, (B, nv, F); zeros for base joints."""
         names = self._unknowns.features
         features = np.empty((len(samples), self._model.nv, len(names)))
-        for n, column in enumerate(self._columns(samples)[:len(names)]):
+        for n, column in enumerate(self._columns(samples)[: len(names)]):
             features[..., n] = column
         features[:, ~self._actuated] = 0.0
         return features
@@ -106,24 +119,31 @@ class TorqueEquations:
         direction = terms.direction(v, samples) * (np.abs(v) > self.conditions.threshold)
         decreasing = root = loaded = direction
         if terms.chosen[0].any():
-            decreasing = direction * np.exp(-(v / terms.stribeck) ** 2)
+            decreasing = direction * np.exp(-((v / terms.stribeck) ** 2))
         if terms.chosen[1].any():
             root = direction * np.sqrt(np.abs(v))
         if terms.chosen[2].any():
             loaded = direction * np.abs(self._load(samples))
-        return (self._drives.motor_velocity(samples.a), v, direction, 1.0, decreasing, root,
-                loaded)
+        return (self._drives.motor_velocity(samples.a), v, direction, 1.0, decreasing, root, loaded)
 
     def _load(self, samples: Samples) -> Array:
         """Torques that the gears transmit, as far as it is known, (B, nv)."""
         bodies, load = self._unknowns.bodies, self.conditions.terms.load
         self._loading._packed_inertias[:] = load[:bodies].reshape(-1, 10)
         self._loading.armature[:] = load[bodies:]
-        torque = rnea(self._loading, self._loading_data, samples.q, samples.v, samples.a,
-                      samples.f_ext, threads=self._threads)
+        torque = rnea(
+            self._loading,
+            self._loading_data,
+            samples.q,
+            samples.v,
+            samples.a,
+            samples.f_ext,
+            threads=self._threads,
+        )
         torque = without_gravity(self._loading, samples.q, torque)
-        return self._drives.to_motors(with_gravity(
-            self._unknowns.model, Data(self._unknowns.model), samples.q, torque))
+        return self._drives.to_motors(
+            with_gravity(self._unknowns.model, Data(self._unknowns.model), samples.q, torque)
+        )
 
     def loaded_by(self, parameters: Array) -> Array:
         """The torques of an estimate (p,) load the gears; their relative change, (nv,)."""
@@ -133,8 +153,9 @@ class TorqueEquations:
         before = self._load(samples)
         terms = self.conditions.terms._replace(load=parameters[:end].copy())
         self.conditions = self.conditions._replace(terms=terms)
-        change, size = (np.sqrt((torque ** 2).mean(axis=0)) for torque in (
-            self._load(samples) - before, before))
+        change, size = (
+            np.sqrt((torque**2).mean(axis=0)) for torque in (self._load(samples) - before, before)
+        )
         return change / np.maximum(size, 1e-300)
 
     def weights(self, samples: Samples) -> Array:
@@ -154,8 +175,15 @@ class TorqueEquations:
         bodies = self._unknowns.bodies
         self._inertias[:] = parameters[:bodies].reshape(-1, 10)
         own = parameters[bodies:].reshape(-1, self._model.nv) * self._actuated
-        torques = rnea(self._model, self._data, samples.q, samples.v, samples.a, samples.f_ext,
-                       threads=self._threads)
+        torques = rnea(
+            self._model,
+            self._data,
+            samples.q,
+            samples.v,
+            samples.a,
+            samples.f_ext,
+            threads=self._threads,
+        )
         torques = self._drives.to_motors(without_gravity(self._model, samples.q, torques))
         for column, numbers in zip(self._columns(samples), own):
             if numbers.any():
@@ -221,11 +249,13 @@ class TorqueEquations:
         joints = np.nonzero(self.conditions.terms.free)[1]
         scores, first = np.zeros((len(edges) - 1, len(parameters) + len(joints))), 0
         for _, samples in self._parts():
-            some = np.flatnonzero((edges[1:] > np.maximum(edges[:-1], first))
-                                  & (edges[:-1] < first + len(samples)))
+            some = np.flatnonzero(
+                (edges[1:] > np.maximum(edges[:-1], first)) & (edges[:-1] < first + len(samples))
+            )
             r = self._weighted(samples, parameters, limit, noise)
             changes = self._friction_changes(
-                self.rows[first:first + len(samples)], samples, parameters)
+                self.rows[first : first + len(samples)], samples, parameters
+            )
             gradients = np.hstack([*self._products(samples, r), changes * r[:, joints]])
             scores[some] += np.add.reduceat(gradients, np.maximum(edges[some] - first, 0))
             first += len(samples)
@@ -234,7 +264,7 @@ class TorqueEquations:
     def _weighted(self, samples: Samples, parameters: Array, limit: Array, noise: Array) -> Array:
         """Residuals up to the limits, divided by the variance of their noise, (B, nv)."""
         r = self._drives.to_motors(samples.tau) - self.torques(samples, parameters)
-        weights = self.weights(samples) / noise ** 2
+        weights = self.weights(samples) / noise**2
         if samples.contacts:
             E = self._eliminations(samples)
             r = np.einsum("bij,bj->bi", E, r)
@@ -245,36 +275,49 @@ class TorqueEquations:
     def _products(self, samples: Samples, r: Array) -> tuple[Array, Array]:
         """The transposed equations times numbers of each row (B, nv): of bodies, of features."""
         bodies = torque_regressor_product(
-            self._model, self._data, samples.q, samples.v, samples.a,
-            self._drives.from_motor_gradient(r), self._threads)
+            self._model,
+            self._data,
+            samples.q,
+            samples.v,
+            samples.a,
+            self._drives.from_motor_gradient(r),
+            self._threads,
+        )
         return bodies, np.einsum("bkf,bk->bfk", self.features(samples), r).reshape(len(r), -1)
 
     def _friction_changes(self, rows: np.ndarray, samples: Samples, parameters: Array) -> Array:
         """Derivatives of each motor's torque by the logarithms of what is free in it, (B, m)."""
         terms, v = self.conditions.terms, self._drives.motor_velocity(samples.v)
-        own = parameters[self._unknowns.bodies:].reshape(-1, self._model.nv)
+        own = parameters[self._unknowns.bodies :].reshape(-1, self._model.nv)
         changes = np.zeros((len(rows), *terms.free.shape))
         if samples.direction is not None:
             columns = self._columns(dataclasses.replace(samples, direction=self._changes[rows]))
-            changes[:, 0] = sum(column * numbers for n, (column, numbers) in enumerate(
-                zip(columns, own)) if FEATURES[n] in DIRECTED)
+            changes[:, 0] = sum(
+                column * numbers
+                for n, (column, numbers) in enumerate(zip(columns, own))
+                if FEATURES[n] in DIRECTED
+            )
         if terms.free[1].any():
             changes[:, 1] = self._columns(samples)[4] * own[4] * 2.0 * (v / terms.stribeck) ** 2
         return changes[:, terms.free]
 
-    def friction_sums(self, parts: Sequence[np.ndarray], parameters: Array, noise: Array
-                      ) -> tuple[Array, Array]:
+    def friction_sums(
+        self, parts: Sequence[np.ndarray], parameters: Array, noise: Array
+    ) -> tuple[Array, Array]:
         """What these add to the normal equations of sets of rows, (n, p, m), (n, m, m)."""
         joints, rows = np.nonzero(self.conditions.terms.free)[1], np.concatenate(parts)
         samples, ends = self.samples.take(rows), np.cumsum(list(map(len, parts)))[:-1]
         changes = self._friction_changes(rows, samples, parameters)
-        weighted = changes * (self.weights(samples) / noise ** 2)[:, joints]
+        weighted = changes * (self.weights(samples) / noise**2)[:, joints]
 
         def added(values: Array) -> Array:
             return np.stack([each.sum(axis=0) for each in np.split(values, ends)])
+
         own = np.arange(len(noise)) == joints[:, None]
-        others = [added(np.hstack(self._products(samples, column[:, None] * is_own)))
-                  for column, is_own in zip(weighted.T, own)]
+        others = [
+            added(np.hstack(self._products(samples, column[:, None] * is_own)))
+            for column, is_own in zip(weighted.T, own)
+        ]
         squares = np.where(joints == joints[:, None], weighted[:, :, None] * changes[:, None], 0.0)
         return np.stack(others, axis=2), added(squares)
 
@@ -287,11 +330,13 @@ class TorqueEquations:
         if sigma is None or not sigma.any():
             return total
         samples = self.samples.take(self._some(_NOISY))
-        for share, moved in zip((0.5, 0.5, -1.0),
-                                (*ne.with_noise(self._model, samples, sigma), samples)):
+        for share, moved in zip(
+            (0.5, 0.5, -1.0), (*ne.with_noise(self._model, samples, sigma), samples)
+        ):
             r = self._weighted(moved, parameters, limit, noise)
-            total += share * np.concatenate([gradients.sum(axis=0) for gradients in
-                                             self._products(moved, r)])
+            total += share * np.concatenate(
+                [gradients.sum(axis=0) for gradients in self._products(moved, r)]
+            )
         return total * (self.size / len(samples))
 
     def some_residuals(self, parameters: Array) -> Array:
@@ -303,7 +348,7 @@ class TorqueEquations:
     def comparison(self, rows: np.ndarray, parameters: Sequence[Array]) -> Iterator[list[Array]]:
         """Measured torques of some samples, and what sets of parameters leave, in parts."""
         for first in range(0, len(rows), BLOCK):
-            samples = self.samples.take(rows[first:first + BLOCK])
+            samples = self.samples.take(rows[first : first + BLOCK])
             known = self.weights(samples) > 0.0
             columns = [self._drives.to_motors(samples.tau)]
             for one in parameters:
@@ -314,12 +359,12 @@ class TorqueEquations:
     def _parts(self, size: int = BLOCK) -> Iterator[tuple[float, Samples]]:
         """Some samples at a time, and the fraction that they complete."""
         for first in range(0, self.size, size):
-            samples = self.samples.take(self.rows[first:first + size])
+            samples = self.samples.take(self.rows[first : first + size])
             yield min(1.0, (first + size) / self.size), samples
 
     def _some(self, count: int) -> np.ndarray:
         """Indices of about this many samples."""
-        return self.rows[::1 + self.size // count]
+        return self.rows[:: 1 + self.size // count]
 
     def _nothing(self) -> ne.Equations:
         return ne.Equations.nothing(*self._unknowns.local.shape)
@@ -336,12 +381,14 @@ class TorqueEquations:
 
     def _added(self, *rows: Array) -> ne.Equations:
         """The equations of samples: q, v, a, torques, features and weights."""
-        WW, Wy, yy = algorithms.normal_equations(self._model, self._data, *rows,
-                                                 threads=self._threads)
+        WW, Wy, yy = algorithms.normal_equations(
+            self._model, self._data, *rows, threads=self._threads
+        )
         falls = self._drives.is_compensated
         if falls.any():
-            others = algorithms.normal_equations(self._falling, Data(self._falling), *rows,
-                                                 threads=self._threads)
+            others = algorithms.normal_equations(
+                self._falling, Data(self._falling), *rows, threads=self._threads
+            )
             WW[falls], Wy[falls] = others.WW[falls], others.Wy[falls]
         return ne.Equations(WW, Wy, yy, rows[-1].sum(axis=0))
 
@@ -349,9 +396,12 @@ class TorqueEquations:
         """The equations of motors that move several joints each, or without contact forces."""
         sums = self._nothing()
         for first in range(0, len(samples), _DENSE):
-            part, w = samples.take(slice(first, first + _DENSE)), weights[first:first + _DENSE]
-            W, features, y = torque_regressor(self._model, self._data, part.q, part.v, part.a,
-                                              self._threads), self.features(part), self._known(part)
+            part, w = samples.take(slice(first, first + _DENSE)), weights[first : first + _DENSE]
+            W, features, y = (
+                torque_regressor(self._model, self._data, part.q, part.v, part.a, self._threads),
+                self.features(part),
+                self._known(part),
+            )
             counted = w
             if part.contacts:
                 E = self._eliminations(part)
@@ -367,13 +417,20 @@ class TorqueEquations:
     def _eliminations(self, samples: Samples) -> Array:
         """Eliminations of contacts and of unknown friction of joints at rest, (B, nv, nv)."""
         at_rest = np.eye(self._model.nv) * ~self._is_known(samples)[:, None]
-        return ne.eliminations(self._model, self._data, samples,
-                               self.conditions.contact_dimension, self.conditions.scale, at_rest)
+        return ne.eliminations(
+            self._model,
+            self._data,
+            samples,
+            self.conditions.contact_dimension,
+            self.conditions.scale,
+            at_rest,
+        )
 
     def leave_out_reversals(self, parameters: Array) -> bool:
         """Leave out samples near reversals if residuals are larger there; whether it did."""
         nearest = self.reversals.unsettled(
-            self._some(_SAMPLE), np.abs(self.some_residuals(parameters)))
+            self._some(_SAMPLE), np.abs(self.some_residuals(parameters))
+        )
         before = np.count_nonzero(self.samples.weight)
         self.conditions = self.conditions._replace(nearest=max(nearest, self.conditions.nearest))
         self._drop_near_reversals()
@@ -383,7 +440,7 @@ class TorqueEquations:
         """Number of consecutive samples over which the residuals of each row are correlated."""
         sums, length = [], min(BLOCK, 1 << (self.size // _STRETCHES).bit_length() - 1)
         for first in np.linspace(0, self.size - length, _STRETCHES).astype(int):
-            samples = self.samples.take(self.rows[first:first + length])
+            samples = self.samples.take(self.rows[first : first + length])
             r = self.residuals(samples, parameters)[0] * (self.weights(samples) > 0.0)
             sums.append([ne.correlation_length(x) for x in r.T])
         return np.median(sums, axis=0)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The search for a trajectory that reveals a robot's parameters: Fourier series within limits."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -26,20 +27,20 @@ Box: TypeAlias = tuple[ArrayLike, ArrayLike]
 _REACH = 3.0, 0.5
 _VELOCITY = 2.0, 0.5
 _ACCELERATION = 5.0, 2.0
-_FARTHEST = 8.0 * math.pi, 100.0    # larger limits stand for none
-_DENSE = 24                     # samples per period of the highest harmonic; at most 0.9 % more
-                                # is between them (a bound for trigonometric polynomials)
-_SMALLEST = 0.2                 # size of a motion, relative to the largest one
+_FARTHEST = 8.0 * math.pi, 100.0  # larger limits stand for none
+_DENSE = 24  # samples per period of the highest harmonic; at most 0.9 % more
+# is between them (a bound for trigonometric polynomials)
+_SMALLEST = 0.2  # size of a motion, relative to the largest one
 _ITERATIONS = 60
-_SAMPLES = 12                   # per period of the highest harmonic, for the optimization
-_FINE = 10                      # times more to verify a trajectory
-_CANDIDATES = 20                # random trajectories per start
-_SINGULAR = 1e-16               # smallest eigenvalue that counts
-_STEP = 1e-5                    # of finite differences
-_TOGETHER = 16                  # trajectories that are evaluated at a time
-_PENALTY = 100.0                # for limits of torques and of the workspace
-_SMOOTH = 0.05                  # sign(v) is smooth below this part of the velocity limit
-_DEPENDENT = 1e-8               # of a column's length
+_SAMPLES = 12  # per period of the highest harmonic, for the optimization
+_FINE = 10  # times more to verify a trajectory
+_CANDIDATES = 20  # random trajectories per start
+_SINGULAR = 1e-16  # smallest eigenvalue that counts
+_STEP = 1e-5  # of finite differences
+_TOGETHER = 16  # trajectories that are evaluated at a time
+_PENALTY = 100.0  # for limits of torques and of the workspace
+_SMOOTH = 0.05  # sign(v) is smooth below this part of the velocity limit
+_DEPENDENT = 1e-8  # of a column's length
 
 
 class Series:
@@ -48,9 +49,11 @@ class Series:
     def __init__(self, harmonics: int, period: float, time: Array) -> None:
         w = 2.0 * math.pi / period * np.arange(1, harmonics + 1)
         sine, cosine = np.sin(np.outer(time, w)), np.cos(np.outer(time, w))
-        self._rows = (np.concatenate([sine, cosine], axis=1),
-                      np.concatenate([w * cosine, -w * sine], axis=1),
-                      np.concatenate([-w * w * sine, -w * w * cosine], axis=1))
+        self._rows = (
+            np.concatenate([sine, cosine], axis=1),
+            np.concatenate([w * cosine, -w * sine], axis=1),
+            np.concatenate([-w * w * sine, -w * w * cosine], axis=1),
+        )
 
     def motion(self, center: Array, coefficients: Array) -> tuple[Array, Array, Array]:
         """q, v and a (..., B, nv) of one series per joint.
@@ -65,7 +68,7 @@ def at_rest(harmonics: int) -> Array:
     """Basis of the coefficients, (2 harmonics, n), whose series starts at rest."""
     k, zeros = np.arange(1.0, harmonics + 1), np.zeros(harmonics)
     # velocity and acceleration at time zero
-    return np.asarray(null_space(np.array([[*k, *zeros], [*zeros, *k ** 2]])))
+    return np.asarray(null_space(np.array([[*k, *zeros], [*zeros, *k**2]])))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -99,9 +102,13 @@ class Limits:
         low, high = f.min(-2), f.max(-2)
         between = 1.0 / math.cos(math.pi / _DENSE)
         reach = 0.5 * (self.upper - self.lower)[k]
-        largest = np.minimum(reach / (between * 0.5 * (high - low)), np.minimum(
-            self.velocity[k] / (between * np.abs(v).max(-2)),
-            self.acceleration[k] / (between * np.abs(a).max(-2))))
+        largest = np.minimum(
+            reach / (between * 0.5 * (high - low)),
+            np.minimum(
+                self.velocity[k] / (between * np.abs(v).max(-2)),
+                self.acceleration[k] / (between * np.abs(a).max(-2)),
+            ),
+        )
         size = largest * (_SMALLEST + (1.0 - _SMALLEST) * 0.5 * (1.0 + np.sin(x[..., 0])))
         space = np.maximum(0.0, reach - size * between * 0.5 * (high - low))
         middle = 0.5 * (self.lower + self.upper)
@@ -112,13 +119,21 @@ class Limits:
         return center, coefficients
 
 
-def joint_limits(model: Model, *, rest: ArrayLike | None = None, lower: ArrayLike | None = None,
-                 upper: ArrayLike | None = None, velocity: ArrayLike | None = None,
-                 acceleration: ArrayLike | None = None, joints: Sequence[str] | None = None,
-                 margin: float = 1.0) -> Limits:
+def joint_limits(
+    model: Model,
+    *,
+    rest: ArrayLike | None = None,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+    velocity: ArrayLike | None = None,
+    acceleration: ArrayLike | None = None,
+    joints: Sequence[str] | None = None,
+    margin: float = 1.0,
+) -> Limits:
     """Limits from arguments of ``excite``, of the model with mimic joints, or the usual ones."""
-    angle = np.array([joint.kind != "prismatic" for joint in model.tree.joints
-                      if joint.mimic is None])
+    angle = np.array(
+        [joint.kind != "prismatic" for joint in model.tree.joints if joint.mimic is None]
+    )
     low, high = _position_limits(model)
     if lower is not None:
         low = _numbers("lower", lower, model.nv)
@@ -140,10 +155,17 @@ def joint_limits(model: Model, *, rest: ArrayLike | None = None, lower: ArrayLik
     narrow = moves & ~(half > 0.0)
     if narrow.any():
         k = int(np.argmax(narrow))
-        raise ValueError(f"joint {model.velocity_names[k]!r} cannot move, because its limits are "
-                         f"{low[k]:g} and {high[k]:g}; pass the other ones as joints")
-    return Limits(np.where(moves, middle - half, center), np.where(moves, middle + half, center),
-                  margin * fastest, margin * strongest, margin)
+        raise ValueError(
+            f"joint {model.velocity_names[k]!r} cannot move, because its limits are "
+            f"{low[k]:g} and {high[k]:g}; pass the other ones as joints"
+        )
+    return Limits(
+        np.where(moves, middle - half, center),
+        np.where(moves, middle + half, center),
+        margin * fastest,
+        margin * strongest,
+        margin,
+    )
 
 
 def _is_stop(limit: Array, angle: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -156,8 +178,9 @@ def _position_limits(model: Model) -> tuple[Array, Array]:
     low, high = model.lower.copy(), model.upper.copy()
     for joint, k in zip(model.tree.joints, model.idx_q):
         if joint.mimic and joint.mimic.multiplier:
-            ends = np.sort((np.array([joint.lower, joint.upper]) - joint.mimic.offset)
-                           / joint.mimic.multiplier)
+            ends = np.sort(
+                (np.array([joint.lower, joint.upper]) - joint.mimic.offset) / joint.mimic.multiplier
+            )
             low[k], high[k] = max(low[k], ends[0]), min(high[k], ends[1])
     return low, high
 
@@ -170,8 +193,10 @@ def _chosen(model: Model, joints: Sequence[str] | None) -> NDArray[np.bool_]:
         raise ValueError(f"joints: expected a sequence of names, got the string {joints!r}")
     for name in joints:
         if name not in names:
-            raise ValueError(f"joints: no joint named {name!r} that moves by itself; available: "
-                             f"{', '.join(names)}")
+            raise ValueError(
+                f"joints: no joint named {name!r} that moves by itself; available: "
+                f"{', '.join(names)}"
+            )
     if not len(joints):
         raise ValueError("joints: expected at least one name")
     return np.isin(names, joints)
@@ -193,6 +218,7 @@ def _positive(name: str, value: ArrayLike, count: int) -> Array:
 
 # --- the search
 
+
 def _penalty(excess: Array) -> Array:
     """The penalty of limits that are exceeded."""
     return _PENALTY * excess * (1.0 + excess)
@@ -202,18 +228,20 @@ def _box(frame: str, corners: Box) -> Array:
     """The lowest and the highest coordinates of a box, (2, 3)."""
     box = finite_array(f"workspace[{frame!r}]", corners, (2, 3))
     if not (box[0] < box[1]).all():
-        raise ValueError(f"workspace[{frame!r}]: expected the lowest coordinates first, then "
-                         f"higher ones, got {box[0].tolist()} and {box[1].tolist()}")
+        raise ValueError(
+            f"workspace[{frame!r}]: expected the lowest coordinates first, then "
+            f"higher ones, got {box[0].tolist()} and {box[1].tolist()}"
+        )
     return box
 
 
 class Trajectory(NamedTuple):
     """A trajectory that has been verified; see ``Series.motion``."""
 
-    deviation: float        # logarithm of the RMS deviation of the base parameters, or infinite
+    deviation: float  # logarithm of the RMS deviation of the base parameters, or infinite
     center: Array
     coefficients: Array
-    fault: str = ""         # what exceeds limits
+    fault: str = ""  # what exceeds limits
 
 
 class TrajectorySearch:
@@ -223,16 +251,27 @@ class TrajectorySearch:
     scaled so that every vector of variables keeps the limits of the joints.
     """
 
-    def __init__(self, model: Model, limits: Limits, period: float, harmonics: int,
-                 workspace: Mapping[str, Box], armature: bool) -> None:
+    def __init__(
+        self,
+        model: Model,
+        limits: Limits,
+        period: float,
+        harmonics: int,
+        workspace: Mapping[str, Box],
+        armature: bool,
+    ) -> None:
         self.model, self.limits, self.data = model, limits, Data(model)
         self.period, self.harmonics = period, harmonics
         self.series = self._series(_SAMPLES * harmonics)
         if not isinstance(workspace, Mapping):
-            raise TypeError("workspace: expected a dict of frames and boxes, such as {'tool': "
-                            f"(low, high)}}, got {type(workspace).__name__}: {workspace!r:.80}")
-        self.boxes = [(frame_number(model, frame, "workspace"), _box(frame, box))
-                      for frame, box in workspace.items()]
+            raise TypeError(
+                "workspace: expected a dict of frames and boxes, such as {'tool': "
+                f"(low, high)}}, got {type(workspace).__name__}: {workspace!r:.80}"
+            )
+        self.boxes = [
+            (frame_number(model, frame, "workspace"), _box(frame, box))
+            for frame, box in workspace.items()
+        ]
         effort = model.effort_limit
         known = (effort > 0.0) & np.isfinite(effort)
         self.effort = np.where(known, limits.margin * effort, np.inf)
@@ -258,7 +297,7 @@ class TrajectorySearch:
         used = np.flatnonzero(sizes > 1e-10 * sizes.max())
         triangle, order = qr(W[:, used] / sizes[used], mode="r", pivoting=True)
         diagonal = np.abs(np.diag(triangle))
-        kept = np.sort(used[order[:int(np.sum(diagonal > _DEPENDENT * diagonal[0]))]])
+        kept = np.sort(used[order[: int(np.sum(diagonal > _DEPENDENT * diagonal[0]))]])
         return self.base[kept], sizes[kept]
 
     def regressor(self, q: Array, v: Array, a: Array) -> Array:
@@ -268,7 +307,7 @@ class TrajectorySearch:
         bodies = joint_torque_regressor(self.model, self.data, q, v, a)
         count = int(np.searchsorted(self.base, bodies.shape[2]))
         Y = np.zeros((*bodies.shape[:2], len(self.base)))
-        Y[:, :, :count] = np.take(bodies, self.base[:count], axis=2, mode="clip")   # faster
+        Y[:, :, :count] = np.take(bodies, self.base[:count], axis=2, mode="clip")  # faster
         for column, number in enumerate(self.base[count:] - bodies.shape[2], count):
             feature, joint = divmod(number, self.model.nv)
             Y[:, joint, column] = features[feature][:, joint]
@@ -328,11 +367,11 @@ class TrajectorySearch:
         values, vectors = np.linalg.eigh(Y.T @ Y)
         values = np.maximum(values, _SINGULAR)
         trace = float(np.sum(1.0 / values))
-        change = -Y @ (vectors / values ** 2 @ vectors.T) / trace
+        change = -Y @ (vectors / values**2 @ vectors.T) / trace
         penalty = _penalty(self.excess(motion)[0])
         points, slopes = x + _STEP * np.eye(len(x)), []
         for start in range(0, len(points), _TOGETHER):
-            motion = self.motion(points[start:start + _TOGETHER])
+            motion = self.motion(points[start : start + _TOGETHER])
             moved = np.einsum("kij,ij->k", self.base_regressor(motion) - Y, change)
             slopes.append((moved + _penalty(self.excess(motion)) - penalty) / _STEP)
         value = 0.5 * math.log(trace / len(values)) + float(penalty)
@@ -341,10 +380,12 @@ class TrajectorySearch:
     def solve(self, rng: np.random.Generator) -> Trajectory:
         """Improve the best of a few random trajectories."""
         from scipy.optimize import minimize  # 30 MB, which other parts do not need
+
         variables = 2 * self.harmonics * len(self.limits.indices)
         x = min(rng.standard_normal((_CANDIDATES, variables)), key=self.objective)
-        x = minimize(self.gradient, x, jac=True, method="L-BFGS-B",
-                     options={"maxiter": _ITERATIONS}).x
+        x = minimize(
+            self.gradient, x, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS}
+        ).x
         return self._verified(*self.limits.coefficients(x, self.harmonics, self.period))
 
     def _verified(self, center: Array, coefficients: Array) -> Trajectory:
@@ -369,13 +410,16 @@ class TrajectorySearch:
         load = np.abs(tau).max(axis=0) / self.effort
         if load.max() > 1.0:
             k = int(np.argmax(load))
-            return (f"joint {self.model.velocity_names[k]!r} needs an effort of "
-                    f"{np.abs(tau[:, k]).max():.4g}; its limit with the margin is "
-                    f"{self.effort[k]:.4g}")
+            return (
+                f"joint {self.model.velocity_names[k]!r} needs an effort of "
+                f"{np.abs(tau[:, k]).max():.4g}; its limit with the margin is "
+                f"{self.effort[k]:.4g}"
+            )
         return "the frames of workspace leave their boxes"
 
-    def sampled(self, best: Trajectory, rate: float, periods: int
-                ) -> tuple[Array, tuple[Array, Array, Array], Array, float]:
+    def sampled(
+        self, best: Trajectory, rate: float, periods: int
+    ) -> tuple[Array, tuple[Array, Array, Array], Array, float]:
         """Times, motion, torques and condition number of a solution."""
         count = max(2, round(periods * self.period * rate))
         time = np.linspace(0.0, periods * self.period, count + 1)

@@ -4,11 +4,18 @@
 
 Names are imported when they are first used: a command that needs a list of suffixes starts faster.
 """
+
 import importlib
 from typing import TYPE_CHECKING, Any
 
-_MODULES = {"Recording": "recording", "Result": "parallel", "gufunc": "ufuncs",
-            "identify": "identification", "map": "parallel", "read": "recording"}
+_MODULES = {
+    "Recording": "recording",
+    "Result": "parallel",
+    "gufunc": "ufuncs",
+    "identify": "identification",
+    "map": "parallel",
+    "read": "recording",
+}
 __all__ = ["Recording", "Result", "gufunc", "identify", "map", "read"]
 
 if TYPE_CHECKING:
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
     from .recording import read as read
     from .ufuncs import gufunc as gufunc
 else:
+
     def __getattr__(name: str) -> Any:
         """Import the module of a name."""
         if name not in _MODULES:

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Thresholds of external efforts from recordings in which nothing touches the robot."""
+
 from __future__ import annotations
 
 import contextlib
@@ -31,13 +32,13 @@ from .selection import Request, prepared
 from .units import constant_efforts, wrong_units
 from .velocities import from_positions, velocity_notes
 
-_FASTEST = 100.0        # gain [1/s]
-_PER_SAMPLE = 0.1       # of the change of momentum in a sampling period is seen as external if
-                        # efforts and velocities are apart by one: gain times period
-_STRETCHES = 8          # that are held out in turn
-_LEAST_NOISE = 1e-6     # N m, N
-_LEAST_MOTION = 1.0     # s
-_NOISY = 1.5            # times the threshold without measured velocities
+_FASTEST = 100.0  # gain [1/s]
+_PER_SAMPLE = 0.1  # of the change of momentum in a sampling period is seen as external if
+# efforts and velocities are apart by one: gain times period
+_STRETCHES = 8  # that are held out in turn
+_LEAST_NOISE = 1e-6  # N m, N
+_LEAST_MOTION = 1.0  # s
+_NOISY = 1.5  # times the threshold without measured velocities
 _WRITTEN = ("gain", "smoothing", "friction_velocity", "effort_constant", "effort_delay")
 _HEADER = """\
 # Parameters of observer_node for {name}, also for `dyn_ros log --thresholds`.
@@ -54,9 +55,9 @@ class Undisturbed(NamedTuple):
     """The states of a recording with valid external efforts."""
 
     path: Path
-    time: Array             # [s], from its first state on
-    external: Array         # (n, nv)
-    speed: Array            # (n, nv), as it lags behind the velocity like the external efforts
+    time: Array  # [s], from its first state on
+    external: Array  # (n, nv)
+    speed: Array  # (n, nv), as it lags behind the velocity like the external efforts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,11 +78,19 @@ class Calibration:
     warnings: list[str]
 
 
-def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
-              smoothing: float | None = None, effort_delay: float = 0.0,
-              effort_constant: Sequence[float] = (), false_alarms: float = 0.1,
-              velocity: bool | None = None, cutoff: float = Settings.cutoff,
-              **request: Any) -> Calibration:
+def calibrate(
+    model: Model,
+    paths: Sequence[Path],
+    *,
+    gain: float | None = None,
+    smoothing: float | None = None,
+    effort_delay: float = 0.0,
+    effort_constant: Sequence[float] = (),
+    false_alarms: float = 0.1,
+    velocity: bool | None = None,
+    cutoff: float = Settings.cutoff,
+    **request: Any,
+) -> Calibration:
     """Calibrate thresholds, and check them on stretches that are held out in turn.
 
     Without a gain, it is a tenth of the sampling rate, up to 100/s. Below ``SLOW``, where
@@ -94,12 +103,20 @@ def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
     usual = min(_FASTEST, _PER_SAMPLE / dt)
     gain = usual if gain is None else gain
     if gain * dt >= 1.0:
-        raise ValueError(f"gain: expected less than the sampling rate of the recordings, "
-                         f"{1.0 / dt:.4g}/s, got {gain:g}; the default is {usual:.3g}")
-    settings = Settings(gain=gain, smoothing=gain if smoothing is None else smoothing,
-                        friction_velocity=SLOW, effort_delay=effort_delay,
-                        effort_constant=tuple(effort_constant), velocity=velocity, cutoff=cutoff,
-                        calibrated=joints_of(model))
+        raise ValueError(
+            f"gain: expected less than the sampling rate of the recordings, "
+            f"{1.0 / dt:.4g}/s, got {gain:g}; the default is {usual:.3g}"
+        )
+    settings = Settings(
+        gain=gain,
+        smoothing=gain if smoothing is None else smoothing,
+        friction_velocity=SLOW,
+        effort_delay=effort_delay,
+        effort_constant=tuple(effort_constant),
+        velocity=velocity,
+        cutoff=cutoff,
+        calibrated=joints_of(model),
+    )
     free = [_observed(model, path, states, settings) for path, states in parts]
     friction = friction_at_rest(model)
     speed = np.concatenate([one.speed for one in free])
@@ -108,52 +125,85 @@ def calibrate(model: Model, paths: Sequence[Path], *, gain: float | None = None,
     if moving < _LEAST_MOTION:
         raise ValueError(
             f"in these recordings joints move faster than {SLOW:g} rad/s or m/s for {moving:.3g} s "
-            "only; record motions such as those in which contacts will be detected")
+            "only; record motions such as those in which contacts will be detected"
+        )
     warnings = [f"{path}: {text}" for path, part in read for text in part.problems]
-    warnings += [f"{path}: {text}" for path, states in parts for text in (
-        *constant_efforts(model, states), *velocity_notes(model, states, settings),
-        *wrong_units(model, states, settings))]
+    warnings += [
+        f"{path}: {text}"
+        for path, states in parts
+        for text in (
+            *constant_efforts(model, states),
+            *velocity_notes(model, states, settings),
+            *wrong_units(model, states, settings),
+        )
+    ]
     still = [model.velocity_names[k] for k in np.flatnonzero(~moves.any(axis=0))]
     if still:
-        warnings.append(f"{', '.join(still)}: never faster than {SLOW:g} rad/s or m/s, so these "
-                        "thresholds are for rest only; record motions of all joints")
+        warnings.append(
+            f"{', '.join(still)}: never faster than {SLOW:g} rad/s or m/s, so these "
+            "thresholds are for rest only; record motions of all joints"
+        )
 
     def thresholds(stretches: Sequence[Undisturbed]) -> CalibratedThresholds:
         return calibrate_thresholds(
             np.concatenate([one.external for one in stretches]),
-            np.concatenate([one.speed for one in stretches]), dt, false_alarms, friction=friction)
+            np.concatenate([one.speed for one in stretches]),
+            dt,
+            false_alarms,
+            friction=friction,
+        )
 
     def alarms(limits: CalibratedThresholds, one: Undisturbed) -> list[tuple[Path, Contact]]:
-        return [(one.path, alarm) for alarm in contacts_in(
-            one.time, one.external, limits.of(one.speed), model.velocity_names)]
+        return [
+            (one.path, alarm)
+            for alarm in contacts_in(
+                one.time, one.external, limits.of(one.speed), model.velocity_names
+            )
+        ]
 
     limits = thresholds(free)
     if velocity is None and any(np.isfinite(states.v).any() for _, states in parts):
-        with contextlib.suppress(ValueError):       # the filter leaves too little
+        with contextlib.suppress(ValueError):  # the filter leaves too little
             rates = dataclasses.replace(settings, velocity=False)
-            warnings += _of_velocities(model, limits, thresholds(
-                [_observed(model, path, states, rates) for path, states in parts]), speed)
+            warnings += _of_velocities(
+                model,
+                limits,
+                thresholds([_observed(model, path, states, rates) for path, states in parts]),
+                speed,
+            )
     stretches, held_out, seconds = _stretches(free), [], 0.0
     for k, one in enumerate(stretches):
-        others = stretches[:k] + stretches[k + 1:]
+        others = stretches[:k] + stretches[k + 1 :]
         if dt * sum(len(other.time) for other in others) >= SHORTEST:
             held_out += alarms(thresholds(others), one)
             seconds += dt * len(one.time)
-    return Calibration(tuple(model.velocity_names), limits, settings,
-                       [alarm for one in free for alarm in alarms(limits, one)], held_out, seconds,
-                       warnings)
+    return Calibration(
+        tuple(model.velocity_names),
+        limits,
+        settings,
+        [alarm for one in free for alarm in alarms(limits, one)],
+        held_out,
+        seconds,
+        warnings,
+    )
 
 
-def _of_velocities(model: Model, limits: CalibratedThresholds, others: CalibratedThresholds,
-                   speed: Array) -> list[str]:
+def _of_velocities(
+    model: Model, limits: CalibratedThresholds, others: CalibratedThresholds, speed: Array
+) -> list[str]:
     """A warning if thresholds without measured velocities, the others, are much smaller."""
     with_measured, without = (np.median(found.of(speed), axis=0) for found in (limits, others))
     ratio = with_measured / np.maximum(without, _LEAST_NOISE)
-    names = [f"{model.velocity_names[k]} ({ratio[k]:.2g})"
-             for k in np.flatnonzero(ratio > _NOISY)]
-    return ["measured velocities are noisy or late; the thresholds of these joints are so many "
+    names = [f"{model.velocity_names[k]} ({ratio[k]:.2g})" for k in np.flatnonzero(ratio > _NOISY)]
+    return (
+        [
+            "measured velocities are noisy or late; the thresholds of these joints are so many "
             "times those with velocities that are computed from the positions (--no-velocity, "
-            f"also of dyn_ros log): {', '.join(names)}"] if names else []
+            f"also of dyn_ros log): {', '.join(names)}"
+        ]
+        if names
+        else []
+    )
 
 
 def _read(model: Model, path: Path, request: Mapping[str, Any]) -> PartStates:
@@ -163,8 +213,10 @@ def _read(model: Model, path: Path, request: Mapping[str, Any]) -> PartStates:
         raise ValueError(f"{path}: {source.damage}")
     selection, parts, _, interval = prepared(source, wanted)
     if not parts:
-        raise ValueError(f"{path}: there are no states" + (
-            "; check --since and --until" if interval else ", nor messages; record it again"))
+        raise ValueError(
+            f"{path}: there are no states"
+            + ("; check --since and --until" if interval else ", nor messages; record it again")
+        )
     part = read_part(parts[0], selection)
     if incomplete := incomplete_of(part):
         raise ValueError(f"{path}: {incomplete}; lock its joint if it was never recorded (--lock)")
@@ -172,20 +224,23 @@ def _read(model: Model, path: Path, request: Mapping[str, Any]) -> PartStates:
         reasons = "; ".join(warnings_of(part)) or "all positions are unknown"
         raise ValueError(f"{path}: there are no states: {reasons}; record it again")
     if not (len(part.own.stamp) > 1 and np.median(np.diff(part.own.stamp)) > 0):
-        raise ValueError(f"{path}: expected states with stamps that advance, got "
-                         f"{len(part.own.stamp)} from {1e-9 * part.own.stamp[0]:.6f} s to "
-                         f"{1e-9 * part.own.stamp[-1]:.6f} s; record it again, in order of time")
+        raise ValueError(
+            f"{path}: expected states with stamps that advance, got "
+            f"{len(part.own.stamp)} from {1e-9 * part.own.stamp[0]:.6f} s to "
+            f"{1e-9 * part.own.stamp[-1]:.6f} s; record it again, in order of time"
+        )
     return part
 
 
 def _observed(model: Model, path: Path, states: Any, settings: Settings) -> Undisturbed:
-    found = observe(model, from_positions(model, states, settings), settings,
-                    ["external", "speed"])
+    found = observe(model, from_positions(model, states, settings), settings, ["external", "speed"])
     valid = np.isfinite(found["external"]).all(axis=1)
     if not valid.any():
-        raise ValueError(f"{path}: external efforts are unknown in all states; they require "
-                         "velocities and efforts of all joints, without gaps, for longer than the "
-                         "observer takes to settle")
+        raise ValueError(
+            f"{path}: external efforts are unknown in all states; they require "
+            "velocities and efforts of all joints, without gaps, for longer than the "
+            "observer takes to settle"
+        )
     time = 1e-9 * (states.stamp - states.stamp[0])
     return Undisturbed(path, time[valid], found["external"][valid], found["speed"][valid])
 
@@ -197,28 +252,40 @@ def _stretches(free: Sequence[Undisturbed]) -> list[Undisturbed]:
     for one in free:
         count = max(1, round(_STRETCHES * len(one.time) / total))
         bounds = np.linspace(0, len(one.time), count + 1).astype(int)
-        found += [Undisturbed(one.path, *(values[start:stop] for values in one[1:]))
-                  for start, stop in itertools.pairwise(bounds)]
+        found += [
+            Undisturbed(one.path, *(values[start:stop] for values in one[1:]))
+            for start, stop in itertools.pairwise(bounds)
+        ]
     return found
 
 
 # --- files
 
+
 def save(calibration: Calibration, name: str, path: str | PathLike[str]) -> None:
     """Write parameters of the observer node."""
     import yaml
+
     limits, settings = calibration.thresholds, calibration.settings
     values: dict[str, Any] = {"joints": list(settings.calibrated)}
-    values |= {key: _rounded(getattr(settings, key)) for key in _WRITTEN
-               if getattr(settings, key) != getattr(Settings(), key)}
+    values |= {
+        key: _rounded(getattr(settings, key))
+        for key in _WRITTEN
+        if getattr(settings, key) != getattr(Settings(), key)
+    }
     for field, key in THRESHOLDS.items():
         values[key] = _rounded(getattr(limits, field))
     noise = np.maximum(np.hypot(limits.mean, limits.deviation), _LEAST_NOISE)
     values["noise.external"] = _rounded(noise)
     more = _OF_RATES if settings.velocity is False else ""
-    Path(path).write_text(_HEADER.format(name=name, joints=", ".join(calibration.names)) + more
-                          + yaml.safe_dump({"/**": {"ros__parameters": values}}, sort_keys=False,
-                                           default_flow_style=None), encoding="utf-8")
+    Path(path).write_text(
+        _HEADER.format(name=name, joints=", ".join(calibration.names))
+        + more
+        + yaml.safe_dump(
+            {"/**": {"ros__parameters": values}}, sort_keys=False, default_flow_style=None
+        ),
+        encoding="utf-8",
+    )
 
 
 def _rounded(values: Any) -> Any:
@@ -230,18 +297,36 @@ def _rounded(values: Any) -> Any:
 def load(path: str | PathLike[str]) -> dict[str, Any]:
     """The settings in a file of parameters of the observer node, for ``Settings``."""
     import yaml
-    expected = (f"{path}: expected parameters of the observer node with thresholds.fixed, as "
-                "`dyn_ros calibrate` writes them")
+
+    expected = (
+        f"{path}: expected parameters of the observer node with thresholds.fixed, as "
+        "`dyn_ros calibrate` writes them"
+    )
     try:
         values = _flat(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{expected}; not valid YAML: {error!s:.200}") from None
     found: dict[str, Any] = {
         field: _several(values[key])
-        for field, key in (*((f"thresholds_{name}", key) for name, key in THRESHOLDS.items()),
-                           ("effort_constant", "effort_constant")) if key in values}
-    found |= {key: values[key] for key in ("gain", "smoothing", "friction", "friction_velocity",
-                                           "effort_delay", "max_gap", "method") if key in values}
+        for field, key in (
+            *((f"thresholds_{name}", key) for name, key in THRESHOLDS.items()),
+            ("effort_constant", "effort_constant"),
+        )
+        if key in values
+    }
+    found |= {
+        key: values[key]
+        for key in (
+            "gain",
+            "smoothing",
+            "friction",
+            "friction_velocity",
+            "effort_delay",
+            "max_gap",
+            "method",
+        )
+        if key in values
+    }
     if not found.get("thresholds_fixed"):
         raise ValueError(expected)
     if any(len(found[name]) > 1 for name in found if name.startswith("thresholds_")):

@@ -4,6 +4,7 @@
 
 The parts are added up again only if there are so many outliers that the first estimate matters.
 """
+
 from __future__ import annotations
 
 import dataclasses
@@ -43,27 +44,43 @@ from .selection import Prepared, Request, Selection, prepare, reported_joints
 Given = Mapping[Path, Mapping[str, str]]
 Load = Callable[..., tuple[Samples, np.ndarray]]
 
-_FIRST = 16             # parts of which the first estimate is made, at most
-_CUTOFFS = 5            # of these, which decide about the filter
-_WEIGHTINGS = 6         # passes over all parts, at most
-_MOST = 1_000_000       # samples that are kept in memory
-_SIZE = 8e6             # of a part [bytes]
-_OVERLAP = 1.0          # s, of which the filter drops some
+_FIRST = 16  # parts of which the first estimate is made, at most
+_CUTOFFS = 5  # of these, which decide about the filter
+_WEIGHTINGS = 6  # passes over all parts, at most
+_MOST = 1_000_000  # samples that are kept in memory
+_SIZE = 8e6  # of a part [bytes]
+_OVERLAP = 1.0  # s, of which the filter drops some
 
 
-def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | PathLike[str]], *,
-             cutoff: float | None = None, velocity: bool = False, armature: bool = True,
-             friction: bool = True, stribeck: ArrayLike | None = None,
-             friction_terms: Sequence[str] | None = None,
-             motor_constants: ArrayLike | None = None,
-             noise: ArrayLike | None = None, regularization: float = 1.0,
-             huber: float | None = 5.0, held_out: float = 0.2, seed: int = 0, threads: int = 1,
-             contact_dimension: int = 3, topics: Iterable[str] | None = None,
-             odometry: str | None = None,
-             columns: Given | Mapping[str, Mapping[str, str]] | None = None,
-             since: Moment | None = None, until: Moment | None = None,
-             staleness: float = STALENESS, workers: int | None = None, scheduler: str | None = None,
-             shapes: Shapes | None = None, progress: Progress | None = None) -> Identification:
+def identify(
+    model: Model,
+    recordings: str | PathLike[str] | Iterable[str | PathLike[str]],
+    *,
+    cutoff: float | None = None,
+    velocity: bool = False,
+    armature: bool = True,
+    friction: bool = True,
+    stribeck: ArrayLike | None = None,
+    friction_terms: Sequence[str] | None = None,
+    motor_constants: ArrayLike | None = None,
+    noise: ArrayLike | None = None,
+    regularization: float = 1.0,
+    huber: float | None = 5.0,
+    held_out: float = 0.2,
+    seed: int = 0,
+    threads: int = 1,
+    contact_dimension: int = 3,
+    topics: Iterable[str] | None = None,
+    odometry: str | None = None,
+    columns: Given | Mapping[str, Mapping[str, str]] | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    staleness: float = STALENESS,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    shapes: Shapes | None = None,
+    progress: Progress | None = None,
+) -> Identification:
     """Estimate the parameters of a robot from recordings of any kind and length.
 
     Recordings of up to a million states are read into memory, as ``dyn_ros.identify`` requires;
@@ -119,69 +136,114 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
     progress = progress or (lambda done, what: None)
     paths = discover(recordings)
     options: dict[str, Any] = dict(
-        armature=armature, friction=friction, stribeck=stribeck, friction_terms=friction_terms,
-        motor_constants=motor_constants, noise=noise, regularization=regularization, huber=huber,
-        held_out=held_out, seed=seed, threads=threads, contact_dimension=contact_dimension,
-        shapes=shapes)
+        armature=armature,
+        friction=friction,
+        stribeck=stribeck,
+        friction_terms=friction_terms,
+        motor_constants=motor_constants,
+        noise=noise,
+        regularization=regularization,
+        huber=huber,
+        held_out=held_out,
+        seed=seed,
+        threads=threads,
+        contact_dimension=contact_dimension,
+        shapes=shapes,
+    )
     topics = None if topics is None else tuple(topics)
     given = {Path(path): names for path, names in (columns or {}).items()}
     if unknown := [path for path in given if path not in paths or not is_table(path)]:
-        raise ValueError(f"columns: expected names by the path of each table, got "
-                         f"{str(unknown[0])!r}; the recordings are "
-                         f"{', '.join(map(str, paths[:5]))}")
+        raise ValueError(
+            f"columns: expected names by the path of each table, got "
+            f"{str(unknown[0])!r}; the recordings are "
+            f"{', '.join(map(str, paths[:5]))}"
+        )
     arm, warnings = recorded_robot(model, paths, topics, given)
     options = _of_remaining(model, arm, options)
-    request = Request(robot=arm, topics=topics, odometry=odometry, since=since, until=until,
-                      staleness=staleness, overlap=(_OVERLAP, _OVERLAP), size=_SIZE,
-                      columns=given)
+    request = Request(
+        robot=arm,
+        topics=topics,
+        odometry=odometry,
+        since=since,
+        until=until,
+        staleness=staleness,
+        overlap=(_OVERLAP, _OVERLAP),
+        size=_SIZE,
+        columns=given,
+    )
     if workers is None and scheduler is None and _states(paths, arm, given) <= _MOST:
         samples = [_samples(path, arm, request, cutoff, velocity) for path in paths]
         moving, joined = lock_joints(arm, concatenated(samples, paths))
-        found = identify_samples(moving, joined, progress=progress,
-                                 **_of_remaining(arm, moving, options))
+        found = identify_samples(
+            moving, joined, progress=progress, **_of_remaining(arm, moving, options)
+        )
     else:
         _require_no_contacts(paths, arm, given)
         with closing(open_workers(workers, scheduler)) as processes:
             calls = _all_parts(processes, paths, request, velocity)
-            found = identify_parts(arm, calls, processes, cutoff=cutoff, progress=progress,
-                                   **options)
+            found = identify_parts(
+                arm, calls, processes, cutoff=cutoff, progress=progress, **options
+            )
     return dataclasses.replace(found, warnings=(*warnings, *found.warnings))
 
 
-def recorded_robot(model: Model, paths: Sequence[Path], topics: Iterable[str] | None,
-                   given: Given | None = None) -> tuple[Model, tuple[str, ...]]:
+def recorded_robot(
+    model: Model, paths: Sequence[Path], topics: Iterable[str] | None, given: Given | None = None
+) -> tuple[Model, tuple[str, ...]]:
     """The robot without joints that no recording contains, and a warning that names them."""
     topics = None if topics is None else tuple(topics)
     sources = [open_source(path, (given or {}).get(path)) for path in paths]
-    reported = {name for source in sources if source.spans
-                for name in reported_joints(source, model, topics)}
+    reported = {
+        name
+        for source in sources
+        if source.spans
+        for name in reported_joints(source, model, topics)
+    }
     return without_unrecorded(model, reported, {})
 
 
 def _of_remaining(model: Model, arm: Model, options: dict[str, Any]) -> dict[str, Any]:
     """Options with a number for each joint, for those that are not locked in ``arm``."""
     own = remaining(model, arm)[1]
-    return options | {name: np.asarray(options[name])[own]
-                      for name in ("stribeck", "motor_constants", "noise")
-                      if np.shape(options[name]) == (model.nv,)}
+    return options | {
+        name: np.asarray(options[name])[own]
+        for name in ("stribeck", "motor_constants", "noise")
+        if np.shape(options[name]) == (model.nv,)
+    }
 
 
 def _states(paths: Sequence[Path], model: Model, given: Given) -> float:
     """About how many states recordings have."""
-    message = 100.0 + 40.0 * model.nv           # bytes
-    return sum(span.size for path in paths
-               for span in open_source(path, given.get(path)).spans) / message
+    message = 100.0 + 40.0 * model.nv  # bytes
+    return (
+        sum(span.size for path in paths for span in open_source(path, given.get(path)).spans)
+        / message
+    )
 
 
-def _samples(path: Path, model: Model, request: Request, cutoff: float | None,
-             velocity: bool) -> Samples:
+def _samples(
+    path: Path, model: Model, request: Request, cutoff: float | None, velocity: bool
+) -> Samples:
     with errors_of(path):
         if is_table(path):
-            return Samples.from_table(model, path, cutoff=cutoff, velocity=velocity,
-                                      columns=request.columns.get(path),
-                                      since=request.since, until=request.until)
-        recording = read(path, model, topics=request.topics, odometry=request.odometry,
-                         since=request.since, until=request.until, staleness=request.staleness)
+            return Samples.from_table(
+                model,
+                path,
+                cutoff=cutoff,
+                velocity=velocity,
+                columns=request.columns.get(path),
+                since=request.since,
+                until=request.until,
+            )
+        recording = read(
+            path,
+            model,
+            topics=request.topics,
+            odometry=request.odometry,
+            since=request.since,
+            until=request.until,
+            staleness=request.staleness,
+        )
         return recording.to_samples(model, cutoff, velocity)
 
 
@@ -189,13 +251,16 @@ def _require_no_contacts(paths: Sequence[Path], model: Model, given: Given) -> N
     for path in paths:
         with errors_of(path):
             if is_table(path) and Columns(path, model, given.get(path)).owners("in_contact"):
-                raise ValueError("contacts, the columns in_contact, cannot be used when recordings "
-                                 "are processed in parts; leave out workers and scheduler, and "
-                                 "pass shorter recordings")
+                raise ValueError(
+                    "contacts, the columns in_contact, cannot be used when recordings "
+                    "are processed in parts; leave out workers and scheduler, and "
+                    "pass shorter recordings"
+                )
 
 
-def _all_parts(workers: Workers, paths: Sequence[Path], request: Request,
-               velocity: bool) -> list[Call]:
+def _all_parts(
+    workers: Workers, paths: Sequence[Path], request: Request, velocity: bool
+) -> list[Call]:
     """A call that loads each part of all recordings."""
     prepared: dict[int, Prepared] = {}
     calls = deque(Call(prepare, (request, path), recording=n) for n, path in enumerate(paths))
@@ -204,12 +269,16 @@ def _all_parts(workers: Workers, paths: Sequence[Path], request: Request,
             raise ValueError(f"{paths[call.recording]}: {failure}")
         prepared[call.recording] = workers.value(held)
     load = partial(load_part, velocity=velocity)
-    return [Call(load, (prepared[n].selection, part), part.size, recording=n)
-            for n in sorted(prepared) for part in prepared[n].parts]
+    return [
+        Call(load, (prepared[n].selection, part), part.size, recording=n)
+        for n in sorted(prepared)
+        for part in prepared[n].parts
+    ]
 
 
-def load_part(cutoff: float | None, selection: Selection, planned: Part,
-              velocity: bool = False) -> tuple[Samples, np.ndarray]:
+def load_part(
+    cutoff: float | None, selection: Selection, planned: Part, velocity: bool = False
+) -> tuple[Samples, np.ndarray]:
     """Samples of a part and of what surrounds it, and the rows of its own; errors name the file."""
     with errors_of(planned.path):
         part = read_part(planned, selection)
@@ -218,7 +287,7 @@ def load_part(cutoff: float | None, selection: Selection, planned: Part,
             raise ValueError("a part of it contains no complete state")
         recording = recording_of(part, selection, planned.path, whole=True)
         known = np.isfinite(recording.effort).all(axis=1)
-        start = int(recording.stamp[known][:1].sum())       # the time 0 of the samples
+        start = int(recording.stamp[known][:1].sum())  # the time 0 of the samples
         samples = recording.to_samples(cutoff=cutoff, velocity=velocity)
         ends = (1e-9 * (int(stamp) - start) for stamp in own[[0, -1]])
         return samples, rows_between(samples, *ends)
@@ -229,8 +298,15 @@ def rows_between(samples: Samples, first: float, last: float) -> np.ndarray:
     return np.flatnonzero((samples.time >= first) & (samples.time <= last))
 
 
-def identify_parts(model: Model, calls: Sequence[Call], workers: Workers, *,
-                   cutoff: float | None, progress: Progress, **options: Any) -> Identification:
+def identify_parts(
+    model: Model,
+    calls: Sequence[Call],
+    workers: Workers,
+    *,
+    cutoff: float | None,
+    progress: Progress,
+    **options: Any,
+) -> Identification:
     """Estimate the parameters of a robot from parts of recordings.
 
     A part is a call of a function such as ``load_part``, without its first argument, the cutoff of
@@ -243,17 +319,23 @@ def identify_parts(model: Model, calls: Sequence[Call], workers: Workers, *,
     first = _first_solution(model, [calls[k] for k in some], workers, cutoff, progress, options)
     stage = part_sums.stage_after(first, len(calls))
     for n in range(_WEIGHTINGS):
-        jobs = [_with(partial(_sums, stage, cutoff, k in some, call.recording), call)
-                for k, call in enumerate(calls)]
-        total, failures = _total(workers, jobs, _from(1.0 - 0.7 * 0.5 ** n, progress))
+        jobs = [
+            _with(partial(_sums, stage, cutoff, k in some, call.recording), call)
+            for k, call in enumerate(calls)
+        ]
+        total, failures = _total(workers, jobs, _from(1.0 - 0.7 * 0.5**n, progress))
         fitted, step = part_sums.fit(first, stage, total)
         if n + 1 == _WEIGHTINGS or not stage.decides(fitted, step, total):
             break
         stage = stage.after(fitted, step)
-    warnings = [f"{failures.total()} of {len(calls)} parts of the recordings were not used, most "
-                f"of them because: {reason}" for reason, _ in failures.most_common(1)]
-    result = part_sums.identification(first, stage, total, fitted, step, warnings,
-                                      time.perf_counter() - began)
+    warnings = [
+        f"{failures.total()} of {len(calls)} parts of the recordings were not used, most "
+        f"of them because: {reason}"
+        for reason, _ in failures.most_common(1)
+    ]
+    result = part_sums.identification(
+        first, stage, total, fitted, step, warnings, time.perf_counter() - began
+    )
     progress(1.0, "done")
     return result
 
@@ -263,8 +345,9 @@ def evenly(count: int, most: int) -> list[int]:
     return sorted({int(k) for k in np.linspace(0, count - 1, min(count, most)).round()})
 
 
-def _of_each(workers: Workers, calls: Sequence[Call], progress: Progress, what: str
-             ) -> Iterator[tuple[int, Any, Failure | None]]:
+def _of_each(
+    workers: Workers, calls: Sequence[Call], progress: Progress, what: str
+) -> Iterator[tuple[int, Any, Failure | None]]:
     """Yield the place of each call in the sequence as soon as it is done, and its outcome."""
     numbered = deque(call._replace(number=n) for n, call in enumerate(calls))
     done, size = 0.0, sum(call.size for call in calls) or 1.0
@@ -304,8 +387,14 @@ def _inside(cutoff: float, load: Load, *arguments: Any) -> Samples:
     return samples.take(rows)
 
 
-def _sums(stage: part_sums.Stage, cutoff: float, is_known: bool, recording: int, load: Load,
-          *arguments: Any) -> part_sums.Sums:
+def _sums(
+    stage: part_sums.Stage,
+    cutoff: float,
+    is_known: bool,
+    recording: int,
+    load: Load,
+    *arguments: Any,
+) -> part_sums.Sums:
     """What a part contributes; ``is_known``: the first estimate is made of it, too."""
     samples, rows = load(cutoff, *arguments)
     if not len(rows):
@@ -313,20 +402,36 @@ def _sums(stage: part_sums.Stage, cutoff: float, is_known: bool, recording: int,
     return stage.sums(samples, rows, is_known, recording)
 
 
-def _first_solution(model: Model, calls: Sequence[Call], workers: Workers, cutoff: float,
-                    progress: Progress, options: dict[str, Any]) -> Solution:
-    samples = _collected(workers, [_with(partial(_inside, cutoff), call) for call in calls],
-                         lambda done, what: progress(0.1 * done, what))
+def _first_solution(
+    model: Model,
+    calls: Sequence[Call],
+    workers: Workers,
+    cutoff: float,
+    progress: Progress,
+    options: dict[str, Any],
+) -> Solution:
+    samples = _collected(
+        workers,
+        [_with(partial(_inside, cutoff), call) for call in calls],
+        lambda done, what: progress(0.1 * done, what),
+    )
     filled = [block for block in samples if len(block)]
     if not filled:
-        raise ValueError("recordings: the filter leaves no samples of any part; record for longer, "
-                         "or pass a larger cutoff")
-    return solution(model, Samples.concatenate(filled),
-                    progress=lambda done, what: progress(0.1 + 0.2 * done, what), **options)
+        raise ValueError(
+            "recordings: the filter leaves no samples of any part; record for longer, "
+            "or pass a larger cutoff"
+        )
+    return solution(
+        model,
+        Samples.concatenate(filled),
+        progress=lambda done, what: progress(0.1 + 0.2 * done, what),
+        **options,
+    )
 
 
-def _total(workers: Workers, calls: Sequence[Call], progress: Progress
-           ) -> tuple[part_sums.Sums, Counter[str]]:
+def _total(
+    workers: Workers, calls: Sequence[Call], progress: Progress
+) -> tuple[part_sums.Sums, Counter[str]]:
     """The sums of all parts, and why others, such as too short ones, contribute nothing."""
     total, failures = Total(workers, add), Counter[str]()
     for number, held, failure in _of_each(workers, calls, progress, "equations"):

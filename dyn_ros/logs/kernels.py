@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What recordings need compiled, in addition to algorithms."""
+
 from ..cdr.decode_kernel import DECODE
 from ..engine.call.algorithm import compiled
 from ..observer.runs_kernel import RUNS

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Quantities of many recordings, written to files: what the command ``dyn_ros log`` does."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ from .write.columns import REQUIREMENTS, Table
 from .write.results import Folder, Origin, alone, folders
 from .write.summary import Summary
 
-_MOST_REASONS = 20      # that are kept of a recording
+_MOST_REASONS = 20  # that are kept of a recording
 OF_EFFORTS = {"residual", "external", "contacts", "power"}
 
 
@@ -47,6 +48,7 @@ def _writing(file: Path | None = None) -> Iterator[None]:
 
 
 # --- in the workers
+
 
 @dataclass(frozen=True)
 class Write:
@@ -67,22 +69,29 @@ class Write:
         contacts = table.contacts
         if self.rate is not None:
             kept = thinned(part.states.stamp, self.rate)
-            table = table.take(kept[part.warm:len(kept) - part.after])
+            table = table.take(kept[part.warm : len(kept) - part.after])
         if len(table):
             with _writing(file):
                 if self.kind == "parquet":
                     parquet.write(table, file)
                 else:
                     bag.write(table, file)
-        rejected = {reason: [note.messages, note.example]
-                    for reason, note in part.rejected.items()}
+        rejected = {reason: [note.messages, note.example] for reason, note in part.rejected.items()}
         incomplete = incomplete_of(part)
-        return {"file": file.name if len(table) else None, "messages": part.messages,
-                "states": len(table), "rejected": rejected,
-                "problems": [*part.problems, *filter(None, [incomplete])],
-                "notes": [*notes_of(part), *_unknown_signals(model, part, table, self),
-                          *(self._contradictions(model, part) if planned.number == 0 else ())],
-                "summary": Summary.of(table).to_dict(), "contacts": contacts}
+        return {
+            "file": file.name if len(table) else None,
+            "messages": part.messages,
+            "states": len(table),
+            "rejected": rejected,
+            "problems": [*part.problems, *filter(None, [incomplete])],
+            "notes": [
+                *notes_of(part),
+                *_unknown_signals(model, part, table, self),
+                *(self._contradictions(model, part) if planned.number == 0 else ()),
+            ],
+            "summary": Summary.of(table).to_dict(),
+            "contacts": contacts,
+        }
 
     def _contradictions(self, model: Model, part: PartStates) -> Iterator[str]:
         """What is unusual about velocities and efforts that are used."""
@@ -95,11 +104,17 @@ class Write:
 def _unknown_signals(model: Model, part: PartStates, table: Table, write: Write) -> Iterator[str]:
     """The joints without velocities or efforts, because of which a quantity is unknown."""
     required = " ".join(
-        REQUIREMENTS[quantity] for quantity in write.quantities if quantity in REQUIREMENTS
-        and all(np.isnan(values).all() for name, values in table.columns.items()
-                if name.partition(".")[0] == quantity))
+        REQUIREMENTS[quantity]
+        for quantity in write.quantities
+        if quantity in REQUIREMENTS
+        and all(
+            np.isnan(values).all()
+            for name, values in table.columns.items()
+            if name.partition(".")[0] == quantity
+        )
+    )
     states = part.own
-    rates = are_rates(model, states, write.settings)       # of which `velocity_notes` speak
+    rates = are_rates(model, states, write.settings)  # of which `velocity_notes` speak
     for signal, values in (("velocities", np.where(rates, 0.0, states.v)), ("efforts", states.tau)):
         unknown = np.isnan(values).all(axis=0)
         if signal in required and len(values) and unknown.any():
@@ -108,6 +123,7 @@ def _unknown_signals(model: Model, part: PartStates, table: Table, write: Write)
 
 
 # --- here
+
 
 @dataclass
 class Recorded:
@@ -127,8 +143,10 @@ class Recorded:
             self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
     def __str__(self) -> str:
-        return "; ".join(reason if count == 1 else f"{reason} ({count} parts)"
-                         for reason, count in self.reasons.items())
+        return "; ".join(
+            reason if count == 1 else f"{reason} ({count} parts)"
+            for reason, count in self.reasons.items()
+        )
 
 
 class Log:
@@ -141,12 +159,21 @@ class Log:
     last log time of all recordings [ns].
     """
 
-    def __init__(self, paths: Sequence[Path], request: Request, write: Write, out: Path,
-                 options: dict[str, Any], overwrite: bool) -> None:
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        request: Request,
+        write: Write,
+        out: Path,
+        options: dict[str, Any],
+        overwrite: bool,
+    ) -> None:
         self._request, self._write, self._overwrite = request, write, overwrite
         self._out = out
-        self.recordings = [Recorded(path, Folder(folder, Origin.of(path), options))
-                           for path, folder in zip(paths, folders(paths, out, write.kind))]
+        self.recordings = [
+            Recorded(path, Folder(folder, Origin.of(path), options))
+            for path, folder in zip(paths, folders(paths, out, write.kind))
+        ]
         self.messages = self.states = 0
         self.rejected: dict[str, tuple[int, str]] = {}
         self.notes: dict[str, Path] = {}
@@ -176,10 +203,14 @@ class Log:
             recorded.folder.sweep()
 
     def _run(self, workers: Workers, progress: Progress) -> None:
-        jobs = Jobs(workers, partial(prepare, self._request), self._calls,
-                    [recorded.path for recorded in self.recordings],
-                    [float(recorded.folder.origin.size) for recorded in self.recordings],
-                    progress=progress)
+        jobs = Jobs(
+            workers,
+            partial(prepare, self._request),
+            self._calls,
+            [recorded.path for recorded in self.recordings],
+            [float(recorded.folder.origin.size) for recorded in self.recordings],
+            progress=progress,
+        )
         for call, value, failure in jobs:
             recorded = self.recordings[call.recording]
             if failure is not None and failure.kind == NotWritten.__name__:
@@ -205,15 +236,24 @@ class Log:
         recorded = self.recordings[index]
         if prepared.interval is not None:
             known = self.interval or prepared.interval
-            self.interval = (min(known[0], prepared.interval[0]),
-                             max(known[1], prepared.interval[1]))
+            self.interval = (
+                min(known[0], prepared.interval[0]),
+                max(known[1], prepared.interval[1]),
+            )
         with _writing():
             finished = recorded.folder.open(self._overwrite)
         for facts in finished.values():
             self._add(recorded, facts)
-        left = [Call(self._write, (recorded.folder.file(part.number, self._write.kind),
-                                   prepared.selection, part), part.size, part.number)
-                for part in prepared.parts if part.number not in finished]
+        left = [
+            Call(
+                self._write,
+                (recorded.folder.file(part.number, self._write.kind), prepared.selection, part),
+                part.size,
+                part.number,
+            )
+            for part in prepared.parts
+            if part.number not in finished
+        ]
         recorded.waiting = len(left)
         return left, sum(part.size for part in prepared.parts if part.number in finished)
 
@@ -229,7 +269,8 @@ class Log:
                 self.notes.setdefault(note, recorded.path)
         self.summary += Summary.from_dict(facts["summary"])
         self._contacts.setdefault(recorded.path, []).extend(
-            Contact(*contact) for contact in facts.get("contacts", ()))
+            Contact(*contact) for contact in facts.get("contacts", ())
+        )
 
     @property
     def damaged(self) -> list[Recorded]:
@@ -239,8 +280,15 @@ class Log:
 
 def described(request: Request, write: Write, robot: str | None) -> dict[str, Any]:
     """What results depend on, as in JSON, by the names of options."""
-    return {"version": __version__, "robot": robot, "compute": list(write.quantities),
-            "format": write.kind, "rate": write.rate,
-            **{name: getattr(request, name) for name in (
-                "topics", "odometry", "since", "until", "staleness", "root_joint", "base")},
-            **asdict(write.settings)}
+    return {
+        "version": __version__,
+        "robot": robot,
+        "compute": list(write.quantities),
+        "format": write.kind,
+        "rate": write.rate,
+        **{
+            name: getattr(request, name)
+            for name in ("topics", "odometry", "since", "until", "staleness", "root_joint", "base")
+        },
+        **asdict(write.settings),
+    }

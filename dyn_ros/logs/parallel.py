@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A function of each part of many recordings, on this machine or a cluster."""
+
 from __future__ import annotations
 
 import functools
@@ -28,7 +29,7 @@ from .run.workers import Call, LocalWorkers
 from .selection import Base, Prepared, Request, Robot, Selection, prepare, robot_of
 from .write.results import Origin
 
-_LISTED = 5             # failures in a warning
+_LISTED = 5  # failures in a warning
 
 
 class Result(NamedTuple):
@@ -58,14 +59,26 @@ class Result(NamedTuple):
     error: str | None
 
 
-def map(function: Callable[[Recording], Any],
-        recordings: str | PathLike[str] | Iterable[str | PathLike[str]], *, robot: Robot = None,
-        workers: int | None = None, scheduler: str | None = None,
-        reduce: Callable[[Any, Any], Any] | None = None, progress: Progress | None = None,
-        retries: int = 2, topics: str | Iterable[str] | None = None, odometry: str | None = None,
-        since: Moment | None = None, until: Moment | None = None, joints: Sequence[str] = (),
-        rate: float | None = None, staleness: float = STALENESS, root_joint: RootJoint = None,
-        base: Base | None = None) -> Any:
+def map(
+    function: Callable[[Recording], Any],
+    recordings: str | PathLike[str] | Iterable[str | PathLike[str]],
+    *,
+    robot: Robot = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    reduce: Callable[[Any, Any], Any] | None = None,
+    progress: Progress | None = None,
+    retries: int = 2,
+    topics: str | Iterable[str] | None = None,
+    odometry: str | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    joints: Sequence[str] = (),
+    rate: float | None = None,
+    staleness: float = STALENESS,
+    root_joint: RootJoint = None,
+    base: Base | None = None,
+) -> Any:
     """Call a function for each part of recordings, in several processes.
 
     A part contains some 100,000 states that follow each other. Where parts begin depends on the
@@ -119,26 +132,44 @@ def map(function: Callable[[Recording], Any],
     thinned(np.zeros(0, np.int64), rate)
     _require_sendable(function, reduce, scheduler)
     request = Request(
-        robot=robot_of(robot, root_joint), odometry=odometry, since=since, until=until,
+        robot=robot_of(robot, root_joint),
+        odometry=odometry,
+        since=since,
+        until=until,
         topics=(topics,) if isinstance(topics, str) else None if topics is None else tuple(topics),
-        joints=tuple(joints), staleness=staleness, root_joint=root_joint, base=base)
+        joints=tuple(joints),
+        staleness=staleness,
+        root_joint=root_joint,
+        base=base,
+    )
     start = functools.partial(open_workers, workers, scheduler, retries)
     jobs = functools.partial(
-        Jobs, plan=functools.partial(prepare, request),
+        Jobs,
+        plan=functools.partial(prepare, request),
         calls=functools.partial(_calls, functools.partial(_call, function, rate)),
-        recordings=paths, sizes=[float(Origin.of(path).size) for path in paths], progress=progress)
-    return _each(start, jobs, paths) if reduce is None else _total(
-        start, functools.partial(jobs, reduce=reduce), paths)
+        recordings=paths,
+        sizes=[float(Origin.of(path).size) for path in paths],
+        progress=progress,
+    )
+    return (
+        _each(start, jobs, paths)
+        if reduce is None
+        else _total(start, functools.partial(jobs, reduce=reduce), paths)
+    )
 
 
-def open_workers(workers: int | None, scheduler: str | None, retries: int = 2,
-                 fork: bool = False) -> Workers:
+def open_workers(
+    workers: int | None, scheduler: str | None, retries: int = 2, fork: bool = False
+) -> Workers:
     """Start processes on this machine, or connect to a cluster. ``fork``: see `LocalWorkers`."""
     if scheduler is not None:
         if workers is not None:
-            raise ValueError("workers: expected None with a scheduler, which has its own workers, "
-                             f"got {workers!r}")
+            raise ValueError(
+                "workers: expected None with a scheduler, which has its own workers, "
+                f"got {workers!r}"
+            )
         from .run.cluster import ClusterWorkers
+
         return ClusterWorkers(scheduler)
     if workers is not None and workers < 1:
         raise ValueError(f"workers: expected at least 1, got {workers!r}")
@@ -146,26 +177,30 @@ def open_workers(workers: int | None, scheduler: str | None, retries: int = 2,
     return LocalWorkers(workers or cores(), retries, fork)
 
 
-def _call(function: Callable[[Recording], Any], rate: float | None, selection: Selection,
-          part: Part) -> Any:
+def _call(
+    function: Callable[[Recording], Any], rate: float | None, selection: Selection, part: Part
+) -> Any:
     return function(recording_of(read_part(part, selection), selection, part.path, rate=rate))
 
 
 def _require_sendable(function: Any, reduce: Any, scheduler: str | None) -> None:
     if not callable(function):
         raise ValueError(f"function: expected a function of a Recording, got {function!r:.80}")
-    if scheduler is not None:               # which sends functions by their code
+    if scheduler is not None:  # which sends functions by their code
         return
     for name, value in (("function", function), ("reduce", reduce)):
         try:
             pickle.dumps(value)
         except Exception as error:
-            raise ValueError(f"{name}: cannot be sent to other processes: {error}; define it in a "
-                             "module, not in another function") from None
+            raise ValueError(
+                f"{name}: cannot be sent to other processes: {error}; define it in a "
+                "module, not in another function"
+            ) from None
 
 
-def _each(start: Callable[[], Workers], jobs: Callable[[Workers], Jobs], paths: Sequence[Path]
-          ) -> Iterator[Result]:
+def _each(
+    start: Callable[[], Workers], jobs: Callable[[Workers], Jobs], paths: Sequence[Path]
+) -> Iterator[Result]:
     with closing(start()) as workers:
         yield from _results(jobs(workers), paths)
 
@@ -173,12 +208,17 @@ def _each(start: Callable[[], Workers], jobs: Callable[[Workers], Jobs], paths: 
 def _results(jobs: Jobs, paths: Sequence[Path]) -> Iterator[Result]:
     for call, value, failure in jobs:
         if failure is not None or call.number is not None:
-            yield Result(str(paths[call.recording]), call.number, value,
-                         None if failure is None else str(failure))
+            yield Result(
+                str(paths[call.recording]),
+                call.number,
+                value,
+                None if failure is None else str(failure),
+            )
 
 
-def _total(start: Callable[[], Workers], jobs: Callable[[Workers], Jobs], paths: Sequence[Path]
-           ) -> Any:
+def _total(
+    start: Callable[[], Workers], jobs: Callable[[Workers], Jobs], paths: Sequence[Path]
+) -> Any:
     with closing(start()) as workers:
         combined = jobs(workers)
         failed = [result for result in _results(combined, paths) if result.error is not None]
@@ -187,12 +227,18 @@ def _total(start: Callable[[], Workers], jobs: Callable[[Workers], Jobs], paths:
             raise ValueError(f"recordings: there is no value to combine{reason}")
         if failed:
             names = "; ".join(f"{result.path}: {result.error}" for result in failed[:_LISTED])
-            warnings.warn(f"{len(failed)} parts or recordings are left out: {names}",
-                          RuntimeWarning, stacklevel=3)
+            warnings.warn(
+                f"{len(failed)} parts or recordings are left out: {names}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         return combined.total[0]
 
 
-def _calls(function: Callable[..., Any], index: int, prepared: Prepared
-           ) -> tuple[list[Call], float]:
-    return [Call(function, (prepared.selection, part), part.size, part.number)
-            for part in prepared.parts], 0.0
+def _calls(
+    function: Callable[..., Any], index: int, prepared: Prepared
+) -> tuple[list[Call], float]:
+    return [
+        Call(function, (prepared.selection, part), part.size, part.number)
+        for part in prepared.parts
+    ], 0.0

@@ -7,6 +7,7 @@ it has if the recording is read as a whole. If several do, the message that comp
 depends on all messages before: states near the beginning of a part, and those that follow while
 the publishers take turns, may be completed by the message of another one.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -68,13 +69,22 @@ def read_part(part: Part, selection: Selection, progress: Progress | None = None
             if len(some):
                 count += len(some) if section == 1 else 0
                 states.append(collector.push(some, reader.decoder, notes=section == 1))
-    problems = tuple(problem if times == 1 else f"{problem} ({times} times)"
-                     for problem, times in reader.problems.items())
+    problems = tuple(
+        problem if times == 1 else f"{problem} ({times} times)"
+        for problem, times in reader.problems.items()
+    )
     warm, _, after = (sum(len(block.stamp) for block in states) for states in sections)
     return PartStates(
-        States.concatenate([*itertools.chain(*sections)], collector.nq, collector.nv), warm, after,
-        count, collector.rejected, problems, collector.resets,
-        tuple(collector.missing()), tuple(collector.unknown))
+        States.concatenate([*itertools.chain(*sections)], collector.nq, collector.nv),
+        warm,
+        after,
+        count,
+        collector.rejected,
+        problems,
+        collector.resets,
+        tuple(collector.missing()),
+        tuple(collector.unknown),
+    )
 
 
 class _Reader:
@@ -89,8 +99,7 @@ class _Reader:
 
     def read(self, span: Span) -> Messages:
         before = Counter(self.decoder.problems)
-        messages = read_span(Path(self._part.path), span, self._selection.read_topics,
-                             self.decoder)
+        messages = read_span(Path(self._part.path), span, self._selection.read_topics, self.decoder)
         if self._part.owns(span):
             self._check_times(span, messages)
             self.problems += Counter(self.decoder.problems) - before
@@ -105,11 +114,15 @@ class _Reader:
         """Report messages outside the times that a file states: plans rely on these."""
         inside = len(between(messages, span.start, span.stop + 1))
         if inside < len(messages):
-            self.decoder.report("messages outside the times that the file states for their chunk, "
-                                "which may be lost", len(messages) - inside)
+            self.decoder.report(
+                "messages outside the times that the file states for their chunk, "
+                "which may be lost",
+                len(messages) - inside,
+            )
 
 
 # --- messages in order of log time
+
 
 def between(messages: Messages, start: int, stop: int) -> Messages:
     """Messages of a half-open interval of log times."""
@@ -137,10 +150,18 @@ def merged(first: Messages, second: Messages) -> Messages:
         return second
     layout, topic, log_time, stamp, counts = (
         np.concatenate([getattr(first, name), getattr(second, name)])
-        for name in ("layout", "topic", "log_time", "stamp", "counts"))
-    joined = Messages(layout, topic, log_time, stamp, counts,
-                      np.concatenate([first.start, second.start + len(first.numbers)]),
-                      np.concatenate([first.numbers, second.numbers]), first.bad + second.bad)
+        for name in ("layout", "topic", "log_time", "stamp", "counts")
+    )
+    joined = Messages(
+        layout,
+        topic,
+        log_time,
+        stamp,
+        counts,
+        np.concatenate([first.start, second.start + len(first.numbers)]),
+        np.concatenate([first.numbers, second.numbers]),
+        first.bad + second.bad,
+    )
     if not len(second) or second.log_time[0] >= first.log_time[-1]:
         return joined
     return joined.take(np.argsort(joined.log_time, kind="stable"))
@@ -151,5 +172,12 @@ def compact(messages: Messages) -> Messages:
     sizes = np.where(messages.layout < 0, 13, messages.counts.sum(axis=1, dtype=np.int64))
     start = np.cumsum(sizes) - sizes
     chosen = np.repeat(messages.start - start, sizes) + np.arange(sizes.sum())
-    return Messages(messages.layout, messages.topic, messages.log_time, messages.stamp,
-                    messages.counts, start, messages.numbers[chosen])
+    return Messages(
+        messages.layout,
+        messages.topic,
+        messages.log_time,
+        messages.stamp,
+        messages.counts,
+        start,
+        messages.numbers[chosen],
+    )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """An identification from parts of recordings: what each contributes, and the result of all."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -18,17 +19,17 @@ from ..identification.samples import Samples
 from ..identification.solution import LAST, Solution
 from ..identification.torque_equations import TorqueEquations
 
-_PRECISION = 0.05       # of the standard deviation of an estimate
+_PRECISION = 0.05  # of the standard deviation of an estimate
 
 
 class Sums(NamedTuple):
     """What parts contribute to the estimate; ``normal_equations.add`` adds them."""
 
-    equations: Equations    # without what outliers contribute too much
+    equations: Equations  # without what outliers contribute too much
     outliers: int
-    rows: int               # number of all residuals
-    size: int               # number of samples
-    squares: Array          # see ``squares_of``; of the parts that the first estimate does not know
+    rows: int  # number of all residuals
+    size: int  # number of samples
+    squares: Array  # see ``squares_of``; of the parts that the first estimate does not know
     stretches: Stretches
 
 
@@ -38,15 +39,16 @@ class Stage(NamedTuple):
     problem: Problem
     conditions: Conditions
     fitted: Fit
-    estimate: Array         # (p,), of which residuals are outliers or not
-    constants: Array        # (nv,) of the motors
-    stretches: int          # of each part
+    estimate: Array  # (p,), of which residuals are outliers or not
+    constants: Array  # (nv,) of the motors
+    stretches: int  # of each part
 
     def sums(self, samples: Samples, rows: np.ndarray, is_known: bool, recording: int) -> Sums:
         """What rows of a recording contribute; ``is_known``: also to the first estimate."""
         problem, fitted = self.problem, self.fitted
-        samples = dataclasses.replace(samples, tau=rescaled(
-            problem.unknowns.model, samples.q, samples.tau, self.constants))
+        samples = dataclasses.replace(
+            samples, tau=rescaled(problem.unknowns.model, samples.q, samples.tau, self.constants)
+        )
         part = TorqueEquations(problem.unknowns, samples, rows.astype(np.int32), self.conditions)
         equations, outliers, count = part.sums(0.0, 0.0), 0, 0
         if problem.huber is not None:
@@ -57,8 +59,12 @@ class Stage(NamedTuple):
         for torques in part.comparison(rows[:0] if is_known else rows, models):
             squares += squares_of(torques)
         stretches = problem.stretches(
-            part, self.estimate, fitted, np.linspace(0, len(rows), self.stretches + 1).astype(int),
-            np.full(self.stretches, recording))
+            part,
+            self.estimate,
+            fitted,
+            np.linspace(0, len(rows), self.stretches + 1).astype(int),
+            np.full(self.stretches, recording),
+        )
         return Sums(equations, outliers, count, len(rows), squares, stretches)
 
     def decides(self, fitted: Fit, step: Array, total: Sums) -> bool:
@@ -71,21 +77,30 @@ class Stage(NamedTuple):
         deviation = np.sqrt(np.maximum(np.diag(estimate.inverse), 1e-300))
         change = np.abs(estimate.parameters - self.estimate)[self.problem.base.independent]
         change /= deviation
-        return bool(total.outliers * change.max(initial=0.0) > _PRECISION * max(total.rows, 1)
-                    or np.abs(step).max(initial=0.0) > LAST)
+        return bool(
+            total.outliers * change.max(initial=0.0) > _PRECISION * max(total.rows, 1)
+            or np.abs(step).max(initial=0.0) > LAST
+        )
 
     def after(self, fitted: Fit, step: Array) -> Stage:
         """The stage after a fit, and a step of the logarithms of friction's terms (m,)."""
-        return self._replace(estimate=fitted.estimate.parameters,
-                             conditions=self.conditions._replace(
-                                 terms=self.conditions.terms.changed(step)))
+        return self._replace(
+            estimate=fitted.estimate.parameters,
+            conditions=self.conditions._replace(terms=self.conditions.terms.changed(step)),
+        )
 
 
 def stage_after(first: Solution, count: int) -> Stage:
     """The stage after a first estimate, for that many parts."""
     fitted = first.fitted
-    return Stage(first.problem, first.equations.conditions, fitted, fitted.estimate.parameters,
-                 first.constants, 1 + STRETCHES // count)
+    return Stage(
+        first.problem,
+        first.equations.conditions,
+        fitted,
+        fitted.estimate.parameters,
+        first.constants,
+        1 + STRETCHES // count,
+    )
 
 
 def fit(first: Solution, stage: Stage, total: Sums) -> tuple[Fit, Array]:
@@ -94,25 +109,39 @@ def fit(first: Solution, stage: Stage, total: Sums) -> tuple[Fit, Array]:
     noise = problem.noise if problem.huber is None else before.estimate.noise
     estimate = problem.estimate(total.equations, noise, before.correlation)
     shift, own = before.shift.copy(), problem.base.independent
-    change, step = problem.step(total.stretches.moved(
-        (estimate.parameters - stage.estimate)[own]), stage.conditions.terms)
+    change, step = problem.step(
+        total.stretches.moved((estimate.parameters - stage.estimate)[own]), stage.conditions.terms
+    )
     if len(step):
         shift[own] += change
-    return problem.shifted(total.equations, estimate, shift,
-                           total.outliers / max(total.rows, 1), before.correlations,
-                           before.limit, before.parameters), step
+    return problem.shifted(
+        total.equations,
+        estimate,
+        shift,
+        total.outliers / max(total.rows, 1),
+        before.correlations,
+        before.limit,
+        before.parameters,
+    ), step
 
 
-def identification(first: Solution, stage: Stage, total: Sums, fitted: Fit, step: Array,
-                   warnings: Sequence[str], seconds: float) -> Identification:
+def identification(
+    first: Solution,
+    stage: Stage,
+    total: Sums,
+    fitted: Fit,
+    step: Array,
+    warnings: Sequence[str],
+    seconds: float,
+) -> Identification:
     """The result of all parts; ``warnings`` are added to the warnings of the first estimate."""
     problem, joints = first.problem, first.joints
     if total.squares[1, 0].any():
-        joints = joint_results(problem.unknowns.model, total.squares,
-                               np.array([joint.noise for joint in joints]))
+        joints = joint_results(
+            problem.unknowns.model, total.squares, np.array([joint.noise for joint in joints])
+        )
     change = (fitted.estimate.parameters - stage.estimate)[problem.base.independent]
-    spread, count = problem.spread(total.stretches.moved(np.append(change, step)),
-                                   fitted.estimate)
+    spread, count = problem.spread(total.stretches.moved(np.append(change, step)), fitted.estimate)
     first.equations.conditions = stage.after(fitted, step).conditions
     final = first._replace(fitted=fitted, joints=joints, warnings=(*first.warnings, *warnings))
     return final.identification(spread, count, total.size, seconds)

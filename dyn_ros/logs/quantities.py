@@ -6,6 +6,7 @@ Gravity, nonlinear effects, the center of mass and the results of the observer a
 nodes publish for the same states. A number that is unknown, or that a node would not publish, is
 NaN.
 """
+
 from __future__ import annotations
 
 import math
@@ -31,14 +32,21 @@ from .velocities import FEWEST, from_positions
 from .write import columns
 from .write.columns import Table
 
-_CHUNK = 1 << 13        # states: their intermediate results remain in the caches
-_SETTLED = 16.0         # periods of the cutoff after which the ends of the states no longer matter
-_OF_TERMS = {"gravity": ("g",), "nle": ("nle",), "centroidal": ("com", "Ig", "hg"),
-             "energy": ("kinetic_energy", "potential_energy")}
+_CHUNK = 1 << 13  # states: their intermediate results remain in the caches
+_SETTLED = 16.0  # periods of the cutoff after which the ends of the states no longer matter
+_OF_TERMS = {
+    "gravity": ("g",),
+    "nle": ("nle",),
+    "centroidal": ("com", "Ig", "hg"),
+    "energy": ("kinetic_energy", "potential_energy"),
+}
 _NEED_VELOCITY = ("nle", "hg", "kinetic_energy")
 OF_VELOCITIES = {*columns.REQUIREMENTS, "centroidal", "energy"}
-_OF_OBSERVER = {"residual": ("residual",), "external": ("external",),
-                "contacts": ("external", "speed")}
+_OF_OBSERVER = {
+    "residual": ("residual",),
+    "external": ("external",),
+    "contacts": ("external", "speed"),
+}
 
 
 def select(model: Model, joints: Sequence[str] = ()) -> tuple[list[int], list[int]]:
@@ -46,8 +54,11 @@ def select(model: Model, joints: Sequence[str] = ()) -> tuple[list[int], list[in
     own = joints_of(model)
     for name in joints:
         if name not in own:
-            what = ("is a mimic joint, without coordinates of its own"
-                    if name in model.joint_names else "is no joint of the robot")
+            what = (
+                "is a mimic joint, without coordinates of its own"
+                if name in model.joint_names
+                else "is no joint of the robot"
+            )
             raise ValueError(f"joints: {name!r:.80} {what}; available: {', '.join(own)}")
     if len(set(joints)) != len(joints):
         raise ValueError(f"joints: expected each name once, got {', '.join(joints)}")
@@ -62,8 +73,10 @@ def row_values(model: Model, settings: Settings, name: str, default: float) -> A
         return values
     _, rows = select(model, settings.joints)
     if len(numbers) not in (1, len(rows)):
-        raise ValueError(f"{name}: expected one number, or {len(rows)}: one for each velocity of "
-                         f"the selected joints; got {len(numbers)}")
+        raise ValueError(
+            f"{name}: expected one number, or {len(rows)}: one for each velocity of "
+            f"the selected joints; got {len(numbers)}"
+        )
     values[rows] = numbers
     return values
 
@@ -71,8 +84,9 @@ def row_values(model: Model, settings: Settings, name: str, default: float) -> A
 # --- quantities
 
 
-def overlap(quantities: Collection[str], settings: Settings, model: Model | None = None
-            ) -> tuple[float, float]:
+def overlap(
+    quantities: Collection[str], settings: Settings, model: Model | None = None
+) -> tuple[float, float]:
     """Seconds of states before and after others that their quantities depend on.
 
     The drives of the model may add a delay of efforts.
@@ -87,8 +101,14 @@ def overlap(quantities: Collection[str], settings: Settings, model: Model | None
     return before + after if has_rates else max(before, after), after
 
 
-def compute(model: Model, states: Any, warm: int, quantities: Sequence[str],
-            settings: Settings | None = None, after: int = 0) -> Table:
+def compute(
+    model: Model,
+    states: Any,
+    warm: int,
+    quantities: Sequence[str],
+    settings: Settings | None = None,
+    after: int = 0,
+) -> Table:
     """Compute quantities of states, which are in the order in which they were recorded.
 
     The first ``warm`` and the last ``after`` states only prepare for the others, see ``overlap``,
@@ -104,8 +124,12 @@ def compute(model: Model, states: Any, warm: int, quantities: Sequence[str],
     maker.add("time", 1e-9 * maker.stamp, "s")
     maker.add("stamp", maker.stamp, "ns")
     terms = maker.terms([term for name in wanted for term in _OF_TERMS.get(name, ())])
-    observed = observe(model, states, settings, dict.fromkeys(
-        result for name in wanted for result in _OF_OBSERVER.get(name, ())))
+    observed = observe(
+        model,
+        states,
+        settings,
+        dict.fromkeys(result for name in wanted for result in _OF_OBSERVER.get(name, ())),
+    )
     for name in wanted:
         if name == "contacts":
             maker.contacts(*(observed[result][own] for result in _OF_OBSERVER[name]))
@@ -116,24 +140,36 @@ def compute(model: Model, states: Any, warm: int, quantities: Sequence[str],
     frame = next(frame.name for frame in model.tree.frames if frame.kind == "body")
     base = model.tree.joints[0].kind if model.njoints else ""
     moves = base in ("floating", "planar")
-    return Table(maker.columns, states.log_time[own], maker.units, list(maker.rows),
-                 list(maker.position_rows), frame, "world" if moves else frame,
-                 base if moves and 0 in maker.rows.values() else "", maker.found)
+    return Table(
+        maker.columns,
+        states.log_time[own],
+        maker.units,
+        list(maker.rows),
+        list(maker.position_rows),
+        frame,
+        "world" if moves else frame,
+        base if moves and 0 in maker.rows.values() else "",
+        maker.found,
+    )
 
 
 def _lengths(model: Model) -> set[int]:
     """The rows of v that are velocities of translations."""
     counts = {"prismatic": 1, "planar": 2, "floating": 3}
-    return {int(first) + k for joint, first, nv in zip(model.tree.joints, model.idx_v, model.nvs)
-            for k in range(min(nv, counts.get(joint.kind, 0)))}
+    return {
+        int(first) + k
+        for joint, first, nv in zip(model.tree.joints, model.idx_v, model.nvs)
+        for k in range(min(nv, counts.get(joint.kind, 0)))
+    }
 
 
 class _Maker:
     """Makes the columns of quantities, one method for each of them."""
 
-    def __init__(self, model: Model, states: Any, own: slice, settings: Settings, recorded: Array
-                 ) -> None:
-        self._recorded = recorded           # velocities (n, nv)
+    def __init__(
+        self, model: Model, states: Any, own: slice, settings: Settings, recorded: Array
+    ) -> None:
+        self._recorded = recorded  # velocities (n, nv)
         self._model, self._data, self._settings = model, Data(model), settings
         self._states, self._own = states, own
         position_rows, rows = select(model, settings.joints)
@@ -161,7 +197,7 @@ class _Maker:
         known = np.isfinite(self._v).all(axis=1)
         v = np.where(known[:, None], self._v, 0.0)
         results: dict[str, Array] = {}
-        for start in range(0, max(len(self._q), 1), _CHUNK):     # without states: the shapes
+        for start in range(0, max(len(self._q), 1), _CHUNK):  # without states: the shapes
             rows = slice(start, start + _CHUNK)
             parts = all_terms(self._model, self._data, self._q[rows], v[rows], only=names)
             for name, part in zip(names, parts if len(names) > 1 else [parts]):
@@ -189,11 +225,14 @@ class _Maker:
         for name, row in self.position_rows.items():
             self.add(f"position.{name}", self._q[:, row], self._position_unit(name))
         for name, row in self.rows.items():
-            self.add(f"velocity.{name}", self._recorded[:, row],
-                     "m/s" if row in self._lengths else "rad/s")
+            self.add(
+                f"velocity.{name}",
+                self._recorded[:, row],
+                "m/s" if row in self._lengths else "rad/s",
+            )
         self.add_rows("effort", self._tau)
         for name, row in self.rows.items():
-            if (unit := self._model.drives.unit[row]) != "N m":     # the default
+            if (unit := self._model.drives.unit[row]) != "N m":  # the default
                 self.units[f"effort.{name}"] = unit
 
     def _position_unit(self, name: str) -> str:
@@ -213,10 +252,10 @@ class _Maker:
     def torque(self, terms: dict[str, Array]) -> None:
         """Inverse dynamics of the filtered acceleration."""
         from ..identification.motion.filtering import derivatives, settling_samples
+
         states, settings = self._states, self._settings
         torque = np.full(states.v.shape, np.nan)
-        for rows in runs(states.stamp, is_moving_known(states, settings.max_gap),
-                         settings.max_gap):
+        for rows in runs(states.stamp, is_moving_known(states, settings.max_gap), settings.max_gap):
             time = 1e-9 * (states.stamp[rows] - states.stamp[rows[0]])
             if len(rows) < FEWEST:
                 continue
@@ -226,14 +265,16 @@ class _Maker:
                 continue
             v = states.v[rows]
             a = derivatives(time, v.T, settings.cutoff, 1)[1].T
-            torque[rows[inner]] = rnea(self._model, self._data, states.q[rows[inner]], v[inner],
-                                      a[inner])
+            torque[rows[inner]] = rnea(
+                self._model, self._data, states.q[rows[inner]], v[inner], a[inner]
+            )
         self.add_rows("torque", torque[self._own])
 
     def centroidal(self, terms: dict[str, Array]) -> None:
         """The robot as one body: center of mass, momentum and locked inertia."""
-        body, lever = joined(Body.of_links(terms["Ig"], terms["com"]),
-                             Body.of(self._model.base_inertia))
+        body, lever = joined(
+            Body.of_links(terms["Ig"], terms["com"]), Body.of(self._model.base_inertia)
+        )
         fx, fy, fz, mx, my, mz = moved(lever, terms["hg"].T)
         self.add("mass", body.mass, "kg")
         self._add_vector("com", body.com, "m")
@@ -272,21 +313,31 @@ def measured(model: Model, q: Array, effort: Array) -> Array:
 
 def is_moving_known(states: Any, max_gap: float) -> NDArray[np.bool_]:
     """Whether the velocities of a state are known and no joint is too far behind, (n,)."""
-    known: NDArray[np.bool_] = (np.isfinite(states.v).all(axis=1)
-                                & (states.behind <= round(max_gap * 1e9)))
+    known: NDArray[np.bool_] = np.isfinite(states.v).all(axis=1) & (
+        states.behind <= round(max_gap * 1e9)
+    )
     return known
 
 
-def observe(model: Model, states: Any, settings: Settings, wanted: Collection[str]
-            ) -> dict[str, Array]:
+def observe(
+    model: Model, states: Any, settings: Settings, wanted: Collection[str]
+) -> dict[str, Array]:
     """The "residual" and "external" efforts of each state, as the observer node publishes them.
 
     They are (n, nv), NaN where the node publishes nothing [N m, N].
     """
-    setup = Setup.of(vars(settings), lambda name, default: row_values(
-        model, settings, name.replace(".", "_"), default))
-    return Session(model, setup).run(states.stamp, states.q, states.v, states.tau,
-                                     is_moving_known(states, settings.max_gap), wanted)
+    setup = Setup.of(
+        vars(settings),
+        lambda name, default: row_values(model, settings, name.replace(".", "_"), default),
+    )
+    return Session(model, setup).run(
+        states.stamp,
+        states.q,
+        states.v,
+        states.tau,
+        is_moving_known(states, settings.max_gap),
+        wanted,
+    )
 
 
 def joints_of(model: Model) -> tuple[str, ...]:
@@ -299,14 +350,18 @@ def thresholds(model: Model, settings: Settings) -> Thresholds:
     require_thresholds(settings)
     own, numbers = joints_of(model), {}
     if settings.calibrated not in ((), own):
-        raise ValueError(f"thresholds: of a robot with the joints {', '.join(settings.calibrated)};"
-                         f" this one has {', '.join(own)}; calibrate them for this robot")
+        raise ValueError(
+            f"thresholds: of a robot with the joints {', '.join(settings.calibrated)};"
+            f" this one has {', '.join(own)}; calibrate them for this robot"
+        )
     for field, name in THRESHOLDS.items():
         values = getattr(settings, f"thresholds_{field}") or (0.0,)
         if len(values) not in (1, model.nv):
-            raise ValueError(f"{name}: expected one number, or {model.nv}: one for each of "
-                             f"{', '.join(model.velocity_names)}; got {len(values)}; calibrate "
-                             "them for this robot")
+            raise ValueError(
+                f"{name}: expected one number, or {model.nv}: one for each of "
+                f"{', '.join(model.velocity_names)}; got {len(values)}; calibrate "
+                "them for this robot"
+            )
         numbers[field] = np.broadcast_to(np.array(values, float), model.nv)
     return Thresholds(**numbers)
 
@@ -314,5 +369,7 @@ def thresholds(model: Model, settings: Settings) -> Thresholds:
 def require_thresholds(settings: Settings) -> None:
     """Raise a ValueError if contacts cannot be computed, for lack of thresholds."""
     if not settings.thresholds_fixed:
-        raise ValueError("contacts: pass --thresholds FILE.yaml, which `dyn_ros calibrate` writes "
-                         "from recordings in which nothing touches the robot")
+        raise ValueError(
+            "contacts: pass --thresholds FILE.yaml, which `dyn_ros calibrate` writes "
+            "from recordings in which nothing touches the robot"
+        )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A recording as arrays: positions, velocities and efforts over time."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -82,8 +83,10 @@ class Recording:
 
     def __repr__(self) -> str:
         duration = 1e-9 * int(self.stamp[-1] - self.stamp[0]) if len(self) else 0.0
-        return (f"Recording({self.name!r}, {len(self)} states, {duration:.6g} s, "
-                f"nq={len(self.position_names)}, nv={len(self.velocity_names)})")
+        return (
+            f"Recording({self.name!r}, {len(self)} states, {duration:.6g} s, "
+            f"nq={len(self.position_names)}, nv={len(self.velocity_names)})"
+        )
 
     @property
     def time(self) -> Array:
@@ -99,8 +102,10 @@ class Recording:
             A slice returns views of the same arrays.
         """
         arrays: dict[str, Any] = {
-            field.name: value[rows] for field in fields(self)
-            if isinstance(value := getattr(self, field.name), np.ndarray)}
+            field.name: value[rows]
+            for field in fields(self)
+            if isinstance(value := getattr(self, field.name), np.ndarray)
+        }
         return replace(self, **arrays, gaps=gaps_of(arrays["stamp"]))
 
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -113,9 +118,11 @@ class Recording:
             a table that ``Samples.from_table`` reads.
         """
         columns: dict[str, NDArray[Any]] = {"time": self.time, "stamp": self.stamp}
-        for signal, names, values in (("position", self.position_names, self.q),
-                                      ("velocity", self.velocity_names, self.v),
-                                      ("effort", self.velocity_names, self.effort)):
+        for signal, names, values in (
+            ("position", self.position_names, self.q),
+            ("velocity", self.velocity_names, self.v),
+            ("effort", self.velocity_names, self.effort),
+        ):
             columns |= {f"{signal}.{name}": values[:, k] for k, name in enumerate(names)}
         return columns
 
@@ -147,8 +154,9 @@ class Recording:
             raise ImportError("to_pandas requires pandas: pip install pandas") from None
         return pandas.DataFrame(self.columns())
 
-    def to_samples(self, model: Model | None = None, cutoff: float | None = None,
-                   velocity: bool = False) -> Samples:
+    def to_samples(
+        self, model: Model | None = None, cutoff: float | None = None, velocity: bool = False
+    ) -> Samples:
         """Prepare the recording for identification.
 
         Parameters
@@ -167,6 +175,7 @@ class Recording:
             ``Samples.from_arrays``.
         """
         from ..identification import Samples
+
         model = model or self.model
         if model is None:
             raise ValueError(f"{self.name}: expected a model, as the recording has no description")
@@ -177,6 +186,7 @@ def gaps_of(stamp: NDArray[np.int64]) -> tuple[tuple[float, float], ...]:
     """Times before and after each gap or jump back [s]."""
     from ..identification.motion.filtering import segments_of
     from ..identification.motion.preparation import GAP
+
     if len(stamp) < 2:
         return ()
     segments, _ = segments_of(1e-9 * (stamp - stamp[0]), GAP)
@@ -193,14 +203,22 @@ def thinned(stamp: NDArray[np.int64], rate: float | None) -> NDArray[np.bool_]:
     if rate is None:
         return np.ones(len(stamp), bool)
     if not 0.0 < rate <= 1e9:
-        raise ValueError("rate: expected states a second, more than 0 and at most 1e9, got "
-                         f"{rate!r}")
+        raise ValueError(
+            f"rate: expected states a second, more than 0 and at most 1e9, got {rate!r}"
+        )
     period = stamp // max(round(1e9 / rate), 1)
     return np.concatenate([np.ones(min(len(stamp), 1), bool), period[1:] != period[:-1]])
 
 
-def recording_of(part: PartStates, selection: Selection, path: str = "", *, whole: bool = False,
-                 rate: float | None = None, warnings: Iterable[str] = ()) -> Recording:
+def recording_of(
+    part: PartStates,
+    selection: Selection,
+    path: str = "",
+    *,
+    whole: bool = False,
+    rate: float | None = None,
+    warnings: Iterable[str] = (),
+) -> Recording:
     """Return the states of a part of a recording.
 
     With ``whole``, those that belong to other parts too; ``warnings`` are added to its own.
@@ -212,12 +230,18 @@ def recording_of(part: PartStates, selection: Selection, path: str = "", *, whol
         states = states.take(thinned(part.states.stamp, rate)[rows])
     positions, velocities = selection.columns()
     return Recording(
-        selection.name, path,
+        selection.name,
+        path,
         tuple(selection.position_names[k] for k in positions),
         tuple(selection.velocity_names[k] for k in velocities),
-        states.stamp, _columns(states.q, positions), _columns(states.v, velocities),
-        _columns(states.tau, velocities), selection.model, gaps_of(states.stamp),
-        (*warnings, *warnings_of(part)))
+        states.stamp,
+        _columns(states.q, positions),
+        _columns(states.v, velocities),
+        _columns(states.tau, velocities),
+        selection.model,
+        gaps_of(states.stamp),
+        (*warnings, *warnings_of(part)),
+    )
 
 
 def _columns(values: Array, chosen: list[int]) -> Array:
@@ -226,8 +250,9 @@ def _columns(values: Array, chosen: list[int]) -> Array:
 
 def warnings_of(part: PartStates) -> list[str]:
     """What is wrong with a part, for a person."""
-    rejected = [_text(f"rejected because of {reason}", note)
-                for reason, note in part.rejected.items()]
+    rejected = [
+        _text(f"rejected because of {reason}", note) for reason, note in part.rejected.items()
+    ]
     return [*part.problems, *rejected, *notes_of(part), *filter(None, [incomplete_of(part)])]
 
 
@@ -244,21 +269,34 @@ def incomplete_of(part: PartStates) -> str:
     """Why messages of a part form no state; empty if they do."""
     if len(part.own.stamp) or not part.messages or not part.missing:
         return ""
-    return (f"no complete state: the position of {abbreviated(part.missing)} is unknown, or older "
-            "than the others by more than the staleness; --lock JOINT=X locks a joint that is not "
-            "recorded")
+    return (
+        f"no complete state: the position of {abbreviated(part.missing)} is unknown, or older "
+        "than the others by more than the staleness; --lock JOINT=X locks a joint that is not "
+        "recorded"
+    )
 
 
 def _text(what: str, note: Note) -> str:
-    return (f"{note.messages} messages {what}, the first at {1e-9 * note.first:.6f} s: "
-            f"{note.example}")
+    return (
+        f"{note.messages} messages {what}, the first at {1e-9 * note.first:.6f} s: {note.example}"
+    )
 
 
-def read(path: str | PathLike[str], robot: Robot = None, *,
-         topics: str | Iterable[str] | None = None, odometry: str | None = None,
-         since: Moment | None = None, until: Moment | None = None, joints: Sequence[str] = (),
-         rate: float | None = None, staleness: float = STALENESS, root_joint: RootJoint = None,
-         base: Base | None = None, progress: Progress | None = None) -> Recording:
+def read(
+    path: str | PathLike[str],
+    robot: Robot = None,
+    *,
+    topics: str | Iterable[str] | None = None,
+    odometry: str | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    joints: Sequence[str] = (),
+    rate: float | None = None,
+    staleness: float = STALENESS,
+    root_joint: RootJoint = None,
+    base: Base | None = None,
+    progress: Progress | None = None,
+) -> Recording:
     """Read a recording into memory.
 
     Messages become states by the rules of the nodes: joints are matched by name, several
@@ -312,9 +350,26 @@ def read(path: str | PathLike[str], robot: Robot = None, *,
     thinned(np.zeros(0, np.int64), rate)
     if isinstance(robot, Model) and root_joint is not None:
         raise ValueError(f"root_joint: expected None for a Model, got {root_joint!r}")
-    selection, parts, damage, _ = prepared(open_source(path), Request(
-        robot, topics, odometry, joints, since, until, staleness, root_joint, base,
-        size=float("inf")))
+    selection, parts, damage, _ = prepared(
+        open_source(path),
+        Request(
+            robot,
+            topics,
+            odometry,
+            joints,
+            since,
+            until,
+            staleness,
+            root_joint,
+            base,
+            size=float("inf"),
+        ),
+    )
     part = parts[0] if parts else Part(str(path), 0, 0, 0, (), 0, 0, 0)
-    return recording_of(read_part(part, selection, progress), selection, str(path), rate=rate,
-                        warnings=[damage] if damage else [])
+    return recording_of(
+        read_part(part, selection, progress),
+        selection,
+        str(path),
+        rate=rate,
+        warnings=[damage] if damage else [],
+    )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Which robot, topics and parts of a recording are read."""
+
 from __future__ import annotations
 
 import os
@@ -22,7 +23,7 @@ from .run import plan as plans
 
 Robot: TypeAlias = "Model | str | os.PathLike[str] | None"
 Base: TypeAlias = tuple[Sequence[float], Sequence[float]]
-_SAMPLED = 100          # spans that are searched for topics without messages
+_SAMPLED = 100  # spans that are searched for topics without messages
 
 
 @dataclass(frozen=True)
@@ -120,10 +121,14 @@ def prepare(request: Request, path: Path) -> Prepared:
 def prepared(source: Source, request: Request) -> Prepared:
     """Find the topics and parts of an open recording; a ValueError as for `select`."""
     selection = select(source, request)
-    parts = plans.plan(source, selection.staleness, request.since, request.until, request.size,
-                       request.overlap)
-    interval = (min(span.start for span in source.spans),
-                max(span.stop for span in source.spans)) if source.spans else None
+    parts = plans.plan(
+        source, selection.staleness, request.since, request.until, request.size, request.overlap
+    )
+    interval = (
+        (min(span.start for span in source.spans), max(span.stop for span in source.spans))
+        if source.spans
+        else None
+    )
     return Prepared(selection, parts, source.damage, interval)
 
 
@@ -145,18 +150,27 @@ def select(source: Source, request: Request) -> Selection:
             odometry = _odometry(source, request.odometry)
         else:
             check_base(*base)
-    selection = Selection(model, topics, odometry, (), float(request.staleness), base,
-                          request.topics is None, source.name)
+    selection = Selection(
+        model,
+        topics,
+        odometry,
+        (),
+        float(request.staleness),
+        base,
+        request.topics is None,
+        source.name,
+    )
     return _with_joints(_with_names(source, selection), tuple(request.joints or ()))
 
 
 # --- the robot
 
+
 def robot_of(robot: Robot, root_joint: RootJoint) -> Model | None:
     """The model of a file, or the model that it is."""
     if robot is None or isinstance(robot, Model):
         return robot
-    if not isinstance(robot, (str, os.PathLike)):      # an int would be an open file
+    if not isinstance(robot, (str, os.PathLike)):  # an int would be an open file
         raise TypeError(f"robot: expected a dyn_ros.Model or a file, got {robot!r:.80}")
     return Model.from_urdf_file(robot, root_joint)
 
@@ -165,28 +179,35 @@ def _described(source: Source, root_joint: RootJoint) -> Model | None:
     text = source.description()
     if text is None:
         if root_joint is not None:
-            raise ValueError(f"{source.name}: root_joint requires a robot, and the recording "
-                             "contains no description; pass robot=")
+            raise ValueError(
+                f"{source.name}: root_joint requires a robot, and the recording "
+                "contains no description; pass robot="
+            )
         return None
     try:
         return Model.from_urdf(text, root_joint)
     except ValueError as error:
-        raise ValueError(f"{source.name}: the description in the recording cannot be used: "
-                         f"{error}; pass robot=") from None
+        raise ValueError(
+            f"{source.name}: the description in the recording cannot be used: {error}; pass robot="
+        ) from None
 
 
 # --- topics
 
+
 def _joint_topics(source: Source, given: str | Iterable[str] | None) -> tuple[str, ...]:
     available = _readable(source, JOINT_STATE)
     if given is not None:
-        return _require(source, "topics", [given] if isinstance(given, str) else list(given),
-                        available)
+        return _require(
+            source, "topics", [given] if isinstance(given, str) else list(given), available
+        )
     names = [name for name in available if name.rpartition("/")[2] == "joint_states"]
     if not names:
         others = f"; it has {abbreviated(available)}: pass topics=" if available else ""
-        raise ValueError(f"{source.name}: no readable topic named joint_states of "
-                         f"{JOINT_STATE}{others}{_unreadable(source)}")
+        raise ValueError(
+            f"{source.name}: no readable topic named joint_states of "
+            f"{JOINT_STATE}{others}{_unreadable(source)}"
+        )
     return tuple(names)
 
 
@@ -199,35 +220,48 @@ def _odometry(source: Source, given: str | None) -> tuple[str, ...]:
     if len(names) > 1:
         raise ValueError(f"{source.name}: several odometries, {', '.join(names)}; pass odometry=")
     if not names:
-        raise ValueError(f"{source.name}: no odometry, which the moving base of the robot needs; "
-                         "pass base=, its constant pose and twist")
+        raise ValueError(
+            f"{source.name}: no odometry, which the moving base of the robot needs; "
+            "pass base=, its constant pose and twist"
+        )
     return tuple(names)
 
 
 def _readable(source: Source, kind: str) -> list[str]:
-    return list(dict.fromkeys(topic.name for topic in source.topics
-                              if topic.type == kind and topic.encoding in DECODABLE))
+    return list(
+        dict.fromkeys(
+            topic.name
+            for topic in source.topics
+            if topic.type == kind and topic.encoding in DECODABLE
+        )
+    )
 
 
 def _unreadable(source: Source) -> str:
-    names = [f"{topic.name} ({topic.encoding})" for topic in source.topics
-             if topic.type == JOINT_STATE and topic.encoding not in DECODABLE]
+    names = [
+        f"{topic.name} ({topic.encoding})"
+        for topic in source.topics
+        if topic.type == JOINT_STATE and topic.encoding not in DECODABLE
+    ]
     return f"; encodings that cannot be read: {abbreviated(names)}" if names else ""
 
 
-def _require(source: Source, what: str, names: list[str], available: list[str]
-             ) -> tuple[str, ...]:
+def _require(source: Source, what: str, names: list[str], available: list[str]) -> tuple[str, ...]:
     for name in names:
         if name not in available:
-            raise ValueError(f"{source.name}: {what}: no readable topic {name!r}; available: "
-                             f"{abbreviated(available) or 'none'}{_unreadable(source)}")
+            raise ValueError(
+                f"{source.name}: {what}: no readable topic {name!r}; available: "
+                f"{abbreviated(available) or 'none'}{_unreadable(source)}"
+            )
     if not names:
-        raise ValueError(f"{what}: expected at least one topic; available: "
-                         f"{abbreviated(available) or 'none'}")
+        raise ValueError(
+            f"{what}: expected at least one topic; available: {abbreviated(available) or 'none'}"
+        )
     return tuple(dict.fromkeys(names))
 
 
 # --- names
+
 
 class Owners:
     """Which topic of a recording reports which joints of a robot."""
@@ -236,7 +270,7 @@ class Owners:
         self._selection = selection
         self._known = None if selection.model is None else set(selection.collector().names)
         self.topics: set[str] = set()
-        self.joints: dict[str, str] = {}            # name: topic
+        self.joints: dict[str, str] = {}  # name: topic
         self.others: dict[str, None] = {}
 
     def take(self, messages: Messages, decoder: Decoder) -> None:
@@ -258,7 +292,8 @@ class Owners:
             if owner != topic and self._selection.exclusive:
                 raise ValueError(
                     f"{self._selection.name}: the topics {owner} and {topic} both report the joint "
-                    f"{name!r}; pass topics= with the topics of the robot")
+                    f"{name!r}; pass topics= with the topics of the robot"
+                )
 
 
 def reported_joints(source: Source, model: Model, topics: Iterable[str] | None) -> set[str]:
@@ -275,9 +310,11 @@ def _with_names(source: Source, selection: Selection) -> Selection:
         return replace(selection, names=tuple(owners.joints))
     names = selection.collector().names
     if names and owners.others and not owners.joints:
-        raise ValueError(f"{source.name}: no joint of the robot is in the recording; the robot has "
-                         f"{abbreviated(sorted(names))}; the recording has "
-                         f"{abbreviated(list(owners.others))}")
+        raise ValueError(
+            f"{source.name}: no joint of the robot is in the recording; the robot has "
+            f"{abbreviated(sorted(names))}; the recording has "
+            f"{abbreviated(list(owners.others))}"
+        )
     return replace(selection, names=names)
 
 
@@ -286,8 +323,11 @@ def _owners(source: Source, selection: Selection) -> Owners:
     owners, decoder = Owners(selection), Decoder()
     for number, span in enumerate(source.spans):
         owners.take(source.messages(span, selection.topics, decoder), decoder)
-        if selection.model is not None and owners.joints and (
-                number >= _SAMPLED or owners.topics >= set(selection.topics)):
+        if (
+            selection.model is not None
+            and owners.joints
+            and (number >= _SAMPLED or owners.topics >= set(selection.topics))
+        ):
             break
     return owners
 
@@ -295,12 +335,17 @@ def _owners(source: Source, selection: Selection) -> Owners:
 def _with_joints(selection: Selection, joints: tuple[str, ...]) -> Selection:
     """Restrict the columns to some joints."""
     model = selection.model
-    available = (list(selection.names) if model is None else
-                 [name for name, nv in zip(model.joint_names, model.nvs) if nv])
+    available = (
+        list(selection.names)
+        if model is None
+        else [name for name, nv in zip(model.joint_names, model.nvs) if nv]
+    )
     for name in joints:
         if name not in available:
-            raise ValueError(f"joints: {selection.name} has no joint {name!r}; available: "
-                             f"{abbreviated(available) or 'none'}")
+            raise ValueError(
+                f"joints: {selection.name} has no joint {name!r}; available: "
+                f"{abbreviated(available) or 'none'}"
+            )
     if len(set(joints)) < len(joints):
         raise ValueError(f"joints: expected each once, got {', '.join(joints)}")
     if model is None and joints:

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Functions of the engine as generalized ufuncs, for Dask and xarray."""
+
 from __future__ import annotations
 
 import inspect
@@ -23,8 +24,13 @@ _SHORT = {"nq": "q", "nv": "v"}
 Shape = tuple[str | int, ...]
 
 
-def gufunc(function: Callable[..., Any], model: Model, *, inputs: Sequence[str] | None = None,
-           **options: Any) -> GeneralizedUfunc:
+def gufunc(
+    function: Callable[..., Any],
+    model: Model,
+    *,
+    inputs: Sequence[str] | None = None,
+    **options: Any,
+) -> GeneralizedUfunc:
     """Make a generalized ufunc of a function of the engine, for Dask and xarray.
 
     It can be pickled, and each thread that calls it has a ``Data`` of its own. Pass its
@@ -80,26 +86,39 @@ class GeneralizedUfunc:
         ``float`` for each result.
     """
 
-    def __init__(self, function: Callable[..., Any], model: Model, inputs: Sequence[str] | None,
-                 options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        model: Model,
+        inputs: Sequence[str] | None,
+        options: dict[str, Any],
+    ) -> None:
         self._function, self._model, self._options = function, model, options
         self.__name__ = getattr(function, "__name__", repr(function))
         self._local = threading.local()
         self._names = _input_names(self.__name__, function, inputs, options)
         shapes = [_input_shape(self.__name__, name) for name in self._names]
         self._ins = [axis_lengths(model, shape) for shape in shapes]
-        result = self._call([model.neutral() if shape == ("nq",) else np.zeros(size)
-                             for shape, size in zip(shapes, self._ins)])
+        result = self._call(
+            [
+                model.neutral() if shape == ("nq",) else np.zeros(size)
+                for shape, size in zip(shapes, self._ins)
+            ]
+        )
         self._is_single = not isinstance(result, tuple)
         self._outs = [np.shape(array) for array in _several(result)]
         axes = _result_axes(model, self.__name__, self._outs)
         self.signature = f"{','.join(map(_core, shapes))}->{','.join(map(_core, axes))}"
         known = {axis for shape in shapes for axis in shape}
-        self.output_sizes = {_short(axis): size for names, shape in zip(axes, self._outs)
-                             for axis, size in zip(names, shape) if axis not in known}
+        self.output_sizes = {
+            _short(axis): size
+            for names, shape in zip(axes, self._outs)
+            for axis, size in zip(names, shape)
+            if axis not in known
+        }
         self.output_dtypes = (float,) * len(self._outs)
 
-    def __reduce__(self) -> tuple[Any, ...]:        # a Data stays in its process
+    def __reduce__(self) -> tuple[Any, ...]:  # a Data stays in its process
         return GeneralizedUfunc, (self._function, self._model, self._names, self._options)
 
     def __repr__(self) -> str:
@@ -123,22 +142,31 @@ class GeneralizedUfunc:
             The wrong number of arrays, or shapes that do not fit; and as the function does.
         """
         if len(arrays) != len(self._ins):
-            raise ValueError(f"{self.__name__}: expected {len(self._ins)} arrays, "
-                             f"{', '.join(self._names)}, got {len(arrays)}")
+            raise ValueError(
+                f"{self.__name__}: expected {len(self._ins)} arrays, "
+                f"{', '.join(self._names)}, got {len(arrays)}"
+            )
         given = [np.asarray(array) for array in arrays]
-        leading = np.broadcast_shapes(*(array.shape[:max(array.ndim - len(core), 0)]
-                                        for array, core in zip(given, self._ins)))
+        leading = np.broadcast_shapes(
+            *(
+                array.shape[: max(array.ndim - len(core), 0)]
+                for array, core in zip(given, self._ins)
+            )
+        )
         if leading:
             given = [_rows(array, leading, len(core)) for array, core in zip(given, self._ins)]
-        results = [np.reshape(result, leading + shape) if leading else np.array(result)
-                   for result, shape in zip(_several(self._call(given)), self._outs)]
+        results = [
+            np.reshape(result, leading + shape) if leading else np.array(result)
+            for result, shape in zip(_several(self._call(given)), self._outs)
+        ]
         return results[0] if self._is_single else tuple(results)
 
     def _call(self, arrays: Sequence[Array]) -> Any:
         if not hasattr(self._local, "data"):
             self._local.data = Data(self._model)
-        return self._function(self._model, self._local.data, **dict(zip(self._names, arrays)),
-                              **self._options)
+        return self._function(
+            self._model, self._local.data, **dict(zip(self._names, arrays)), **self._options
+        )
 
 
 def _several(result: Any) -> tuple[Any, ...]:
@@ -147,28 +175,35 @@ def _several(result: Any) -> tuple[Any, ...]:
 
 def _rows(array: Array, leading: tuple[int, ...], core: int) -> Array:
     """One axis in place of the leading ones."""
-    shape = array.shape[array.ndim - core:]
+    shape = array.shape[array.ndim - core :]
     return np.ascontiguousarray(np.broadcast_to(array, leading + shape)).reshape(-1, *shape)
 
 
-def _input_names(name: str, function: Callable[..., Any], inputs: Sequence[str] | None,
-                 options: dict[str, Any]) -> tuple[str, ...]:
+def _input_names(
+    name: str, function: Callable[..., Any], inputs: Sequence[str] | None, options: dict[str, Any]
+) -> tuple[str, ...]:
     try:
         parameters = dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         parameters = {}
     if list(parameters)[:2] != ["model", "data"]:
-        raise ValueError(f"function: expected a function of the engine, such as dyn_ros.rnea, got "
-                         f"{name}")
+        raise ValueError(
+            f"function: expected a function of the engine, such as dyn_ros.rnea, got {name}"
+        )
     others = list(parameters.values())[2:]
     unknown = [key for key in (*options, *(inputs or ())) if key not in list(parameters)[2:]]
     if unknown:
-        raise ValueError(f"{name}: has no argument {unknown[0]!r}; it has "
-                         f"{', '.join(parameter.name for parameter in others)}")
+        raise ValueError(
+            f"{name}: has no argument {unknown[0]!r}; it has "
+            f"{', '.join(parameter.name for parameter in others)}"
+        )
     if inputs is not None:
         return tuple(inputs)
-    return tuple(parameter.name for parameter in others
-                 if parameter.default is parameter.empty and parameter.name not in options)
+    return tuple(
+        parameter.name
+        for parameter in others
+        if parameter.default is parameter.empty and parameter.name not in options
+    )
 
 
 def _input_shape(name: str, argument: str) -> Shape:
@@ -179,8 +214,10 @@ def _input_shape(name: str, argument: str) -> Shape:
             if field.name.lstrip("_") == argument and not (field.is_open or field.summed):
                 shape: Shape = field.shape
                 return shape
-    raise ValueError(f"{name}: the argument {argument!r} is not an array with a row for each "
-                     f"state; pass it as an option, {argument}=...")
+    raise ValueError(
+        f"{name}: the argument {argument!r} is not an array with a row for each "
+        f"state; pass it as an option, {argument}=..."
+    )
 
 
 def _result_axes(model: Model, name: str, shapes: Sequence[tuple[int, ...]]) -> list[Shape]:

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Whether the recorded efforts of states can be torques."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -14,7 +15,7 @@ from ..identification.motion.preparation import STUCK
 from .quantities import Settings, measured, row_values
 from .velocities import from_positions
 
-_CHECKED, _FEWEST = 5000, 100       # states that show it
+_CHECKED, _FEWEST = 5000, 100  # states that show it
 
 
 def wrong_units(model: Model, states: Any, settings: Settings) -> list[str]:
@@ -23,15 +24,20 @@ def wrong_units(model: Model, states: Any, settings: Settings) -> list[str]:
     known = np.flatnonzero(np.isfinite(states.v).all(axis=1) & np.isfinite(states.tau).any())
     if not is_actuated(model).all() or len(known) < _FEWEST:
         return []
-    some = states.take(known[::1 + len(known) // _CHECKED])
+    some = states.take(known[:: 1 + len(known) // _CHECKED])
     constant = row_values(model, settings, "effort_constant", 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):        # equal stamps
+    with np.errstate(divide="ignore", invalid="ignore"):  # equal stamps
         a = np.gradient(some.v, 1e-9 * (some.stamp - some.stamp[0]), axis=0)
     rows = np.isfinite(a).all(axis=1)
     if rows.sum() < _FEWEST:
         return []
-    return unit_warnings(model, some.q[rows], some.v[rows], a[rows],
-                         measured(model, some.q, some.tau * constant)[rows])
+    return unit_warnings(
+        model,
+        some.q[rows],
+        some.v[rows],
+        a[rows],
+        measured(model, some.q, some.tau * constant)[rows],
+    )
 
 
 def constant_efforts(model: Model, states: Any) -> list[str]:
@@ -39,6 +45,8 @@ def constant_efforts(model: Model, states: Any) -> list[str]:
     if model.nq != model.nv or not len(states.stamp):
         return []
     same = (np.ptp(states.tau, axis=0) == 0.0) & (np.ptp(states.q, axis=0) > STUCK)
-    return [f"{model.velocity_names[k]}: it moves, but its effort is {states.tau[0, k]:.3g} in all "
-            "states; it is not measured, so record it, or fix this joint in the description"
-            for k in np.flatnonzero(same)]
+    return [
+        f"{model.velocity_names[k]}: it moves, but its effort is {states.tau[0, k]:.3g} in all "
+        "states; it is not measured, so record it, or fix this joint in the description"
+        for k in np.flatnonzero(same)
+    ]

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Velocities of states: those that were measured, or rates of the positions."""
+
 from __future__ import annotations
 
 import math
@@ -17,8 +18,8 @@ from ..observer.session import runs
 from ..states.joint_states import abbreviated
 from .settings import Settings
 
-FEWEST = 4              # samples of a run that is differentiated
-_CHECKED = 20000        # states that show whether velocities are late
+FEWEST = 4  # samples of a run that is differentiated
+_CHECKED = 20000  # states that show whether velocities are late
 
 
 def from_positions(model: Model, states: Any, settings: Settings) -> Any:
@@ -39,11 +40,11 @@ def from_positions(model: Model, states: Any, settings: Settings) -> Any:
     return states._replace(v=v)
 
 
-def _filtered(states: Any, settings: Settings
-              ) -> Iterator[tuple[np.ndarray, Array, float, slice]]:
+def _filtered(states: Any, settings: Settings) -> Iterator[tuple[np.ndarray, Array, float, slice]]:
     """Runs that are longer than the filter settles: rows, times, cutoff, and what remains."""
-    for rows in runs(states.stamp, states.behind <= round(settings.max_gap * 1e9),
-                     settings.max_gap):
+    for rows in runs(
+        states.stamp, states.behind <= round(settings.max_gap * 1e9), settings.max_gap
+    ):
         if len(rows) < FEWEST:
             continue
         time = 1e-9 * (states.stamp[rows] - states.stamp[rows[0]])
@@ -69,18 +70,25 @@ def velocity_notes(model: Model, states: Any, settings: Settings) -> list[str]:
     if rates.any():
         names = abbreviated([model.velocity_names[k] for k in np.flatnonzero(rates)])
         if any(_filtered(states, settings)):
-            return [f"the velocities of {names} are computed from the positions, with a filter of "
-                    f"{settings.cutoff:g} Hz"]
+            return [
+                f"the velocities of {names} are computed from the positions, with a filter of "
+                f"{settings.cutoff:g} Hz"
+            ]
         period = 1e-9 * np.median(np.diff(states.stamp)) if len(states.stamp) > 1 else math.nan
-        return [f"the velocities of {names} cannot be computed from the positions: expected stamps "
-                "in s and a motion without gaps that is longer than a filter of "
-                f"{settings.cutoff:g} Hz takes to settle, got {len(states.stamp)} states with a "
-                f"sampling period of {period:.6g} s; convert other units, or record for longer"]
+        return [
+            f"the velocities of {names} cannot be computed from the positions: expected stamps "
+            "in s and a motion without gaps that is longer than a filter of "
+            f"{settings.cutoff:g} Hz takes to settle, got {len(states.stamp)} states with a "
+            f"sampling period of {period:.6g} s; convert other units, or record for longer"
+        ]
     known = np.isfinite(states.v).all(axis=1)
     moving = runs(states.stamp, known, settings.max_gap)
     if not moving:
         return []
     some = states.take(max(moving, key=len)[:_CHECKED])
     late = late_velocities(model, 1e-9 * (some.stamp - some.stamp[0]), some.q, some.v)
-    return [f"{late}, as a filter delays them; compute them from the positions (--no-velocity)"
-            ] if late else []
+    return (
+        [f"{late}, as a filter delays them; compute them from the positions (--no-velocity)"]
+        if late
+        else []
+    )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Publishes mass, center of mass, momentum, locked inertia, and the forces on the feet."""
+
 from __future__ import annotations
 
 import math
@@ -34,26 +35,48 @@ from .services import centroidal
 
 TOPIC = "~/contacts"
 SPECS = (
-    Spec("acceleration_source", "none",
-         "Source of accelerations. none: no rates. finite_difference: filtered differences of "
-         "velocities. forward_dynamics: dynamics with the measured efforts.",
-         choices=("none", "finite_difference", "forward_dynamics")),
-    Spec("acceleration_cutoff", 10.0,
-         "Cutoff frequency of the filter of finite_difference [Hz]. 0: no filter.",
-         limits=(0.0, 1e5)),
-    Spec("contact_frames", Parameter.Type.STRING_ARRAY,
-         "Frames at whose origins the ground supports the robot, such as feet."),
-    Spec("contact_dimension", 3,
-         "3: a force acts on each frame (point foot). 6: a force and a moment (flat foot).",
-         choices=(3, 6)),
-    Spec("contact_source", "always",
-         "Frames in contact. always: all contact_frames. topic: the active ones on ~/contacts.",
-         choices=("always", "topic")),
-    Spec("input_timeout", 0.5,
-         "Maximum age of messages on ~/contacts [s]. 0: no limit.", limits=(0.0, 3600.0)),
-    Spec("ground_height", 0.0,
-         "Height of the ground, against gravity, for ~/zmp and ~/center_of_pressure [m].",
-         limits=(-1e6, 1e6)),
+    Spec(
+        "acceleration_source",
+        "none",
+        "Source of accelerations. none: no rates. finite_difference: filtered differences of "
+        "velocities. forward_dynamics: dynamics with the measured efforts.",
+        choices=("none", "finite_difference", "forward_dynamics"),
+    ),
+    Spec(
+        "acceleration_cutoff",
+        10.0,
+        "Cutoff frequency of the filter of finite_difference [Hz]. 0: no filter.",
+        limits=(0.0, 1e5),
+    ),
+    Spec(
+        "contact_frames",
+        Parameter.Type.STRING_ARRAY,
+        "Frames at whose origins the ground supports the robot, such as feet.",
+    ),
+    Spec(
+        "contact_dimension",
+        3,
+        "3: a force acts on each frame (point foot). 6: a force and a moment (flat foot).",
+        choices=(3, 6),
+    ),
+    Spec(
+        "contact_source",
+        "always",
+        "Frames in contact. always: all contact_frames. topic: the active ones on ~/contacts.",
+        choices=("always", "topic"),
+    ),
+    Spec(
+        "input_timeout",
+        0.5,
+        "Maximum age of messages on ~/contacts [s]. 0: no limit.",
+        limits=(0.0, 3600.0),
+    ),
+    Spec(
+        "ground_height",
+        0.0,
+        "Height of the ground, against gravity, for ~/zmp and ~/center_of_pressure [m].",
+        limits=(-1e6, 1e6),
+    ),
     DERIVATIVES,
 )
 
@@ -61,8 +84,13 @@ SPECS = (
 class CentroidalNode(RobotNode):
     """Publishes the state of the whole robot and what the ground exerts; provides services."""
 
-    kernels: tuple[str, ...] = ("all_terms", "aba", "contact_dynamics", "contact_forces",
-                                *centroidal.KERNELS)
+    kernels: tuple[str, ...] = (
+        "all_terms",
+        "aba",
+        "contact_dynamics",
+        "contact_forces",
+        *centroidal.KERNELS,
+    )
     offers: tuple[Service, ...] = centroidal.SERVICES
     markers = (*CENTROIDAL, *CONTACT)
     specs = SPECS
@@ -71,12 +99,13 @@ class CentroidalNode(RobotNode):
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         # as long as the robot and the number of changes of parameters stay the same
         self._feet = lru_cache(1)(lambda robot, changes: self._used_feet(robot))
-        self._undefined: dict[str, str] = {}        # by topic, why it was not published
+        self._undefined: dict[str, str] = {}  # by topic, why it was not published
         self.outputs = (
             Output("~/state", CentroidalState, self._make_state, self._reads),
             Output("~/contact_forces", ContactForces, self._make_forces, self._feet_reads),
             Output("~/center_of_pressure", PointStamped, self._make_center, self._feet_reads),
-            Output("~/zmp", PointStamped, self._make_zmp, self._reads))
+            Output("~/zmp", PointStamped, self._make_zmp, self._reads),
+        )
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
             self.kernels += centroidal.DERIVATIVE_KERNELS
@@ -114,6 +143,7 @@ class CentroidalNode(RobotNode):
                 writers.clear()
                 writers[key] = _Writer(*key)
             return writers[key].write(body, rate)
+
         return compute
 
     def _make_zmp(self, robot: RobotContext) -> Compute:
@@ -144,16 +174,20 @@ class CentroidalNode(RobotNode):
         values = self.parameters.values
         if values["acceleration_source"] == "finite_difference":
             return state.acceleration
-        if (values["acceleration_source"] != "forward_dynamics" or state.v is None
-                or state.effort is None):
+        if (
+            values["acceleration_source"] != "forward_dynamics"
+            or state.v is None
+            or state.effort is None
+        ):
             return None
         if values["contact_frames"]:
             support = self.support(robot, state, terms)
             return None if support is None else support.acceleration
         return self._forward_dynamics(robot, state.q, state.v, state.effort)
 
-    def _forward_dynamics(self, robot: RobotContext, q: Array, v: Array,
-                          effort: Array) -> Array | None:
+    def _forward_dynamics(
+        self, robot: RobotContext, q: Array, v: Array, effort: Array
+    ) -> Array | None:
         try:
             a = dyn_ros.aba(robot.model, robot.data, q, v, effort)
             if np.isfinite(a).all():
@@ -190,7 +224,7 @@ class CentroidalNode(RobotNode):
         try:
             feet = self._feet(robot, self.parameters.changes)
             active = self._states(robot, feet)
-        except ValueError:              # reported by waiting_for
+        except ValueError:  # reported by waiting_for
             return None
         try:
             return ground.support(robot, state, terms, feet, active, self.parameters.values)
@@ -212,20 +246,23 @@ class CentroidalNode(RobotNode):
             message.header.frame_id = robot.world_frame
             _write(message, state, support)
             return message
+
         return compute
 
     def _make_center(self, robot: RobotContext) -> Compute:
         """`~/center_of_pressure`: the center of pressure on the ground."""
         return point_output(robot, partial(self.center_of_pressure, robot))
 
-    def center_of_pressure(self, robot: RobotContext, state: State,
-                           terms: Terms) -> Array | None:
+    def center_of_pressure(self, robot: RobotContext, state: State, terms: Terms) -> Array | None:
         """Return the center of pressure [m], (3,), or None; `waiting_for` states the reason."""
         support = self.support(robot, state, terms)
         if support is None:
             return None
-        return self.ground_point("~/center_of_pressure", robot,
-                                 ground.moment_about_origin(support.forces, support.points))
+        return self.ground_point(
+            "~/center_of_pressure",
+            robot,
+            ground.moment_about_origin(support.forces, support.points),
+        )
 
     def ground_point(self, topic: str, robot: RobotContext, wrench: Array) -> Array | None:
         """Return the zero moment point of a wrench about the origin, (3,), or keep why not."""
@@ -233,8 +270,13 @@ class CentroidalNode(RobotNode):
         mass = robot.model.total_mass + robot.base.mass
         height = self.parameters.values["ground_height"]
         try:
-            point = ground.zero_moment_point(wrench[:3], wrench[3:], shapes.upward(gravity), height,
-                                             mass * float(np.linalg.norm(gravity)))
+            point = ground.zero_moment_point(
+                wrench[:3],
+                wrench[3:],
+                shapes.upward(gravity),
+                height,
+                mass * float(np.linalg.norm(gravity)),
+            )
         except Rejected as error:
             self._undefined[topic] = str(error)
             return None
@@ -251,16 +293,25 @@ class CentroidalNode(RobotNode):
         source = self.parameters.values["acceleration_source"]
         if source == "forward_dynamics":
             reasons.append(self._missing_effort(self.robot, "rates"))
-        reasons.append(self._no_forces(self.robot, subscribed) or "; ".join(
-            f"no {topic}: {why}" for topic, why in self._undefined.items() if topic in subscribed))
+        reasons.append(
+            self._no_forces(self.robot, subscribed)
+            or "; ".join(
+                f"no {topic}: {why}"
+                for topic, why in self._undefined.items()
+                if topic in subscribed
+            )
+        )
         if source == "none" and "~/zmp" in subscribed:
             reasons.append("no ~/zmp: the rates are unknown, because acceleration_source is none")
         return "; ".join(filter(None, reasons))
 
     def _no_forces(self, robot: RobotContext, subscribed: Sequence[str]) -> str:
         """Return why subscribers get no contact forces, or an empty string."""
-        topics = ", ".join(output.topic for output in self.outputs
-                           if output.reads == self._feet_reads and output.topic in subscribed)
+        topics = ", ".join(
+            output.topic
+            for output in self.outputs
+            if output.reads == self._feet_reads and output.topic in subscribed
+        )
         if not topics:
             return ""
         try:
@@ -284,11 +335,15 @@ class _Writer:
         message.header.frame_id = frame_id
         self._template = template = Template(message)
         self._mass, self._com, self._inertia = (
-            template.array(name) for name in ("mass", "com", "locked_inertia"))
+            template.array(name) for name in ("mass", "com", "locked_inertia")
+        )
         self._momentum, self._rate = (
-            [template.array(name) for name in names] for names in (
+            [template.array(name) for name in names]
+            for names in (
                 ("com_velocity", "linear_momentum", "angular_momentum"),
-                ("com_acceleration", "linear_momentum_rate", "angular_momentum_rate")))
+                ("com_acceleration", "linear_momentum_rate", "angular_momentum_rate"),
+            )
+        )
         for field in (*self._momentum, *self._rate):
             field[:] = math.nan
 
@@ -308,8 +363,9 @@ def _active(robot: RobotContext, message: ContactStates) -> dict[str, bool]:
     """Return whether each name of a dyn_ros/ContactStates is in contact."""
     names, active = message.name, message.active
     if len(names) != len(active):
-        raise Rejected(f"{len(names)} names, but {len(active)} numbers in active; expected one for "
-                       "each name")
+        raise Rejected(
+            f"{len(names)} names, but {len(active)} numbers in active; expected one for each name"
+        )
     repeated = duplicates(names)
     if repeated:
         raise Rejected(f"duplicate names: {abbreviated(repeated)}")
@@ -322,8 +378,9 @@ def _write(message: ContactForces, state: State, support: Support) -> None:
     message.velocity_valid = state.v is not None
     message.acceleration_valid = support.acceleration is not None
     message.rank, message.residual = support.rank, support.residual
-    for foot, active, point, force in zip(message.forces, support.active.tolist(),
-                                          support.points.tolist(), support.forces.tolist()):
+    for foot, active, point, force in zip(
+        message.forces, support.active.tolist(), support.points.tolist(), support.forces.tolist()
+    ):
         foot.header.frame_id = message.header.frame_id
         foot.header.stamp.sec, foot.header.stamp.nanosec = seconds, nanoseconds
         foot.active = active

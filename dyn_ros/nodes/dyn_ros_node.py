@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """All nodes in one process: one robot, one pass over its kinematics for each joint state."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -28,8 +29,10 @@ class DynRosNode(RobotNode):
         ObserverNode("observer", source=self)
         names = [node.get_name() for node in (self, *self.members)]
         if len(set(names)) < len(names):
-            raise ValueError(f"the nodes have duplicate names: {', '.join(names)}; remap each "
-                             "node by itself, as in -r dynamics:__node:=left_dynamics")
+            raise ValueError(
+                f"the nodes have duplicate names: {', '.join(names)}; remap each "
+                "node by itself, as in -r dynamics:__node:=left_dynamics"
+            )
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Publishes gravity, nonlinear effects and the inertia matrix of a moving robot."""
+
 from __future__ import annotations
 
 import math
@@ -46,7 +47,7 @@ def _nle(state: State, terms: Terms) -> Array | None:
 def _holding(robot: RobotContext, state: State, terms: Terms) -> Array:
     if not robot.includes_friction:
         return terms.g
-    return terms.g + robot.friction(np.zeros(robot.model.nv), terms.g)      # offsets
+    return terms.g + robot.friction(np.zeros(robot.model.nv), terms.g)  # offsets
 
 
 def _continuing(robot: RobotContext, state: State, terms: Terms) -> Array | None:
@@ -66,6 +67,7 @@ def inertia(robot: RobotContext) -> Compute:
     def compute(state: State, terms: Terms) -> Template:
         M[:] = terms.M[block]
         return template
+
     return compute
 
 
@@ -80,8 +82,10 @@ def state(robot: RobotContext) -> Compute:
     message.gravity = conversions.zeros(size)
     conversions.resize(message.inertia, size, size)
     template = Template(message)
-    known, q, v, g, h = (template.array(name) for name in (
-        "velocity_valid", "position", "velocity", "gravity", "nle"))
+    known, q, v, g, h = (
+        template.array(name)
+        for name in ("velocity_valid", "position", "velocity", "gravity", "nle")
+    )
     M = template.array("inertia.data").reshape(size, size)
     rows, position_rows, block = robot.rows, robot.position_rows, robot.block
     friction = robot.friction if robot.includes_friction else None
@@ -99,20 +103,25 @@ def state(robot: RobotContext) -> Compute:
             if friction:
                 h[:] += friction(state.v, terms.nle)[rows]
         return template
+
     return compute
 
 
 def joint_wrenches(robot: RobotContext) -> Compute:
     """`~/joint_wrenches`: the wrench that each joint and fixed joint transmits."""
     model, data = robot.model, robot.data
-    base = model.joint_names[0] if robot.moving_base else None      # rests on nothing
-    indices = [i for i, frame in enumerate(model.tree.frames)
-               if frame.kind != "body" and frame.name != base]
+    base = model.joint_names[0] if robot.moving_base else None  # rests on nothing
+    indices = [
+        i
+        for i, frame in enumerate(model.tree.frames)
+        if frame.kind != "body" and frame.name != base
+    ]
     zero = np.zeros(model.nv)
     message = JointWrenches(
         name=[model.frame_names[i] for i in indices],
         frame=[coinciding_link(model, i) for i in indices],
-        wrench=[Wrench() for _ in indices])
+        wrench=[Wrench() for _ in indices],
+    )
 
     def compute(state: State, terms: Terms) -> JointWrenches:
         v = state.v
@@ -122,6 +131,7 @@ def joint_wrenches(robot: RobotContext) -> Compute:
             conversions.set_vector(wrench.force, *numbers[:3])
             conversions.set_vector(wrench.torque, *numbers[3:])
         return message
+
     return compute
 
 
@@ -137,16 +147,16 @@ OUTPUTS = (
 class DynamicsNode(RobotNode):
     """Publishes gravity, nonlinear effects, inertia, all of them at once, and commands."""
 
-    kernels: tuple[str, ...] = ("all_terms", "frame_forces", *dynamics.KERNELS,
-                                *contact.KERNELS)
+    kernels: tuple[str, ...] = ("all_terms", "frame_forces", *dynamics.KERNELS, *contact.KERNELS)
     batch_kernels = dynamics.BATCH_KERNELS
     offers: tuple[Service, ...] = (*dynamics.SERVICES, *contact.SERVICES)
     markers = DYNAMICS
     specs = (*command.specs("gravity", "nle"), DERIVATIVES)
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
-        self.command = command.Command(self, {
-            "gravity": (lambda: ("g",), _holding), "nle": (lambda: ("nle",), _continuing)})
+        self.command = command.Command(
+            self, {"gravity": (lambda: ("g",), _holding), "nle": (lambda: ("nle",), _continuing)}
+        )
         self.outputs = (*OUTPUTS, self.command.output)
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
@@ -154,8 +164,11 @@ class DynamicsNode(RobotNode):
             self.offers += dynamics.DERIVATIVE_SERVICES
 
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return wrenches(values["markers.wrench.topics"], values["markers.wrench.frames"],
-                        "the parameter markers.wrench.frames")
+        return wrenches(
+            values["markers.wrench.topics"],
+            values["markers.wrench.frames"],
+            "the parameter markers.wrench.frames",
+        )
 
 
 def main(args: Sequence[str] | None = None) -> int:

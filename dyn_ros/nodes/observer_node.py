@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Estimates from measured efforts what the environment exerts on a robot."""
+
 from __future__ import annotations
 
 import math
@@ -35,17 +36,28 @@ RESIDUALS = frozenset({"~/residual", "~/residual_without_friction"})
 class ObserverNode(RobotNode):
     """Publishes external efforts, wrenches and contacts; calibrates, and weighs payloads."""
 
-    kernels: tuple[str, ...] = ("momentum_observer_step", "momentum_terms", "crba",
-                                "nonlinear_effects", "generalized_gravity", "joint_jacobians",
-                                "frame_jacobian", "all_terms")
+    kernels: tuple[str, ...] = (
+        "momentum_observer_step",
+        "momentum_terms",
+        "crba",
+        "nonlinear_effects",
+        "generalized_gravity",
+        "joint_jacobians",
+        "frame_jacobian",
+        "all_terms",
+    )
     batch_kernels = observer_services.BATCH_KERNELS
     markers = OBSERVER
     specs = SPECS
-    checks = ((RESTARTING | {"drives"},
-               lambda robot, values: Observation(robot, values, lambda why: None)),
-              ([spec.name for spec in SPECS if spec.name.startswith("thresholds.")], thresholds),
-              (("noise.external",), deviations),
-              (("tip_frame", "wrench_axes"), observer_parameters.place))
+    checks = (
+        (
+            RESTARTING | {"drives"},
+            lambda robot, values: Observation(robot, values, lambda why: None),
+        ),
+        ([spec.name for spec in SPECS if spec.name.startswith("thresholds.")], thresholds),
+        (("noise.external",), deviations),
+        (("tip_frame", "wrench_axes"), observer_parameters.place),
+    )
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         self.requests = observer_services.Requests(self)
@@ -54,13 +66,14 @@ class ObserverNode(RobotNode):
             Output("~/external_wrench", WrenchStamped, self._make_wrench, ("oMf",)),
             Output("~/contacts", ExternalContact, self._make_contact, ("oMf",)),
             Output("~/residual", JointState, self._make_residual),
-            Output("~/residual_without_friction", JointState, self._make_frictionless))
+            Output("~/residual_without_friction", JointState, self._make_frictionless),
+        )
         self.offers = (*self.requests.offers, *model.SERVICES)
         self._observation: Observation | None = None
         self._average = ContactAverage(0.0)
-        self._watched: frozenset[str] = frozenset()     # topics that have subscribers
-        self._setting = ""                  # which parameter does not fit the robot
-        self._settings_of: tuple[Any, int] = None, -1   # robot and parameters of `_setting`
+        self._watched: frozenset[str] = frozenset()  # topics that have subscribers
+        self._setting = ""  # which parameter does not fit the robot
+        self._settings_of: tuple[Any, int] = None, -1  # robot and parameters of `_setting`
         self._tare: tuple[Any, Array] = None, np.zeros(0)
         super().__init__(name, source, **kwargs)
 
@@ -126,9 +139,13 @@ class ObserverNode(RobotNode):
             return
         observation.take(state, not RESIDUALS.isdisjoint(self._watched))
         if self.requests.listens and observation.measured:
-            self.requests.add(robot, state.stamp, observation.measured,
-                              observation.external if observation.valid else None,
-                              observation.speed)
+            self.requests.add(
+                robot,
+                state.stamp,
+                observation.measured,
+                observation.external if observation.valid else None,
+                observation.speed,
+            )
 
     def _observation_of(self, robot: RobotContext) -> Observation | None:
         """Return the observer of a robot; None if a parameter does not fit it."""
@@ -184,8 +201,12 @@ class ObserverNode(RobotNode):
 
     def diagnose(self, busy: str = "") -> None:
         if self.requests.listening.active:
-            self.guard("diagnose", self.requests.listening.poll, self.steady_time(),
-                       self.waiting_for() or self._unusable() or "no states")
+            self.guard(
+                "diagnose",
+                self.requests.listening.poll,
+                self.steady_time(),
+                self.waiting_for() or self._unusable() or "no states",
+            )
         super().diagnose(busy)
 
     def details(self) -> dict[str, str]:
@@ -195,12 +216,15 @@ class ObserverNode(RobotNode):
             label = "running"
         elif observation and observation.settling:
             label = "settling"
-        return {"observer": label,
-                "observer starts": str(observation.restarts if observation else 0),
-                "effort faults": "; ".join(self.faults()),
-                "collision": "" if super().waiting_for() else str(
-                    bool(observation and observation.collision)).lower(),
-                "service": self.requests.listening.text}
+        return {
+            "observer": label,
+            "observer starts": str(observation.restarts if observation else 0),
+            "effort faults": "; ".join(self.faults()),
+            "collision": ""
+            if super().waiting_for()
+            else str(bool(observation and observation.collision)).lower(),
+            "service": self.requests.listening.text,
+        }
 
     # --- outputs
 
@@ -227,6 +251,7 @@ class ObserverNode(RobotNode):
         def efforts(state: State, terms: Terms) -> Array | None:
             observation = self.valid(robot, valid)
             return None if observation is None else getattr(observation, result)
+
         return effort_output(robot, efforts)
 
     @once_per_state
@@ -237,16 +262,23 @@ class ObserverNode(RobotNode):
             return None
         try:
             frame = self.tip(robot)
-        except ValueError:              # reported by waiting_for
+        except ValueError:  # reported by waiting_for
             return None
         covariance = observation.covariance()
         # the lever arm, in the units of the weighted efforts
         damping = self.parameters.values["damping"] * math.sqrt(
-            len(covariance) / covariance.trace())
+            len(covariance) / covariance.trace()
+        )
         try:
             estimate = dyn_ros.external_wrench(
-                robot.model, robot.data, observation.q, observation.external, frame,
-                covariance=covariance, damping=damping)
+                robot.model,
+                robot.data,
+                observation.q,
+                observation.external,
+                frame,
+                covariance=covariance,
+                damping=damping,
+            )
             return estimate if np.isfinite(estimate.wrench).all() else None
         except ValueError as error:
             self.reject("external_wrench", error)
@@ -256,7 +288,8 @@ class ObserverNode(RobotNode):
         """`~/external_wrench`: the wrench at the tip that explains the external efforts."""
         message = WrenchStamped()
         place = lru_cache(1)(
-            lambda changes: observer_parameters.place(robot, self.parameters.values))
+            lambda changes: observer_parameters.place(robot, self.parameters.values)
+        )
 
         def compute(state: State, terms: Terms) -> WrenchStamped | None:
             estimate = self.external_wrench(robot, state)
@@ -264,16 +297,18 @@ class ObserverNode(RobotNode):
                 return None
             try:
                 frame, axes = place(self.parameters.changes)
-            except ValueError:          # reported by waiting_for
+            except ValueError:  # reported by waiting_for
                 return None
             numbers = estimate.wrench
             message.header.frame_id = (
-                robot.world_frame if axes is None else robot.model.frame_names[axes])
+                robot.world_frame if axes is None else robot.model.frame_names[axes]
+            )
             R = rotation(axes, terms.oMf).T @ terms.oMf[frame, :3, :3]
             force, torque = (R @ numbers[:3]).tolist(), (R @ numbers[3:]).tolist()
             conversions.set_vector(message.wrench.force, *force)
             conversions.set_vector(message.wrench.torque, *torque)
             return message
+
         return compute
 
     @once_per_state
@@ -284,8 +319,13 @@ class ObserverNode(RobotNode):
             return None
         try:
             contact = dyn_ros.isolate_contact(
-                robot.model, robot.data, observation.q, observation.external, observation.limits(),
-                covariance=observation.covariance())
+                robot.model,
+                robot.data,
+                observation.q,
+                observation.external,
+                observation.limits(),
+                covariance=observation.covariance(),
+            )
         except ValueError as error:
             self.reject("contacts", error)
             return None
@@ -306,10 +346,12 @@ class ObserverNode(RobotNode):
             message.header.frame_id = robot.world_frame
             message.collision = observation.collision
             message.since.sec, message.since.nanosec = divmod(
-                observation.since(state.stamp), 1_000_000_000)
+                observation.since(state.stamp), 1_000_000_000
+            )
             message.joint = names[observation.exceeded].tolist()
             _fill_contact(message, self.contact(robot, state))
             return message
+
         return compute
 
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Publishes the torques that enforce acceleration constraints on frames of a robot."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,48 +33,73 @@ from .messages.frames import Wrench, external_forces, requested_forces
 from .robot import RobotContext, State, Terms, blamed_on, once_per_state
 
 PRESETS = (
-    Spec("constraints", "topic",
-         "topic: those on ~/constraints. Others keep parts of the acceleration of tip_frame zero. "
-         "hold_pose: all. hold_position: linear. keep_upright: angular about horizontal axes. "
-         "free_along_axis: all except along axis.",
-         choices=("topic", "hold_pose", "hold_position", "keep_upright", "free_along_axis")),
+    Spec(
+        "constraints",
+        "topic",
+        "topic: those on ~/constraints. Others keep parts of the acceleration of tip_frame zero. "
+        "hold_pose: all. hold_position: linear. keep_upright: angular about horizontal axes. "
+        "free_along_axis: all except along axis.",
+        choices=("topic", "hold_pose", "hold_position", "keep_upright", "free_along_axis"),
+    ),
     Spec("tip_frame", "", "Frame to constrain, unless constraints is topic."),
     Spec("axis", [0.0, 0.0, 1.0], "Direction for free_along_axis, of any length.", size=3),
-    Spec("axis_frame", "",
-         "Frame in whose axes axis is expressed. Empty: the world."),
+    Spec("axis_frame", "", "Frame in whose axes axis is expressed. Empty: the world."),
 )
 SPECS = (
     *PRESETS,
-    Spec("feedforward", "none",
-         "Feed-forward torques. none: zero. gravity: the torques that hold the robot still. topic: "
-         "effort in ~/feedforward, zero for omitted joints.",
-         choices=("none", "gravity", "topic")),
-    Spec("wrench_topics", Parameter.Type.STRING_ARRAY,
-         "Topics (geometry_msgs/WrenchStamped) of wrenches on the robot. All are required."),
-    Spec("wrench_frames", Parameter.Type.STRING_ARRAY,
-         "Frame at whose origin the wrenches of each topic act. Empty: header.frame_id."),
-    Spec("input_timeout", 0.5,
-         "Maximum age of messages on ~/constraints, ~/feedforward and wrench_topics [s]. 0: no "
-         "limit.",
-         limits=(0.0, 3600.0)),
-    Spec("singularity", "relative",
-         "Dependent or impossible constraints. relative: drop eigenvalues up to "
-         "singularity_tolerance times the largest. absolute: up to singularity_tolerance, as in "
-         "KDL. damped: damped least squares.",
-         choices=("relative", "absolute", "damped")),
-    Spec("singularity_tolerance", 0.0,
-         "Tolerance for singularity. 0: 1e-12 for relative, 1e-14 for absolute, 1e-6 for damped.",
-         limits=(0.0, 1e5)),
-    Spec("priority", "constraint",
-         "What can accelerate the constrained frames. constraint: nothing. external_force: the "
-         "wrenches. feedforward: the feed-forward torques. equal: both.",
-         choices=("constraint", "external_force", "feedforward", "equal")),
+    Spec(
+        "feedforward",
+        "none",
+        "Feed-forward torques. none: zero. gravity: the torques that hold the robot still. topic: "
+        "effort in ~/feedforward, zero for omitted joints.",
+        choices=("none", "gravity", "topic"),
+    ),
+    Spec(
+        "wrench_topics",
+        Parameter.Type.STRING_ARRAY,
+        "Topics (geometry_msgs/WrenchStamped) of wrenches on the robot. All are required.",
+    ),
+    Spec(
+        "wrench_frames",
+        Parameter.Type.STRING_ARRAY,
+        "Frame at whose origin the wrenches of each topic act. Empty: header.frame_id.",
+    ),
+    Spec(
+        "input_timeout",
+        0.5,
+        "Maximum age of messages on ~/constraints, ~/feedforward and wrench_topics [s]. 0: no "
+        "limit.",
+        limits=(0.0, 3600.0),
+    ),
+    Spec(
+        "singularity",
+        "relative",
+        "Dependent or impossible constraints. relative: drop eigenvalues up to "
+        "singularity_tolerance times the largest. absolute: up to singularity_tolerance, as in "
+        "KDL. damped: damped least squares.",
+        choices=("relative", "absolute", "damped"),
+    ),
+    Spec(
+        "singularity_tolerance",
+        0.0,
+        "Tolerance for singularity. 0: 1e-12 for relative, 1e-14 for absolute, 1e-6 for damped.",
+        limits=(0.0, 1e5),
+    ),
+    Spec(
+        "priority",
+        "constraint",
+        "What can accelerate the constrained frames. constraint: nothing. external_force: the "
+        "wrenches. feedforward: the feed-forward torques. equal: both.",
+        choices=("constraint", "external_force", "feedforward", "equal"),
+    ),
 )
 
 
-_efforts = partial(arrays.vector, field="effort")       # of a robot, in a message
-TOO_LARGE = ("the result is not finite, because the state, the constraints, the efforts or the "
-             "wrenches are too large")
+_efforts = partial(arrays.vector, field="effort")  # of a robot, in a message
+TOO_LARGE = (
+    "the result is not finite, because the state, the constraints, the efforts or the "
+    "wrenches are too large"
+)
 
 
 class Solution(NamedTuple):
@@ -97,30 +123,42 @@ def _check_frames(robot: RobotContext, values: Mapping[str, Any]) -> None:
 class VereshchaginNode(RobotNode):
     """Publishes `~/constraint_torques`, `~/solution` and `~/markers`; provides `~/solve`."""
 
-    kernels: tuple[str, ...] = ("constrained_dynamics", "all_terms", "frame_placements",
-                                "frame_classical_acceleration")
+    kernels: tuple[str, ...] = (
+        "constrained_dynamics",
+        "all_terms",
+        "frame_placements",
+        "frame_classical_acceleration",
+    )
     markers = VERESHCHAGIN
     specs = (*SPECS, *command.specs("constraint_torques"))
     checks = (([spec.name for spec in PRESETS], _check_preset), (["wrench_frames"], _check_frames))
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         self.command = command.Command(self, {"constraint_torques": (self._reads, self._torque)})
-        self.outputs = (Output("~/constraint_torques", JointState, self._make_torques,
-                               self._reads),
-                        Output("~/solution", ConstrainedDynamics, self._make_solution,
-                               lambda: ("oMf", *self._reads())),
-                        self.command.output)
+        self.outputs = (
+            Output("~/constraint_torques", JointState, self._make_torques, self._reads),
+            Output(
+                "~/solution",
+                ConstrainedDynamics,
+                self._make_solution,
+                lambda: ("oMf", *self._reads()),
+            ),
+            self.command.output,
+        )
         self.offers = (Service("~/solve", SolveConstrainedDynamics, self._answer),)
         self._preset = lru_cache(1)(
-            lambda robot, changes: constraining.from_preset(robot, self.parameters.values))
+            lambda robot, changes: constraining.from_preset(robot, self.parameters.values)
+        )
         super().__init__(name, source, **kwargs)
 
     # --- inputs
 
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         wanted = wrenches(values["wrench_topics"], values["wrench_frames"])
-        own = {"~/constraints": (AccelerationConstraints, constraining.from_message, COMMAND_QOS),
-               "~/feedforward": (JointState, _efforts, COMMAND_QOS)}
+        own = {
+            "~/constraints": (AccelerationConstraints, constraining.from_message, COMMAND_QOS),
+            "~/feedforward": (JointState, _efforts, COMMAND_QOS),
+        }
         for topic in own.keys() & wanted.keys():
             raise Rejected(f"wrench_topics: {topic} is not a topic for wrenches")
         return wanted | {topic: how for topic, how in own.items() if values[topic[2:]] == "topic"}
@@ -143,7 +181,7 @@ class VereshchaginNode(RobotNode):
         return solution_reads(self.parameters.values)
 
     def _wrenches(self, robot: RobotContext) -> list[Wrench]:
-        topics = dict.fromkeys(self.parameters.values["wrench_topics"])     # each once, in order
+        topics = dict.fromkeys(self.parameters.values["wrench_topics"])  # each once, in order
         return [self._numbers(topic, robot) for topic in topics]
 
     def waiting_for(self) -> str:
@@ -166,10 +204,12 @@ class VereshchaginNode(RobotNode):
             return None
         gravity = self.parameters.values["feedforward"] == "gravity"
         try:
-            given = (self._constraints(robot),
-                     terms.g.copy() if gravity else self._received_feedforward(robot),
-                     external_forces(robot, self._wrenches(robot), state.q))
-        except ValueError:          # reported by waiting_for
+            given = (
+                self._constraints(robot),
+                terms.g.copy() if gravity else self._received_feedforward(robot),
+                external_forces(robot, self._wrenches(robot), state.q),
+            )
+        except ValueError:  # reported by waiting_for
             return None
         try:
             return self._solve_for(robot, state.q, state.v, *given)
@@ -181,12 +221,27 @@ class VereshchaginNode(RobotNode):
         solution = self.solution(robot, state, terms)
         return None if solution is None else solution.effort
 
-    def _solve_for(self, robot: RobotContext, q: Array, v: Array, constraints: Constraints,
-                   feedforward: Array, f_ext: Array | None) -> Solution:
+    def _solve_for(
+        self,
+        robot: RobotContext,
+        q: Array,
+        v: Array,
+        constraints: Constraints,
+        feedforward: Array,
+        f_ext: Array | None,
+    ) -> Solution:
         values = self.parameters.values
         motion = constraining.solve(
-            robot, q, v, constraints, feedforward, f_ext, singularity=values["singularity"],
-            tolerance=values["singularity_tolerance"] or None, priority=values["priority"])
+            robot,
+            q,
+            v,
+            constraints,
+            feedforward,
+            f_ext,
+            singularity=values["singularity"],
+            tolerance=values["singularity_tolerance"] or None,
+            priority=values["priority"],
+        )
         effort = feedforward + motion.constraint_generalized_forces
         if not (np.isfinite(effort).all() and np.isfinite(motion.ddq).all()):
             raise Rejected(TOO_LARGE)
@@ -207,26 +262,35 @@ class VereshchaginNode(RobotNode):
                 return None
             if latest[0] is not solution.constraints:
                 message = ConstrainedDynamics()
-                latest = solution.constraints, message, _writer(
-                    robot, solution.constraints, message)
+                latest = (
+                    solution.constraints,
+                    message,
+                    _writer(robot, solution.constraints, message),
+                )
             _, message, write = latest
             message.header.frame_id = robot.world_frame
             write(solution, state.q, state.velocity(), terms.oMf)
             return message
+
         return compute
 
     def _answer(self, robot: RobotContext, request: Any, response: Any, state: State) -> None:
         """The motion under the constraints in the request, or under the active ones."""
         given = request.constraints
-        if given.header.frame_id or given.frame or len(given.directions.data) or len(
-                given.acceleration):
+        if (
+            given.header.frame_id
+            or given.frame
+            or len(given.directions.data)
+            or len(given.acceleration)
+        ):
             constraints = constraining.from_message(robot, given)
         else:
             constraints = self._constraints(robot)
         feedforward = _efforts(robot, request)
         q, v = state.q, state.velocity()
-        solution = self._solve_for(robot, q, v, constraints, feedforward,
-                                   requested_forces(robot, request, q))
+        solution = self._solve_for(
+            robot, q, v, constraints, feedforward, requested_forces(robot, request, q)
+        )
         response.header.frame_id = robot.world_frame
         response.solution.header = response.header
         oMf = dyn_ros.frame_placements(robot.model, robot.data, q)
@@ -235,35 +299,54 @@ class VereshchaginNode(RobotNode):
             raise Rejected(TOO_LARGE)
 
 
-def _writer(robot: RobotContext, constraints: Constraints, message: ConstrainedDynamics,
-            ) -> Callable[[Solution, Array, Array, Array], None]:
+def _writer(
+    robot: RobotContext,
+    constraints: Constraints,
+    message: ConstrainedDynamics,
+) -> Callable[[Solution, Array, Array, Array], None]:
     """Prepare a ConstrainedDynamics for these constraints; return a function that fills it."""
     message.name = robot.names
-    by_joint = [conversions.numbers(message, field, len(robot.names)) for field in (
-        "acceleration", "effort", "feedforward", "constraint_generalized_forces",
-        "kdl_constraint_torques", "kdl_total_torque")]
+    by_joint = [
+        conversions.numbers(message, field, len(robot.names))
+        for field in (
+            "acceleration",
+            "effort",
+            "feedforward",
+            "constraint_generalized_forces",
+            "kdl_constraint_torques",
+            "kdl_total_torque",
+        )
+    ]
     message_constraints, m = message.constraints, len(constraints.frame)
     message_constraints.frame = list(constraints.frame)
     conversions.matrix(message_constraints.directions, 6, m)[:] = constraints.directions
     conversions.numbers(message_constraints, "acceleration", m)[:] = constraints.acceleration
     nu, achieved = (
-        conversions.numbers(message, field, m) for field in ("nu", "achieved_acceleration"))
+        conversions.numbers(message, field, m) for field in ("nu", "achieved_acceleration")
+    )
     message.link = constraining.moved_links(robot.model)
     link_accelerations = conversions.matrix(message.link_accelerations, len(message.link), 6)
 
     def write(solution: Solution, q: Array, v: Array, oMf: Array) -> None:
         motion = solution.motion
         message_constraints.header.frame_id = constraints.axes or robot.world_frame
-        for numbers, vector in zip(by_joint, (
-                motion.ddq, solution.effort, solution.feedforward,
-                motion.constraint_generalized_forces, motion.constraint_torques,
-                motion.total_torque)):
+        for numbers, vector in zip(
+            by_joint,
+            (
+                motion.ddq,
+                solution.effort,
+                solution.feedforward,
+                motion.constraint_generalized_forces,
+                motion.constraint_torques,
+                motion.total_torque,
+            ),
+        ):
             numbers[:] = vector[robot.rows]
         nu[:] = motion.nu
-        achieved[:] = constraining.achieved_acceleration(
-            robot, q, v, constraints, motion.ddq, oMf)
+        achieved[:] = constraining.achieved_acceleration(robot, q, v, constraints, motion.ddq, oMf)
         message.rank = motion.rank
         link_accelerations[:] = motion.link_accelerations
+
     return write
 
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Shows a robot, its markers and its torques in a browser, with sliders and a push handle."""
+
 from __future__ import annotations
 
 import sys
@@ -36,39 +37,67 @@ if TYPE_CHECKING:
     from dyn_ros.viewer.session import Session
     from dyn_ros.viewer.touch import Touch
 
-TOPICS = {"gravity": "dynamics/gravity", "nle": "dynamics/nle",
-          "constraint": "vereshchagin/constraint_torques"}
+TOPICS = {
+    "gravity": "dynamics/gravity",
+    "nle": "dynamics/nle",
+    "constraint": "vereshchagin/constraint_torques",
+}
 """JointState topics whose effort is plotted, by the name of the curve."""
 
 SPECS = (
-    Spec("host", "127.0.0.1",
-         "Address of the page. 127.0.0.1: this machine only. 0.0.0.0: all machines, which can then "
-         "move the robot.", read_only=True),
-    Spec("allowed_hosts", Parameter.Type.STRING_ARRAY,
-         "Other names of the page: host or host:port.",
-         read_only=True),
-    Spec("port", 8080, "First port to try, before the next ones. 0: any free port.",
-         read_only=True),
+    Spec(
+        "host",
+        "127.0.0.1",
+        "Address of the page. 127.0.0.1: this machine only. 0.0.0.0: all machines, which can then "
+        "move the robot.",
+        read_only=True,
+    ),
+    Spec(
+        "allowed_hosts",
+        Parameter.Type.STRING_ARRAY,
+        "Other names of the page: host or host:port.",
+        read_only=True,
+    ),
+    Spec(
+        "port", 8080, "First port to try, before the next ones. 0: any free port.", read_only=True
+    ),
     Spec("rate", 30.0, "Update rate of the page [Hz].", limits=(1.0, 60.0)),
-    Spec("plot_seconds", 10.0, "Time span of the plots [s].", limits=(1.0, 600.0),
-         read_only=True),
-    Spec("marker_topics", ["dynamics/markers", "centroidal/markers", "vereshchagin/markers",
-                           "observer/markers"],
-         "Topics (visualization_msgs/MarkerArray)."),
-    Spec("world_frames", ["world", "map", "odom"],
-         "frame_ids of the world, in addition to the frame_id of odom."),
-    Spec("mesh_paths", Parameter.Type.STRING_ARRAY,
-         "Folders with packages of meshes, in addition to the ROS prefixes."),
-    Spec("push_scale", 100.0, "Force per displacement of the ball [N/m].",
-         limits=(1e-3, 1e6)),
-    Spec("motion_service", "",
-         "Service (std_srvs/SetBool) that starts or stops a simulated robot.", read_only=True),
-    Spec("command_topic", "joint_states", "Topic (sensor_msgs/JointState) of the sliders.",
-         read_only=True),
-    Spec("simulated_robot", "",
-         "Node of a simulated robot, with the services set_payload, clear_payload, and hold "
-         "(std_srvs/SetBool).",
-         read_only=True),
+    Spec("plot_seconds", 10.0, "Time span of the plots [s].", limits=(1.0, 600.0), read_only=True),
+    Spec(
+        "marker_topics",
+        ["dynamics/markers", "centroidal/markers", "vereshchagin/markers", "observer/markers"],
+        "Topics (visualization_msgs/MarkerArray).",
+    ),
+    Spec(
+        "world_frames",
+        ["world", "map", "odom"],
+        "frame_ids of the world, in addition to the frame_id of odom.",
+    ),
+    Spec(
+        "mesh_paths",
+        Parameter.Type.STRING_ARRAY,
+        "Folders with packages of meshes, in addition to the ROS prefixes.",
+    ),
+    Spec("push_scale", 100.0, "Force per displacement of the ball [N/m].", limits=(1e-3, 1e6)),
+    Spec(
+        "motion_service",
+        "",
+        "Service (std_srvs/SetBool) that starts or stops a simulated robot.",
+        read_only=True,
+    ),
+    Spec(
+        "command_topic",
+        "joint_states",
+        "Topic (sensor_msgs/JointState) of the sliders.",
+        read_only=True,
+    ),
+    Spec(
+        "simulated_robot",
+        "",
+        "Node of a simulated robot, with the services set_payload, clear_payload, and hold "
+        "(std_srvs/SetBool).",
+        read_only=True,
+    ),
 )
 
 
@@ -76,13 +105,13 @@ class ViewerNode(TouchNode):
     """Shows a robot, its markers and its torques in a browser, with sliders and a push handle."""
 
     specs = SPECS
-    most_states = 500       # markers belong to one of them
+    most_states = 500  # markers belong to one of them
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         self.session: Session | None = None
         self._joint_state_reader = joint_state_reader()
         self._marker_topics: set[str] = set()
-        self._publisher: Any = None     # of joint states; created when a slider is first moved
+        self._publisher: Any = None  # of joint states; created when a slider is first moved
         self._motion: Any = None
         super().__init__(name, self.all_specs(), **kwargs)
 
@@ -105,6 +134,7 @@ class ViewerNode(TouchNode):
     def open(self) -> None:
         from dyn_ros.viewer.page import page
         from dyn_ros.viewer.session import Session
+
         values = self.parameters.values
         if not 0 <= values["port"] <= 65535:
             raise ValueError(f"port: expected 0 to 65535, but got {values['port']}")
@@ -115,10 +145,12 @@ class ViewerNode(TouchNode):
         if not page.is_loopback(values["host"]):
             self.get_logger().warning(
                 f"host {values['host']}: anyone who can reach this machine can see the robot and "
-                "move it; there is no password")
+                "move it; there is no password"
+            )
         self.session.wait(
             "It appears once its description arrives on the topic robot_description. Start "
-            "robot_state_publisher, or set the parameter robot_description_file of the viewer.")
+            "robot_state_publisher, or set the parameter robot_description_file of the viewer."
+        )
         self._push = self.create_publisher(WrenchStamped, "push", 10)
         if values["motion_service"]:
             self._motion = self.create_client(SetBool, values["motion_service"])
@@ -126,10 +158,15 @@ class ViewerNode(TouchNode):
         newest = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         for curve, topic in TOPICS.items():
             self.subscribe(JointState, topic, partial(self._on_torque_message, curve), newest)
-        self.subscribe(ExternalContact, "observer/contacts",
-                       partial(self._to_touch, "receive_contact"), newest)
-        self.subscribe(WrenchStamped, "observer/external_wrench",
-                       partial(self._to_touch, "receive_wrench"), newest)
+        self.subscribe(
+            ExternalContact, "observer/contacts", partial(self._to_touch, "receive_contact"), newest
+        )
+        self.subscribe(
+            WrenchStamped,
+            "observer/external_wrench",
+            partial(self._to_touch, "receive_wrench"),
+            newest,
+        )
         self._listen_to_markers()
         self._updated = time.monotonic()
         self._set_timer()
@@ -150,16 +187,25 @@ class ViewerNode(TouchNode):
 
     def _settings(self) -> Settings:
         from dyn_ros.viewer.actor import Settings
+
         values = self.parameters.values
-        return Settings(values["plot_seconds"], values["push_scale"], values["mesh_paths"],
-                        values["world_frames"], bool(values["motion_service"]),
-                        bool(values["simulated_robot"]), values["allowed_hosts"])
+        return Settings(
+            values["plot_seconds"],
+            values["push_scale"],
+            values["mesh_paths"],
+            values["world_frames"],
+            bool(values["motion_service"]),
+            bool(values["simulated_robot"]),
+            values["allowed_hosts"],
+        )
 
     def _set_timer(self) -> None:
         # without a parameter, which kilted passes information about the timer to
         self.timer = self.create_timer(
-            1.0 / self.parameters.values["rate"], lambda: self.guard("update", self._tick),
-            clock=Clock(clock_type=ClockType.STEADY_TIME))
+            1.0 / self.parameters.values["rate"],
+            lambda: self.guard("update", self._tick),
+            clock=Clock(clock_type=ClockType.STEADY_TIME),
+        )
 
     def _tick(self) -> None:
         now = time.monotonic()
@@ -181,16 +227,20 @@ class ViewerNode(TouchNode):
             self.session.forget_markers(topic)
         for topic in wanted - self._marker_topics:
             # reliable: a deletion is published only once
-            self.subscribe(MarkerArray, topic, partial(
-                self._on_markers, topic, marker_array_reader()), QoSProfile(depth=10), raw=True)
+            self.subscribe(
+                MarkerArray,
+                topic,
+                partial(self._on_markers, topic, marker_array_reader()),
+                QoSProfile(depth=10),
+                raw=True,
+            )
         self._marker_topics = wanted
 
     def on_joint_states(self, data: bytes) -> None:
         self.report.count.messages += 1
         fields = self._joint_state_reader.read(data)
         if self.session is not None:
-            self.session.receive_states(fields.name, fields.position, fields.effort,
-                                        fields.stamp)
+            self.session.receive_states(fields.name, fields.position, fields.effort, fields.stamp)
 
     def _on_torque_message(self, curve: str, message: JointState) -> None:
         if self.session is not None:
@@ -199,8 +249,11 @@ class ViewerNode(TouchNode):
     def on_odometry(self, message: Odometry) -> None:
         if self.session is not None:
             header = message.header
-            self.session.place(conversions.pose_numbers(message.pose.pose), header.frame_id,
-                               conversions.nanoseconds(header.stamp))
+            self.session.place(
+                conversions.pose_numbers(message.pose.pose),
+                header.frame_id,
+                conversions.nanoseconds(header.stamp),
+            )
 
     def _on_markers(self, topic: str, reader: Reader[Any], data: bytes) -> None:
         if self.session is not None:
@@ -234,8 +287,10 @@ class ViewerNode(TouchNode):
         self.forget_estimate()
         self.session.show_robot(tree, text)
         assert self.session.robot is not None
-        self.get_logger().info(f"robot '{tree.name}': {len(self.session.robot.links)} links, "
-                               f"{len(self.session.robot.names)} joints that move")
+        self.get_logger().info(
+            f"robot '{tree.name}': {len(self.session.robot.links)} links, "
+            f"{len(self.session.robot.names)} joints that move"
+        )
 
     def shows(self, touch: Touch) -> bool:
         return self.session is not None and self.session.touch is touch
@@ -249,9 +304,11 @@ class ViewerNode(TouchNode):
     def move(self, names: list[str], position: Array, velocity: Array) -> None:
         if self._publisher is None:
             self._publisher = self.create_publisher(
-                JointState, self.parameters.values["command_topic"], 10)
-        message = JointState(name=names, position=array("d", position),
-                             velocity=array("d", velocity))
+                JointState, self.parameters.values["command_topic"], 10
+            )
+        message = JointState(
+            name=names, position=array("d", position), velocity=array("d", velocity)
+        )
         message.header.stamp = self.get_clock().now().to_msg()
         self._publisher.publish(message)
 
@@ -283,12 +340,17 @@ class ViewerNode(TouchNode):
         if self.active and (session is None or session.robot is None):
             waiting = "waiting for robot_description"
         seconds = max(time.monotonic() - count.since, 1e-3)
-        self.report.publish(waiting, self.parameters.faults, "", {
-            "lifecycle state": self.state_label,
-            "address": self.address,
-            "viewers": len(session.server.get_clients()) if session else 0,
-            "joint_states received [Hz]": f"{count.messages / seconds:.1f}",
-        })
+        self.report.publish(
+            waiting,
+            self.parameters.faults,
+            "",
+            {
+                "lifecycle state": self.state_label,
+                "address": self.address,
+                "viewers": len(session.server.get_clients()) if session else 0,
+                "joint_states received [Hz]": f"{count.messages / seconds:.1f}",
+            },
+        )
 
     def reject(self, what: str, why: object, throttle: float = THROTTLE) -> None:
         if self.session is not None:

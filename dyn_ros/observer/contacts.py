@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Contacts in a recording: when external efforts exceed their thresholds, and by how much."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -17,10 +18,10 @@ PAUSE = 0.5
 class Contact(NamedTuple):
     """A time in which external efforts exceed their thresholds."""
 
-    start: float                # [s]
-    stop: float                 # [s]
-    efforts: dict[str, float]   # the largest one of each joint that exceeds its threshold [N m, N]
-    ratio: float                # the largest one relative to its threshold
+    start: float  # [s]
+    stop: float  # [s]
+    efforts: dict[str, float]  # the largest one of each joint that exceeds its threshold [N m, N]
+    ratio: float  # the largest one relative to its threshold
 
     def __str__(self) -> str:
         """Return the times and efforts."""
@@ -28,8 +29,7 @@ class Contact(NamedTuple):
         return f"{self.start:.2f} to {self.stop:.2f} s: {efforts}"
 
 
-def contacts_in(time: Array, external: Array, limits: Array, names: Sequence[str]
-                ) -> list[Contact]:
+def contacts_in(time: Array, external: Array, limits: Array, names: Sequence[str]) -> list[Contact]:
     """The contacts in samples in order of time; external efforts and limits are (n, nv)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.nan_to_num(np.abs(external) / limits, nan=0.0, posinf=np.inf)
@@ -39,10 +39,14 @@ def contacts_in(time: Array, external: Array, limits: Array, names: Sequence[str
         return found
     for part in np.split(rows, 1 + np.flatnonzero(np.diff(time[rows]) > PAUSE)):
         largest = ratio[part].argmax(axis=0)
-        efforts = {names[k]: float(external[part[row], k]) for k, row in enumerate(largest)
-                   if ratio[part[row], k] > 1.0}
-        found.append(Contact(float(time[part[0]]), float(time[part[-1]]), efforts,
-                             float(ratio[part].max())))
+        efforts = {
+            names[k]: float(external[part[row], k])
+            for k, row in enumerate(largest)
+            if ratio[part[row], k] > 1.0
+        }
+        found.append(
+            Contact(float(time[part[0]]), float(time[part[-1]]), efforts, float(ratio[part].max()))
+        )
     return found
 
 
@@ -57,6 +61,7 @@ def joined(contacts: Iterable[Contact]) -> list[Contact]:
         efforts = dict(last.efforts)
         for name, effort in contact.efforts.items():
             efforts[name] = max(effort, efforts.get(name, 0.0), key=abs)
-        found[-1] = Contact(last.start, max(last.stop, contact.stop), efforts,
-                            max(last.ratio, contact.ratio))
+        found[-1] = Contact(
+            last.start, max(last.stop, contact.stop), efforts, max(last.ratio, contact.ratio)
+        )
     return found

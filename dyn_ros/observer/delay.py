@@ -10,6 +10,7 @@ blocks of a second or more, which need not be independent inside, and of joints:
 model lasts, but differs between joints. The jackknife shows these, with Student's quantile for as
 many joints as count.
 """
+
 from __future__ import annotations
 
 import copy
@@ -28,18 +29,18 @@ from ..engine.model.model import Model
 if TYPE_CHECKING:
     from ..identification import Samples
 
-_FEWEST = 200                   # samples of a joint
+_FEWEST = 200  # samples of a joint
 _MOST = 20000
-_FEWEST_COARSE = 2000           # samples with which the first candidates are compared
-_COARSE = 0.005                 # s: distance of the first candidates
-_FINE = 1e-6                    # s
-_BLOCKS, _BLOCK = 40, 1.0       # at most so many blocks, of at least so many seconds
-_EXACT = 1e-9                   # of the efforts: a smaller error is that of the arithmetic
-_STEP = 5e-4                    # s: of the derivative with respect to the delay
-_STILL = 0.01                   # rad/s or m/s: slower is a rest
-_SMOOTH = 0.01                  # rad/s, m/s: Coulomb friction changes its sign at this velocity
-_NORMAL = 1.96                  # standard deviations: half of a 95 % interval
-_LEAST = 0.05                   # sampling periods: the least deviation
+_FEWEST_COARSE = 2000  # samples with which the first candidates are compared
+_COARSE = 0.005  # s: distance of the first candidates
+_FINE = 1e-6  # s
+_BLOCKS, _BLOCK = 40, 1.0  # at most so many blocks, of at least so many seconds
+_EXACT = 1e-9  # of the efforts: a smaller error is that of the arithmetic
+_STEP = 5e-4  # s: of the derivative with respect to the delay
+_STILL = 0.01  # rad/s or m/s: slower is a rest
+_SMOOTH = 0.01  # rad/s, m/s: Coulomb friction changes its sign at this velocity
+_NORMAL = 1.96  # standard deviations: half of a 95 % interval
+_LEAST = 0.05  # sampling periods: the least deviation
 _SINGULAR = 1e-8
 _ALL = slice(None)
 
@@ -66,8 +67,9 @@ class EffortDelay(NamedTuple):
     states: int
 
 
-def estimate_effort_delay(model: Model, time: ArrayLike, q: ArrayLike, tau: ArrayLike, *,
-                          longest: float = 0.1) -> EffortDelay:
+def estimate_effort_delay(
+    model: Model, time: ArrayLike, q: ArrayLike, tau: ArrayLike, *, longest: float = 0.1
+) -> EffortDelay:
     """Estimate by how much measured efforts lag behind the positions.
 
     Nothing should touch the robot. All joints should move, with changes of direction and
@@ -97,17 +99,20 @@ def estimate_effort_delay(model: Model, time: ArrayLike, q: ArrayLike, tau: Arra
     (0.05, 580)
     """
     from ..identification import Samples  # needs SciPy
+
     longest = float(finite_array("longest", longest, ()))
     if longest <= 0.0:
         raise ValueError(f"longest: expected a positive time, got {longest:g} s")
     model = copy.copy(require_model(model))
-    model.drives = model.drives.with_values(delay=0.0)      # which is to be found
+    model.drives = model.drives.with_values(delay=0.0)  # which is to be found
     samples = Samples.from_arrays(model, time, q, tau)
     joints = _joints(model, samples, longest)
     delay = _best(joints, longest)
     if abs(delay) > longest - 10.0 * _FINE:
-        raise ValueError(f"the efforts lag or lead by {longest:g} s or more; pass a larger value of"
-                         " longest, or check that efforts and positions are of the same motion")
+        raise ValueError(
+            f"the efforts lag or lead by {longest:g} s or more; pass a larger value of"
+            " longest, or check that efforts and positions are of the same motion"
+        )
     deviation, shares = _deviation(joints, delay, model.nv, float(np.median(np.diff(samples.time))))
     return EffortDelay(delay, deviation, shares, len(samples))
 
@@ -121,17 +126,26 @@ class _Joint:
 
     def __init__(self, k: int, samples: Samples, columns: Array, longest: float) -> None:
         from scipy.interpolate import CubicSpline
+
         self.k = k
         v = samples.v[:, k]
         is_slow = np.abs(v) < _STILL
-        is_slow[1:] |= v[1:] * v[:-1] < 0.0         # a reversal
+        is_slow[1:] |= v[1:] * v[:-1] < 0.0  # a reversal
         rows = _inner(samples, longest, is_slow)
-        rows = rows[::math.ceil(len(rows) / _MOST) if len(rows) else 1]
+        rows = rows[:: math.ceil(len(rows) / _MOST) if len(rows) else 1]
         self.time, self.weight = samples.time[rows], np.sqrt(samples.weight[rows])
         self.measured = samples.tau[rows, k] * self.weight
-        self._splines = [(np.flatnonzero((rows >= segment.start) & (rows < segment.stop)),
-                          CubicSpline(samples.time[segment], columns[segment]))
-                         for segment in _segments(samples)] if len(rows) else []
+        self._splines = (
+            [
+                (
+                    np.flatnonzero((rows >= segment.start) & (rows < segment.stop)),
+                    CubicSpline(samples.time[segment], columns[segment]),
+                )
+                for segment in _segments(samples)
+            ]
+            if len(rows)
+            else []
+        )
 
     def features(self, delay: float, rows: slice) -> Array:
         """What the efforts consist of, some time before the samples, (rows, 6)."""
@@ -156,7 +170,7 @@ class _Joint:
 
     def variance(self, error: Array, rows: slice = _ALL) -> float:
         y = self.measured[rows]
-        return float(error @ error + _EXACT ** 2 * (y @ y)) / len(error)
+        return float(error @ error + _EXACT**2 * (y @ y)) / len(error)
 
     def cost(self, delay: float, rows: slice) -> float:
         """Minus the logarithm of the likelihood, without constants."""
@@ -166,8 +180,11 @@ class _Joint:
     def score(self, delay: float) -> tuple[float, Array]:
         """The information about the delay, and the contributions of the samples to its error."""
         error, factor, basis = self.errors(delay)
-        change = (self.features(delay + _STEP, _ALL) - self.features(delay - _STEP, _ALL)
-                  ) @ factor / (2.0 * _STEP)
+        change = (
+            (self.features(delay + _STEP, _ALL) - self.features(delay - _STEP, _ALL))
+            @ factor
+            / (2.0 * _STEP)
+        )
         change -= basis @ (basis.T @ change)
         variance = self.variance(error)
         return float(change @ change) / variance, error * change / variance
@@ -178,22 +195,31 @@ def _joints(model: Model, samples: Samples, longest: float) -> list[_Joint]:
     data = Data(model)
     gravity = generalized_gravity(model, data, samples.q)
     inertial = rnea(model, data, samples.q, samples.v, samples.a) - gravity
-    joints = [_Joint(k, samples, np.stack([gravity[:, k], inertial[:, k], samples.v[:, k],
-                                           samples.a[:, k]], axis=1), longest)
-              for k in range(model.nv) if np.ptp(samples.tau[:, k]) > 0.0]
+    joints = [
+        _Joint(
+            k,
+            samples,
+            np.stack([gravity[:, k], inertial[:, k], samples.v[:, k], samples.a[:, k]], axis=1),
+            longest,
+        )
+        for k in range(model.nv)
+        if np.ptp(samples.tau[:, k]) > 0.0
+    ]
     measured = [joint for joint in joints if len(joint.time) >= _FEWEST]
     if not measured:
         most = max((len(joint.time) for joint in joints), default=0)
         raise ValueError(
             f"expected joints in motion whose efforts are measured, with at least {_FEWEST} "
             f"samples more than {longest:g} s from rests, reversals and gaps, got {len(joints)} "
-            f"measured joints with at most {most} such samples; move the robot for longer")
+            f"measured joints with at most {most} such samples; move the robot for longer"
+        )
     return measured
 
 
 def _best(joints: list[_Joint], longest: float) -> float:
     """The delay with the smallest errors."""
     from scipy.optimize import minimize_scalar  # 30 MB, which an observer does not need
+
     def cost(delay: float, step: int = 1) -> float:
         return sum(joint.cost(delay, slice(None, None, step)) for joint in joints)
 
@@ -202,14 +228,15 @@ def _best(joints: list[_Joint], longest: float) -> float:
     step = max(1, min(len(joint.time) for joint in joints) // _FEWEST_COARSE)
     k = int(np.argmin([cost(delay, step) for delay in delays]))
     low, high = delays[max(k - 1, 0)], delays[min(k + 1, count - 1)]
-    return float(minimize_scalar(cost, bounds=(low, high), method="bounded",
-                                 options={"xatol": _FINE}).x)
+    return float(
+        minimize_scalar(cost, bounds=(low, high), method="bounded", options={"xatol": _FINE}).x
+    )
 
 
-def _deviation(joints: list[_Joint], delay: float, nv: int, period: float
-               ) -> tuple[float, Array]:
+def _deviation(joints: list[_Joint], delay: float, nv: int, period: float) -> tuple[float, Array]:
     """The standard deviation of the delay, and the part of each coordinate in it."""
     from scipy.special import stdtrit
+
     information, cells = np.zeros(nv), np.zeros((nv, _BLOCKS + 1))
     start = min(joint.time[0] for joint in joints)
     length = max(_BLOCK, (max(joint.time[-1] for joint in joints) - start) / _BLOCKS)
@@ -219,21 +246,24 @@ def _deviation(joints: list[_Joint], delay: float, nv: int, period: float
         cells[joint.k] = np.bincount(block, score, _BLOCKS + 1)
     total = float(information.sum())
     if not total > 0.0:
-        raise ValueError("the motion does not determine the delay; move the joints with "
-                         "accelerations and changes of direction")
-    of_blocks = max(float(np.square(cells.sum(axis=0)).sum()) / total ** 2, 1.0 / total)
+        raise ValueError(
+            "the motion does not determine the delay; move the joints with "
+            "accelerations and changes of direction"
+        )
+    of_blocks = max(float(np.square(cells.sum(axis=0)).sum()) / total**2, 1.0 / total)
     # by how much the delay changes without one of the joints; few joints show little of it
     others = np.maximum(total - information, _SINGULAR * total)
     changes = (cells.sum(axis=1) / others)[information > 0.0]
     shares = information / total
     wider = float(stdtrit(1.0 / float(shares @ shares), 0.975)) / _NORMAL
-    of_joints = float(changes @ changes) * (1.0 - 1.0 / len(changes)) * wider ** 2
+    of_joints = float(changes @ changes) * (1.0 - 1.0 / len(changes)) * wider**2
     return math.sqrt(of_blocks + of_joints + (_LEAST * period) ** 2), shares
 
 
 def _segments(samples: Samples) -> list[slice]:
     """The rows of each segment that a spline can have."""
     from ..identification.motion.filtering import divided  # needs SciPy
+
     return [slice(*one) for one in divided(np.diff(samples.segment) != 0) if len(one) > 3]
 
 
@@ -241,13 +271,17 @@ def _inner(samples: Samples, margin: float, is_slow: NDArray[np.bool_]) -> NDArr
     """The rows that are farther than this from the ends of their segments, and from rests."""
     time, keep = samples.time, np.zeros(len(samples), bool)
     for one in _segments(samples):
-        ends = [(time[one.start] - 1.0, time[one.start]), (time[one.stop - 1],
-                                                           time[one.stop - 1] + 1.0)]
+        ends = [
+            (time[one.start] - 1.0, time[one.start]),
+            (time[one.stop - 1], time[one.stop - 1] + 1.0),
+        ]
         edges = np.flatnonzero(np.diff(np.r_[False, is_slow[one], False]))
-        rests = [(time[one.start + first], time[one.start + last - 1])
-                 for first, last in edges.reshape(-1, 2)]
+        rests = [
+            (time[one.start + first], time[one.start + last - 1])
+            for first, last in edges.reshape(-1, 2)
+        ]
         keep[one] = True
         for first, last in [*ends, *rests]:
             start, stop = np.searchsorted(time[one], (first - margin, last + margin))
-            keep[one.start + start:one.start + stop] = False
+            keep[one.start + start : one.start + stop] = False
     return np.flatnonzero(keep)

@@ -7,6 +7,7 @@ tenths of a second. A fault is reported only if neither a payload nor a push exp
 motion contains enough information. An arm at rest contains none, nor does a joint with a vertical
 axis that does not accelerate. What remains unexplained is not a fault.
 """
+
 from __future__ import annotations
 
 import math
@@ -25,10 +26,10 @@ from .momentum_observer import momentum_observer
 WINDOW = 60.0
 """Duration of the motion that is compared [s]."""
 
-_LATEST = 20.0                  # s: compared by themselves if the whole says nothing
-_FEW = 5                        # samples: the least of a mean
-_SETTLED = 10.0                 # time constants of the observer after which samples count
-_CHECK = 1.0                    # s: between two checks
+_LATEST = 20.0  # s: compared by themselves if the whole says nothing
+_FEW = 5  # samples: the least of a mean
+_SETTLED = 10.0  # time constants of the observer after which samples count
+_CHECK = 1.0  # s: between two checks
 
 
 class EffortMonitor:
@@ -121,15 +122,22 @@ class EffortMonitor:
             return False
         self._since_check = 0.0
         rows = list(self._rows)
-        self.faults = self._check(rows) or self._check(rows[-round(_LATEST / PERIOD):])
+        self.faults = self._check(rows) or self._check(rows[-round(_LATEST / PERIOD) :])
         return True
 
     def _check(self, rows: list[Row]) -> tuple[EffortFault, ...]:
         return fault_checks.check(self._model, self._data, self._typical, rows)
 
 
-def find_effort_faults(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float, *,
-                       gain: float | ArrayLike = 50.0) -> tuple[EffortFault, ...]:
+def find_effort_faults(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    dt: float,
+    *,
+    gain: float | ArrayLike = 50.0,
+) -> tuple[EffortFault, ...]:
     """Find faults of the measured efforts of a recording.
 
     Parameters

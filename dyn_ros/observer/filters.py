@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Filters of an observer: delay lines of efforts, a low pass, and a Kalman filter."""
+
 from __future__ import annotations
 
 import math
@@ -21,6 +22,7 @@ from ..engine.model.model import Model
 from .inputs import positive
 
 # --- delays: efforts, and the states in which the motors exerted them
+
 
 class Sample(NamedTuple):
     """A state and the efforts of the motors in it."""
@@ -93,10 +95,12 @@ class DelayLine:
         if self.delay == 0.0:
             return newest
         if samples and not time > samples[-1].time:
-            raise ValueError(f"time: expected more than {samples[-1].time:.9f} s, the time of the "
-                             f"sample before, got {time!r}; call reset after a jump")
+            raise ValueError(
+                f"time: expected more than {samples[-1].time:.9f} s, the time of the "
+                f"sample before, got {time!r}; call reset after a jump"
+            )
         samples.append(Sample(time, np.array(q), np.array(v), np.array(tau)))
-        lag = abs(self.delay)           # differences of times only: exact for integers as well
+        lag = abs(self.delay)  # differences of times only: exact for integers as well
         while len(samples) > 2 and time - samples[1].time >= lag:
             samples.popleft()
         if len(samples) < 2 or time - samples[0].time < lag:
@@ -105,8 +109,12 @@ class DelayLine:
         share = (time - before.time - lag) / (after.time - before.time)
         if self.delay < 0.0:
             return Sample(time, q, v, before.tau + share * (after.tau - before.tau))
-        return Sample(time - lag, self._blend(before.q, after.q, share),
-                      before.v + share * (after.v - before.v), tau)
+        return Sample(
+            time - lag,
+            self._blend(before.q, after.q, share),
+            before.v + share * (after.v - before.v),
+            tau,
+        )
 
 
 class StampedMotion(NamedTuple):
@@ -129,8 +137,10 @@ def aligned(model: Model, motion: StampedMotion, delay: int) -> StampedMotion:
     kept = np.flatnonzero(before >= 0)
     before = before[kept]
     after = before + 1
-    share = ((motion.stamp[kept] - motion.stamp[before] - lag)
-             / (motion.stamp[after] - motion.stamp[before]))[:, None]
+    share = (
+        (motion.stamp[kept] - motion.stamp[before] - lag)
+        / (motion.stamp[after] - motion.stamp[before])
+    )[:, None]
     rows, stamp = motion.rows[kept], motion.stamp[kept]
     q, v, tau = motion.q[kept], motion.v[kept], motion.tau[kept]
     if delay < 0:
@@ -146,11 +156,16 @@ class Blend:
 
     def __init__(self, model: Model) -> None:
         self._model = require_model(model)
-        self._wraps = np.flatnonzero([
-            joint.kind == "continuous" for joint, nq in zip(model.tree.joints, model.nqs)
-            for _ in range(nq)])
+        self._wraps = np.flatnonzero(
+            [
+                joint.kind == "continuous"
+                for joint, nq in zip(model.tree.joints, model.nqs)
+                for _ in range(nq)
+            ]
+        )
         self._is_flat = model.nq == model.nv and all(
-            joint.kind != "planar" for joint in model.tree.joints)
+            joint.kind != "planar" for joint in model.tree.joints
+        )
 
     def __call__(self, q0: Array, q1: Array, share: float | Array) -> Array:
         """The configuration at a share of the way, (nq,), or (B, nq) with shares (B,)."""
@@ -165,6 +180,7 @@ class Blend:
 
 
 # --- filters
+
 
 class LowPass:
     """Follows a signal with a bandwidth: dy/dt = bandwidth (x - y), exact for constant x.
@@ -248,8 +264,9 @@ class LowPass:
         if wrong.size:
             raise ValueError(f"dt: expected at least 0 s, got {steps[wrong[0]]}")
         if len(steps) not in (1, len(samples)):
-            raise ValueError(f"dt: expected one number, or {len(samples)}: one for each sample; "
-                             f"got {len(steps)}")
+            raise ValueError(
+                f"dt: expected one number, or {len(samples)}: one for each sample; got {len(steps)}"
+            )
         if not len(samples):
             return samples
         filtered = self._filter(samples.reshape(len(samples), -1), steps)
@@ -261,8 +278,10 @@ class LowPass:
             self._value = x[0].copy()
         value = self._value
         if len(value) != x.shape[1]:
-            raise ValueError(f"x: expected {len(value)} numbers as before, got {x.shape[1]}; call "
-                             "reset before another signal")
+            raise ValueError(
+                f"x: expected {len(value)} numbers as before, got {x.shape[1]}; call "
+                "reset before another signal"
+            )
         filtered = np.empty(x.shape)
         call = compiled(LOW_PASS)
         share = -np.expm1(-self._bandwidth * dt)
@@ -276,11 +295,12 @@ class DisturbanceFilter:
     Its noise (nv,) is that of ``MomentumObserver``.
     """
 
-    def __init__(self, model: Model, torque_noise: Array, velocity_noise: Array,
-                 disturbance_noise: Array) -> None:
+    def __init__(
+        self, model: Model, torque_noise: Array, velocity_noise: Array, disturbance_noise: Array
+    ) -> None:
         n = model.nv
         self._model, self._data = model, Data(model)
-        self._settings = np.array([torque_noise ** 2, disturbance_noise ** 2, velocity_noise ** 2])
+        self._settings = np.array([torque_noise**2, disturbance_noise**2, velocity_noise**2])
         self._memory = np.zeros((disturbance_filter.MEMORY, n))
         self._covariance = np.zeros((disturbance_filter.BLOCKS, n, n))
         self._scratch = np.empty((disturbance_filter.SCRATCH, n, n))
@@ -310,18 +330,41 @@ class DisturbanceFilter:
         self._filter(momentum, known, M[None], dt, 0, external)
         return external
 
-    def run(self, q: Array, momentum: Array, known: Array, dt: Array, dt_stride: int, threads: int,
-            external: Array) -> None:
+    def run(
+        self,
+        q: Array,
+        momentum: Array,
+        known: Array,
+        dt: Array,
+        dt_stride: int,
+        threads: int,
+        external: Array,
+    ) -> None:
         """Write the estimates after each sample to the rows of ``external``."""
         M = crba(self._model, self._data, q, threads=threads)
-        self._filter(momentum.reshape(-1), known.reshape(-1), M, dt, dt_stride,
-                     external.reshape(-1))
+        self._filter(
+            momentum.reshape(-1), known.reshape(-1), M, dt, dt_stride, external.reshape(-1)
+        )
 
-    def _filter(self, momentum: Array, known: Array, M: Array, dt: Array, dt_stride: int,
-                external: Array) -> None:
+    def _filter(
+        self, momentum: Array, known: Array, M: Array, dt: Array, dt_stride: int, external: Array
+    ) -> None:
         call = compiled(disturbance_filter.FILTER)
         address = M.__array_interface__["data"][0]
-        call(momentum, known, address, M.strides[0], dt, dt_stride, self._settings, self._memory,
-             self._covariance, self._scratch, external, self._model.nv, len(M),
-             int(not self._is_started))
+        call(
+            momentum,
+            known,
+            address,
+            M.strides[0],
+            dt,
+            dt_stride,
+            self._settings,
+            self._memory,
+            self._covariance,
+            self._scratch,
+            external,
+            self._model.nv,
+            len(M),
+            int(not self._is_started),
+        )
         self._is_started = True

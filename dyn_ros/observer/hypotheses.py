@@ -15,6 +15,7 @@ this condition is found exactly: in coordinates in which the cost is a squared d
 condition is sum(k_i x_i^2) = 0, each x_i is divided by 1 + nu k_i, and nu is the only zero of a
 monotone function.
 """
+
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -27,32 +28,33 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 
-_SHORTEST = 0.05                # m: length of a link
-POSSIBLE = 9.0                  # additional cost of links that are possible: 3 standard deviations
-_SCREEN = 40.0                  # twice the log of the ratio of evidences: links to examine
-_MOST_LINKS = 8                 # that are examined
-_TORQUE = 16.0                  # cost of a contact that exerts a torque: 4 standard deviations
-_PRECISE = 1e6                  # deviations: the largest effort, measured or typical
+_SHORTEST = 0.05  # m: length of a link
+POSSIBLE = 9.0  # additional cost of links that are possible: 3 standard deviations
+_SCREEN = 40.0  # twice the log of the ratio of evidences: links to examine
+_MOST_LINKS = 8  # that are examined
+_TORQUE = 16.0  # cost of a contact that exerts a torque: 4 standard deviations
+_PRECISE = 1e6  # deviations: the largest effort, measured or typical
 _MOST_STEPS = 100
 _ROUNDING = 1e-12
 _TINY = 1e-300
-_WIDE = 10.0                    # times the standard deviation of unknown forces
-_FAR = 1e3                      # standard deviations: where a second solution is impossible
-_HALF_EXCHANGE = 0.5 * np.eye(6)[[3, 4, 5, 0, 1, 2]]    # w' G w = f . m
+_WIDE = 10.0  # times the standard deviation of unknown forces
+_FAR = 1e3  # standard deviations: where a second solution is impossible
+_HALF_EXCHANGE = 0.5 * np.eye(6)[[3, 4, 5, 0, 1, 2]]  # w' G w = f . m
 
 
 # --- the bodies, and what a wrench on each causes at the joints
 
+
 class Bodies(NamedTuple):
     """The bodies that can be touched, nb, and the joints that move them."""
 
-    numbers: Array              # of their joints, (nb,)
-    names: tuple[str, ...]      # of their first links
-    centers: Array              # in the frames of their joints, (nb, 3)
-    lengths: Array              # (nb,)
-    moves: Array                # (nb, ncolumns): 1 if a column of the Jacobian moves the body, or 0
-    rows: Array | None          # (nv, ncolumns): 1 where a column belongs to a velocity; None: all
-    joints: tuple[str, ...]     # of each velocity, the name of its joint
+    numbers: Array  # of their joints, (nb,)
+    names: tuple[str, ...]  # of their first links
+    centers: Array  # in the frames of their joints, (nb, 3)
+    lengths: Array  # (nb,)
+    moves: Array  # (nb, ncolumns): 1 if a column of the Jacobian moves the body, or 0
+    rows: Array | None  # (nv, ncolumns): 1 where a column belongs to a velocity; None: all
+    joints: tuple[str, ...]  # of each velocity, the name of its joint
 
 
 _known: WeakKeyDictionary[Model, Bodies] = WeakKeyDictionary()
@@ -74,15 +76,23 @@ def _find_bodies(model: Model) -> Bodies:
     velocities = [model.idx_v[j] + k for j in range(model.njoints) for k in range(columns[j])]
     moves = np.array([[float(i in model.supports[j]) for i in owner] for j in numbers])
     rows = np.eye(model.nv)[:, velocities]
-    names = tuple(next(frame.name for frame in frames
-                       if frame.parent == j and frame.kind == "body") for j in numbers)
+    names = tuple(
+        next(frame.name for frame in frames if frame.parent == j and frame.kind == "body")
+        for j in numbers
+    )
     of_velocity = [""] * model.nv
-    for j in reversed(range(model.njoints)):        # the master, not those that mimic it
+    for j in reversed(range(model.njoints)):  # the master, not those that mimic it
         for k in range(model.idx_v[j], model.idx_v[j] + model.nvs[j]):
             of_velocity[k] = model.joint_names[j]
-    return Bodies(np.array(numbers, int), names, np.array([box[0] for box in boxes]),
-                   np.array([box[1] for box in boxes]), moves,
-                   None if np.array_equal(rows, np.eye(model.nv)) else rows, tuple(of_velocity))
+    return Bodies(
+        np.array(numbers, int),
+        names,
+        np.array([box[0] for box in boxes]),
+        np.array([box[1] for box in boxes]),
+        moves,
+        None if np.array_equal(rows, np.eye(model.nv)) else rows,
+        tuple(of_velocity),
+    )
 
 
 def _box(model: Model, j: int) -> tuple[Array, float]:
@@ -93,8 +103,9 @@ def _box(model: Model, j: int) -> tuple[Array, float]:
         if frame.parent == j:
             points.append(frame.placement[:3, 3])
             if frame.inertia.mass > 0.0:
-                points.append(frame.placement[:3, :3] @ np.asarray(frame.inertia.com)
-                              + frame.placement[:3, 3])
+                points.append(
+                    frame.placement[:3, :3] @ np.asarray(frame.inertia.com) + frame.placement[:3, 3]
+                )
     low, high = np.min(points, axis=0), np.max(points, axis=0)
     return 0.5 * (low + high), max(float(np.linalg.norm(high - low)), _SHORTEST)
 
@@ -102,9 +113,9 @@ def _box(model: Model, j: int) -> tuple[Array, float]:
 class Places(NamedTuple):
     """The bodies at a configuration, in the world."""
 
-    origins: Array              # (nb, 3)
-    centers: Array              # (nb, 3)
-    columns: Array              # (nb, nv, 6): efforts of a wrench at the center of each body
+    origins: Array  # (nb, 3)
+    centers: Array  # (nb, 3)
+    columns: Array  # (nb, nv, 6): efforts of a wrench at the center of each body
 
 
 def places_of(data: Data, J: Array, bodies: Bodies) -> Places:
@@ -132,22 +143,24 @@ def skew(c: Array) -> Array:
 
 # --- the most probable wrenches
 
+
 class Hypothesis(NamedTuple):
     """A link that may be touched, with the most probable wrench at its center."""
 
     body: int
-    cost: float                 # squared distance from the efforts and from zero
-    score: float                # -2 log(evidence), less a constant
-    residual: Array             # (nv,): what the wrench does not explain
-    wrench: Array               # (6,)
-    covariance: Array           # (6, 6), with what the efforts do not determine
+    cost: float  # squared distance from the efforts and from zero
+    score: float  # -2 log(evidence), less a constant
+    residual: Array  # (nv,): what the wrench does not explain
+    wrench: Array  # (6,)
+    covariance: Array  # (6, 6), with what the efforts do not determine
     is_pure_force: bool
-    linear: Array               # (6,): the wrench if there were a torque
-    linear_covariance: Array    # (6, 6)
+    linear: Array  # (6,): the wrench if there were a torque
+    linear_covariance: Array  # (6, 6)
 
 
-def hypotheses(places: Places, W: Array, tau: Array, lengths: Array,
-               force: float) -> list[Hypothesis]:
+def hypotheses(
+    places: Places, W: Array, tau: Array, lengths: Array, force: float
+) -> list[Hypothesis]:
     """The links that may be touched, most probable first.
 
     In the coordinates x = sqrt(1 + s^2) V' z, the cost is |x - x0|^2 plus a constant.
@@ -157,13 +170,13 @@ def hypotheses(places: Places, W: Array, tau: Array, lengths: Array,
     Y, t = _limited((W @ places.columns) * units[:, None, :], W @ tau)
     kept, logdet = _screened(Y, t)
     U, s, Vt = np.linalg.svd(_at_least_six(Y[kept]), full_matrices=False)
-    U, units = U[:, :len(t)], units[kept]
+    U, units = U[:, : len(t)], units[kept]
     root = np.sqrt(1.0 + s * s)
     part = t @ U
     x0 = s / root * part
     rest = t - _times(U, part)
     constant = (rest * rest).sum(axis=1) + ((part / root) ** 2).sum(axis=1)
-    T = units[:, :, None] * np.swapaxes(Vt, 1, 2) / root[:, None, :]        # w = T x
+    T = units[:, :, None] * np.swapaxes(Vt, 1, 2) / root[:, None, :]  # w = T x
     scale = (units[:, 0] * units[:, 5])[:, None, None]
     k, Q = np.linalg.eigh(np.swapaxes(T, 1, 2) @ _HALF_EXCHANGE @ T / scale)
     T, x0 = T @ Q, _times(np.swapaxes(Q, 1, 2), x0)
@@ -179,9 +192,20 @@ def hypotheses(places: Places, W: Array, tau: Array, lengths: Array,
     cost = constant + np.minimum(added, _TORQUE)
     residual = tau - _times(places.columns[kept], wrench)
     score = cost + logdet
-    return [Hypothesis(int(kept[n]), float(cost[n]), float(score[n]), residual[n], wrench[n],
-                       covariance[n], bool(pure[n]), linear[n], spread[n])
-            for n in np.argsort(score)]
+    return [
+        Hypothesis(
+            int(kept[n]),
+            float(cost[n]),
+            float(score[n]),
+            residual[n],
+            wrench[n],
+            covariance[n],
+            bool(pure[n]),
+            linear[n],
+            spread[n],
+        )
+        for n in np.argsort(score)
+    ]
 
 
 def _limited(Y: Array, t: Array) -> tuple[Array, Array]:
@@ -251,8 +275,9 @@ def _multiplier(k: list[float], x: list[float]) -> float:
     return nu
 
 
-def _covariances(units: Array, s: Array, Vt: Array, part: Array,
-                 wrench: Array) -> tuple[Array, Array]:
+def _covariances(
+    units: Array, s: Array, Vt: Array, part: Array, wrench: Array
+) -> tuple[Array, Array]:
     """Covariances of wrenches, and of wrenches without torque, (n, 6, 6).
 
     Here forces and moments are normally distributed with larger standard deviations, ``_WIDE``
@@ -261,8 +286,8 @@ def _covariances(units: Array, s: Array, Vt: Array, part: Array,
     joints, that of a second solution: these show all but one direction of wrenches, and on a line
     there are up to two pure forces.
     """
-    root = np.sqrt(_WIDE ** -2 + s * s)
-    T = units[:, :, None] * np.swapaxes(Vt, 1, 2) / root[:, None, :]        # w = T x
+    root = np.sqrt(_WIDE**-2 + s * s)
+    T = units[:, :, None] * np.swapaxes(Vt, 1, 2) / root[:, None, :]  # w = T x
     x = root * _times(Vt, wrench / units)
     g = _times(np.swapaxes(T, 1, 2), _times(_HALF_EXCHANGE[None], wrench))
     normal = g / np.sqrt(np.maximum((g * g).sum(axis=1), _TINY))[:, None]

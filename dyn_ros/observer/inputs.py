@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What observers are given: numbers, external efforts with their covariance, and motions."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -12,8 +13,8 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from ..engine.model.inputs import as_array, finite_array, require_model, require_valid
 
-_SYMMETRIC = 1e-6       # of the largest variance
-_BLOCK = 1 << 13        # samples: their intermediate results remain in the caches
+_SYMMETRIC = 1e-6  # of the largest variance
+_BLOCK = 1 << 13  # samples: their intermediate results remain in the caches
 
 
 def positive(name: str, value: float) -> float:
@@ -35,34 +36,43 @@ def whitener(model: Model, covariance: ArrayLike) -> Array:
     """The inverse Cholesky factor of a covariance (nv, nv), which makes the errors unit noise."""
     array, batched = as_array(model, "covariance", ("nv", "nv"), covariance)
     if batched:
-        raise ValueError(f"covariance: expected shape ({model.nv}, {model.nv}), got {array.shape}; "
-                         "it applies to all states of a batch")
+        raise ValueError(
+            f"covariance: expected shape ({model.nv}, {model.nv}), got {array.shape}; "
+            "it applies to all states of a batch"
+        )
     require_valid(model, "covariance", ("nv", "nv"), array)
     if np.abs(array - array.T).max(initial=0.0) > _SYMMETRIC * np.abs(array).max(initial=0.0):
-        raise ValueError("covariance: expected a symmetric matrix, got one that differs from its "
-                         f"transpose by {np.abs(array - array.T).max():.3g}")
+        raise ValueError(
+            "covariance: expected a symmetric matrix, got one that differs from its "
+            f"transpose by {np.abs(array - array.T).max():.3g}"
+        )
     scale = np.sqrt(np.maximum(array.diagonal(), 0.0))
     if not (scale > 0.0).all():
         k = int(np.argmin(scale))
-        raise ValueError(f"covariance: expected positive variances, got {array[k, k]:g} in "
-                         f"covariance[{k}, {k}] ({model.velocity_names[k]!r})")
+        raise ValueError(
+            f"covariance: expected positive variances, got {array[k, k]:g} in "
+            f"covariance[{k}, {k}] ({model.velocity_names[k]!r})"
+        )
     try:
         factor = np.linalg.cholesky(array / np.outer(scale, scale))
     except np.linalg.LinAlgError:
-        raise ValueError("covariance: expected a positive definite matrix, got one with the "
-                         f"eigenvalue {np.linalg.eigvalsh(array)[0]:.3g}") from None
+        raise ValueError(
+            "covariance: expected a positive definite matrix, got one with the "
+            f"eigenvalue {np.linalg.eigvalsh(array)[0]:.3g}"
+        ) from None
     return np.asarray(np.linalg.inv(factor) / scale)
 
 
 # --- the samples of a motion
 
+
 class Motion(NamedTuple):
     """Samples in order of time."""
 
-    q: Array                # (N, nq)
-    v: Array                # (N, nv)
-    tau: Array              # (N, nv)
-    dt: Array               # (N,), time between each sample and the previous one; (1,), one for all
+    q: Array  # (N, nq)
+    v: Array  # (N, nv)
+    tau: Array  # (N, nv)
+    dt: Array  # (N,), time between each sample and the previous one; (1,), one for all
 
     @property
     def dt_stride(self) -> int:
@@ -77,8 +87,9 @@ class Motion(NamedTuple):
             yield rows, Motion(self.q[rows], self.v[rows], self.tau[rows], dt)
 
 
-def validated(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
-              dt: float | ArrayLike) -> Motion:
+def validated(
+    model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float | ArrayLike
+) -> Motion:
     """The motion of arrays, or a ValueError."""
     configurations = _samples(model, "q", "nq", q)
     velocities, efforts = _samples(model, "v", "nv", v), _samples(model, "tau", "nv", tau)
@@ -93,8 +104,9 @@ def _samples(model: Model, name: str, axis: str, value: ArrayLike) -> Array:
     array: Array
     array, batched = as_array(model, name, (axis,), value)
     if not batched:
-        raise ValueError(f"{name}: expected shape (N, {len(array)}), one row for each sample, got "
-                         f"{array.shape}")
+        raise ValueError(
+            f"{name}: expected shape (N, {len(array)}), one row for each sample, got {array.shape}"
+        )
     require_valid(model, name, (axis,), array)
     return array
 
@@ -103,13 +115,14 @@ def _steps(dt: float | ArrayLike, count: int) -> Array:
     """The lengths of steps, one for all or one for each of ``count`` samples, or a ValueError."""
     try:
         array = np.asarray(dt)
-    except ValueError:                              # a ragged list
+    except ValueError:  # a ragged list
         array = np.asarray(None)
     if array.dtype.kind not in "fiu" or array.shape not in ((), (count,)):
         raise ValueError(f"dt: expected a number or {count} of them, got {dt!r:.80}")
     wrong = np.flatnonzero(~((array > 0.0) & np.isfinite(array)))
     if wrong.size:
         where = f" in dt[{wrong[0]}]" if array.ndim else ""
-        raise ValueError(f"dt: expected finite numbers of more than 0 s, got "
-                         f"{array.flat[wrong[0]]}{where}")
+        raise ValueError(
+            f"dt: expected finite numbers of more than 0 s, got {array.flat[wrong[0]]}{where}"
+        )
     return np.array(array.reshape(-1), float)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Which link is touched, and by what force along which line, from external efforts."""
+
 from __future__ import annotations
 
 import math
@@ -16,12 +17,12 @@ from ..engine.model import Model
 from .hypotheses import POSSIBLE, Hypothesis, bodies_of, hypotheses, places_of, skew
 from .inputs import external_effort, positive, whitener
 
-_THRESHOLD_DEVIATIONS = 4.0     # of an effort, in its threshold
-_LARGEST = 1e100                # efforts, divided by their deviations
-_PROBABLE = 6.0                 # or twice the log of the ratio of evidences, a factor of 20
-_IMPROBABLE = 0.05              # links that do not contribute to the covariance
-_DETERMINED = 0.5               # largest standard deviation of a force, relative to it
-_LINE = 0.1                     # m: largest standard deviation of the line of action
+_THRESHOLD_DEVIATIONS = 4.0  # of an effort, in its threshold
+_LARGEST = 1e100  # efforts, divided by their deviations
+_PROBABLE = 6.0  # or twice the log of the ratio of evidences, a factor of 20
+_IMPROBABLE = 0.05  # links that do not contribute to the covariance
+_DETERMINED = 0.5  # largest standard deviation of a force, relative to it
+_LINE = 0.1  # m: largest standard deviation of the line of action
 _NAN3 = np.full(3, np.nan)
 
 
@@ -108,14 +109,24 @@ class IsolatedContact:
         """Return the link and the force."""
         if not self.collision:
             return "IsolatedContact(no collision)"
-        force = (f"{self.magnitude:.4g} N +- {self.deviation:.2g} N" if self.determined
-                 else "force not determined")
+        force = (
+            f"{self.magnitude:.4g} N +- {self.deviation:.2g} N"
+            if self.determined
+            else "force not determined"
+        )
         return f"IsolatedContact({self.link!r}, {force})"
 
 
-def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
-                    threshold: ArrayLike, *, covariance: ArrayLike | None = None,
-                    force: float = 100.0) -> IsolatedContact:
+def isolate_contact(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    tau_ext: ArrayLike,
+    threshold: ArrayLike,
+    *,
+    covariance: ArrayLike | None = None,
+    force: float = 100.0,
+) -> IsolatedContact:
     """Find the link that a single unknown contact touches, and the force and its line of action.
 
     Haddadin, De Luca and Albu-Schaeffer (2017), section V: a contact acts on the joints before it,
@@ -157,16 +168,23 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
     """
     tau = external_effort(model, tau_ext)
     if tau.ndim > 1:
-        raise ValueError(f"tau_ext: expected a single state, got a batch of shape {tau.shape}; "
-                         "pass one state after the other")
+        raise ValueError(
+            f"tau_ext: expected a single state, got a batch of shape {tau.shape}; "
+            "pass one state after the other"
+        )
     limits = _thresholds(model, threshold)
     force = positive("force", force)
     J = joint_jacobians(model, data, q)
     if J.ndim > 2:
-        raise ValueError(f"q: expected a single state, got a batch of shape {np.shape(q)}; pass "
-                         "one state after the other")
-    W = np.diag(_THRESHOLD_DEVIATIONS / limits) if covariance is None else whitener(
-        model, covariance)
+        raise ValueError(
+            f"q: expected a single state, got a batch of shape {np.shape(q)}; pass "
+            "one state after the other"
+        )
+    W = (
+        np.diag(_THRESHOLD_DEVIATIONS / limits)
+        if covariance is None
+        else whitener(model, covariance)
+    )
     exceeding = np.abs(tau) > limits
     bodies = bodies_of(model)
     if not exceeding.any() or not bodies.names:
@@ -176,21 +194,31 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
     if not (np.abs(W @ tau).max() < _LARGEST and np.isfinite(places.columns).all()):
         return replace(_nothing(tau), collision=True, joints=joints, explained=False)
     candidates = hypotheses(places, W, tau, bodies.lengths, force)
-    explaining = [candidate for candidate in candidates
-                  if (np.abs(candidate.residual) <= limits).all()]
+    explaining = [
+        candidate for candidate in candidates if (np.abs(candidate.residual) <= limits).all()
+    ]
     candidates = explaining or candidates
     best = candidates[0]
     lowest = min(candidate.cost for candidate in candidates)
-    possible = [candidate for candidate in candidates if candidate.cost <= lowest + POSSIBLE
-                or candidate.score <= best.score + _PROBABLE]
+    possible = [
+        candidate
+        for candidate in candidates
+        if candidate.cost <= lowest + POSSIBLE or candidate.score <= best.score + _PROBABLE
+    ]
     odds = [math.exp(0.5 * (best.score - candidate.score)) for candidate in possible]
     probabilities = [one / sum(odds) for one in odds]
     origin = places.origins[best.body]
     wrench, spread = _at_point(possible, probabilities, places.centers, origin)
     return IsolatedContact(
-        True, joints, bodies.names[best.body],
-        tuple(bodies.names[candidate.body] for candidate in possible), tuple(probabilities),
-        bool(explaining), best.residual, *_force_and_line(best, wrench, spread, origin))
+        True,
+        joints,
+        bodies.names[best.body],
+        tuple(bodies.names[candidate.body] for candidate in possible),
+        tuple(probabilities),
+        bool(explaining),
+        best.residual,
+        *_force_and_line(best, wrench, spread, origin),
+    )
 
 
 def _thresholds(model: Model, threshold: ArrayLike) -> Array:
@@ -198,36 +226,60 @@ def _thresholds(model: Model, threshold: ArrayLike) -> Array:
     expected = f"threshold: expected {model.nv} positive numbers, or one for all"
     try:
         limits = np.asarray(threshold)
-    except ValueError:                              # a ragged list
+    except ValueError:  # a ragged list
         raise ValueError(f"{expected}, got {threshold!r:.80}") from None
     if limits.dtype.kind not in "fiu" or limits.shape not in ((), (model.nv,)):
         raise ValueError(f"{expected}, got {threshold!r:.80}")
     limits = np.array(np.broadcast_to(limits, (model.nv,)), float)
-    if not (limits > 0.0).all():                    # or NaN
+    if not (limits > 0.0).all():  # or NaN
         k = int(np.argmin(limits > 0.0))
-        raise ValueError(f"{expected}, got {limits[k]:g} in threshold[{k}] "
-                         f"({model.velocity_names[k]!r})")
+        raise ValueError(
+            f"{expected}, got {limits[k]:g} in threshold[{k}] ({model.velocity_names[k]!r})"
+        )
     if len(limits) and np.isinf(limits).all():
         raise ValueError(f"{expected}, got inf for all, so that nothing is a collision")
     return limits
 
 
 def _nothing(tau: Array) -> IsolatedContact:
-    return IsolatedContact(False, (), "", (), (), True, np.array(tau),
-                           *_undetermined(np.zeros(3), np.zeros((3, 3)), True))
+    return IsolatedContact(
+        False,
+        (),
+        "",
+        (),
+        (),
+        True,
+        np.array(tau),
+        *_undetermined(np.zeros(3), np.zeros((3, 3)), True),
+    )
 
 
 # --- force and line
 
+
 def _undetermined(force: Array, covariance: Array, is_pure_force: bool) -> tuple[Any, ...]:
     """The fields of ``IsolatedContact`` from ``force`` on, if the efforts do not determine it."""
     nan = math.nan
-    return (force, covariance, False, nan, nan, _NAN3.copy(), nan, False, _NAN3.copy(), nan,
-            is_pure_force, nan, nan)
+    return (
+        force,
+        covariance,
+        False,
+        nan,
+        nan,
+        _NAN3.copy(),
+        nan,
+        False,
+        _NAN3.copy(),
+        nan,
+        is_pure_force,
+        nan,
+        nan,
+    )
 
 
-def _at_point(possible: list[Hypothesis], probabilities: list[float], centers: Array,
-              point: Array) -> tuple[Array, Array]:
+def _at_point(
+    possible: list[Hypothesis], probabilities: list[float], centers: Array, point: Array
+) -> tuple[Array, Array]:
     """The most probable wrench at a point, (6,), and the covariance of all that are possible."""
     wrench, total, sum_of_weights = np.zeros(6), np.zeros((6, 6)), 0.0
     for n, (hypothesis, probability) in enumerate(zip(possible, probabilities)):
@@ -243,8 +295,9 @@ def _at_point(possible: list[Hypothesis], probabilities: list[float], centers: A
     return wrench, total / sum_of_weights
 
 
-def _force_and_line(best: Hypothesis, wrench: Array, covariance: Array,
-                    origin: Array) -> tuple[Any, ...]:
+def _force_and_line(
+    best: Hypothesis, wrench: Array, covariance: Array, origin: Array
+) -> tuple[Any, ...]:
     """The fields of ``IsolatedContact`` from ``force`` on; the wrench acts at the origin."""
     f, m = wrench[:3].copy(), wrench[3:]
     C = covariance[:3, :3].copy()
@@ -253,20 +306,34 @@ def _force_and_line(best: Hypothesis, wrench: Array, covariance: Array,
         return _undetermined(f, C, best.is_pure_force)
     u, squared = f / size, size * size
     across = (np.eye(3) - np.outer(u, u)) / size
-    p = np.array([f[1] * m[2] - f[2] * m[1], f[2] * m[0] - f[0] * m[2],
-                  f[0] * m[1] - f[1] * m[0]]) / squared
-    D = np.empty((3, 6))                            # of p with respect to force and moment
+    p = (
+        np.array([f[1] * m[2] - f[2] * m[1], f[2] * m[0] - f[0] * m[2], f[0] * m[1] - f[1] * m[0]])
+        / squared
+    )
+    D = np.empty((3, 6))  # of p with respect to force and moment
     D[:, :3] = (-skew(m) - 2.0 * np.outer(p, f)) / squared
     D[:, 3:] = skew(f) / squared
-    variances = np.linalg.eigvalsh(np.array([
-        C, across @ C @ across, D @ covariance @ D.T, best.linear_covariance[:3, :3]]))
+    variances = np.linalg.eigvalsh(
+        np.array([C, across @ C @ across, D @ covariance @ D.T, best.linear_covariance[:3, :3]])
+    )
     worst, turn, away, linear = np.sqrt(np.maximum(variances[:, -1], 0.0)).tolist()
     if worst > _DETERMINED * size:
         return _undetermined(f, C, best.is_pure_force)
     line_valid = away <= _LINE
-    return (f, C, True, size, math.sqrt(max(float(u @ C @ u), 0.0)), u, turn, line_valid,
-            p + origin if line_valid else _NAN3.copy(), away, best.is_pure_force,
-            *_torque(best, linear))
+    return (
+        f,
+        C,
+        True,
+        size,
+        math.sqrt(max(float(u @ C @ u), 0.0)),
+        u,
+        turn,
+        line_valid,
+        p + origin if line_valid else _NAN3.copy(),
+        away,
+        best.is_pure_force,
+        *_torque(best, linear),
+    )
 
 
 def _torque(best: Hypothesis, worst: float) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """External efforts of the joints from positions, velocities and measured efforts."""
+
 from __future__ import annotations
 
 import copy
@@ -21,7 +22,7 @@ from .filters import DisturbanceFilter
 from .inputs import Motion, validated
 
 METHODS = ("momentum", "direct", "kalman")
-_LARGEST = 1e300                # sum of the squares of external efforts that is not an overflow
+_LARGEST = 1e300  # sum of the squares of external efforts that is not an overflow
 _NOISE = ("torque_noise", "velocity_noise", "disturbance_noise")
 
 
@@ -86,34 +87,46 @@ class MomentumObserver:
     [2. 2. 2. 2. 2. 2. 2.]
     """
 
-    def __init__(self, model: Model, gain: float | ArrayLike = 50.0, *,
-                 method: Literal["momentum", "direct", "kalman"] = "momentum",
-                 friction: bool = True, friction_velocity: float | ArrayLike = 0.0,
-                 torque_noise: float | ArrayLike | None = None,
-                 velocity_noise: float | ArrayLike | None = None,
-                 disturbance_noise: float | ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        gain: float | ArrayLike = 50.0,
+        *,
+        method: Literal["momentum", "direct", "kalman"] = "momentum",
+        friction: bool = True,
+        friction_velocity: float | ArrayLike = 0.0,
+        torque_noise: float | ArrayLike | None = None,
+        velocity_noise: float | ArrayLike | None = None,
+        disturbance_noise: float | ArrayLike | None = None,
+    ) -> None:
         if not isinstance(method, str) or method not in METHODS:
             raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r:.80}")
         self._model, self._data = require_model(model), Data(model)
         self._method = method
         self._gain = algorithm.positive(model, "gain", gain)
-        self._losses = Losses(model, friction, algorithm.not_negative(
-            model, "friction_velocity", friction_velocity))
+        self._losses = Losses(
+            model, friction, algorithm.not_negative(model, "friction_velocity", friction_velocity)
+        )
         given = zip(_NOISE, (torque_noise, velocity_noise, disturbance_noise))
-        self._noise = {name: algorithm.positive(model, name, value)
-                       for name, value in given if value is not None}
+        self._noise = {
+            name: algorithm.positive(model, name, value)
+            for name, value in given
+            if value is not None
+        }
         self._kalman = None
         if method == "kalman":
             if missing := [name for name in _NOISE if name not in self._noise]:
-                raise ValueError(f"{missing[0]}: expected a number of more than 0 for the method "
-                                 "'kalman', got None")
+                raise ValueError(
+                    f"{missing[0]}: expected a number of more than 0 for the method "
+                    "'kalman', got None"
+                )
             self._kalman = DisturbanceFilter(model, **self._noise)
         self._direct = int(method == "direct")
         self._step = np.zeros(1)
-        self._q = model.neutral()                       # of the latest sample
+        self._q = model.neutral()  # of the latest sample
         self._dt = 0.0
         zero = np.zeros(model.nv)
-        self._state = zero, zero, zero                  # external, momentum, known effort
+        self._state = zero, zero, zero  # external, momentum, known effort
         self._is_started = False
 
     def __copy__(self) -> MomentumObserver:
@@ -186,8 +199,18 @@ class MomentumObserver:
             step[0] = 0.0
         tau = self._losses.removed(v, tau, dt)
         state = algorithm.step(
-            self._model, self._data, 1, self._direct, q, v, tau, step, self._gain,
-            *self._losses.kernel, *self._state)
+            self._model,
+            self._data,
+            1,
+            self._direct,
+            q,
+            v,
+            tau,
+            step,
+            self._gain,
+            *self._losses.kernel,
+            *self._state,
+        )
         external: Array = state[0].copy()
         if external.ndim > 1:
             raise ValueError(_not_one_state(self._model, q, v, tau))
@@ -203,9 +226,11 @@ class MomentumObserver:
     def _too_large(self, where: str) -> ValueError:
         """Reset; the error for numbers whose result is not finite."""
         self.reset()
-        return ValueError(f"q, v, tau, dt: expected smaller numbers, got large ones{where} with "
-                          "which the external efforts overflow; the observer starts again at the "
-                          "next sample")
+        return ValueError(
+            f"q, v, tau, dt: expected smaller numbers, got large ones{where} with "
+            "which the external efforts overflow; the observer starts again at the "
+            "next sample"
+        )
 
     def reset(self, external: ArrayLike | None = None) -> None:
         """Start again at the next sample, such as after a gap or a change of the inertias.
@@ -253,13 +278,14 @@ class MomentumObserver:
         of_efforts = np.diag(0.5 * rest * self._noise["torque_noise"] ** 2)
         M = crba(self._model, self._data, self._q)
         R = M @ np.diag(self._noise["velocity_noise"] ** 2) @ M.T
-        scale = np.multiply.outer(rest, rest) / dt ** 2
+        scale = np.multiply.outer(rest, rest) / dt**2
         return of_efforts + scale * (1.0 + both) * R
 
     # --- a whole recording
 
-    def run(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float | ArrayLike, *,
-            threads: int = 1) -> Array:
+    def run(
+        self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float | ArrayLike, *, threads: int = 1
+    ) -> Array:
         """The external efforts after each of many samples, as from as many updates.
 
         Parameters
@@ -291,8 +317,9 @@ class MomentumObserver:
             else:
                 self._filter(block, threads, external[rows])
             self._is_started = True
-            wrong = np.flatnonzero(~(np.einsum("ki,ki->k", external[rows], external[rows])
-                                     < _LARGEST))
+            wrong = np.flatnonzero(
+                ~(np.einsum("ki,ki->k", external[rows], external[rows]) < _LARGEST)
+            )
             if wrong.size:
                 raise self._too_large(f" in sample {rows.start + int(wrong[0])}")
         if len(external):
@@ -309,23 +336,38 @@ class MomentumObserver:
         def run(start: int, stop: int, dt: Array, stride: int) -> None:
             where = [array[start:].ctypes.data for array in (samples.v, samples.tau, moved, rate)]
             more = [array.ctypes.data for array in (settings, memory, external[start:])]
-            call(*where, dt.ctypes.data, stride, *more, self._model.nv, stop - start,
-                 self._direct)
+            call(*where, dt.ctypes.data, stride, *more, self._model.nv, stop - start, self._direct)
 
         first = 0
         if not self._is_started:
             first = 1
             run(0, 1, np.zeros(1), 0)
-        run(first, len(external), samples.dt[first * samples.dt_stride:], samples.dt_stride)
+        run(first, len(external), samples.dt[first * samples.dt_stride :], samples.dt_stride)
         self._state = memory[0], samples.v[-1].copy() if self._direct else memory[1], memory[2]
 
-    def _filter_disturbances(self, kalman: DisturbanceFilter, samples: Motion, threads: int,
-                             external: Array) -> None:
+    def _filter_disturbances(
+        self, kalman: DisturbanceFilter, samples: Motion, threads: int, external: Array
+    ) -> None:
         """Write the estimate of the Kalman filter after each sample to the rows."""
         zero = np.zeros(self._model.nv)
-        _, momentum, known = (np.ascontiguousarray(array) for array in algorithm.step(
-            self._model, self._data, threads, 0, samples.q, samples.v, samples.tau, np.zeros(1),
-            self._gain, *self._losses.kernel, zero, zero, zero))
+        _, momentum, known = (
+            np.ascontiguousarray(array)
+            for array in algorithm.step(
+                self._model,
+                self._data,
+                threads,
+                0,
+                samples.q,
+                samples.v,
+                samples.tau,
+                np.zeros(1),
+                self._gain,
+                *self._losses.kernel,
+                zero,
+                zero,
+                zero,
+            )
+        )
         kalman.run(samples.q, momentum, known, samples.dt, samples.dt_stride, threads, external)
 
     def _terms(self, samples: Motion, threads: int) -> tuple[Array, Array]:
@@ -344,20 +386,32 @@ class MomentumObserver:
 def _not_one_state(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> str:
     """The message for arrays of several states."""
     name, axis, value = next(
-        argument for argument in (("q", model.nq, q), ("v", model.nv, v), ("tau", model.nv, tau))
-        if np.ndim(argument[2]) > 1)
-    return (f"{name}: expected one state, shape ({axis},), got {np.shape(value)}; "
-            "momentum_observer computes a recording")
+        argument
+        for argument in (("q", model.nq, q), ("v", model.nv, v), ("tau", model.nv, tau))
+        if np.ndim(argument[2]) > 1
+    )
+    return (
+        f"{name}: expected one state, shape ({axis},), got {np.shape(value)}; "
+        "momentum_observer computes a recording"
+    )
 
 
-def momentum_observer(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
-                      dt: float | ArrayLike, gain: float | ArrayLike = 50.0, *,
-                      method: Literal["momentum", "direct", "kalman"] = "momentum",
-                      friction: bool = True, friction_velocity: float | ArrayLike = 0.0,
-                      torque_noise: float | ArrayLike | None = None,
-                      velocity_noise: float | ArrayLike | None = None,
-                      disturbance_noise: float | ArrayLike | None = None,
-                      threads: int = 1) -> Array:
+def momentum_observer(
+    model: Model,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    dt: float | ArrayLike,
+    gain: float | ArrayLike = 50.0,
+    *,
+    method: Literal["momentum", "direct", "kalman"] = "momentum",
+    friction: bool = True,
+    friction_velocity: float | ArrayLike = 0.0,
+    torque_noise: float | ArrayLike | None = None,
+    velocity_noise: float | ArrayLike | None = None,
+    disturbance_noise: float | ArrayLike | None = None,
+    threads: int = 1,
+) -> Array:
     """The external efforts on the joints in a recording, as from ``MomentumObserver``.
 
     Row k is what ``MomentumObserver.update`` returns for sample k; the first row is zero.
@@ -391,7 +445,13 @@ def momentum_observer(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
     ((1000, 7), True)
     """
     observer = MomentumObserver(
-        model, gain, method=method, friction=friction, friction_velocity=friction_velocity,
-        torque_noise=torque_noise, velocity_noise=velocity_noise,
-        disturbance_noise=disturbance_noise)
+        model,
+        gain,
+        method=method,
+        friction=friction,
+        friction_velocity=friction_velocity,
+        torque_noise=torque_noise,
+        velocity_noise=velocity_noise,
+        disturbance_noise=disturbance_noise,
+    )
     return observer.run(q, v, tau, dt, threads=threads)

@@ -5,14 +5,15 @@
 It restarts after a gap longer than ``max_gap``, or than five usual periods and 10 ms, and where
 stamps go back.
 """
+
 from ..engine.kernel.lanes import integers_at
 from ..engine.kernel.raw import bytes_at
 from ..engine.machine_code.compiler import Entry
 from ..engine.machine_code.declare import kernel
 
-LOST = 5.0              # usual periods without a state after which the motion between is unknown
-SHORTEST_GAP = 0.01     # s, however short the period is
-ADAPTION = 0.05         # of the usual period to the latest one
+LOST = 5.0  # usual periods without a state after which the motion between is unknown
+SHORTEST_GAP = 0.01  # s, however short the period is
+ADAPTION = 0.05  # of the usual period to the latest one
 NO_RUN, CONTINUES, BEGINS = 0, 1, 2
 
 

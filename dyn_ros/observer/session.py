@@ -6,6 +6,7 @@ Efforts and the states in which the motors exerted them are brought together, pa
 a second low pass, and are valid once both have settled. The observer restarts after anything that
 it cannot be continued over.
 """
+
 from __future__ import annotations
 
 import math
@@ -38,26 +39,40 @@ Index = NDArray[np.int64]
 class Setup(NamedTuple):
     """What an observer is computed with."""
 
-    constant: Array                 # (nv,), factor of measured efforts; multiplies the drives' gain
-    gains: Array                    # (nv,) [1/s]
+    constant: Array  # (nv,), factor of measured efforts; multiplies the drives' gain
+    gains: Array  # (nv,) [1/s]
     method: Any
-    smoothing: float                # bandwidth of the second low pass [1/s]; 0: none
+    smoothing: float  # bandwidth of the second low pass [1/s]; 0: none
     friction: bool
-    friction_velocity: float        # [rad/s, m/s]
-    noise: Mapping[str, Array]      # (nv,) each; arguments of ``MomentumObserver`` for "kalman"
-    delay: float                    # of efforts, added to the drives' delay [s]
-    max_gap: float                  # [s]
+    friction_velocity: float  # [rad/s, m/s]
+    noise: Mapping[str, Array]  # (nv,) each; arguments of ``MomentumObserver`` for "kalman"
+    delay: float  # of efforts, added to the drives' delay [s]
+    max_gap: float  # [s]
 
     @classmethod
     def of(cls, values: Mapping[str, Any], rows: Callable[[str, float], Array]) -> Setup:
         """From the parameters of the node; ``rows`` reads those with a number for each joint."""
         method = values["method"]
         is_kalman = method == "kalman"
-        noise = {f"{name}_noise": rows(f"noise.{name}", default)
-                 for name, default in KALMAN_NOISE.items()} if is_kalman else {}
-        return cls(rows("effort_constant", 1.0), rows("joint_gains", values["gain"]), method,
-                   0.0 if is_kalman else values["smoothing"], values["friction"],
-                   values["friction_velocity"], noise, values["effort_delay"], values["max_gap"])
+        noise = (
+            {
+                f"{name}_noise": rows(f"noise.{name}", default)
+                for name, default in KALMAN_NOISE.items()
+            }
+            if is_kalman
+            else {}
+        )
+        return cls(
+            rows("effort_constant", 1.0),
+            rows("joint_gains", values["gain"]),
+            method,
+            0.0 if is_kalman else values["smoothing"],
+            values["friction"],
+            values["friction_velocity"],
+            noise,
+            values["effort_delay"],
+            values["max_gap"],
+        )
 
     def lags(self) -> list[LowPass]:
         """The low passes of external efforts; of different gains, the slowest one."""
@@ -69,16 +84,18 @@ class Setup(NamedTuple):
     @property
     def settling(self) -> float:
         """Time from the start of the observer to its first result [s]."""
-        return SETTLED * (1.0 / float(self.gains.min(initial=math.inf))
-                          + (1.0 / self.smoothing if self.smoothing else 0.0))
+        return SETTLED * (
+            1.0 / float(self.gains.min(initial=math.inf))
+            + (1.0 / self.smoothing if self.smoothing else 0.0)
+        )
 
 
 class Measurement(NamedTuple):
     """A state as measured, and what belongs together."""
 
     q: Array
-    tau: Array                      # torques at the joints
-    sample: Sample                  # efforts, and the state in which the motors exerted them
+    tau: Array  # torques at the joints
+    sample: Sample  # efforts, and the state in which the motors exerted them
 
 
 class Session:
@@ -93,18 +110,19 @@ class Session:
     through the low passes of the external efforts: thresholds at this speed lag as these do.
     """
 
-    def __init__(self, model: Model, setup: Setup,
-                 notify: Callable[[str], object] = lambda why: None) -> None:
+    def __init__(
+        self, model: Model, setup: Setup, notify: Callable[[str], object] = lambda why: None
+    ) -> None:
         self.model, self.setup, self._notify = model, setup, notify
         self._settling = setup.settling
         self._largest = {"effort": largest_efforts(model), "velocity": largest_speeds(model)}
         self._data = Data(model)
         self._filters: dict[str, _Filter] = {}
-        self.filter("external")         # which checks the setup
+        self.filter("external")  # which checks the setup
         self._lags = setup.lags()
         self._gain = setup.constant * model.drives.gain
         self._is_simple = model.drives.reports_torque
-        self._delay = round(1e9 * (setup.delay + common_delay(model)))      # in ns
+        self._delay = round(1e9 * (setup.delay + common_delay(model)))  # in ns
         self._line = DelayLine(model, self._delay)
         self.measured: Measurement | None = None
         self.q, self.v, self.tau = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
@@ -150,8 +168,16 @@ class Session:
         for filter_ in self._filters.values():
             filter_.started = None
 
-    def update(self, stamp: int, q: Array, v: Array | None, tau: Array | None, missing: str = "", *,
-               residual: bool = False) -> tuple[Array, float] | None:
+    def update(
+        self,
+        stamp: int,
+        q: Array,
+        v: Array | None,
+        tau: Array | None,
+        missing: str = "",
+        *,
+        residual: bool = False,
+    ) -> tuple[Array, float] | None:
         """Process a state with a stamp [ns] and efforts as from ``to_torque``.
 
         ``missing`` is why it cannot be used; ``residual`` whether ``residual`` and
@@ -167,7 +193,7 @@ class Session:
         if self._running and stamp == self._stamp:
             self.problem = "the stamps of joint_states do not advance"
             return None
-        dt = 1e-9 * (stamp - self._stamp) if self._running else 1.0     # unused
+        dt = 1e-9 * (stamp - self._stamp) if self._running else 1.0  # unused
         if not self._running:
             self.begin()
         self._stamp, self.problem = stamp, ""
@@ -230,27 +256,39 @@ class Session:
 
     def usable(self, v: Array, tau: Array) -> Any:
         """Whether velocities and efforts can be measurements; of one state or of each."""
-        return ((np.abs(tau) <= self._largest["effort"]).all(axis=-1)
-                & (np.abs(v) <= self._largest["velocity"]).all(axis=-1))
+        return (np.abs(tau) <= self._largest["effort"]).all(axis=-1) & (
+            np.abs(v) <= self._largest["velocity"]
+        ).all(axis=-1)
 
     def implausible(self, v: Array, tau: Array) -> str:
         """Which value of a state cannot be a measurement, or an empty string."""
         if self.usable(v, tau):
             return ""
-        for quantity, values, hint in (("effort", tau, ", and effort_constant"),
-                                       ("velocity", v, "")):
+        for quantity, values, hint in (
+            ("effort", tau, ", and effort_constant"),
+            ("velocity", v, ""),
+        ):
             largest = self._largest[quantity]
             k = int(np.argmax(np.abs(values) / largest))
             if not abs(values[k]) <= largest[k]:
-                return (f"the {quantity} of {self.model.velocity_names[k]} is {values[k]:g}, but "
-                        f"more than {largest[k]:g} is not plausible; check its unit and its sensor"
-                        + hint)
+                return (
+                    f"the {quantity} of {self.model.velocity_names[k]} is {values[k]:g}, but "
+                    f"more than {largest[k]:g} is not plausible; check its unit and its sensor"
+                    + hint
+                )
         return ""
 
     # --- a recording
 
-    def run(self, stamp: Index, q: Array, v: Array, tau: Array, known: NDArray[np.bool_],
-            wanted: Collection[str]) -> dict[str, Array]:
+    def run(
+        self,
+        stamp: Index,
+        q: Array,
+        v: Array,
+        tau: Array,
+        known: NDArray[np.bool_],
+        wanted: Collection[str],
+    ) -> dict[str, Array]:
         """What as many updates would leave in "external", "speed", "residual" and others, (n, nv).
 
         NaN where it is not valid. Efforts are as measured; ``known`` (n,) is whether a state can be
@@ -273,10 +311,13 @@ class Session:
             valid = self._has_settled(motion.stamp - motion.stamp[:1])
             if not valid.any():
                 continue
-            dt = np.concatenate([[1.0], 1e-9 * np.diff(motion.stamp)])      # the first: unused
+            dt = np.concatenate([[1.0], 1e-9 * np.diff(motion.stamp)])  # the first: unused
             for name, values in results.items():
-                found = (self._speeds(motion.v, dt) if name == "speed"
-                         else self.filter(name).run(motion, dt))
+                found = (
+                    self._speeds(motion.v, dt)
+                    if name == "speed"
+                    else self.filter(name).run(motion, dt)
+                )
                 values[motion.rows[valid]] = found[valid]
         return results
 
@@ -291,16 +332,20 @@ class Session:
 class _Filter:
     """The observer and the second low pass of one result."""
 
-    started: int | None = None          # the stamp of its first sample [ns]
+    started: int | None = None  # the stamp of its first sample [ns]
 
     def __init__(self, model: Model, data: Data, setup: Setup, name: str) -> None:
         self._model, self._data = model, data
         self._is_residual = name != "external"
         self._friction = name == "residual" or name == "external" and setup.friction
         self.observer = MomentumObserver(
-            model, setup.gains, method="direct" if self._is_residual else setup.method,
-            friction=self._friction, friction_velocity=setup.friction_velocity,
-            **({} if self._is_residual else setup.noise))
+            model,
+            setup.gains,
+            method="direct" if self._is_residual else setup.method,
+            friction=self._friction,
+            friction_velocity=setup.friction_velocity,
+            **({} if self._is_residual else setup.noise),
+        )
         self._low_pass = LowPass(setup.smoothing) if setup.smoothing else None
 
     def start(self, q: Array, v: Array, tau: Array) -> None:
@@ -314,8 +359,9 @@ class _Filter:
         if self._low_pass:
             self._low_pass.reset()
 
-    def update(self, stamp: int, q: Array, v: Array, tau: Array, dt: float
-               ) -> tuple[Array, Array, int]:
+    def update(
+        self, stamp: int, q: Array, v: Array, tau: Array, dt: float
+    ) -> tuple[Array, Array, int]:
         """Before and after the second low pass, (nv,), and when it was started."""
         if self.started is None:
             self.started = stamp
@@ -342,7 +388,8 @@ def common_delay(model: Model) -> float:
         names = [model.velocity_names[single[k]] for k in (0, other[0])]
         raise ValueError(
             f"drives: expected one delay for all joints, got {delays[0]:g} s for {names[0]} and "
-            f"{delays[other[0]]:g} s for {names[1]}")
+            f"{delays[other[0]]:g} s for {names[1]}"
+        )
     return float(delays[0]) if single else 0.0
 
 

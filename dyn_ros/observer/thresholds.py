@@ -10,6 +10,7 @@ has a closed form, and so has the probability of c; the threshold is averaged ov
 recording therefore results in wider thresholds than a long one. A single peak that the others do
 not predict, such as an abrupt stop causes, is an alarm that the recording contains.
 """
+
 from __future__ import annotations
 
 import dataclasses
@@ -31,16 +32,16 @@ SLOW = 0.05
 SHORTEST = 10.0
 """The least duration of a calibration [s]."""
 
-_BLOCK = 0.25                   # s: of a block only the largest value counts
-_SHARE, _COUNT = 0.3, 80        # the most blocks above the level from which tails are fitted
-_LONGEST = 4                    # blocks of a cluster; a longer one counts as several
-_SHAPES = np.array([1.0, 1.5, 2.0, 3.0])            # c
+_BLOCK = 0.25  # s: of a block only the largest value counts
+_SHARE, _COUNT = 0.3, 80  # the most blocks above the level from which tails are fitted
+_LONGEST = 4  # blocks of a cluster; a longer one counts as several
+_SHAPES = np.array([1.0, 1.5, 2.0, 3.0])  # c
 _PRIOR = np.array([0.25, 0.25, 0.35, 0.15])
-_UNLIKELY, _FEWEST = 1e-3, 10   # probability in the recording of a peak that does not count, of
-                                # which several joints are searched; and from how many others
-_RATIOS = 0.0, 0.25, 1.0, 4.0   # of the parts in proportion to speed and fixed, at the usual
-                                # speed; only the fixed part if this is slow
-_BETTER = 0.8                   # a part in proportion to speed must make thresholds so much smaller
+_UNLIKELY, _FEWEST = 1e-3, 10  # probability in the recording of a peak that does not count, of
+# which several joints are searched; and from how many others
+_RATIOS = 0.0, 0.25, 1.0, 4.0  # of the parts in proportion to speed and fixed, at the usual
+# speed; only the fixed part if this is slow
+_BETTER = 0.8  # a part in proportion to speed must make thresholds so much smaller
 _HOUR = 3600.0
 
 
@@ -82,8 +83,10 @@ class Thresholds:
         for name in ("fixed", "per_speed", "at_rest"):
             values = one_each(name, getattr(self, name), len(fixed))
             if (values < 0.0).any():
-                raise ValueError(f"{name}: expected numbers that are not negative, got "
-                                 f"{values.min():g} in {name}[{values.argmin()}]")
+                raise ValueError(
+                    f"{name}: expected numbers that are not negative, got "
+                    f"{values.min():g} in {name}[{values.argmin()}]"
+                )
             object.__setattr__(self, name, values)
 
     def of(self, v: ArrayLike) -> Array:
@@ -100,8 +103,9 @@ class Thresholds:
             [N m, N].
         """
         speed = np.abs(v)
-        limits: Array = (self.fixed + self.per_speed * speed
-                         + self.at_rest * np.maximum(1.0 - speed / SLOW, 0.0))
+        limits: Array = (
+            self.fixed + self.per_speed * speed + self.at_rest * np.maximum(1.0 - speed / SLOW, 0.0)
+        )
         return limits
 
     def exceeded(self, external: ArrayLike, v: ArrayLike) -> NDArray[np.bool_]:
@@ -167,9 +171,15 @@ def friction_at_rest(model: Model) -> Array:
     return largest_at_rest(model, load)
 
 
-def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,
-                         false_alarms: float = 0.1, *, friction: float | ArrayLike = 0.0,
-                         least: float | ArrayLike = 0.0) -> CalibratedThresholds:
+def calibrate_thresholds(
+    external: ArrayLike,
+    v: ArrayLike,
+    dt: float,
+    false_alarms: float = 0.1,
+    *,
+    friction: float | ArrayLike = 0.0,
+    least: float | ArrayLike = 0.0,
+) -> CalibratedThresholds:
     """Thresholds for a rate of false alarms, from a motion in which nothing touches the robot.
 
     The robot should move as it will later, for a minute or more: what it does not do here, such as
@@ -218,22 +228,42 @@ def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,
     dt = positive("dt", dt)
     wanted = positive("false_alarms", false_alarms)
     if not len(residual) * dt >= SHORTEST:
-        raise ValueError(f"external: expected at least {SHORTEST:g} s of motion, got "
-                         f"{len(residual) * dt:.3g} s; a longer motion is required")
+        raise ValueError(
+            f"external: expected at least {SHORTEST:g} s of motion, got "
+            f"{len(residual) * dt:.3g} s; a longer motion is required"
+        )
     nv = residual.shape[1]
     bounds = one_each("friction", friction, nv), one_each("least", least, nv)
-    Thresholds(bounds[1], at_rest=bounds[0])            # checks that they are not negative
+    Thresholds(bounds[1], at_rest=bounds[0])  # checks that they are not negative
     rate = wanted / (_HOUR * max(nv, 1))
-    tails = [_thresholds(np.abs(residual[:, k]), np.abs(speed[:, k]), dt, rate,
-                         *(float(bound[k]) for bound in bounds)) for k in range(nv)]
+    tails = [
+        _thresholds(
+            np.abs(residual[:, k]),
+            np.abs(speed[:, k]),
+            dt,
+            rate,
+            *(float(bound[k]) for bound in bounds),
+        )
+        for k in range(nv)
+    ]
     fixed, per_speed, at_rest, peaks, shape = np.reshape(tails, (nv, 5)).T
     limits = Thresholds(fixed, per_speed, at_rest)
     threshold = limits.of(speed)
-    relative = np.divide(np.abs(residual), threshold, out=np.zeros(residual.shape),
-                         where=threshold > 0.0)
+    relative = np.divide(
+        np.abs(residual), threshold, out=np.zeros(residual.shape), where=threshold > 0.0
+    )
     return CalibratedThresholds(
-        limits.fixed, limits.per_speed, limits.at_rest, residual.mean(axis=0), residual.std(axis=0),
-        relative.max(axis=0), peaks.astype(int), shape.copy(), len(residual) * dt, wanted)
+        limits.fixed,
+        limits.per_speed,
+        limits.at_rest,
+        residual.mean(axis=0),
+        residual.std(axis=0),
+        relative.max(axis=0),
+        peaks.astype(int),
+        shape.copy(),
+        len(residual) * dt,
+        wanted,
+    )
 
 
 def finite_rows(name: str, value: ArrayLike) -> Array:
@@ -244,8 +274,9 @@ def finite_rows(name: str, value: ArrayLike) -> Array:
     return finite_array(name, value, shape)
 
 
-def _thresholds(size: Array, speed: Array, dt: float, rate: float, friction: float, least: float
-                ) -> tuple[float, float, float, float, float]:
+def _thresholds(
+    size: Array, speed: Array, dt: float, rate: float, friction: float, least: float
+) -> tuple[float, float, float, float, float]:
     """The threshold of one coordinate: fixed, per speed, at rest; number of peaks, and shape.
 
     The part in proportion to speed makes thresholds smallest on average. Friction at rest is
@@ -253,7 +284,7 @@ def _thresholds(size: Array, speed: Array, dt: float, rate: float, friction: flo
     """
     slowness = np.maximum(1.0 - speed / SLOW, 0.0)
     excess = np.maximum(size - friction * slowness, 0.0)
-    usual = math.sqrt(float(np.mean(speed ** 2)))
+    usual = math.sqrt(float(np.mean(speed**2)))
     found = []
     for ratio in _RATIOS if usual > SLOW else _RATIOS[:1]:
         scale = 1.0 + ratio / usual * speed if ratio else np.ones(len(speed))
@@ -275,7 +306,7 @@ def _level(values: Array, dt: float, rate: float) -> tuple[float, int, float]:
     peaks, start, span = _peaks(values, dt)
     if not start > 0.0 or not peaks.max(initial=0.0) > start:
         return float(values.max()), len(peaks), 2.0
-    x = np.sort(peaks / start)                  # the unit does not matter
+    x = np.sort(peaks / start)  # the unit does not matter
     if len(x) > _FEWEST and x[-1] > _extrapolated(x[:-1], span, _UNLIKELY / span)[0]:
         x = x[:-1]
     level, shape = _extrapolated(x, span, rate)
@@ -287,8 +318,7 @@ def _extrapolated(x: Array, span: float, rate: float) -> tuple[float, float]:
     count = len(x)
     powers = x[:, None] ** _SHAPES - 1.0
     mean = powers.mean(axis=0)
-    evidence = (np.log(_PRIOR) + count * np.log(_SHAPES / mean)
-                + (_SHAPES - 1.0) * np.log(x).sum())
+    evidence = np.log(_PRIOR) + count * np.log(_SHAPES / mean) + (_SHAPES - 1.0) * np.log(x).sum()
     weight = np.exp(evidence - evidence.max())
     weight /= weight.sum()
     # (1 + y / count)^-count is the average of exp(-y) over all scales that agree with the peaks
@@ -300,7 +330,7 @@ def _extrapolated(x: Array, span: float, rate: float) -> tuple[float, float]:
 def _peaks(values: Array, dt: float) -> tuple[Array, float, float]:
     """The largest values of clusters above a level, the level, and the duration."""
     length = max(1, round(_BLOCK / dt))
-    blocks = values[:len(values) // length * length].reshape(-1, length).max(axis=1)
+    blocks = values[: len(values) // length * length].reshape(-1, length).max(axis=1)
     start = float(np.quantile(blocks, 1.0 - min(_SHARE, _COUNT / len(blocks))))
     above = np.flatnonzero(blocks > start)
     opens = np.diff(above, prepend=-2) > 1

@@ -10,6 +10,7 @@ standard deviation 1/s. The estimate divides by s down to the value ``damping``;
 multiplies by s / damping^2 (Chiaverini 1997 varies the damping in a similar way). It is exact if
 all directions are observable, and does not jump when one becomes unobservable.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -26,8 +27,8 @@ from ..engine.model.frames import frame_number
 from .hypotheses import skew
 from .inputs import external_effort, positive, whitener
 
-_DAMPING = 0.01         # m: a singular value, for efforts with a standard deviation of 1
-_LENGTH = 0.1           # m
+_DAMPING = 0.01  # m: a singular value, for efforts with a standard deviation of 1
+_LENGTH = 0.1  # m
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +65,7 @@ class ExternalWrench:
     @property
     def observable(self) -> Array:
         """Wrenches that the efforts show, one in each column, (6, rank); of a single state."""
-        return self.directions[:, :_one(self.rank)]
+        return self.directions[:, : _one(self.rank)]
 
     @property
     def unobservable(self) -> Array:
@@ -72,7 +73,7 @@ class ExternalWrench:
 
         Of a single state. The true wrench can differ from the estimate by any sum of them.
         """
-        return self.directions[:, _one(self.rank):]
+        return self.directions[:, _one(self.rank) :]
 
     def __repr__(self) -> str:
         """Return the wrench and the rank."""
@@ -107,10 +108,19 @@ class ExternalWrenches:
         return f"ExternalWrenches({', '.join(self.wrenches)}; rank={self.rank})"
 
 
-def external_wrench(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike, frame: str | int,
-                    reference_frame: ReferenceFrame | int = ReferenceFrame.LOCAL,
-                    offset: ArrayLike | None = None, *, covariance: ArrayLike | None = None,
-                    damping: float | None = None, length: float = _LENGTH) -> ExternalWrench:
+def external_wrench(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    tau_ext: ArrayLike,
+    frame: str | int,
+    reference_frame: ReferenceFrame | int = ReferenceFrame.LOCAL,
+    offset: ArrayLike | None = None,
+    *,
+    covariance: ArrayLike | None = None,
+    damping: float | None = None,
+    length: float = _LENGTH,
+) -> ExternalWrench:
     """Estimate the wrench at a frame that explains the external efforts of the joints.
 
     Weighted least squares with the transposed Jacobian, damped near singular configurations;
@@ -161,8 +171,10 @@ def external_wrench(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike, 
     tau = external_effort(model, tau_ext)
     number = frame_number(model, frame)
     if model.tree.frames[number].parent < 0:
-        raise ValueError(f"frame: no joint moves {model.frame_names[number]!r}, so that its wrench "
-                         "causes no effort; name a frame that moves")
+        raise ValueError(
+            f"frame: no joint moves {model.frame_names[number]!r}, so that its wrench "
+            "causes no effort; name a frame that moves"
+        )
     at_origin = reference_frame == ReferenceFrame.WORLD
     axes = ReferenceFrame.LOCAL_WORLD_ALIGNED if at_origin else reference_frame
     J = frame_jacobian(model, data, q, frame, axes, offset)
@@ -173,9 +185,17 @@ def external_wrench(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike, 
     return solution
 
 
-def external_wrenches(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
-                      contacts: Sequence[Contact | str], *, covariance: ArrayLike | None = None,
-                      damping: float | None = None, length: float = _LENGTH) -> ExternalWrenches:
+def external_wrenches(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    tau_ext: ArrayLike,
+    contacts: Sequence[Contact | str],
+    *,
+    covariance: ArrayLike | None = None,
+    damping: float | None = None,
+    length: float = _LENGTH,
+) -> ExternalWrenches:
     """Estimate the wrenches at several contacts that explain the external efforts of the joints.
 
     As ``external_wrench``, for all contacts together. Efforts determine only as many numbers as
@@ -214,51 +234,83 @@ def external_wrenches(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike
     [ 1.  2. 20.]
     """
     tau = external_effort(model, tau_ext)
-    wanted = tuple(Contact(contact) if isinstance(contact, str) else contact for contact in (
-        [contacts] if isinstance(contacts, str) else as_tuple(contacts)))
+    wanted = tuple(
+        Contact(contact) if isinstance(contact, str) else contact
+        for contact in ([contacts] if isinstance(contacts, str) else as_tuple(contacts))
+    )
     require_contacts(wanted)
     if not wanted:
         raise ValueError("contacts: expected at least one, got none")
     J = contact_jacobian(model, data, q, [_at_contact(contact) for contact in wanted])
     metric = positive("length", length)
-    lengths = np.concatenate([[1.0, 1.0, 1.0, metric, metric, metric][:contact.dimension]
-                              for contact in wanted])
+    lengths = np.concatenate(
+        [[1.0, 1.0, 1.0, metric, metric, metric][: contact.dimension] for contact in wanted]
+    )
     ends = np.cumsum([0, *(contact.dimension for contact in wanted)])
     solution = _solve(model, J, tau, lengths, covariance, damping)
     for contact, start in zip(wanted, ends):
         if contact.dimension == 6 and contact.reference_frame == ReferenceFrame.WORLD:
-            solution = _moved(solution, _point(model, data, q, frame_number(model, contact.frame),
-                                               contact.placement.translation), int(start))
-    wrenches = {contact.name or model.frame_names[int(contact.frame)]:
-                solution.wrench[..., start:stop]
-                for contact, start, stop in zip(wanted, ends, ends[1:])}
+            solution = _moved(
+                solution,
+                _point(
+                    model,
+                    data,
+                    q,
+                    frame_number(model, contact.frame),
+                    contact.placement.translation,
+                ),
+                int(start),
+            )
+    wrenches = {
+        contact.name or model.frame_names[int(contact.frame)]: solution.wrench[..., start:stop]
+        for contact, start, stop in zip(wanted, ends, ends[1:])
+    }
     return ExternalWrenches(
-        wrenches, solution.covariance, solution.singular_values, solution.directions,
-        solution.rank, solution.residual)
+        wrenches,
+        solution.covariance,
+        solution.singular_values,
+        solution.directions,
+        solution.rank,
+        solution.residual,
+    )
 
 
 def _at_contact(contact: Contact) -> Contact:
     """The same contact, with moments about its own origin instead of the world's."""
     if contact.reference_frame != ReferenceFrame.WORLD:
         return contact
-    return Contact(contact.frame, 6 if contact.dimension == 6 else 3,
-                   ReferenceFrame.LOCAL_WORLD_ALIGNED, contact.other, contact.placement,
-                   contact.other_placement, name=contact.name)
+    return Contact(
+        contact.frame,
+        6 if contact.dimension == 6 else 3,
+        ReferenceFrame.LOCAL_WORLD_ALIGNED,
+        contact.other,
+        contact.placement,
+        contact.other_placement,
+        name=contact.name,
+    )
 
 
-def _solve(model: Model, J: Array, tau: Array, lengths: Array, covariance: ArrayLike | None,
-           damping: float | None) -> ExternalWrench:
+def _solve(
+    model: Model,
+    J: Array,
+    tau: Array,
+    lengths: Array,
+    covariance: ArrayLike | None,
+    damping: float | None,
+) -> ExternalWrench:
     """Damped least squares for tau = J' w, with w = lengths z; see the top of this file."""
     if J.ndim == 3 and tau.ndim == 2 and len(J) != len(tau):
-        raise ValueError("batch: expected the same number of states in each argument, got "
-                         f"q: {len(J)}, tau_ext: {len(tau)}")
+        raise ValueError(
+            "batch: expected the same number of states in each argument, got "
+            f"q: {len(J)}, tau_ext: {len(tau)}"
+        )
     if J.ndim != tau.ndim + 1:
         states = J.shape[:-2] or tau.shape[:-1]
         J = np.broadcast_to(J, (*states, *J.shape[-2:]))
         tau = np.broadcast_to(tau, (*states, model.nv))
     A = np.swapaxes(J, -1, -2) * lengths
     computed = np.asarray(np.isfinite(A).all(axis=(-2, -1)))
-    if not computed.all():                          # a configuration too large to compute with
+    if not computed.all():  # a configuration too large to compute with
         A = np.where(computed[..., None, None], A, 0.0)
         tau = np.where(computed[..., None], tau, np.nan)
     weighted, b, least = A, tau, _DAMPING
@@ -271,22 +323,26 @@ def _solve(model: Model, J: Array, tau: Array, lengths: Array, covariance: Array
     m = len(lengths)
     # all directions, also those beyond the number of efforts
     U, s, Vt = np.linalg.svd(weighted, full_matrices=model.nv < m)
-    U = U[..., :s.shape[-1]]
+    U = U[..., : s.shape[-1]]
     limited = np.maximum(s, least)
-    part = (U * (s / limited ** 2)[..., None, :]).swapaxes(-1, -2) @ b[..., None]
-    z = (np.swapaxes(Vt[..., :s.shape[-1], :], -1, -2) @ part)[..., 0]
+    part = (U * (s / limited**2)[..., None, :]).swapaxes(-1, -2) @ b[..., None]
+    z = (np.swapaxes(Vt[..., : s.shape[-1], :], -1, -2) @ part)[..., 0]
     if s.shape[-1] < m:
         s = np.concatenate([s, np.zeros((*s.shape[:-1], m - s.shape[-1]))], axis=-1)
     directions = lengths[:, None] * np.swapaxes(Vt, -1, -2)
     spread = directions / np.maximum(s, least)[..., None, :]
     rank = (s >= least).sum(axis=-1)
     return ExternalWrench(
-        lengths * z, None if covariance is None else spread @ np.swapaxes(spread, -1, -2), s,
-        directions, rank if np.ndim(rank) else int(rank), tau - (A @ z[..., None])[..., 0])
+        lengths * z,
+        None if covariance is None else spread @ np.swapaxes(spread, -1, -2),
+        s,
+        directions,
+        rank if np.ndim(rank) else int(rank),
+        tau - (A @ z[..., None])[..., 0],
+    )
 
 
-def _point(model: Model, data: Data, q: ArrayLike, frame: int,
-           offset: ArrayLike | None) -> Array:
+def _point(model: Model, data: Data, q: ArrayLike, frame: int, offset: ArrayLike | None) -> Array:
     """The point of a frame in the world, (3,) or (B, 3)."""
     X = frame_placements(model, data, q)[..., frame, :, :]
     local = np.zeros(3) if offset is None else np.asarray(offset, float)
@@ -299,16 +355,22 @@ def _moved(solution: ExternalWrench, p: Array, start: int = 0) -> ExternalWrench
     m = solution.wrench.shape[-1]
     T = np.zeros((*p.shape[:-1], m, m))
     T[...] = np.eye(m)
-    T[..., start + 3:start + 6, start:start + 3] = skew(p)
+    T[..., start + 3 : start + 6, start : start + 3] = skew(p)
     covariance = solution.covariance
     if covariance is not None:
         covariance = T @ covariance @ np.swapaxes(T, -1, -2)
-    return replace(solution, wrench=(T @ solution.wrench[..., None])[..., 0],
-                   directions=T @ solution.directions, covariance=covariance)
+    return replace(
+        solution,
+        wrench=(T @ solution.wrench[..., None])[..., 0],
+        directions=T @ solution.directions,
+        covariance=covariance,
+    )
 
 
 def _one(rank: int | Array) -> int:
     if np.ndim(rank):
-        raise ValueError("rank: expected the result of a single state, got a batch; select a state "
-                         "in directions and rank")
+        raise ValueError(
+            "rank: expected the result of a single state, got a batch; select a state "
+            "in directions and rank"
+        )
     return int(rank)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """States from blocks of decoded messages, as recordings have them."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -24,8 +25,9 @@ class BlockCollector(Collector):
     discards the collected state. `unknown` are names that are not joints of the model.
     """
 
-    def __init__(self, model: Model | Joints, staleness: float = rules.STALENESS,
-                 base: Base | None = None) -> None:
+    def __init__(
+        self, model: Model | Joints, staleness: float = rules.STALENESS, base: Base | None = None
+    ) -> None:
         joints = model if isinstance(model, Joints) else Joints.of(model)
         super().__init__(joints, staleness, base)
         self.rejected: dict[str, Note] = {}
@@ -38,8 +40,10 @@ class BlockCollector(Collector):
         """Return a collector without a model: a position and a velocity for each unique name."""
         rules.check_names(list(names))
         columns = tuple(range(len(names)))
-        return cls(Joints(tuple(names), columns, columns, (1,) * len(names),
-                          np.zeros(len(names))), staleness)
+        return cls(
+            Joints(tuple(names), columns, columns, (1,) * len(names), np.zeros(len(names))),
+            staleness,
+        )
 
     @property
     def nq(self) -> int:
@@ -79,8 +83,9 @@ class BlockCollector(Collector):
         arrays.numbers = np.ascontiguousarray(messages.numbers, float)
         for name, array in states._asdict().items():
             setattr(arrays, f"out_{name}", array)
-        arrays.foreign = np.array([self._is_foreign(child) for child in self._decoder.children],
-                                  np.int64)
+        arrays.foreign = np.array(
+            [self._is_foreign(child) for child in self._decoder.children], np.int64
+        )
         self._scalars[[mem.MESSAGE, mem.END, mem.STATES]] = 0, len(arrays.layout), 0
         self._link()
 
@@ -111,6 +116,10 @@ def _check_bounds(messages: Messages, layouts: int) -> None:
     """Raise a ValueError unless all messages are inside of their numbers, unlike compiled code."""
     layout, counts, start = messages.layout, messages.counts, messages.start
     stop = start + np.where(layout < 0, 13, counts.sum(axis=1, dtype=np.int64))
-    if len(layout) and (start.min() < 0 or counts.min() < 0 or stop.max() > len(messages.numbers)
-                        or layout.max() >= layouts):
+    if len(layout) and (
+        start.min() < 0
+        or counts.min() < 0
+        or stop.max() > len(messages.numbers)
+        or layout.max() >= layouts
+    ):
         raise ValueError("messages: expected layouts, counts and starts within the numbers")

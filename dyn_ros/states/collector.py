@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What all collectors of states have in common: the tables of the compiled rules."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from . import memory as mem
 from .joint_states import NEVER, Integers, Rejected
 
 Base = tuple[Sequence[float], Sequence[float]]
-Layout = tuple[int, Integers]       # the part, and the entries (count, 4); see `memory`
+Layout = tuple[int, Integers]  # the part, and the entries (count, 4); see `memory`
 
 
 class Joints(NamedTuple):
@@ -29,7 +30,7 @@ class Joints(NamedTuple):
     idx_v: tuple[int, ...]
     nvs: tuple[int, ...]
     neutral: Array
-    ignored: frozenset[str] = frozenset()       # mimic and fixed joints
+    ignored: frozenset[str] = frozenset()  # mimic and fixed joints
     base: str | None = None
     root_link: str = ""
 
@@ -38,12 +39,20 @@ class Joints(NamedTuple):
         """The joints of a model that have coordinates of their own."""
         own = [i for i, joint in enumerate(model.tree.joints) if joint.mimic is None]
         names = tuple(model.joint_names[i] for i in own)
-        idx_q, idx_v, nvs = (tuple(int(column[i]) for i in own)
-                             for column in (model.idx_q, model.idx_v, model.nvs))
-        return cls(names, idx_q, idx_v, nvs, np.array(model.neutral(), float),
-                   frozenset(frame.name for frame in model.tree.frames if frame.kind != "body")
-                   - frozenset(names), rules.base_kind(model),
-                   next(frame.name for frame in model.tree.frames if frame.kind == "body"))
+        idx_q, idx_v, nvs = (
+            tuple(int(column[i]) for i in own) for column in (model.idx_q, model.idx_v, model.nvs)
+        )
+        return cls(
+            names,
+            idx_q,
+            idx_v,
+            nvs,
+            np.array(model.neutral(), float),
+            frozenset(frame.name for frame in model.tree.frames if frame.kind != "body")
+            - frozenset(names),
+            rules.base_kind(model),
+            next(frame.name for frame in model.tree.frames if frame.kind == "body"),
+        )
 
 
 class Collector:
@@ -70,22 +79,35 @@ class Collector:
         self.needs_odometry = joints.base is not None and base is None
         self.names = joints.names if joints.base is None else joints.names[1:]
         self._slots = {name: slot for slot, name in enumerate(joints.names) if name in self.names}
-        self._layouts: dict[tuple[str, ...], Layout] = {}       # of lists of names
+        self._layouts: dict[tuple[str, ...], Layout] = {}  # of lists of names
         self._part_of: dict[tuple[int, ...], int] = {}
         self._decoder = Decoder()
         self._arrays = mem.Arrays(
-            layouts=mem.TABLE, entries=mem.TABLE, parts=np.zeros((0, 5), np.int64),
+            layouts=mem.TABLE,
+            entries=mem.TABLE,
+            parts=np.zeros((0, 5), np.int64),
             slots=np.repeat(np.arange(len(joints.names)), joints.nvs),
-            q=joints.neutral, v=np.zeros(nv), tau=np.zeros(nv),
+            q=joints.neutral,
+            v=np.zeros(nv),
+            tau=np.zeros(nv),
             stamps=np.full(len(joints.names), NEVER),
-            has_velocity=np.zeros(len(joints.names), np.int64), has_effort=np.zeros(nv, np.int64),
-            acceleration=np.zeros(nv), v_before=np.zeros(nv), stamps_before=np.full(nv, NEVER),
-            has_acceleration=np.zeros(nv, np.int64), cutoff=np.zeros(1),
+            has_velocity=np.zeros(len(joints.names), np.int64),
+            has_effort=np.zeros(nv, np.int64),
+            acceleration=np.zeros(nv),
+            v_before=np.zeros(nv),
+            stamps_before=np.full(nv, NEVER),
+            has_acceleration=np.zeros(nv, np.int64),
+            cutoff=np.zeros(1),
             scalars=np.zeros(mem.SCALARS, np.int64),
-            faults=np.zeros((len(kernel.REASONS) + 1, 3), np.int64))
+            faults=np.zeros((len(kernel.REASONS) + 1, 3), np.int64),
+        )
         self._scalars = self._arrays.scalars
         self._scalars[[mem.NEWEST, mem.ALLOWED, mem.BASE_PART, mem.LATEST_LIST]] = (
-            NEVER, round(staleness * 1e9), -1, -1)
+            NEVER,
+            round(staleness * 1e9),
+            -1,
+            -1,
+        )
         self._scalars[[mem.JOINTS, mem.NQ, mem.NV]] = len(joints.names), len(joints.neutral), nv
         self._scalars[mem.IS_PLANAR] = joints.base == "planar"
         self._call = compiled(kernel.COLLECT)
@@ -100,13 +122,14 @@ class Collector:
         """All are unknown; a base has zeros, as no message reports its wrench."""
         has_effort = self._arrays.has_effort
         has_effort[:] = np.repeat(
-            [name not in self.names for name in self._joints.names], self._joints.nvs)
+            [name not in self.names for name in self._joints.names], self._joints.nvs
+        )
         self._scalars[mem.KNOWS_EFFORT] = has_effort.all()
 
     @property
     def _live(self) -> Integers:
         """The stamps of what messages report."""
-        stamps: Integers = self._arrays.stamps[self._scalars[mem.GIVEN]:]
+        stamps: Integers = self._arrays.stamps[self._scalars[mem.GIVEN] :]
         return stamps
 
     def missing(self) -> list[str]:
@@ -116,7 +139,7 @@ class Collector:
 
     def _older(self, limit: int) -> list[str]:
         """The joints whose stamp is below a limit."""
-        names = self._joints.names[self._scalars[mem.GIVEN]:]
+        names = self._joints.names[self._scalars[mem.GIVEN] :]
         return [name for name, stamp in zip(names, self._live.tolist()) if stamp < limit]
 
     # --- the compiled rules
@@ -144,19 +167,27 @@ class Collector:
         numbers = self._arrays.numbers[start:]
         try:
             if layout < 0:
-                rules.check_child_frame(self._decoder.children[-1 - layout],
-                                        self._joints.root_link)
+                rules.check_child_frame(self._decoder.children[-1 - layout], self._joints.root_link)
                 rules.check_base(numbers[:7].tolist(), numbers[7:13].tolist())
             else:
                 a, b, c = np.cumsum(self._arrays.counts[where]).tolist()
-                self._check(self._decoder.layouts[layout], numbers[:a].tolist(),
-                            numbers[a:b].tolist(), numbers[b:c].tolist())
+                self._check(
+                    self._decoder.layouts[layout],
+                    numbers[:a].tolist(),
+                    numbers[a:b].tolist(),
+                    numbers[b:c].tolist(),
+                )
         except Rejected as error:
             return str(error)
         return kernel.REASONS[reason]
 
-    def _check(self, names: tuple[str, ...], position: list[float], velocity: list[float],
-               effort: list[float]) -> None:
+    def _check(
+        self,
+        names: tuple[str, ...],
+        position: list[float],
+        velocity: list[float],
+        effort: list[float],
+    ) -> None:
         """Raise `Rejected` for joint states that cannot be used."""
         rules.check_lengths(names, position, velocity, effort)
         used = [i for i, name in enumerate(names) if name in self._slots]
@@ -187,12 +218,14 @@ class Collector:
             return mem.DUPLICATE, mem.TABLE
         if len(self._layouts) >= rules.MAX_LAYOUTS:
             self._forget()
-        self._take_unknown([name for name in names if name not in self._slots
-                            and name not in self._joints.ignored])
+        self._take_unknown(
+            [name for name in names if name not in self._slots and name not in self._joints.ignored]
+        )
         used = [(i, self._slots[name]) for i, name in enumerate(names) if name in self._slots]
         idx_q, idx_v = self._joints.idx_q, self._joints.idx_v
-        entries = np.array([(i, slot, idx_q[slot], idx_v[slot]) for i, slot in used],
-                           np.int64).reshape(-1, 4)
+        entries = np.array(
+            [(i, slot, idx_q[slot], idx_v[slot]) for i, slot in used], np.int64
+        ).reshape(-1, 4)
         part = self._part([slot for _, slot in used]) if used else mem.IGNORED
         self._layouts[names] = part, entries
         return part, entries

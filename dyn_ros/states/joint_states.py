@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """States of a robot: what joint states and odometry may contain, and what is made of them."""
+
 from __future__ import annotations
 
 import math
@@ -14,11 +15,11 @@ from numpy.typing import NDArray
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 
-NEVER = -(1 << 62)      # stamp of a value that has not been received yet
-STALENESS = 0.5         # s, the default of the largest difference between stamps within one state
-MAX_LAYOUTS = 1000      # bounds the memory if a publisher never repeats its list of names
-LARGEST = 1e12          # doubles resolve larger angles poorly, and results overflow
-QUATERNION_TOLERANCE = 1e-3     # largest deviation of a norm from 1, to allow for rounded digits
+NEVER = -(1 << 62)  # stamp of a value that has not been received yet
+STALENESS = 0.5  # s, the default of the largest difference between stamps within one state
+MAX_LAYOUTS = 1000  # bounds the memory if a publisher never repeats its list of names
+LARGEST = 1e12  # doubles resolve larger angles poorly, and results overflow
+QUATERNION_TOLERANCE = 1e-3  # largest deviation of a norm from 1, to allow for rounded digits
 _POSE = ("x", "y", "z", "qx", "qy", "qz", "qw")
 _TWIST = ("linear_x", "linear_y", "linear_z", "angular_x", "angular_y", "angular_z")
 Numbers: TypeAlias = "Sequence[float] | Array"
@@ -43,8 +44,10 @@ def abbreviated(names: Sequence[str]) -> str:
 def joint_rows(model: Model, joints: Iterable[str]) -> tuple[list[int], list[int]]:
     """Return the rows of joints in q and in v, in their order."""
     numbers = [model.joint_index(name) for name in joints]
-    return ([row for k in numbers for row in range(model.idx_q[k], model.idx_q[k] + model.nqs[k])],
-            [row for k in numbers for row in range(model.idx_v[k], model.idx_v[k] + model.nvs[k])])
+    return (
+        [row for k in numbers for row in range(model.idx_q[k], model.idx_q[k] + model.nqs[k])],
+        [row for k in numbers for row in range(model.idx_v[k], model.idx_v[k] + model.nvs[k])],
+    )
 
 
 def base_kind(model: Model) -> str | None:
@@ -58,13 +61,15 @@ def base_kind(model: Model) -> str | None:
             if i > 0:
                 raise ValueError(
                     f"joint '{joint.name}' is {joint.kind} and not the base, and no message "
-                    "reports its state; make it fixed, or use the engine without the node")
+                    "reports its state; make it fixed, or use the engine without the node"
+                )
             base = joint.kind
     return base
 
 
-def check_lengths(names: Sequence[str], position: Numbers, velocity: Numbers,
-                  effort: Numbers) -> None:
+def check_lengths(
+    names: Sequence[str], position: Numbers, velocity: Numbers, effort: Numbers
+) -> None:
     """Raise `Rejected` if joint states have no names, duplicate ones, or lengths that differ."""
     if not names:
         raise Rejected("no joint names")
@@ -74,7 +79,8 @@ def check_lengths(names: Sequence[str], position: Numbers, velocity: Numbers,
         raise Rejected(
             f"{size} names, but {len(position)} positions, {len(velocity)} velocities and "
             f"{len(effort)} efforts; expected one position for each name, and one velocity "
-            "and effort for each name or none")
+            "and effort for each name or none"
+        )
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -85,8 +91,7 @@ def check_names(names: Sequence[str]) -> None:
 
 def check_usable(what: str, names: Iterable[str], values: Sequence[float]) -> None:
     """Raise `Rejected` if a value is not finite or exceeds `LARGEST`; names the first ten."""
-    bad = [f"{name} = {value:g}" for name, value in zip(names, values)
-           if not abs(value) <= LARGEST]
+    bad = [f"{name} = {value:g}" for name, value in zip(names, values) if not abs(value) <= LARGEST]
     if bad and all(map(math.isfinite, values)):
         raise Rejected(f"{what} is too large: {', '.join(bad[:10])}")
     if bad:
@@ -116,8 +121,7 @@ def base_norm(numbers: Numbers, start: int) -> float:
     return math.sqrt(x * x + y * y + z * z + w * w)
 
 
-def set_base(kind: str, q: Array, v: Array, pose: Sequence[float],
-             twist: Sequence[float]) -> None:
+def set_base(kind: str, q: Array, v: Array, pose: Sequence[float], twist: Sequence[float]) -> None:
     """Set the coordinates and velocities of a "floating" or "planar" base, see `copy_base`.
 
     Raises `Rejected` for a pose (x y z qx qy qz qw) or a twist that cannot be used.
@@ -150,21 +154,24 @@ def copy_base(is_planar: bool, numbers: Numbers, start: int, q: Array, v: Array)
 def check_child_frame(child: str, root_link: str) -> None:
     """Raise `Rejected` if odometry states its child_frame_id, and it is not the root link."""
     if child and child != root_link and not child.endswith("/" + root_link):
-        raise Rejected(f"child_frame_id is '{child}', expected the root link '{root_link}', whose "
-                       "pose and twist are needed")
+        raise Rejected(
+            f"child_frame_id is '{child}', expected the root link '{root_link}', whose "
+            "pose and twist are needed"
+        )
 
 
 # --- what is made of them
+
 
 class State(NamedTuple):
     """A robot's state at one instant, in the order of the model."""
 
     q: Array
-    velocities: Array               # meaningless for the joints in `unknown`
-    stamp: int = 0                  # [ns]; 0 if the state is from a request
-    unknown: Sequence[str] = ()     # names of the joints whose velocity is unknown
-    effort: Array | None = None     # None: not collected, or that of some joint is unknown
-    acceleration: Array | None = None   # as for effort; see `MessageCollector.cutoff`
+    velocities: Array  # meaningless for the joints in `unknown`
+    stamp: int = 0  # [ns]; 0 if the state is from a request
+    unknown: Sequence[str] = ()  # names of the joints whose velocity is unknown
+    effort: Array | None = None  # None: not collected, or that of some joint is unknown
+    acceleration: Array | None = None  # as for effort; see `MessageCollector.cutoff`
 
     @property
     def v(self) -> Array | None:
@@ -209,8 +216,14 @@ class States(NamedTuple):
     @classmethod
     def empty(cls, count: int, nq: int, nv: int) -> States:
         """Memory for so many states."""
-        return cls(np.empty(count, np.int64), np.empty(count, np.int64), np.empty((count, nq)),
-                   np.empty((count, nv)), np.empty((count, nv)), np.empty(count, np.int64))
+        return cls(
+            np.empty(count, np.int64),
+            np.empty(count, np.int64),
+            np.empty((count, nq)),
+            np.empty((count, nv)),
+            np.empty((count, nv)),
+            np.empty(count, np.int64),
+        )
 
 
 class Note(NamedTuple):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The rules by which messages become states of a robot, compiled."""
+
 import math
 
 from ..cdr.decode_kernel import decode_message
@@ -26,19 +27,32 @@ REASONS = (
     "child_frame_id that is not the root link",
 )
 """Why messages are rejected, by number."""
-(EMPTY, TWICE, LENGTHS, POSITION, LARGE_POSITION, VELOCITY, LARGE_VELOCITY, LATE, POSE,
- NORM, TWIST, CHILD) = range(len(REASONS))
-JUMP = len(REASONS)            # the row of stamps that jump back
+(
+    EMPTY,
+    TWICE,
+    LENGTHS,
+    POSITION,
+    LARGE_POSITION,
+    VELOCITY,
+    LARGE_VELOCITY,
+    LATE,
+    POSE,
+    NORM,
+    TWIST,
+    CHILD,
+) = range(len(REASONS))
+JUMP = len(REASONS)  # the row of stamps that jump back
 FINE = -1
 # what `collect` returns: DUE and JUMPED may be combined
 TAKEN, DUE, JUMPED, REJECTED, UNREAD, UNSTAMPED, NEW_NAMES = 0, 1, 2, 4, 8, 16, 32
-_PLAIN = 256                # encapsulation of plain CDR, little endian, without options
+_PLAIN = 256  # encapsulation of plain CDR, little endian, without options
 
 base_norm = kernel(rules.base_norm)
 copy_base = kernel(rules.copy_base)
 
 
 # --- what is wrong with a message
+
 
 @kernel
 def note(m, reason, message, detail):
@@ -71,8 +85,11 @@ def fault_of_joint_states(m, message, layout):
         return TWICE
     # without `in`, which loads a module of Numba at the start of each process
     has_velocities, has_efforts = counts[1] != 0, counts[2] != 0
-    if (counts[0] != size or (has_velocities and counts[1] != size)
-            or (has_efforts and counts[2] != size)):
+    if (
+        counts[0] != size
+        or (has_velocities and counts[1] != size)
+        or (has_efforts and counts[2] != size)
+    ):
         return LENGTHS
     fault = fault_in_values(m, start, layout, LARGE_POSITION)
     if fault == FINE and has_velocities:
@@ -107,7 +124,7 @@ def fault_of_stamp(m, part, stamp, message):
     if last == NEVER or last <= stamp:
         return FINE
     behind = last - stamp
-    if 0 <= behind <= m.scalars[mem.ALLOWED]:          # negative after an overflow
+    if 0 <= behind <= m.scalars[mem.ALLOWED]:  # negative after an overflow
         note(m, LATE, message, behind)
         return LATE
     note(m, JUMP, message, behind)
@@ -121,6 +138,7 @@ def fault_of_stamp(m, part, stamp, message):
 
 
 # --- what is taken from a message
+
 
 @kernel
 def take_joint_states(m, message, layout):
@@ -168,6 +186,7 @@ def take_odometry(m, message):
 
 # --- when a state is due
 
+
 @kernel
 def waits_for_others(m, part, oldest):
     """Whether a part that is recent has not reported since the last state."""
@@ -206,6 +225,7 @@ def is_due(m, part, stamp):
 
 # --- what is made of a state
 
+
 @kernel
 def differentiate(m):
     """Update the accelerations: backward differences through a low pass of first order.
@@ -230,8 +250,12 @@ def differentiate(m):
 
 @kernel
 def write_state(m, message):
-    k, newest, nq, nv = (m.scalars[mem.STATES], m.scalars[mem.NEWEST], m.scalars[mem.NQ],
-                         m.scalars[mem.NV])
+    k, newest, nq, nv = (
+        m.scalars[mem.STATES],
+        m.scalars[mem.NEWEST],
+        m.scalars[mem.NQ],
+        m.scalars[mem.NV],
+    )
     m.scalars[mem.STATES] = k + 1
     oldest = newest
     for slot in range(m.scalars[mem.GIVEN], m.scalars[mem.JOINTS]):
@@ -263,13 +287,25 @@ def finish_state(m, message):
 
 # --- from messages to states
 
+
 @kernel
 def read(content, size, now, m):
     """Decode a serialized message as the only one of the block, if its bytes are as expected."""
     if size < 4 or size > m.scalars[mem.CAPACITY] or load32(content, 0) != _PLAIN:
         return UNREAD
-    number = decode_message(content, 0, 0, size, m.known, m.lists, m.scalars[mem.LISTS],
-                            m.scalars[mem.LATEST_LIST], m.bits, 0, m.head)
+    number = decode_message(
+        content,
+        0,
+        0,
+        size,
+        m.known,
+        m.lists,
+        m.scalars[mem.LISTS],
+        m.scalars[mem.LATEST_LIST],
+        m.bits,
+        0,
+        m.head,
+    )
     if number < 0:
         return UNREAD
     stamp, counts = m.head[0], mem.counts_of(m, 0)

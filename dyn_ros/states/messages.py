@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """States from messages as they arrive, one by one. Independent of ROS."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,8 +31,13 @@ class MessageCollector(Collector):
     that are not joints of the model, from the latest list of names that was new.
     """
 
-    def __init__(self, model: Model, staleness: float, base: Base | None = None,
-                 notify: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        staleness: float,
+        base: Base | None = None,
+        notify: Callable[[str], object] | None = None,
+    ) -> None:
         super().__init__(Joints.of(model), staleness, base)
         arrays = self._arrays
         self.q, self.v, self.tau = arrays.q, arrays.v, arrays.tau
@@ -41,11 +47,12 @@ class MessageCollector(Collector):
         self.constant = not len(self._live)
         self._row_names = model.velocity_names
         self._notify = notify or (lambda text: None)
-        self._flags = memoryview(self._scalars)         # far faster to read than an array
+        self._flags = memoryview(self._scalars)  # far faster to read than an array
         self._scalars[[mem.IS_COMPLETE, KNOWS_VELOCITY]] = self.constant
         self._scalars[mem.END] = 1
         arrays.layout, arrays.stamp, arrays.log_time, arrays.start, arrays.foreign = np.zeros(
-            (5, 1), np.int64)
+            (5, 1), np.int64
+        )
         arrays.counts, arrays.head = np.zeros((1, 3), np.int64), np.zeros(8, np.int64)
         self._clear_names()
         self.layout = memoryview(arrays.layout)
@@ -53,7 +60,7 @@ class MessageCollector(Collector):
 
     def _clear_names(self) -> None:
         self._decoder = Decoder()
-        self._decoder.child("")         # that of all odometries; it is checked before
+        self._decoder.child("")  # that of all odometries; it is checked before
         self._arrays.layouts = self._arrays.entries = mem.TABLE
         self._link()
 
@@ -129,10 +136,13 @@ class MessageCollector(Collector):
         """Return the latest state; its arrays are overwritten by the next message."""
         flags = self._flags
         return State(
-            self.q, self.v, flags[NEWEST],
+            self.q,
+            self.v,
+            flags[NEWEST],
             () if flags[KNOWS_VELOCITY] else self.missing_velocity(),
             self.tau if self.collects_effort and flags[KNOWS_EFFORT] else None,
-            self._acceleration if self._differentiates and flags[KNOWS_ACCELERATION] else None)
+            self._acceleration if self._differentiates and flags[KNOWS_ACCELERATION] else None,
+        )
 
     def behind(self, seconds: float) -> list[str]:
         """Return the names of the joints that are more than this behind the newest [s]."""
@@ -164,8 +174,14 @@ class MessageCollector(Collector):
             outcome = self._call(data, len(data), self._address, now())
         return None if outcome == UNREAD else self._finish(outcome)
 
-    def joint_states(self, names: Sequence[str], position: Numbers,
-                     velocity: Numbers, effort: Numbers, stamp: int) -> bool:
+    def joint_states(
+        self,
+        names: Sequence[str],
+        position: Numbers,
+        velocity: Numbers,
+        effort: Numbers,
+        stamp: int,
+    ) -> bool:
         """Process a sensor_msgs/JointState; return whether a state is complete and due.
 
         The stamp is in ns. Raises `Rejected` for no names, duplicate names, lengths that do not
@@ -178,8 +194,9 @@ class MessageCollector(Collector):
             if len(self._decoder.layouts) >= rules.MAX_LAYOUTS:
                 self._clear_names()
             layout = self._decoder.layout(names)
-            self._decoder.add_list(0, layout, [name.encode("utf-8", "surrogatepass")
-                                               for name in names])
+            self._decoder.add_list(
+                0, layout, [name.encode("utf-8", "surrogatepass") for name in names]
+            )
             self._grow(layout + 1)
             self._link()
         return self._take(layout, stamp, position, velocity, effort)
@@ -197,7 +214,7 @@ class MessageCollector(Collector):
         self._make_room(sum(counts))
         arrays, start = self._arrays, 0
         for field, count in zip(fields, counts):
-            arrays.numbers[start:start + count] = field
+            arrays.numbers[start : start + count] = field
             start += count
         arrays.layout[0], arrays.stamp[0], arrays.counts[0] = layout, stamp, counts
         return self._finish(self._run())

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What the page needs of its robot: what users may do with it, and how it is shown."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -62,12 +63,12 @@ class Actor(Protocol):
 class Settings:
     """What a page is like; for `allowed_hosts` see `page.serve`."""
 
-    plot_seconds: float = 10.0                      # time span of the plots [s]
-    push_scale: float = 100.0                       # force per meter of handle displacement [N/m]
-    mesh_paths: Sequence[str | Path] = ()           # folders to search for packages with meshes
-    world_frames: Sequence[str] = ("world",)        # frames that markers use for the world
-    plays: bool = False                             # it has a motion of its own that can be stopped
-    hangs: bool = False                             # a payload can be hung on it
+    plot_seconds: float = 10.0  # time span of the plots [s]
+    push_scale: float = 100.0  # force per meter of handle displacement [N/m]
+    mesh_paths: Sequence[str | Path] = ()  # folders to search for packages with meshes
+    world_frames: Sequence[str] = ("world",)  # frames that markers use for the world
+    plays: bool = False  # it has a motion of its own that can be stopped
+    hangs: bool = False  # a payload can be hung on it
     allowed_hosts: Sequence[str] = ()
-    curves: Sequence[str] = LIVE                    # keys of `plots.CURVES`
+    curves: Sequence[str] = LIVE  # keys of `plots.CURVES`
     pushes: bool = True

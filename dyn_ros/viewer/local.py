@@ -4,6 +4,7 @@
 
 It moves at once: its torques, and how it gives way to a push, follow when the engine is compiled.
 """
+
 from __future__ import annotations
 
 import threading
@@ -38,12 +39,12 @@ class LocalRobot(StandaloneActor):
         self._model = model
         self._motion = Motion(model.tree)
         self._steering = Steering(self._motion)
-        self._position, self._velocity, _ = self._motion.at(0.0)    # until it is simulated
+        self._position, self._velocity, _ = self._motion.at(0.0)  # until it is simulated
         self._pushed: Push = ()
         self._hung: tuple[str, Inertia] | None = None
-        self._engine: Engine | None = None      # when it is compiled
+        self._engine: Engine | None = None  # when it is compiled
         self._is_simulated = False
-        self._failure = ""          # for users; empty: none
+        self._failure = ""  # for users; empty: none
         self._compiling = Progress()
 
     def show(self, session: Session, xml: str) -> None:
@@ -147,8 +148,11 @@ class Engine:
         self._q[self._idx_q], self._v[rows] = robot.position, robot.velocity
         terms = self._picture.compute(self._q, self._v)
         session.receive_states(self._names, robot.position, robot.effort)
-        for curve, torques in (("gravity", terms.g), ("nle", terms.nle),
-                               ("push", self._pushed_torques(pushed, terms.g))):
+        for curve, torques in (
+            ("gravity", terms.g),
+            ("nle", terms.nle),
+            ("push", self._pushed_torques(pushed, terms.g)),
+        ):
             session.receive_torques(curve, self._names, torques[rows])
         self._picture.draw(session, self._v, terms)
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A smooth motion for any robot: slow sines within the limits of every joint, starting at rest."""
+
 import math
 from collections.abc import Sequence
 
@@ -14,9 +15,9 @@ from ..engine.model.urdf import Tree
 from .posture import choose_swing
 from .scene.kinematics import Kinematics
 
-RESUME = 2.0        # [1/s]: how fast a resumed motion converges to the original one
-SLOWING = 0.2       # time constant with which a motion is held and continues [s]
-STIFFNESS = 8.0     # [1/s]: a joint reaches its slider after about half a second
+RESUME = 2.0  # [1/s]: how fast a resumed motion converges to the original one
+SLOWING = 0.2  # time constant with which a motion is held and continues [s]
+STIFFNESS = 8.0  # [1/s]: a joint reaches its slider after about half a second
 
 
 class Motion:
@@ -43,8 +44,7 @@ class Motion:
         position = self._center + self._amplitude * np.sin(phase)
         swing, rate = self._amplitude * self._frequency, time / root
         velocity = swing * np.cos(phase) * rate
-        acceleration = swing * (np.cos(phase) / root ** 3
-                                - self._frequency * np.sin(phase) * rate ** 2)
+        acceleration = swing * (np.cos(phase) / root**3 - self._frequency * np.sin(phase) * rate**2)
         return position, velocity, acceleration
 
 
@@ -58,9 +58,11 @@ class Resumed:
     def at(self, time: float) -> tuple[Array, Array, Array]:
         position, velocity, acceleration = self._motion.at(time)
         offset = self._offset * math.exp(-RESUME * time)
-        return (position + offset * (1.0 + RESUME * time),
-                velocity - offset * RESUME ** 2 * time,
-                acceleration - offset * RESUME ** 2 * (1.0 - RESUME * time))
+        return (
+            position + offset * (1.0 + RESUME * time),
+            velocity - offset * RESUME**2 * time,
+            acceleration - offset * RESUME**2 * (1.0 - RESUME * time),
+        )
 
 
 class SpringFollower:
@@ -95,9 +97,9 @@ class Steering:
     def __init__(self, motion: Motion) -> None:
         self._motion = motion
         self._moving: Motion | Resumed = motion
-        self._follower: SpringFollower | None = None    # instead of its own motion
-        self._time = 0.0            # of `_moving`
-        self._pace = self._wanted_pace = 1.0            # of its own motion
+        self._follower: SpringFollower | None = None  # instead of its own motion
+        self._time = 0.0  # of `_moving`
+        self._pace = self._wanted_pace = 1.0  # of its own motion
 
     @property
     def target(self) -> Array | None:
@@ -138,12 +140,13 @@ class Steering:
             return follower.position, follower.velocity, follower.acceleration
         position, velocity, acceleration = self._moving.at(self._time)
         change = (self._wanted_pace - self._pace) / SLOWING
-        return (position, self._pace * velocity,
-                self._pace ** 2 * acceleration + change * velocity)
+        return (position, self._pace * velocity, self._pace**2 * acceleration + change * velocity)
 
 
-def coordinates(model: dyn_ros.Model, names: Sequence[str],
-                ) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
+def coordinates(
+    model: dyn_ros.Model,
+    names: Sequence[str],
+) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
     """Return where q and v contain joints with one degree of freedom, (n,) each."""
     joints = np.array([model.joint_index(name) for name in names], int)
     return np.array(model.idx_q, int)[joints], np.array(model.idx_v, int)[joints]

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Around which posture a robot swings: above its base if it can; a legged robot stands."""
+
 from __future__ import annotations
 
 import math
@@ -13,16 +14,16 @@ from ..engine.kernel.types import Array
 from ..engine.model.urdf import Joint
 from .scene.kinematics import Kinematics, stroke
 
-TIMES = np.linspace(0.0, 60.0, 80)      # at which the height of a motion is examined [s]
-CENTERS = 9         # positions of a joint to try
-SHARES = 1.0, 0.6, 0.3      # of the amplitudes, if smaller ones are needed
-THICK = 0.02        # distance from a joint's origin to the surface of its link / reach
-BENT, CROUCH = 0.3, 0.3     # of the hips of legs that stand, and how much more they bend [rad]
-CROUCHING = 6.0     # period [s]
-LEVEL = 0.05        # difference in height of feet that stand on the same ground / height
-PARALLEL = 0.95     # cosine between axes that count as parallel
-MOST_TURNS = 3      # of a leg about parallel axes: hip, knee and ankle
-FOLDING = 1.0, -2.0, 1.0    # how these turn if the foot stays level, below a hip
+TIMES = np.linspace(0.0, 60.0, 80)  # at which the height of a motion is examined [s]
+CENTERS = 9  # positions of a joint to try
+SHARES = 1.0, 0.6, 0.3  # of the amplitudes, if smaller ones are needed
+THICK = 0.02  # distance from a joint's origin to the surface of its link / reach
+BENT, CROUCH = 0.3, 0.3  # of the hips of legs that stand, and how much more they bend [rad]
+CROUCHING = 6.0  # period [s]
+LEVEL = 0.05  # difference in height of feet that stand on the same ground / height
+PARALLEL = 0.95  # cosine between axes that count as parallel
+MOST_TURNS = 3  # of a leg about parallel axes: hip, knee and ankle
+FOLDING = 1.0, -2.0, 1.0  # how these turn if the foot stays level, below a hip
 
 
 class Swing(NamedTuple):
@@ -39,8 +40,11 @@ class Swing(NamedTuple):
 
 def choose_swing(robot: Kinematics) -> tuple[Swing, bool]:
     """Return the motion of a robot, and whether it stands on legs."""
-    swing = Swing(*np.array([_own(joint, number) for number, joint in enumerate(robot.joints)]
-                            ).reshape(-1, 3).T)
+    swing = Swing(
+        *np.array([_own(joint, number) for number, joint in enumerate(robot.joints)])
+        .reshape(-1, 3)
+        .T
+    )
     legs = find_legs(robot)
     return (_standing(robot, legs, swing), True) if legs else (_raised(robot, swing), False)
 
@@ -50,7 +54,7 @@ def _own(joint: Joint, number: int) -> tuple[float, float, float]:
     bounded = math.isfinite(joint.lower) and math.isfinite(joint.upper)
     center = (joint.lower + joint.upper) / 2 if bounded else 0.0
     reach = (joint.upper - joint.lower) / 2 if bounded else math.inf
-    period = 5.0 + 4.0 * (0.618 * number % 1.0)      # seconds; different for each joint
+    period = 5.0 + 4.0 * (0.618 * number % 1.0)  # seconds; different for each joint
     frequency = 2 * math.pi / period
     widest = 0.15 if joint.kind == "prismatic" else 1.0
     return center, min(0.7 * reach, widest, 0.6 * joint.velocity / frequency), frequency
@@ -64,6 +68,7 @@ def _neutral(robot: Kinematics) -> Array:
 
 # --- above the base
 
+
 def _raised(robot: Kinematics, swing: Swing) -> Swing:
     """Return a motion above the plane of the base, if there is one, near the given one.
 
@@ -71,12 +76,17 @@ def _raised(robot: Kinematics, swing: Swing) -> Swing:
     """
     at_center = robot.heights(swing.center[None])[:, 0]
     plane = min(0.0, float(at_center[-1]))
-    moved = [i for i in range(len(robot.moving)) if robot.chain(i) and np.ptp(
-        robot.heights(swing.at(TIMES))[i]) > 1e-3]
+    moved = [
+        i
+        for i in range(len(robot.moving))
+        if robot.chain(i) and np.ptp(robot.heights(swing.at(TIMES))[i]) > 1e-3
+    ]
     if not moved or at_center[moved].mean() < plane:
         return swing
-    reach = max(float(np.linalg.norm(points, axis=-1).max())
-                for points in robot.points(_neutral(robot)[None]))
+    reach = max(
+        float(np.linalg.norm(points, axis=-1).max())
+        for points in robot.points(_neutral(robot)[None])
+    )
 
     def clearance(tried: Swing) -> tuple[float, int]:
         """Return the least height above the plane [m], and the joint that moves this point."""
@@ -108,6 +118,7 @@ def _centers(joint: Joint, now: float, amplitude: float) -> Sequence[float]:
 
 # --- on legs
 
+
 def find_legs(robot: Kinematics) -> list[list[int]]:
     """Return the slots of the joints of each leg, from the root on; none if the robot has no legs.
 
@@ -124,8 +135,12 @@ def find_legs(robot: Kinematics) -> list[list[int]]:
     feet = [i for i in range(len(robot.moving)) if i not in parents and heights[i] <= near]
     legs = [robot.chain(foot) for foot in feet]
     slots = [slot for leg in legs for slot in leg]
-    if (len(legs) < 2 or heights[-1] <= near or min(map(len, legs)) < 2
-            or len(set(slots)) < len(slots)):
+    if (
+        len(legs) < 2
+        or heights[-1] <= near
+        or min(map(len, legs)) < 2
+        or len(set(slots)) < len(slots)
+    ):
         return []
     return legs
 
@@ -142,8 +157,10 @@ def _standing(robot: Kinematics, legs: Sequence[Sequence[int]], swing: Swing) ->
     if least < most:
         for fold, _ in folds:
             for slot, turn in fold.items():
-                center[slot], amplitude[slot] = (0.5 * turn * (least + most),
-                                                 0.5 * turn * (most - least))
+                center[slot], amplitude[slot] = (
+                    0.5 * turn * (least + most),
+                    0.5 * turn * (most - least),
+                )
                 frequency[slot] = 2.0 * math.pi / CROUCHING
     return Swing(center, amplitude, frequency)
 
@@ -155,22 +172,30 @@ def _folds(robot: Kinematics, leg: Sequence[int]) -> tuple[dict[int, float], tup
     If both are as wide, the foot rises more, so that legs that mirror each other bend that way.
     """
     places = robot.places(np.zeros((1, len(robot.joints))))[:, 0, :3, :3]
-    axes = {slot: places[robot.own[slot]] @ robot.joints[slot].axis for slot in leg
-            if robot.joints[slot].kind != "prismatic"}
+    axes = {
+        slot: places[robot.own[slot]] @ robot.joints[slot].axis
+        for slot in leg
+        if robot.joints[slot].kind != "prismatic"
+    }
     level = {slot: axis for slot, axis in axes.items() if abs(axis[2]) < 1.0 - PARALLEL}
-    groups = [[slot for slot in level if abs(level[slot] @ axis) > PARALLEL]
-              for axis in level.values()]
+    groups = [
+        [slot for slot in level if abs(level[slot] @ axis) > PARALLEL] for axis in level.values()
+    ]
     group = max(groups, key=len, default=[])[:MOST_TURNS]
     if len(group) < 2:
         return {}, (math.inf, -math.inf)
     first = level[group[0]]
-    first = first * np.sign(first[abs(first).argmax()])     # the same one for all legs
+    first = first * np.sign(first[abs(first).argmax()])  # the same one for all legs
     found = []
     for way in (1.0, -1.0):
-        turns = {slot: way * turn * float(np.sign(level[slot] @ first))
-                 for slot, turn in zip(group, FOLDING)}
-        ranges = [sorted((robot.joints[slot].lower / turn, robot.joints[slot].upper / turn))
-                  for slot, turn in turns.items()]
+        turns = {
+            slot: way * turn * float(np.sign(level[slot] @ first))
+            for slot, turn in zip(group, FOLDING)
+        }
+        ranges = [
+            sorted((robot.joints[slot].lower / turn, robot.joints[slot].upper / turn))
+            for slot, turn in turns.items()
+        ]
         q = np.zeros((1, len(robot.joints)))
         q[0, list(turns)] = [BENT * turn for turn in turns.values()]
         height = round(float(robot.heights(q)[robot.own[leg[-1]], 0]), 6)

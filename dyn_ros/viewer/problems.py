@@ -1,14 +1,15 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What went wrong, for the page."""
+
 from __future__ import annotations
 
 import time
 from collections import deque
 from collections.abc import Iterable
 
-FORGET = 10.0       # how long a problem stays on the page [s]
-MOST_PROBLEMS = 4   # shown on the page at once
+FORGET = 10.0  # how long a problem stays on the page [s]
+MOST_PROBLEMS = 4  # shown on the page at once
 
 
 class Problems:

@@ -5,6 +5,7 @@
 A recording is read and computed in parts, in a thread of its own, so that one of any length opens
 at once and needs little memory.
 """
+
 from __future__ import annotations
 
 import math
@@ -40,15 +41,16 @@ from .time_bar import TimeBar
 CURVES = ("effort", "gravity", "nle", "residual", "external")
 QUANTITIES = ("gravity", "nle", "residual", "external")
 ALGORITHMS = ("all_terms", "nonlinear_effects", "momentum_terms", "momentum_observer_step")
-PART = 4e6          # size of a part [bytes, uncompressed]: about 10 s at 1 kHz
-MOST_PARTS = 4      # kept in memory
-COMPILE = -1        # instead of the number of a part
-GAP = 0.5           # a longer time without states is a gap [s]
-SPAN = 10.0         # of the plots [s]
-SAMPLES = 100       # of each curve in this time
+PART = 4e6  # size of a part [bytes, uncompressed]: about 10 s at 1 kHz
+MOST_PARTS = 4  # kept in memory
+COMPILE = -1  # instead of the number of a part
+GAP = 0.5  # a longer time without states is a gap [s]
+SPAN = 10.0  # of the plots [s]
+SAMPLES = 100  # of each curve in this time
 
 
 # --- opening
+
 
 @dataclass(frozen=True, eq=False)
 class OpenRecording:
@@ -59,10 +61,14 @@ class OpenRecording:
     parts: list[Part]
 
 
-def open_recording(path: str | PathLike[str], xml: str | None = None,
-                   root_joint: str | None = None, topics: Sequence[str] = (),
-                   odometry: str | None = None,
-                   drives: str | PathLike[str] | None = None) -> OpenRecording:
+def open_recording(
+    path: str | PathLike[str],
+    xml: str | None = None,
+    root_joint: str | None = None,
+    topics: Sequence[str] = (),
+    odometry: str | None = None,
+    drives: str | PathLike[str] | None = None,
+) -> OpenRecording:
     """Open a recording; only what is needed to find its parts is read.
 
     The robot description is the one in the recording unless it is passed; without ``root_joint``,
@@ -85,8 +91,16 @@ def open_recording(path: str | PathLike[str], xml: str | None = None,
         raise ValueError(f"{source.name}: the robot description: {error}") from error
     if drives is not None:
         load_drives(model, drives)
-    recording = prepared(source, Request(model, tuple(topics) or None, odometry, size=PART,
-                                         overlap=overlap(QUANTITIES, Settings(), model)))
+    recording = prepared(
+        source,
+        Request(
+            model,
+            tuple(topics) or None,
+            odometry,
+            size=PART,
+            overlap=overlap(QUANTITIES, Settings(), model),
+        ),
+    )
     if not recording.parts:
         raise ValueError(f"{source.name}: the recording is empty")
     return OpenRecording(source.name, xml, model, recording.selection, recording.parts)
@@ -94,12 +108,16 @@ def open_recording(path: str | PathLike[str], xml: str | None = None,
 
 def _has_odometry(source: Source) -> bool:
     """Whether messages of a topic named odom or odometry were recorded."""
-    return any(topic.type == ODOMETRY and topic.count != 0
-               and topic.name.rpartition("/")[2] in ("odom", "odometry")
-               for topic in source.topics)
+    return any(
+        topic.type == ODOMETRY
+        and topic.count != 0
+        and topic.name.rpartition("/")[2] in ("odom", "odometry")
+        for topic in source.topics
+    )
 
 
 # --- parts
+
 
 class Loaded(NamedTuple):
     """A part of a recording: log times of its states [ns], torques by curve, and problems."""
@@ -139,8 +157,7 @@ class Loader:
 
     def want(self, numbers: Sequence[int]) -> None:
         """Ask for parts, the most urgent one first; others that wait are given up."""
-        wanted = [number for number in numbers
-                  if 0 <= number < len(self._recording.parts)]
+        wanted = [number for number in numbers if 0 <= number < len(self._recording.parts)]
         with self._change:
             if wanted != self._wanted:
                 self._wanted = wanted
@@ -167,8 +184,13 @@ class Loader:
             try:
                 part = self._load(number)
             except Exception as error:
-                part = Loaded(np.zeros(0, np.int64), np.zeros((0, 0)), np.zeros((0, 0)),
-                              {"gravity": np.zeros((0, 0))}, (str(error),))
+                part = Loaded(
+                    np.zeros(0, np.int64),
+                    np.zeros((0, 0)),
+                    np.zeros((0, 0)),
+                    {"gravity": np.zeros((0, 0))},
+                    (str(error),),
+                )
             with self._change:
                 self._parts[number] = part
                 self._parts.move_to_end(number)
@@ -178,8 +200,10 @@ class Loader:
 
     def _compile(self) -> None:
         """Compile what the quantities need, once the first states are shown."""
+
         def say(progress: Progress) -> None:
             self.progress = progress
+
         compile_torques(self._recording.model, ALGORITHMS, say, more=KERNELS)
         self._is_compiled, self.progress = True, Progress()
 
@@ -194,9 +218,14 @@ class Loader:
             torques["effort"] = measured(model, own.q, own.tau)
             table = compute(model, part.states, part.warm, QUANTITIES, Settings(), part.after)
             for quantity in QUANTITIES:
-                torques[quantity] = np.stack([
-                    table.columns[f"{quantity}.{name}"] for name in model.velocity_names],
-                    axis=-1) if model.nv else np.zeros((len(own.log_time), 0))
+                torques[quantity] = (
+                    np.stack(
+                        [table.columns[f"{quantity}.{name}"] for name in model.velocity_names],
+                        axis=-1,
+                    )
+                    if model.nv
+                    else np.zeros((len(own.log_time), 0))
+                )
         return Loaded(own.log_time, own.q, own.v, torques, tuple(warnings_of(part)))
 
 
@@ -208,13 +237,14 @@ def find_gaps(log_time: NDArray[np.int64]) -> set[tuple[int, int]]:
 
 # --- replay
 
+
 class Replay(StandaloneActor):
     def __init__(self, recording: OpenRecording) -> None:
         self._recording, self._model = recording, recording.model
         parts = recording.parts
         self._starts = [part.start for part in parts]
         self._first, self._last = parts[0].start, parts[-1].stop - 1
-        self._now = self._first                     # [ns]
+        self._now = self._first  # [ns]
         self._duration = 1e-9 * (self._last - self._first)
         self._speed, self._plays = 1.0, True
         self._loader = Loader(recording)
@@ -231,7 +261,8 @@ class Replay(StandaloneActor):
         self._names = [name for name in session.robot.names if name in self._model.joint_names]
         self._idx_q, self._idx_v = coordinates(self._model, self._names)
         self._bar = TimeBar(
-            session.server, session.panel, self._recording.name, self._first, self._duration)
+            session.server, session.panel, self._recording.name, self._first, self._duration
+        )
         session.history = self._history
 
     # --- time
@@ -249,8 +280,10 @@ class Replay(StandaloneActor):
         note = self._show(session, number)
         session.progress = self._loader.progress
         session.notice = session.progress.text or "replaying a recording"
-        gaps = [(1e-9 * (start - self._first), 1e-9 * (stop - self._first))
-                for start, stop in sorted(self._loader.gaps)]
+        gaps = [
+            (1e-9 * (start - self._first), 1e-9 * (stop - self._first))
+            for start, stop in sorted(self._loader.gaps)
+        ]
         self._bar.show(1e-9 * (self._now - self._first), self._plays, note, gaps)
 
     def _handle_events(self) -> None:
@@ -263,8 +296,11 @@ class Replay(StandaloneActor):
             elif what == "speed":
                 self._speed = value
             elif what == "seek":
-                self._now = (self._first + round(1e9 * value)
-                             if value < round(self._duration, 3) else self._last)   # as on the bar
+                self._now = (
+                    self._first + round(1e9 * value)
+                    if value < round(self._duration, 3)
+                    else self._last
+                )  # as on the bar
             else:
                 self._plays = False
                 self._step(value)
@@ -343,5 +379,7 @@ class Replay(StandaloneActor):
             values = {}
             if row >= 0 and part is not None and now - int(part.log_time[row]) < 1e9 * GAP:
                 values = {name: torque[row, self._idx_v] for name, torque in part.torques.items()}
-            yield 1e-9 * (now - self._first), np.array([
-                values.get(name, unknown) for name in CURVES])
+            yield (
+                1e-9 * (now - self._first),
+                np.array([values.get(name, unknown) for name in CURVES]),
+            )

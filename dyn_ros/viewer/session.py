@@ -5,6 +5,7 @@
 A `Session` receives states, torques and markers, and draws them when it is updated. What users do
 on the page, it asks of an `Actor`: a ROS node, or a robot in this process.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -41,10 +42,10 @@ if TYPE_CHECKING:
     from visualization_msgs.msg import MarkerArray
 
 
-PLOTS = 10.0        # update rate of the numbers and plots [Hz]
-STALE = 1.0         # age at which a torque that is no longer received becomes unknown [s]
-FAR = 0.3           # motion of the root link after which the cameras follow it / reach
-SUNK = 0.01         # depth below the floor after which it is lowered / reach
+PLOTS = 10.0  # update rate of the numbers and plots [Hz]
+STALE = 1.0  # age at which a torque that is no longer received becomes unknown [s]
+FAR = 0.3  # motion of the root link after which the cameras follow it / reach
+SUNK = 0.01  # depth below the floor after which it is lowered / reach
 
 
 class Session:
@@ -56,11 +57,13 @@ class Session:
     what the plots show, times [s] and torques (curves, joints); None: what was received.
     """
 
-    def __init__(self, host: str, port: int, actor: Actor,
-                 settings: Settings | None = None) -> None:
+    def __init__(
+        self, host: str, port: int, actor: Actor, settings: Settings | None = None
+    ) -> None:
         self._actor, self.settings = actor, settings or Settings()
-        self.server = page.serve(host, port, "dyn_ros", self.settings.allowed_hosts,
-                                 actor.report_refusal)
+        self.server = page.serve(
+            host, port, "dyn_ros", self.settings.allowed_hosts, actor.report_refusal
+        )
         self.server.on_window = self._arrange
         self.address = page.address(self.server)
         self.drawing = Drawing(self.server.scene, self.node_of, self.settings.mesh_paths)
@@ -74,7 +77,7 @@ class Session:
         self._odometry_frame: str | None = None
         self._timeline = Timeline()
         self._pose: Array | None = None
-        self._center: Array | None = None       # of the root link, when the cameras followed it
+        self._center: Array | None = None  # of the root link, when the cameras followed it
         self._handle: PushHandle | None = None
         self._was_pulled = self._holds = False
         self._plot_limiter, self._status_limiter = RateLimiter(PLOTS), RateLimiter(1.0)
@@ -92,7 +95,7 @@ class Session:
             self.panel.arrange(client, window)
 
     def close(self) -> None:
-        with contextlib.redirect_stdout(io.StringIO()):     # viser prints that it stopped
+        with contextlib.redirect_stdout(io.StringIO()):  # viser prints that it stopped
             self.server.stop()
 
     # --- what is shown
@@ -117,15 +120,24 @@ class Session:
         self._torques = {curve: np.full(len(robot.names), math.nan) for curve in settings.curves}
         self._last_received = dict.fromkeys(settings.curves, -math.inf)
         self._samples: deque[tuple[float, Array]] = deque(
-            maxlen=max(2, round(settings.plot_seconds * PLOTS)))
+            maxlen=max(2, round(settings.plot_seconds * PLOTS))
+        )
         self._states = 0
         self._follower = None
-        self.panel = Panel(self.server, tree.name, robot.joints, robot.links,
-                           settings.plot_seconds, settings.plays, settings.curves,
-                           robot.tip if settings.pushes else "")
+        self.panel = Panel(
+            self.server,
+            tree.name,
+            robot.joints,
+            robot.links,
+            settings.plot_seconds,
+            settings.plays,
+            settings.curves,
+            robot.tip if settings.pushes else "",
+        )
         with self.panel.touch_tab:
-            self.touch = Touch(robot, self.server.gui, settings.hangs, self.panel.events.put,
-                               self.node_of)
+            self.touch = Touch(
+                robot, self.server.gui, settings.hangs, self.panel.events.put, self.node_of
+            )
         if expected is not None:
             robot.move(expected[0])
         self._start_pushing()
@@ -163,8 +175,13 @@ class Session:
             else:
                 self.cameras.follow(points)
 
-    def receive_states(self, names: Sequence[str], position: Sequence[float] | Array,
-                       effort: Sequence[float] | Array = (), stamp: int | None = None) -> None:
+    def receive_states(
+        self,
+        names: Sequence[str],
+        position: Sequence[float] | Array,
+        effort: Sequence[float] | Array = (),
+        stamp: int | None = None,
+    ) -> None:
         """Process the positions of joints [rad, m] and, if known, their efforts [N m, N].
 
         Joints that the robot does not have are ignored; positions that are not finite are reported.
@@ -183,16 +200,24 @@ class Session:
         if len(effort) == len(names):
             self.receive_torques("effort", names, effort)
 
-    def receive_torques(self, curve: str, names: Sequence[str], effort: Sequence[float] | Array,
-                        ) -> None:
+    def receive_torques(
+        self,
+        curve: str,
+        names: Sequence[str],
+        effort: Sequence[float] | Array,
+    ) -> None:
         """Process torques [N m, N] for one of `Settings.curves`, as `receive_states`."""
         if self.robot is not None:
             for _, slot, x in self._known(names, "efforts", effort):
                 self._torques[curve][slot] = x
             self._last_received[curve] = time.monotonic()
 
-    def _known(self, names: Sequence[str], what: str, values: Sequence[float] | Array,
-               ) -> Iterator[tuple[str, int, float]]:
+    def _known(
+        self,
+        names: Sequence[str],
+        what: str,
+        values: Sequence[float] | Array,
+    ) -> Iterator[tuple[str, int, float]]:
         """Yield name, index and value of each joint that the robot has."""
         if len(values) != len(names):
             raise ValueError(f"{len(names)} names, but {len(values)} {what}")
@@ -216,7 +241,7 @@ class Session:
             return
         check_pose(pose)
         self._pose, self._odometry_frame = np.array(pose, float), frame
-        if stamp or not self._timeline.has_stamps:      # otherwise, the next state contains it
+        if stamp or not self._timeline.has_stamps:  # otherwise, the next state contains it
             self._timeline.receive_state(stamp, self._q.copy(), self._pose, time.monotonic())
 
     def receive_markers(self, topic: str, array: MarkerArray) -> None:
@@ -242,10 +267,16 @@ class Session:
 
     def _handle_events(self, panel: Panel) -> None:
         actions: dict[str, Callable[..., object]] = {
-            "slide": self._slide, "pause": self._start_manual_motion,
-            "play": lambda: self._set_playing(True), "push": lambda link: self._start_pushing(),
-            "let go": self._let_go, "fit": self.cameras.fit, "hang": self._hang,
-            "weigh": self._weigh, "see": self.drawing.show}
+            "slide": self._slide,
+            "pause": self._start_manual_motion,
+            "play": lambda: self._set_playing(True),
+            "push": lambda link: self._start_pushing(),
+            "let go": self._let_go,
+            "fit": self.cameras.fit,
+            "hang": self._hang,
+            "weigh": self._weigh,
+            "see": self.drawing.show,
+        }
         while not panel.events.empty():
             what, *values = panel.events.get()
             actions[what](*values)
@@ -258,7 +289,8 @@ class Session:
             assert self.panel is not None
             self._set_playing(False)
             self._follower = SpringFollower(
-                np.where(np.isfinite(self._q), self._q, self.panel.positions))
+                np.where(np.isfinite(self._q), self._q, self.panel.positions)
+            )
         return self._follower
 
     def _set_playing(self, plays: bool) -> None:
@@ -294,8 +326,9 @@ class Session:
         self._stop_pushing()
         link = self.panel.pushed_link
         if link is not None:
-            self._handle = PushHandle(self.robot, self.server.gui, link,
-                                      self.settings.push_scale, not self._was_pulled)
+            self._handle = PushHandle(
+                self.robot, self.server.gui, link, self.settings.push_scale, not self._was_pulled
+            )
 
     def _stop_pushing(self) -> None:
         """Remove the handle, and push with a zero force."""
@@ -346,11 +379,14 @@ class Session:
             if not self.server.get_clients():
                 return
             if plots:
-                panel.show_samples(self.history() if self.history else self._samples,
-                                   self.progress)
+                panel.show_samples(self.history() if self.history else self._samples, self.progress)
                 handle = self._handle
-                touch.show(now, handle.link if handle else None,
-                           handle.force if handle else np.zeros(3), self._actor.can_weigh())
+                touch.show(
+                    now,
+                    handle.link if handle else None,
+                    handle.force if handle else np.zeros(3),
+                    self._actor.can_weigh(),
+                )
                 if self._follower is None:
                     panel.show_positions(self._q)
 
@@ -382,8 +418,11 @@ class Session:
         free = self._actor.can_move()
         panel.enable(free)
         lasting = [*robot.problems[:MOST_PROBLEMS], *self._timeline.notes()]
-        panel.show_status(self.notice or self._status(robot, free, live),
-                          self._problems.recent(lasting, now), live)
+        panel.show_status(
+            self.notice or self._status(robot, free, live),
+            self._problems.recent(lasting, now),
+            live,
+        )
         panel.show_families(self.drawing.families)
 
     def _status(self, robot: RobotScene, free: bool, live: bool) -> str:
@@ -397,4 +436,5 @@ class Session:
             return "unknown position of " + abbreviated(unknown)
         manual = self._follower is not None
         return ("moved by the sliders" if manual else "receiving joint states") + (
-            "" if free else "; another program moves the robot, so the sliders are read-only")
+            "" if free else "; another program moves the robot, so the sliders are read-only"
+        )

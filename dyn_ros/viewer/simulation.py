@@ -7,6 +7,7 @@ spring and a damper between the desired and the actual position. The robot obeys
 ``M dv + nle + friction = tau + tau_ext``. A time step is implicit in springs, dampers and
 friction, which makes it stable for any robot description.
 """
+
 from __future__ import annotations
 
 import math
@@ -21,15 +22,15 @@ from ..engine.model.model import Model
 from ..engine.model.urdf import Joint
 from .motion import Motion, Steering, coordinates
 
-LONGEST_STEP = 0.002    # [s]: for accuracy
-LONGEST_GAP = 0.1       # [s]: after a longer interruption, the robot's time has stood still
-LOAD = 0.2              # of the robot's weight: at full reach it turns a joint by `TURN`
-TURN, SLIDE = 0.08, 0.02        # [rad], [m]
-SLOWEST = 8.0           # [rad/s]: lower bound of the natural frequency of a joint by itself
-WEAKEST = 1.0           # [N m/rad, N/m]: lower bound of the stiffness
-FASTEST = 20.0          # [rad/s, m/s]: a higher speed is an unrealistic push
-AT_REST = 0.05          # [rad/s, m/s]: Coulomb friction grows linearly up to this speed
-NOISE = 0.01            # of the RMS of a joint's effort during the motion
+LONGEST_STEP = 0.002  # [s]: for accuracy
+LONGEST_GAP = 0.1  # [s]: after a longer interruption, the robot's time has stood still
+LOAD = 0.2  # of the robot's weight: at full reach it turns a joint by `TURN`
+TURN, SLIDE = 0.08, 0.02  # [rad], [m]
+SLOWEST = 8.0  # [rad/s]: lower bound of the natural frequency of a joint by itself
+WEAKEST = 1.0  # [N m/rad, N/m]: lower bound of the stiffness
+FASTEST = 20.0  # [rad/s, m/s]: a higher speed is an unrealistic push
+AT_REST = 0.05  # [rad/s, m/s]: Coulomb friction grows linearly up to this speed
+NOISE = 0.01  # of the RMS of a joint's effort during the motion
 
 
 class CompliantRobot:
@@ -44,7 +45,7 @@ class CompliantRobot:
     def __init__(self, model: Model, motion: Motion) -> None:
         self.model = dyn_ros.Model(model.tree)
         self._data = dyn_ros.Data(self.model)
-        self._known, self._known_data = model, dyn_ros.Data(model)     # by the motors
+        self._known, self._known_data = model, dyn_ros.Data(model)  # by the motors
         self._desired = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
         joints = [model.tree.joints[model.joint_index(name)] for name in motion.names]
         self._idx_q, self._idx_v = coordinates(model, motion.names)
@@ -60,9 +61,12 @@ class CompliantRobot:
         self.velocity = np.zeros(len(joints))
         self.stiffness, self.damping = self._gains(joints)
         self.effort = self._feedforward(*motion.at(0.0))
-        self.noise = NOISE * np.sqrt(np.mean([
-            self._feedforward(*motion.at(time)) ** 2 for time in np.arange(0.0, 60.0, 0.5)],
-            axis=0))
+        self.noise = NOISE * np.sqrt(
+            np.mean(
+                [self._feedforward(*motion.at(time)) ** 2 for time in np.arange(0.0, 60.0, 0.5)],
+                axis=0,
+            )
+        )
         self._random = np.random.default_rng(0)
 
     def push(self, frame: str = "", wrench: ArrayLike | None = None) -> None:
@@ -89,15 +93,17 @@ class CompliantRobot:
         M, bias = self._dynamics()
         friction = self._viscous + self._coulomb / np.maximum(abs(self.velocity), AT_REST)
         feedforward = self._feedforward(position, velocity, acceleration)
-        effort = (feedforward + K * (position - self.position - h * self.velocity)
-                  + D * (velocity - self.velocity))
+        effort = (
+            feedforward
+            + K * (position - self.position - h * self.velocity)
+            + D * (velocity - self.velocity)
+        )
         A = M + np.diag(h * (D + friction) + h * h * K)
         change = np.linalg.solve(A, h * (effort - friction * self.velocity - bias))
         self._move(h, self.velocity + change)
         if not np.isfinite(self.position).all():
             self.position, self.velocity = position.copy(), velocity.copy()
-        self.effort = (feedforward + K * (position - self.position)
-                       + D * (velocity - self.velocity))
+        self.effort = feedforward + K * (position - self.position) + D * (velocity - self.velocity)
 
     def _move(self, seconds: float, velocity: Array) -> None:
         """Set the velocity and advance the position; the joints stop at their limits."""
@@ -129,15 +135,21 @@ class CompliantRobot:
         reach = _reach(self.model)
         slides = np.array([joint.kind == "prismatic" for joint in joints])
         load = force * np.where(slides, 1.0, [reach[joint.name] for joint in joints])
-        stiffness = np.max([np.maximum(load, self._coulomb) / np.where(slides, SLIDE, TURN),
-                            inertia * SLOWEST ** 2, np.full(len(joints), WEAKEST)], axis=0)
+        stiffness = np.max(
+            [
+                np.maximum(load, self._coulomb) / np.where(slides, SLIDE, TURN),
+                inertia * SLOWEST**2,
+                np.full(len(joints), WEAKEST),
+            ],
+            axis=0,
+        )
         return stiffness, 2.0 * np.sqrt(stiffness * inertia)
 
 
 def _reach(model: Model) -> dict[str, float]:
     """Return an upper bound on the distance from each joint to any frame that it moves [m]."""
     tree = model.tree
-    reach = [0.0] * (len(tree.joints) + 1)      # the last one is the root link's
+    reach = [0.0] * (len(tree.joints) + 1)  # the last one is the root link's
     for frame in tree.frames:
         reach[frame.parent] = max(reach[frame.parent], math.hypot(*frame.placement[:3, 3]))
     for i, joint in reversed(list(enumerate(tree.joints))):

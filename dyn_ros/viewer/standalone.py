@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What pages without ROS have in common: an actor, and the markers as the nodes publish them."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,10 +25,10 @@ from .session import Session
 TERMS = ("g", "nle", "oMi", "com", "Ig")
 """Results of ``all_terms`` that a `Picture` shows."""
 
-DYNAMICS, CENTROIDAL = "dynamics/markers", "centroidal/markers"     # topics of the nodes
-WORLD = "world"         # frame of the markers
-FULL_LOAD = (0.88, 0.04, 0.11, 1.0)     # color of a torque at the joint's limit
-BALL = 0.08             # diameter of the center of mass [m]
+DYNAMICS, CENTROIDAL = "dynamics/markers", "centroidal/markers"  # topics of the nodes
+WORLD = "world"  # frame of the markers
+FULL_LOAD = (0.88, 0.04, 0.11, 1.0)  # color of a torque at the joint's limit
+BALL = 0.08  # diameter of the center of mass [m]
 
 
 class StandaloneActor(Actor):
@@ -51,13 +52,21 @@ class StandaloneActor(Actor):
         print(line, flush=True)
 
 
-def compile_torques(model: Model, names: Sequence[str], say: Callable[[Progress], object],
-                    **options: Any) -> None:
+def compile_torques(
+    model: Model, names: Sequence[str], say: Callable[[Progress], object], **options: Any
+) -> None:
     """Compile algorithms in processes of their own, and report the progress."""
     coupled = any(joint.mimic is not None for joint in model.tree.joints)
-    dyn_ros.precompile(names, coupled=coupled, progress=lambda done, total, name: say(
-        Progress(f"compiling the torques, {done} of {total}", done / total) if done < total
-        else Progress()), **options)
+    dyn_ros.precompile(
+        names,
+        coupled=coupled,
+        progress=lambda done, total, name: say(
+            Progress(f"compiling the torques, {done} of {total}", done / total)
+            if done < total
+            else Progress()
+        ),
+        **options,
+    )
 
 
 class Picture:
@@ -68,12 +77,18 @@ class Picture:
 
     def __init__(self, model: Model, frame: str = WORLD) -> None:
         self._model, self._data = model, dyn_ros.Data(model)
-        self._torques = marker_arrays.torque(model, PlainLook(
-            "torque", 0.1, full_color=FULL_LOAD, unlimited=100.0, source="nle", frame=frame))
+        self._torques = marker_arrays.torque(
+            model,
+            PlainLook(
+                "torque", 0.1, full_color=FULL_LOAD, unlimited=100.0, source="nle", frame=frame
+            ),
+        )
         self._bodies = marker_arrays.inertia(
-            model, PlainLook("inertia", 1.0, 0.4, shape="ellipsoid", frame=frame), {})
+            model, PlainLook("inertia", 1.0, 0.4, shape="ellipsoid", frame=frame), {}
+        )
         self._ball = marker_arrays.MarkerArrays(
-            PlainLook("com", BALL, frame=frame), marker_arrays.SPHERE)
+            PlainLook("com", BALL, frame=frame), marker_arrays.SPHERE
+        )
 
     def compute(self, q: Array, v: Array) -> SimpleNamespace:
         """Return `TERMS` of a state, as attributes; they are valid until the next call."""
@@ -89,10 +104,12 @@ class Picture:
         if whole.mass > 0.0:
             self._ball.balls([0], np.array([whole.com]), np.array([BALL]))
         for topic, drawn in (
-                (DYNAMICS, [*self._torques(state, terms), *bodies]),
-                (CENTROIDAL, [self._ball])):
+            (DYNAMICS, [*self._torques(state, terms), *bodies]),
+            (CENTROIDAL, [self._ball]),
+        ):
             array: Any = SimpleNamespace(
-                markers=[marker for markers in drawn for marker in plain_markers(markers)])
+                markers=[marker for markers in drawn for marker in plain_markers(markers)]
+            )
             session.receive_markers(topic, array)
 
 
@@ -103,14 +120,17 @@ class PlainLook(marker_arrays.Look):
 
     def __init__(self, family: str, scale: float, alpha: float = 1.0, **more: object) -> None:
         code = kinds.BY_FAMILY[family].color
-        color = tuple(int(code[k:k + 2], 16) / 255 for k in (1, 3, 5))
+        color = tuple(int(code[k : k + 2], 16) / 255 for k in (1, 3, 5))
         self.name, self.width, self.scale, self.color = family, 0.01, scale, (*color, alpha)
         vars(self).update(more)
 
     def marker(self, namespace: str, type: int, points: int) -> SimpleNamespace:
         return SimpleNamespace(
             header=SimpleNamespace(frame_id=self.frame, stamp=SimpleNamespace(sec=0, nanosec=0)),
-            ns=namespace, type=type, lifetime=SimpleNamespace(sec=0, nanosec=0))
+            ns=namespace,
+            type=type,
+            lifetime=SimpleNamespace(sec=0, nanosec=0),
+        )
 
 
 def plain_markers(arrays: marker_arrays.MarkerArrays) -> Iterator[PlainMarker]:
@@ -121,5 +141,14 @@ def plain_markers(arrays: marker_arrays.MarkerArrays) -> Iterator[PlainMarker]:
     points = flat.reshape(len(arrays), flat.shape[1] // 3, 3).copy()
     colors = np.zeros((0, 4))
     for row, (id, action) in enumerate(zip(own["id"][:, 0].tolist(), own["action"][:, 0].tolist())):
-        yield PlainMarker(common.header, common.ns, id, common.type, action, common.lifetime,
-                          numbers[row], points[row], colors)
+        yield PlainMarker(
+            common.header,
+            common.ns,
+            id,
+            common.type,
+            action,
+            common.lifetime,
+            numbers[row],
+            points[row],
+            colors,
+        )

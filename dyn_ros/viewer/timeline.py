@@ -6,6 +6,7 @@ A joint state arrives before the markers that nodes compute from it. A page that
 at once would show markers in another posture than the robot. A `Timeline` keeps the latest states,
 and holds markers back until those of all topics that follow the robot have the same stamp.
 """
+
 from __future__ import annotations
 
 from collections import deque
@@ -18,12 +19,12 @@ from .scene.marker_arrays import ADD
 if TYPE_CHECKING:
     from visualization_msgs.msg import MarkerArray
 
-HISTORY = 2.0       # states with stamps older than the newest one's by more are forgotten [s]
-JUMP = 1.0          # stamps that go back by more start a new history [s]
+HISTORY = 2.0  # states with stamps older than the newest one's by more are forgotten [s]
+JUMP = 1.0  # stamps that go back by more start a new history [s]
 MOST_STATES = 4096  # kept at once
-PATIENCE = 0.25     # how long the robot waits for markers, in addition to two states [s]
-STOPPED = 1.0       # age at which a topic counts as stopped, in addition to two states [s]
-MOST_ARRAYS = 100   # held back for each topic
+PATIENCE = 0.25  # how long the robot waits for markers, in addition to two states [s]
+STOPPED = 1.0  # age at which a topic counts as stopped, in addition to two states [s]
+MOST_ARRAYS = 100  # held back for each topic
 
 
 class Moment(NamedTuple):
@@ -57,11 +58,11 @@ class _Held(NamedTuple):
 @dataclass(eq=False)
 class _Topic:
     held: deque[_Held] = field(default_factory=deque)
-    follows: bool = False           # stamps are those of states
-    matched: float = -1e9           # when that was last so [s]
-    last: float = -1e9              # arrival of the last array [s]
-    previous: float = -1e9          # and of the one before
-    shown: int = -1                 # stamp of the markers that are shown [ns]
+    follows: bool = False  # stamps are those of states
+    matched: float = -1e9  # when that was last so [s]
+    last: float = -1e9  # arrival of the last array [s]
+    previous: float = -1e9  # and of the one before
+    shown: int = -1  # stamp of the markers that are shown [ns]
     count: int = 0
 
 
@@ -81,12 +82,12 @@ class Timeline:
         """Forget the states, and all markers that wait."""
         self._states: dict[int, _State] = {}
         self._latest: _State | None = None
-        self._newest = -1               # newest stamp [ns]
-        self._received = -1e9           # arrival of the newest state [s]
-        self._interval = 0.0            # usual time between states [s]
-        self._shown = -1                # stamp of the state that is shown [ns]
+        self._newest = -1  # newest stamp [ns]
+        self._received = -1e9  # arrival of the newest state [s]
+        self._interval = 0.0  # usual time between states [s]
+        self._shown = -1  # stamp of the state that is shown [ns]
         self._drawn: _State | None = None
-        self._since = -1e9              # when it was chosen [s]
+        self._since = -1e9  # when it was chosen [s]
         for topic in self._topics.values():
             topic.held.clear()
             topic.follows, topic.shown = False, -1
@@ -111,7 +112,7 @@ class Timeline:
         self._latest = state
         if not stamp:
             return
-        stamp = max(stamp, self._newest)        # parts of the robot report one after the other
+        stamp = max(stamp, self._newest)  # parts of the robot report one after the other
         if stamp > self._newest and self._newest >= 0:
             self._interval += 0.2 * (min(now - self._received, HISTORY) - self._interval)
         self._newest, self._received = stamp, now
@@ -153,8 +154,11 @@ class Timeline:
         return Moment(stamp, *state, arrays, self._late())
 
     def _late(self) -> frozenset[str]:
-        return frozenset(name for name, topic in self._topics.items()
-                         if topic.follows and topic.shown != self._shown)
+        return frozenset(
+            name
+            for name, topic in self._topics.items()
+            if topic.follows and topic.shown != self._shown
+        )
 
     def _take_free(self, now: float) -> list[tuple[str, MarkerArray]]:
         """Return the arrays that wait for no state."""
@@ -164,12 +168,12 @@ class Timeline:
                 if held.stamp in self._states:
                     topic.follows, topic.matched = True, max(held.received, topic.matched)
             if topic.follows and topic.last - topic.matched > self._patience(STOPPED):
-                topic.follows = False           # another clock
+                topic.follows = False  # another clock
             while topic.held and not self._waits(topic, topic.held[0], now):
                 held = topic.held.popleft()
                 free.append((name, held.array))
                 if not held.stamp:
-                    topic.follows = False       # there is nothing that could be late
+                    topic.follows = False  # there is nothing that could be late
         return free
 
     def _waits(self, topic: _Topic, held: _Held, now: float) -> bool:
@@ -187,8 +191,11 @@ class Timeline:
     def _keeps_up(self, topic: _Topic) -> bool:
         """Whether the robot should wait for a topic."""
         longest = self._patience(PATIENCE)
-        return (topic.follows and self._received - topic.last < longest
-                and topic.last - topic.previous < longest)
+        return (
+            topic.follows
+            and self._received - topic.last < longest
+            and topic.last - topic.previous < longest
+        )
 
     def _stamp_to_show(self) -> int | None:
         """Return the stamp of the state to show; None: no other than now."""
@@ -205,13 +212,19 @@ class Timeline:
             # the same again: another topic may have completed it, or its parts have changed
             return self._shown if self._shown in self._states else None
         either = set.union(*offers) - {self._shown}
-        return max(either, key=lambda stamp: (sum(stamp in stamps for stamps in offers), stamp),
-                   default=self._newest)
+        return max(
+            either,
+            key=lambda stamp: (sum(stamp in stamps for stamps in offers), stamp),
+            default=self._newest,
+        )
 
     def _offers(self, topic: _Topic) -> set[int]:
         """Return the stamps of states, not older than the one shown, that a topic has."""
-        stamps = {held.stamp for held in topic.held if held.stamp in self._states
-                  and held.stamp >= self._shown}
+        stamps = {
+            held.stamp
+            for held in topic.held
+            if held.stamp in self._states and held.stamp >= self._shown
+        }
         return stamps | {topic.shown} if topic.shown == self._shown >= 0 else stamps
 
     def _take(self, stamp: int) -> list[tuple[str, MarkerArray]]:

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What touches the robot, on the page: the estimated force, and the payload that hangs on it."""
+
 from __future__ import annotations
 
 import math
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
     from ..msg import ExternalContact
     from .scene.scene import RobotScene
 
-STALE = 1.0             # age at which an estimate that is no longer published is not shown [s]
-BESIDE = 0.05           # distance of the arrow of the estimated force from its line, of the reach
-PAYLOAD_MASS = 0.5      # [kg]
-PAYLOAD_RADIUS = 0.03   # [m]: a ball, which touches the origin of the link that it hangs on
+STALE = 1.0  # age at which an estimate that is no longer published is not shown [s]
+BESIDE = 0.05  # distance of the arrow of the estimated force from its line, of the reach
+PAYLOAD_MASS = 0.5  # [kg]
+PAYLOAD_RADIUS = 0.03  # [m]: a ball, which touches the origin of the link that it hangs on
 GOLD = (205, 160, 60)
-ESTIMATE = (12, 140, 140)       # color of the estimated force
+ESTIMATE = (12, 140, 140)  # color of the estimated force
 
 
 class Touch:
@@ -39,8 +40,14 @@ class Touch:
     the world, or raises a ValueError.
     """
 
-    def __init__(self, robot: RobotScene, gui: viser.GuiApi, can_hang: bool,
-                 report: Callable[[tuple[Any, ...]], None], node_of: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        robot: RobotScene,
+        gui: viser.GuiApi,
+        can_hang: bool,
+        report: Callable[[tuple[Any, ...]], None],
+        node_of: Callable[[str], str],
+    ) -> None:
         self._robot, self._node_of = robot, node_of
         self._scene = robot.scene
         self._contact: ExternalContact | None = None
@@ -109,13 +116,18 @@ class Touch:
             self._contact = self._wrench = None
             return
         where = _place(contact) if contact.collision else "nothing touches the robot"
-        lamp = (f'<div class="dyn dyn-lamp" data-collision="{str(contact.collision).lower()}">'
-                f"<i></i>{escape(where)}</div>")
+        lamp = (
+            f'<div class="dyn dyn-lamp" data-collision="{str(contact.collision).lower()}">'
+            f"<i></i>{escape(where)}</div>"
+        )
         forces = "".join(
             f'<div class="dyn {name}"><span style="color:rgb{color}">&#9632;</span> {name} '
-            f"<b>{escape(force)}</b></div>" for name, color, force in (
+            f"<b>{escape(force)}</b></div>"
+            for name, color, force in (
                 ("push", PULL, f"{float(np.linalg.norm(push)):.1f} N"),
-                ("estimate", ESTIMATE, self._describe(contact, pushed, push))))
+                ("estimate", ESTIMATE, self._describe(contact, pushed, push)),
+            )
+        )
         if lamp + forces != self._shown:
             self._shown = lamp + forces
             self._lamp.content, self._forces.content = lamp, forces
@@ -153,8 +165,13 @@ class Touch:
         if self._arrow is None:
             self._arrow_frame = axes
             self._arrow = self._scene.add_arrows(
-                f"{self._node_of(axes)}/touch", points, ESTIMATE,
-                shaft_radius=0.008, head_radius=0.02, head_length=0.04)
+                f"{self._node_of(axes)}/touch",
+                points,
+                ESTIMATE,
+                shaft_radius=0.008,
+                head_radius=0.02,
+                head_length=0.04,
+            )
         self._arrow.visible, self._arrow.points = True, points
 
     # --- payloads
@@ -166,8 +183,11 @@ class Touch:
             self._ball = None
         if on:
             self._ball = self._scene.add_icosphere(
-                f"{self._robot.node(self._robot.tip)}/payload", PAYLOAD_RADIUS, GOLD,
-                position=(0.0, 0.0, PAYLOAD_RADIUS))
+                f"{self._robot.node(self._robot.tip)}/payload",
+                PAYLOAD_RADIUS,
+                GOLD,
+                position=(0.0, 0.0, PAYLOAD_RADIUS),
+            )
         self._show_weighing(False)
 
     def start_weighing(self) -> None:
@@ -195,7 +215,7 @@ def _place(contact: ExternalContact) -> str:
 
 
 def payload() -> Inertia:
-    moment = 0.4 * PAYLOAD_MASS * PAYLOAD_RADIUS ** 2
+    moment = 0.4 * PAYLOAD_MASS * PAYLOAD_RADIUS**2
     return Inertia(PAYLOAD_MASS, (0.0, 0.0, PAYLOAD_RADIUS), moment * np.eye(3))
 
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Serialized messages, written and compared independently of dyn_ros."""
+
 import array
 import struct
 
@@ -25,7 +26,7 @@ def joint_states(draw):
     """Of any lengths, and with padding of any content."""
     message = JointState(name=draw(st.lists(words, max_size=12)))
     message.header.frame_id = draw(st.text("ab/é", max_size=9))
-    message.header.stamp.sec = draw(st.integers(-2**31, 2**31 - 1))
+    message.header.stamp.sec = draw(st.integers(-(2**31), 2**31 - 1))
     message.header.stamp.nanosec = draw(st.integers(0, 2**32 - 1))
     for field in ("position", "velocity", "effort"):
         size = draw(st.sampled_from([0, len(message.name), draw(st.integers(0, 12))]))
@@ -55,10 +56,10 @@ def cdr(message, endian="<", padding=0):
         if kind.startswith("sequence<"):
             put("I", len(value))
             for each in value:
-                put_field(kind[len("sequence<"):-1], each)
+                put_field(kind[len("sequence<") : -1], each)
         elif "[" in kind:
             for each in value:
-                put_field(kind[:kind.index("[")], each)
+                put_field(kind[: kind.index("[")], each)
         elif kind == "string":
             put_string(value)
         elif kind in PRIMITIVES:
@@ -69,6 +70,7 @@ def cdr(message, endian="<", padding=0):
     def put_message(value):
         for field, kind in value.get_fields_and_field_types().items():
             put_field(kind, getattr(value, field))
+
     put_message(message)
     encapsulation = b"\0\1\0\0" if endian == "<" else b"\0\0\0\0"
     return encapsulation + body, b"\xff" * 4 + mask
@@ -78,7 +80,7 @@ def assert_written(data, message):
     """These bytes are a message, as rclpy serializes it."""
     expected, mask = cdr(message)
     assert type(data) is bytes and len(data) == len(expected)
-    for each in (data, serialize_message(message)):     # rclpy may append undefined bytes
+    for each in (data, serialize_message(message)):  # rclpy may append undefined bytes
         assert bytes(a & b for a, b in zip(each, mask)) == expected
 
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """All messages of ROS and of this package, with random contents, against rclpy and rosbags."""
+
 import importlib
 import sys
 from pathlib import Path
@@ -21,8 +22,18 @@ from dyn_ros.cdr.template import Template
 
 SHARE = Path(sys.prefix) / "share"
 OURS = Path(__file__).resolve().parents[2] / "msg"
-PACKAGES = ("builtin_interfaces", "diagnostic_msgs", "dyn_ros", "geometry_msgs", "nav_msgs",
-            "rcl_interfaces", "sensor_msgs", "std_msgs", "trajectory_msgs", "visualization_msgs")
+PACKAGES = (
+    "builtin_interfaces",
+    "diagnostic_msgs",
+    "dyn_ros",
+    "geometry_msgs",
+    "nav_msgs",
+    "rcl_interfaces",
+    "sensor_msgs",
+    "std_msgs",
+    "trajectory_msgs",
+    "visualization_msgs",
+)
 
 
 def classes():
@@ -60,7 +71,7 @@ def drawn(definition, kind, rng):
     """A random message as an object with its fields."""
     fields = {}
     for name, element, size in definition.types[kind]:
-        most = 1 if element.endswith("Range") else 3    # of parameters: bounded
+        most = 1 if element.endswith("Range") else 3  # of parameters: bounded
         count = {SINGLE: 1, SEQUENCE: int(rng.integers(most + 1))}.get(size, size)
         values = [drawn_element(definition, element, rng) for _ in range(count)]
         fields[name] = values[0] if size == SINGLE else values
@@ -100,11 +111,14 @@ def of_rosbags(store, definition, kind, values):
     fields = {}
     for name, element, size in definition.types[kind]:
         value = getattr(values, name)
-        if element == "byte" and size == SINGLE:        # has a sign there
+        if element == "byte" and size == SINGLE:  # has a sign there
             fields[name] = value - 256 if value > 127 else value
         elif element in DTYPES:
-            fields[name] = value if size == SINGLE else np.array(
-                value, bool if element == "bool" else DTYPES[element])
+            fields[name] = (
+                value
+                if size == SINGLE
+                else np.array(value, bool if element == "bool" else DTYPES[element])
+            )
         elif element == STRING:
             fields[name] = value
         elif size == SINGLE:
@@ -134,9 +148,9 @@ def flat(definition, kind, values):
 def read(items, body):
     """What the items of a message contain, in order."""
     for item in items:
-        content = body[item.start:item.start + item.size]
+        content = body[item.start : item.start + item.size]
         if item.type == STRING:
-            yield content[COUNT.size:-1].decode()
+            yield content[COUNT.size : -1].decode()
         elif item.type == LENGTH:
             yield from COUNT.unpack(content)
         elif item.type == TIME:
@@ -151,11 +165,12 @@ def test_a_text_and_a_class_give_the_same_definition(name):
     others = [f"MSG: {kind}\n{text_of(kind)}" for kind in definition.types if kind != name]
     text = f"\n{'=' * 80}\n".join([text_of(name), *others])
     parsed = parse(name.replace("/", "/msg/"), text)
-    same = {"char": "uint8"}        # in classes
+    same = {"char": "uint8"}  # in classes
     assert (parsed.name, set(parsed.types)) == (name, set(definition.types))
     for kind, fields in parsed.types.items():
         assert [field._replace(type=same.get(field.type, field.type)) for field in fields] == list(
-            definition.types[kind])
+            definition.types[kind]
+        )
 
 
 @every_class
@@ -168,10 +183,13 @@ def test_random_messages(name, store):
         data = Template(values, definition=definition).to_bytes()
         assert data == Template(message).to_bytes()
         assert deserialize_message(data, CLASSES[name]) == message
-        assert data == bytes(store.serialize_cdr(
-            of_rosbags(store, definition, name, values), name.replace("/", "/msg/")))
+        assert data == bytes(
+            store.serialize_cdr(
+                of_rosbags(store, definition, name, values), name.replace("/", "/msg/")
+            )
+        )
         for walk in (Walk(definition), Walk(definition, each_field=True)):
-            for content in (data, serialize_message(message)):      # with any padding
+            for content in (data, serialize_message(message)):  # with any padding
                 items = walk.items(content[4:])
                 assert list(read(items, content[4:])) == list(flat(definition, name, values))
             stops = [0, *(item.start + item.size for item in items)]
@@ -200,17 +218,24 @@ def test_bytes_that_are_cut_or_changed(name):
         assert all(item.start >= 0 and item.start + item.size <= len(body) for item in items)
 
 
-@pytest.mark.parametrize("text, reason", [
-    ("wstring name", "no definition of the type a/wstring"),
-    ("Point position", "no definition of the type a/Point"),
-    ("float64[ x", "cannot read"), ("float64", "cannot read")])
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        ("wstring name", "no definition of the type a/wstring"),
+        ("Point position", "no definition of the type a/Point"),
+        ("float64[ x", "cannot read"),
+        ("float64", "cannot read"),
+    ],
+)
 def test_definitions_that_cannot_be_read(text, reason):
     with pytest.raises(ValueError, match=reason):
         parse("a/B", text)
 
 
 def test_lines_of_definitions():
-    definition = parse("a/msg/B", """# a comment
+    definition = parse(
+        "a/msg/B",
+        """# a comment
 uint8 FIRST=1      # constants
 string TEXT = "x"
 string<=5 bounded  # a comment = not a constant
@@ -225,10 +250,16 @@ MSG: c/msg/D
 ================================================================================
 MSG: a/D
 bool flag true
-""")
+""",
+    )
     assert [tuple(field) for field in definition.types["a/B"]] == [
-        ("bounded", "string", SINGLE), ("few", "float64", SEQUENCE), ("names", "string", SEQUENCE),
-        ("pair", "float32", 2), ("value", "int8", SINGLE), ("inner", "c/D", SINGLE),
-        ("own", "a/D", SEQUENCE)]
+        ("bounded", "string", SINGLE),
+        ("few", "float64", SEQUENCE),
+        ("names", "string", SEQUENCE),
+        ("pair", "float32", 2),
+        ("value", "int8", SINGLE),
+        ("inner", "c/D", SINGLE),
+        ("own", "a/D", SEQUENCE),
+    ]
     assert definition.types["c/D"] == () and definition.types["a/D"][0][:2] == ("flag", "bool")
     assert definition.numbers["a/D"] == ("bool", 1) and "a/B" not in definition.numbers

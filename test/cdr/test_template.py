@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Messages whose numbers are written in place, compared with those that rclpy writes."""
+
 import array
 
 import numpy as np
@@ -35,8 +36,10 @@ def inertia_template(draw):
 def dynamics_template(draw):
     n = draw(st.integers(0, 5))
     message = JointSpaceDynamics(
-        name=draw(st.lists(words, min_size=n, max_size=n)), velocity_valid=draw(st.booleans()),
-        position_name=draw(st.lists(words, max_size=5)))
+        name=draw(st.lists(words, min_size=n, max_size=n)),
+        velocity_valid=draw(st.booleans()),
+        position_name=draw(st.lists(words, max_size=5)),
+    )
     message.position = array.array("d", bytes(8 * len(message.position_name)))
     for field in ("velocity", "gravity", "nle"):
         setattr(message, field, array.array("d", bytes(8 * draw(st.sampled_from([0, n])))))
@@ -54,8 +57,16 @@ FIELDS = {
     inertia_template: ("inertia.data",),
     dynamics_template: ("position", "velocity", "gravity", "nle", "inertia.data"),
     centroidal_template: (
-        "mass", "com", "locked_inertia", "com_velocity", "linear_momentum",
-        "angular_momentum", "com_acceleration", "linear_momentum_rate", "angular_momentum_rate"),
+        "mass",
+        "com",
+        "locked_inertia",
+        "com_velocity",
+        "linear_momentum",
+        "angular_momentum",
+        "com_acceleration",
+        "linear_momentum_rate",
+        "angular_momentum_rate",
+    ),
 }
 
 
@@ -68,8 +79,18 @@ def write(message, path, values):
     if isinstance(value, float):
         setattr(message, field, values[0])
     elif isinstance(value, Inertia):
-        (value.m, value.com.x, value.com.y, value.com.z, value.ixx, value.ixy, value.ixz, value.iyy,
-         value.iyz, value.izz) = values
+        (
+            value.m,
+            value.com.x,
+            value.com.y,
+            value.com.z,
+            value.ixx,
+            value.ixy,
+            value.ixz,
+            value.iyy,
+            value.iyz,
+            value.izz,
+        ) = values
     elif hasattr(value, "x"):
         value.x, value.y, value.z = values
     else:
@@ -91,7 +112,7 @@ def test_writes_what_rclpy_writes(make, data):
             values = data.draw(doubles_list(min_size=len(numbers), max_size=len(numbers)))
             numbers[:] = values
             write(message, path, values)
-        stamp = data.draw(st.integers(-2**31 * 10**9, 2**31 * 10**9 - 1))
+        stamp = data.draw(st.integers(-(2**31) * 10**9, 2**31 * 10**9 - 1))
         template.set_stamp(stamp)
         message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp, 10**9)
         assert_written(template.to_bytes(), message)
@@ -115,6 +136,7 @@ def test_a_template_is_a_copy():
 def test_messages_within_messages():
     """Their numbers by field, or all if nothing is between them."""
     from geometry_msgs.msg import PoseWithCovarianceStamped
+
     message = PoseWithCovarianceStamped()
     template = Template(message)
     template.array("pose.pose")[:] = [1, 2, 3, 4, 5, 6, 7]
@@ -128,8 +150,7 @@ def test_messages_within_messages():
 
 @pytest.mark.parametrize("text", ["", "a", "abcd", "abcdefgh"])
 def test_a_header_after_other_fields(text):
-    response = GetForwardDynamics.Response(
-        message=text, acceleration=array.array("d", [1.0]))
+    response = GetForwardDynamics.Response(message=text, acceleration=array.array("d", [1.0]))
     template = Template(response)
     template.set_stamp(-1)
     template.array("acceleration")[:] = 2.0
@@ -156,7 +177,7 @@ def test_numbers_that_are_not_contiguous():
 def test_stamps_that_do_not_fit():
     template = Template(joint_state())
     before = template.to_bytes()
-    for stamp in (2**31 * 10**9, -2**31 * 10**9 - 1):
+    for stamp in (2**31 * 10**9, -(2**31) * 10**9 - 1):
         with pytest.raises(ValueError, match=f"stamp of {stamp // 10**9} s; expected -2"):
             template.set_stamp(stamp)
     assert template.to_bytes() == before
@@ -170,30 +191,35 @@ def typed_array(messages, counts, rng):
     for i, (prototype, count) in enumerate(zip(messages, counts)):
         points = 3 * len(prototype.points)
         written[f"markers.{i}"] = numbers = {
-            "id": rng.integers(-2**31, 2**31, (count, 1)),
+            "id": rng.integers(-(2**31), 2**31, (count, 1)),
             "action": rng.integers(4, size=(count, 1)),
-            "pose": rng.normal(size=(count, 7)), "scale": rng.normal(size=(count, 3)),
-            "color": rng.random((count, 4)).astype(np.float32)}
+            "pose": rng.normal(size=(count, 7)),
+            "scale": rng.normal(size=(count, 3)),
+            "color": rng.random((count, 4)).astype(np.float32),
+        }
         if points:
             numbers["points"] = rng.normal(size=(count, points))
         for row in range(count):
             marker = deserialize_message(serialize_message(prototype), Marker)
             marker.id, marker.action = (int(numbers[name][row, 0]) for name in ("id", "action"))
             position, turn = marker.pose.position, marker.pose.orientation
-            (position.x, position.y, position.z, turn.x, turn.y, turn.z,
-             turn.w) = numbers["pose"][row].tolist()
+            (position.x, position.y, position.z, turn.x, turn.y, turn.z, turn.w) = numbers["pose"][
+                row
+            ].tolist()
             marker.scale.x, marker.scale.y, marker.scale.z = numbers["scale"][row].tolist()
             color = marker.color
             color.r, color.g, color.b, color.a = numbers["color"][row].tolist()
             for j, point in enumerate(marker.points):
-                point.x, point.y, point.z = numbers["points"][row, 3 * j:3 * j + 3].tolist()
+                point.x, point.y, point.z = numbers["points"][row, 3 * j : 3 * j + 3].tolist()
             array.markers.append(marker)
     return array, written
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.lists(st.tuples(words, words, words, st.integers(0, 3), st.integers(0, 4)), max_size=4),
-       st.integers(0, 2**32))
+@given(
+    st.lists(st.tuples(words, words, words, st.integers(0, 3), st.integers(0, 4)), max_size=4),
+    st.integers(0, 2**32),
+)
 def test_repeated_messages(drawn, seed):
     """Of any alignment: markers with texts of any lengths."""
     rng = np.random.default_rng(seed)
@@ -207,7 +233,8 @@ def test_repeated_messages(drawn, seed):
         counts.append(count)
     template = Template(MarkerArray(markers=prototypes), counts)
     assert deserialize_message(template.to_bytes(), MarkerArray).markers == [
-        marker for marker, count in zip(prototypes, counts) for _ in range(count)]
+        marker for marker, count in zip(prototypes, counts) for _ in range(count)
+    ]
     for _ in range(2):
         array, written = typed_array(prototypes, counts, rng)
         for path, numbers in written.items():
@@ -226,8 +253,10 @@ def test_wrong_writes_to_repeated_messages():
     array = MarkerArray(markers=[Marker(), Marker()])
     template = Template(array, [2, 1])
     assert template.array("markers.1.color").dtype == np.float32
-    with pytest.raises(ValueError, match="MarkerArray: 'markers.0.pose' is in a message that is "
-                                         "repeated 2 times; use `write`"):
+    with pytest.raises(
+        ValueError,
+        match="MarkerArray: 'markers.0.pose' is in a message that is repeated 2 times; use `write`",
+    ):
         template.array("markers.0.pose")
     for path in ("markers.0.points", "markers.2", "markers.0.ns"):
         with pytest.raises(ValueError, match=f"'{path}' has no writable numbers; expected one of"):
@@ -236,8 +265,9 @@ def test_wrong_writes_to_repeated_messages():
         template.write("markers", 0.0)
     with pytest.raises(ValueError, match="shape"):
         template.write("markers.0.pose", np.zeros((3, 7)))
-    with pytest.raises(ValueError, match="counts: expected 2 numbers, one for each message in "
-                                         "markers, but got 1"):
+    with pytest.raises(
+        ValueError, match="counts: expected 2 numbers, one for each message in markers, but got 1"
+    ):
         Template(array, [2])
     with pytest.raises(ValueError, match="no header"):
         Template(MarkerArray(), []).set_stamp(1)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Findings about implausible robot descriptions."""
+
 import re
 import sys
 
@@ -27,9 +28,11 @@ def robot(shape=BOX, mass="2", inertia=SOLID, origin="", limit=LIMIT, kind="revo
 
 
 def diagonal(*moments):
-    return "<inertia " + " ".join(
-        f'{key}="{value}"' for key, value in zip(("ixx", "iyy", "izz"), moments)
-    ) + ' ixy="0" ixz="0" iyz="0"/>'
+    return (
+        "<inertia "
+        + " ".join(f'{key}="{value}"' for key, value in zip(("ixx", "iyy", "izz"), moments))
+        + ' ixy="0" ixz="0" iyz="0"/>'
+    )
 
 
 def test_a_sound_robot():
@@ -73,23 +76,28 @@ def test_copied_inertias():
     assert panda["panda_link1"] == panda["panda_link2"] == ["mass-spread"]
 
 
-@pytest.mark.parametrize("name, link, kind", [
-    ("pr2", "fl_caster_l_wheel_link", "mass-spread"),       # 0.1 m in a wheel of 0.07 m
-    ("pr2", "r_forearm_roll_link", "placeholder"),
-    ("tiago", "hand_index_flex_1_link", "placeholder"),     # 0.4 m in a phalanx
-    ("baxter", "left_gripper_base_link", "point-like"),
-    ("iris", "iris__rotor_0", "mass-spread"),
-    ("allegro_hand", "palm_link", "com-outside"),
-    ("bolt", "base_link", "mass-spread"),
-    ("anymal_c", "depth_camera_front_camera", "not-physical"),
-    ("talos_reduced", "wrist_right_ft_link", "point-mass")])
+@pytest.mark.parametrize(
+    "name, link, kind",
+    [
+        ("pr2", "fl_caster_l_wheel_link", "mass-spread"),  # 0.1 m in a wheel of 0.07 m
+        ("pr2", "r_forearm_roll_link", "placeholder"),
+        ("tiago", "hand_index_flex_1_link", "placeholder"),  # 0.4 m in a phalanx
+        ("baxter", "left_gripper_base_link", "point-like"),
+        ("iris", "iris__rotor_0", "mass-spread"),
+        ("allegro_hand", "palm_link", "com-outside"),
+        ("bolt", "base_link", "mass-spread"),
+        ("anymal_c", "depth_camera_front_camera", "not-physical"),
+        ("talos_reduced", "wrist_right_ft_link", "point-mass"),
+    ],
+)
 def test_faults_of_other_robots(name, link, kind):
     assert kind in of_robot(name)[link]
 
 
 def test_inertias_of_one():
     assert {kind for kinds in of_robot("simple_humanoid").values() for kind in kinds} == {
-        "placeholder"}
+        "placeholder"
+    }
 
 
 def test_rounding_errors_and_meshes_with_y_up():
@@ -98,28 +106,44 @@ def test_rounding_errors_and_meshes_with_y_up():
     assert found["r_ankle_1"][0] == found["head"][0] == "point-mass"
     findings = check_urdf(peer.urdf("icub_reduced"), folders=[SHARE])
     assert findings[0].kind == "mesh-axis" and "56 COLLADA meshes" in findings[0].what
-    assert "r_lower_leg" not in {finding.where for finding in findings
-                                 if finding.kind == "com-outside"}
+    assert "r_lower_leg" not in {
+        finding.where for finding in findings if finding.kind == "com-outside"
+    }
 
 
-@pytest.mark.parametrize("changed, where, what", [
-    ({"inertia": diagonal(28333, 33333, 8333)}, "arm", "spreads its mass over"),
-    ({"inertia": diagonal(2.8e-8, 3.3e-8, 0.8e-8)}, "arm", "nearly a point"),
-    ({"inertia": diagonal(1, 1, 1)}, "arm", "spreads its mass over 0.866 m"),
-    ({"inertia": diagonal(0, 0, 0)}, "arm", "no rotational inertia"),
-    ({"inertia": diagonal(0.01, 0.01, 0.03)}, "arm", "triangle"),
-    ({"inertia": diagonal(0.03, 0.03, -0.001)}, "arm", "positive semidefinite"),
-    ({"mass": "0"}, "arm", "no mass"),
-    ({"mass": "2000", "inertia": diagonal(28, 33, 8)}, "arm", "2.5e+05 kg/m3"),
-    ({"origin": '<origin xyz="0 0 200"/>'}, "arm", "center of mass 200 m outside"),
-    ({"shape": "", "inertia": diagonal(28333, 33333, 8333)}, "arm", "spreads its mass over"),
-    ({"limit": '<limit lower="0" upper="0" effort="5" velocity="2"/>'}, "j", "cannot move"),
-    ({"limit": '<limit lower="-1" upper="1" effort="0" velocity="2"/>'}, "j", "effort limit 0"),
-    ({"limit": '<limit lower="0.5" upper="0.5" effort="5" velocity="2"/>'}, "j", "limits are 0.5"),
-    ({"limit": '<limit lower="-1" upper="1" effort="-5" velocity="2"/>'}, "j", "effort limit -5"),
-    ({"limit": '<limit lower="-1" upper="1" effort="1" velocity="0"/>'}, "j", "velocity limit 0"),
-    ({"limit": ""}, "description", "no <limit>"),
-])
+@pytest.mark.parametrize(
+    "changed, where, what",
+    [
+        ({"inertia": diagonal(28333, 33333, 8333)}, "arm", "spreads its mass over"),
+        ({"inertia": diagonal(2.8e-8, 3.3e-8, 0.8e-8)}, "arm", "nearly a point"),
+        ({"inertia": diagonal(1, 1, 1)}, "arm", "spreads its mass over 0.866 m"),
+        ({"inertia": diagonal(0, 0, 0)}, "arm", "no rotational inertia"),
+        ({"inertia": diagonal(0.01, 0.01, 0.03)}, "arm", "triangle"),
+        ({"inertia": diagonal(0.03, 0.03, -0.001)}, "arm", "positive semidefinite"),
+        ({"mass": "0"}, "arm", "no mass"),
+        ({"mass": "2000", "inertia": diagonal(28, 33, 8)}, "arm", "2.5e+05 kg/m3"),
+        ({"origin": '<origin xyz="0 0 200"/>'}, "arm", "center of mass 200 m outside"),
+        ({"shape": "", "inertia": diagonal(28333, 33333, 8333)}, "arm", "spreads its mass over"),
+        ({"limit": '<limit lower="0" upper="0" effort="5" velocity="2"/>'}, "j", "cannot move"),
+        ({"limit": '<limit lower="-1" upper="1" effort="0" velocity="2"/>'}, "j", "effort limit 0"),
+        (
+            {"limit": '<limit lower="0.5" upper="0.5" effort="5" velocity="2"/>'},
+            "j",
+            "limits are 0.5",
+        ),
+        (
+            {"limit": '<limit lower="-1" upper="1" effort="-5" velocity="2"/>'},
+            "j",
+            "effort limit -5",
+        ),
+        (
+            {"limit": '<limit lower="-1" upper="1" effort="1" velocity="0"/>'},
+            "j",
+            "velocity limit 0",
+        ),
+        ({"limit": ""}, "description", "no <limit>"),
+    ],
+)
 def test_what_is_doubtful(changed, where, what):
     found = [finding for finding in check_urdf(robot(**changed)) if what in finding.what]
     assert found and where in found[0].where and found[0].advice
@@ -145,7 +169,8 @@ def test_the_advice_is_the_inertia_of_a_solid_box():
     assert finding.kind == "placeholder"
     assert finding.advice == (
         'write <inertia ixx="0.0283333" ixy="0" ixz="0" iyy="0.0333333" iyz="0" '
-        'izz="0.00833333"/>, the inertia of a solid with its shapes')
+        'izz="0.00833333"/>, the inertia of a solid with its shapes'
+    )
     assert check_urdf(robot(inertia=finding.advice.split("write ")[1].split(", that")[0])) == []
 
 
@@ -166,8 +191,9 @@ def test_a_center_of_mass_may_be_a_little_outside(axis, side):
 def test_a_shape_may_be_turned_in_any_way(rpy):
     """What is found does not depend on it, and the inertia of the advice is turned."""
     turn = Rotation.from_euler("xyz", [float(angle) for angle in rpy.split()]).as_matrix()
-    shape = BOX.replace("0.2 0.1 0.4", "0.2 0.6 2").replace("<geometry>",
-                                                            f'<origin rpy="{rpy}"/><geometry>')
+    shape = BOX.replace("0.2 0.1 0.4", "0.2 0.6 2").replace(
+        "<geometry>", f'<origin rpy="{rpy}"/><geometry>'
+    )
     (finding,) = check_urdf(robot(shape=shape, mass="100", inertia=diagonal(200, 200, 200)))
     reach = np.linalg.norm([0.1, 0.3, 1.0])
     assert finding.limits["spread"][1] == pytest.approx(0.1 + MARGIN * reach)
@@ -186,16 +212,22 @@ def test_the_advice_is_in_the_axes_of_the_inertia():
 
 def test_a_mimic_joint_needs_no_limits():
     idle = '<limit lower="0" upper="0" effort="0" velocity="0"/>'
-    second = ('<link name="other"/><joint name="k" type="revolute"><parent link="arm"/>'
-              f'<child link="other"/><mimic joint="j"/>{idle}</joint></robot>')
+    second = (
+        '<link name="other"/><joint name="k" type="revolute"><parent link="arm"/>'
+        f'<child link="other"/><mimic joint="j"/>{idle}</joint></robot>'
+    )
     assert check_urdf(robot().replace("</robot>", second)) == []
 
 
-@pytest.mark.parametrize("mimic, fault", [
-    ('joint="other"', 'mimics the unknown joint "other"'), ('joint="k"', "mimics itself")])
+@pytest.mark.parametrize(
+    "mimic, fault",
+    [('joint="other"', 'mimics the unknown joint "other"'), ('joint="k"', "mimics itself")],
+)
 def test_a_mimic_joint_of_nothing_is_a_finding(mimic, fault):
-    second = ('<link name="other"/><joint name="k" type="revolute"><parent link="arm"/>'
-              f'<child link="other"/><mimic {mimic}/></joint></robot>')
+    second = (
+        '<link name="other"/><joint name="k" type="revolute"><parent link="arm"/>'
+        f'<child link="other"/><mimic {mimic}/></joint></robot>'
+    )
     first, *others = check_urdf(robot(inertia=diagonal(1, 1, 1)).replace("</robot>", second))
     assert first.kind == "description" and fault in first.what
     assert "placeholder" in [finding.kind for finding in others]
@@ -217,31 +249,50 @@ SHAPES = {
 @pytest.mark.parametrize("shape, volume", SHAPES.items())
 def test_a_density_that_no_body_has(shape, volume):
     """Of shapes that are visual ones and for collisions."""
-    both = (f"<visual><geometry>{shape}</geometry></visual>"
-            f"<collision><geometry>{shape}</geometry></collision>")
-    for density, count in ((0.98 * LIGHTEST, 1), (1.02 * LIGHTEST, 0), (0.996 * DENSEST, 0),
-                           (1.004 * DENSEST, 1)):
+    both = (
+        f"<visual><geometry>{shape}</geometry></visual>"
+        f"<collision><geometry>{shape}</geometry></collision>"
+    )
+    for density, count in (
+        (0.98 * LIGHTEST, 1),
+        (1.02 * LIGHTEST, 0),
+        (0.996 * DENSEST, 0),
+        (1.004 * DENSEST, 1),
+    ):
         mass = density * volume
         moment = 0.003 * mass
-        found = check_urdf(robot(shape=both, mass=str(mass),
-                                 inertia=diagonal(moment, moment, moment)))
+        found = check_urdf(
+            robot(shape=both, mass=str(mass), inertia=diagonal(moment, moment, moment))
+        )
         assert len(found) == count
         if count:
-            assert found[0].what.startswith(f"has {mass:.3g} kg in shapes of {1e3 * volume:.3g} l: "
-                                            f"{density:.3g} kg/m3, ")
+            assert found[0].what.startswith(
+                f"has {mass:.3g} kg in shapes of {1e3 * volume:.3g} l: {density:.3g} kg/m3, "
+            )
             advised = float(re.search(r"it is at (?:least|most) (\S+) kg", found[0].advice)[1])
             assert 0.98 < advised / np.clip(mass, LIGHTEST * volume, DENSEST * volume) < 1.02
-            assert check_urdf(robot(shape=both, mass=str(advised),
-                                    inertia=diagonal(moment, moment, moment))) == []
+            assert (
+                check_urdf(
+                    robot(shape=both, mass=str(advised), inertia=diagonal(moment, moment, moment))
+                )
+                == []
+            )
 
 
-@pytest.mark.parametrize("density, words", [
-    (1.0, "lighter than foam"), (8.6e3, "denser than steel"), (12e3, "denser than lead"),
-    (25e3, "denser than any material")])
+@pytest.mark.parametrize(
+    "density, words",
+    [
+        (1.0, "lighter than foam"),
+        (8.6e3, "denser than steel"),
+        (12e3, "denser than lead"),
+        (25e3, "denser than any material"),
+    ],
+)
 def test_the_material_of_a_density(density, words):
     moment = 0.003 * density * 0.008
-    (finding,) = check_urdf(robot(mass=str(0.008 * density),
-                                  inertia=diagonal(moment, moment, moment)))
+    (finding,) = check_urdf(
+        robot(mass=str(0.008 * density), inertia=diagonal(moment, moment, moment))
+    )
     assert finding.what.endswith(words)
 
 
@@ -278,8 +329,9 @@ def test_any_mass_in_the_shapes_is_plausible(seed):
     com = masses @ points
     second = np.einsum("n,ni,nj->ij", masses, points - com, points - com)
     I = 2.0 * (np.trace(second) * np.eye(3) - second)
-    inertia = ('<inertia ixx="{}" ixy="{}" ixz="{}" iyy="{}" iyz="{}" izz="{}"/>'
-               .format(*I[np.triu_indices(3)]))
+    inertia = '<inertia ixx="{}" ixy="{}" ixz="{}" iyy="{}" iyz="{}" izz="{}"/>'.format(
+        *I[np.triu_indices(3)]
+    )
     assert check_urdf(robot(origin='<origin xyz="{} {} {}"/>'.format(*com), inertia=inertia)) == []
 
 
@@ -292,17 +344,25 @@ def test_elements_of_other_namespaces_are_not_looked_at():
     assert check_urdf(FOREIGN.format(SOLID, BOX)) == []
 
 
-@pytest.mark.parametrize("shape", [
-    BOX.replace("0.2 0.1 0.4", "٣ 1 1"), BOX.replace("0.2 0.1 0.4", "nan 1 1"),
-    BOX.replace("0.2 0.1 0.4", "1e200 1e200 1e200"), BOX.replace("0.2 0.1 0.4", "1 1"),
-    '<visual><geometry><sphere radius="1e200"/></geometry></visual>'])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        BOX.replace("0.2 0.1 0.4", "٣ 1 1"),
+        BOX.replace("0.2 0.1 0.4", "nan 1 1"),
+        BOX.replace("0.2 0.1 0.4", "1e200 1e200 1e200"),
+        BOX.replace("0.2 0.1 0.4", "1 1"),
+        '<visual><geometry><sphere radius="1e200"/></geometry></visual>',
+    ],
+)
 def test_a_shape_without_a_size(shape):
     assert check_urdf(robot(shape=shape, inertia=diagonal(2, 2, 2))) == []
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("inertia, what", [
-    (diagonal(1, 1, 1), "over inf m"), (diagonal(2, 2, 2), "spreads its mass over")])
+@pytest.mark.parametrize(
+    "inertia, what",
+    [(diagonal(1, 1, 1), "over inf m"), (diagonal(2, 2, 2), "spreads its mass over")],
+)
 @pytest.mark.parametrize("shape", ["", BOX])
 def test_a_mass_too_small_to_divide_by(inertia, what, shape):
     found = check_urdf(robot(shape=shape, mass="1e-320", inertia=inertia))
@@ -313,8 +373,9 @@ def test_a_mass_too_small_to_divide_by(inertia, what, shape):
 @pytest.mark.parametrize("size", ["0.2 0.1 0.4", "1e-320 1e-9 1e-9", "0 0 0", "0 1 1"])
 def test_negative_moments_that_the_reader_accepts(size):
     """Below 1e-15 kg m2, which is not small for a mass of 1e-30 kg."""
-    found = check_urdf(robot(shape=BOX.replace("0.2 0.1 0.4", size), mass="1e-30",
-                             inertia=diagonal(-1e-20, 0, 0)))
+    found = check_urdf(
+        robot(shape=BOX.replace("0.2 0.1 0.4", size), mass="1e-30", inertia=diagonal(-1e-20, 0, 0))
+    )
     assert "rounding" in [finding.kind for finding in found]
 
 
@@ -334,18 +395,24 @@ def test_beside_a_mesh_simple_shapes_tell_no_size():
     mesh = '<visual><geometry><mesh filename="arm.stl"/></geometry></visual>'
     examined = examine_urdf(robot(shape=mesh + BOX, inertia=diagonal(2, 2, 2)))
     assert examined.findings == []
-    assert examined.unseen == ["meshes are not found (1), such as 'arm.stl'; source the "
-                               "workspace that contains the package, or pass the folder that "
-                               "contains it with --mesh-path"]
+    assert examined.unseen == [
+        "meshes are not found (1), such as 'arm.stl'; source the "
+        "workspace that contains the package, or pass the folder that "
+        "contains it with --mesh-path"
+    ]
 
 
 # --- links that are fixed to each other
 
+
 def fixed(inertia, mass="0.001", more=""):
     """The arm with a camera that is fixed to it at x = 0.1."""
-    return robot().replace("</robot>", f"""<link name="camera">{more}<inertial>
+    return robot().replace(
+        "</robot>",
+        f"""<link name="camera">{more}<inertial>
       <mass value="{mass}"/>{inertia}</inertial></link><joint name="mount" type="fixed">
-      <origin xyz="0.1 0 0"/><parent link="arm"/><child link="camera"/></joint></robot>""")
+      <origin xyz="0.1 0 0"/><parent link="arm"/><child link="camera"/></joint></robot>""",
+    )
 
 
 def test_a_link_that_does_not_count_is_left_out():
@@ -373,13 +440,16 @@ def test_a_link_without_shapes_is_compared_with_those_it_is_fixed_to():
 
 # --- meshes
 
+
 def stl(points):
     """The convex hull of points as the text of an STL file."""
     hull = Hull(points)
     facets = "".join(
         "facet normal 0 0 0\nouter loop\n"
         + "".join("vertex {} {} {}\n".format(*hull.points[n]) for n in triangle)
-        + "endloop\nendfacet\n" for triangle in hull.triangles)
+        + "endloop\nendfacet\n"
+        for triangle in hull.triangles
+    )
     return f"solid s\n{facets}endsolid s\n"
 
 
@@ -395,8 +465,10 @@ def box_mesh(tmp_path):
 
 
 def mesh(file="arm.stl", more=""):
-    return ('<visual><geometry><mesh filename="package://robot_pkg/meshes/'
-            f'{file}" {more}/></geometry></visual>')
+    return (
+        '<visual><geometry><mesh filename="package://robot_pkg/meshes/'
+        f'{file}" {more}/></geometry></visual>'
+    )
 
 
 def test_a_mesh_is_measured(box_mesh):
@@ -419,7 +491,8 @@ def test_a_mesh_is_scaled(box_mesh, scale, size):
     x, y, z = np.array(size) ** 2
     moments = dict(re.findall(r'(i..)="(\S+)"', finding.advice))
     assert [float(moments[key]) for key in ("ixx", "iyy", "izz")] == pytest.approx(
-        [2.0 / 12.0 * (y + z), 2.0 / 12.0 * (x + z), 2.0 / 12.0 * (x + y)], rel=1e-5)
+        [2.0 / 12.0 * (y + z), 2.0 / 12.0 * (x + z), 2.0 / 12.0 * (x + y)], rel=1e-5
+    )
 
 
 def test_a_mesh_in_millimeters(box_mesh):
@@ -450,14 +523,14 @@ def test_a_scale_that_cannot_be_read_is_stated(box_mesh, scale):
     shape = mesh(more=f'scale="{scale}"').replace("<visual>", material)
     examined = examine_urdf(robot(shape=shape, inertia=diagonal(9, 9, 9)), folders=[box_mesh])
     (line,) = examined.unseen
-    assert line == ("a visual of link 'arm' is omitted: expected 3 finite numbers, "
-                    f"got '{scale}'")
+    assert line == (f"a visual of link 'arm' is omitted: expected 3 finite numbers, got '{scale}'")
 
 
 @pytest.mark.parametrize("more", ['scale="0 1 1"', 'scale="1e-9 1e-9 1e-9"'])
 def test_shapes_without_volume_are_stated(box_mesh, more):
-    examined = examine_urdf(robot(shape=mesh(more=more), inertia=diagonal(9, 9, 9)),
-                            folders=[box_mesh])
+    examined = examine_urdf(
+        robot(shape=mesh(more=more), inertia=diagonal(9, 9, 9)), folders=[box_mesh]
+    )
     assert examined.findings == []
     assert examined.unseen == ["the shapes of link 'arm' enclose no volume and are not examined"]
 
@@ -474,26 +547,39 @@ def test_without_trimesh_meshes_are_not_examined(box_mesh, monkeypatch):
 def test_progress_is_reported_for_each_mesh_once(box_mesh):
     steps = []
     shape = mesh() + mesh("arm_mm.stl", 'scale="0.001 0.001 0.001"') + mesh()
-    assert examine_urdf(robot(shape=shape), None, [box_mesh],
-                        lambda *step: steps.append(step)).findings == []
+    assert (
+        examine_urdf(
+            robot(shape=shape), None, [box_mesh], lambda *step: steps.append(step)
+        ).findings
+        == []
+    )
     assert steps == [(0, 2, "arm.stl"), (1, 2, "arm_mm.stl"), (2, 2, "")]
 
 
-@pytest.mark.parametrize(("name", "mass", "kinds"), [
-    ("camera_optical_frame", 0.1, []), ("camera_link", 0.1, ["placeholder"])])
+@pytest.mark.parametrize(
+    ("name", "mass", "kinds"),
+    [("camera_optical_frame", 0.1, []), ("camera_link", 0.1, ["placeholder"])],
+)
 def test_optical_frames_of_cameras_are_no_bodies(name, mass, kinds):
-    text = robot().replace("</robot>", f"""<link name="{name}"><inertial><mass value="{mass}"/>
+    text = robot().replace(
+        "</robot>",
+        f"""<link name="{name}"><inertial><mass value="{mass}"/>
       {diagonal(0.01, 0.01, 0.01)}</inertial></link>
-      <joint name="k" type="fixed"><parent link="arm"/><child link="{name}"/></joint></robot>""")
+      <joint name="k" type="fixed"><parent link="arm"/><child link="{name}"/></joint></robot>""",
+    )
     assert [finding.kind for finding in check_urdf(text)] == kinds
 
 
-@pytest.mark.parametrize(("mass", "moment", "kinds"), [
-    (0.005, 1e-4, []), (0.005, 1e-1, ["placeholder"])])
+@pytest.mark.parametrize(
+    ("mass", "moment", "kinds"), [(0.005, 1e-4, []), (0.005, 1e-1, ["placeholder"])]
+)
 def test_light_links_without_shapes_are_axes_of_sensors(mass, moment, kinds):
     """A robot of 2 kg with the depth frame of a camera, which has a placeholder."""
-    text = robot().replace("</robot>", f"""<link name="depth_frame"><inertial>
+    text = robot().replace(
+        "</robot>",
+        f"""<link name="depth_frame"><inertial>
       <mass value="{mass}"/>{diagonal(moment, moment, moment)}</inertial></link>
       <joint name="k" type="fixed"><parent link="arm"/><child link="depth_frame"/></joint>
-      </robot>""")
+      </robot>""",
+    )
     assert [finding.kind for finding in check_urdf(text)] == kinds

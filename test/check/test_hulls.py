@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Convex hulls, solids of uniform density, and the meshes that they are measured from."""
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -56,10 +57,16 @@ def test_triangles_that_are_turned_inside_out():
     np.testing.assert_allclose(inside_out.covariance, hull.solid.covariance, atol=1e-12)
 
 
-@pytest.mark.parametrize("points", [
-    np.zeros((1, 3)), np.zeros((9, 3)), np.eye(3), np.c_[np.random.default_rng(0).random((20, 2)),
-                                                         np.ones(20)],
-    np.linspace(0.0, 1.0, 5)[:, None] * np.ones(3)])
+@pytest.mark.parametrize(
+    "points",
+    [
+        np.zeros((1, 3)),
+        np.zeros((9, 3)),
+        np.eye(3),
+        np.c_[np.random.default_rng(0).random((20, 2)), np.ones(20)],
+        np.linspace(0.0, 1.0, 5)[:, None] * np.ones(3),
+    ],
+)
 def test_points_in_a_plane_enclose_nothing(points):
     hull = Hull(points)
     assert hull.solid.volume == 0.0 and len(hull.triangles) == 0
@@ -78,14 +85,27 @@ def test_the_distance_of_a_point(seed):
         nearest = np.linalg.norm(many - point, axis=1).min()
         assert distance <= nearest + 1e-12
         assert nearest - distance < 0.15
-        inside = linprog(np.zeros(len(hull.points)), A_eq=np.vstack([hull.points.T, np.ones(
-            len(hull.points))]), b_eq=[*point, 1.0]).status == 0
+        inside = (
+            linprog(
+                np.zeros(len(hull.points)),
+                A_eq=np.vstack([hull.points.T, np.ones(len(hull.points))]),
+                b_eq=[*point, 1.0],
+            ).status
+            == 0
+        )
         assert (distance == 0.0) == inside
 
 
-@pytest.mark.parametrize("point, distance", [
-    ((2.0, 0.0, 0.0), 1.5), ((2.0, 2.0, 0.0), np.sqrt(2 * 1.5 ** 2)),
-    ((2.0, 2.0, 2.0), np.sqrt(3 * 1.5 ** 2)), ((0.2, 0.1, -0.3), 0.0), ((0.1, 0.2, -3.0), 2.5)])
+@pytest.mark.parametrize(
+    "point, distance",
+    [
+        ((2.0, 0.0, 0.0), 1.5),
+        ((2.0, 2.0, 0.0), np.sqrt(2 * 1.5**2)),
+        ((2.0, 2.0, 2.0), np.sqrt(3 * 1.5**2)),
+        ((0.2, 0.1, -0.3), 0.0),
+        ((0.1, 0.2, -3.0), 2.5),
+    ],
+)
 def test_the_distance_from_a_cube(point, distance):
     """To a face, an edge and a corner."""
     turn = Rotation.from_euler("xyz", [0.3, -0.7, 1.1]).as_matrix()
@@ -94,9 +114,12 @@ def test_the_distance_from_a_cube(point, distance):
 
 
 def write_stl(path, triangles):
-    facets = "".join("facet normal 0 0 0\nouter loop\n"
-                     + "".join("vertex {} {} {}\n".format(*corner) for corner in triangle)
-                     + "endloop\nendfacet\n" for triangle in triangles)
+    facets = "".join(
+        "facet normal 0 0 0\nouter loop\n"
+        + "".join("vertex {} {} {}\n".format(*corner) for corner in triangle)
+        + "endloop\nendfacet\n"
+        for triangle in triangles
+    )
     path.write_text(f"solid s\n{facets}endsolid s\n")
     return path
 
@@ -126,11 +149,12 @@ def test_a_link_is_known_by_its_visual_shapes_if_those_for_collisions_are_not():
       rpy="1.5707963267948966 0 0"/><parent link="b"/><child link="c"/></joint></robot>"""
     (extents,) = find_extents(text, read_urdf(text))
     assert extents.links["a"].own is not None and extents.links["b"].own is None
-    assert extents.links["a"].allowed is None               # b is fixed to it, and massless
+    assert extents.links["a"].allowed is None  # b is fixed to it, and massless
     assert extents.links["c"].own is extents.links["c"].allowed is None
     assert extents.bodies == {"a": "a", "b": "a", "c": "c"}
-    np.testing.assert_allclose(extents.placements["c"][:3, 2:], [[0, 0], [-1, 0], [0, 1]],
-                               atol=1e-15)
+    np.testing.assert_allclose(
+        extents.placements["c"][:3, 2:], [[0, 0], [-1, 0], [0, 1]], atol=1e-15
+    )
 
 
 def test_a_collision_box_does_not_stand_in_for_a_missing_mesh(tmp_path):
@@ -144,6 +168,7 @@ def test_a_collision_box_does_not_stand_in_for_a_missing_mesh(tmp_path):
     def own(shapes):
         text = f'<robot name="r"><link name="a">{shapes}</link></robot>'
         return find_extents(text, read_urdf(text), [tmp_path])[0].links["a"].own
+
     assert own(f"{gone}<collision>{square}</collision>") is None
     assert own(f"<collision>{square}</collision>") is not None
     assert own(f"{gone}<collision>{here}</collision>") is not None

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Files of meshes, found by what robot descriptions call them."""
+
 import pytest
 
 from dyn_ros.check.meshes import MeshError, find_mesh
@@ -35,8 +36,16 @@ def test_a_mesh_of_a_file(mesh):
         find_mesh("file:///no/such.stl")
 
 
-@pytest.mark.parametrize("uri", ["http://example.com/a.stl", "https://example.com/a.stl",
-                                 "model://a.stl", "package:///a.stl", ""])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://example.com/a.stl",
+        "https://example.com/a.stl",
+        "model://a.stl",
+        "package:///a.stl",
+        "",
+    ],
+)
 def test_nothing_is_fetched(uri):
     with pytest.raises(MeshError):
         find_mesh(uri)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Shapes of robot descriptions."""
+
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 def shapes(body):
     visual, collision, problems = read_shapes(
         f'<robot name="r"><material name="red"><color rgba="1 0 0 0.5"/></material>'
-        f'<link name="a">{body}</link></robot>')
+        f'<link name="a">{body}</link></robot>'
+    )
     return visual.get("a", []), collision.get("a", []), problems
 
 
@@ -25,8 +27,11 @@ def test_shapes_of_the_arm():
     assert sum(map(len, visual.values())) == ARM.read_text().count("<visual>")
     assert sum(map(len, collision.values())) == ARM.read_text().count("<collision>")
     plate, column = visual["base_link"]
-    assert (plate.kind, plate.size, plate.color) == ("cylinder", (0.09, 0.02),
-                                                     (0.20, 0.22, 0.25, 1.0))
+    assert (plate.kind, plate.size, plate.color) == (
+        "cylinder",
+        (0.09, 0.02),
+        (0.20, 0.22, 0.25, 1.0),
+    )
     np.testing.assert_array_equal(column.placement[:3, 3], (0, 0, 0.075))
 
 
@@ -46,13 +51,22 @@ def test_every_kind():
     assert collision[0].size == (1, 2)
 
 
-@pytest.mark.parametrize("body, words", [
-    ('<visual><geometry><sphere radius="nan"/></geometry></visual>', ("visual", "'a'", "nan")),
-    ('<visual><geometry><sphere radius="-1"/></geometry></visual>', ("negative",)),
-    ("<visual><geometry><torus/></geometry></visual>", ("torus", "box, cylinder, sphere or mesh")),
-    ("<visual/>", ("no geometry",)),
-    ('<visual><origin xyz="1 2"/><geometry><sphere radius="1"/></geometry></visual>', ("'1 2'",)),
-])
+@pytest.mark.parametrize(
+    "body, words",
+    [
+        ('<visual><geometry><sphere radius="nan"/></geometry></visual>', ("visual", "'a'", "nan")),
+        ('<visual><geometry><sphere radius="-1"/></geometry></visual>', ("negative",)),
+        (
+            "<visual><geometry><torus/></geometry></visual>",
+            ("torus", "box, cylinder, sphere or mesh"),
+        ),
+        ("<visual/>", ("no geometry",)),
+        (
+            '<visual><origin xyz="1 2"/><geometry><sphere radius="1"/></geometry></visual>',
+            ("'1 2'",),
+        ),
+    ],
+)
 def test_what_cannot_be_read_is_omitted_and_reported(body, words):
     good = '<visual><geometry><sphere radius="1"/></geometry></visual>'
     visual, _, (problem,) = shapes(body + good)

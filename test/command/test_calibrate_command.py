@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The commands ``dyn_ros calibrate`` and ``dyn_ros log --compute contacts``."""
+
 import json
 
 import numpy as np
@@ -19,8 +20,10 @@ from dyn_ros.logs.calibration import load as load_settings
 from dyn_ros.observer.contacts import Contact, contacts_in, joined
 
 RATE = 100.0
-PUSHES = (Push("tool0", [0.0, 40.0, -40.0], start=4.0, stop=5.0),
-          Push("tool0", [60.0, 0.0, 0.0], start=9.0, stop=9.8))
+PUSHES = (
+    Push("tool0", [0.0, 40.0, -40.0], start=4.0, stop=5.0),
+    Push("tool0", [60.0, 0.0, 0.0], start=9.0, stop=9.8),
+)
 
 
 @pytest.fixture(scope="module")
@@ -30,19 +33,35 @@ def place(tmp_path_factory):
     model = with_friction(load("ur10"))
     (folder / "arm.urdf").write_text(write_urdf(UR10.read_text(), model))
     dyn_ros.save_drives(model, folder / "arm.drives.yaml")
-    arms = {kind.__name__: Arm(model, kind(model), RATE, velocity="exact")
-            for kind in (waves, moves)}
-    recordings = {"free_1": arms["moves"].record(60.0), "free_2": arms["waves"].record(40.0),
-                  "other": arms["moves"].record(120.0, start=300.0),
-                  "pushed": arms["moves"].record(12.0, PUSHES, start=0.0)}
+    arms = {
+        kind.__name__: Arm(model, kind(model), RATE, velocity="exact") for kind in (waves, moves)
+    }
+    recordings = {
+        "free_1": arms["moves"].record(60.0),
+        "free_2": arms["waves"].record(40.0),
+        "other": arms["moves"].record(120.0, start=300.0),
+        "pushed": arms["moves"].record(12.0, PUSHES, start=0.0),
+    }
     for name, one in recordings.items():
         table = {"time": one.time - one.time[0]}
         for signal, values in (("position", one.q), ("velocity", one.v), ("effort", one.tau)):
-            table |= {f"{signal}.{joint}": values[:, k]
-                      for k, joint in enumerate(model.velocity_names)}
+            table |= {
+                f"{signal}.{joint}": values[:, k] for k, joint in enumerate(model.velocity_names)
+            }
         columns.write(folder / f"{name}.csv", table)
-    assert run("calibrate", folder / "arm.urdf", folder / "free_1.csv", folder / "free_2.csv",
-               "--drives", folder / "arm.drives.yaml", "-o", folder / "thresholds.yaml") == 0
+    assert (
+        run(
+            "calibrate",
+            folder / "arm.urdf",
+            folder / "free_1.csv",
+            folder / "free_2.csv",
+            "--drives",
+            folder / "arm.drives.yaml",
+            "-o",
+            folder / "thresholds.yaml",
+        )
+        == 0
+    )
     return folder
 
 
@@ -51,9 +70,19 @@ def run(*arguments):
 
 
 def contacts(place, recording, *options):
-    return run("log", place / f"{recording}.csv", "--robot", place / "arm.urdf", "--drives",
-               place / "arm.drives.yaml", "--compute", "contacts", "--thresholds",
-               place / "thresholds.yaml", *options)
+    return run(
+        "log",
+        place / f"{recording}.csv",
+        "--robot",
+        place / "arm.urdf",
+        "--drives",
+        place / "arm.drives.yaml",
+        "--compute",
+        "contacts",
+        "--thresholds",
+        place / "thresholds.yaml",
+        *options,
+    )
 
 
 def parameters(path):
@@ -62,7 +91,7 @@ def parameters(path):
 
 def test_the_file(place):
     values = parameters(place / "thresholds.yaml")
-    assert values["gain"] == values["smoothing"] == 10.0        # a tenth of the rate
+    assert values["gain"] == values["smoothing"] == 10.0  # a tenth of the rate
     assert values["friction_velocity"] == 0.05
     for name in ("thresholds.fixed", "thresholds.at_rest", "noise.external"):
         assert len(values[name]) == 6 and min(values[name]) > 0.0
@@ -76,15 +105,31 @@ def test_the_node_has_these_parameters(place):
     pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
     from dyn_ros.nodes.base import parameters as common
     from dyn_ros.nodes.observer_node import SPECS
+
     values = parameters(place / "thresholds.yaml")
     assert values.keys() <= {spec.name for spec in (*common.SPECS, *SPECS)}
-    assert values["joints"] == list(load("ur10").joint_names)       # all, in their order
+    assert values["joints"] == list(load("ur10").joint_names)  # all, in their order
 
 
 def test_what_is_printed(place, tmp_path, capsys):
-    assert run("calibrate", place / "arm.urdf", place / "free_1.csv", "--drives",
-               place / "arm.drives.yaml", "--gain", 20, "--smoothing", 0, "--false-alarms", 1,
-               "-o", tmp_path / "thresholds.yaml") == 0
+    assert (
+        run(
+            "calibrate",
+            place / "arm.urdf",
+            place / "free_1.csv",
+            "--drives",
+            place / "arm.drives.yaml",
+            "--gain",
+            20,
+            "--smoothing",
+            0,
+            "--false-alarms",
+            1,
+            "-o",
+            tmp_path / "thresholds.yaml",
+        )
+        == 0
+    )
     shown = " ".join(capsys.readouterr().out.split())
     assert "False alarms in stretches that were held out in turn: 0 in 60 s; wanted: 1 per" in shown
     assert "Gain 20/s, smoothing 0/s" in shown and "shoulder_pan_joint" in shown
@@ -93,8 +138,19 @@ def test_what_is_printed(place, tmp_path, capsys):
 
 
 def test_pushes_in_a_calibration_are_reported(place, tmp_path, capsys):
-    assert run("calibrate", place / "arm.urdf", place / "free_1.csv", place / "pushed.csv",
-               "--drives", place / "arm.drives.yaml", "-o", tmp_path / "thresholds.yaml") == 0
+    assert (
+        run(
+            "calibrate",
+            place / "arm.urdf",
+            place / "free_1.csv",
+            place / "pushed.csv",
+            "--drives",
+            place / "arm.drives.yaml",
+            "-o",
+            tmp_path / "thresholds.yaml",
+        )
+        == 0
+    )
     shown = " ".join(capsys.readouterr().out.split())
     assert "held out: pushed.csv, 4." in shown and "held out: pushed.csv, 9." in shown
 
@@ -108,7 +164,7 @@ def test_contacts(place, tmp_path, capsys):
     for one, push in zip(found, PUSHES, strict=True):
         assert push.start < one.start < push.start + 0.4
         assert push.stop - 0.1 < one.stop < push.stop + 0.8
-    assert contacts(place, "pushed", "--out", tmp_path) == 0        # finished, and shown again
+    assert contacts(place, "pushed", "--out", tmp_path) == 0  # finished, and shown again
     assert "pushed.csv: 2 contacts" in capsys.readouterr().out
 
 
@@ -118,43 +174,80 @@ def test_a_free_motion_has_none(place, capsys):
     assert "contact " not in shown and "contacts.wrist_3_joint" in shown and "no contacts" in shown
 
 
-@pytest.mark.parametrize("content, message", [
-    (None, "pass --thresholds FILE.yaml, which `dyn_ros calibrate` writes"),
-    ("gain: 3.0", "expected parameters of the observer node with thresholds.fixed"),
-    ("a: [", "not valid YAML"),
-    ("/**: {ros__parameters: {thresholds.fixed: [1.0, 2.0]}}",
-     "thresholds.fixed: expected one number, or 6"),
-    ("thresholds.fixed:", "expected parameters of the observer node with thresholds.fixed"),
-    ("thresholds.fixed: 2020-01-01", "wrong.yaml: thresholds.fixed: expected numbers, got"),
-    ("thresholds.fixed: [a]", "wrong.yaml: thresholds.fixed: expected numbers, got ('a',)"),
-    ("thresholds.fixed: [[1], [2, 3]]", "thresholds.fixed: expected numbers, got ([1], [2, 3])"),
-    ("thresholds.fixed: [true]", "thresholds.fixed: expected numbers, got (True,)"),
-    ("thresholds.fixed: [-1.0]", "wrong.yaml: thresholds.fixed: expected at least 0, got (-1.0,)"),
-    ("thresholds.fixed: [.nan]", "wrong.yaml: thresholds.fixed: expected finite numbers, got"),
-    ("{thresholds.fixed: [1.0], gain: [3.0]}", "wrong.yaml: gain: expected a number, got [3.0]"),
-    ("{thresholds.fixed: [1.0], gain: high}", "wrong.yaml: gain: expected a number, got 'high'"),
-    ("{thresholds.fixed: [1.0], friction: 1}", "friction: expected True or False, got 1"),
-    ("{thresholds.fixed: [1.0], effort_constant: [0.0]}",
-     "effort_constant: expected numbers other than 0, got (0.0,)"),
-    ("a: &a {b: *a}", "wrong.yaml: expected parameters of the observer node"),
-    (b"\xff\xfe\xfd", "wrong.yaml: expected parameters of the observer node")])
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (None, "pass --thresholds FILE.yaml, which `dyn_ros calibrate` writes"),
+        ("gain: 3.0", "expected parameters of the observer node with thresholds.fixed"),
+        ("a: [", "not valid YAML"),
+        (
+            "/**: {ros__parameters: {thresholds.fixed: [1.0, 2.0]}}",
+            "thresholds.fixed: expected one number, or 6",
+        ),
+        ("thresholds.fixed:", "expected parameters of the observer node with thresholds.fixed"),
+        ("thresholds.fixed: 2020-01-01", "wrong.yaml: thresholds.fixed: expected numbers, got"),
+        ("thresholds.fixed: [a]", "wrong.yaml: thresholds.fixed: expected numbers, got ('a',)"),
+        (
+            "thresholds.fixed: [[1], [2, 3]]",
+            "thresholds.fixed: expected numbers, got ([1], [2, 3])",
+        ),
+        ("thresholds.fixed: [true]", "thresholds.fixed: expected numbers, got (True,)"),
+        (
+            "thresholds.fixed: [-1.0]",
+            "wrong.yaml: thresholds.fixed: expected at least 0, got (-1.0,)",
+        ),
+        ("thresholds.fixed: [.nan]", "wrong.yaml: thresholds.fixed: expected finite numbers, got"),
+        (
+            "{thresholds.fixed: [1.0], gain: [3.0]}",
+            "wrong.yaml: gain: expected a number, got [3.0]",
+        ),
+        (
+            "{thresholds.fixed: [1.0], gain: high}",
+            "wrong.yaml: gain: expected a number, got 'high'",
+        ),
+        ("{thresholds.fixed: [1.0], friction: 1}", "friction: expected True or False, got 1"),
+        (
+            "{thresholds.fixed: [1.0], effort_constant: [0.0]}",
+            "effort_constant: expected numbers other than 0, got (0.0,)",
+        ),
+        ("a: &a {b: *a}", "wrong.yaml: expected parameters of the observer node"),
+        (b"\xff\xfe\xfd", "wrong.yaml: expected parameters of the observer node"),
+    ],
+)
 def test_thresholds_that_cannot_be_used(place, tmp_path, capsys, content, message):
     options = []
     if content is not None:
         (tmp_path / "wrong.yaml").write_bytes(
-            content if isinstance(content, bytes) else content.encode())
+            content if isinstance(content, bytes) else content.encode()
+        )
         options = ["--thresholds", tmp_path / "wrong.yaml"]
-    code = run("log", place / "pushed.csv", "--robot", place / "arm.urdf", "--compute", "contacts",
-               *options)
+    code = run(
+        "log",
+        place / "pushed.csv",
+        "--robot",
+        place / "arm.urdf",
+        "--compute",
+        "contacts",
+        *options,
+    )
     assert code == 2 and message in " ".join(capsys.readouterr().err.split())
 
 
 def test_recordings_without_velocities(place, tmp_path, capsys):
     lines = (place / "free_1.csv").read_text().splitlines()
-    (tmp_path / "positions.csv").write_text("\n".join(
-        ",".join(line.split(",")[:7]) for line in lines))
-    assert run("calibrate", place / "arm.urdf", tmp_path / "positions.csv", "-o",
-               tmp_path / "thresholds.yaml") == 2
+    (tmp_path / "positions.csv").write_text(
+        "\n".join(",".join(line.split(",")[:7]) for line in lines)
+    )
+    assert (
+        run(
+            "calibrate",
+            place / "arm.urdf",
+            tmp_path / "positions.csv",
+            "-o",
+            tmp_path / "thresholds.yaml",
+        )
+        == 2
+    )
     assert "they require velocities and efforts of all joints" in capsys.readouterr().err
 
 
@@ -162,12 +255,14 @@ def test_contacts_of_parts_are_joined():
     time = np.arange(10) * 0.1
     external = np.zeros((10, 2))
     external[2:5, 0], external[4, 1] = -3.0, 2.0
-    one, = contacts_in(time, external, np.ones((10, 2)), ("a", "b"))
+    (one,) = contacts_in(time, external, np.ones((10, 2)), ("a", "b"))
     assert one == (pytest.approx(0.2), pytest.approx(0.4), {"a": -3.0, "b": 2.0}, 3.0)
     later = Contact(0.6, 0.7, {"a": 5.0}, 5.0)
     assert joined([later, one]) == [(one.start, 0.7, {"a": 5.0, "b": 2.0}, 5.0)]
     assert joined([one, later._replace(start=2.0, stop=2.1)]) == [
-        one, later._replace(start=2.0, stop=2.1)]
+        one,
+        later._replace(start=2.0, stop=2.1),
+    ]
     assert contacts_in(time, np.full((10, 2), np.nan), np.ones((10, 2)), ("a", "b")) == []
 
 
@@ -177,26 +272,44 @@ def without_wrist(place, path, name=""):
     if name:
         header = header.replace("wrist_3_joint", name)
     kept = [n for n, name in enumerate(header.split(",")) if not name.endswith("wrist_3_joint")]
-    path.write_text("\n".join(",".join(np.array(line.split(","))[kept])
-                              for line in [header, *rows]) + "\n")
+    path.write_text(
+        "\n".join(",".join(np.array(line.split(","))[kept]) for line in [header, *rows]) + "\n"
+    )
     return path
 
 
-@pytest.mark.parametrize("options, line", [
-    ([], "locked: wrist_3_joint = 0 (no columns)"),
-    (["--lock", "wrist_3_joint"], "locked: wrist_3_joint = 0 (no columns)"),
-    (["--lock", "wrist_2_joint=0"], "locked: wrist_3_joint = 0 (no columns)"),
-    (["--lock", "wrist_3_joint=0.5"], "")])
+@pytest.mark.parametrize(
+    "options, line",
+    [
+        ([], "locked: wrist_3_joint = 0 (no columns)"),
+        (["--lock", "wrist_3_joint"], "locked: wrist_3_joint = 0 (no columns)"),
+        (["--lock", "wrist_2_joint=0"], "locked: wrist_3_joint = 0 (no columns)"),
+        (["--lock", "wrist_3_joint=0.5"], ""),
+    ],
+)
 def test_a_joint_without_columns_is_locked(place, tmp_path, capsys, options, line):
     table = without_wrist(place, tmp_path / "partial.csv")
     (tmp_path / "empty.csv").touch()
-    for command in (["calibrate", place / "arm.urdf", table, "-o", tmp_path / "x.yaml"],
-                    ["log", table, "--robot", place / "arm.urdf", "--workers", 1]):
+    for command in (
+        ["calibrate", place / "arm.urdf", table, "-o", tmp_path / "x.yaml"],
+        ["log", table, "--robot", place / "arm.urdf", "--workers", 1],
+    ):
         assert run(*command, *options) == 0
         error = capsys.readouterr().err
         assert error.count("locked: ") == bool(line) and line in error
-    assert run("log", table, tmp_path / "empty.csv", "--robot", place / "arm.urdf", "--workers", 1,
-               *options) == 1
+    assert (
+        run(
+            "log",
+            table,
+            tmp_path / "empty.csv",
+            "--robot",
+            place / "arm.urdf",
+            "--workers",
+            1,
+            *options,
+        )
+        == 1
+    )
     shown = capsys.readouterr()
     assert "empty.csv: is empty" in shown.err and "6,000 states" in shown.out
 
@@ -208,7 +321,8 @@ def test_a_joint_with_columns_in_another_table_is_not_locked(place, tmp_path, ca
     for paths in ([table, place / "free_1.csv"], [other]):
         assert run("calibrate", place / "arm.urdf", *paths, "-o", tmp_path / "none.yaml") == 2
         assert "csv: no complete state: the position of wrist_3_joint is unknown" in " ".join(
-            capsys.readouterr().err.split())
+            capsys.readouterr().err.split()
+        )
     (tmp_path / "run.mcap").write_bytes(b"nothing of the kind")
     assert run("log", tmp_path, "--robot", place / "arm.urdf", "--workers", 1) == 1
     assert "locked" not in capsys.readouterr().err
@@ -216,25 +330,57 @@ def test_a_joint_with_columns_in_another_table_is_not_locked(place, tmp_path, ca
     assert "such as --lock wrist_3_joint=0" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("rows, time, values, message", [
-    (-1, "", "", "is empty: 0 bytes"),
-    (0, "{:.2f}", "{}", "has no rows"),
-    (1, "{:.2f}", "{}", "expected states with stamps that advance, got 1 from 0.000000 s"),
-    (50, "1.0", "{}", "expected states with stamps that advance, got 50 from 1.000000 s"),
-    (50, "1e30", "{}", "no row has a usable time, the first: 1e+30 in the column 'time'; convert"),
-    (50, "{:.2f}", "nan", "there are no states: all positions are unknown; record it again"),
-    (50, "{:.2f}", "x", "there are no states: skipped 50 lines that do not contain numbers")])
+@pytest.mark.parametrize(
+    "rows, time, values, message",
+    [
+        (-1, "", "", "is empty: 0 bytes"),
+        (0, "{:.2f}", "{}", "has no rows"),
+        (1, "{:.2f}", "{}", "expected states with stamps that advance, got 1 from 0.000000 s"),
+        (50, "1.0", "{}", "expected states with stamps that advance, got 50 from 1.000000 s"),
+        (
+            50,
+            "1e30",
+            "{}",
+            "no row has a usable time, the first: 1e+30 in the column 'time'; convert",
+        ),
+        (50, "{:.2f}", "nan", "there are no states: all positions are unknown; record it again"),
+        (50, "{:.2f}", "x", "there are no states: skipped 50 lines that do not contain numbers"),
+    ],
+)
 def test_recordings_without_states(place, tmp_path, capsys, rows, time, values, message):
     names, *lines = (place / "free_1.csv").read_text().splitlines()
     wrong = tmp_path / "wrong.csv"
-    wrong.write_text("\n".join([names, *(
-        ",".join([time.format(0.01 * k), *(values.format(x) for x in line.split(",")[1:])])
-        for k, line in enumerate(lines[:rows]))]) + "\n" if rows >= 0 else "")
+    wrong.write_text(
+        "\n".join(
+            [
+                names,
+                *(
+                    ",".join(
+                        [time.format(0.01 * k), *(values.format(x) for x in line.split(",")[1:])]
+                    )
+                    for k, line in enumerate(lines[:rows])
+                ),
+            ]
+        )
+        + "\n"
+        if rows >= 0
+        else ""
+    )
     assert run("calibrate", place / "arm.urdf", wrong, "-o", tmp_path / "thresholds.yaml") == 2
     error = capsys.readouterr().err
     assert f"wrong.csv: {message}" in error and "Warning" not in error
-    code = run("log", wrong, "--robot", place / "arm.urdf", "--compute", "contacts", "--thresholds",
-               place / "thresholds.yaml", "--workers", 1)
+    code = run(
+        "log",
+        wrong,
+        "--robot",
+        place / "arm.urdf",
+        "--compute",
+        "contacts",
+        "--thresholds",
+        place / "thresholds.yaml",
+        "--workers",
+        1,
+    )
     error = capsys.readouterr().err
     assert rows > 0 or (code == 1 and message in error)
     assert error and "Warning" not in error and "zero-size" not in error
@@ -243,17 +389,38 @@ def test_recordings_without_states(place, tmp_path, capsys, rows, time, values, 
 def test_efforts_that_are_not_measured_are_reported(place, tmp_path, capsys):
     names, *lines = (place / "free_1.csv").read_text().splitlines()
     rows = [line.split(",") for line in lines]
-    (tmp_path / "constant.csv").write_text("\n".join([names, *(
-        ",".join([*row[:13], "1.5", *row[14:]]) for row in rows)]) + "\n")
-    assert run("calibrate", place / "arm.urdf", tmp_path / "constant.csv", "--drives",
-               place / "arm.drives.yaml", "-o", tmp_path / "thresholds.yaml") == 0
+    (tmp_path / "constant.csv").write_text(
+        "\n".join([names, *(",".join([*row[:13], "1.5", *row[14:]]) for row in rows)]) + "\n"
+    )
+    assert (
+        run(
+            "calibrate",
+            place / "arm.urdf",
+            tmp_path / "constant.csv",
+            "--drives",
+            place / "arm.drives.yaml",
+            "-o",
+            tmp_path / "thresholds.yaml",
+        )
+        == 0
+    )
     error = capsys.readouterr().err
     assert "shoulder_pan_joint: it moves, but its effort is 1.5 in all states" in error
 
 
 def test_efforts_in_another_unit_are_reported(place, tmp_path, capsys):
-    assert run("calibrate", place / "arm.urdf", place / "free_2.csv", "--effort-constant", 0.05,
-               "-o", tmp_path / "thresholds.yaml") == 0
+    assert (
+        run(
+            "calibrate",
+            place / "arm.urdf",
+            place / "free_2.csv",
+            "--effort-constant",
+            0.05,
+            "-o",
+            tmp_path / "thresholds.yaml",
+        )
+        == 0
+    )
     assert "free_2.csv: shoulder_lift_joint: its effort is 0.0" in capsys.readouterr().err
 
 
@@ -274,18 +441,46 @@ def numbered(place, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("table, columns", [
-    ("named.csv", ["time=t", "position=q_{}", "velocity=dq_{}", "effort=tau_J_{}"]),
-    ("bare.csv", ["time=1", "position=2-7", "velocity=8-13", "effort=14-19"])])
+@pytest.mark.parametrize(
+    "table, columns",
+    [
+        ("named.csv", ["time=t", "position=q_{}", "velocity=dq_{}", "effort=tau_J_{}"]),
+        ("bare.csv", ["time=1", "position=2-7", "velocity=8-13", "effort=14-19"]),
+    ],
+)
 def test_columns_with_other_names(place, numbered, tmp_path, capsys, table, columns):
     robot = ["--drives", place / "arm.drives.yaml", "--columns", *columns]
-    assert run("log", numbered / table, "--robot", place / "arm.urdf", *robot, "--compute",
-               "contacts", "--thresholds", place / "thresholds.yaml", "--workers", 1) == 0
+    assert (
+        run(
+            "log",
+            numbered / table,
+            "--robot",
+            place / "arm.urdf",
+            *robot,
+            "--compute",
+            "contacts",
+            "--thresholds",
+            place / "thresholds.yaml",
+            "--workers",
+            1,
+        )
+        == 0
+    )
     shown = capsys.readouterr().out
     assert f"{table}: 2 contacts" in shown and "1,200 states" in shown
     for path, more in ((place / "pushed.csv", []), (numbered / table, robot[2:])):
-        assert run("calibrate", place / "arm.urdf", path, *robot[:2], *more, "-o",
-                   tmp_path / f"{path.name}.yaml") == 0
+        assert (
+            run(
+                "calibrate",
+                place / "arm.urdf",
+                path,
+                *robot[:2],
+                *more,
+                "-o",
+                tmp_path / f"{path.name}.yaml",
+            )
+            == 0
+        )
     assert parameters(tmp_path / "pushed.csv.yaml") == parameters(tmp_path / f"{table}.yaml")
 
 
@@ -297,33 +492,78 @@ def test_locked_joints(place, tmp_path, capsys):
     thresholds = tmp_path / "thresholds.yaml"
     assert run("calibrate", robot[0], table, *robot[1:], "-o", thresholds, *lock) == 0
     assert len(parameters(thresholds)["thresholds.fixed"]) == 4
-    assert run("log", table, "--robot", *robot, "--compute", "contacts", "--thresholds", thresholds,
-               "--workers", 1, *lock) == 0
+    assert (
+        run(
+            "log",
+            table,
+            "--robot",
+            *robot,
+            "--compute",
+            "contacts",
+            "--thresholds",
+            thresholds,
+            "--workers",
+            1,
+            *lock,
+        )
+        == 0
+    )
     shown = capsys.readouterr()
     assert "contacts.wrist_2_joint" in shown.out and "wrist_3" not in shown.out
-    assert "does not have" not in shown.err             # the robot has them
-    table = place / "free_1.csv"                        # where joints lie at their mean
-    assert run("log", table, "--robot", *robot, "--compute", "gravity", "--workers", 1, "--lock",
-               "shoulder_lift_joint", "--out", tmp_path / "out", "--since", "+2", "--until",
-               "+6") == 0
+    assert "does not have" not in shown.err  # the robot has them
+    table = place / "free_1.csv"  # where joints lie at their mean
+    assert (
+        run(
+            "log",
+            table,
+            "--robot",
+            *robot,
+            "--compute",
+            "gravity",
+            "--workers",
+            1,
+            "--lock",
+            "shoulder_lift_joint",
+            "--out",
+            tmp_path / "out",
+            "--since",
+            "+2",
+            "--until",
+            "+6",
+        )
+        == 0
+    )
     assert "locked: shoulder_lift_joint = " in capsys.readouterr().err
     gravity = columns.Columns(next((tmp_path / "out").rglob("*.parquet"))).read(
-        ["gravity.elbow_joint"])[0]
+        ["gravity.elbow_joint"]
+    )[0]
     model = dyn_ros.Model.from_urdf_file(robot[0])
     read = columns.Columns(table)
     q, time = read.read([f"position.{name}" for name in model.joint_names], read.time())
     q = q[(time[:, 0] >= time[0, 0] + 2.0) & (time[:, 0] < time[0, 0] + 6.0)]
     q[:, 1] = q[:, 1].mean()
-    assert np.allclose(gravity[:, 0], dyn_ros.generalized_gravity(
-        model, dyn_ros.Data(model), q)[:, 2], atol=1e-9)
+    assert np.allclose(
+        gravity[:, 0], dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q)[:, 2], atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("gain", [100.0, 1e9])
 def test_a_gain_beyond_the_sampling_rate(place, tmp_path, capsys, gain):
-    assert run("calibrate", place / "arm.urdf", place / "free_1.csv", "--gain", gain, "-o",
-               tmp_path / "thresholds.yaml") == 2
+    assert (
+        run(
+            "calibrate",
+            place / "arm.urdf",
+            place / "free_1.csv",
+            "--gain",
+            gain,
+            "-o",
+            tmp_path / "thresholds.yaml",
+        )
+        == 2
+    )
     assert "gain: expected less than the sampling rate of the recordings, 100/s" in (
-        capsys.readouterr().err)
+        capsys.readouterr().err
+    )
 
 
 def test_thresholds_require_motion(place, tmp_path, capsys):
@@ -332,12 +572,21 @@ def test_thresholds_require_motion(place, tmp_path, capsys):
     values = dict(zip(found.names, np.transpose(found.read(found.names)[0])))
     names = load("ur10").joint_names
     for moving, status in ((names[:0], 2), (names[:1], 0)):
-        columns.write(tmp_path / "rest.csv", {
-            name: values[name] if name == "time" or name.endswith(moving) or "effort" in name
-            else values[name][:1].repeat(len(values[name])) * ("position" in name)
-            for name in values})
-        assert run("calibrate", place / "arm.urdf", tmp_path / "rest.csv", "-o",
-                   tmp_path / "rest.yaml") == status
+        columns.write(
+            tmp_path / "rest.csv",
+            {
+                name: values[name]
+                if name == "time" or name.endswith(moving) or "effort" in name
+                else values[name][:1].repeat(len(values[name])) * ("position" in name)
+                for name in values
+            },
+        )
+        assert (
+            run(
+                "calibrate", place / "arm.urdf", tmp_path / "rest.csv", "-o", tmp_path / "rest.yaml"
+            )
+            == status
+        )
     shown = " ".join(capsys.readouterr().err.split())
     assert "joints move faster than 0.05 rad/s or m/s for 0 s only; record motions" in shown
     assert f"{', '.join(names[1:])}: never faster than" in shown
@@ -351,8 +600,18 @@ def test_noisy_velocities(place, tmp_path, capsys, noise):
     name = "velocity.shoulder_lift_joint"
     values[name] = values[name] + noise * random.normal(size=len(values[name]))
     columns.write(tmp_path / "noisy.csv", values)
-    assert run("calibrate", place / "arm.urdf", tmp_path / "noisy.csv", "--drives",
-               place / "arm.drives.yaml", "-o", tmp_path / "noisy.yaml") == 0
+    assert (
+        run(
+            "calibrate",
+            place / "arm.urdf",
+            tmp_path / "noisy.csv",
+            "--drives",
+            place / "arm.drives.yaml",
+            "-o",
+            tmp_path / "noisy.yaml",
+        )
+        == 0
+    )
     warned = "measured velocities are noisy or late" in (shown := capsys.readouterr().err)
     assert warned == bool(noise) and (not noise or "shoulder_lift_joint (" in shown)
 
@@ -362,7 +621,8 @@ def test_a_name_that_is_not_of_yaml(place, tmp_path, capsys, command):
     with pytest.raises(SystemExit):
         run(command, place / "arm.urdf", place / "free_1.csv", "-o", tmp_path / "x.csv")
     assert "YAML is written; expected a file that ends with .yaml" in " ".join(
-        capsys.readouterr().err.split())
+        capsys.readouterr().err.split()
+    )
 
 
 def test_corrupt_rows_at_the_ends(place, tmp_path, capsys):
@@ -370,27 +630,52 @@ def test_corrupt_rows_at_the_ends(place, tmp_path, capsys):
     names, *lines = (place / "free_1.csv").read_text().splitlines()
     clean = lines[8:-3]
     wrong = [line.split(",") for line in lines]
-    wrong[3][2] = wrong[5][4] = "253.0"     # among rows that are corrupt
+    wrong[3][2] = wrong[5][4] = "253.0"  # among rows that are corrupt
     wrong[7][9], wrong[-3][0] = "1e300", "1e150"
     for name, rows in (("clean", clean), ("corrupt", map(",".join, wrong))):
         (tmp_path / f"{name}.csv").write_text("\n".join([names, *rows]) + "\n")
-        assert run("calibrate", place / "arm.urdf", tmp_path / f"{name}.csv", "--drives",
-                   place / "arm.drives.yaml", "-o", tmp_path / f"{name}.yaml") == 0
+        assert (
+            run(
+                "calibrate",
+                place / "arm.urdf",
+                tmp_path / f"{name}.csv",
+                "--drives",
+                place / "arm.drives.yaml",
+                "-o",
+                tmp_path / f"{name}.yaml",
+            )
+            == 0
+        )
     error = capsys.readouterr().err
     assert "of the motor" not in error
     assert "left out 8 rows at the beginning" in error and "left out 3 rows at the end" in error
     assert parameters(tmp_path / "corrupt.yaml") == parameters(tmp_path / "clean.yaml")
-    assert run("log", tmp_path / "corrupt.csv", "--robot", place / "arm.urdf", "--compute",
-               "residual", "--workers", 1) == 1
+    assert (
+        run(
+            "log",
+            tmp_path / "corrupt.csv",
+            "--robot",
+            place / "arm.urdf",
+            "--compute",
+            "residual",
+            "--workers",
+            1,
+        )
+        == 1
+    )
     shown = capsys.readouterr()
     assert "5,989 states" in shown.out and "of the motor" not in shown.err
     assert "left out 8 rows at the beginning" in shown.err
 
 
-@pytest.mark.parametrize("options, message", [
-    (["--lock", "finger"], "lock: joint 'finger' is unknown"),
-    (["--columns", "time=t"], "the table has no column 't'"),
-    (["--columns", "time=time", "time=t"], "--columns: 'time' is given 2 times; give it once")])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--lock", "finger"], "lock: joint 'finger' is unknown"),
+        (["--columns", "time=t"], "the table has no column 't'"),
+        (["--columns", "time=time", "time=t"], "--columns: 'time' is given 2 times; give it once"),
+    ],
+)
 def test_wrong_joints_and_columns(place, tmp_path, capsys, options, message):
     table = place / "free_1.csv"
     assert run("calibrate", place / "arm.urdf", table, "-o", tmp_path / "t.yaml", *options) == 2
@@ -400,8 +685,12 @@ def test_wrong_joints_and_columns(place, tmp_path, capsys, options, message):
 
 
 def without_velocities(text):
-    return "\n".join(",".join(line.split(",")[:7] + line.split(",")[13:])
-                     for line in text.splitlines()) + "\n"
+    return (
+        "\n".join(
+            ",".join(line.split(",")[:7] + line.split(",")[13:]) for line in text.splitlines()
+        )
+        + "\n"
+    )
 
 
 def with_late_velocities(text, delay):
@@ -416,47 +705,113 @@ def test_velocities_from_positions(place, tmp_path, capsys):
     """Pushes are found, and nothing else, with the rates of the positions."""
     for name in ("free_1", "free_2", "pushed", "other"):
         (tmp_path / f"{name}.csv").write_text(
-            without_velocities((place / f"{name}.csv").read_text()))
+            without_velocities((place / f"{name}.csv").read_text())
+        )
     robot = [place / "arm.urdf", "--drives", place / "arm.drives.yaml"]
-    assert run("calibrate", robot[0], tmp_path / "free_1.csv", tmp_path / "free_2.csv", *robot[1:],
-               "-o", tmp_path / "thresholds.yaml") == 0
+    assert (
+        run(
+            "calibrate",
+            robot[0],
+            tmp_path / "free_1.csv",
+            tmp_path / "free_2.csv",
+            *robot[1:],
+            "-o",
+            tmp_path / "thresholds.yaml",
+        )
+        == 0
+    )
     error = capsys.readouterr().err
     assert "free_1.csv: the velocities of shoulder_pan_joint" in error
     assert "are computed from the positions, with a filter of 10 Hz" in error
-    limits = [np.array(parameters(folder / "thresholds.yaml")["thresholds.fixed"])
-              for folder in (place, tmp_path)]
+    limits = [
+        np.array(parameters(folder / "thresholds.yaml")["thresholds.fixed"])
+        for folder in (place, tmp_path)
+    ]
     assert np.all(limits[1] < 1.5 * limits[0])
     for name, found in (("pushed", "pushed.csv: 2 contacts"), ("other", "no contacts")):
-        assert run("log", tmp_path / f"{name}.csv", "--robot", *robot, "--compute", "contacts",
-                   "state", "--thresholds", tmp_path / "thresholds.yaml", "--workers", 1, "--out",
-                   tmp_path / name) == 0
+        assert (
+            run(
+                "log",
+                tmp_path / f"{name}.csv",
+                "--robot",
+                *robot,
+                "--compute",
+                "contacts",
+                "state",
+                "--thresholds",
+                tmp_path / "thresholds.yaml",
+                "--workers",
+                1,
+                "--out",
+                tmp_path / name,
+            )
+            == 0
+        )
         shown = capsys.readouterr()
         assert found in shown.out and "computed from the positions" in shown.err
     table = columns.Columns(next((tmp_path / "other").rglob("*.parquet")))
-    assert np.isnan(table.read(["velocity.elbow_joint"])[0]).all()      # as recorded
+    assert np.isnan(table.read(["velocity.elbow_joint"])[0]).all()  # as recorded
     path = tmp_path / "no_efforts.csv"
-    path.write_text("\n".join(",".join(line.split(",")[:7]) for line in (
-        place / "free_1.csv").read_text().splitlines()) + "\n")
+    path.write_text(
+        "\n".join(
+            ",".join(line.split(",")[:7])
+            for line in (place / "free_1.csv").read_text().splitlines()
+        )
+        + "\n"
+    )
     assert run("log", path, "--robot", robot[0], "--compute", "residual", "--workers", 1) == 0
     error = capsys.readouterr().err
     assert "the efforts of shoulder_pan_joint" in error and "computed from the positions" in error
     assert "the velocities of shoulder_pan_joint" in error and error.count("are unknown") == 1
-    assert run("calibrate", robot[0], tmp_path / "free_1.csv", "--velocity", "-o",
-               tmp_path / "none.yaml") == 2
+    assert (
+        run(
+            "calibrate",
+            robot[0],
+            tmp_path / "free_1.csv",
+            "--velocity",
+            "-o",
+            tmp_path / "none.yaml",
+        )
+        == 2
+    )
     assert "they require velocities and efforts of all joints" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("scale, rows, got", [
-    (1e3, 500, "500 states with a sampling period of 10 s; convert other units"),
-    (1.0, 15, "15 states with a sampling period of 0.01 s; convert other units, or record")])
+@pytest.mark.parametrize(
+    "scale, rows, got",
+    [
+        (1e3, 500, "500 states with a sampling period of 10 s; convert other units"),
+        (1.0, 15, "15 states with a sampling period of 0.01 s; convert other units, or record"),
+    ],
+)
 def test_velocities_that_cannot_be_computed(place, tmp_path, capsys, scale, rows, got):
     """Stamps in ms, or a recording that is too short."""
-    names, *lines = without_velocities((place / "free_1.csv").read_text()).splitlines()[:rows + 1]
-    (tmp_path / "run.csv").write_text("\n".join([names, *(
-        ",".join([repr(scale * float(line.split(",")[0])), *line.split(",")[1:]])
-        for line in lines)]) + "\n")
-    assert run("log", tmp_path / "run.csv", "--robot", place / "arm.urdf", "--compute", "residual",
-               "--workers", 1) == 0
+    names, *lines = without_velocities((place / "free_1.csv").read_text()).splitlines()[: rows + 1]
+    (tmp_path / "run.csv").write_text(
+        "\n".join(
+            [
+                names,
+                *(
+                    ",".join([repr(scale * float(line.split(",")[0])), *line.split(",")[1:]])
+                    for line in lines
+                ),
+            ]
+        )
+        + "\n"
+    )
+    assert (
+        run(
+            "log",
+            tmp_path / "run.csv",
+            "--robot",
+            place / "arm.urdf",
+            "--compute",
+            "residual",
+            "--workers",
+            1,
+        )
+        == 0
+    )
     error = capsys.readouterr().err
     assert "joint cannot be computed from the positions: expected stamps in s" in error
     assert got in error and "are computed" not in error and "are unknown" not in error
@@ -466,23 +821,38 @@ def test_velocities_that_are_late(place, tmp_path, capsys):
     """A filter of the driver delays them: its delay is in the warning, and the remedy works."""
     for name in ("free_1", "free_2", "pushed", "other"):
         (tmp_path / f"{name}.csv").write_text(
-            with_late_velocities((place / f"{name}.csv").read_text(), 0.15))
+            with_late_velocities((place / f"{name}.csv").read_text(), 0.15)
+        )
     robot = [place / "arm.urdf", "--drives", place / "arm.drives.yaml"]
     free = [tmp_path / "free_1.csv", tmp_path / "free_2.csv"]
     limits = {}
     for kind, options in (("late", []), ("rates", ["--no-velocity"])):
-        assert run("calibrate", robot[0], *free, *robot[1:], *options, "-o",
-                   tmp_path / f"{kind}.yaml") == 0
+        assert (
+            run("calibrate", robot[0], *free, *robot[1:], *options, "-o", tmp_path / f"{kind}.yaml")
+            == 0
+        )
         limits[kind] = np.array(parameters(tmp_path / f"{kind}.yaml")["thresholds.fixed"])
         error = capsys.readouterr().err
-        assert ("lag behind the positions by 150 ms, as a filter delays them; compute them from "
-                "the positions (--no-velocity)" in error) == (kind == "late")
+        assert (
+            "lag behind the positions by 150 ms, as a filter delays them; compute them from "
+            "the positions (--no-velocity)" in error
+        ) == (kind == "late")
     assert np.all(limits["rates"] < 0.9 * limits["late"])
-    assert limits["rates"][0] < 0.2 * limits["late"][0]     # its link has the largest inertia
+    assert limits["rates"][0] < 0.2 * limits["late"][0]  # its link has the largest inertia
     assert "--no-velocity to `dyn_ros log`" in (tmp_path / "rates.yaml").read_text()
     for name, found in (("pushed", "pushed.csv: 2 contacts"), ("other", "no contacts")):
-        log = ["log", tmp_path / f"{name}.csv", "--robot", *robot, "--compute", "contacts",
-               "--thresholds", tmp_path / "rates.yaml", "--workers", 1]
+        log = [
+            "log",
+            tmp_path / f"{name}.csv",
+            "--robot",
+            *robot,
+            "--compute",
+            "contacts",
+            "--thresholds",
+            tmp_path / "rates.yaml",
+            "--workers",
+            1,
+        ]
         assert run(*log, "--no-velocity") == 0
         assert found in capsys.readouterr().out
         assert run(*log) == 0
@@ -495,9 +865,20 @@ def test_velocities_that_are_late(place, tmp_path, capsys):
 
 def test_velocities_of_usual_filters_are_not_late(place, tmp_path, capsys):
     (tmp_path / "free.csv").write_text(
-        with_late_velocities((place / "free_1.csv").read_text(), 0.005))
-    assert run("calibrate", place / "arm.urdf", tmp_path / "free.csv", "--drives",
-               place / "arm.drives.yaml", "-o", tmp_path / "thresholds.yaml") == 0
+        with_late_velocities((place / "free_1.csv").read_text(), 0.005)
+    )
+    assert (
+        run(
+            "calibrate",
+            place / "arm.urdf",
+            tmp_path / "free.csv",
+            "--drives",
+            place / "arm.drives.yaml",
+            "-o",
+            tmp_path / "thresholds.yaml",
+        )
+        == 0
+    )
     assert "lag" not in capsys.readouterr().err
 
 
@@ -507,13 +888,37 @@ def test_thresholds_of_another_robot(place, tmp_path, capsys):
     (tmp_path / "other.urdf").write_text(other)
     table = (place / "pushed.csv").read_text().replace("wrist_3_joint", "flange_joint")
     (tmp_path / "pushed.csv").write_text(table)
-    assert run("log", tmp_path / "pushed.csv", "--robot", tmp_path / "other.urdf", "--compute",
-               "contacts", "--thresholds", place / "thresholds.yaml") == 2
+    assert (
+        run(
+            "log",
+            tmp_path / "pushed.csv",
+            "--robot",
+            tmp_path / "other.urdf",
+            "--compute",
+            "contacts",
+            "--thresholds",
+            place / "thresholds.yaml",
+        )
+        == 2
+    )
     error = " ".join(capsys.readouterr().err.split())
     assert "thresholds: of a robot with the joints shoulder_pan_joint" in error
     assert "flange_joint; calibrate them for this robot" in error
-    values = parameters(place / "thresholds.yaml")          # as of an older version
+    values = parameters(place / "thresholds.yaml")  # as of an older version
     assert values.pop("joints")[5] == "wrist_3_joint"
     (tmp_path / "old.yaml").write_text(yaml.safe_dump(values))
-    assert run("log", tmp_path / "pushed.csv", "--robot", tmp_path / "other.urdf", "--compute",
-               "contacts", "--thresholds", tmp_path / "old.yaml", "--workers", 1) == 0
+    assert (
+        run(
+            "log",
+            tmp_path / "pushed.csv",
+            "--robot",
+            tmp_path / "other.urdf",
+            "--compute",
+            "contacts",
+            "--thresholds",
+            tmp_path / "old.yaml",
+            "--workers",
+            1,
+        )
+        == 0
+    )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The dyn_ros command: arguments, errors in one line, exit codes."""
+
 import argparse
 import csv
 import io
@@ -36,7 +37,7 @@ def ran(monkeypatch):
 
 def test_demo_has_defaults(ran):
     assert cli.main(["demo"]) == 0
-    (urdf, root_joint, rate, duration, snapshot, browser, port), = ran
+    ((urdf, root_joint, rate, duration, snapshot, browser, port),) = ran
     assert urdf.name == "arm7.urdf" and urdf.is_file()
     assert (root_joint, rate, duration, snapshot) == ("fixed", 500.0, None, None)
     assert (browser, port) == (True, 8080)
@@ -44,27 +45,55 @@ def test_demo_has_defaults(ran):
 
 def test_demo_takes_its_options(ran, tmp_path):
     robot, picture = tmp_path / "own.urdf", tmp_path / "picture.svg"
-    assert cli.main(["demo", "--robot", str(robot), "--root-joint", "floating", "--rate", "50",
-                     "--duration", "2.5", "--snapshot", str(picture), "--no-browser", "--port",
-                     "9000"]) == 0
+    assert (
+        cli.main(
+            [
+                "demo",
+                "--robot",
+                str(robot),
+                "--root-joint",
+                "floating",
+                "--rate",
+                "50",
+                "--duration",
+                "2.5",
+                "--snapshot",
+                str(picture),
+                "--no-browser",
+                "--port",
+                "9000",
+            ]
+        )
+        == 0
+    )
     assert ran == [(robot, "floating", 50.0, 2.5, picture, False, 9000)]
 
 
-@pytest.mark.parametrize("arguments, rate", [
-    (["--rate", "20", "--ros-args", "-r", "__ns:=/left", "-p", "rate:=7"], 20.0),
-    (["--ros-args", "-p", "rate:=7", "--", "--rate", "20"], 20.0),
-    (["--ros-args"], 500.0),
-])
+@pytest.mark.parametrize(
+    "arguments, rate",
+    [
+        (["--rate", "20", "--ros-args", "-r", "__ns:=/left", "-p", "rate:=7"], 20.0),
+        (["--ros-args", "-p", "rate:=7", "--", "--rate", "20"], 20.0),
+        (["--ros-args"], 500.0),
+    ],
+)
 def test_ros_run_and_launch_may_add_their_arguments(ran, monkeypatch, arguments, rate):
     monkeypatch.setattr(sys, "argv", ["demo", *arguments])
     assert cli.demo() == 0
     assert ran[0][2] == rate
 
 
-@pytest.mark.parametrize("option, value", [
-    ("--rate", "0"), ("--rate", "-5"), ("--rate", "nan"), ("--duration", "soon"),
-    ("--duration", "inf"), ("--root-joint", "ball"),
-])
+@pytest.mark.parametrize(
+    "option, value",
+    [
+        ("--rate", "0"),
+        ("--rate", "-5"),
+        ("--rate", "nan"),
+        ("--duration", "soon"),
+        ("--duration", "inf"),
+        ("--root-joint", "ball"),
+    ],
+)
 def test_demo_rejects_values(ran, capsys, option, value):
     with pytest.raises(SystemExit) as ended:
         cli.main(["demo", option, value])
@@ -72,19 +101,28 @@ def test_demo_rejects_values(ran, capsys, option, value):
     assert option in capsys.readouterr().err and not ran
 
 
-@pytest.mark.parametrize("text, says", [
-    (None, "No such file"), ("nonsense", "robot.urdf"), (BROKEN, "root"),
-    ("<robot name='still'><link name='a'/></robot>", "no joint moves"),
-])
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        (None, "No such file"),
+        ("nonsense", "robot.urdf"),
+        (BROKEN, "root"),
+        ("<robot name='still'><link name='a'/></robot>", "no joint moves"),
+    ],
+)
 def test_bad_robot_ends_in_one_line(tmp_path, text, says):
     urdf = tmp_path / "robot.urdf"
     if text is not None:
         urdf.write_text(text)
-    done = subprocess.run([sys.executable, "-m", "dyn_ros", "demo", "--robot", str(urdf)],
-                          capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "dyn_ros", "demo", "--robot", str(urdf)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 2
     assert done.stdout == ""
-    line, = done.stderr.splitlines()
+    (line,) = done.stderr.splitlines()
     assert line.startswith(f"dyn_ros demo: {urdf}: ") and says in line
 
 
@@ -92,20 +130,29 @@ def test_demo_of_a_pipe_asks_for_a_file(tmp_path):
     """Several processes read the description; a pipe can be read once."""
     pipe = tmp_path / "robot.urdf"
     os.mkfifo(pipe)
-    done = subprocess.run([sys.executable, "-m", "dyn_ros", "demo", "--robot", str(pipe)],
-                          capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "dyn_ros", "demo", "--robot", str(pipe)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 2
-    assert done.stderr == (f"dyn_ros demo: {pipe}: expected a file, because several processes read "
-                           "it; save the description to one\n")
+    assert done.stderr == (
+        f"dyn_ros demo: {pipe}: expected a file, because several processes read "
+        "it; save the description to one\n"
+    )
 
 
 def test_without_ros_it_says_what_to_do():
-    script = ("import sys; sys.modules['rclpy'] = None; from dyn_ros.command.main import main; "
-              "sys.exit(main(['demo']))")
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
-                          timeout=60)
+    script = (
+        "import sys; sys.modules['rclpy'] = None; from dyn_ros.command.main import main; "
+        "sys.exit(main(['demo']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 2
-    line, = done.stderr.splitlines()
+    (line,) = done.stderr.splitlines()
     assert "rclpy" in line and "`make demo`" in line and "colcon" in line
 
 
@@ -120,7 +167,7 @@ def test_precompile_names_the_cache_and_has_nothing_to_do_twice(capsys):
 
 def test_precompile_rejects_an_unknown_algorithm(capsys):
     assert cli.main(["precompile", "gravitation"]) == 2
-    line, = capsys.readouterr().err.splitlines()
+    (line,) = capsys.readouterr().err.splitlines()
     assert "gravitation" in line and "rnea" in line
 
 
@@ -128,8 +175,10 @@ def test_a_command_is_needed(capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main([])
     assert ended.value.code == 2
-    assert ("{view,demo,info,torque,check,identify,payload,excite,calibrate,log,export,precompile,"
-            "completion}") in capsys.readouterr().err
+    assert (
+        "{view,demo,info,torque,check,identify,payload,excite,calibrate,log,export,precompile,"
+        "completion}"
+    ) in capsys.readouterr().err
 
 
 # --- a robot's description, as tables
@@ -146,8 +195,9 @@ def test_info_shows_every_joint(capsys):
     model = dyn_ros.Model.from_urdf_file(ARM7)
     text = output(capsys, "info", ARM7).out
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line.split()}
-    for name, lower, upper, joint in zip(model.joint_names, model.lower, model.upper,
-                                         model.tree.joints):
+    for name, lower, upper, joint in zip(
+        model.joint_names, model.lower, model.upper, model.tree.joints
+    ):
         assert rows[name][1] == joint.kind
         assert [float(x) for x in rows[name][3:5]] == pytest.approx([lower, upper], rel=1e-4)
         assert float(rows[name][-1]) == pytest.approx(joint.inertia.mass, rel=1e-4)
@@ -167,8 +217,10 @@ def test_info_shows_warnings_and_mimics(capsys, tmp_path):
     assert [row[-3:] for row in rows if row[:1] == ["k"]] == [["j", "-2", "0.5"]]
     assert 'warning: joint "j" moves no mass' in text
     robot = json.loads(output(capsys, "info", urdf, "--json").out)
-    assert [[joint[key] for key in ("name", "mimic", "multiplier", "offset")]
-            for joint in robot["joints"]] == [["j", None, None, None], ["k", "j", -2.0, 0.5]]
+    assert [
+        [joint[key] for key in ("name", "mimic", "multiplier", "offset")]
+        for joint in robot["joints"]
+    ] == [["j", None, None, None], ["k", "j", -2.0, 0.5]]
     assert "mimics" not in output(capsys, "info", ARM7).out
 
 
@@ -177,27 +229,50 @@ def test_torque_shows_what_the_engine_computes(capsys):
     data = dyn_ros.Data(model)
     q, v, a = np.linspace(-1.0, 1.0, 7), np.zeros(7), np.zeros(7)
     v[6], a[1] = 0.5, -2.0
-    text = output(capsys, "torque", ARM7, "--q", *q, "--v", "wrist_roll=0.5", "--a",
-                "shoulder_pitch=-2", "--gravity", 0, 1, -3).out
+    text = output(
+        capsys,
+        "torque",
+        ARM7,
+        "--q",
+        *q,
+        "--v",
+        "wrist_roll=0.5",
+        "--a",
+        "shoulder_pitch=-2",
+        "--gravity",
+        0,
+        1,
+        -3,
+    ).out
     model.gravity = (0.0, 1.0, -3.0)
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line.split()}
-    expected = zip(model.velocity_names, v, a, dyn_ros.generalized_gravity(model, data, q),
-                   dyn_ros.nonlinear_effects(model, data, q, v), dyn_ros.rnea(model, data, q, v, a),
-                   model.effort_limit)
+    expected = zip(
+        model.velocity_names,
+        v,
+        a,
+        dyn_ros.generalized_gravity(model, data, q),
+        dyn_ros.nonlinear_effects(model, data, q, v),
+        dyn_ros.rnea(model, data, q, v, a),
+        model.effort_limit,
+    )
     for (name, *numbers), position in zip(expected, q, strict=True):
-        assert [float(x) for x in rows[name][1:8]] == pytest.approx([position, *numbers], rel=1e-4,
-                                                                    abs=1e-8)
+        assert [float(x) for x in rows[name][1:8]] == pytest.approx(
+            [position, *numbers], rel=1e-4, abs=1e-8
+        )
         torque, limit = numbers[-2:]
         assert float(rows[name][8]) == pytest.approx(100.0 * abs(torque) / limit, abs=0.051)
 
 
-@pytest.mark.parametrize("arguments, words", [
-    (["--q", "1", "2"], ["--q", "7 numbers", "got 2"]),
-    (["--q", "elbow=1"], ["no 'elbow'", "elbow_pitch"]),
-    (["--v", "wrist_roll=fast"], ["--v", "'fast' is not a number"]),
-    (["--a", "wrist_roll=1", "2"], ["--a", "'2'", "NAME=NUMBER"]),
-    (["--q", "nan", "0", "0", "0", "0", "0", "0"], ["q[0]", "nan"]),
-])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--q", "1", "2"], ["--q", "7 numbers", "got 2"]),
+        (["--q", "elbow=1"], ["no 'elbow'", "elbow_pitch"]),
+        (["--v", "wrist_roll=fast"], ["--v", "'fast' is not a number"]),
+        (["--a", "wrist_roll=1", "2"], ["--a", "'2'", "NAME=NUMBER"]),
+        (["--q", "nan", "0", "0", "0", "0", "0", "0"], ["q[0]", "nan"]),
+    ],
+)
 def test_torque_rejects_numbers(capsys, arguments, words):
     error = output(capsys, "torque", ARM7, *arguments, code=2).err
     assert len(error.splitlines()) == 1 and all(word in error for word in words)
@@ -243,16 +318,18 @@ def test_check_finds_meshes_above_the_file_and_in_folders(capsys, heavy, tmp_pat
     assert "no findings" in text and "--mesh-path" in text
     (tmp_path / "ws").mkdir()
     (tmp_path / "other" / "robot").rename(tmp_path / "ws" / "robot_pkg")
-    assert "kg/m3" in output(capsys, "check", elsewhere, "--mesh-path", tmp_path / "ws",
-                             code=1).out
+    assert "kg/m3" in output(capsys, "check", elsewhere, "--mesh-path", tmp_path / "ws", code=1).out
 
 
 def test_check_as_json(capsys, heavy):
     (finding,) = json.loads(output(capsys, "check", heavy, "--json", code=1).out)
     assert list(finding) == ["where", "what", "advice", "kind", "values", "limits"]
     assert (finding["where"], finding["kind"]) == ('link "arm"', "density")
-    assert finding["values"] == {"mass": 20000.0, "volume": pytest.approx(1.0),
-                                 "density": pytest.approx(20000.0)}
+    assert finding["values"] == {
+        "mass": 20000.0,
+        "volume": pytest.approx(1.0),
+        "density": pytest.approx(20000.0),
+    }
     assert finding["limits"] == {"density": [5.0, 8500.0]}
     assert json.loads(output(capsys, "check", ARM7, "--json").out) == []
     heavy.write_text(HEAVY.replace("20000", "1e-320").replace("cube.obj", "none.stl"))
@@ -297,7 +374,8 @@ PAIR = """<robot name="pair">
   <limit lower="0" upper="1" velocity="2" effort="0"/>
   <mimic joint="j" multiplier="2" offset="0.25"/></joint></robot>""".format(
     body="""<inertial><mass value="1.1"/><origin xyz="0.3 0 0"/><inertia ixx="0.01" iyy="0.01"
-    izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial>""")
+    izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial>"""
+)
 
 
 @pytest.fixture
@@ -312,20 +390,30 @@ def test_info_as_json_and_csv_has_all_digits(capsys):
     result = output(capsys, "info", ARM7, "--root-joint", "floating", "--json")
     robot = json.loads(result.out, parse_constant=pytest.fail)
     assert {key: robot[key] for key in ("robot", "nq", "nv", "frames")} == {
-        "robot": "arm7", "nq": 14, "nv": 13, "frames": len(model.frame_names)}
+        "robot": "arm7",
+        "nq": 14,
+        "nv": 13,
+        "frames": len(model.frame_names),
+    }
     assert robot["moving_mass"] == model.total_mass
     base, *others = robot["joints"]
     assert base["lower"] is None and base["parent"] is None
-    rows = csv.DictReader(io.StringIO(
-        output(capsys, "info", ARM7, "--root-joint", "floating", "--csv").out))
+    rows = csv.DictReader(
+        io.StringIO(output(capsys, "info", ARM7, "--root-joint", "floating", "--csv").out)
+    )
     for row, joint in zip(rows, model.tree.joints, strict=True):
-        for key, value in (("lower", joint.lower), ("upper", joint.upper),
-                           ("velocity", joint.velocity), ("effort", joint.effort),
-                           ("mass", joint.inertia.mass)):
+        for key, value in (
+            ("lower", joint.lower),
+            ("upper", joint.upper),
+            ("velocity", joint.velocity),
+            ("effort", joint.effort),
+            ("mass", joint.inertia.mass),
+        ):
             assert float(row[key]) == value
         assert row["mimic"] == row["offset"] == ""
     assert [each["mass"] for each in others] == [
-        joint.inertia.mass for joint in model.tree.joints[1:]]
+        joint.inertia.mass for joint in model.tree.joints[1:]
+    ]
 
 
 def test_torque_as_json_and_csv_has_all_digits(capsys):
@@ -336,8 +424,9 @@ def test_torque_as_json_and_csv_has_all_digits(capsys):
     result = json.loads(output(capsys, *arguments, "--json").out)
     rows = [*csv.DictReader(io.StringIO(output(capsys, *arguments, "--csv").out))]
     assert list(result["joints"][0]) == list(rows[0])
-    for joint, row, name, x, nle, limit in zip(result["joints"], rows, model.joint_names, q,
-                                               expected, model.effort_limit, strict=True):
+    for joint, row, name, x, nle, limit in zip(
+        result["joints"], rows, model.joint_names, q, expected, model.effort_limit, strict=True
+    ):
         assert (joint["name"], joint["q"], joint["nle"], joint["limit"]) == (name, x, nle, limit)
         assert joint["load"] == pytest.approx(abs(joint["torque"]) / limit)
         assert [float(row[key]) for key in ("q", "nle", "load")] == [x, nle, joint["load"]]
@@ -354,9 +443,12 @@ def test_torque_of_a_floating_base_has_its_pose(capsys):
 
 
 def test_torque_warns_of_values_outside_of_limits(capsys, pair):
-    lines = ['q of "j" is -1.5, outside its limits -1 to 1',
-             'q of "k" is -2.75, outside its limits 0 to 1',
-             'v of "j" is -2.5, above its limit 2', 'v of "k" is -5, above its limit 2']
+    lines = [
+        'q of "j" is -1.5, outside its limits -1 to 1',
+        'q of "k" is -2.75, outside its limits 0 to 1',
+        'v of "j" is -2.5, above its limit 2',
+        'v of "k" is -5, above its limit 2',
+    ]
     arguments = ["torque", pair, "--q", "-1.5", "--v", "-2.5"]
     shown = output(capsys, *arguments).out
     for form in ("--json", "--csv"):
@@ -406,8 +498,15 @@ def test_help_lists_the_exit_codes(capsys):
 def test_completion_knows_commands_options_and_files(capsys, shell):
     pytest.importorskip("shtab", reason="no shtab: pip install shtab")
     script = output(capsys, "completion", shell).out
-    for word in ("torque", "identify", "payload", "load-frame", "root-joint", "floating",
-                 "mesh-path"):
+    for word in (
+        "torque",
+        "identify",
+        "payload",
+        "load-frame",
+        "root-joint",
+        "floating",
+        "mesh-path",
+    ):
         assert word in script
     if shutil.which(shell):
         done = subprocess.run([shell, "-n"], input=script, text=True, capture_output=True)
@@ -416,10 +515,12 @@ def test_completion_knows_commands_options_and_files(capsys, shell):
 
 def completed(script, words, folder):
     """What bash proposes for the last of some words."""
-    ask = (f'{script}\nCOMP_WORDS=({" ".join(words)} ""); COMP_CWORD={len(words)}\n'
-           'COMP_LINE="${COMP_WORDS[*]}"; COMP_POINT=${#COMP_LINE}\n'
-           '$(complete -p dyn_ros | grep -o "[-]F [^ ]*" | cut -c4-) dyn_ros "" ""\n'
-           'printf "%s\\n" "${COMPREPLY[@]}"')
+    ask = (
+        f'{script}\nCOMP_WORDS=({" ".join(words)} ""); COMP_CWORD={len(words)}\n'
+        'COMP_LINE="${COMP_WORDS[*]}"; COMP_POINT=${#COMP_LINE}\n'
+        '$(complete -p dyn_ros | grep -o "[-]F [^ ]*" | cut -c4-) dyn_ros "" ""\n'
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
     done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, cwd=folder)
     return done.stdout.split()
 
@@ -431,7 +532,10 @@ def test_completion_in_bash(capsys, tmp_path):
     assert {"info", "torque", "view"} <= set(completed(script, ["dyn_ros"], tmp_path))
     assert "robot.urdf" in completed(script, ["dyn_ros", "info"], tmp_path)
     assert set(completed(script, ["dyn_ros", "info", "--root-joint"], tmp_path)) == {
-        "fixed", "floating", "planar"}
+        "fixed",
+        "floating",
+        "planar",
+    }
 
 
 def test_completion_without_shtab_says_what_to_install(capsys, monkeypatch):
@@ -441,16 +545,25 @@ def test_completion_without_shtab_says_what_to_install(capsys, monkeypatch):
 
 # --- where a description comes from
 
+
 def test_standard_input_is_a_description():
     for source in (subprocess.PIPE, ARM7.open()):
         done = subprocess.run(
-            [sys.executable, "-m", "dyn_ros", "info", "-", "--csv"], capture_output=True,
-            text=True, timeout=60, **(dict(input=ARM7.read_text()) if source == subprocess.PIPE
-                                      else dict(stdin=source)))
+            [sys.executable, "-m", "dyn_ros", "info", "-", "--csv"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            **(dict(input=ARM7.read_text()) if source == subprocess.PIPE else dict(stdin=source)),
+        )
         assert done.returncode == 0, done.stderr
         assert len(done.stdout.splitlines()) == 8
-    done = subprocess.run([sys.executable, "-m", "dyn_ros", "check", "-"], text=True,
-                          input=BROKEN, capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "dyn_ros", "check", "-"],
+        text=True,
+        input=BROKEN,
+        capture_output=True,
+        timeout=60,
+    )
     assert done.returncode == 2 and done.stderr.startswith("dyn_ros check: standard input: ")
 
 
@@ -489,20 +602,29 @@ def test_xacro_is_expanded_with_its_arguments(capsys, made, arguments, mass):
 
 
 def test_xacro_from_standard_input_includes_from_the_current_folder(made):
-    done = subprocess.run([sys.executable, "-m", "dyn_ros", "info", "-", "--json", "mass:=7"],
-                          input=XACRO, capture_output=True, text=True, timeout=60, cwd=made.parent,
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    done = subprocess.run(
+        [sys.executable, "-m", "dyn_ros", "info", "-", "--json", "mass:=7"],
+        input=XACRO,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=made.parent,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
     assert json.loads(done.stdout)["joints"][0]["mass"] == 7.0, done.stderr
 
 
-@pytest.mark.parametrize("old, new, words", [
-    ('<xacro:arg name="mass" default="2"/>', "", ["argument mass", "pass mass:=VALUE"]),
-    ("arm.xacro", "leg.xacro", ["No such file", "leg.xacro"]),
-    ("<xacro:arm ", "<xacro:leg ", ["unknown macro", "xacro:leg"]),
-    ("</robot>", "", ["no element found"]),
-    ('name="base"', 'name="${1 +}"', ["1 +"]),
-    ('<link name="base"/>', '<link name="$(find no_such_package)"/>', ["ROS workspace"]),
-])
+@pytest.mark.parametrize(
+    "old, new, words",
+    [
+        ('<xacro:arg name="mass" default="2"/>', "", ["argument mass", "pass mass:=VALUE"]),
+        ("arm.xacro", "leg.xacro", ["No such file", "leg.xacro"]),
+        ("<xacro:arm ", "<xacro:leg ", ["unknown macro", "xacro:leg"]),
+        ("</robot>", "", ["no element found"]),
+        ('name="base"', 'name="${1 +}"', ["1 +"]),
+        ('<link name="base"/>', '<link name="$(find no_such_package)"/>', ["ROS workspace"]),
+    ],
+)
 def test_what_is_wrong_with_xacro_is_named(capsys, made, monkeypatch, old, new, words):
     monkeypatch.delenv("AMENT_PREFIX_PATH", raising=False)
     made.write_text(XACRO.replace(old, new))
@@ -513,8 +635,9 @@ def test_what_is_wrong_with_xacro_is_named(capsys, made, monkeypatch, old, new, 
 
 def test_xacro_arguments_are_for_xacro_files(capsys):
     error = output(capsys, "info", ARM7, "mass:=3", code=2).err
-    assert error == (f"dyn_ros info: mass:=3: {ARM7} is not a xacro file, and takes no arguments; "
-                     "leave it out\n")
+    assert error == (
+        f"dyn_ros info: mass:=3: {ARM7} is not a xacro file, and takes no arguments; leave it out\n"
+    )
     with pytest.raises(SystemExit):
         cli.main(["precompile", "rnea", "mass:=3"])
     assert "no robot is specified" in capsys.readouterr().err
@@ -529,16 +652,26 @@ def test_without_xacro_it_says_what_to_install(capsys, made, monkeypatch):
 @pytest.mark.parametrize("is_plain", [False, True])
 def test_identified_parameters_are_written_into_what_a_file_expands_to(made, is_plain):
     plain = made.with_name("plain.urdf")
-    arm = MACRO[MACRO.index("<link"):MACRO.index("</xacro")].replace("${mass}", "4")
+    arm = MACRO[MACRO.index("<link") : MACRO.index("</xacro")].replace("${mass}", "4")
     plain.write_text(f"<!-- kept --><robot name='made'><link name='base'/>{arm}</robot>")
     heavier = dyn_ros.Model.from_urdf(plain.read_text().replace('value="4"', 'value="5.5"'))
     options = argparse.Namespace(
-        robot=plain if is_plain else made, output=made.with_name("new.urdf"), report=None,
-        xacro={} if is_plain else {"mass": "4"})
-    _write(options, heavier, SimpleNamespace(
-        identified=heavier,
-        write_urdf=lambda *paths: Identification.write_urdf(SimpleNamespace(identified=heavier),
-                                                            *paths)), ())
+        robot=plain if is_plain else made,
+        output=made.with_name("new.urdf"),
+        report=None,
+        xacro={} if is_plain else {"mass": "4"},
+    )
+    _write(
+        options,
+        heavier,
+        SimpleNamespace(
+            identified=heavier,
+            write_urdf=lambda *paths: Identification.write_urdf(
+                SimpleNamespace(identified=heavier), *paths
+            ),
+        ),
+        (),
+    )
     assert dyn_ros.Model.from_urdf_file(options.output).total_mass == 5.5
     assert ("<!-- kept -->" in options.output.read_text()) == is_plain
 

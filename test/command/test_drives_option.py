@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The option ``--drives`` of the commands that read recordings."""
+
 import re
 from pathlib import Path
 
@@ -50,8 +51,23 @@ def run(*arguments):
 
 
 def logged(folder, name, out, *arguments):
-    assert run("log", folder / name, "--robot", ARM7, "--compute", "residual", "external", "--out",
-               out, "--workers", "1", *arguments) == 0
+    assert (
+        run(
+            "log",
+            folder / name,
+            "--robot",
+            ARM7,
+            "--compute",
+            "residual",
+            "external",
+            "--out",
+            out,
+            "--workers",
+            "1",
+            *arguments,
+        )
+        == 0
+    )
     return pyarrow.parquet.read_table(out)
 
 
@@ -66,8 +82,24 @@ def test_log(folder, tmp_path, capsys):
             np.testing.assert_allclose(one, other, atol=1e-6)
     other = tmp_path / "other.yaml"
     other.write_text((folder / "drives.yaml").read_text().replace("-9.0", "-8.0"))
-    assert run("log", folder / "currents.csv", "--robot", ARM7, "--compute", "residual",
-               "external", "--out", tmp_path / "real", "--drives", other, "--workers", "1") == 2
+    assert (
+        run(
+            "log",
+            folder / "currents.csv",
+            "--robot",
+            ARM7,
+            "--compute",
+            "residual",
+            "external",
+            "--out",
+            tmp_path / "real",
+            "--drives",
+            other,
+            "--workers",
+            "1",
+        )
+        == 2
+    )
     assert "computed with other options: robot" in capsys.readouterr().err
 
 
@@ -76,8 +108,11 @@ def test_log_warns_of_efforts_that_cannot_be_torques(folder, tmp_path, capsys):
     assert "drives file" not in capsys.readouterr().err
     logged(folder, "unknown.csv", tmp_path / "unknown")
     shown = capsys.readouterr().err
-    assert re.search(r"unknown.csv: shoulder_pitch: its effort is -0.1\d* times the gravity torque "
-                     r".* so its sign is wrong; declare unit, gain and sign in the drives", shown)
+    assert re.search(
+        r"unknown.csv: shoulder_pitch: its effort is -0.1\d* times the gravity torque "
+        r".* so its sign is wrong; declare unit, gain and sign in the drives",
+        shown,
+    )
     logged(folder, "unknown.csv", tmp_path / "declared", "--drives", folder / "gains.yaml")
     assert "drives file" not in capsys.readouterr().err
 
@@ -94,8 +129,10 @@ def test_identify(folder, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("command", [("identify", ARM7), ("log", "--robot", ARM7)])
-@pytest.mark.parametrize("content, reason", [
-    (None, "No such file or directory"), ("joints: {elbow: {gain: 2}}", "no joint 'elbow'")])
+@pytest.mark.parametrize(
+    "content, reason",
+    [(None, "No such file or directory"), ("joints: {elbow: {gain: 2}}", "no joint 'elbow'")],
+)
 def test_a_file_that_cannot_be_used(folder, tmp_path, capsys, command, content, reason):
     path = tmp_path / "wrong.yaml"
     if content is not None:
@@ -131,25 +168,44 @@ def test_a_unit_without_a_gain(folder, tmp_path, capsys):
     """Efforts in amperes are not taken for torques, but remain what they are where they are."""
     names = dyn_ros.Model.from_urdf_file(ARM7).velocity_names
     drives = tmp_path / "units.yaml"
-    drives.write_text(f"joints: {{{names[1]}: {{unit: A, gear_ratio: 100}}, "
-                      f"{names[2]}: {{unit: Nm}}, {names[3]}: {{unit: A, gain: 1}}}}")
+    drives.write_text(
+        f"joints: {{{names[1]}: {{unit: A, gear_ratio: 100}}, "
+        f"{names[2]}: {{unit: Nm}}, {names[3]}: {{unit: A, gain: 1}}}}"
+    )
     table, robot = folder / "currents.csv", ["--robot", ARM7, "--drives", drives]
     expected = f"joint {names[1]!r}: its efforts have the unit A, and no gain makes them torques"
     estimate = "estimate it from a known load (dyn_ros identify --effort-constant estimate)"
     for command, remedy in (
-            (["payload", ARM7, table, "--drives", drives, "--load-frame", names[-1]], estimate),
-            (["calibrate", ARM7, table, "--drives", drives, "-o", tmp_path / "t.yaml"], estimate),
-            (["log", table, *robot, "--compute", "residual"], estimate),
-            (["identify", ARM7, table, "--drives", drives, "--effort-constant", f"{names[0]}=2"],
-             "pass --effort-constant estimate, with recordings of a known load"),
-            (["identify", ARM7, table, "--drives", drives, "--workers", 1],
-             "pass --effort-constant estimate")):
+        (["payload", ARM7, table, "--drives", drives, "--load-frame", names[-1]], estimate),
+        (["calibrate", ARM7, table, "--drives", drives, "-o", tmp_path / "t.yaml"], estimate),
+        (["log", table, *robot, "--compute", "residual"], estimate),
+        (
+            ["identify", ARM7, table, "--drives", drives, "--effort-constant", f"{names[0]}=2"],
+            "pass --effort-constant estimate, with recordings of a known load",
+        ),
+        (
+            ["identify", ARM7, table, "--drives", drives, "--workers", 1],
+            "pass --effort-constant estimate",
+        ),
+    ):
         assert run(*command) == 2
         error = " ".join(capsys.readouterr().err.split())
         assert expected in error and remedy in error and "in N m or N for 1 A" in error
     assert run("log", table, *robot, "--compute", "gravity", "state", "--workers", 1) == 0
     for constant in (f"{names[1]}=12", "12"):
         assert run("identify", ARM7, table, "--drives", drives, "--effort-constant", constant) == 0
-    assert run("calibrate", ARM7, table, "--drives", drives, "-o", tmp_path / "t.yaml",
-               "--lock", f"{names[1]}=0") == 2
-    assert "unit A" not in capsys.readouterr().err      # but the recording is too short
+    assert (
+        run(
+            "calibrate",
+            ARM7,
+            table,
+            "--drives",
+            drives,
+            "-o",
+            tmp_path / "t.yaml",
+            "--lock",
+            f"{names[1]}=0",
+        )
+        == 2
+    )
+    assert "unit A" not in capsys.readouterr().err  # but the recording is too short

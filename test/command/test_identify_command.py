@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The commands ``dyn_ros identify`` and ``dyn_ros excite``."""
+
 import re
 import shutil
 import subprocess
@@ -88,10 +89,14 @@ def test_a_locked_joint_needs_no_efforts(table, tmp_path, capsys, options):
 
 def test_drives_of_locked_joints_are_kept(table, tmp_path):
     drives, output = tmp_path / "drives.yaml", tmp_path / "new.urdf"
-    drives.write_text("joints: {wrist_3_joint: {unit: A, gain: 2.5, gravity_compensated: true}, "
-                      "elbow_joint: {offset: 0.5}}")
-    assert run("identify", UR10, table, "--lock", "wrist_3_joint", "--drives", drives, "-o",
-               output) == 0
+    drives.write_text(
+        "joints: {wrist_3_joint: {unit: A, gain: 2.5, gravity_compensated: true}, "
+        "elbow_joint: {offset: 0.5}}"
+    )
+    assert (
+        run("identify", UR10, table, "--lock", "wrist_3_joint", "--drives", drives, "-o", output)
+        == 0
+    )
     found = yaml.safe_load((tmp_path / "new.drives.yaml").read_text())["joints"]
     kept = {"unit": "A", "gain": 2.5, "gravity_compensated": True}
     assert found["wrist_3_joint"].items() >= kept.items()
@@ -116,28 +121,47 @@ def test_unknown_shapes_are_reported(table, tmp_path, capsys):
 @pytest.mark.parametrize("options", [(), ("--workers", "1")])
 def test_columns_with_other_names(table, tmp_path, capsys, options):
     path = tmp_path / "other.csv"
-    path.write_text("t,q_1,q_2,q_3,q_4,q_5,q_6,i_1,i_2,i_3,i_4,i_5,i_6\n"
-                    + table.read_text().partition("\n")[2])
-    assert run("identify", UR10, path, *options, "--columns", "time=t", "position=q_{}",
-               "effort=i_{}") == 0
+    path.write_text(
+        "t,q_1,q_2,q_3,q_4,q_5,q_6,i_1,i_2,i_3,i_4,i_5,i_6\n" + table.read_text().partition("\n")[2]
+    )
+    assert (
+        run("identify", UR10, path, *options, "--columns", "time=t", "position=q_{}", "effort=i_{}")
+        == 0
+    )
     assert "58 of 58 combinations of parameters are determined" in capsys.readouterr().out
     assert run("identify", UR10, path, *options) == 2
     assert "--columns" in capsys.readouterr().err
 
 
 def test_options_of_python(table, tmp_path, capsys):
-    recording = dict(zip(table.read_text().partition("\n")[0].split(","),
-                         np.loadtxt(table, delimiter=",", skiprows=1).T))
+    recording = dict(
+        zip(
+            table.read_text().partition("\n")[0].split(","),
+            np.loadtxt(table, delimiter=",", skiprows=1).T,
+        )
+    )
     constants = np.array([10.0, -5.0, 8.0, 1.0, 1.0, 2.0])
     names = load("ur10").velocity_names
     for name, constant in zip(names, constants):
         recording[f"effort.{name}"] /= constant
-        recording[f"velocity.{name}"] = np.gradient(recording[f"position.{name}"],
-                                                    recording["time"])
+        recording[f"velocity.{name}"] = np.gradient(
+            recording[f"position.{name}"], recording["time"]
+        )
     columns.write(tmp_path / "currents.csv", recording)
     with mock.patch.object(identification, "identify", wraps=identification.identify) as called:
-        assert run("identify", UR10, tmp_path / "currents.csv", "--velocity", "--regularization",
-                   "3", "--effort-constant", *constants) == 0
+        assert (
+            run(
+                "identify",
+                UR10,
+                tmp_path / "currents.csv",
+                "--velocity",
+                "--regularization",
+                "3",
+                "--effort-constant",
+                *constants,
+            )
+            == 0
+        )
     assert called.call_args.kwargs["regularization"] == 3.0
     assert np.array_equal(called.call_args.kwargs["motor_constants"], constants)
     assert "of velocities at" in called.call_args.args[1].filter
@@ -164,11 +188,22 @@ def test_friction_beyond_a_urdf_is_shown(tmp_path, capsys):
 def test_errors_on_recordings_that_are_not_used(table, tmp_path, capsys):
     rows = np.loadtxt(table, delimiter=",", skiprows=1)
     for name, part in (("a.csv", rows[:6000]), ("b.csv", rows[6000:])):
-        columns.write(tmp_path / name, dict(zip(
-            table.read_text().partition("\n")[0].split(","), part.T)))
+        columns.write(
+            tmp_path / name, dict(zip(table.read_text().partition("\n")[0].split(","), part.T))
+        )
     report = tmp_path / "report.html"
-    assert run("identify", UR10, tmp_path / "a.csv", "--validate", tmp_path / "b.csv",
-               "--report", report) == 0
+    assert (
+        run(
+            "identify",
+            UR10,
+            tmp_path / "a.csv",
+            "--validate",
+            tmp_path / "b.csv",
+            "--report",
+            report,
+        )
+        == 0
+    )
     printed = capsys.readouterr()
     lines = printed.out.splitlines()
     assert "--validate" not in printed.err
@@ -186,20 +221,49 @@ def test_validation_with_a_recording_that_is_used(table, tmp_path, capsys):
     (tmp_path / "link.csv").symlink_to(table)
     lines = table.read_text().splitlines(keepends=True)
     (tmp_path / "twice.csv").write_text("".join(lines[:3000] + lines[2999:]))
-    assert run("identify", UR10, table, "--no-shapes", "--friction-terms", "none", "--validate",
-               tmp_path / "link.csv", tmp_path / "twice.csv") == 0
+    assert (
+        run(
+            "identify",
+            UR10,
+            table,
+            "--no-shapes",
+            "--friction-terms",
+            "none",
+            "--validate",
+            tmp_path / "link.csv",
+            tmp_path / "twice.csv",
+        )
+        == 0
+    )
     error = capsys.readouterr().err
     assert f"{tmp_path / 'link.csv'} is among the recordings that are used" in error
     assert f"{tmp_path / 'twice.csv'}: dropped 1 samples that repeat" in error
 
 
 def test_validation_in_degrees(table, tmp_path, capsys):
-    other = dict(zip(table.read_text().partition("\n")[0].split(","),
-                     np.loadtxt(table, delimiter=",", skiprows=1).T))
-    columns.write(tmp_path / "degrees.csv", {name: np.degrees(x) if "position" in name else x
-                                             for name, x in other.items()})
-    assert run("identify", UR10, table, "--no-shapes", "--friction-terms", "none", "--validate",
-               tmp_path / "degrees.csv") == 0
+    other = dict(
+        zip(
+            table.read_text().partition("\n")[0].split(","),
+            np.loadtxt(table, delimiter=",", skiprows=1).T,
+        )
+    )
+    columns.write(
+        tmp_path / "degrees.csv",
+        {name: np.degrees(x) if "position" in name else x for name, x in other.items()},
+    )
+    assert (
+        run(
+            "identify",
+            UR10,
+            table,
+            "--no-shapes",
+            "--friction-terms",
+            "none",
+            "--validate",
+            tmp_path / "degrees.csv",
+        )
+        == 0
+    )
     assert "--validate: positions lie far beyond the limits" in capsys.readouterr().err
 
 
@@ -207,38 +271,58 @@ def test_an_interval_of_a_table(table, capsys):
     def shown(*arguments):
         assert run("identify", UR10, table, "--cutoff", "5", *arguments) == 0
         return re.search(r"(\d+) samples", capsys.readouterr().out)[1]
+
     assert shown("--since", "+5", "--until", "+15") == shown("--since", "5", "--until", "15")
     assert int(shown("--since", "+5", "--until", "+15")) == 5000 - 2 * 200
     assert run("identify", UR10, table, "--since", "+9999") == 2
     assert "no sample is in this interval" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments, words", [
-    (["recording.csv", "--validate", "missing.csv"],
-     "'missing.csv' does not exist: expected"),
-    (["recording.csv", "--workers", "1", "--columns", "time=t"],
-     "recording.csv: columns: time: the table has no column 't'"),
-    (["empty.csv"], "empty.csv: the table is empty: 0 bytes"),
-    (["empty.csv", "--workers", "1"], "empty.csv: the table is empty: 0 bytes"),
-    (["head.csv"], "head.csv: the table has no rows"),
-    (["head.csv", "--workers", "1"], "head.csv: has no rows"),
-    (["recording.csv", "--until", "+0.9", "--cutoff", "5"], "samples: expected at least 140 to "
-     "identify 'ur10', got 50 that the filter leaves; record for at least 0.18 s longer"),
-    (["recording.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
-    (["recording.csv", "--stribeck", "1e-300"], "at least 1e-06, got 1e-300"),
-    (["missing.csv"], "'missing.csv' does not exist: expected a file that ends with"),
-    (["recording.csv", "-o", "nowhere/new.urdf"], "there is no folder 'nowhere'; create it first"),
-    (["recording.csv", "--contact-dimension", "6", "--root-joint", "floating"],
-     "position.root_joint/x"),
-    (["recording.csv", "--cutoff", "400"], "cutoff: expected"),
-    (["recording.csv", "--columns", "time=time", "time=t"], "--columns: 'time' is given 2 times"),
-    (["recording.csv", "--lock", "elbow_joint", "--lock", "elbow_joint=1"],
-     "--lock: 'elbow_joint' is given 2 times; give it once"),
-    (["recording.csv", "--effort-constant", "elbow_joint=0"],
-     "numbers other than 0, below 1e+12, got 0 for elbow_joint; lock"),
-    (["recording.csv", "--effort-constant", "1e300"], "got 1e+300 for shoulder_pan_joint"),
-    (["recording.csv", "--effort-constant", "nan"], "got nan for shoulder_pan_joint"),
-])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["recording.csv", "--validate", "missing.csv"], "'missing.csv' does not exist: expected"),
+        (
+            ["recording.csv", "--workers", "1", "--columns", "time=t"],
+            "recording.csv: columns: time: the table has no column 't'",
+        ),
+        (["empty.csv"], "empty.csv: the table is empty: 0 bytes"),
+        (["empty.csv", "--workers", "1"], "empty.csv: the table is empty: 0 bytes"),
+        (["head.csv"], "head.csv: the table has no rows"),
+        (["head.csv", "--workers", "1"], "head.csv: has no rows"),
+        (
+            ["recording.csv", "--until", "+0.9", "--cutoff", "5"],
+            "samples: expected at least 140 to "
+            "identify 'ur10', got 50 that the filter leaves; record for at least 0.18 s longer",
+        ),
+        (["recording.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
+        (["recording.csv", "--stribeck", "1e-300"], "at least 1e-06, got 1e-300"),
+        (["missing.csv"], "'missing.csv' does not exist: expected a file that ends with"),
+        (
+            ["recording.csv", "-o", "nowhere/new.urdf"],
+            "there is no folder 'nowhere'; create it first",
+        ),
+        (
+            ["recording.csv", "--contact-dimension", "6", "--root-joint", "floating"],
+            "position.root_joint/x",
+        ),
+        (["recording.csv", "--cutoff", "400"], "cutoff: expected"),
+        (
+            ["recording.csv", "--columns", "time=time", "time=t"],
+            "--columns: 'time' is given 2 times",
+        ),
+        (
+            ["recording.csv", "--lock", "elbow_joint", "--lock", "elbow_joint=1"],
+            "--lock: 'elbow_joint' is given 2 times; give it once",
+        ),
+        (
+            ["recording.csv", "--effort-constant", "elbow_joint=0"],
+            "numbers other than 0, below 1e+12, got 0 for elbow_joint; lock",
+        ),
+        (["recording.csv", "--effort-constant", "1e300"], "got 1e+300 for shoulder_pan_joint"),
+        (["recording.csv", "--effort-constant", "nan"], "got nan for shoulder_pan_joint"),
+    ],
+)
 def test_errors_name_the_value(table, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(table.parent)
     (table.parent / "empty.csv").touch()
@@ -247,10 +331,17 @@ def test_errors_name_the_value(table, monkeypatch, capsys, arguments, words):
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["--report", "report.pdf"], ["-o", "a.yaml"],
-                                       ["--threads", "0"], ["--stribeck", "-1"],
-                                       ["--lock", "elbow_joint=x"],
-                                       ["--columns", "recording.csv"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--report", "report.pdf"],
+        ["-o", "a.yaml"],
+        ["--threads", "0"],
+        ["--stribeck", "-1"],
+        ["--lock", "elbow_joint=x"],
+        ["--columns", "recording.csv"],
+    ],
+)
 def test_invalid_options(table, arguments, capsys):
     with pytest.raises(SystemExit):
         run("identify", UR10, table, *arguments)
@@ -259,8 +350,16 @@ def test_invalid_options(table, arguments, capsys):
 
 def test_results_are_written_although_nobody_reads_the_table(table, tmp_path):
     output = tmp_path / "new.urdf"
-    command = [sys.executable, "-m", "dyn_ros", "identify", str(UR10), str(table), "-o",
-               str(output)]
+    command = [
+        sys.executable,
+        "-m",
+        "dyn_ros",
+        "identify",
+        str(UR10),
+        str(table),
+        "-o",
+        str(output),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.close()
     errors = process.stderr.read()
@@ -280,6 +379,7 @@ def searched_once():
         if key not in found:
             found[key] = search(model, progress=progress, **options)
         return found[key]
+
     with mock.patch.object(identification, "excite", excite):
         yield
 
@@ -295,8 +395,23 @@ def test_excite(tmp_path, capsys, suffix):
 
 def test_excite_without_locked_joints(tmp_path, capsys):
     path = tmp_path / "motion.yaml"
-    assert run("excite", ARM, "-o", path, "--duration", "10", "--lock", "wrist_roll=0.5",
-               "--lock", "wrist_pitch=0", "--lock", "forearm_roll=0") == 0
+    assert (
+        run(
+            "excite",
+            ARM,
+            "-o",
+            path,
+            "--duration",
+            "10",
+            "--lock",
+            "wrist_roll=0.5",
+            "--lock",
+            "wrist_pitch=0",
+            "--lock",
+            "forearm_roll=0",
+        )
+        == 0
+    )
     names = list(dyn_ros.Model.from_urdf_file(ARM).joint_names)
     assert yaml.safe_load(path.read_text())["joint_names"] == names[:4]
     assert run("excite", ARM, "-o", path, "--lock", "wrist_roll") == 2

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The command ``dyn_ros log``: results, what continues, what is broken, what stops it."""
+
 import json
 import os
 import resource
@@ -58,8 +59,11 @@ def process():
 @pytest.fixture(autouse=True)
 def shared(monkeypatch, process):
     start = parallel.open_workers
-    monkeypatch.setattr(parallel, "open_workers", lambda count, *more, **given: (
-        start(count, *more, **given) if count == 2 else process))
+    monkeypatch.setattr(
+        parallel,
+        "open_workers",
+        lambda count, *more, **given: start(count, *more, **given) if count == 2 else process,
+    )
     with monkeypatch.context() as context:
         context.setattr(process, "close", lambda: None)
         yield
@@ -79,18 +83,31 @@ def numbers(folder):
 
 def test_results_are_a_dataset(bag, small, tmp_path, capsys):
     out = tmp_path / "out"
-    assert run(bag, small, "--robot", ARM, "--compute", "gravity", "residual", "--out", out,
-               "--workers", "2") == 0
+    assert (
+        run(
+            bag,
+            small,
+            "--robot",
+            ARM,
+            "--compute",
+            "gravity",
+            "residual",
+            "--out",
+            out,
+            "--workers",
+            "2",
+        )
+        == 0
+    )
     assert f"205,000 states of 2 recordings in {out}" in capsys.readouterr().out
     assert len(parts(out / "recording=run")) == 3
-    table = pyarrow.parquet.read_table(out)         # as pandas reads it
+    table = pyarrow.parquet.read_table(out)  # as pandas reads it
     assert set(table["recording"].to_pylist()) == {"run", "small"}
     assert len(table) == COUNT + 5000
     stamps = np.concatenate([part["stamp"] for part in numbers(out / "recording=run")])
     recording = logs.read(bag, MODEL)
     np.testing.assert_array_equal(stamps, recording.stamp)
-    found = np.concatenate([part["gravity.elbow_pitch"] for part in numbers(
-        out / "recording=run")])
+    found = np.concatenate([part["gravity.elbow_pitch"] for part in numbers(out / "recording=run")])
     expected = dyn_ros.generalized_gravity(MODEL, dyn_ros.Data(MODEL), recording.q)
     k = MODEL.velocity_names.index("elbow_pitch")
     np.testing.assert_allclose(found, expected[:, k], atol=1e-12)
@@ -98,13 +115,15 @@ def test_results_are_a_dataset(bag, small, tmp_path, capsys):
 
 def test_parts_have_no_seam(bag, tmp_path):
     """The residuals of a part are those of the whole recording."""
-    assert run(bag, "--robot", ARM, "--compute", "residual", "--out", tmp_path, "--workers",
-               "1") == 0
+    assert (
+        run(bag, "--robot", ARM, "--compute", "residual", "--out", tmp_path, "--workers", "1") == 0
+    )
     from dyn_ros.logs.formats.sources import open_source
     from dyn_ros.logs.part import read_part
     from dyn_ros.logs.quantities import compute
     from dyn_ros.logs.run.plan import plan
     from dyn_ros.logs.selection import Request, select
+
     source = open_source(bag)
     selection = select(source, Request(MODEL))
     whole = read_part(plan(source, selection.staleness, size=float("inf"))[0], selection)
@@ -159,7 +178,9 @@ def test_recordings_of_one_name(small, tmp_path):
     assert run(paths[0], "--out", out, "--workers", "1") == 0
     assert run(*paths, "--out", out, "--workers", "1") == 0
     assert {path.name for path in out.glob("recording=*")} == {
-        "recording=run", "recording=tuesday_run"}
+        "recording=run",
+        "recording=tuesday_run",
+    }
     assert len(pyarrow.parquet.read_table(out)) == 10000
 
 
@@ -171,7 +192,7 @@ def test_a_broken_file_costs_that_file_alone(bag, small, tmp_path, capsys):
     recorded.synthetic_mcap(folder / "other.mcap", ["left", "right"], 1000)
     cut = (folder / "cut.mcap").open("wb")
     with cut:
-        cut.write(bag.read_bytes()[:bag.stat().st_size // 2])
+        cut.write(bag.read_bytes()[: bag.stat().st_size // 2])
     assert run(folder, "--robot", ARM, "--out", tmp_path / "out", "--workers", "2") == 1
     error = capsys.readouterr().err
     lines = {line.split(":")[0].rpartition("/")[2]: line for line in error.splitlines()}
@@ -190,8 +211,13 @@ def test_the_description_is_missing(tmp_path, capsys):
 
 
 def start(*arguments, **more):
-    return subprocess.Popen([sys.executable, "-m", "dyn_ros", "log", *map(str, arguments)],
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    return subprocess.Popen(
+        [sys.executable, "-m", "dyn_ros", "log", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
+    )
 
 
 def limit_files():
@@ -201,8 +227,9 @@ def limit_files():
 
 
 def test_a_disk_that_is_full(bag, small, tmp_path):
-    process = start(bag, small, "--robot", ARM, "--out", tmp_path, "--workers", "2",
-                    preexec_fn=limit_files)
+    process = start(
+        bag, small, "--robot", ARM, "--out", tmp_path, "--workers", "2", preexec_fn=limit_files
+    )
     error = process.communicate()[1]
     assert process.returncode == 2, error
     assert "File too large; what is finished remains; free some space" in error
@@ -245,17 +272,27 @@ def wait_for(condition, process=None):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("number, code", [(None, 0), (signal.SIGINT, 130), (signal.SIGTERM, 143),
-                                          (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    "number, code", [(None, 0), (signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
+)
 def test_temporary_files_are_removed(bag, tmp_path, number, code):
     """Those of a compressed recording, and the results without --out."""
     path = tmp_path / "run.mcap.zstd"
     path.write_bytes(zstandard.compress(bag.read_bytes(), 1))
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    process = start(path, "--robot", ARM, "--compute", "residual", "external", "--workers", "1",
-                    *(["--out", tmp_path / "out"] if number == signal.SIGKILL else []),
-                    env={**os.environ, "TMPDIR": str(temporary)})
+    process = start(
+        path,
+        "--robot",
+        ARM,
+        "--compute",
+        "residual",
+        "external",
+        "--workers",
+        "1",
+        *(["--out", tmp_path / "out"] if number == signal.SIGKILL else []),
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
     if number is not None:
         wait_for(lambda: has_copy(temporary), process)
         process.send_signal(number)
@@ -288,8 +325,9 @@ def test_a_damaged_line(line, small, tmp_path, capsys):
         assert "\n5,000 states of 1 recording" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("content", ["", "5", '{"source": 1, "options": 2}',
-                                     '{"source": {}, "options": {}}'])
+@pytest.mark.parametrize(
+    "content", ["", "5", '{"source": 1, "options": 2}', '{"source": {}, "options": {}}']
+)
 def test_a_damaged_manifest(content, small, tmp_path, capsys):
     arguments = [small, "--out", tmp_path, "--workers", "1"]
     assert run(*arguments) == 0
@@ -310,19 +348,46 @@ def test_a_part_that_was_deleted(small, tmp_path, capsys):
 
 
 def test_joints_and_rate(small, tmp_path):
-    assert run(small, "--out", tmp_path, "--joints", "elbow_pitch", "--rate", "100", "--since",
-               "+1", "--until", "+3", "--compute", "state", "nle", "--workers", "1") == 0
+    assert (
+        run(
+            small,
+            "--out",
+            tmp_path,
+            "--joints",
+            "elbow_pitch",
+            "--rate",
+            "100",
+            "--since",
+            "+1",
+            "--until",
+            "+3",
+            "--compute",
+            "state",
+            "nle",
+            "--workers",
+            "1",
+        )
+        == 0
+    )
     table = numbers(tmp_path / "recording=small")[0]
     assert [name for name in table.column_names if name not in ("time", "stamp")] == [
-        "position.elbow_pitch", "velocity.elbow_pitch", "effort.elbow_pitch", "nle.elbow_pitch"]
+        "position.elbow_pitch",
+        "velocity.elbow_pitch",
+        "effort.elbow_pitch",
+        "nle.elbow_pitch",
+    ]
     assert abs(len(table) - 200) <= 1
 
 
 def test_messages(small, tmp_path):
-    assert run(small, "--out", tmp_path, "--format", "mcap", "--compute", "gravity", "--workers",
-               "1") == 0
+    assert (
+        run(small, "--out", tmp_path, "--format", "mcap", "--compute", "gravity", "--workers", "1")
+        == 0
+    )
     assert {path.name for path in (tmp_path / "small").iterdir()} >= {
-        "part-000000.mcap", "metadata.yaml"}
+        "part-000000.mcap",
+        "metadata.yaml",
+    }
     recording = logs.read(tmp_path / "small", MODEL, topics="/joint_states")
     assert len(recording) == 5000
 
@@ -357,25 +422,41 @@ def test_plot(small, tmp_path, capsys, suffix):
     assert path.stat().st_size > 10000
 
 
-@pytest.mark.parametrize("arguments, words", [
-    (["missing.mcap"], "missing.mcap"),
-    (["small.mcap", "--topic", "/other"], "no readable topic '/other'; available: /joint_states"),
-    (["small.mcap", "--gain", "-1"], "gain: expected more than 0, got -1.0"),
-    (["small.mcap", "--joints", "elbow"], "'elbow'"),
-    (["small.mcap", "--scheduler", "tcp://127.0.0.1:1"], "--scheduler: pass --out too"),
-    (["small.mcap", "--plot", "a.png", "--format", "mcap"], "use --format parquet"),
-    (["small.mcap", "--plot", "a.png", "--compute", "contacts"], "add external to --compute"),
-    (["small.mcap", "--robot", "missing.urdf"], "missing.urdf: No such file or directory"),
-])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["missing.mcap"], "missing.mcap"),
+        (
+            ["small.mcap", "--topic", "/other"],
+            "no readable topic '/other'; available: /joint_states",
+        ),
+        (["small.mcap", "--gain", "-1"], "gain: expected more than 0, got -1.0"),
+        (["small.mcap", "--joints", "elbow"], "'elbow'"),
+        (["small.mcap", "--scheduler", "tcp://127.0.0.1:1"], "--scheduler: pass --out too"),
+        (["small.mcap", "--plot", "a.png", "--format", "mcap"], "use --format parquet"),
+        (["small.mcap", "--plot", "a.png", "--compute", "contacts"], "add external to --compute"),
+        (["small.mcap", "--robot", "missing.urdf"], "missing.urdf: No such file or directory"),
+    ],
+)
 def test_errors_name_the_value(small, capsys, arguments, words):
     assert run(*(small if argument == "small.mcap" else argument for argument in arguments)) in (
-        1, 2)
+        1,
+        2,
+    )
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["--plot", "plot.pdf"], ["--compute", "speed"],
-                                       ["--workers", "0"], ["--rate", "0"],
-                                       ["--since", "yesterday"], ["--until", "+x"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--plot", "plot.pdf"],
+        ["--compute", "speed"],
+        ["--workers", "0"],
+        ["--rate", "0"],
+        ["--since", "yesterday"],
+        ["--until", "+x"],
+    ],
+)
 def test_invalid_options(small, arguments, capsys):
     with pytest.raises(SystemExit):
         run(small, *arguments)
@@ -391,9 +472,15 @@ def test_two_runs_do_not_write_to_one_folder(bag, tmp_path, capsys):
 
 def test_states_that_are_not_complete_are_reported(tmp_path, capsys):
     names = list(MODEL.velocity_names)[:5]
-    path = recorded.write_mcap(tmp_path / "five.mcap", [
-        recorded.Sent("/joint_states", recorded.START + k, recorded.JointState(names, [0.0] * 5))
-        for k in range(3000)])
+    path = recorded.write_mcap(
+        tmp_path / "five.mcap",
+        [
+            recorded.Sent(
+                "/joint_states", recorded.START + k, recorded.JointState(names, [0.0] * 5)
+            )
+            for k in range(3000)
+        ],
+    )
     out = str(tmp_path / "out")
     assert cli.main(["log", str(path), "--robot", str(ARM), "--out", out]) == 1
     reported = capsys.readouterr().err
@@ -405,13 +492,20 @@ def test_states_that_are_not_complete_are_reported(tmp_path, capsys):
 
 def test_what_a_recording_does_not_contain_is_named(tmp_path, capsys):
     names = list(MODEL.velocity_names)
-    path = recorded.write_mcap(tmp_path / "run.mcap", [
-        recorded.Sent("/joint_states", recorded.START + k, recorded.JointState(names, [0.0] * 7))
-        for k in range(100)])
+    path = recorded.write_mcap(
+        tmp_path / "run.mcap",
+        [
+            recorded.Sent(
+                "/joint_states", recorded.START + k, recorded.JointState(names, [0.0] * 7)
+            )
+            for k in range(100)
+        ],
+    )
     common = ["log", str(path), "--robot", str(ARM), "--compute", "residual"]
     assert cli.main([*common, "--out", str(tmp_path / "one")]) == 0
     assert "residual is unknown in all states; it requires velocities and efforts" in (
-        capsys.readouterr().err)
+        capsys.readouterr().err
+    )
     assert cli.main([*common, "--out", str(tmp_path / "two"), "--since", "2025-01-01"]) == 0
     assert "no states; the recordings are from 2023-11-14T22:13:20" in capsys.readouterr().err
 
@@ -432,11 +526,32 @@ def test_a_link_to_nowhere_costs_itself_alone(bag, tmp_path, capsys):
 def test_the_joint_without_efforts_is_named(tmp_path, capsys):
     efforts = [0.0] * 7
     efforts[3] = float("nan")
-    path = recorded.write_mcap(tmp_path / "run.mcap", [
-        recorded.Sent("/joint_states", recorded.START + k, recorded.JointState(
-            list(MODEL.velocity_names), [0.0] * 7, [0.0] * 7, efforts)) for k in range(100)])
-    assert cli.main(["log", str(path), "--robot", str(ARM), "--compute", "residual",
-                     "--out", str(tmp_path / "one")]) == 0
+    path = recorded.write_mcap(
+        tmp_path / "run.mcap",
+        [
+            recorded.Sent(
+                "/joint_states",
+                recorded.START + k,
+                recorded.JointState(list(MODEL.velocity_names), [0.0] * 7, [0.0] * 7, efforts),
+            )
+            for k in range(100)
+        ],
+    )
+    assert (
+        cli.main(
+            [
+                "log",
+                str(path),
+                "--robot",
+                str(ARM),
+                "--compute",
+                "residual",
+                "--out",
+                str(tmp_path / "one"),
+            ]
+        )
+        == 0
+    )
     assert f"the efforts of {MODEL.velocity_names[3]} are unknown" in capsys.readouterr().err
 
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The command ``dyn_ros payload``."""
+
 import copy
 import re
 
@@ -25,19 +26,29 @@ def folder(tmp_path_factory):
     robot.drives = dyn_ros.Drives.of(6, gain=-8.0, unit=("A",) * 6, load_friction=0.05)
     dyn_ros.save_drives(robot, folder / "drives.yaml")
     loaded = copy.copy(robot)
-    loaded.friction = 1.2 * robot.friction              # on another day
+    loaded.friction = 1.2 * robot.friction  # on another day
     loaded.set_payload("load", "tool0", MASS, COM, 0.01 * np.eye(3))
     for name, true in (("loaded.csv", loaded), ("empty.csv", robot)):
-        table = record(true, waves(np.zeros(6), 1.2, [0.1, 0.23, 0.41]), rate=100.0,
-                       noise=0.01).table()
+        table = record(
+            true, waves(np.zeros(6), 1.2, [0.1, 0.23, 0.41]), rate=100.0, noise=0.01
+        ).table()
         table |= {key: x / -8.0 for key, x in table.items() if key.startswith("effort.")}
         columns.write(folder / name, table)
     return folder
 
 
 def run(folder, *arguments):
-    return cli.main(["payload", str(UR10), *map(str, arguments), "--load-frame", "tool0",
-                     "--drives", str(folder / "drives.yaml")])
+    return cli.main(
+        [
+            "payload",
+            str(UR10),
+            *map(str, arguments),
+            "--load-frame",
+            "tool0",
+            "--drives",
+            str(folder / "drives.yaml"),
+        ]
+    )
 
 
 def row_of(shown, name):
@@ -80,8 +91,21 @@ def test_options_that_identify_has_too(folder, tmp_path, capsys):
         head = head.replace(f"effort.{name}", f"i_{k + 1}")
     path = tmp_path / "other.csv"
     path.write_text(f"{head}\n{rest}")
-    assert run(folder, path, "--columns", "effort=i_{}", "--since", "+2",
-               "--until", "+18", "--cutoff", "5") == 0
+    assert (
+        run(
+            folder,
+            path,
+            "--columns",
+            "effort=i_{}",
+            "--since",
+            "+2",
+            "--until",
+            "+18",
+            "--cutoff",
+            "5",
+        )
+        == 0
+    )
     assert float(row_of(capsys.readouterr().out, "mass [kg]")[0]) == pytest.approx(MASS, rel=0.01)
 
 
@@ -89,6 +113,7 @@ def bag(table, path):
     """The recording of a table as a bag."""
     pytest.importorskip("mcap", reason="no packages for recordings: run `make test`")
     from logs.recorded import START, JointState, Sent, write_mcap
+
     table = np.genfromtxt(table, delimiter=",", names=True, deletechars="")
     names = load("ur10").velocity_names
     sent = []
@@ -119,9 +144,27 @@ def test_a_joint_that_rests_is_not_locked(folder, tmp_path, capsys):
 
 
 def test_gains_from_the_load(folder, capsys):
-    assert cli.main(["identify", str(UR10), str(folder / "empty.csv"), "--effort-constant",
-                     "estimate", "--loaded", str(folder / "loaded.csv"), "--load", str(MASS),
-                     "--load-frame", "tool0", "--friction-terms", "none", "--no-shapes"]) == 0
+    assert (
+        cli.main(
+            [
+                "identify",
+                str(UR10),
+                str(folder / "empty.csv"),
+                "--effort-constant",
+                "estimate",
+                "--loaded",
+                str(folder / "loaded.csv"),
+                "--load",
+                str(MASS),
+                "--load-frame",
+                "tool0",
+                "--friction-terms",
+                "none",
+                "--no-shapes",
+            ]
+        )
+        == 0
+    )
     shown = capsys.readouterr()
     gain, lower, upper = map(float, row_of(shown.out, "shoulder_lift_joint")[:3])
     assert lower < gain < upper and gain == pytest.approx(-8.0, rel=0.05)
@@ -131,9 +174,20 @@ def test_gains_from_the_load(folder, capsys):
 
 
 def test_gains_from_bags(folder, tmp_path, capsys):
-    arguments = ["identify", str(UR10), str(bag(folder / "empty.csv", tmp_path / "empty.mcap")),
-                 "--effort-constant", "estimate", "--load", str(MASS), "--load-frame", "tool0",
-                 "--friction-terms", "none", "--no-shapes"]
+    arguments = [
+        "identify",
+        str(UR10),
+        str(bag(folder / "empty.csv", tmp_path / "empty.mcap")),
+        "--effort-constant",
+        "estimate",
+        "--load",
+        str(MASS),
+        "--load-frame",
+        "tool0",
+        "--friction-terms",
+        "none",
+        "--no-shapes",
+    ]
     loaded = ["--loaded", str(bag(folder / "loaded.csv", tmp_path / "loaded.mcap"))]
     assert cli.main([*arguments, *loaded]) == 0
     gain = float(row_of(capsys.readouterr().out, "shoulder_lift_joint")[0])
@@ -144,16 +198,23 @@ def test_gains_from_bags(folder, tmp_path, capsys):
     assert "'missing' does not exist: expected a file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments, words", [
-    (["missing.csv"], "'missing.csv' does not exist: expected"),
-    (["loaded.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
-    (["loaded.csv", "--since", "+99"], "no sample is in this interval"),
-    (["loaded.csv", "-o", "nowhere/payload.yaml"],
-     "nowhere/payload.yaml: there is no folder 'nowhere'"),
-    (["loaded.csv", "--name", ""], "--name: expected a name, got ''; leave it out"),
-    (["loaded.csv", "--lock", "wrist_3_joint", "--lock", "wrist_3_joint=1"],
-     "--lock: 'wrist_3_joint' is given 2 times; give it once"),
-])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["missing.csv"], "'missing.csv' does not exist: expected"),
+        (["loaded.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
+        (["loaded.csv", "--since", "+99"], "no sample is in this interval"),
+        (
+            ["loaded.csv", "-o", "nowhere/payload.yaml"],
+            "nowhere/payload.yaml: there is no folder 'nowhere'",
+        ),
+        (["loaded.csv", "--name", ""], "--name: expected a name, got ''; leave it out"),
+        (
+            ["loaded.csv", "--lock", "wrist_3_joint", "--lock", "wrist_3_joint=1"],
+            "--lock: 'wrist_3_joint' is given 2 times; give it once",
+        ),
+    ],
+)
 def test_errors_name_the_value(folder, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(folder)
     assert run(folder, *arguments) == 2
@@ -167,8 +228,9 @@ def test_a_frame_that_does_not_exist(folder, capsys):
 
 def test_an_error_has_the_cause(folder, capsys):
     """Currents without a file of drives: the mass is impossible because of the unit."""
-    assert cli.main(["payload", str(UR10), str(folder / "loaded.csv"), "--load-frame",
-                     "tool0"]) == 2
+    assert (
+        cli.main(["payload", str(UR10), str(folder / "loaded.csv"), "--load-frame", "tool0"]) == 2
+    )
     error = " ".join(capsys.readouterr().err.split())
     assert "the mass of a payload on 'tool0' would be -" in error
     assert "shoulder_lift_joint: its effort is -0." in error and "declare unit, gain" in error

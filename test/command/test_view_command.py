@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The command ``dyn_ros view``: it serves a page until Ctrl-C, and says what is wrong."""
+
 import os
 import re
 import signal
@@ -19,7 +20,7 @@ from dyn_ros.command.main import main
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
 ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
-LIMIT = 120.0       # s
+LIMIT = 120.0  # s
 WITHOUT_ROS = """
 import sys
 
@@ -42,8 +43,12 @@ class Command:
         self._output = path.open("w+")
         self.process = subprocess.Popen(
             [sys.executable, "-c", WITHOUT_ROS, "view", "--no-browser", *map(str, arguments)],
-            stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT, text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
 
     def output(self):
         return Path(self._output.name).read_text()
@@ -68,6 +73,7 @@ def start(tmp_path):
     def run(*arguments):
         commands.append(Command(tmp_path / f"output{len(commands)}", *arguments))
         return commands[-1]
+
     yield run
     for command in commands:
         if command.process.poll() is None:
@@ -91,9 +97,13 @@ def test_it_serves_a_page_without_ros_until_it_is_stopped(start, how):
 def test_a_recording(start, tmp_path):
     names = dyn_ros.Model.from_urdf_file(ARM).joint_names
     table = tmp_path / "table.csv"
-    table.write_text("\n".join(
-        [",".join(["time", *(f"position.{name}" for name in names)])]
-        + [",".join(map(str, [0.01 * row, *[0.0] * 7])) for row in range(100)]) + "\n")
+    table.write_text(
+        "\n".join(
+            [",".join(["time", *(f"position.{name}" for name in names)])]
+            + [",".join(map(str, [0.01 * row, *[0.0] * 7])) for row in range(100)]
+        )
+        + "\n"
+    )
     command = start(table, "--robot", ARM, "--port", 0)
     assert "<html" in read(command.address())
     assert command.stop() == 0

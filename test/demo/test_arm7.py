@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The demo's arm: seven joints in series, with the inertias of its shapes."""
+
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -23,10 +24,14 @@ def stated_inertia(link):
     """Mass, center of mass and inertia about it, as the link's <inertial> says."""
     inertial = link.find("inertial")
     entries = inertial.find("inertia").attrib
-    matrix = np.array([[float(entries["i" + "".join(sorted(row + column))]) for column in "xyz"]
-                       for row in "xyz"])
-    return (float(inertial.find("mass").get("value")),
-            numbers(inertial.find("origin").get("xyz")), matrix)
+    matrix = np.array(
+        [[float(entries["i" + "".join(sorted(row + column))]) for column in "xyz"] for row in "xyz"]
+    )
+    return (
+        float(inertial.find("mass").get("value")),
+        numbers(inertial.find("origin").get("xyz")),
+        matrix,
+    )
 
 
 def solid_inertia(link, mass):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The demo as users run it: real processes, real DDS, a clean exit."""
+
 import fcntl
 import io
 import math
@@ -26,7 +27,7 @@ from dyn_ros.demo.table import Lines
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
-START = 120.0      # seconds; the first start on a machine compiles
+START = 120.0  # seconds; the first start on a machine compiles
 MIXED = """<robot name="mixed">
   <link name="base"/>
   <joint name="slide" type="prismatic"><parent link="base"/><child link="cart"/>
@@ -52,15 +53,17 @@ def command(*arguments):
 
 def finished(environment, *arguments):
     """Run the demo to its end."""
-    return subprocess.run(command(*arguments), env=environment, capture_output=True, text=True,
-                          timeout=START)
+    return subprocess.run(
+        command(*arguments), env=environment, capture_output=True, text=True, timeout=START
+    )
 
 
 def descendants(pid):
     """All descendants of a process."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(child) for child in children] + [
-        below for child in children for below in descendants(child)]
+        below for child in children for below in descendants(child)
+    ]
 
 
 def alive(pids):
@@ -70,16 +73,18 @@ def alive(pids):
 def table_rows(text):
     """The numbers in the row of every joint, in the order printed."""
     names = [joint.name for joint in dyn_ros.engine.model.urdf.read_urdf(ARM.read_text()).joints]
-    rows = [line.split() for line in text.splitlines() if line.split()[:1] and
-            line.split()[0] in names]
+    rows = [
+        line.split() for line in text.splitlines() if line.split()[:1] and line.split()[0] in names
+    ]
     return names, [(row[0], [float(word) for word in row[1:5]]) for row in rows]
 
 
 @pytest.fixture
 def running(environment):
     """A demo that has drawn its first table, and the ids of its children."""
-    with subprocess.Popen(command(), env=environment, text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command(), env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         children = []
         try:
             until(process, "Hz")
@@ -87,7 +92,7 @@ def running(environment):
             yield process, children
         finally:
             process.kill()
-            wait_for_end(children)      # otherwise the next demo yields to this robot
+            wait_for_end(children)  # otherwise the next demo yields to this robot
 
 
 def wait_for_end(pids):
@@ -107,7 +112,7 @@ def test_shows_the_arms_dynamics_and_ends_by_itself(environment):
     done = finished(environment, "--duration", "3")
     assert (done.returncode, done.stderr) == (0, "")
     names, rows = table_rows(done.stdout)
-    tables = [rows[i:i + 7] for i in range(0, len(rows), 7)]
+    tables = [rows[i : i + 7] for i in range(0, len(rows), 7)]
     assert len(tables) >= 3
     for table in tables:
         assert [name for name, _ in table] == names
@@ -130,8 +135,9 @@ def test_shown_numbers_are_those_of_the_engine(environment):
         return np.array([dyn_ros.generalized_gravity(model, data, q).copy(), diagonal])
 
     # The effect of rounding to the printed digits, position included, to first order.
-    slack = sum(abs(shown(position + step) - shown(position - step)) / 2
-                for step in 0.5e-3 * np.eye(7))
+    slack = sum(
+        abs(shown(position + step) - shown(position - step)) / 2 for step in 0.5e-3 * np.eye(7)
+    )
     error = abs(shown(position) - np.array([gravity, inertia]))
     assert np.all(error <= 1.01 * slack + np.array([[0.5001e-2], [0.5001e-4]]))
 
@@ -156,8 +162,9 @@ def test_no_orphan_when_it_is_killed(running):
 
 
 def test_ctrl_c_while_the_node_starts(environment):
-    with subprocess.Popen(command(), env=environment, text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command(), env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         end = time.monotonic() + 20
         while len(descendants(process.pid)) < 2 and time.monotonic() < end:
             time.sleep(0.01)
@@ -172,15 +179,26 @@ def test_ctrl_c_while_the_node_starts(environment):
 def test_a_robot_of_ones_own(environment, tmp_path):
     urdf, picture = tmp_path / "mixed.urdf", tmp_path / "picture.svg"
     urdf.write_text(MIXED)
-    done = finished(environment, "--robot", str(urdf), "--duration", "1", "--rate", "100",
-                    "--snapshot", str(picture))
+    done = finished(
+        environment,
+        "--robot",
+        str(urdf),
+        "--duration",
+        "1",
+        "--rate",
+        "100",
+        "--snapshot",
+        str(picture),
+    )
     assert (done.returncode, done.stderr) == (0, "")
-    slide, swing = [next(line.split() for line in done.stdout.splitlines()
-                         if line.split()[:1] == [name]) for name in ("slide", "swing")]
+    slide, swing = [
+        next(line.split() for line in done.stdout.splitlines() if line.split()[:1] == [name])
+        for name in ("slide", "swing")
+    ]
     assert "[kg m² | kg]" in done.stdout
-    assert float(slide[4]) == pytest.approx(3.0)             # cart and pole: 2 kg + 1 kg
-    assert float(swing[4]) == pytest.approx(0.35)            # 0.1 kg m2 + 1 kg (0.5 m)^2
-    assert swing[-1] == "-"                                  # no effort limit, no load
+    assert float(slide[4]) == pytest.approx(3.0)  # cart and pole: 2 kg + 1 kg
+    assert float(swing[4]) == pytest.approx(0.35)  # 0.1 kg m2 + 1 kg (0.5 m)^2
+    assert swing[-1] == "-"  # no effort limit, no load
     assert "slide" in picture.read_text() and "<svg" in picture.read_text()
 
 
@@ -188,14 +206,15 @@ def test_a_snapshot_that_cannot_be_written(environment, tmp_path):
     picture = tmp_path / "missing" / "picture.svg"
     done = finished(environment, "--duration", "1", "--snapshot", str(picture))
     assert done.returncode == 2
-    line, = done.stderr.splitlines()
+    (line,) = done.stderr.splitlines()
     assert str(picture) in line
 
 
 def test_a_reader_that_leaves(environment):
     """As in `dyn_ros demo | head -1`: no traceback, no child left."""
-    with subprocess.Popen(command(), env=environment, text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command(), env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         until(process, "Hz")
         children = descendants(process.pid)
         process.stdout.close()
@@ -207,8 +226,11 @@ def test_a_reader_that_leaves(environment):
 def test_a_floating_base(environment):
     done = finished(environment, "--root-joint", "floating", "--duration", "1")
     assert (done.returncode, done.stderr) == (0, "")
-    weight = next(line.split() for line in done.stdout.splitlines()
-                  if line.split()[:1] == ["root_joint/linear_z"])
+    weight = next(
+        line.split()
+        for line in done.stdout.splitlines()
+        if line.split()[:1] == ["root_joint/linear_z"]
+    )
     assert weight[1] == "-"
     assert float(weight[2]) == pytest.approx(18.0 * 9.81, abs=0.0051)
     assert float(weight[4]) == pytest.approx(18.0, abs=0.51e-4)
@@ -216,7 +238,7 @@ def test_a_floating_base(environment):
 
 def assert_gave_way(done):
     assert done.returncode == 2
-    line, = done.stderr.splitlines()
+    (line,) = done.stderr.splitlines()
     assert "joint_states" in line and "ROS_DOMAIN_ID" in line
 
 
@@ -230,8 +252,9 @@ publisher = node.create_publisher(JointState, "joint_states", 10)
 print("here", flush=True)
 rclpy.spin(node)
 """
-    with subprocess.Popen([sys.executable, "-c", robot], env=environment, text=True,
-                          stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", robot], env=environment, text=True, stdout=subprocess.PIPE
+    ) as process:
         try:
             until(process, "here")
             assert_gave_way(finished(environment))
@@ -248,8 +271,13 @@ import dyn_ros.command.main, dyn_ros.demo.run
 dyn_ros.demo.run.DISCOVERY_LIMIT = 0.0
 sys.exit(dyn_ros.command.main.main())
 """
-    done = subprocess.run([sys.executable, "-c", late, "demo", "--no-browser"], env=environment,
-                          capture_output=True, text=True, timeout=START)
+    done = subprocess.run(
+        [sys.executable, "-c", late, "demo", "--no-browser"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=START,
+    )
     assert_gave_way(done)
     assert running[0].poll() is None
 
@@ -259,14 +287,18 @@ def test_on_a_terminal(environment):
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 90, 0, 0))
     process = subprocess.Popen(
-        command("--duration", "1"), stdin=follower, stdout=follower, stderr=follower,
-        env=dict(environment, TERM="xterm-256color"))
+        command("--duration", "1"),
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        env=dict(environment, TERM="xterm-256color"),
+    )
     os.close(follower)
     output = b""
     while True:
         try:
             output += os.read(leader, 65536)
-        except OSError:                          # the other side is closed
+        except OSError:  # the other side is closed
             break
     os.close(leader)
     assert process.wait(20) == 0
@@ -284,10 +316,14 @@ def test_without_viser_there_is_the_table_alone(monkeypatch):
     assert 'pip install "dyn_ros[viewer]"' in console.file.getvalue()
 
 
-@pytest.mark.parametrize("display, browser, opens", [
-    ("", webbrowser.BackgroundBrowser("xdg-open"), False),
-    (":0", webbrowser.BackgroundBrowser("xdg-open"), True),
-    (":0", webbrowser.GenericBrowser("w3m"), False)])
+@pytest.mark.parametrize(
+    "display, browser, opens",
+    [
+        ("", webbrowser.BackgroundBrowser("xdg-open"), False),
+        (":0", webbrowser.BackgroundBrowser("xdg-open"), True),
+        (":0", webbrowser.GenericBrowser("w3m"), False),
+    ],
+)
 def test_a_browser_opens_on_a_screen_alone(monkeypatch, display, browser, opens):
     monkeypatch.setenv("DISPLAY", display)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)

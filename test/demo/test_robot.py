@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The node of the demo's simulated robot: pushes, payloads, commands."""
+
 import math
 import time
 
@@ -23,7 +24,7 @@ from dyn_ros.srv import ClearPayload, SetPayload
 from dyn_ros.viewer.motion import Motion
 from dyn_ros.viewer.simulation import LONGEST_GAP, CompliantRobot
 
-LIMIT = 30.0        # seconds
+LIMIT = 30.0  # seconds
 
 
 class Person:
@@ -96,8 +97,10 @@ def wrench(frame, *force):
 def test_a_push_lasts_as_long_as_its_messages(person):
     person.advance(1.0)
     assert abs(person.position - person.desired).max() < 1e-3
-    person.until(lambda: math.isfinite(person.robot._push_end),
-                 lambda: person.push.publish(wrench("tool", 20.0, 0.0, 0.0)))
+    person.until(
+        lambda: math.isfinite(person.robot._push_end),
+        lambda: person.push.publish(wrench("tool", 20.0, 0.0, 0.0)),
+    )
     begin = person.robot._now = person.robot._push_end - PUSH_TIMEOUT
     person.advance(PUSH_TIMEOUT - 0.02)
     assert abs(person.position - person.desired).max() > 1e-2
@@ -141,8 +144,9 @@ def test_commands_while_it_does_not_move_by_itself(person):
     before = person.desired.copy()
     assert person.call(SetBool, "move", data=False).success
     np.testing.assert_allclose(person.desired, before, atol=1e-9)
-    person.until(lambda: person.robot._steering.target[3] == 1.5,
-                 lambda: person.command.publish(command))
+    person.until(
+        lambda: person.robot._steering.target[3] == 1.5, lambda: person.command.publish(command)
+    )
     person.advance(4.0)
     assert person.position[3] == pytest.approx(1.5, abs=1e-4)
     resting = person.position.copy()
@@ -153,10 +157,11 @@ def test_commands_while_it_does_not_move_by_itself(person):
     np.testing.assert_allclose(person.position, resting, atol=1e-4)
     assert person.call(SetBool, "move", data=True).success
     person.advance(0.05)
-    np.testing.assert_allclose(person.position, resting, atol=0.02)     # it does not jump
+    np.testing.assert_allclose(person.position, resting, atol=0.02)  # it does not jump
     person.advance(6.0)
     np.testing.assert_allclose(
-        person.desired, person.motion.at(person.robot._steering._time)[0], atol=1e-3)
+        person.desired, person.motion.at(person.robot._steering._time)[0], atol=1e-3
+    )
     assert abs(person.position - person.desired).max() < 1e-3
 
 

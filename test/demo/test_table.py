@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The demo's table shows the content of the message."""
+
 import io
 import math
 from types import SimpleNamespace
@@ -17,8 +18,14 @@ from dyn_ros.demo.table import Flow, joint_table, rows_of, view
 def message(names, position, gravity, nle, matrix, position_name=None, velocity_valid=True):
     inertia = SimpleNamespace(rows=len(names), cols=len(names), data=np.ravel(matrix))
     return SimpleNamespace(
-        name=names, position_name=position_name or names, position=position, gravity=gravity,
-        nle=nle, velocity_valid=velocity_valid, inertia=inertia)
+        name=names,
+        position_name=position_name or names,
+        position=position,
+        gravity=gravity,
+        nle=nle,
+        velocity_valid=velocity_valid,
+        inertia=inertia,
+    )
 
 
 def printed(renderable):
@@ -37,7 +44,12 @@ TWO = message(["a", "b"], [0.5, -1.25], [3.0, -20.0], [4.0, -0.001], [[1.5, 0.1]
 def test_rows_carry_the_message():
     first, second = rows_of(TWO, {"a": 10.0, "b": 40.0})
     assert (first.name, first.position, first.gravity, first.nle, first.inertia) == (
-        "a", 0.5, 3.0, 4.0, 1.5)
+        "a",
+        0.5,
+        3.0,
+        4.0,
+        1.5,
+    )
     assert (second.inertia, second.effort_limit) == (0.25, 40.0)
     assert first.load == pytest.approx(0.4)
 
@@ -50,15 +62,21 @@ def test_no_load_without_an_effort_limit(limits):
 
 def test_unknown_velocity_leaves_nle_out():
     still = message(["a"], [0.5], [3.0], [math.nan], [[1.5]], velocity_valid=False)
-    row, = rows_of(still, {"a": 10.0})
+    (row,) = rows_of(still, {"a": 10.0})
     assert math.isnan(row.nle)
     assert words_of(printed(joint_table([row])), "a") == ["a", "0.500", "3.00", "-", "1.5000", "-"]
 
 
 def test_a_floating_base_has_no_single_position():
     names = ["root_joint/linear_x", "knee"]
-    floating = message(names, [0.1, 0.2, 0.9], [0.0, 1.0], [0.0, 1.0], np.eye(2),
-                       position_name=["root_joint/x", "root_joint/y", "knee"])
+    floating = message(
+        names,
+        [0.1, 0.2, 0.9],
+        [0.0, 1.0],
+        [0.0, 1.0],
+        np.eye(2),
+        position_name=["root_joint/x", "root_joint/y", "knee"],
+    )
     base, knee = rows_of(floating, {})
     assert base.position is None
     assert knee.position == 0.9
@@ -117,7 +135,7 @@ def test_no_minus_zero():
 
 def test_flow_counts_and_times():
     flow = Flow()
-    for i in range(1001):                       # 500 Hz from time 0 to 2, each 3 ms late
+    for i in range(1001):  # 500 Hz from time 0 to 2, each 3 ms late
         flow.add(0.002 * i, 0.002 * i + 0.003)
     assert flow.messages == 1001
     assert flow.rate(2.003) == pytest.approx(500)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Recordings that a model cannot explain, with known causes: which one is named."""
+
 import dataclasses
 import re
 
@@ -38,7 +39,7 @@ def test_a_model_that_explains_the_torques_has_no_cause(seed):
 @pytest.mark.parametrize("late, word", [(12, "late"), (-12, "early")])
 def test_efforts_of_other_times(late, word):
     recording = recorded()
-    tau = np.roll(recording.tau, late // 4, axis=0)         # at 250 samples per second
+    tau = np.roll(recording.tau, late // 4, axis=0)  # at 250 samples per second
     found = [text for text in warnings(recording, tau) if word in text]
     assert len(found) >= 2
     for text in found:
@@ -47,8 +48,9 @@ def test_efforts_of_other_times(late, word):
 
 def test_efforts_that_were_filtered():
     from scipy.signal import butter, lfilter
+
     recording = recorded()
-    tau = lfilter(*butter(1, 5.0, fs=250.0), recording.tau, axis=0)      # 32 ms late
+    tau = lfilter(*butter(1, 5.0, fs=250.0), recording.tau, axis=0)  # 32 ms late
     found = warnings(recording, tau)
     delays = [float(x) for x in re.findall(r"delay: (\S+)", "; ".join(found))]
     np.testing.assert_allclose(delays, 0.032, atol=0.003)
@@ -60,15 +62,18 @@ def test_what_remains_unclear_if_other_efforts_are_late():
     tau = np.roll(recording.tau, 5, axis=0)
     tau[:, 2] += 30.0 * np.sin(40.0 * recording.exact_q[:, 2])
     found = warnings(recording, tau)
-    assert any("elbow_joint" in text and "declare the delay of the other joints first" in text
-               for text in found), found
+    assert any(
+        "elbow_joint" in text and "declare the delay of the other joints first" in text
+        for text in found
+    ), found
 
 
 def test_friction_that_depends_on_the_load():
     recording = recorded(load_friction=[0.0, 0.1, 0.1, 0.0, 0.0, 0.0])
     found = warnings(recording, friction_terms=[])
-    assert sorted(re.findall(r": (\S+)_joint .*friction of 0.1 times the load", "\n".join(found))
-                  ) == ["elbow", "shoulder_lift"]
+    assert sorted(
+        re.findall(r": (\S+)_joint .*friction of 0.1 times the load", "\n".join(found))
+    ) == ["elbow", "shoulder_lift"]
     assert warnings(recording) == []
 
 
@@ -107,8 +112,12 @@ def test_swapped_efforts_of_two_joints_that_move_alone():
     recording = record(true, motion, noise=0.01, rate=200.0, offset=offsets(true))
     tau = recording.tau[:, [0, 2, 1, 3, 4, 5]]
     model = load("ur10")
-    assert any("check the order of the columns" in text for text in dyn_ros.identify(
-        model, dataclasses.replace(recording, tau=tau).samples(model)).warnings)
+    assert any(
+        "check the order of the columns" in text
+        for text in dyn_ros.identify(
+            model, dataclasses.replace(recording, tau=tau).samples(model)
+        ).warnings
+    )
 
 
 def test_efforts_in_another_order():
@@ -118,8 +127,10 @@ def test_efforts_in_another_order():
     assert any("shoulder_pan_joint (" in text and "order of efforts" in text for text in found)
 
 
-@pytest.mark.parametrize("joint, factor", [
-    ("shoulder_pan_joint", -1.0), ("elbow_joint", -1.0), ("shoulder_pan_joint", -0.1)])
+@pytest.mark.parametrize(
+    "joint, factor",
+    [("shoulder_pan_joint", -1.0), ("elbow_joint", -1.0), ("shoulder_pan_joint", -0.1)],
+)
 def test_a_sign_that_is_wrong(joint, factor):
     """Of a joint that gravity loads, and of one that it does not load, also in another unit."""
     recording = recorded()
@@ -143,33 +154,43 @@ def test_a_motor_that_moves_two_joints(seed, of_motors):
     time = np.arange(6000) / 250.0
     q, v, a = waves(np.zeros(6), 1.2, [0.1, 0.23, 0.61])(time)
     tau = dyn_ros.rnea(true, dyn_ros.Data(true), q, v, a) + (a @ G.T * rotors) @ G
-    found = measured(true, time, q, v, a, tau, counts=2 ** 19, noise=0.01, offset=None, seed=0)
+    found = measured(true, time, q, v, a, tau, counts=2**19, noise=0.01, offset=None, seed=0)
     model, tau = load("ur10"), found.tau
     if of_motors:
         tau = np.linalg.solve(G.T, tau.T).T
-    texts = [text for text in dyn_ros.identify(model, dyn_ros.Samples.from_arrays(
-        model, time, found.q, tau)).warnings if "declare motors" in text]
+    texts = [
+        text
+        for text in dyn_ros.identify(
+            model, dyn_ros.Samples.from_arrays(model, time, found.q, tau)
+        ).warnings
+        if "declare motors" in text
+    ]
     [text] = [text for text in texts if "wrist_3_joint (" in text]
     assert "rotor and friction of wrist_2_joint explain" in text
     assert "as if one motor moved both" in text
     for text in texts:
-        assert text.endswith("wrist_2_joint and wrist_3_joint first, which may be the cause"
-                             ) == ("wrist_3_joint (" not in text)
+        assert text.endswith("wrist_2_joint and wrist_3_joint first, which may be the cause") == (
+            "wrist_3_joint (" not in text
+        )
 
 
 @pytest.mark.parametrize("robot", ["ur10", "panda", "arm7"])
 def test_no_motor_and_no_sign_is_suspected_without_reason(robot):
     """Of clean torques, and of errors that have other causes."""
+
     def described():
         return load(robot) if robot != "arm7" else dyn_ros.Model.from_urdf_file(ARM7)
 
     true, model = perturbed(described(), seed=0), described()
     middle = np.clip(0.0, 0.8 * true.lower, 0.8 * true.upper)
     recording = record(true, waves(middle, 0.8, [0.1, 0.23, 0.41]), noise=0.01, rate=250.0)
-    size = np.sqrt(np.mean(recording.tau ** 2, axis=0))
-    for tau in (recording.tau, recording.tau + 0.1 * size * np.sin(7.0 * recording.q),
-                np.roll(recording.tau, 5, axis=0),
-                recording.tau * (1.0 + 0.1 * np.sin(np.arange(len(size)) + 1.0))):
+    size = np.sqrt(np.mean(recording.tau**2, axis=0))
+    for tau in (
+        recording.tau,
+        recording.tau + 0.1 * size * np.sin(7.0 * recording.q),
+        np.roll(recording.tau, 5, axis=0),
+        recording.tau * (1.0 + 0.1 * np.sin(np.arange(len(size)) + 1.0)),
+    ):
         samples = dataclasses.replace(recording, tau=tau).samples(model)
         texts = dyn_ros.identify(model, samples, friction_terms=[]).warnings
         assert not [text for text in texts if "motor moved" in text or "sign is wrong" in text]
@@ -179,8 +200,9 @@ def test_a_spring_is_not_a_motor_that_moves_two_joints():
     """Joints that move at the same frequencies have accelerations like the position of another."""
     true = perturbed(load("ur10"), seed=3)
     middle = np.clip((true.lower + true.upper) / 2.0, -3.0, 3.0)
-    recording = record(true, waves(middle, 1.2, [0.1, 0.23, 0.41], 3), noise=0.01, rate=200.0,
-                       seed=3)
+    recording = record(
+        true, waves(middle, 1.2, [0.1, 0.23, 0.41], 3), noise=0.01, rate=200.0, seed=3
+    )
     spring = 0.3 * recording.tau.std(axis=0) * (recording.q - recording.q.mean(axis=0))
     found = warnings(recording, recording.tau + spring)
     assert any("shoulder_pan_joint (" in text for text in found)
@@ -191,8 +213,12 @@ def test_a_cable_is_not_a_motor_that_moves_two_joints():
     """With one frequency for each joint, its acceleration is proportional to its position."""
     waves_of = [waves([0.0], 0.8, [0.1 + 0.07 * k], k) for k in range(6)]
     recording = record(
-        perturbed(load("ur10"), seed=1), noise=0.01, rate=100.0, seed=1,
-        motion=lambda t: tuple(map(np.hstack, zip(*(motion(t) for motion in waves_of)))))
+        perturbed(load("ur10"), seed=1),
+        noise=0.01,
+        rate=100.0,
+        seed=1,
+        motion=lambda t: tuple(map(np.hstack, zip(*(motion(t) for motion in waves_of)))),
+    )
     tau, angle = recording.tau.copy(), recording.exact_q[:, 4]
     tau[:, 5] += 0.15 * tau[:, 5].std() * angle / angle.std()
     [text] = warnings(recording, tau)
@@ -205,8 +231,10 @@ def test_drives_that_subtract_the_gravity_of_another_robot():
     model.drives = model.drives.with_values(is_compensated=compensated)
     for heavier, words in ((1.0, []), (1.2, ["shoulder_lift", "elbow"])):
         effort = recording.tau - heavier * compensated * dyn_ros.generalized_gravity(
-            recording.true, dyn_ros.Data(recording.true), recording.q)
-        found = dyn_ros.identify(model, dyn_ros.Samples.from_arrays(
-            model, recording.time, recording.q, effort)).warnings
+            recording.true, dyn_ros.Data(recording.true), recording.q
+        )
+        found = dyn_ros.identify(
+            model, dyn_ros.Samples.from_arrays(model, recording.time, recording.q, effort)
+        ).warnings
         texts = "".join(text for text in found if "subtracts another gravity torque" in text)
         assert re.findall(r"(\w+)_joint \(", texts) == words

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The file of drives: what is written is read, and what is wrong is named."""
+
 import numpy as np
 import pytest
 import yaml
@@ -29,13 +30,23 @@ def test_what_is_written_is_read(model, tmp_path):
     rng, nv = np.random.default_rng(0), model.nv
     own = rng.normal(size=(5, nv)).round(6)
     model.armature, model.damping, model.friction = rng.uniform(size=(3, nv)).round(6)
-    model.armature = np.where(own[3] > 0.0, 0.0, model.armature)      # not behind the gear
+    model.armature = np.where(own[3] > 0.0, 0.0, model.armature)  # not behind the gear
     model.drives = dyn_ros.Drives.of(
-        nv, unit=("A",) * nv, gain=own[0], delay=own[1], is_compensated=own[2] > 0.0,
-        is_link_side=own[3] > 0.0, offset=own[4], load_friction=0.1, root_friction=own[1],
-        stribeck=own[2], stribeck_velocity=0.2, friction_velocity=0.01,
+        nv,
+        unit=("A",) * nv,
+        gain=own[0],
+        delay=own[1],
+        is_compensated=own[2] > 0.0,
+        is_link_side=own[3] > 0.0,
+        offset=own[4],
+        load_friction=0.1,
+        root_friction=own[1],
+        stribeck=own[2],
+        stribeck_velocity=0.2,
+        friction_velocity=0.01,
         friction_distance=np.abs(own[0]),
-        coupling=np.eye(nv) + 0.5 * np.eye(nv, k=1))
+        coupling=np.eye(nv) + 0.5 * np.eye(nv, k=1),
+    )
     dyn_ros.save_drives(model, tmp_path / "drives.yaml")
     read = dyn_ros.Model.from_urdf_file(dyn_ros.__path__[0] + "/robots/arm7.urdf")
     dyn_ros.load_drives(read, tmp_path / "drives.yaml")
@@ -56,7 +67,7 @@ def test_a_file_changes_what_it_mentions(model, tmp_path):
 
 
 def test_a_file_of_motors_only(model, tmp_path):
-    (tmp_path / "drives.yaml").write_text(COUPLED[COUPLED.index("motors"):])
+    (tmp_path / "drives.yaml").write_text(COUPLED[COUPLED.index("motors") :])
     dyn_ros.load_drives(model, tmp_path / "drives.yaml")
     assert model.drives.coupling[6, 5] == 1.0 and (model.drives.gain == 1.0).all()
 
@@ -73,56 +84,105 @@ def test_numbers_with_an_exponent(model, tmp_path):
     assert (model.drives.delay[6], model.drives.gain[6]) == (0.002, -15.0)
 
 
-@pytest.mark.parametrize("text, reason", [
-    ("joints: {wrist_roll: {side: link, armature: 0.2}}",
-     "joint 'wrist_roll': armature: expected none with side: link, where rotors do not act"),
-    ("joints: {wrist_roll: {gain: .nan}}",
-     "yaml: joint 'wrist_roll': gain: expected finite numbers, got nan"),
-    ("joints: {wrist_pitch: {rotor_inertia: -1}}",
-     "yaml: joint 'wrist_pitch': rotor_inertia: expected 0 or more, got -1"),
-    ("joints: {wrist_pitch: {armature: -1}}",
-     "yaml: joint 'wrist_pitch': armature: expected 0 or more, got -1"),
-    ("joints: {wrist_pitch: {rotor_inertia: 0.1}}",
-     "joint 'wrist_pitch': rotor_inertia: expected only with motors that move several joints"),
-    ("joints: {wrist_roll: {gear_ratio: 0}}",
-     "joint 'wrist_roll': gear_ratio: expected a finite number other than 0, got 0"),
-    ("joints: {wrist_roll: {gear_ratio: .inf}}", "gear_ratio: expected a finite number other than"),
-    ("joints: {wrist_roll: {gain: 0}}",
-     "yaml: joint 'wrist_roll': gain: expected numbers other than 0, got 0"),
-    ("joints: {wrist_roll: {gain: high}}",
-     "joint 'wrist_roll': gain: expected a number, got 'high'"),
-    ("joints: {wrist_roll: {gain: true}}", "joint 'wrist_roll': gain: expected a number, got True"),
-    ("joints: {wrist_roll: {gains: 2}}", "no property 'gains'; did you mean 'gain'?"),
-    ("joints: {wrist_rolls: {}}", "no joint 'wrist_rolls'; did you mean 'wrist_roll'?"),
-    ("joints: {wrist_roll: 3}", "joint 'wrist_roll': expected a mapping of properties, got 3"),
-    ("joints: {wrist_roll: {side: left}}", "side: expected motor or link, got 'left'"),
-    ("joints: {wrist_roll: {gravity_compensated: 1}}", "expected true or false, got 1"),
-    ("joints: {wrist_roll: {damping: -1}}", "damping: expected numbers of 0 or more, got -1"),
-    ("joints: {wrist_roll: {load_friction: -1}}", "load_friction: expected 0 or more, got -1"),
-    ("joints: [wrist_roll]", "expected 'joints:', a mapping"),
-    ("joints: {}\nmotor: {}", "no key 'motor'; did you mean 'motors'?"),
-    ("jonts: {}", "no key 'jonts'; did you mean 'joints'?"),
-    ("motors: {joints: [wrist_roll], matrix: [[1]], gear: 3}", "motors: no key 'gear'; available"),
-    ("motors: {joints: [wrist_roll]}", "motors: expected 'joints', a list of names, and 'matrix'"),
-    ("joints: {}\nmotors: {joints: [wrist_roll], matrix: [[0]]}", "a matrix of full rank"),
-    ("joints: {}\nmotors: {joints: [wrist_roll], matrix: [[1, 2]]}",
-     "expected 1 rows of 1 numbers"),
-    ("joints: {}\nmotors: {joints: [wrist_roll, wrist_roll], matrix: [[1, 2]]}",
-     "of different names"),
-    ("joints: {wrist_roll: [}", "not valid YAML"),
-    ("- 1", "expected 'joints:'"),
-    ("", "expected 'joints:'"),
-    ("joints: {wrist_roll: {gain: 2}, wrist_roll: {delay: 0.1}}",
-     "'wrist_roll' is there 2 times, in line 1; remove all but one"),
-    ("joints:\n  wrist_roll: {gain: 2, gain: 3}", "'gain' is there 2 times, in line 2"),
-    ("joints: &a {wrist_roll: *a}", "no property 'wrist_roll'"),
-    ("joints: {wrist_roll: {unit: }}", "joint 'wrist_roll': unit: expected a text, such as A, got"),
-    ("joints: {wrist_roll: {gain: [2]}}", "gain: expected a number, got [2]; the largest is 1e+12"),
-    ("joints: {wrist_roll: {armature: 1.0e+300}}", "armature: expected a number, got 1e+300"),
-    ("joints: {wrist_roll: {gain: 1" + 400 * "0" + "}}", "gain: expected a number, got 1000"),
-    ("joints: {}\nmotors: {joints: [], matrix: []}", "joints: expected a list of different names"),
-    ("joints: {}\nmotors: {joints: [wrist_roll], matrix: [[.nan]]}",
-     "matrix: expected 1 rows of 1 numbers that are finite")])
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        (
+            "joints: {wrist_roll: {side: link, armature: 0.2}}",
+            "joint 'wrist_roll': armature: expected none with side: link, where rotors do not act",
+        ),
+        (
+            "joints: {wrist_roll: {gain: .nan}}",
+            "yaml: joint 'wrist_roll': gain: expected finite numbers, got nan",
+        ),
+        (
+            "joints: {wrist_pitch: {rotor_inertia: -1}}",
+            "yaml: joint 'wrist_pitch': rotor_inertia: expected 0 or more, got -1",
+        ),
+        (
+            "joints: {wrist_pitch: {armature: -1}}",
+            "yaml: joint 'wrist_pitch': armature: expected 0 or more, got -1",
+        ),
+        (
+            "joints: {wrist_pitch: {rotor_inertia: 0.1}}",
+            "joint 'wrist_pitch': rotor_inertia: expected only with motors that move several joints",
+        ),
+        (
+            "joints: {wrist_roll: {gear_ratio: 0}}",
+            "joint 'wrist_roll': gear_ratio: expected a finite number other than 0, got 0",
+        ),
+        (
+            "joints: {wrist_roll: {gear_ratio: .inf}}",
+            "gear_ratio: expected a finite number other than",
+        ),
+        (
+            "joints: {wrist_roll: {gain: 0}}",
+            "yaml: joint 'wrist_roll': gain: expected numbers other than 0, got 0",
+        ),
+        (
+            "joints: {wrist_roll: {gain: high}}",
+            "joint 'wrist_roll': gain: expected a number, got 'high'",
+        ),
+        (
+            "joints: {wrist_roll: {gain: true}}",
+            "joint 'wrist_roll': gain: expected a number, got True",
+        ),
+        ("joints: {wrist_roll: {gains: 2}}", "no property 'gains'; did you mean 'gain'?"),
+        ("joints: {wrist_rolls: {}}", "no joint 'wrist_rolls'; did you mean 'wrist_roll'?"),
+        ("joints: {wrist_roll: 3}", "joint 'wrist_roll': expected a mapping of properties, got 3"),
+        ("joints: {wrist_roll: {side: left}}", "side: expected motor or link, got 'left'"),
+        ("joints: {wrist_roll: {gravity_compensated: 1}}", "expected true or false, got 1"),
+        ("joints: {wrist_roll: {damping: -1}}", "damping: expected numbers of 0 or more, got -1"),
+        ("joints: {wrist_roll: {load_friction: -1}}", "load_friction: expected 0 or more, got -1"),
+        ("joints: [wrist_roll]", "expected 'joints:', a mapping"),
+        ("joints: {}\nmotor: {}", "no key 'motor'; did you mean 'motors'?"),
+        ("jonts: {}", "no key 'jonts'; did you mean 'joints'?"),
+        (
+            "motors: {joints: [wrist_roll], matrix: [[1]], gear: 3}",
+            "motors: no key 'gear'; available",
+        ),
+        (
+            "motors: {joints: [wrist_roll]}",
+            "motors: expected 'joints', a list of names, and 'matrix'",
+        ),
+        ("joints: {}\nmotors: {joints: [wrist_roll], matrix: [[0]]}", "a matrix of full rank"),
+        (
+            "joints: {}\nmotors: {joints: [wrist_roll], matrix: [[1, 2]]}",
+            "expected 1 rows of 1 numbers",
+        ),
+        (
+            "joints: {}\nmotors: {joints: [wrist_roll, wrist_roll], matrix: [[1, 2]]}",
+            "of different names",
+        ),
+        ("joints: {wrist_roll: [}", "not valid YAML"),
+        ("- 1", "expected 'joints:'"),
+        ("", "expected 'joints:'"),
+        (
+            "joints: {wrist_roll: {gain: 2}, wrist_roll: {delay: 0.1}}",
+            "'wrist_roll' is there 2 times, in line 1; remove all but one",
+        ),
+        ("joints:\n  wrist_roll: {gain: 2, gain: 3}", "'gain' is there 2 times, in line 2"),
+        ("joints: &a {wrist_roll: *a}", "no property 'wrist_roll'"),
+        (
+            "joints: {wrist_roll: {unit: }}",
+            "joint 'wrist_roll': unit: expected a text, such as A, got",
+        ),
+        (
+            "joints: {wrist_roll: {gain: [2]}}",
+            "gain: expected a number, got [2]; the largest is 1e+12",
+        ),
+        ("joints: {wrist_roll: {armature: 1.0e+300}}", "armature: expected a number, got 1e+300"),
+        ("joints: {wrist_roll: {gain: 1" + 400 * "0" + "}}", "gain: expected a number, got 1000"),
+        (
+            "joints: {}\nmotors: {joints: [], matrix: []}",
+            "joints: expected a list of different names",
+        ),
+        (
+            "joints: {}\nmotors: {joints: [wrist_roll], matrix: [[.nan]]}",
+            "matrix: expected 1 rows of 1 numbers that are finite",
+        ),
+    ],
+)
 def test_what_is_wrong_is_named_and_nothing_changes(model, tmp_path, text, reason):
     place, before, damping = tmp_path / "drives.yaml", model.drives, model.damping.copy()
     place.write_text(text)
@@ -134,7 +194,8 @@ def test_what_is_wrong_is_named_and_nothing_changes(model, tmp_path, text, reaso
 
 def test_parts_of_a_robot_keep_their_drives(model):
     model.drives = model.drives.with_values(
-        gain=np.arange(1.0, 8.0), coupling=np.eye(7) + 0.5 * np.eye(7, k=-1))
+        gain=np.arange(1.0, 8.0), coupling=np.eye(7) + 0.5 * np.eye(7, k=-1)
+    )
     part = model.reduced({model.joint_names[1]: 0.4})
     assert part.drives.gain.tolist() == [1.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     assert part.drives.coupling[0, 0] == 1.0 and part.drives.coupling[2, 1] == 0.5
@@ -145,19 +206,21 @@ def test_rotors_of_coupled_motors_are_written_once(model, tmp_path):
     G = np.eye(7)
     G[6, 5] = 0.5
     model.drives = model.drives.with_values(coupling=G, rotor_inertia=np.full(7, 0.3))
-    model.armature = (G ** 2).T @ model.drives.rotor_inertia
+    model.armature = (G**2).T @ model.drives.rotor_inertia
     place = tmp_path / "drives.yaml"
     dyn_ros.save_drives(model, place)
     content = yaml.safe_load(place.read_text())
     for joint in content["joints"].values():
         assert joint["rotor_inertia"] == 0.3 and "armature" not in joint
-    assert content["motors"] == {"joints": ["wrist_pitch", "wrist_roll"],
-                                 "matrix": [[1.0, 0.0], [0.5, 1.0]]}
+    assert content["motors"] == {
+        "joints": ["wrist_pitch", "wrist_roll"],
+        "matrix": [[1.0, 0.0], [0.5, 1.0]],
+    }
     read = dyn_ros.Model.from_urdf_file(dyn_ros.__path__[0] + "/robots/arm7.urdf")
     dyn_ros.load_drives(read, place)
     same(model.drives, read.drives)
     np.testing.assert_allclose(read.armature, [0.3] * 5 + [0.375, 0.3], rtol=1e-12)
-    content["joints"]["wrist_pitch"]["armature"] = 0.4          # as older files have it
+    content["joints"]["wrist_pitch"]["armature"] = 0.4  # as older files have it
     place.write_text(yaml.safe_dump(content))
     dyn_ros.load_drives(read, place)
     assert read.armature[5] == 0.4

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Recordings whose numbers cannot be torques, with known faults."""
+
 import numpy as np
 import pytest
 from identification.recordings import perturbed, record, waves
@@ -21,10 +22,20 @@ FRICTION = np.array([2.0, 4.0, 2.0])
 
 
 def arm(masses):
-    return dyn_ros.Model.from_urdf(ARM.format("".join(
-        LINK.format(n=n, parent=f"l{n - 1}" if n else "base", length=0.4 if n else 0.0,
-                    axis=axis, mass=mass)
-        for n, (axis, mass) in enumerate(zip(["0 0 1", "0 1 0", "0 1 0"], masses)))))
+    return dyn_ros.Model.from_urdf(
+        ARM.format(
+            "".join(
+                LINK.format(
+                    n=n,
+                    parent=f"l{n - 1}" if n else "base",
+                    length=0.4 if n else 0.0,
+                    axis=axis,
+                    mass=mass,
+                )
+                for n, (axis, mass) in enumerate(zip(["0 0 1", "0 1 0", "0 1 0"], masses))
+            )
+        )
+    )
 
 
 def motion(seed=0, size=2000):
@@ -33,8 +44,7 @@ def motion(seed=0, size=2000):
     t = np.linspace(0.0, 20.0, size)[:, None, None]
     w = 2.0 * np.pi * 0.05 * np.arange(1, 7)[:, None]
     A, p = rng.normal(0.0, 0.35, (6, 3)), rng.uniform(0.0, 6.0, (6, 3))
-    return tuple((w ** n * A * np.sin(w * t + p + n * np.pi / 2.0)).sum(axis=1)
-                 for n in range(3))
+    return tuple((w**n * A * np.sin(w * t + p + n * np.pi / 2.0)).sum(axis=1) for n in range(3))
 
 
 def recording(masses=(8.0, 6.0, 4.0), seed=0):
@@ -57,13 +67,16 @@ def test_torques_of_a_description_that_is_wrong_by_30_percent_are_not_reported(s
     assert unit_warnings(arm((8.0, 6.0, 4.0)), q, v, a, effort) == []
 
 
-@pytest.mark.parametrize("fault, joints, words", [
-    (lambda tau: tau / 12.0, ["j1", "j2"], "not in N m"),
-    (lambda tau: -tau, ["j1", "j2"], "sign"),
-    (lambda tau: tau[:, [0, 2, 1]], ["j1"], "order"),
-    (lambda tau: tau[:, [1, 0, 2]], ["j0"], "order"),
-    (lambda tau: tau - gravity(), ["j1", "j2"], "already subtracted"),
-])
+@pytest.mark.parametrize(
+    "fault, joints, words",
+    [
+        (lambda tau: tau / 12.0, ["j1", "j2"], "not in N m"),
+        (lambda tau: -tau, ["j1", "j2"], "sign"),
+        (lambda tau: tau[:, [0, 2, 1]], ["j1"], "order"),
+        (lambda tau: tau[:, [1, 0, 2]], ["j0"], "order"),
+        (lambda tau: tau - gravity(), ["j1", "j2"], "already subtracted"),
+    ],
+)
 def test_efforts_that_are_no_torques_are_reported_with_their_kind(fault, joints, words):
     q, v, a, tau = recording()
     found = unit_warnings(arm((8.0, 6.0, 4.0)), q, v, a, fault(tau))
@@ -93,18 +106,30 @@ def test_the_order_is_not_suspected_if_joints_rest(robot, moving):
     model, true = load(robot), perturbed(load(robot), seed=1)
     center = np.clip(0.3, 0.8 * model.lower, 0.8 * model.upper)
     size = np.where(np.isin(np.arange(model.nv), moving), 0.5, 0.0)
-    samples = record(true, waves(center, size, [0.1, 0.23, 0.41]), rate=50.0, noise=0.01
-                     ).samples(model)
-    assert not [text for text in unit_warnings(model, samples.q, samples.v, samples.a, samples.tau)
-                if "order" in text]
+    samples = record(true, waves(center, size, [0.1, 0.23, 0.41]), rate=50.0, noise=0.01).samples(
+        model
+    )
+    assert not [
+        text
+        for text in unit_warnings(model, samples.q, samples.v, samples.a, samples.tau)
+        if "order" in text
+    ]
 
 
 def test_a_lift_without_its_weight_is_reported_if_another_joint_is_wrong_as_well():
     """Whose gravity torque is constant."""
-    lift = (LINK.format(n=0, parent="base", length=0.0, axis="0 0 1", mass=8.0)
-            .replace("revolute", "prismatic"))
-    model = dyn_ros.Model.from_urdf(ARM.format(lift + "".join(LINK.format(
-        n=n, parent=f"l{n - 1}", length=0.4, axis="0 1 0", mass=6.0) for n in (1, 2))))
+    lift = LINK.format(n=0, parent="base", length=0.0, axis="0 0 1", mass=8.0).replace(
+        "revolute", "prismatic"
+    )
+    model = dyn_ros.Model.from_urdf(
+        ARM.format(
+            lift
+            + "".join(
+                LINK.format(n=n, parent=f"l{n - 1}", length=0.4, axis="0 1 0", mass=6.0)
+                for n in (1, 2)
+            )
+        )
+    )
     q, v, a = motion()
     tau = dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a) + np.sign(v)
     tau[:, 0] -= 20.0 * 9.81
@@ -119,8 +144,9 @@ def test_gravity_that_is_declared_as_subtracted_but_is_not(is_subtracted):
     q, v, a, tau = recording()
     model = arm((8.0, 6.0, 4.0))
     model.drives = model.drives.with_values(is_compensated=True)
-    samples = dyn_ros.Samples.from_arrays(model, np.linspace(0.0, 20.0, len(q)), q,
-                                          tau - gravity() if is_subtracted else tau, v, a)
+    samples = dyn_ros.Samples.from_arrays(
+        model, np.linspace(0.0, 20.0, len(q)), q, tau - gravity() if is_subtracted else tau, v, a
+    )
     found = unit_warnings(model, samples.q, v, a, samples.tau)
     assert [text.split(":")[0] for text in found] == ([] if is_subtracted else ["j1", "j2"])
     assert all("do not declare gravity_compensated" in text for text in found)
@@ -135,9 +161,16 @@ def test_a_wrong_zero_is_reported(k, offset):
     assert ("more" if offset > 0.0 else "less") in text
 
 
-@pytest.mark.parametrize("fault, is_reported", [
-    (lambda tau: tau, False), (lambda tau: tau + 0.3 * np.abs(tau), False),
-    (lambda tau: tau / 12.0, True), (lambda tau: -tau, True), (lambda tau: 0.01 * tau, True)])
+@pytest.mark.parametrize(
+    "fault, is_reported",
+    [
+        (lambda tau: tau, False),
+        (lambda tau: tau + 0.3 * np.abs(tau), False),
+        (lambda tau: tau / 12.0, True),
+        (lambda tau: -tau, True),
+        (lambda tau: 0.01 * tau, True),
+    ],
+)
 def test_a_pose_at_rest_shows_the_largest_gravity_torque(fault, is_reported):
     model, q = arm((8.0, 6.0, 4.0)), np.tile([0.3, 0.5, 0.4], (500, 1))
     tau = dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q)
@@ -150,10 +183,15 @@ def test_a_pose_at_rest_shows_the_largest_gravity_torque(fault, is_reported):
 
 def lift():
     """A column that moves up, below the arm."""
-    text = ARM.format(LINK.format(n=9, parent="base", length=0.0, axis="0 0 1", mass=20.0).replace(
-        "revolute", "prismatic") + "".join(LINK.format(
-            n=n, parent=parent, length=0.4, axis="0 1 0", mass=4.0)
-            for n, parent in ((1, "l9"), (2, "l1"))))
+    text = ARM.format(
+        LINK.format(n=9, parent="base", length=0.0, axis="0 0 1", mass=20.0).replace(
+            "revolute", "prismatic"
+        )
+        + "".join(
+            LINK.format(n=n, parent=parent, length=0.4, axis="0 1 0", mass=4.0)
+            for n, parent in ((1, "l9"), (2, "l1"))
+        )
+    )
     return dyn_ros.Model.from_urdf(text)
 
 
@@ -210,13 +248,17 @@ def test_a_mass_that_collapses_where_gravity_is_declared():
     compensated = [True] + [False] * (model.nv - 1)
     for gain, remedy in ((1.0, "declare unit, gain and sign"), (1.1, "check gain and sign")):
         model.drives = model.drives.with_values(is_compensated=compensated, gain=gain)
-        samples = dyn_ros.Samples.from_arrays(model, np.linspace(0.0, 20.0, len(q)), q, tau / gain,
-                                              v, a)
-        [text] = [text for text in dyn_ros.identify(model, samples, armature=False).warnings
-                  if "collapsed" in text]
+        samples = dyn_ros.Samples.from_arrays(
+            model, np.linspace(0.0, 20.0, len(q)), q, tau / gain, v, a
+        )
+        [text] = [
+            text
+            for text in dyn_ros.identify(model, samples, armature=False).warnings
+            if "collapsed" in text
+        ]
         assert "the unit or gain of the efforts (gravity is declared as subtracted" in text
         assert "already subtracted" not in text and remedy in text
-    samples.tau[:, 0] = 0.0             # as the text recommends
+    samples.tau[:, 0] = 0.0  # as the text recommends
     found = dyn_ros.identify(model, samples, armature=False)
     assert not [text for text in found.warnings if "collapsed" in text]
     assert all(joint.after < 1.1 * 0.05 for joint in found.joints[1:])
@@ -240,15 +282,16 @@ def test_offsets_belong_to_the_gravity_of_the_identified_robot(tmp_path):
     true.set_payload("unknown", "l9", 3.0, np.zeros(3), 0.01 * np.eye(3))
     compensated = [True] + [False] * (model.nv - 1)
     model.drives = model.drives.with_values(is_compensated=compensated)
-    effort = dyn_ros.rnea(true, dyn_ros.Data(true), q, v, a) + FRICTION[:model.nv] * np.sign(v)
+    effort = dyn_ros.rnea(true, dyn_ros.Data(true), q, v, a) + FRICTION[: model.nv] * np.sign(v)
     effort += np.random.default_rng(0).normal(0.0, 0.05, v.shape)
     effort[:, 0] -= dyn_ros.generalized_gravity(true, dyn_ros.Data(true), q)[:, 0]
     samples = dyn_ros.Samples.from_arrays(model, np.linspace(0.0, 20.0, len(q)), q, effort, v, a)
     found = dyn_ros.identify(model, samples, armature=False)
     found.write_drives(tmp_path / "lift.yaml")
     robot = found.identified
-    weight = [dyn_ros.generalized_gravity(one, dyn_ros.Data(one), q[0])[0] for one in (
-        robot, model)]
+    weight = [
+        dyn_ros.generalized_gravity(one, dyn_ros.Data(one), q[0])[0] for one in (robot, model)
+    ]
     assert abs(weight[0] - weight[1]) > 10.0
     dyn_ros.load_drives(robot, tmp_path / "lift.yaml")
     assert abs(robot.drives.offset[0]) < 0.5

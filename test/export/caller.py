@@ -5,6 +5,7 @@
 For each state of each function the file has the arguments and the results that are expected. Each
 array begins with its length, -1 for NULL.
 """
+
 import struct
 from pathlib import Path
 
@@ -21,8 +22,9 @@ def program(names=None):
     """The source of the program, which calls some functions, or all."""
     chosen = [one.name for one in functions(names)]
     calls = "\n".join(_test(one) for one in functions(names))
-    rows = "\n".join(f'  {{"{name}", {f"test_{name}" if name in chosen else "NULL"}}},'
-                     for name in available())
+    rows = "\n".join(
+        f'  {{"{name}", {f"test_{name}" if name in chosen else "NULL"}}},' for name in available()
+    )
     return PRELUDE.replace("@CALLS@", calls).replace("@ROWS@", rows)
 
 
@@ -34,22 +36,26 @@ def _test(one):
         elif isinstance(x, Field):
             lines.append(f"    const double *a{n} = next(&p);")
         elif kind := table_name(x):
-            lines.append(f"    dyn_ros_{kind} t{n}; require(read_{kind}(&t{n}, &p)); "
-                         f"const dyn_ros_{kind} *a{n} = &t{n};")
+            lines.append(
+                f"    dyn_ros_{kind} t{n}; require(read_{kind}(&t{n}, &p)); "
+                f"const dyn_ros_{kind} *a{n} = &t{n};"
+            )
         else:
             lines.append(f"    int a{n} = (int)*next(&p);")
         lines[-1] += f"  /* {one.parameter_name(x)} */"
         names.append(f"a{n}")
     results = [f"out[{n}]" for n in range(len(one.results))]
-    return (f"static double test_{one.name}(const double *p, int n)\n"
-            "{\n  double worst = 0.0;\n"
-            f"  size_t size = dyn_ros_{one.name}_workspace_size(&model);\n"
-            "  void *work = allocate(size);\n"
-            f"  require(dyn_ros_{one.name}_workspace_init(&model, work, size));\n"
-            "  for (; n > 0; n--) {\n" + "\n".join(lines) + "\n"
-            f"    require(dyn_ros_{one.name}(&model, work, {', '.join(names + results)}));\n"
-            f"    worst = compare(&p, {len(one.results)}, worst);\n"
-            "  }\n  return worst;\n}\n")
+    return (
+        f"static double test_{one.name}(const double *p, int n)\n"
+        "{\n  double worst = 0.0;\n"
+        f"  size_t size = dyn_ros_{one.name}_workspace_size(&model);\n"
+        "  void *work = allocate(size);\n"
+        f"  require(dyn_ros_{one.name}_workspace_init(&model, work, size));\n"
+        "  for (; n > 0; n--) {\n" + "\n".join(lines) + "\n"
+        f"    require(dyn_ros_{one.name}(&model, work, {', '.join(names + results)}));\n"
+        f"    worst = compare(&p, {len(one.results)}, worst);\n"
+        "  }\n  return worst;\n}\n"
+    )
 
 
 def packed(arrays):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Random arguments of exported functions, for C and for Python, and the results of Python."""
+
 import inspect
 
 import numpy as np
@@ -10,8 +11,14 @@ from dyn_ros.engine.algorithms.constrained.constraints import POLICIES, PRIORITI
 from dyn_ros.engine.kernel.fields import Field, axis_lengths
 from dyn_ros.export.functions import table_name
 
-PRODUCTS = ("cholesky_solve", "cholesky_M_times", "cholesky_U_times", "cholesky_Ut_times",
-            "cholesky_U_solve", "cholesky_Ut_solve")
+PRODUCTS = (
+    "cholesky_solve",
+    "cholesky_M_times",
+    "cholesky_U_times",
+    "cholesky_Ut_times",
+    "cholesky_U_solve",
+    "cholesky_Ut_solve",
+)
 ROUNDING = 5e-14
 RENAMED = {"torque_weights": "weights"}
 POSITIVE = ("gain", "dt", "friction_velocity", "weights", "torque_weights")
@@ -26,11 +33,14 @@ def case(one, model, data, rng):
     """
     for _ in range(200):
         arguments, call = _draw(one, model, data, rng)
-        results, others = call(0.0), call(2.0 ** -52)
-        if all(abs(x - y).max(initial=0.0) <= ROUNDING * abs(x).max(initial=0.0)
-               for x, y in zip(results, others)):
-            return arguments, [_stored(x, value) for x, value in zip(
-                one.results, results, strict=True)]
+        results, others = call(0.0), call(2.0**-52)
+        if all(
+            abs(x - y).max(initial=0.0) <= ROUNDING * abs(x).max(initial=0.0)
+            for x, y in zip(results, others)
+        ):
+            return arguments, [
+                _stored(x, value) for x, value in zip(one.results, results, strict=True)
+            ]
     raise AssertionError(f"{one.name}: no well-conditioned state found")
 
 
@@ -43,7 +53,7 @@ def _draw(one, model, data, rng):
         if table_name(x):
             arguments += table
             continue
-        if name == "wrenches":                      # what f_ext consists of, by name
+        if name == "wrenches":  # what f_ext consists of, by name
             wrenches = {frame: rng.standard_normal(6) for frame in rng.choice(model.frame_names, 3)}
             value = np.zeros((model.nframes, 6))
             for frame, wrench in wrenches.items():
@@ -63,14 +73,19 @@ def _draw(one, model, data, rng):
         keywords.update(friction=True, dt=float(keywords["dt"][0]))
         for name in ("damping", "friction"):
             arguments[[one.parameter_name(x) for x in one.parameters].index(name)] = getattr(
-                model, name)
+                model, name
+            )
     function = getattr(dyn_ros, public)
     known = inspect.signature(function).parameters
 
     def call(change):
-        changed = {name: value * (1.0 + change) if isinstance(value, np.ndarray) else value
-                   for name, value in keywords.items() if name in known}
+        changed = {
+            name: value * (1.0 + change) if isinstance(value, np.ndarray) else value
+            for name, value in keywords.items()
+            if name in known
+        }
         return _flat(function(model, data, **changed))
+
     return arguments, call
 
 
@@ -96,6 +111,7 @@ def _stored(known, value):
 
 # --- tables
 
+
 def _table(one, model, rng):
     """The numbers of a table for C, its number of rows, and the arguments for Python."""
     kind = next(filter(None, map(table_name, one.parameters)), "")
@@ -112,20 +128,34 @@ def _contacts(model, known, moving, rng):
     frames = rng.choice(moving, size=int(rng.integers(1, 4)))
     contacts, arrays = [], []
     for n, frame in enumerate(frames):
-        bodies = [f for f in moving if model.tree.frames[f].parent
-                  != model.tree.frames[frame].parent]
+        bodies = [
+            f for f in moving if model.tree.frames[f].parent != model.tree.frames[frame].parent
+        ]
         other = int(rng.choice(bodies)) if bodies and rng.random() < 0.4 else None
         places = [dyn_ros.SE3.from_homogeneous(_pose(rng)) for _ in range(2)]
         numbers = (int(frame), int(rng.choice([3, 6])), int(rng.integers(3)))
         gains = rng.uniform(0.0, 10.0, 2) if rng.random() < 0.5 else (0.0, 0.0)
         contacts.append(dyn_ros.Contact(*numbers, other, *places, *gains, name=f"contact {n}"))
-        arrays.append(np.concatenate([numbers, [-1 if other is None else other], gains, *(
-            place.as_homogeneous().ravel() for place in places)]))
+        arrays.append(
+            np.concatenate(
+                [
+                    numbers,
+                    [-1 if other is None else other],
+                    gains,
+                    *(place.as_homogeneous().ravel() for place in places),
+                ]
+            )
+        )
     damping = 1e-3 if "damping" in known else 0.0
     restitution = 0.5 if "restitution" in known else 0.0
     iterated = "residual" in known and rng.random() < 0.5
-    keywords = {"contacts": contacts, "damping": damping, "restitution": restitution,
-                "residual": 1e-9 if iterated else None, "max_iterations": 20}
+    keywords = {
+        "contacts": contacts,
+        "damping": damping,
+        "restitution": restitution,
+        "residual": 1e-9 if iterated else None,
+        "max_iterations": 20,
+    }
     settings = [damping, 1e-9 if iterated else 0.0, 20 if iterated else 1, restitution]
     rows = sum(contact.dimension for contact in contacts)
     return [np.array([*settings, len(contacts)]), *arrays], rows, keywords
@@ -134,10 +164,17 @@ def _contacts(model, known, moving, rng):
 def _task(model, known, moving, rng):
     """A frame of a task as the only contact."""
     frame, dimension, axes = int(rng.choice(moving)), int(rng.choice([3, 6])), int(rng.integers(3))
-    arrays = [np.array([1e-3, 0.0, 1, 0.0, 1]), np.concatenate([
-        (frame, dimension, axes, -1, 0.0, 0.0), np.eye(4).ravel(), np.eye(4).ravel()])]
-    return arrays, dimension, {"frame": frame, "dimension": dimension, "reference_frame": axes,
-                               "damping": 1e-3}
+    arrays = [
+        np.array([1e-3, 0.0, 1, 0.0, 1]),
+        np.concatenate(
+            [(frame, dimension, axes, -1, 0.0, 0.0), np.eye(4).ravel(), np.eye(4).ravel()]
+        ),
+    ]
+    return (
+        arrays,
+        dimension,
+        {"frame": frame, "dimension": dimension, "reference_frame": axes, "damping": 1e-3},
+    )
 
 
 def _constraints(model, moving, rng):
@@ -146,10 +183,19 @@ def _constraints(model, moving, rng):
     tips += [int(rng.choice(moving))] * (rows - len(tips))
     axes = [int(n) for n in rng.integers(model.nframes, size=rows)]
     policy, priority = str(rng.choice(list(POLICIES))), str(rng.choice(list(PRIORITIES)))
-    keywords = {"tip": tips, "frame": tips, "axes": axes, "singularity": policy,
-                "priority": priority, "tolerance": 1e-6}
-    return [np.array([rows, POLICIES[policy][0], 1e-6, PRIORITIES[priority]]), tips, axes
-            ], rows, keywords
+    keywords = {
+        "tip": tips,
+        "frame": tips,
+        "axes": axes,
+        "singularity": policy,
+        "priority": priority,
+        "tolerance": 1e-6,
+    }
+    return (
+        [np.array([rows, POLICIES[policy][0], 1e-6, PRIORITIES[priority]]), tips, axes],
+        rows,
+        keywords,
+    )
 
 
 def _pose(rng):

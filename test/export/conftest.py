@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A library of all functions, and robots with states and results, for the tests of export."""
+
 import numpy as np
 import pytest
 from export import caller, cases
@@ -18,6 +19,7 @@ def library(tmp_path_factory):
     """The folder of a library of all functions, for this processor."""
     pytest.importorskip("numba", reason="nothing can be compiled")
     from dyn_ros.export.library import export_library
+
     require_tools("cc", "ar")
     folder = tmp_path_factory.mktemp("library")
     export_library(folder)
@@ -38,8 +40,10 @@ def files(request, tmp_path_factory):
     folder, model = tmp_path_factory.mktemp(request.param), robot(request.param)
     data, rng, parts = dyn_ros.Data(model), np.random.default_rng(1), []
     for one in functions():
-        states = b"".join(caller.packed([*arguments, *results]) for arguments, results in (
-            cases.case(one, model, data, rng) for _ in range(STATES)))
+        states = b"".join(
+            caller.packed([*arguments, *results])
+            for arguments, results in (cases.case(one, model, data, rng) for _ in range(STATES))
+        )
         parts += [np.array([STATES, len(states) // 8], float).tobytes(), states]
     write_model(model, folder / "robot.dynros")
     (folder / "states").write_bytes(b"".join(parts))

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Every exported function, called from C: numbers, memory, threads, other processors."""
+
 import platform
 
 import pytest
@@ -20,8 +21,20 @@ CC = ("cc", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
 def program(library, source):
     """The caller, linked with the shared library."""
     path = source.with_name("shared")
-    done([*CC, f"-I{library}/include", source, "-o", path, f"-L{library}/lib", "-ldyn_ros", "-lm",
-          "-lpthread", f"-Wl,-rpath,{library}/lib"])
+    done(
+        [
+            *CC,
+            f"-I{library}/include",
+            source,
+            "-o",
+            path,
+            f"-L{library}/lib",
+            "-ldyn_ros",
+            "-lm",
+            "-lpthread",
+            f"-Wl,-rpath,{library}/lib",
+        ]
+    )
     return path
 
 
@@ -30,9 +43,24 @@ def sanitized(library, source, kinds):
     path, build = source.with_name(kinds), source.parent
     (build / "layout.h").write_text(sources.layout_header())
     (build / "functions.c").write_text(sources.functions_source(functions()))
-    done([*CC, f"-fsanitize={kinds}", "-fno-sanitize-recover=all", f"-I{library}/include",
-          f"-I{build}", f"-I{RUNTIME}", source, build / "functions.c", *RUNTIME.glob("*.c"),
-          library / "lib" / "libdyn_ros.a", "-o", path, "-lm", "-lpthread"])
+    done(
+        [
+            *CC,
+            f"-fsanitize={kinds}",
+            "-fno-sanitize-recover=all",
+            f"-I{library}/include",
+            f"-I{build}",
+            f"-I{RUNTIME}",
+            source,
+            build / "functions.c",
+            *RUNTIME.glob("*.c"),
+            library / "lib" / "libdyn_ros.a",
+            "-o",
+            path,
+            "-lm",
+            "-lpthread",
+        ]
+    )
     return path
 
 
@@ -103,8 +131,20 @@ def arm(tmp_path_factory):
     folder = tmp_path_factory.mktemp("aarch64")
     export_library(folder, ON_ARM, ["aarch64"])
     (folder / "caller.c").write_text(caller.program(ON_ARM))
-    done(["aarch64-linux-gnu-gcc", *CC[1:], "-static", f"-I{folder}/include", folder / "caller.c",
-          "-o", folder / "caller", folder / "lib" / "libdyn_ros.a", "-lm", "-lpthread"])
+    done(
+        [
+            "aarch64-linux-gnu-gcc",
+            *CC[1:],
+            "-static",
+            f"-I{folder}/include",
+            folder / "caller.c",
+            "-o",
+            folder / "caller",
+            folder / "lib" / "libdyn_ros.a",
+            "-lm",
+            "-lpthread",
+        ]
+    )
     return folder / "caller"
 
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Libraries for one robot, loaded by Python."""
+
 import shutil
 from pathlib import Path
 
@@ -41,8 +42,13 @@ def results(model):
     rng = np.random.default_rng(0)
     q, v, a = rng.standard_normal((3, model.nv))
     data = dyn_ros.Data(model)
-    return [dyn_ros.rnea(model, data, q, v, a).copy(), data.f.copy(), data.a_gf.copy(),
-            dyn_ros.aba(model, data, q, v, a).copy(), dyn_ros.crba(model, data, q).copy()]
+    return [
+        dyn_ros.rnea(model, data, q, v, a).copy(),
+        data.f.copy(),
+        data.a_gf.copy(),
+        dyn_ros.aba(model, data, q, v, a).copy(),
+        dyn_ros.crba(model, data, q).copy(),
+    ]
 
 
 def test_its_functions_are_used_and_agree(path):
@@ -127,7 +133,7 @@ def test_a_robot_with_another_placement(path):
 
 def test_rounding_errors_of_another_processor(path):
     """Where a library was exported, placements may differ in their last bits."""
-    for change, is_accepted in ((2.0 ** -51, True), (1e-9, False)):
+    for change, is_accepted in ((2.0**-51, True), (1e-9, False)):
         model = dyn_ros.Model.from_urdf_file(ARM)
         model._floats *= 1.0 + change
         dyn_ros.load_native(path)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The model in C: files, errors, names, what can be set, configurations."""
+
 import ctypes
 import mmap
 import os
@@ -19,8 +20,10 @@ RNEA = ("rnea", "q", "v", "a")
 class Joint(ctypes.Structure):
     """``dyn_ros_joint``."""
 
-    _fields_ = (("name", ctypes.c_char_p), *((name, ctypes.c_int) for name in (
-        "parent", "frame", "idx_q", "idx_v", "nq", "nv")))
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        *((name, ctypes.c_int) for name in ("parent", "frame", "idx_q", "idx_v", "nq", "nv")),
+    )
 
 
 class Frame(ctypes.Structure):
@@ -32,11 +35,26 @@ class Frame(ctypes.Structure):
 class Sizes(ctypes.Structure):
     """The beginning of ``dyn_ros_model``."""
 
-    _fields_ = (*((name, ctypes.c_int) for name in (
-        "nq", "nv", "njoints", "nframes", "ncolumns", "checks")), *(
-        (name, ctypes.POINTER(ctypes.c_double)) for name in (
-            "lower", "upper", "velocity_limit", "effort_limit", "damping", "friction", "gravity",
-            "armature")), ("private", ctypes.c_void_p * 8))
+    _fields_ = (
+        *(
+            (name, ctypes.c_int)
+            for name in ("nq", "nv", "njoints", "nframes", "ncolumns", "checks")
+        ),
+        *(
+            (name, ctypes.POINTER(ctypes.c_double))
+            for name in (
+                "lower",
+                "upper",
+                "velocity_limit",
+                "effort_limit",
+                "damping",
+                "friction",
+                "gravity",
+                "armature",
+            )
+        ),
+        ("private", ctypes.c_void_p * 8),
+    )
 
 
 def pointer(array):
@@ -52,8 +70,9 @@ class Robot:
         for name in ("robot_name", "velocity_name", "position_name", "error_text"):
             getattr(self.c, f"dyn_ros_{name}").restype = ctypes.c_char_p
         self.bytes, self.model, self.spaces = ctypes.create_string_buffer(content), Sizes(), {}
-        self.error = self.c.dyn_ros_model_init(self.reference, self.bytes,
-                                               ctypes.c_size_t(len(content)))
+        self.error = self.c.dyn_ros_model_init(
+            self.reference, self.bytes, ctypes.c_size_t(len(content))
+        )
 
     @property
     def reference(self):
@@ -68,8 +87,12 @@ class Robot:
         size.restype = ctypes.c_size_t
         count = size(self.reference)
         space = ctypes.create_string_buffer(count)
-        assert getattr(self.c, f"dyn_ros_{name}_workspace_init")(
-            self.reference, space, ctypes.c_size_t(count)) == 0
+        assert (
+            getattr(self.c, f"dyn_ros_{name}_workspace_init")(
+                self.reference, space, ctypes.c_size_t(count)
+            )
+            == 0
+        )
         return space
 
     def call(self, name, arguments, *shapes):
@@ -77,14 +100,25 @@ class Robot:
         space = self.spaces.setdefault(name, self.workspace(name))
         results = [np.full(shape, 7.0) for shape in shapes]
         error = getattr(self.c, f"dyn_ros_{name}")(
-            self.reference, space, *(pointer(x) if isinstance(x, np.ndarray) else x
-                                     for x in arguments), *map(pointer, results))
+            self.reference,
+            space,
+            *(pointer(x) if isinstance(x, np.ndarray) else x for x in arguments),
+            *map(pointer, results),
+        )
         return error, *results
 
     def set(self, name, *arguments):
-        return getattr(self.c, f"dyn_ros_{name}")(self.reference, *(
-            pointer(np.ascontiguousarray(x, float)) if isinstance(x, (np.ndarray, list))
-            else ctypes.c_double(x) if isinstance(x, float) else x for x in arguments))
+        return getattr(self.c, f"dyn_ros_{name}")(
+            self.reference,
+            *(
+                pointer(np.ascontiguousarray(x, float))
+                if isinstance(x, (np.ndarray, list))
+                else ctypes.c_double(x)
+                if isinstance(x, float)
+                else x
+                for x in arguments
+            ),
+        )
 
 
 @pytest.fixture(params=NAMES)
@@ -103,9 +137,13 @@ def assert_same_dynamics(model, other, joints=None):
     """Whether everything that depends on inertias, armature and gravity is the same."""
     data, n = dyn_ros.Data(model), model.nv
     q, v, a, tau = random_state(model)
-    for name, arguments, shape in (("rnea", (q, v, a, None), (n,)), ("crba", (q,), (n, n)),
-                                   ("aba", (q, v, tau, None), (n,)), ("minverse", (q,), (n, n)),
-                                   ("frame_forces", (q, v, a, None, None), (model.nframes, 6))):
+    for name, arguments, shape in (
+        ("rnea", (q, v, a, None), (n,)),
+        ("crba", (q,), (n, n)),
+        ("aba", (q, v, tau, None), (n,)),
+        ("minverse", (q,), (n, n)),
+        ("frame_forces", (q, v, a, None, None), (model.nframes, 6)),
+    ):
         error, result = other.call(name, arguments, shape)
         expected = getattr(dyn_ros, name)(model, data, *[x for x in arguments if x is not None])
         assert error == 0
@@ -115,21 +153,35 @@ def assert_same_dynamics(model, other, joints=None):
 
 # --- files
 
+
 def test_names_sizes_and_limits(pair):
     model, other = pair
     assert other.c.dyn_ros_robot_name(other.reference).decode() == model.name
     for name in ("nq", "nv", "njoints", "nframes"):
         assert getattr(other.model, name) == getattr(model, name)
-    for name in ("lower", "upper", "velocity_limit", "effort_limit", "damping", "friction",
-                 "gravity", "armature"):
+    for name in (
+        "lower",
+        "upper",
+        "velocity_limit",
+        "effort_limit",
+        "damping",
+        "friction",
+        "gravity",
+        "armature",
+    ):
         expected = getattr(model, name)
-        assert np.array_equal(getattr(other.model, name)[:len(expected)], expected)
+        assert np.array_equal(getattr(other.model, name)[: len(expected)], expected)
     joint, frame = Joint(), Frame()
     for i, name in enumerate(model.joint_names):
         assert other.c.dyn_ros_joint_info(other.reference, i, ctypes.byref(joint)) == 0
         assert joint.name.decode() == name == model.frame_names[joint.frame]
         assert (joint.parent, joint.idx_q, joint.idx_v, joint.nq, joint.nv) == (
-            model.parents[i], model.idx_q[i], model.idx_v[i], model.nqs[i], model.nvs[i])
+            model.parents[i],
+            model.idx_q[i],
+            model.idx_v[i],
+            model.nqs[i],
+            model.nvs[i],
+        )
         assert other.c.dyn_ros_joint_index(other.reference, name.encode()) == i
     for i, name in enumerate(model.frame_names):
         assert other.c.dyn_ros_frame_info(other.reference, i, ctypes.byref(frame)) == 0
@@ -148,7 +200,7 @@ def test_names_sizes_and_limits(pair):
 def changed(content, word, value):
     """A file in which an integer of the header differs, with the checksum that belongs to it."""
     words = np.frombuffer(content, np.int64).copy()
-    words[(*HEADER, "START", "COUNT").index(word)] = value              # of the first section
+    words[(*HEADER, "START", "COUNT").index(word)] = value  # of the first section
     words[HEADER.index("CHECKSUM")] = 0
     words.view(np.uint64)[HEADER.index("CHECKSUM")] = checksum(words)
     return words.tobytes()
@@ -158,13 +210,18 @@ def test_files_that_cannot_be_used(library):
     content = model_bytes(robot("panda"))
     flipped = bytearray(content)
     flipped[len(content) // 2] ^= 1
-    for wrong, text in ((b"<robot/>" * 100, "not a model file"), (content[:100], "not complete"),
-                        (content[:-8], "not complete"), (bytes(flipped), "damaged"),
-                        (changed(content, "LAYOUT", 1), "another version"),
-                        (changed(content, "NV", 9), "damaged"), (b"", "not complete"),
-                        (changed(content, "NFRAMES", -1), "damaged"),
-                        (changed(content, "START", 2 ** 63 - 8), "damaged"),
-                        (changed(content, "COUNT", 2 ** 61), "damaged")):
+    for wrong, text in (
+        (b"<robot/>" * 100, "not a model file"),
+        (content[:100], "not complete"),
+        (content[:-8], "not complete"),
+        (bytes(flipped), "damaged"),
+        (changed(content, "LAYOUT", 1), "another version"),
+        (changed(content, "NV", 9), "damaged"),
+        (b"", "not complete"),
+        (changed(content, "NFRAMES", -1), "damaged"),
+        (changed(content, "START", 2**63 - 8), "damaged"),
+        (changed(content, "COUNT", 2**61), "damaged"),
+    ):
         other = Robot(library, wrong)
         assert other.error < 0 and text in other.text(other.error), text
         assert other.c.dyn_ros_rnea_workspace_size(other.reference) == 0
@@ -204,6 +261,7 @@ def test_a_file_that_a_program_has_mapped_is_replaced(tmp_path):
 
 # --- errors of calls
 
+
 def test_errors_of_calls(pair):
     model, other = pair
     q, v, a, _ = random_state(model)
@@ -211,7 +269,7 @@ def test_errors_of_calls(pair):
     space, tau = other.workspace("rnea"), np.zeros(model.nv)
     good = (pointer(q), pointer(v), pointer(a), None, pointer(tau))
     assert call(other.reference, space, *good) == 0
-    assert call(other.reference, space, *good[:-1], None) == 0          # no result is wanted
+    assert call(other.reference, space, *good[:-1], None) == 0  # no result is wanted
     assert call(None, space, *good) == -1
     assert call(other.reference, None, *good) == -2
     assert call(other.reference, other.workspace("aba"), *good) == -3
@@ -226,8 +284,10 @@ def test_errors_of_calls(pair):
         error, _ = other.call("frame_jacobian", (q, frame, axes, None), jacobian.shape)
         assert error == expected
     assert other.call("subtree_com_jacobian", (q, model.njoints), jacobian.shape)[0] == -14
-    assert [other.text(code) for code in (0, -50, -1000000, -64, -2 ** 31)] == [
-        "no error", *["not an error of dyn_ros"] * 4]
+    assert [other.text(code) for code in (0, -50, -1000000, -64, -(2**31))] == [
+        "no error",
+        *["not an error of dyn_ros"] * 4,
+    ]
 
 
 def test_inputs_are_examined_on_request(pair):
@@ -239,7 +299,7 @@ def test_inputs_are_examined_on_request(pair):
     other.model.checks = 1
     error, tau = other.call("rnea", (q, v, a, None), model.nv)
     assert other.text(error) == "v has a number that is not finite"
-    assert (tau == 7.0).all()                                           # nothing is stored
+    assert (tau == 7.0).all()  # nothing is stored
     for value in (np.inf, -np.inf):
         v[-1] = value
         assert other.text(other.call("rnea", (q, v, a, None), model.nv)[0]).startswith("v has a n")
@@ -254,8 +314,9 @@ def test_a_joint_without_inertia_is_reported(pair):
     model, other = pair
     q, v, _, tau = random_state(model)
     k = model.nv - 1
-    (joint,) = [i for i in range(model.njoints) if model.idx_v[i] <= k < (
-        model.idx_v[i] + model.nvs[i])]
+    (joint,) = [
+        i for i in range(model.njoints) if model.idx_v[i] <= k < (model.idx_v[i] + model.nvs[i])
+    ]
     for i in range(model.njoints):
         if joint in model.supports[i] or model.idx_v[i] == k:
             assert other.set("set_inertia", i, np.zeros(10)) == 0
@@ -280,6 +341,7 @@ def test_tiny_numbers(pair):
 
 
 # --- what can be set
+
 
 def test_what_can_be_set(pair):
     model, other = pair
@@ -313,13 +375,22 @@ def test_what_cannot_be_set(pair):
     model, other = pair
     before = bytes(other.bytes)
     good = (0, 0, 0.4, [0.0, 0.0, 0.0], 0.01 * np.eye(3))
-    for n, wrong, error in ((0, 8, -15), (0, -1, -15), (1, model.nframes, -13), (2, 0.0, -16),
-                            (2, -1.0, -16), (2, float("nan"), -11), (3, [0.0, np.inf, 0.0], -11),
-                            (4, np.zeros((3, 3)), -16), (4, np.diag([1.0, 1.0, 3.0]), -16),
-                            (4, np.diag([1.0, 1.0, -1.0]), -16),
-                            (4, np.eye(3) + np.eye(3, k=1), -16)):
-        assert other.set("set_payload", *(wrong if k == n else x for k, x in enumerate(good))
-                         ) == error, wrong
+    for n, wrong, error in (
+        (0, 8, -15),
+        (0, -1, -15),
+        (1, model.nframes, -13),
+        (2, 0.0, -16),
+        (2, -1.0, -16),
+        (2, float("nan"), -11),
+        (3, [0.0, np.inf, 0.0], -11),
+        (4, np.zeros((3, 3)), -16),
+        (4, np.diag([1.0, 1.0, 3.0]), -16),
+        (4, np.diag([1.0, 1.0, -1.0]), -16),
+        (4, np.eye(3) + np.eye(3, k=1), -16),
+    ):
+        assert (
+            other.set("set_payload", *(wrong if k == n else x for k, x in enumerate(good))) == error
+        ), wrong
     assert other.set("set_gravity", [0.0, np.nan, 0.0]) == -11
     assert other.set("set_armature", np.full(model.nv, np.inf)) == -11
     assert other.set("set_inertia", model.njoints, np.zeros(10)) == -14
@@ -368,6 +439,7 @@ def test_a_locked_joint(library, name):
 
 # --- configurations
 
+
 def test_configurations(pair):
     model, other = pair
     rng = np.random.default_rng(0)
@@ -377,8 +449,9 @@ def test_configurations(pair):
     for size in (0.0, 1e-9, 1e-3, 0.3, 1.0, 3.0, 40.0):
         q, v = model.random_configuration(rng), size * rng.standard_normal(model.nv)
         moved = np.zeros(model.nq)
-        assert other.c.dyn_ros_integrate(other.reference, pointer(q), pointer(v),
-                                         pointer(moved)) == 0
+        assert (
+            other.c.dyn_ros_integrate(other.reference, pointer(q), pointer(v), pointer(moved)) == 0
+        )
         assert np.allclose(moved, model.integrate(q, v), rtol=0.0, atol=1e-14 * (1.0 + 10 * size))
         assert other.c.dyn_ros_integrate(other.reference, pointer(q), pointer(v), pointer(q)) == 0
         assert np.array_equal(q, moved)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The programs on the page about C and C++ can be compiled, and run."""
+
 import re
 from pathlib import Path
 
@@ -64,9 +65,22 @@ def run(compiler, text, library, folder):
     require_tools(compiler)
     source = folder / f"program{suffix}"
     source.write_text(text)
-    done([compiler, f"-std={standard}", "-O1", "-Wall", "-Wextra", "-Werror",
-          f"-I{library}/include", f"-I{EXAMPLE}", source, library / "lib" / "libdyn_ros.a", "-o",
-          folder / "program"])
+    done(
+        [
+            compiler,
+            f"-std={standard}",
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            f"-I{library}/include",
+            f"-I{EXAMPLE}",
+            source,
+            library / "lib" / "libdyn_ros.a",
+            "-o",
+            folder / "program",
+        ]
+    )
     return done([folder / "program", folder / "arm.dynros"])
 
 
@@ -84,8 +98,10 @@ def test_the_program_in_c(library, arm, tmp_path):
 
 def test_the_controller(library, arm, tmp_path):
     q = np.zeros(7)
-    joints = [arm.idx_q[arm.joint_index(name)] for name in (
-        "elbow_pitch", "shoulder_yaw", "shoulder_pitch")]
+    joints = [
+        arm.idx_q[arm.joint_index(name)]
+        for name in ("elbow_pitch", "shoulder_yaw", "shoulder_pitch")
+    ]
     q[joints] = 0.3, 0.1, 0.2
     expected = dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q)[joints]
     numbers, error = run("c++", MAIN, library, tmp_path).splitlines()

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Entries for one robot: they leave the same fields as those of any robot."""
+
 import ctypes
 import shutil
 import subprocess
@@ -32,8 +33,9 @@ def load_arm():
 def loaded(entry, folder):
     path = folder / entry.symbol
     path.with_suffix(".o").write_bytes(entry.content)
-    subprocess.run(["cc", "-shared", "-Wl,--no-undefined", "-o", f"{path}.so", f"{path}.o"],
-                   check=True)
+    subprocess.run(
+        ["cc", "-shared", "-Wl,--no-undefined", "-o", f"{path}.so", f"{path}.o"], check=True
+    )
     return ctypes.CDLL(f"{path}.so")
 
 
@@ -49,8 +51,10 @@ def fields(model, algorithm, values, call):
     return status, {f.name: public_view(model, f, array) for f, array in arrays.items()}
 
 
-@pytest.mark.parametrize("name, optional", (
-    ("rnea", False), ("rnea", True), ("aba", False), ("crba", False), ("minverse", False)))
+@pytest.mark.parametrize(
+    "name, optional",
+    (("rnea", False), ("rnea", True), ("aba", False), ("crba", False), ("minverse", False)),
+)
 def test_leaves_the_same_fields(tmp_path, name, optional):
     """With and without the optional input, and after gravity and an inertia have changed."""
     model, algorithm, rng = load_arm(), ALGORITHMS[name], np.random.default_rng(0)
@@ -62,8 +66,11 @@ def test_leaves_the_same_fields(tmp_path, name, optional):
     one = algorithm.program(model).one
     one.load()
     for _ in range(20):
-        values = {f: rng.standard_normal((model.njoints, 6) if f.name == "_f_ext" else model.nv)
-                  for f in algorithm.inputs if optional or f not in algorithm.optional}
+        values = {
+            f: rng.standard_normal((model.njoints, 6) if f.name == "_f_ext" else model.nv)
+            for f in algorithm.inputs
+            if optional or f not in algorithm.optional
+        }
         status, expected = fields(model, algorithm, values, one.call)
         assert (status, 0) == (fields(model, algorithm, values, function)[0], 0)
         for key, array in fields(model, algorithm, values, function)[1].items():
@@ -81,8 +88,15 @@ def test_digest_of_the_robot(tmp_path):
     other.gravity, other.armature = [0.0, 0.0, -1.6], np.ones(7)
     assert robot_digest(other, rnea) == digest
     assert robot_digest(model, ALGORITHMS["aba"]) != digest
-    assert robot_digest(dyn_ros.Model.from_urdf_file(
-        Path(dyn_ros.__file__).parent / "robots" / "quadruped.urdf"), rnea) != digest
+    assert (
+        robot_digest(
+            dyn_ros.Model.from_urdf_file(
+                Path(dyn_ros.__file__).parent / "robots" / "quadruped.urdf"
+            ),
+            rnea,
+        )
+        != digest
+    )
 
 
 def test_refuses_options():

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Functions for one robot, called as C does, agree with the engine on random states."""
+
 import ctypes
 import shutil
 import subprocess
@@ -22,7 +23,7 @@ if not shutil.which("cc"):
     pytest.skip("needs cc to link", allow_module_level=True)
 
 STATES = 200
-TOLERANCE = 1e-13                       # relative to the largest number of a result
+TOLERANCE = 1e-13  # relative to the largest number of a result
 
 
 def load_arm():
@@ -38,8 +39,9 @@ def load(one, folder):
     """The function of a specialized object, in a library that needs no other than the C library."""
     path = folder / one.symbol
     path.with_suffix(".o").write_bytes(one.content)
-    subprocess.run(["cc", "-shared", "-Wl,--no-undefined", "-o", f"{path}.so", f"{path}.o"],
-                   check=True)
+    subprocess.run(
+        ["cc", "-shared", "-Wl,--no-undefined", "-o", f"{path}.so", f"{path}.o"], check=True
+    )
     return ctypes.CDLL(f"{path}.so")[one.symbol]
 
 
@@ -54,24 +56,32 @@ class Peer:
     def __init__(self, model, name, with_inputs=(), arguments=()):
         (self.function,) = functions([name])
         optional = self.function.algorithm.optional
-        self.inputs = [f for f in self.function.inputs
-                       if f not in optional or f.name[1:] in with_inputs]
+        self.inputs = [
+            f for f in self.function.inputs if f not in optional or f.name[1:] in with_inputs
+        ]
         self.model, self.data = model, dyn_ros.Data(model)
         self.name, self.arguments = name, arguments
 
     def state(self, rng):
-        return [self.model.random_configuration(rng) if f.name == "_q"
-                else rng.standard_normal(axis_lengths(self.model, f.shape)) for f in self.inputs]
+        return [
+            self.model.random_configuration(rng)
+            if f.name == "_q"
+            else rng.standard_normal(axis_lengths(self.model, f.shape))
+            for f in self.inputs
+        ]
 
     def results(self, inputs):
         results = getattr(dyn_ros, self.name)(self.model, self.data, *inputs, *self.arguments)
         results = results if isinstance(results, tuple) else (results,)
-        return [np.ascontiguousarray(np.swapaxes(x, -1, -2) if f.transposed else x, float).ravel()
-                for f, x in zip(self.function.results, results)]
+        return [
+            np.ascontiguousarray(np.swapaxes(x, -1, -2) if f.transposed else x, float).ravel()
+            for f, x in zip(self.function.results, results)
+        ]
 
 
-def compare(model, name, folder, settable, with_inputs=(), states=STATES, options=None,
-            arguments=()):
+def compare(
+    model, name, folder, settable, with_inputs=(), states=STATES, options=None, arguments=()
+):
     target = best_target()
     one = robot_functions.specialized(model, name, "robot", target, settable, with_inputs, options)
     function, engine = load(one, folder), Peer(model, name, with_inputs, arguments)
@@ -92,8 +102,10 @@ def test_agrees_with_the_engine(arm, tmp_path, name, settable):
     compare(arm, name, tmp_path, settable)
 
 
-@pytest.mark.parametrize("robot, root_joint", (
-    ("panda", None), ("talos_reduced", None), ("solo12", "floating"), ("every_joint", "planar")))
+@pytest.mark.parametrize(
+    "robot, root_joint",
+    (("panda", None), ("talos_reduced", None), ("solo12", "floating"), ("every_joint", "planar")),
+)
 def test_of_other_robots(tmp_path, robot, root_joint):
     """With mimic joints, a floating and a planar base, and all kinds of joints."""
     model = dyn_ros.Model.from_urdf(peer.urdf(robot), root_joint)
@@ -123,20 +135,30 @@ def test_reads_what_is_settable(arm, tmp_path):
 
 def test_optional_inputs_and_options(arm, tmp_path):
     compare(arm, "rnea", tmp_path, False, with_inputs=("f_ext",))
-    compare(arm, "frame_jacobian", tmp_path, False,
-            options={"frame": "tool", "reference_frame": "LOCAL"},
-            arguments=("tool", dyn_ros.ReferenceFrame.LOCAL))
-    compare(arm, "subtree_com_jacobian", tmp_path, False, options={"joint": "elbow_pitch"},
-            arguments=("elbow_pitch",))
+    compare(
+        arm,
+        "frame_jacobian",
+        tmp_path,
+        False,
+        options={"frame": "tool", "reference_frame": "LOCAL"},
+        arguments=("tool", dyn_ros.ReferenceFrame.LOCAL),
+    )
+    compare(
+        arm,
+        "subtree_com_jacobian",
+        tmp_path,
+        False,
+        options={"joint": "elbow_pitch"},
+        arguments=("elbow_pitch",),
+    )
 
 
 def test_reports_the_velocity_of_a_singular_pivot(tmp_path):
     """The last body of a chain has no inertia."""
     model = dyn_ros.Model.from_urdf(peer.urdf("double_pendulum"))
-    function = load(
-        robot_functions.specialized(model, "aba", "robot", best_target()), tmp_path)
+    function = load(robot_functions.specialized(model, "aba", "robot", best_target()), tmp_path)
     parameters = robot_functions.parameters(model)
-    parameters[3 + 10 * (model.njoints - 1):][:10] = 0.0
+    parameters[3 + 10 * (model.njoints - 1) :][:10] = 0.0
     q, v, tau, ddq = np.zeros((4, model.nv))
     assert call(function, [q, v, tau], [ddq, parameters]) == model.nv
 
@@ -145,14 +167,19 @@ def test_names_and_prototypes(arm):
     options = {"frame": "tool", "reference_frame": "WORLD"}
     one = robot_functions.specialized(arm, "frame_jacobian", "arm7", "aarch64", options=options)
     assert one.symbol == "arm7_frame_jacobian_tool_world"
-    assert one.prototype == ("int arm7_frame_jacobian_tool_world(const double *q, "
-                             "double *frame_jacobian, const arm7_parameters *parameters)")
-    assert one.content[18:20] == b"\xb7\x00"            # EM_AARCH64
+    assert one.prototype == (
+        "int arm7_frame_jacobian_tool_world(const double *q, "
+        "double *frame_jacobian, const arm7_parameters *parameters)"
+    )
+    assert one.content[18:20] == b"\xb7\x00"  # EM_AARCH64
 
 
 def test_refuses_what_depends_on_the_inputs(arm):
-    for name, settable in (("contact_dynamics", False), ("center_of_mass", True),
-                           ("frame_forces", True)):
+    for name, settable in (
+        ("contact_dynamics", False),
+        ("center_of_mass", True),
+        ("frame_forces", True),
+    ):
         with pytest.raises(trace.NotTraceable):
             robot_functions.specialized(arm, name, "robot", "x86-64-v3", settable)
 

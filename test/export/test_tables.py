@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The tables of contacts and constraints in C: what they accept, and robots with locked joints."""
+
 import ctypes
 
 import numpy as np
@@ -17,24 +18,34 @@ MISSING, NOT_FINITE, NO_FRAME, NO_OPTION, TOO_MANY, OUT_OF_RANGE = -10, -11, -13
 class Contact(ctypes.Structure):
     """``dyn_ros_contact``."""
 
-    _fields_ = (*((name, ctypes.c_int) for name in (
-        "frame", "dimension", "reference_frame", "other")),
-        ("placement", ctypes.c_double * 16), ("other_placement", ctypes.c_double * 16),
-        ("kp", ctypes.c_double), ("kd", ctypes.c_double))
+    _fields_ = (
+        *((name, ctypes.c_int) for name in ("frame", "dimension", "reference_frame", "other")),
+        ("placement", ctypes.c_double * 16),
+        ("other_placement", ctypes.c_double * 16),
+        ("kp", ctypes.c_double),
+        ("kd", ctypes.c_double),
+    )
 
 
 class Settings(ctypes.Structure):
     """``dyn_ros_contact_settings``."""
 
-    _fields_ = (("damping", ctypes.c_double), ("max_iterations", ctypes.c_int),
-                ("residual", ctypes.c_double), ("restitution", ctypes.c_double))
+    _fields_ = (
+        ("damping", ctypes.c_double),
+        ("max_iterations", ctypes.c_int),
+        ("residual", ctypes.c_double),
+        ("restitution", ctypes.c_double),
+    )
 
 
 class Table(ctypes.Structure):
     """``dyn_ros_contacts``, or ``dyn_ros_constraints``, which is smaller."""
 
-    _fields_ = (("rows", ctypes.c_int), ("size", ctypes.c_int),
-                ("numbers", ctypes.c_int64 * (5 + 32 * 12)))
+    _fields_ = (
+        ("rows", ctypes.c_int),
+        ("size", ctypes.c_int),
+        ("numbers", ctypes.c_int64 * (5 + 32 * 12)),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +61,9 @@ def contacts(robot, places, settings=None, **changes):
     for name, value in changes.items():
         setattr(made[0], name, value)
     table = Table(rows=1000)
-    error = robot.c.dyn_ros_contacts_init(robot.reference, ctypes.byref(table), made, len(places),
-                                          settings and ctypes.byref(settings))
+    error = robot.c.dyn_ros_contacts_init(
+        robot.reference, ctypes.byref(table), made, len(places), settings and ctypes.byref(settings)
+    )
     return error, table
 
 
@@ -60,13 +72,21 @@ def test_contacts_that_are_refused(panda):
     last = panda.model.nframes - 1
     good, nan = (last, 3, 2), float("nan")
     for places, settings, changes, expected in (
-            ([good] * 13, None, {}, TOO_MANY), ([(last, 6, 2)] * 7, None, {}, TOO_MANY),
-            ([(last + 1, 3, 2)], None, {}, NO_FRAME), ([(-1, 3, 2)], None, {}, NO_FRAME),
-            ([(0, 3, 2)], None, {}, NO_FRAME), ([good], None, {"other": last}, NO_FRAME),
-            ([(last, 4, 2)], None, {}, NO_OPTION), ([(last, 3, 3)], None, {}, NO_OPTION),
-            ([good], None, {"kp": nan}, NOT_FINITE), ([good], None, {"kd": -1.0}, OUT_OF_RANGE),
-            *(([good], Settings(*numbers), {}, OUT_OF_RANGE) for numbers in (
-                (-1.0, 1), (0.0, 0), (0.0, 2), (nan, 1), (0.0, 1, 0.0, 1.5)))):
+        ([good] * 13, None, {}, TOO_MANY),
+        ([(last, 6, 2)] * 7, None, {}, TOO_MANY),
+        ([(last + 1, 3, 2)], None, {}, NO_FRAME),
+        ([(-1, 3, 2)], None, {}, NO_FRAME),
+        ([(0, 3, 2)], None, {}, NO_FRAME),
+        ([good], None, {"other": last}, NO_FRAME),
+        ([(last, 4, 2)], None, {}, NO_OPTION),
+        ([(last, 3, 3)], None, {}, NO_OPTION),
+        ([good], None, {"kp": nan}, NOT_FINITE),
+        ([good], None, {"kd": -1.0}, OUT_OF_RANGE),
+        *(
+            ([good], Settings(*numbers), {}, OUT_OF_RANGE)
+            for numbers in ((-1.0, 1), (0.0, 0), (0.0, 2), (nan, 1), (0.0, 1, 0.0, 1.5))
+        ),
+    ):
         error, table = contacts(panda, places, settings, **changes)
         assert (error, table.rows) == (expected, 0)
     for places, rows in (([], 0), ([good] * 12, 36), ([(last, 6, 0)] * 6, 36)):
@@ -91,23 +111,38 @@ def test_contacts_of_another_robot_are_refused(library, panda):
 def test_constraints_that_are_refused(panda):
     last = panda.model.nframes - 1
     for tips, axes, options, expected in (
-            ([last] * 37, None, (0, -1.0, 0), TOO_MANY), ([last] * 7, None, (0, -1.0, 0), TOO_MANY),
-            ([last + 1], None, (0, -1.0, 0), NO_FRAME), ([0], None, (0, -1.0, 0), NO_FRAME),
-            ([last], [last + 1], (0, -1.0, 0), NO_FRAME), ([last], [-2], (0, -1.0, 0), NO_FRAME),
-            ([last], None, (3, -1.0, 0), NO_OPTION), ([last], None, (0, -1.0, 4), NO_OPTION),
-            ([last], None, (0, float("inf"), 0), NOT_FINITE),
-            ([last] * 6, [-1] * 6, (2, -1.0, 3), 0)):
+        ([last] * 37, None, (0, -1.0, 0), TOO_MANY),
+        ([last] * 7, None, (0, -1.0, 0), TOO_MANY),
+        ([last + 1], None, (0, -1.0, 0), NO_FRAME),
+        ([0], None, (0, -1.0, 0), NO_FRAME),
+        ([last], [last + 1], (0, -1.0, 0), NO_FRAME),
+        ([last], [-2], (0, -1.0, 0), NO_FRAME),
+        ([last], None, (3, -1.0, 0), NO_OPTION),
+        ([last], None, (0, -1.0, 4), NO_OPTION),
+        ([last], None, (0, float("inf"), 0), NOT_FINITE),
+        ([last] * 6, [-1] * 6, (2, -1.0, 3), 0),
+    ):
         table, (singularity, tolerance, priority) = Table(rows=1000), options
         error = panda.c.dyn_ros_constraints_init(
-            panda.reference, ctypes.byref(table), (ctypes.c_int * len(tips))(*tips),
-            axes and (ctypes.c_int * len(axes))(*axes), len(tips), singularity,
-            ctypes.c_double(tolerance), priority)
+            panda.reference,
+            ctypes.byref(table),
+            (ctypes.c_int * len(tips))(*tips),
+            axes and (ctypes.c_int * len(axes))(*axes),
+            len(tips),
+            singularity,
+            ctypes.c_double(tolerance),
+            priority,
+        )
         assert (error, table.rows) == (expected, 0 if expected else len(tips))
 
 
-@pytest.mark.parametrize("name, joints, frames", [
-    ("panda", ["panda_joint2", "panda_joint5"], ["panda_hand"]),
-    ("solo12", ["FL_HFE", "HR_KFE"], ["FL_FOOT", "HR_FOOT"])])
+@pytest.mark.parametrize(
+    "name, joints, frames",
+    [
+        ("panda", ["panda_joint2", "panda_joint5"], ["panda_hand"]),
+        ("solo12", ["FL_HFE", "HR_KFE"], ["FL_FOOT", "HR_FOOT"]),
+    ],
+)
 def test_contacts_of_a_robot_with_locked_joints(library, name, joints, frames):
     """With derivatives and impulses: they are those of the robot in which the joints are fixed."""
     model = robot_of(name)
@@ -127,13 +162,26 @@ def test_contacts_of_a_robot_with_locked_joints(library, name, joints, frames):
     state, reduced = (q, v, tau), (q[positions], v[free], tau[free])
     square, wide = (n, n), (table.rows, n)
     for function, arguments, fixed_arguments, shapes in (
-            ("aba_derivatives", (*state, None), reduced, [square] * 3),
-            ("contact_dynamics", (*state, ctypes.byref(table), None), (*reduced, there),
-             [n, table.rows, table.rows]),
-            ("contact_dynamics_derivatives", (*state, ctypes.byref(table), None),
-             (*reduced, there), [square] * 3 + [wide] * 3),
-            ("impulse_dynamics", (q, v, ctypes.byref(table)), (*reduced[:2], there),
-             [n, table.rows, table.rows])):
+        ("aba_derivatives", (*state, None), reduced, [square] * 3),
+        (
+            "contact_dynamics",
+            (*state, ctypes.byref(table), None),
+            (*reduced, there),
+            [n, table.rows, table.rows],
+        ),
+        (
+            "contact_dynamics_derivatives",
+            (*state, ctypes.byref(table), None),
+            (*reduced, there),
+            [square] * 3 + [wide] * 3,
+        ),
+        (
+            "impulse_dynamics",
+            (q, v, ctypes.byref(table)),
+            (*reduced[:2], there),
+            [n, table.rows, table.rows],
+        ),
+    ):
         error, *results = other.call(function, arguments, *shapes)
         assert error == 0
         expected = getattr(dyn_ros, function)(fixed, data, *fixed_arguments)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of export share: programs, and robots."""
+
 import shutil
 import subprocess
 import warnings
@@ -11,8 +12,13 @@ import dyn_ros
 import peer
 from dyn_ros.export.functions import available
 
-ROBOTS = {"panda": None, "talos_reduced": "floating", "solo12": "floating", "every_joint": None,
-          "baxter": None}
+ROBOTS = {
+    "panda": None,
+    "talos_reduced": "floating",
+    "solo12": "floating",
+    "every_joint": None,
+    "baxter": None,
+}
 
 
 def require_tools(*names):
@@ -24,8 +30,9 @@ def require_tools(*names):
 
 def done(command, **options):
     """Run a program; it must succeed. Returns what it printed."""
-    result = subprocess.run([str(word) for word in command], capture_output=True, text=True,
-                            **options)
+    result = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, **options
+    )
     output = result.stdout[-2000:] + result.stderr[-4000:]
     assert result.returncode == 0, f"{command}: {result.returncode}\n{output}"
     return result.stdout
@@ -33,7 +40,7 @@ def done(command, **options):
 
 def robot(name):
     """A new model."""
-    path = peer.EXAMPLE_ROBOTS / peer.FILES[name]           # which is absolute for our own
+    path = peer.EXAMPLE_ROBOTS / peer.FILES[name]  # which is absolute for our own
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return dyn_ros.Model.from_urdf_file(path, root_joint=ROBOTS[name])

@@ -9,6 +9,7 @@
 The exact arrays of the result have the same rows. Where values repeat, they are what was
 true when they were measured.
 """
+
 import dataclasses
 
 import numpy as np
@@ -16,9 +17,12 @@ import numpy as np
 
 def rows_of(recording, rows):
     """Some rows of a recording."""
-    arrays = {field.name: value[rows] for field in dataclasses.fields(recording)
-              if field.name != "offset"
-              and isinstance(value := getattr(recording, field.name), np.ndarray)}
+    arrays = {
+        field.name: value[rows]
+        for field in dataclasses.fields(recording)
+        if field.name != "offset"
+        and isinstance(value := getattr(recording, field.name), np.ndarray)
+    }
     return dataclasses.replace(recording, **arrays)
 
 
@@ -39,8 +43,9 @@ def with_repeats(recording, share=0.05, seed=0):
     repeated = rng.random(len(recording.time)) < share
     repeated[0] = False
     repeated[1:] &= ~repeated[:-1]
-    return dataclasses.replace(rows_of(recording, np.arange(len(repeated)) - repeated),
-                               time=recording.time)
+    return dataclasses.replace(
+        rows_of(recording, np.arange(len(repeated)) - repeated), time=recording.time
+    )
 
 
 def with_gaps(recording, count=10, length=8, seed=0):
@@ -48,7 +53,7 @@ def with_gaps(recording, count=10, length=8, seed=0):
     rng = np.random.default_rng(seed)
     lost = np.zeros(len(recording.time), bool)
     for start in rng.integers(1, len(lost) - length, count):
-        lost[start:start + length] = True
+        lost[start : start + length] = True
     return rows_of(recording, ~lost)
 
 
@@ -66,11 +71,11 @@ def stopping(motion, stop, within=0.05):
     def stopped(time):
         x = np.clip((np.asarray(time) - stop) / within, 0.0, 1.0)[:, None]
         braking = (x > 0.0) & (x < 1.0)
-        speed = 1.0 - 3.0 * x ** 2 + 2.0 * x ** 3                       # of the motion's own time
-        change = np.where(braking, (6.0 * x ** 2 - 6.0 * x) / within, 0.0)
-        passed = within * (x - x ** 3 + 0.5 * x ** 4)[:, 0]
+        speed = 1.0 - 3.0 * x**2 + 2.0 * x**3  # of the motion's own time
+        change = np.where(braking, (6.0 * x**2 - 6.0 * x) / within, 0.0)
+        passed = within * (x - x**3 + 0.5 * x**4)[:, 0]
         q, v, a = function(np.minimum(time, stop) + passed)
-        return q, speed * v, speed ** 2 * a + change * v
+        return q, speed * v, speed**2 * a + change * v
 
     return stopped
 
@@ -83,5 +88,6 @@ def with_presliding(recording, length=0.01):
         end = np.sign(v[n])
         states[n] = state = end + (state - end) * np.exp(-np.abs(v[n]) * step / length)
     change = recording.true.friction * (states - np.sign(v))
-    return dataclasses.replace(recording, tau=recording.tau + change,
-                               exact_tau=recording.exact_tau + change)
+    return dataclasses.replace(
+        recording, tau=recording.tau + change, exact_tau=recording.exact_tau + change
+    )

@@ -9,6 +9,7 @@
 A recording has the noise of a real one: positions are rounded to encoder counts, torques have white
 noise in proportion to their RMS. `standing` and `flying` make recordings of legged robots.
 """
+
 import dataclasses
 
 import numpy as np
@@ -22,10 +23,10 @@ class Recording:
     """What was measured, and what is true."""
 
     true: dyn_ros.Model
-    offset: np.ndarray              # (nv,), constant torques
+    offset: np.ndarray  # (nv,), constant torques
     time: np.ndarray
-    q: np.ndarray                   # measured
-    tau: np.ndarray                 # measured
+    q: np.ndarray  # measured
+    tau: np.ndarray  # measured
     exact_q: np.ndarray
     exact_v: np.ndarray
     exact_a: np.ndarray
@@ -37,30 +38,40 @@ class Recording:
     def samples(self, model=None, **arguments):
         """The measurements as Samples; external forces are known unless f_ext=None is passed."""
         given = dict(f_ext=self.f_ext, contacts=self.contacts, in_contact=self.in_contact)
-        return Samples.from_arrays(model or self.true, self.time, self.q, self.tau,
-                                   **given | arguments)
+        return Samples.from_arrays(
+            model or self.true, self.time, self.q, self.tau, **given | arguments
+        )
 
     def exact_samples(self):
         """Without noise and filter."""
-        return Samples.from_arrays(self.true, self.time, self.exact_q, self.exact_tau,
-                                   self.exact_v, self.exact_a, f_ext=self.f_ext,
-                                   contacts=self.contacts, in_contact=self.in_contact)
+        return Samples.from_arrays(
+            self.true,
+            self.time,
+            self.exact_q,
+            self.exact_tau,
+            self.exact_v,
+            self.exact_a,
+            f_ext=self.f_ext,
+            contacts=self.contacts,
+            in_contact=self.in_contact,
+        )
 
     def table(self):
         """Columns of `Samples.from_table`."""
         model = self.true
         columns = {"time": self.time}
-        columns |= {f"position.{name}": self.q[:, k]
-                    for k, name in enumerate(model.position_names)}
-        columns |= {f"effort.{name}": self.tau[:, k]
-                    for k, name in enumerate(model.velocity_names)}
+        columns |= {f"position.{name}": self.q[:, k] for k, name in enumerate(model.position_names)}
+        columns |= {f"effort.{name}": self.tau[:, k] for k, name in enumerate(model.velocity_names)}
         if self.in_contact is not None:
-            columns |= {f"in_contact.{name}": self.in_contact[:, k].astype(float)
-                        for k, name in enumerate(self.contacts)}
+            columns |= {
+                f"in_contact.{name}": self.in_contact[:, k].astype(float)
+                for k, name in enumerate(self.contacts)
+            }
         return columns
 
 
 # --- the true robot
+
 
 def perturbed(model, size=0.2, seed=0, friction=True):
     """The robot with other inertias, which are physical, and with friction.
@@ -69,11 +80,14 @@ def perturbed(model, size=0.2, seed=0, friction=True):
     its pseudo-inertia stays positive semidefinite.
     """
     rng = np.random.default_rng(seed)
-    joints = tuple(dataclasses.replace(joint, inertia=deformed(joint.inertia, size, rng))
-                   for joint in model.tree.joints)
+    joints = tuple(
+        dataclasses.replace(joint, inertia=deformed(joint.inertia, size, rng))
+        for joint in model.tree.joints
+    )
     true = dyn_ros.Model(dataclasses.replace(model.tree, joints=joints), model.gravity)
-    single = np.array([count == 1 for count, joint in zip(model.nvs, model.tree.joints)
-                       for _ in range(count)])
+    single = np.array(
+        [count == 1 for count, joint in zip(model.nvs, model.tree.joints) for _ in range(count)]
+    )
     true.armature = model.armature
     if not friction:
         true.damping, true.friction = model.damping, model.friction
@@ -91,8 +105,9 @@ def deformed(inertia, size, rng):
         return inertia
     A = np.eye(4)
     A[:3, :3] += 0.5 * size * rng.standard_normal((3, 3))
-    A[:3, 3] = 0.5 * size * rng.standard_normal(3) * np.sqrt(
-        np.trace(inertia.rotational) / inertia.mass)
+    A[:3, 3] = (
+        0.5 * size * rng.standard_normal(3) * np.sqrt(np.trace(inertia.rotational) / inertia.mass)
+    )
     J = (1.0 + size * rng.uniform(-1.0, 1.0)) * A @ inertia.pseudo_inertia() @ A.T
     E, h, m = J[:3, :3], J[:3, 3], J[3, 3]
     rotational = np.trace(E) * np.eye(3) - E
@@ -124,7 +139,8 @@ def offsets(model, seed=0):
 
 # --- recordings
 
-def record(true, motion, *, rate=500.0, counts=2 ** 19, noise=0.02, offset=None, seed=0):
+
+def record(true, motion, *, rate=500.0, counts=2**19, noise=0.02, offset=None, seed=0):
     """Record a fixed robot that follows an `Excitation` or a function of time to q, v, a."""
     function = motion.at if hasattr(motion, "at") else motion
     duration = motion.time[-1] if hasattr(motion, "time") else 20.0
@@ -141,9 +157,19 @@ def measured(true, time, q, v, a, tau, *, counts, noise, offset, seed, **known):
     exact = tau + dyn_ros.joint_friction(true, v, tau) + offset
     actuated = np.array([count == 1 for count in true.nvs for _ in range(count)])
     exact[:, ~actuated] = tau[:, ~actuated]
-    sigma = noise * np.sqrt(np.mean(exact ** 2, axis=0)) * actuated
-    return Recording(true, offset, time, rounded(true, q, counts, rng),
-                     exact + sigma * rng.standard_normal(exact.shape), q, v, a, exact, **known)
+    sigma = noise * np.sqrt(np.mean(exact**2, axis=0)) * actuated
+    return Recording(
+        true,
+        offset,
+        time,
+        rounded(true, q, counts, rng),
+        exact + sigma * rng.standard_normal(exact.shape),
+        q,
+        v,
+        a,
+        exact,
+        **known,
+    )
 
 
 def rounded(model, q, counts, rng):
@@ -170,33 +196,43 @@ def waves(center, size, frequencies, seed=0):
 
     def motion(time):
         angle = np.asarray(time)[:, None, None] * w + phase
-        return (center + np.sum(share * np.sin(angle), axis=2),
-                np.sum(share * w * np.cos(angle), axis=2),
-                -np.sum(share * w * w * np.sin(angle), axis=2))
+        return (
+            center + np.sum(share * np.sin(angle), axis=2),
+            np.sum(share * w * np.cos(angle), axis=2),
+            -np.sum(share * w * w * np.sin(angle), axis=2),
+        )
 
     return motion
 
 
 # --- legged robots with a floating base
 
+
 def feet(model):
     """Frames of the feet: the last link of each leg."""
     joints = range(model.njoints)
     tips = [j for j in joints if j not in model.parents]
-    return tuple([frame.name for frame in model.tree.frames
-                  if frame.parent == tip and frame.kind == "body"][-1] for tip in tips)
+    return tuple(
+        [frame.name for frame in model.tree.frames if frame.parent == tip and frame.kind == "body"][
+            -1
+        ]
+        for tip in tips
+    )
 
 
-def standing(true, *, seconds=30.0, rate=500.0, counts=2 ** 17, noise=0.02, offset=None, seed=0):
+def standing(true, *, seconds=30.0, rate=500.0, counts=2**17, noise=0.02, offset=None, seed=0):
     """Record a robot whose base and joints move while its feet are in contact.
 
     The forces on the feet, without moments, make the base follow its motion; they are known in
     `f_ext`. The feet are lifted one at a time. They may slide: the equations of motion stay true.
     """
     time = np.arange(round(seconds * rate)) / rate
-    coordinates = waves(np.zeros(true.nv), np.r_[np.full(3, 0.05), np.full(3, 0.25),
-                                                 np.full(true.nv - 6, 0.5)],
-                        [0.23, 0.51, 0.87, 1.3], seed)
+    coordinates = waves(
+        np.zeros(true.nv),
+        np.r_[np.full(3, 0.05), np.full(3, 0.25), np.full(true.nv - 6, 0.5)],
+        [0.23, 0.51, 0.87, 1.3],
+        seed,
+    )
     q, v, a = along(true, coordinates, time)
     names = feet(true)
     in_contact = np.ones((len(time), len(names)), bool)
@@ -208,12 +244,26 @@ def standing(true, *, seconds=30.0, rate=500.0, counts=2 ** 17, noise=0.02, offs
     tau = dyn_ros.rnea(true, data, q, v, a, f_ext)
     assert np.abs(tau[:, :6]).max() < 1e-8 * np.abs(free).max()
     tau[:, :6] = 0.0
-    return measured(true, time, q, v, a, tau, counts=counts, noise=noise, offset=offset, seed=seed,
-                    f_ext=f_ext, contacts=names, in_contact=in_contact)
+    return measured(
+        true,
+        time,
+        q,
+        v,
+        a,
+        tau,
+        counts=counts,
+        noise=noise,
+        offset=offset,
+        seed=seed,
+        f_ext=f_ext,
+        contacts=names,
+        in_contact=in_contact,
+    )
 
 
 def along(model, coordinates, time, h=1e-3):
     """q, v, a of a robot whose q is neutral moved by coordinates, by differences in time."""
+
     def at(k):
         start = np.tile(model.neutral(), (len(time), 1))
         return model.integrate(start, coordinates(time + k * h)[0])
@@ -221,8 +271,10 @@ def along(model, coordinates, time, h=1e-3):
     near = {k: at(k) for k in range(-4, 5)}
 
     def velocity(k):
-        one, two = (model.difference(near[k - n], near[k]) + model.difference(near[k], near[k + n])
-                    for n in (1, 2))
+        one, two = (
+            model.difference(near[k - n], near[k]) + model.difference(near[k], near[k + n])
+            for n in (1, 2)
+        )
         return (4.0 * one / (2.0 * h) - two / (4.0 * h)) / 3.0
 
     rates = {k: velocity(k) for k in range(-2, 3)}
@@ -234,9 +286,17 @@ def contact_forces(model, q, base, names, in_contact):
     """The smallest forces on the feet that apply a wrench to the base, as `f_ext`."""
     data = dyn_ros.Data(model)
     reference = dyn_ros.ReferenceFrame.LOCAL
-    J = np.stack([dyn_ros.frame_jacobian(model, data, q, name, reference)[:, :3, :6].copy()
-                  for name in names], axis=1) * in_contact[:, :, None, None]
-    G = J.reshape(len(q), -1, 6).swapaxes(1, 2)             # (B, 6, 3 feet)
+    J = (
+        np.stack(
+            [
+                dyn_ros.frame_jacobian(model, data, q, name, reference)[:, :3, :6].copy()
+                for name in names
+            ],
+            axis=1,
+        )
+        * in_contact[:, :, None, None]
+    )
+    G = J.reshape(len(q), -1, 6).swapaxes(1, 2)  # (B, 6, 3 feet)
     forces = (np.linalg.pinv(G) @ base[:, :, None])[:, :, 0].reshape(len(q), len(names), 3)
     f_ext = np.zeros((len(q), model.njoints, 6))
     for k, name in enumerate(names):
@@ -247,16 +307,18 @@ def contact_forces(model, q, base, names, in_contact):
     return f_ext
 
 
-def flying(true, *, flights=12, seconds=1.5, rate=500.0, counts=2 ** 17, noise=0.02, offset=None,
-           seed=0):
+def flying(
+    true, *, flights=12, seconds=1.5, rate=500.0, counts=2**17, noise=0.02, offset=None, seed=0
+):
     """Record a robot without contacts: its base moves by its own dynamics, in several flights.
 
     The time stamps have a gap of one second between flights.
     """
     steps = round(seconds * rate)
     half = np.arange(2 * steps) / (2.0 * rate)
-    joints = [waves(np.zeros(true.nv - 6), 0.6, [0.7, 1.5, 2.3], seed + k)(half)
-              for k in range(flights)]
+    joints = [
+        waves(np.zeros(true.nv - 6), 0.6, [0.7, 1.5, 2.3], seed + k)(half) for k in range(flights)
+    ]
     q, v, a = fall(true, np.moveaxis(joints, 0, 2), 1.0 / rate)
     time = np.concatenate([half[::2] + k * (seconds + 1.0) for k in range(flights)])
     tau = dyn_ros.rnea(true, dyn_ros.Data(true), q, v, a)
@@ -286,7 +348,7 @@ def fall(model, joints, step):
     for row in range(0, joints.shape[1] - 2, 2):
         q, v, a = state(row, base_q, base_v)
         found.append((q, v, a))
-        k_v, k_a = [base_v], [a[:, :6]]     # of the base's exponential coordinates from here
+        k_v, k_a = [base_v], [a[:, :6]]  # of the base's exponential coordinates from here
         for later, share in ((1, 0.5), (1, 0.5), (2, 1.0)):
             speed = base_v + share * step * k_a[-1]
             move = share * step * k_v[-1]

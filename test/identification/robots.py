@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Robots of the tests of identification."""
+
 import numpy as np
 
 import dyn_ros
@@ -22,5 +23,13 @@ def load(robot, root_joint=None):
 def truth(recording):
     """All parameters of the robot of a recording, in the order of BaseParameters."""
     true = recording.true
-    return np.concatenate([true.inertial_parameters.ravel(), true.armature, true.damping,
-                           true.friction, recording.offset, true.drives.stribeck])
+    return np.concatenate(
+        [
+            true.inertial_parameters.ravel(),
+            true.armature,
+            true.damping,
+            true.friction,
+            recording.offset,
+            true.drives.stribeck,
+        ]
+    )

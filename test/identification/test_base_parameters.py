@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Base parameters: their number, and that torques depend on nothing else."""
+
 import numpy as np
 import pinocchio
 import pytest
@@ -10,13 +11,16 @@ import dyn_ros
 import peer
 
 
-@pytest.mark.parametrize("robot, root_joint, count", [
-    ("ur10", None, 36),             # six revolute joints, the first vertical (Khalil, Dombre 2002)
-    ("solo12", "floating", 94),
-    ("double_pendulum", None, None),
-    ("panda", None, None),          # a mimic joint
-    ("every_joint", None, None),
-])
+@pytest.mark.parametrize(
+    "robot, root_joint, count",
+    [
+        ("ur10", None, 36),  # six revolute joints, the first vertical (Khalil, Dombre 2002)
+        ("solo12", "floating", 94),
+        ("double_pendulum", None, None),
+        ("panda", None, None),  # a mimic joint
+        ("every_joint", None, None),
+    ],
+)
 def test_torques_depend_on_base_parameters_alone(robot, root_joint, count):
     model = load(robot, root_joint)
     base = dyn_ros.base_parameters(model)
@@ -31,7 +35,7 @@ def test_torques_depend_on_base_parameters_alone(robot, root_joint, count):
         Y = dyn_ros.joint_torque_regressor(model, data, q, v, a)
         np.testing.assert_allclose(Y[:, base.independent] @ matrix, Y, atol=1e-9 * np.abs(Y).max())
     # parameters that differ, but not in the base parameters
-    change = np.linalg.svd(matrix)[2][len(base):]
+    change = np.linalg.svd(matrix)[2][len(base) :]
     other = model.inertial_parameters + (rng.normal(size=len(change)) @ change).reshape(-1, 10)
     before = dyn_ros.rnea(model, data, q, v, a).copy()
     model.inertial_parameters = other
@@ -50,8 +54,9 @@ def test_the_number_is_pinocchios_rank():
 
 def pinocchio_regressor(pair, seed):
     q, v, a, _ = pair.state(seed)
-    return pinocchio.computeJointTorqueRegressor(pair.pin, pair.pin.createData(),
-                                                 pair.to_pin_q(q), v, a)
+    return pinocchio.computeJointTorqueRegressor(
+        pair.pin, pair.pin.createData(), pair.to_pin_q(q), v, a
+    )
 
 
 def test_friction_and_rotors():

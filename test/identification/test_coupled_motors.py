@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Motors that move several joints: the last one of a wrist turns with both of its joints."""
+
 import numpy as np
 import pytest
 from identification.recordings import measured, perturbed, waves
@@ -24,7 +25,7 @@ def recording():
     q, v, a = waves(np.zeros(6), 1.2, [0.1, 0.23, 0.61])(time)
     rigid = dyn_ros.rnea(true, dyn_ros.Data(true), q, v, a)
     tau = rigid + (a @ COUPLING.T * ROTORS) @ COUPLING
-    found = measured(true, time, q, v, a, tau, counts=2 ** 19, noise=0.01, offset=None, seed=0)
+    found = measured(true, time, q, v, a, tau, counts=2**19, noise=0.01, offset=None, seed=0)
     return true, time, found.q, found.tau, found.exact_tau
 
 
@@ -47,19 +48,20 @@ def test_friction_and_rotors_of_the_motors_are_found(recording):
     np.testing.assert_allclose(samples.tau, tau[np.searchsorted(time, samples.time)], atol=1e-9)
     found = dyn_ros.identify(model, samples)
     assert max(joint.after / joint.noise for joint in found.joints) < 1.1
-    for own, again in zip(found.joints, found.errors(found.validation)):    # both of the motors
+    for own, again in zip(found.joints, found.errors(found.validation)):  # both of the motors
         assert (again.torque, again.before, again.after) == pytest.approx(
-            (own.torque, own.before, own.after), rel=0.02)
+            (own.torque, own.before, own.after), rel=0.02
+        )
     for name in ("friction", "damping"):
         np.testing.assert_allclose(getattr(found.identified, name), getattr(true, name), rtol=0.1)
     np.testing.assert_allclose(found.identified.drives.rotor_inertia[3:], ROTORS[3:], rtol=0.25)
     names = [f"{term}({joint})" for term in ("damping", "friction") for joint in model.joint_names]
     rows, truth = [found.base.names.index(name) for name in names], [*true.damping, *true.friction]
     within = (found.base.lower[rows] < truth) & (truth < found.base.upper[rows])
-    assert within.sum() >= 10           # of 12; each interval has 95 %
+    assert within.sum() >= 10  # of 12; each interval has 95 %
     exact = exact[np.searchsorted(time, samples.time)]
     error = np.sqrt(np.mean((found.torque(samples) - exact) ** 2, axis=0))
-    assert (error < 0.002 * np.sqrt(np.mean(exact ** 2, axis=0))).all()
+    assert (error < 0.002 * np.sqrt(np.mean(exact**2, axis=0))).all()
 
 
 def test_rotors_and_friction_of_motors_survive_files(recording, tmp_path):
@@ -73,8 +75,12 @@ def test_rotors_and_friction_of_motors_survive_files(recording, tmp_path):
     some = found.samples.take(slice(None, None, 50))
     torque = dyn_ros.rnea(read, dyn_ros.Data(read), some.q, some.v, some.a)
     torque += read.drives.rotor_torque(some.a)
-    np.testing.assert_allclose(torque + dyn_ros.joint_friction(read, some.v, torque),
-                               found.torque(some), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        torque + dyn_ros.joint_friction(read, some.v, torque),
+        found.torque(some),
+        rtol=1e-9,
+        atol=1e-9,
+    )
 
 
 def test_without_the_coupling_the_wrist_is_wrong(recording):
@@ -89,8 +95,9 @@ def test_a_matrix_of_motors_that_is_wrong(recording):
     for wrong in (np.where(np.eye(6), COUPLING, -COUPLING), COUPLING.T):
         model = load("ur10")
         model.drives = model.drives.with_values(coupling=wrong)
-        found = "\n".join(dyn_ros.identify(model, Samples.from_arrays(
-            model, time, q, efforts(tau))).warnings)
+        found = "\n".join(
+            dyn_ros.identify(model, Samples.from_arrays(model, time, q, efforts(tau))).warnings
+        )
         assert "check the matrix of motors" in found and "declare motors" not in found, found
 
 
@@ -101,5 +108,6 @@ def test_sums_of_coupled_rows_are_those_of_a_coupling_of_one(recording):
     same.drives = same.drives.with_values(coupling=np.eye(6))
     found = [dyn_ros.identify(one, Samples.from_arrays(one, time, q, tau)) for one in (model, same)]
     np.testing.assert_allclose(found[1].base.estimate, found[0].base.estimate, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(found[1].identified.drives.rotor_inertia,
-                               found[0].identified.armature, rtol=1e-6)
+    np.testing.assert_allclose(
+        found[1].identified.drives.rotor_inertia, found[0].identified.armature, rtol=1e-6
+    )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """excite: limits at dense instants, what the motion reveals, files."""
+
 import dataclasses
 import json
 
@@ -32,8 +33,12 @@ def loads(model, excitation, count=20001):
     time = np.linspace(0.0, excitation.time[-1], count)
     q, v, a = excitation.at(time)
     tau = dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a) + dyn_ros.joint_friction(model, v)
-    return (q, np.abs(v).max(0) / model.velocity_limit, np.abs(a).max(0) / 5.0,
-            np.abs(tau).max(0) / model.effort_limit)
+    return (
+        q,
+        np.abs(v).max(0) / model.velocity_limit,
+        np.abs(a).max(0) / 5.0,
+        np.abs(tau).max(0) / model.effort_limit,
+    )
 
 
 def random_motions(model, excitation, count=20):
@@ -41,11 +46,20 @@ def random_motions(model, excitation, count=20):
     rng = np.random.default_rng(0)
     time = np.linspace(0.0, excitation.period, 60, endpoint=False)
     for _ in range(count):
-        one = dataclasses.replace(excitation, center=np.zeros(model.nv),
-                                  coefficients=rng.standard_normal(excitation.coefficients.shape))
+        one = dataclasses.replace(
+            excitation,
+            center=np.zeros(model.nv),
+            coefficients=rng.standard_normal(excitation.coefficients.shape),
+        )
         q, v, a = one.at(time)
-        size = 0.9 * np.min([model.upper / np.abs(q).max(0),
-                             model.velocity_limit / np.abs(v).max(0), 5.0 / np.abs(a).max(0)], 0)
+        size = 0.9 * np.min(
+            [
+                model.upper / np.abs(q).max(0),
+                model.velocity_limit / np.abs(v).max(0),
+                5.0 / np.abs(a).max(0),
+            ],
+            0,
+        )
         yield size * q, size * v, size * a
 
 
@@ -72,7 +86,7 @@ def test_limits_are_kept_at_every_instant(arm, motion):
     middle, half = 0.5 * (arm.lower + arm.upper), 0.45 * (arm.upper - arm.lower)
     assert (np.abs(q - middle) <= half).all()
     assert velocity.max() <= 0.9 and acceleration.max() <= 0.9 and effort.max() <= 0.9
-    assert max(velocity.max(), acceleration.max()) > 0.85       # and they are used
+    assert max(velocity.max(), acceleration.max()) > 0.85  # and they are used
 
 
 def test_it_starts_and_ends_at_rest(motion):
@@ -82,7 +96,7 @@ def test_it_starts_and_ends_at_rest(motion):
     assert motion.time[0] == 0.0 and motion.time[-1] == 20.0 and len(motion.time) == 2001
     assert motion.period == 10.0
     half = len(motion.time) // 2
-    peer.close(motion.q[half:], motion.q[:half + 1], 1e-12)
+    peer.close(motion.q[half:], motion.q[: half + 1], 1e-12)
 
 
 def test_derivatives_belong_to_the_positions(motion):
@@ -118,8 +132,11 @@ def test_limits_of_efforts(arm):
     found = excite(weak, starts=1, harmonics=3)
     assert loads(weak, found)[3].max() <= 0.9 + 1e-6
     hopeless = dyn_ros.Model.from_urdf(peer.urdf("ur5").replace('effort="150.0"', 'effort="1.0"'))
-    with pytest.raises(ValueError, match=r"keeps the limits: joint 'shoulder_lift_joint' needs an "
-                                         r"effort of .*; its limit with the margin is 0.9"):
+    with pytest.raises(
+        ValueError,
+        match=r"keeps the limits: joint 'shoulder_lift_joint' needs an "
+        r"effort of .*; its limit with the margin is 0.9",
+    ):
         excite(hopeless, starts=1, harmonics=3, lower=[-1.0] * 6, upper=[1.0] * 6)
 
 
@@ -128,7 +145,8 @@ def test_workspace(arm):
     found = excite(arm, starts=1, harmonics=3, workspace={"tool0": (low, high)})
     q = found.at(np.linspace(0.0, 10.0, 5001))[0]
     p = dyn_ros.frame_placements(arm, dyn_ros.Data(arm), q)[
-        :, arm.frame_names.index("tool0"), :3, 3]
+        :, arm.frame_names.index("tool0"), :3, 3
+    ]
     assert (p > low - 1e-4).all() and (p < high + 1e-4).all()
     with pytest.raises(ValueError, match="the frames of workspace leave their boxes"):
         excite(arm, starts=1, harmonics=3, workspace={"tool0": (high + 1.0, high + 2.0)})
@@ -141,7 +159,9 @@ def test_some_joints(arm):
     found = excite(arm, starts=1, harmonics=3, joints=["elbow_joint", "wrist_1_joint"], rest=rest)
     moves = np.ptp(found.q, axis=0) > 0.0
     assert [name for name, moved in zip(arm.joint_names, moves) if moved] == [
-        "elbow_joint", "wrist_1_joint"]
+        "elbow_joint",
+        "wrist_1_joint",
+    ]
     assert np.array_equal(found.q[0][~moves], rest[~moves])
     with pytest.raises(ValueError, match="joints: no joint named 'elbow' that moves by itself"):
         excite(arm, joints=["elbow"])
@@ -162,31 +182,40 @@ def test_joints_without_limits():
     assert np.isinf(model.lower).all()
     found = excite(model, starts=1, harmonics=3)
     assert np.abs(found.q).max() <= 2.7 + 1e-9
-    limited = excite(model, starts=1, harmonics=3, velocity_limit=0.5,
-                     acceleration_limit=[1.0, 2.0])
+    limited = excite(
+        model, starts=1, harmonics=3, velocity_limit=0.5, acceleration_limit=[1.0, 2.0]
+    )
     assert np.abs(limited.v).max() <= 0.45
     assert (np.abs(limited.a).max(0) <= [0.9, 1.8]).all()
 
 
 def test_progress(arm):
     seen = []
-    excite(arm, starts=2, harmonics=3, joints=["elbow_joint"],
-           progress=lambda done, total: seen.append((done, total)))
+    excite(
+        arm,
+        starts=2,
+        harmonics=3,
+        joints=["elbow_joint"],
+        progress=lambda done, total: seen.append((done, total)),
+    )
     assert seen == [(1, 2), (2, 2)]
 
 
-@pytest.mark.parametrize("arguments, words", [
-    (dict(duration=0.0), "duration: expected more than 0, got 0.0"),
-    (dict(margin=1.5), "margin: expected at most 1, got 1.5"),
-    (dict(harmonics=2), "at least 3 harmonics"),
-    (dict(seed=-1), "seed: expected an integer >= 0, got -1"),
-    (dict(lower=[0.0, 1.0]), "lower: expected a number, or 6 numbers"),
-    (dict(lower=[0.0] * 6, upper=[0.0] * 6), "joint 'shoulder_pan_joint' cannot move"),
-    (dict(velocity_limit=0.0), "velocity_limit: expected finite numbers above 0"),
-    (dict(acceleration_limit=np.inf), "acceleration_limit: expected finite numbers above 0"),
-    (dict(joints="elbow_joint"), "joints: expected a sequence of names"),
-    (dict(joints=[]), "joints: expected at least one name"),
-])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (dict(duration=0.0), "duration: expected more than 0, got 0.0"),
+        (dict(margin=1.5), "margin: expected at most 1, got 1.5"),
+        (dict(harmonics=2), "at least 3 harmonics"),
+        (dict(seed=-1), "seed: expected an integer >= 0, got -1"),
+        (dict(lower=[0.0, 1.0]), "lower: expected a number, or 6 numbers"),
+        (dict(lower=[0.0] * 6, upper=[0.0] * 6), "joint 'shoulder_pan_joint' cannot move"),
+        (dict(velocity_limit=0.0), "velocity_limit: expected finite numbers above 0"),
+        (dict(acceleration_limit=np.inf), "acceleration_limit: expected finite numbers above 0"),
+        (dict(joints="elbow_joint"), "joints: expected a sequence of names"),
+        (dict(joints=[]), "joints: expected at least one name"),
+    ],
+)
 def test_invalid_arguments(arm, arguments, words):
     with pytest.raises(ValueError, match=words):
         excite(arm, **arguments)
@@ -220,24 +249,30 @@ def test_a_free_base_must_be_locked(root_joint):
 
 # --- files
 
+
 @pytest.mark.parametrize("suffix", [".yaml", ".json"])
 def test_files_of_trajectories(arm, motion, tmp_path, suffix):
     path = tmp_path / f"motion{suffix}"
     motion.write(path)
-    assert len(path.read_bytes()) < 128_000                 # of a command line
+    assert len(path.read_bytes()) < 128_000  # of a command line
     read = yaml.safe_load(path.read_text())
     if suffix == ".json":
         assert read == json.loads(path.read_text())
     assert read["joint_names"] == list(arm.velocity_names)
     points = read["points"]
-    time = np.array([point["time_from_start"]["sec"] + 1e-9 * point["time_from_start"]["nanosec"]
-                     for point in points])
+    time = np.array(
+        [
+            point["time_from_start"]["sec"] + 1e-9 * point["time_from_start"]["nanosec"]
+            for point in points
+        ]
+    )
     peer.close(time, np.linspace(0.0, 20.0, 201), 1e-12)
-    values = np.array([[point[key] for key in ("positions", "velocities", "accelerations")]
-                       for point in points])
+    values = np.array(
+        [[point[key] for key in ("positions", "velocities", "accelerations")] for point in points]
+    )
     assert values.shape == (201, 3, 6)
     assert all(isinstance(number, float) for number in points[0]["velocities"])
-    spline = BPoly.from_derivatives(time, values)           # as in controllers
+    spline = BPoly.from_derivatives(time, values)  # as in controllers
     between = np.linspace(0.0, 20.0, 3000)
     assert np.abs(spline(between) - motion.at(between)[0]).max() < 1e-4
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Terms of friction are chosen where a joint has them, and recovered."""
+
 import dataclasses
 import re
 
@@ -78,8 +79,9 @@ def test_friction_that_turns_over_a_distance(length):
     found = dyn_ros.identify(model, samples)
     distance = found.identified.drives.friction_distance
     np.testing.assert_allclose(distance, length, rtol=0.05)
-    unseen = with_presliding(record(
-        recording.true, waves(np.zeros(6), 1.0, [0.15, 0.31], seed=3), noise=0.01), length)
+    unseen = with_presliding(
+        record(recording.true, waves(np.zeros(6), 1.0, [0.15, 0.31], seed=3), noise=0.01), length
+    )
     noise, samples = rms(unseen.tau - unseen.exact_tau), unseen.samples(model)
     assert (rms(samples.tau - found.torque(samples)) < 1.05 * noise).all()
 
@@ -89,12 +91,18 @@ def test_intervals_where_friction_turns_over_a_distance(size, length):
     """In the smallest motion, a reversal often comes before friction has turned."""
     model, inside = load("ur10"), []
     for seed in range(5):
-        recording = with_presliding(record(perturbed(model, seed=seed), waves(
-            model.neutral(), size, [0.1, 0.23, 0.41], seed=seed), noise=0.001,
-            seed=seed), length)
+        recording = with_presliding(
+            record(
+                perturbed(model, seed=seed),
+                waves(model.neutral(), size, [0.1, 0.23, 0.41], seed=seed),
+                noise=0.001,
+                seed=seed,
+            ),
+            length,
+        )
         base, true = dyn_ros.identify(model, recording.samples(model)).base, truth(recording)
         of_friction = [n for n, name in enumerate(base.names) if name.startswith("friction(")]
-        value = (base.matrix[:, :len(true)] @ true)[of_friction]
+        value = (base.matrix[:, : len(true)] @ true)[of_friction]
         inside += list((base.lower[of_friction] < value) & (value < base.upper[of_friction]))
     assert np.mean(inside) > 0.9
 
@@ -105,20 +113,27 @@ def test_intervals_where_friction_decreases_with_velocity(velocity, share):
     model, inside, errors = load("ur10"), [], []
     for seed in range(4):
         true = perturbed(model, seed=seed)
-        true.drives = true.drives.with_values(stribeck=share * true.friction,
-                                              stribeck_velocity=velocity)
+        true.drives = true.drives.with_values(
+            stribeck=share * true.friction, stribeck_velocity=velocity
+        )
         recording = record(true, motion(seed=seed), noise=0.01, rate=250.0, seed=seed)
         found = dyn_ros.identify(model, recording.samples(model))
-        seen = np.isfinite(found.stribeck_velocity)     # some joints move little
+        seen = np.isfinite(found.stribeck_velocity)  # some joints move little
         assert seen.sum() >= 4
         np.testing.assert_allclose(found.stribeck_velocity[seen], velocity, rtol=0.25)
         base, values = found.base, truth(recording)
-        of_friction = [n for n, name in enumerate(base.names) for k in np.flatnonzero(seen)
-                       if re.match(rf"(damping|friction|stribeck)\({model.joint_names[k]}", name)]
-        own = (base.matrix[:, :len(values)] @ values)[of_friction]
+        of_friction = [
+            n
+            for n, name in enumerate(base.names)
+            for k in np.flatnonzero(seen)
+            if re.match(rf"(damping|friction|stribeck)\({model.joint_names[k]}", name)
+        ]
+        own = (base.matrix[:, : len(values)] @ values)[of_friction]
         inside += list((base.lower[of_friction] < own) & (own < base.upper[of_friction]))
-        errors += list(rms(found.torque(found.samples) - found.samples.tau)
-                       / rms(recording.tau - recording.exact_tau))
+        errors += list(
+            rms(found.torque(found.samples) - found.samples.tau)
+            / rms(recording.tau - recording.exact_tau)
+        )
     assert np.mean(inside) > 0.9 and len(inside) >= 48
     assert np.mean(errors) < 1.02
 
@@ -130,15 +145,17 @@ def test_changes_of_directions(length):
     speeds = np.repeat([1.0, -1.0, 0.5, 0.0, -2.0], length)
     v = np.resize(speeds, 5000)[:, None] * np.ones(6)
     samples = dyn_ros.Samples.from_arrays(
-        model, 0.004 * np.arange(5000), np.zeros((5000, 6)), np.zeros((5000, 6)), v, v)
+        model, 0.004 * np.arange(5000), np.zeros((5000, 6)), np.zeros((5000, 6)), v, v
+    )
 
     def drives(factor):
         return model.drives.with_values(friction_distance=factor * distance)
-    numeric = (directions_of(drives(1.0 + 1e-5), samples)
-               - directions_of(drives(1.0 - 1e-5), samples)) / 2e-5
+
+    numeric = (
+        directions_of(drives(1.0 + 1e-5), samples) - directions_of(drives(1.0 - 1e-5), samples)
+    ) / 2e-5
     direction, changes = with_changes(drives(1.0), samples)
-    np.testing.assert_array_equal(
-        direction[:, :5], directions_of(drives(1.0), samples)[:, :5])
+    np.testing.assert_array_equal(direction[:, :5], directions_of(drives(1.0), samples)[:, :5])
     np.testing.assert_allclose(changes, numeric, atol=1e-6)
     assert np.abs(numeric).max() > 0.7
 
@@ -151,8 +168,9 @@ def test_inverse_of_bordered_normal_equations():
     squares += squares.T
     every = bordered(H[None], others[None], squares[None])[0]
     np.testing.assert_allclose(every, every.T)
-    np.testing.assert_allclose(bordered_inverse(np.linalg.inv(H), every), np.linalg.inv(every),
-                               rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        bordered_inverse(np.linalg.inv(H), every), np.linalg.inv(every), rtol=1e-9, atol=1e-12
+    )
 
 
 def test_friction_after_rest_does_not_depend_on_the_recording_before():
@@ -165,9 +183,10 @@ def test_friction_after_rest_does_not_depend_on_the_recording_before():
     found = dyn_ros.identify(load("ur10"), samples, friction=False)
     torque = dataclasses.replace(found, identified=model).torque
     two = torque(dyn_ros.Samples.concatenate([samples, samples]))
-    np.testing.assert_allclose(two[:len(two) // 2], two[len(two) // 2:], atol=1e-12)
-    np.testing.assert_allclose(two[100], dyn_ros.generalized_gravity(
-        model, dyn_ros.Data(model), samples.q[100]))
+    np.testing.assert_allclose(two[: len(two) // 2], two[len(two) // 2 :], atol=1e-12)
+    np.testing.assert_allclose(
+        two[100], dyn_ros.generalized_gravity(model, dyn_ros.Data(model), samples.q[100])
+    )
 
 
 def test_friction_that_is_not_estimated_remains():
@@ -181,7 +200,7 @@ def test_friction_that_is_not_estimated_remains():
 
 def test_noise_of_velocities_at_rest_causes_little_friction():
     true = perturbed(load("ur10"), seed=1)
-    samples = record(true, motion(), noise=0.01, rate=250.0, counts=2 ** 15).samples(load("ur10"))
+    samples = record(true, motion(), noise=0.01, rate=250.0, counts=2**15).samples(load("ur10"))
     found, noise = dyn_ros.identify(load("ur10"), samples), samples.motion_noise[1]
     at_rest = dyn_ros.joint_friction(found.identified, np.array([noise, -noise])) - found.offset
     assert (np.abs(at_rest) < 0.15 * found.identified.friction).all()
@@ -198,8 +217,11 @@ def test_slow_motion_counts_where_friction_lags_behind_its_sign():
     A, B = (least_squares_rows(model, some) for some in (training, unseen))
     size = np.ones(6)
     for _ in range(3):
-        x = np.linalg.lstsq(np.concatenate(list(A / size[:, None, None])),
-                            (training.tau / size).T.ravel(), rcond=1e-10)[0]
+        x = np.linalg.lstsq(
+            np.concatenate(list(A / size[:, None, None])),
+            (training.tau / size).T.ravel(),
+            rcond=1e-10,
+        )[0]
         size = rms(training.tau - (A @ x).T)
     assert (found < 1.02 * rms(unseen.tau - (B @ x).T)).all()
 
@@ -212,7 +234,7 @@ def least_squares_rows(model, samples):
 
 
 def rms(errors):
-    return np.sqrt(np.mean(errors ** 2, axis=0))
+    return np.sqrt(np.mean(errors**2, axis=0))
 
 
 def test_terms_can_be_excluded():
@@ -234,8 +256,9 @@ def test_what_a_urdf_cannot_express_is_beside_it(tmp_path):
     dyn_ros.load_drives(read, tmp_path / "ur10.drives.yaml")
     some = found.samples.take(slice(None, None, 50))
     tau = dyn_ros.rnea(read, dyn_ros.Data(read), some.q, some.v, some.a)
-    np.testing.assert_allclose(tau + dyn_ros.joint_friction(read, some.v, tau), found.torque(some),
-                               rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(
+        tau + dyn_ros.joint_friction(read, some.v, tau), found.torque(some), rtol=1e-8, atol=1e-8
+    )
 
 
 def test_rotors_do_not_act_on_efforts_of_the_link_side():
@@ -245,8 +268,11 @@ def test_rotors_do_not_act_on_efforts_of_the_link_side():
     model.drives = model.drives.with_values(is_link_side=sides)
     found = dyn_ros.identify(model, record(true, motion(), noise=0.01, rate=250.0).samples(model))
     assert not found.identified.armature[sides].any()
-    assert [name for name in found.base.names if "armature" in name] == [
-        name for name in found.base.names if "armature(shoulder_lift_joint)" in name] != []
+    assert (
+        [name for name in found.base.names if "armature" in name]
+        == [name for name in found.base.names if "armature(shoulder_lift_joint)" in name]
+        != []
+    )
     np.testing.assert_allclose(found.identified.armature[1], 2.0, rtol=0.05)
     assert max(joint.after / joint.noise for joint in found.joints) < 1.1
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Drive gains from a load of known mass: recordings of currents, whose truth is known."""
+
 import copy
 import dataclasses
 
@@ -24,8 +25,9 @@ def currents(seed=0, mass=MASS, gains=GAINS, load_friction=0.05, noise=0.02):
     motion = waves(np.zeros(6), 1.5, [0.1, 0.23, 0.5], seed)
     found = []
     for n, robot in enumerate((true, loaded)):
-        recording = record(robot, motion, noise=noise, rate=100.0, offset=offsets(true),
-                           seed=2 * seed + n)
+        recording = record(
+            robot, motion, noise=noise, rate=100.0, offset=offsets(true), seed=2 * seed + n
+        )
         samples = recording.samples(load("ur10"))
         found.append(dataclasses.replace(samples, tau=samples.tau / gains))
     return found
@@ -44,7 +46,7 @@ def test_intervals_contain_the_truth():
     for seed in range(1, 9):
         found = dyn_ros.estimate_gains(load("ur10"), *currents(seed), MASS, "tool0")
         inside += ((found.lower < GAINS) & (found.upper > GAINS)).tolist()
-    assert sum(inside) >= 43            # of 48: fewer with a probability of 3 %, if 95 % do
+    assert sum(inside) >= 43  # of 48: fewer with a probability of 3 %, if 95 % do
 
 
 def test_several_pairs_are_better_than_one():
@@ -89,11 +91,16 @@ def test_a_description_with_rough_masses():
         np.testing.assert_allclose(found, known, rtol=1e-3)
 
 
-@pytest.mark.parametrize("arguments, reason", [
-    ((0.0, "tool0"), "mass: expected more than 0 kg, got 0"),
-    (([1.0, 2.0], "tool0"), "mass: expected one for each of 1 recordings with a load, got 2"),
-    ((1.0, "base_link"), "frame: 'base_link' is fixed; name one that moves"),
-    ((1.0, "tool9"), "tool9"), ((1.0, ["tool0", "tool0"]), "frame: expected one for each of 1")])
+@pytest.mark.parametrize(
+    "arguments, reason",
+    [
+        ((0.0, "tool0"), "mass: expected more than 0 kg, got 0"),
+        (([1.0, 2.0], "tool0"), "mass: expected one for each of 1 recordings with a load, got 2"),
+        ((1.0, "base_link"), "frame: 'base_link' is fixed; name one that moves"),
+        ((1.0, "tool9"), "tool9"),
+        ((1.0, ["tool0", "tool0"]), "frame: expected one for each of 1"),
+    ],
+)
 def test_bad_arguments(arguments, reason):
     free, loaded = (samples.take(slice(0, 500)) for samples in currents())
     with pytest.raises(ValueError) as error:

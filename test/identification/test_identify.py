@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Identification of simulated robots whose parameters are known."""
+
 import copy
 import dataclasses
 import functools
@@ -43,7 +44,8 @@ def scores(result, recording):
     """Errors of the base parameters, in standard deviations."""
     base = result.base
     return ((base.estimate - base.matrix @ truth(recording)) / base.deviation)[
-        np.isfinite(base.deviation)]
+        np.isfinite(base.deviation)
+    ]
 
 
 def true_noise(recording):
@@ -51,6 +53,7 @@ def true_noise(recording):
 
 
 # --- what the result is worth
+
 
 @pytest.mark.parametrize("robot", ["ur10", "panda"])
 def test_held_out_torques_are_explained_to_the_noise(robot):
@@ -87,8 +90,9 @@ def test_every_body_is_physical(robot):
 @pytest.mark.parametrize("robot", ["ur10", "panda"])
 def test_intervals_contain_the_truth(robot):
     """Of four recordings; benchmarks/intervals.py has a hundred."""
-    found = np.concatenate([scores(identified(robot, seed), recorded(robot, seed)[1])
-                            for seed in range(4)])
+    found = np.concatenate(
+        [scores(identified(robot, seed), recorded(robot, seed)[1]) for seed in range(4)]
+    )
     assert 0.9 < (np.abs(found) < 1.96).mean() < 0.99
     assert 0.8 < found.std() < 1.2
     assert abs(found.mean()) < 0.2
@@ -96,7 +100,7 @@ def test_intervals_contain_the_truth(robot):
 
 def inside_of(base, values):
     """Whether the intervals contain the truth; values of further terms, if missing, are zero."""
-    exact = base.matrix[:, :len(values)] @ values
+    exact = base.matrix[:, : len(values)] @ values
     return (base.lower < exact) & (exact < base.upper)
 
 
@@ -124,8 +128,9 @@ def test_a_placeholder_of_friction_does_not_pull():
 def with_noise(samples, size, seconds, seed):
     """Noise that is correlated for some time, in addition."""
     rng, share = np.random.default_rng(seed), np.exp(-0.002 / seconds)
-    noise = lfilter([np.sqrt(1.0 - share ** 2)], [1.0, -share],
-                    rng.standard_normal(samples.tau.shape), axis=0)
+    noise = lfilter(
+        [np.sqrt(1.0 - share**2)], [1.0, -share], rng.standard_normal(samples.tau.shape), axis=0
+    )
     return dataclasses.replace(samples, tau=samples.tau + size * samples.tau.std(axis=0) * noise)
 
 
@@ -148,14 +153,16 @@ def test_intervals_contain_the_truth_if_friction_changes_between_recordings(coun
         true, rng, samples = perturbed(model, seed=seed), np.random.default_rng(seed), []
         for n in range(count):
             now = copy.copy(true)
-            now.friction, now.damping = (x * (1.0 + 0.1 * rng.standard_normal(6))
-                                         for x in (true.friction, true.damping))
+            now.friction, now.damping = (
+                x * (1.0 + 0.1 * rng.standard_normal(6)) for x in (true.friction, true.damping)
+            )
             motion = waves(np.zeros(6), 1.2, FREQUENCIES, count * seed + n)
-            recording = record(now, motion, offset=offsets(true, seed), seed=count * seed + n,
-                               rate=200.0)
+            recording = record(
+                now, motion, offset=offsets(true, seed), seed=count * seed + n, rate=200.0
+            )
             samples.append(recording.samples(model))
         base, values = identify(model, samples).base, truth(recording)
-        values[10 * model.njoints:][6:18] = np.concatenate([true.damping, true.friction])
+        values[10 * model.njoints :][6:18] = np.concatenate([true.damping, true.friction])
         inside.append(inside_of(base, values))
     of_friction = [name.startswith(("damping", "friction")) for name in base.names]
     share = np.mean(inside, axis=0)
@@ -166,8 +173,10 @@ def test_intervals_contain_the_truth_if_friction_changes_between_recordings(coun
 def test_brief_recordings_do_not_narrow_intervals():
     model = load("ur10")
     samples = recorded("ur10", 3)[1].samples(model)
-    pieces = [samples.take(slice(first, first + count)) for first, count in (
-        (0, 3), (1000, 4000), (5500, 1), (6000, 20), (7000, 2))]
+    pieces = [
+        samples.take(slice(first, first + count))
+        for first, count in ((0, 3), (1000, 4000), (5500, 1), (6000, 20), (7000, 2))
+    ]
     few, alone = (dyn_ros.identify(model, some).base.deviation for some in (pieces, pieces[1]))
     assert (few > 0.5 * alone).all() and (few < 2.0 * alone).all()
     assert np.median(few / alone) == pytest.approx(1.0, abs=0.2)
@@ -178,8 +187,12 @@ def test_intervals_contain_the_truth_if_all_efforts_change_between_recordings():
     for seed in range(6):
         true, rng, samples = perturbed(model, seed=seed), np.random.default_rng(seed), []
         for n in range(2):
-            recording = record(true, waves(np.zeros(6), 1.2, FREQUENCIES, 2 * seed + n), rate=200.0,
-                               seed=2 * seed + n)
+            recording = record(
+                true,
+                waves(np.zeros(6), 1.2, FREQUENCIES, 2 * seed + n),
+                rate=200.0,
+                seed=2 * seed + n,
+            )
             gain = 1.0 + 0.02 * rng.standard_normal(6)
             samples.append(dataclasses.replace(recording, tau=gain * recording.tau).samples(model))
         inside += inside_of(identify(model, samples).base, truth(recording)).tolist()
@@ -190,8 +203,12 @@ def test_a_recording_without_reversals_does_not_leave_out_those_of_another():
     """Most samples of each remain."""
     model, recording = recorded("ur10", seed=1)
     motion = waves(np.zeros(6), 1.2, FREQUENCIES, 5)
-    resting = record(recording.true, lambda time: tuple(
-        np.where(np.arange(6) == 5, x, still) for x, still in zip(motion(time), (0.5, 0.0, 0.0))))
+    resting = record(
+        recording.true,
+        lambda time: tuple(
+            np.where(np.arange(6) == 5, x, still) for x, still in zip(motion(time), (0.5, 0.0, 0.0))
+        ),
+    )
     result = identify(model, [recording.samples(model), resting.samples(model)])
     assert max(joint.after / joint.noise for joint in result.joints) < 1.4
     np.testing.assert_allclose(result.identified.friction, recording.true.friction, rtol=0.1)
@@ -209,21 +226,25 @@ def test_joints_that_start_and_stop_together():
             start, turn = poses[move], poses[move + 1] - poses[move]
             jump = np.where(x < 1.0 / 3.0, 4.5, np.where(x < 2.0 / 3.0, 0.0, -4.5)) * (x < 1.0)
             speed = np.clip(np.minimum(4.5 * x, 4.5 * (1.0 - x)), 0.0, 1.5)
-            way = np.where(x < 1.0 / 3.0, 2.25 * x ** 2, np.where(
-                x < 2.0 / 3.0, 1.5 * x - 0.25, 1.0 - 2.25 * (1.0 - x) ** 2))
+            way = np.where(
+                x < 1.0 / 3.0,
+                2.25 * x**2,
+                np.where(x < 2.0 / 3.0, 1.5 * x - 0.25, 1.0 - 2.25 * (1.0 - x) ** 2),
+            )
             return start + turn * way, turn * speed / 0.9, turn * jump / 0.81
+
         true = perturbed(model, seed=seed)
         found = identify(model, record(true, motion, noise=0.01, seed=seed).samples(model))
         unseen = record(true, waves(np.zeros(6), 1.2, FREQUENCIES, 9), noise=0.0).exact_samples()
         error = found.torque(unseen) - unseen.tau
-        errors.append(np.sqrt(np.mean(error ** 2, axis=0) / np.mean(unseen.tau ** 2, axis=0)))
+        errors.append(np.sqrt(np.mean(error**2, axis=0) / np.mean(unseen.tau**2, axis=0)))
     assert np.mean(errors) < 0.0011
 
 
 def test_intervals_are_those_of_the_deviation():
     base = identified("ur10").base
     half = 0.5 * (base.upper - base.lower)
-    factor = half / base.deviation          # of Student's distribution
+    factor = half / base.deviation  # of Student's distribution
     assert 1.96 < factor[0] < 2.37
     np.testing.assert_allclose(factor, factor[0])
     np.testing.assert_allclose(0.5 * (base.upper + base.lower), base.after, atol=1e-12)
@@ -234,8 +255,9 @@ def test_friction_is_found():
     result = identified("ur10")
     np.testing.assert_allclose(result.identified.friction, recording.true.friction, rtol=0.03)
     np.testing.assert_allclose(result.identified.damping, recording.true.damping, rtol=0.1)
-    np.testing.assert_allclose(result.offset, recording.offset,
-                               atol=5.0 * true_noise(recording).max() / 10.0)
+    np.testing.assert_allclose(
+        result.offset, recording.offset, atol=5.0 * true_noise(recording).max() / 10.0
+    )
 
 
 def test_less_noise_is_a_better_estimate():
@@ -248,12 +270,13 @@ def test_the_torque_of_a_result():
     result = identified("ur10")
     samples = result.validation
     moving = np.abs(samples.v) > 0.05 * np.abs(samples.v).max(axis=0)
-    for torque, name in ((result.torque(samples), "after"),
-                         (result.described_torque(samples), "before")):
+    for torque, name in (
+        (result.torque(samples), "after"),
+        (result.described_torque(samples), "before"),
+    ):
         error = np.where(moving, samples.tau - torque, np.nan)
-        rms = np.sqrt(np.nanmean(error ** 2, axis=0))
-        np.testing.assert_allclose(rms, [getattr(joint, name) for joint in result.joints],
-                                   rtol=0.1)
+        rms = np.sqrt(np.nanmean(error**2, axis=0))
+        np.testing.assert_allclose(rms, [getattr(joint, name) for joint in result.joints], rtol=0.1)
 
 
 def test_what_is_held_out_is_not_used():
@@ -288,29 +311,35 @@ def test_friction_counts_as_well_determined_relative_to_itself():
     model.friction = np.full(6, 0.01)
     samples = recording.samples(model)
     noise = 0.5 * np.random.default_rng(0).normal(size=samples.tau.shape)
-    result = identify(model, dataclasses.replace(
-        samples, tau=samples.tau + 20.0 * np.sign(samples.v) + noise))
+    result = identify(
+        model, dataclasses.replace(samples, tau=samples.tau + 20.0 * np.sign(samples.v) + noise)
+    )
     base = result.base
-    for name, value, deviation, excited in zip(base.names, base.estimate, base.deviation,
-                                               base.excitation):
+    for name, value, deviation, excited in zip(
+        base.names, base.estimate, base.deviation, base.excitation
+    ):
         if name.startswith("friction("):
             assert deviation < 0.1 * value and excited == "well"
 
 
 # --- options
 
+
 def test_stribeck_friction():
     model, recording = recorded("ur10")
     samples = recording.samples(model)
     F, v0 = 0.1 * true_noise(recording) / 0.02, 0.05
-    extra = F * np.sign(samples.v) * np.exp(-(samples.v / v0) ** 2)
+    extra = F * np.sign(samples.v) * np.exp(-((samples.v / v0) ** 2))
     samples = dataclasses.replace(samples, tau=samples.tau + extra)
-    without, result = (identify(model, samples, friction_terms=(), **options)
-                       for options in ({}, {"stribeck": v0}))
+    without, result = (
+        identify(model, samples, friction_terms=(), **options) for options in ({}, {"stribeck": v0})
+    )
     np.testing.assert_allclose(result.stribeck, F, rtol=0.15)
     moving = np.abs(samples.v) > 0.02 * np.abs(samples.v).max(axis=0)
-    error = [np.sqrt((np.where(moving, samples.tau - each.torque(samples), 0.0) ** 2).mean(axis=0))
-             for each in (result, without)]
+    error = [
+        np.sqrt((np.where(moving, samples.tau - each.torque(samples), 0.0) ** 2).mean(axis=0))
+        for each in (result, without)
+    ]
     assert (error[0] < error[1]).all()
 
 
@@ -320,8 +349,9 @@ def test_motor_constants():
     constants = np.array([10.0, 12.0, 9.0, 3.0, 2.0, 1.5])
     currents = dataclasses.replace(samples, tau=samples.tau / constants)
     result = identify(model, currents, motor_constants=constants)
-    np.testing.assert_allclose(result.base.estimate, identified("ur10").base.estimate, rtol=1e-6,
-                               atol=1e-9)
+    np.testing.assert_allclose(
+        result.base.estimate, identified("ur10").base.estimate, rtol=1e-6, atol=1e-9
+    )
 
 
 def test_motor_constants_leave_compensated_gravity_as_it_is():
@@ -331,7 +361,8 @@ def test_motor_constants_leave_compensated_gravity_as_it_is():
     own = copy.copy(model)
     own.drives = model.drives.with_values(is_compensated=[False, True, True, False, True, False])
     gravity = own.drives.is_compensated * dyn_ros.generalized_gravity(
-        model, dyn_ros.Data(model), samples.q)
+        model, dyn_ros.Data(model), samples.q
+    )
     currents = dataclasses.replace(samples, tau=(samples.tau - gravity) / constants + gravity)
     result, torques = identify(own, currents, motor_constants=constants), identify(own, samples)
     np.testing.assert_allclose(result.base.estimate, torques.base.estimate, rtol=1e-6, atol=1e-9)
@@ -344,7 +375,8 @@ def test_drives_that_subtract_the_gravity_of_the_robot_and_not_of_its_descriptio
     model, compensated = copy.copy(model), np.asarray(compensated, bool)
     model.drives = model.drives.with_values(is_compensated=compensated)
     effort = recording.tau - compensated * dyn_ros.generalized_gravity(
-        recording.true, dyn_ros.Data(recording.true), recording.q)
+        recording.true, dyn_ros.Data(recording.true), recording.q
+    )
     result = identify(model, Samples.from_arrays(model, recording.time, recording.q, effort))
     for joint in result.joints:
         assert joint.after < 1.15 * joint.noise, joint
@@ -359,8 +391,13 @@ def test_a_joint_that_does_not_move_says_nothing():
     model, recording = recorded("ur10")
     moves = np.arange(6) < 5
     q = np.where(moves, recording.exact_q, 0.3)
-    tau = dyn_ros.rnea(recording.true, dyn_ros.Data(recording.true), q,
-                       moves * recording.exact_v, moves * recording.exact_a)
+    tau = dyn_ros.rnea(
+        recording.true,
+        dyn_ros.Data(recording.true),
+        q,
+        moves * recording.exact_v,
+        moves * recording.exact_a,
+    )
     tau += 0.01 * tau.std(axis=0) * np.random.default_rng(0).normal(size=tau.shape)
     result = identify(model, Samples.from_arrays(model, recording.time, q, tau))
     assert (np.abs(result.identified.damping) < 1.0).all()
@@ -379,8 +416,10 @@ def test_outliers():
     tau[hit] += 200.0 * rng.normal(size=hit.sum())
     spoiled = dataclasses.replace(samples, tau=tau)
     robust, plain = identify(model, spoiled), identify(model, spoiled, huber=None)
-    error = [np.abs(scores(each, recording) * each.base.deviation
-                    / identified("ur10").base.deviation) for each in (robust, plain)]
+    error = [
+        np.abs(scores(each, recording) * each.base.deviation / identified("ur10").base.deviation)
+        for each in (robust, plain)
+    ]
     assert np.median(error[0]) < 1.5
     assert np.median(error[1]) > 5.0 * np.median(error[0])
 
@@ -393,9 +432,12 @@ def test_errors_of_the_model_that_recur_do_not_count_as_precise():
     q, tau = samples.q[:, 2], samples.tau[:, 2]
     wrong = np.where(q > np.quantile(q, 0.95), 50.0 * true_noise(recording)[2] * tau / tau.std(), 0)
     spoiled = dataclasses.replace(
-        training, tau=training.tau + wrong[:7000, None] * (np.arange(6) == 2))
-    before, after = (np.sqrt(np.mean((unseen.tau - identify(model, some).torque(unseen)) ** 2, 0))
-                     for some in (training, spoiled))
+        training, tau=training.tau + wrong[:7000, None] * (np.arange(6) == 2)
+    )
+    before, after = (
+        np.sqrt(np.mean((unseen.tau - identify(model, some).torque(unseen)) ** 2, 0))
+        for some in (training, spoiled)
+    )
     assert (after < before * np.where(np.arange(6) == 2, 1.75, 1.01)).all()
 
 
@@ -406,30 +448,38 @@ def test_without_friction_and_rotors():
     result = identify(model, recording.samples(model), friction=False, armature=False)
     assert not any(result.identified.friction) and not any(result.offset)
     assert len(result.base.names) == len(dyn_ros.base_parameters(model))
-    assert all(joint.after < 1.05 * noise
-               for joint, noise in zip(result.joints, true_noise(recording)))
+    assert all(
+        joint.after < 1.05 * noise for joint, noise in zip(result.joints, true_noise(recording))
+    )
 
 
 def test_known_noise_and_regularization():
     model, recording = recorded("ur10")
     samples = recording.samples(model)
     result = identify(model, samples, noise=true_noise(recording))
-    np.testing.assert_allclose(result.base.estimate, identified("ur10").base.estimate,
-                               atol=0.3 * result.base.deviation.max())
+    np.testing.assert_allclose(
+        result.base.estimate,
+        identified("ur10").base.estimate,
+        atol=0.3 * result.base.deviation.max(),
+    )
     stiff = identify(model, samples, regularization=1e9)
     described = model.inertial_parameters
-    assert (np.abs(stiff.identified.inertial_parameters - described).max()
-            < 0.1 * np.abs(result.identified.inertial_parameters - described).max())
+    assert (
+        np.abs(stiff.identified.inertial_parameters - described).max()
+        < 0.1 * np.abs(result.identified.inertial_parameters - described).max()
+    )
 
 
 def test_several_recordings_and_threads():
     model, recording = recorded("ur10")
     samples = recording.samples(model)
     half = len(samples) // 2
-    result = identify(model, [samples.take(slice(0, half)), samples.take(slice(half, None))],
-                      threads=2)
-    np.testing.assert_allclose(result.base.estimate, identified("ur10").base.estimate, rtol=1e-6,
-                               atol=1e-9)
+    result = identify(
+        model, [samples.take(slice(0, half)), samples.take(slice(half, None))], threads=2
+    )
+    np.testing.assert_allclose(
+        result.base.estimate, identified("ur10").base.estimate, rtol=1e-6, atol=1e-9
+    )
 
 
 def test_progress_ends_at_one():
@@ -440,6 +490,7 @@ def test_progress_ends_at_one():
 
 
 # --- legged robots
+
 
 def quadruped(kind, **options):
     model = load("solo12", "floating")
@@ -479,8 +530,9 @@ def test_noise_of_the_motion_does_not_make_bodies_lighter():
     assert plain[total] < -8.0 and (np.abs(plain) < 1.96).mean() < 0.8
     found = scores(result, recording)
     assert abs(found[total]) < 2.0 and (np.abs(found) < 1.96).mean() > 0.93
-    mass, true = (model.inertial_parameters[:, 0].sum()
-                  for model in (result.identified, recording.true))
+    mass, true = (
+        model.inertial_parameters[:, 0].sum() for model in (result.identified, recording.true)
+    )
     assert abs(mass - true) < 3.0 * result.base.deviation[total]
 
 
@@ -499,7 +551,6 @@ def test_the_filter_distorts_less_than_noise():
 # --- recordings that say too little, or are wrong
 
 
-
 def test_a_joint_that_is_stuck():
     model, recording = recorded("ur10")
     v = recording.exact_v.copy()
@@ -516,11 +567,14 @@ def test_a_joint_that_is_stuck():
     assert still in identify(model, [samples, elsewhere]).warnings
     moving = identify(model, [samples, recording.samples(model)])
     assert not any("moves by less" in text for text in moving.warnings)
-    lead = [name for name, excited in zip(result.base.names, result.base.excitation)
-            if excited == "not"]
+    lead = [
+        name for name, excited in zip(result.base.names, result.base.excitation) if excited == "not"
+    ]
     assert {"damping(wrist_2_joint)", "friction(wrist_2_joint)"} <= set(lead)
-    assert any(text.startswith("friction(wrist_2_joint): move wrist_2_joint")
-               for text in result.undetermined)
+    assert any(
+        text.startswith("friction(wrist_2_joint): move wrist_2_joint")
+        for text in result.undetermined
+    )
     assert dyn_ros.is_physical(result.identified.inertial_parameters).all()
     # what is not determined remains as described, as far as it is
     assert np.isinf(result.base.deviation[result.base.names.index("friction(wrist_2_joint)")])
@@ -571,9 +625,10 @@ def test_efforts_in_steps_have_the_noise_of_rounding(held):
     true = perturbed(load("ur10"), seed=1)
     motion = waves(np.zeros(6), 0.5, FREQUENCIES, 1)
     recording = faults.with_coarse_efforts(
-        record(true, motion, noise=0.0, rate=500.0, offset=offsets(true)), step=0.05, held=held)
+        record(true, motion, noise=0.0, rate=500.0, offset=offsets(true)), step=0.05, held=held
+    )
     result = identify(load("ur10"), recording.samples(load("ur10")))
-    for joint in result.joints[:5]:             # efforts of the last one are below the step
+    for joint in result.joints[:5]:  # efforts of the last one are below the step
         assert joint.noise > 0.99 * 0.05 / np.sqrt(12.0)
         assert joint.after < 2.0 * joint.noise
     assert not any("more than the noise" in text for text in result.warnings)
@@ -626,20 +681,24 @@ def test_a_description_that_is_not_physical():
     assert sum("is not physical" in text for text in result.warnings) == 2
     assert any("'elbow_joint'" in text for text in result.warnings)
     assert dyn_ros.is_physical(result.identified.inertial_parameters).all()
-    assert all(joint.after < 1.05 * noise
-               for joint, noise in zip(result.joints, true_noise(recording)))
+    assert all(
+        joint.after < 1.05 * noise for joint, noise in zip(result.joints, true_noise(recording))
+    )
 
 
-@pytest.mark.parametrize("options, words", [
-    ({"huber": 0.0}, "huber: expected a positive number, got 0.0"),
-    ({"regularization": -1.0}, "regularization: expected a positive number"),
-    ({"held_out": 1.0}, "held_out: expected a fraction between 0 and 0.9"),
-    ({"stribeck": 0.0}, "stribeck: expected numbers of at least 1e-06, got 0"),
-    ({"noise": np.zeros(6)}, "noise: expected positive numbers"),
-    ({"motor_constants": [1.0, 2.0]}, "motor_constants: expected 6 finite numbers"),
-    ({"noise": np.nan}, "noise"),
-    ({"contact_dimension": 4}, "contact_dimension: expected 3 or 6, got 4"),
-])
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"huber": 0.0}, "huber: expected a positive number, got 0.0"),
+        ({"regularization": -1.0}, "regularization: expected a positive number"),
+        ({"held_out": 1.0}, "held_out: expected a fraction between 0 and 0.9"),
+        ({"stribeck": 0.0}, "stribeck: expected numbers of at least 1e-06, got 0"),
+        ({"noise": np.zeros(6)}, "noise: expected positive numbers"),
+        ({"motor_constants": [1.0, 2.0]}, "motor_constants: expected 6 finite numbers"),
+        ({"noise": np.nan}, "noise"),
+        ({"contact_dimension": 4}, "contact_dimension: expected 3 or 6, got 4"),
+    ],
+)
 def test_invalid_options(options, words):
     model, recording = recorded("ur10")
     with pytest.raises(ValueError, match=words):
@@ -664,16 +723,19 @@ def test_the_description_that_is_written(tmp_path):
     path = tmp_path / "identified.urdf"
     result.write_urdf(UR10, path)
     again = dyn_ros.Model.from_urdf_file(path)
-    np.testing.assert_allclose(again.inertial_parameters, result.identified.inertial_parameters,
-                               rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        again.inertial_parameters, result.identified.inertial_parameters, rtol=1e-9, atol=1e-12
+    )
     np.testing.assert_allclose(again.friction, result.identified.friction)
     np.testing.assert_allclose(again.damping, result.identified.damping)
 
 
 def test_errors_below_a_given_noise_have_no_causes():
     model, recording = recorded("ur10")
-    assert identify(model, recording.samples(model), noise=20.0 * true_noise(recording).max()
-                    ).warnings == ()
+    assert (
+        identify(model, recording.samples(model), noise=20.0 * true_noise(recording).max()).warnings
+        == ()
+    )
 
 
 def test_gravity_that_drives_subtract_loads_the_gears():

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Joints that are locked since they were not recorded or do not move, such as fingers."""
+
 import numpy as np
 import pytest
 from identification.recordings import perturbed, record, waves
@@ -37,7 +38,8 @@ def test_the_arm_is_identified_and_its_fingers_remain(recording, columns, tmp_pa
         noise = 1e-5 * np.random.default_rng(0).standard_normal(len(recording.time))
         table |= {f"position.{FINGER}": 0.02 + noise, f"effort.{FINGER}": 1.0 + noise}
     arm, samples = dyn_ros.read_tables(
-        whole, [table], lock={FINGER: 0.02} if columns == "absent" else None)
+        whole, [table], lock={FINGER: 0.02} if columns == "absent" else None
+    )
     assert arm.joint_names == recording.true.joint_names
     reason = "no columns" if columns == "absent" else "does not move"
     assert f"locked: {FINGER} = 0.02 ({reason})" in samples.warnings
@@ -58,24 +60,33 @@ def test_the_arm_is_identified_and_its_fingers_remain(recording, columns, tmp_pa
 def test_links_beyond_a_locked_joint_keep_their_inertias_if_the_others_can_carry_the_change():
     whole = load("panda")
     arm = whole.reduced({FINGER: 0.02})
-    arm.inertial_parameters = 0.4 * arm.inertial_parameters     # less than the hand in link 7
+    arm.inertial_parameters = 0.4 * arm.inertial_parameters  # less than the hand in link 7
     written = dyn_ros.Model.from_urdf(dyn_ros.write_urdf(description("panda"), arm))
-    assert np.allclose(written.reduced({FINGER: 0.02}).inertial_parameters,
-                       arm.inertial_parameters, rtol=0.0, atol=1e-9)
+    assert np.allclose(
+        written.reduced({FINGER: 0.02}).inertial_parameters,
+        arm.inertial_parameters,
+        rtol=0.0,
+        atol=1e-9,
+    )
     for name in FINGERS:
         assert links(written)[name] == links(whole)[name]
     assert links(written)["panda_hand"] != links(whole)["panda_hand"]
 
 
 def test_joints_are_numbered_before_any_is_locked(recording):
-    table = {"time": recording.time, **{f"q{k + 1}": recording.q[:, k] for k in range(7)},
-             **{f"tau{k + 1}": recording.tau[:, k] for k in range(7)}}
+    table = {
+        "time": recording.time,
+        **{f"q{k + 1}": recording.q[:, k] for k in range(7)},
+        **{f"tau{k + 1}": recording.tau[:, k] for k in range(7)},
+    }
     del table["q2"], table["tau2"]
-    arm, samples = dyn_ros.read_tables(load("panda"), [table],
-                                       columns={"position": "q{}", "effort": "tau{}"})
+    arm, samples = dyn_ros.read_tables(
+        load("panda"), [table], columns={"position": "q{}", "effort": "tau{}"}
+    )
     assert arm.joint_names == tuple(f"panda_joint{k}" for k in (1, 3, 4, 5, 6, 7))
-    assert np.array_equal(samples.tau, recording.tau[np.isin(recording.time, samples.time)][:, [
-        0, 2, 3, 4, 5, 6]])
+    assert np.array_equal(
+        samples.tau, recording.tau[np.isin(recording.time, samples.time)][:, [0, 2, 3, 4, 5, 6]]
+    )
 
 
 def test_a_joint_that_is_given_is_locked_where_it_was(recording):
@@ -87,45 +98,63 @@ def test_a_joint_that_is_given_is_locked_where_it_was(recording):
     mean = samples.q[:, 6].mean()
     assert f"locked: panda_joint7 = {mean:.4g} (its mean)" in locked.warnings
     low, high = samples.q[:, 6].min(), samples.q[:, 6].max()
-    assert locked.warnings[-1].startswith(f"panda_joint7: locked at {mean:.4g}, but recorded from "
-                                          f"{low:.4g} to {high:.4g}; the model lacks this motion")
+    assert locked.warnings[-1].startswith(
+        f"panda_joint7: locked at {mean:.4g}, but recorded from "
+        f"{low:.4g} to {high:.4g}; the model lacks this motion"
+    )
     same = whole.reduced({"panda_joint7": mean}).inertial_parameters
     assert np.array_equal(arm.inertial_parameters, same)
 
 
-@pytest.mark.parametrize("signals, position, line", [
-    (["effort"], None, "panda_joint7 = {:.4g} (its mean)"),
-    (["effort"], 0.5, "panda_joint7 = 0.5 (as given)"),
-    (["position"], 0.5, "panda_joint7 = 0.5 (as given)"),
-    (["position"], None, "panda_joint7 = 0 (no positions)"),
-    (["position", "effort"], None, "panda_joint7 = 0 (no columns)")])
+@pytest.mark.parametrize(
+    "signals, position, line",
+    [
+        (["effort"], None, "panda_joint7 = {:.4g} (its mean)"),
+        (["effort"], 0.5, "panda_joint7 = 0.5 (as given)"),
+        (["position"], 0.5, "panda_joint7 = 0.5 (as given)"),
+        (["position"], None, "panda_joint7 = 0 (no positions)"),
+        (["position", "effort"], None, "panda_joint7 = 0 (no columns)"),
+    ],
+)
 def test_a_joint_that_is_given_needs_no_columns(recording, signals, position, line):
     table = recording.table()
     for signal in signals:
         del table[f"{signal}.panda_joint7"]
     inside = slice(1000, 6000)
-    arm, samples = dyn_ros.read_tables(recording.true, [table], since="+2", until="+12",
-                                       lock={"panda_joint7": position})
+    arm, samples = dyn_ros.read_tables(
+        recording.true, [table], since="+2", until="+12", lock={"panda_joint7": position}
+    )
     assert arm.nv == 6 and samples.q.shape[1] == 6
     mean = recording.q[inside, 6].mean()
     assert f"locked: {line.format(mean)}" in samples.warnings
     assert any("but recorded from" in text for text in samples.warnings) == (
-        "position" not in signals)
+        "position" not in signals
+    )
     assert not any("does not have" in text for text in samples.warnings)
     x = float(line.split()[2]) if position is not None or "position" in signals else mean
-    assert np.allclose(arm.inertial_parameters, recording.true.reduced(
-        {"panda_joint7": x}).inertial_parameters, atol=1e-12)
+    assert np.allclose(
+        arm.inertial_parameters,
+        recording.true.reduced({"panda_joint7": x}).inertial_parameters,
+        atol=1e-12,
+    )
 
 
 def test_warnings_about_some_of_several_recordings_name_them(recording, tmp_path, monkeypatch):
     def written(name, **changed):
         columns.write(tmp_path / name, recording.table() | changed)
         return tmp_path / name
+
     effort = np.zeros(len(recording.time))
-    same = np.round(recording.time, 2)                  # five samples with a time stamp
-    paths = [written(f"{k}.csv", **({} if k == 0 else {"effort.panda_joint2": effort}), **(
-        {"time": same} if k == 1 else {}), **{"position.other": effort})
-        for k in range(5)]
+    same = np.round(recording.time, 2)  # five samples with a time stamp
+    paths = [
+        written(
+            f"{k}.csv",
+            **({} if k == 0 else {"effort.panda_joint2": effort}),
+            **({"time": same} if k == 1 else {}),
+            **{"position.other": effort},
+        )
+        for k in range(5)
+    ]
     _, samples = dyn_ros.read_tables(recording.true, paths)
     ends = {text.partition(" ")[0]: text.rpartition("(")[2] for text in samples.warnings}
     assert ends["ignored"].endswith("does not have: other")

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A payload from a few poses, and from a motion."""
+
 import copy
 import dataclasses
 
@@ -22,8 +23,15 @@ def samples_of(q, v, a, noise=0.05, seed=0, frame="tool0"):
     tau = dyn_ros.rnea(loaded, dyn_ros.Data(loaded), q, v, a)
     tau += noise * np.random.default_rng(seed).normal(size=tau.shape)
     time = np.arange(len(q)) * 0.002
-    return model, Samples(time=time, q=q, v=v, a=a, tau=tau, weight=np.ones(len(q)),
-                          segment=np.zeros(len(q), np.int32))
+    return model, Samples(
+        time=time,
+        q=q,
+        v=v,
+        a=a,
+        tau=tau,
+        weight=np.ones(len(q)),
+        segment=np.zeros(len(q), np.int32),
+    )
 
 
 def poses(count=8, seed=3):
@@ -73,8 +81,9 @@ def test_an_offset_and_friction_are_subtracted():
     model.friction, model.damping = np.full(6, 3.0), np.full(6, 1.0)
     offset = np.linspace(-1.0, 1.0, 6)
     tau = samples.tau + dyn_ros.joint_friction(model, samples.v) + offset
-    found = identify_payload(model, Samples(**{**vars(samples), "tau": tau}), "tool0",
-                             offset=offset)
+    found = identify_payload(
+        model, Samples(**{**vars(samples), "tau": tau}), "tool0", offset=offset
+    )
     assert found.mass == pytest.approx(MASS, abs=0.01)
 
 
@@ -84,8 +93,9 @@ def test_friction_that_differs_from_the_model_s_does_not_matter_in_motion(scale)
     friction, damping = np.linspace(20.0, 1.0, 6), np.linspace(10.0, 0.5, 6)
     tau = samples.tau + np.sign(samples.v) * friction + samples.v * damping
     model.friction, model.damping = scale * friction, scale * damping
-    found = identify_payload(model, Samples(**{**vars(samples), "tau": tau}), "tool0",
-                             friction=True)
+    found = identify_payload(
+        model, Samples(**{**vars(samples), "tau": tau}), "tool0", friction=True
+    )
     assert found.mass == pytest.approx(MASS, abs=0.005)
     np.testing.assert_allclose(found.com, COM, atol=1e-3)
     np.testing.assert_allclose(found.after, 0.05, rtol=0.1)
@@ -98,8 +108,9 @@ def test_a_joint_that_rests_while_others_move_may_withstand_anything():
     model.friction = np.full(6, 10.0)
     tau = samples.tau + dyn_ros.joint_friction(model, samples.v)
     tau[:, 1] += 8.0
-    found = identify_payload(model, Samples(**{**vars(samples), "tau": tau}), "tool0",
-                             friction=True)
+    found = identify_payload(
+        model, Samples(**{**vars(samples), "tau": tau}), "tool0", friction=True
+    )
     assert found.mass == pytest.approx(MASS, abs=0.02)
 
 
@@ -111,10 +122,13 @@ def test_the_result_is_a_payload():
     np.testing.assert_allclose(tau, samples.tau, atol=1e-5)
 
 
-@pytest.mark.parametrize("frame, words", [
-    ("hand", "no frame named 'hand'"),
-    ("base_link", "'base_link' is fixed; name one that moves"),
-])
+@pytest.mark.parametrize(
+    "frame, words",
+    [
+        ("hand", "no frame named 'hand'"),
+        ("base_link", "'base_link' is fixed; name one that moves"),
+    ],
+)
 def test_frames_that_cannot_be(frame, words):
     with pytest.raises(ValueError, match=words):
         identify_payload(*samples_of(*poses()), frame)
@@ -127,13 +141,16 @@ def test_one_pose_with_no_torque():
         identify_payload(model, samples, "shoulder_link")
 
 
-@pytest.mark.parametrize("arguments, words", [
-    ({"offset": [1.0] * 5}, "offset: expected 6 finite numbers"),
-    ({"offset": np.nan}, "offset: expected 6 finite numbers"),
-    ({"noise": 0.0}, "noise: expected positive numbers, got 0"),
-    ({"frame": 999}, "frame: expected a name, or an index from 0 to"),
-    ({"frame": -1}, "frame: expected a name, or an index"),
-])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ({"offset": [1.0] * 5}, "offset: expected 6 finite numbers"),
+        ({"offset": np.nan}, "offset: expected 6 finite numbers"),
+        ({"noise": 0.0}, "noise: expected positive numbers, got 0"),
+        ({"frame": 999}, "frame: expected a name, or an index from 0 to"),
+        ({"frame": -1}, "frame: expected a name, or an index"),
+    ],
+)
 def test_invalid_arguments(arguments, words):
     with pytest.raises(ValueError, match=words):
         identify_payload(*samples_of(*poses()), **{"frame": "tool0"} | arguments)
@@ -169,8 +186,15 @@ def at_rest(mass, seed=0):
         robots[mass > 0.0].set_payload("load", "tool0", abs(mass), COM, INERTIA)
     tau = dyn_ros.generalized_gravity(robots[1], dyn_ros.Data(robots[1]), q).copy()
     tau += 0.2 * np.random.default_rng(seed).normal(size=tau.shape)
-    return robots[0], Samples(time=np.arange(40.0), q=q, v=still, a=still, tau=tau,
-                              weight=np.ones(40), segment=np.zeros(40, np.int32))
+    return robots[0], Samples(
+        time=np.arange(40.0),
+        q=q,
+        v=still,
+        a=still,
+        tau=tau,
+        weight=np.ones(40),
+        segment=np.zeros(40, np.int32),
+    )
 
 
 def test_an_empty_gripper_weighs_nothing():
@@ -179,7 +203,7 @@ def test_an_empty_gripper_weighs_nothing():
     assert sum(one.lower[0] < 0.0 < one.upper[0] for one in found) >= 6
     assert min(one.mass for one in found) == 0.0
     assert all(np.isfinite(one.com).all() and "m" in one.determined for one in found)
-    for one in found:               # a center of no mass may be anywhere
+    for one in found:  # a center of no mass may be anywhere
         assert (one.lower[0] > 0.0) == np.isfinite(one.com_lower).all()
 
 
@@ -197,8 +221,9 @@ def test_intervals_contain_the_truth_although_errors_last():
         lasting = np.cumsum(rng.normal(size=samples.tau.shape), axis=0)
         lasting -= np.linspace(0.0, 1.0, len(lasting))[:, None] * lasting[-1]
         lasting *= 2.0 / lasting.std(axis=0)
-        found = identify_payload(model, dataclasses.replace(samples, tau=samples.tau + lasting),
-                                 "tool0")
+        found = identify_payload(
+            model, dataclasses.replace(samples, tau=samples.tau + lasting), "tool0"
+        )
         inside.append((found.lower <= parameters()) & (parameters() <= found.upper))
     assert np.mean(inside) > 0.85
 
@@ -208,16 +233,20 @@ def test_the_cause_is_said_if_errors_are_too_large():
     model, samples = samples_of(*motion())
     rng = np.random.default_rng(0)
     lasting = np.repeat(rng.normal(size=(20, 6)), 100, axis=0) * [200.0, 200.0, 90.0, 9.0, 9.0, 9.0]
-    with pytest.raises(ValueError, match=r"would be .* kg \+- .* kg, since the model explains the "
-                                         r"torque of \w+_joint with an error of") as raised:
+    with pytest.raises(
+        ValueError,
+        match=r"would be .* kg \+- .* kg, since the model explains the "
+        r"torque of \w+_joint with an error of",
+    ) as raised:
         identify_payload(model, dataclasses.replace(samples, tau=samples.tau + lasting), "tool0")
     assert "gravity" not in str(raised.value)
 
 
 def carried(robot, noise=0.0, seed=0, other=None):
     """Efforts of a robot with the load, in a motion; ``other`` are drives that differ."""
-    q, v, a = waves(np.array([0.0, -1.0, 0.8, 0.0, 0.0, 0.0]), 1.2, [0.05, 0.13, 0.31],
-                    seed)(np.arange(0.0, 25.0, 0.02))
+    q, v, a = waves(np.array([0.0, -1.0, 0.8, 0.0, 0.0, 0.0]), 1.2, [0.05, 0.13, 0.31], seed)(
+        np.arange(0.0, 25.0, 0.02)
+    )
     loaded = copy.copy(robot)
     loaded.drives = other or robot.drives
     loaded.set_payload("load", "tool0", MASS, COM, INERTIA)
@@ -258,12 +287,13 @@ def test_friction_of_coupled_motors():
     coupling = np.eye(6)
     coupling[5, 4] = 1.0
     robot = with_friction(coupling=coupling, rotor_inertia=np.full(6, 0.1), load_friction=0.05)
-    robot.armature = (coupling ** 2).T @ np.full(6, 0.1)
+    robot.armature = (coupling**2).T @ np.full(6, 0.1)
     other = copy.copy(robot)
     other.friction, other.damping = 1.3 * robot.friction, 0.7 * robot.damping
     q, v, a, tau = carried(other)
-    samples = Samples.from_arrays(robot, np.arange(0.0, 25.0, 0.02), q,
-                                  robot.drives.to_motors(tau), v, a)
+    samples = Samples.from_arrays(
+        robot, np.arange(0.0, 25.0, 0.02), q, robot.drives.to_motors(tau), v, a
+    )
     found = identify_payload(robot, samples, "tool0")
     assert found.mass == pytest.approx(MASS, abs=1e-4)
     np.testing.assert_allclose(found.com, COM, atol=1e-4)
@@ -294,17 +324,22 @@ def test_intervals_contain_the_truth_of_other_days(condition):
         if condition != "noise":
             robot.friction = model.friction * rng.uniform(0.7, 1.3, 6)
             robot.damping = model.damping * rng.uniform(0.7, 1.3, 6)
-            drives = drives.with_values(load_friction=drives.load_friction * rng.uniform(
-                0.85, 1.15, 6))
+            drives = drives.with_values(
+                load_friction=drives.load_friction * rng.uniform(0.85, 1.15, 6)
+            )
         if condition in ("drift", "ripple"):
             drives = drives.with_values(offset=0.03 * model.friction * rng.normal(size=6))
         q, v, a, tau = carried(robot, 1.0, seed, drives)
-        if condition == "ripple":       # of gears
-            tau += 0.1 * model.friction * np.sin(
-                q * rng.uniform(2.0, 9.0, 6) + rng.uniform(0.0, 6.0, 6))
+        if condition == "ripple":  # of gears
+            tau += (
+                0.1
+                * model.friction
+                * np.sin(q * rng.uniform(2.0, 9.0, 6) + rng.uniform(0.0, 6.0, 6))
+            )
         samples = Samples.from_arrays(model, np.arange(0.0, 25.0, 0.02), q, tau, v, a)
         found = identify_payload(model, samples, "tool0")
         for (lower, upper), truth in zip(names, truths):
-            inside.append(((getattr(found, lower) <= truth) & (
-                truth <= getattr(found, upper))).ravel())
+            inside.append(
+                ((getattr(found, lower) <= truth) & (truth <= getattr(found, upper))).ravel()
+            )
     assert 0.9 < np.mean(np.concatenate(inside)) <= 1.0

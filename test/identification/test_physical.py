@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The convex estimate: its derivatives, its minimum, and that bodies are physical."""
+
 import numpy as np
 import pytest
 from identification.robots import load
@@ -44,10 +45,12 @@ def test_the_divergence_is_that_of_the_pseudo_inertias(reference, rng):
         step = np.zeros_like(z)
         step[n, k] = h
         ahead, behind = bodies.divergence(z + step), bodies.divergence(z - step)
-        assert gradient[n, k] == pytest.approx((ahead[0] - behind[0])[n] / (2.0 * h), rel=1e-5,
-                                               abs=1e-8)
-        np.testing.assert_allclose(hessian[n, :, k], (ahead[1] - behind[1])[n] / (2.0 * h),
-                                   rtol=1e-5, atol=1e-6)
+        assert gradient[n, k] == pytest.approx(
+            (ahead[0] - behind[0])[n] / (2.0 * h), rel=1e-5, abs=1e-8
+        )
+        np.testing.assert_allclose(
+            hessian[n, :, k], (ahead[1] - behind[1])[n] / (2.0 * h), rtol=1e-5, atol=1e-6
+        )
 
 
 def test_not_physical_is_infinite(reference):
@@ -60,7 +63,7 @@ def test_without_data_the_reference_remains(reference):
     kind = np.array([0] * 30 + [1, 2])
     found = fit(np.zeros((32, 32)), np.zeros(32), x, kind, np.ones(32))
     np.testing.assert_allclose(found[:31], x[:31], rtol=1e-7, atol=1e-10)
-    assert found[31] == 0.0         # a number of any sign is drawn to zero
+    assert found[31] == 0.0  # a number of any sign is drawn to zero
 
 
 def test_with_much_data_the_data_decide(reference, rng):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Recordings with the faults of real ones: stamps, repeats, gaps, held efforts; and the cutoff."""
+
 import dataclasses
 import functools
 
@@ -27,8 +28,15 @@ def recorded(time, motion=None, **arguments):
     motion = motion or waves(np.zeros(6), 1.2, FREQUENCIES)
     q, v, a = motion(time)
     tau = dyn_ros.rnea(arm(), dyn_ros.Data(arm()), q, v, a)
-    return measured(arm(), time, q, v, a, tau, **dict(
-        counts=2 ** 19, noise=0.02, offset=offsets(arm()), seed=0) | arguments)
+    return measured(
+        arm(),
+        time,
+        q,
+        v,
+        a,
+        tau,
+        **dict(counts=2**19, noise=0.02, offset=offsets(arm()), seed=0) | arguments,
+    )
 
 
 def regular(rate, seconds=20.0):
@@ -41,10 +49,11 @@ def error_of_accelerations(samples, recording):
     rows = order[np.searchsorted(recording.tau[order, 0], samples.tau[:, 0])]
     assert np.array_equal(recording.tau[rows], samples.tau)
     error = samples.a - recording.exact_a[rows]
-    return float(np.sqrt(np.mean(error ** 2) / np.mean(recording.exact_a ** 2)))
+    return float(np.sqrt(np.mean(error**2) / np.mean(recording.exact_a**2)))
 
 
 # --- stamps
+
 
 @pytest.mark.parametrize("rate, size", [(1000.0, 3e-4), (100.0, 1e-3)])
 @pytest.mark.parametrize("cutoff", [5.0, 15.0])
@@ -91,6 +100,7 @@ def test_samples_that_are_not_equally_spaced_stay(rate):
     def together(t):
         path = waves([0.0], 1.2, FREQUENCIES)
         return tuple(rates * np.linspace(0.5, 1.0, 6) for rates in path(t))
+
     for motion in (None, faults.stopping(together, 12.0)):
         samples = recorded(time, motion).samples(cutoff=8.0)
         assert not [text for text in samples.warnings if "jitter" in text]
@@ -117,8 +127,11 @@ def test_absurd_stamps_make_no_long_messages(tmp_path, factor):
 def test_numbers_that_no_robot_measures_are_located(name):
     recording = recorded(regular(100.0, 5.0))
     getattr(recording, name)[203, 1] = -1.6e184
-    with pytest.raises(ValueError, match=rf"{name}: expected finite numbers below 1e\+12, got "
-                                         rf"-1.6e\+184 in {name}\[203, 1\].*at time 2.030000 s"):
+    with pytest.raises(
+        ValueError,
+        match=rf"{name}: expected finite numbers below 1e\+12, got "
+        rf"-1.6e\+184 in {name}\[203, 1\].*at time 2.030000 s",
+    ):
         recording.samples()
 
 
@@ -132,7 +145,9 @@ def test_corrupt_rows_at_the_ends_are_left_out():
     for name in ("time", "q", "v", "tau"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
     assert [text.partition(",")[0] for text in found.warnings[:2]] == [
-        "left out rows 0 to 8", "left out rows 490 to 499"]
+        "left out rows 0 to 8",
+        "left out rows 490 to 499",
+    ]
 
 
 @pytest.mark.parametrize("rate", [500.0, 1000.0])
@@ -145,8 +160,11 @@ def test_stamps_in_milliseconds_are_reported(rate):
 
 # --- rows
 
-@pytest.mark.parametrize("signal, rows, jump", [
-    ("q", [1200], 0.05), ("q", [1200], 55.0), ("q", [1200, 1201], -1.0), ("tau", [1200], 5e4)])
+
+@pytest.mark.parametrize(
+    "signal, rows, jump",
+    [("q", [1200], 0.05), ("q", [1200], 55.0), ("q", [1200, 1201], -1.0), ("tau", [1200], 5e4)],
+)
 def test_numbers_that_jump_and_jump_back_are_dropped(signal, rows, jump):
     recording = recorded(regular(125.0))
     expected = faults.rows_of(recording, np.delete(np.arange(2500), rows)).samples(cutoff=5.0)
@@ -164,18 +182,27 @@ def test_a_robot_that_mostly_rests_has_no_glitches():
     rest = np.random.default_rng(0).standard_normal((60000, 6))
     time = np.append(recording.time, 10.0 + regular(100.0, 600.0))
     q = np.append(recording.q, np.tile(recording.q[-1], (60000, 1)), axis=0)
-    tau = np.append(recording.tau, recording.tau[-1] + 0.001 * recording.tau.std(axis=0) * rest,
-                    axis=0)
+    tau = np.append(
+        recording.tau, recording.tau[-1] + 0.001 * recording.tau.std(axis=0) * rest, axis=0
+    )
     warnings = Samples.from_arrays(arm(), time, q, tau, cutoff=8.0).warnings
     assert not [text for text in warnings if "jumps back" in text]
 
 
-@pytest.mark.parametrize("fault", [
-    faults.jittered, faults.with_gaps, faults.with_repeats, faults.with_presliding,
-    functools.partial(faults.with_coarse_efforts, step=1.0, held=4),
-    functools.partial(faults.with_coarse_efforts, step=30.0)])
-@pytest.mark.parametrize("rate, counts, noise", [
-    (100.0, 2 ** 12, 0.1), (1000.0, 2 ** 19, 0.01), (1000.0, None, 0.0)])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        faults.jittered,
+        faults.with_gaps,
+        faults.with_repeats,
+        faults.with_presliding,
+        functools.partial(faults.with_coarse_efforts, step=1.0, held=4),
+        functools.partial(faults.with_coarse_efforts, step=30.0),
+    ],
+)
+@pytest.mark.parametrize(
+    "rate, counts, noise", [(100.0, 2**12, 0.1), (1000.0, 2**19, 0.01), (1000.0, None, 0.0)]
+)
 def test_motions_and_torques_do_not_jump_and_jump_back(fault, rate, counts, noise):
     motion = faults.stopping(waves(np.zeros(6), 1.2, FREQUENCIES), 15.0, 0.02)
     recording = recorded(regular(rate), motion, counts=counts, noise=noise)
@@ -217,6 +244,7 @@ def test_rounded_efforts_are_not_held():
 
 # --- gaps
 
+
 def test_gaps_that_are_short_for_the_filter_are_bridged():
     recording = recorded(regular(1000.0))
     seen = faults.with_gaps(recording, count=20)
@@ -229,6 +257,7 @@ def test_gaps_that_are_short_for_the_filter_are_bridged():
 
 
 # --- cutoff
+
 
 def with_ripple(recording, size=2e-5, hertz=13.0):
     """Positions that an encoder measures with an error which is no motion, in a band."""
@@ -245,7 +274,8 @@ def test_torques_choose_the_cutoff_if_spectra_do_not_know_what_is_motion():
     assert 2.0 * FREQUENCIES[-1] < samples.cutoff < 10.0
     given = seen.samples(cutoff=20.0)
     assert error_of_accelerations(samples, recording) < 0.3 * error_of_accelerations(
-        given, recording)
+        given, recording
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -258,12 +288,21 @@ def test_without_such_errors_spectra_choose(noise, seed):
 
 # --- intervals of tables
 
-@pytest.mark.parametrize("since, until, first, last", [
-    ("+5", None, 5.0, 19.99), (None, "+5", 0.0, 4.99), ("+2.5", "+7", 2.5, 6.99),
-    (1.7e9 + 4.0, 1.7e9 + 8.0, 4.0, 7.99), ("2023-11-14T22:13:24", None, 4.0, 19.99)])
+
+@pytest.mark.parametrize(
+    "since, until, first, last",
+    [
+        ("+5", None, 5.0, 19.99),
+        (None, "+5", 0.0, 4.99),
+        ("+2.5", "+7", 2.5, 6.99),
+        (1.7e9 + 4.0, 1.7e9 + 8.0, 4.0, 7.99),
+        ("2023-11-14T22:13:24", None, 4.0, 19.99),
+    ],
+)
 def test_an_interval_of_a_table(tmp_path, since, until, first, last):
-    recording = recorded(1.7e9 + regular(100.0), lambda t: waves(
-        np.zeros(6), 1.2, FREQUENCIES)(t - 1.7e9))
+    recording = recorded(
+        1.7e9 + regular(100.0), lambda t: waves(np.zeros(6), 1.2, FREQUENCIES)(t - 1.7e9)
+    )
     path = tmp_path / "table.csv"
     dyn_ros.identification.columns.write(path, recording.table())
     samples = Samples.from_table(arm(), path, cutoff=5.0, since=since, until=until)
@@ -274,8 +313,11 @@ def test_an_interval_of_a_table(tmp_path, since, until, first, last):
 
 def test_an_interval_without_samples_is_an_error():
     table = recorded(regular(100.0, 5.0)).table()
-    with pytest.raises(ValueError, match=r"no sample is in this interval, got '\+9999' to None; "
-                                         r"the stamps are 0.000000 to 4.990000 s"):
+    with pytest.raises(
+        ValueError,
+        match=r"no sample is in this interval, got '\+9999' to None; "
+        r"the stamps are 0.000000 to 4.990000 s",
+    ):
         Samples.from_table(arm(), table, since="+9999")
     with pytest.raises(ValueError, match="since, until: expected an interval"):
         Samples.from_table(arm(), table, since="+3", until="+2")

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The simulated recordings of the tests themselves."""
+
 import numpy as np
 import pytest
 from identification.recordings import feet, flying, offsets, perturbed, record, standing, waves
@@ -38,12 +39,13 @@ def test_a_recording_of_an_arm():
     tau += dyn_ros.joint_friction(true, samples.v) + recording.offset
     crossing = np.abs(samples.v) < 1e-3
     error = np.where(crossing, 0.0, tau - recording.exact_tau[rows])
-    scale = np.sqrt(np.mean(recording.exact_tau ** 2, axis=0))
-    assert (np.sqrt(np.mean(error ** 2, axis=0)) < 2e-3 * scale).all()
+    scale = np.sqrt(np.mean(recording.exact_tau**2, axis=0))
+    assert (np.sqrt(np.mean(error**2, axis=0)) < 2e-3 * scale).all()
     noise = recording.tau - recording.exact_tau
     assert np.allclose(noise.std(axis=0) / scale, 0.02, rtol=0.05)
     assert set(recording.table()) == {"time"} | {
-        f"{signal}.{name}" for signal in ("position", "effort") for name in model.joint_names}
+        f"{signal}.{name}" for signal in ("position", "effort") for name in model.joint_names
+    }
 
 
 @pytest.mark.parametrize("kind", [standing, flying])
@@ -56,12 +58,12 @@ def test_recordings_of_a_quadruped(kind):
     keys = {round(stamp * 1e4): row for row, stamp in enumerate(recording.time)}
     rows = np.array([keys[round(stamp * 1e4)] for stamp in samples.time])
     for derived, exact in ((samples.v, recording.exact_v), (samples.a, recording.exact_a)):
-        scale = np.sqrt(np.mean(exact ** 2, axis=0))
+        scale = np.sqrt(np.mean(exact**2, axis=0))
         error = np.sqrt(np.mean((derived - exact[rows]) ** 2, axis=0))
         assert (error[6:] < 5e-3 * scale[6:]).all()
-        assert (error[:6] < 0.1 * scale[:6]).all()         # of the motion capture
+        assert (error[:6] < 0.1 * scale[:6]).all()  # of the motion capture
     tau = dyn_ros.rnea(true, dyn_ros.Data(true), samples.q, samples.v, samples.a, samples.f_ext)
     tau += dyn_ros.joint_friction(true, samples.v)
     moving = np.abs(samples.v) > 1e-2
     error = np.where(moving, tau - recording.exact_tau[rows], 0.0)[:, 6:]
-    assert np.sqrt(np.mean(error ** 2)) < 0.05 * np.sqrt(np.mean(recording.exact_tau ** 2))
+    assert np.sqrt(np.mean(error**2)) < 0.05 * np.sqrt(np.mean(recording.exact_tau**2))

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The report of an identification: a page that is complete without a network."""
+
 import dataclasses
 import re
 import shutil
@@ -62,8 +63,14 @@ def content(path):
 def test_page_is_complete_and_needs_no_network(result, page):
     text = content(page)
     assert page.stat().st_size < 8e6
-    for title in ("Error of each joint", "Held-out torques", "Bodies", "Friction and rotors",
-                  "Combinations of parameters", "What the recording does not determine"):
+    for title in (
+        "Error of each joint",
+        "Held-out torques",
+        "Bodies",
+        "Friction and rotors",
+        "Combinations of parameters",
+        "What the recording does not determine",
+    ):
         assert text.count(f">{title}</h2>") == 1
     assert "http:" not in text and "https:" not in text
     sources = re.findall(r'(?:src|href)="([^"]*)"', text)
@@ -79,8 +86,10 @@ def test_summary_has_three_sentences(result, page):
     assert f"On {len(result.validation)} held-out samples" in error
     assert f"on {len(result.base.names)} combinations" in determined
     assert warned == "There are no warnings." or result.warnings
-    assert all(sentence.count(". ") == 0 and sentence.endswith(".")
-               for sentence in (error, determined, warned))
+    assert all(
+        sentence.count(". ") == 0 and sentence.endswith(".")
+        for sentence in (error, determined, warned)
+    )
     values = [float(each) for each in re.findall(r"([\d.]+) %", error)]
     assert values[1] < 0.3 * values[0]
     assert error in content(page)
@@ -111,6 +120,7 @@ def test_a_page_is_not_written_to_a_missing_folder(result, tmp_path):
 
 # --- figures
 
+
 def test_peaks_remain():
     rng = np.random.default_rng(0)
     x, y = np.arange(100_003.0), rng.normal(size=100_003)
@@ -138,8 +148,11 @@ def test_curves_are_the_torques(result):
     figure = next(figures.torques(result))
     measured, before, after, *_ = figure.data
     samples = result.validation
-    for trace, y in ((measured, samples.tau), (before, result.described_torque(samples)),
-                     (after, result.torque(samples))):
+    for trace, y in (
+        (measured, samples.tau),
+        (before, result.described_torque(samples)),
+        (after, result.torque(samples)),
+    ):
         shown = trace.y[np.isfinite(trace.y)]
         assert np.abs(shown).max() == pytest.approx(np.abs(y[:, 0]).max(), rel=1e-6)
     assert len(list(figures.torques(result))) == len(list(figures.friction(result))) == 3
@@ -169,13 +182,24 @@ def test_predictions_include_unknown_contact_forces(standing_result, tmp_path):
 def test_contact_torques_are_those_of_forces_at_the_contacts(standing_result):
     _, result = standing_result
     samples = result.validation
-    J = np.stack([dyn_ros.frame_jacobian(
-        result.model, dyn_ros.Data(result.model), samples.q, frame,
-        dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED)[:, :3] for frame in samples.contacts], axis=1)
+    J = np.stack(
+        [
+            dyn_ros.frame_jacobian(
+                result.model,
+                dyn_ros.Data(result.model),
+                samples.q,
+                frame,
+                dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED,
+            )[:, :3]
+            for frame in samples.contacts
+        ],
+        axis=1,
+    )
     forces = np.random.default_rng(0).normal(size=J.shape[:3]) * samples.in_contact[:, :, None]
     torque = np.einsum("bcij,bci->bj", J, forces)
-    np.testing.assert_allclose(figures.contact_torques(result, samples, torque), torque,
-                               atol=1e-9 * np.abs(torque).max())
+    np.testing.assert_allclose(
+        figures.contact_torques(result, samples, torque), torque, atol=1e-9 * np.abs(torque).max()
+    )
     still = samples.take(~samples.in_contact.any(axis=1))
     if len(still):
         assert not figures.contact_torques(result, still, np.ones(still.tau.shape)).any()
@@ -195,13 +219,16 @@ def test_friction_is_that_of_the_torques(result):
     model = result.identified
     rigid = dyn_ros.rnea(model, dyn_ros.Data(model), samples.q, samples.v, samples.a)
     friction = figures.friction_torque(model, k, samples.v[:, k], rigid[:, k])
-    np.testing.assert_allclose(rigid[:, k] + friction, result.torque(samples)[:, k], rtol=1e-12,
-                               atol=1e-12)
+    np.testing.assert_allclose(
+        rigid[:, k] + friction, result.torque(samples)[:, k], rtol=1e-12, atol=1e-12
+    )
 
 
 def test_ellipsoids_have_the_inertia_of_the_body():
     a, m = np.array([0.1, 0.2, 0.3]), 2.0
-    moments = m / 5.0 * np.array([a[1]**2 + a[2]**2, a[0]**2 + a[2]**2, a[0]**2 + a[1]**2])
+    moments = (
+        m / 5.0 * np.array([a[1] ** 2 + a[2] ** 2, a[0] ** 2 + a[2] ** 2, a[0] ** 2 + a[1] ** 2])
+    )
     place = dyn_ros.SE3.exp([0.3, 0.2, 0.1, 1.0, 0.5, 0.2])
     com = np.array([0.5, -0.4, 0.3])
     body = place.act(dyn_ros.Inertia(m, com, np.diag(moments)))
@@ -228,6 +255,7 @@ def test_errors_are_percentages(result):
 
 # --- page
 
+
 def test_numbers():
     assert pages.number(-0.00012345) == "\u22120.0001234" or pages.number(-1.5) == "\u22121.5"
     assert pages.number(0.0) == "0" and pages.number(np.nan) == pages.number(np.inf) == "\u2013"
@@ -245,8 +273,12 @@ def test_long_combinations_are_shortened():
 
 
 def test_intervals_hold_their_marks():
-    for lower, upper, before, after in ((1.0, 2.0, -5.0, 1.5), (-np.inf, np.inf, 1.0, 1.0),
-                                        (np.nan, np.nan, 0.0, 0.0), (1.0, 1.0, 1.0, 1.0)):
+    for lower, upper, before, after in (
+        (1.0, 2.0, -5.0, 1.5),
+        (-np.inf, np.inf, 1.0, 1.0),
+        (np.nan, np.nan, 0.0, 0.0),
+        (1.0, 1.0, 1.0, 1.0),
+    ):
         bar = pages.scaled(lower, upper, before, after)
         picture = pages.template("macros.html.j2").module.interval(bar, "well")
         places = [float(x) for x in re.findall(r'(?:cx|x1|x2)="([\d.]+)"', picture)]
@@ -263,6 +295,7 @@ def test_long_lists_are_folded():
 
 # --- in a browser
 
+
 @pytest.fixture
 def browser():
     playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: run `make test`")
@@ -270,10 +303,20 @@ def browser():
     if chromium is None:
         pytest.skip("no Chromium: apt install chromium")
     with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=chromium, args=[
-            "--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader",
-            "--enable-unsafe-swiftshader", "--disable-quic", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        found = driver.chromium.launch(
+            executable_path=chromium,
+            args=[
+                "--no-sandbox",
+                "--use-gl=angle",
+                "--use-angle=swiftshader",
+                "--enable-unsafe-swiftshader",
+                "--disable-quic",
+                "--no-first-run",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+            ],
+        )
         yield found
         found.close()
 
@@ -285,16 +328,20 @@ def test_browser_draws_all_figures_and_zooms_them_together(page, browser):
     opened.on("request", lambda request: asked.append(request.url))
     opened.on("pageerror", lambda error: faults.append(str(error)))
     opened.goto(page.as_uri())
-    opened.evaluate("dispatchEvent(new Event('beforeprint'))")      # draws what is not in view
+    opened.evaluate("dispatchEvent(new Event('beforeprint'))")  # draws what is not in view
     opened.wait_for_function(
         "document.querySelectorAll('.js-plotly-plot').length"
-        " === document.querySelectorAll('.plot').length")
+        " === document.querySelectorAll('.plot').length"
+    )
     opened.wait_for_function("document.querySelectorAll('.linked .main-svg').length >= 3")
-    opened.evaluate("Plotly.relayout(document.querySelector('.linked .js-plotly-plot'),"
-                    " {'xaxis.range[0]': 1, 'xaxis.range[1]': 2})")
+    opened.evaluate(
+        "Plotly.relayout(document.querySelector('.linked .js-plotly-plot'),"
+        " {'xaxis.range[0]': 1, 'xaxis.range[1]': 2})"
+    )
     opened.wait_for_function(
         "[...document.querySelectorAll('.linked .js-plotly-plot')].every("
-        "each => each.layout.xaxis.range[0] === 1 && each.layout.xaxis.range[1] === 2)")
+        "each => each.layout.xaxis.range[0] === 1 && each.layout.xaxis.range[1] === 2)"
+    )
     assert opened.evaluate("document.documentElement.scrollWidth") == 1200
     assert not faults
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []

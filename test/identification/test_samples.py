@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Samples: filtered recordings against analytic motions, and what is wrong with recordings."""
+
 import copy
 import dataclasses
 import importlib.util
@@ -32,8 +33,11 @@ def waves(count, time, seed=0):
     size, phase = rng.uniform(0.2, 0.5, (count, 3)), rng.uniform(0.0, 6.0, (count, 3))
     w = 2.0 * np.pi * FREQUENCIES
     angle = np.asarray(time)[:, None, None] * w + phase
-    return ((size * np.sin(angle)).sum(-1), (size * w * np.cos(angle)).sum(-1),
-            -(size * w * w * np.sin(angle)).sum(-1))
+    return (
+        (size * np.sin(angle)).sum(-1),
+        (size * w * np.cos(angle)).sum(-1),
+        -(size * w * w * np.sin(angle)).sum(-1),
+    )
 
 
 def steps(seconds, rate=RATE):
@@ -47,14 +51,14 @@ def worst(actual, expected):
 
 def typical(actual, expected):
     """RMS error of each column, relative to its RMS."""
-    return np.sqrt(((actual - expected) ** 2).mean(0) / (expected ** 2).mean(0)).max()
+    return np.sqrt(((actual - expected) ** 2).mean(0) / (expected**2).mean(0)).max()
 
 
 @pytest.mark.parametrize("bits, v_error, a_error", [(17, 1e-4, 6e-4), (20, 7e-5, 4e-4)])
 def test_quantized_positions(arm, bits, v_error, a_error):
     time = steps(30.0)
     q, v, a = waves(arm.nv, time)
-    count = 2.0 * np.pi / 2 ** bits
+    count = 2.0 * np.pi / 2**bits
     tau = np.random.default_rng(0).standard_normal(v.shape)
     samples = Samples.from_arrays(arm, time, np.round(q / count) * count, tau)
     rows = np.searchsorted(time, samples.time)
@@ -71,8 +75,14 @@ def test_noise_of_the_encoder_lowers_the_cutoff(arm):
     time = steps(30.0)
     q = waves(arm.nv, time)[0]
     rng = np.random.default_rng(1)
-    found = [float(Samples.from_arrays(arm, time, q + noise * rng.standard_normal(q.shape), q)
-                   .filter.split("cutoff ")[1].split()[0]) for noise in (1e-7, 1e-5, 1e-3)]
+    found = [
+        float(
+            Samples.from_arrays(arm, time, q + noise * rng.standard_normal(q.shape), q)
+            .filter.split("cutoff ")[1]
+            .split()[0]
+        )
+        for noise in (1e-7, 1e-5, 1e-3)
+    ]
     assert found == sorted(found, reverse=True)
     assert found[2] > 2.0 * FREQUENCIES[-1]
 
@@ -110,7 +120,7 @@ def test_joints_with_several_coordinates(robot, root_joint):
     v, a = velocity(0), (velocity(1) - velocity(-1)) / (2.0 * h)
     q = near[0].copy()
     for k in model._unit_quaternions:
-        q[::7, k:k + 4] *= -1.0
+        q[::7, k : k + 4] *= -1.0
     samples = Samples.from_arrays(model, time, q, np.zeros_like(v))
     rows = np.searchsorted(time, samples.time)
     middle = slice(1000, -1000)
@@ -167,11 +177,18 @@ def test_stamps_in_other_units(arm, unit):
 def test_gaps_resets_and_repeats(arm):
     time = steps(40.0)
     q, v, a = waves(arm.nv, time)
-    time[10000:] += 0.5                             # a gap
-    time[15000:] -= 20.0                            # a reset
-    rows = np.r_[:4000, 3999, 4000:len(time)]       # a repeated message
-    samples = Samples.from_arrays(arm, time[rows], q[rows], v[rows], in_contact=np.ones((len(
-        rows), 1)), contacts=["tool0"], f_ext=np.tile(rows[:, None, None], (1, arm.njoints, 6)))
+    time[10000:] += 0.5  # a gap
+    time[15000:] -= 20.0  # a reset
+    rows = np.r_[:4000, 3999, 4000 : len(time)]  # a repeated message
+    samples = Samples.from_arrays(
+        arm,
+        time[rows],
+        q[rows],
+        v[rows],
+        in_contact=np.ones((len(rows), 1)),
+        contacts=["tool0"],
+        f_ext=np.tile(rows[:, None, None], (1, arm.njoints, 6)),
+    )
     assert np.array_equal(np.unique(samples.segment), [0, 1, 2])
     assert len(samples.warnings) == 3
     assert "dropped 1 samples that repeat" in samples.warnings[0] and "7.998" in samples.warnings[0]
@@ -208,8 +225,8 @@ def test_lost_samples(arm):
 def test_stationary_stretches_weigh_little(arm):
     time = steps(30.0)
     moving = np.clip(np.minimum(time - 10.0, 20.0 - time), 0.0, 1.0)[:, None]
-    q = waves(arm.nv, time)[0] * moving ** 3
-    q = np.round(q * 2 ** 20) / 2 ** 20
+    q = waves(arm.nv, time)[0] * moving**3
+    q = np.round(q * 2**20) / 2**20
     samples = Samples.from_arrays(arm, time, q, q, cutoff=10.0)
     first = samples.time < 9.5
     assert 0.0 < samples.weight[first].max() < 0.01
@@ -222,8 +239,9 @@ def test_each_pose_at_rest_counts(arm):
     still = np.zeros((30, 6))
     one = Samples.from_arrays(arm, np.arange(30.0), poses, still, still, still)
     assert one.weight.min() == 1.0
-    repeated = Samples.from_arrays(arm, np.arange(600.0), np.repeat(poses, 20, axis=0),
-                                   *[np.zeros((600, 6))] * 3)
+    repeated = Samples.from_arrays(
+        arm, np.arange(600.0), np.repeat(poses, 20, axis=0), *[np.zeros((600, 6))] * 3
+    )
     assert repeated.weight.tolist() == [0.5] * 600
 
 
@@ -234,7 +252,8 @@ def test_positions_that_are_published_more_often_than_measured(arm):
     samples = Samples.from_arrays(arm, time, q, v)
     assert samples.warnings == (
         "80 % of the samples in motion repeat the positions of the sample before, because "
-        "they are published more often than measured; record each measurement once",)
+        "they are published more often than measured; record each measurement once",
+    )
     assert typical(samples.a, waves(arm.nv, samples.time)[2]) < 0.1
 
 
@@ -259,8 +278,9 @@ def test_nothing_moves(arm):
     still = np.tile(np.linspace(-1.0, 1.0, 6), (len(time), 1))
     for noise in (0.0, 1e-5):
         rng = np.random.default_rng(0)
-        samples = Samples.from_arrays(arm, time, still + noise * rng.standard_normal(still.shape),
-                                      still)
+        samples = Samples.from_arrays(
+            arm, time, still + noise * rng.standard_normal(still.shape), still
+        )
         assert not samples.warnings
         assert np.abs(samples.a).max() < 0.05
         assert samples.weight.sum() == pytest.approx(10.0)
@@ -272,7 +292,7 @@ def test_saturated_torques_are_reported(arm):
     tau = 0.1 * v
     tau[100:150, 1] = -arm.effort_limit[1]
     tau[5000:5050, 1] = -arm.effort_limit[1]
-    tau[2000, 1] = 1.2 * arm.effort_limit[1]        # an outlier
+    tau[2000, 1] = 1.2 * arm.effort_limit[1]  # an outlier
     [limit] = Samples.from_arrays(arm, time, q, tau).warnings
     assert arm.joint_names[1] in limit and "at its limit of 150 in" in limit
 
@@ -281,7 +301,7 @@ def test_efforts_in_another_unit_are_not_saturated(arm):
     time = steps(20.0)
     q, v, _ = waves(arm.nv, time)
     assert not Samples.from_arrays(arm, time, q, 1000.0 * arm.effort_limit * v).warnings
-    slightly = 1.2 * arm.effort_limit / np.abs(v).max(axis=0)       # efforts pass through the limit
+    slightly = 1.2 * arm.effort_limit / np.abs(v).max(axis=0)  # efforts pass through the limit
     assert not Samples.from_arrays(arm, time, q, slightly * v).warnings
 
 
@@ -307,21 +327,33 @@ def test_arguments_do_not_change(arm):
     assert np.array_equal(q, before[0]) and np.array_equal(v, before[1])
 
 
-@pytest.mark.parametrize("change, words", [
-    (dict(q=np.zeros((100, 5))), r"q: expected shape \(6,\), or \(B, 6\)"),
-    (dict(q=np.zeros(6)), r"q: expected shape \(B, 6\), a row for each sample"),
-    (dict(tau=np.zeros((99, 6))), "tau: expected a row for each of the 100 time stamps, got 99"),
-    (dict(time=np.zeros(100)), "time: all samples have the same"),
-    (dict(time=np.zeros((100, 1))), r"time: expected the stamps .* got shape \(100, 1\)"),
-    (dict(time=np.full(100, np.nan)), r"time: expected finite numbers, got nan in time\[0\]"),
-    (dict(cutoff=-1.0), "cutoff: expected more than 0 and at most 200 Hz"),
-    (dict(cutoff=201.0), "cutoff: expected more than 0 and at most 200 Hz"),
-    (dict(contacts=["tip"]), "contacts: no frame named 'tip'; available: "),
-    (dict(contacts="tip"), "contacts: expected a sequence of names"),
-    (dict(contacts=["tool0"], in_contact=np.zeros((100, 2))), r"in_contact: expected shape \(B, 1"),
-    (dict(contacts=["tool0"], in_contact=np.full((100, 1), 0.5)), "in_contact: expected True and"),
-    (dict(v=np.zeros((100, 6)), a=np.zeros((100, 6)), cutoff=5.0), "cutoff: expected None"),
-])
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (dict(q=np.zeros((100, 5))), r"q: expected shape \(6,\), or \(B, 6\)"),
+        (dict(q=np.zeros(6)), r"q: expected shape \(B, 6\), a row for each sample"),
+        (
+            dict(tau=np.zeros((99, 6))),
+            "tau: expected a row for each of the 100 time stamps, got 99",
+        ),
+        (dict(time=np.zeros(100)), "time: all samples have the same"),
+        (dict(time=np.zeros((100, 1))), r"time: expected the stamps .* got shape \(100, 1\)"),
+        (dict(time=np.full(100, np.nan)), r"time: expected finite numbers, got nan in time\[0\]"),
+        (dict(cutoff=-1.0), "cutoff: expected more than 0 and at most 200 Hz"),
+        (dict(cutoff=201.0), "cutoff: expected more than 0 and at most 200 Hz"),
+        (dict(contacts=["tip"]), "contacts: no frame named 'tip'; available: "),
+        (dict(contacts="tip"), "contacts: expected a sequence of names"),
+        (
+            dict(contacts=["tool0"], in_contact=np.zeros((100, 2))),
+            r"in_contact: expected shape \(B, 1",
+        ),
+        (
+            dict(contacts=["tool0"], in_contact=np.full((100, 1), 0.5)),
+            "in_contact: expected True and",
+        ),
+        (dict(v=np.zeros((100, 6)), a=np.zeros((100, 6)), cutoff=5.0), "cutoff: expected None"),
+    ],
+)
 def test_invalid_arguments(arm, change, words):
     arguments = dict(time=steps(0.2), q=np.zeros((100, 6)), tau=np.zeros((100, 6)))
     with pytest.raises(ValueError, match=words):
@@ -363,17 +395,23 @@ def test_noise_of_the_motion():
     recording = flying(model, flights=8, seconds=3.0)
     samples = recording.samples(cutoff=15.0)
     rows = np.searchsorted(recording.time, samples.time)
-    for sigma, error in zip(samples.motion_noise, (
+    for sigma, error in zip(
+        samples.motion_noise,
+        (
             model.difference(recording.exact_q[rows], samples.q),
-            samples.v - recording.exact_v[rows], samples.a - recording.exact_a[rows])):
+            samples.v - recording.exact_v[rows],
+            samples.a - recording.exact_a[rows],
+        ),
+    ):
         assert np.allclose(np.std(error, axis=0)[:6], sigma[:6], rtol=0.3)
     more, less = with_noise(model, samples, samples.motion_noise)
     change = np.stack([model.difference(less.q, more.q), more.v - less.v, more.a - less.a]) / 2.0
     assert np.allclose(change.std(axis=1), samples.motion_noise, rtol=0.05)
     product = (change[0] * change[2]).mean(axis=0)
-    assert np.allclose(product, -samples.motion_noise[1] ** 2, rtol=0.1)
-    both = Samples.concatenate([samples, dataclasses.replace(samples.take(slice(1000)),
-                                                             motion_noise=None)])
+    assert np.allclose(product, -(samples.motion_noise[1] ** 2), rtol=0.1)
+    both = Samples.concatenate(
+        [samples, dataclasses.replace(samples.take(slice(1000)), motion_noise=None)]
+    )
     share = len(samples) / len(both)
     assert np.allclose(both.motion_noise, np.sqrt(share) * samples.motion_noise)
 
@@ -393,14 +431,22 @@ def test_noise_of_measured_velocities(arm):
 
 # --- tables
 
+
 def table(model, time, q, tau):
-    return ({"time": time} | {f"position.{name}": q[:, k]
-                              for k, name in enumerate(model.position_names)}
-            | {f"effort.{name}": tau[:, k] for k, name in enumerate(model.velocity_names)})
+    return (
+        {"time": time}
+        | {f"position.{name}": q[:, k] for k, name in enumerate(model.position_names)}
+        | {f"effort.{name}": tau[:, k] for k, name in enumerate(model.velocity_names)}
+    )
 
 
-SUFFIXES = [".csv", pytest.param(".parquet", marks=pytest.mark.skipif(
-    not importlib.util.find_spec("pyarrow"), reason="no pyarrow"))]
+SUFFIXES = [
+    ".csv",
+    pytest.param(
+        ".parquet",
+        marks=pytest.mark.skipif(not importlib.util.find_spec("pyarrow"), reason="no pyarrow"),
+    ),
+]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -410,8 +456,7 @@ def test_tables_of_a_floating_robot(tmp_path, suffix):
     wave = waves(model.nv, time)[0]
     q = model.integrate(np.tile(model.neutral(), (len(time), 1)), wave)
     feet = ["FL_FOOT", "HR_FOOT"]
-    samples = Samples.from_arrays(model, time, q, wave, contacts=feet,
-                                  in_contact=wave[:, :2] > 0.0)
+    samples = Samples.from_arrays(model, time, q, wave, contacts=feet, in_contact=wave[:, :2] > 0.0)
     samples.to_table(model, tmp_path / f"recording{suffix}")
     again = Samples.from_table(model, tmp_path / f"recording{suffix}", cutoff=50.0)
     expected = Samples.from_arrays(model, samples.time, samples.q, samples.tau, cutoff=50.0)
@@ -420,8 +465,9 @@ def test_tables_of_a_floating_robot(tmp_path, suffix):
     rows = np.searchsorted(samples.time, again.time)
     assert again.contacts == tuple(feet)
     assert np.array_equal(again.in_contact, samples.in_contact[rows])
-    velocity = Samples.from_table(model, tmp_path / f"recording{suffix}", cutoff=50.0,
-                                  velocity=True)
+    velocity = Samples.from_table(
+        model, tmp_path / f"recording{suffix}", cutoff=50.0, velocity=True
+    )
     assert worst(velocity.v, again.v) < 1e-2
 
 
@@ -430,12 +476,15 @@ def test_names_of_plotjuggler_and_ignored_joints(arm):
     q, v, _ = waves(arm.nv, time)
     columns = {"__time": time, "/joint_states/gripper/position": time}
     for k, name in enumerate(arm.joint_names):
-        columns |= {f"/joint_states/{name}/position": q[:, k],
-                    f"/joint_states/{name}/effort": v[:, k]}
+        columns |= {
+            f"/joint_states/{name}/position": q[:, k],
+            f"/joint_states/{name}/effort": v[:, k],
+        }
     samples = Samples.from_table(arm, columns)
     assert np.array_equal(samples.q, Samples.from_arrays(arm, time, q, v).q)
     assert samples.warnings == (
-        "ignored joints of the table that the robot does not have: gripper",)
+        "ignored joints of the table that the robot does not have: gripper",
+    )
 
 
 def test_mimic_joints_need_no_columns_and_a_floating_base_no_efforts():
@@ -443,8 +492,11 @@ def test_mimic_joints_need_no_columns_and_a_floating_base_no_efforts():
     time = steps(10.0)
     wave = waves(model.nv, time)[0]
     q = model.integrate(np.tile(model.neutral(), (len(time), 1)), wave)
-    columns = {name: column for name, column in table(model, time, q, wave).items()
-               if not name.startswith("effort.root_joint")}
+    columns = {
+        name: column
+        for name, column in table(model, time, q, wave).items()
+        if not name.startswith("effort.root_joint")
+    }
     samples = Samples.from_table(model, columns)
     assert not samples.tau[:, :6].any() and samples.tau[:, 6:].any()
     assert "panda_finger_joint2" in model.joint_names
@@ -458,27 +510,45 @@ def test_missing_columns_are_named(arm):
     with pytest.raises(ValueError) as error:
         Samples.from_table(arm, columns)
     text = str(error.value)
-    assert text.startswith("the table lacks 1 columns of the robot: 'position.elbow_joint' "
-                           "(similar: 'position.elbow'")
+    assert text.startswith(
+        "the table lacks 1 columns of the robot: 'position.elbow_joint' (similar: 'position.elbow'"
+    )
     assert "'effort.wrist_3_joint'" in text
-    with pytest.raises(ValueError) as error:        # other signals are not what is looked for
-        Samples.from_table(arm, {name: column for name, column in columns.items()
-                                 if not name.startswith("effort")} | {
-                                     "position.elbow_joint": time})
+    with pytest.raises(ValueError) as error:  # other signals are not what is looked for
+        Samples.from_table(
+            arm,
+            {name: column for name, column in columns.items() if not name.startswith("effort")}
+            | {"position.elbow_joint": time},
+        )
     assert "'effort.wrist_1_joint', 2 more; its columns" in str(error.value)
     with pytest.raises(ValueError, match="no column 'time' or '__time'"):
-        Samples.from_table(arm, {name: column for name, column in table(
-            arm, time, *waves(arm.nv, time)[:2]).items() if name != "time"})
+        Samples.from_table(
+            arm,
+            {
+                name: column
+                for name, column in table(arm, time, *waves(arm.nv, time)[:2]).items()
+                if name != "time"
+            },
+        )
     with pytest.raises(ValueError, match=r"column 'effort.elbow_joint': expected shape \(500,\)"):
-        Samples.from_table(arm, table(arm, time, *waves(arm.nv, time)[:2])
-                           | {"effort.elbow_joint": time[:5]})
+        Samples.from_table(
+            arm, table(arm, time, *waves(arm.nv, time)[:2]) | {"effort.elbow_joint": time[:5]}
+        )
     with pytest.raises(ValueError, match="column 'effort.elbow_joint': expected numbers, got <U"):
-        Samples.from_table(arm, table(arm, time, *waves(arm.nv, time)[:2])
-                           | {"effort.elbow_joint": np.array(["x"] * 500)})
+        Samples.from_table(
+            arm,
+            table(arm, time, *waves(arm.nv, time)[:2])
+            | {"effort.elbow_joint": np.array(["x"] * 500)},
+        )
     with pytest.raises(ValueError, match="several columns contain the position of 'elbow_joint'"):
-        Samples.from_table(arm, {name.replace("position.elbow_joint", "a/elbow_joint/position"):
-                                 column for name, column in table(
-            arm, time, *waves(arm.nv, time)[:2]).items()} | {"b/elbow_joint/position": time})
+        Samples.from_table(
+            arm,
+            {
+                name.replace("position.elbow_joint", "a/elbow_joint/position"): column
+                for name, column in table(arm, time, *waves(arm.nv, time)[:2]).items()
+            }
+            | {"b/elbow_joint/position": time},
+        )
 
 
 def test_empty_lines_and_quotes_of_a_csv_file(arm, tmp_path, recwarn):
@@ -493,12 +563,15 @@ def test_empty_lines_and_quotes_of_a_csv_file(arm, tmp_path, recwarn):
     assert not recwarn.list
 
 
-@pytest.mark.parametrize("content, words", [
-    (b"time;position.elbow\n0;1\n", "separated by commas.*got ';'"),
-    (b"time\tposition.elbow\n0\t1\n", "separated by commas"),
-    ("time,position.elbow\n0,1\n".encode("utf-16"), "in UTF-8"),
-    (b"time,effort.elbow,effort.elbow\n0,1,2\n", "several columns of the name 'effort.elbow'"),
-])
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b"time;position.elbow\n0;1\n", "separated by commas.*got ';'"),
+        (b"time\tposition.elbow\n0\t1\n", "separated by commas"),
+        ("time,position.elbow\n0,1\n".encode("utf-16"), "in UTF-8"),
+        (b"time,effort.elbow,effort.elbow\n0,1,2\n", "several columns of the name 'effort.elbow'"),
+    ],
+)
 def test_tables_of_other_formats(arm, tmp_path, content, words):
     path = tmp_path / "recording.csv"
     path.write_bytes(content)
@@ -558,26 +631,39 @@ def test_memory_of_a_million_samples(tmp_path, suffix):
     time = steps(2000.0)
     q = waves(7, time[:50000])[0].astype(np.float32)
     tau = 10.0 * q + np.random.default_rng(0).standard_normal(q.shape)
-    wave = {f"{signal}.{name}": np.tile(values[:, k], 20)
-            for k, name in enumerate(model.joint_names)
-            for signal, values in (("position", q), ("effort", tau))}
+    wave = {
+        f"{signal}.{name}": np.tile(values[:, k], 20)
+        for k, name in enumerate(model.joint_names)
+        for signal, values in (("position", q), ("effort", tau))
+    }
     columns.write(tmp_path / f"long{suffix}", {"time": time} | wave)
-    result = subprocess.run([sys.executable, "-c", MEMORY, tmp_path / f"long{suffix}"],
-                            capture_output=True, text=True, timeout=300, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", MEMORY, tmp_path / f"long{suffix}"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
     count, kilobytes = map(int, result.stdout.split())
     assert count > 990_000
     assert kilobytes < 500_000
 
 
-@pytest.mark.parametrize("call, argument", [
-    (lambda model, samples: Samples.from_recording(model, [1, 2]), "recording: expected a Rec"),
-    (lambda model, samples: dyn_ros.base_parameters(3), "model: expected a dyn_ros.Model"),
-    (lambda model, samples: dyn_ros.identify(3, samples), "model: expected a dyn_ros.Model"),
-    (lambda model, samples: dyn_ros.identify_payload(3, samples, 1), "model: expected a dyn"),
-    (lambda model, samples: dyn_ros.identify_payload(model, 3, 1), "samples: expected Samples"),
-    (lambda model, samples: dyn_ros.excite(model, workspace="tool"), "workspace: expected a dict"),
-    (lambda model, samples: Samples.from_table(model, 3), "table: expected"),
-])
+@pytest.mark.parametrize(
+    "call, argument",
+    [
+        (lambda model, samples: Samples.from_recording(model, [1, 2]), "recording: expected a Rec"),
+        (lambda model, samples: dyn_ros.base_parameters(3), "model: expected a dyn_ros.Model"),
+        (lambda model, samples: dyn_ros.identify(3, samples), "model: expected a dyn_ros.Model"),
+        (lambda model, samples: dyn_ros.identify_payload(3, samples, 1), "model: expected a dyn"),
+        (lambda model, samples: dyn_ros.identify_payload(model, 3, 1), "samples: expected Samples"),
+        (
+            lambda model, samples: dyn_ros.excite(model, workspace="tool"),
+            "workspace: expected a dict",
+        ),
+        (lambda model, samples: Samples.from_table(model, 3), "table: expected"),
+    ],
+)
 def test_an_argument_of_another_kind_is_named(arm, call, argument):
     time = 0.01 * np.arange(200)
     q = 0.3 * np.sin(time[:, None] * np.arange(1, arm.nv + 1))
@@ -586,10 +672,17 @@ def test_an_argument_of_another_kind_is_named(arm, call, argument):
         call(arm, samples)
 
 
-@pytest.mark.parametrize("table, kind, message", [
-    ({"time": 5.0}, ValueError, r"column 'time': expected shape \(B,\) as the first column, got"),
-    ({1: [0.0, 1.0]}, TypeError, "table: expected names of columns, got int: 1"),
-])
+@pytest.mark.parametrize(
+    "table, kind, message",
+    [
+        (
+            {"time": 5.0},
+            ValueError,
+            r"column 'time': expected shape \(B,\) as the first column, got",
+        ),
+        ({1: [0.0, 1.0]}, TypeError, "table: expected names of columns, got int: 1"),
+    ],
+)
 def test_columns_that_are_none_are_rejected(arm, table, kind, message):
     with pytest.raises(kind, match=message):
         Samples.from_table(arm, table)
@@ -600,20 +693,36 @@ def with_names(columns, names):
     return dict(zip(names, columns.values(), strict=True))
 
 
-@pytest.mark.parametrize("given, names", [
-    ({"time": "t", "position": "q_{}", "effort": "tau_J_{}"},
-     ["t", *(f"q_{k}" for k in range(1, 7)), *(f"tau_J_{k}" for k in range(1, 7))]),
-    ({"time": "t", "position": "q{}", "effort": "i{}"},
-     ["t", *(f"q{k}" for k in range(6)), *(f"i{k}" for k in range(6))]),
-    ({"time": "1", "position": "2-7", "effort": "8-12,last"},
-     [*(f"column {k}" for k in range(12)), "last"]),
-    ({"position": "{} angle", "effort.elbow_joint": "torque"}, None)])
+@pytest.mark.parametrize(
+    "given, names",
+    [
+        (
+            {"time": "t", "position": "q_{}", "effort": "tau_J_{}"},
+            ["t", *(f"q_{k}" for k in range(1, 7)), *(f"tau_J_{k}" for k in range(1, 7))],
+        ),
+        (
+            {"time": "t", "position": "q{}", "effort": "i{}"},
+            ["t", *(f"q{k}" for k in range(6)), *(f"i{k}" for k in range(6))],
+        ),
+        (
+            {"time": "1", "position": "2-7", "effort": "8-12,last"},
+            [*(f"column {k}" for k in range(12)), "last"],
+        ),
+        ({"position": "{} angle", "effort.elbow_joint": "torque"}, None),
+    ],
+)
 def test_columns_with_other_names(arm, given, names):
     time = steps(2.0)
     own = table(arm, time, *waves(arm.nv, time)[:2])
     if names is None:
-        names = [name.removeprefix("position.") + " angle" if name.startswith("position") else
-                 "torque" if name == "effort.elbow_joint" else name for name in own]
+        names = [
+            name.removeprefix("position.") + " angle"
+            if name.startswith("position")
+            else "torque"
+            if name == "effort.elbow_joint"
+            else name
+            for name in own
+        ]
     samples = Samples.from_table(arm, with_names(own, names), columns=given)
     expected = Samples.from_table(arm, own)
     assert np.array_equal(samples.q, expected.q) and np.array_equal(samples.tau, expected.tau)
@@ -626,19 +735,27 @@ def test_a_table_without_names(arm, tmp_path):
     np.savetxt(path, np.column_stack([*own.values()]), "%.17g", ",")
     with pytest.raises(ValueError, match="the first line has numbers .* --columns time=1 position"):
         Samples.from_table(arm, path)
-    samples = Samples.from_table(arm, path, columns={"time": "1", "position": "2-7",
-                                                     "effort": "8-13"})
+    samples = Samples.from_table(
+        arm, path, columns={"time": "1", "position": "2-7", "effort": "8-13"}
+    )
     assert np.array_equal(samples.q, Samples.from_table(arm, own).q)
 
 
-@pytest.mark.parametrize("given, words", [
-    ({"positions": "q_{}"}, "no signal 'positions'; expected one of time, position"),
-    ({"position": "p_{}"}, "position: the table has no column 'p_1' .similar: 'q_1'"),
-    ({"position": "q_1,q_x"}, "position: the table has no column 'q_x'"),
-    ({"position": "2-14"}, "position=2-14: the table has the columns 1 to 13"),
-    ({"position": "2-8"}, "position=2-8 are 7 columns; expected at most 6"),
-    ({"time": "t", "position": "q_{}"}, "lacks 6 columns of the robot: 'effort.shoulder_pan_joint"),
-    ({"position": "q_{}"}, "no column 'time' or '__time', in s.*--columns")])
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"positions": "q_{}"}, "no signal 'positions'; expected one of time, position"),
+        ({"position": "p_{}"}, "position: the table has no column 'p_1' .similar: 'q_1'"),
+        ({"position": "q_1,q_x"}, "position: the table has no column 'q_x'"),
+        ({"position": "2-14"}, "position=2-14: the table has the columns 1 to 13"),
+        ({"position": "2-8"}, "position=2-8 are 7 columns; expected at most 6"),
+        (
+            {"time": "t", "position": "q_{}"},
+            "lacks 6 columns of the robot: 'effort.shoulder_pan_joint",
+        ),
+        ({"position": "q_{}"}, "no column 'time' or '__time', in s.*--columns"),
+    ],
+)
 def test_columns_that_are_not_there_are_named(arm, given, words):
     time = steps(2.0)
     names = ["t", *(f"q_{k}" for k in range(1, 7)), *(f"tau_{k}" for k in range(1, 7))]
@@ -660,14 +777,17 @@ def test_efforts_become_torques(arm):
     robot = copy.copy(arm)
     robot.drives = dyn_ros.Drives.of(6, gain=gain, delay=delay, is_compensated=compensated)
     less = tau - compensated * dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q)
-    effort = np.stack([np.interp(time - lag, time, column)
-                       for lag, column in zip(delay, less.T)], axis=1) / gain
+    effort = (
+        np.stack(
+            [np.interp(time - lag, time, column) for lag, column in zip(delay, less.T)], axis=1
+        )
+        / gain
+    )
     samples = Samples.from_arrays(robot, time, q, effort, cutoff=20.0)
     rows = np.isin(expected.time, samples.time)
-    assert np.sum(~rows) == 9 and len(samples) == np.sum(rows)      # 6 and 12 ms at the ends
+    assert np.sum(~rows) == 9 and len(samples) == np.sum(rows)  # 6 and 12 ms at the ends
     np.testing.assert_allclose(samples.q, expected.q[rows], atol=1e-5)
-    np.testing.assert_allclose(samples.tau, expected.tau[rows],
-                               atol=1e-3 * np.abs(tau).max())
+    np.testing.assert_allclose(samples.tau, expected.tau[rows], atol=1e-3 * np.abs(tau).max())
     exact = delay * RATE == np.round(delay * RATE)
     exact &= ~compensated
     np.testing.assert_allclose(samples.tau[:, exact], expected.tau[rows][:, exact], atol=1e-9)
@@ -704,5 +824,5 @@ def test_efforts_that_are_held_are_found_although_gravity_is_compensated(arm):
     robot = copy.copy(arm)
     robot.drives = dyn_ros.Drives.of(6, is_compensated=np.arange(6) == 2)
     plain, samples = (Samples.from_arrays(model, time, q, effort) for model in (arm, robot))
-    assert np.diff(plain.time).min() == pytest.approx(4 / RATE)       # held ones are dropped
+    assert np.diff(plain.time).min() == pytest.approx(4 / RATE)  # held ones are dropped
     np.testing.assert_array_equal(samples.time, plain.time)

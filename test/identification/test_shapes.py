@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The mass of links remains within their shapes, if it can."""
+
 import copy
 import re
 from pathlib import Path
@@ -48,8 +49,9 @@ def filled(model, shapes, seed):
     rng = np.random.default_rng(seed)
     true, bodies = copy.copy(model), []
     for hull, mass in zip(hulls(model, shapes), model.inertial_parameters[:, 0]):
-        points = np.column_stack([rng.dirichlet(np.full(len(hull.points), 0.4), 12) @ hull.points,
-                                  np.ones(12)])
+        points = np.column_stack(
+            [rng.dirichlet(np.full(len(hull.points), 0.4), 12) @ hull.points, np.ones(12)]
+        )
         masses = mass * rng.uniform(0.7, 1.3) * rng.dirichlet(np.ones(12))
         bodies.append(dyn_ros.from_pseudo_inertia(points.T * masses @ points))
     true.inertial_parameters = bodies
@@ -66,8 +68,10 @@ def recorded(true, seed, size=1.0, seconds=20.0, noise=0.03):
 
 def outside(model, shapes):
     """Distances of the centers of mass from the hulls [m]."""
-    return [hull.distance(body[1:4] / body[0])
-            for hull, body in zip(hulls(model, shapes), model.inertial_parameters)]
+    return [
+        hull.distance(body[1:4] / body[0])
+        for hull, body in zip(hulls(model, shapes), model.inertial_parameters)
+    ]
 
 
 def test_bounds_hold_for_all_mass_within_the_shapes(model, shapes):
@@ -104,13 +108,20 @@ def test_centers_of_mass_remain_in_their_links(model, shapes):
     for seed in range(4):
         true = filled(model, shapes, seed)
         samples = recorded(true, seed, size=0.3, seconds=8.0, noise=0.3).samples(model)
-        free, bounded = (dyn_ros.identify(described, samples, shapes=some)
-                         for some in (None, shapes))
+        free, bounded = (
+            dyn_ros.identify(described, samples, shapes=some) for some in (None, shapes)
+        )
         assert max(outside(free.identified, shapes)) > 0.02
         assert max(outside(bounded.identified, shapes)) < 0.002
         other = recorded(true, 100 + seed).exact_samples()
-        gains.append(np.log([one.after / two.after for one, two in zip(
-            free.errors(other), bounded.errors(other))]).mean())
+        gains.append(
+            np.log(
+                [
+                    one.after / two.after
+                    for one, two in zip(free.errors(other), bounded.errors(other))
+                ]
+            ).mean()
+        )
     assert np.mean(gains) > 0.03
 
 

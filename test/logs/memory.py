@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Memory of a command and of the processes that it starts."""
+
 from __future__ import annotations
 
 import subprocess
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-_EVERY = 0.05       # s between two looks
+_EVERY = 0.05  # s between two looks
 
 
 class Memory(NamedTuple):
@@ -49,8 +50,9 @@ def _sizes(pid: int) -> tuple[int, int]:
     except OSError:
         return 0, 0
     found = dict(line.split(":") for line in lines[1:])
-    resident, proportional = (1024 * int(found[name].split()[0]) if name in found else 0
-                              for name in ("Rss", "Pss"))
+    resident, proportional = (
+        1024 * int(found[name].split()[0]) if name in found else 0 for name in ("Rss", "Pss")
+    )
     return resident, proportional
 
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Functions that the tests of jobs call in other processes."""
+
 import os
 import signal
 import time
@@ -69,11 +70,12 @@ def count_states(part):
 
 
 def sum_of_squares(part):
-    return (part.q ** 2).sum(axis=0)
+    return (part.q**2).sum(axis=0)
 
 
 def linear_algebra_threads(count, n):
     import scipy.linalg
     import threadpoolctl
+
     scipy.linalg.lu(np.eye(2))
     return os.getppid(), [each["num_threads"] for each in threadpoolctl.threadpool_info()]

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Samples of parts of a table in memory-mapped files, for the tests of identification."""
+
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,9 @@ def save(folder, **arrays):
 
 def load(cutoff, folder, model, start, stop, around):
     """Samples of rows from start to stop, with those around them for the filter."""
-    time, q, tau = (np.load(Path(folder) / f"{name}.npy", mmap_mode="r")
-                    for name in ("time", "q", "tau"))
+    time, q, tau = (
+        np.load(Path(folder) / f"{name}.npy", mmap_mode="r") for name in ("time", "q", "tau")
+    )
     rows = slice(max(start - around, 0), stop + around)
     samples = Samples.from_arrays(model, time[rows], q[rows], tau[rows], cutoff=cutoff)
     return samples, rows_between(samples, time[start], time[min(stop, len(time)) - 1])

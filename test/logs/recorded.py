@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Recordings for tests, written by the libraries `mcap` and `rosbags`, and a large one by NumPy."""
+
 from __future__ import annotations
 
 import struct
@@ -21,8 +22,11 @@ from rosbags.typesys import Stores, get_typestore
 import dyn_ros
 
 JOINT_STATE, ODOMETRY, STRING = (
-    "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry", "std_msgs/msg/String")
-START = 1_700_000_000_000_000_000       # ns
+    "sensor_msgs/msg/JointState",
+    "nav_msgs/msg/Odometry",
+    "std_msgs/msg/String",
+)
+START = 1_700_000_000_000_000_000  # ns
 ROS2 = get_typestore(Stores.ROS2_JAZZY)
 ROS1 = get_typestore(Stores.ROS1_NOETIC)
 
@@ -34,15 +38,15 @@ class JointState(NamedTuple):
     position: Sequence[float] = ()
     velocity: Sequence[float] = ()
     effort: Sequence[float] = ()
-    stamp: int = 0              # ns
+    stamp: int = 0  # ns
     frame: str = ""
 
 
 class Odometry(NamedTuple):
     """Fields of a nav_msgs/Odometry."""
 
-    pose: Sequence[float]       # x y z qx qy qz qw
-    twist: Sequence[float]      # linear, angular
+    pose: Sequence[float]  # x y z qx qy qz qw
+    twist: Sequence[float]  # linear, angular
     stamp: int = 0
     frame: str = "odom"
     child: str = "base_link"
@@ -52,7 +56,7 @@ class Sent(NamedTuple):
     """A message of a recording; a text is a std_msgs/String."""
 
     topic: str
-    log_time: int               # ns
+    log_time: int  # ns
     message: JointState | Odometry | str
 
 
@@ -61,8 +65,9 @@ def type_of(message: JointState | Odometry | str) -> str:
     return {JointState: JOINT_STATE, Odometry: ODOMETRY, str: STRING}[type(message)]
 
 
-def serialized(message: JointState | Odometry | str, *, ros1: bool = False,
-               little: bool = True) -> bytes:
+def serialized(
+    message: JointState | Odometry | str, *, ros1: bool = False, little: bool = True
+) -> bytes:
     """Serialize a message with rosbags, for ROS 2 (CDR) or ROS 1."""
     store, kind = (ROS1 if ros1 else ROS2), type_of(message)
     fields = _fields(message, store, ros1)
@@ -76,26 +81,37 @@ def _fields(message: JointState | Odometry | str, store: Any, ros1: bool) -> Any
     if isinstance(message, str):
         return new[STRING](data=message)
     time = new["builtin_interfaces/msg/Time"](
-        sec=message.stamp // 10**9, nanosec=message.stamp % 10**9)
+        sec=message.stamp // 10**9, nanosec=message.stamp % 10**9
+    )
     more = {"seq": 0} if ros1 else {}
     header = new["std_msgs/msg/Header"](stamp=time, frame_id=message.frame, **more)
     if isinstance(message, JointState):
-        return new[JOINT_STATE](header=header, name=list(message.names), **{
-            name: np.array(getattr(message, name), float)
-            for name in ("position", "velocity", "effort")})
+        return new[JOINT_STATE](
+            header=header,
+            name=list(message.names),
+            **{
+                name: np.array(getattr(message, name), float)
+                for name in ("position", "velocity", "effort")
+            },
+        )
 
     def numbers(kind: str, values: Sequence[float]) -> Any:
         return new[f"geometry_msgs/msg/{kind}"](**dict(zip("xyzw", map(float, values))))
 
-    pose = new["geometry_msgs/msg/Pose"](position=numbers("Point", message.pose[:3]),
-                                         orientation=numbers("Quaternion", message.pose[3:]))
-    twist = new["geometry_msgs/msg/Twist"](linear=numbers("Vector3", message.twist[:3]),
-                                           angular=numbers("Vector3", message.twist[3:]))
+    pose = new["geometry_msgs/msg/Pose"](
+        position=numbers("Point", message.pose[:3]),
+        orientation=numbers("Quaternion", message.pose[3:]),
+    )
+    twist = new["geometry_msgs/msg/Twist"](
+        linear=numbers("Vector3", message.twist[:3]), angular=numbers("Vector3", message.twist[3:])
+    )
     covariance = np.arange(36.0)
     return new[ODOMETRY](
-        header=header, child_frame_id=message.child,
+        header=header,
+        child_frame_id=message.child,
         pose=new["geometry_msgs/msg/PoseWithCovariance"](pose=pose, covariance=covariance),
-        twist=new["geometry_msgs/msg/TwistWithCovariance"](twist=twist, covariance=covariance))
+        twist=new["geometry_msgs/msg/TwistWithCovariance"](twist=twist, covariance=covariance),
+    )
 
 
 def definition(kind: str) -> bytes:
@@ -105,16 +121,33 @@ def definition(kind: str) -> bytes:
 
 # --- files
 
-def write_mcap(path: Path, messages: Iterable[Sent], *, compression: str = "zstd",
-               chunk_size: int = 1 << 16, chunked: bool = True, indexed: bool = True,
-               ros1: bool = False, little: bool = True, **more: Any) -> Path:
+
+def write_mcap(
+    path: Path,
+    messages: Iterable[Sent],
+    *,
+    compression: str = "zstd",
+    chunk_size: int = 1 << 16,
+    chunked: bool = True,
+    indexed: bool = True,
+    ros1: bool = False,
+    little: bool = True,
+    **more: Any,
+) -> Path:
     """Write an MCAP file with the library `mcap`; compression is "zstd", "lz4" or "none"."""
     with open(path, "wb") as file:
         writer = McapWriter(
-            file, chunk_size, CompressionType[compression.upper()],
-            IndexType.ALL if indexed else IndexType.NONE, use_chunking=chunked,
-            repeat_channels=indexed, repeat_schemas=indexed, use_statistics=indexed,
-            use_summary_offsets=indexed, **more)
+            file,
+            chunk_size,
+            CompressionType[compression.upper()],
+            IndexType.ALL if indexed else IndexType.NONE,
+            use_chunking=chunked,
+            repeat_channels=indexed,
+            repeat_schemas=indexed,
+            use_statistics=indexed,
+            use_summary_offsets=indexed,
+            **more,
+        )
         writer.start("ros1" if ros1 else "ros2", "test")
         channels: dict[str, int] = {}
         for number, (topic, log_time, message) in enumerate(messages):
@@ -122,17 +155,24 @@ def write_mcap(path: Path, messages: Iterable[Sent], *, compression: str = "zstd
                 kind = type_of(message)
                 schema = writer.register_schema(
                     kind.replace("/msg/", "/") if ros1 else kind,
-                    "ros1msg" if ros1 else "ros2msg", definition(kind))
-                channels[topic] = writer.register_channel(
-                    topic, "ros1" if ros1 else "cdr", schema)
-            writer.add_message(channels[topic], log_time,
-                               serialized(message, ros1=ros1, little=little), log_time, number)
+                    "ros1msg" if ros1 else "ros2msg",
+                    definition(kind),
+                )
+                channels[topic] = writer.register_channel(topic, "ros1" if ros1 else "cdr", schema)
+            writer.add_message(
+                channels[topic],
+                log_time,
+                serialized(message, ros1=ros1, little=little),
+                log_time,
+                number,
+            )
         writer.finish()
     return path
 
 
-def write_bag2(path: Path, messages: Iterable[Sent], *, storage: str = "sqlite3",
-               compression: str = "none") -> Path:
+def write_bag2(
+    path: Path, messages: Iterable[Sent], *, storage: str = "sqlite3", compression: str = "none"
+) -> Path:
     """Write a rosbag2 folder with the library `rosbags`.
 
     storage is "sqlite3" or "mcap", compression "none", "file", "message" or, for MCAP, "storage".
@@ -171,6 +211,7 @@ def write_bag1(path: Path, messages: Iterable[Sent], *, compression: str = "none
 
 # --- a large recording
 
+
 def smooth_motion(time: np.ndarray, joints: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Positions and velocities of a smooth motion, (n, joints) each, different for each joint."""
     random = np.random.default_rng(seed)
@@ -180,10 +221,20 @@ def smooth_motion(time: np.ndarray, joints: int, seed: int = 0) -> tuple[np.ndar
     return amplitude * np.sin(phase), amplitude * frequency * np.cos(phase)
 
 
-def synthetic_mcap(path: Path, robot: dyn_ros.Model | Sequence[str], count: int,
-                   rate: float = 1000.0, *, topic: str = "/joint_states", start: int = START,
-                   compression: str = "zstd", rows: int = 2000, seed: int = 0,
-                   description: str | None = None, jitter: float = 0.0) -> Path:
+def synthetic_mcap(
+    path: Path,
+    robot: dyn_ros.Model | Sequence[str],
+    count: int,
+    rate: float = 1000.0,
+    *,
+    topic: str = "/joint_states",
+    start: int = START,
+    compression: str = "zstd",
+    rows: int = 2000,
+    seed: int = 0,
+    description: str | None = None,
+    jitter: float = 0.0,
+) -> Path:
     """Write a large MCAP file of joint states quickly; its chunks are built by NumPy.
 
     Parameters
@@ -209,8 +260,13 @@ def synthetic_mcap(path: Path, robot: dyn_ros.Model | Sequence[str], count: int,
     body, places = _template(names)
     random = np.random.default_rng(seed)
     channel = _record(4, struct.pack("<HH", 1, 1) + _text(topic) + _text("cdr") + _I(0))
-    schema = _record(3, struct.pack("<H", 1) + _text(JOINT_STATE) + _text("ros2msg")
-                     + _bytes(definition(JOINT_STATE)))
+    schema = _record(
+        3,
+        struct.pack("<H", 1)
+        + _text(JOINT_STATE)
+        + _text("ros2msg")
+        + _bytes(definition(JOINT_STATE)),
+    )
     data = dyn_ros.Data(model) if model else None
     with open(path, "wb") as file:
         file.write(_MAGIC + _record(1, _text("ros2") + _text("test")))
@@ -227,20 +283,37 @@ def synthetic_mcap(path: Path, robot: dyn_ros.Model | Sequence[str], count: int,
                 stamps += np.round(random.normal(0.0, jitter * 1e9, len(ticks))).astype(np.int64)
             time = ticks / rate
             q, v = smooth_motion(time, len(names), seed)
-            tau = (dyn_ros.rnea(model, data, q, v, -0.5 * q) if model
-                   else 10.0 * np.sin(time[:, None] + np.arange(len(names))))
+            tau = (
+                dyn_ros.rnea(model, data, q, v, -0.5 * q)
+                if model
+                else 10.0 * np.sin(time[:, None] + np.arange(len(names)))
+            )
             records = np.tile(body, (len(ticks), 1))
             log = stamps + 200_000
             for place, kind, values in (
-                    (places["sequence"], "<u4", ticks), (places["log"], "<u8", log),
-                    (places["publish"], "<u8", stamps), (places["sec"], "<i4", stamps // 10**9),
-                    (places["nanosec"], "<u4", stamps % 10**9), (places["position"], "<f8", q),
-                    (places["velocity"], "<f8", v), (places["effort"], "<f8", tau)):
+                (places["sequence"], "<u4", ticks),
+                (places["log"], "<u8", log),
+                (places["publish"], "<u8", stamps),
+                (places["sec"], "<i4", stamps // 10**9),
+                (places["nanosec"], "<u4", stamps % 10**9),
+                (places["position"], "<f8", q),
+                (places["velocity"], "<f8", v),
+                (places["effort"], "<f8", tau),
+            ):
                 block = np.ascontiguousarray(values.astype(kind)).view(np.uint8)
                 block = block.reshape(len(ticks), -1)
-                records[:, place:place + block.shape[1]] = block
-            chunks.append(_write_chunk(file, first + records.tobytes(), compression, log,
-                                       len(first), records.shape[1], extra))
+                records[:, place : place + block.shape[1]] = block
+            chunks.append(
+                _write_chunk(
+                    file,
+                    first + records.tobytes(),
+                    compression,
+                    log,
+                    len(first),
+                    records.shape[1],
+                    extra,
+                )
+            )
             first, extra = b"", []
         file.write(_record(15, _I(0)))
         summary_start = file.tell()
@@ -249,10 +322,25 @@ def synthetic_mcap(path: Path, robot: dyn_ros.Model | Sequence[str], count: int,
             channels += _description(description, start, message=False)
             counts.append((2, 1))
         kinds = len(counts)
-        summary = channels + _record(11, struct.pack(
-            "<QHIIIIQQ", sum(n for _, n in counts), kinds, kinds, 0, 0, len(chunks), start,
-            int(log.max())) + _bytes(b"".join(struct.pack("<HQ", *each) for each in counts))
-            ) + b"".join(chunks)
+        summary = (
+            channels
+            + _record(
+                11,
+                struct.pack(
+                    "<QHIIIIQQ",
+                    sum(n for _, n in counts),
+                    kinds,
+                    kinds,
+                    0,
+                    0,
+                    len(chunks),
+                    start,
+                    int(log.max()),
+                )
+                + _bytes(b"".join(struct.pack("<HQ", *each) for each in counts)),
+            )
+            + b"".join(chunks)
+        )
         footer = struct.pack("<QQ", summary_start, 0)
         crc = zlib.crc32(struct.pack("<BQ", 2, 20) + footer, zlib.crc32(summary))
         file.write(summary + _record(2, footer + _I(crc)) + _MAGIC)
@@ -285,25 +373,42 @@ def _template(names: Sequence[str]) -> tuple[np.ndarray, dict[str, int]]:
     record = _record(5, struct.pack("<HIQQ", 1, 0, 0, 0) + content)
     head, n = len(record) - len(content), len(names)
     effort = len(record) - 8 * n
-    velocity = effort - 8 * (n + 1)         # a count and its padding precede the numbers
+    velocity = effort - 8 * (n + 1)  # a count and its padding precede the numbers
     position = velocity - 8 * (n + 1)
-    places = {"sequence": 11, "log": 15, "publish": 23, "sec": head + 4, "nanosec": head + 8,
-              "position": position, "velocity": velocity, "effort": effort}
+    places = {
+        "sequence": 11,
+        "log": 15,
+        "publish": 23,
+        "sec": head + 4,
+        "nanosec": head + 8,
+        "position": position,
+        "velocity": velocity,
+        "effort": effort,
+    }
     return np.frombuffer(record, np.uint8), places
 
 
 def _description(text: str, log_time: int, message: bool = True) -> bytes:
-    records = _record(3, struct.pack("<H", 2) + _text(STRING) + _text("ros2msg")
-                      + _text("string data"))
-    records += _record(4, struct.pack("<HH", 2, 2) + _text("/robot_description") + _text("cdr")
-                       + _I(0))
+    records = _record(
+        3, struct.pack("<H", 2) + _text(STRING) + _text("ros2msg") + _text("string data")
+    )
+    records += _record(
+        4, struct.pack("<HH", 2, 2) + _text("/robot_description") + _text("cdr") + _I(0)
+    )
     if message:
         records += _record(5, struct.pack("<HIQQ", 2, 0, log_time, log_time) + serialized(text))
     return records
 
 
-def _write_chunk(file: Any, content: bytes, compression: str, log: np.ndarray, first: int,
-                 length: int, extra: Sequence[tuple[int, int]] = ()) -> bytes:
+def _write_chunk(
+    file: Any,
+    content: bytes,
+    compression: str,
+    log: np.ndarray,
+    first: int,
+    length: int,
+    extra: Sequence[tuple[int, int]] = (),
+) -> bytes:
     """Write a chunk and the indexes of its messages; return its entry in the summary.
 
     extra: log times and offsets of the messages of channel 2.
@@ -313,17 +418,31 @@ def _write_chunk(file: Any, content: bytes, compression: str, log: np.ndarray, f
     start = min([int(log.min()), *(time for time, _ in extra)])
     times = struct.pack("<QQ", start, int(log.max()))
     place = file.tell()
-    chunk = _record(6, times + struct.pack("<QI", len(content), zlib.crc32(content)) + kind
-                    + struct.pack("<Q", len(packed)) + packed)
+    chunk = _record(
+        6,
+        times
+        + struct.pack("<QI", len(content), zlib.crc32(content))
+        + kind
+        + struct.pack("<Q", len(packed))
+        + packed,
+    )
     entries = np.empty((len(log), 2), "<u8")
     entries[:, 0], entries[:, 1] = log, first + length * np.arange(len(log))
     indexes, offsets = b"", b""
-    for number, content_of_index in ((1, entries.tobytes()),
-                                     (2, b"".join(struct.pack("<QQ", *each) for each in extra))):
+    for number, content_of_index in (
+        (1, entries.tobytes()),
+        (2, b"".join(struct.pack("<QQ", *each) for each in extra)),
+    ):
         if content_of_index:
             offsets += struct.pack("<HQ", number, place + len(chunk) + len(indexes))
             indexes += _record(7, struct.pack("<H", number) + _bytes(content_of_index))
     file.write(chunk + indexes)
-    return _record(8, times + struct.pack("<QQ", place, len(chunk)) + _bytes(offsets)
-                   + struct.pack("<Q", len(indexes)) + kind
-                   + struct.pack("<QQ", len(packed), len(content)))
+    return _record(
+        8,
+        times
+        + struct.pack("<QQ", place, len(chunk))
+        + _bytes(offsets)
+        + struct.pack("<Q", len(indexes))
+        + kind
+        + struct.pack("<QQ", len(packed), len(content)),
+    )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """States of a robot for tests of what is computed from them, without recordings."""
+
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 import dyn_ros
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
-START = 1_700_000_000_000_000_000       # ns
+START = 1_700_000_000_000_000_000  # ns
 
 
 class States(NamedTuple):
@@ -46,10 +47,10 @@ def moving(model, seconds=2.0, rate=1000.0, jitter=0.0, seed=0):
     time = 1e-9 * (stamp - START)[:, None]
     phase = 1.5 * np.arange(1, model.nv + 1) ** 0.5
     step, v = 0.4 * np.sin(phase * time), 0.4 * phase * np.cos(phase * time)
-    a = -0.4 * phase ** 2 * np.sin(phase * time)
+    a = -0.4 * phase**2 * np.sin(phase * time)
     start = model.random_configuration(rng)
     q = model.integrate(np.tile(start, (count, 1)), step)
-    if model.nq > model.nv:             # v is expressed in the moving base
+    if model.nq > model.nv:  # v is expressed in the moving base
         v[:, :6] = 0.1 * np.sin(phase[:6] * time)
         a[:, :6] = 0.1 * phase[:6] * np.cos(phase[:6] * time)
     tau = dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a) + rng.normal(size=v.shape)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Identification in parts agrees with that in memory."""
+
 import dataclasses
 
 import numpy as np
@@ -17,9 +18,20 @@ from dyn_ros.identification import Samples, columns
 from dyn_ros.logs.identification import evenly, identify_parts
 from dyn_ros.logs.run.workers import Call, LocalWorkers
 
-OPTIONS = dict(armature=True, friction=True, stribeck=None, motor_constants=None, noise=None,
-               regularization=1.0, huber=3.0, held_out=0.2, seed=0, threads=1, contact_dimension=3)
-SIZE = 2000         # samples of a part
+OPTIONS = dict(
+    armature=True,
+    friction=True,
+    stribeck=None,
+    motor_constants=None,
+    noise=None,
+    regularization=1.0,
+    huber=3.0,
+    held_out=0.2,
+    seed=0,
+    threads=1,
+    contact_dimension=3,
+)
+SIZE = 2000  # samples of a part
 
 
 @pytest.fixture(scope="module")
@@ -68,23 +80,36 @@ def workers():
 
 
 def parts(folder, model, count):
-    return [Call(load, (folder, model, start, start + SIZE, 300))
-            for start in range(0, count, SIZE)]
+    return [
+        Call(load, (folder, model, start, start + SIZE, 300)) for start in range(0, count, SIZE)
+    ]
 
 
-@pytest.mark.parametrize("name, changes", [
-    ("recording", {}), ("recording", dict(huber=None)), ("pushed", {}),
-    ("pushed", dict(stribeck=0.1, motor_constants=2.0))])
+@pytest.mark.parametrize(
+    "name, changes",
+    [
+        ("recording", {}),
+        ("recording", dict(huber=None)),
+        ("pushed", {}),
+        ("pushed", dict(stribeck=0.1, motor_constants=2.0)),
+    ],
+)
 def test_parts_give_what_memory_gives(request, workers, name, changes):
     folder, found = request.getfixturevalue(name)
     model, options = load_robot("ur10"), OPTIONS | changes
     progress = []
-    result = identify_parts(model, parts(folder, model, len(found.time)), workers,
-                            cutoff=10.0, progress=lambda done, what: progress.append(done),
-                            **options)
-    whole = dyn_ros.identify(model, Samples.from_arrays(model, found.time, found.q, found.tau,
-                                                        cutoff=10.0), **options)
-    assert abs(result.size - whole.size) <= 4       # the last one of the filter, by rounding
+    result = identify_parts(
+        model,
+        parts(folder, model, len(found.time)),
+        workers,
+        cutoff=10.0,
+        progress=lambda done, what: progress.append(done),
+        **options,
+    )
+    whole = dyn_ros.identify(
+        model, Samples.from_arrays(model, found.time, found.q, found.tau, cutoff=10.0), **options
+    )
+    assert abs(result.size - whole.size) <= 4  # the last one of the filter, by rounding
     deviations = (result.base.estimate - whole.base.estimate) / whole.base.deviation
     assert np.abs(deviations).max() < 0.1
     ratio = result.base.deviation / whole.base.deviation
@@ -103,10 +128,17 @@ def test_parts_have_the_same_terms_of_friction(loaded, workers):
     """The load comes from an estimate of some parts, which differs a little."""
     folder, found = loaded
     model = load_robot("ur10")
-    result = identify_parts(model, parts(folder, model, len(found.time)), workers, cutoff=10.0,
-                            progress=lambda done, what: None, **OPTIONS)
-    whole = dyn_ros.identify(model, Samples.from_arrays(model, found.time, found.q, found.tau,
-                                                        cutoff=10.0), **OPTIONS)
+    result = identify_parts(
+        model,
+        parts(folder, model, len(found.time)),
+        workers,
+        cutoff=10.0,
+        progress=lambda done, what: None,
+        **OPTIONS,
+    )
+    whole = dyn_ros.identify(
+        model, Samples.from_arrays(model, found.time, found.q, found.tau, cutoff=10.0), **OPTIONS
+    )
     friction = [each.identified.drives.load_friction for each in (result, whole)]
     assert np.flatnonzero(friction[0]).tolist() == [1]
     np.testing.assert_allclose(*friction, rtol=0.01)
@@ -119,12 +151,16 @@ def test_parts_have_the_distances_over_which_friction_turns(recording, workers, 
     """Parts of 1000 samples are 60; a first estimate has 16 of them."""
     folder, found = saved(tmp_path, with_presliding(recording[1]))
     model, options = load_robot("ur10"), OPTIONS | dict(friction_terms=["friction_distance"])
-    calls = [Call(load, (folder, model, start, start + 1000, 300))
-             for start in range(0, len(found.time), 1000)]
-    result = identify_parts(model, calls, workers, cutoff=10.0,
-                            progress=lambda done, what: None, **options)
-    whole = dyn_ros.identify(model, Samples.from_arrays(model, found.time, found.q, found.tau,
-                                                        cutoff=10.0), **options)
+    calls = [
+        Call(load, (folder, model, start, start + 1000, 300))
+        for start in range(0, len(found.time), 1000)
+    ]
+    result = identify_parts(
+        model, calls, workers, cutoff=10.0, progress=lambda done, what: None, **options
+    )
+    whole = dyn_ros.identify(
+        model, Samples.from_arrays(model, found.time, found.q, found.tau, cutoff=10.0), **options
+    )
     distances = [each.identified.drives.friction_distance for each in (result, whole)]
     np.testing.assert_allclose(*distances, rtol=0.005)
     np.testing.assert_allclose(distances[0], 0.01, rtol=0.05)
@@ -137,8 +173,14 @@ def test_parts_have_the_distances_over_which_friction_turns(recording, workers, 
 def test_the_filter_is_chosen_from_a_few_parts(recording, workers):
     folder, found = recording
     model = load_robot("ur10")
-    result = identify_parts(model, parts(folder, model, len(found.time)), workers,
-                            cutoff=None, progress=lambda done, what: None, **OPTIONS)
+    result = identify_parts(
+        model,
+        parts(folder, model, len(found.time)),
+        workers,
+        cutoff=None,
+        progress=lambda done, what: None,
+        **OPTIONS,
+    )
     assert 1.0 < result.samples.cutoff <= 20.0
 
 
@@ -146,19 +188,25 @@ def test_parts_that_are_too_short_are_reported(recording, workers):
     folder, found = recording
     model = load_robot("ur10")
     some = parts(folder, model, len(found.time))
-    some.insert(5, Call(load, (folder, model, 100, 110, 0)))    # the last has a single sample
-    result = identify_parts(model, some, workers, cutoff=10.0,
-                            progress=lambda done, what: None, **OPTIONS)
-    assert any("2 of 32 parts of the recordings were not used" in text
-               for text in result.warnings)
+    some.insert(5, Call(load, (folder, model, 100, 110, 0)))  # the last has a single sample
+    result = identify_parts(
+        model, some, workers, cutoff=10.0, progress=lambda done, what: None, **OPTIONS
+    )
+    assert any("2 of 32 parts of the recordings were not used" in text for text in result.warnings)
 
 
 def test_no_part_can_be_used(recording, workers):
     folder, _ = recording
     model = load_robot("ur10")
     with pytest.raises(ValueError, match="no part can be used: expected a segment"):
-        identify_parts(model, [Call(load, (folder, model, 100, 110, 0))], workers,
-                       cutoff=10.0, progress=lambda done, what: None, **OPTIONS)
+        identify_parts(
+            model,
+            [Call(load, (folder, model, 100, 110, 0))],
+            workers,
+            cutoff=10.0,
+            progress=lambda done, what: None,
+            **OPTIONS,
+        )
 
 
 def test_parts_are_chosen_evenly():
@@ -173,11 +221,18 @@ def test_joints_that_no_message_reports_are_locked(tmp_path, options):
     true = perturbed(whole.reduced({"panda_finger_joint1": 0.0}), seed=2)
     motion = waves((true.lower + true.upper) / 2.0, 1.2, [0.1, 0.2, 0.4, 0.7])
     found = record(true, motion)
-    stamps = np.round(1e9 * found.time).astype(int) + 10 ** 9
-    path = recorded.write_mcap(tmp_path / "arm.mcap", (
-        Sent("/joint_states", stamp, JointState(list(true.joint_names), q.tolist(), [],
-                                                tau.tolist(), stamp))
-        for stamp, q, tau in zip(stamps.tolist(), found.q, found.tau)))
+    stamps = np.round(1e9 * found.time).astype(int) + 10**9
+    path = recorded.write_mcap(
+        tmp_path / "arm.mcap",
+        (
+            Sent(
+                "/joint_states",
+                stamp,
+                JointState(list(true.joint_names), q.tolist(), [], tau.tolist(), stamp),
+            )
+            for stamp, q, tau in zip(stamps.tolist(), found.q, found.tau)
+        ),
+    )
     result = dyn_ros.logs.identify(whole, path, motor_constants=np.ones(whole.nv), **options)
     assert result.warnings[0] == "locked: panda_finger_joint1 = 0 (no columns)"
     assert result.model.joint_names == true.joint_names
@@ -194,10 +249,15 @@ def test_tables_with_other_columns(tmp_path, options):
     columns.write(path, table)
     result = dyn_ros.logs.identify(true, path, columns={str(path): given}, **options)
     assert max(joint.after / joint.noise for joint in result.joints) < 1.05
-    columns.write(tmp_path / "other.csv", {name: column for name, column in found.table().items()
-                                           if "effort" not in name})
+    columns.write(
+        tmp_path / "other.csv",
+        {name: column for name, column in found.table().items() if "effort" not in name},
+    )
     with pytest.raises(ValueError, match="other.csv: .*effort"):
         dyn_ros.logs.identify(true, tmp_path / "other.csv", **options)
-    with pytest.raises(ValueError, match="columns: expected names by the path of each table, got "
-                                         "'time'; the recordings are .*t.csv"):
+    with pytest.raises(
+        ValueError,
+        match="columns: expected names by the path of each table, got "
+        "'time'; the recordings are .*t.csv",
+    ):
         dyn_ros.logs.identify(true, path, columns=given, **options)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """``dyn_ros.logs.map`` and ``dyn_ros.logs.identify``, in processes of this machine."""
+
 import operator
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import dyn_ros
 from dyn_ros import logs
 
 MODEL = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
-COUNT = 200_000         # messages: three parts
+COUNT = 200_000  # messages: three parts
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +28,15 @@ def bag(tmp_path_factory):
 
 def test_each_part(bag):
     progress = []
-    found = list(logs.map(functions.count_states, bag, robot=MODEL, workers=2,
-                          progress=lambda done, what: progress.append(done)))
+    found = list(
+        logs.map(
+            functions.count_states,
+            bag,
+            robot=MODEL,
+            workers=2,
+            progress=lambda done, what: progress.append(done),
+        )
+    )
     assert sorted(each.number for each in found) == [0, 1, 2]
     assert sum(each.value for each in found) == COUNT
     assert {(each.path, each.error) for each in found} == {(str(bag), None)}
@@ -36,12 +44,21 @@ def test_each_part(bag):
 
 
 def test_a_sum_does_not_depend_on_the_workers(bag):
-    sums = [logs.map(functions.sum_of_squares, [bag], robot=MODEL, workers=workers,
-                     reduce=operator.add, joints=["elbow_pitch"], rate=100.0)
-            for workers in (1, 2)]
+    sums = [
+        logs.map(
+            functions.sum_of_squares,
+            [bag],
+            robot=MODEL,
+            workers=workers,
+            reduce=operator.add,
+            joints=["elbow_pitch"],
+            rate=100.0,
+        )
+        for workers in (1, 2)
+    ]
     assert sums[0].tobytes() == sums[1].tobytes()
     whole = logs.read(bag, MODEL, joints=["elbow_pitch"], rate=100.0)
-    np.testing.assert_allclose(sums[0], (whole.q ** 2).sum(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(sums[0], (whole.q**2).sum(axis=0), rtol=1e-12)
 
 
 def test_a_recording_that_cannot_be_read(bag, tmp_path):
@@ -52,20 +69,27 @@ def test_a_recording_that_cannot_be_read(bag, tmp_path):
     failed = [each for each in found if each.error is not None]
     assert [(each.path, each.number, each.value) for each in failed] == [(str(broken), None, None)]
     with pytest.warns(RuntimeWarning, match=r"1 parts or recordings are left out: .*broken.mcap"):
-        assert logs.map(functions.count_states, [bag, broken], robot=MODEL, workers=1,
-                        reduce=operator.add) == COUNT
+        assert (
+            logs.map(
+                functions.count_states, [bag, broken], robot=MODEL, workers=1, reduce=operator.add
+            )
+            == COUNT
+        )
     with pytest.raises(ValueError, match=r"no value to combine: .*broken.mcap"):
         logs.map(functions.count_states, broken, robot=MODEL, workers=1, reduce=operator.add)
 
 
-@pytest.mark.parametrize("arguments, words", [
-    (dict(function=lambda part: 1), "function: cannot be sent to other processes"),
-    (dict(function=3), "expected a function of a Recording, got 3"),
-    (dict(recordings="missing.mcap"), "missing.mcap"),
-    (dict(rate=-1.0), "rate: expected states a second"),
-    (dict(workers=2, scheduler="tcp://127.0.0.1:1"), "expected None with a scheduler"),
-    (dict(workers=0), "workers: expected at least 1, got 0"),
-])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (dict(function=lambda part: 1), "function: cannot be sent to other processes"),
+        (dict(function=3), "expected a function of a Recording, got 3"),
+        (dict(recordings="missing.mcap"), "missing.mcap"),
+        (dict(rate=-1.0), "rate: expected states a second"),
+        (dict(workers=2, scheduler="tcp://127.0.0.1:1"), "expected None with a scheduler"),
+        (dict(workers=0), "workers: expected at least 1, got 0"),
+    ],
+)
 def test_errors(bag, arguments, words):
     arguments = dict(function=functions.count_states, recordings=bag, robot=MODEL) | arguments
     with pytest.raises(ValueError, match=words):
@@ -74,16 +98,20 @@ def test_errors(bag, arguments, words):
 
 def test_a_script_without_its_guard(bag, tmp_path):
     script = tmp_path / "script.py"
-    script.write_text("from dyn_ros import logs\ndef one(part):\n    return 1\n"
-                      f"print(list(logs.map(one, {str(bag)!r}, workers=1)))\n")
+    script.write_text(
+        "from dyn_ros import logs\ndef one(part):\n    return 1\n"
+        f"print(list(logs.map(one, {str(bag)!r}, workers=1)))\n"
+    )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "below `if __name__ == '__main__':`" in done.stderr.splitlines()[-1]
 
 
 def test_identify_in_parts_and_in_memory(bag):
-    found = [logs.identify(MODEL, bag, cutoff=10.0, friction=False, armature=False,
-                           workers=workers) for workers in (None, 2)]
+    found = [
+        logs.identify(MODEL, bag, cutoff=10.0, friction=False, armature=False, workers=workers)
+        for workers in (None, 2)
+    ]
     memory, parts = found
     assert abs(memory.size - parts.size) <= 4 + 2 * parts.size // 1000
     known = [each != "not" for each in memory.base.excitation]
@@ -92,8 +120,10 @@ def test_identify_in_parts_and_in_memory(bag):
 
 
 def test_import_needs_no_extras():
-    code = ("import sys, dyn_ros\nassert 'dyn_ros.logs' not in sys.modules\ndyn_ros.logs.read\n"
-            "print([name for name in sys.modules if name in ('pyarrow', 'mcap', 'zstandard', 'lz4',"
-            " 'distributed', 'dask', 'plotly', 'matplotlib', 'pandas', 'rclpy')])\n")
+    code = (
+        "import sys, dyn_ros\nassert 'dyn_ros.logs' not in sys.modules\ndyn_ros.logs.read\n"
+        "print([name for name in sys.modules if name in ('pyarrow', 'mcap', 'zstandard', 'lz4',"
+        " 'distributed', 'dask', 'plotly', 'matplotlib', 'pandas', 'rclpy')])\n"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout == "[]\n", done.stderr

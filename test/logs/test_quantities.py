@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Quantities of states compared with what the nodes publish for each of them."""
+
 import dataclasses
 import math
 import pickle
@@ -13,28 +14,54 @@ import dyn_ros
 from dyn_ros.logs.quantities import THRESHOLDS, Settings, compute, observe, overlap, select
 from dyn_ros.logs.write.columns import QUANTITIES
 
-VALUES = {"root_joint": "fixed", "gravity": (0.0, 0.0, -9.81), "mimic": "project", "strict": False,
-          "locked_joints": [], "include_friction": False, "joints": [], "armature": [],
-          "base_source": "odometry", "staleness": 0.5, "frame_id": "", "world_frame": ""}
-OBSERVER = {"thresholds.fixed": [], "thresholds.per_speed": [], "thresholds.at_rest": [],
-            "thresholds.relative": 0.05, "thresholds.unlimited": 5.0, "noise.external": []}
+VALUES = {
+    "root_joint": "fixed",
+    "gravity": (0.0, 0.0, -9.81),
+    "mimic": "project",
+    "strict": False,
+    "locked_joints": [],
+    "include_friction": False,
+    "joints": [],
+    "armature": [],
+    "base_source": "odometry",
+    "staleness": 0.5,
+    "frame_id": "",
+    "world_frame": "",
+}
+OBSERVER = {
+    "thresholds.fixed": [],
+    "thresholds.per_speed": [],
+    "thresholds.at_rest": [],
+    "thresholds.relative": 0.05,
+    "thresholds.unlimited": 5.0,
+    "noise.external": [],
+}
 
 
 def node_values(settings):
     """The parameters of the observer node."""
-    values = {name: value for name, value in dataclasses.asdict(settings).items()
-              if name not in ("joints", "cutoff", "velocity", "calibrated")}
+    values = {
+        name: value
+        for name, value in dataclasses.asdict(settings).items()
+        if name not in ("joints", "cutoff", "velocity", "calibrated")
+    }
     for name in ("torque", "velocity", "disturbance"):
         values[f"noise.{name}"] = values.pop(f"noise_{name}")
     for field, name in THRESHOLDS.items():
         values[name] = values.pop(f"thresholds_{field}")
-    return {**OBSERVER, **{name: list(value) if isinstance(value, tuple) else value
-                           for name, value in values.items()}}
+    return {
+        **OBSERVER,
+        **{
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in values.items()
+        },
+    }
 
 
 def context(**values):
     """A robot as the nodes prepare it, with friction."""
     from dyn_ros.nodes.robot.context import RobotContext
+
     robot = RobotContext(ARM7.read_text(), {**VALUES, **values})
     model = model_of(root_joint=None if robot.model.nv == 7 else "floating")
     robot.model.damping[:], robot.model.friction[:] = model.damping, model.friction
@@ -46,6 +73,7 @@ def replay(robot, settings, messages, odometry=()):
     """Process messages as the node does; return the states, and what was published for each."""
     from dyn_ros.nodes.robot.observation import Observation
     from dyn_ros.states.joint_states import Rejected
+
     observation = Observation(robot, node_values(settings), lambda text: None)
     rows, residual, external = [], [], []
     for message in messages:
@@ -61,8 +89,9 @@ def replay(robot, settings, messages, odometry=()):
         residual.append(observation.residual.copy() if observation.residual_valid else nothing)
         external.append(observation.external.copy() if observation.valid else nothing)
         v = np.array(state.velocities)
-        names = np.array([robot.model.joint_names[k] for k, nv in enumerate(robot.model.nvs)
-                          for _ in range(nv)])
+        names = np.array(
+            [robot.model.joint_names[k] for k, nv in enumerate(robot.model.nvs) for _ in range(nv)]
+        )
         v[np.isin(names, state.unknown)] = np.nan
         tau = nothing if state.effort is None else state.effort.copy()
         behind = state.stamp - int(robot.state._live.min())
@@ -76,15 +105,15 @@ def messages_of(states, names, rng, faults=True):
     for stamp, q, v, tau in zip(states.stamp, states.q, states.v, states.tau):
         chance = rng.random() if faults else 1.0
         if chance < 2e-3:
-            v = []                                  # velocities are missing
+            v = []  # velocities are missing
         elif chance < 4e-3:
             tau = []
         elif chance < 6e-3:
             tau = np.where(np.arange(len(tau)) == 3, np.nan, tau)
         elif chance < 8e-3:
-            continue                                # lost
+            continue  # lost
         elif chance < 9e-3:
-            yield names, q, v, tau, int(stamp)      # twice
+            yield names, q, v, tau, int(stamp)  # twice
         elif chance < 1e-2:
             yield names, q, v, tau, int(stamp) - 3_000_000
         yield names, q, v, tau, int(stamp)
@@ -94,10 +123,10 @@ def with_faults(states, rng):
     """The same states with gaps, and a jump of the clock to the past."""
     stamp = states.stamp.copy()
     third = len(stamp) // 3
-    stamp[third:] += 300_000_000                    # longer than max_gap
-    stamp[third + 400:] += 8_000_000                # five periods, but short
-    stamp[third + 500:] += 40_000_000
-    stamp[2 * third:] -= 5_000_000_000
+    stamp[third:] += 300_000_000  # longer than max_gap
+    stamp[third + 400 :] += 8_000_000  # five periods, but short
+    stamp[third + 500 :] += 40_000_000
+    stamp[2 * third :] -= 5_000_000_000
     return states._replace(stamp=stamp, log_time=stamp)
 
 
@@ -110,28 +139,37 @@ def agree(found, expected):
 
 
 SETTINGS = [
-    Settings(), Settings(method="direct"), Settings(method="kalman"),
-    Settings(method="kalman", noise_torque=(0.3,), noise_velocity=(0.002,) * 7,
-             noise_disturbance=(4.0,)),
-    Settings(effort_delay=0.0043), Settings(effort_delay=-0.0026), Settings(smoothing=0.0),
+    Settings(),
+    Settings(method="direct"),
+    Settings(method="kalman"),
+    Settings(
+        method="kalman", noise_torque=(0.3,), noise_velocity=(0.002,) * 7, noise_disturbance=(4.0,)
+    ),
+    Settings(effort_delay=0.0043),
+    Settings(effort_delay=-0.0026),
+    Settings(smoothing=0.0),
     Settings(friction=False, friction_velocity=0.05, gain=60.0, smoothing=200.0),
-    Settings(joint_gains=(50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 110.0), max_gap=0.05,
-             effort_constant=(1.0, -2.0, 3.0, 0.5, 1.0, 1.0, 0.1))]
+    Settings(
+        joint_gains=(50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 110.0),
+        max_gap=0.05,
+        effort_constant=(1.0, -2.0, 3.0, 0.5, 1.0, 1.0, 0.1),
+    ),
+]
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=range(len(SETTINGS)))
 def test_observer_as_the_node(settings):
     robot, rng = context(), np.random.default_rng(1)
     planned = with_faults(moving(robot.model, 3.0, jitter=0.2), rng)
-    states, residual, external = replay(
-        robot, settings, messages_of(planned, robot.names, rng))
+    states, residual, external = replay(robot, settings, messages_of(planned, robot.names, rng))
     found = observe(robot.model, states, settings, ["residual", "external"])
     agree(found["residual"], residual)
     agree(found["external"], external)
     table = compute(robot.model, states, 0, ["residual"], settings)
     assert list(table.columns)[2:] == [f"residual.{name}" for name in robot.names]
-    assert (np.stack(list(table.columns.values())[2:], axis=1)[100:] == found["residual"][100:]
-            ).all(where=~np.isnan(found["residual"][100:]))
+    assert (
+        np.stack(list(table.columns.values())[2:], axis=1)[100:] == found["residual"][100:]
+    ).all(where=~np.isnan(found["residual"][100:]))
 
 
 def test_efforts_and_velocities_that_cannot_be_measurements():
@@ -139,7 +177,8 @@ def test_efforts_and_velocities_that_cannot_be_measurements():
     planned = moving(robot.model, 1.0)
     planned.tau[300, 3], planned.v[600, 2] = 1e11, -1e8
     states, residual, external = replay(
-        robot, Settings(), messages_of(planned, robot.names, rng, faults=False))
+        robot, Settings(), messages_of(planned, robot.names, rng, faults=False)
+    )
     found = observe(robot.model, states, Settings(), ["residual", "external"])
     agree(found["residual"], residual)
     agree(found["external"], external)
@@ -159,14 +198,23 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
     from dyn_ros.logs.run.plan import plan
     from dyn_ros.logs.selection import Request
     from dyn_ros.logs.selection import select as select_topics
+
     robot, rng, settings = context(), np.random.default_rng(3), Settings(effort_delay=0.002)
     planned = with_faults(moving(robot.model, 9.0, jitter=0.2), rng)
     whole = list(messages_of(planned, robot.names, rng))
-    messages = whole if publishers == 1 else [
-        (names[part], q[part], v[part], tau[part], stamp)
-        for names, q, v, tau, stamp in whole for part in (slice(0, 3), slice(3, 7))]
-    sent = [Sent("/joint_states", START + k * 1_000_000 // publishers, JointState(*message))
-            for k, message in enumerate(messages)]
+    messages = (
+        whole
+        if publishers == 1
+        else [
+            (names[part], q[part], v[part], tau[part], stamp)
+            for names, q, v, tau, stamp in whole
+            for part in (slice(0, 3), slice(3, 7))
+        ]
+    )
+    sent = [
+        Sent("/joint_states", START + k * 1_000_000 // publishers, JointState(*message))
+        for k, message in enumerate(messages)
+    ]
     path = write_mcap(tmp_path / "a.mcap", sent, chunk_size=1 << 16)
     states, residual, external = replay(robot, settings, messages)
 
@@ -179,8 +227,10 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
     for planned in parts:
         part = read_part(planned, selection)
         tables.append(compute(robot.model, part.states, part.warm, wanted, settings, part.after))
-    found = {name: np.concatenate([table.columns[name] for table in tables])
-             for name in tables[0].columns}
+    found = {
+        name: np.concatenate([table.columns[name] for table in tables])
+        for name in tables[0].columns
+    }
     assert (found["stamp"] == states.stamp).all()
     for quantity, expected in (("residual", residual), ("external", external)):
         agree(np.stack([found[f"{quantity}.{name}"] for name in robot.names], axis=1), expected)
@@ -194,8 +244,9 @@ def test_joints_of_two_publishers_one_of_which_lags():
         for stamp, q, v, tau in zip(planned.stamp.tolist(), *planned[2:5]):
             yield names[:4], q[:4], v[:4], tau[:4], stamp
             since = stamp - START
-            if not 600_000_000 < since < 950_000_000:      # less than staleness, more than max_gap
+            if not 600_000_000 < since < 950_000_000:  # less than staleness, more than max_gap
                 yield names[4:], q[4:], v[4:], tau[4:], stamp - int(rng.integers(0, 2000))
+
     states, residual, external = replay(robot, Settings(), messages())
     assert states.behind.max() > 200_000_000
     found = observe(robot.model, states, Settings(), ["residual", "external"])
@@ -212,6 +263,7 @@ def test_a_base_that_moves():
         for stamp, q, v, tau in zip(planned.stamp.tolist(), *planned[2:5]):
             yield q[:7], v[:6], stamp
             yield names, q[7:], v[6:], tau[6:], stamp
+
     for settings in (Settings(), Settings(effort_delay=0.005)):
         states, residual, external = replay(robot, settings, messages())
         found = observe(robot.model, states, settings, ["residual", "external"])
@@ -225,6 +277,7 @@ def test_terms_and_the_whole_robot_as_the_nodes():
     from dyn_ros.nodes.robot.context import Terms
     from dyn_ros.nodes.robot.support import composite_body
     from dyn_ros.states.joint_states import State
+
     for root_joint in ("fixed", "floating"):
         robot = context(root_joint=root_joint)
         states = moving(robot.model, 0.5)
@@ -241,31 +294,44 @@ def test_terms_and_the_whole_robot_as_the_nodes():
             inertia = whole.body.matrix()
             expected = {
                 **dict(zip([f"gravity.{name}" for name in robot.names], terms.g)),
-                **dict(zip([f"nle.{name}" for name in robot.names],
-                           terms.nle if known else [np.nan] * robot.model.nv)),
-                "mass": whole.body.mass, **dict(zip(("com.x", "com.y", "com.z"), whole.body.com)),
+                **dict(
+                    zip(
+                        [f"nle.{name}" for name in robot.names],
+                        terms.nle if known else [np.nan] * robot.model.nv,
+                    )
+                ),
+                "mass": whole.body.mass,
+                **dict(zip(("com.x", "com.y", "com.z"), whole.body.com)),
                 **{f"linear_momentum.{axis}": momentum[i] for i, axis in enumerate("xyz")},
-                **{f"com_velocity.{axis}": momentum[i] / whole.body.mass
-                   for i, axis in enumerate("xyz")},
+                **{
+                    f"com_velocity.{axis}": momentum[i] / whole.body.mass
+                    for i, axis in enumerate("xyz")
+                },
                 **{f"angular_momentum.{axis}": momentum[3 + i] for i, axis in enumerate("xyz")},
-                "locked_inertia.ixx": inertia[0, 0], "locked_inertia.ixy": inertia[0, 1],
-                "locked_inertia.ixz": inertia[0, 2], "locked_inertia.iyy": inertia[1, 1],
-                "locked_inertia.iyz": inertia[1, 2], "locked_inertia.izz": inertia[2, 2],
+                "locked_inertia.ixx": inertia[0, 0],
+                "locked_inertia.ixy": inertia[0, 1],
+                "locked_inertia.ixz": inertia[0, 2],
+                "locked_inertia.iyy": inertia[1, 1],
+                "locked_inertia.iyz": inertia[1, 2],
+                "locked_inertia.izz": inertia[2, 2],
                 "energy.potential": terms.potential_energy,
                 "energy.kinetic": terms.kinetic_energy if known else np.nan,
-                "energy.total": (terms.kinetic_energy + terms.potential_energy if known
-                                 else np.nan)}
+                "energy.total": (
+                    terms.kinetic_energy + terms.potential_energy if known else np.nan
+                ),
+            }
             assert list(table.columns)[2:] == [name for name in table.columns if name in expected]
             for name, value in expected.items():
-                np.testing.assert_allclose(table.columns[name][k], value, rtol=1e-12, atol=1e-12,
-                                           err_msg=name)
+                np.testing.assert_allclose(
+                    table.columns[name][k], value, rtol=1e-12, atol=1e-12, err_msg=name
+                )
 
 
 def test_torque_is_the_inverse_dynamics_of_the_motion():
     model = model_of(friction=False)
     states = moving(model, 6.0, jitter=0.1)
     phase = 1.5 * np.arange(1, 8) ** 0.5
-    a = -0.4 * phase ** 2 * np.sin(phase * 1e-9 * (states.stamp - START)[:, None])
+    a = -0.4 * phase**2 * np.sin(phase * 1e-9 * (states.stamp - START)[:, None])
     expected = dyn_ros.rnea(model, dyn_ros.Data(model), states.q, states.v, a)
     table = compute(model, states, 0, ["torque"])
     found = np.stack(list(table.columns.values())[2:], axis=1)
@@ -285,10 +351,15 @@ def test_torque_is_unknown_near_gaps():
     assert np.isnan(short.columns["torque.elbow_pitch"]).all()
 
 
-@pytest.mark.parametrize("settings, delay, quantities", [
-    (Settings(), 0.0, QUANTITIES), (Settings(effort_delay=0.0031), 0.0, QUANTITIES),
-    (Settings(gain=40.0, smoothing=0.0), 0.0, QUANTITIES),
-    (Settings(gain=100.0, smoothing=0.0), 0.5, ["residual", "external"])])
+@pytest.mark.parametrize(
+    "settings, delay, quantities",
+    [
+        (Settings(), 0.0, QUANTITIES),
+        (Settings(effort_delay=0.0031), 0.0, QUANTITIES),
+        (Settings(gain=40.0, smoothing=0.0), 0.0, QUANTITIES),
+        (Settings(gain=100.0, smoothing=0.0), 0.5, ["residual", "external"]),
+    ],
+)
 def test_a_part_gives_the_numbers_of_the_whole(settings, delay, quantities):
     model = model_of()
     model.drives = model.drives.with_values(delay=delay)
@@ -299,8 +370,9 @@ def test_a_part_gives_the_numbers_of_the_whole(settings, delay, quantities):
     start, stop = 3000, 5000
     warm = start - np.searchsorted(states.stamp, states.stamp[start] - round(before * 1e9))
     more = np.searchsorted(states.stamp, states.stamp[stop] + round(after * 1e9)) - stop
-    part = compute(model, states.rows(slice(start - warm, stop + more)), warm, quantities,
-                   settings, more)
+    part = compute(
+        model, states.rows(slice(start - warm, stop + more)), warm, quantities, settings, more
+    )
     assert len(part) == stop - start
     for name, values in part.columns.items():
         expected = whole.columns[name][start:stop]
@@ -313,12 +385,14 @@ def test_power_and_state():
     model = model_of()
     states = moving(model, 0.1)
     states.tau[3, 2] = np.nan
-    columns = compute(model, states, 0, ["power", "state"], Settings(effort_constant=(2.0,))
-                      ).columns
+    columns = compute(
+        model, states, 0, ["power", "state"], Settings(effort_constant=(2.0,))
+    ).columns
     name = model.velocity_names[1]
     assert (columns[f"effort.{name}"] == states.tau[:, 1]).all()
-    assert np.allclose(columns[f"power.{name}"], 2.0 * states.tau[:, 1] * states.v[:, 1],
-                       rtol=1e-14)
+    assert np.allclose(
+        columns[f"power.{name}"], 2.0 * states.tau[:, 1] * states.v[:, 1], rtol=1e-14
+    )
     assert np.isnan(columns["power.total"][3])
     assert np.isfinite(np.delete(columns["power.total"], 3)).all()
     assert list(columns)[2] == f"position.{model.position_names[0]}"
@@ -331,11 +405,15 @@ def test_selected_joints():
     table = compute(model, states, 0, ["state", "residual"], Settings(joints=joints))
     assert table.names == list(joints)
     whole = compute(model, states, 0, ["residual"])
-    assert np.array_equal(table.columns[f"residual.{joints[0]}"],
-                          whole.columns[f"residual.{joints[0]}"], equal_nan=True)
+    assert np.array_equal(
+        table.columns[f"residual.{joints[0]}"],
+        whole.columns[f"residual.{joints[0]}"],
+        equal_nan=True,
+    )
     gains = Settings(joints=joints, joint_gains=(50.0, 60.0))
-    assert np.isfinite(compute(model, states, 0, ["external"], gains)
-                       .columns[f"external.{joints[1]}"][-1])
+    assert np.isfinite(
+        compute(model, states, 0, ["external"], gains).columns[f"external.{joints[1]}"][-1]
+    )
 
 
 def test_no_states():
@@ -351,6 +429,7 @@ def test_settings_are_those_of_the_node():
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
     pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
     from dyn_ros.nodes.observer_node import SPECS
+
     defaults = {spec.name: spec.default for spec in SPECS}
     for name, value in node_values(Settings()).items():
         if name in OBSERVER or isinstance(value, list):
@@ -360,11 +439,16 @@ def test_settings_are_those_of_the_node():
     assert pickle.loads(pickle.dumps(Settings(gain=3.0))) == Settings(gain=3.0)
 
 
-@pytest.mark.parametrize("wrong, message", [
-    ({"gain": 0.0}, "gain: expected more than 0"), ({"method": "best"}, "method: expected one of"),
-    ({"smoothing": -1.0}, "smoothing: expected at least 0"),
-    ({"cutoff": np.nan}, "cutoff: expected finite"),
-    ({"joint_gains": (1.0, 0.0)}, "joint_gains: expected more than 0")])
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ({"gain": 0.0}, "gain: expected more than 0"),
+        ({"method": "best"}, "method: expected one of"),
+        ({"smoothing": -1.0}, "smoothing: expected at least 0"),
+        ({"cutoff": np.nan}, "cutoff: expected finite"),
+        ({"joint_gains": (1.0, 0.0)}, "joint_gains: expected more than 0"),
+    ],
+)
 def test_wrong_settings(wrong, message):
     with pytest.raises(ValueError, match=message):
         Settings(**wrong)
@@ -393,8 +477,14 @@ def test_efforts_in_the_units_of_drives():
     gain = np.where(np.arange(7) % 2, -9.0, 12.0)
     compensated = np.arange(7) == 1
     model.drives = dyn_ros.Drives.of(
-        7, unit=("N m",) + ("A",) * 6, gain=gain, is_compensated=compensated, load_friction=0.1,
-        offset=np.linspace(-2.0, 2.0, 7), delay=0.003)
+        7,
+        unit=("N m",) + ("A",) * 6,
+        gain=gain,
+        is_compensated=compensated,
+        load_friction=0.1,
+        offset=np.linspace(-2.0, 2.0, 7),
+        delay=0.003,
+    )
     torque = states.tau + dyn_ros.joint_friction(model, states.v, states.tau)
     effort = (torque - compensated * dyn_ros.generalized_gravity(model, data, states.q)) / gain
     late = states._replace(tau=np.vstack([effort[:3], effort[:-3]]))
@@ -402,13 +492,15 @@ def test_efforts_in_the_units_of_drives():
     expected = compute(clean, states, 0, wanted)
     found = compute(model, late, 0, wanted)
     for name in clean.velocity_names:
-        np.testing.assert_allclose(found.columns[f"torque.{name}"],
-                                   expected.columns[f"torque.{name}"])
+        np.testing.assert_allclose(
+            found.columns[f"torque.{name}"], expected.columns[f"torque.{name}"]
+        )
         for quantity in ("residual", "external"):
             one, other = (table.columns[f"{quantity}.{name}"] for table in (found, expected))
             np.testing.assert_allclose(one[500:], other[497:-3], atol=1e-6)
     name = model.velocity_names[1]
-    np.testing.assert_allclose(found.columns[f"power.{name}"][3:],
-                               torque[:-3, 1] * states.v[3:, 1], rtol=1e-2, atol=1e-1)
+    np.testing.assert_allclose(
+        found.columns[f"power.{name}"][3:], torque[:-3, 1] * states.v[3:, 1], rtol=1e-2, atol=1e-1
+    )
     assert found.units[f"effort.{name}"] == "A" and expected.units[f"effort.{name}"] == "N m"
     np.testing.assert_array_equal(found.columns[f"effort.{name}"], late.tau[:, 1])

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Recordings as arrays, and in parts."""
+
 import datetime
 import functools
 import itertools
@@ -50,9 +51,17 @@ def motion(names, count, *, start=START, period=MS, topic="/joint_states", late=
     for k in range(count):
         stamp = start + k * period
         x = 1e-9 * (stamp - START) + np.arange(len(names))
-        yield Sent(topic, stamp + late, JointState(
-            names, np.sin(x).tolist(), np.cos(x).tolist(), (2.0 * np.cos(3.0 * x)).tolist(),
-            stamp))
+        yield Sent(
+            topic,
+            stamp + late,
+            JointState(
+                names,
+                np.sin(x).tolist(),
+                np.cos(x).tolist(),
+                (2.0 * np.cos(3.0 * x)).tolist(),
+                stamp,
+            ),
+        )
 
 
 def both(*streams):
@@ -65,10 +74,13 @@ def as_node(model, messages):
     node.collect(["effort"])
     for _, _, message in sorted(messages, key=lambda each: each.log_time):
         try:
-            due = (node.odometry(message.pose, message.twist, message.stamp)
-                   if isinstance(message, Odometry) else
-                   node.joint_states(message.names, message.position, message.velocity,
-                                     message.effort, message.stamp))
+            due = (
+                node.odometry(message.pose, message.twist, message.stamp)
+                if isinstance(message, Odometry)
+                else node.joint_states(
+                    message.names, message.position, message.velocity, message.effort, message.stamp
+                )
+            )
         except Rejected:
             continue
         if due:
@@ -79,12 +91,14 @@ def as_node(model, messages):
 
 def require_same(recording, expected):
     assert len(recording) == len(expected[0])
-    for found, wanted in zip((recording.stamp, recording.q, recording.v, recording.effort),
-                             expected):
+    for found, wanted in zip(
+        (recording.stamp, recording.q, recording.v, recording.effort), expected
+    ):
         np.testing.assert_array_equal(found, wanted)
 
 
 # --- whole recordings
+
 
 @pytest.mark.parametrize("write", [recorded.write_mcap, recorded.write_db3, recorded.write_bag1])
 def test_a_recording_as_arrays(tmp_path, arm, write):
@@ -100,8 +114,11 @@ def test_a_recording_as_arrays(tmp_path, arm, write):
 
 
 def test_two_publishers_are_merged_as_in_a_node(tmp_path, arm):
-    messages = both(motion(arm.joint_names[4:], 80), motion(arm.joint_names[:4], 80, late=300_000),
-                    motion(["gripper"], 20, period=5 * MS))
+    messages = both(
+        motion(arm.joint_names[4:], 80),
+        motion(arm.joint_names[:4], 80, late=300_000),
+        motion(["gripper"], 20, period=5 * MS),
+    )
     found = read(recorded.write_mcap(tmp_path / "a.mcap", messages), arm)
     require_same(found, as_node(arm, messages))
     assert len(found) == 80
@@ -133,23 +150,35 @@ def test_without_a_robot_the_names_are_columns(tmp_path):
 
 def test_another_robot_is_an_error_that_names_the_joints_of_both(tmp_path, arm):
     path = recorded.write_mcap(tmp_path / "a.mcap", motion(["x1", "x2"], 10))
-    with pytest.raises(ValueError, match="a: no joint of the robot is in the recording; the robot "
-                       "has .*elbow_pitch.*; the recording has x1, x2"):
+    with pytest.raises(
+        ValueError,
+        match="a: no joint of the robot is in the recording; the robot "
+        "has .*elbow_pitch.*; the recording has x1, x2",
+    ):
         read(path, arm)
 
 
 def test_topics(tmp_path, arm):
-    messages = both(motion(arm.joint_names, 5, topic="/left/joint_states"),
-                    motion(arm.joint_names, 5, topic="/right/joint_states"),
-                    motion(arm.joint_names, 5, topic="/other"))
+    messages = both(
+        motion(arm.joint_names, 5, topic="/left/joint_states"),
+        motion(arm.joint_names, 5, topic="/right/joint_states"),
+        motion(arm.joint_names, 5, topic="/other"),
+    )
     path = recorded.write_mcap(tmp_path / "a.mcap", messages)
-    with pytest.raises(ValueError, match="/left/joint_states and /right/joint_states both report "
-                       "the joint .*pass topics="):
+    with pytest.raises(
+        ValueError,
+        match="/left/joint_states and /right/joint_states both report the joint .*pass topics=",
+    ):
         read(path, arm)
-    require_same(read(path, arm, topics="/other"),
-                 as_node(arm, [each for each in messages if each.topic == "/other"]))
-    with pytest.raises(ValueError, match="topics: no readable topic '/nothing'; available: "
-                       "/left/joint_states, /other, /right/joint_states"):
+    require_same(
+        read(path, arm, topics="/other"),
+        as_node(arm, [each for each in messages if each.topic == "/other"]),
+    )
+    with pytest.raises(
+        ValueError,
+        match="topics: no readable topic '/nothing'; available: "
+        "/left/joint_states, /other, /right/joint_states",
+    ):
         read(path, arm, topics=["/nothing"])
     other = recorded.write_mcap(tmp_path / "b.mcap", motion(arm.joint_names, 5, topic="/other"))
     with pytest.raises(ValueError, match="no readable topic named joint_states of .*it has /other"):
@@ -157,18 +186,21 @@ def test_topics(tmp_path, arm):
 
 
 def test_two_topics_of_different_joints_are_one_robot(tmp_path, arm):
-    messages = both(motion(arm.joint_names[:3], 20, topic="/arm/joint_states"),
-                    motion(arm.joint_names[3:], 20, topic="/wrist/joint_states"))
+    messages = both(
+        motion(arm.joint_names[:3], 20, topic="/arm/joint_states"),
+        motion(arm.joint_names[3:], 20, topic="/wrist/joint_states"),
+    )
     found = read(recorded.write_mcap(tmp_path / "a.mcap", messages), arm)
     require_same(found, as_node(arm, messages))
     assert len(found) == 20
 
 
 def test_topics_that_turn_out_to_overlap_late_are_an_error(tmp_path, arm):
-    messages = both(motion(arm.joint_names, 300, topic="/left/joint_states"),
-                    motion(["x"], 300, topic="/right/joint_states"),
-                    motion(arm.joint_names[:1], 1, start=START + SECOND,
-                           topic="/right/joint_states"))
+    messages = both(
+        motion(arm.joint_names, 300, topic="/left/joint_states"),
+        motion(["x"], 300, topic="/right/joint_states"),
+        motion(arm.joint_names[:1], 1, start=START + SECOND, topic="/right/joint_states"),
+    )
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=2000)
     with pytest.raises(ValueError, match="both report the joint"):
         read(path, arm)
@@ -178,22 +210,33 @@ def test_topics_that_turn_out_to_overlap_late_are_an_error(tmp_path, arm):
 def test_a_moving_base_from_odometry(tmp_path, root_joint):
     model = dyn_ros.Model.from_urdf_file(ARM7, root_joint=root_joint)
     root = next(frame.name for frame in model.tree.frames if frame.kind == "body")
-    base = [Sent("/odom", START + k * MS + 7, Odometry(
-        (0.1 * k, 0.0, 0.0, 0.0, 0.0, np.sin(0.1 * k), np.cos(0.1 * k)), [0.1 * k] * 6,
-        START + k * MS, child=root)) for k in range(30)]
+    base = [
+        Sent(
+            "/odom",
+            START + k * MS + 7,
+            Odometry(
+                (0.1 * k, 0.0, 0.0, 0.0, 0.0, np.sin(0.1 * k), np.cos(0.1 * k)),
+                [0.1 * k] * 6,
+                START + k * MS,
+                child=root,
+            ),
+        )
+        for k in range(30)
+    ]
     messages = both(base, motion(model.joint_names[1:], 30))
     path = recorded.write_mcap(tmp_path / "a.mcap", messages)
     require_same(read(path, ARM7, root_joint=root_joint), as_node(model, messages))
     fixed = read(path, model, base=(POSE, [0.0] * 6))
     np.testing.assert_array_equal(fixed.q[:, :3], np.tile(fixed.q[0, :3], (len(fixed), 1)))
     joints = read(path, model, joints=["root_joint", model.joint_names[3]])
-    assert joints.position_names == (*model.position_names[:model.nqs[0]], model.joint_names[3])
+    assert joints.position_names == (*model.position_names[: model.nqs[0]], model.joint_names[3])
     assert joints.q.shape[1] == model.nqs[0] + 1 and joints.v.shape[1] == model.nvs[0] + 1
     nothing = recorded.write_mcap(tmp_path / "b.mcap", motion(model.joint_names[1:], 3))
     with pytest.raises(ValueError, match="no odometry, which the moving base"):
         read(nothing, model)
-    several = recorded.write_mcap(tmp_path / "c.mcap", [
-        *messages, base[0]._replace(topic="/slam/odometry")])
+    several = recorded.write_mcap(
+        tmp_path / "c.mcap", [*messages, base[0]._replace(topic="/slam/odometry")]
+    )
     with pytest.raises(ValueError, match="several odometries, /odom, /slam/odometry"):
         read(several, model)
     require_same(read(several, model, odometry="/odom"), as_node(model, messages))
@@ -204,10 +247,15 @@ def test_an_interval(tmp_path, arm):
     path = recorded.write_mcap(tmp_path / "a.mcap", messages)
     whole = read(path, arm)
     start = datetime.datetime.fromtimestamp(START // SECOND + 1, datetime.timezone.utc)
-    for since, until in (("+1", "+1.5"), ("+ 1 s", "+1.5s"), (f"{START // SECOND + 1}", "+1.5"),
-                         (START // SECOND + 1, START / SECOND + 1.5), (start, "+1.5"),
-                         (start.replace(tzinfo=None).isoformat(), "+1.5"),
-                         (start.isoformat().replace("+00:00", "Z"), "+1.5")):
+    for since, until in (
+        ("+1", "+1.5"),
+        ("+ 1 s", "+1.5s"),
+        (f"{START // SECOND + 1}", "+1.5"),
+        (START // SECOND + 1, START / SECOND + 1.5),
+        (start, "+1.5"),
+        (start.replace(tzinfo=None).isoformat(), "+1.5"),
+        (start.isoformat().replace("+00:00", "Z"), "+1.5"),
+    ):
         found = read(path, arm, since=since, until=until)
         np.testing.assert_array_equal(found.stamp, whole.stamp[1000:1500])
     assert len(read(path, arm, since="+5")) == 0
@@ -229,14 +277,18 @@ def test_a_lower_rate_keeps_states(tmp_path, arm):
 
 def test_what_is_wrong_is_a_warning(tmp_path, arm):
     names = arm.joint_names
-    messages = [*motion(names, 100), *motion(names, 50, start=START + 10 * SECOND),
-                *motion(names, 20, start=START + 5 * SECOND)]
+    messages = [
+        *motion(names, 100),
+        *motion(names, 50, start=START + 10 * SECOND),
+        *motion(names, 20, start=START + 5 * SECOND),
+    ]
     messages = [each._replace(log_time=START + k) for k, each in enumerate(messages)]
     bad = messages[5].message._replace(position=[np.nan] * 7)
     messages[5] = messages[5]._replace(message=bad)
     messages[7] = messages[7]._replace(message=messages[7].message._replace(velocity=[1.0]))
-    messages[9] = messages[9]._replace(message=messages[9].message._replace(
-        stamp=messages[6].message.stamp))
+    messages[9] = messages[9]._replace(
+        message=messages[9].message._replace(stamp=messages[6].message.stamp)
+    )
     found = read(recorded.write_mcap(tmp_path / "a.mcap", messages), arm)
     assert len(found) == 167
     text = "\n".join(found.warnings)
@@ -287,7 +339,8 @@ def test_samples_are_those_of_the_arrays(tmp_path, arm):
     samples = found.to_samples(cutoff=10.0)
     rows = np.delete(np.arange(3000), 100)
     expected = dyn_ros.Samples.from_arrays(
-        arm, 1e-9 * (found.stamp[rows] - START), found.q[rows], found.effort[rows], cutoff=10.0)
+        arm, 1e-9 * (found.stamp[rows] - START), found.q[rows], found.effort[rows], cutoff=10.0
+    )
     for name in ("q", "v", "a", "tau"):
         np.testing.assert_array_equal(getattr(samples, name), getattr(expected, name))
     assert "dropped 1 states without the efforts of all joints" in samples.warnings
@@ -296,8 +349,9 @@ def test_samples_are_those_of_the_arrays(tmp_path, arm):
 
 
 def test_progress_ends_at_the_whole(tmp_path, arm):
-    path = recorded.write_mcap(tmp_path / "a.mcap", motion(arm.joint_names, 1000),
-                               chunk_size=20_000)
+    path = recorded.write_mcap(
+        tmp_path / "a.mcap", motion(arm.joint_names, 1000), chunk_size=20_000
+    )
     calls = []
     read(path, arm, progress=lambda *of: calls.append(of))
     assert len(calls) > 5 and calls[-1][0] == calls[-1][1]
@@ -305,6 +359,7 @@ def test_progress_ends_at_the_whole(tmp_path, arm):
 
 
 # --- parts
+
 
 def in_parts(path, selection, size, **options):
     """The recording from its parts, each read by its own, from what another process receives."""
@@ -328,7 +383,8 @@ def require_whole(path, robot, size, expected_parts, **options):
     assert len(found) >= expected_parts
     for name in ("stamp", "q", "v", "effort"):
         np.testing.assert_array_equal(
-            np.concatenate([getattr(each, name) for each in recordings]), getattr(whole, name))
+            np.concatenate([getattr(each, name) for each in recordings]), getattr(whole, name)
+        )
     counted = {}
     for each in parts:
         for reason, note in each.rejected.items():
@@ -344,8 +400,12 @@ def test_parts_are_the_whole(tmp_path, arm):
     rng = np.random.default_rng(0)
     for k in rng.integers(6000, size=200):
         message = messages[k].message
-        change = [dict(stamp=message.stamp - 3 * MS), dict(velocity=[]), dict(effort=[]),
-                  dict(position=[np.nan] * 7)][k % 4]
+        change = [
+            dict(stamp=message.stamp - 3 * MS),
+            dict(velocity=[]),
+            dict(effort=[]),
+            dict(position=[np.nan] * 7),
+        ][k % 4]
         messages[k] = messages[k]._replace(message=message._replace(**change))
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_000)
     found, parts = require_whole(path, arm, 100_000, 15)
@@ -357,9 +417,11 @@ def test_parts_are_the_whole(tmp_path, arm):
 @pytest.mark.parametrize("late", [100_000, 400_000, 700_000])
 def test_parts_of_two_publishers_have_the_latest_values(tmp_path, arm, late):
     """Which message completes a state depends on those before; its values do not."""
-    messages = both(motion(arm.joint_names[3:], 4000, late=300_000),
-                    motion(arm.joint_names[:3], 4000, late=late),
-                    motion(arm.joint_names[1:4], 1333, period=3 * MS, late=500_000))
+    messages = both(
+        motion(arm.joint_names[3:], 4000, late=300_000),
+        motion(arm.joint_names[:3], 4000, late=late),
+        motion(arm.joint_names[1:4], 1333, period=3 * MS, late=500_000),
+    )
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_007)
     selection = select(open_source(path), Request(arm))
     require_same(read(path, arm), as_node(arm, messages))
@@ -378,8 +440,10 @@ def test_parts_of_two_publishers_have_the_latest_values(tmp_path, arm, late):
 
 def test_a_seldom_publisher_does_not_matter(tmp_path, arm):
     """Rounds do not remember it, as the other publisher reports every joint."""
-    messages = both(motion(arm.joint_names, 6000, late=300_000),
-                    motion(arm.joint_names[:3], 60, period=97 * MS, late=600_000))
+    messages = both(
+        motion(arm.joint_names, 6000, late=300_000),
+        motion(arm.joint_names[:3], 60, period=97 * MS, late=600_000),
+    )
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_007)
     require_whole(path, arm, 200_000, 5)
 
@@ -387,8 +451,14 @@ def test_a_seldom_publisher_does_not_matter(tmp_path, arm):
 def test_parts_with_odometry_are_the_whole(tmp_path):
     model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="floating")
     root = next(frame.name for frame in model.tree.frames if frame.kind == "body")
-    base = [Sent("/odom", START + 3 * k * MS + 7, Odometry(
-        POSE, [0.001 * k] * 6, START + 3 * k * MS, child=root)) for k in range(1000)]
+    base = [
+        Sent(
+            "/odom",
+            START + 3 * k * MS + 7,
+            Odometry(POSE, [0.001 * k] * 6, START + 3 * k * MS, child=root),
+        )
+        for k in range(1000)
+    ]
     messages = both(base, motion(model.joint_names[1:], 3000))
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_007)
     require_whole(path, model, 90_000, 8)
@@ -396,20 +466,23 @@ def test_parts_with_odometry_are_the_whole(tmp_path):
 
 def test_an_interval_is_a_part_of_the_whole(tmp_path, arm):
     """Except for which of two publishers completes a state."""
-    messages = both(motion(arm.joint_names[3:], 4000, late=300_000),
-                    motion(arm.joint_names[:3], 4000, late=600_000))
+    messages = both(
+        motion(arm.joint_names[3:], 4000, late=300_000),
+        motion(arm.joint_names[:3], 4000, late=600_000),
+    )
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_007)
     whole = read(path, arm)
     for since in ("+2.0001", "+2.0004", "+2.0007"):
         found = read(path, arm, since=since, until="+3")
         first = np.searchsorted(whole.stamp, found.stamp[0])
         assert abs(len(found) - 1000) <= 1
-        np.testing.assert_allclose(found.q, whole.q[first:first + len(found)], atol=1.01e-3)
+        np.testing.assert_allclose(found.q, whole.q[first : first + len(found)], atol=1.01e-3)
 
 
 def test_states_after_a_part(tmp_path, arm):
-    path = recorded.write_mcap(tmp_path / "a.mcap", motion(arm.joint_names, 6000),
-                               chunk_size=30_000)
+    path = recorded.write_mcap(
+        tmp_path / "a.mcap", motion(arm.joint_names, 6000), chunk_size=30_000
+    )
     whole = read(path, arm)
     source = open_source(path)
     selection = select(source, Request(arm))
@@ -417,19 +490,23 @@ def test_states_after_a_part(tmp_path, arm):
     found = read_part(part, selection)
     assert found.after == 100 and found.warm == 1000 * WARM_UP
     first = int(np.searchsorted(whole.stamp, found.own.stamp[0]))
-    np.testing.assert_array_equal(found.states.stamp,
-                                  whole.stamp[first - 1000:first + len(found.own.stamp) + 100])
+    np.testing.assert_array_equal(
+        found.states.stamp, whole.stamp[first - 1000 : first + len(found.own.stamp) + 100]
+    )
     assert len(recording_of(found, selection, whole=True)) == len(found.states.stamp)
 
 
 def test_thinned_parts_are_the_thinned_whole(tmp_path, arm):
-    path = recorded.write_mcap(tmp_path / "a.mcap", motion(arm.joint_names, 6000),
-                               chunk_size=30_000)
+    path = recorded.write_mcap(
+        tmp_path / "a.mcap", motion(arm.joint_names, 6000), chunk_size=30_000
+    )
     source = open_source(path)
     selection = select(source, Request(arm))
     whole = read(path, arm, rate=30.0)
-    parts = [recording_of(read_part(part, selection), selection, rate=30.0)
-             for part in plan(source, selection.staleness, size=100_000)]
+    parts = [
+        recording_of(read_part(part, selection), selection, rate=30.0)
+        for part in plan(source, selection.staleness, size=100_000)
+    ]
     np.testing.assert_array_equal(np.concatenate([each.stamp for each in parts]), whole.stamp)
     assert len(whole) == pytest.approx(180, abs=2)
 
@@ -449,8 +526,8 @@ def test_a_plan_cuts_at_the_starts_of_spans():
     assert [task.size for task in found] == [30, 30, 30, 10]
     assert [span.place[0] for span in found[1].spans] == [1, 2, 3, 4, 5, 6]
     assert found[1].begin == 1.5 * SECOND and found[1].end == 6.25 * SECOND
-    assert plan(Spans(*spans), 0.5, size=30)[2].begin == 5 * SECOND     # the warm-up
-    assert plan(Spans(*spans), 2.0, size=30)[2].begin == 2 * SECOND     # twice the staleness
+    assert plan(Spans(*spans), 0.5, size=30)[2].begin == 5 * SECOND  # the warm-up
+    assert plan(Spans(*spans), 2.0, size=30)[2].begin == 2 * SECOND  # twice the staleness
     assert plan(Spans(), 0.5) == []
     assert [part.size for part in plan(Spans(*spans), 0.5, until="+4.5", size=30)] == [30, 20]
     same = [Span(0, SECOND, 10, (k,)) for k in range(5)]
@@ -460,16 +537,21 @@ def test_a_plan_cuts_at_the_starts_of_spans():
 def of_part(parts, span):
     times = np.array(parts[span.place[0]], np.int64)
     count = len(times)
-    return Messages(np.zeros(count, np.int32), np.zeros(count, np.int32), times, times,
-                    np.tile(np.array([1, 0, 0], np.int32), (count, 1)), np.arange(count),
-                    times.astype(float))
+    return Messages(
+        np.zeros(count, np.int32),
+        np.zeros(count, np.int32),
+        times,
+        times,
+        np.tile(np.array([1, 0, 0], np.int32), (count, 1)),
+        np.arange(count),
+        times.astype(float),
+    )
 
 
 def test_messages_of_overlapping_spans_are_in_order():
     rng = np.random.default_rng(0)
     for _ in range(100):
-        parts = [np.sort(rng.integers(0, 60, size=rng.integers(1, 30)) + 20 * k)
-                 for k in range(6)]
+        parts = [np.sort(rng.integers(0, 60, size=rng.integers(1, 30)) + 20 * k) for k in range(6)]
         parts.sort(key=lambda times: times[0])
         spans = [Span(int(times[0]), int(times[-1]), 1, (k,)) for k, times in enumerate(parts)]
         blocks = list(in_order(spans, functools.partial(of_part, parts)))
@@ -489,6 +571,7 @@ def test_thinned(rate, kept):
 
 # --- what is damaged, empty or in tables
 
+
 def test_a_cut_recording_has_the_states_before_the_cut(tmp_path, arm):
     messages = list(motion(arm.joint_names, 2000))
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_000)
@@ -499,7 +582,7 @@ def test_a_cut_recording_has_the_states_before_the_cut(tmp_path, arm):
         cut.write_bytes(content[:size])
         found = read(cut, arm)
         assert 0 < len(found) < 2000
-        np.testing.assert_array_equal(found.q, whole.q[:len(found)])
+        np.testing.assert_array_equal(found.q, whole.q[: len(found)])
         assert any("can be read" in text for text in found.warnings)
 
 
@@ -510,8 +593,10 @@ def test_wrong_times_of_chunks_are_reported(tmp_path, arm):
     (span,) = part.spans
     wrong = part._replace(spans=(span._replace(stop=span.stop - 10 * MS),))
     found = read_part(wrong, select(source, Request(arm)))
-    assert found.problems == ("messages outside the times that the file states for their "
-                              "chunk, which may be lost (10 times)",)
+    assert found.problems == (
+        "messages outside the times that the file states for their "
+        "chunk, which may be lost (10 times)",
+    )
 
 
 def test_a_robot_without_joints(tmp_path):
@@ -522,8 +607,13 @@ def test_a_robot_without_joints(tmp_path):
 
 def test_a_base_alone(tmp_path):
     model = dyn_ros.Model.from_urdf('<robot name="r"><link name="a"/></robot>', "floating")
-    messages = both(motion(["x"], 5), [Sent("/odom", START + k * MS, Odometry(
-        POSE, [0.1] * 6, START + k * MS, child="a")) for k in range(9)])
+    messages = both(
+        motion(["x"], 5),
+        [
+            Sent("/odom", START + k * MS, Odometry(POSE, [0.1] * 6, START + k * MS, child="a"))
+            for k in range(9)
+        ],
+    )
     found = read(recorded.write_mcap(tmp_path / "a.mcap", messages), model)
     assert len(found) == 9 and found.position_names == model.position_names
 
@@ -541,15 +631,19 @@ def test_columns_are_a_table_that_can_be_read(tmp_path, arm):
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in dot")
-@pytest.mark.parametrize("write, name", [
-    (recorded.write_mcap, "a.mcap"), (recorded.write_db3, "a"), (recorded.write_bag1, "a.bag")])
+@pytest.mark.parametrize(
+    "write, name",
+    [(recorded.write_mcap, "a.mcap"), (recorded.write_db3, "a"), (recorded.write_bag1, "a.bag")],
+)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_random_streams_in_files(tmp_path, arm, write, name, seed):
     """Late, repeated and jumping stamps, other lengths, names of other robots, NaN."""
     rng = np.random.default_rng(seed)
     events = stream(rng, arm.joint_names, 600, False)
-    path = write(tmp_path / name, [Sent("/joint_states", START + k, JointState(*event))
-                                   for k, event in enumerate(events)])
+    path = write(
+        tmp_path / name,
+        [Sent("/joint_states", START + k, JointState(*event)) for k, event in enumerate(events)],
+    )
     expected, rejected, notices = one_by_one(arm, events)
     found = whole_states(path, select(open_source(path), Request(arm)))
     np.testing.assert_array_equal(found.states.log_time - START, expected.log_time)

@@ -7,6 +7,7 @@ for both. A node in the test process runs whenever the client spins, so that not
 discovered, compiled again or waited for. A test of the process itself (its end, its memory, its
 arguments, two participants) uses `start_process`.
 """
+
 import array
 import contextlib
 import importlib
@@ -27,7 +28,7 @@ import pytest
 ARM7 = Path(__file__).parents[2] / "dyn_ros" / "robots" / "arm7.urdf"
 Q = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
 V = np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7])
-TIMEOUT = 180.0    # seconds; the first start on a machine compiles
+TIMEOUT = 180.0  # seconds; the first start on a machine compiles
 LOG_LINE = re.compile(r"\[\w+\] \[[\d.]+\] \[([^\]]*)\]: ")
 _numbers = itertools.count()
 
@@ -55,7 +56,9 @@ class NodeProcess(StartedNode):
         self.log = folder / f"log{self.namespace[5:]}.txt"
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, *self.arguments],
-            stdout=self.log.open("wb"), stderr=subprocess.STDOUT)
+            stdout=self.log.open("wb"),
+            stderr=subprocess.STDOUT,
+        )
 
     def output(self):
         return self.log.read_text()
@@ -102,9 +105,10 @@ class LocalNode(StartedNode):
         lines, own = [], True
         for line in self._client.log.text(self._begin).splitlines(keepends=True):
             header = LOG_LINE.match(line)
-            if header:          # the lines of a longer text follow without one
+            if header:  # the lines of a longer text follow without one
                 own = f"{header[1]}.".startswith(self.namespace[1:] + ".") or not re.match(
-                    r"test\d+\.", header[1])
+                    r"test\d+\.", header[1]
+                )
             if own:
                 lines.append(line)
         return "".join(lines)
@@ -131,10 +135,12 @@ def _entry_point(module):
 def _arguments_of_nodes(context, arguments):
     """All nodes that are created take these arguments, as if they were those of the process."""
     from rclpy.node import Node
+
     create = Node.__init__
 
     def create_with_arguments(node, *given, **more):
         create(node, *given, **{"context": context, "cli_args": arguments, **more})
+
     with mock.patch.object(Node, "__init__", create_with_arguments):
         yield
 
@@ -173,6 +179,7 @@ class Client:
     def __init__(self):
         import rclpy
         from diagnostic_msgs.msg import DiagnosticArray
+
         try:
             from rclpy.experimental import EventsExecutor as Executor
         except ImportError:
@@ -180,11 +187,11 @@ class Client:
         self.context = rclpy.Context()
         rclpy.init(context=self.context)
         self.node = rclpy.create_node("client", context=self.context)
-        with mock.patch("faulthandler.enable"):     # its output would be captured; pytest's is not
+        with mock.patch("faulthandler.enable"):  # its output would be captured; pytest's is not
             self.executor = Executor(context=self.context)
         self.executor.add_node(self.node)
         self.log = Log()
-        self._local = {}            # nodes in this process by their full names
+        self._local = {}  # nodes in this process by their full names
         self._publishers = {}
         self._clients = {}
         self._speakers = {}
@@ -194,6 +201,7 @@ class Client:
 
     def close(self):
         import rclpy
+
         self.executor.shutdown()
         self.node.destroy_node()
         rclpy.shutdown(context=self.context)
@@ -211,8 +219,10 @@ class Client:
         for node in local.nodes():
             self.executor.remove_node(node)
             del self._local[node.get_fully_qualified_name()]
-        for made, destroy in ((self._publishers, self.node.destroy_publisher),
-                              (self._clients, self.node.destroy_client)):
+        for made, destroy in (
+            (self._publishers, self.node.destroy_publisher),
+            (self._clients, self.node.destroy_client),
+        ):
             for name in [name for name in made if name.startswith(local.namespace + "/")]:
                 destroy(made.pop(name))
 
@@ -261,9 +271,11 @@ class Client:
     def listen(self, kind, topic, **qos):
         """A list that fills with the messages of a topic, until `stop_listening`."""
         from rclpy.qos import QoSProfile
+
         messages = Messages()
         messages.subscription = self.node.create_subscription(
-            kind, topic, messages.append, QoSProfile(depth=qos.pop("depth", 1000), **qos))
+            kind, topic, messages.append, QoSProfile(depth=qos.pop("depth", 1000), **qos)
+        )
         self._listening.append(messages)
         self.wait(messages.subscription.get_publisher_count, topic)
         return messages
@@ -276,6 +288,7 @@ class Client:
 
     def publisher(self, kind, topic, **qos):
         from rclpy.qos import QoSProfile
+
         if topic not in self._publishers:
             publisher = self.node.create_publisher(kind, topic, QoSProfile(depth=10, **qos))
             self._publishers[topic] = publisher
@@ -306,8 +319,12 @@ class Client:
     def call(self, kind, name, request):
         """Call a service and return its response; repeat the request if a response was lost."""
         futures = []
-        self.wait(lambda: any(future.done() for future in futures), name, every=5.0,
-                  again=lambda: futures.append(self.send(kind, name, request)))
+        self.wait(
+            lambda: any(future.done() for future in futures),
+            name,
+            every=5.0,
+            again=lambda: futures.append(self.send(kind, name, request)),
+        )
         return next(future.result() for future in futures if future.done())
 
     def change_state(self, node, transition):
@@ -317,6 +334,7 @@ class Client:
         lost could not be asked for again.
         """
         from lifecycle_msgs.srv import ChangeState
+
         name = node.name + "/change_state"
         request = ChangeState.Request()
         if name not in self._clients:
@@ -328,24 +346,33 @@ class Client:
     def descriptions(self, node):
         """The description of each parameter that rclpy has not declared."""
         from rcl_interfaces.srv import DescribeParameters, ListParameters
+
         listed = self.call(ListParameters, node.name + "/list_parameters", ListParameters.Request())
-        names = [name for name in listed.result.names if not name.startswith(
-            ("qos_overrides", "use_sim_time", "start_type_description"))]
-        described = self.call(DescribeParameters, node.name + "/describe_parameters",
-                              DescribeParameters.Request(names=names))
+        names = [
+            name
+            for name in listed.result.names
+            if not name.startswith(("qos_overrides", "use_sim_time", "start_type_description"))
+        ]
+        described = self.call(
+            DescribeParameters,
+            node.name + "/describe_parameters",
+            DescribeParameters.Request(names=names),
+        )
         return {each.name: each.description for each in described.descriptors}
 
     def set_parameters(self, node, **values):
         """Set parameters all at once; return (done, reason)."""
         from rcl_interfaces.srv import SetParametersAtomically
         from rclpy.parameter import Parameter
+
         request = SetParametersAtomically.Request()
         for name, value in values.items():
             given = (name, *value) if isinstance(value, tuple) else (name, None, value)
             parameter = Parameter(given[0], given[1], given[2])
             request.parameters.append(parameter.to_parameter_msg())
         result = self.call(
-            SetParametersAtomically, node.name + "/set_parameters_atomically", request).result
+            SetParametersAtomically, node.name + "/set_parameters_atomically", request
+        ).result
         return result.successful, result.reason
 
     def speaker(self, node):
@@ -371,11 +398,14 @@ class Client:
             with self.log.recording():
                 local.diagnose()
             self.settle()
+
         local = self._local.get(node.name)
         more = {"again": once_more, "every": 0.0, "idle": 0.0} if local else {}
         self.wait(
-            look, lambda: f"diagnostics of {name}: {self._diagnostics[name]}\n{node.output()}",
-            **more)
+            look,
+            lambda: f"diagnostics of {name}: {self._diagnostics[name]}\n{node.output()}",
+            **more,
+        )
         return found[0]
 
 
@@ -404,6 +434,7 @@ class Speaker:
 
     def message(self, names, position, velocity=(), effort=(), later=1):
         from sensor_msgs.msg import JointState
+
         self.seconds += later
         message = JointState()
         message.header.stamp.sec = self.seconds
@@ -416,15 +447,18 @@ class Speaker:
     def send(self, message):
         """Publish once; return the stamp."""
         from sensor_msgs.msg import JointState
+
         self.client.publisher(JointState, self.node.topic("joint_states")).publish(message)
         return message.header.stamp.sec
 
     def ask(self, message, *outputs):
         """Publish until each list of messages has a response; return the responses."""
         stamp = message.header.stamp.sec
-        self.client.wait(lambda: all(output.at(stamp) for output in outputs),
-                         f"an answer of {self.node.name}\n{self.node.output()}",
-                         again=lambda: self.send(message))
+        self.client.wait(
+            lambda: all(output.at(stamp) for output in outputs),
+            f"an answer of {self.node.name}\n{self.node.output()}",
+            again=lambda: self.send(message),
+        )
         return [output.at(stamp) for output in outputs]
 
 
@@ -448,6 +482,7 @@ def start(client):
         parameters.setdefault("robot_description_file", ARM7)
         nodes.append(LocalNode(client, *arguments, **parameters))
         return nodes[-1]
+
     yield start
     for node in nodes:
         node.stop()
@@ -462,6 +497,7 @@ def start_process(tmp_path_factory, client):
         parameters.setdefault("robot_description_file", ARM7)
         nodes.append(NodeProcess(tmp_path_factory.mktemp("node"), *arguments, **parameters))
         return nodes[-1]
+
     yield start
     for node in nodes:
         node.stop()
@@ -470,4 +506,5 @@ def start_process(tmp_path_factory, client):
 @pytest.fixture(scope="session")
 def arm():
     import dyn_ros
+
     return dyn_ros.Model.from_urdf_file(ARM7)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What the launch files start, without launch, which comes with a ROS installation."""
+
 import runpy
 import sys
 from pathlib import Path
@@ -8,18 +9,27 @@ from types import SimpleNamespace
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = ("launch", "launch.actions", "launch.substitutions", "launch_ros", "launch_ros.actions",
-           "launch_ros.parameter_descriptions", "launch_ros.substitutions")
+MODULES = (
+    "launch",
+    "launch.actions",
+    "launch.substitutions",
+    "launch_ros",
+    "launch_ros.actions",
+    "launch_ros.parameter_descriptions",
+    "launch_ros.substitutions",
+)
 
 
 def nodes_of(file, given):
     """The arguments of each `Node` that a launch file starts; `given` are in the command."""
     values, functions, nodes, launch = {}, [], [], mock.MagicMock()
     launch.DeclareLaunchArgument = lambda name, default_value, **_: values.update(
-        {name: default_value})
+        {name: default_value}
+    )
     launch.OpaqueFunction = lambda function, args=(): functions.append((function, args))
     launch.LaunchConfiguration = lambda name, default="": SimpleNamespace(
-        perform=lambda context: values.get(name, default))
+        perform=lambda context: values.get(name, default)
+    )
     launch.FindPackageShare = lambda package: str(ROOT)
     launch.PathJoinSubstitution = "/".join
     launch.ParameterFile = lambda path, allow_substs: path

@@ -12,6 +12,7 @@
 `record` writes the same messages to a bag. The drives on a page are not used here: `true.drives`
 says independently what the real driver reports.
 """
+
 import shlex
 import time
 from pathlib import Path
@@ -37,8 +38,13 @@ def launched(start, command):
     [node] = nodes_of(file, dict(each.split(":=", 1) for each in given))
     path, values = node["parameters"]
     rules = [word for rule in node["remappings"] for word in ("-r", ":=".join(rule))]
-    started = start("--params-file", path, *rules, module=f"dyn_ros.nodes.{node['executable']}",
-                    **{"robot_description_file": None, **values})
+    started = start(
+        "--params-file",
+        path,
+        *rules,
+        module=f"dyn_ros.nodes.{node['executable']}",
+        **{"robot_description_file": None, **values},
+    )
     started.subspace = node["namespace"]
     return started
 
@@ -52,12 +58,26 @@ class SimulatedDriver:
     gravity of `known`, by default of `true`. `feet` carry a floating base, which is at rest.
     """
 
-    def __init__(self, true, names=None, *, topic="joint_states", rate=500.0, jitter=0.0,
-                 noise=0.0, step=0.0, held=1, posture=None, swing=0.2, known=None, feet=()):
+    def __init__(
+        self,
+        true,
+        names=None,
+        *,
+        topic="joint_states",
+        rate=500.0,
+        jitter=0.0,
+        noise=0.0,
+        step=0.0,
+        held=1,
+        posture=None,
+        swing=0.2,
+        known=None,
+        feet=(),
+    ):
         self.true, self.known, self.feet = true, known or true, feet
         self._data, self._known_data = dyn_ros.Data(true), dyn_ros.Data(self.known)
         self._base = 6 * (true.nvs[0] == 6)
-        self.names = list(names or true.velocity_names[self._base:])
+        self.names = list(names or true.velocity_names[self._base :])
         self.topic, self.rate, self.jitter = topic, rate, jitter
         self.noise, self.step, self.held = noise, step, held
         self.posture = true.neutral() if posture is None else np.asarray(posture, float)
@@ -69,8 +89,11 @@ class SimulatedDriver:
         """Position, velocity and acceleration at a time [s]."""
         rate = 0.9 * np.arange(1, self.true.nv + 1) ** 0.5
         phase = rate * (when - self.began)
-        return (self.true.integrate(self.posture, self.swing * np.sin(phase)),
-                self.swing * rate * np.cos(phase), -self.swing * rate ** 2 * np.sin(phase))
+        return (
+            self.true.integrate(self.posture, self.swing * np.sin(phase)),
+            self.swing * rate * np.cos(phase),
+            -self.swing * rate**2 * np.sin(phase),
+        )
 
     def efforts(self, when, forces=None):
         """What the driver reports (nv,), and the external efforts (nv,).
@@ -81,8 +104,8 @@ class SimulatedDriver:
         free, drives = dyn_ros.rnea(self.true, self._data, q, v, a).copy(), self.true.drives
         external = np.zeros(self.true.nv)
         for frame, force in (forces or {}).items():
-            external += self._jacobian(q, frame)[:len(force)].T @ np.asarray(force, float)
-        if self.feet:                                   # the least forces that carry the base
+            external += self._jacobian(q, frame)[: len(force)].T @ np.asarray(force, float)
+        if self.feet:  # the least forces that carry the base
             J = np.vstack([self._jacobian(q, foot)[:3] for foot in self.feet])
             external += J.T @ np.linalg.lstsq(J[:, :6].T, (free - external)[:6], rcond=None)[0]
         tau = free - external
@@ -106,9 +129,13 @@ class SimulatedDriver:
                 effort = effort + self.noise * self._random.standard_normal(len(effort))
                 self._effort = np.round(effort / self.step) * self.step if self.step else effort
             self._count += 1
-            yield round((self.time + self.jitter * self._random.random()) * 1e9), *(
-                [float(values[rows[name]]) if name in rows else 0.0 for name in self.names]
-                for values in (q[self._base > 0:], v, self._effort))
+            yield (
+                round((self.time + self.jitter * self._random.random()) * 1e9),
+                *(
+                    [float(values[rows[name]]) if name in rows else 0.0 for name in self.names]
+                    for values in (q[self._base > 0 :], v, self._effort)
+                ),
+            )
 
     def connect(self, client, node, xml=None):
         """Publish to a node from now on; `xml` is the description, if the driver publishes it."""
@@ -118,13 +145,19 @@ class SimulatedDriver:
         self._states = client.publisher(JointState, node.topic("joint_states"))
         if xml is not None:
             client.publisher(
-                String, node.topic("robot_description"), reliability=DESCRIPTION_QOS.reliability,
-                durability=DESCRIPTION_QOS.durability).publish(String(data=xml))
+                String,
+                node.topic("robot_description"),
+                reliability=DESCRIPTION_QOS.reliability,
+                durability=DESCRIPTION_QOS.durability,
+            ).publish(String(data=xml))
         if self._base:
             self._odometry = client.publisher(Odometry, node.topic("odom"))
-        if xml is not None:     # joints may be locked where they stand
-            client.wait(lambda: node.node.robot is not None, node.output,
-                        again=lambda: self.run(1.0 / self.rate))
+        if xml is not None:  # joints may be locked where they stand
+            client.wait(
+                lambda: node.node.robot is not None,
+                node.output,
+                again=lambda: self.run(1.0 / self.rate),
+            )
 
     def run(self, seconds, forces=None):
         """Publish for some time of the robot; return the external efforts at its end, by name."""
@@ -133,8 +166,9 @@ class SimulatedDriver:
             if self._base:
                 x, y, z, *turn = self.posture[:7].tolist()
                 base = Odometry(child_frame_id=self.true.tree.frames[1].name)
-                base.pose.pose = Pose(position=Point(x=x, y=y, z=z), orientation=Quaternion(
-                    **dict(zip("xyzw", turn))))
+                base.pose.pose = Pose(
+                    position=Point(x=x, y=y, z=z), orientation=Quaternion(**dict(zip("xyzw", turn)))
+                )
             for each, publisher in ((base, "_odometry"), (message, "_states")):
                 if each:
                     each.header.stamp.sec, each.header.stamp.nanosec = divmod(stamp, 10**9)
@@ -157,7 +191,12 @@ class SimulatedDriver:
         """Write a bag as `ros2 bag record -s mcap -o FOLDER` does."""
         from logs.recorded import JointState as Fields
         from logs.recorded import Sent, write_mcap
+
         Path(folder).mkdir()
-        write_mcap(Path(folder) / f"{Path(folder).name}_0.mcap", (
-            Sent(f"/{self.topic}", stamp, Fields(self.names, *values, stamp))
-            for stamp, *values in self.states(seconds, forces)))
+        write_mcap(
+            Path(folder) / f"{Path(folder).name}_0.mcap",
+            (
+                Sent(f"/{self.topic}", stamp, Fields(self.names, *values, stamp))
+                for stamp, *values in self.states(seconds, forces)
+            ),
+        )

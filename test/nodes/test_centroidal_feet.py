@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The outputs of centroidal_node about the ground, compared with the engine and with statics."""
+
 import math
 
 import numpy as np
@@ -22,11 +23,18 @@ MODULE = "dyn_ros.nodes.centroidal_node"
 LWA = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
 FEET = ["FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT"]
 POSE = [0.3, -0.2, 0.25, 0.0, 0.0, math.sin(0.2), math.cos(0.2)]
-STANCE = np.tile([0.0, 0.7, -1.4], 4)        # all feet at the same height
+STANCE = np.tile([0.0, 0.7, -1.4], 4)  # all feet at the same height
 DEFAULTS = {
-    "contact_frames": FEET, "contact_dimension": 3, "contact_source": "always",
-    "input_timeout": 0.0, "ground_height": 0.0, "acceleration_source": "none",
-    "acceleration_cutoff": 0.0, "base_twist": [0.0] * 6, "gravity": [0.0, 0.0, -9.81]}
+    "contact_frames": FEET,
+    "contact_dimension": 3,
+    "contact_source": "always",
+    "input_timeout": 0.0,
+    "ground_height": 0.0,
+    "acceleration_source": "none",
+    "acceleration_cutoff": 0.0,
+    "base_twist": [0.0] * 6,
+    "gravity": [0.0, 0.0, -9.81],
+}
 
 
 class Walker:
@@ -48,8 +56,13 @@ class Walker:
         return reason
 
     def listen(self, *topics):
-        kinds = {"contact_forces": ContactForces, "zmp": PointStamped, "state": CentroidalState,
-                 "center_of_pressure": PointStamped, "markers": MarkerArray}
+        kinds = {
+            "contact_forces": ContactForces,
+            "zmp": PointStamped,
+            "state": CentroidalState,
+            "center_of_pressure": PointStamped,
+            "markers": MarkerArray,
+        }
         return [self.client.listen(kinds[topic], f"{self.node.name}/{topic}") for topic in topics]
 
     def message(self, velocity=(), effort=(), position=STANCE, later=1):
@@ -66,7 +79,8 @@ class Walker:
         contacts = [dyn_ros.Contact(frame, 3, LWA) for frame in frames]
         zero = np.zeros(self.model.nv)
         tau, forces = dyn_ros.contact_inverse_dynamics(
-            self.model, self.data, self.q, zero, zero, contacts)
+            self.model, self.data, self.q, zero, zero, contacts
+        )
         return tau[6:].copy(), {name: forces[name].copy() for name in frames}
 
     def foot(self, name):
@@ -75,9 +89,14 @@ class Walker:
 
 @pytest.fixture(scope="module")
 def node(start):
-    return start(module=MODULE, robot_description_file=peer.EXAMPLE_ROBOTS / peer.FILES["solo12"],
-                 root_joint="floating", base_source="parameter", base_pose=POSE,
-                 contact_frames=FEET)
+    return start(
+        module=MODULE,
+        robot_description_file=peer.EXAMPLE_ROBOTS / peer.FILES["solo12"],
+        root_joint="floating",
+        base_source="parameter",
+        base_pose=POSE,
+        contact_frames=FEET,
+    )
 
 
 @pytest.fixture
@@ -171,16 +190,24 @@ def test_differences_of_velocities_are_accelerations(walker):
     stamp = stamps[-1]
 
     def last(messages):
-        return next((m for m in messages
-                     if (m.header.stamp.sec, m.header.stamp.nanosec) == stamp), None)
+        return next(
+            (m for m in messages if (m.header.stamp.sec, m.header.stamp.nanosec) == stamp), None
+        )
+
     walker.client.wait(lambda: all(map(last, outputs)), walker.node.output)
     answer, state, point = map(last, outputs)
     assert answer.acceleration_valid and state.rates_valid
     contacts = [dyn_ros.Contact(frame, 3, LWA) for frame in FEET]
     dq = np.concatenate([np.zeros(6), v + 3 * h * a])
-    forces = dyn_ros.contact_forces(walker.model, walker.data, walker.q, dq,
-                                    np.concatenate([np.zeros(6), a]),
-                                    np.concatenate([np.zeros(6), effort]), contacts)
+    forces = dyn_ros.contact_forces(
+        walker.model,
+        walker.data,
+        walker.q,
+        dq,
+        np.concatenate([np.zeros(6), a]),
+        np.concatenate([np.zeros(6), effort]),
+        contacts,
+    )
     for name, force in force_of(answer).items():
         close(force, forces[name], 1e-7)
     com, mass = vector(state.com), state.mass
@@ -202,8 +229,12 @@ def test_unknown_efforts_are_reported(walker):
     [forces] = walker.listen("contact_forces")
     walker.speak.send(walker.message(np.zeros(12)))
     walker.speak.send(walker.message(np.zeros(12)))
-    walker.client.diagnostics(walker.node, lambda status, _: status.message.startswith(
-        "no ~/contact_forces: unknown effort of FL_HAA, FL_HFE"))
+    walker.client.diagnostics(
+        walker.node,
+        lambda status, _: status.message.startswith(
+            "no ~/contact_forces: unknown effort of FL_HAA, FL_HFE"
+        ),
+    )
     assert not forces
 
 
@@ -212,16 +243,24 @@ def test_a_flat_foot_has_a_moment(client, start):
     model = dyn_ros.Model.from_urdf(text, "floating")
     frames = ["LLEG_LINK6", "RLEG_LINK6"]
     frames = frames if set(frames) <= set(model.frame_names) else _ankles(model)
-    node = start(module=MODULE, root_joint="floating", base_source="parameter",
-                 robot_description_file=peer.EXAMPLE_ROBOTS / peer.FILES["simple_humanoid"],
-                 contact_frames=frames, contact_dimension=6)
+    node = start(
+        module=MODULE,
+        root_joint="floating",
+        base_source="parameter",
+        robot_description_file=peer.EXAMPLE_ROBOTS / peer.FILES["simple_humanoid"],
+        contact_frames=frames,
+        contact_dimension=6,
+    )
     data, q = dyn_ros.Data(model), model.neutral()
     zero = np.zeros(model.nv)
     tau, forces = dyn_ros.contact_inverse_dynamics(
-        model, data, q, zero, zero, [dyn_ros.Contact(frame, 6, LWA) for frame in frames])
+        model, data, q, zero, zero, [dyn_ros.Contact(frame, 6, LWA) for frame in frames]
+    )
     speak = client.speaker(node)
-    outputs = [client.listen(ContactForces, node.name + "/contact_forces"),
-               client.listen(PointStamped, node.name + "/center_of_pressure")]
+    outputs = [
+        client.listen(ContactForces, node.name + "/contact_forces"),
+        client.listen(PointStamped, node.name + "/center_of_pressure"),
+    ]
     names = [name for name, nq in zip(model.joint_names, model.nqs) if nq == 1]
     for _ in range(2):
         speak.send(speak.message(names, q[7:], zero[6:], tau[6:]))
@@ -237,8 +276,11 @@ def test_a_flat_foot_has_a_moment(client, start):
 
 def _ankles(model):
     """The last links of two legs."""
-    return [name for name in model.frame_names if "foot" in name.lower() or "sole" in name.lower()
-            or "ankle" in name.lower()][:2]
+    return [
+        name
+        for name in model.frame_names
+        if "foot" in name.lower() or "sole" in name.lower() or "ankle" in name.lower()
+    ][:2]
 
 
 # Points on the ground
@@ -248,11 +290,15 @@ def test_both_points_are_one_if_accelerations_are_those_of_the_efforts(walker):
     """The contact forces are then all forces but the weight."""
     rng = np.random.default_rng(2)
     effort, _ = walker.standing_efforts()
-    walker.set(acceleration_source="forward_dynamics", ground_height=-0.1,
-               base_twist=(0.1 * rng.normal(size=6)).tolist())
+    walker.set(
+        acceleration_source="forward_dynamics",
+        ground_height=-0.1,
+        base_twist=(0.1 * rng.normal(size=6)).tolist(),
+    )
     zmp, center = walker.listen("zmp", "center_of_pressure")
-    answers = walker.ask([zmp, center], 0.1 * rng.normal(size=12),
-                         effort + 0.1 * rng.normal(size=12))
+    answers = walker.ask(
+        [zmp, center], 0.1 * rng.normal(size=12), effort + 0.1 * rng.normal(size=12)
+    )
     close(vector(answers[0].point), vector(answers[1].point), 1e-8)
     assert answers[0].point.z == pytest.approx(-0.1, abs=1e-12)
 
@@ -275,12 +321,14 @@ def tilted(walker, gravity):
 
 
 def test_in_free_flight_there_is_no_point(walker):
-    walker.set(contact_frames=(Parameter.Type.STRING_ARRAY, []),
-               acceleration_source="forward_dynamics")
+    walker.set(
+        contact_frames=(Parameter.Type.STRING_ARRAY, []), acceleration_source="forward_dynamics"
+    )
     zmp, state = walker.listen("zmp", "state")
     walker.ask([state], np.zeros(12), np.ones(12))
     status, _ = walker.client.diagnostics(
-        walker.node, lambda status, _: "no ~/zmp" in status.message)
+        walker.node, lambda status, _: "no ~/zmp" in status.message
+    )
     assert "the ground exerts a vertical force of" in status.message
     assert "expected more than 0.001 of the weight, 24." in status.message
     assert not zmp
@@ -293,8 +341,13 @@ def test_in_free_flight_there_is_no_point(walker):
 def test_without_accelerations_there_is_no_zmp(walker):
     zmp, state = walker.listen("zmp", "state")
     walker.ask([state], np.zeros(12), np.ones(12))
-    walker.client.diagnostics(walker.node, lambda status, _: status.message == (
-        "no ~/zmp: the rates are unknown, because acceleration_source is none"))
+    walker.client.diagnostics(
+        walker.node,
+        lambda status, _: (
+            status.message
+            == ("no ~/zmp: the rates are unknown, because acceleration_source is none")
+        ),
+    )
     assert not zmp
 
 
@@ -306,13 +359,18 @@ def test_feet_in_contact_are_those_of_the_topic(walker):
     effort, expected = walker.standing_efforts(FEET[:3])
     [forces] = walker.listen("contact_forces")
     walker.speak.send(walker.message(np.zeros(12), effort))
-    walker.client.diagnostics(walker.node, lambda status, _: status.message == (
-        "no ~/contact_forces: no message received on ~/contacts"))
+    walker.client.diagnostics(
+        walker.node,
+        lambda status, _: (
+            status.message == ("no ~/contact_forces: no message received on ~/contacts")
+        ),
+    )
     publisher = walker.client.publisher(ContactStates, walker.node.name + "/contacts")
 
     def send(names, active):
         publisher.publish(ContactStates(name=names, active=active))
         walker.client.settle()
+
     send(["tail", *FEET[::-1]], [True, False, True, True, True])
     [answer] = walker.ask([forces], np.zeros(12), effort)
     assert [each.active for each in answer.forces] == [True, True, True, False]
@@ -324,21 +382,31 @@ def test_feet_in_contact_are_those_of_the_topic(walker):
 
     send(FEET[:2], [True, True])
     walker.speak.send(walker.message(np.zeros(12), effort))
-    walker.client.diagnostics(walker.node, lambda status, _: status.message == (
-        "no ~/contact_forces: the last message on ~/contacts does not contain HL_FOOT, HR_FOOT"))
+    walker.client.diagnostics(
+        walker.node,
+        lambda status, _: (
+            status.message
+            == (
+                "no ~/contact_forces: the last message on ~/contacts does not contain HL_FOOT, HR_FOOT"
+            )
+        ),
+    )
     send(FEET, [False] * 4)
     [answer] = walker.ask([forces], np.zeros(12), effort)
     assert not any(each.active for each in answer.forces) and answer.rank == 0
     for names, active, why in (
-            (FEET, [True], "4 names, but 1 numbers in active; expected one for each name"),
-            (["FL_FOOT"] * 2, [True] * 2, "duplicate names: FL_FOOT")):
+        (FEET, [True], "4 names, but 1 numbers in active; expected one for each name"),
+        (["FL_FOOT"] * 2, [True] * 2, "duplicate names: FL_FOOT"),
+    ):
         send(names, active)
         walker.client.diagnostics(
-            walker.node, lambda _, values, why=why: values["last rejection"].endswith(why))
+            walker.node, lambda _, values, why=why: values["last rejection"].endswith(why)
+        )
     walker.set(input_timeout=0.001)
     walker.speak.send(walker.message(np.zeros(12), effort))
     walker.client.diagnostics(
-        walker.node, lambda status, _: "older than input_timeout" in status.message)
+        walker.node, lambda status, _: "older than input_timeout" in status.message
+    )
     assert "Traceback" not in walker.node.output()
 
 
@@ -354,17 +422,28 @@ def test_without_the_parameter_there_is_no_subscription(client, walker):
 # Parameters
 
 
-@pytest.mark.parametrize("values, why", [
-    ({"contact_frames": ["nose"]}, "contact_frames: no frame named 'nose'; available: "),
-    ({"contact_frames": ["FL_FOOT"] * 2}, "contact_frames: duplicate names: FL_FOOT"),
-    ({"contact_frames": [f"{leg}_{part}" for leg in ("FL", "FR", "HL", "HR")
-                         for part in ("FOOT", "LOWER_LEG")], "contact_dimension": 6},
-     "contact_frames: contacts: expected at most 36 rows"),
-    ({"contact_dimension": 4}, "contact_dimension: expected one of 3, 6, but got 4"),
-    ({"contact_source": "nobody"}, "contact_source: expected one of always, topic"),
-    ({"ground_height": math.nan}, "ground_height"),
-    ({"markers.friction_cone.coefficient": -1.0}, "coefficient"),
-])
+@pytest.mark.parametrize(
+    "values, why",
+    [
+        ({"contact_frames": ["nose"]}, "contact_frames: no frame named 'nose'; available: "),
+        ({"contact_frames": ["FL_FOOT"] * 2}, "contact_frames: duplicate names: FL_FOOT"),
+        (
+            {
+                "contact_frames": [
+                    f"{leg}_{part}"
+                    for leg in ("FL", "FR", "HL", "HR")
+                    for part in ("FOOT", "LOWER_LEG")
+                ],
+                "contact_dimension": 6,
+            },
+            "contact_frames: contacts: expected at most 36 rows",
+        ),
+        ({"contact_dimension": 4}, "contact_dimension: expected one of 3, 6, but got 4"),
+        ({"contact_source": "nobody"}, "contact_source: expected one of always, topic"),
+        ({"ground_height": math.nan}, "ground_height"),
+        ({"markers.friction_cone.coefficient": -1.0}, "coefficient"),
+    ],
+)
 def test_a_bad_parameter_is_rejected(walker, values, why):
     assert why in walker.rejection(**values)
     effort, _ = walker.standing_efforts()
@@ -376,11 +455,17 @@ def test_a_bad_parameter_is_rejected(walker, values, why):
 def test_frames_that_a_robot_lacks_are_reported(client, start, arm):
     node = start(module=MODULE, contact_frames=["left_foot"])
     speak = client.speaker(node)
-    forces, state = (client.listen(kind, f"{node.name}/{topic}") for kind, topic in (
-        (ContactForces, "contact_forces"), (CentroidalState, "state")))
+    forces, state = (
+        client.listen(kind, f"{node.name}/{topic}")
+        for kind, topic in ((ContactForces, "contact_forces"), (CentroidalState, "state"))
+    )
     speak.ask(speak.message(arm.joint_names, [0.1] * 7, [0.0] * 7, [0.0] * 7), state)
-    client.diagnostics(node, lambda status, _: status.message.startswith(
-        "no ~/contact_forces: contact_frames: no frame named 'left_foot'; available: base_link"))
+    client.diagnostics(
+        node,
+        lambda status, _: status.message.startswith(
+            "no ~/contact_forces: contact_frames: no frame named 'left_foot'; available: base_link"
+        ),
+    )
     assert not forces
     client.stop_listening()
 
@@ -389,8 +474,11 @@ def test_frames_that_a_robot_lacks_are_reported(client, start, arm):
 
 
 def shown(array, ns):
-    return {marker.id: marker for marker in array.markers
-            if marker.ns == ns and marker.action == Marker.ADD}
+    return {
+        marker.id: marker
+        for marker in array.markers
+        if marker.ns == ns and marker.action == Marker.ADD
+    }
 
 
 def points(marker):
@@ -448,8 +536,9 @@ def test_markers_show_the_feet(walker):
 
 
 def test_a_foot_that_slips_has_another_color_and_a_lifted_one_none(walker):
-    walker.set(**{"contact_source": "topic", "markers.rate": 0.0,
-                  "markers.friction_cone.coefficient": 0.0})
+    walker.set(
+        **{"contact_source": "topic", "markers.rate": 0.0, "markers.friction_cone.coefficient": 0.0}
+    )
     effort, _ = walker.standing_efforts(FEET[:3])
     publisher = walker.client.publisher(ContactStates, walker.node.name + "/contacts")
     publisher.publish(ContactStates(name=FEET, active=[True, True, True, False]))

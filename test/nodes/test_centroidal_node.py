@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """centroidal_node compared with Pinocchio."""
+
 import math
 
 import numpy as np
@@ -60,22 +61,36 @@ def state(client, node, speak):
 def settings(client, node):
     """Set parameters of the node; restore them after the test."""
     back = {}
-    was = {"root_joint": "fixed", "base_source": "odometry", "base_pose": [0.0] * 6 + [1.0],
-           "base_twist": [0.0] * 6, "acceleration_source": "none", "acceleration_cutoff": 10.0,
-           "world_frame": "", "frame_id": "", "gravity": [0.0, 0.0, -9.81], "max_rate": 0.0,
-           "armature": (Parameter.Type.DOUBLE_ARRAY, [])}
+    was = {
+        "root_joint": "fixed",
+        "base_source": "odometry",
+        "base_pose": [0.0] * 6 + [1.0],
+        "base_twist": [0.0] * 6,
+        "acceleration_source": "none",
+        "acceleration_cutoff": 10.0,
+        "world_frame": "",
+        "frame_id": "",
+        "gravity": [0.0, 0.0, -9.81],
+        "max_rate": 0.0,
+        "armature": (Parameter.Type.DOUBLE_ARRAY, []),
+    }
 
     def settings(**values):
         back.update({name: was[name] for name in values})
         assert client.set_parameters(node, **values) == (True, "")
+
     yield settings
     assert client.set_parameters(node, **back) == (True, "")
 
 
 def base(pose, twist):
     """Parameters of a floating base with this pose and twist."""
-    return {"root_joint": "floating", "base_source": "parameter",
-            "base_pose": [float(x) for x in pose], "base_twist": [float(x) for x in twist]}
+    return {
+        "root_joint": "floating",
+        "base_source": "parameter",
+        "base_pose": [float(x) for x in pose],
+        "base_twist": [float(x) for x in twist],
+    }
 
 
 # Reference results of Pinocchio: with a floating base all links move, even if it is at rest
@@ -105,14 +120,18 @@ def check(message, pose, twist, position=POSITION, velocity=VELOCITY, accelerati
         close(vector(message.angular_momentum_rate), data.dhg.angular)
         close(vector(message.com_acceleration), data.dhg.linear / message.mass)
     else:
-        assert_unknown(message, "com_acceleration", "linear_momentum_rate",
-                       "angular_momentum_rate")
+        assert_unknown(message, "com_acceleration", "linear_momentum_rate", "angular_momentum_rate")
 
 
 def tensor(body):
     """The rotational inertia of a geometry_msgs/Inertia."""
-    return np.array([[body.ixx, body.ixy, body.ixz], [body.ixy, body.iyy, body.iyz],
-                     [body.ixz, body.iyz, body.izz]])
+    return np.array(
+        [
+            [body.ixx, body.ixy, body.ixz],
+            [body.ixy, body.iyy, body.iyz],
+            [body.ixz, body.iyz, body.izz],
+        ]
+    )
 
 
 def vector(message):
@@ -162,6 +181,7 @@ def test_a_floating_base_takes_odometry_and_its_frame(client, node, state, speak
     def send():
         publisher.publish(report)
         speak.send(message)
+
     client.wait(lambda: state.at(message.header.stamp.sec), node.output(), again=send)
     answer = state.at(message.header.stamp.sec)
     assert answer.header.frame_id == "map"
@@ -191,8 +211,15 @@ def test_without_velocity_the_rest_comes(client, node, state, speak, settings, a
         message = speak.message(arm.joint_names, POSITION, effort=[1.0] * 7)
         [answer] = speak.ask(message, state)
         assert not answer.velocity_valid and not answer.rates_valid
-        assert_unknown(answer, "com_velocity", "linear_momentum", "angular_momentum",
-                       "com_acceleration", "linear_momentum_rate", "angular_momentum_rate")
+        assert_unknown(
+            answer,
+            "com_velocity",
+            "linear_momentum",
+            "angular_momentum",
+            "com_acceleration",
+            "linear_momentum_rate",
+            "angular_momentum_rate",
+        )
         [whole] = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), state)
         assert whole.velocity_valid
         assert answer.mass == whole.mass and answer.com == whole.com
@@ -215,7 +242,9 @@ def say_motion(speak, state, names, a, *times):
         message.header.stamp = stamp
         speak.client.wait(
             lambda stamp=stamp: any(m.header.stamp == stamp for m in state),
-            f"an answer\n{speak.node.output()}", again=lambda m=message: speak.send(m))
+            f"an answer\n{speak.node.output()}",
+            again=lambda m=message: speak.send(m),
+        )
         answers.append(next(m for m in state if m.header.stamp == stamp))
     return answers
 
@@ -223,12 +252,15 @@ def say_motion(speak, state, names, a, *times):
 @pytest.mark.parametrize("cutoff", [0.0, 10.0])
 def test_rates_by_finite_differences(state, speak, settings, arm, cutoff):
     settings(acceleration_source="finite_difference", acceleration_cutoff=cutoff)
-    first, *later = say_motion(
-        speak, state, arm.joint_names, ACCELERATION, 0.0, 0.125, 0.25, 0.75)
+    first, *later = say_motion(speak, state, arm.joint_names, ACCELERATION, 0.0, 0.125, 0.25, 0.75)
     check(first, *AT_REST)
     for answer, time in zip(later, (0.125, 0.25, 0.75)):
-        check(answer, *AT_REST, velocity=VELOCITY + time * ACCELERATION,
-              acceleration=np.concatenate([np.zeros(6), ACCELERATION]))
+        check(
+            answer,
+            *AT_REST,
+            velocity=VELOCITY + time * ACCELERATION,
+            acceleration=np.concatenate([np.zeros(6), ACCELERATION]),
+        )
     assert any(vector(later[0].angular_momentum_rate) > 0.1)
 
 
@@ -239,8 +271,12 @@ def test_the_cutoff_smooths(state, speak, settings, arm):
     speak.seconds -= 10
     [answer] = say_motion(speak, state, arm.joint_names, ACCELERATION, 0.25)
     share = -math.expm1(-2.0 * math.pi * 2.0 * 0.125)
-    check(answer, *AT_REST, velocity=VELOCITY + 0.25 * ACCELERATION,
-          acceleration=np.concatenate([np.zeros(6), share * 2.0 * ACCELERATION]))
+    check(
+        answer,
+        *AT_REST,
+        velocity=VELOCITY + 0.25 * ACCELERATION,
+        acceleration=np.concatenate([np.zeros(6), share * 2.0 * ACCELERATION]),
+    )
 
 
 @pytest.mark.parametrize("jump", [0.625, -1000.0])
@@ -254,8 +290,11 @@ def test_a_gap_or_a_jump_back_starts_differences_anew(state, speak, settings, ar
 def test_a_new_robot_starts_differences_anew(client, node, state, speak, settings, arm):
     settings(acceleration_source="finite_difference")
     descriptions = client.publisher(
-        String, node.topic("robot_description"), durability=DurabilityPolicy.TRANSIENT_LOCAL,
-        reliability=ReliabilityPolicy.RELIABLE)
+        String,
+        node.topic("robot_description"),
+        durability=DurabilityPolicy.TRANSIENT_LOCAL,
+        reliability=ReliabilityPolicy.RELIABLE,
+    )
     answers = say_motion(speak, state, arm.joint_names, ACCELERATION, 0.0, 0.25)
     assert answers[1].rates_valid
     for name in ("another", "arm7"):
@@ -267,7 +306,8 @@ def test_a_new_robot_starts_differences_anew(client, node, state, speak, setting
 
 
 def test_differences_take_the_states_that_max_rate_leaves_out(
-        client, node, state, speak, settings, arm):
+    client, node, state, speak, settings, arm
+):
     """The last of many states is published, with the difference to the one before it."""
     settings(acceleration_source="finite_difference", acceleration_cutoff=0.0)
     say_motion(speak, state, arm.joint_names, ACCELERATION, 0.0, 0.25)
@@ -284,14 +324,23 @@ def test_differences_take_the_states_that_max_rate_leaves_out(
         message.header.stamp.nanosec = round(time % 1.0 * 1e9)
         passed.append(message.header.stamp)
         speak.send(message)
-    client.wait(lambda: any(m.header.stamp in passed[2:] and m.rates_valid for m in state),
-                "a state with rates", again=one_more, every=0.02)
+
+    client.wait(
+        lambda: any(m.header.stamp in passed[2:] and m.rates_valid for m in state),
+        "a state with rates",
+        again=one_more,
+        every=0.02,
+    )
     speak.seconds += 1000
     answer = next(m for m in state if m.header.stamp in passed[2:] and m.rates_valid)
     time = 0.25 * passed.index(answer.header.stamp)
-    a = (time**2 - (time - 0.25)**2) / 0.25
-    check(answer, *AT_REST, velocity=VELOCITY + time**2,
-          acceleration=np.concatenate([np.zeros(6), np.full(7, a)]))
+    a = (time**2 - (time - 0.25) ** 2) / 0.25
+    check(
+        answer,
+        *AT_REST,
+        velocity=VELOCITY + time**2,
+        acceleration=np.concatenate([np.zeros(6), np.full(7, a)]),
+    )
 
 
 class Flight:
@@ -299,8 +348,7 @@ class Flight:
 
     def __init__(self, speak, state):
         self.client, self.speak, self.state = speak.client, speak, state
-        self.model = dyn_ros.Model.from_urdf_file(
-            ARM7, root_joint="floating", gravity=GRAVITY)
+        self.model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="floating", gravity=GRAVITY)
         self.data = dyn_ros.Data(self.model)
         self.publisher = self.client.publisher(Odometry, speak.node.topic("odom"))
 
@@ -316,6 +364,7 @@ class Flight:
 
         def answers():
             return [each for each in self.state if each.header.stamp == message.header.stamp]
+
         self.client.wait(answers, f"an answer\n{self.speak.node.output()}", again=send)
         return answers()[0]
 
@@ -361,7 +410,7 @@ def test_measured_effort_of_a_flight_gives_its_weight(flight, settings):
     settings(acceleration_source="forward_dynamics")
     for seed in range(3):
         q, v, effort = flying(flight, seed)
-        for _ in range(2):              # the first one starts the collection of efforts
+        for _ in range(2):  # the first one starts the collection of efforts
             flight.speak.seconds += 1
             answer = flight.ask(q, v, effort=effort)
         flight.check_weight(answer)
@@ -379,10 +428,12 @@ def test_rates_by_measured_effort(state, speak, settings, arm, armature):
     check(answer, *AT_REST, acceleration=np.concatenate([np.zeros(6), ACCELERATION]))
 
 
-@pytest.mark.parametrize("effort, missing", [
-    ([], range(7)), ([1.0, math.nan, 1.0, 1.0, 1.0, math.inf, 1.0], (1, 5))])
+@pytest.mark.parametrize(
+    "effort, missing", [([], range(7)), ([1.0, math.nan, 1.0, 1.0, 1.0, math.inf, 1.0], (1, 5))]
+)
 def test_a_missing_effort_is_reported_and_the_rest_is_published(
-        client, node, state, speak, settings, arm, effort, missing):
+    client, node, state, speak, settings, arm, effort, missing
+):
     settings(acceleration_source="forward_dynamics")
     warning = "no rates: unknown effort of " + ", ".join(arm.joint_names[i] for i in missing)
     answers = []
@@ -391,6 +442,7 @@ def test_a_missing_effort_is_reported_and_the_rest_is_published(
         [answer] = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY, effort), state)
         answers.append(answer)
         return status.message == warning and node.output().count(warning + "\n") == 1
+
     client.diagnostics(node, reported)
     for answer in answers:
         check(answer, *AT_REST)
@@ -400,15 +452,16 @@ def test_a_missing_effort_is_reported_and_the_rest_is_published(
 
 
 def test_numbers_that_are_too_large_are_reported(client, start):
-    node = start(module=MODULE, robot_description_file=None,
-                 acceleration_source="forward_dynamics")
+    node = start(module=MODULE, robot_description_file=None, acceleration_source="forward_dynamics")
     wheel = """<link name="rim"><inertial><mass value="1e-300"/>
         <inertia ixx="1e-300" iyy="1e-300" izz="1e-300" ixy="0" ixz="0" iyz="0"/></inertial>
         </link>"""
     light = NO_INERTIA.replace('<link name="rim"/>', wheel).replace(
-        '<mass value="2"/>', '<mass value="1e-300"/>')
+        '<mass value="2"/>', '<mass value="1e-300"/>'
+    )
     is_set, why = client.set_parameters(
-        node, robot_description=light.replace('"1e-300"', '"1e300"'))
+        node, robot_description=light.replace('"1e-300"', '"1e300"')
+    )
     assert not is_set and "1e300" in why
     assert client.set_parameters(node, robot_description=light) == (True, "")
     state = client.listen(CentroidalState, node.name + "/state")
@@ -416,22 +469,25 @@ def test_numbers_that_are_too_large_are_reported(client, start):
 
     def reported(status, values):
         speak.send(speak.message(["swing", "wheel"], [0.1, 0.2], [1.0, 2.0], [1e11, 1e11]))
-        return ("acceleration_source forward_dynamics: the numbers in the state are too large"
-                in values["last rejection"])
+        return (
+            "acceleration_source forward_dynamics: the numbers in the state are too large"
+            in values["last rejection"]
+        )
+
     client.diagnostics(node, reported)
     assert not any(answer.rates_valid for answer in state)
     assert "Traceback" not in node.output()
 
 
 def test_a_robot_without_accelerations_gives_the_rest(client, start):
-    node = start(module=MODULE, robot_description_file=None,
-                 acceleration_source="forward_dynamics")
+    node = start(module=MODULE, robot_description_file=None, acceleration_source="forward_dynamics")
     assert client.set_parameters(node, robot_description=NO_INERTIA) == (True, "")
     state = client.listen(CentroidalState, node.name + "/state")
     speak = client.speaker(node)
     for _ in range(2):
-        [answer] = speak.ask(speak.message(["swing", "wheel"], [0.1, 0.2], [1.0, 2.0], [3.0, 0.0]),
-                             state)
+        [answer] = speak.ask(
+            speak.message(["swing", "wheel"], [0.1, 0.2], [1.0, 2.0], [3.0, 0.0]), state
+        )
     assert answer.velocity_valid and not answer.rates_valid
     assert answer.mass == 5.0
     close(vector(answer.linear_momentum), [0.0, -math.sin(0.1), math.cos(0.1)])
@@ -441,7 +497,8 @@ def test_a_robot_without_accelerations_gives_the_rest(client, start):
 def test_a_robot_without_mass_has_no_com_velocity(client, start):
     node = start(module=MODULE, robot_description_file=None)
     nothing = NO_INERTIA.replace('<mass value="3"/>', '<mass value="0"/>').replace(
-        '<mass value="2"/>', '<mass value="0"/>')
+        '<mass value="2"/>', '<mass value="0"/>'
+    )
     assert client.set_parameters(node, robot_description=nothing) == (True, "")
     state = client.listen(CentroidalState, node.name + "/state")
     speak = client.speaker(node)
@@ -454,10 +511,17 @@ def test_a_robot_without_mass_has_no_com_velocity(client, start):
 # Parameters
 
 
-@pytest.mark.parametrize("reason, values", [
-    ("expected one of none, finite_difference, forward_dynamics", {"acceleration_source": "both"}),
-    ("acceleration_cutoff out of range", {"acceleration_cutoff": -1.0}),
-    ("there is no joint 'nobody'", {"joints": ["nobody"]})])
+@pytest.mark.parametrize(
+    "reason, values",
+    [
+        (
+            "expected one of none, finite_difference, forward_dynamics",
+            {"acceleration_source": "both"},
+        ),
+        ("acceleration_cutoff out of range", {"acceleration_cutoff": -1.0}),
+        ("there is no joint 'nobody'", {"joints": ["nobody"]}),
+    ],
+)
 def test_a_bad_parameter_is_rejected(client, node, reason, values):
     done, why = client.set_parameters(node, **values)
     assert not done and reason in why

@@ -6,6 +6,7 @@ What needs a ROS installation goes to the same nodes through rclpy: a service ca
 parameter set, a topic listened to; of a launch file the arguments are looked up. A command of no
 known kind fails.
 """
+
 import array
 import importlib
 import itertools
@@ -62,11 +63,21 @@ def followed():
     return {line.strip() for step in steps for line in step.splitlines()}
 
 
-COMMANDS = [pytest.param(command, id=f"{page.name}: {command[:60]}")
-            for page in PAGES for command in dict.fromkeys(commands(page))
-            if not (page.name == "tutorial.md" and command in followed()
-                    or page.name in ("universal_robots.md", "franka.md",      # test_first_*.py
-                                     "mobile_manipulator.md"))]
+COMMANDS = [
+    pytest.param(command, id=f"{page.name}: {command[:60]}")
+    for page in PAGES
+    for command in dict.fromkeys(commands(page))
+    if not (
+        page.name == "tutorial.md"
+        and command in followed()
+        or page.name
+        in (
+            "universal_robots.md",
+            "franka.md",  # test_first_*.py
+            "mobile_manipulator.md",
+        )
+    )
+]
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +96,7 @@ class Graph:
     def __init__(self, client, process):
         self.client, self.process = client, process
         self.model = importlib.import_module("dyn_ros").Model.from_urdf_file(ARM7)
-        self.written = {}       # by `dyn_ros excite` and `payload`
+        self.written = {}  # by `dyn_ros excite` and `payload`
 
     def name(self, name):
         """Of a node, topic or service, where the nodes are."""
@@ -102,8 +113,10 @@ class Graph:
 
     def speak(self):
         from sensor_msgs.msg import JointState
-        message = JointState(name=self.model.joint_names, position=[0.3] * 7, velocity=[0.1] * 7,
-                             effort=[1.0] * 7)
+
+        message = JointState(
+            name=self.model.joint_names, position=[0.3] * 7, velocity=[0.1] * 7, effort=[1.0] * 7
+        )
         self.client.publisher(JointState, self.name("/joint_states")).publish(message)
 
     def there(self, topic):
@@ -113,6 +126,7 @@ class Graph:
         def found():
             types.update(self.client.node.get_topic_names_and_types())
             return self.name(topic) in types
+
         self.client.wait(found, topic)
         return interface(types[self.name(topic)][0])
 
@@ -132,9 +146,10 @@ class Graph:
         def again():
             nonlocal soon
             self.speak()
-            if time.monotonic() > soon:         # an answer may be lost
+            if time.monotonic() > soon:  # an answer may be lost
                 soon = time.monotonic() + 5.0
                 futures.append(self.client.send(kind, self.name(service), request))
+
         self.client.wait(lambda: any(each.done() for each in futures), service, again, every=0.1)
         return next(each.result() for each in futures if each.done())
 
@@ -163,8 +178,9 @@ def fill(message, values):
     return message
 
 
-LISTENING = {f"/observer/{name}" for name in (
-    "calibrate", "estimate_delay", "estimate_payload", "tare")}
+LISTENING = {
+    f"/observer/{name}" for name in ("calibrate", "estimate_delay", "estimate_payload", "tare")
+}
 """Services that listen to a motion before they respond."""
 
 
@@ -177,6 +193,7 @@ def kind(*begins):
     def keep(test):
         KINDS.update({tuple(begin.split()): test for begin in begins})
         return test
+
     return keep
 
 
@@ -208,14 +225,14 @@ def _there(graph, words):
 @kind("ros2 topic pub")
 def _published(graph, words):
     topic, name, *text = options(words, "-r=", "--once", "--stdin")
-    if "--stdin" in words:                  # to a topic of another node; too long for an argument
+    if "--stdin" in words:  # to a topic of another node; too long for an argument
         assert text == ["<", "motion.yaml"]
-        if "motion.yaml" not in graph.written:              # which takes long
+        if "motion.yaml" not in graph.written:  # which takes long
             _own_command(graph, ["excite", ROBOT, "-o", "motion.yaml"])
         message = fill(interface(name)(), yaml.safe_load(graph.written["motion.yaml"]))
         assert message.joint_names == list(graph.model.velocity_names) and message.points
         return
-    graph.set("/vereshchagin", constraints="topic")         # as a node begins
+    graph.set("/vereshchagin", constraints="topic")  # as a node begins
     graph.set("/centroidal", contact_source="topic")
     try:
         message = fill(interface(name)(), yaml.safe_load(*text))
@@ -233,15 +250,17 @@ def _published(graph, words):
 @kind("ros2 service call")
 def _called(graph, words):
     service, name, *text = words
-    if service in LISTENING:                # tested in test_observer_node.py
+    if service in LISTENING:  # tested in test_observer_node.py
         fill(interface(name).Request(), yaml.safe_load(text[0]))
         services = dict(graph.client.node.get_service_names_and_types())
         assert services[graph.name(service)] == [name]
         return
     if text == ["$(cat payload.yaml)"]:
         if "payload.yaml" not in graph.written:
-            _own_command(graph, ["payload", ROBOT, "loaded.csv", "--load-frame", "tool", "-o",
-                                 "payload.yaml"])
+            _own_command(
+                graph,
+                ["payload", ROBOT, "loaded.csv", "--load-frame", "tool", "-o", "payload.yaml"],
+            )
         text = [graph.written["payload.yaml"]]
     response = graph.ask(service, interface(name), yaml.safe_load(text[0]) if text else {})
     assert response.success, response.message
@@ -252,39 +271,48 @@ def _set(graph, words):
     node, name, value = words
     graph.set(graph.owner(node, name), **{name: yaml.safe_load(value)})
     if name == "contact_source":
-        graph.set(node, contact_source="always")            # as other commands expect
+        graph.set(node, contact_source="always")  # as other commands expect
 
 
 @kind("ros2 param get", "ros2 param describe")
 def _parameter(graph, words):
     node, name = words
     from rcl_interfaces.srv import DescribeParameters
+
     request = DescribeParameters.Request(names=[name])
     owner = graph.name(graph.owner(node, name))
     [found] = graph.client.call(
-        DescribeParameters, owner + "/describe_parameters", request).descriptors
+        DescribeParameters, owner + "/describe_parameters", request
+    ).descriptors
     assert found.description
 
 
 @kind("ros2 param dump")
 def _dumped(graph, words):
     [node] = words
-    assert graph.name(node) in [f"{namespace}/{name}" for name, namespace in
-                                graph.client.node.get_node_names_and_namespaces()]
+    assert graph.name(node) in [
+        f"{namespace}/{name}"
+        for name, namespace in graph.client.node.get_node_names_and_namespaces()
+    ]
 
 
 @kind("ros2 lifecycle set")
 def _transition(graph, words):
     from lifecycle_msgs.srv import GetAvailableTransitions
+
     node, label = words
-    answer = graph.client.call(GetAvailableTransitions, graph.name(node) + "/get_transition_graph",
-                               GetAvailableTransitions.Request())
+    answer = graph.client.call(
+        GetAvailableTransitions,
+        graph.name(node) + "/get_transition_graph",
+        GetAvailableTransitions.Request(),
+    )
     assert label in [each.transition.label for each in answer.available_transitions]
 
 
 @kind("ros2 lifecycle get")
 def _state(graph, words):
     from lifecycle_msgs.srv import GetState
+
     [node] = words
     answer = graph.client.call(GetState, graph.name(node) + "/get_state", GetState.Request())
     assert answer.current_state.label == "active"
@@ -344,14 +372,26 @@ def arguments_of(file):
     if file.suffix == ".xml":
         return re.findall(r'<arg name="(\w+)"', file.read_text())
     if file.suffix == ".yaml":
-        return [each["arg"]["name"] for each in yaml.safe_load(file.read_text())["launch"]
-                if "arg" in each]
+        return [
+            each["arg"]["name"]
+            for each in yaml.safe_load(file.read_text())["launch"]
+            if "arg" in each
+        ]
     names, launch = [], mock.MagicMock()
     launch.DeclareLaunchArgument = lambda name, **_: names.append(name)
-    modules = ("launch", "launch.actions", "launch.substitutions", "launch_ros",
-               "launch_ros.actions", "launch_ros.parameter_descriptions",
-               "launch_ros.substitutions", "launch.conditions", "launch.event_handlers",
-               "launch.events", "launch.utilities")
+    modules = (
+        "launch",
+        "launch.actions",
+        "launch.substitutions",
+        "launch_ros",
+        "launch_ros.actions",
+        "launch_ros.parameter_descriptions",
+        "launch_ros.substitutions",
+        "launch.conditions",
+        "launch.event_handlers",
+        "launch.events",
+        "launch.utilities",
+    )
     with mock.patch.dict(sys.modules, dict.fromkeys(modules, launch)):
         sys.modules.pop("dyn_ros.nodes.base.launch_file", None)
         runpy.run_path(str(file))["generate_launch_description"]()
@@ -375,8 +415,10 @@ def exit_code(words):
 
 @kind("dyn_ros")
 def _own_command(graph, words):
-    if (words[0] in ("demo", "precompile", "view", "calibrate")                 # other tests
-            or {"--scheduler", "--loaded", "--thresholds"} & set(words)):
+    if (
+        words[0] in ("demo", "precompile", "view", "calibrate")  # other tests
+        or {"--scheduler", "--loaded", "--thresholds"} & set(words)
+    ):
         cli._parser().parse_args(words)
     else:
         if words[0] == "export" and "--model" not in words:
@@ -400,7 +442,7 @@ def _installed(graph, words):
         for extra in filter(None, extras.split(",")):
             assert re.search(rf"^{extra} =$", (ROOT / "setup.cfg").read_text(), re.MULTILINE)
     if "dyn_ros" in words:
-        cli._parser().parse_args(words[words.index("dyn_ros") + 1:])
+        cli._parser().parse_args(words[words.index("dyn_ros") + 1 :])
 
 
 @kind("python3 -m venv", "source ~/dyn_ros_venv/bin/activate")
@@ -433,8 +475,9 @@ def _made(graph, words):
         if name == "ARGS" and target in ("demo", "view"):
             cli._parser().parse_args([target, *shlex.split(value)])
         elif name == "ARGS":
-            assert all((ROOT / path).exists() for path in shlex.split(value)
-                       if not path.startswith("-"))
+            assert all(
+                (ROOT / path).exists() for path in shlex.split(value) if not path.startswith("-")
+            )
         elif name == "ROS":
             assert (ROOT / "requirements" / f"{value}.txt").exists()
 
@@ -447,8 +490,9 @@ def _compiled(graph, words):
 
 @kind("python", "python3", ".venv-jazzy/bin/python")
 def _script(graph, words):
-    saved = [name for page in PAGES for name in re.findall(r"ave this as\s`(.+?)`",
-                                                              page.read_text())]
+    saved = [
+        name for page in PAGES for name in re.findall(r"ave this as\s`(.+?)`", page.read_text())
+    ]
     assert (ROOT / words[0]).exists() or words[0] in saved
 
 
@@ -484,11 +528,12 @@ def test_it_does(graph, recordings, tmp_path, monkeypatch, command):
     shutil.copytree(recordings, tmp_path, dirs_exist_ok=True)
     shutil.copy(ARM7, tmp_path / ROBOT)
     monkeypatch.chdir(tmp_path)
-    words = shlex.split(command.replace("$(ros2 pkg prefix --share dyn_ros)", "$ROS2_PKG_PREFIX"),
-                        comments=True)
-    begin = next((begin for begin in KINDS if tuple(words[:len(begin)]) == begin), None)
+    words = shlex.split(
+        command.replace("$(ros2 pkg prefix --share dyn_ros)", "$ROS2_PKG_PREFIX"), comments=True
+    )
+    begin = next((begin for begin in KINDS if tuple(words[: len(begin)]) == begin), None)
     assert begin, f"{command}: say in KINDS how this is tested"
-    KINDS[begin](graph, words[len(begin):])
+    KINDS[begin](graph, words[len(begin) :])
 
 
 def test_every_fence_has_a_language_that_is_tested():
@@ -496,7 +541,16 @@ def test_every_fence_has_a_language_that_is_tested():
     for page in PAGES:
         for language, code in FENCE.findall(page.read_text()):
             assert language in (
-                "python", "bash", "text", "ini", "json", "c", "cpp", "cmake", "yaml"), page
+                "python",
+                "bash",
+                "text",
+                "ini",
+                "json",
+                "c",
+                "cpp",
+                "cmake",
+                "yaml",
+            ), page
             if language == "json":
                 json.loads(code)
             if language == "yaml":

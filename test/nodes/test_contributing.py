@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The examples for contributors: the algorithm, the node and the service work as described."""
+
 import re
 import shutil
 import subprocess
@@ -23,8 +24,9 @@ from dyn_ros.srv import GetInverseDynamics
 
 ROOT = Path(__file__).resolve().parents[2]
 ARM7 = ROOT / "dyn_ros" / "robots" / "arm7.urdf"
-PAGES = [page for page in (ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md")
-         if page.exists()]
+PAGES = [
+    page for page in (ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md") if page.exists()
+]
 SNIPPET = re.compile(r"([^\n]+)\n\n```(python|ini)\n(.*?)```", re.DOTALL)
 SNIPPETS = [found.groups() for page in PAGES for found in SNIPPET.finditer(page.read_text())]
 CHECK = """
@@ -46,32 +48,41 @@ np.testing.assert_allclose(both[0], h, rtol=1e-13)
 def contributed(tmp_path_factory):
     """The package with the files and lines of the page."""
     folder = tmp_path_factory.mktemp("contributed")
-    shutil.copytree(ROOT / "dyn_ros", folder / "dyn_ros",
-                    ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "dyn_ros", folder / "dyn_ros", ignore=shutil.ignore_patterns("__pycache__")
+    )
     for before, language, code in SNIPPETS:
         named = re.search(r"`(dyn_ros/\S+\.py)`", before)
         if language == "python" and named:
             file = folder / named[1]
-            if file.exists():           # a line where others of its kind are
+            if file.exists():  # a line where others of its kind are
                 code = re.sub(r"(\n(?=from \.))", "\n" + code, file.read_text(), count=1)
             file.write_text(code)
     return folder
 
 
 def test_the_algorithm_is_there_with_all_that_comes_with_it(contributed):
-    result = subprocess.run([sys.executable, "-c", CHECK.format(robot=str(ARM7))],
-                            cwd=contributed, capture_output=True, text=True, timeout=300)
+    result = subprocess.run(
+        [sys.executable, "-c", CHECK.format(robot=str(ARM7))],
+        cwd=contributed,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert result.returncode == 0, result.stderr
 
 
-def test_the_node_publishes_the_largest_torque(contributed, client, start_process, arm,
-                                               monkeypatch):
+def test_the_node_publishes_the_largest_torque(
+    contributed, client, start_process, arm, monkeypatch
+):
     from sensor_msgs.msg import JointState
+
     monkeypatch.chdir(contributed)
     [line] = [code for _, language, code in SNIPPETS if language == "ini"]
     name, module, function = re.fullmatch(r" +(\w+) = ([\w.]+):(\w+)\n", line).groups()
-    (contributed / f"{name}.py").write_text(        # the script that setup.cfg makes
-        f"from {module} import {function}\nraise SystemExit({function}())\n")
+    (contributed / f"{name}.py").write_text(  # the script that setup.cfg makes
+        f"from {module} import {function}\nraise SystemExit({function}())\n"
+    )
     node = start_process(module=name)
     largest = client.listen(JointState, node.name + "/largest")
     speaker, q = client.speaker(node), np.linspace(0.1, 0.7, 7)
@@ -83,24 +94,40 @@ def test_the_node_publishes_the_largest_torque(contributed, client, start_proces
 
 def test_the_service_answers(arm):
     [code] = [code for _, _, code in SNIPPETS if "def get_gravity" in code]
-    names = {"dyn_ros": dyn_ros, "arrays": arrays, "Service": Service, "State": State,
-             "RobotContext": RobotContext, "Any": Any,
-             "GetGravity": GetInverseDynamics}       # a type that has the same fields
+    names = {
+        "dyn_ros": dyn_ros,
+        "arrays": arrays,
+        "Service": Service,
+        "State": State,
+        "RobotContext": RobotContext,
+        "Any": Any,
+        "GetGravity": GetInverseDynamics,
+    }  # a type that has the same fields
     exec(code, names)
     [service] = names["offers"]
-    values = {spec.name: spec.default if isinstance(spec.default, (bool, float, str, list)) else []
-              for spec in SPECS}
+    values = {
+        spec.name: spec.default if isinstance(spec.default, (bool, float, str, list)) else []
+        for spec in SPECS
+    }
     robot, q = RobotContext(ARM7.read_text(), values), np.linspace(0.1, 0.7, 7)
     response = GetInverseDynamics.Response()
     service.answer(robot, None, response, State(q, np.zeros(7), 0, []))
     assert list(response.name) == list(arm.joint_names)
     np.testing.assert_allclose(
-        response.effort, dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q), rtol=1e-12)
+        response.effort, dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q), rtol=1e-12
+    )
 
 
 def test_every_snippet_has_a_test():
-    tested = [code for before, _, code in SNIPPETS
-              if re.search(r"`(dyn_ros/\S+\.py|setup\.cfg)`", before)
-              or "def get_gravity" in code]
-    assert len(tested) == len(SNIPPETS) == sum(
-        len(re.findall("^```(?:python|ini)", page.read_text(), re.MULTILINE)) for page in PAGES)
+    tested = [
+        code
+        for before, _, code in SNIPPETS
+        if re.search(r"`(dyn_ros/\S+\.py|setup\.cfg)`", before) or "def get_gravity" in code
+    ]
+    assert (
+        len(tested)
+        == len(SNIPPETS)
+        == sum(
+            len(re.findall("^```(?:python|ini)", page.read_text(), re.MULTILINE)) for page in PAGES
+        )
+    )

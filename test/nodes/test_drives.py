@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The parameter drives: currents, compensated gravity, and friction that depends on the load."""
+
 import numpy as np
 import pytest
 
@@ -33,8 +34,14 @@ def real():
     model = dyn_ros.Model.from_urdf_file(ARM7)
     model.damping, model.friction = np.full((2, 7), 0.4)
     model.drives = dyn_ros.Drives.of(
-        7, unit=("A",) * 7, gain=GAINS, is_compensated=np.arange(7) == 1,
-        offset=np.linspace(-1.0, 1.0, 7), load_friction=0.08, friction_velocity=0.02)
+        7,
+        unit=("A",) * 7,
+        gain=GAINS,
+        is_compensated=np.arange(7) == 1,
+        offset=np.linspace(-1.0, 1.0, 7),
+        load_friction=0.08,
+        friction_velocity=0.02,
+    )
     return model
 
 
@@ -79,8 +86,11 @@ def test_currents_show_a_push(client, node, robot):
 
 def test_another_description_keeps_the_drives(client, node, robot):
     publisher = client.publisher(
-        String, node.topic("robot_description"), durability=DESCRIPTION_QOS.durability,
-        reliability=DESCRIPTION_QOS.reliability)
+        String,
+        node.topic("robot_description"),
+        durability=DESCRIPTION_QOS.durability,
+        reliability=DESCRIPTION_QOS.reliability,
+    )
     before = node.node.robot
     publisher.publish(String(data=ARM7.read_text().replace("arm7", "other", 1)))
     client.wait(lambda: node.node.robot is not before, "the other robot")
@@ -100,8 +110,16 @@ def test_a_payload_is_weighed_by_currents(client, node, robot, real):
         def change(*_, q=q, tau=tau):
             noise = 0.02 * rng.normal(size=7)
             return q, np.zeros(7), robot.currents(q, np.zeros(7), tau + noise)
-        answer = ask(client, robot, EstimatePayload, "estimate_payload",
-                     EstimatePayload.Request(duration=0.2, restart=pose == 0), 50, change=change)
+
+        answer = ask(
+            client,
+            robot,
+            EstimatePayload,
+            "estimate_payload",
+            EstimatePayload.Request(duration=0.2, restart=pose == 0),
+            50,
+            change=change,
+        )
     assert answer.success, answer.message
     assert abs(answer.inertia.inertia.m - mass) < 0.01
 
@@ -115,18 +133,29 @@ def test_a_delay_in_addition_to_the_declared_one_is_set(client, start, real, tmp
     def late(q, v, tau):
         waiting.append(tau)
         return q, v, waiting.pop(0) if len(waiting) > 12 else waiting[0]
-    answer = ask(client, robot, EstimateEffortDelay, "estimate_delay",
-                 EstimateEffortDelay.Request(duration=8.0, apply=True), 1000, swing=0.4,
-                 change=late)
+
+    answer = ask(
+        client,
+        robot,
+        EstimateEffortDelay,
+        "estimate_delay",
+        EstimateEffortDelay.Request(duration=8.0, apply=True),
+        1000,
+        swing=0.4,
+        change=late,
+    )
     assert answer.success, answer.message
     assert abs(answer.delay - 0.012) < 1e-3
     assert node.node.parameters.values["effort_delay"] == pytest.approx(answer.delay - 0.004)
 
 
-@pytest.mark.parametrize("content, reason", [
-    (None, "No such file"), ("joints: {elbow: {}}", "no joint 'elbow'"), ("- 1", "expected 'jo")])
+@pytest.mark.parametrize(
+    "content, reason",
+    [(None, "No such file"), ("joints: {elbow: {}}", "no joint 'elbow'"), ("- 1", "expected 'jo")],
+)
 def test_a_file_that_cannot_be_used_can_be_corrected(
-        client, start, drives, real, tmp_path, content, reason):
+    client, start, drives, real, tmp_path, content, reason
+):
     wrong = tmp_path / "wrong.yaml"
     if content is not None:
         wrong.write_text(content)
@@ -143,14 +172,17 @@ def test_a_file_that_cannot_be_used_can_be_corrected(
 
 
 def test_a_unit_without_a_gain_is_stated(client, start, real, tmp_path):
-    (tmp_path / "drives.yaml").write_text(
-        f"joints: {{{real.velocity_names[1]}: {{unit: A}}}}")
+    (tmp_path / "drives.yaml").write_text(f"joints: {{{real.velocity_names[1]}: {{unit: A}}}}")
     node = start(module=MODULE, drives=tmp_path / "drives.yaml")
     robot = Driven(client, node, real)
     efforts = client.listen(JointState, f"{node.name}/external_efforts")
     robot.say(20, 0.2)
-    client.diagnostics(node, lambda status, values: "unit A, and no gain makes them torques" in (
-        f"{status.message} {values}"))
+    client.diagnostics(
+        node,
+        lambda status, values: (
+            "unit A, and no gain makes them torques" in (f"{status.message} {values}")
+        ),
+    )
     assert not efforts
     assert client.set_parameters(node, effort_constant=[1.0] * 7) == (True, "")
     robot.say(100, 0.2)
@@ -173,20 +205,31 @@ def test_friction_depends_on_the_load(client, start, drives, real):
     expected = nle + dyn_ros.joint_friction(real, V, nle)
     commands = client.listen(Float64MultiArray, node.name + "/command")
     speak = client.speaker(node)
-    [state] = speak.ask(speak.message(names, Q, V), client.listen(
-        JointSpaceDynamics, node.name + "/state"))
+    [state] = speak.ask(
+        speak.message(names, Q, V), client.listen(JointSpaceDynamics, node.name + "/state")
+    )
     np.testing.assert_allclose(state.nle, expected)
     client.wait(lambda: commands, "a command")
     limits = real.effort_limit
     np.testing.assert_allclose(commands[-1].data, np.clip(expected, -limits, limits))
-    effort = client.call(GetInverseDynamics, node.name + "/get_inverse_dynamics",
-                         GetInverseDynamics.Request(state=RobotState(
-                             name=names, position=Q.tolist(), velocity=V.tolist())))
+    effort = client.call(
+        GetInverseDynamics,
+        node.name + "/get_inverse_dynamics",
+        GetInverseDynamics.Request(
+            state=RobotState(name=names, position=Q.tolist(), velocity=V.tolist())
+        ),
+    )
     np.testing.assert_allclose(effort.effort, expected)
-    efforts = client.call(GetTrajectoryEfforts, node.name + "/get_trajectory_efforts",
-                          GetTrajectoryEfforts.Request(trajectory=JointTrajectory(
-                              joint_names=names, points=[JointTrajectoryPoint(
-                                  positions=Q.tolist(), velocities=V.tolist())])))
+    efforts = client.call(
+        GetTrajectoryEfforts,
+        node.name + "/get_trajectory_efforts",
+        GetTrajectoryEfforts.Request(
+            trajectory=JointTrajectory(
+                joint_names=names,
+                points=[JointTrajectoryPoint(positions=Q.tolist(), velocities=V.tolist())],
+            )
+        ),
+    )
     np.testing.assert_allclose(efforts.effort.data, expected)
     assert client.set_parameters(node, command="gravity") == (True, "")
     commands.clear()

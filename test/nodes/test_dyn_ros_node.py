@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """dyn_ros_node: several nodes, one robot, each state processed once."""
+
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -46,13 +47,16 @@ class Nodes:
         self.output, self.topic, self.stop = started.output, started.topic, started.stop
         self.source, self.dynamics, self.centroidal, self.vereshchagin, _ = self.each = [
             SimpleNamespace(name=started.topic(name), output=started.output, topic=started.topic)
-            for name in NAMES]
+            for name in NAMES
+        ]
         self.speak = client.speaker(self.source)
         self.states = {}
 
     def listen(self, *names):
-        self.states = {name: self.client.listen(TOPICS[name], self.topic(name) + "/state")
-                       for name in names or TOPICS}
+        self.states = {
+            name: self.client.listen(TOPICS[name], self.topic(name) + "/state")
+            for name in names or TOPICS
+        }
 
     def ask(self, names, position=POSITION, velocity=VELOCITY, effort=(), of=None):
         """The responses of all subscribed nodes to one joint state."""
@@ -69,9 +73,13 @@ class Nodes:
 
     def parameters(self, node):
         names = self.client.call(
-            ListParameters, node.name + "/list_parameters", ListParameters.Request()).result.names
-        return [name for name in names if not name.startswith(
-            ("qos_overrides", "use_sim_time", "start_type_description"))]
+            ListParameters, node.name + "/list_parameters", ListParameters.Request()
+        ).result.names
+        return [
+            name
+            for name in names
+            if not name.startswith(("qos_overrides", "use_sim_time", "start_type_description"))
+        ]
 
 
 @pytest.fixture
@@ -82,6 +90,7 @@ def run(client, start):
     def run(*arguments, **parameters):
         nodes.append(Nodes(client, start(*arguments, module=MODULE, **parameters)))
         return nodes[-1]
+
     yield run
     client.stop_listening()
     for each in nodes:
@@ -122,26 +131,41 @@ def test_every_node_answers_each_joint_state_and_the_process_hears_it_once(run, 
     for step in range(5):
         answers = nodes.ask(arm.joint_names, POSITION + step, VELOCITY - step)
         check(arm, *answers, POSITION + step, VELOCITY - step)
-    heard = {topic: client.node.count_subscribers(nodes.topic(topic))
-             for topic in ("joint_states", "robot_description", "odom")}
+    heard = {
+        topic: client.node.count_subscribers(nodes.topic(topic))
+        for topic in ("joint_states", "robot_description", "odom")
+    }
     assert heard == {"joint_states": 1, "robot_description": 1, "odom": 1}
     for node in nodes.each:
-        client.diagnostics(node, lambda status, values: values["lifecycle state"] == "active"
-                           and values["robot"] == "arm7")
+        client.diagnostics(
+            node,
+            lambda status, values: (
+                values["lifecycle state"] == "active" and values["robot"] == "arm7"
+            ),
+        )
 
 
 def test_the_source_has_the_robots_parameters_for_all(run, client):
     nodes = run()
     robots, dynamics, centroidal, vereshchagin, observer = parameters = [
-        set(nodes.parameters(each)) for each in nodes.each]
+        set(nodes.parameters(each)) for each in nodes.each
+    ]
     dynamics_alone, centroidal_alone = (
         {name for name in names if not name.startswith("markers.")}
-        for names in (dynamics, centroidal))
+        for names in (dynamics, centroidal)
+    )
     every = {"autostart", "max_rate"}
     assert dynamics_alone == every | {"derivatives", "command", "command_scale"}
     assert centroidal_alone == every | {
-        "derivatives", "acceleration_source", "acceleration_cutoff", "contact_frames",
-        "contact_dimension", "contact_source", "input_timeout", "ground_height"}
+        "derivatives",
+        "acceleration_source",
+        "acceleration_cutoff",
+        "contact_frames",
+        "contact_dimension",
+        "contact_source",
+        "input_timeout",
+        "ground_height",
+    }
     assert {"root_joint", "gravity", "joints", "armature", "staleness", "world_frame"} < robots
     assert every | {"constraints", "tip_frame", "wrench_topics"} < vereshchagin
     assert every | {"gain", "tip_frame", "thresholds.fixed"} < observer
@@ -153,16 +177,22 @@ def test_the_source_has_the_robots_parameters_for_all(run, client):
         assert [name for name in names if f" {name}:" not in block] == []
     for node, names in zip(nodes.each, parameters):
         descriptors = client.call(
-            DescribeParameters, node.name + "/describe_parameters",
-            DescribeParameters.Request(names=sorted(names))).descriptors
+            DescribeParameters,
+            node.name + "/describe_parameters",
+            DescribeParameters.Request(names=sorted(names)),
+        ).descriptors
         assert all(descriptor.description for descriptor in descriptors)
 
     nodes.listen()
     yaw = 0.7
     assert client.set_parameters(
-        nodes.source, root_joint="planar", base_source="parameter", gravity=[1.0, 2.0, 3.0],
+        nodes.source,
+        root_joint="planar",
+        base_source="parameter",
+        gravity=[1.0, 2.0, 3.0],
         base_pose=[1.0, 2.0, 0.0, 0.0, 0.0, np.sin(yaw / 2), np.cos(yaw / 2)],
-        base_twist=[0.1, 0.2, 0.0, 0.0, 0.0, 0.3]) == (True, "")
+        base_twist=[0.1, 0.2, 0.0, 0.0, 0.0, 0.3],
+    ) == (True, "")
     model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="planar", gravity=(1.0, 2.0, 3.0))
     q, v = np.array([1.0, 2.0, yaw, *POSITION]), np.array([0.1, 0.2, 0.3, *VELOCITY])
     answers = nodes.ask(model.joint_names[1:])
@@ -175,12 +205,15 @@ def test_the_source_has_the_robots_parameters_for_all(run, client):
 
 def test_odometry_and_a_new_robot_description_come_to_all(run, client, arm):
     nodes = run(robot_description_file=None, root_joint="floating")
-    latched = {"durability": DurabilityPolicy.TRANSIENT_LOCAL,
-               "reliability": ReliabilityPolicy.RELIABLE}
+    latched = {
+        "durability": DurabilityPolicy.TRANSIENT_LOCAL,
+        "reliability": ReliabilityPolicy.RELIABLE,
+    }
     for node in nodes.each[1:]:
         client.diagnostics(node, lambda status, _: "robot_description" in status.message)
     client.publisher(String, nodes.topic("robot_description"), **latched).publish(
-        String(data=ARM7.read_text()))
+        String(data=ARM7.read_text())
+    )
     nodes.listen()
     odometry = client.publisher(Odometry, nodes.topic("odom"))
     message = nodes.speak.message(arm.joint_names, POSITION, VELOCITY)
@@ -192,13 +225,20 @@ def test_odometry_and_a_new_robot_description_come_to_all(run, client, arm):
     def send():
         odometry.publish(report)
         nodes.speak.send(message)
+
     stamp = message.header.stamp.sec
-    client.wait(lambda: all(each.at(stamp) for each in nodes.states.values()),
-                nodes.output(), again=send)
+    client.wait(
+        lambda: all(each.at(stamp) for each in nodes.states.values()), nodes.output(), again=send
+    )
     dynamics, centroidal = (each.at(stamp) for each in nodes.states.values())
     model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="floating")
-    check(model, dynamics, centroidal, np.array([1.0, 0, 0, 0, 0, 0, 1, *POSITION]),
-          np.array([0, 0, 0, 0, 0, 0.5, *VELOCITY]))
+    check(
+        model,
+        dynamics,
+        centroidal,
+        np.array([1.0, 0, 0, 0, 0, 0, 1, *POSITION]),
+        np.array([0, 0, 0, 0, 0, 0.5, *VELOCITY]),
+    )
     assert (dynamics.header.frame_id, centroidal.header.frame_id) == ("base_link", "map")
 
 
@@ -206,11 +246,13 @@ def test_services_answer_and_a_payload_counts_for_all(run, client, arm):
     nodes = run(staleness=600.0)
     nodes.listen()
     nodes.ask(arm.joint_names)
-    jacobian = client.call(GetJacobian, nodes.dynamics.name + "/get_jacobian",
-                           GetJacobian.Request(frame="wrist_roll"))
+    jacobian = client.call(
+        GetJacobian, nodes.dynamics.name + "/get_jacobian", GetJacobian.Request(frame="wrist_roll")
+    )
     assert jacobian.success, jacobian.message
-    J = dyn_ros.frame_jacobian(arm, dyn_ros.Data(arm), POSITION, "wrist_roll",
-                               dyn_ros.ReferenceFrame.WORLD)
+    J = dyn_ros.frame_jacobian(
+        arm, dyn_ros.Data(arm), POSITION, "wrist_roll", dyn_ros.ReferenceFrame.WORLD
+    )
     close(np.reshape(jacobian.jacobian.data, (6, 7)), J)
 
     loaded = dyn_ros.Model.from_urdf_file(ARM7)
@@ -228,18 +270,20 @@ def test_services_answer_and_a_payload_counts_for_all(run, client, arm):
 
     assert client.set_parameters(nodes.source, gravity=[0.0, 0.0, -1.0]) == (True, "")
     loaded.gravity = [0.0, 0.0, -1.0]
-    check(loaded, *nodes.ask(arm.joint_names))      # another robot, the same payloads
+    check(loaded, *nodes.ask(arm.joint_names))  # another robot, the same payloads
 
 
 def test_constraints_hold_on_the_robot_of_all(run, client, arm):
-    nodes = run(feedforward="gravity", constraints="hold_position", tip_frame="tool",
-                input_timeout=600.0)
+    nodes = run(
+        feedforward="gravity", constraints="hold_position", tip_frame="tool", input_timeout=600.0
+    )
     nodes.listen()
     solutions = client.listen(ConstrainedDynamics, nodes.vereshchagin.name + "/solution")
 
     def ask():
         message = nodes.speak.message(arm.joint_names, POSITION, VELOCITY)
         return nodes.speak.ask(message, *nodes.states.values(), solutions)
+
     for gravity in ([0.0, 0.0, -9.81], [1.0, 2.0, 3.0]):
         assert client.set_parameters(nodes.source, gravity=gravity) == (True, "")
         model = dyn_ros.Model.from_urdf_file(ARM7, gravity=gravity)
@@ -248,16 +292,29 @@ def test_constraints_hold_on_the_robot_of_all(run, client, arm):
         check(model, dynamics, centroidal)
         close(solution.feedforward, dynamics.gravity)
         expected = dyn_ros.constrained_dynamics(
-            model, data, POSITION, VELOCITY, "tool", np.eye(6)[:, :3], tau=np.array(
-                dynamics.gravity))
+            model,
+            data,
+            POSITION,
+            VELOCITY,
+            "tool",
+            np.eye(6)[:, :3],
+            tau=np.array(dynamics.gravity),
+        )
         close(solution.acceleration, expected.ddq)
         close(solution.effort, dynamics.gravity + expected.constraint_generalized_forces)
     assert client.set_parameters(nodes.vereshchagin, constraints="topic") == (True, "")
-    nodes.ask(arm.joint_names)          # the others go on without constraints
-    client.diagnostics(nodes.vereshchagin, lambda status, _: "no message received on ~/constraints"
-                       in status.message or not nodes.ask(arm.joint_names))
-    client.diagnostics(nodes.dynamics, lambda status, _: status.message == "running"
-                       or not nodes.ask(arm.joint_names))
+    nodes.ask(arm.joint_names)  # the others go on without constraints
+    client.diagnostics(
+        nodes.vereshchagin,
+        lambda status, _: (
+            "no message received on ~/constraints" in status.message
+            or not nodes.ask(arm.joint_names)
+        ),
+    )
+    client.diagnostics(
+        nodes.dynamics,
+        lambda status, _: status.message == "running" or not nodes.ask(arm.joint_names),
+    )
 
 
 # Each node has its own lifecycle
@@ -285,13 +342,19 @@ def test_without_the_source_all_wait(run, client, arm):
     nodes = run()
     nodes.listen()
     nodes.ask(arm.joint_names)
-    for transitions, label in (((Transition.TRANSITION_DEACTIVATE,), "inactive"),
-                               ((Transition.TRANSITION_CLEANUP,), "unconfigured")):
+    for transitions, label in (
+        ((Transition.TRANSITION_DEACTIVATE,), "inactive"),
+        ((Transition.TRANSITION_CLEANUP,), "unconfigured"),
+    ):
         nodes.change(nodes.source, *transitions)
         for node in nodes.each[1:]:
             assert nodes.label(node) == "active"
-            client.diagnostics(node, lambda status, _, label=label: (
-                status.message == f"waiting for {nodes.source.name}, which is {label}"))
+            client.diagnostics(
+                node,
+                lambda status, _, label=label: (
+                    status.message == f"waiting for {nodes.source.name}, which is {label}"
+                ),
+            )
     nodes.change(nodes.source, Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE)
     check(arm, *nodes.ask(arm.joint_names))
     nodes.change(nodes.source, Transition.TRANSITION_ACTIVE_SHUTDOWN)
@@ -329,10 +392,13 @@ def test_each_may_be_thinned_or_all(run, client, arm):
     nodes = run()
     nodes.listen()
     nodes.ask(arm.joint_names)
-    for node, silent in ((nodes.dynamics, ["dynamics"]), (nodes.centroidal, ["centroidal"]),
-                         (nodes.source, list(TOPICS))):
+    for node, silent in (
+        (nodes.dynamics, ["dynamics"]),
+        (nodes.centroidal, ["centroidal"]),
+        (nodes.source, list(TOPICS)),
+    ):
         assert client.set_parameters(node, max_rate=0.01) == (True, "")
-        nodes.ask(arm.joint_names)                  # the one in 100 s
+        nodes.ask(arm.joint_names)  # the one in 100 s
         before = {name: len(nodes.states[name]) for name in silent}
         talking = [name for name in TOPICS if name not in silent]
         if talking:
@@ -341,6 +407,7 @@ def test_each_may_be_thinned_or_all(run, client, arm):
         def taken(status, values):
             nodes.speak.send(nodes.speak.message(arm.joint_names, POSITION, VELOCITY))
             return float(values["states [Hz]"]) > 0
+
         client.diagnostics(nodes.source, taken)
         assert {name: len(nodes.states[name]) for name in silent} == before
         assert client.set_parameters(node, max_rate=0.0) == (True, "")
@@ -355,16 +422,20 @@ NO_INERTIA = """<robot name="wheel_without_inertia">
 
 def test_what_one_cannot_compute_the_others_publish(run, client):
     nodes = run(robot_description_file=None)
-    for node, values in ((nodes.centroidal, {"acceleration_source": "forward_dynamics"}),
-                         (nodes.source, {"robot_description": NO_INERTIA})):
+    for node, values in (
+        (nodes.centroidal, {"acceleration_source": "forward_dynamics"}),
+        (nodes.source, {"robot_description": NO_INERTIA}),
+    ):
         assert client.set_parameters(node, **values) == (True, "")
     nodes.listen()
     for _ in range(2):
         dynamics, centroidal = nodes.ask(["wheel"], [0.1], [1.0], [0.0])
     assert list(dynamics.nle) == [0.0] and not centroidal.rates_valid
     client.diagnostics(nodes.centroidal, lambda status, _: "moves no inertia" in status.message)
-    client.diagnostics(nodes.dynamics, lambda status, _: status.message == "running" or nodes.ask(
-        ["wheel"], [0.1], [1.0]) is None)
+    client.diagnostics(
+        nodes.dynamics,
+        lambda status, _: status.message == "running" or nodes.ask(["wheel"], [0.1], [1.0]) is None,
+    )
 
 
 def test_a_bad_message_is_rejected_for_all(run, client, arm):
@@ -372,8 +443,9 @@ def test_a_bad_message_is_rejected_for_all(run, client, arm):
     nodes.listen()
     nodes.ask(arm.joint_names)
     bad = nodes.speak.send(nodes.speak.message(arm.joint_names, [np.nan] * 7, VELOCITY))
-    client.diagnostics(nodes.source,
-                       lambda _, values: "position is not finite" in values["last rejection"])
+    client.diagnostics(
+        nodes.source, lambda _, values: "position is not finite" in values["last rejection"]
+    )
     check(arm, *nodes.ask(arm.joint_names))
     assert not any(each.at(bad) for each in nodes.states.values())
 
@@ -404,27 +476,40 @@ def test_one_pass_over_the_kinematics_for_each_state(run, client, arm, monkeypat
         def call(*given, **more):
             events.append(name)
             return function(*given, **more)
+
         return call
-    monkeypatch.setattr(RobotContext, "begin_state",
-                        recorded("state", RobotContext.begin_state))
+
+    monkeypatch.setattr(RobotContext, "begin_state", recorded("state", RobotContext.begin_state))
     for name in dyn_ros.engine.algorithms.__all__:
         monkeypatch.setattr(dyn_ros, name, recorded(name, getattr(dyn_ros, name)))
     for node, values in (
-            (nodes.centroidal, {"acceleration_source": "finite_difference",
-                                 "markers.subtree_com.show": True}),
-            (nodes.vereshchagin, {"constraints": "hold_pose", "tip_frame": "tool",
-                                   "feedforward": "gravity"})):
+        (
+            nodes.centroidal,
+            {"acceleration_source": "finite_difference", "markers.subtree_com.show": True},
+        ),
+        (
+            nodes.vereshchagin,
+            {"constraints": "hold_pose", "tip_frame": "tool", "feedforward": "gravity"},
+        ),
+    ):
         assert client.set_parameters(node, **values) == (True, "")
-    outputs = [client.listen(kind, nodes.topic(topic)) for topic, kind in (
-        ("dynamics/gravity", JointState), ("dynamics/nle", JointState),
-        ("dynamics/inertia", JointSpaceInertia), ("dynamics/state", JointSpaceDynamics),
-        ("dynamics/markers", MarkerArray), ("centroidal/state", CentroidalState),
-        ("centroidal/markers", MarkerArray), ("vereshchagin/solution", ConstrainedDynamics),
-        ("vereshchagin/markers", MarkerArray))]
+    outputs = [
+        client.listen(kind, nodes.topic(topic))
+        for topic, kind in (
+            ("dynamics/gravity", JointState),
+            ("dynamics/nle", JointState),
+            ("dynamics/inertia", JointSpaceInertia),
+            ("dynamics/state", JointSpaceDynamics),
+            ("dynamics/markers", MarkerArray),
+            ("centroidal/state", CentroidalState),
+            ("centroidal/markers", MarkerArray),
+            ("vereshchagin/solution", ConstrainedDynamics),
+            ("vereshchagin/markers", MarkerArray),
+        )
+    ]
     for angle in (0.1, 0.2, 0.3):
-        events.clear()                              # of the first, the trial of new constraints
-        nodes.speak.ask(nodes.speak.message(arm.joint_names, POSITION + angle, VELOCITY),
-                         *outputs)
+        events.clear()  # of the first, the trial of new constraints
+        nodes.speak.ask(nodes.speak.message(arm.joint_names, POSITION + angle, VELOCITY), *outputs)
     client.stop_listening()
     states = [calls.split() for calls in " ".join(events).split("state")]
     all_calls = ["all_terms", "constrained_dynamics", "frame_classical_acceleration"]

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """dynamics_node in the test process and in a process of its own."""
+
 import math
 import subprocess
 import sys
@@ -64,14 +65,25 @@ def speak(client, node):
 def settings(client, node):
     """Set parameters of the node; restore them after the test."""
     back = {}
-    was = {"max_rate": 0.0, "joints": (Parameter.Type.STRING_ARRAY, []), "root_joint": "fixed",
-           "armature": (Parameter.Type.DOUBLE_ARRAY, []), "gravity": [0.0, 0.0, -9.81],
-           "base_source": "odometry", "mimic": "project", "frame_id": "", "use_sim_time": False,
-           "base_pose": [0.0] * 6 + [1.0], "base_twist": [0.0] * 6, "staleness": 0.5}
+    was = {
+        "max_rate": 0.0,
+        "joints": (Parameter.Type.STRING_ARRAY, []),
+        "root_joint": "fixed",
+        "armature": (Parameter.Type.DOUBLE_ARRAY, []),
+        "gravity": [0.0, 0.0, -9.81],
+        "base_source": "odometry",
+        "mimic": "project",
+        "frame_id": "",
+        "use_sim_time": False,
+        "base_pose": [0.0] * 6 + [1.0],
+        "base_twist": [0.0] * 6,
+        "staleness": 0.5,
+    }
 
     def settings(**values):
         back.update({name: was[name] for name in values})
         assert client.set_parameters(node, **values) == (True, "")
+
     yield settings
     assert client.set_parameters(node, **back) == (True, "")
 
@@ -98,9 +110,15 @@ def state_of(model, names=None):
 def test_all_outputs_are_the_engines_whatever_the_order_of_names(client, node, speak, arm):
     names = [arm.joint_names[i] for i in (4, 2, 6, 0, 1, 5, 3)]
     position, velocity = state_of(arm, names)
-    outputs = [client.listen(kind, node.name + topic) for kind, topic in (
-        (JointState, "/gravity"), (JointState, "/nle"), (JointSpaceInertia, "/inertia"),
-        (JointSpaceDynamics, "/state"))]
+    outputs = [
+        client.listen(kind, node.name + topic)
+        for kind, topic in (
+            (JointState, "/gravity"),
+            (JointState, "/nle"),
+            (JointSpaceInertia, "/inertia"),
+            (JointSpaceDynamics, "/state"),
+        )
+    ]
     message = speak.message(["other", *names], [math.nan, *position], [math.nan, *velocity])
     message.header.stamp.nanosec = 123456789
     gravity, nle, inertia, state = speak.ask(message, *outputs)
@@ -129,8 +147,7 @@ def test_joints_picks_rows_and_their_order(client, node, speak, settings, arm):
     rows = [5, 0, 3]
     names = [arm.joint_names[i] for i in rows]
     settings(joints=names, armature=[0.1, 0.2, 0.3], frame_id="somewhere")
-    answer, alone = speak.ask(
-        speak.message(arm.joint_names, POSITION, VELOCITY), state, inertia)
+    answer, alone = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), state, inertia)
     data = dyn_ros.Data(arm)
     M = np.array(dyn_ros.crba(arm, data, np.array(POSITION)))
     assert list(answer.name) == names == list(answer.position_name)
@@ -175,17 +192,23 @@ def test_a_part_that_stays_behind_holds_the_output_back(client, node, speak, set
     early = speak.send(speak.message(first, POSITION[:3], later=1))
     late = speak.send(speak.message(second, POSITION[3:], later=10))
     _, values = client.diagnostics(
-        node, lambda status, values: "waiting" in status.message and first[0] in status.message)
+        node, lambda status, values: "waiting" in status.message and first[0] in status.message
+    )
     assert float(values["states [Hz]"]) == 0.0
     [answer] = speak.ask(speak.message(first, POSITION[:3], later=1), gravity)
     assert not gravity.at(early) and not gravity.at(late)
-    close(answer.effort,
-          dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), np.array(POSITION)))
+    close(answer.effort, dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), np.array(POSITION)))
 
 
 def test_without_velocity_all_but_nle_comes(client, node, speak, arm):
-    outputs = [client.listen(kind, node.name + topic) for kind, topic in (
-        (JointState, "/gravity"), (JointSpaceInertia, "/inertia"), (JointSpaceDynamics, "/state"))]
+    outputs = [
+        client.listen(kind, node.name + topic)
+        for kind, topic in (
+            (JointState, "/gravity"),
+            (JointSpaceInertia, "/inertia"),
+            (JointSpaceDynamics, "/state"),
+        )
+    ]
     nle = client.listen(JointState, node.name + "/nle")
     message = speak.message(arm.joint_names, POSITION)
     gravity, inertia, state = speak.ask(message, *outputs)
@@ -220,6 +243,7 @@ def test_a_floating_base_takes_odometry(client, node, speak, settings, arm):
     def send():
         odometry.publish(base)
         speak.send(message)
+
     client.wait(lambda: state.at(message.header.stamp.sec), node.output(), again=send)
     answer = state.at(message.header.stamp.sec)
 
@@ -229,7 +253,8 @@ def test_a_floating_base_takes_odometry(client, node, speak, settings, arm):
     v = np.concatenate([[0.1, 0.2, 0.3, 0.4, 0.5, 0.6], VELOCITY])
     assert list(answer.name) == list(model.velocity_names)
     assert list(answer.position_name)[:7] == [
-        "root_joint/" + each for each in ("x", "y", "z", "qx", "qy", "qz", "qw")]
+        "root_joint/" + each for each in ("x", "y", "z", "qx", "qy", "qz", "qw")
+    ]
     close(answer.position, q)
     close(answer.velocity, v)
     close(answer.nle, dyn_ros.nonlinear_effects(model, data, q, v))
@@ -246,14 +271,18 @@ def test_a_floating_base_takes_odometry(client, node, speak, settings, arm):
         spoil()
         odometry.publish(base)
         client.diagnostics(
-            node, lambda status, values, reason=reason: reason in values["last rejection"])
+            node, lambda status, values, reason=reason: reason in values["last rejection"]
+        )
 
 
 def test_a_planar_base_takes_its_parameters(client, node, speak, settings, arm):
     yaw = 0.7
-    settings(root_joint="planar", base_source="parameter",
-             base_pose=[1.0, 2.0, 0.0, 0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)],
-             base_twist=[0.1, 0.2, 0.0, 0.0, 0.0, 0.3])
+    settings(
+        root_joint="planar",
+        base_source="parameter",
+        base_pose=[1.0, 2.0, 0.0, 0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)],
+        base_twist=[0.1, 0.2, 0.0, 0.0, 0.0, 0.3],
+    )
     state = client.listen(JointSpaceDynamics, node.name + "/state")
     [answer] = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), state)
     model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="planar")
@@ -264,7 +293,8 @@ def test_a_planar_base_takes_its_parameters(client, node, speak, settings, arm):
 
 
 def test_a_message_without_stamp_counts_from_now_in_simulated_time(
-        client, node, speak, settings, arm):
+    client, node, speak, settings, arm
+):
     settings(use_sim_time=True)
     clock = client.publisher(Clock, "/clock")
     time = Clock()
@@ -276,6 +306,7 @@ def test_a_message_without_stamp_counts_from_now_in_simulated_time(
     def send():
         clock.publish(time)
         speak.send(message)
+
     client.wait(lambda: gravity.at(5000), "an answer in simulated time", again=send)
     speak.seconds = 5000
 
@@ -293,11 +324,17 @@ def test_stamps_that_jump_back_are_a_new_start(client, node, speak, arm):
 def test_computes_only_what_someone_subscribes_to(client, node, speak, arm):
     def computing(*topics):
         """Wait for a second with states in which exactly these topics were computed."""
+
         def ready(status, values):
             speak.send(speak.message(arm.joint_names, POSITION, VELOCITY))
-            return (values["computing"] == ", ".join(topics) and float(values["states [Hz]"]) > 0
-                    and (float(values["messages published [Hz]"]) > 0) == bool(topics))
+            return (
+                values["computing"] == ", ".join(topics)
+                and float(values["states [Hz]"]) > 0
+                and (float(values["messages published [Hz]"]) > 0) == bool(topics)
+            )
+
         client.diagnostics(node, ready)
+
     computing()
     nle = client.listen(JointState, node.name + "/nle")
     inertia = client.listen(JointSpaceInertia, node.name + "/inertia")
@@ -331,10 +368,18 @@ BAD_MESSAGES = {
     "1 names, but 0 positions": (["shoulder_yaw"], [], [], []),
     "1 names, but 1 positions, 2 velocities": (["shoulder_yaw"], [0.0], [1.0, 2.0], []),
     "0 velocities and 3 efforts": (["shoulder_yaw"], [0.0], [], [1.0, 2.0, 3.0]),
-    "position is not finite: elbow_pitch = nan":
-        (["shoulder_yaw", "elbow_pitch"], [0.0, math.nan], [], []),
-    "position is not finite: shoulder_yaw = inf":
-        (["shoulder_yaw", "elbow_pitch"], [math.inf, -math.inf], [], []),
+    "position is not finite: elbow_pitch = nan": (
+        ["shoulder_yaw", "elbow_pitch"],
+        [0.0, math.nan],
+        [],
+        [],
+    ),
+    "position is not finite: shoulder_yaw = inf": (
+        ["shoulder_yaw", "elbow_pitch"],
+        [math.inf, -math.inf],
+        [],
+        [],
+    ),
     "velocity is not finite: shoulder_yaw = nan": (["shoulder_yaw"], [0.0], [math.nan], []),
     "velocity is too large: shoulder_yaw = 1e+300": (["shoulder_yaw"], [0.0], [1e300], []),
 }
@@ -345,8 +390,10 @@ def test_a_bad_message_is_rejected(client, node, speak, arm, reason):
     gravity = client.listen(JointState, node.name + "/gravity")
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
     bad = speak.send(speak.message(*BAD_MESSAGES[reason]))
-    client.diagnostics(node, lambda status, values: reason in values["last rejection"]
-                       and "rejected" in status.message)
+    client.diagnostics(
+        node,
+        lambda status, values: reason in values["last rejection"] and "rejected" in status.message,
+    )
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
     assert not gravity.at(bad)
 
@@ -359,7 +406,8 @@ def test_a_stamp_slightly_back_is_rejected(client, node, speak, arm):
     message.header.stamp.nanosec = 200_000_000
     speak.send(message)
     client.diagnostics(
-        node, lambda status, values: "its stamp is 0.1 s older" in values["last rejection"])
+        node, lambda status, values: "its stamp is 0.1 s older" in values["last rejection"]
+    )
     assert len([m for m in gravity if m.header.stamp == message.header.stamp]) == 0
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
 
@@ -371,8 +419,11 @@ def test_unknown_and_missing_names_are_reported(client, start):
 
     def reported(status, values):
         speak.send(speak.message(["nobody", "shoulder_yaw"], [0.0, 0.0]))
-        return ("waiting for the position of shoulder_pitch" in status.message
-                and "not in the model: nobody" in status.message)
+        return (
+            "waiting for the position of shoulder_pitch" in status.message
+            and "not in the model: nobody" in status.message
+        )
+
     client.diagnostics(node, reported)
     client.diagnostics(node, lambda *_: "not in the model: nobody" in node.output())
 
@@ -391,6 +442,7 @@ def test_a_flood_neither_stops_nor_grows_the_node(client, start_process, arm):
             speak.send(bad if i % 10 == 0 else good)
             if i % 100 == 0:
                 client.spin(0.0)
+
     flood(5000)
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
     before = node.resident()
@@ -415,7 +467,10 @@ BAD_PARAMETERS = {
     "armature: expected numbers >= 0": {"armature": [-1.0] * 7},
     "base_pose: expected 7 numbers": {"base_pose": [1.0]},
     "base_pose, base_twist: the norm": {
-        "base_pose": [0.0] * 6 + [2.0], "base_source": "parameter", "root_joint": "planar"},
+        "base_pose": [0.0] * 6 + [2.0],
+        "base_source": "parameter",
+        "root_joint": "planar",
+    },
     "read-only": {"autostart": False},
     "No such file": {"robot_description_file": "/nowhere/robot.urdf"},
     "not well-formed XML": {"robot_description": "<robot"},
@@ -429,14 +484,12 @@ def test_a_bad_parameter_is_rejected(client, node, speak, arm, reason):
     assert reason in why
     gravity = client.listen(JointState, node.name + "/gravity")
     [answer] = speak.ask(speak.message(arm.joint_names, POSITION), gravity)
-    close(answer.effort,
-          dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), np.array(POSITION)))
+    close(answer.effort, dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), np.array(POSITION)))
 
 
 def test_bad_parameters_at_start_are_reported_and_can_be_corrected(client, start, arm):
     node = start(max_rate="fast", joints="[nobody]", staleness=-1.0)
-    status, values = client.diagnostics(
-        node, lambda status, values: status.level == status.ERROR)
+    status, values = client.diagnostics(node, lambda status, values: status.level == status.ERROR)
     assert "max_rate" in status.message and "staleness" in status.message
     assert values["lifecycle state"] == "unconfigured"
     assert client.set_parameters(node, max_rate=0.0, staleness=0.5) == (True, "")
@@ -453,8 +506,9 @@ def test_bad_parameters_at_start_are_reported_and_can_be_corrected(client, start
     assert list(answer.name) == ["elbow_pitch"]
 
 
-@pytest.mark.parametrize("arguments", [
-    ("-p", "max_rate:="), ("-p", "use_sim_time:=3"), ("-r", "__node:=no name")])
+@pytest.mark.parametrize(
+    "arguments", [("-p", "max_rate:="), ("-p", "use_sim_time:=3"), ("-r", "__node:=no name")]
+)
 def test_arguments_that_ros_rejects_end_it_with_one_line(start_process, arguments):
     node = start_process(*arguments)
     assert node.process.wait(60) == 1
@@ -467,8 +521,10 @@ def test_arguments_that_ros_rejects_end_it_with_one_line(start_process, argument
 def test_a_new_robot_description_replaces_the_robot_and_a_bad_one_does_not(client, start):
     node = start(robot_description_file=None)
     speak = client.speaker(node)
-    latched = {"durability": DurabilityPolicy.TRANSIENT_LOCAL,
-               "reliability": ReliabilityPolicy.RELIABLE}
+    latched = {
+        "durability": DurabilityPolicy.TRANSIENT_LOCAL,
+        "reliability": ReliabilityPolicy.RELIABLE,
+    }
     descriptions = client.publisher(String, node.topic("robot_description"), **latched)
     state = client.listen(JointSpaceDynamics, node.name + "/state")
     client.diagnostics(node, lambda status, values: "robot_description" in status.message)
@@ -483,8 +539,7 @@ def test_a_new_robot_description_replaces_the_robot_and_a_bad_one_does_not(clien
 
     for bad in ("", "no XML", TWO_JOINTS.replace('parent link="cart"', 'parent link="nobody"')):
         descriptions.publish(String(data=bad))
-        client.diagnostics(
-            node, lambda status, values: "topic robot_description" in status.message)
+        client.diagnostics(node, lambda status, values: "topic robot_description" in status.message)
         [again] = speak.ask(speak.message(names, position, velocity), state)
         close(again.nle, answer.nle)
     assert "nobody" in node.output()
@@ -533,12 +588,15 @@ def test_lifecycle(client, start, arm):
 
     def collect():
         """Send states until the node says that it has taken one."""
+
         def taken(status, values):
             if float(values["states [Hz]"]) > 0:
                 return True
             silent.append(speak.send(speak.message(arm.joint_names, POSITION)))
             return False
+
         client.diagnostics(node, taken)
+
     collect()
     assert client.change_state(node, Transition.TRANSITION_ACTIVATE)
     assert state() == "active"
@@ -611,9 +669,15 @@ raise SystemExit(run(Node, "ended", []))
 @pytest.mark.parametrize("stage", ["construction", "activation", "deaf", "timer"])
 def test_ends_cleanly_whatever_it_is_doing(stage):
     """By both signals at the same time, as the processes take long to import."""
-    processes = [subprocess.Popen([sys.executable, "-c", ENDED_IN, stage, how], text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-                 for how in ("SIGINT", "SIGTERM")]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", ENDED_IN, stage, how],
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for how in ("SIGINT", "SIGTERM")
+    ]
     try:
         errors = [process.communicate(timeout=60.0)[1] for process in processes]
     finally:

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The page of the mobile manipulator: its tool is held, and currents show what pushes the arm."""
+
 import re
 
 import numpy as np
@@ -22,8 +23,8 @@ XML = (peer.EXAMPLE_ROBOTS / "tiago_description/robots/tiago_no_hand.urdf").read
 ARM = [f"arm_{k}_joint" for k in range(1, 8)]
 KNOWN = ["torso_lift_joint", *ARM[:4]]
 OTHERS = ["head_1_joint", "head_2_joint", "wheel_left_joint", "wheel_right_joint"]
-CASTERS = ["caster_back_left_1_joint", "caster_back_left_2_joint"]      # not in the description
-GAINS = [13.6, 13.6, -8.7, -8.7, 20.0, 20.0, 20.0]      # N m/A; of the wrist: not on the page
+CASTERS = ["caster_back_left_1_joint", "caster_back_left_2_joint"]  # not in the description
+GAINS = [13.6, 13.6, -8.7, -8.7, 20.0, 20.0, 20.0]  # N m/A; of the wrist: not on the page
 POSTURE = [0.2, 0.8, -0.5, -1.0, 1.2, 0.3, 0.2, 0.1]
 
 
@@ -43,11 +44,19 @@ def driver():
     gain[rows], friction[rows[:4]] = GAINS, [4.0, 5.0, 3.0, 2.5]
     true.friction = friction
     true.drives = dyn_ros.Drives.of(
-        len(names), gain=gain, is_compensated=[name == "torso_lift_joint" for name in names])
+        len(names), gain=gain, is_compensated=[name == "torso_lift_joint" for name in names]
+    )
     posture = np.zeros(true.nq)
     posture[[names.index(name) for name in ("torso_lift_joint", *ARM)]] = POSTURE
-    return SimulatedDriver(true, [*CASTERS, *OTHERS, *ARM, "torso_lift_joint"], rate=50.0,
-                           jitter=1e-4, step=1e-3, posture=posture, swing=0.0)
+    return SimulatedDriver(
+        true,
+        [*CASTERS, *OTHERS, *ARM, "torso_lift_joint"],
+        rate=50.0,
+        jitter=1e-4,
+        step=1e-3,
+        posture=posture,
+        swing=0.0,
+    )
 
 
 def test_the_tool_is_held(start, client, page, driver):
@@ -71,8 +80,7 @@ def test_currents_show_a_push(start, client, page, driver):
     driver.run(1.0)
     assert list(efforts[-1].name[:5]) == KNOWN and np.abs(efforts[-1].effort[:5]).max() < 0.1
     expected = driver.run(1.0, {"arm_4_link": [0.0, -20.0, -10.0]})
-    np.testing.assert_allclose(efforts[-1].effort[:5], [expected[name] for name in KNOWN],
-                               atol=0.1)
+    np.testing.assert_allclose(efforts[-1].effort[:5], [expected[name] for name in KNOWN], atol=0.1)
     driver.swing = np.where([name in ARM for name in driver.true.velocity_names], 0.05, 0.0)
     driver.run(2.0)
     _, values = client.diagnostics(node)
@@ -87,12 +95,12 @@ def test_currents_show_a_push(start, client, page, driver):
     identified = launched(start, page.take("observer.launch.py", "tiago_identified.urdf"))
     errors = driver.errors(client, (node, identified))[:, :5]
     assert errors[0][1:].min() > 1.0 and errors[1].max() < 0.2
-    page.take("vereshchagin.launch.py"), page.take("constraint_torques")    # the test before
+    page.take("vereshchagin.launch.py"), page.take("constraint_torques")  # the test before
 
 
 def test_joints_that_are_not_published_are_named(start, client, page, driver):
     node = launched(start, page.take("observer.launch.py"))
-    driver.names = [*OTHERS, *ARM]              # without the torso
+    driver.names = [*OTHERS, *ARM]  # without the torso
     driver.connect(client, node, XML)
     client.listen(JointState, node.topic("observer/external_efforts"))
     driver.run(0.2)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The page of an arm of one's own: from a rough description and counts to torques in N m."""
+
 import re
 import shlex
 import shutil
@@ -25,12 +26,15 @@ from .test_commands import ROOT, commands
 
 PAGE = ROOT / "docs" / "first_robot" / "own_arm.md"
 ROUGH = peer.OWN_ROBOTS / "servo_arm.urdf"
-GAINS = [0.0048, 0.0050, 0.0047, 0.0048]        # N m for one count of the current
-ANGLE, SPEED = 2.0 * np.pi / 4096, 0.229 * np.pi / 30.0     # resolution of servos [rad, rad/s]
-LOAD = 0.2                                      # kg
-TRUE = {    # kg, m, kg m2
-    "turret": (0.11, [0.0, 0.0, 0.02], 6e-5), "upper_arm": (0.19, [0.008, 0.002, 0.08], 4e-4),
-    "forearm": (0.16, [0.07, -0.003, 0.002], 3e-4), "hand": (0.21, [0.045, 0.004, -0.003], 3e-4)}
+GAINS = [0.0048, 0.0050, 0.0047, 0.0048]  # N m for one count of the current
+ANGLE, SPEED = 2.0 * np.pi / 4096, 0.229 * np.pi / 30.0  # resolution of servos [rad, rad/s]
+LOAD = 0.2  # kg
+TRUE = {  # kg, m, kg m2
+    "turret": (0.11, [0.0, 0.0, 0.02], 6e-5),
+    "upper_arm": (0.19, [0.008, 0.002, 0.08], 4e-4),
+    "forearm": (0.16, [0.07, -0.003, 0.002], 3e-4),
+    "hand": (0.21, [0.045, 0.004, -0.003], 3e-4),
+}
 
 
 def real():
@@ -38,7 +42,8 @@ def real():
     model = dyn_ros.Model.from_urdf_file(ROUGH)
     model.inertial_parameters = [
         dyn_ros.Inertia(mass, com, inertia * np.eye(3)).dynamic_parameters()
-        for mass, com, inertia in TRUE.values()]
+        for mass, com, inertia in TRUE.values()
+    ]
     model.friction, model.damping = [0.10, 0.12, 0.09, 0.08], [0.04, 0.05, 0.04, 0.03]
     model.armature = [0.008] * 4
     model.drives = model.drives.with_values(gain=GAINS, load_friction=0.1)
@@ -50,9 +55,13 @@ class Servos(SimulatedDriver):
 
     def __init__(self, true, trajectory):
         super().__init__(true, rate=100.0, jitter=1e-3, noise=1.0, step=1.0)
-        rows = [(each["time_from_start"]["sec"] + 1e-9 * each["time_from_start"]["nanosec"],
-                 [each[name] for name in ("positions", "velocities", "accelerations")])
-                for each in trajectory["points"]]
+        rows = [
+            (
+                each["time_from_start"]["sec"] + 1e-9 * each["time_from_start"]["nanosec"],
+                [each[name] for name in ("positions", "velocities", "accelerations")],
+            )
+            for each in trajectory["points"]
+        ]
         self.path = BPoly.from_derivatives(*map(list, zip(*rows)))
         self.start = self.time
 
@@ -62,8 +71,12 @@ class Servos(SimulatedDriver):
 
     def states(self, seconds, forces=None):
         for stamp, q, v, effort in super().states(seconds, forces):
-            yield (stamp, [ANGLE * round(x / ANGLE) for x in q],
-                   [SPEED * round(x / SPEED) for x in v], effort)
+            yield (
+                stamp,
+                [ANGLE * round(x / ANGLE) for x in q],
+                [SPEED * round(x / SPEED) for x in v],
+                effort,
+            )
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +107,9 @@ def test_gains_and_masses_are_measured(folder):
     np.testing.assert_allclose(found.friction, true.friction, rtol=0.05)
     rng = np.random.default_rng(0)
     q = np.array([true.random_configuration(rng) for _ in range(100)])
-    gravity, expected = (dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q)
-                         for model in (found, true))
+    gravity, expected = (
+        dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q) for model in (found, true)
+    )
     np.testing.assert_allclose(gravity, expected, atol=0.01)
     rough = dyn_ros.Model.from_urdf_file(folder / "my_robot.urdf")
     before = dyn_ros.generalized_gravity(rough, dyn_ros.Data(rough), q)
@@ -111,7 +125,7 @@ def test_counts_show_a_load(start, client, folder, monkeypatch):
     efforts = client.listen(JointState, node.topic("observer/external_efforts"))
     driver.run(5.0)
     moving = np.array([each.effort for each in efforts[100:]])
-    assert np.sqrt(np.mean(moving ** 2, axis=0)).max() < 0.02
+    assert np.sqrt(np.mean(moving**2, axis=0)).max() < 0.02
     expected = driver.run(1.0, {"tool": [0.0, 0.0, -9.81 * LOAD]})
     np.testing.assert_allclose(efforts[-1].effort, [*expected.values()], atol=0.1)
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The page of the quadruped: torques of its legs show the forces of its feet."""
+
 import re
 import shutil
 import sys
@@ -25,9 +26,10 @@ from .test_commands import ROOT, commands
 
 PAGE = ROOT / "docs" / "first_robot" / "quadruped.md"
 FEET = ["FL_foot", "FR_foot", "RL_foot", "RR_foot"]
-MOTORS = [f"{leg}_{part}_joint" for leg in ("FR", "FL", "RR", "RL")
-          for part in ("hip", "thigh", "calf")]
-TURN = 0.2                                  # rad, of the trunk about x
+MOTORS = [
+    f"{leg}_{part}_joint" for leg in ("FR", "FL", "RR", "RL") for part in ("hip", "thigh", "calf")
+]
+TURN = 0.2  # rad, of the trunk about x
 POSTURE = [0, 0, 0, np.sin(TURN / 2), 0, 0, np.cos(TURN / 2), *4 * [0.0, 0.8, -1.5]]
 
 
@@ -50,12 +52,18 @@ def converted(folder, client):
 
     def subscribe(node, kind, topic, call, depth):
         subscribed[kind, topic] = call
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "unitree_go", ModuleType("unitree_go"))
         patch.setitem(sys.modules, "unitree_go.msg", module)
         patch.setattr(Node, "create_subscription", subscribe)
-        patch.setattr(Node, "__init__", lambda node, name: create(
-            node, name, context=client.context, start_parameter_services=False))
+        patch.setattr(
+            Node,
+            "__init__",
+            lambda node, name: create(
+                node, name, context=client.context, start_parameter_services=False
+            ),
+        )
         exec((folder / "go2_states.py").read_text(), names)
         node = names["States"]()
     yield SimpleNamespace(node=node, publish=subscribed[module.LowState, "lowstate"])
@@ -65,12 +73,18 @@ def converted(folder, client):
 def low_state(driver):
     """What the robot sends: motors in its order, and a quaternion that begins with w."""
     [(_, q, v, effort)] = driver.states(1.0 / driver.rate)
-    motors = [SimpleNamespace(q=np.float32(q[k]), dq=np.float32(v[k]),
-                              tau_est=np.float32(effort[k])) for k in range(12)]
+    motors = [
+        SimpleNamespace(q=np.float32(q[k]), dq=np.float32(v[k]), tau_est=np.float32(effort[k]))
+        for k in range(12)
+    ]
     unused = SimpleNamespace(q=0.0, dq=0.0, tau_est=0.0)
     x, y, z, w = driver.posture[3:7]
-    return SimpleNamespace(motor_state=[*motors, *8 * [unused]], imu_state=SimpleNamespace(
-        quaternion=np.float32([w, x, y, z]), gyroscope=np.zeros(3, np.float32)))
+    return SimpleNamespace(
+        motor_state=[*motors, *8 * [unused]],
+        imu_state=SimpleNamespace(
+            quaternion=np.float32([w, x, y, z]), gyroscope=np.zeros(3, np.float32)
+        ),
+    )
 
 
 class Standing:
@@ -85,8 +99,9 @@ class Standing:
         assert "ros2 topic echo --once /centroidal/contact_forces" in [*commands(PAGE)]
         self.forces = client.listen(ContactForces, self.node.topic("centroidal/contact_forces"))
         converted.node.joints, converted.node.base = (
-            client.publisher(kind, self.node.topic(name)) for kind, name in (
-                (JointState, "joint_states"), (Odometry, "odom")))
+            client.publisher(kind, self.node.topic(name))
+            for kind, name in ((JointState, "joint_states"), (Odometry, "odom"))
+        )
 
     def send(self, feet=FEET, edit=lambda message: None):
         """Send what the robot reports that stands on some feet; return the driver."""
@@ -111,13 +126,23 @@ def standing(start, client, folder, converted):
 def test_the_forces_of_the_feet_carry_the_weight(standing):
     driver = standing.send()
     _, expected = driver.efforts(driver.time)
-    J = np.vstack([dyn_ros.frame_jacobian(standing.model, standing.data, driver.posture, foot,
-                                          dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED)[:3].copy()
-                   for foot in FEET])
+    J = np.vstack(
+        [
+            dyn_ros.frame_jacobian(
+                standing.model,
+                standing.data,
+                driver.posture,
+                foot,
+                dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED,
+            )[:3].copy()
+            for foot in FEET
+        ]
+    )
     assert [each.name for each in standing.forces[-1].forces] == FEET
     forces = [each.wrench.force for each in standing.forces[-1].forces]
     np.testing.assert_allclose(
-        J.T @ np.concatenate([[each.x, each.y, each.z] for each in forces]), expected, atol=1e-3)
+        J.T @ np.concatenate([[each.x, each.y, each.z] for each in forces]), expected, atol=1e-3
+    )
     assert (standing.vertical() > 15.0).all() and standing.forces[-1].residual < 1e-3
     assert standing.vertical().sum() == pytest.approx(158.0, abs=0.5)
 
@@ -129,8 +154,10 @@ def test_a_foot_in_the_air_pulls(standing):
 
 def test_motors_in_another_order_leave_a_residual(standing):
     def left_and_right(message):
-        message.motor_state = [message.motor_state[k] for k in (
-            3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8)]
+        message.motor_state = [
+            message.motor_state[k] for k in (3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8)
+        ]
+
     standing.send(edit=left_and_right)
     assert standing.forces[-1].residual > 1.0
     assert standing.vertical().sum() == pytest.approx(158.0, abs=0.5)
@@ -142,10 +169,14 @@ def test_what_is_missing_is_reported(standing, converted):
     standing.send()
     reported = [standing.client.diagnostics(standing.node)[0].message]
     converted.node.base = base
-    converted.node.joints = SimpleNamespace(publish=lambda message: joints.publish(
-        JointState(header=message.header, name=message.name, position=message.position)))
+    converted.node.joints = SimpleNamespace(
+        publish=lambda message: joints.publish(
+            JointState(header=message.header, name=message.name, position=message.position)
+        )
+    )
     standing.send()
     reported.append(standing.client.diagnostics(standing.node)[0].message)
     quoted = re.findall(r"`/diagnostics` reports `(.*?)`", PAGE.read_text())
-    assert [text[:len(quote)] for text, quote in zip(reported, reversed(quoted), strict=True)] == (
-        list(reversed(quoted)))
+    assert [text[: len(quote)] for text, quote in zip(reported, reversed(quoted), strict=True)] == (
+        list(reversed(quoted))
+    )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The pages of docs/first_robot, followed with simulated drivers whose truth is known."""
+
 import re
 import shlex
 
@@ -27,15 +28,13 @@ OBSERVER = "ros2 launch dyn_ros observer.launch.py"
 UR = peer.EXAMPLE_ROBOTS / "ur_description" / "urdf"
 PANDA = peer.EXAMPLE_ROBOTS / "panda_description" / "urdf" / "panda.urdf"
 PAGES = ROOT / "docs" / "first_robot"
-UNTESTABLE = {      # commands of other packages by their beginning, and why they do not run here
+UNTESTABLE = {  # commands of other packages by their beginning, and why they do not run here
     "ros2 launch ur_robot_driver ur_control.launch.py ur_type:=ur5e robot_ip:=192.168.56.101 "
     "use_currents_as_efforts:=": "needs the driver and the robot",
-    "ros2 launch franka_bringup franka.launch.py robot_type:=fr3 robot_ip:=172.16.0.2":
-        "needs the driver and the robot",
+    "ros2 launch franka_bringup franka.launch.py robot_type:=fr3 robot_ip:=172.16.0.2": "needs the driver and the robot",
     "ros2 launch tiago_bringup tiago_bringup.launch.py": "needs the robot",
     "ros2 bag record -s mcap -o free ": "needs rosbag2; the simulated driver writes the bag",
-    "ros2 topic echo --once --full-length --field data /robot_description > ":
-        "needs ros2cli; the test writes what it prints",
+    "ros2 topic echo --once --full-length --field data /robot_description > ": "needs ros2cli; the test writes what it prints",
     "ros2 topic echo --once /joint_states": "shows what the driver publishes",
 }
 
@@ -46,12 +45,14 @@ class Page:
     def __init__(self, name, folder):
         self.path, self.folder = PAGES / name, folder
         text = self.path.read_text()
-        self.blocks = re.findall(r"[Ss]ave [^`]* as\s`(\S+\.yaml)`(?:(?!```).)*?```yaml\n(.*?)```",
-                                 text, re.DOTALL)
+        self.blocks = re.findall(
+            r"[Ss]ave [^`]* as\s`(\S+\.yaml)`(?:(?!```).)*?```yaml\n(.*?)```", text, re.DOTALL
+        )
         for file, content in self.blocks:
             (folder / file).write_text(content)
-        self.left = [command for command in commands(self.path)
-                     if not command.startswith(tuple(UNTESTABLE))]
+        self.left = [
+            command for command in commands(self.path) if not command.startswith(tuple(UNTESTABLE))
+        ]
 
     def take(self, *words):
         """The next command with these words, which is then followed."""
@@ -69,6 +70,7 @@ def follow(tmp_path, monkeypatch):
         pages.append(Page(name, tmp_path))
         monkeypatch.chdir(tmp_path)
         return pages[-1]
+
     yield follow
     for page in pages:
         assert page.left == []
@@ -113,8 +115,15 @@ def test_torques_of_a_ur5e(start, client, follow, capsys):
     true = perturbed(dyn_ros.Model.from_urdf(xml), size=0.1, seed=1)
     true.drives, noise = dyn_ros.Drives.of(6, is_compensated=True), 0.3
     order = [*true.velocity_names[1:], true.velocity_names[0]]
-    driver = SimulatedDriver(true, order, rate=125.0, jitter=1e-4, noise=noise, swing=0.0,
-                             posture=[0.0, -0.6, 1.0, -0.4, 1.5, 0.0])
+    driver = SimulatedDriver(
+        true,
+        order,
+        rate=125.0,
+        jitter=1e-4,
+        noise=noise,
+        swing=0.0,
+        posture=[0.0, -0.6, 1.0, -0.4, 1.5, 0.0],
+    )
     node = launched(start, page.take("observer.launch.py", "ur5e.drives.yaml"))
     driver.connect(client, node, xml)
     efforts = echo(client, node, page.take("/external_efforts"), JointState)
@@ -149,16 +158,18 @@ def test_a_recording_says_what_efforts_of_a_ur5e_are(tmp_path, monkeypatch, caps
     (tmp_path / "ur5e.urdf").write_text(xml)
     true = perturbed(dyn_ros.Model.from_urdf(xml), size=0.1, seed=1)
     true.drives = dyn_ros.Drives.of(6, gain=gain)
-    SimulatedDriver(true, rate=125.0, noise=0.3 / gain, swing=0.8,
-                    posture=[0.0, -0.6, 1.0, -0.4, 1.5, 0.0]).record("free", 20.0)
-    [log] = (each for each in commands(PAGES / "universal_robots.md")
-             if each.startswith("dyn_ros log"))
+    SimulatedDriver(
+        true, rate=125.0, noise=0.3 / gain, swing=0.8, posture=[0.0, -0.6, 1.0, -0.4, 1.5, 0.0]
+    ).record("free", 20.0)
+    [log] = (
+        each for each in commands(PAGES / "universal_robots.md") if each.startswith("dyn_ros log")
+    )
     assert expected in said(capsys, log) and bool(expected) == ("effort" in said(capsys, log))
 
 
 def test_currents_of_a_ur10e(start, client, follow):
     page, xml = follow("universal_robots.md"), (UR / "ur10_robot.urdf").read_text()
-    page.left.clear()                                   # the commands are the same
+    page.left.clear()  # the commands are the same
     true = dyn_ros.Model.from_urdf(xml)
     true.drives = dyn_ros.Drives.of(6, unit=("A",) * 6, gain=[11.4, 12.3, 10.1, 10.3, 10.4, 10.3])
     driver = SimulatedDriver(true, noise=0.03, swing=0.1, posture=[0.3, -0.6, 1.0, -0.4, 1.5, 0.0])
@@ -200,9 +211,16 @@ def test_an_fr3(start, client, follow, hand):
         xml = re.sub(r'<link name="fr3_(left|right)finger".*?</link>', "", xml, flags=re.DOTALL)
     true = dyn_ros.Model.from_urdf(xml)
     true.drives = true.drives.with_values(offset=0.3)
-    driver = SimulatedDriver(true, [f"fr3_joint{n}" for n in range(1, 8)], noise=0.05,
-                             topic="franka/joint_states", rate=1000.0, jitter=3e-4, swing=0.0,
-                             posture=[0.0, -0.3, 0.0, -2.0, 0.0, 1.8, 0.8, *[0.0] * hand])
+    driver = SimulatedDriver(
+        true,
+        [f"fr3_joint{n}" for n in range(1, 8)],
+        noise=0.05,
+        topic="franka/joint_states",
+        rate=1000.0,
+        jitter=3e-4,
+        swing=0.0,
+        posture=[0.0, -0.3, 0.0, -2.0, 0.0, 1.8, 0.8, *[0.0] * hand],
+    )
     save_description(page, xml)
     node = launched(start, page.take("observer.launch.py", "fr3.urdf"))
     driver.connect(client, node)

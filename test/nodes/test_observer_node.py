@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """observer_node on a simulated arm: external efforts, wrenches, contacts, services, faults."""
+
 import math
 import re
 import time
@@ -47,8 +48,12 @@ class Robot:
         self.names = [name for name, nv in zip(model.joint_names, model.nvs) if nv == 1]
 
     def message(self, q, v, tau, names=None):
-        message = JointState(name=names or self.names, position=list(map(float, q)),
-                             velocity=list(map(float, v)), effort=list(map(float, tau)))
+        message = JointState(
+            name=names or self.names,
+            position=list(map(float, q)),
+            velocity=list(map(float, v)),
+            effort=list(map(float, tau)),
+        )
         stamp = message.header.stamp
         stamp.sec, stamp.nanosec = divmod(round(self.time * 1e9), 1_000_000_000)
         return message
@@ -56,9 +61,11 @@ class Robot:
     def motion(self, swing):
         """Position, velocity, acceleration at the present time."""
         phase = 2.0 * np.arange(1, 8) ** 0.5
-        return (Q + swing * np.sin(phase * self.time),
-                swing * phase * np.cos(phase * self.time),
-                -swing * phase ** 2 * np.sin(phase * self.time))
+        return (
+            Q + swing * np.sin(phase * self.time),
+            swing * phase * np.cos(phase * self.time),
+            -swing * phase**2 * np.sin(phase * self.time),
+        )
 
     def efforts(self, q, v, a, force=None, frame="tool"):
         """What the motors apply while a force in world axes acts on a frame."""
@@ -72,8 +79,15 @@ class Robot:
         J = dyn_ros.frame_jacobian(self.model, self.data, q, frame, 2)
         return J[:3].T @ force
 
-    def say(self, count, swing=0.0, force=None, frame="tool", change=lambda q, v, tau: (q, v, tau),
-            step=DT):
+    def say(
+        self,
+        count,
+        swing=0.0,
+        force=None,
+        frame="tool",
+        change=lambda q, v, tau: (q, v, tau),
+        step=DT,
+    ):
         """Publish states one after the other, each processed before the next."""
         for _ in range(count):
             self.time += step
@@ -98,6 +112,7 @@ def robot(client, node, arm):
 def listen(client, node):
     def listen(topic, kind):
         return client.listen(kind, f"{node.name}/{topic}")
+
     yield listen
     client.stop_listening()
 
@@ -116,8 +131,9 @@ def test_a_push_at_the_tool_is_published_as_efforts_wrench_and_contact(robot, li
     q, _ = robot.say(150, 0.2, FORCE)
     assert list(efforts[-1].name) == robot.names
     np.testing.assert_allclose(efforts[-1].effort, robot.external(q, FORCE), atol=0.05)
-    R = dyn_ros.frame_placements(robot.model, robot.data, q)[
-        robot.model.frame_index("tool")][:3, :3]
+    R = dyn_ros.frame_placements(robot.model, robot.data, q)[robot.model.frame_index("tool")][
+        :3, :3
+    ]
     assert wrenches[-1].header.frame_id == "tool"
     np.testing.assert_allclose(R @ numbers(wrenches[-1].wrench.force), FORCE, atol=0.2)
     np.testing.assert_allclose(numbers(wrenches[-1].wrench.torque), 0.0, atol=0.05)
@@ -150,10 +166,14 @@ def test_the_force_of_a_contact_is_averaged(client, node, robot, listen):
         rng = np.random.default_rng(0)
         robot.say(60)
         begin = len(contacts)
-        robot.say(250, 0.0, 5.0 * FORCE,
-                  change=lambda q, v, tau, rng=rng: (q, v, tau + rng.normal(0.0, 1.0, 7)))
-        assert all(each.collision for each in contacts[begin + 50:])
-        settled = np.array([numbers(each.direction) for each in contacts[begin + 200:]])
+        robot.say(
+            250,
+            0.0,
+            5.0 * FORCE,
+            change=lambda q, v, tau, rng=rng: (q, v, tau + rng.normal(0.0, 1.0, 7)),
+        )
+        assert all(each.collision for each in contacts[begin + 50 :])
+        settled = np.array([numbers(each.direction) for each in contacts[begin + 200 :]])
         direction = settled.mean(axis=0)
         assert np.allclose(direction, FORCE / np.linalg.norm(FORCE), atol=0.1)
         spreads.append(np.sqrt(np.mean(np.sum((settled - direction) ** 2, axis=1))))
@@ -168,8 +188,9 @@ def test_axes_of_the_wrench(client, node, robot, listen):
         assert done, why
         q, _ = robot.say(120, 0.0, FORCE)
         assert wrenches[-1].header.frame_id == frame
-        R = dyn_ros.frame_placements(robot.model, robot.data, q)[
-            robot.model.frame_index(frame)][:3, :3]
+        R = dyn_ros.frame_placements(robot.model, robot.data, q)[robot.model.frame_index(frame)][
+            :3, :3
+        ]
         np.testing.assert_allclose(R @ numbers(wrenches[-1].wrench.force), FORCE, atol=0.05)
     assert client.set_parameters(node, wrench_axes="nowhere")[1].startswith("wrench_axes: no frame")
     assert client.set_parameters(node, tip_frame="nowhere")[1].startswith("tip_frame: ")
@@ -184,20 +205,37 @@ def test_the_residual_is_measured_minus_modeled(robot, listen):
     assert with_friction[-1].header.stamp == without[-1].header.stamp
 
 
-@pytest.mark.parametrize("trouble, text", [
-    (lambda robot: robot.say(1, change=lambda q, v, tau: (q, v, [])), "unknown effort of elbow"),
-    (lambda robot: robot.say(1, change=lambda q, v, tau: (q, v, [*tau[:3], math.nan, *tau[4:]])),
-     "unknown effort of elbow_pitch"),
-    (lambda robot: robot.say(1, change=lambda q, v, tau: (q, [], tau)), "unknown velocity of"),
-    (lambda robot: robot.say(1, change=lambda q, v, tau: (q, v, [*tau[:3], -1e11, *tau[4:]])),
-     "the effort of elbow_pitch is -1e+11, but more than 65000 is not plausible; check its unit "
-     "and its sensor, and effort_constant"),
-    (lambda robot: robot.say(1, change=lambda q, v, tau: (q, [*v[:3], 1e8, *v[4:]], tau)),
-     "the velocity of elbow_pitch is 1e+08, but more than 3100 is not plausible; check its unit "
-     "and its sensor"),
-])
+@pytest.mark.parametrize(
+    "trouble, text",
+    [
+        (
+            lambda robot: robot.say(1, change=lambda q, v, tau: (q, v, [])),
+            "unknown effort of elbow",
+        ),
+        (
+            lambda robot: robot.say(
+                1, change=lambda q, v, tau: (q, v, [*tau[:3], math.nan, *tau[4:]])
+            ),
+            "unknown effort of elbow_pitch",
+        ),
+        (lambda robot: robot.say(1, change=lambda q, v, tau: (q, [], tau)), "unknown velocity of"),
+        (
+            lambda robot: robot.say(
+                1, change=lambda q, v, tau: (q, v, [*tau[:3], -1e11, *tau[4:]])
+            ),
+            "the effort of elbow_pitch is -1e+11, but more than 65000 is not plausible; check its unit "
+            "and its sensor, and effort_constant",
+        ),
+        (
+            lambda robot: robot.say(1, change=lambda q, v, tau: (q, [*v[:3], 1e8, *v[4:]], tau)),
+            "the velocity of elbow_pitch is 1e+08, but more than 3100 is not plausible; check its unit "
+            "and its sensor",
+        ),
+    ],
+)
 def test_missing_input_is_stated_and_nothing_is_published(
-        client, node, robot, listen, trouble, text):
+    client, node, robot, listen, trouble, text
+):
     efforts = listen("external_efforts", JointState)
     robot.say(60)
     count = len(efforts)
@@ -208,7 +246,7 @@ def test_missing_input_is_stated_and_nothing_is_published(
     assert text.split(" ")[-1] in status.message
     assert len(efforts) == count
     robot.say(20)
-    assert len(efforts) == count            # not settled
+    assert len(efforts) == count  # not settled
     robot.say(40)
     assert len(efforts) > count
     assert np.abs(efforts[-1].effort).max() < 1e-3
@@ -234,10 +272,10 @@ def test_lost_states_start_the_observer_anew(client, node, robot, listen):
     count = len(contacts)
     robot.time += 8e-3
     robot.say(1, 0.5)
-    assert len(contacts) == count + 1           # a few lost states are no gap
+    assert len(contacts) == count + 1  # a few lost states are no gap
     robot.time += 20e-3
     robot.say(20, 0.5)
-    assert len(contacts) == count + 1           # settling
+    assert len(contacts) == count + 1  # settling
     robot.say(80, 0.5)
     assert len(contacts) > count + 30
     assert not any(each.collision for each in contacts[count:])
@@ -267,13 +305,14 @@ def test_every_state_is_used_although_max_rate_limits_publishing(client, node, r
 
 def test_idle_without_subscribers_and_back(client, node, robot):
     def idle(status, values):
-        robot.say(5)                # subscribers are counted at most every 5 ms
+        robot.say(5)  # subscribers are counted at most every 5 ms
         return values["observer"] == "idle"
+
     client.diagnostics(node, idle)
     begin = len(node.output())
     efforts = client.listen(JointState, node.name + "/external_efforts")
     robot.time += 10.0
-    robot.say(140)          # it begins when it sees the subscriber, at most 5 ms later
+    robot.say(140)  # it begins when it sees the subscriber, at most 5 ms later
     assert np.abs(efforts[-1].effort).max() < 1e-3
     assert "restarts" not in node.output()[begin:]
     client.stop_listening()
@@ -290,20 +329,33 @@ def test_an_effort_with_the_wrong_sign_is_named_once(client, node, robot, listen
     assert text in status.message
     assert text in values["effort faults"]
     assert node.output()[begin:].count(text) == 1
-    for kind, service, more in ((Tare, "tare", {}),
-                                (EstimatePayload, "estimate_payload", {"frame": "tool"})):
-        answer = ask(client, robot, kind, service, kind.Request(duration=0.5, **more), 20,
-                     swing=0.4, change=lambda q, v, tau: (q, v, signs * tau), step=0.01)
+    for kind, service, more in (
+        (Tare, "tare", {}),
+        (EstimatePayload, "estimate_payload", {"frame": "tool"}),
+    ):
+        answer = ask(
+            client,
+            robot,
+            kind,
+            service,
+            kind.Request(duration=0.5, **more),
+            20,
+            swing=0.4,
+            change=lambda q, v, tau: (q, v, signs * tau),
+            step=0.01,
+        )
         assert not answer.success
         assert text in answer.message
     assert client.set_parameters(node, effort_constant=signs.tolist()) == (True, "")
     for _ in range(10):
         robot.say(100, 0.4, change=lambda q, v, tau: (q, v, signs * tau), step=0.01)
-    client.diagnostics(node)            # of the requests
+    client.diagnostics(node)  # of the requests
     robot.say(1, 0.4, change=lambda q, v, tau: (q, v, signs * tau))
     assert client.diagnostics(node)[0].message == "running"
-    assert client.set_parameters(
-        node, effort_constant=(Parameter.Type.DOUBLE_ARRAY, [])) == (True, "")
+    assert client.set_parameters(node, effort_constant=(Parameter.Type.DOUBLE_ARRAY, [])) == (
+        True,
+        "",
+    )
 
 
 def test_joints_that_stall_are_stated_and_nothing_is_published(client, node, robot, listen):
@@ -315,9 +367,11 @@ def test_joints_that_stall_are_stated_and_nothing_is_published(client, node, rob
             q, v, a = robot.motion(0.4)
             tau = robot.efforts(q, v, a)
             for part in parts:
-                robot.publisher.publish(robot.message(q[part], v[part], tau[part],
-                                                      robot.names[part]))
+                robot.publisher.publish(
+                    robot.message(q[part], v[part], tau[part], robot.names[part])
+                )
             client.settle()
+
     say(100, (slice(0, 3), slice(3, 7)))
     assert efforts
     say(300, (slice(0, 3),))
@@ -327,7 +381,7 @@ def test_joints_that_stall_are_stated_and_nothing_is_published(client, node, rob
     assert "no states of elbow_pitch" in status.message
     assert "max_gap" in status.message
     assert len(efforts) == count
-    robot.time += 1.0       # one publisher again
+    robot.time += 1.0  # one publisher again
     robot.say(100)
 
 
@@ -341,7 +395,7 @@ def ask(client, robot, kind, service, request, count, **how):
     end = time.monotonic() + 60.0
     while not future.done() and time.monotonic() < end:
         robot.say(count, **how)
-        time.sleep(0.01)        # for the thread that computes
+        time.sleep(0.01)  # for the thread that computes
     assert future.done()
     return future.result()
 
@@ -375,24 +429,39 @@ def test_a_jump_of_stamps_does_not_shorten_listening(client, node, robot):
 
 def test_a_request_without_a_payload_is_measured(client, node, robot):
     for count, restart in ((1, True), (2, False)):
-        answer = ask(client, robot, EstimatePayload, "estimate_payload",
-                     EstimatePayload.Request(frame="tool", duration=0.05, restart=restart), 20)
+        answer = ask(
+            client,
+            robot,
+            EstimatePayload,
+            "estimate_payload",
+            EstimatePayload.Request(frame="tool", duration=0.05, restart=restart),
+            20,
+        )
         assert answer.success and answer.requests == count
         assert answer.mass_lower < 0.0 < answer.mass_upper
         assert "the payload is not attached, because its mass may be zero" in answer.message
     assert client.set_parameters(node, effort_constant=[2.0]) == (True, "")
-    assert client.set_parameters(
-        node, effort_constant=(Parameter.Type.DOUBLE_ARRAY, [])) == (True, "")
-    answer = ask(client, robot, EstimatePayload, "estimate_payload",
-                 EstimatePayload.Request(frame="tool", duration=0.05), 20)
+    assert client.set_parameters(node, effort_constant=(Parameter.Type.DOUBLE_ARRAY, [])) == (
+        True,
+        "",
+    )
+    answer = ask(
+        client,
+        robot,
+        EstimatePayload,
+        "estimate_payload",
+        EstimatePayload.Request(frame="tool", duration=0.05),
+        20,
+    )
     assert answer.requests == 1
 
 
 def test_one_request_listens_at_a_time(client, node, robot):
     first = client.send(Tare, node.name + "/tare", Tare.Request(duration=0.1))
     client.settle()
-    second = client.call(CalibrateThresholds, node.name + "/calibrate",
-                         CalibrateThresholds.Request())
+    second = client.call(
+        CalibrateThresholds, node.name + "/calibrate", CalibrateThresholds.Request()
+    )
     assert not second.success
     assert "~/tare measures" in second.message
     ended = ask(client, robot, None, None, first, 20)
@@ -413,11 +482,14 @@ def test_a_request_replaces_an_earlier_one_whose_client_may_have_died(client, no
     assert client.call(Tare, node.name + "/tare", Tare.Request(clear=True)).success
 
 
-@pytest.mark.parametrize("how, text", [
-    (lambda client, node, robot: setattr(robot, "time", robot.time - 20.0), "jumped back"),
-    (lambda client, node, robot: client.set_parameters(node, gain=90.0), "parameters"),
-    (lambda client, node, robot: client.change_state(node, 4), "stops"),
-])
+@pytest.mark.parametrize(
+    "how, text",
+    [
+        (lambda client, node, robot: setattr(robot, "time", robot.time - 20.0), "jumped back"),
+        (lambda client, node, robot: client.set_parameters(node, gain=90.0), "parameters"),
+        (lambda client, node, robot: client.change_state(node, 4), "stops"),
+    ],
+)
 def test_listening_ends_with_a_reason(client, node, robot, how, text):
     robot.time += 100.0
     future = client.send(Tare, node.name + "/tare", Tare.Request(duration=10.0))
@@ -461,8 +533,9 @@ def test_listening_ends_if_the_observer_does_not_settle(client, node, robot, mon
 
 
 def test_a_calibration_that_is_too_short_is_rejected_at_once(client, node):
-    answer = client.call(CalibrateThresholds, node.name + "/calibrate",
-                         CalibrateThresholds.Request(duration=3.0))
+    answer = client.call(
+        CalibrateThresholds, node.name + "/calibrate", CalibrateThresholds.Request(duration=3.0)
+    )
     assert not answer.success
     assert answer.message == "duration: expected at least 10 s, got 3 s"
 
@@ -472,9 +545,16 @@ def test_calibration_proposes_and_applies_thresholds(client, node, robot, listen
     noise = [0.2] * 7
     listen("external_efforts", JointState)
     answer = ask(
-        client, robot, CalibrateThresholds, "calibrate",
-        CalibrateThresholds.Request(duration=12.0, apply=True), 500, swing=0.3,
-        change=lambda q, v, tau: (q, v, tau + noise * rng.normal(size=7)), step=5e-3)
+        client,
+        robot,
+        CalibrateThresholds,
+        "calibrate",
+        CalibrateThresholds.Request(duration=12.0, apply=True),
+        500,
+        swing=0.3,
+        change=lambda q, v, tau: (q, v, tau + noise * rng.normal(size=7)),
+        step=5e-3,
+    )
     assert answer.success, answer.message
     assert answer.joint == robot.names
     assert answer.states > 2000
@@ -483,20 +563,33 @@ def test_calibration_proposes_and_applies_thresholds(client, node, robot, listen
     fixed = node.node.get_parameter("thresholds.fixed").value
     assert list(fixed) == list(answer.threshold)
     assert client.set_parameters(
-        node, **{"thresholds.fixed": (Parameter.Type.DOUBLE_ARRAY, []),
-                 "thresholds.per_speed": (Parameter.Type.DOUBLE_ARRAY, []),
-                 "noise.external": (Parameter.Type.DOUBLE_ARRAY, [])}) == (True, "")
+        node,
+        **{
+            "thresholds.fixed": (Parameter.Type.DOUBLE_ARRAY, []),
+            "thresholds.per_speed": (Parameter.Type.DOUBLE_ARRAY, []),
+            "noise.external": (Parameter.Type.DOUBLE_ARRAY, []),
+        },
+    ) == (True, "")
 
 
 def test_a_calibration_with_exchanged_efforts_names_the_joints(client, node, robot):
     exchanged = [0, 3, 2, 1, 4, 5, 6]
     answer = ask(
-        client, robot, CalibrateThresholds, "calibrate",
-        CalibrateThresholds.Request(duration=12.0), 500, swing=0.3,
-        change=lambda q, v, tau: (q, v, tau[exchanged]), step=5e-3)
+        client,
+        robot,
+        CalibrateThresholds,
+        "calibrate",
+        CalibrateThresholds.Request(duration=12.0),
+        500,
+        swing=0.3,
+        change=lambda q, v, tau: (q, v, tau[exchanged]),
+        step=5e-3,
+    )
     assert answer.success, answer.message
-    assert ("the model explains less than half of the efforts of shoulder_pitch, elbow_pitch; "
-            in answer.message)
+    assert (
+        "the model explains less than half of the efforts of shoulder_pitch, elbow_pitch; "
+        in answer.message
+    )
 
 
 def test_a_payload_is_weighed_from_six_poses_and_attached(client, node, robot, arm, listen):
@@ -508,10 +601,17 @@ def test_a_payload_is_weighed_from_six_poses_and_attached(client, node, robot, a
     for pose in range(6):
         q = rng.uniform(-1.0, 1.0, 7)
         tau = dyn_ros.generalized_gravity(loaded, data, q).copy()
-        answers.append(ask(
-            client, robot, EstimatePayload, "estimate_payload",
-            EstimatePayload.Request(duration=0.2, restart=pose == 0, apply=pose == 5), 50,
-            change=lambda *_, q=q, tau=tau: (q, np.zeros(7), tau + 0.05 * rng.normal(size=7))))
+        answers.append(
+            ask(
+                client,
+                robot,
+                EstimatePayload,
+                "estimate_payload",
+                EstimatePayload.Request(duration=0.2, restart=pose == 0, apply=pose == 5),
+                50,
+                change=lambda *_, q=q, tau=tau: (q, np.zeros(7), tau + 0.05 * rng.normal(size=7)),
+            )
+        )
     answer = answers[-1]
     assert answer.success, answer.message
     assert answer.requests == 6
@@ -519,8 +619,10 @@ def test_a_payload_is_weighed_from_six_poses_and_attached(client, node, robot, a
     body = answer.inertia.inertia
     assert abs(body.m - mass) < 0.01
     assert np.abs(numbers(body.com) - com).max() < 5e-3
-    middle, width = (0.5 * (answer.mass_lower + answer.mass_upper),
-                     answer.mass_upper - answer.mass_lower)
+    middle, width = (
+        0.5 * (answer.mass_lower + answer.mass_upper),
+        answer.mass_upper - answer.mass_lower,
+    )
     assert abs(mass - middle) < width
     assert answer.com_determined
     assert not answer.inertia_determined
@@ -534,7 +636,8 @@ def test_a_payload_is_weighed_from_six_poses_and_attached(client, node, robot, a
 
 
 def test_motions_between_the_poses_reveal_friction_that_is_unknown_at_rest(
-        client, node, robot, arm):
+    client, node, robot, arm
+):
     """The description has no friction; at rest, it holds a part of the load in any direction."""
     mass, com = 0.5, np.array([0.02, -0.03, 0.06])
     loaded = dyn_ros.Model.from_urdf_file(ARM7)
@@ -548,9 +651,9 @@ def test_motions_between_the_poses_reveal_friction_that_is_unknown_at_rest(
 
     def move(start, step):
         for s in np.arange(1.0, 301.0) / 300.0:
-            q = start + step * s ** 3 * (10.0 - 15.0 * s + 6.0 * s * s)
+            q = start + step * s**3 * (10.0 - 15.0 * s + 6.0 * s * s)
             v = step * 30.0 * (s * (1.0 - s)) ** 2 / 1.5
-            a = step * 60.0 * s * (1.0 - s) * (1.0 - 2.0 * s) / 1.5 ** 2
+            a = step * 60.0 * s * (1.0 - s) * (1.0 - 2.0 * s) / 1.5**2
             robot.say(1, change=lambda *_, q=q, v=v, a=a: measured(q, v, a, 0.0), step=5e-3)
         return start + step
 
@@ -558,9 +661,15 @@ def test_motions_between_the_poses_reveal_friction_that_is_unknown_at_rest(
     for pose in range(6):
         stuck = rng.uniform(-1.0, 1.0, 7)
         answer = ask(
-            client, robot, EstimatePayload, "estimate_payload",
-            EstimatePayload.Request(duration=0.2, restart=pose == 0), 50, step=5e-3,
-            change=lambda *_, q=q, stuck=stuck: measured(q, np.zeros(7), np.zeros(7), stuck))
+            client,
+            robot,
+            EstimatePayload,
+            "estimate_payload",
+            EstimatePayload.Request(duration=0.2, restart=pose == 0),
+            50,
+            step=5e-3,
+            change=lambda *_, q=q, stuck=stuck: measured(q, np.zeros(7), np.zeros(7), stuck),
+        )
         if pose < 5:
             q = move(q, rng.uniform(-1.0, 1.0, 7) - q)
     assert answer.success, answer.message
@@ -572,9 +681,15 @@ def test_motions_between_the_poses_reveal_friction_that_is_unknown_at_rest(
 
 def test_a_payload_that_may_be_none_is_not_attached(client, node, robot, arm):
     rng, tau = np.random.default_rng(0), robot.efforts(Q, np.zeros(7), np.zeros(7))
-    answer = ask(client, robot, EstimatePayload, "estimate_payload",
-                 EstimatePayload.Request(duration=0.2, restart=True, apply=True), 50,
-                 change=lambda q, v, _: (q, v, tau + 1e-3 * (1.0 + rng.normal(size=7))))
+    answer = ask(
+        client,
+        robot,
+        EstimatePayload,
+        "estimate_payload",
+        EstimatePayload.Request(duration=0.2, restart=True, apply=True),
+        50,
+        change=lambda q, v, _: (q, v, tau + 1e-3 * (1.0 + rng.normal(size=7))),
+    )
     assert not answer.applied
     assert re.search("may be zero|no payload|do not determine the mass", answer.message)
 
@@ -602,9 +717,17 @@ def test_a_delay_of_the_efforts_is_estimated_and_set(client, node, robot, listen
     def late(q, v, tau):
         waiting.append(tau)
         return q, v, waiting.pop(0) if len(waiting) > 12 else waiting[0]
-    answer = ask(client, robot, EstimateEffortDelay, "estimate_delay",
-                 EstimateEffortDelay.Request(duration=8.0, apply=True), 1000, swing=0.4,
-                 change=late)
+
+    answer = ask(
+        client,
+        robot,
+        EstimateEffortDelay,
+        "estimate_delay",
+        EstimateEffortDelay.Request(duration=8.0, apply=True),
+        1000,
+        swing=0.4,
+        change=late,
+    )
     assert answer.success, answer.message
     assert abs(answer.delay - lag) < 1e-3
     assert answer.states > 1000
@@ -615,16 +738,19 @@ def test_a_delay_of_the_efforts_is_estimated_and_set(client, node, robot, listen
     assert client.set_parameters(node, effort_delay=0.0) == (True, "")
 
 
-@pytest.mark.parametrize("name, value, text", [
-    ("gain", -1.0, "gain"),
-    ("joint_gains", [1.0, 2.0], "joint_gains: expected one number, or 7"),
-    ("joint_gains", [1.0] * 6 + [-2.0], "-2"),
-    ("method", "magic", "method: expected one of"),
-    ("thresholds.fixed", [1.0] * 3, "thresholds.fixed: expected one number, or 7"),
-    ("thresholds.fixed", [math.nan], "thresholds.fixed"),
-    ("effort_constant", [math.inf], "effort_constant"),
-    ("noise.external", [0.0], "noise.external"),
-])
+@pytest.mark.parametrize(
+    "name, value, text",
+    [
+        ("gain", -1.0, "gain"),
+        ("joint_gains", [1.0, 2.0], "joint_gains: expected one number, or 7"),
+        ("joint_gains", [1.0] * 6 + [-2.0], "-2"),
+        ("method", "magic", "method: expected one of"),
+        ("thresholds.fixed", [1.0] * 3, "thresholds.fixed: expected one number, or 7"),
+        ("thresholds.fixed", [math.nan], "thresholds.fixed"),
+        ("effort_constant", [math.inf], "effort_constant"),
+        ("noise.external", [0.0], "noise.external"),
+    ],
+)
 def test_parameters_that_do_not_fit_are_rejected(client, node, name, value, text):
     done, why = client.set_parameters(node, **{name: value})
     assert not done
@@ -637,8 +763,13 @@ LEGS = Path(dyn_ros.__file__).parent / "robots" / "quadruped.urdf"
 
 
 def test_a_base_feels_the_ground_and_its_joints_the_feet(client, start):
-    node = start(module=MODULE, robot_description_file=LEGS, root_joint="floating", gain=100.0,
-                 tip_frame=None)
+    node = start(
+        module=MODULE,
+        robot_description_file=LEGS,
+        root_joint="floating",
+        gain=100.0,
+        tip_frame=None,
+    )
     model = dyn_ros.Model.from_urdf_file(LEGS, root_joint="floating")
     efforts = client.listen(JointState, node.name + "/external_efforts")
     contacts = client.listen(ExternalContact, node.name + "/contacts")
@@ -670,8 +801,7 @@ def test_parts_of_the_robot_from_two_publishers(client, node, robot, listen):
         q, v, a = robot.motion(0.2)
         tau = robot.efforts(q, v, a, FORCE)
         for part in (slice(0, 3), slice(3, 7)):
-            robot.publisher.publish(robot.message(
-                q[part], v[part], tau[part], robot.names[part]))
+            robot.publisher.publish(robot.message(q[part], v[part], tau[part], robot.names[part]))
         client.settle()
     np.testing.assert_allclose(efforts[-1].effort, robot.external(q, FORCE), atol=0.05)
     assert len(efforts) < 101
@@ -714,8 +844,9 @@ def test_mimic_joints_are_part_of_their_masters(client, start, tmp_path):
     robot = Robot(client, node, dyn_ros.Model.from_urdf_file(path))
     for _ in range(100):
         robot.time += DT
-        robot.publisher.publish(robot.message(
-            [0.1, 0.2], [0.0, 0.0], [20.0, math.nan], ["left", "right"]))
+        robot.publisher.publish(
+            robot.message([0.1, 0.2], [0.0, 0.0], [20.0, math.nan], ["left", "right"])
+        )
         client.settle()
     assert efforts[-1].name == ["left"]
     np.testing.assert_allclose(efforts[-1].effort, 3.0 * 9.81 - 20.0, atol=1e-6)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The pages of the nodes: their lists are what the nodes have."""
+
 import importlib.util
 import re
 from pathlib import Path
@@ -25,9 +26,12 @@ def test_lists_are_up_to_date(page):
 def test_each_topic_service_and_parameter_is_on_a_page(name):
     text = "".join(page.read_text() for page in PAGES if page.stem in (name, "nodes"))
     with generate.opened(name) as node:
-        own = {*node.parameters.specs, *(each.topic for each in node.outputs),
-               *(each.name for each in node.offers),
-               *(each.topic_name.replace(f"/{name}/", "~/") for each in node.subscriptions)}
+        own = {
+            *node.parameters.specs,
+            *(each.topic for each in node.outputs),
+            *(each.name for each in node.offers),
+            *(each.topic_name.replace(f"/{name}/", "~/") for each in node.subscriptions),
+        }
     documented = set(re.findall(r"^[|-] `([^`]+)`", text, re.MULTILINE))
     documented |= on_the_page_of_markers(name)
     assert {each.removeprefix("/") for each in own} <= documented
@@ -50,7 +54,8 @@ def test_a_changed_list_is_written_as_the_node_has_it(tmp_path):
     text = generate.written(page)
     assert text.startswith(
         "before\n<!-- dynamics outputs -->\n"
-        "- `~/gravity` (sensor_msgs/JointState): the torques that hold the robot still\n- `")
+        "- `~/gravity` (sensor_msgs/JointState): the torques that hold the robot still\n- `"
+    )
     assert text.endswith("\n<!-- end -->\nafter\n"), text
     assert "\nold\n" not in text
 
@@ -60,5 +65,7 @@ def test_every_node_has_a_page():
     nodes = set(re.findall(r"^ +(\w+)_node = ", setup, re.MULTILINE))
     documented = "".join(page.read_text() for page in PAGES)
     assert nodes == {*generate.NODES, "viewer"}
-    assert all(any(f"<!-- {name} {part} -->" in documented for part in ("parameters", "common"))
-               for name in nodes)
+    assert all(
+        any(f"<!-- {name} {part} -->" in documented for part in ("parameters", "common"))
+        for name in nodes
+    )

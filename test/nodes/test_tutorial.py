@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The tutorial, followed step by step: its files, commands and keys, in terminals."""
+
 import fcntl
 import os
 import pty
@@ -22,30 +23,45 @@ from sensor_msgs.msg import JointState
 
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
-TIMEOUT = 180.0         # seconds; the first start on a machine compiles
+TIMEOUT = 180.0  # seconds; the first start on a machine compiles
 VENV = Path(sys.prefix)
 KEYS = {"Enter": "\n", "p, Enter": "p\n", "Ctrl-C": "\x03"}
-STEP = re.compile(r"""
+STEP = re.compile(
+    r"""
     ^Save\ this\ as\ `(?P<file>\S+)`\ in\ `(?P<folder>\S+)`:\n\n```python\n(?P<code>.*?)```$
   | ^Terminals?\ (?P<terminals>[\d, ]+):\n\n(?P<commands>(?:\ {4}[^\n]*\n)+)
   | [Ii]n\ terminal\ (?P<terminal>\d),\ press\ \*\*(?P<key>.+?)\*\*
-  | ^```text\n(?P<shown>.*?)```$""", re.MULTILINE | re.DOTALL | re.VERBOSE)
+  | ^```text\n(?P<shown>.*?)```$""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
 
 
 class Terminal:
     """A shell with a screen and a keyboard."""
 
     def __init__(self, home):
-        environment = {name: value for name, value in os.environ.items()
-                       if name in ("PATH", "ROS_DOMAIN_ID", "LANG")}
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name in ("PATH", "ROS_DOMAIN_ID", "LANG")
+        }
         environment.update(
-            HOME=str(home), PS1="$ ", TERM="dumb",
-            XDG_CACHE_HOME=os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")))
+            HOME=str(home),
+            PS1="$ ",
+            TERM="dumb",
+            XDG_CACHE_HOME=os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")),
+        )
         self._keyboard, screen = pty.openpty()
         self._shell = subprocess.Popen(
-            ["bash", "--norc", "--noprofile", "-i"], cwd=ROOT, env=environment, stdin=screen,
-            stdout=screen, stderr=screen, start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+            ["bash", "--norc", "--noprofile", "-i"],
+            cwd=ROOT,
+            env=environment,
+            stdin=screen,
+            stdout=screen,
+            stderr=screen,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
         os.close(screen)
         self._shown = b""
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -55,7 +71,7 @@ class Terminal:
         try:
             while data := os.read(self._keyboard, 4096):
                 self._shown += data
-        except OSError:         # the shell has ended
+        except OSError:  # the shell has ended
             pass
 
     def type(self, text):
@@ -65,7 +81,7 @@ class Terminal:
 
     def lines(self):
         """What has been shown since the last key, whole lines."""
-        text = self._shown[self.since:].decode(errors="replace")
+        text = self._shown[self.since :].decode(errors="replace")
         return text.replace("\r", "").split("\n")[:-1]
 
     def screen(self):
@@ -73,22 +89,28 @@ class Terminal:
 
     def command(self, command):
         """Type a command; one that does not go on is waited for."""
-        if VENV.name == ".venv-kilted":         # the same with the other distribution
+        if VENV.name == ".venv-kilted":  # the same with the other distribution
             command = command.replace(".venv-jazzy", ".venv-kilted")
             command = re.sub(r"^make setup$", "make setup ROS=kilted", command)
         if command.split()[0] not in ("make", "mkdir", "source", "export", "cd"):
             self.type(command + "\n")
             return
         self.type(command + "; echo ended: $?\n")
-        wait(lambda: [line for line in self.lines() if re.fullmatch(r"ended: \d+", line)],
-             self.screen)
+        wait(
+            lambda: [line for line in self.lines() if re.fullmatch(r"ended: \d+", line)],
+            self.screen,
+        )
         assert "ended: 0" in self.lines(), self.screen()
 
     def wait_for(self, expected, terminals):
         """Wait until these lines are shown; on a timeout, show all `terminals`."""
-        wait(lambda: shows(self.lines(), expected),
-             lambda: f"expected {expected}\n\n" + "\n\n".join(
-                 f"terminal {n}:\n{each.screen()}" for n, each in terminals.items()))
+        wait(
+            lambda: shows(self.lines(), expected),
+            lambda: (
+                f"expected {expected}\n\n"
+                + "\n\n".join(f"terminal {n}:\n{each.screen()}" for n, each in terminals.items())
+            ),
+        )
 
     def close(self):
         """End what runs here, and the shell."""
@@ -123,7 +145,8 @@ def alike(line, expected):
     found = re.search(pattern, line)
     return bool(found) and all(
         abs(float(x) - float(y)) <= max(0.15, 0.05 * abs(float(y)))
-        for x, y in zip(found.groups(), NUMBER.findall(expected)))
+        for x, y in zip(found.groups(), NUMBER.findall(expected))
+    )
 
 
 def shows(lines, expected):
@@ -136,6 +159,7 @@ def follow(home):
     """Follow the tutorial; yield the terminal with the expected output at each step."""
     terminals, said = {}, 0
     with ExitStack() as stack:
+
         def terminal(number):
             if number not in terminals:
                 terminals[number] = Terminal(home)
@@ -153,7 +177,7 @@ def follow(home):
             elif step["key"]:
                 terminal(step["terminal"]).type(KEYS[step["key"]])
             else:
-                said_before = TUTORIAL[said:step.start()]
+                said_before = TUTORIAL[said : step.start()]
                 looked_at = terminal(re.findall(r"[Tt]erminal (\d)", said_before)[-1])
                 said = step.end()
                 looked_at.wait_for(step["shown"].splitlines(), terminals)
@@ -162,9 +186,13 @@ def follow(home):
 
 def heights(terminal, count):
     """Return at least `count` heights of the tool printed while the brakes are off."""
+
     def printed():
-        return [float(height) for height in re.findall(
-            r"tool (\S+) m high, brakes off", "\n".join(terminal.lines()))]
+        return [
+            float(height)
+            for height in re.findall(r"tool (\S+) m high, brakes off", "\n".join(terminal.lines()))
+        ]
+
     wait(lambda: len(printed()) >= count, terminal.screen)
     return printed()
 
@@ -174,27 +202,27 @@ def test_the_arm_falls_without_its_controller_and_holds_with_it(tmp_path):
     looks = follow(tmp_path)
     arm = next(looks)
 
-    next(looks)                                         # brakes off, no controller
+    next(looks)  # brakes off, no controller
     assert min(heights(arm, 3)) < -0.2
     assert abs(settled(arm) - 0.01) < 0.05
 
-    next(looks)                                         # lifted back
-    next(looks)                                         # dynamics_node
-    assert next(looks) is arm                           # the controller speaks
+    next(looks)  # lifted back
+    next(looks)  # dynamics_node
+    assert next(looks) is arm  # the controller speaks
 
-    assert next(looks) is arm                           # brakes off, with the controller
+    assert next(looks) is arm  # brakes off, with the controller
     assert all(abs(height - 0.39) < 0.021 for height in heights(arm, 7))
 
-    assert next(looks) is arm                           # pushed
+    assert next(looks) is arm  # pushed
     left = settled(arm)
     assert left > 0.39 + 0.3
     before = len(heights(arm, 5))
     assert still([left, *heights(arm, before + 4)[before:]])
 
-    assert next(looks) is arm                           # the controller ended
+    assert next(looks) is arm  # the controller ended
     assert min(heights(arm, 3)) < left - 0.5
     assert abs(settled(arm) - 0.01) < 0.05
-    assert list(looks) == []                            # all ended by Ctrl-C
+    assert list(looks) == []  # all ended by Ctrl-C
 
 
 def settled(terminal):
@@ -233,10 +261,16 @@ def test_ctrl_c_during_a_callback_ends_the_controller_quietly(client, tmp_path):
     (tmp_path / "hold.py").write_text(code)
     process = subprocess.Popen(
         [sys.executable, "-c", SHUT_DOWN_WHILE_PUBLISHING, str(tmp_path / "hold.py")],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     publisher = client.publisher(JointState, "/dynamics/gravity")
-    client.wait(lambda: process.poll() is not None, "hold.py does not end",
-                again=lambda: publisher.publish(JointState(effort=[1.0])))
+    client.wait(
+        lambda: process.poll() is not None,
+        "hold.py does not end",
+        again=lambda: publisher.publish(JointState(effort=[1.0])),
+    )
     assert (process.returncode, process.communicate()[0]) == (0, "")
 
 
@@ -245,6 +279,7 @@ def test_nothing_of_the_tutorial_is_left_out():
     followed = [step.group() for step in STEP.finditer(TUTORIAL)]
     assert sum("```" in step for step in followed) == TUTORIAL.count("```") // 2
     assert all(key in KEYS for key in re.findall(r"press \*\*(.+?)\*\*", TUTORIAL))
-    for command in re.findall(r"^ {4}(\S.*)$", re.sub(r"```.*?```", "", TUTORIAL, flags=re.DOTALL),
-                              re.MULTILINE):
+    for command in re.findall(
+        r"^ {4}(\S.*)$", re.sub(r"```.*?```", "", TUTORIAL, flags=re.DOTALL), re.MULTILINE
+    ):
         assert command.startswith("ros2 ") or any(command in step for step in followed)

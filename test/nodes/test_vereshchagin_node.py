@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """vereshchagin_node compared with Pinocchio's matrices."""
+
 import array
 import math
 import time
@@ -33,16 +34,30 @@ POSE = np.array([1.0, 2.0, 3.0, 0.1, -0.7, 0.5, 0.5])
 TWIST = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
 PUSH, TWIST_OFF = np.array([5.0, -20.0, 10.0, 1.0, -2.0, 3.0]), np.array([0, 0, 1, 0, 4.0, 0])
 DEFAULTS = {
-    "constraints": "topic", "tip_frame": "", "axis": [0.0, 0.0, 1.0], "axis_frame": "",
-    "feedforward": "none", "wrench_topics": (Parameter.Type.STRING_ARRAY, []),
+    "constraints": "topic",
+    "tip_frame": "",
+    "axis": [0.0, 0.0, 1.0],
+    "axis_frame": "",
+    "feedforward": "none",
+    "wrench_topics": (Parameter.Type.STRING_ARRAY, []),
     "wrench_frames": (Parameter.Type.STRING_ARRAY, []),
-    "input_timeout": 0.0, "singularity": "relative", "singularity_tolerance": 0.0,
-    "priority": "constraint", "gravity": [0.0, 0.0, -9.81], "root_joint": "fixed",
-    "base_source": "odometry", "base_pose": [0.0] * 6 + [1.0], "base_twist": [0.0] * 6,
-    "armature": (Parameter.Type.DOUBLE_ARRAY, []), "frame_id": "",
-    "joints": (Parameter.Type.STRING_ARRAY, [])}
-LINKS = ("base_link, shoulder_link, upper_arm_link, elbow_link, forearm_link, wrist_link, "
-         "hand_link, flange_link, tool")
+    "input_timeout": 0.0,
+    "singularity": "relative",
+    "singularity_tolerance": 0.0,
+    "priority": "constraint",
+    "gravity": [0.0, 0.0, -9.81],
+    "root_joint": "fixed",
+    "base_source": "odometry",
+    "base_pose": [0.0] * 6 + [1.0],
+    "base_twist": [0.0] * 6,
+    "armature": (Parameter.Type.DOUBLE_ARRAY, []),
+    "frame_id": "",
+    "joints": (Parameter.Type.STRING_ARRAY, []),
+}
+LINKS = (
+    "base_link, shoulder_link, upper_arm_link, elbow_link, forearm_link, wrist_link, "
+    "hand_link, flange_link, tool"
+)
 
 
 # What the motion under constraints is, by Pinocchio's matrices
@@ -70,19 +85,31 @@ class Peer:
         pinocchio.forwardKinematics(self.model, data, self.q, self.v, ddq)
         pinocchio.updateFramePlacements(self.model, data)
         return pinocchio.getFrameClassicalAcceleration(
-            self.model, data, self.model.getFrameId(frame),
-            pinocchio.LOCAL_WORLD_ALIGNED).vector
+            self.model, data, self.model.getFrameId(frame), pinocchio.LOCAL_WORLD_ALIGNED
+        ).vector
 
     def pushed(self, wrenches):
         """J' w of wrenches, each in its frame's axes."""
-        return sum((pinocchio.computeFrameJacobian(
-            self.model, self.model.createData(), self.q, self.model.getFrameId(frame),
-            pinocchio.LOCAL).T @ wrench for frame, wrench in wrenches), np.zeros(self.model.nv))
+        return sum(
+            (
+                pinocchio.computeFrameJacobian(
+                    self.model,
+                    self.model.createData(),
+                    self.q,
+                    self.model.getFrameId(frame),
+                    pinocchio.LOCAL,
+                ).T
+                @ wrench
+                for frame, wrench in wrenches
+            ),
+            np.zeros(self.model.nv),
+        )
 
     def free(self, tau, wrenches=()):
         """The acceleration that torques and wrenches give the robot without constraints."""
-        return pinocchio.aba(self.model, self.model.createData(), self.q, self.v,
-                             tau + self.pushed(wrenches))
+        return pinocchio.aba(
+            self.model, self.model.createData(), self.q, self.v, tau + self.pushed(wrenches)
+        )
 
     def constrained(self, frames, directions, accelerations, tau=None, wrenches=()):
         """Acceleration and the constraints' torque, for directions in the axes of the world.
@@ -92,11 +119,22 @@ class Peer:
         tau = np.zeros(self.model.nv) if tau is None else tau
         still = np.zeros(self.model.nv)
         M = pinocchio.crba(self.model, self.model.createData(), self.q)
-        A = np.array([d @ pinocchio.computeFrameJacobian(
-            self.model, self.model.createData(), self.q, self.model.getFrameId(frame),
-            pinocchio.LOCAL_WORLD_ALIGNED) for frame, d in zip(frames, directions)])
-        drift = np.array([d @ self.classical_acceleration(frame, still)
-                          for frame, d in zip(frames, directions)])
+        A = np.array(
+            [
+                d
+                @ pinocchio.computeFrameJacobian(
+                    self.model,
+                    self.model.createData(),
+                    self.q,
+                    self.model.getFrameId(frame),
+                    pinocchio.LOCAL_WORLD_ALIGNED,
+                )
+                for frame, d in zip(frames, directions)
+            ]
+        )
+        drift = np.array(
+            [d @ self.classical_acceleration(frame, still) for frame, d in zip(frames, directions)]
+        )
         free = self.free(tau, wrenches)
         excess = A @ free + drift - accelerations
         nu = np.linalg.pinv(A @ np.linalg.solve(M, A.T), rcond=1e-10, hermitian=True) @ excess
@@ -106,8 +144,9 @@ class Peer:
 
 def close(actual, expected):
     expected = np.asarray(expected)
-    np.testing.assert_allclose(actual, expected, rtol=1e-9,
-                               atol=1e-9 * max(1.0, np.abs(expected).max(initial=0.0)))
+    np.testing.assert_allclose(
+        actual, expected, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(expected).max(initial=0.0))
+    )
 
 
 def matrix(message):
@@ -146,6 +185,7 @@ def settings(client, node):
     def settings(**values):
         back.update({name: DEFAULTS[name] for name in values})
         assert client.set_parameters(node, **values) == (True, "")
+
     yield settings
     assert client.set_parameters(node, **back) == (True, "")
 
@@ -177,6 +217,7 @@ class Robot:
                 if torques and solution and ready(solution):
                     found[:] = torques, solution
             return found
+
         self.client.wait(look, lambda: f"{self.solutions[-1:]}\n{self.node.output()}", send, 0.1)
         torques, solution = found
         assert list(torques.name) == list(solution.name)
@@ -186,15 +227,20 @@ class Robot:
 
     def constrain(self, message):
         self.client.publisher(AccelerationConstraints, self.node.name + "/constraints").publish(
-            message)
+            message
+        )
 
     def ask_under(self, message, *state):
         """Those that the constraints of a message give."""
+
         def ready(solution):
             given = solution.constraints
-            return (given.directions == message.directions
-                    and list(given.acceleration) == list(message.acceleration)
-                    and given.header.frame_id == message.header.frame_id)
+            return (
+                given.directions == message.directions
+                and list(given.acceleration) == list(message.acceleration)
+                and given.header.frame_id == message.header.frame_id
+            )
+
         self.wait_for_subscriber(AccelerationConstraints, "/constraints")
         return self.ask(*state, ready=ready, again=lambda: self.constrain(message))
 
@@ -205,12 +251,16 @@ class Robot:
     def silent(self, *state):
         """Whether the node takes a state and does not respond to it."""
         message = self.message(*state)
-        self.client.diagnostics(self.node, lambda _, values: (
-            float(values["states [Hz]"]) > 0 or self.speak.send(message) is None))
-        self.speak.send(message)            # the next diagnostics are of this one
+        self.client.diagnostics(
+            self.node,
+            lambda _, values: float(values["states [Hz]"]) > 0 or self.speak.send(message) is None,
+        )
+        self.speak.send(message)  # the next diagnostics are of this one
         self.client.settle()
-        return (self.torques.at(message.header.stamp.sec),
-                self.solutions.at(message.header.stamp.sec)) == (None, None)
+        return (
+            self.torques.at(message.header.stamp.sec),
+            self.solutions.at(message.header.stamp.sec),
+        ) == (None, None)
 
 
 @pytest.fixture
@@ -232,13 +282,17 @@ def check(solution, ddq, forces, feedforward=0.0):
 X, Y, Z, RX, RY, RZ = np.eye(6)
 
 
-@pytest.mark.parametrize("preset, gravity, directions", [
-    ("hold_pose", [0.0, 0.0, -9.81], [X, Y, Z, RX, RY, RZ]),
-    ("hold_position", [0.0, 0.0, -9.81], [X, Y, Z]),
-    ("keep_upright", [0.0, 0.0, -9.81], [RX, RY]),
-    ("keep_upright", [0.0, 0.0, 3.7], [RX, RY]),
-    ("keep_upright", [9.81, 0.0, 0.0], [RY, RZ]),
-    ("free_along_axis", [0.0, 0.0, -9.81], [X, Y, RX, RY, RZ])])
+@pytest.mark.parametrize(
+    "preset, gravity, directions",
+    [
+        ("hold_pose", [0.0, 0.0, -9.81], [X, Y, Z, RX, RY, RZ]),
+        ("hold_position", [0.0, 0.0, -9.81], [X, Y, Z]),
+        ("keep_upright", [0.0, 0.0, -9.81], [RX, RY]),
+        ("keep_upright", [0.0, 0.0, 3.7], [RX, RY]),
+        ("keep_upright", [9.81, 0.0, 0.0], [RY, RZ]),
+        ("free_along_axis", [0.0, 0.0, -9.81], [X, Y, RX, RY, RZ]),
+    ],
+)
 def test_presets(robot, settings, preset, gravity, directions):
     settings(gravity=gravity)
     settings(constraints=preset, tip_frame="tool")
@@ -271,7 +325,7 @@ def test_free_along_an_axis_of_a_link(robot, settings, axis_frame):
     check(solution, *expected.constrained(["tool_mount"] * 5, directions, 0.0))
     assert solution.constraints.header.frame_id == (axis_frame or "base_link")
     a = expected.classical_acceleration("tool_mount", np.array(solution.acceleration))
-    assert abs(axis @ a[:3]) > 1.0      # it is free there
+    assert abs(axis @ a[:3]) > 1.0  # it is free there
 
 
 @pytest.mark.parametrize("length", [1e-320, 1e300])
@@ -282,32 +336,52 @@ def test_the_axis_may_have_any_length(robot, settings, length):
     assert robot.ask()[1].constraints.directions.data == expected
 
 
-@pytest.mark.parametrize("reason, values", [
-    ("expected one of topic, hold_pose", {"constraints": "hold"}),
-    ("tip_frame: no moving frame is named ''; available: shoulder_yaw, ",
-     {"constraints": "hold_pose"}),
-    ("tip_frame: no moving frame is named 'hand'", {"constraints": "hold_pose",
-                                                         "tip_frame": "hand"}),
-    ("tip_frame: no moving frame is named 'base_link'", {"constraints": "hold_pose",
-                                                              "tip_frame": "base_link"}),
-    ("axis is zero", {"constraints": "free_along_axis", "tip_frame": "tool",
-                      "axis": [0.0, 0.0, 0.0]}),
-    ("axis: expected finite numbers", {"axis": [0.0, 0.0, math.nan]}),
-    ("axis_frame: no frame named 'map'; available: base_link, shoulder_yaw, ",
-     {"constraints": "free_along_axis", "tip_frame": "tool", "axis_frame": "map"}),
-    ("gravity is zero", {"constraints": "keep_upright", "tip_frame": "tool",
-                         "gravity": [0.0, 0.0, 0.0]}),
-    ("expected one of none, gravity, topic", {"feedforward": "all"}),
-    ("expected one of relative, absolute, damped", {"singularity": "ignore"}),
-    ("out of range", {"singularity_tolerance": -1.0}),
-    ("out of range", {"input_timeout": -1.0}),
-    ("expected one of constraint, external_force", {"priority": "me"}),
-    ("Invalid topic name: topic name must not contain", {"wrench_topics": ["no topic"]}),
-    ("cannot subscribe to 'hand//wrench'", {"wrench_topics": ["wrench", "hand//wrench"]}),
-    ("cannot subscribe to 'joint_states' as WrenchStamped",
-     {"wrench_topics": ["joint_states"]}),
-    ("wrench_topics: ~/constraints is not a topic for wrenches",
-     {"wrench_topics": ["~/constraints"]})])
+@pytest.mark.parametrize(
+    "reason, values",
+    [
+        ("expected one of topic, hold_pose", {"constraints": "hold"}),
+        (
+            "tip_frame: no moving frame is named ''; available: shoulder_yaw, ",
+            {"constraints": "hold_pose"},
+        ),
+        (
+            "tip_frame: no moving frame is named 'hand'",
+            {"constraints": "hold_pose", "tip_frame": "hand"},
+        ),
+        (
+            "tip_frame: no moving frame is named 'base_link'",
+            {"constraints": "hold_pose", "tip_frame": "base_link"},
+        ),
+        (
+            "axis is zero",
+            {"constraints": "free_along_axis", "tip_frame": "tool", "axis": [0.0, 0.0, 0.0]},
+        ),
+        ("axis: expected finite numbers", {"axis": [0.0, 0.0, math.nan]}),
+        (
+            "axis_frame: no frame named 'map'; available: base_link, shoulder_yaw, ",
+            {"constraints": "free_along_axis", "tip_frame": "tool", "axis_frame": "map"},
+        ),
+        (
+            "gravity is zero",
+            {"constraints": "keep_upright", "tip_frame": "tool", "gravity": [0.0, 0.0, 0.0]},
+        ),
+        ("expected one of none, gravity, topic", {"feedforward": "all"}),
+        ("expected one of relative, absolute, damped", {"singularity": "ignore"}),
+        ("out of range", {"singularity_tolerance": -1.0}),
+        ("out of range", {"input_timeout": -1.0}),
+        ("expected one of constraint, external_force", {"priority": "me"}),
+        ("Invalid topic name: topic name must not contain", {"wrench_topics": ["no topic"]}),
+        ("cannot subscribe to 'hand//wrench'", {"wrench_topics": ["wrench", "hand//wrench"]}),
+        (
+            "cannot subscribe to 'joint_states' as WrenchStamped",
+            {"wrench_topics": ["joint_states"]},
+        ),
+        (
+            "wrench_topics: ~/constraints is not a topic for wrenches",
+            {"wrench_topics": ["~/constraints"]},
+        ),
+    ],
+)
 def test_a_bad_parameter_is_rejected(client, node, robot, settings, reason, values):
     settings(constraints="hold_position", tip_frame="tool")
     before = robot.ask()[1].effort
@@ -322,9 +396,15 @@ def test_a_preset_that_does_not_fit_at_start_waits_and_says_why(client, start):
     node = start(module=MODULE, constraints="hold_pose", tip_frame="nose")
     robot = Robot(client, node)
     reason = "nothing is published: tip_frame: no moving frame is named 'nose'; available"
-    client.diagnostics(node, lambda status, _: status.message.startswith(reason)
-                       and status.level == b"\x01" and reason in node.output()
-                       or robot.speak.send(robot.message()) is None)
+    client.diagnostics(
+        node,
+        lambda status, _: (
+            status.message.startswith(reason)
+            and status.level == b"\x01"
+            and reason in node.output()
+            or robot.speak.send(robot.message()) is None
+        ),
+    )
     assert not robot.torques and not robot.solutions
     assert client.set_parameters(node, tip_frame="tool") == (True, "")
     check(robot.ask()[1], *Peer().constrained(["tool"] * 6, np.eye(6), 0.0))
@@ -356,15 +436,24 @@ def test_constraints_of_several_frames_and_all_that_a_solution_holds(robot, sett
     check(solution, ddq, forces)
     assert list(solution.constraints.frame) == frames
     assert solution.rank == 4
-    A = np.array([d @ pinocchio.computeFrameJacobian(
-        expected.model, expected.model.createData(), expected.q,
-        expected.model.getFrameId(frame), pinocchio.LOCAL_WORLD_ALIGNED)
-        for frame, d in zip(frames, in_world)])
+    A = np.array(
+        [
+            d
+            @ pinocchio.computeFrameJacobian(
+                expected.model,
+                expected.model.createData(),
+                expected.q,
+                expected.model.getFrameId(frame),
+                pinocchio.LOCAL_WORLD_ALIGNED,
+            )
+            for frame, d in zip(frames, in_world)
+        ]
+    )
     close(-A.T @ solution.nu, forces)
     # KDL's numbers: M = U D U'
     data = expected.model.createData()
     M = pinocchio.crba(expected.model, data, expected.q)
-    L = np.linalg.cholesky(M[::-1, ::-1])[::-1, ::-1]       # M = L L', upper triangular
+    L = np.linalg.cholesky(M[::-1, ::-1])[::-1, ::-1]  # M = L L', upper triangular
     U, D = L / np.diag(L), np.diag(L) ** 2
     close(solution.kdl_constraint_torques, np.linalg.solve(U, forces))
     close(solution.kdl_total_torque, D * ddq)
@@ -376,8 +465,10 @@ def test_constraints_of_several_frames_and_all_that_a_solution_holds(robot, sett
         R, a = data.oMi[i + 1].rotation, data.a[i + 1].vector
         close(row, np.concatenate([R @ a[:3] + [0.0, 0.0, 9.81], R @ a[3:]]))
     # and the torques meet the constraints
-    achieved = [d @ expected.classical_acceleration(frame, expected.free(np.array(torques.effort)))
-                for frame, d in zip(frames, in_world)]
+    achieved = [
+        d @ expected.classical_acceleration(frame, expected.free(np.array(torques.effort)))
+        for frame, d in zip(frames, in_world)
+    ]
     close(achieved, accelerations)
     close(solution.achieved_acceleration, accelerations)
 
@@ -389,8 +480,9 @@ def test_none_one_name_for_all_zero_columns_and_no_accelerations(robot):
     assert solution.rank == 0 and not solution.nu
 
     linear = constraints("base_link", ["tool"], np.eye(6)[:3])
-    _, solution = robot.ask(ready=lambda solution: solution.rank == 3,
-                            again=lambda: robot.constrain(linear))
+    _, solution = robot.ask(
+        ready=lambda solution: solution.rank == 3, again=lambda: robot.constrain(linear)
+    )
     check(solution, *expected.constrained(["tool"] * 3, np.eye(6)[:3], 0.0))
     assert list(solution.constraints.frame) == ["tool"] * 3
     assert list(solution.constraints.acceleration) == [0.0] * 3
@@ -423,23 +515,34 @@ BAD = [
     ("directions: expected 6 rows (linear, angular), got 1 x 30", unlike(rows=1, cols=30)),
     ("directions: 6 x 4, but 30 numbers", unlike(cols=4)),
     ("directions: 6 x 4294967295, but 30 numbers", unlike(cols=2**32 - 1)),
-    ("directions: expected at most 36 columns, got 37", constraints(
-        "tool", ["tool"], np.tile(X, (37, 1)))),
-    ("directions: expected finite numbers, got nan", unlike(
-        data=array.array("d", [math.nan] * 30))),
-    ("acceleration: expected one number for each of the 5 columns of directions, or none, got 2",
-     unlike(acceleration=[1.0, 2.0])),
+    (
+        "directions: expected at most 36 columns, got 37",
+        constraints("tool", ["tool"], np.tile(X, (37, 1))),
+    ),
+    (
+        "directions: expected finite numbers, got nan",
+        unlike(data=array.array("d", [math.nan] * 30)),
+    ),
+    (
+        "acceleration: expected one number for each of the 5 columns of directions, or none, got 2",
+        unlike(acceleration=[1.0, 2.0]),
+    ),
     ("acceleration: expected finite numbers, got [inf", unlike(acceleration=[math.inf] * 5)),
-    ("frame: expected at most 6 constraints on a tip, got 7 on 'tool'", constraints(
-        "tool", ["tool"], np.eye(6)[[0, 1, 2, 3, 4, 5, 0]])),
+    (
+        "frame: expected at most 6 constraints on a tip, got 7 on 'tool'",
+        constraints("tool", ["tool"], np.eye(6)[[0, 1, 2, 3, 4, 5, 0]]),
+    ),
     ("no frame named 'nose'; available: base_link, shoulder_yaw, ", unlike(frame=["nose"])),
-    ("frame: no joint moves 'base_link'; available: shoulder_yaw, ",
-     unlike(frame=["base_link"])),
-    ("frame: expected one frame, or one for each of the 5 constraints, got 2",
-     unlike(frame=["tool"] * 2)),
+    ("frame: no joint moves 'base_link'; available: shoulder_yaw, ", unlike(frame=["base_link"])),
+    (
+        "frame: expected one frame, or one for each of the 5 constraints, got 2",
+        unlike(frame=["tool"] * 2),
+    ),
     ("frame: expected one frame, or one for each of the 5 constraints, got 0", unlike(frame=[])),
-    ("header.frame_id: no frame named 'map'; available: base_link, shoulder_yaw, ",
-     unlike(frame_id="map")),
+    (
+        "header.frame_id: no frame named 'map'; available: base_link, shoulder_yaw, ",
+        unlike(frame_id="map"),
+    ),
     ("header.frame_id: no frame named ''; available: base_link, ", unlike(frame_id="")),
 ]
 
@@ -447,9 +550,12 @@ BAD = [
 def test_bad_constraints_are_rejected_and_the_last_good_ones_stay(client, node, robot):
     before = robot.ask_under(GOOD)[1].effort
     for reason, bad in BAD:
+
         def refused(_, values, reason=reason):
             return values["last rejection"].startswith("~/constraints: ") and (
-                reason in values["last rejection"])
+                reason in values["last rejection"]
+            )
+
         robot.constrain(bad)
         client.diagnostics(node, refused)
         assert robot.ask()[1].effort == before
@@ -462,13 +568,14 @@ def test_constraints_that_go_stale_stop_the_torques(client, node, robot, setting
         robot.ask_under(GOOD)
         time.sleep(0.4)
         assert robot.silent()
-        status, _ = client.diagnostics(node, lambda status, _: status.message.startswith(reason)
-                                       or robot.silent() is None)
+        status, _ = client.diagnostics(
+            node, lambda status, _: status.message.startswith(reason) or robot.silent() is None
+        )
         assert status.level == b"\x01"
-    robot.constrain(BAD[0][1])               # a rejected message does not reset the timeout
+    robot.constrain(BAD[0][1])  # a rejected message does not reset the timeout
     assert robot.silent()
     client.wait(lambda: reason in node.output(), node.output, again=robot.silent)
-    settings(input_timeout=0.0)         # no limit
+    settings(input_timeout=0.0)  # no limit
     robot.ask()
 
 
@@ -479,12 +586,21 @@ def test_a_state_that_goes_stale_is_reported(client, node, robot):
     client.diagnostics(node, lambda *_: reason in node.output())
     before = len(robot.torques), len(robot.solutions)
     part = robot.speak.message(robot.names[:3], POSITION[:3], VELOCITY[:3])
-    client.diagnostics(node, lambda status, _: status.message.startswith(
-        "waiting for the position of elbow_pitch") or robot.speak.send(part) is None)
+    client.diagnostics(
+        node,
+        lambda status, _: (
+            status.message.startswith("waiting for the position of elbow_pitch")
+            or robot.speak.send(part) is None
+        ),
+    )
     assert (len(robot.torques), len(robot.solutions)) == before
     message = robot.speak.message(robot.names, POSITION, later=100)
-    client.diagnostics(node, lambda status, _: status.message.startswith("unknown velocity of")
-                       or robot.speak.send(message) is None)
+    client.diagnostics(
+        node,
+        lambda status, _: (
+            status.message.startswith("unknown velocity of") or robot.speak.send(message) is None
+        ),
+    )
     assert (len(robot.torques), len(robot.solutions)) == before
     robot.ask()
 
@@ -495,8 +611,13 @@ def test_without_the_topic_there_is_no_subscription(client, node, robot, setting
     publisher = client.publisher(AccelerationConstraints, node.name + "/constraints")
     client.wait(lambda: not publisher.get_subscription_count(), "no subscription")
     settings(constraints="topic")
-    client.diagnostics(node, lambda status, _: status.message == (
-        "nothing is published: no message received on ~/constraints") or robot.silent() is None)
+    client.diagnostics(
+        node,
+        lambda status, _: (
+            status.message == ("nothing is published: no message received on ~/constraints")
+            or robot.silent() is None
+        ),
+    )
     robot.ask_under(GOOD)
 
 
@@ -506,8 +627,7 @@ def test_without_the_topic_there_is_no_subscription(client, node, robot, setting
 def test_gravity_as_feedforward(robot, settings):
     settings(constraints="hold_position", tip_frame="tool", feedforward="gravity")
     expected = Peer()
-    g = pinocchio.computeGeneralizedGravity(
-        expected.model, expected.model.createData(), expected.q)
+    g = pinocchio.computeGeneralizedGravity(expected.model, expected.model.createData(), expected.q)
     _, solution = robot.ask()
     check(solution, *expected.constrained(["tool"] * 3, [X, Y, Z], 0.0, g), feedforward=g)
     _, solution = robot.ask(POSITION, np.zeros(7))
@@ -516,28 +636,45 @@ def test_gravity_as_feedforward(robot, settings):
 
 
 def test_feedforward_of_the_topic(client, node, robot, settings):
-    settings(constraints="hold_position", tip_frame="tool", feedforward="topic",
-             input_timeout=600.0)
-    client.diagnostics(node, lambda status, _: status.message == (
-        "nothing is published: no message received on ~/feedforward") or robot.silent() is None)
+    settings(
+        constraints="hold_position", tip_frame="tool", feedforward="topic", input_timeout=600.0
+    )
+    client.diagnostics(
+        node,
+        lambda status, _: (
+            status.message == ("nothing is published: no message received on ~/feedforward")
+            or robot.silent() is None
+        ),
+    )
     robot.wait_for_subscriber(JointState, "/feedforward")
     publisher = client.publisher(JointState, node.name + "/feedforward")
     tau = np.zeros(7)
     tau[list(robot.names).index("elbow_pitch")], tau[6] = 3.0, -2.0
-    _, solution = robot.ask(again=lambda: publisher.publish(
-        JointState(name=["elbow_pitch", "wrist_roll"], effort=[3.0, -2.0])))
+    _, solution = robot.ask(
+        again=lambda: publisher.publish(
+            JointState(name=["elbow_pitch", "wrist_roll"], effort=[3.0, -2.0])
+        )
+    )
     check(solution, *Peer().constrained(["tool"] * 3, [X, Y, Z], 0.0, tau), feedforward=tau)
-    for reason, bad in (("there is no 'nose'; available: shoulder_yaw", JointState(
-            name=["nose"], effort=[1.0])),
-            ("effort: 1 names, but 2 numbers", JointState(name=["wrist_roll"], effort=[1.0, 2.0])),
-            ("effort is not finite: wrist_roll = nan", JointState(
-                name=["wrist_roll"], effort=[math.nan]))):
-        client.diagnostics(node, lambda _, values, reason=reason, bad=bad: (
-            reason in values["last rejection"] or publisher.publish(bad)))
+    for reason, bad in (
+        ("there is no 'nose'; available: shoulder_yaw", JointState(name=["nose"], effort=[1.0])),
+        ("effort: 1 names, but 2 numbers", JointState(name=["wrist_roll"], effort=[1.0, 2.0])),
+        (
+            "effort is not finite: wrist_roll = nan",
+            JointState(name=["wrist_roll"], effort=[math.nan]),
+        ),
+    ):
+        client.diagnostics(
+            node,
+            lambda _, values, reason=reason, bad=bad: (
+                reason in values["last rejection"] or publisher.publish(bad)
+            ),
+        )
     close(robot.ask()[1].feedforward, tau)
     settings(input_timeout=0.1)
-    client.diagnostics(node, lambda status, _: "~/feedforward is older" in status.message
-                       or robot.silent() is None)
+    client.diagnostics(
+        node, lambda status, _: "~/feedforward is older" in status.message or robot.silent() is None
+    )
     assert robot.silent()
 
 
@@ -551,9 +688,14 @@ def test_measured_wrenches(client, node, robot, settings, priority):
         client.wait(publisher.get_subscription_count, "a subscription")
     expected = Peer()
     pushes = [("forearm_link", PUSH), ("tool", TWIST_OFF)]
-    client.diagnostics(node, lambda status, _: status.message == (
-        f"nothing is published: no message received on {topics[1]}")
-        or left.publish(wrench("forearm_link", PUSH)) or robot.silent() is None)
+    client.diagnostics(
+        node,
+        lambda status, _: (
+            status.message == (f"nothing is published: no message received on {topics[1]}")
+            or left.publish(wrench("forearm_link", PUSH))
+            or robot.silent() is None
+        ),
+    )
 
     def push():
         right.publish(wrench("tool", TWIST_OFF))
@@ -564,22 +706,31 @@ def test_measured_wrenches(client, node, robot, settings, priority):
         else:
             _, forces = expected.constrained(["tool"] * 6, np.eye(6), 0.0)
             ddq = expected.free(forces, pushes)
-        return (np.allclose(solution.acceleration, ddq, rtol=1e-9, atol=1e-8)
-                and np.allclose(solution.effort, forces, rtol=1e-9, atol=1e-8))
+        return np.allclose(solution.acceleration, ddq, rtol=1e-9, atol=1e-8) and np.allclose(
+            solution.effort, forces, rtol=1e-9, atol=1e-8
+        )
+
     robot.ask(ready=close_to_expected, again=push)
     for reason, bad in (
-            ("no frame named 'sensor'; available: base_link, ", wrench("sensor", PUSH)),
-            ("no frame named ''; available: base_link, ", wrench("", PUSH)),
-            ("expected 6 finite numbers", wrench("tool", [math.nan] * 6))):
-        client.diagnostics(node, lambda _, values, reason=reason, bad=bad: (
-            values["last rejection"].startswith(topics[0] + ": ")
-            and reason in values["last rejection"] or left.publish(bad)))
-    robot.ask(ready=close_to_expected)          # the last good one stays
+        ("no frame named 'sensor'; available: base_link, ", wrench("sensor", PUSH)),
+        ("no frame named ''; available: base_link, ", wrench("", PUSH)),
+        ("expected 6 finite numbers", wrench("tool", [math.nan] * 6)),
+    ):
+        client.diagnostics(
+            node,
+            lambda _, values, reason=reason, bad=bad: (
+                values["last rejection"].startswith(topics[0] + ": ")
+                and reason in values["last rejection"]
+                or left.publish(bad)
+            ),
+        )
+    robot.ask(ready=close_to_expected)  # the last good one stays
     settings(wrench_topics=topics[1:])
     robot.ask(ready=lambda solution: close_to_expected(solution, pushes[1:]))
     settings(input_timeout=0.1)
-    client.diagnostics(node, lambda status, _: f"{topics[1]} is older" in status.message
-                       or robot.silent() is None)
+    client.diagnostics(
+        node, lambda status, _: f"{topics[1]} is older" in status.message or robot.silent() is None
+    )
     assert robot.silent()
     settings(wrench_topics=DEFAULTS["wrench_topics"])
     check(robot.ask()[1], *expected.constrained(["tool"] * 6, np.eye(6), 0.0))
@@ -587,21 +738,29 @@ def test_measured_wrenches(client, node, robot, settings, priority):
 
 def test_a_measured_wrench_acts_at_the_frame_of_its_topic(client, node, robot, settings):
     topic = node.topic("sensor")
-    settings(constraints="hold_pose", tip_frame="tool", wrench_topics=[topic],
-             wrench_frames=["forearm_roll"])
+    settings(
+        constraints="hold_pose",
+        tip_frame="tool",
+        wrench_topics=[topic],
+        wrench_frames=["forearm_roll"],
+    )
     publisher = client.publisher(WrenchStamped, topic, reliability=ReliabilityPolicy.BEST_EFFORT)
     client.wait(publisher.get_subscription_count, "a subscription")
-    expected = Peer()               # the joint forearm_roll moves wrist_link
+    expected = Peer()  # the joint forearm_roll moves wrist_link
     for axes in ("world", "tool"):
         R = expected.rotation("wrist_link").T
         if axes == "tool":
             R = R @ expected.rotation("tool")
         push = np.ravel(PUSH.reshape(2, 3) @ R.T)
-        _, forces = expected.constrained(["tool"] * 6, np.eye(6), 0.0,
-                                         wrenches=[("wrist_link", push)])
-        robot.ask(ready=lambda solution, forces=forces: np.allclose(
-            solution.effort, forces, rtol=1e-9, atol=1e-8),
-            again=lambda axes=axes: publisher.publish(wrench(axes, PUSH)))
+        _, forces = expected.constrained(
+            ["tool"] * 6, np.eye(6), 0.0, wrenches=[("wrist_link", push)]
+        )
+        robot.ask(
+            ready=lambda solution, forces=forces: np.allclose(
+                solution.effort, forces, rtol=1e-9, atol=1e-8
+            ),
+            again=lambda axes=axes: publisher.publish(wrench(axes, PUSH)),
+        )
     done, why = client.set_parameters(node, wrench_frames=["nose"])
     assert not done and "wrench_frames: no frame named 'nose'; available: base_link" in why
     done, why = client.set_parameters(node, wrench_frames=["tool", "tool"])
@@ -614,12 +773,17 @@ def test_a_measured_wrench_acts_at_the_frame_of_its_topic(client, node, robot, s
 @pytest.mark.parametrize("policy", ["relative", "absolute", "damped"])
 def test_a_stretched_arm(robot, settings, policy):
     tolerance = {"relative": 0.0, "absolute": 1e-9, "damped": 0.0}[policy]
-    settings(constraints="hold_pose", tip_frame="tool", singularity=policy,
-             singularity_tolerance=tolerance)
+    settings(
+        constraints="hold_pose",
+        tip_frame="tool",
+        singularity=policy,
+        singularity_tolerance=tolerance,
+    )
     _, solution = robot.ask(np.zeros(7), np.zeros(7))
     expected = Peer(np.zeros(7), np.zeros(7))
-    A = pinocchio.computeFrameJacobian(expected.model, expected.model.createData(), expected.q,
-                                       expected.model.getFrameId("tool"))
+    A = pinocchio.computeFrameJacobian(
+        expected.model, expected.model.createData(), expected.q, expected.model.getFrameId("tool")
+    )
     assert solution.rank == np.linalg.matrix_rank(A) < 6
     assert np.isfinite(solution.effort).all()
     achieved = expected.classical_acceleration("tool", np.array(solution.acceleration))
@@ -629,8 +793,12 @@ def test_a_stretched_arm(robot, settings, policy):
 
 
 def test_a_floating_base(client, node, robot, settings):
-    settings(root_joint="floating", base_source="parameter", base_pose=POSE.tolist(),
-             base_twist=TWIST.tolist())
+    settings(
+        root_joint="floating",
+        base_source="parameter",
+        base_pose=POSE.tolist(),
+        base_twist=TWIST.tolist(),
+    )
     directions, desired = np.eye(6)[[0, 2, 4]], [1.0, 2.0, 3.0]
     expected = Peer(base=(POSE, TWIST))
     for frame_id in ("world", "base_link", "tool"):
@@ -644,14 +812,21 @@ def test_a_floating_base(client, node, robot, settings):
         # a body's acceleration is given in the axes of the world, less gravity
         data = expected.model.createData()
         pinocchio.forwardKinematics(
-            expected.model, data, expected.q, expected.v, np.array(solution.acceleration))
+            expected.model, data, expected.q, expected.v, np.array(solution.acceleration)
+        )
         R, a = data.oMi[1].rotation, data.a[1].vector
-        close(matrix(solution.link_accelerations)[0],
-              np.concatenate([R @ a[:3] + [0.0, 0.0, 9.81], R @ a[3:]]))
+        close(
+            matrix(solution.link_accelerations)[0],
+            np.concatenate([R @ a[:3] + [0.0, 0.0, 9.81], R @ a[3:]]),
+        )
     reasons = "no frame named 'map'; available: root_joint, base_link, ", "world (the world)"
     client.diagnostics(
-        node, lambda _, values: all(reason in values["last rejection"] for reason in reasons)
-        or robot.constrain(unlike(frame_id="map")))
+        node,
+        lambda _, values: (
+            all(reason in values["last rejection"] for reason in reasons)
+            or robot.constrain(unlike(frame_id="map"))
+        ),
+    )
 
 
 def test_some_joints_in_another_order(robot, settings):
@@ -661,8 +836,14 @@ def test_some_joints_in_another_order(robot, settings):
     torques, solution = robot.ask()
     assert list(torques.name) == ["wrist_roll", "elbow_pitch"]
     assert torques.header.frame_id == solution.header.frame_id == "arm"
-    for field in ("acceleration", "effort", "feedforward", "constraint_generalized_forces",
-                  "kdl_constraint_torques", "kdl_total_torque"):
+    for field in (
+        "acceleration",
+        "effort",
+        "feedforward",
+        "constraint_generalized_forces",
+        "kdl_constraint_torques",
+        "kdl_total_torque",
+    ):
         rows = dict(zip(whole.name, getattr(whole, field)))
         assert list(getattr(solution, field)) == [rows[name] for name in torques.name]
 
@@ -670,36 +851,49 @@ def test_some_joints_in_another_order(robot, settings):
 def test_nothing_is_computed_without_a_subscriber(client, node, robot, settings):
     settings(constraints="hold_pose", tip_frame="tool")
     robot.ask()
-    client.diagnostics(node, lambda _, values: values["computing"] == (
-        "~/constraint_torques, ~/solution"))
+    client.diagnostics(
+        node, lambda _, values: values["computing"] == ("~/constraint_torques, ~/solution")
+    )
     client.stop_listening()
 
     def silent(_, values):
         robot.speak.send(robot.message())
-        return (values["computing"] == "" and values["messages published [Hz]"] == "0.0"
-                and float(values["states [Hz]"]) > 0)
+        return (
+            values["computing"] == ""
+            and values["messages published [Hz]"] == "0.0"
+            and float(values["states [Hz]"]) > 0
+        )
+
     client.diagnostics(node, silent)
-    settings(constraints="topic")       # missing constraints are not reported either
-    client.diagnostics(node, lambda status, values: silent(status, values)
-                       and status.message == "running")
+    settings(constraints="topic")  # missing constraints are not reported either
+    client.diagnostics(
+        node, lambda status, values: silent(status, values) and status.message == "running"
+    )
 
 
 # Another robot
 
 
 def test_a_robot_without_the_frame_stops_until_one_has_it(client, start):
-    node = start(module=MODULE, robot_description_file=None, constraints="hold_pose",
-                 tip_frame="tool")
+    node = start(
+        module=MODULE, robot_description_file=None, constraints="hold_pose", tip_frame="tool"
+    )
     robot = Robot(client, node)
-    latched = {"durability": DurabilityPolicy.TRANSIENT_LOCAL,
-               "reliability": ReliabilityPolicy.RELIABLE}
+    latched = {
+        "durability": DurabilityPolicy.TRANSIENT_LOCAL,
+        "reliability": ReliabilityPolicy.RELIABLE,
+    }
     publisher = client.publisher(String, node.topic("robot_description"), **latched)
     publisher.publish(String(data=ARM7.read_text()))
     expected = Peer().constrained(["tool"] * 6, np.eye(6), 0.0)
     check(robot.ask()[1], *expected)
     publisher.publish(String(data=ARM7.read_text().replace('"tool"', '"gripper"')))
-    client.diagnostics(node, lambda status, _: "no moving frame is named 'tool'"
-                       in status.message or robot.silent() is None)
+    client.diagnostics(
+        node,
+        lambda status, _: (
+            "no moving frame is named 'tool'" in status.message or robot.silent() is None
+        ),
+    )
     assert robot.silent()
     publisher.publish(String(data=ARM7.read_text()))
     check(robot.ask()[1], *expected)
@@ -713,9 +907,15 @@ MASSLESS = """<robot name="massless"><link name="base"/>
 
 def test_what_cannot_be_computed_is_reported(client, node, robot, settings):
     huge = constraints("base_link", ["tool"], Z, [1e308])
-    client.diagnostics(node, lambda _, values: (
-        "~/constraints: directions, acceleration: numbers up to 1e+308 are too large"
-        in values["last rejection"] or robot.constrain(huge) or robot.silent() is None))
+    client.diagnostics(
+        node,
+        lambda _, values: (
+            "~/constraints: directions, acceleration: numbers up to 1e+308 are too large"
+            in values["last rejection"]
+            or robot.constrain(huge)
+            or robot.silent() is None
+        ),
+    )
     settings(constraints="hold_position", tip_frame="tool")
     robot.ask()
     assert client.set_parameters(node, robot_description=MASSLESS) == (True, "")
@@ -731,17 +931,20 @@ def test_what_cannot_be_computed_is_reported(client, node, robot, settings):
 @pytest.fixture
 def solve(client, node):
     def solve(success=True, of=node, **fields):
-        answer = client.call(SolveConstrainedDynamics, of.name + "/solve",
-                             SolveConstrainedDynamics.Request(**fields))
+        answer = client.call(
+            SolveConstrainedDynamics, of.name + "/solve", SolveConstrainedDynamics.Request(**fields)
+        )
         assert answer.success == success, answer.message
         return answer
+
     return solve
 
 
 def state(position=POSITION, velocity=VELOCITY):
     names = list(dyn_ros.Model.from_urdf_file(ARM7).joint_names)
-    return RobotState(name=names[::-1], position=position[::-1].tolist(),
-                      velocity=velocity[::-1].tolist())
+    return RobotState(
+        name=names[::-1], position=position[::-1].tolist(), velocity=velocity[::-1].tolist()
+    )
 
 
 def test_the_service_answers_for_a_given_state(solve):
@@ -749,12 +952,23 @@ def test_the_service_answers_for_a_given_state(solve):
     expected = Peer(q, v)
     tau = np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0, -2.0])
     answer = solve(
-        state=state(q, v), constraints=constraints("base_link", ["tool"], np.eye(6), [0.5] * 6),
-        name=["wrist_roll", "shoulder_yaw"], effort=[-2.0, 1.0],
-        wrenches=[wrench("forearm_link", PUSH), wrench("tool", TWIST_OFF), wrench("tool", PUSH)])
-    check(answer.solution, *expected.constrained(
-        ["tool"] * 6, np.eye(6), 0.5, tau,
-        [("forearm_link", PUSH), ("tool", TWIST_OFF), ("tool", PUSH)]), feedforward=tau)
+        state=state(q, v),
+        constraints=constraints("base_link", ["tool"], np.eye(6), [0.5] * 6),
+        name=["wrist_roll", "shoulder_yaw"],
+        effort=[-2.0, 1.0],
+        wrenches=[wrench("forearm_link", PUSH), wrench("tool", TWIST_OFF), wrench("tool", PUSH)],
+    )
+    check(
+        answer.solution,
+        *expected.constrained(
+            ["tool"] * 6,
+            np.eye(6),
+            0.5,
+            tau,
+            [("forearm_link", PUSH), ("tool", TWIST_OFF), ("tool", PUSH)],
+        ),
+        feedforward=tau,
+    )
     assert answer.header == answer.solution.header
     assert answer.header.frame_id == "base_link"
     assert answer.header.stamp.sec == 0 and answer.message == ""
@@ -769,8 +983,7 @@ def same(answered, published):
     assert answered == published
 
 
-def test_the_service_takes_the_latest_state_and_the_constraints_of_now(
-        client, start, solve):
+def test_the_service_takes_the_latest_state_and_the_constraints_of_now(client, start, solve):
     node = start(module=MODULE, constraints="hold_pose", tip_frame="tool", staleness=600.0)
     robot = Robot(client, node)
     _, published = robot.ask()
@@ -778,30 +991,42 @@ def test_the_service_takes_the_latest_state_and_the_constraints_of_now(
     _, published = robot.ask(POSITION + 0.1)
     assert client.set_parameters(node, constraints="topic") == (True, "")
     assert "no message received on ~/constraints" in solve(False, of=node).message
-    same(solve(of=node, constraints=constraints("base_link", ["tool"], np.eye(6))).solution,
-         published)
+    same(
+        solve(of=node, constraints=constraints("base_link", ["tool"], np.eye(6))).solution,
+        published,
+    )
     client.stop_listening()
 
 
-@pytest.mark.parametrize("reason, fields", [
-    (reason, {"constraints": bad}) for reason, bad in BAD] + [
-    ("effort: there is no 'nose'", {"name": ["nose"], "effort": [1.0]}),
-    ("no frame named 'map'; available: base_link", {"wrenches": [wrench("map", PUSH)]}),
-    ("expected 6 finite numbers", {"wrenches": [wrench("tool", [math.inf] * 6)]}),
-    ("missing position of shoulder_pitch", {
-        "state": RobotState(name=["shoulder_yaw"], position=[1.0])}),
-    ("velocity is too large", {"state": state(velocity=np.full(7, 1e200))}),
-    ("directions, acceleration: numbers up to 1e+308", {
-        "constraints": constraints("base_link", ["tool"], Z, [1e308])}),
-    ("the result is not finite", {"name": ["wrist_roll"], "effort": [1e308]})],
-    ids=lambda value: value[:40] if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    "reason, fields",
+    [(reason, {"constraints": bad}) for reason, bad in BAD]
+    + [
+        ("effort: there is no 'nose'", {"name": ["nose"], "effort": [1.0]}),
+        ("no frame named 'map'; available: base_link", {"wrenches": [wrench("map", PUSH)]}),
+        ("expected 6 finite numbers", {"wrenches": [wrench("tool", [math.inf] * 6)]}),
+        (
+            "missing position of shoulder_pitch",
+            {"state": RobotState(name=["shoulder_yaw"], position=[1.0])},
+        ),
+        ("velocity is too large", {"state": state(velocity=np.full(7, 1e200))}),
+        (
+            "directions, acceleration: numbers up to 1e+308",
+            {"constraints": constraints("base_link", ["tool"], Z, [1e308])},
+        ),
+        ("the result is not finite", {"name": ["wrist_roll"], "effort": [1e308]}),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, str) else "",
+)
 def test_the_service_rejects(solve, reason, fields):
     assert reason in solve(False, **{"state": state(), "constraints": GOOD, **fields}).message
 
 
 def test_the_service_needs_an_active_node(client, node, solve):
-    for transition, success in ((Transition.TRANSITION_DEACTIVATE, False),
-                                (Transition.TRANSITION_ACTIVATE, True)):
+    for transition, success in (
+        (Transition.TRANSITION_DEACTIVATE, False),
+        (Transition.TRANSITION_ACTIVATE, True),
+    ):
         assert client.change_state(node, transition)
         answer = solve(success, state=state(), constraints=GOOD)
         assert ("is not active" in answer.message) is not success
@@ -814,6 +1039,7 @@ def test_constraints_too_large_to_compute_with_are_rejected():
     from dyn_ros.nodes.messages.constraints import from_message
     from dyn_ros.nodes.robot.context import RobotContext
     from service_stub import VALUES
+
     robot = RobotContext(ARM7.read_text(), VALUES)
     message = AccelerationConstraints(frame=["tool"])
     message.header.frame_id = "tool"

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The viewer's node without a browser: what it shows, and what it publishes and reports."""
+
 import inspect
 import math
 import os
@@ -38,8 +39,15 @@ ARM7 = (Path(__file__).parents[2] / "dyn_ros" / "robots" / "arm7.urdf").read_tex
 BAR = """<robot name="bar"><link name="bar_base"/><link name="bar_tip"/>
   <joint name="bar_joint" type="continuous"><parent link="bar_base"/><child link="bar_tip"/>
     <axis xyz="0 1 0"/></joint></robot>"""
-NAMES = ["shoulder_yaw", "shoulder_pitch", "upper_arm_roll", "elbow_pitch", "forearm_roll",
-         "wrist_pitch", "wrist_roll"]
+NAMES = [
+    "shoulder_yaw",
+    "shoulder_pitch",
+    "upper_arm_roll",
+    "elbow_pitch",
+    "forearm_roll",
+    "wrist_pitch",
+    "wrist_roll",
+]
 
 
 class Viewer:
@@ -51,9 +59,13 @@ class Viewer:
         Viewer.count += 1
         self.client, self.namespace = client, f"/viewer{Viewer.count}"
         self.node = ViewerNode(
-            "viewer", context=client.context, namespace=self.namespace,
-            parameter_overrides=[Parameter(name, value=value) for name, value in
-                                 {"port": 0, **parameters}.items()])
+            "viewer",
+            context=client.context,
+            namespace=self.namespace,
+            parameter_overrides=[
+                Parameter(name, value=value) for name, value in {"port": 0, **parameters}.items()
+            ],
+        )
         self.executor = SingleThreadedExecutor(context=client.context)
         self.executor.add_node(self.node)
         try:
@@ -62,7 +74,7 @@ class Viewer:
             self.close()
             raise
         if self.node.active:
-            self.node.timer.cancel()        # the test updates it
+            self.node.timer.cancel()  # the test updates it
         self.now = time.monotonic()
 
     def close(self):
@@ -96,7 +108,8 @@ class Viewer:
     def say(self, kind, topic, message, ready, **qos):
         """Publish until something holds."""
         publisher = self.client.node.create_publisher(
-            kind, self.topic(topic), rclpy.qos.QoSProfile(depth=10, **qos))
+            kind, self.topic(topic), rclpy.qos.QoSProfile(depth=10, **qos)
+        )
         try:
             self.until(ready, lambda: publisher.publish(message))
         finally:
@@ -104,8 +117,13 @@ class Viewer:
 
     def describe(self, description):
         latched = {"durability": DurabilityPolicy.TRANSIENT_LOCAL}
-        self.say(String, "robot_description", String(data=description),
-                 lambda: self.node.description == description, **latched)
+        self.say(
+            String,
+            "robot_description",
+            String(data=description),
+            lambda: self.node.description == description,
+            **latched,
+        )
 
     @property
     def status(self):
@@ -126,6 +144,7 @@ def open_viewer(client):
     def start(**parameters):
         viewers.append(Viewer(client, **parameters))
         return viewers[-1]
+
     yield start
     for viewer in viewers:
         viewer.close()
@@ -137,7 +156,7 @@ def viewer(open_viewer):
 
 
 def states(position, **more):
-    return JointState(name=NAMES[:len(position)], position=position, **more)
+    return JointState(name=NAMES[: len(position)], position=position, **more)
 
 
 def test_it_waits_for_a_robot_and_shows_the_latest(open_viewer):
@@ -153,8 +172,13 @@ def test_it_waits_for_a_robot_and_shows_the_latest(open_viewer):
 
 
 def test_a_bad_description_is_reported_and_the_robot_stays(viewer):
-    viewer.say(String, "robot_description", String(data="<robot>"),
-               viewer.reports("not well-formed"), durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    viewer.say(
+        String,
+        "robot_description",
+        String(data="<robot>"),
+        viewer.reports("not well-formed"),
+        durability=DurabilityPolicy.TRANSIENT_LOCAL,
+    )
     assert viewer.session.robot.names == NAMES
 
 
@@ -170,20 +194,32 @@ def test_joint_states_move_it_whatever_their_order(viewer):
 
 
 def test_joint_states_that_cannot_be_used_are_reported(viewer):
-    viewer.say(JointState, "joint_states", states([0.1, math.nan]),
-               viewer.reports("shoulder_pitch"))
+    viewer.say(
+        JointState, "joint_states", states([0.1, math.nan]), viewer.reports("shoulder_pitch")
+    )
     assert viewer.session._q[0] == 0.1 and math.isnan(viewer.session._q[1])
-    viewer.say(JointState, "joint_states", JointState(name=NAMES, position=[0.0]),
-               viewer.reports("7 names, but 1 positions"))
+    viewer.say(
+        JointState,
+        "joint_states",
+        JointState(name=NAMES, position=[0.0]),
+        viewer.reports("7 names, but 1 positions"),
+    )
     viewer.until(lambda: "1 positions" in viewer.status)
 
 
 def test_torques_come_and_are_forgotten(viewer, monkeypatch):
     effort = JointState(name=NAMES[::-1], effort=np.arange(7.0))
-    for topic, curve in (("dynamics/gravity", "gravity"), ("dynamics/nle", "nle"),
-                         ("vereshchagin/constraint_torques", "constraint")):
-        viewer.say(JointState, topic, effort,
-                   lambda curve=curve: np.isfinite(viewer.session._torques[curve]).all())
+    for topic, curve in (
+        ("dynamics/gravity", "gravity"),
+        ("dynamics/nle", "nle"),
+        ("vereshchagin/constraint_torques", "constraint"),
+    ):
+        viewer.say(
+            JointState,
+            topic,
+            effort,
+            lambda curve=curve: np.isfinite(viewer.session._torques[curve]).all(),
+        )
         np.testing.assert_array_equal(viewer.session._torques[curve], np.arange(7.0)[::-1])
     monkeypatch.setattr(session, "STALE", -math.inf)
     viewer.update()
@@ -192,8 +228,12 @@ def test_torques_come_and_are_forgotten(viewer, monkeypatch):
 
 def test_measured_effort(viewer):
     message = states([0.0] * 7, effort=np.arange(7.0))
-    viewer.say(JointState, "joint_states", message,
-               lambda: np.isfinite(viewer.session._torques["effort"]).all())
+    viewer.say(
+        JointState,
+        "joint_states",
+        message,
+        lambda: np.isfinite(viewer.session._torques["effort"]).all(),
+    )
     np.testing.assert_array_equal(viewer.session._torques["effort"], np.arange(7.0))
 
 
@@ -201,8 +241,7 @@ def test_odometry_moves_the_root(viewer):
     message = Odometry()
     message.header.frame_id = "hall"
     message.pose.pose.position.x = 2.0
-    viewer.say(Odometry, "odom", message,
-               lambda: viewer.session.robot._root.position[0] == 2.0)
+    viewer.say(Odometry, "odom", message, lambda: viewer.session.robot._root.position[0] == 2.0)
     assert viewer.session.node_of("hall") == ""
     message.pose.pose.orientation.w = math.nan
     viewer.say(Odometry, "odom", message, viewer.reports("the base's pose is not finite"))
@@ -249,6 +288,7 @@ def test_a_slider_stops_what_moves_by_itself(open_viewer, client):
         asked.append(request.data)
         response.success = True
         return response
+
     viewer = open_viewer(robot_description=ARM7, motion_service="move")
     client.node.create_service(SetBool, viewer.topic("move"), answer)
     viewer.until(lambda: viewer.node._motion.service_is_ready())
@@ -277,7 +317,7 @@ def test_a_push(viewer, client):
     force, torque = heard[-1].wrench.force, heard[-1].wrench.torque
     np.testing.assert_allclose((force.x, force.y, force.z), (10.0, 0.0, -20.0), rtol=1e-6)
     assert (torque.x, torque.y, torque.z) == (0.0, 0.0, 0.0)
-    viewer.session.panel._link.value = "nothing"          # a zero force is published
+    viewer.session.panel._link.value = "nothing"  # a zero force is published
     viewer.until(lambda: heard[-1].wrench.force.x == 0.0)
     viewer.until(lambda: viewer.session._handle is None)
     viewer.session.panel._link.value = "forearm_link"
@@ -303,8 +343,9 @@ def test_without_a_pull_the_push_of_another_program_has_no_zeros_in_it(viewer, c
     viewer.until(lambda: heard[-1].wrench.force.x == 0.0)
 
 
-@pytest.mark.parametrize("parameters, word", [
-    ({"host": "no.such.host.invalid"}, "host"), ({"port": 70000}, "65535")])
+@pytest.mark.parametrize(
+    "parameters, word", [({"host": "no.such.host.invalid"}, "host"), ({"port": 70000}, "65535")]
+)
 def test_a_page_that_cannot_be_served(client, parameters, word):
     with pytest.raises(Exception, match=word):
         Viewer(client, **parameters)
@@ -332,7 +373,8 @@ def test_the_arm_of_a_real_robot_has_joints_on_pages(open_viewer):
     many = "".join(f'<link name="l{i}"/>' for i in range(12)) + "".join(
         f'<joint name="j{i:02}" type="revolute"><parent link="l{i}"/><child link="l{i + 1}"/>'
         '<axis xyz="0 1 0"/><limit lower="-1" upper="1" effort="1" velocity="1"/></joint>'
-        for i in range(11))
+        for i in range(11)
+    )
     viewer = open_viewer(robot_description=f'<robot name="many">{many}</robot>')
     panel = viewer.session.panel
     plots = panel._narrow_plots
@@ -348,8 +390,9 @@ def test_the_arm_of_a_real_robot_has_joints_on_pages(open_viewer):
 
 
 def contact(**fields):
-    message = ExternalContact(collision=True, link="tool", force=9.5, force_deviation=0.25,
-                              line_valid=True, **fields)
+    message = ExternalContact(
+        collision=True, link="tool", force=9.5, force_deviation=0.25, line_valid=True, **fields
+    )
     message.header.frame_id = "base_link"
     message.direction.x, message.direction.z = 0.8, 0.6
     message.point.z = 1.0
@@ -373,8 +416,12 @@ def test_a_contact(watched, monkeypatch):
     viewer, panel = watched, watched.session.touch
     viewer.update()
     assert not panel._contact_folder.visible
-    viewer.say(ExternalContact, "observer/contacts", contact(),
-               lambda: viewer.session.touch._contact is not None)
+    viewer.say(
+        ExternalContact,
+        "observer/contacts",
+        contact(),
+        lambda: viewer.session.touch._contact is not None,
+    )
     lamp, forces = shown(viewer)
     assert panel._contact_folder.visible
     assert "contact at tool" in lamp and 'data-collision="true"' in lamp
@@ -382,14 +429,18 @@ def test_a_contact(watched, monkeypatch):
     arrow = viewer.session.touch._arrow
     assert arrow.visible
     start, end = arrow.points[0]
-    np.testing.assert_allclose(end - start, [0.076, 0.0, 0.057], atol=1e-6)    # 100 N/m
-    assert (start - [0.0, 0.0, 1.0]) @ (end - start) == pytest.approx(0.0, abs=1e-9)    # beside it
+    np.testing.assert_allclose(end - start, [0.076, 0.0, 0.057], atol=1e-6)  # 100 N/m
+    assert (start - [0.0, 0.0, 1.0]) @ (end - start) == pytest.approx(0.0, abs=1e-9)  # beside it
     assert 0.01 < np.linalg.norm(start - [0.0, 0.0, 1.0]) < 0.1
-    viewer.say(ExternalContact, "observer/contacts", ExternalContact(),
-               lambda: not viewer.session.touch._contact.collision)
+    viewer.say(
+        ExternalContact,
+        "observer/contacts",
+        ExternalContact(),
+        lambda: not viewer.session.touch._contact.collision,
+    )
     lamp, forces = shown(viewer)
     assert "nothing touches the robot" in lamp and "none" in forces and not arrow.visible
-    viewer.session.touch._received = -math.inf        # the node has ended
+    viewer.session.touch._received = -math.inf  # the node has ended
     viewer.update()
     assert not panel._contact_folder.visible
 
@@ -397,15 +448,26 @@ def test_a_contact(watched, monkeypatch):
 def test_the_angle_between_push_and_estimate(watched):
     """Of a robot that is turned: yaw of 90 degrees at its first joint."""
     viewer = watched
-    viewer.say(JointState, "joint_states", states([np.pi / 2] + [0.0] * 6),
-               lambda: np.isfinite(viewer.session._q).all())
+    viewer.say(
+        JointState,
+        "joint_states",
+        states([np.pi / 2] + [0.0] * 6),
+        lambda: np.isfinite(viewer.session._q).all(),
+    )
     viewer.until(lambda: viewer.session.robot.to_world("tool", (0.0, -1.0, 0.0))[0] > 0.999)
     pull(viewer.session._handle, np.array([0.1, 0.0, 0.0]))
     message = contact()
     message.direction.x, message.direction.y, message.direction.z = (
-        math.cos(0.1), math.sin(0.1), 0.0)
-    viewer.say(ExternalContact, "observer/contacts", message,
-               lambda: viewer.session.touch._contact is not None)
+        math.cos(0.1),
+        math.sin(0.1),
+        0.0,
+    )
+    viewer.say(
+        ExternalContact,
+        "observer/contacts",
+        message,
+        lambda: viewer.session.touch._contact is not None,
+    )
     viewer.until(lambda: "10.0 N" in shown(viewer)[1])
     assert "6\u00b0 off" in shown(viewer)[1]
 
@@ -414,17 +476,26 @@ def test_a_contact_without_direction(watched):
     """The wrench at the tip is then shown, if there is one."""
     viewer, message = watched, contact()
     message.direction.x = message.direction.y = message.direction.z = math.nan
-    viewer.say(ExternalContact, "observer/contacts", message,
-               lambda: viewer.session.touch._contact is not None)
+    viewer.say(
+        ExternalContact,
+        "observer/contacts",
+        message,
+        lambda: viewer.session.touch._contact is not None,
+    )
     assert "not determined" in shown(viewer)[1] and viewer.session.touch._arrow is None
     wrench = WrenchStamped()
     wrench.header.frame_id = "tool"
     wrench.wrench.force.y = -4.0
-    viewer.say(WrenchStamped, "observer/external_wrench", wrench,
-               lambda: viewer.session.touch._wrench is not None)
+    viewer.say(
+        WrenchStamped,
+        "observer/external_wrench",
+        wrench,
+        lambda: viewer.session.touch._wrench is not None,
+    )
     assert "4.0 N" in shown(viewer)[1]
-    np.testing.assert_allclose(np.diff(viewer.session.touch._arrow.points[0], axis=0),
-                               [[0.0, -0.04, 0.0]], atol=1e-6)
+    np.testing.assert_allclose(
+        np.diff(viewer.session.touch._arrow.points[0], axis=0), [[0.0, -0.04, 0.0]], atol=1e-6
+    )
 
 
 def test_a_contact_in_axes_that_do_not_exist(watched):
@@ -444,6 +515,7 @@ def answer(viewer, client, kind, topic, **fields):
         for name, value in fields.items():
             setattr(response, name, value)
         return response
+
     client.node.create_service(kind, viewer.topic(topic), respond)
     return asked
 
@@ -456,9 +528,18 @@ def test_hanging_and_weighing_a_payload(open_viewer, client):
     hung = answer(viewer, client, SetPayload, "arm/set_payload", success=True)
     taken = answer(viewer, client, ClearPayload, "arm/clear_payload", success=True)
     forgotten = answer(viewer, client, ClearPayload, "observer/clear_payload", success=True)
-    weighed = answer(viewer, client, EstimatePayload, "observer/estimate_payload", success=True,
-                     applied=True, inertia=inertia, mass_lower=0.49, mass_upper=0.51,
-                     com_determined=True)
+    weighed = answer(
+        viewer,
+        client,
+        EstimatePayload,
+        "observer/estimate_payload",
+        success=True,
+        applied=True,
+        inertia=inertia,
+        mass_lower=0.49,
+        mass_upper=0.51,
+        com_determined=True,
+    )
     viewer.until(viewer.node._estimate.service_is_ready)
     assert touch._payload_folder.visible and touch._hung.visible
     viewer.node._simulated["set_payload"].wait_for_service(10.0)
@@ -506,9 +587,12 @@ def test_each_parameter_is_on_its_page():
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_process_of_its_own_works_over_dds_and_ends_cleanly(client, tmp_path, how):
-    node = NodeProcess(tmp_path, module="dyn_ros.nodes.viewer_node", port=0,
-                       robot_description_file=Path(__file__).parents[2] / "dyn_ros" / "robots"
-                       / "arm7.urdf")
+    node = NodeProcess(
+        tmp_path,
+        module="dyn_ros.nodes.viewer_node",
+        port=0,
+        robot_description_file=Path(__file__).parents[2] / "dyn_ros" / "robots" / "arm7.urdf",
+    )
     try:
         client.wait(lambda: "9 links" in node.output(), node.output)
         client.diagnostics(node, lambda _, values: values["lifecycle state"] == "active")
@@ -540,14 +624,22 @@ def test_robot_and_markers_of_all_nodes_are_of_one_state(open_viewer, client, tm
     """While the arm moves quickly: the center of mass is that of the posture on the page."""
     path = Path(__file__).parents[2] / "dyn_ros" / "robots" / "arm7.urdf"
     parameters = tmp_path / "parameters.yaml"
-    parameters.write_text("/**/vereshchagin:\n  ros__parameters:\n    constraints: hold_pose\n"
-                          "    tip_frame: tool\n")
-    node = NodeProcess(tmp_path, "--params-file", str(parameters),
-                       module="dyn_ros.nodes.dyn_ros_node", robot_description_file=path)
+    parameters.write_text(
+        "/**/vereshchagin:\n  ros__parameters:\n    constraints: hold_pose\n    tip_frame: tool\n"
+    )
+    node = NodeProcess(
+        tmp_path,
+        "--params-file",
+        str(parameters),
+        module="dyn_ros.nodes.dyn_ros_node",
+        robot_description_file=path,
+    )
     topics = [f"{node.namespace}/{name}/markers" for name in MARKERS]
     viewer = open_viewer(robot_description=ARM7, marker_topics=topics)
-    publishers = [client.node.create_publisher(JointState, f"{each.namespace}/joint_states", 10)
-                  for each in (node, viewer)]
+    publishers = [
+        client.node.create_publisher(JointState, f"{each.namespace}/joint_states", 10)
+        for each in (node, viewer)
+    ]
     model = dyn_ros.Model.from_urdf(ARM7)
     data, drawing, compared = dyn_ros.Data(model), viewer.session.drawing, 0
 
@@ -561,17 +653,22 @@ def test_robot_and_markers_of_all_nodes_are_of_one_state(open_viewer, client, tm
 
     def compare():
         nonlocal compared
-        shown = [each for at, each in drawing._nodes.items()
-                 if at.namespace == "com" and each.handle.visible]
+        shown = [
+            each
+            for at, each in drawing._nodes.items()
+            if at.namespace == "com" and each.handle.visible
+        ]
         if shown and set(topics) <= {topic for topic, _ in drawing.families}:
             q = viewer.session.robot._shown
             dyn_ros.center_of_mass(model, data, q)
             base = model.base_inertia
             whole = (model.total_mass * data.com + base.mass * np.asarray(base.com)) / (
-                model.total_mass + base.mass)
+                model.total_mass + base.mass
+            )
             np.testing.assert_allclose(shown[0].handle.position, whole, atol=1e-4)
             compared += 1
         return compared >= 30
+
     try:
         viewer.until(compare, publish)
     finally:

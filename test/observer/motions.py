@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Smooth motions of any robot under known external efforts, without noise."""
+
 import itertools
 from typing import NamedTuple
 
@@ -55,6 +56,7 @@ def configurations(model, q, times, rate):
 
 def motion(model, times, seed=0, external=None):
     """A motion under external efforts that vary slowly; ``external(times)`` for others."""
+
     def rate(t):
         return rates(seed, model, np.array([t]))[0][0]
 

@@ -12,6 +12,7 @@
 `record` prescribes the motion and computes the efforts, which is exact and fast: the controller is
 infinitely stiff. `simulate` integrates the dynamics under a joint controller that yields.
 """
+
 import copy
 import dataclasses
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from identification.recordings import waves as sines
 
 import dyn_ros
 
-FREQUENCIES = 0.0713, 0.1291, 0.2237, 0.3881        # Hz: the motion does not repeat
+FREQUENCIES = 0.0713, 0.1291, 0.2237, 0.3881  # Hz: the motion does not repeat
 WORLD_AXES = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
 
 
@@ -38,14 +39,14 @@ class Push:
     force: object
     start: float = 0.0
     stop: float = np.inf
-    point: tuple = (0.0, 0.0, 0.0)          # in the frame
+    point: tuple = (0.0, 0.0, 0.0)  # in the frame
 
     def wrench(self, time):
         """At each time, (B, 6)."""
         value = self.force(time) if callable(self.force) else np.asarray(self.force, float)
         acting = (time >= self.start) & (time < self.stop)
         found = np.zeros((len(time), 6))
-        found[:, :np.shape(value)[-1]] = value
+        found[:, : np.shape(value)[-1]] = value
         return found * acting[:, None]
 
 
@@ -53,16 +54,16 @@ class Push:
 class Recording:
     """What was measured, and what is true."""
 
-    model: dyn_ros.Model        # without the payload
+    model: dyn_ros.Model  # without the payload
     time: np.ndarray
-    q: np.ndarray               # measured
-    v: np.ndarray               # measured
-    tau: np.ndarray             # measured
+    q: np.ndarray  # measured
+    v: np.ndarray  # measured
+    tau: np.ndarray  # measured
     exact_q: np.ndarray
     exact_v: np.ndarray
     exact_a: np.ndarray
-    exact_tau: np.ndarray       # of the motors, at the time of the sample
-    external: np.ndarray        # (B, nv): J' of the pushes; without the payload
+    exact_tau: np.ndarray  # of the motors, at the time of the sample
+    external: np.ndarray  # (B, nv): J' of the pushes; without the payload
 
     @property
     def dt(self):
@@ -71,6 +72,7 @@ class Recording:
 
 
 # --- robots and motions
+
 
 def with_friction(model, seed=0, coulomb=(0.05, 0.15), viscous=(0.03, 0.1)):
     """A copy with joint friction in proportion to the usual torques, or 2 % of their limits.
@@ -98,8 +100,9 @@ def waves(model, speed=1.2, seed=0):
     center, size = ranges(model)
     fastest = np.abs(sines(center, size, FREQUENCIES, seed)(np.arange(0.0, 600.0, 0.05))[1]).max(0)
     limit = np.where(model.velocity_limit > 0.0, 0.6 * model.velocity_limit, np.inf)
-    return sines(center, size * np.minimum(1.0, np.minimum(limit, speed) / fastest), FREQUENCIES,
-                 seed)
+    return sines(
+        center, size * np.minimum(1.0, np.minimum(limit, speed) / fastest), FREQUENCIES, seed
+    )
 
 
 def moves(model, duration=2.0, rest=1.0, seed=0):
@@ -117,14 +120,17 @@ def moves(model, duration=2.0, rest=1.0, seed=0):
         s = np.clip((time - index * (duration + rest)) / duration, 0.0, 1.0)[:, None]
         s = np.where(index[:, None] < 0, 0.0, s)
         step = stop - start
-        return (start + step * s ** 3 * (10.0 - 15.0 * s + 6.0 * s * s),
-                step * 30.0 * (s * (1.0 - s)) ** 2 / duration,
-                step * 60.0 * s * (1.0 - s) * (1.0 - 2.0 * s) / duration ** 2)
+        return (
+            start + step * s**3 * (10.0 - 15.0 * s + 6.0 * s * s),
+            step * 30.0 * (s * (1.0 - s)) ** 2 / duration,
+            step * 60.0 * s * (1.0 - s) * (1.0 - 2.0 * s) / duration**2,
+        )
 
     return motion
 
 
 # --- the arm
+
 
 @dataclasses.dataclass(eq=False)
 class Arm:
@@ -138,11 +144,11 @@ class Arm:
     model: dyn_ros.Model
     motion: Callable | None = None
     rate: float = 1000.0
-    counts: int | None = 2 ** 20
+    counts: int | None = 2**20
     velocity: str = "differences"
     noise: float = 0.02
     delay: float = 0.0
-    biased: bool = False                # constant errors of the efforts: 3 % of the usual ones
+    biased: bool = False  # constant errors of the efforts: 3 % of the usual ones
     seed: int = 0
 
     def __post_init__(self):
@@ -150,7 +156,7 @@ class Arm:
             self.motion = waves(self.model, seed=self.seed)
         q, v, a = self.motion(np.arange(0.0, 120.0, 0.01))
         tau = self._efforts(self.model, q, v, a)
-        self.sigma = self.noise * np.sqrt(np.mean(tau ** 2, axis=0))
+        self.sigma = self.noise * np.sqrt(np.mean(tau**2, axis=0))
         self.offset = offsets(self.model) * self.biased
 
     def record(self, seconds, pushes=(), *, start=0.0, payload=None):
@@ -166,8 +172,9 @@ class Arm:
         seen = tau
         if self.delay:
             earlier = self.motion(time - self.delay)
-            seen = self._efforts(loaded, *earlier) - self._external(earlier[0], time - self.delay,
-                                                                    pushes)
+            seen = self._efforts(loaded, *earlier) - self._external(
+                earlier[0], time - self.delay, pushes
+            )
         return self._measured(time, q, v, a, tau, seen, external)
 
     def parts(self, seconds, length=60.0, start=0.0, **arguments):
@@ -187,15 +194,21 @@ class Arm:
         wanted_q, wanted_v, wanted_a = self.motion(time)
         feedforward = self._efforts(model, wanted_q, wanted_v, wanted_a)
         M = np.einsum("kii->i", dyn_ros.crba(model, dyn_ros.Data(model), wanted_q)) / len(time)
-        kp, kd = bandwidth ** 2 * M, 1.4 * bandwidth * M
+        kp, kd = bandwidth**2 * M, 1.4 * bandwidth * M
         fine = start + np.arange(2 * len(time) * steps + 1) * (h / 2.0)
         pushed = [(push, push.wrench(fine)) for push in pushes]
         q, v = wanted_q[0].copy(), wanted_v[0].copy()
         found = np.empty((5, len(time), model.nv))
 
         def rate(q, v, tau, row):
-            external = sum((self._jacobian(data, loaded, q, push).T @ wrench[row]
-                            for push, wrench in pushed if wrench[row].any()), np.zeros(model.nv))
+            external = sum(
+                (
+                    self._jacobian(data, loaded, q, push).T @ wrench[row]
+                    for push, wrench in pushed
+                    if wrench[row].any()
+                ),
+                np.zeros(model.nv),
+            )
             smooth = model.damping * v + model.friction * np.tanh(v / 0.01)
             return dyn_ros.aba(loaded, data, q, v, tau + external - smooth).copy(), external
 
@@ -225,14 +238,15 @@ class Arm:
             return self.model
         loaded = copy.copy(self.model)
         frame, mass, com = payload
-        loaded.set_payload("load", frame, mass, com, 0.4 * mass * 0.03 ** 2 * np.eye(3))
+        loaded.set_payload("load", frame, mass, com, 0.4 * mass * 0.03**2 * np.eye(3))
         return loaded
 
     def _efforts(self, model, q, v, a):
         """Of the motors; at rest friction keeps the direction of the last motion."""
         direction = np.sign(v)
         last = np.maximum.accumulate(
-            np.where(direction != 0.0, np.arange(len(v))[:, None], 0), axis=0)
+            np.where(direction != 0.0, np.arange(len(v))[:, None], 0), axis=0
+        )
         friction = model.damping * v + model.friction * np.take_along_axis(direction, last, axis=0)
         return dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a) + friction
 
@@ -247,8 +261,9 @@ class Arm:
         return found
 
     def _jacobian(self, data, model, q, push):
-        return dyn_ros.frame_jacobian(model, data, q, push.frame, WORLD_AXES,
-                                      offset=list(push.point))
+        return dyn_ros.frame_jacobian(
+            model, data, q, push.frame, WORLD_AXES, offset=list(push.point)
+        )
 
     def _measured(self, time, q, v, a, tau, seen, external):
         rng = np.random.default_rng((self.seed, round(1e6 * abs(time[0]))))

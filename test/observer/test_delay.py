@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Efforts that lag behind positions: by how much, and how both come together."""
+
 import functools
 
 import numpy as np
@@ -48,8 +49,11 @@ def test_the_deviation_includes_errors_of_the_model():
         true = with_friction(load("ur5"), seed=seed)
         recording = Arm(true, delay=0.005, seed=seed).record(20.0)
         found = dyn_ros.estimate_effort_delay(
-            perturbed(load("ur5"), seed=seed + 100, size=0.1), recording.time, recording.q,
-            recording.tau)
+            perturbed(load("ur5"), seed=seed + 100, size=0.1),
+            recording.time,
+            recording.q,
+            recording.tau,
+        )
         inside.append(abs(found.delay - 0.005) < 1.96 * found.deviation)
     assert sum(inside) >= 7
 
@@ -78,8 +82,9 @@ def test_slow_sampling_and_gaps():
     recording = Arm(true, rate=100.0, delay=0.0234).record(60.0)
     keep = np.ones(len(recording.time), bool)
     keep[3000:3050] = False
-    found = dyn_ros.estimate_effort_delay(true, recording.time[keep], recording.q[keep],
-                                          recording.tau[keep])
+    found = dyn_ros.estimate_effort_delay(
+        true, recording.time[keep], recording.q[keep], recording.tau[keep]
+    )
     assert abs(found.delay - 0.0234) < max(4.0 * found.deviation, 1e-3)
 
 
@@ -100,18 +105,22 @@ def test_what_says_nothing():
 
 # --- the delay line
 
+
 @pytest.mark.parametrize("delay", [0.0, 0.0034, 0.0125, -0.0071])
 def test_a_delay_line_brings_efforts_and_motion_together(delay):
     _, true = robots("ur5")
     arm = Arm(true, delay=delay, noise=0.0, counts=None, velocity="exact")
     recording, line = arm.record(2.0), dyn_ros.DelayLine(true, delay)
-    found = [line.push(*sample) for sample in zip(recording.time, recording.q, recording.v,
-                                                  recording.tau)]
+    found = [
+        line.push(*sample)
+        for sample in zip(recording.time, recording.q, recording.v, recording.tau)
+    ]
     ready = [sample for sample in found if sample is not None]
     assert len(found) - len(ready) == int(np.ceil(abs(delay) * 1000.0 - 1e-6))
     time, q, v, tau = (np.array(column) for column in zip(*ready))
-    np.testing.assert_allclose(time, recording.time[len(found) - len(ready):] - max(delay, 0.0),
-                               atol=1e-12)
+    np.testing.assert_allclose(
+        time, recording.time[len(found) - len(ready) :] - max(delay, 0.0), atol=1e-12
+    )
     exact_q, exact_v, exact_a = arm.motion(time)
     np.testing.assert_allclose(q, exact_q, atol=1e-6)
     np.testing.assert_allclose(v, exact_v, atol=1e-5)

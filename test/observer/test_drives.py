@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """External efforts of robots whose drives report something else than torques, and lose some."""
+
 import copy
 import pickle
 
@@ -30,10 +31,19 @@ def with_losses(model, coupled=False, **values):
     on = (np.arange(nv) >= base).astype(float)
     lossy.damping, lossy.friction = on * rng.uniform(0.1, 0.5, (2, nv))
     coupling = np.eye(nv) + 0.6 * np.eye(nv, k=-1) * on if coupled else None
-    lossy.drives = dyn_ros.Drives.of(nv, **{
-        "load_friction": 0.1 * on, "root_friction": 0.2 * on, "stribeck": -0.1 * on,
-        "stribeck_velocity": 0.3, "offset": on * rng.normal(size=nv), "friction_velocity": 0.02,
-        "coupling": coupling, **values})
+    lossy.drives = dyn_ros.Drives.of(
+        nv,
+        **{
+            "load_friction": 0.1 * on,
+            "root_friction": 0.2 * on,
+            "stribeck": -0.1 * on,
+            "stribeck_velocity": 0.3,
+            "offset": on * rng.normal(size=nv),
+            "friction_velocity": 0.02,
+            "coupling": coupling,
+            **values,
+        },
+    )
     return lossy
 
 
@@ -51,8 +61,12 @@ def test_a_robot_with_losses_shows_the_efforts_of_one_without(robot, root_joint,
     motion = motions.motion(model, times)
     tau = applied(lossy, motion.tau, motion.v)
     assert np.abs(tau - motion.tau).max() > 0.5
-    options = {"method": method, "torque_noise": 0.1, "velocity_noise": 1e-3,
-               "disturbance_noise": 10.0}
+    options = {
+        "method": method,
+        "torque_noise": 0.1,
+        "velocity_noise": 1e-3,
+        "disturbance_noise": 10.0,
+    }
     expected = dyn_ros.momentum_observer(model, motion.q, motion.v, motion.tau, 0.002, **options)
     found = dyn_ros.momentum_observer(lossy, motion.q, motion.v, tau, 0.002, **options)
     assert np.abs(expected).max() > 0.5
@@ -68,11 +82,13 @@ def test_one_step():
     q, v, tau, *state = (rng.normal(size=(4, model.nv)) for _ in range(6))
     arguments = 0.001, 50.0, *state
     expected = dyn_ros.momentum_observer_step(model, dyn_ros.Data(model), q, v, tau, *arguments)
-    found = dyn_ros.momentum_observer_step(lossy, dyn_ros.Data(lossy), q, v,
-                                           applied(lossy, tau, v), *arguments)
+    found = dyn_ros.momentum_observer_step(
+        lossy, dyn_ros.Data(lossy), q, v, applied(lossy, tau, v), *arguments
+    )
     np.testing.assert_allclose(found.external, expected.external, atol=1e-10)
-    none = dyn_ros.momentum_observer_step(lossy, dyn_ros.Data(lossy), q, v, tau, *arguments,
-                                          friction=False)
+    none = dyn_ros.momentum_observer_step(
+        lossy, dyn_ros.Data(lossy), q, v, tau, *arguments, friction=False
+    )
     np.testing.assert_allclose(none.external, expected.external, atol=1e-10)
 
 
@@ -80,8 +96,17 @@ def test_one_step():
 def test_friction_that_turns_over_a_distance(method):
     """Dahl's differential equation by small steps, in a motion with reversals."""
     model, times = frictionless("panda"), np.arange(0.0, 0.4, 1e-4)
-    lossy, on = with_losses(model, stribeck=0.0, load_friction=0.0, root_friction=0.0,
-                            friction_velocity=0.0, offset=0.0), np.arange(8) > 1
+    lossy, on = (
+        with_losses(
+            model,
+            stribeck=0.0,
+            load_friction=0.0,
+            root_friction=0.0,
+            friction_velocity=0.0,
+            offset=0.0,
+        ),
+        np.arange(8) > 1,
+    )
     lossy.drives = lossy.drives.with_values(friction_distance=0.01 * on)
     v = 0.4 * np.sin(np.multiply.outer(times, np.linspace(10.0, 40.0, 8)))
     q = model.neutral() + np.concatenate([np.zeros((1, 8)), np.cumsum(1e-4 * v, axis=0)[:-1]])
@@ -90,18 +115,28 @@ def test_friction_that_turns_over_a_distance(method):
     for row, speed in zip(friction, v):
         s = np.where(on, s + 1e-4 * (speed - np.abs(speed) * s) / 0.01, np.sign(speed))
         row[:] = lossy.damping * speed + lossy.friction * s
-    options = {"method": method, "torque_noise": 0.1, "velocity_noise": 1e-3,
-               "disturbance_noise": 10.0}
+    options = {
+        "method": method,
+        "torque_noise": 0.1,
+        "velocity_noise": 1e-3,
+        "disturbance_noise": 10.0,
+    }
     expected = dyn_ros.momentum_observer(model, q, v, rest, 1e-4, **options)
     found = dyn_ros.momentum_observer(lossy, q, v, rest + friction, 1e-4, **options)
     np.testing.assert_allclose(found, expected, atol=1e-3)
     at_once = copy.copy(lossy)
     at_once.drives = lossy.drives.with_values(friction_distance=0.0)
-    assert np.abs(dyn_ros.momentum_observer(at_once, q, v, rest + friction, 1e-4, **options)
-                  - expected)[:, on].max(axis=0).min() > 0.02
+    assert (
+        np.abs(
+            dyn_ros.momentum_observer(at_once, q, v, rest + friction, 1e-4, **options) - expected
+        )[:, on]
+        .max(axis=0)
+        .min()
+        > 0.02
+    )
     one_by_one = dyn_ros.MomentumObserver(lossy, **options)
     for k in range(len(times)):
-        if k == 2000:               # what is wrong changes nothing, not even the path
+        if k == 2000:  # what is wrong changes nothing, not even the path
             with pytest.raises(ValueError, match="q: expected"):
                 one_by_one.update(np.full(8, np.nan), -v[k], rest[k], 1.0)
             one_by_one = copy.copy(one_by_one)
@@ -111,8 +146,9 @@ def test_friction_that_turns_over_a_distance(method):
     one_by_one.update(q[0], -v[50], rest[0], 1e-4)
     again = dyn_ros.MomentumObserver(lossy, **options)
     again.update(q[0], -v[50], rest[0], 1e-4)
-    np.testing.assert_array_equal(one_by_one.update(q[1], v[50], rest[1], 1e-4),
-                                  again.update(q[1], v[50], rest[1], 1e-4))
+    np.testing.assert_array_equal(
+        one_by_one.update(q[1], v[50], rest[1], 1e-4), again.update(q[1], v[50], rest[1], 1e-4)
+    )
 
 
 def test_an_observer_that_starts_again_at_rest_goes_on():
@@ -153,10 +189,12 @@ def test_the_larger_velocity_of_friction_counts(own, other):
     times = np.linspace(0.0, 0.1, 51)
     motion = motions.motion(model, times)
     slow = 0.3 * motion.v
-    expected = dyn_ros.momentum_observer(model, motion.q, slow, motion.tau, 0.002,
-                                         friction_velocity=max(own, other))
-    found = dyn_ros.momentum_observer(both, motion.q, slow, motion.tau, 0.002,
-                                      friction_velocity=other)
+    expected = dyn_ros.momentum_observer(
+        model, motion.q, slow, motion.tau, 0.002, friction_velocity=max(own, other)
+    )
+    found = dyn_ros.momentum_observer(
+        both, motion.q, slow, motion.tau, 0.002, friction_velocity=other
+    )
     np.testing.assert_allclose(found, expected, atol=1e-10)
     assert np.abs(slow).min() < 0.1 < 0.3 < np.abs(slow).max()
 
@@ -174,7 +212,8 @@ def test_drives_of_a_model_can_change_during_observation():
     for k in range(51):
         found = observer.update(motion.q[k], motion.v[k], tau[k], 0.002)
         np.testing.assert_allclose(
-            found, expected.update(motion.q[k], motion.v[k], motion.tau[k], 0.002), atol=1e-9)
+            found, expected.update(motion.q[k], motion.v[k], motion.tau[k], 0.002), atol=1e-9
+        )
 
 
 def measured(lossy, stamp, q, tau, delay):
@@ -184,12 +223,13 @@ def measured(lossy, stamp, q, tau, delay):
     if drives.coupling is not None:
         tau = tau @ np.linalg.inv(drives.coupling)
     effort = (tau - drives.is_compensated * gravity) / drives.gain
-    return np.vstack([np.repeat(effort[:1], delay, axis=0), effort[:len(effort) - delay]])
+    return np.vstack([np.repeat(effort[:1], delay, axis=0), effort[: len(effort) - delay]])
 
 
 @ROBOTS
-@pytest.mark.parametrize("coupled, constant, delay", [
-    (False, 1.0, 0), (False, 0.5, 0), (True, 1.0, 0), (False, 1.0, 3)])
+@pytest.mark.parametrize(
+    "coupled, constant, delay", [(False, 1.0, 0), (False, 0.5, 0), (True, 1.0, 0), (False, 1.0, 3)]
+)
 def test_currents_show_the_efforts_of_a_clean_robot(robot, root_joint, coupled, constant, delay):
     """Negative gains, compensated gravity, offsets, load friction: one by one, and all at once."""
     model = frictionless(robot, root_joint)
@@ -197,10 +237,9 @@ def test_currents_show_the_efforts_of_a_clean_robot(robot, root_joint, coupled, 
     gain = np.where(np.arange(nv) < base, 1.0, np.where(np.arange(nv) % 2, -9.0, 12.0)) / constant
     compensated = (np.arange(nv) % 3 == 2) & (np.arange(nv) >= base) & (not coupled)
     # the torques of the base are zero, whatever efforts say
-    lossy = with_losses(model, coupled, gain=gain, is_compensated=compensated,
-                        delay=delay * 0.005)
+    lossy = with_losses(model, coupled, gain=gain, is_compensated=compensated, delay=delay * 0.005)
     stamp, q, v, tau = recorded(model)
-    if delay:                               # without gaps, over which nothing is late
+    if delay:  # without gaps, over which nothing is late
         stamp = 7_000_000_000 + 5_000_000 * np.arange(len(stamp))
     effort = measured(lossy, stamp, q, applied(lossy, tau, v), delay) / constant
     setup = setup_of(model)
@@ -212,11 +251,12 @@ def test_currents_show_the_efforts_of_a_clean_robot(robot, root_joint, coupled, 
     single = one_by_one(Session(lossy, setup), stamp, q, v, effort, known)
     for name in wanted:
         expected = np.roll(clean[name], delay, axis=0)
-        expected[:100 if delay else 0] = np.nan     # until the starts no longer matter
+        expected[: 100 if delay else 0] = np.nan  # until the starts no longer matter
         compared = np.isfinite(expected) & np.isfinite(found[name])
         assert compared.sum() > 20 * nv
-        np.testing.assert_allclose(found[name][compared], expected[compared],
-                                   atol=1e-6 if delay else 1e-9)
+        np.testing.assert_allclose(
+            found[name][compared], expected[compared], atol=1e-6 if delay else 1e-9
+        )
         np.testing.assert_allclose(single[name], found[name], atol=1e-9)
 
 
@@ -246,7 +286,7 @@ def test_friction_at_rest_grows_with_the_load():
     expected = model.friction + 0.2 + 0.1 * typical
     np.testing.assert_allclose(friction_at_rest(model), expected)
     coupling = np.eye(8)
-    coupling[7, 6] = -1.0                   # the motor of the last joint moves both
+    coupling[7, 6] = -1.0  # the motor of the last joint moves both
     model.drives = dyn_ros.Drives.of(8, stribeck=0.2, coupling=coupling)
     expected = model.friction + 0.2
     expected[6] += expected[7]

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Faults of measured efforts: found and named, and nothing else."""
+
 import copy
 import functools
 
@@ -14,7 +15,7 @@ import dyn_ros
 from dyn_ros.observer.fault_checks import largest_efforts, largest_speeds, typical_efforts
 
 TOOL, DT = {"panda": "panda_hand", "ur5": "tool0"}, 1e-3
-WEAK = {"panda": 6, "ur5": 5}           # the last joint needs nearly no effort
+WEAK = {"panda": 6, "ur5": 5}  # the last joint needs nearly no effort
 
 
 @functools.cache
@@ -36,13 +37,20 @@ def free(name, kind):
 
 def faults(model, recording, tau=None):
     tau = recording.tau if tau is None else tau
-    return [(fault.joint, fault.kind) for fault in dyn_ros.find_effort_faults(
-        model, recording.q, recording.v, tau, DT)]
+    return [
+        (fault.joint, fault.kind)
+        for fault in dyn_ros.find_effort_faults(model, recording.q, recording.v, tau, DT)
+    ]
 
 
-every_motion = pytest.mark.parametrize("name, kind", [
-    pytest.param(name, kind, id=f"{name}-{kind.__name__}")
-    for name in TOOL for kind in (waves, moves)])
+every_motion = pytest.mark.parametrize(
+    "name, kind",
+    [
+        pytest.param(name, kind, id=f"{name}-{kind.__name__}")
+        for name in TOOL
+        for kind in (waves, moves)
+    ],
+)
 
 
 @every_motion
@@ -63,16 +71,19 @@ def test_a_payload_is_no_fault(name, kind, mass):
 @every_motion
 def test_pushes_are_no_faults(name, kind):
     rng = np.random.default_rng(0)
-    pushes = [Push(TOOL[name], rng.uniform(-40.0, 40.0, 3), start, start + rng.uniform(0.3, 4.0))
-              for start in np.arange(2.0, 55.0, 5.0)]
+    pushes = [
+        Push(TOOL[name], rng.uniform(-40.0, 40.0, 3), start, start + rng.uniform(0.3, 4.0))
+        for start in np.arange(2.0, 55.0, 5.0)
+    ]
     assert faults(description(name), arm(name, kind).record(60.0, pushes)) == []
     steady = [Push(TOOL[name], [0.0, 40.0, -20.0])]
     assert faults(description(name), arm(name, kind).record(60.0, steady)) == []
 
 
 @every_motion
-@pytest.mark.parametrize("factor, fault", [(-1.0, "sign"), (0.02, "scale"), (-0.05, "scale"),
-                                           (500.0, "scale")])
+@pytest.mark.parametrize(
+    "factor, fault", [(-1.0, "sign"), (0.02, "scale"), (-0.05, "scale"), (500.0, "scale")]
+)
 def test_a_wrong_sign_and_wrong_units_are_found(name, kind, factor, fault):
     model, recording = description(name), free(name, kind)
     for k in range(model.nv):
@@ -87,8 +98,10 @@ def test_a_wrong_sign_and_wrong_units_are_found(name, kind, factor, fault):
 def test_a_wrong_sign_is_found_although_the_robot_is_pushed(name, kind):
     """A third of the time."""
     rng, model = np.random.default_rng(3), description(name)
-    pushes = [Push(TOOL[name], rng.uniform(-30.0, 30.0, 3), start, start + 0.5)
-              for start in np.arange(1.0, 58.0, 1.5)]
+    pushes = [
+        Push(TOOL[name], rng.uniform(-30.0, 30.0, 3), start, start + 0.5)
+        for start in np.arange(1.0, 58.0, 1.5)
+    ]
     recording = arm(name, kind).record(60.0, pushes)
     assert faults(model, recording) == []
     for k in range(3):
@@ -109,7 +122,7 @@ def test_all_efforts_have_other_units():
 def test_a_message():
     model, recording = description("ur5"), free("ur5", waves)
     tau = recording.tau * [1.0, 1.0, -1.0, 1.0, 1.0, 1.0]
-    fault, = dyn_ros.find_effort_faults(model, recording.q, recording.v, tau, DT)
+    (fault,) = dyn_ros.find_effort_faults(model, recording.q, recording.v, tau, DT)
     assert str(fault) == fault.message
     assert fault.message.startswith("efforts of elbow_joint have the opposite sign, -1.0")
 
@@ -152,7 +165,7 @@ def test_efforts_at_the_limit_of_the_description():
     model, recording = with_friction(description("ur5")), free("ur5", waves)
     tau = recording.tau.copy()
     tau[30_000:30_200, 2] = model.effort_limit[2]
-    fault, = dyn_ros.find_effort_faults(model, recording.q, recording.v, tau, DT)
+    (fault,) = dyn_ros.find_effort_faults(model, recording.q, recording.v, tau, DT)
     assert fault.message.startswith("efforts of elbow_joint are saturated at their limit, 150,")
 
 
@@ -164,7 +177,7 @@ def test_a_robot_at_rest_says_nothing():
     noise = 0.1 * np.random.default_rng(0).standard_normal(tau.shape)
     for factor in (1.0, -1.0, 0.02):
         assert dyn_ros.find_effort_faults(model, q, v, factor * tau + noise, DT) == ()
-    constant = dyn_ros.find_effort_faults(model, q, v, tau, DT)     # without noise
+    constant = dyn_ros.find_effort_faults(model, q, v, tau, DT)  # without noise
     assert constant == ()
 
 
@@ -207,7 +220,7 @@ def test_a_monitor_keeps_what_it_is_passed():
     tau = recording.tau.copy()
     tau[:, 1] *= -1.0
     external = dyn_ros.momentum_observer(model, recording.q, recording.v, tau, DT, 50.0)
-    external += 10.0 * np.random.default_rng(0).standard_normal(external.shape)    # mean: small
+    external += 10.0 * np.random.default_rng(0).standard_normal(external.shape)  # mean: small
     monitor, other = dyn_ros.EffortMonitor(model), dyn_ros.EffortMonitor(model)
     buffers = [np.empty(model.nv) for _ in range(4)]
     for sample in zip(recording.q, recording.v, tau, external):
@@ -235,10 +248,17 @@ def test_what_cannot_be_a_measurement():
     assert (largest_speeds(wrong) == 1e6).all()
 
 
-@pytest.mark.parametrize("gain, words", [
-    (0.0, "positive numbers, got 0"), (np.nan, "6 finite numbers, got .*nan"),
-    ("x", "6 finite numbers, got .*x"), (np.float32(np.inf), "6 finite numbers, got .*inf"),
-    ([1.0, [2.0]], "6 finite numbers, got ")], ids=str)
+@pytest.mark.parametrize(
+    "gain, words",
+    [
+        (0.0, "positive numbers, got 0"),
+        (np.nan, "6 finite numbers, got .*nan"),
+        ("x", "6 finite numbers, got .*x"),
+        (np.float32(np.inf), "6 finite numbers, got .*inf"),
+        ([1.0, [2.0]], "6 finite numbers, got "),
+    ],
+    ids=str,
+)
 def test_invalid_gain(gain, words):
     with pytest.raises(ValueError, match=f"gain: expected {words}"):
         dyn_ros.EffortMonitor(description("ur5"), gain)

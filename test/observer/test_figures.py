@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A push of 5 N on the tool of a moving arm: how soon it is seen, and in which direction."""
+
 import numpy as np
 import pytest
 from identification.robots import load
@@ -9,7 +10,7 @@ from observer.simulated import WORLD_AXES, Arm, Push, with_friction
 import dyn_ros
 
 TOOL, DT = {"panda": "panda_hand", "ur5": "tool0"}, 1e-3
-PUSHES, BEFORE = 60, 400        # pushes; samples before each
+PUSHES, BEFORE = 60, 400  # pushes; samples before each
 
 
 def direction(model, data, recording, external, thresholds, frame):
@@ -39,11 +40,12 @@ def test_a_push(name, velocity):
         observer.reset()
         external = observer.run(recording.q, recording.v, recording.tau, DT)
         return dyn_ros.LowPass(100.0).run(external, DT)
+
     calibration = arm.record(300.0)
     external = observed(calibration)[300:]
-    thresholds = dyn_ros.calibrate_thresholds(external, calibration.v[300:], DT,
-                                              friction=model.friction,
-                                              least=2e-3 * model.effort_limit)
+    thresholds = dyn_ros.calibrate_thresholds(
+        external, calibration.v[300:], DT, friction=model.friction, least=2e-3 * model.effort_limit
+    )
     rng, seen, angles = np.random.default_rng(0), [], []
     for number in range(PUSHES):
         true = rng.standard_normal(3)
@@ -53,7 +55,7 @@ def test_a_push(name, velocity):
         recording = arm.record(0.8, [push], start=start)
         external = observed(recording)
         exceeded = thresholds.exceeded(external, recording.v).any(axis=1)
-        assert not exceeded[100:BEFORE].any()       # of the start, the first velocity has noise
+        assert not exceeded[100:BEFORE].any()  # of the start, the first velocity has noise
         rows = np.flatnonzero(exceeded[BEFORE:])
         seen.append(1000.0 * DT * rows[0] if rows.size else np.inf)
         found = direction(model, data, recording, external, thresholds, TOOL[name])

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A single unknown contact: its link, force and line of action, against applied forces."""
+
 import copy
 import functools
 
@@ -12,10 +13,21 @@ import peer
 from dyn_ros import ReferenceFrame, isolate_contact
 
 WORLD_AXES = ReferenceFrame.LOCAL_WORLD_ALIGNED
-ROBOTS = pytest.mark.parametrize("robot, root_joint", [
-    ("arm7", None), ("panda", None), ("ur5", None), ("xarm7", None), ("solo12", "floating"),
-    ("talos_reduced", None), ("talos_reduced", "floating"), ("tiago", None),
-    ("every_joint", "floating"), ("ball_joints", None)])
+ROBOTS = pytest.mark.parametrize(
+    "robot, root_joint",
+    [
+        ("arm7", None),
+        ("panda", None),
+        ("ur5", None),
+        ("xarm7", None),
+        ("solo12", "floating"),
+        ("talos_reduced", None),
+        ("talos_reduced", "floating"),
+        ("tiago", None),
+        ("every_joint", "floating"),
+        ("ball_joints", None),
+    ],
+)
 
 
 @functools.cache
@@ -32,13 +44,17 @@ class Pushes:
         self.model = load(robot, root_joint)
         self.data, self.rng = dyn_ros.Data(self.model), np.random.default_rng(seed)
         self.noise = noise
-        self.links = [joint for joint, inertia in enumerate(self.model.inertias)
-                      if inertia.mass > 0.0]
+        self.links = [
+            joint for joint, inertia in enumerate(self.model.inertias) if inertia.mass > 0.0
+        ]
 
     def name(self, joint):
         """The first link that a joint moves."""
-        return next(frame.name for frame in self.model.tree.frames
-                    if frame.parent == joint and frame.kind == "body")
+        return next(
+            frame.name
+            for frame in self.model.tree.frames
+            if frame.parent == joint and frame.kind == "body"
+        )
 
     def push(self, joint=None, least=10.0, most=80.0):
         """q, force, a point of its line in the world, joint, and measured external efforts."""
@@ -56,8 +72,9 @@ class Pushes:
         return q, force, X[:3, :3] @ offset + X[:3, 3], joint, tau
 
     def isolate(self, q, tau, **settings):
-        return isolate_contact(self.model, self.data, q, tau,
-                               settings.pop("threshold", 5.0 * self.noise), **settings)
+        return isolate_contact(
+            self.model, self.data, q, tau, settings.pop("threshold", 5.0 * self.noise), **settings
+        )
 
 
 def distance(line, point):
@@ -95,13 +112,21 @@ def test_pushes_against_random_links(robot, root_joint):
     assert np.quantile(away or [0.0], 0.96) < 2.5
 
 
-@pytest.mark.parametrize("robot, root_joint, joint, expected", [
-    ("arm7", None, 6, 140), ("panda", None, 6, 140), ("ur5", None, 5, 90), ("xarm7", None, 6, 140),
-    ("solo12", "floating", 8, 150), ("talos_reduced", "floating", 14, 150)])
+@pytest.mark.parametrize(
+    "robot, root_joint, joint, expected",
+    [
+        ("arm7", None, 6, 140),
+        ("panda", None, 6, 140),
+        ("ur5", None, 5, 90),
+        ("xarm7", None, 6, 140),
+        ("solo12", "floating", 8, 150),
+        ("talos_reduced", "floating", 14, 150),
+    ],
+)
 def test_a_known_covariance_states_the_errors(robot, root_joint, joint, expected):
     """Squared errors, in units of their covariance, of forces on the last link."""
     pushes = Pushes(robot, root_joint, seed=1)
-    covariance = pushes.noise ** 2 * np.eye(pushes.model.nv)
+    covariance = pushes.noise**2 * np.eye(pushes.model.nv)
     squares = []
     for _ in range(160):
         q, force, _, _, tau = pushes.push(joint)
@@ -111,12 +136,19 @@ def test_a_known_covariance_states_the_errors(robot, root_joint, joint, expected
             squares.append(error @ np.linalg.solve(found.covariance, error))
     determined = [pushes.isolate(*pushes.push(joint)[::4]).determined for _ in range(160)]
     assert sum(determined) >= expected
-    assert not squares or 1.5 < np.mean(squares) < 4.5      # three numbers
+    assert not squares or 1.5 < np.mean(squares) < 4.5  # three numbers
 
 
-@pytest.mark.parametrize("robot, root_joint, joint", [
-    ("arm7", None, 6), ("panda", None, 6), ("xarm7", None, 6), ("solo12", "floating", 5),
-    ("talos_reduced", "floating", 20)])
+@pytest.mark.parametrize(
+    "robot, root_joint, joint",
+    [
+        ("arm7", None, 6),
+        ("panda", None, 6),
+        ("xarm7", None, 6),
+        ("solo12", "floating", 5),
+        ("talos_reduced", "floating", 20),
+    ],
+)
 def test_exact_without_noise(robot, root_joint, joint):
     pushes = Pushes(robot, root_joint, seed=2, noise=0.0)
     exact = 0
@@ -147,7 +179,7 @@ def test_the_direction_of_a_weak_push_at_the_tool():
     angles, expected = [], []
     for _ in range(200):
         q, force, _, _, tau = pushes.push(6, 5.0, 5.0)
-        found = pushes.isolate(q, tau, threshold=0.3, covariance=0.02 ** 2 * np.eye(7))
+        found = pushes.isolate(q, tau, threshold=0.3, covariance=0.02**2 * np.eye(7))
         if found.determined and found.direction_deviation < np.radians(2.0):
             angles.append(np.degrees(np.arccos(min(found.direction @ force / 5.0, 1.0))))
             expected.append(np.degrees(found.direction_deviation))
@@ -199,7 +231,7 @@ def test_the_other_branches_feel_nothing(robot, root_joint):
         felt = {model.joint_index(name) for name in found.joints}
         for link in found.possible_links:
             moving = {model.idx_v[joint] for joint in model.supports[joint_of(model, link)]}
-            assert {model.idx_v[joint] for joint in felt} <= moving     # mimics move with masters
+            assert {model.idx_v[joint] for joint in felt} <= moving  # mimics move with masters
 
 
 def test_a_force_through_the_last_axis():
@@ -237,8 +269,10 @@ def test_two_contacts_are_not_explained():
     pushes = Pushes("talos_reduced", "floating", seed=6)
     model, data = pushes.model, pushes.data
     q = model.random_configuration(pushes.rng)
-    left, right = (dyn_ros.frame_jacobian(model, data, q, f"arm_{side}_5_link", WORLD_AXES).copy()
-                   for side in ("left", "right"))
+    left, right = (
+        dyn_ros.frame_jacobian(model, data, q, f"arm_{side}_5_link", WORLD_AXES).copy()
+        for side in ("left", "right")
+    )
     tau = left[:3].T @ [30.0, 10.0, 0.0] + right[:3].T @ [0.0, -20.0, 40.0]
     found = pushes.isolate(q, tau)
     assert found.collision
@@ -260,7 +294,8 @@ def chain(*joints):
             "ixx='0.01' iyy='0.01' izz='0.01' ixy='0' ixz='0' iyz='0'/></inertial></link>"
             f"<joint name='j{n}' type='{kind}'><origin xyz='{0.4 if n > 1 else 0} 0 0'/>"
             f"<parent link='l{n - 1}'/><child link='l{n}'/><axis xyz='{axis}'/>"
-            "<limit effort='1' velocity='1' lower='-3' upper='3'/></joint>")
+            "<limit effort='1' velocity='1' lower='-3' upper='3'/></joint>"
+        )
     return dyn_ros.Model.from_urdf("".join(parts) + "</robot>")
 
 
@@ -277,8 +312,9 @@ def test_a_few_joints_do_not_determine_the_force(axes):
     assert found.collision
     assert not found.determined
     assert not found.line_valid
-    assert np.isnan([found.magnitude, found.deviation, *found.direction, *found.point,
-                     found.torque]).all()
+    assert np.isnan(
+        [found.magnitude, found.deviation, *found.direction, *found.point, found.torque]
+    ).all()
     assert np.isfinite(found.force).all()
     assert "not determined" in repr(found)
 
@@ -297,13 +333,19 @@ def test_a_gantry_determines_the_force_but_not_its_line():
 def test_five_joints_are_never_sure_of_a_wrong_force():
     """Two lines can explain the efforts."""
     rng = np.random.default_rng(8)
-    model = chain(("revolute", "0 0 1"), ("revolute", "0 1 0"), ("revolute", "0 1 0"),
-                  ("revolute", "1 0 0"), ("revolute", "0 1 0"))
+    model = chain(
+        ("revolute", "0 0 1"),
+        ("revolute", "0 1 0"),
+        ("revolute", "0 1 0"),
+        ("revolute", "1 0 0"),
+        ("revolute", "0 1 0"),
+    )
     determined = 0
     for _ in range(300):
         force = 30.0 * rng.normal(size=3)
-        found = isolate_at_tip(model, rng.uniform(-2.0, 2.0, 5), force,
-                               offset=rng.uniform(-0.1, 0.3, 3))
+        found = isolate_at_tip(
+            model, rng.uniform(-2.0, 2.0, 5), force, offset=rng.uniform(-0.1, 0.3, 3)
+        )
         if found.determined:
             determined += 1
             error = found.force - force
@@ -325,6 +367,7 @@ def test_joints_whose_efforts_are_not_measured():
 
 
 # --- invariance
+
 
 @pytest.mark.parametrize("far", [0.0, 1e3])
 def test_a_robot_that_is_moved(far):
@@ -413,10 +456,16 @@ def test_a_model_can_be_copied_and_its_inertias_can_change():
     model = copy.copy(load("arm7"))
     data, tau = dyn_ros.Data(model), np.full(7, 5.0)
     first = isolate_contact(model, data, model.neutral(), tau, 1.0)
-    model.set_payload("cup", "tool" if "tool" in model.frame_names else model.nframes - 1, 0.5,
-                      (0, 0, 0.1), 1e-3 * np.eye(3))
+    model.set_payload(
+        "cup",
+        "tool" if "tool" in model.frame_names else model.nframes - 1,
+        0.5,
+        (0, 0, 0.1),
+        1e-3 * np.eye(3),
+    )
     np.testing.assert_array_equal(
-        isolate_contact(model, data, model.neutral(), tau, 1.0).force, first.force)
+        isolate_contact(model, data, model.neutral(), tau, 1.0).force, first.force
+    )
 
 
 def test_the_result_owns_its_arrays():
@@ -431,22 +480,26 @@ def test_the_result_owns_its_arrays():
 
 # --- invalid arguments
 
-@pytest.mark.parametrize("changed, words", [
-    (dict(tau_ext=np.zeros(5)), "tau_ext: expected shape"),
-    (dict(threshold=np.inf), "got inf for all, so that nothing is a collision"),
-    (dict(tau_ext=np.full(6, np.inf)), "tau_ext: expected finite"),
-    (dict(tau_ext=np.zeros((2, 6))), "tau_ext: expected a single state"),
-    (dict(q=np.zeros((2, 6))), "q: expected a single state"),
-    (dict(q=np.full(6, np.nan)), "q: expected finite"),
-    (dict(threshold=0.0), r"threshold: .* got 0 in threshold\[0\] \('shoulder_pan_joint'\)"),
-    (dict(threshold=[1, 1, 1, -1, 1, 1]), r"got -1 in threshold\[3\]"),
-    (dict(threshold=np.nan), "threshold: .* got nan"),
-    (dict(threshold=np.ones(5)), "threshold: expected 6 positive numbers"),
-    (dict(threshold="high"), "threshold: .* got 'high'"),
-    (dict(threshold=[1, [2]]), "threshold: expected 6 positive numbers"),
-    (dict(covariance=np.eye(3)), "covariance: expected shape"),
-    (dict(force=0.0), "force: expected a positive number"),
-])
+
+@pytest.mark.parametrize(
+    "changed, words",
+    [
+        (dict(tau_ext=np.zeros(5)), "tau_ext: expected shape"),
+        (dict(threshold=np.inf), "got inf for all, so that nothing is a collision"),
+        (dict(tau_ext=np.full(6, np.inf)), "tau_ext: expected finite"),
+        (dict(tau_ext=np.zeros((2, 6))), "tau_ext: expected a single state"),
+        (dict(q=np.zeros((2, 6))), "q: expected a single state"),
+        (dict(q=np.full(6, np.nan)), "q: expected finite"),
+        (dict(threshold=0.0), r"threshold: .* got 0 in threshold\[0\] \('shoulder_pan_joint'\)"),
+        (dict(threshold=[1, 1, 1, -1, 1, 1]), r"got -1 in threshold\[3\]"),
+        (dict(threshold=np.nan), "threshold: .* got nan"),
+        (dict(threshold=np.ones(5)), "threshold: expected 6 positive numbers"),
+        (dict(threshold="high"), "threshold: .* got 'high'"),
+        (dict(threshold=[1, [2]]), "threshold: expected 6 positive numbers"),
+        (dict(covariance=np.eye(3)), "covariance: expected shape"),
+        (dict(force=0.0), "force: expected a positive number"),
+    ],
+)
 def test_invalid_arguments_are_named(changed, words):
     model = load("ur5")
     given = dict(q=np.zeros(6), tau_ext=np.zeros(6), threshold=1.0) | changed

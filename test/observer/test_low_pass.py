@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The low pass after an observer."""
+
 import numpy as np
 import pytest
 from scipy.signal import lfilter

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """External efforts from positions, velocities and efforts."""
+
 import copy
 import itertools
 import os
@@ -30,8 +31,9 @@ def observer(model, gain=50.0, **options):
 
 def updates(estimate, samples, dt):
     """What the updates return, (N, nv)."""
-    return np.array([estimate.update(*sample)
-                     for sample in zip(*samples, np.broadcast_to(dt, len(samples[0])))])
+    return np.array(
+        [estimate.update(*sample) for sample in zip(*samples, np.broadcast_to(dt, len(samples[0])))]
+    )
 
 
 def arrays(motion):
@@ -39,6 +41,7 @@ def arrays(motion):
 
 
 # --- what it estimates
+
 
 @EVERY
 @pytest.mark.parametrize("method", ["momentum", "direct"])
@@ -52,8 +55,7 @@ def test_a_constant_effort_is_found_exactly(robot, root_joint, method):
     assert np.array_equal(estimate.update(q, zero, 0.25 * g, 0.001), zero)
     for n, h in enumerate(dt):
         found = estimate.update(q, zero, 0.25 * g, h)
-        peer.close(found, 0.75 * g * -np.expm1(-gain * sum(dt[:n + 1])), 1e-13,
-                   np.abs(g).max())
+        peer.close(found, 0.75 * g * -np.expm1(-gain * sum(dt[: n + 1])), 1e-13, np.abs(g).max())
 
 
 @pytest.mark.parametrize("gain", [1e-3, 50.0, 1e6])
@@ -88,7 +90,7 @@ def test_efforts_along_a_motion_are_found(robot, root_joint, method):
         errors.append(error.max())
     accuracy, order = {"momentum": (1e-5, 2), "direct": (2e-4, 1)}[method]
     assert errors[1] < accuracy * np.abs(motion.tau).max()
-    assert errors[1] < 1.15 * 0.5 ** order * errors[0]
+    assert errors[1] < 1.15 * 0.5**order * errors[0]
 
 
 @SOME
@@ -96,8 +98,9 @@ def test_the_kalman_filter_finds_them_as_well(robot, root_joint):
     model = motions.lossy(robot, root_joint)
     times = np.linspace(0.0, 0.4, 401)
     motion = motions.motion(model, times)
-    found = observer(model, method="kalman", torque_noise=1e-2, velocity_noise=1e-5,
-                     disturbance_noise=1e3).run(*arrays(motion), times[1])
+    found = observer(
+        model, method="kalman", torque_noise=1e-2, velocity_noise=1e-5, disturbance_noise=1e3
+    ).run(*arrays(motion), times[1])
     error = np.abs(found - motion.external)[100:]
     assert error.max() < 0.02 * np.abs(motion.external).max()
 
@@ -113,8 +116,9 @@ def test_the_base_feels_the_net_wrench():
     f_ext = np.array([model.external_forces(forces, q, "world") for q in motion.q])
     free = dyn_ros.rnea(model, data, motion.q, motion.v, motion.a)
     loaded = dyn_ros.rnea(model, data, motion.q, motion.v, motion.a, f_ext)
-    found = dyn_ros.momentum_observer(model, motion.q, motion.v, motion.tau + loaded - free,
-                                      times[1], 2000.0)
+    found = dyn_ros.momentum_observer(
+        model, motion.q, motion.v, motion.tau + loaded - free, times[1], 2000.0
+    )
     R, p = dyn_ros.frame_placements(model, data, motion.q[-1])[0][:3, :3], motion.q[-1][:3]
     oMf = dyn_ros.frame_placements(model, data, motion.q[-1])
     at = [oMf[model.frame_names.index(foot)][:3, 3] - p for foot in feet]
@@ -127,8 +131,10 @@ def test_a_mimicked_joint_is_projected():
     """Both fingers of a gripper, pressed apart."""
     model = motions.lossy("panda")
     q, zero = model.neutral(), np.zeros(model.nv)
-    both = {"panda_leftfinger": [0.0, 7.0, 0.0, 0.0, 0.0, 0.0],
-            "panda_rightfinger": [0.0, -7.0, 0.0, 0.0, 0.0, 0.0]}
+    both = {
+        "panda_leftfinger": [0.0, 7.0, 0.0, 0.0, 0.0, 0.0],
+        "panda_rightfinger": [0.0, -7.0, 0.0, 0.0, 0.0, 0.0],
+    }
     tau = dyn_ros.static_torque(model, dyn_ros.Data(model), q, model.external_forces(both))
     estimate = dyn_ros.MomentumObserver(model, 1e4)
     estimate.update(q, zero, tau, 1.0)
@@ -143,8 +149,11 @@ def test_friction_can_be_left_out_or_be_smooth_at_rest():
     data = dyn_ros.Data(model)
     tau = dyn_ros.nonlinear_effects(model, data, q, v).copy()
     found = {}
-    for name, options in {"none": {"friction": False}, "sign": {},
-                          "smooth": {"friction_velocity": 0.01}}.items():
+    for name, options in {
+        "none": {"friction": False},
+        "sign": {},
+        "smooth": {"friction_velocity": 0.01},
+    }.items():
         estimate = dyn_ros.MomentumObserver(model, 1e4, method="direct", **options)
         estimate.update(q, v, tau, 1.0)
         found[name] = estimate.update(q, v, tau, 1.0)
@@ -169,13 +178,15 @@ def test_changed_friction_and_gravity_of_the_model_are_used():
 
 # --- the disturbance filter
 
+
 class Reference:
     """The filter in plain matrices."""
 
     def __init__(self, model, torque_noise, velocity_noise, disturbance_noise):
         self.model, self.data, n = model, dyn_ros.Data(model), model.nv
-        self.noise = [np.broadcast_to(x, n) ** 2
-                      for x in (torque_noise, velocity_noise, disturbance_noise)]
+        self.noise = [
+            np.broadcast_to(x, n) ** 2 for x in (torque_noise, velocity_noise, disturbance_noise)
+        ]
         self.x = None
 
     def update(self, q, v, tau, h):
@@ -189,8 +200,12 @@ class Reference:
             self.x, self.P = np.append(p, np.zeros(n)), np.block([[R, zero], [zero, drift]])
         else:
             F = np.block([[one, h * one], [zero, one]])
-            Q = np.block([[h * h * effort + h ** 3 / 3 * drift, h * h / 2 * drift],
-                          [h * h / 2 * drift, h * drift]])
+            Q = np.block(
+                [
+                    [h * h * effort + h**3 / 3 * drift, h * h / 2 * drift],
+                    [h * h / 2 * drift, h * drift],
+                ]
+            )
             x = F @ self.x + np.append(0.5 * h * (self.u + u), np.zeros(n))
             P = F @ self.P @ F.T + Q
             H = np.hstack([one, zero])
@@ -233,13 +248,17 @@ def test_the_covariance_of_the_kalman_filter_is_that_of_its_errors():
     """Normalized squared errors of many runs with the noise that it expects."""
     model = motions.lossy("ur5")
     rng, n, h, squares = np.random.default_rng(3), model.nv, 1e-3, []
-    q, data, noise = model.neutral(), dyn_ros.Data(model), {
-        "torque_noise": 0.3, "velocity_noise": 2e-4, "disturbance_noise": 20.0}
+    q, data, noise = (
+        model.neutral(),
+        dyn_ros.Data(model),
+        {"torque_noise": 0.3, "velocity_noise": 2e-4, "disturbance_noise": 20.0},
+    )
     g = dyn_ros.generalized_gravity(model, data, q).copy()
     model.friction, model.damping = 0.0 * g, 0.0 * g
     for _ in range(60):
-        external = np.cumsum(noise["disturbance_noise"] * np.sqrt(h)
-                             * rng.normal(size=(150, n)), axis=0)
+        external = np.cumsum(
+            noise["disturbance_noise"] * np.sqrt(h) * rng.normal(size=(150, n)), axis=0
+        )
         tau = g - external + noise["torque_noise"] * rng.normal(size=external.shape)
         v = noise["velocity_noise"] * rng.normal(size=external.shape)
         estimate = observer(model, method="kalman", **noise)
@@ -250,6 +269,7 @@ def test_the_covariance_of_the_kalman_filter_is_that_of_its_errors():
 
 
 # --- the covariance of the residual
+
 
 def test_the_configuration_of_the_covariance_is_that_of_the_sample():
     """Also if the caller moves its array on."""
@@ -275,10 +295,11 @@ def test_the_covariance_of_the_residual_is_that_of_the_filter(method):
         for name, small in (("tau", 1.0), ("v", 1e-7)):
             impulse = {"tau": np.zeros((count, n)), "v": np.zeros((count, n))}
             impulse[name][1, k] = small
-            r = dyn_ros.momentum_observer(model, np.tile(q, (count, 1)), impulse["v"],
-                                          impulse["tau"], h, gain, method=method)
+            r = dyn_ros.momentum_observer(
+                model, np.tile(q, (count, 1)), impulse["v"], impulse["tau"], h, gain, method=method
+            )
             size = noise["torque_noise" if name == "tau" else "velocity_noise"][k] / small
-            expected += size ** 2 * r.T @ r
+            expected += size**2 * r.T @ r
     estimate = dyn_ros.MomentumObserver(model, gain, method=method, **noise)
     assert estimate.covariance is None
     estimate.update(q, np.zeros(n), np.zeros(n), h)
@@ -287,6 +308,7 @@ def test_the_covariance_of_the_residual_is_that_of_the_filter(method):
 
 
 # --- a recording and its samples
+
 
 @SOME
 @METHODS
@@ -299,15 +321,20 @@ def test_a_recording_contains_the_results_of_its_samples(robot, root_joint, meth
         one = observer(model, gain, method=method, friction_velocity=0.3)
         expected = updates(one, (q, v, tau), dt)
         assert not expected[0].any()
-        found = dyn_ros.momentum_observer(model, q, v, tau, dt, gain, method=method, threads=2,
-                                          friction_velocity=0.3, **NOISE)
+        found = dyn_ros.momentum_observer(
+            model, q, v, tau, dt, gain, method=method, threads=2, friction_velocity=0.3, **NOISE
+        )
         peer.close(found, expected, 1e-12)
-        parts, each = observer(model, gain, method=method, friction_velocity=0.3), np.broadcast_to(
-            dt, 41)
-        found = [parts.run(q[:1], v[:1], tau[:1], each[:1]),
-                 parts.run(q[1:18], v[1:18], tau[1:18], each[1:18]),
-                 updates(parts, (q[18:20], v[18:20], tau[18:20]), each[18:20]),
-                 parts.run(q[20:], v[20:], tau[20:], dt if np.ndim(dt) == 0 else dt[20:])]
+        parts, each = (
+            observer(model, gain, method=method, friction_velocity=0.3),
+            np.broadcast_to(dt, 41),
+        )
+        found = [
+            parts.run(q[:1], v[:1], tau[:1], each[:1]),
+            parts.run(q[1:18], v[1:18], tau[1:18], each[1:18]),
+            updates(parts, (q[18:20], v[18:20], tau[18:20]), each[18:20]),
+            parts.run(q[20:], v[20:], tau[20:], dt if np.ndim(dt) == 0 else dt[20:]),
+        ]
         peer.close(np.concatenate(found), expected, 1e-12)
         peer.close(parts.external, expected[-1], 1e-12, np.abs(expected).max())
         peer.close(parts.covariance, one.covariance, 1e-12)
@@ -330,8 +357,13 @@ def test_a_robot_with_many_joints():
     model = pair.model
     for k in range(2):
         other = peer.new_pair("simple_humanoid").model
-        model = model.append(other, model.frame_names[0], dyn_ros.SE3(np.eye(3), [0, k + 1.0, 0]),
-                             "floating", prefix=f"{k}/")
+        model = model.append(
+            other,
+            model.frame_names[0],
+            dyn_ros.SE3(np.eye(3), [0, k + 1.0, 0]),
+            "floating",
+            prefix=f"{k}/",
+        )
     assert model.nv > 64
     rng = np.random.default_rng(0)
     q = np.array([model.random_configuration(rng) for _ in range(20)])
@@ -346,12 +378,18 @@ def test_arrays_of_any_kind_are_accepted():
     model, pair = motions.lossy("panda"), peer.new_pair("panda")
     q, v, _, tau = pair.states(9)
     expected = dyn_ros.momentum_observer(model, q, v, tau, 0.01)
-    found = dyn_ros.momentum_observer(model, q.tolist(), np.asfortranarray(v),
-                                      tau[:, ::-1].copy()[:, ::-1], np.full(9, 0.01)[::-1])
+    found = dyn_ros.momentum_observer(
+        model,
+        q.tolist(),
+        np.asfortranarray(v),
+        tau[:, ::-1].copy()[:, ::-1],
+        np.full(9, 0.01)[::-1],
+    )
     peer.close(found, expected, 1e-13)
     listed = dyn_ros.MomentumObserver(model)
-    peer.close([listed.update(*map(list, state), 0.01) for state in zip(q, v, tau)], expected,
-               1e-12)
+    peer.close(
+        [listed.update(*map(list, state), 0.01) for state in zip(q, v, tau)], expected, 1e-12
+    )
     assert dyn_ros.momentum_observer(model, q[:0], v[:0], tau[:0], 0.01).shape == (0, model.nv)
 
 
@@ -368,6 +406,7 @@ def test_a_recording_takes_little_memory():
 
 
 # --- its state
+
 
 @METHODS
 def test_the_result_is_a_copy(method):
@@ -405,12 +444,14 @@ def test_an_error_leaves_the_estimate_unchanged(method):
     expected = updates(observer(model, method=method), (q, v, tau), 0.01)
     estimate, bad = observer(model, method=method), np.full(model.nv, np.nan)
     for n in range(4):
-        for call in (lambda n=n: estimate.update(q[n], v[n], bad, 0.01),
-                     lambda n=n: estimate.update(q[n], bad, tau[n], 0.01),
-                     lambda n=n: estimate.update(1.1 * q[n], v[n], tau[n], 0.01),
-                     lambda n=n: estimate.update(q[n], v[n], tau[n], 0.0),
-                     lambda n=n: estimate.update(q, v, tau, 0.01),
-                     lambda: estimate.run(q, v, np.tile(bad, (4, 1)), 0.01)):
+        for call in (
+            lambda n=n: estimate.update(q[n], v[n], bad, 0.01),
+            lambda n=n: estimate.update(q[n], bad, tau[n], 0.01),
+            lambda n=n: estimate.update(1.1 * q[n], v[n], tau[n], 0.01),
+            lambda n=n: estimate.update(q[n], v[n], tau[n], 0.0),
+            lambda n=n: estimate.update(q, v, tau, 0.01),
+            lambda: estimate.run(q, v, np.tile(bad, (4, 1)), 0.01),
+        ):
             with pytest.raises(ValueError):
                 call()
         assert np.array_equal(estimate.update(q[n], v[n], tau[n], 0.01), expected[n])
@@ -460,8 +501,9 @@ def test_a_copy_goes_on_by_itself(method, copied):
     expected = updates(estimate, (q[3:], v[3:], tau[3:]), 0.01)
     assert np.array_equal(updates(other, (q[3:], v[3:], tau[3:]), 0.01), expected)
     other.model.damping = 2.0 * model.damping
-    assert not np.array_equal(other.update(q[0], v[0], tau[0], 0.01),
-                              estimate.update(q[0], v[0], tau[0], 0.01))
+    assert not np.array_equal(
+        other.update(q[0], v[0], tau[0], 0.01), estimate.update(q[0], v[0], tau[0], 0.01)
+    )
 
 
 def test_the_gain_can_change():
@@ -479,18 +521,25 @@ def test_the_gain_can_change():
 
 # --- wrong arguments
 
-@pytest.mark.parametrize("options, words", [
-    ({"method": "median"}, "method: expected one of momentum, direct, kalman, got 'median'"),
-    ({"gain": 0.0}, "gain: expected more than 0 .*, got 0.0 for 'panda_joint1'"),
-    ({"gain": np.nan}, "gain: expected 8 finite numbers"),
-    ({"gain": "fast"}, "gain: expected 8 finite numbers"),
-    ({"gain": [1.0, 2.0]}, "gain: expected 8 finite numbers, got shape"),
-    ({"gain": [1.0, [2.0]]}, r"gain: expected 8 finite numbers, got \[1.0, \[2.0\]\]"),
-    ({"method": np.array(["direct", "kalman"])}, "method: expected one of momentum, direct"),
-    ({"friction_velocity": -1.0}, "friction_velocity: expected at least 0"),
-    ({"torque_noise": 0.0}, "torque_noise: expected more than 0"),
-    ({"method": "kalman", "velocity_noise": 1.0},
-     "torque_noise: expected a number of more than 0 for the method 'kalman', got None")])
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"method": "median"}, "method: expected one of momentum, direct, kalman, got 'median'"),
+        ({"gain": 0.0}, "gain: expected more than 0 .*, got 0.0 for 'panda_joint1'"),
+        ({"gain": np.nan}, "gain: expected 8 finite numbers"),
+        ({"gain": "fast"}, "gain: expected 8 finite numbers"),
+        ({"gain": [1.0, 2.0]}, "gain: expected 8 finite numbers, got shape"),
+        ({"gain": [1.0, [2.0]]}, r"gain: expected 8 finite numbers, got \[1.0, \[2.0\]\]"),
+        ({"method": np.array(["direct", "kalman"])}, "method: expected one of momentum, direct"),
+        ({"friction_velocity": -1.0}, "friction_velocity: expected at least 0"),
+        ({"torque_noise": 0.0}, "torque_noise: expected more than 0"),
+        (
+            {"method": "kalman", "velocity_noise": 1.0},
+            "torque_noise: expected a number of more than 0 for the method 'kalman', got None",
+        ),
+    ],
+)
 def test_wrong_settings_are_rejected(options, words):
     with pytest.raises(ValueError, match=words):
         dyn_ros.MomentumObserver(peer.pair("panda").model, **options)
@@ -514,13 +563,18 @@ def test_a_wrong_step_is_rejected(method, dt):
 
 
 @METHODS
-@pytest.mark.parametrize("name, value, words", [
-    ("q", np.zeros((2, 8)), r"q: expected one state, shape \(8,\), got \(2, 8\)"),
-    ("v", np.zeros((1, 8)), r"v: expected one state, shape \(8,\), got \(1, 8\)"),
-    ("tau", np.zeros((3, 8)), r"tau: expected one state, shape \(8,\), got \(3, 8\)"),
-    ("tau", np.zeros(7), r"tau: expected shape \(8,\)"), ("v", "v", "v: expected shape"),
-    ("v", np.full(8, np.inf), r"v: expected finite numbers, got inf .*'panda_joint1'"),
-    ("tau", np.full(8, np.nan), r"tau: expected finite numbers, got nan .*'panda_joint1'")])
+@pytest.mark.parametrize(
+    "name, value, words",
+    [
+        ("q", np.zeros((2, 8)), r"q: expected one state, shape \(8,\), got \(2, 8\)"),
+        ("v", np.zeros((1, 8)), r"v: expected one state, shape \(8,\), got \(1, 8\)"),
+        ("tau", np.zeros((3, 8)), r"tau: expected one state, shape \(8,\), got \(3, 8\)"),
+        ("tau", np.zeros(7), r"tau: expected shape \(8,\)"),
+        ("v", "v", "v: expected shape"),
+        ("v", np.full(8, np.inf), r"v: expected finite numbers, got inf .*'panda_joint1'"),
+        ("tau", np.full(8, np.nan), r"tau: expected finite numbers, got nan .*'panda_joint1'"),
+    ],
+)
 def test_a_wrong_sample_is_rejected(method, name, value, words):
     pair = peer.pair("panda")
     q, v, _, tau = pair.state(1)
@@ -532,15 +586,21 @@ def test_a_wrong_sample_is_rejected(method, name, value, words):
 
 
 @METHODS
-@pytest.mark.parametrize("name, value, words", [
-    ("q", np.zeros(8), r"q: expected shape \(N, 8\), one row for each sample, got \(8,\)"),
-    ("v", np.zeros((4, 8)), "v: expected 5 samples as in q, got 4"),
-    ("tau", np.zeros((6, 8)), "tau: expected 5 samples as in q, got 6"),
-    ("tau", np.vstack([np.zeros((4, 8)), np.full(8, np.nan)]), r"tau: .* nan in tau\[4, 0\]"),
-    ("dt", 0.0, "dt: expected finite numbers of more than 0 s, got 0.0"),
-    ("dt", [0.1, 0.1, -0.2, 0.1, 0.1], r"dt: .* got -0.2 in dt\[2\]"),
-    ("dt", [0.1, 0.1], "dt: expected a number or 5 of them"), ("dt", None, "dt: expected a number"),
-    ("dt", "0.1", "dt: expected a number"), ("threads", 0, "threads: expected a whole number")])
+@pytest.mark.parametrize(
+    "name, value, words",
+    [
+        ("q", np.zeros(8), r"q: expected shape \(N, 8\), one row for each sample, got \(8,\)"),
+        ("v", np.zeros((4, 8)), "v: expected 5 samples as in q, got 4"),
+        ("tau", np.zeros((6, 8)), "tau: expected 5 samples as in q, got 6"),
+        ("tau", np.vstack([np.zeros((4, 8)), np.full(8, np.nan)]), r"tau: .* nan in tau\[4, 0\]"),
+        ("dt", 0.0, "dt: expected finite numbers of more than 0 s, got 0.0"),
+        ("dt", [0.1, 0.1, -0.2, 0.1, 0.1], r"dt: .* got -0.2 in dt\[2\]"),
+        ("dt", [0.1, 0.1], "dt: expected a number or 5 of them"),
+        ("dt", None, "dt: expected a number"),
+        ("dt", "0.1", "dt: expected a number"),
+        ("threads", 0, "threads: expected a whole number"),
+    ],
+)
 def test_a_wrong_recording_is_rejected(method, name, value, words):
     q, v, _, tau = peer.pair("panda").states(5)
     right = {"q": q, "v": v, "tau": tau, "dt": 0.01}
@@ -549,6 +609,7 @@ def test_a_wrong_recording_is_rejected(method, name, value, words):
 
 
 # --- compilation
+
 
 def test_the_filters_of_recordings_are_compiled_in_advance():
     names = {entry.name for entry in ALGORITHMS["momentum_observer_step"].entries(True, True)}
@@ -567,10 +628,16 @@ pickle.dump([dyn_ros.momentum_observer(model, **each) for each in calls], sys.st
 def test_without_the_compiler_the_results_are_the_same():
     pair = peer.pair("every_joint", "floating")
     q, v, _, tau = pair.states(4)
-    calls = [{"q": q, "v": v, "tau": tau, "dt": 0.01, "method": method, **NOISE}
-             for method in ("momentum", "direct", "kalman")]
-    done = subprocess.run([sys.executable, "-W", "error", "-c", UNCOMPILED], check=True,
-                          input=pickle.dumps((peer.urdf("every_joint"), calls)),
-                          stdout=subprocess.PIPE, env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
+    calls = [
+        {"q": q, "v": v, "tau": tau, "dt": 0.01, "method": method, **NOISE}
+        for method in ("momentum", "direct", "kalman")
+    ]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", UNCOMPILED],
+        check=True,
+        input=pickle.dumps((peer.urdf("every_joint"), calls)),
+        stdout=subprocess.PIPE,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+    )
     for each, found in zip(calls, pickle.loads(done.stdout), strict=True):
         peer.close(found, dyn_ros.momentum_observer(pair.model, **each), 1e-11)

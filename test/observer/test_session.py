@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """An observer that runs by itself: a state at a time, and a recording at once."""
+
 import numpy as np
 import pytest
 from observer import motions
@@ -14,8 +15,15 @@ ROBOTS = {"arm": ("panda", None), "legs": ("solo12", "floating"), "balls": ("bal
 def setup_of(model, **values):
     """A setup with the defaults of the node."""
     ones = np.ones(model.nv)
-    defaults = {"method": "momentum", "gain": 60.0, "smoothing": 80.0, "friction": True,
-                "friction_velocity": 0.0, "effort_delay": 0.0, "max_gap": 0.2}
+    defaults = {
+        "method": "momentum",
+        "gain": 60.0,
+        "smoothing": 80.0,
+        "friction": True,
+        "friction_velocity": 0.0,
+        "effort_delay": 0.0,
+        "max_gap": 0.2,
+    }
     return Setup.of(defaults | values, lambda name, default: default * ones)
 
 
@@ -25,9 +33,9 @@ def recorded(model, seconds=1.0):
     motion = motions.motion(model, times)
     stamp = 7 * SECOND + np.round(times * SECOND).astype(np.int64)
     third = len(stamp) // 3
-    stamp[third:] += SECOND // 4                    # longer than max_gap
+    stamp[third:] += SECOND // 4  # longer than max_gap
     stamp[third + 5] = stamp[third + 4]
-    stamp[2 * third:] -= 4 * SECOND
+    stamp[2 * third :] -= 4 * SECOND
     return stamp, motion.q, motion.v, motion.tau
 
 
@@ -36,8 +44,14 @@ def one_by_one(session, stamp, q, v, tau, known):
     nothing = np.full(session.model.nv, np.nan)
     rows = {"external": [], "speed": [], "residual": [], "frictionless": []}
     for k in range(len(stamp)):
-        session.update(int(stamp[k]), q[k], v[k], session.to_torque(tau[k]),
-                       "" if known[k] else "unknown", residual=True)
+        session.update(
+            int(stamp[k]),
+            q[k],
+            v[k],
+            session.to_torque(tau[k]),
+            "" if known[k] else "unknown",
+            residual=True,
+        )
         for name in ("external", "speed"):
             rows[name].append(getattr(session, name) if session.valid else nothing)
         for name in ("residual", "frictionless"):
@@ -46,10 +60,20 @@ def one_by_one(session, stamp, q, v, tau, known):
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
-@pytest.mark.parametrize("values", [
-    {}, {"smoothing": 0.0}, {"method": "direct"}, {"method": "kalman"}, {"effort_delay": 0.013},
-    {"effort_delay": -0.013}, {"effort_delay": 1e-10},
-    {"friction": False, "friction_velocity": 0.1}], ids=str)
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"smoothing": 0.0},
+        {"method": "direct"},
+        {"method": "kalman"},
+        {"effort_delay": 0.013},
+        {"effort_delay": -0.013},
+        {"effort_delay": 1e-10},
+        {"friction": False, "friction_velocity": 0.1},
+    ],
+    ids=str,
+)
 def test_one_by_one_equals_all_at_once(robot, values):
     model = motions.lossy(*ROBOTS[robot])
     stamp, q, v, tau = recorded(model)
@@ -87,7 +111,8 @@ def test_why_it_restarts():
     assert reasons == [
         "the observer restarts: unknown",
         "the observer restarts: no states for 0.255 s, longer than max_gap, 0.2 s",
-        "the observer restarts: stamps jumped back by 3.995 s"]
+        "the observer restarts: stamps jumped back by 3.995 s",
+    ]
     assert session.restarts == 3 and not session.problem and not session.settling
     assert np.isnan(results["external"][30:40]).all()
 
@@ -100,5 +125,6 @@ def test_values_that_cannot_be_measured():
     v[3, 1], tau[5, 2] = -1e9, 1e9
     assert np.flatnonzero(~session.usable(v, tau)).tolist() == [3, 5]
     assert session.implausible(v[3], tau[3]).startswith(
-        f"the velocity of {model.velocity_names[1]} is -1e+09, but more than ")
+        f"the velocity of {model.velocity_names[1]} is -1e+09, but more than "
+    )
     assert session.implausible(v[5], tau[5]).endswith("its sensor, and effort_constant")

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The simulated arms: their equations of motion, noise, pushes and payloads."""
+
 import numpy as np
 import pytest
 from identification.robots import load
@@ -23,13 +24,19 @@ def test_a_recording_obeys_the_equations_of_motion(velocity):
     state = found.exact_q, found.exact_v, found.exact_a
     wrench = np.zeros((len(found.time), 6))
     wrench[1000:2000, :3] = 1.0, -5.0, 2.0
-    J = dyn_ros.frame_jacobian(loaded, data, found.exact_q, "panda_hand",
-                               dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED, offset=[0, 0, 0.1])
+    J = dyn_ros.frame_jacobian(
+        loaded,
+        data,
+        found.exact_q,
+        "panda_hand",
+        dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED,
+        offset=[0, 0, 0.1],
+    )
     external = np.einsum("kij,ki->kj", J, wrench)
     np.testing.assert_allclose(found.external, external, atol=1e-12)
     expected = dyn_ros.rnea(loaded, data, *state) + dyn_ros.joint_friction(loaded, state[1])
     np.testing.assert_allclose(found.exact_tau, expected - external, atol=1e-10)
-    assert np.abs(found.q - found.exact_q).max() <= np.pi / 2 ** 20
+    assert np.abs(found.q - found.exact_q).max() <= np.pi / 2**20
     np.testing.assert_allclose((found.tau - found.exact_tau).std(axis=0), robot.sigma, rtol=0.05)
     assert np.abs(found.v - found.exact_v).max() < 0.01
 
@@ -50,8 +57,9 @@ def test_parts_continue_each_other():
     whole = robot.record(4.0)
     parts = list(robot.parts(4.0, 2.0))
     np.testing.assert_allclose(np.concatenate([part.v for part in parts]), whole.v, atol=1e-9)
-    np.testing.assert_allclose(np.concatenate([part.exact_tau for part in parts]),
-                               whole.exact_tau, atol=1e-9)
+    np.testing.assert_allclose(
+        np.concatenate([part.exact_tau for part in parts]), whole.exact_tau, atol=1e-9
+    )
 
 
 def test_measured_efforts_lag():

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Thresholds, and rates of false alarms that a short calibration promises."""
+
 import numpy as np
 import pytest
 from identification.robots import load
@@ -31,12 +32,15 @@ def test_thresholds_of_a_velocity():
     assert thresholds.exceeded([1.0, 2.0], [0.0, 1.0]).tolist() == [False, False]
 
 
-@pytest.mark.parametrize("arguments, message", [
-    (([1.0, -1.0],), "fixed: expected numbers that are not negative, got -1 in fixed[1]"),
-    (([1.0, 1.0], [0.0, -2.0]), "per_speed: expected numbers that are not negative, got -2 in"),
-    (([1.0, np.nan],), "fixed: expected 2 finite numbers"),
-    (([1.0, 1.0], [1.0, 1.0, 1.0]), "per_speed: expected 2 finite numbers, got shape (3,)"),
-])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (([1.0, -1.0],), "fixed: expected numbers that are not negative, got -1 in fixed[1]"),
+        (([1.0, 1.0], [0.0, -2.0]), "per_speed: expected numbers that are not negative, got -2 in"),
+        (([1.0, np.nan],), "fixed: expected 2 finite numbers"),
+        (([1.0, 1.0], [1.0, 1.0, 1.0]), "per_speed: expected 2 finite numbers, got shape (3,)"),
+    ],
+)
 def test_invalid_thresholds(arguments, message):
     with pytest.raises(ValueError) as error:
         dyn_ros.Thresholds(*arguments)
@@ -56,7 +60,7 @@ def test_gaussian_noise():
             assert 5.0 < found.fixed[0] / sigma < widest
             assert found.shape[0] > 1.4
             count += alarms(found, external, v)
-        assert count <= 2               # of 10 hours at 0.1 per hour
+        assert count <= 2  # of 10 hours at 0.1 per hour
 
 
 def test_noise_in_proportion_to_speed():
@@ -74,8 +78,9 @@ def test_noise_in_proportion_to_speed():
 def test_a_lower_rate_results_in_larger_thresholds():
     external = filtered(np.random.default_rng(2).standard_normal((60_000, 2)))
     v = np.zeros_like(external)
-    levels = [dyn_ros.calibrate_thresholds(external, v, DT, rate).fixed
-              for rate in (100.0, 1.0, 0.01)]
+    levels = [
+        dyn_ros.calibrate_thresholds(external, v, DT, rate).fixed for rate in (100.0, 1.0, 0.01)
+    ]
     assert (np.diff(levels, axis=0) > 0.0).all()
     doubled = dyn_ros.calibrate_thresholds(2.0 * external, v, DT, 1.0)
     np.testing.assert_allclose(doubled.fixed, 2.0 * levels[1], rtol=1e-9)
@@ -84,8 +89,9 @@ def test_a_lower_rate_results_in_larger_thresholds():
 def test_the_report():
     rng = np.random.default_rng(3)
     external = filtered(rng.standard_normal((20_000, 2))) + [0.5, 0.0]
-    found = dyn_ros.calibrate_thresholds(external, np.ones_like(external), DT, 1.0,
-                                         least=[0.0, 7.0], friction=0.25)
+    found = dyn_ros.calibrate_thresholds(
+        external, np.ones_like(external), DT, 1.0, least=[0.0, 7.0], friction=0.25
+    )
     np.testing.assert_allclose(found.mean, external.mean(axis=0))
     np.testing.assert_allclose(found.deviation, external.std(axis=0))
     np.testing.assert_allclose(found.largest, np.abs(external).max(axis=0) / found.of([1.0, 1.0]))
@@ -103,15 +109,24 @@ def test_a_perfect_simulation():
     assert found.largest.tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("change, message", [
-    (dict(external=np.zeros((9_000, 2)), v=np.zeros((9_000, 2))), "at least 10 s of motion, got 9"),
-    (dict(external=np.zeros(20_000)), "external: expected shape (B, nv)"),
-    (dict(v=np.zeros((20_000, 3))), "v: expected the shape of external"),
-    (dict(external=np.full((20_000, 2), np.inf)), "external: expected 20000 x 2 finite numbers"),
-    (dict(dt=0.0), "dt: expected a positive number, got 0"),
-    (dict(false_alarms=-1.0), "false_alarms: expected a positive number, got -1"),
-    (dict(friction=[-1.0, 0.0]), "at_rest: expected numbers that are not negative"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (
+            dict(external=np.zeros((9_000, 2)), v=np.zeros((9_000, 2))),
+            "at least 10 s of motion, got 9",
+        ),
+        (dict(external=np.zeros(20_000)), "external: expected shape (B, nv)"),
+        (dict(v=np.zeros((20_000, 3))), "v: expected the shape of external"),
+        (
+            dict(external=np.full((20_000, 2), np.inf)),
+            "external: expected 20000 x 2 finite numbers",
+        ),
+        (dict(dt=0.0), "dt: expected a positive number, got 0"),
+        (dict(false_alarms=-1.0), "false_alarms: expected a positive number, got -1"),
+        (dict(friction=[-1.0, 0.0]), "at_rest: expected numbers that are not negative"),
+    ],
+)
 def test_invalid_calibrations(change, message):
     zero = np.zeros((20_000, 2))
     with pytest.raises(ValueError) as error:
@@ -132,8 +147,9 @@ def test_an_arm_without_contact(kind, velocity):
 
     calibration = arm.record(60.0)
     observer.reset()
-    found = dyn_ros.calibrate_thresholds(external(calibration)[300:], calibration.v[300:], DT,
-                                         friction=model.friction)
+    found = dyn_ros.calibrate_thresholds(
+        external(calibration)[300:], calibration.v[300:], DT, friction=model.friction
+    )
     observer.reset()
     count = 0
     for number, part in enumerate(arm.parts(1800.0, start=1000.0)):
@@ -152,8 +168,11 @@ def test_rates_on_time_that_was_not_used(kind, rate):
     """False alarms of twelve hours at one per hour, from calibrations of two minutes."""
     rng = np.random.default_rng(5)
     dt, count, found = 0.01, 360_000, 0
-    noise = {"gaussian": rng.standard_normal, "laplace": lambda size: rng.laplace(size=size),
-             "bounded": lambda size: rng.uniform(-1.0, 1.0, size)}[kind]
+    noise = {
+        "gaussian": rng.standard_normal,
+        "laplace": lambda size: rng.laplace(size=size),
+        "bounded": lambda size: rng.uniform(-1.0, 1.0, size),
+    }[kind]
     for _ in range(12):
         external = lfilter([0.5], [1.0, -0.5], noise((12_000 + count, 1)), axis=0)
         v = np.zeros_like(external)
@@ -170,14 +189,14 @@ def test_an_abrupt_stop_does_not_define_the_threshold():
     external[30_000:30_100, 0] += 80.0 * external.std()
     found = dyn_ros.calibrate_thresholds(external, v, DT)
     assert found.fixed[0] < 1.1 * plain.fixed[0]
-    assert found.largest[0] > 5.0 > 1.0 > found.largest[1]      # an alarm that it contains
+    assert found.largest[0] > 5.0 > 1.0 > found.largest[1]  # an alarm that it contains
 
 
 def test_regular_stops_are_no_alarms():
     rng = np.random.default_rng(7)
     external = filtered(rng.standard_normal((120_000, 1)))
     for start in range(2_000, 120_000, 5_000):
-        external[start:start + 100] += rng.uniform(4.0, 5.0)
+        external[start : start + 100] += rng.uniform(4.0, 5.0)
     found = dyn_ros.calibrate_thresholds(external, np.full_like(external, 0.5), DT)
     assert found.largest[0] < 1.0 and found.fixed[0] < 4.0 * np.abs(external).max()
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Wrenches at known frames from external efforts: exact, weighted, damped, and what is unseen."""
+
 import numpy as np
 import pinocchio
 import pytest
@@ -11,7 +12,7 @@ from dyn_ros import Contact, ReferenceFrame, external_wrench, external_wrenches
 
 WRENCH = np.array([12.0, -7.0, 20.0, 0.8, -1.5, 0.6])
 AXES = pytest.mark.parametrize("axes", list(ReferenceFrame), ids=lambda axes: axes.name)
-STATES = 6                              # random states for each test
+STATES = 6  # random states for each test
 
 
 def load(robot, root_joint=None):
@@ -29,14 +30,30 @@ def efforts(pair, q, frame, axes, wrench):
 
 
 @AXES
-@pytest.mark.parametrize("robot, root_joint", [
-    ("panda", None), ("ur5", None), ("xarm7", None), ("talos_reduced", None), ("baxter", None),
-    ("solo12", "floating"), ("talos_reduced", "floating"), ("every_joint", "floating")])
+@pytest.mark.parametrize(
+    "robot, root_joint",
+    [
+        ("panda", None),
+        ("ur5", None),
+        ("xarm7", None),
+        ("talos_reduced", None),
+        ("baxter", None),
+        ("solo12", "floating"),
+        ("talos_reduced", "floating"),
+        ("every_joint", "floating"),
+    ],
+)
 def test_a_wrench_that_all_joints_see_is_exact(robot, root_joint, axes):
     pair = peer.pair(robot, root_joint)
     model, data = pair.model, dyn_ros.Data(pair.model)
-    frame = max(range(model.nframes), key=lambda n: len(
-        model.supports[model.tree.frames[n].parent]) if model.tree.frames[n].parent >= 0 else 0)
+    frame = max(
+        range(model.nframes),
+        key=lambda n: (
+            len(model.supports[model.tree.frames[n].parent])
+            if model.tree.frames[n].parent >= 0
+            else 0
+        ),
+    )
     seen = 0
     for seed in range(STATES):
         q = pair.state(seed)[0]
@@ -86,8 +103,9 @@ def test_directions_are_wrenches_of_the_singular_values():
     assert (np.diff(found.singular_values) <= 0.0).all()
     scaled = found.directions / np.array([1.0, 1.0, 1.0, 0.25, 0.25, 0.25])[:, None]
     np.testing.assert_allclose(scaled.T @ scaled, np.eye(6), atol=1e-12)
-    np.testing.assert_allclose(np.linalg.norm(J.T @ found.directions, axis=0),
-                               found.singular_values, rtol=1e-12)
+    np.testing.assert_allclose(
+        np.linalg.norm(J.T @ found.directions, axis=0), found.singular_values, rtol=1e-12
+    )
 
 
 def test_no_jump_where_a_direction_becomes_unobservable():
@@ -101,8 +119,9 @@ def test_no_jump_where_a_direction_becomes_unobservable():
     assert np.abs(np.diff(wrenches, axis=0)).max() < 0.2
     assert {each.rank for each in found} == {5, 6}
     exact = np.array([each.rank == 6 for each in found])
-    np.testing.assert_allclose(wrenches[exact], np.broadcast_to(WRENCH, wrenches[exact].shape),
-                               atol=1e-8)
+    np.testing.assert_allclose(
+        wrenches[exact], np.broadcast_to(WRENCH, wrenches[exact].shape), atol=1e-8
+    )
 
 
 def test_the_damping_bounds_the_effect_of_noise():
@@ -132,7 +151,8 @@ def test_a_robot_with_one_joint():
         "<robot name='r'><link name='a'/><link name='b'><inertial><mass value='1'/>"
         "<inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' iyz='0'/></inertial></link>"
         "<joint name='j' type='continuous'><parent link='a'/><child link='b'/>"
-        "<axis xyz='0 0 1'/></joint></robot>")
+        "<axis xyz='0 0 1'/></joint></robot>"
+    )
     model = model.with_frame("tip", "b", dyn_ros.SE3(np.eye(3), [1.0, 0.0, 0.0]))
     found = external_wrench(model, dyn_ros.Data(model), [0.0], [2.0], "tip", length=1e-3)
     np.testing.assert_allclose(found.wrench, [0.0, 2.0, 0.0, 0.0, 0.0, 0.0], atol=1e-5)
@@ -152,7 +172,8 @@ def test_a_covariance_weighs_the_efforts():
     information = J @ np.linalg.inv(covariance) @ J.T
     np.testing.assert_allclose(found.covariance, np.linalg.inv(information), rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(
-        found.wrench, np.linalg.solve(information, J @ np.linalg.solve(covariance, tau)), rtol=1e-8)
+        found.wrench, np.linalg.solve(information, J @ np.linalg.solve(covariance, tau)), rtol=1e-8
+    )
     equal = external_wrench(model, data, q, tau, "link7")
     weighted = external_wrench(model, data, q, tau, "link7", covariance=4.0 * np.eye(model.nv))
     np.testing.assert_allclose(weighted.wrench, equal.wrench, rtol=1e-10)
@@ -165,14 +186,22 @@ def test_the_covariance_is_that_of_the_errors(angle):
     """Near the singularity too, if the hidden part of the wrench is what the docstring states."""
     model, data, q = singular(angle)
     rng, deviation = np.random.default_rng(7), 0.2
-    covariance, damping = deviation ** 2 * np.eye(6), 0.05
+    covariance, damping = deviation**2 * np.eye(6), 0.05
     J = dyn_ros.frame_jacobian(model, data, q, "wrist_3_link", ReferenceFrame.LOCAL).copy()
-    first = external_wrench(model, data, q, np.zeros(6), "wrist_3_link", covariance=covariance,
-                            damping=damping)
+    first = external_wrench(
+        model, data, q, np.zeros(6), "wrist_3_link", covariance=covariance, damping=damping
+    )
     wrenches = rng.normal(size=(3000, 6)) / damping @ first.directions.T
     tau = wrenches @ J + deviation * rng.normal(size=(3000, 6))
-    found = external_wrench(model, data, np.tile(q, (3000, 1)), tau, "wrist_3_link",
-                            covariance=covariance, damping=damping)
+    found = external_wrench(
+        model,
+        data,
+        np.tile(q, (3000, 1)),
+        tau,
+        "wrist_3_link",
+        covariance=covariance,
+        damping=damping,
+    )
     errors = found.wrench - wrenches
     half = np.linalg.inv(np.linalg.cholesky(first.covariance))
     ratio = np.linalg.eigvalsh(np.cov(half @ errors.T))
@@ -187,14 +216,17 @@ def test_a_batch(axes):
     model, data = pair.model, dyn_ros.Data(pair.model)
     q, _, _, tau = pair.states(11)
     covariance = np.diag(np.linspace(0.1, 1.0, model.nv))
-    found = external_wrench(model, data, q, tau, "FL_LOWER_LEG", axes, [0.0, 0.0, -0.1],
-                            covariance=covariance)
+    found = external_wrench(
+        model, data, q, tau, "FL_LOWER_LEG", axes, [0.0, 0.0, -0.1], covariance=covariance
+    )
     for n in range(11):
-        one = external_wrench(model, data, q[n], tau[n], "FL_LOWER_LEG", axes, [0.0, 0.0, -0.1],
-                              covariance=covariance)
+        one = external_wrench(
+            model, data, q[n], tau[n], "FL_LOWER_LEG", axes, [0.0, 0.0, -0.1], covariance=covariance
+        )
         for name in ("wrench", "covariance", "singular_values", "residual"):
-            np.testing.assert_allclose(getattr(found, name)[n], getattr(one, name), rtol=1e-9,
-                                       atol=1e-9)
+            np.testing.assert_allclose(
+                getattr(found, name)[n], getattr(one, name), rtol=1e-9, atol=1e-9
+            )
         assert found.rank[n] == one.rank
     assert "11 states" in repr(found)
     with pytest.raises(ValueError, match="single state"):
@@ -218,8 +250,10 @@ def test_forces_of_four_feet():
     q = pair.state(5)[0]
     contacts = [Contact(foot, 3, WORLD_AXES) for foot in FEET]
     forces = np.random.default_rng(1).normal(size=(4, 3)) * 10.0
-    tau = sum(efforts(pair, q, model.frame_index(foot), WORLD_AXES, np.append(force, np.zeros(3)))
-              for foot, force in zip(FEET, forces))
+    tau = sum(
+        efforts(pair, q, model.frame_index(foot), WORLD_AXES, np.append(force, np.zeros(3)))
+        for foot, force in zip(FEET, forces)
+    )
     found = external_wrenches(model, data, q, tau, contacts)
     assert tuple(found.wrenches) == FEET
     peer.close(np.array(list(found.wrenches.values())), forces, 1e-8)
@@ -235,9 +269,12 @@ def test_wrenches_on_two_hands_and_one_frame_by_name(axes):
     q, hands = pair.state(1)[0], ("arm_left_7_link", "arm_right_7_link")
     place = dyn_ros.SE3(np.eye(3), [0.1, 0.0, -0.2])
     contacts = [Contact(hands[0], 6, axes, placement=place), hands[1]]
-    J = np.vstack([
-        dyn_ros.frame_jacobian(model, data, q, hands[0], axes, place.translation).copy(),
-        dyn_ros.frame_jacobian(model, data, q, hands[1], ReferenceFrame.LOCAL)])
+    J = np.vstack(
+        [
+            dyn_ros.frame_jacobian(model, data, q, hands[0], axes, place.translation).copy(),
+            dyn_ros.frame_jacobian(model, data, q, hands[1], ReferenceFrame.LOCAL),
+        ]
+    )
     tau = J.T @ np.concatenate([WRENCH, WRENCH[::-1]])
     found = external_wrenches(model, data, q, tau, contacts, covariance=0.01 * np.eye(model.nv))
     assert found.rank == 12
@@ -245,8 +282,9 @@ def test_wrenches_on_two_hands_and_one_frame_by_name(axes):
     peer.close(found.wrenches[hands[1]], WRENCH[::-1], 1e-8)
     assert found.covariance.shape == (12, 12)
     expected = np.linalg.inv(J @ J.T / 0.01)
-    np.testing.assert_allclose(found.covariance, expected, rtol=1e-5,
-                               atol=1e-7 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        found.covariance, expected, rtol=1e-5, atol=1e-7 * np.abs(expected).max()
+    )
 
 
 def test_one_contact_is_one_wrench():
@@ -256,8 +294,9 @@ def test_one_contact_is_one_wrench():
     several = external_wrenches(model, data, q, tau, "panda_link7")
     np.testing.assert_allclose(several.wrenches["panda_link7"], one.wrench, rtol=1e-9)
     np.testing.assert_allclose(several.residual, one.residual, atol=1e-9)
-    batch = external_wrenches(model, data, np.tile(q, (3, 1)), np.tile(tau, (3, 1)),
-                              [Contact("panda_link7", 3)])
+    batch = external_wrenches(
+        model, data, np.tile(q, (3, 1)), np.tile(tau, (3, 1)), [Contact("panda_link7", 3)]
+    )
     assert batch.wrenches["panda_link7"].shape == (3, 3)
 
 
@@ -275,25 +314,28 @@ def test_a_contact_between_two_links():
 NV = 6
 
 
-@pytest.mark.parametrize("changed, words", [
-    (dict(tau_ext=np.zeros(5)), "tau_ext: expected shape"),
-    (dict(tau_ext=np.full(NV, np.nan)), "tau_ext: expected finite"),
-    (dict(q=np.zeros(5)), "q: expected shape"),
-    (dict(frame="hand"), "no frame named 'hand'"),
-    (dict(frame="base_link"), "no joint moves 'base_link'"),
-    (dict(reference_frame=7), "reference_frame: expected"),
-    (dict(length=0.0), "length: expected a positive number, got 0"),
-    (dict(damping=-1.0), "damping: expected a positive number, got -1"),
-    (dict(damping=np.nan), "damping: expected a finite number"),
-    (dict(offset=np.zeros(2)), "offset|point"),
-    (dict(covariance=np.eye(5)), "covariance: expected shape"),
-    (dict(covariance=np.zeros((NV, NV))), "covariance: expected positive variances, got 0"),
-    (dict(covariance=np.eye(NV) - 1.0), "covariance: expected"),
-    (dict(covariance=np.ones((NV, NV))), "positive definite"),
-    (dict(covariance=np.eye(NV) + np.eye(NV, k=1)), "symmetric"),
-    (dict(covariance=np.zeros((2, NV, NV))), "covariance: expected shape"),
-    (dict(q=np.zeros((3, NV)), tau_ext=np.zeros((2, NV))), "batch: .* q: 3, tau_ext: 2"),
-])
+@pytest.mark.parametrize(
+    "changed, words",
+    [
+        (dict(tau_ext=np.zeros(5)), "tau_ext: expected shape"),
+        (dict(tau_ext=np.full(NV, np.nan)), "tau_ext: expected finite"),
+        (dict(q=np.zeros(5)), "q: expected shape"),
+        (dict(frame="hand"), "no frame named 'hand'"),
+        (dict(frame="base_link"), "no joint moves 'base_link'"),
+        (dict(reference_frame=7), "reference_frame: expected"),
+        (dict(length=0.0), "length: expected a positive number, got 0"),
+        (dict(damping=-1.0), "damping: expected a positive number, got -1"),
+        (dict(damping=np.nan), "damping: expected a finite number"),
+        (dict(offset=np.zeros(2)), "offset|point"),
+        (dict(covariance=np.eye(5)), "covariance: expected shape"),
+        (dict(covariance=np.zeros((NV, NV))), "covariance: expected positive variances, got 0"),
+        (dict(covariance=np.eye(NV) - 1.0), "covariance: expected"),
+        (dict(covariance=np.ones((NV, NV))), "positive definite"),
+        (dict(covariance=np.eye(NV) + np.eye(NV, k=1)), "symmetric"),
+        (dict(covariance=np.zeros((2, NV, NV))), "covariance: expected shape"),
+        (dict(q=np.zeros((3, NV)), tau_ext=np.zeros((2, NV))), "batch: .* q: 3, tau_ext: 2"),
+    ],
+)
 def test_invalid_arguments_are_named(changed, words):
     model, data = load("ur5")
     given = dict(q=np.zeros(NV), tau_ext=np.zeros(NV), frame="wrist_3_link") | changed

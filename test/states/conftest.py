@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Robots of the tests of states."""
+
 from pathlib import Path
 
 import pytest

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Three ways to feed a collector: the fields of messages, their bytes, and blocks."""
+
 import struct
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from dyn_ros.states.joint_states import Rejected
 from dyn_ros.states.messages import MessageCollector
 
 SECOND = 1_000_000_000
-NOW = 7 * SECOND            # the stamp of serialized messages without one
+NOW = 7 * SECOND  # the stamp of serialized messages without one
 
 
 class Messages(NamedTuple):
@@ -49,9 +50,15 @@ def packed(events, decoder, log_time=0):
         counts.append([len(values) for values in event[1:4]])
         numbers += [x for values in event[1:4] for x in values]
     times = log_time + np.arange(len(events), dtype=np.int64)
-    return Messages(np.array(layout, np.int32), np.zeros(len(events), np.int32), times,
-                    np.array(stamps, np.int64), np.array(counts, np.int32).reshape(-1, 3),
-                    np.array(start, np.int64), np.array(numbers, float))
+    return Messages(
+        np.array(layout, np.int32),
+        np.zeros(len(events), np.int32),
+        times,
+        np.array(stamps, np.int64),
+        np.array(counts, np.int32).reshape(-1, 3),
+        np.array(start, np.int64),
+        np.array(numbers, float),
+    )
 
 
 def serialized(names, position, velocity, effort, stamp, frame_id="base", order="<"):

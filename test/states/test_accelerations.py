@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Accelerations by smoothed differences, and efforts."""
+
 import math
 
 import numpy as np
@@ -18,18 +19,21 @@ def model_of(nv):
     joints = "".join(
         f'<joint name="joint_{k}" type="prismatic"><parent link="base"/><child link="link_{k}"/>'
         f'<limit effort="1" velocity="1" lower="0" upper="1"/></joint><link name="link_{k}"/>'
-        for k in range(nv))
+        for k in range(nv)
+    )
     return dyn_ros.Model.from_urdf(f'<robot name="sliders"><link name="base"/>{joints}</robot>')
 
 
 @pytest.fixture
 def differences():
     """Makes a collector of accelerations for a number of joints and a cutoff frequency."""
+
     def make(nv, cutoff):
         collector = MessageCollector(model_of(nv), GAP)
         collector.collect(["acceleration"])
         collector.cutoff = cutoff
         return collector
+
     return make
 
 
@@ -79,9 +83,10 @@ def test_the_low_pass_answers_a_step_as_an_exponential_whatever_the_times(differ
 def test_the_low_pass_weakens_the_cutoff_frequency_to_71_percent(differences):
     cutoff, h = 4.0, 1e-4
     times = np.arange(1.0, 4.0, h)
-    answers = np.ravel(feed(
-        differences(1, cutoff), times, np.sin(2.0 * math.pi * cutoff * times))[1:])
-    settled = answers[len(answers) // 2:] / (2.0 * math.pi * cutoff)
+    answers = np.ravel(
+        feed(differences(1, cutoff), times, np.sin(2.0 * math.pi * cutoff * times))[1:]
+    )
+    settled = answers[len(answers) // 2 :] / (2.0 * math.pi * cutoff)
     assert settled.max() == pytest.approx(math.sqrt(0.5), rel=2e-3)
 
 
@@ -102,7 +107,7 @@ def test_it_restarts_where_time_goes_back_or_makes_a_gap(differences, jump):
     later = 10.1 + jump
     answers = feed(collector, [later, later + 0.2, later + 0.4], [50.0, 51.0, 52.0])
     assert answers[0] is None
-    np.testing.assert_allclose(answers[1], 5.0, rtol=1e-9)      # independent of earlier velocities
+    np.testing.assert_allclose(answers[1], 5.0, rtol=1e-9)  # independent of earlier velocities
     np.testing.assert_allclose(answers[2], 5.0, rtol=1e-9)
 
 
@@ -146,7 +151,8 @@ def test_it_begins_with_the_state_before_it_is_requested(differences):
 def say(collector, names, seconds, velocity=None, effort=()):
     n = len(names)
     return collector.joint_states(
-        names, [0.0] * n, [] if velocity is None else [velocity] * n, effort, round(seconds * 1e9))
+        names, [0.0] * n, [] if velocity is None else [velocity] * n, effort, round(seconds * 1e9)
+    )
 
 
 def test_the_collector_passes_on_each_state_with_the_stamps_of_its_parts(arm):
@@ -196,8 +202,9 @@ XML = """<robot name="two"><link name="base"><inertial><mass value="1"/></inerti
 
 @pytest.fixture
 def collector():
-    collector = MessageCollector(dyn_ros.Model.from_urdf(XML, root_joint="floating"), GAP,
-                               ((0.0,) * 6 + (1.0,), (0.0,) * 6))
+    collector = MessageCollector(
+        dyn_ros.Model.from_urdf(XML, root_joint="floating"), GAP, ((0.0,) * 6 + (1.0,), (0.0,) * 6)
+    )
     assert not collector.collects_effort
     collector.collect(["effort"])
     return collector
@@ -210,10 +217,13 @@ def test_efforts_are_collected_by_name(collector):
     np.testing.assert_array_equal(collector.tau, [0.0] * 6 + [2.0, 3.0])
 
 
-@pytest.mark.parametrize("effort, missing", [
-    ([], ["turn", "slide"]), ([math.nan, 1.0], ["turn"]), ([1.0, math.inf], ["slide"])])
+@pytest.mark.parametrize(
+    "effort, missing",
+    [([], ["turn", "slide"]), ([math.nan, 1.0], ["turn"]), ([1.0, math.inf], ["slide"])],
+)
 def test_an_effort_that_is_not_reported_is_unknown_and_the_message_is_taken(
-        collector, effort, missing):
+    collector, effort, missing
+):
     assert say(collector, ["turn", "slide"], 1.0, effort=[1.0, 1.0])
     assert say(collector, ["turn", "slide"], 1.1, velocity=5.0, effort=effort)
     assert not collector.effort_known and collector.missing_effort() == missing

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The state of a robot from messages: by their fields, by their bytes, and in blocks."""
+
 import math
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def test_a_slow_part_does_not_slow_the_fast_one(collector, arm):
     due(collector, [(fast, 1.0), (slow, 1.0)])
     events = [(slow if i % 10 == 9 else fast, 1.0 + 0.01 * i) for i in range(1, 100)]
     answers = due(collector, events)
-    assert answers[0] is False                  # it waits once for the slow publisher
+    assert answers[0] is False  # it waits once for the slow publisher
     assert sum(answers) == sum(names == fast for names, _ in events)
 
 
@@ -76,8 +77,13 @@ def test_a_part_that_fell_silent_is_not_waited_for(collector, arm):
 
 
 def test_a_whole_state_is_always_due(collector, arm):
-    events = [(arm.joint_names, 1.0), (arm.joint_names[:2], 1.01), (arm.joint_names, 1.02),
-              (arm.joint_names[:2], 1.03), (arm.joint_names, 1.04)]
+    events = [
+        (arm.joint_names, 1.0),
+        (arm.joint_names[:2], 1.01),
+        (arm.joint_names, 1.02),
+        (arm.joint_names[:2], 1.03),
+        (arm.joint_names, 1.04),
+    ]
     assert due(collector, events) == [True, False, True, False, True]
     assert collector.q[0] == 1.04
 
@@ -89,14 +95,13 @@ def test_staleness_is_a_difference_of_stamps(collector, arm):
     assert collector.missing() == list(b)
     assert due(collector, [(b, 1.6)]) == [False]
     assert collector.missing() == list(a)
-    assert due(collector, [(a, 1.1)]) == [True]         # 0.5 s behind: within staleness
+    assert due(collector, [(a, 1.1)]) == [True]  # 0.5 s behind: within staleness
     assert collector.missing() == []
     assert collector.stamp == round(1.6 * SECOND)
 
 
 @pytest.mark.parametrize("more, answers", [(0, [False, False]), (1, [False, True])])
-def test_a_part_is_waited_for_until_it_is_more_than_staleness_behind(
-        collector, arm, more, answers):
+def test_a_part_is_waited_for_until_it_is_more_than_staleness_behind(collector, arm, more, answers):
     """The whole state of 1.0 s is a part too; another publisher reports two halves later."""
     feed(collector, arm.joint_names, 1.0)
     later = 1.5 + more / SECOND
@@ -126,24 +131,44 @@ def test_velocity_is_unknown_until_every_joint_reports_it(collector, arm):
     assert collector.missing_velocity() == list(a)
 
 
-@pytest.mark.parametrize("names, position, velocity, effort, why", [
-    ([], [], [], [], "no joint names"),
-    (["shoulder_yaw"] * 2, [0.0] * 2, [], [], "duplicate joint names: shoulder_yaw"),
-    (["other", "other"], [0.0] * 2, [], [], "duplicate joint names: other"),
-    (["shoulder_yaw"], [], [], [], "1 names, but 0 positions"),
-    (["shoulder_yaw"], [0.0], [0.0, 1.0], [], "2 velocities"),
-    (["shoulder_yaw"], [0.0], [], [0.0, 1.0], "2 efforts"),
-    (["shoulder_yaw", "elbow_pitch"], [0.0, math.nan], [], [], "elbow_pitch = nan"),
-    (["shoulder_yaw", "elbow_pitch"], [math.inf, -math.inf], [], [], "shoulder_yaw = inf"),
-    (["shoulder_yaw"], [0.0], [math.nan], [], "velocity is not finite: shoulder_yaw = nan"),
-    (["shoulder_yaw", "elbow_pitch"], [0.0, -1e13], [], [],
-     r"position is too large: elbow_pitch = -1e\+13"),
-    (["shoulder_yaw"], [0.0], [1.7e308], [], r"velocity is too large: shoulder_yaw = 1.7e\+308"),
-    (["shoulder_yaw", "elbow_pitch"], [math.nan, 1e300], [], [],
-     r"position is not finite: shoulder_yaw = nan, elbow_pitch = 1e\+300"),
-])
+@pytest.mark.parametrize(
+    "names, position, velocity, effort, why",
+    [
+        ([], [], [], [], "no joint names"),
+        (["shoulder_yaw"] * 2, [0.0] * 2, [], [], "duplicate joint names: shoulder_yaw"),
+        (["other", "other"], [0.0] * 2, [], [], "duplicate joint names: other"),
+        (["shoulder_yaw"], [], [], [], "1 names, but 0 positions"),
+        (["shoulder_yaw"], [0.0], [0.0, 1.0], [], "2 velocities"),
+        (["shoulder_yaw"], [0.0], [], [0.0, 1.0], "2 efforts"),
+        (["shoulder_yaw", "elbow_pitch"], [0.0, math.nan], [], [], "elbow_pitch = nan"),
+        (["shoulder_yaw", "elbow_pitch"], [math.inf, -math.inf], [], [], "shoulder_yaw = inf"),
+        (["shoulder_yaw"], [0.0], [math.nan], [], "velocity is not finite: shoulder_yaw = nan"),
+        (
+            ["shoulder_yaw", "elbow_pitch"],
+            [0.0, -1e13],
+            [],
+            [],
+            r"position is too large: elbow_pitch = -1e\+13",
+        ),
+        (
+            ["shoulder_yaw"],
+            [0.0],
+            [1.7e308],
+            [],
+            r"velocity is too large: shoulder_yaw = 1.7e\+308",
+        ),
+        (
+            ["shoulder_yaw", "elbow_pitch"],
+            [math.nan, 1e300],
+            [],
+            [],
+            r"position is not finite: shoulder_yaw = nan, elbow_pitch = 1e\+300",
+        ),
+    ],
+)
 def test_what_cannot_be_used_is_rejected_and_changes_nothing(
-        collector, arm, names, position, velocity, effort, why):
+    collector, arm, names, position, velocity, effort, why
+):
     feed(collector, arm.joint_names, 1.0)
     q, v = collector.q.copy(), collector.v.copy()
     with pytest.raises(Rejected, match=why):
@@ -191,7 +216,7 @@ def test_stamps_that_run_backwards(make, arm):
         feed(collector, arm.joint_names, 99.6)
     assert collector.q[0] == 100.0 and not notices
     assert not feed(collector, arm.joint_names[:3], 1.0) or pytest.fail("half a state")
-    assert not notices                 # the first message of another publisher is not out of order
+    assert not notices  # the first message of another publisher is not out of order
     assert feed(collector, arm.joint_names, 2.0)
     assert notices == ["stamps jumped back by 98 s; discarding the collected state"]
     assert collector.stamp == 2 * SECOND
@@ -203,8 +228,9 @@ def test_a_message_that_comes_too_late_changes_nothing(collector, arm, velocity)
     names, numbers = list(arm.joint_names), np.arange(7.0)
     collector.joint_states(names, numbers, 2.0 * numbers, 3.0 * numbers, SECOND)
     with pytest.raises(Rejected, match="its stamp is 0.1 s older"):
-        collector.joint_states(names, numbers + 9.0, numbers + 9.0 if velocity else [],
-                               numbers + 9.0, 9 * SECOND // 10)
+        collector.joint_states(
+            names, numbers + 9.0, numbers + 9.0 if velocity else [], numbers + 9.0, 9 * SECOND // 10
+        )
     np.testing.assert_array_equal(collector.q, numbers)
     np.testing.assert_array_equal(collector.v, 2.0 * numbers)
     np.testing.assert_array_equal(collector.tau, 3.0 * numbers)
@@ -279,13 +305,16 @@ def test_a_quaternion_is_made_unit(make, floating):
     assert math.isclose(np.linalg.norm(collector.q[3:7]), 1.0, rel_tol=1e-15)
 
 
-@pytest.mark.parametrize("pose, twist, why", [
-    ((math.nan, *UPRIGHT[1:]), TWIST, "the base's pose is not finite: x = nan$"),
-    (UPRIGHT, (*TWIST[:5], math.inf), "the base's twist is not finite: angular_z = inf$"),
-    ((1e300, *UPRIGHT[1:]), TWIST, r"the base's pose is too large: x = 1e\+300$"),
-    (UPRIGHT, (*TWIST[:5], -1e300), r"the base's twist is too large: angular_z = -1e\+300$"),
-    ((0.0,) * 7, TWIST, "norm of the base's quaternion is 0"),
-])
+@pytest.mark.parametrize(
+    "pose, twist, why",
+    [
+        ((math.nan, *UPRIGHT[1:]), TWIST, "the base's pose is not finite: x = nan$"),
+        (UPRIGHT, (*TWIST[:5], math.inf), "the base's twist is not finite: angular_z = inf$"),
+        ((1e300, *UPRIGHT[1:]), TWIST, r"the base's pose is too large: x = 1e\+300$"),
+        (UPRIGHT, (*TWIST[:5], -1e300), r"the base's twist is too large: angular_z = -1e\+300$"),
+        ((0.0,) * 7, TWIST, "norm of the base's quaternion is 0"),
+    ],
+)
 def test_a_base_that_cannot_be_used_is_rejected(make, floating, pose, twist, why):
     collector = make(floating, 0.5)
     with pytest.raises(Rejected, match=why):
@@ -328,7 +357,8 @@ def test_the_norm_of_a_quaternion_may_be_off_by_a_thousandth(make, floating, sig
 @pytest.mark.parametrize("huge", [1e13, 1e155, 1e308, -1.7e308])
 @pytest.mark.parametrize("all_of_them", [False, True])
 def test_numbers_near_the_largest_are_rejected_without_a_warning(
-        make, arm, floating, huge, all_of_them):
+    make, arm, floating, huge, all_of_them
+):
     names = list(arm.joint_names)
     bad = [huge] * len(names) if all_of_them else [huge, *[0.0] * (len(names) - 1)]
     zeros = [0.0] * len(names)
@@ -337,12 +367,16 @@ def test_numbers_near_the_largest_are_rejected_without_a_warning(
     for position, velocity in ((bad, zeros), (zeros, bad), (bad, [])):
         with pytest.raises(Rejected, match="too large|expected|at most"):
             collector.joint_states(names, position, velocity, [], SECOND)
-    assert collector.joint_states(names, zeros, zeros, bad, SECOND)     # an effort is unknown then
+    assert collector.joint_states(names, zeros, zeros, bad, SECOND)  # an effort is unknown then
     assert not collector.effort_known
     based = make(floating, 0.5)
-    for pose, twist in (((huge, *UPRIGHT[1:]), TWIST), ((*UPRIGHT[:3], huge, *UPRIGHT[4:]), TWIST),
-                        ((*UPRIGHT[:3], *[huge] * 4), TWIST), (UPRIGHT, (huge, *TWIST[1:])),
-                        (UPRIGHT, [huge] * 6)):
+    for pose, twist in (
+        ((huge, *UPRIGHT[1:]), TWIST),
+        ((*UPRIGHT[:3], huge, *UPRIGHT[4:]), TWIST),
+        ((*UPRIGHT[:3], *[huge] * 4), TWIST),
+        (UPRIGHT, (huge, *TWIST[1:])),
+        (UPRIGHT, [huge] * 6),
+    ):
         with pytest.raises(Rejected):
             based.odometry(pose, twist, SECOND)
 

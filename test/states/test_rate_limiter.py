@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The rate limiters: average rate, pauses, no limit; the choice of states by their stamps."""
+
 import numpy as np
 import pytest
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Random streams of messages give the same states message by message and in blocks."""
+
 import math
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def in_pieces(collector, events, rng):
     decoder, found, done = Decoder(), [], 0
     while done < len(events):
         size = int(rng.integers(1, len(events)))
-        found.append(collector.push(packed(events[done:done + size], decoder, done), decoder))
+        found.append(collector.push(packed(events[done : done + size], decoder, done), decoder))
         done += size
     return States.concatenate(found, collector.nq, collector.nv)
 
@@ -71,7 +72,8 @@ def require_same(model, events, rng, staleness=0.5, base=None):
     assert sum(note.messages for note in collector.rejected.values()) == len(rejected)
     texts = {text: number for number, text in reversed(rejected)}
     assert {(note.first, note.example) for note in collector.rejected.values()} <= {
-        (number, text) for text, number in texts.items()}
+        (number, text) for text, number in texts.items()
+    }
     assert (collector.resets.messages if collector.resets else 0) == len(notices)
     if notices:
         assert collector.resets.example == notices[0]
@@ -114,8 +116,7 @@ def stream(rng, names, count, moving):
     sources = publishers(rng, names)
     now, events = int(rng.integers(1, 1 << 40)), []
     for _ in range(count):
-        now += int(rng.choice([0, 1_000_000, 5_000_000, 400 * 1_000_000],
-                              p=[0.2, 0.6, 0.19, 0.01]))
+        now += int(rng.choice([0, 1_000_000, 5_000_000, 400 * 1_000_000], p=[0.2, 0.6, 0.19, 0.01]))
         if rng.random() < 0.005:
             now += int(rng.choice([-20, -1, 1, 20])) * SECOND
         stamp = now - int(rng.random() < 0.05) * int(rng.integers(SECOND))
@@ -137,8 +138,9 @@ def planar():
 @pytest.mark.parametrize("seed", range(40))
 def test_random_streams_of_an_arm(arm, seed):
     rng = np.random.default_rng(seed)
-    require_same(arm, stream(rng, arm.joint_names, 400, False), rng,
-                 float(rng.choice([0.5, 0.004, 5.0])))
+    require_same(
+        arm, stream(rng, arm.joint_names, 400, False), rng, float(rng.choice([0.5, 0.004, 5.0]))
+    )
 
 
 @pytest.mark.parametrize("root_joint", ["floating", "planar"])
@@ -175,14 +177,16 @@ def test_the_random_streams_contain_everything(arm, floating):
             states += len(in_pieces(collector, stream(rng, names, 400, moving), rng).stamp)
             reasons |= collector.rejected.keys()
             resets += collector.resets.messages if collector.resets else 0
-    assert len(reasons) == 11                   # all but a wrong child_frame_id
+    assert len(reasons) == 11  # all but a wrong child_frame_id
     assert resets > 10 and states > 1000
 
 
 def test_names_that_never_repeat_are_forgotten_as_in_a_node(arm):
     rng = np.random.default_rng(0)
-    events = [joint_states(rng, (*arm.joint_names[:4 + k % 4], f"other{k}"), k * 1_000_000)
-              for k in range(2 * MAX_LAYOUTS + 300)]
+    events = [
+        joint_states(rng, (*arm.joint_names[: 4 + k % 4], f"other{k}"), k * 1_000_000)
+        for k in range(2 * MAX_LAYOUTS + 300)
+    ]
     events += [joint_states(rng, events[k][0], (9000 + k) * 1_000_000) for k in range(300)]
     require_same(arm, events, rng)
 
@@ -195,7 +199,7 @@ def test_another_decoder_is_another_order_of_layouts(arm):
     found = []
     for start in range(0, 400, 50):
         decoder = Decoder()
-        found.append(collector.push(packed(events[start:start + 50], decoder, start), decoder))
+        found.append(collector.push(packed(events[start : start + 50], decoder, start), decoder))
     found = States.concatenate(found, arm.nq, arm.nv)
     np.testing.assert_array_equal(found.q, expected.q)
     np.testing.assert_array_equal(found.log_time, expected.log_time)
@@ -203,8 +207,12 @@ def test_another_decoder_is_another_order_of_layouts(arm):
 
 def test_odometry_of_another_link_is_rejected(floating):
     collector, decoder = BlockCollector(floating), Decoder()
-    decoder.children = ["", "other", "robot/base_link",
-                        next(f.name for f in floating.tree.frames if f.kind == "body")]
+    decoder.children = [
+        "",
+        "other",
+        "robot/base_link",
+        next(f.name for f in floating.tree.frames if f.kind == "body"),
+    ]
     event = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], [0.0] * 6, SECOND
     messages = packed([event] * 3, decoder)
     messages = messages._replace(layout=np.array([-1, -2, -4], np.int32))
@@ -216,17 +224,25 @@ def test_odometry_of_another_link_is_rejected(floating):
 
 def test_names_without_a_model():
     collector, decoder = BlockCollector.of_names(["b", "a"]), Decoder()
-    found = collector.push(packed([
-        (["a", "b", "c"], [1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [], 7)], decoder), decoder)
+    found = collector.push(
+        packed([(["a", "b", "c"], [1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [], 7)], decoder), decoder
+    )
     assert found.q.tolist() == [[2.0, 1.0]]
     assert found.v.tolist() == [[5.0, 4.0]]
     assert np.isnan(found.tau).all()
     assert list(collector.unknown) == ["c"]
 
 
-@pytest.mark.parametrize("field, value", [
-    ("start", [-1]), ("start", [15]), ("layout", [1]), ("counts", [[7, 7, 8]]),
-    ("counts", [[-1, 7, 7]])])
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("start", [-1]),
+        ("start", [15]),
+        ("layout", [1]),
+        ("counts", [[7, 7, 8]]),
+        ("counts", [[-1, 7, 7]]),
+    ],
+)
 def test_messages_outside_of_their_numbers_are_an_error(arm, field, value):
     decoder = Decoder()
     messages = packed([(arm.joint_names, [0.0] * 7, [0.0] * 7, [0.0] * 7, 1)], decoder)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Somebody in front of the page, who sees pictures of it and moves the mouse."""
+
 import io
 import itertools
 import math
@@ -8,10 +9,10 @@ import math
 import numpy as np
 from PIL import Image
 
-LABEL = 196, 37, 154    # color of the label at the ball
-BOX = 24                # about the width of the ball [px]
-MIDDLE = 620.0          # between the panels [px]
-AWAY = 100.0, 700.0     # from the robot: on a panel [px]
+LABEL = 196, 37, 154  # color of the label at the ball
+BOX = 24  # about the width of the ball [px]
+MIDDLE = 620.0  # between the panels [px]
+AWAY = 100.0, 700.0  # from the robot: on a panel [px]
 MOST_LOOKS = 100
 
 
@@ -67,7 +68,7 @@ class Person:
         self._page.mouse.down()
         start = np.array(self.hand)
         side = math.copysign(90.0, start[0] - MIDDLE)
-        end = np.clip(start + (side, -60.0), (350.0, 100.0), (890.0, 700.0))    # beside the panels
+        end = np.clip(start + (side, -60.0), (350.0, 100.0), (890.0, 700.0))  # beside the panels
         for part in np.linspace(0.2, 1.0, 5):
             self.move(tuple(start + part * (end - start)))
 
@@ -81,9 +82,9 @@ def find_ball(pixels):
     pink = (red > 150) & (red - green > 80) & (blue - green > 60)
     pink &= abs(pixels - LABEL).max(axis=2) > 20
     sums = np.pad(pink.cumsum(0).cumsum(1), ((1, 0), (1, 0)))
-    counts = (sums[BOX:, BOX:] - sums[:-BOX, BOX:] - sums[BOX:, :-BOX] + sums[:-BOX, :-BOX])
+    counts = sums[BOX:, BOX:] - sums[:-BOX, BOX:] - sums[BOX:, :-BOX] + sums[:-BOX, :-BOX]
     y, x = np.unravel_index(counts.argmax(), counts.shape)
     if counts[y, x] < 0.3 * BOX * BOX:
         return None
-    rows, columns = np.nonzero(pink[y:y + BOX, x:x + BOX])
+    rows, columns = np.nonzero(pink[y : y + BOX, x : x + BOX])
     return float(x + columns.mean()), float(y + rows.mean())

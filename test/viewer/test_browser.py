@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The demo in a real browser: it loads, a slider moves, torques change."""
+
 import os
 import re
 import subprocess
@@ -25,7 +26,7 @@ from .chromium import SLOW
 
 ROOT = Path(__file__).resolve().parents[2]
 UNITS = {"": 1.0, "k": 1e3, "m": 1e-3, "\u00b5": 1e-6}
-START = 120.0      # seconds; the first start on a machine compiles
+START = 120.0  # seconds; the first start on a machine compiles
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +34,18 @@ def demo(other_domain):
     """The address of a running demo's page, and its domain."""
     process = subprocess.Popen(
         [sys.executable, "-m", "dyn_ros", "demo", "--port", "0", "--rate", "100"],
-        env=dict(os.environ, ROS_DOMAIN_ID=str(other_domain), PYTHONUNBUFFERED="1"), text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        env=dict(os.environ, ROS_DOMAIN_ID=str(other_domain), PYTHONUNBUFFERED="1"),
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     lines, said = Queue(), []
 
     def read():
         for line in process.stdout:
             lines.put(line)
+
     threading.Thread(target=read, daemon=True).start()
     end = time.monotonic() + START
     address = ""
@@ -65,11 +71,15 @@ def demo(other_domain):
 def pushed(domain, *frame):
     """The lines of examples/push.py until it has found three contacts."""
     end = time.monotonic() + START
-    while time.monotonic() < end:           # it gives up after ten seconds
+    while time.monotonic() < end:  # it gives up after ten seconds
         lines = []
-        with subprocess.Popen([sys.executable, ROOT / "examples" / "push.py", *frame], text=True,
-                              env=dict(os.environ, ROS_DOMAIN_ID=str(domain)),
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        with subprocess.Popen(
+            [sys.executable, ROOT / "examples" / "push.py", *frame],
+            text=True,
+            env=dict(os.environ, ROS_DOMAIN_ID=str(domain)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as process:
             for line in process.stdout:
                 lines.append(line.rstrip())
                 if sum(each.startswith("contact: ") for each in lines) == 3:
@@ -118,8 +128,11 @@ def page(opened):
     opened.get_by_role("button", name="Pause").wait_for()
     yield opened
     assert not opened.faults
-    hosts = {urlsplit(url.removeprefix("blob:")).hostname for url in opened.asked
-             if not url.startswith("data:")}
+    hosts = {
+        urlsplit(url.removeprefix("blob:")).hostname
+        for url in opened.asked
+        if not url.startswith("data:")
+    }
     assert hosts == {"localhost"}
 
 
@@ -129,6 +142,7 @@ class Ear:
     def __init__(self, domain):
         import rclpy
         from sensor_msgs.msg import JointState
+
         self._rclpy, self._context = rclpy, rclpy.Context()
         rclpy.init(context=self._context, domain_id=domain)
         self._node = rclpy.create_node("ear", context=self._context)
@@ -165,7 +179,8 @@ def numbers(page, kind):
     shown = page.locator("[data-joint]").evaluate_all(
         """(joints, kind) => joints.map(joint => [joint.dataset.joint,
             joint.querySelector("." + kind).innerText, joint.querySelector(".unit").innerText])""",
-        kind)
+        kind,
+    )
     assert [name for name, _, _ in shown] == list(arm().joint_names)
     return {name: float(number) * UNITS[unit.removesuffix("N m")] for name, number, unit in shown}
 
@@ -186,34 +201,43 @@ def until(ready, what):
 def gravity(positions):
     model = arm()
     q = np.array([positions[name] for name in model.joint_names])
-    return dict(zip(model.joint_names,
-                    dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q).tolist()))
+    return dict(
+        zip(model.joint_names, dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q).tolist())
+    )
 
 
 def test_the_robot_moves_by_itself(page, ear):
     before, there = numbers(page, "gravity"), ear.latest()
     until(lambda: numbers(page, "gravity") != before, "the torques stay")
     until(lambda: ear.latest() != there, "the joints stay")
-    assert page.locator("canvas").count() >= 8         # the robot, and a plot of each joint
+    assert page.locator("canvas").count() >= 8  # the robot, and a plot of each joint
 
 
 def test_a_slider_moves_the_joint_and_its_torques(page, ear):
     slider = page.get_by_role("slider").nth(1)
     assert page.get_by_text("shoulder_pitch").count() >= 1
     slider.focus()
-    slider.press("End")                                 # its upper limit
+    slider.press("End")  # its upper limit
     page.get_by_role("button", name="Move by itself").wait_for()
     until(lambda: abs(ear.latest()["shoulder_pitch"] - 1.9) < 1e-3, ear.latest)
     # it is at rest: the page shows gravity at this position
     expected = gravity(ear.latest())
-    until(lambda: all(abs(x - expected[name]) <= 0.01
-                      for name, x in numbers(page, "gravity").items()),
-          lambda: (numbers(page, "gravity"), expected))
+    until(
+        lambda: all(
+            abs(x - expected[name]) <= 0.01 for name, x in numbers(page, "gravity").items()
+        ),
+        lambda: (numbers(page, "gravity"), expected),
+    )
     before = numbers(page, "gravity")["shoulder_pitch"]
     slider.press("Home")
     until(lambda: abs(ear.latest()["shoulder_pitch"] + 1.9) < 1e-3, ear.latest)
-    until(lambda: numbers(page, "gravity")["shoulder_pitch"] < 0 < before
-          or before < 0 < numbers(page, "gravity")["shoulder_pitch"], "the torque stays")
+    until(
+        lambda: (
+            numbers(page, "gravity")["shoulder_pitch"] < 0 < before
+            or before < 0 < numbers(page, "gravity")["shoulder_pitch"]
+        ),
+        "the torque stays",
+    )
     page.get_by_role("button", name="Move by itself").click()
     there = ear.latest()
     until(lambda: ear.latest() != there, "the joints stay")
@@ -229,11 +253,12 @@ def test_a_payload_is_a_contact_until_it_has_been_weighed(page):
 
     def is_weighed():
         """Beside other tests, states have gaps: the page asks for more, and the next click adds."""
-        ended = weigh.is_visible() and weigh.is_enabled()       # so what it says is there
+        ended = weigh.is_visible() and weigh.is_enabled()  # so what it says is there
         if ended and not result.is_visible():
             weigh.click()
             page.get_by_role("button", name="Weighing ...").wait_for()
         return result.is_visible()
+
     until(is_weighed, lambda: page.inner_text("body"))
     assert abs(float(result.inner_text().split()[0]) - 0.5) < 0.05, result.inner_text()
     page.get_by_text("nothing touches the robot").wait_for()

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Joints that follow sliders, and the motion that resumes from there."""
+
 import numpy as np
 import pytest
 
@@ -48,7 +49,7 @@ def test_its_velocity_is_the_derivative_and_the_spring_pulls():
         states.append((follower.position[0], follower.velocity[0]))
     (x0, v0), (x1, v1), (x2, v2) = states
     assert (x2 - x0) / (2 * h) == pytest.approx(v1, rel=1e-7)
-    spring = -STIFFNESS ** 2 * (x1 - 1.5) - 2 * STIFFNESS * v1
+    spring = -(STIFFNESS**2) * (x1 - 1.5) - 2 * STIFFNESS * v1
     assert (v2 - v0) / (2 * h) == pytest.approx(spring, rel=1e-7)
 
 

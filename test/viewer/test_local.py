@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The robot of `dyn_ros view`, which is simulated in the process of its page; without a browser."""
+
 import threading
 import time
 from types import SimpleNamespace
@@ -30,8 +31,9 @@ class Page:
         xml = path.read_text()
         self.model = dyn_ros.Model.from_urdf(xml, root_joint)
         self.robot = LocalRobot(self.model)
-        self.session = Session("127.0.0.1", 0, self.robot,
-                               Settings(plays=True, hangs=True, curves=local.CURVES))
+        self.session = Session(
+            "127.0.0.1", 0, self.robot, Settings(plays=True, hangs=True, curves=local.CURVES)
+        )
         self.robot.show(self.session, xml)
         self.now = time.monotonic()
 
@@ -64,8 +66,7 @@ class Page:
         return q
 
     def rows(self):
-        return [self.model.idx_v[self.model.joint_index(name)]
-                for name in self.session.robot.names]
+        return [self.model.idx_v[self.model.joint_index(name)] for name in self.session.robot.names]
 
 
 @pytest.fixture
@@ -77,6 +78,7 @@ def show(monkeypatch):
         pages.append(page)
         monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: page.now))
         return page
+
     yield start
     for page in pages:
         page.close()
@@ -90,6 +92,7 @@ def compiling(monkeypatch, count):
         progress(1, count, "rnea")
         compiled.wait(60.0)
         progress(count, count, "")
+
     monkeypatch.setattr(dyn_ros, "precompile", precompile)
     return compiled
 
@@ -108,7 +111,7 @@ def test_it_moves_before_the_engine_is_compiled(show, monkeypatch):
     assert page.session._q[1] == pytest.approx(0.5, abs=1e-3)
     compiled.set()
     page.start()
-    assert page.session._q[1] == pytest.approx(0.5, abs=0.02)      # it does not jump
+    assert page.session._q[1] == pytest.approx(0.5, abs=0.02)  # it does not jump
     assert np.isfinite(page.torques("gravity")).all()
 
 
@@ -119,7 +122,7 @@ def test_torques_are_those_of_the_state(show, root_joint):
     page.advance(4.0)
     g = dyn_ros.generalized_gravity(page.model, dyn_ros.Data(page.model), page.q)[page.rows()]
     np.testing.assert_allclose(page.torques("gravity"), g, atol=1e-9)
-    np.testing.assert_allclose(page.torques("nle"), g, atol=1e-3)      # at rest
+    np.testing.assert_allclose(page.torques("nle"), g, atol=1e-3)  # at rest
     np.testing.assert_allclose(page.torques("effort"), g, atol=0.05)
     np.testing.assert_array_equal(page.torques("push"), np.zeros(7))
 
@@ -130,16 +133,18 @@ def test_a_push_moves_it_and_shows_the_torques_that_it_causes(show):
     page.advance(2.0)
     there = page.session._q.copy()
     force = np.array([20.0, 0.0, 0.0])
-    page.session._stop_pushing()        # the test pushes instead of the handle
+    page.session._stop_pushing()  # the test pushes instead of the handle
     page.robot.push("tool", force)
     page.advance(2.0)
     assert abs(page.session._q - there).max() > 0.005
-    J = dyn_ros.frame_jacobian(page.model, dyn_ros.Data(page.model), page.q, "tool",
-                               dyn_ros.ReferenceFrame.LOCAL)
+    J = dyn_ros.frame_jacobian(
+        page.model, dyn_ros.Data(page.model), page.q, "tool", dyn_ros.ReferenceFrame.LOCAL
+    )
     np.testing.assert_allclose(page.torques("push"), J[:3].T @ force, atol=1e-9)
     # the motors hold the robot against both
-    np.testing.assert_allclose(page.torques("effort"),
-                               page.torques("gravity") - page.torques("push"), atol=0.1)
+    np.testing.assert_allclose(
+        page.torques("effort"), page.torques("gravity") - page.torques("push"), atol=0.1
+    )
     page.robot.push("tool", np.zeros(3))
     page.advance(3.0)
     np.testing.assert_allclose(page.session._q, there, atol=1e-3)
@@ -161,8 +166,10 @@ def test_a_payload_is_carried(show):
 def test_its_markers_are_those_of_the_nodes(show):
     page = show().start()
     assert set(page.session.drawing.families) == {
-        ("dynamics/markers", "torque"), ("dynamics/markers", "inertia"),
-        ("centroidal/markers", "com")}
+        ("dynamics/markers", "torque"),
+        ("dynamics/markers", "inertia"),
+        ("centroidal/markers", "com"),
+    }
 
 
 def test_the_appearance_is_that_of_the_nodes():
@@ -171,12 +178,15 @@ def test_the_appearance_is_that_of_the_nodes():
     from dyn_ros.nodes.markers.centroidal import CENTROIDAL
     from dyn_ros.nodes.markers.dynamics import DYNAMICS
     from dyn_ros.viewer.standalone import BALL, FULL_LOAD, PlainLook
+
     values = {spec.name: spec.default for kind in (*DYNAMICS, *CENTROIDAL) for spec in kind.specs}
     assert dict(values, **{spec.name: spec.default for spec in SHARED})["markers.width"] == (
-        PlainLook("com", 1.0).width)
+        PlainLook("com", 1.0).width
+    )
     for family, alpha in (("torque", 1.0), ("inertia", 0.4), ("com", 1.0)):
-        np.testing.assert_allclose(PlainLook(family, 1.0, alpha).color,
-                                   values[f"markers.{family}.color"], atol=0.005)
+        np.testing.assert_allclose(
+            PlainLook(family, 1.0, alpha).color, values[f"markers.{family}.color"], atol=0.005
+        )
     assert list(FULL_LOAD) == values["markers.torque.full_color"]
     assert values["markers.com.scale"] == BALL
 
@@ -266,6 +276,7 @@ def test_plots_say_what_they_wait_for(show, monkeypatch):
 def test_a_failure_of_the_engine_is_shown_and_the_robot_still_moves(show, monkeypatch):
     def precompile(names, **options):
         raise OSError("no space left on device")
+
     monkeypatch.setattr(dyn_ros, "precompile", precompile)
     page = show()
     page.robot._starting.join(60.0)
@@ -276,15 +287,24 @@ def test_a_failure_of_the_engine_is_shown_and_the_robot_still_moves(show, monkey
     assert abs(page.session._q - there).max() > 1e-3
 
 
-@pytest.mark.parametrize("joints", ["", """
+@pytest.mark.parametrize(
+    "joints",
+    [
+        "",
+        """
     <joint name="lift" type="prismatic"><parent link="base"/><child link="top"/>
-    <axis xyz="0 0 1"/><limit lower="0" upper="1" effort="100" velocity="1"/></joint>"""])
+    <axis xyz="0 0 1"/><limit lower="0" upper="1" effort="100" velocity="1"/></joint>""",
+    ],
+)
 def test_robots_with_few_joints(show, tmp_path, joints):
     path = tmp_path / "few.urdf"
     inertial = """<inertial><mass value="2"/><inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0"
         izz="0.1"/></inertial>"""
-    path.write_text(f'<robot name="few"><link name="base">{inertial}</link>' + (
-        f'<link name="top">{inertial}</link>{joints}' if joints else "") + "</robot>")
+    path.write_text(
+        f'<robot name="few"><link name="base">{inertial}</link>'
+        + (f'<link name="top">{inertial}</link>{joints}' if joints else "")
+        + "</robot>"
+    )
     page = show(path).start()
     page.advance(1.0)
     assert page.robot._failure == "" and "engine" not in page.session.panel._status.content

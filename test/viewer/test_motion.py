@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The motion of simulated robots: limits, start at rest, derivatives and required torques."""
+
 import numpy as np
 import pytest
 
@@ -24,8 +25,11 @@ MIXED = """<robot name="mixed">
     <limit lower="0.5" upper="0.5" effort="1" velocity="1"/></joint>
   <link name="d"/>
 </robot>"""
-MASSIVE = MIXED.replace("/>\n  <joint", """><inertial><origin xyz="0.1 0.2 0.3"/><mass value="2"/>
-  <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>\n  <joint""")
+MASSIVE = MIXED.replace(
+    "/>\n  <joint",
+    """><inertial><origin xyz="0.1 0.2 0.3"/><mass value="2"/>
+  <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>\n  <joint""",
+)
 TIMES = np.linspace(0.0, 60.0, 6001)
 
 
@@ -69,8 +73,10 @@ def test_effort_brings_the_energy(xml):
         return dyn_ros.mechanical_energy(model, data, q, v)
 
     for time in (0.7, 3.0, 17.0):
-        rate = (8.0 * (energy(time + step) - energy(time - step))
-                - (energy(time + 2 * step) - energy(time - 2 * step))) / (12.0 * step)
+        rate = (
+            8.0 * (energy(time + step) - energy(time - step))
+            - (energy(time + 2 * step) - energy(time - 2 * step))
+        ) / (12.0 * step)
         state = motion.at(time)
         effort = robot._feedforward(*state) - model.damping * state[1]
         assert effort @ state[1] == pytest.approx(rate, rel=1e-8)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Around which posture robots move: arms stay above their base, legged robots stand."""
+
 import numpy as np
 import pytest
 
@@ -60,9 +61,17 @@ def test_what_hangs_keeps_hanging():
     assert CENTERS > 1 and heights(tree, Motion(tree)).max() < 0.0
 
 
-@pytest.mark.parametrize("name, count", [
-    ("solo12", 4), ("talos_reduced", 2), ("quadruped", 4), ("go2", 4), ("bolt", 2),
-    ("anymal_c", 4)])
+@pytest.mark.parametrize(
+    "name, count",
+    [
+        ("solo12", 4),
+        ("talos_reduced", 2),
+        ("quadruped", 4),
+        ("go2", 4),
+        ("bolt", 2),
+        ("anymal_c", 4),
+    ],
+)
 def test_legs_bend_together_and_the_feet_stay_level(name, count):
     """Also knees that cannot be stretched, which bend the way they can."""
     tree = read_urdf(QUADRUPED.read_text()) if name == "quadruped" else example(name)
@@ -72,7 +81,7 @@ def test_legs_bend_together_and_the_feet_stay_level(name, count):
     feet = heights(tree, motion)[[robot.own[leg[-1]] for leg in legs]]
     np.testing.assert_allclose(feet - feet[0], 0.0, atol=1e-3)
     length = -feet.min()
-    assert 0.05 * length < np.ptp(feet[0]) < 0.3 * length       # it crouches
+    assert 0.05 * length < np.ptp(feet[0]) < 0.3 * length  # it crouches
     assert heights(tree, motion).min() > feet.min() - 0.02 * length
     for slot, joint in enumerate(robot.joints):
         swing = motion.swing
@@ -98,16 +107,23 @@ def test_arms_and_wheels_are_no_legs(name):
 
 def test_arms_below_a_common_spine_are_no_legs():
     """They hang on the same level, but share a joint."""
-    chains = "".join(f"""<link name="{side}1"/><link name="{side}2"/>
+    chains = "".join(
+        f"""<link name="{side}1"/><link name="{side}2"/>
       <joint name="{side}_shoulder" type="revolute"><parent link="chest"/><child link="{side}1"/>
         <origin xyz="0 {y} 0.2"/><axis xyz="0 1 0"/>
         <limit lower="-1" upper="1" effort="9" velocity="9"/></joint>
       <joint name="{side}_elbow" type="revolute"><parent link="{side}1"/><child link="{side}2"/>
         <origin xyz="0 0 -0.4"/><axis xyz="0 1 0"/>
         <limit lower="-1" upper="1" effort="9" velocity="9"/></joint>"""
-                     for side, y in (("left", 0.2), ("right", -0.2)))
+        for side, y in (("left", 0.2), ("right", -0.2))
+    )
     spine = """<joint name="spine" type="{}"><parent link="base"/><child link="chest"/>
       <limit lower="-1" upper="1" effort="9" velocity="9"/></joint>"""
-    robots = [Kinematics(read_urdf(f"""<robot name="torso"><link name="base"/><link name="chest"/>
-      {spine.format(kind)}{chains}</robot>""")) for kind in ("revolute", "fixed")]
+    robots = [
+        Kinematics(
+            read_urdf(f"""<robot name="torso"><link name="base"/><link name="chest"/>
+      {spine.format(kind)}{chains}</robot>""")
+        )
+        for kind in ("revolute", "fixed")
+    ]
     assert [len(find_legs(robot)) for robot in robots] == [0, 2]

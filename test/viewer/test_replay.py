@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Recordings on the page, without a browser: any time of them, and what is computed."""
+
 import time
 
 import numpy as np
@@ -26,7 +27,7 @@ MODEL = dyn_ros.Model.from_urdf_file(ARM)
 NAMES = MODEL.joint_names
 RATE = 200.0
 QUADRUPED = ARM.with_name("quadruped.urdf").read_text()
-LIMIT = 300.0       # s: the first start on a machine compiles
+LIMIT = 300.0  # s: the first start on a machine compiles
 
 
 class Player:
@@ -35,10 +36,11 @@ class Player:
     def __init__(self, path, **options):
         self.recording = open_recording(path, **options)
         self.replay = Replay(self.recording)
-        self.session = Session("127.0.0.1", 0, self.replay, Settings(
-            pushes=False, curves=replay.CURVES))
+        self.session = Session(
+            "127.0.0.1", 0, self.replay, Settings(pushes=False, curves=replay.CURVES)
+        )
         self.replay.show(self.session, self.recording.xml)
-        self.session.server.get_clients = lambda: {0: None}      # somebody watches
+        self.session.server.get_clients = lambda: {0: None}  # somebody watches
         self.note = ""
         bar = self.replay._bar
         show = bar.show
@@ -95,6 +97,7 @@ def play(monkeypatch):
     def start(*args, **options):
         players.append(Player(*args, **options))
         return players[-1]
+
     yield start
     for player in players:
         player.close()
@@ -103,8 +106,14 @@ def play(monkeypatch):
 @pytest.fixture(scope="module")
 def arm(tmp_path_factory):
     """100 s of the arm, in many parts."""
-    return synthetic_mcap(tmp_path_factory.mktemp("arm") / "arm.mcap", MODEL, 20000, RATE, rows=100,
-                          description=ARM.read_text())
+    return synthetic_mcap(
+        tmp_path_factory.mktemp("arm") / "arm.mcap",
+        MODEL,
+        20000,
+        RATE,
+        rows=100,
+        description=ARM.read_text(),
+    )
 
 
 @pytest.fixture
@@ -120,9 +129,17 @@ def messages(rows, period=10_000_000, child="trunk", names=None):
         stamp = START + row * period
         pose = (0.01 * row, 0.0, 0.4, 0.0, 0.0, 0.0, 1.0)
         yield Sent("/odom", stamp, Odometry(pose, (0.0,) * 6, stamp, child=child))
-        yield Sent("/joint_states", stamp + 1000, JointState(
-            names, np.full(len(names), 1e-3 * row), np.zeros(len(names)), np.ones(len(names)),
-            stamp))
+        yield Sent(
+            "/joint_states",
+            stamp + 1000,
+            JointState(
+                names,
+                np.full(len(names), 1e-3 * row),
+                np.zeros(len(names)),
+                np.ones(len(names)),
+                stamp,
+            ),
+        )
 
 
 def test_any_time_of_it_is_shown(play, arm, small_parts):
@@ -130,11 +147,15 @@ def test_any_time_of_it_is_shown(play, arm, small_parts):
     assert len(player.recording.parts) > 5
     for seconds in (1.0, 95.0, 15.0, 55.0, 12.345):
         player.seek(seconds)
-        row = np.searchsorted(recording.stamp + 200_000,
-                              START + round(1e9 * seconds), side="right") - 1
+        row = (
+            np.searchsorted(recording.stamp + 200_000, START + round(1e9 * seconds), side="right")
+            - 1
+        )
         np.testing.assert_allclose(player.q, recording.q[row], atol=1e-12)
-        found, g = player.latest(), dyn_ros.generalized_gravity(
-            MODEL, dyn_ros.Data(MODEL), recording.q[row])
+        found, g = (
+            player.latest(),
+            dyn_ros.generalized_gravity(MODEL, dyn_ros.Data(MODEL), recording.q[row]),
+        )
         np.testing.assert_allclose(found["gravity"], g, atol=1e-10)
         np.testing.assert_allclose(found["effort"], recording.effort[row], atol=1e-12)
     assert len(player.replay._loader._parts) <= replay.MOST_PARTS + 2
@@ -145,8 +166,9 @@ def test_residuals_are_those_of_the_log_command(play, arm, small_parts):
     from dyn_ros.logs.quantities import Settings as ObservedSettings
     from dyn_ros.logs.quantities import compute
     from dyn_ros.logs.run.plan import plan
+
     player = play(arm)
-    whole, = plan(replay.open_source(arm), 0.5, size=np.inf)
+    (whole,) = plan(replay.open_source(arm), 0.5, size=np.inf)
     part = read_part(whole, player.recording.selection)
     table = compute(player.recording.model, part.states, 0, replay.QUANTITIES, ObservedSettings())
     for seconds in (2.0, 75.0):
@@ -176,7 +198,7 @@ def test_it_plays_at_a_speed_to_the_end(play, arm):
     assert player.time == pytest.approx(99.9952, abs=1e-6)
     player.update(1.0)
     assert not player.replay._plays
-    player.do("play", True)                 # from the start
+    player.do("play", True)  # from the start
     player.update(0.0)
     assert player.time < 0.1 and player.replay._plays
 
@@ -192,7 +214,7 @@ def test_it_waits_while_nobody_watches(play, arm):
 def test_steps(play, arm, small_parts):
     player = play(arm)
     player.seek(1.001)
-    player.do("step", 0)                    # to the time of the state itself
+    player.do("step", 0)  # to the time of the state itself
     before = player.time
     player.do("step", 1)
     assert player.time - before == pytest.approx(1 / RATE, abs=1e-6)
@@ -200,16 +222,16 @@ def test_steps(play, arm, small_parts):
     player.do("step", -1)
     assert player.time - before == pytest.approx(-1 / RATE, abs=1e-6)
     start = 1e-9 * (player.replay._starts[1] - player.replay._first)
-    player.seek(start)                      # the first state of a part
+    player.seek(start)  # the first state of a part
     player.until(lambda: player.replay._loader.get(0) is not None)
     player.do("step", -1)
     assert start - player.time == pytest.approx(1 / RATE, abs=1e-4)
     player.do("step", 1)
     assert player.time == pytest.approx(start, abs=1e-4)
     player.seek(0.0)
-    player.do("step", -1)                   # there is none
+    player.do("step", -1)  # there is none
     assert player.time == 0.0
-    player.do("step", 1)                    # the first one, after the description
+    player.do("step", 1)  # the first one, after the description
     assert player.time == pytest.approx(2e-4)
 
 
@@ -230,7 +252,7 @@ def test_a_gap(play, tmp_path):
     player = play(write_mcap(tmp_path / "gap.mcap", messages(rows)), xml=QUADRUPED)
     player.seek(2.0)
     assert player.note == "no states for 1.0 s"
-    (start, stop), = player.replay._loader.gaps
+    ((start, stop),) = player.replay._loader.gaps
     first, last = player.replay._first, player.replay._last
     assert stop - start == pytest.approx(3.01e9, abs=1e7)
     left, width = (100.0 * time / (last - first) for time in (start - first, stop - start))
@@ -243,11 +265,11 @@ def test_a_gap(play, tmp_path):
 
 def test_what_is_wrong_is_shown(play, tmp_path):
     names = [*dyn_ros.Model.from_urdf(QUADRUPED).joint_names, "tail"]
-    player = play(write_mcap(tmp_path / "a.mcap", messages(range(100), names=names)),
-                  xml=QUADRUPED)
+    player = play(write_mcap(tmp_path / "a.mcap", messages(range(100), names=names)), xml=QUADRUPED)
     assert any("tail" in text for text in player.session._problems.recent([], 0.0))
-    player = play(write_mcap(tmp_path / "b.mcap", messages(range(100), child="base")),
-                  xml=QUADRUPED)
+    player = play(
+        write_mcap(tmp_path / "b.mcap", messages(range(100), child="base")), xml=QUADRUPED
+    )
     player.seek(0.5)
     assert "no states here" in player.note and "root_joint" in player.note
 
@@ -256,13 +278,14 @@ def test_a_table(play, tmp_path):
     recording = tmp_path / "table.csv"
     columns = ["time", *(f"position.{name}" for name in NAMES)]
     lines = [",".join(columns)] + [
-        ",".join(map(str, [0.01 * row, *[0.001 * row] * 7])) for row in range(300)]
+        ",".join(map(str, [0.01 * row, *[0.001 * row] * 7])) for row in range(300)
+    ]
     recording.write_text("\n".join(lines) + "\n")
     player = play(recording, xml=ARM.read_text())
     player.seek(2.0)
     np.testing.assert_allclose(player.q, 0.2, atol=0.002)
     assert np.isfinite(player.latest()["gravity"]).all()
-    assert np.isnan(player.latest()["nle"]).all()       # no velocities
+    assert np.isnan(player.latest()["nle"]).all()  # no velocities
     assert np.isnan(player.latest()["effort"]).all()
 
 
@@ -270,8 +293,11 @@ def test_drives_of_a_recording(play, tmp_path):
     states = moving(MODEL, seconds=1.0, rate=100.0)
     recording, robot = tmp_path / "table.csv", dyn_ros.Model.from_urdf_file(ARM)
     rows = {"time": 1e-9 * (states.stamp - states.stamp[0])}
-    for signal, values in (("position", states.q), ("velocity", states.v),
-                           ("effort", states.tau / -8.0)):
+    for signal, values in (
+        ("position", states.q),
+        ("velocity", states.v),
+        ("effort", states.tau / -8.0),
+    ):
         rows |= {f"{signal}.{name}": values[:, k] for k, name in enumerate(NAMES)}
     columns.write(recording, rows)
     robot.drives = dyn_ros.Drives.of(7, gain=-8.0)
@@ -283,9 +309,13 @@ def test_drives_of_a_recording(play, tmp_path):
 
 
 def test_a_joint_that_is_never_reported(tmp_path):
-    path = write_mcap(tmp_path / "some.mcap", [
-        Sent("/joint_states", START + k, JointState(NAMES[:3], [0.0] * 3, stamp=START + k))
-        for k in range(0, 10**9, 10**7)])
+    path = write_mcap(
+        tmp_path / "some.mcap",
+        [
+            Sent("/joint_states", START + k, JointState(NAMES[:3], [0.0] * 3, stamp=START + k))
+            for k in range(0, 10**9, 10**7)
+        ],
+    )
     player = Player.__new__(Player)
     player.recording = open_recording(path, ARM.read_text())
     loader = replay.Loader(player.recording)
@@ -298,14 +328,23 @@ def test_a_joint_that_is_never_reported(tmp_path):
     assert any("elbow_pitch" in problem for problem in loader.get(0).problems)
 
 
-@pytest.mark.parametrize("sent, xml, word", [
-    ([Sent("/joint_states", START, JointState(NAMES, [0.0] * 7, stamp=START))], None,
-     "no robot description; pass robot="),
-    ([Sent("/robot_description", START, ARM.read_text())], None, "no readable topic named"),
-    ([Sent("/joint_states", START, JointState(["a"], [0.0], stamp=START))], ARM.read_text(),
-     "no joint of the robot"),
-    ([], ARM.read_text(), "joint_states"),
-])
+@pytest.mark.parametrize(
+    "sent, xml, word",
+    [
+        (
+            [Sent("/joint_states", START, JointState(NAMES, [0.0] * 7, stamp=START))],
+            None,
+            "no robot description; pass robot=",
+        ),
+        ([Sent("/robot_description", START, ARM.read_text())], None, "no readable topic named"),
+        (
+            [Sent("/joint_states", START, JointState(["a"], [0.0], stamp=START))],
+            ARM.read_text(),
+            "no joint of the robot",
+        ),
+        ([], ARM.read_text(), "joint_states"),
+    ],
+)
 def test_recordings_that_cannot_be_shown(tmp_path, sent, xml, word):
     path = write_mcap(tmp_path / "bad.mcap", sent)
     with pytest.raises(ValueError, match=word):

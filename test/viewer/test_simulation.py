@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The demo's simulated robot: it follows its motion, gives way, obeys dynamics, stays stable."""
+
 import numpy as np
 import pytest
 
@@ -12,8 +13,9 @@ from peer import EXAMPLE_ROBOTS, FILES
 
 STEP = 0.002
 PUSH = np.array([10.0, -5.0, 3.0, 0.1, 0.2, -0.1])
-RUBBING = ARM.read_text().replace('<dynamics damping="0.8"/>',
-                                  '<dynamics damping="0.8" friction="1.5"/>')
+RUBBING = ARM.read_text().replace(
+    '<dynamics damping="0.8"/>', '<dynamics damping="0.8" friction="1.5"/>'
+)
 POINTS = """<robot name="points"><link name="base"/>
   <joint name="slide" type="prismatic"><parent link="base"/><child link="a"/>
     <limit lower="0" upper="0.1" effort="1" velocity="1"/></joint><link name="a"/>
@@ -37,8 +39,9 @@ def arm():
 def torques(robot, wrench, positions=None):
     """J' wrench at the tool, where the robot is or at many positions."""
     q = robot.position if positions is None else np.array(positions)
-    J = dyn_ros.frame_jacobian(robot.model, dyn_ros.Data(robot.model), q, "tool",
-                               dyn_ros.ReferenceFrame.LOCAL)
+    J = dyn_ros.frame_jacobian(
+        robot.model, dyn_ros.Data(robot.model), q, "tool", dyn_ros.ReferenceFrame.LOCAL
+    )
     return np.einsum("...ij,i->...j", J, wrench)
 
 
@@ -71,8 +74,14 @@ def test_a_short_step_is_forward_dynamics(xml):
     q, v, tau = robot.position, robot.velocity, robot.effort
     friction = dyn_ros.joint_friction(robot.model, v)
     assert abs(v)[robot.model.friction > 0.0].min(initial=1.0) > AT_REST
-    a = dyn_ros.aba(robot.model, dyn_ros.Data(robot.model), q, v, tau - friction,
-                    robot.model.external_forces({"tool": PUSH}))
+    a = dyn_ros.aba(
+        robot.model,
+        dyn_ros.Data(robot.model),
+        q,
+        v,
+        tau - friction,
+        robot.model.external_forces({"tool": PUSH}),
+    )
     robot.step(1e-7, *desired)
     np.testing.assert_allclose((robot.velocity - v) / 1e-7, a, rtol=1e-4, atol=1e-3)
 
@@ -83,10 +92,15 @@ def test_a_push_bends_it_like_springs(arm):
     robot.push("tool", PUSH)
     rest(robot, home)
     assert abs(robot.velocity).max() < 1e-6
-    gravity = [dyn_ros.generalized_gravity(robot.model, dyn_ros.Data(robot.model), q).copy()
-               for q in (home, robot.position)]
-    np.testing.assert_allclose(robot.stiffness * (home - robot.position),
-                               gravity[1] - gravity[0] - torques(robot, PUSH), atol=1e-4)
+    gravity = [
+        dyn_ros.generalized_gravity(robot.model, dyn_ros.Data(robot.model), q).copy()
+        for q in (home, robot.position)
+    ]
+    np.testing.assert_allclose(
+        robot.stiffness * (home - robot.position),
+        gravity[1] - gravity[0] - torques(robot, PUSH),
+        atol=1e-4,
+    )
     np.testing.assert_allclose(robot.effort, gravity[1] - torques(robot, PUSH), atol=1e-4)
     robot.push()
     rest(robot, home)
@@ -113,8 +127,9 @@ def test_a_payload_is_carried_by_the_motors(arm):
 @pytest.mark.parametrize("xml", [ARM.read_text(), RUBBING], ids=["viscous", "Coulomb"])
 def test_an_observer_sees_the_push_in_its_efforts(xml):
     robot, motion = robot_of(xml)
-    observer = dyn_ros.MomentumObserver(dyn_ros.Model.from_urdf(xml), 300.0,
-                                        friction_velocity=AT_REST)
+    observer = dyn_ros.MomentumObserver(
+        dyn_ros.Model.from_urdf(xml), 300.0, friction_velocity=AT_REST
+    )
     time, step = 0.0, 0.0005
     for push in (np.zeros(6), PUSH):
         robot.push("tool", push)
@@ -132,11 +147,14 @@ def test_noise(arm):
     robot, motion = arm
     samples = np.array([robot.measured_effort() for _ in range(2000)]) - robot.effort
     np.testing.assert_allclose(samples.std(axis=0), robot.noise, rtol=0.1)
-    motors = [dyn_ros.rnea(robot.model, dyn_ros.Data(robot.model), *motion.at(time))
-              + dyn_ros.joint_friction(robot.model, motion.at(time)[1])
-              for time in np.arange(0.0, 60.0, 0.1)]
-    np.testing.assert_allclose(robot.noise, NOISE * np.sqrt(np.mean(np.square(motors), axis=0)),
-                               rtol=0.2)
+    motors = [
+        dyn_ros.rnea(robot.model, dyn_ros.Data(robot.model), *motion.at(time))
+        + dyn_ros.joint_friction(robot.model, motion.at(time)[1])
+        for time in np.arange(0.0, 60.0, 0.1)
+    ]
+    np.testing.assert_allclose(
+        robot.noise, NOISE * np.sqrt(np.mean(np.square(motors), axis=0)), rtol=0.2
+    )
 
 
 @pytest.mark.parametrize("step", [STEP, 0.1])
@@ -144,7 +162,7 @@ def test_noise(arm):
 def test_any_robot_stays_where_it_can_be(name, step):
     """Pushed and loaded far beyond reason."""
     file = FILES[name]
-    xml = (EXAMPLE_ROBOTS / file).read_text()       # an absolute path replaces the folder
+    xml = (EXAMPLE_ROBOTS / file).read_text()  # an absolute path replaces the folder
     if not Motion(dyn_ros.Model.from_urdf(xml).tree).names:
         pytest.skip("no joint moves")
     robot, motion = robot_of(xml)
@@ -199,6 +217,7 @@ def test_steering_is_smooth():
     follower.target = np.array([1.0, -0.2])
     first, now, last = (after(seconds) for seconds in (0.2, 1e-4, 1e-4))
     for order in (1, 2):
-        np.testing.assert_allclose((last[order - 1] - first[order - 1]) / 2e-4, now[order],
-                                   atol=1e-5)
+        np.testing.assert_allclose(
+            (last[order - 1] - first[order - 1]) / 2e-4, now[order], atol=1e-5
+        )
     np.testing.assert_allclose(after(4.8)[0], [1.0, -0.2], atol=1e-9)

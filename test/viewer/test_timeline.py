@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Robot and markers of one stamp: with delays, losses, topics that stop, and other clocks."""
+
 import heapq
 from types import SimpleNamespace
 
@@ -25,7 +26,7 @@ class Page:
     def __init__(self):
         self.timeline = Timeline()
         self.robot, self.markers, self.late = None, {}, frozenset()
-        self.changes = []       # (time, stamp of the robot, stamps of the markers that are seen)
+        self.changes = []  # (time, stamp of the robot, stamps of the markers that are seen)
 
     def update(self, now):
         moment = self.timeline.choose(now)
@@ -43,8 +44,16 @@ class Page:
         return {topic: stamp for topic, stamp in self.markers.items() if topic not in self.late}
 
 
-def run(seconds, period=10, delays=(), lost=lambda topic, k: False, rate=30.0, tick=33, page=None,
-        begin=0):
+def run(
+    seconds,
+    period=10,
+    delays=(),
+    lost=lambda topic, k: False,
+    rate=30.0,
+    tick=33,
+    page=None,
+    begin=0,
+):
     """Play a robot and its nodes; the state k is received at k * period [ms].
 
     `delays` are functions (k) that return the delay of each topic [ms].
@@ -121,7 +130,7 @@ def test_a_topic_that_stops_freezes_nothing_and_its_markers_are_hidden():
     assert consistent(page)
     assert np.diff([now for now, _, _ in page.changes]).max() < PATIENCE + 0.1
     assert set(page.seen) == {"centroidal"}
-    note, = page.timeline.notes()
+    (note,) = page.timeline.notes()
     assert note.startswith("dynamics has stopped")
     page = run(1.0, 10, [lambda k: 2.0] * 2, page=page, begin=300)
     assert set(page.seen) == {"centroidal", "dynamics"} and consistent(page)
@@ -160,11 +169,15 @@ def test_slow_states():
 
 
 def test_a_slow_topic_does_not_slow_the_robot():
-    page = run(5.0, 10, [lambda k: 2.0, lambda k: 2.0],
-               lost=lambda topic, k: topic == "dynamics" and k // 100 == (k - 4) // 100)
+    page = run(
+        5.0,
+        10,
+        [lambda k: 2.0, lambda k: 2.0],
+        lost=lambda topic, k: topic == "dynamics" and k // 100 == (k - 4) // 100,
+    )
     assert consistent(page)
     assert np.diff([now for now, _, _ in steady(page)]).max() < 0.1
-    note, = page.timeline.notes()
+    (note,) = page.timeline.notes()
     assert note.startswith("dynamics is slower than the robot")
 
 
@@ -192,8 +205,14 @@ def test_a_topic_that_deletes_its_markers_has_not_stopped():
     deletion = array(BEGIN + 990 * MS)
     deletion.markers[0].action = 3
     page.timeline.receive_markers("dynamics", deletion, 1.0)
-    page = run(2.0, 10, [lambda k: 2.0] * 2, page=page, begin=100,
-               lost=lambda topic, k: topic == "dynamics")
+    page = run(
+        2.0,
+        10,
+        [lambda k: 2.0] * 2,
+        page=page,
+        begin=100,
+        lost=lambda topic, k: topic == "dynamics",
+    )
     assert not page.timeline.notes()
     assert np.diff([now for now, _, _ in page.changes]).max() < 0.1
 
@@ -233,6 +252,12 @@ def test_a_topic_that_is_forgotten_is_not_waited_for():
     page = run(1.0, 10, [lambda k: 2.0] * 2)
     page.timeline.forget("dynamics")
     assert not page.timeline.notes()
-    page = run(1.0, 10, [lambda k: 2.0] * 2, page=page, begin=100,
-               lost=lambda topic, k: topic == "dynamics")
+    page = run(
+        1.0,
+        10,
+        [lambda k: 2.0] * 2,
+        page=page,
+        begin=100,
+        lost=lambda topic, k: topic == "dynamics",
+    )
     assert np.diff([now for now, _, _ in page.changes]).max() < 0.1

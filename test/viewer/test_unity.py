@@ -4,6 +4,7 @@
 
 A marker covers the only shape of a robot. The shape is seen if the two are of different stamps.
 """
+
 import io
 import math
 import shutil
@@ -29,15 +30,26 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 if CHROMIUM is None:
     pytest.skip("no Chromium: apt install chromium", allow_module_level=True)
 
-SWITCHES = [f"--{each}" for each in (
-    "no-sandbox", "disable-gpu", "use-gl=angle", "use-angle=swiftshader",
-    "enable-unsafe-swiftshader", "disable-quic", "no-first-run", "disable-background-networking",
-    "disable-component-update", "disable-sync")]
-START = 120.0       # [s]
+SWITCHES = [
+    f"--{each}"
+    for each in (
+        "no-sandbox",
+        "disable-gpu",
+        "use-gl=angle",
+        "use-angle=swiftshader",
+        "enable-unsafe-swiftshader",
+        "disable-quic",
+        "no-first-run",
+        "disable-background-networking",
+        "disable-component-update",
+        "disable-sync",
+    )
+]
+START = 120.0  # [s]
 PICTURES = 8
-SPEED = 3.0         # [rad/s]
+SPEED = 3.0  # [rad/s]
 TIP = np.array([0.8, 0.0, 0.0])
-LATE = 0.03         # of the markers [s]
+LATE = 0.03  # of the markers [s]
 ROBOT = """<robot name="hand"><link name="base"/><link name="hand"><visual>
   <origin xyz="0.8 0 0"/><geometry><sphere radius="0.05"/></geometry>
   <material name="green"><color rgba="0 1 0 1"/></material></visual></link>
@@ -83,18 +95,29 @@ class Mover(threading.Thread):
         model = self._model
         positions = [math.cos(q), math.sin(q)] if model.nq == 2 else [q]
         hand = dyn_ros.frame_placements(model, self._data, np.array(positions))[
-            model.frame_index("hand")]
+            model.frame_index("hand")
+        ]
         x, y, z = (hand[:3, :3] @ TIP + hand[:3, 3]).tolist()
         made = SimpleNamespace(
-            ns=self._family, id=0, type=SPHERE, action=0, points=[], colors=[], text="",
+            ns=self._family,
+            id=0,
+            type=SPHERE,
+            action=0,
+            points=[],
+            colors=[],
+            text="",
             mesh_resource="",
-            header=SimpleNamespace(frame_id="world", stamp=SimpleNamespace(
-                sec=stamp // 10**9, nanosec=stamp % 10**9)),
+            header=SimpleNamespace(
+                frame_id="world", stamp=SimpleNamespace(sec=stamp // 10**9, nanosec=stamp % 10**9)
+            ),
             lifetime=SimpleNamespace(sec=0, nanosec=0),
-            pose=SimpleNamespace(position=SimpleNamespace(x=x, y=y, z=z),
-                                 orientation=SimpleNamespace(x=0.0, y=0.0, z=0.0, w=1.0)),
+            pose=SimpleNamespace(
+                position=SimpleNamespace(x=x, y=y, z=z),
+                orientation=SimpleNamespace(x=0.0, y=0.0, z=0.0, w=1.0),
+            ),
             scale=SimpleNamespace(x=0.15, y=0.15, z=0.15),
-            color=SimpleNamespace(r=1.0, g=0.0, b=0.0, a=1.0))
+            color=SimpleNamespace(r=1.0, g=0.0, b=0.0, a=1.0),
+        )
         return SimpleNamespace(markers=[made])
 
 
@@ -131,8 +154,10 @@ def test_robot_and_markers_on_the_screen_are_of_one_stamp(moving):
         end = time.monotonic() + START
         while colored(page)[0] < 100:
             assert time.monotonic() < end, "no marker on the screen"
-            page.evaluate("document.querySelectorAll('.mantine-Notification-closeButton')"
-                          ".forEach(button => button.click())")
+            page.evaluate(
+                "document.querySelectorAll('.mantine-Notification-closeButton')"
+                ".forEach(button => button.click())"
+            )
         seen = [colored(page) for _ in range(PICTURES)]
         browser.close()
     assert all(red >= 100 for red, _, _ in seen), "the marker has gone"

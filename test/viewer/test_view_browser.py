@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """`dyn_ros view` in a real browser: a slider, a pull and its torques, and the time bar."""
+
 import math
 import os
 import re
@@ -24,7 +25,7 @@ import dyn_ros
 from .chromium import SLOW
 from .person import AWAY, Person
 
-START = 120.0       # s; the first start on a machine compiles
+START = 120.0  # s; the first start on a machine compiles
 
 
 @contextmanager
@@ -32,9 +33,21 @@ def view(browser, folder, *arguments):
     """Run the command; yield its page."""
     output = folder / "output"
     process = subprocess.Popen(
-        [sys.executable, "-m", "dyn_ros", "view", "--no-browser", "--port", "0",
-         *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=output.open("w"),
-        stderr=subprocess.STDOUT, env=dict(os.environ, PYTHONUNBUFFERED="1"))
+        [
+            sys.executable,
+            "-m",
+            "dyn_ros",
+            "view",
+            "--no-browser",
+            "--port",
+            "0",
+            *map(str, arguments),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=output.open("w"),
+        stderr=subprocess.STDOUT,
+        env=dict(os.environ, PYTHONUNBUFFERED="1"),
+    )
     try:
         address = until(lambda: ADDRESS.search(output.read_text()), output.read_text)
         page = browser.new_page(viewport={"width": 1280, "height": 800})
@@ -78,9 +91,10 @@ def test_the_time_bar_of_a_recording(browser, tmp_path):
 def play_and_seek(page):
     def shown():
         return float(re.search(r"[\d.]+", page.locator(".time").inner_text()).group())
+
     page.locator("[data-joint=wrist_roll] .external").first.wait_for()
     before = shown()
-    until(lambda: shown() > before, shown)              # it plays
+    until(lambda: shown() > before, shown)  # it plays
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("button", name="Play").wait_for()
     bar = page.get_by_role("slider").first
@@ -130,8 +144,8 @@ def test_a_slider_moves_the_arm_and_its_torques(arm):
         slider.press(end)
         page.get_by_role("button", name="Move by itself").wait_for()
         before = math.inf
-        while abs(before - found.setdefault(end, 0.0)) > 0.01:      # until it stands still
+        while abs(before - found.setdefault(end, 0.0)) > 0.01:  # until it stands still
             before = found[end]
             time.sleep(1.0)
             found[end] = torque(page, "shoulder_pitch", "gravity")
-    assert abs(found["End"] - found["Home"]) > 10.0     # the arm leans to the other side
+    assert abs(found["End"] - found["Home"]) > 10.0  # the arm leans to the other side

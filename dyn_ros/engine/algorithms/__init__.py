@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """One file per algorithm: its kernel, and the public function that calls it."""
+
 from typing import TYPE_CHECKING
 
 from ..call.algorithm import ALGORITHMS as _ALGORITHMS
@@ -128,18 +129,41 @@ from .regressors.normal_equations import normal_equations as normal_equations
 from .regressors.torque import joint_torque_regressor as joint_torque_regressor
 from .regressors.torque import joint_torque_regressor_product as joint_torque_regressor_product
 
-if not TYPE_CHECKING:               # type checkers read the imports above
-    __all__ = [*_ALGORITHMS, "Contact", "ContactCholesky", "ContactDerivatives", "ContactForces",
-               "ImpulseDerivatives", "NormalEquations", "ObserverState", "body_regressor",
-               "cholesky_M_times", "cholesky_U_solve", "cholesky_U_times", "cholesky_Ut_solve",
-               "cholesky_Ut_times", "contact_cholesky", "frame_force", "joint_body_regressor",
-               "joint_friction", "joint_hessian", "joint_jacobian",
-               "joint_jacobian_time_variation", "joint_kinematic_regressor", "load_native",
-               "measured_torque", "precompile", "torque_without_friction"]
+if not TYPE_CHECKING:  # type checkers read the imports above
+    __all__ = [
+        *_ALGORITHMS,
+        "Contact",
+        "ContactCholesky",
+        "ContactDerivatives",
+        "ContactForces",
+        "ImpulseDerivatives",
+        "NormalEquations",
+        "ObserverState",
+        "body_regressor",
+        "cholesky_M_times",
+        "cholesky_U_solve",
+        "cholesky_U_times",
+        "cholesky_Ut_solve",
+        "cholesky_Ut_times",
+        "contact_cholesky",
+        "frame_force",
+        "joint_body_regressor",
+        "joint_friction",
+        "joint_hessian",
+        "joint_jacobian",
+        "joint_jacobian_time_variation",
+        "joint_kinematic_regressor",
+        "load_native",
+        "measured_torque",
+        "precompile",
+        "torque_without_friction",
+    ]
     _missing = [name for name in __all__ if name not in globals()]
     if _missing:
-        raise ImportError(f"dyn_ros/engine/algorithms/__init__.py does not import "
-                          f"{', '.join(_missing)}; add an import for each public function")
+        raise ImportError(
+            f"dyn_ros/engine/algorithms/__init__.py does not import "
+            f"{', '.join(_missing)}; add an import for each public function"
+        )
     _functions = [globals()[name] for name in __all__ if name not in ("load_native", "precompile")]
     _functions += [getattr(_parameters, name) for name in _parameters.__all__]
     for _function in _functions:

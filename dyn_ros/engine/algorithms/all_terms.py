@@ -7,6 +7,7 @@ shared by the inward passes: composite inertias for M, the momenta, the center o
 gravity torques (Featherstone 2008, table 6.2; Orin, Goswami and Lee, 2013), and velocity-dependent
 forces for the rest of nle (table 5.1).
 """
+
 from __future__ import annotations
 
 import functools
@@ -31,15 +32,54 @@ from .kinematics import root_axes as ra
 from .kinematics.jacobians import J, store_column
 from .kinematics.kinematics import OMF, place_frames
 
-DHG_DRIFT = field("dhg_drift", (6,),
-                  "Rate of hg for zero joint accelerations, dAg v; for accelerations a, the rate "
-                  "of hg is Ag a + dhg_drift [N, N m].")
+DHG_DRIFT = field(
+    "dhg_drift",
+    (6,),
+    "Rate of hg for zero joint accelerations, dAg v; for accelerations a, the rate "
+    "of hg is Ag a + dhg_drift [N, N m].",
+)
 FORCES = field("_velocity_force", ("rows", 6))
 
-FIELDS = (M, NLE, G, J, centroidal.AG, centroidal.HG, centroidal.IG, DHG_DRIFT, COM, VCOM, MASS,
-          JCOM, SUBTREE_COM, SUBTREE_MASS, KINETIC, POTENTIAL, OMI, OMF)
-(_M, _NLE, _G, _J, _AG, _HG, _IG, _DHG_DRIFT, _COM, _VCOM, _MASS, _JCOM, _SUBTREE_COM,
- _SUBTREE_MASS, _KINETIC, _POTENTIAL, _OMI, _OMF) = (1 << k for k in range(len(FIELDS)))
+FIELDS = (
+    M,
+    NLE,
+    G,
+    J,
+    centroidal.AG,
+    centroidal.HG,
+    centroidal.IG,
+    DHG_DRIFT,
+    COM,
+    VCOM,
+    MASS,
+    JCOM,
+    SUBTREE_COM,
+    SUBTREE_MASS,
+    KINETIC,
+    POTENTIAL,
+    OMI,
+    OMF,
+)
+(
+    _M,
+    _NLE,
+    _G,
+    _J,
+    _AG,
+    _HG,
+    _IG,
+    _DHG_DRIFT,
+    _COM,
+    _VCOM,
+    _MASS,
+    _JCOM,
+    _SUBTREE_COM,
+    _SUBTREE_MASS,
+    _KINETIC,
+    _POTENTIAL,
+    _OMI,
+    _OMF,
+) = (1 << k for k in range(len(FIELDS)))
 _ALL = (1 << len(FIELDS)) - 1
 _FORCES = _NLE | _DHG_DRIFT
 _MOVING = _FORCES | _HG | _VCOM | _KINETIC
@@ -77,8 +117,11 @@ def move_bodies(r):
         a, h = ra.body_acceleration(r, i, v), al.momentum(Y, v)
         total = al.force_add(total, al.force_moved(ra.position(r, i), h))
         twice = twice + al.power(h, v)
-        al.store_spatial(r.work, ly.offset(r, FORCES) + 6 * i,
-                         al.force_add(al.momentum(Y, a), al.force_cross(v, h)))
+        al.store_spatial(
+            r.work,
+            ly.offset(r, FORCES) + 6 * i,
+            al.force_add(al.momentum(Y, a), al.force_cross(v, h)),
+        )
     store(r.work, ly.offset(r, KINETIC), 0.5 * add_rotors(r, twice))
     return total
 
@@ -105,15 +148,16 @@ def store_nonlinear_effects(r):
         f = al.load_force(r.work, ly.offset(r, FORCES) + 6 * i)
         for c in range(ly.ncolumns(r, i)):
             ly.increase(r.work, ly.offset(r, NLE) + ly.idx_v(r, i) + c, ra.dot_column(r, i, c, f))
-        add_force(r, ly.offset(r, FORCES) + 6 * ly.parent(r, i),
-                  al.force_moved(ra.from_parent(r, i), f))
+        add_force(
+            r, ly.offset(r, FORCES) + 6 * ly.parent(r, i), al.force_moved(ra.from_parent(r, i), f)
+        )
 
 
 @kernel
 def store_subtrees(r):
     for i in range(1, ly.njoints(r) + 1):
         Y = composite(r, i)
-        c = divided_by_mass(Y.moment, Y.mass)             # without mass: the joint's origin
+        c = divided_by_mass(Y.moment, Y.mass)  # without mass: the joint's origin
         al.store3(r.work, ly.offset(r, SUBTREE_COM) + 3 * i, al.add(ra.from_root(r, i), c))
         store(r.work, ly.offset(r, SUBTREE_MASS) + i, Y.mass)
 
@@ -189,8 +233,9 @@ class Terms(NamedTuple):
     oMf: Array
 
 
-_algorithm = Algorithm("all_terms", all_terms_kernel, (Q, V), FIELDS, optional=(V,),
-                       options=(TERMS,))
+_algorithm = Algorithm(
+    "all_terms", all_terms_kernel, (Q, V), FIELDS, optional=(V,), options=(TERMS,)
+)
 _all = _algorithm.caller(make=Terms._make)
 
 
@@ -203,8 +248,10 @@ def _names(only):
             names = ()
         if names and all(isinstance(name, str) for name in names):
             return names
-    raise ValueError(f"only: expected a sequence of names of terms, got {only!r:.80}; available: "
-                     + ", ".join(Terms._fields))
+    raise ValueError(
+        f"only: expected a sequence of names of terms, got {only!r:.80}; available: "
+        + ", ".join(Terms._fields)
+    )
 
 
 @functools.lru_cache
@@ -212,25 +259,50 @@ def _selection(only):
     """Return the bit mask of the terms, and the call that returns them."""
     unknown = [name for name in only if name not in Terms._fields]
     if unknown:
-        raise ValueError(f"only: expected names of terms, got {', '.join(map(repr, unknown))}; "
-                         f"available: {', '.join(Terms._fields)}")
+        raise ValueError(
+            f"only: expected names of terms, got {', '.join(map(repr, unknown))}; "
+            f"available: {', '.join(Terms._fields)}"
+        )
     numbers = [Terms._fields.index(name) for name in only]
-    return (sum(1 << k for k in set(numbers)),
-            _algorithm.caller(results=[FIELDS[k] for k in numbers]))
+    return (
+        sum(1 << k for k in set(numbers)),
+        _algorithm.caller(results=[FIELDS[k] for k in numbers]),
+    )
 
 
 @overload
-def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
-              only: None = None, *, threads: int = 1) -> Terms: ...
+def all_terms(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike | None = None,
+    only: None = None,
+    *,
+    threads: int = 1,
+) -> Terms: ...
 
 
 @overload
-def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None, *,
-              only: Sequence[str], threads: int = 1) -> Any: ...
+def all_terms(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike | None = None,
+    *,
+    only: Sequence[str],
+    threads: int = 1,
+) -> Any: ...
 
 
-def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
-              only: Sequence[str] | None = None, *, threads: int = 1) -> Terms | Any:
+def all_terms(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike | None = None,
+    only: Sequence[str] | None = None,
+    *,
+    threads: int = 1,
+) -> Terms | Any:
     """Compute terms of the equations of motion in one pass over the kinematics.
 
     The same results as of the separate functions, in less time. Featherstone (2008), tables 5.1

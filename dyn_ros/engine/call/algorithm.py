@@ -7,6 +7,7 @@ fields, and the other public fields that it writes to ``Data``. All other fields
 refers to are scratch: each algorithm has its own memory for them, so that no call can read the
 intermediate results of another algorithm.
 """
+
 import functools
 import logging
 
@@ -48,8 +49,9 @@ class Program:
 
     def __init__(self, name, kernel, inputs):
         self.name, self.kernel = name, kernel
-        self.fields, self.options, self.can_fail = (
-            _described(library.program(name) if JIT else None) or referred(kernel, inputs))
+        self.fields, self.options, self.can_fail = _described(
+            library.program(name) if JIT else None
+        ) or referred(kernel, inputs)
         self.one = Entry(f"{name}-one", entries.for_one(kernel))
         self.lanes = Entry(f"{name}-lanes", entries.for_lanes(kernel))
 
@@ -90,13 +92,28 @@ class Algorithm:
     field, or reads another option.
     """
 
-    def __init__(self, name, kernel, inputs, results, optional=(), also_writes=(), options=(),
-                 coupled=None, others=()):
+    def __init__(
+        self,
+        name,
+        kernel,
+        inputs,
+        results,
+        optional=(),
+        also_writes=(),
+        options=(),
+        coupled=None,
+        others=(),
+    ):
         self.name, self._others = name, tuple(others)
         self.inputs, self.results, self.optional, self.also_writes = (
-            _declared(name, what, fields, Field) for what, fields in (
-                ("inputs", inputs), ("results", results), ("optional", optional),
-                ("also_writes", also_writes)))
+            _declared(name, what, fields, Field)
+            for what, fields in (
+                ("inputs", inputs),
+                ("results", results),
+                ("optional", optional),
+                ("also_writes", also_writes),
+            )
+        )
         self.options = _declared(name, "options", options, Option)
         self._check_names()
         self._arguments = [(f.name.lstrip("_"), f.shape, f in optional) for f in inputs]
@@ -110,26 +127,34 @@ class Algorithm:
 
     def _check_names(self):
         if self.name in ALGORITHMS:
-            raise ValueError(f"an algorithm named {self.name!r} exists already; choose another "
-                             "name")
+            raise ValueError(
+                f"an algorithm named {self.name!r} exists already; choose another name"
+            )
         others = [f for f in self.optional if f not in self.inputs]
         if others:
-            raise ValueError(f"{self.name}: optional inputs must be inputs; add {_names(others)} "
-                             "to inputs")
+            raise ValueError(
+                f"{self.name}: optional inputs must be inputs; add {_names(others)} to inputs"
+            )
         if any(option.bits == 0 for option in self.options[1:]):
-            raise ValueError(f"{self.name}: only the first option can have bits=0; declare the "
-                             "number of bits of the others")
+            raise ValueError(
+                f"{self.name}: only the first option can have bits=0; declare the "
+                "number of bits of the others"
+            )
 
     def _check_declaration(self, program):
         declared = {*self.results, *self.also_writes}
         never = [f.name for f in sorted(declared - program.fields)]
         if never:
-            raise ValueError(f"{self.name}: its kernel never refers to {', '.join(never)}; write "
-                             "them in the kernel, or remove them from results and also_writes")
+            raise ValueError(
+                f"{self.name}: its kernel never refers to {', '.join(never)}; write "
+                "them in the kernel, or remove them from results and also_writes"
+            )
         unknown = [option.name for option in sorted(program.options - set(self.options))]
         if unknown:
-            raise ValueError(f"{self.name}: its kernel reads the options {', '.join(unknown)}; "
-                             "add them to options")
+            raise ValueError(
+                f"{self.name}: its kernel reads the options {', '.join(unknown)}; "
+                "add them to options"
+            )
 
     @property
     def programs(self):
@@ -145,8 +170,11 @@ class Algorithm:
         those for models with mimic joints.
         """
         programs = self.programs if coupled else [self._programs[False]]
-        calls = [entry for program in programs
-                 for entry in ((program.one, program.lanes) if batch else (program.one,))]
+        calls = [
+            entry
+            for program in programs
+            for entry in ((program.one, program.lanes) if batch else (program.one,))
+        ]
         return [*calls, *((entries.GATHER, entries.SCATTER) if batch else ()), *self._others]
 
     def caller(self, results=None, make=None):
@@ -171,18 +199,22 @@ class Algorithm:
         if not isinstance(data, Data):
             raise TypeError(f"data: expected dyn_ros.Data(model), got {type(data).__name__}")
         if data.model is not model:
-            raise ValueError(f"data: created for {data.model!r}, but called with the model "
-                             f"{model!r}; create a dyn_ros.Data(model) for each model")
+            raise ValueError(
+                f"data: created for {data.model!r}, but called with the model "
+                f"{model!r}; create a dyn_ros.Data(model) for each model"
+            )
         if len(values) != len(self.inputs):
             selector = "a selector and " if self.options else ""
-            raise TypeError(f"{self.name}: its caller expects model, data, threads, {selector}"
-                            f"{len(self.inputs)} inputs, got {len(values)} inputs")
+            raise TypeError(
+                f"{self.name}: its caller expects model, data, threads, {selector}"
+                f"{len(self.inputs)} inputs, got {len(values)} inputs"
+            )
         values, sizes, lengths = list(values), {}, {}
         for n, (name, axes, optional) in enumerate(self._arguments):
             if values[n] is None and optional:
                 continue
             values[n], batched = as_array(model, name, axes, values[n])
-            if not (batched and JIT):               # compiled code checks the numbers of a batch
+            if not (batched and JIT):  # compiled code checks the numbers of a batch
                 require_valid(model, name, axes, values[n])
             if batched:
                 sizes[name] = len(values[n])
@@ -194,9 +226,16 @@ class Algorithm:
             return None, values, constraints
         require_equal("batch: expected the same number of states in each argument", sizes)
         size = next(iter(sizes.values()))
-        return size, [x if x is None or name in sizes
-                      else np.ascontiguousarray(np.broadcast_to(x, (size, *x.shape)))
-                      for (name, _, _), x in zip(self._arguments, values)], constraints
+        return (
+            size,
+            [
+                x
+                if x is None or name in sizes
+                else np.ascontiguousarray(np.broadcast_to(x, (size, *x.shape)))
+                for (name, _, _), x in zip(self._arguments, values)
+            ],
+            constraints,
+        )
 
     def require_valid(self, model, values):
         """Raise a ValueError that names the number that compiled code rejected."""
@@ -214,8 +253,11 @@ class Algorithm:
 
 def announce_compilation(name):
     """Log the start of the compilation of a function."""
-    _log.warning("dyn_ros: compiling %s, once for this machine; run `dyn_ros precompile` to "
-                 "compile everything in advance", name)
+    _log.warning(
+        "dyn_ros: compiling %s, once for this machine; run `dyn_ros precompile` to "
+        "compile everything in advance",
+        name,
+    )
 
 
 def compiled(entry):
@@ -227,8 +269,9 @@ def compiled(entry):
 def _declared(name, what, items, kind):
     """Items as a tuple; TypeError or ValueError if they are not distinct fields or options."""
     if isinstance(items, kind) or not all(isinstance(item, kind) for item in items):
-        raise TypeError(f"{name}: {what}: expected a tuple of {kind.__name__}, such as (A,), got "
-                        f"{items!r:.80}")
+        raise TypeError(
+            f"{name}: {what}: expected a tuple of {kind.__name__}, such as (A,), got {items!r:.80}"
+        )
     if len(set(items)) < len(items):
         raise ValueError(f"{name}: {what}: expected distinct items, got {_names(items)}")
     return tuple(items)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Batches: arrays for the results, tiles for copying them, and threads."""
+
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -19,11 +20,11 @@ from . import entries
 from .data import Data
 from .workspace import Workspace
 
-_NOTHING = np.zeros((0, 0))         # the batch of an omitted input
+_NOTHING = np.zeros((0, 0))  # the batch of an omitted input
 _extension: Any = extension.native() if JIT else None
-_MOST_SUMMED = 1 << 13              # states; a multiple of LANES
-_LINE = 8                           # numbers in a cache line, as in batches.c
-_PAST_CACHES = 1 << 20      # numbers: larger results do not stay in the caches until they are read
+_MOST_SUMMED = 1 << 13  # states; a multiple of LANES
+_LINE = 8  # numbers in a cache line, as in batches.c
+_PAST_CACHES = 1 << 20  # numbers: larger results do not stay in the caches until they are read
 
 
 class BatchSpace:
@@ -36,28 +37,44 @@ class BatchSpace:
         self.totals: dict[Field, Array] = {}
         table: Any = self._workspace.table
         self._options, self._table = entries.packing(algorithm.options), memoryview(table)
-        self._varying = [(n, f) for n, f in enumerate(algorithm.inputs)
-                         if f in algorithm.optional or f.is_open]
+        self._varying = [
+            (n, f) for n, f in enumerate(algorithm.inputs) if f in algorithm.optional or f.is_open
+        ]
         self._open_results = [(n, f) for n, f in enumerate(algorithm.results) if f.is_open]
         for f in algorithm.inputs:
             self._table[layout.HAS_INPUT + f] = True
         offset, quaternions = self._workspace.offset, entries.quaternions(model)
         # What entries.GATHER and entries.SCATTER read
-        self._inputs = np.array([
-            (0, 0, offset(f), *(quaternions if f.shape == ("nq",) else (0, 0)))
-            for f in algorithm.inputs], np.int64)
+        self._inputs = np.array(
+            [
+                (0, 0, offset(f), *(quaternions if f.shape == ("nq",) else (0, 0)))
+                for f in algorithm.inputs
+            ],
+            np.int64,
+        )
         self._outputs = np.zeros((len(algorithm.results), entries.ARRAY), np.int64)
         for n, f in enumerate(algorithm.results):
             if not (f.is_open or f.summed):
                 self._outputs[n, entries.TILES] = self._address_of_tiles(
-                    f, _padded(_row_shape(model, f, 0)))
-        self._arguments = (program.lanes.address, entries.GATHER.address, entries.SCATTER.address,
-                           *entries.addresses(model, self._workspace), LANES, offset(EMPTY),
-                           self._inputs, len(self._inputs), self._outputs, len(self._outputs))
+                    f, _padded(_row_shape(model, f, 0))
+                )
+        self._arguments = (
+            program.lanes.address,
+            entries.GATHER.address,
+            entries.SCATTER.address,
+            *entries.addresses(model, self._workspace),
+            LANES,
+            offset(EMPTY),
+            self._inputs,
+            len(self._inputs),
+            self._outputs,
+            len(self._outputs),
+        )
         self._past_caches = False
 
-    def pass_arguments(self, selector: int, inputs: Sequence[Array],
-                       outputs: Sequence[Array]) -> None:
+    def pass_arguments(
+        self, selector: int, inputs: Sequence[Array], outputs: Sequence[Array]
+    ) -> None:
         """Set what ``run`` reads and writes, as rows, and its options.
 
         Rows without columns are omitted inputs and sums. They must outlive ``run``.
@@ -87,8 +104,10 @@ class BatchSpace:
         Rounding errors grow with the number of states in a part, which is therefore limited.
         Returns the status.
         """
-        parts = {known: public_view(self._workspace.model, known, self._workspace[known])
-                 for known in sums}
+        parts = {
+            known: public_view(self._workspace.model, known, self._workspace[known])
+            for known in sums
+        }
         self.totals = {known: np.zeros_like(part) for known, part in parts.items()}
         status = 0
         for first, last in self._parts(start, stop):
@@ -129,12 +148,12 @@ class BatchSpace:
         """
         first = np.minimum(np.arange(0, columns, LANES), max(columns - LANES, 0))
         tiles = self._workspace.offset(known) + first
-        if known.shape[:1] == ("rows",):            # without the universe
+        if known.shape[:1] == ("rows",):  # without the universe
             tiles += math.prod(known.shape[1:])
         if known.sparse:
             full = np.zeros(columns + LANES, bool)
             tree = _nonzeros(self._workspace.model, known.shape)
-            full[:tree.size] = tree.ravel()
+            full[: tree.size] = tree.ravel()
             empty = ~full[first[:, None] + np.arange(LANES)].any(axis=1)
             tiles[empty] = self._workspace.offset(EMPTY)
         return tiles
@@ -152,7 +171,7 @@ def _carried(model: Model) -> NDArray[np.bool_]:
     mask = np.zeros((model.nv, model.njoints, 10), bool)
     for joint, subtree in zip(model._tree_table[1:], model.subtrees):
         start = joint[layout.IDX_V]
-        mask[start:start + joint[layout.NCOLUMNS], subtree] = True
+        mask[start : start + joint[layout.NCOLUMNS], subtree] = True
     return mask
 
 
@@ -191,12 +210,13 @@ def new_result(data: Data, known: Field, size: int, constraints: int) -> tuple[A
         return np.empty((size, 0)), np.zeros(axis_lengths(data.model, known.shape))
     shape = _row_shape(data.model, known, constraints)
     rows = data._buffer_pool.array((size, _padded(shape)))
-    results = rows[:, :math.prod(shape)].reshape(size, *shape)
+    results = rows[:, : math.prod(shape)].reshape(size, *shape)
     return rows, results.swapaxes(-1, -2) if known.transposed else results
 
 
-def in_parts(data: Data, size: int, threads: int,
-             run: Callable[[int, int, int], Any]) -> Sequence[Any]:
+def in_parts(
+    data: Data, size: int, threads: int, run: Callable[[int, int, int], Any]
+) -> Sequence[Any]:
     """Call ``run(thread, start, stop)`` for each thread's part of a batch; return the results."""
     step = -(-size // threads // LANES) * LANES or LANES
     starts = range(0, size, step)

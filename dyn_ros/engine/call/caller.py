@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The call of an algorithm: from the caller's arguments to compiled code and to its results."""
+
 from __future__ import annotations
 
 import itertools
@@ -28,12 +29,12 @@ _numbers = itertools.count()
 class _Ready(NamedTuple):
     """The parts of a Data that the calls for one state use."""
 
-    program: Any                        # of the algorithm, for this model
+    program: Any  # of the algorithm, for this model
     workspace: Workspace
     published: dict[Field, Array]
-    results: Any                        # what is returned
-    finish: Callable[[], Any] | None    # a function that returns it, if it differs between calls
-    prepared: Any                       # for the extension
+    results: Any  # what is returned
+    finish: Callable[[], Any] | None  # a function that returns it, if it differs between calls
+    prepared: Any  # for the extension
 
 
 class Caller:
@@ -44,8 +45,9 @@ class Caller:
         self._number = next(_numbers)
         self._is_made = make is not None
         self._results = algorithm.results if results is None else tuple(results)
-        self._published = [f for f in (*self._results, *(() if results else algorithm.also_writes))
-                           if f.is_public]
+        self._published = [
+            f for f in (*self._results, *(() if results else algorithm.also_writes)) if f.is_public
+        ]
 
     def functions(self):
         """The call without options, and the one with options, packed into an integer."""
@@ -72,7 +74,8 @@ class Caller:
             raise ValueError(f"threads: expected a whole number of at least 1, got {threads!r}")
         run = self._run_batch if JIT else self._run_each
         arrays = data._run_busy(
-            lambda: run(data, selector, values, constraints, size, int(threads)))
+            lambda: run(data, selector, values, constraints, size, int(threads))
+        )
         return self._make([arrays[algorithm.results.index(f)] for f in self._results])
 
     # --- one state
@@ -94,10 +97,11 @@ class Caller:
         """Run the machine code, which the next call finds; return the status."""
         algorithm = self._algorithm
         status = ready.prepared.run(data, data.model, selector, tuple(values))
-        if status == entries.REJECTED:               # something has changed since they were checked
+        if status == entries.REJECTED:  # something has changed since they were checked
             algorithm.require_valid(data.model, values)
-            raise RuntimeError(f"{algorithm.name}: data was released during the call; "
-                               "release it afterwards")
+            raise RuntimeError(
+                f"{algorithm.name}: data was released during the call; release it afterwards"
+            )
         prepared = data._prepared
         prepared += [None] * (self._number + 1 - len(prepared))
         prepared[self._number] = ready.prepared
@@ -108,21 +112,25 @@ class Caller:
         workspace = ready.workspace
         self._copy_inputs(workspace, selector, values, constraints)
         r = KernelArgs(model._ints, workspace.table, model._floats, workspace.work)
-        with np.errstate(all="ignore"):             # compiled code does not warn either
+        with np.errstate(all="ignore"):  # compiled code does not warn either
             compute_sines(r)
             ready.program.kernel(r)
         return int(workspace.table[STATUS])
 
     def _prepare(self, data):
         """Allocate the memory for the calls for one state."""
-        if len(data._ready) >= _MOST_READY:         # one for each choice of results
+        if len(data._ready) >= _MOST_READY:  # one for each choice of results
             data._ready.clear()
             data._prepared.clear()
         program = self._algorithm.program(data.model)
         published = {f: data._array(f) for f in self._published}
         workspace = Workspace(data.model, program.fields, published=published if JIT else None)
-        views = tuple(getattr(data, f.name) if f.is_public and not f.is_open
-                      else public_view(data.model, f, workspace[f]) for f in self._results)
+        views = tuple(
+            getattr(data, f.name)
+            if f.is_public and not f.is_open
+            else public_view(data.model, f, workspace[f])
+            for f in self._results
+        )
         results, finish = _one_or_all(views), self._finisher(data, views, workspace)
         prepared = None
         if JIT:
@@ -146,20 +154,27 @@ class Caller:
             return None
         if len(views) == 1 and not self._is_made:
             return views[0].item
-        return lambda: make([view.item() if number else view
-                             for view, number in zip(views, numbers)])
+        return lambda: make(
+            [view.item() if number else view for view, number in zip(views, numbers)]
+        )
 
     def _open_finisher(self, data, views, workspace):
         table, model, make = memoryview(workspace.table), data.model, self._make
         numbers, sizes = [f.shape == () for f in self._results], {}
-        target = weakref.ref(data)                  # which holds this function
+        target = weakref.ref(data)  # which holds this function
 
         def views_of_size(length):
-            public = {f: public_view(model, f, workspace[f], length)
-                      for f in self._published if f.is_open}
-            sized = [view if not f.is_open else public[f] if f in public
-                     else public_view(model, f, workspace[f], length)
-                     for f, view in zip(self._results, views)]
+            public = {
+                f: public_view(model, f, workspace[f], length) for f in self._published if f.is_open
+            }
+            sized = [
+                view
+                if not f.is_open
+                else public[f]
+                if f in public
+                else public_view(model, f, workspace[f], length)
+                for f, view in zip(self._results, views)
+            ]
             named = {f.name: view for f, view in public.items()}
             return named, sized if any(numbers) or self._is_made else make(sized)
 
@@ -173,8 +188,9 @@ class Caller:
 
         if not (any(numbers) or self._is_made):
             return results
-        return lambda: make([view.item() if number else view
-                             for view, number in zip(results(), numbers)])
+        return lambda: make(
+            [view.item() if number else view for view, number in zip(results(), numbers)]
+        )
 
     def _copy_inputs(self, workspace, selector, values, constraints):
         """Copy the inputs as the compiled call does with the caller's objects."""
@@ -186,7 +202,7 @@ class Caller:
             table[HAS_INPUT + f] = value is not None
             if value is not None:
                 start = workspace.offset(f)
-                workspace.work[start:start + value.size] = value.ravel()
+                workspace.work[start : start + value.size] = value.ravel()
 
     # --- a batch
 
@@ -197,8 +213,9 @@ class Caller:
         program.lanes.load(algorithm.announce)
         entries.GATHER.load()
         entries.SCATTER.load()
-        outputs, arrays = zip(*[batch.new_result(data, f, size, constraints)
-                               for f in algorithm.results])
+        outputs, arrays = zip(
+            *[batch.new_result(data, f, size, constraints) for f in algorithm.results]
+        )
         inputs = tuple(batch.as_rows(value) for value in values)
         sums = [f for f in algorithm.results if f.summed]
         spaces = data._batch_spaces.setdefault(algorithm, [])
@@ -212,7 +229,7 @@ class Caller:
 
         try:
             states = batch.in_parts(data, size, threads, run)
-        except BaseException:                       # Ctrl-C: a part still running keeps its memory
+        except BaseException:  # Ctrl-C: a part still running keeps its memory
             data._batch_spaces.pop(algorithm, None)
             raise
         if entries.REJECTED in states:
@@ -221,15 +238,14 @@ class Caller:
         if any(states):
             algorithm.raise_if_singular(model, values)
         for f in sums:
-            for space in spaces[:len(states)]:
+            for space in spaces[: len(states)]:
                 arrays[algorithm.results.index(f)][...] += space.totals[f]
         return arrays
 
     def _run_each(self, data, selector, values, constraints, size, threads):
         """A batch without the compiler: one state after the other."""
         model = data.model
-        arrays = [batch.new_result(data, f, size, constraints)[1]
-                 for f in self._algorithm.results]
+        arrays = [batch.new_result(data, f, size, constraints)[1] for f in self._algorithm.results]
         ready = data._ready.get(self) or self._prepare(data)
         for n in range(size):
             state = [None if x is None else x[n] for x in values]

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Data: the results of the algorithms by name, and their workspace."""
+
 from __future__ import annotations
 
 import os
@@ -17,10 +18,10 @@ from ..model.model import Model
 from .worker_threads import WorkerThreads
 from .workspace import BufferPool, new_field
 
-_FREE = 0                                           # instead of a thread's identifier
+_FREE = 0  # instead of a thread's identifier
 BUSY = -1
 """The owner while compiled code runs without the GIL: no other call is accepted."""
-_changing_owner = threading.RLock()                 # a signal handler may call while it is held
+_changing_owner = threading.RLock()  # a signal handler may call while it is held
 
 
 def _renew_lock() -> None:
@@ -35,11 +36,12 @@ os.register_at_fork(after_in_child=_renew_lock)
 if JIT and not TYPE_CHECKING:
     _Base = native().DataBase
 else:
+
     class _Base:
         """What the extension reads from a Data."""
 
-        _owner: int                     # the identifier of a thread
-        _prepared: list[Any]            # its calls for one state, by number of the caller, or None
+        _owner: int  # the identifier of a thread
+        _prepared: list[Any]  # its calls for one state, by number of the caller, or None
 
         def __init__(self) -> None:
             self._owner, self._prepared = _FREE, []
@@ -56,7 +58,7 @@ class _Unallocated:
         if data is None:
             return self
         data._array(self._known)
-        return data.__dict__[self._known.name]      # which from now on hides this descriptor
+        return data.__dict__[self._known.name]  # which from now on hides this descriptor
 
 
 def _declare_attributes() -> None:
@@ -95,27 +97,33 @@ class Data(_Base):
     """
 
     model: Model
-    _constants: Array                   # of the model, which compiled code reads by address
-    _arrays: dict[Field, Array]         # public fields
-    _ready: dict[Any, Any]              # caller -> memory of its calls for one state
-    _batch_spaces: dict[Any, list]      # algorithm -> memory of each thread
-    _tables: dict[tuple, Any]           # of constraints, see constraints.py
-    _newest_table: tuple[tuple, Any]    # of contacts: its key, found without hashing, and itself
-    _busy_thread: int                   # the one that computes, or last computed, a batch
+    _constants: Array  # of the model, which compiled code reads by address
+    _arrays: dict[Field, Array]  # public fields
+    _ready: dict[Any, Any]  # caller -> memory of its calls for one state
+    _batch_spaces: dict[Any, list]  # algorithm -> memory of each thread
+    _tables: dict[tuple, Any]  # of constraints, see constraints.py
+    _newest_table: tuple[tuple, Any]  # of contacts: its key, found without hashing, and itself
+    _busy_thread: int  # the one that computes, or last computed, a batch
     _threads: WorkerThreads
     _buffer_pool: BufferPool
 
     if TYPE_CHECKING:
+
         def __getattr__(self, name: str) -> Array: ...
     else:
+
         def __setattr__(self, name, value):
             """Accept ``data.tau += 1``, which keeps the array; algorithms write to no other."""
             if name == "model" and value is not self.model:
-                raise AttributeError("data.model cannot be replaced; create a dyn_ros.Data(model) "
-                                     "for the other model")
+                raise AttributeError(
+                    "data.model cannot be replaced; create a dyn_ros.Data(model) "
+                    "for the other model"
+                )
             if isinstance(vars(Data).get(name), _Unallocated) and value is not getattr(self, name):
-                raise AttributeError(f"data.{name} cannot be replaced, because algorithms write "
-                                     f"to it; set its numbers with data.{name}[...] = values")
+                raise AttributeError(
+                    f"data.{name} cannot be replaced, because algorithms write "
+                    f"to it; set its numbers with data.{name}[...] = values"
+                )
             object.__setattr__(self, name, value)
 
         def __delattr__(self, name):
@@ -125,16 +133,26 @@ class Data(_Base):
 
     def __init__(self, model: Model) -> None:
         if not isinstance(model, Model):
-            raise TypeError(f"model: expected a dyn_ros.Model, got {type(model).__name__}: "
-                            f"{model!r:.80}; create one with dyn_ros.Model.from_urdf_file(path)")
+            raise TypeError(
+                f"model: expected a dyn_ros.Model, got {type(model).__name__}: "
+                f"{model!r:.80}; create one with dyn_ros.Model.from_urdf_file(path)"
+            )
         if "model" in self.__dict__:
             raise TypeError(f"{self!r:.80} is already initialized; create another Data")
         super().__init__()
         _declare_attributes()
         self.__dict__.update(
-            model=model, _constants=model._floats, _arrays={}, _ready={}, _batch_spaces={},
-            _tables={}, _newest_table=((), None), _busy_thread=0, _threads=WorkerThreads(),
-            _buffer_pool=BufferPool())
+            model=model,
+            _constants=model._floats,
+            _arrays={},
+            _ready={},
+            _batch_spaces={},
+            _tables={},
+            _newest_table=((), None),
+            _busy_thread=0,
+            _threads=WorkerThreads(),
+            _buffer_pool=BufferPool(),
+        )
 
     def _array(self, known: Field) -> Array:
         """The array of a public field, including the universe."""
@@ -168,17 +186,21 @@ class Data(_Base):
         with _changing_owner:
             owner = self._owner
             if owner == BUSY and not self._is_busy():
-                owner = self._busy_thread           # Ctrl-C before ownership was returned
+                owner = self._busy_thread  # Ctrl-C before ownership was returned
             if owner == BUSY:
-                raise RuntimeError("data: in use by a batch; create another dyn_ros.Data(model) "
-                                   "for this call")
+                raise RuntimeError(
+                    "data: in use by a batch; create another dyn_ros.Data(model) for this call"
+                )
             if owner not in (_FREE, threading.get_ident()) and owner in sys._current_frames():
-                name = next((thread.name for thread in threading.enumerate()
-                             if thread.ident == owner), str(owner))
+                name = next(
+                    (thread.name for thread in threading.enumerate() if thread.ident == owner),
+                    str(owner),
+                )
                 raise RuntimeError(
                     f"data: belongs to thread {name!r}, which used it first, and was called from "
                     f"thread {threading.current_thread().name!r}; create a dyn_ros.Data(model) for "
-                    "each thread, or call data.release() in the owning thread")
+                    "each thread, or call data.release() in the owning thread"
+                )
             if new_owner == BUSY:
                 self._busy_thread = threading.get_ident()
             object.__setattr__(self, "_owner", new_owner)
@@ -213,8 +235,10 @@ class Data(_Base):
         return _restored(memo.setdefault(id(self.model), self.model), self._arrays_by_name())
 
     def _arrays_by_name(self) -> dict[str, tuple[Array, tuple[int, ...]]]:
-        return {known.name: (array, getattr(self, known.name).shape)
-                for known, array in self._arrays.items()}
+        return {
+            known.name: (array, getattr(self, known.name).shape)
+            for known, array in self._arrays.items()
+        }
 
     def __repr__(self) -> str:
         names = [known.name for known in FIELDS if known.is_public]
@@ -226,7 +250,7 @@ def _restored(model: Model, arrays: dict[str, tuple[Array, tuple[int, ...]]]) ->
     data = Data(model)
     for name, (array, shape) in arrays.items():
         known = next((known for known in FIELDS if known.name == name), None)
-        if known is not None:                       # otherwise a pickle of another version
+        if known is not None:  # otherwise a pickle of another version
             data._array(known)[...] = array
             if known.is_open:
                 data._publish(known, shape[known.shape.index("constraints")])

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What the docstrings of all algorithms have in common: what they declare, and shared arguments."""
+
 import functools
 import inspect
 import re
@@ -13,65 +14,102 @@ from .algorithm import ALGORITHMS, Algorithm
 # By name: the type, and what the argument is. One whose default is None is optional.
 _ARGUMENTS = {
     "model": ("Model", ""),
-    "data": ("Data", "Created for this model. Holds the results of a single state until the next "
-                     "call; results of a batch are new arrays with a leading batch axis."),
+    "data": (
+        "Data",
+        "Created for this model. Holds the results of a single state until the next "
+        "call; results of a batch are new arrays with a leading batch axis.",
+    ),
     "frame": ("str or int", "Name or index of a frame: link, joint or fixed joint."),
     "joint": ("str or int", "Name or index of a joint, in ``model.joint_names``."),
     "reference_frame": (
         "ReferenceFrame",
         "WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the {frame}, at "
-        "its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the {frame}'s origin."),
-    "offset": ("(3,) or (B, 3) array_like",
-               "A point fixed to the {frame} and expressed in it [m], used instead of its origin."),
+        "its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the {frame}'s origin.",
+    ),
+    "offset": (
+        "(3,) or (B, 3) array_like",
+        "A point fixed to the {frame} and expressed in it [m], used instead of its origin.",
+    ),
     "q": ("(nq,) or (B, nq) array_like", "Configuration [rad, m]."),
-    "v": ("(nv,) or (B, nv) array_like",
-          "Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame."),
+    "v": (
+        "(nv,) or (B, nv) array_like",
+        "Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.",
+    ),
     "a": ("(nv,) or (B, nv) array_like", "Acceleration [rad/s2, m/s2]."),
     "tau": ("(nv,) or (B, nv) array_like", "Joint torques and forces [N m, N]."),
     "b": ("(nv,) or (B, nv) array_like", "The vector."),
     "f_ext": (
         "(njoints, 6) or (B, njoints, 6) array_like",
         "External wrench (force, moment) on each joint's body, at the origin of the joint frame "
-        "and expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame."),
-    "contacts": ("sequence of Contact",
-                 "At most 36 rows, 3 or 6 for each contact; of distinct names."),
+        "and expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.",
+    ),
+    "contacts": (
+        "sequence of Contact",
+        "At most 36 rows, 3 or 6 for each contact; of distinct names.",
+    ),
     "threads": ("int", "Number of threads for a batch."),
-    "parameters": ("(..., 10) array_like",
-                   "m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz [kg, kg m, kg m2]."),
+    "parameters": (
+        "(..., 10) array_like",
+        "m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz [kg, kg m, kg m2].",
+    ),
     "reference": ("(..., 10) array_like", "Parameters of another body; leading axes broadcast."),
     "coordinates": ("(..., 10) array_like", "alpha, d1, d2, d3, s12, s23, s13, t1, t2, t3."),
 }
-_BY_FRAME = ("dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6)",
-             "External wrenches (force, moment) [N, N m]: by frame name, at the frame's origin and "
-             "expressed in it; or as an array as for ``aba``.")
-_BESIDE = {             # the same, beside another argument
+_BY_FRAME = (
+    "dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6)",
+    "External wrenches (force, moment) [N, N m]: by frame name, at the frame's origin and "
+    "expressed in it; or as an array as for ``aba``.",
+)
+_BESIDE = {  # the same, beside another argument
     "contacts": {
         "f_ext": _BY_FRAME,
-        "damping": ("float", "Added to the diagonal of J M^-1 J' [1/kg, 1/(kg m2)], 0 or more; for "
-                             "contacts in WORLD to the rows at c1."),
+        "damping": (
+            "float",
+            "Added to the diagonal of J M^-1 J' [1/kg, 1/(kg m2)], 0 or more; for "
+            "contacts in WORLD to the rows at c1.",
+        ),
         "restitution": ("float", "From 0 (the contacts stay closed) to 1 (no energy is lost)."),
     },
     "directions": {"f_ext": _BY_FRAME},
     "dimension": {
-        "frame": ("str or int",
-                  "Name or index of a frame that a joint moves: link, joint or fixed joint."),
+        "frame": (
+            "str or int",
+            "Name or index of a frame that a joint moves: link, joint or fixed joint.",
+        ),
         "dimension": ("6 or 3", "The pose, or the position of the frame's origin."),
-        "damping": ("float", "Added to the diagonal of J M^-1 J', 0 or more, to avoid large "
-                             "numbers near singularities."),
+        "damping": (
+            "float",
+            "Added to the diagonal of J M^-1 J', 0 or more, to avoid large "
+            "numbers near singularities.",
+        ),
     },
 }
 _ZERO_BY_DEFAULT = ("v", "a")
 _IN_A_RANGE = {"damping", "dt", "gain", "restitution", "residual", "weights"}
-_ONE_OF = {"frame": "frame", "joint": "joint", "reference_frame": "reference frame",
-           "contacts": "frame of a contact", "only": "name in ``only``"}
-_SINGULAR = ("The inertia matrix is singular; names the first joint from the tips that moves no "
-             "inertia.")
-_AXES: dict[Axis, Axis] = {"rows": "njoints", "ncolumns": "n", "parameters": "10 njoints",
-                           "moments": "4 njoints", "placements": "6 njoints"}
-_SAME = {                # functions that call the algorithm of another one
-    "cholesky_U_solve": "cholesky_solve", "cholesky_U_times": "cholesky_solve",
-    "cholesky_Ut_solve": "cholesky_solve", "cholesky_Ut_times": "cholesky_solve",
-    "joint_body_regressor": "frame_body_regressor", "joint_hessian": "frame_hessian",
+_ONE_OF = {
+    "frame": "frame",
+    "joint": "joint",
+    "reference_frame": "reference frame",
+    "contacts": "frame of a contact",
+    "only": "name in ``only``",
+}
+_SINGULAR = (
+    "The inertia matrix is singular; names the first joint from the tips that moves no inertia."
+)
+_AXES: dict[Axis, Axis] = {
+    "rows": "njoints",
+    "ncolumns": "n",
+    "parameters": "10 njoints",
+    "moments": "4 njoints",
+    "placements": "6 njoints",
+}
+_SAME = {  # functions that call the algorithm of another one
+    "cholesky_U_solve": "cholesky_solve",
+    "cholesky_U_times": "cholesky_solve",
+    "cholesky_Ut_solve": "cholesky_solve",
+    "cholesky_Ut_times": "cholesky_solve",
+    "joint_body_regressor": "frame_body_regressor",
+    "joint_hessian": "frame_hessian",
     "joint_jacobian": "frame_jacobian",
     "joint_jacobian_time_variation": "frame_jacobian_time_variation",
     "joint_kinematic_regressor": "frame_kinematic_regressor",
@@ -92,8 +130,12 @@ def _entry(head: str, text: str) -> str:
 
 def _entries(section: str) -> dict[str, str]:
     """The entries of a section by name; an entry of several names is in it for each of them."""
-    return {name: entry for entry in re.split(r"\n(?=\S)", section) if entry
-            for name in entry.splitlines()[0].partition(" : ")[0].split(", ")}
+    return {
+        name: entry
+        for entry in re.split(r"\n(?=\S)", section)
+        if entry
+        for name in entry.splitlines()[0].partition(" : ")[0].split(", ")
+    }
 
 
 def _listed(words: list[str]) -> str:
@@ -102,11 +144,12 @@ def _listed(words: list[str]) -> str:
 
 # --- arguments
 
+
 def _optional(function: Callable[..., Any]) -> dict[str, bool]:
     """The names of the arguments, and whether their default is None."""
     code, defaults = function.__code__, function.__defaults__ or ()
-    names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
-    positional = dict(zip(names[code.co_argcount - len(defaults):], defaults))
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    positional = dict(zip(names[code.co_argcount - len(defaults) :], defaults))
     return {name: positional.get(name, ...) is None for name in names}
 
 
@@ -126,12 +169,15 @@ def _parameters(arguments: dict[str, bool], own: dict[str, str]) -> list[str]:
     """The entries of all arguments, in their order."""
     beside = next((name for name in _BESIDE if name in arguments), "")
     frame = "joint frame" if "joint" in arguments else "frame"
-    entries = [own.get(name) or _argument(name, optional, beside, frame)
-             for name, optional in arguments.items()]
+    entries = [
+        own.get(name) or _argument(name, optional, beside, frame)
+        for name, optional in arguments.items()
+    ]
     return [entry for entry in dict.fromkeys(entries) if entry]
 
 
 # --- errors
+
 
 def _value_error(arguments: dict[str, bool], parameters: list[str]) -> str:
     """The text about a ValueError."""
@@ -151,31 +197,40 @@ def _value_error(arguments: dict[str, bool], parameters: list[str]) -> str:
         unknown.append("frame in ``f_ext``")
     if unknown:
         causes.append(f"an unknown {' or '.join(unknown)} (lists the valid ones)")
-    return (f"{', '.join(causes[:-1])}, or {causes[-1]}; names the argument, the expected and the "
-            "actual value.")
+    return (
+        f"{', '.join(causes[:-1])}, or {causes[-1]}; names the argument, the expected and the "
+        "actual value."
+    )
 
 
 # --- results
 
+
 def _result(known: Field, name: str, dimension: str) -> str:
     """The entry of a result."""
-    axes = [str(_AXES.get(axis, axis)) if axis != "constraints" else dimension
-            for axis in known.shape]
+    axes = [
+        str(_AXES.get(axis, axis)) if axis != "constraints" else dimension for axis in known.shape
+    ]
     if known.transposed:
         axes[-2:] = axes[-1], axes[-2]
-    kind = (f"({', '.join(axes)}{',' * (len(axes) == 1)}) ndarray" if axes
-            else "number, or (B,) ndarray")
+    kind = (
+        f"({', '.join(axes)}{',' * (len(axes) == 1)}) ndarray"
+        if axes
+        else "number, or (B,) ndarray"
+    )
     place = f"; ``data.{known.name}``." if known.is_public else "."
-    return _entry(f"{name} : {kind}" if name else kind,
-                  known.doc and known.doc.removesuffix(".") + place)
+    return _entry(
+        f"{name} : {kind}" if name else kind, known.doc and known.doc.removesuffix(".") + place
+    )
 
 
 def _results(algorithm: Algorithm, arguments: Iterable[str]) -> str:
     """The section about the results."""
     dimension = "dimension" if "dimension" in arguments else "m"
     several = len(algorithm.results) > 1
-    return "\n".join(_result(known, several * known.name.lstrip("_"), dimension)
-                     for known in algorithm.results)
+    return "\n".join(
+        _result(known, several * known.name.lstrip("_"), dimension) for known in algorithm.results
+    )
 
 
 def _also_computes(algorithm: Algorithm) -> str:
@@ -188,15 +243,22 @@ def _also_computes(algorithm: Algorithm) -> str:
 def _first_writers() -> dict[Field, str]:
     """The fields that no function returns, each with the first algorithm that writes it."""
     returned = {known for algorithm in ALGORITHMS.values() for known in algorithm.results}
-    return {known: algorithm.name for algorithm in reversed(ALGORITHMS.values())
-            for known in algorithm.also_writes if known not in returned}
+    return {
+        known: algorithm.name
+        for algorithm in reversed(ALGORITHMS.values())
+        for known in algorithm.also_writes
+        if known not in returned
+    }
 
 
 def _notes(algorithm: Algorithm, arguments: Iterable[str]) -> str:
     """The entries of the fields that no function returns, where they are written first."""
     dimension = "dimension" if "dimension" in arguments else "m"
-    entries = [_result(known, known.name, dimension) for known in algorithm.also_writes
-               if _first_writers().get(known) == algorithm.name]
+    entries = [
+        _result(known, known.name, dimension)
+        for known in algorithm.also_writes
+        if _first_writers().get(known) == algorithm.name
+    ]
     head = "Fields of ``data`` that no function returns:\n"
     return "\n".join([head, *entries]) if entries else ""
 
@@ -206,7 +268,7 @@ def complete(function: Callable[..., Any]) -> None:
 
     Entries that it has itself are kept; so is a section "Returns" that it has itself.
     """
-    if not function.__doc__:            # python -OO
+    if not function.__doc__:  # python -OO
         return
     summary, *rest = _SECTION.split(inspect.cleandoc(function.__doc__))
     sections = dict(zip(rest[::2], rest[1::2]))
@@ -223,6 +285,9 @@ def complete(function: Callable[..., Any]) -> None:
             errors["numpy.linalg.LinAlgError"] = _entry("numpy.linalg.LinAlgError", _SINGULAR)
     errors |= _entries(sections.get("Raises", ""))
     sections |= {"Parameters": "\n".join(parameters), "Raises": "\n".join(errors.values())}
-    text = "".join(f"\n\n{title}\n{'-' * len(title)}\n{sections[title]}"
-                   for title in _SECTIONS if title in sections)
+    text = "".join(
+        f"\n\n{title}\n{'-' * len(title)}\n{sections[title]}"
+        for title in _SECTIONS
+        if title in sections
+    )
     function.__doc__ = f"{summary}{text}\n"

@@ -4,6 +4,7 @@
 
 Entries have plain addresses as arguments; the extension (``machine_code/extension.py``) calls them.
 """
+
 from __future__ import annotations
 
 import math
@@ -30,29 +31,37 @@ ALWAYS = (compute_sines,)
 
 # --- the entries of an algorithm
 
+
 def for_one(run: Callable[[Any], object]) -> Callable:
     """The entry for one state: a workspace of floats; returns the status."""
+
     def call(ints, table, floats, work):
-        r = ly.KernelArgs(la.integers_at(ints), la.integers_at(table), la.floats_at(floats),
-                          la.floats_at(work))
+        r = ly.KernelArgs(
+            la.integers_at(ints), la.integers_at(table), la.floats_at(floats), la.floats_at(work)
+        )
         la.store(r.table, ly.STATUS, 0)
         compute_sines(r)
         run(r)
         return la.load(r.table, ly.STATUS)
+
     return call
 
 
 def for_lanes(run: Callable[[Any], object]) -> Callable:
     """The entry for ``LANES`` states; its caller clears the status, which may be of another one."""
+
     def call(ints, table, floats, work):
-        r = ly.KernelArgs(la.integers_at(ints), la.integers_at(table), la.floats_at(floats),
-                          la.lanes_at(work))
+        r = ly.KernelArgs(
+            la.integers_at(ints), la.integers_at(table), la.floats_at(floats), la.lanes_at(work)
+        )
         run(r)
         return la.load(r.table, ly.STATUS)
+
     return call
 
 
 # --- the rows of a batch
+
 
 @kernel
 def _are_finite(lanes, start, count):
@@ -69,8 +78,12 @@ def _are_unit(lanes, start, count, offsets):
     """Whether the quaternions at some offsets are unit, in every lane."""
     for n in range(count):
         k = start + la.load(offsets, n)
-        x, y, z, w = (la.load(lanes, k), la.load(lanes, k + 1), la.load(lanes, k + 2),
-                      la.load(lanes, k + 3))
+        x, y, z, w = (
+            la.load(lanes, k),
+            la.load(lanes, k + 1),
+            la.load(lanes, k + 2),
+            la.load(lanes, k + 3),
+        )
         e = x * x + y * y + z * z + w * w - 1.0
         if not la.all_above(UNIT_TOLERANCE * UNIT_TOLERANCE, e * e):
             return False
@@ -134,9 +147,15 @@ def _gather(first, count, work, arrays, narrays):
     for n in range(0, ARRAY * narrays, ARRAY):
         columns, start = la.load(known, n + COLUMNS), la.load(known, n + START)
         _gather_rows(lanes, start, la.floats_at(la.load(known, n + ADDRESS)), columns, first, count)
-        if not (_are_finite(lanes, start, columns)
-                and _are_unit(lanes, start, la.load(known, n + NQUATERNIONS),
-                              la.integers_at(la.load(known, n + QUATERNIONS)))):
+        if not (
+            _are_finite(lanes, start, columns)
+            and _are_unit(
+                lanes,
+                start,
+                la.load(known, n + NQUATERNIONS),
+                la.integers_at(la.load(known, n + QUATERNIONS)),
+            )
+        ):
             return REJECTED
     return 0
 
@@ -145,9 +164,16 @@ def _scatter(first, count, work, arrays, narrays, empty):
     """Store the results of some states."""
     lanes, known = la.lanes_at(work), la.integers_at(arrays)
     for n in range(0, ARRAY * narrays, ARRAY):
-        _scatter_rows(lanes, la.integers_at(la.load(known, n + TILES)),
-                      la.floats_at(la.load(known, n + ADDRESS)), la.load(known, n + COLUMNS),
-                      first, count, la.load(known, n + PAST_CACHES), empty)
+        _scatter_rows(
+            lanes,
+            la.integers_at(la.load(known, n + TILES)),
+            la.floats_at(la.load(known, n + ADDRESS)),
+            la.load(known, n + COLUMNS),
+            first,
+            count,
+            la.load(known, n + PAST_CACHES),
+            empty,
+        )
     return 0
 
 
@@ -157,10 +183,12 @@ SCATTER = Entry("call-scatter", _scatter, "qqqqqq")
 
 # --- how the extension finds what it reads
 
+
 def addresses(model: Model, workspace: Workspace) -> tuple[int, int, int, int]:
     """Addresses of the arguments of a kernel."""
-    ints, table, floats, work = map(extension.native().address, (
-        model._ints, workspace.table, model._floats, workspace.work))
+    ints, table, floats, work = map(
+        extension.native().address, (model._ints, workspace.table, model._floats, workspace.work)
+    )
     return ints, table, floats, work
 
 
@@ -172,9 +200,14 @@ def quaternions(model: Model) -> tuple[int, int]:
 
 def packing(options: Sequence[Option]) -> list[tuple[Option, int, int]]:
     """Options with shifts and masks to extract them from a selector, lowest bits last."""
-    return [(option, sum(later.bits for later in options[n + 1:]),
-             (1 << option.bits) - 1 if option.bits else -1)
-            for n, option in enumerate(options)]
+    return [
+        (
+            option,
+            sum(later.bits for later in options[n + 1 :]),
+            (1 << option.bits) - 1 if option.bits else -1,
+        )
+        for n, option in enumerate(options)
+    ]
 
 
 def heads(known: Field) -> int:
@@ -182,21 +215,43 @@ def heads(known: Field) -> int:
     return math.prod(int(axis) for axis in known.shape[:-1])
 
 
-def prepared(algorithm: Any, data: Any, workspace: Workspace, code: int, results: Any,
-             finish: Callable[[], Any] | None) -> Any:
+def prepared(
+    algorithm: Any,
+    data: Any,
+    workspace: Workspace,
+    code: int,
+    results: Any,
+    finish: Callable[[], Any] | None,
+) -> Any:
     """The call for one state of a Data, for the extension; ``code`` is an address."""
     model, places = data.model, addresses(data.model, workspace)
     table, work = places[1], places[3]
-    inputs = [(work + 8 * workspace.offset(f), table + 8 * (ly.HAS_INPUT + f), *_shape(model, f),
-               f not in algorithm.optional, f.is_open, f.shape == ("nq",))
-              for f in algorithm.inputs]
-    options = [(table + 8 * (ly.OPTION + option), shift, mask)
-               for option, shift, mask in packing(algorithm.options)]
+    inputs = [
+        (
+            work + 8 * workspace.offset(f),
+            table + 8 * (ly.HAS_INPUT + f),
+            *_shape(model, f),
+            f not in algorithm.optional,
+            f.is_open,
+            f.shape == ("nq",),
+        )
+        for f in algorithm.inputs
+    ]
+    options = [
+        (table + 8 * (ly.OPTION + option), shift, mask)
+        for option, shift, mask in packing(algorithm.options)
+    ]
     return extension.native().Prepared(
-        model, (workspace, model._ints, model._floats), results, finish,
-        np.array([(code, *places, table + 8 * ly.NCONSTRAINTS, MAX_CONSTRAINTS,
-                   *quaternions(model))]),
-        np.array(inputs, np.int64), np.array(options, np.int64).reshape(-1, 3))
+        model,
+        (workspace, model._ints, model._floats),
+        results,
+        finish,
+        np.array(
+            [(code, *places, table + 8 * ly.NCONSTRAINTS, MAX_CONSTRAINTS, *quaternions(model))]
+        ),
+        np.array(inputs, np.int64),
+        np.array(options, np.int64).reshape(-1, 3),
+    )
 
 
 def _shape(model: Model, known: Field) -> tuple[int, int]:

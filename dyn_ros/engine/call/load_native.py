@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Loading of libraries for one robot."""
+
 from __future__ import annotations
 
 import os
@@ -51,13 +52,20 @@ def load_native(path: str | os.PathLike[str], model: Model | None = None) -> lis
     library = open_library(path)
     names = [name for name in ALGORITHMS if library.address(f"dyn_ros_{name}_robot")]
     if not names:
-        raise ValueError(f"{os.fspath(path)}: no functions for Python; write it with `dyn_ros "
-                         "export --robot robot.urdf --python`")
-    others = [] if model is None else [
-        name for name in names if not is_for(library, ALGORITHMS[name], model)]
+        raise ValueError(
+            f"{os.fspath(path)}: no functions for Python; write it with `dyn_ros "
+            "export --robot robot.urdf --python`"
+        )
+    others = (
+        []
+        if model is None
+        else [name for name in names if not is_for(library, ALGORITHMS[name], model)]
+    )
     if others:
-        raise ValueError(f"{os.fspath(path)}: {others[0]} is not for {model!r}, or was written by "
-                         "another version of dyn_ros; export it again for this robot")
+        raise ValueError(
+            f"{os.fspath(path)}: {others[0]} is not for {model!r}, or was written by "
+            "another version of dyn_ros; export it again for this robot"
+        )
     LIBRARIES.pop(os.path.realpath(path), None)
     LIBRARIES[os.path.realpath(path)] = library
     return names

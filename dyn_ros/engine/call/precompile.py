@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Compilation of algorithms before their first call."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,9 +12,14 @@ from ..machine_code.workers import compile_in_processes, processors
 from .algorithm import ALGORITHMS
 
 
-def precompile(names: Sequence[str] | None = None, batch: bool = True,
-               progress: Callable[[int, int, str], object] | None = None,
-               coupled: bool = True, more: Iterable[Entry] = (), load: bool = True) -> list[str]:
+def precompile(
+    names: Sequence[str] | None = None,
+    batch: bool = True,
+    progress: Callable[[int, int, str], object] | None = None,
+    coupled: bool = True,
+    more: Iterable[Entry] = (),
+    load: bool = True,
+) -> list[str]:
     """Compile algorithms into the cache, so that later calls do not wait.
 
     Several processes compile at once, one for each processor.
@@ -56,14 +62,19 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
     chosen = list(ALGORITHMS if names is None else names)
     unknown = set(chosen) - set(ALGORITHMS)
     if unknown:
-        raise ValueError(f"no algorithm named {', '.join(sorted(unknown))}; available: "
-                         + ", ".join(sorted(ALGORITHMS)))
+        raise ValueError(
+            f"no algorithm named {', '.join(sorted(unknown))}; available: "
+            + ", ".join(sorted(ALGORITHMS))
+        )
     todo = {entry: name for name in chosen for entry in ALGORITHMS[name].entries(batch, coupled)}
     todo |= {entry: entry.name for entry in more}
     missing = [entry for entry in todo if not (entry.call or entry.is_cached())] if JIT else []
     # Processes start at both ends; calls for batches share no compiled functions with the others.
-    missing.sort(key={program.lanes for algorithm in ALGORITHMS.values()
-                      for program in algorithm.programs}.__contains__)
+    missing.sort(
+        key={
+            program.lanes for algorithm in ALGORITHMS.values() for program in algorithm.programs
+        }.__contains__
+    )
     compiled = set()
     begun = len(todo) - len(missing)
 
@@ -81,5 +92,8 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
             compiled.add(entry.name)
     if progress:
         progress(len(todo), len(todo), "")
-    return [name for name in dict.fromkeys(todo.values())
-            if any(entry.name in compiled for entry, owner in todo.items() if owner == name)]
+    return [
+        name
+        for name in dict.fromkeys(todo.values())
+        if any(entry.name in compiled for entry, owner in todo.items() if owner == name)
+    ]

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Machine code for one robot, from libraries that ``dyn_ros export --robot`` writes."""
+
 from __future__ import annotations
 
 import ctypes
@@ -13,7 +14,7 @@ from ..kernel import layout as ly
 from ..kernel.types import Array
 from ..model.model import Model
 
-_ROUNDING = 1e-15                       # of a rotation's entries: cos(pi / 2) is 6e-17
+_ROUNDING = 1e-15  # of a rotation's entries: cos(pi / 2) is 6e-17
 _DECIMALS = 12
 _ROTATIONS = (slice(ly.PLACE, ly.TRANSLATION), slice(ly.SLIDE, ly.INERTIA))
 LIBRARIES: dict[str, Any] = {}
@@ -22,9 +23,14 @@ LIBRARIES: dict[str, Any] = {}
 
 def address(algorithm: Any, model: Model) -> int:
     """The address of the code of an algorithm for this robot, or 0."""
-    return next((library.address(f"dyn_ros_{algorithm.name}_one")
-                 for library in reversed(LIBRARIES.values())
-                 if is_for(library, algorithm, model)), 0)
+    return next(
+        (
+            library.address(f"dyn_ros_{algorithm.name}_one")
+            for library in reversed(LIBRARIES.values())
+            if is_for(library, algorithm, model)
+        ),
+        0,
+    )
 
 
 def is_for(library: Any, algorithm: Any, model: Model) -> bool:
@@ -43,7 +49,7 @@ def digest(model: Any, algorithm: Any) -> int:
     program, floats = algorithm.program(model), constants(model)
     floats[parameter_places(model) + link_places(model)] = 0.0
     layout = [(int(f), f.name, f.shape) for f in sorted(program.fields)]
-    rounded = floats.round(_DECIMALS) + 0.0         # no -0.0
+    rounded = floats.round(_DECIMALS) + 0.0  # no -0.0
     parts = (program.one.digest, layout, np.asarray(model._ints).tolist(), rounded.tolist())
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "little", signed=True)
 
@@ -52,9 +58,11 @@ def constants(model: Model) -> Array:
     """The floats of a model; entries of rotations that are rounding errors are zero."""
     floats: Array = model._floats.copy()
     frames = ly.constants(model.njoints + 1) + model.nv
-    rows = [floats[ly.ROWS:ly.constants(model.njoints + 1)].reshape(-1, ly.FLOATS_ROW)[:, part]
-            for part in _ROTATIONS]
-    placements = floats[frames:frames + ly.FRAME_ROW * model.nframes]
+    rows = [
+        floats[ly.ROWS : ly.constants(model.njoints + 1)].reshape(-1, ly.FLOATS_ROW)[:, part]
+        for part in _ROTATIONS
+    ]
+    placements = floats[frames : frames + ly.FRAME_ROW * model.nframes]
     for part in (*rows, placements.reshape(-1, ly.FRAME_ROW)[:, :9]):
         part[np.abs(part) < _ROUNDING] = 0.0
     return floats
@@ -64,8 +72,11 @@ def parameter_places(model: Model) -> list[int]:
     """Where the floats of a model have gravity, the inertias of bodies and the armature."""
     rows = [ly.constants(i) + ly.INERTIA for i in range(1, model.njoints + 1)]
     armature = ly.constants(model.njoints + 1)
-    return [*range(ly.GRAVITY, ly.GRAVITY + 3), *(k for row in rows for k in range(row, row + 10)),
-            *range(armature, armature + model.nv)]
+    return [
+        *range(ly.GRAVITY, ly.GRAVITY + 3),
+        *(k for row in rows for k in range(row, row + 10)),
+        *range(armature, armature + model.nv),
+    ]
 
 
 def link_places(model: Model) -> list[int]:

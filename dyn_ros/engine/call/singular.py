@@ -7,6 +7,7 @@ that the joint moves while its descendants are free. Compiled code only detects 
 have lost their significant digits. They are recomputed here as twice the kinetic energy of that
 motion, which is a sum of squares without cancellation.
 """
+
 from typing import NamedTuple
 
 import numpy as np
@@ -16,18 +17,18 @@ from ..kernel.types import Array
 from ..model.configuration import GROUPS, joint_motion, position
 from ..model.model import Model
 
-_ROUNDING = 2e-15        # relative size of a pivot below which a kernel has no significant digits
-_CHUNK = 256             # states at a time, which limits the memory for their Jacobians
+_ROUNDING = 2e-15  # relative size of a pivot below which a kernel has no significant digits
+_CHUNK = 256  # states at a time, which limits the memory for their Jacobians
 
 
 class _Pivot(NamedTuple):
     """The first velocity from the tips whose pivot is not positive."""
 
     velocity: int
-    inertia: float      # the pivot [kg m2] or [kg]
-    locked: float       # the same with the descendants locked
-    rounding: float     # rounding error of kernels
-    negative: float     # the part of the pivot that is from negative moments
+    inertia: float  # the pivot [kg m2] or [kg]
+    locked: float  # the same with the descendants locked
+    rounding: float  # rounding error of kernels
+    negative: float  # the part of the pivot that is from negative moments
 
 
 def raise_if_singular(name: str, model: Model, q: Array) -> None:
@@ -38,7 +39,7 @@ def raise_if_singular(name: str, model: Model, q: Array) -> None:
     """
     q = np.atleast_2d(q)
     for start in range(0, len(q), _CHUNK):
-        pivot = _first_singular(model, q[start:start + _CHUNK])
+        pivot = _first_singular(model, q[start : start + _CHUNK])
         if pivot:
             raise np.linalg.LinAlgError(f"{name}: {_words(model, pivot)}")
 
@@ -46,12 +47,15 @@ def raise_if_singular(name: str, model: Model, q: Array) -> None:
 def _words(model, pivot):
     """The error message, with a remedy."""
     joint, (_, inertia, locked, rounding, opposite) = (
-        repr(model.velocity_names[pivot.velocity]), pivot)
+        repr(model.velocity_names[pivot.velocity]),
+        pivot,
+    )
     unit = "kg" if _is_linear(model, pivot.velocity) else "kg m2"
     effect = "so its acceleration is not determined"
     physical = "correct the inertias of the links that it moves, which are not physical"
-    negative = [f"{name!r}: {x:g}" for name, x in zip(model.velocity_names, model.armature)
-                if x < 0.0]
+    negative = [
+        f"{name!r}: {x:g}" for name, x in zip(model.velocity_names, model.armature) if x < 0.0
+    ]
     if inertia < -rounding:
         why, remedy = f"moves a negative inertia, {inertia:.3g} {unit}", physical
     elif opposite < -rounding and not negative:
@@ -60,10 +64,11 @@ def _words(model, pivot):
         why = "moves no inertia"
         if locked > 0.0:
             left = max(inertia, 0.0)
-            why += (f": of the {locked:.2g} {unit} that it moves with locked descendants, "
-                    f"{left:.2g} {unit} remain if they are free, which is a rounding error")
-        remedy = ("add a mass and an inertia to the link that it moves, or set model.armature for "
-                  "it")
+            why += (
+                f": of the {locked:.2g} {unit} that it moves with locked descendants, "
+                f"{left:.2g} {unit} remain if they are free, which is a rounding error"
+            )
+        remedy = "add a mass and an inertia to the link that it moves, or set model.armature for it"
     if negative:
         remedy = f"model.armature is negative ({', '.join(negative)}); set it to 0 or more"
     return f"{joint} {why}, {effect}; {remedy}"
@@ -74,8 +79,10 @@ def _is_linear(model, k):
     suffix = model.velocity_names[k].rpartition("/")[2]
     if suffix.startswith(("linear_", "angular_")):
         return suffix.startswith("linear_")
-    return any(joint.kind == "prismatic" and not joint.mimic and start == k
-               for joint, start in zip(model.tree.joints, model.idx_v))
+    return any(
+        joint.kind == "prismatic" and not joint.mimic and start == k
+        for joint, start in zip(model.tree.joints, model.idx_v)
+    )
 
 
 def _first_singular(model, q):
@@ -89,7 +96,7 @@ def _first_singular(model, q):
         flows, motions = np.zeros_like(roots), np.zeros((len(q), model.nv, model.nv))
         pivots = np.ones((len(q), model.nv, 1))
         for k in range(model.nv - 1, -1, -1):
-            flow, motion = roots[..., k:k + 1], np.zeros((len(q), model.nv, 1))
+            flow, motion = roots[..., k : k + 1], np.zeros((len(q), model.nv, 1))
             motion[:, k] = 1.0
             for _ in range(2):
                 share = flows.swapaxes(-1, -2) @ (signs * flow) / pivots
@@ -97,13 +104,14 @@ def _first_singular(model, q):
             terms = signs * flow * flow
             inertia, opposite = terms.sum(1), np.minimum(terms, 0.0).sum(1)
             rounding = _ROUNDING * np.sum((sizes * motion * motion)[:, k:], 1)
-            known = np.isfinite(inertia) & np.isfinite(rounding)     # others result in NaN
+            known = np.isfinite(inertia) & np.isfinite(rounding)  # others result in NaN
             bad = (known & ~(inertia > rounding))[:, 0]
             if bad.any():
                 n = int(np.argmax(bad))
-                return _Pivot(k, *(float(x[n, 0]) for x in (
-                    inertia, sizes[:, k], rounding, opposite)))
-            flows[..., k:k + 1], motions[..., k:k + 1], pivots[:, k] = flow, motion, inertia
+                return _Pivot(
+                    k, *(float(x[n, 0]) for x in (inertia, sizes[:, k], rounding, opposite))
+                )
+            flows[..., k : k + 1], motions[..., k : k + 1], pivots[:, k] = flow, motion, inertia
     return None
 
 
@@ -115,23 +123,21 @@ def _roots_of_inertia(model, q):
     expressed in the root frame, about each body's joint, and with all moments positive.
     """
     jacobians, rotations = _jacobians(model, q)
-    armature = np.broadcast_to(np.diag(np.sqrt(abs(model.armature))),
-                               (len(q), model.nv, model.nv))
-    roots, signs, sizes = [armature], [np.sign(model.armature)], np.sum(armature ** 2, 1)
+    armature = np.broadcast_to(np.diag(np.sqrt(abs(model.armature))), (len(q), model.nv, model.nv))
+    roots, signs, sizes = [armature], [np.sign(model.armature)], np.sum(armature**2, 1)
     for inertia, J, R in zip(model.inertias, jacobians, rotations, strict=True):
         linear, angular = J[:, :3], J[:, 3:]
         mass, com = inertia.mass, np.asarray(inertia.com)
         about_com = np.asarray(inertia.rotational)
         principal, axes = np.linalg.eigh(about_com)
         at_com = linear - cross(com, angular.swapaxes(-1, -2)).swapaxes(-1, -2)
-        terms = axes * abs(principal) @ axes.T + mass * (com @ com * np.eye(3)
-                                                         - np.outer(com, com))
-        roots += [np.sqrt(mass) * at_com,
-                  np.sqrt(abs(principal))[:, None] * (axes.T @ angular)]
+        terms = axes * abs(principal) @ axes.T + mass * (com @ com * np.eye(3) - np.outer(com, com))
+        roots += [np.sqrt(mass) * at_com, np.sqrt(abs(principal))[:, None] * (axes.T @ angular)]
         signs += [np.ones(3), np.sign(principal)]
         diagonal = np.einsum("bij,jk,bik->bi", R, terms, R)
-        sizes = sizes + np.sum(mass * (R @ linear) ** 2
-                               + diagonal[..., None] * (R @ angular) ** 2, 1)
+        sizes = sizes + np.sum(
+            mass * (R @ linear) ** 2 + diagonal[..., None] * (R @ angular) ** 2, 1
+        )
     return np.concatenate(roots, 1), np.concatenate(signs)[:, None], sizes[..., None]
 
 
@@ -149,7 +155,7 @@ def _jacobians(model, q):
             J[:, :3], J[:, 3:] = back @ (parent[:, :3] + arms), back @ parent[:, 3:]
             R = rotations[joint.parent] @ R
         S = _subspace(joint)
-        J[..., model.idx_v[i]:model.idx_v[i] + S.shape[1]] += S
+        J[..., model.idx_v[i] : model.idx_v[i] + S.shape[1]] += S
         jacobians.append(J)
         rotations.append(R)
     return jacobians, rotations
@@ -160,5 +166,5 @@ def _subspace(joint):
     if joint.kind in GROUPS:
         return np.eye(6)[:, GROUPS[joint.kind].components]
     S = np.zeros((6, 1))
-    S[:3 if joint.kind == "prismatic" else 6, 0][-3:] = joint.axis
+    S[: 3 if joint.kind == "prismatic" else 6, 0][-3:] = joint.axis
     return S * (joint.mimic.multiplier if joint.mimic else 1.0)

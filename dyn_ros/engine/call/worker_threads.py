@@ -6,6 +6,7 @@ A ``ThreadPoolExecutor`` has locks that are taken in Python code. Ctrl-C may com
 and leave one of them locked, and then its threads never end. Here, what threads share is built into
 the interpreter: a queue, locks and the entries of a dictionary, which change in one step.
 """
+
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -20,8 +21,8 @@ class _Part:
         self._work, self._start = work, start
         self._result: Any = None
         self._error: BaseException | None = None
-        self._has_ended = False                     # in a worker
-        self._running = threading.Lock()            # until then
+        self._has_ended = False  # in a worker
+        self._running = threading.Lock()  # until then
         self._running.acquire()
 
     def claim(self, by_worker: bool) -> bool:
@@ -59,8 +60,8 @@ def _serve(parts: "SimpleQueue[_Part | None]") -> None:
     while (part := parts.get()) is not None:
         if part.claim(by_worker=True):
             part.compute_as_worker()
-        del part                                    # which holds the arrays of its batch
-    parts.put(None)                                 # for the other threads
+        del part  # which holds the arrays of its batch
+    parts.put(None)  # for the other threads
 
 
 class WorkerThreads:
@@ -73,7 +74,7 @@ class WorkerThreads:
     def __init__(self) -> None:
         self._process, self._count = os.getpid(), 0
         self._queue: SimpleQueue[_Part | None] = SimpleQueue()
-        self._parts: list[_Part] = []               # of the current batch
+        self._parts: list[_Part] = []  # of the current batch
 
     def __del__(self) -> None:
         self._queue.put(None)
@@ -84,7 +85,7 @@ class WorkerThreads:
         This thread also computes the parts that no worker has begun by then.
         """
         if self._process != os.getpid():
-            self.__init__()                         # type: ignore[misc]
+            self.__init__()  # type: ignore[misc]
         self._end_parts()
         parts = self._parts = [_Part(work, start) for start in starts]
         try:
@@ -95,7 +96,7 @@ class WorkerThreads:
                 if part.claim(by_worker=False):
                     part.compute()
             results = [part.result() for part in parts]
-        except BaseException:                       # Ctrl-C: no part may continue in the next batch
+        except BaseException:  # Ctrl-C: no part may continue in the next batch
             self._end_parts()
             raise
         self._parts = []
@@ -104,9 +105,13 @@ class WorkerThreads:
     def _start_threads(self, count: int) -> None:
         while self._count < count:
             try:
-                threading.Thread(target=_serve, args=(self._queue,), daemon=True,
-                                 name=f"dyn_ros-batch-{self._count}").start()
-            except RuntimeError:                    # the system allows no more
+                threading.Thread(
+                    target=_serve,
+                    args=(self._queue,),
+                    daemon=True,
+                    name=f"dyn_ros-batch-{self._count}",
+                ).start()
+            except RuntimeError:  # the system allows no more
                 return
             self._count += 1
 

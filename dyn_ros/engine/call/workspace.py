@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Memory: the workspace of one algorithm, and buffers for large results, which are reused."""
+
 import math
 from collections.abc import Callable, Iterable, Mapping
 
@@ -13,17 +14,17 @@ from ..kernel.lanes import LANES, SIMD_WIDTH
 from ..kernel.types import Array
 from ..model.model import Model
 
-_ALIGNMENT = 64                                     # bytes: one row of lanes
-_LARGE, _KEPT = 1 << 17, 1 << 30                    # bytes: large result, most free memory kept
-_MOST = 32                                          # free buffers: enough for a few calls
-_BEHIND = SIMD_WIDTH                                # kernels may read past the last row
+_ALIGNMENT = 64  # bytes: one row of lanes
+_LARGE, _KEPT = 1 << 17, 1 << 30  # bytes: large result, most free memory kept
+_MOST = 32  # free buffers: enough for a few calls
+_BEHIND = SIMD_WIDTH  # kernels may read past the last row
 
 
 def aligned(new: Callable[[int], Array], count: int) -> Array:
     """Allocate an array with ``new``, np.empty or np.zeros, aligned to a row of lanes."""
     buffer = new(count + _ALIGNMENT // 8)
     start = (-buffer.ctypes.data % _ALIGNMENT) // 8
-    return buffer[start:start + count]
+    return buffer[start : start + count]
 
 
 def new_field(model: Model, known: Field) -> Array:
@@ -44,10 +45,15 @@ class Workspace:
     ``table``.
     """
 
-    def __init__(self, model: Model, fields: Iterable[Field], lanes: bool = False,
-                 published: Mapping[Field, Array] | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        fields: Iterable[Field],
+        lanes: bool = False,
+        published: Mapping[Field, Array] | None = None,
+    ) -> None:
         self.model = model
-        self._published = dict(published or {})     # which keeps their memory
+        self._published = dict(published or {})  # which keeps their memory
         self.table: NDArray[np.int64] = np.zeros(layout.TABLE, np.int64)
         self._private, end = [], 0
         for known in sorted(fields):
@@ -70,14 +76,15 @@ class Workspace:
         count = math.prod(shape)
         if known.summed:
             return self.work[start:].reshape(-1)[:count].reshape(shape)
-        return self.work[start:start + count].reshape(shape + self.work.shape[1:])
+        return self.work[start : start + count].reshape(shape + self.work.shape[1:])
 
     def __getitem__(self, known: Field) -> Array:
         """The array of a field, including the universe."""
         if known in self._published:
             return self._published[known]
-        return self._part(known, int(self.table[layout.OFFSET + known]),
-                          axis_lengths(self.model, known.shape))
+        return self._part(
+            known, int(self.table[layout.OFFSET + known]), axis_lengths(self.model, known.shape)
+        )
 
     def offset(self, known: Field) -> int:
         """Offset of a field, in rows of the workspace."""
@@ -89,8 +96,12 @@ class _Loan:
 
     def __init__(self, buffer: Array, shape: tuple[int, ...], free: dict[int, Array]) -> None:
         self._buffer, self._free = buffer, free
-        self.__array_interface__ = {"shape": shape, "typestr": "<f8", "version": 3,
-                                    "data": (buffer.ctypes.data, False)}
+        self.__array_interface__ = {
+            "shape": shape,
+            "typestr": "<f8",
+            "version": 3,
+            "data": (buffer.ctypes.data, False),
+        }
 
     def __del__(self) -> None:
         self._free[id(self._buffer)] = self._buffer
@@ -110,7 +121,7 @@ class BufferPool:
     """
 
     def __init__(self) -> None:
-        self._free: dict[int, Array] = {}           # by identity, in order of return
+        self._free: dict[int, Array] = {}  # by identity, in order of return
 
     def array(self, shape: tuple[int, ...]) -> Array:
         """Return an uninitialized float64 array; large ones are aligned."""

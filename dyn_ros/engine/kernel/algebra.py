@@ -5,14 +5,15 @@
 Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2, with linear and angular parts
 exchanged.
 """
+
 from collections import namedtuple
 
 from ..machine_code.declare import kernel
 from .lanes import constant, fabs, holds_lanes, lift, load, store
 
-Motion = namedtuple("Motion", "linear angular")          # m/s, rad/s; or its time derivative
-Force = namedtuple("Force", "linear angular")            # N, N m; or momentum
-SE3 = namedtuple("SE3", "rotation translation")          # row-major 9 numbers; m
+Motion = namedtuple("Motion", "linear angular")  # m/s, rad/s; or its time derivative
+Force = namedtuple("Force", "linear angular")  # N, N m; or momentum
+SE3 = namedtuple("SE3", "rotation translation")  # row-major 9 numbers; m
 Inertia = namedtuple("Inertia", "mass moment rotational")
 # kg; mass times center of mass, kg m; Symmetric about the frame's origin, kg m2
 ArticulatedInertia = namedtuple("ArticulatedInertia", "linear cross angular")
@@ -23,6 +24,7 @@ CoriolisInertia = namedtuple("CoriolisInertia", "momentum angular")
 
 
 # --- three numbers
+
 
 @kernel
 def add(a, b):
@@ -61,37 +63,56 @@ def zero3(like):
 
 # --- rotations and 3 x 3 matrices
 
+
 @kernel
 def rotate(R, a):
     """R a."""
-    return (R[0] * a[0] + R[1] * a[1] + R[2] * a[2],
-            R[3] * a[0] + R[4] * a[1] + R[5] * a[2],
-            R[6] * a[0] + R[7] * a[1] + R[8] * a[2])
+    return (
+        R[0] * a[0] + R[1] * a[1] + R[2] * a[2],
+        R[3] * a[0] + R[4] * a[1] + R[5] * a[2],
+        R[6] * a[0] + R[7] * a[1] + R[8] * a[2],
+    )
 
 
 @kernel
 def rotate_inverse(R, a):
     """R' a."""
-    return (R[0] * a[0] + R[3] * a[1] + R[6] * a[2],
-            R[1] * a[0] + R[4] * a[1] + R[7] * a[2],
-            R[2] * a[0] + R[5] * a[1] + R[8] * a[2])
+    return (
+        R[0] * a[0] + R[3] * a[1] + R[6] * a[2],
+        R[1] * a[0] + R[4] * a[1] + R[7] * a[2],
+        R[2] * a[0] + R[5] * a[1] + R[8] * a[2],
+    )
 
 
 @kernel
 def product(A, B):
     """A B."""
-    return (A[0] * B[0] + A[1] * B[3] + A[2] * B[6], A[0] * B[1] + A[1] * B[4] + A[2] * B[7],
-            A[0] * B[2] + A[1] * B[5] + A[2] * B[8], A[3] * B[0] + A[4] * B[3] + A[5] * B[6],
-            A[3] * B[1] + A[4] * B[4] + A[5] * B[7], A[3] * B[2] + A[4] * B[5] + A[5] * B[8],
-            A[6] * B[0] + A[7] * B[3] + A[8] * B[6], A[6] * B[1] + A[7] * B[4] + A[8] * B[7],
-            A[6] * B[2] + A[7] * B[5] + A[8] * B[8])
+    return (
+        A[0] * B[0] + A[1] * B[3] + A[2] * B[6],
+        A[0] * B[1] + A[1] * B[4] + A[2] * B[7],
+        A[0] * B[2] + A[1] * B[5] + A[2] * B[8],
+        A[3] * B[0] + A[4] * B[3] + A[5] * B[6],
+        A[3] * B[1] + A[4] * B[4] + A[5] * B[7],
+        A[3] * B[2] + A[4] * B[5] + A[5] * B[8],
+        A[6] * B[0] + A[7] * B[3] + A[8] * B[6],
+        A[6] * B[1] + A[7] * B[4] + A[8] * B[7],
+        A[6] * B[2] + A[7] * B[5] + A[8] * B[8],
+    )
 
 
 @kernel
 def lift9(A, like):
-    return (lift(A[0], like), lift(A[1], like), lift(A[2], like),
-            lift(A[3], like), lift(A[4], like), lift(A[5], like),
-            lift(A[6], like), lift(A[7], like), lift(A[8], like))
+    return (
+        lift(A[0], like),
+        lift(A[1], like),
+        lift(A[2], like),
+        lift(A[3], like),
+        lift(A[4], like),
+        lift(A[5], like),
+        lift(A[6], like),
+        lift(A[7], like),
+        lift(A[8], like),
+    )
 
 
 @kernel
@@ -110,16 +131,26 @@ def skew(a):
 def quaternion_rotation(x, y, z, w):
     """Rotation matrix of a quaternion of any nonzero norm."""
     s = 2.0 / (x * x + y * y + z * z + w * w)
-    return (1.0 - s * (y * y + z * z), s * (x * y - z * w), s * (x * z + y * w),
-            s * (x * y + z * w), 1.0 - s * (x * x + z * z), s * (y * z - x * w),
-            s * (x * z - y * w), s * (y * z + x * w), 1.0 - s * (x * x + y * y))
+    return (
+        1.0 - s * (y * y + z * z),
+        s * (x * y - z * w),
+        s * (x * z + y * w),
+        s * (x * y + z * w),
+        1.0 - s * (x * x + z * z),
+        s * (y * z - x * w),
+        s * (x * z - y * w),
+        s * (y * z + x * w),
+        1.0 - s * (x * x + y * y),
+    )
 
 
 @kernel
 def symmetric_times(S, a):
-    return (S.xx * a[0] + S.xy * a[1] + S.xz * a[2],
-            S.xy * a[0] + S.yy * a[1] + S.yz * a[2],
-            S.xz * a[0] + S.yz * a[1] + S.zz * a[2])
+    return (
+        S.xx * a[0] + S.xy * a[1] + S.xz * a[2],
+        S.xy * a[0] + S.yy * a[1] + S.yz * a[2],
+        S.xz * a[0] + S.yz * a[1] + S.zz * a[2],
+    )
 
 
 @kernel
@@ -137,18 +168,22 @@ def symmetric_size(S):
 def rotate_symmetric(R, S):
     """R S R'."""
     A = product(R, (S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz))
-    return Symmetric(A[0] * R[0] + A[1] * R[1] + A[2] * R[2],
-                     A[0] * R[3] + A[1] * R[4] + A[2] * R[5],
-                     A[3] * R[3] + A[4] * R[4] + A[5] * R[5],
-                     A[0] * R[6] + A[1] * R[7] + A[2] * R[8],
-                     A[3] * R[6] + A[4] * R[7] + A[5] * R[8],
-                     A[6] * R[6] + A[7] * R[7] + A[8] * R[8])
+    return Symmetric(
+        A[0] * R[0] + A[1] * R[1] + A[2] * R[2],
+        A[0] * R[3] + A[1] * R[4] + A[2] * R[5],
+        A[3] * R[3] + A[4] * R[4] + A[5] * R[5],
+        A[0] * R[6] + A[1] * R[7] + A[2] * R[8],
+        A[3] * R[6] + A[4] * R[7] + A[5] * R[8],
+        A[6] * R[6] + A[7] * R[7] + A[8] * R[8],
+    )
 
 
 # --- motions and forces
 
+
 def _linear(kind):
     """The sum, difference, multiple and rotation of motions, or of forces, and their load."""
+
     @kernel
     def added(a, b):
         return kind(add(a.linear, b.linear), add(a.angular, b.angular))
@@ -168,6 +203,7 @@ def _linear(kind):
     @kernel
     def loaded(a, i):
         return kind(load3(a, i), load3(a, i + 3))
+
     return added, subtracted, scaled, rotated, loaded
 
 
@@ -178,15 +214,17 @@ force_add, force_sub, force_scale, force_rotated, load_force = _linear(Force)
 @kernel
 def motion_cross(v, m):
     """v x m."""
-    return Motion(add(cross(v.angular, m.linear), cross(v.linear, m.angular)),
-                  cross(v.angular, m.angular))
+    return Motion(
+        add(cross(v.angular, m.linear), cross(v.linear, m.angular)), cross(v.angular, m.angular)
+    )
 
 
 @kernel
 def force_cross(v, f):
     """v x* f."""
-    return Force(cross(v.angular, f.linear),
-                 add(cross(v.angular, f.angular), cross(v.linear, f.linear)))
+    return Force(
+        cross(v.angular, f.linear), add(cross(v.angular, f.angular), cross(v.linear, f.linear))
+    )
 
 
 @kernel
@@ -198,8 +236,10 @@ def power(f, m):
 @kernel
 def to_child(X, m):
     """Transform a motion from the parent frame to the child frame placed at X."""
-    return Motion(rotate_inverse(X.rotation, sub(m.linear, cross(X.translation, m.angular))),
-                  rotate_inverse(X.rotation, m.angular))
+    return Motion(
+        rotate_inverse(X.rotation, sub(m.linear, cross(X.translation, m.angular))),
+        rotate_inverse(X.rotation, m.angular),
+    )
 
 
 @kernel
@@ -231,8 +271,9 @@ def force_moved(p, f):
 @kernel
 def compose(X, Y):
     """X Y."""
-    return SE3(product(X.rotation, Y.rotation),
-               add(X.translation, rotate(X.rotation, Y.translation)))
+    return SE3(
+        product(X.rotation, Y.rotation), add(X.translation, rotate(X.rotation, Y.translation))
+    )
 
 
 @kernel
@@ -243,11 +284,14 @@ def inverse(X):
 
 # --- inertias
 
+
 @kernel
 def momentum(Y, v):
     """The momentum Y v of a rigid body."""
-    return Force(add(scale(Y.mass, v.linear), cross(v.angular, Y.moment)),
-                 add(symmetric_times(Y.rotational, v.angular), cross(Y.moment, v.linear)))
+    return Force(
+        add(scale(Y.mass, v.linear), cross(v.angular, Y.moment)),
+        add(symmetric_times(Y.rotational, v.angular), cross(Y.moment, v.linear)),
+    )
 
 
 @kernel
@@ -258,15 +302,20 @@ def body_force(Y, v, a):
     """
     w, h = v.angular, Y.moment
     linear, momentum_of_spin = add(a.linear, cross(w, v.linear)), symmetric_times(Y.rotational, w)
-    return Force(add(add(scale(Y.mass, linear), cross(a.angular, h)), cross(w, cross(w, h))),
-                 add(add(symmetric_times(Y.rotational, a.angular), cross(w, momentum_of_spin)),
-                     cross(h, linear)))
+    return Force(
+        add(add(scale(Y.mass, linear), cross(a.angular, h)), cross(w, cross(w, h))),
+        add(
+            add(symmetric_times(Y.rotational, a.angular), cross(w, momentum_of_spin)),
+            cross(h, linear),
+        ),
+    )
 
 
 @kernel
 def inertia_add(a, b):
-    return Inertia(a.mass + b.mass, add(a.moment, b.moment),
-                   symmetric_add(a.rotational, b.rotational))
+    return Inertia(
+        a.mass + b.mass, add(a.moment, b.moment), symmetric_add(a.rotational, b.rotational)
+    )
 
 
 @kernel
@@ -278,12 +327,19 @@ def inertia_rotated(R, Y):
 def inertia_moved(p, Y):
     """Shift the reference point of a rigid-body inertia by -p."""
     m, h, S = Y
-    k = add(h, scale(m, p))                         # S - [p] [h] - [h] [p] - m [p] [p]
-    return Inertia(m, k, Symmetric(
-        S.xx + p[1] * (h[1] + k[1]) + p[2] * (h[2] + k[2]), S.xy - h[0] * p[1] - p[0] * k[1],
-        S.yy + p[0] * (h[0] + k[0]) + p[2] * (h[2] + k[2]), S.xz - h[0] * p[2] - p[0] * k[2],
-        S.yz - h[1] * p[2] - p[1] * k[2],
-        S.zz + p[0] * (h[0] + k[0]) + p[1] * (h[1] + k[1])))
+    k = add(h, scale(m, p))  # S - [p] [h] - [h] [p] - m [p] [p]
+    return Inertia(
+        m,
+        k,
+        Symmetric(
+            S.xx + p[1] * (h[1] + k[1]) + p[2] * (h[2] + k[2]),
+            S.xy - h[0] * p[1] - p[0] * k[1],
+            S.yy + p[0] * (h[0] + k[0]) + p[2] * (h[2] + k[2]),
+            S.xz - h[0] * p[2] - p[0] * k[2],
+            S.yz - h[1] * p[2] - p[1] * k[2],
+            S.zz + p[0] * (h[0] + k[0]) + p[1] * (h[1] + k[1]),
+        ),
+    )
 
 
 @kernel
@@ -291,25 +347,39 @@ def articulated(Y):
     """Convert a rigid-body inertia Y to an articulated-body inertia."""
     h = Y.moment
     m, zero = lift(Y.mass, h[0]), lift(0.0, h[0])
-    return ArticulatedInertia(Symmetric(m, zero, m, zero, zero, m), (
-        zero, h[2], -h[1], -h[2], zero, h[0], h[1], -h[0], zero), Y.rotational)
+    return ArticulatedInertia(
+        Symmetric(m, zero, m, zero, zero, m),
+        (zero, h[2], -h[1], -h[2], zero, h[0], h[1], -h[0], zero),
+        Y.rotational,
+    )
 
 
 @kernel
 def articulated_times(Y, m):
     """Y m, a force."""
-    return Force(add(symmetric_times(Y.linear, m.linear), rotate(Y.cross, m.angular)),
-                 add(rotate_inverse(Y.cross, m.linear), symmetric_times(Y.angular, m.angular)))
+    return Force(
+        add(symmetric_times(Y.linear, m.linear), rotate(Y.cross, m.angular)),
+        add(rotate_inverse(Y.cross, m.linear), symmetric_times(Y.angular, m.angular)),
+    )
 
 
 @kernel
 def articulated_add(a, b):
     return ArticulatedInertia(
         symmetric_add(a.linear, b.linear),
-        (a.cross[0] + b.cross[0], a.cross[1] + b.cross[1], a.cross[2] + b.cross[2],
-         a.cross[3] + b.cross[3], a.cross[4] + b.cross[4], a.cross[5] + b.cross[5],
-         a.cross[6] + b.cross[6], a.cross[7] + b.cross[7], a.cross[8] + b.cross[8]),
-        symmetric_add(a.angular, b.angular))
+        (
+            a.cross[0] + b.cross[0],
+            a.cross[1] + b.cross[1],
+            a.cross[2] + b.cross[2],
+            a.cross[3] + b.cross[3],
+            a.cross[4] + b.cross[4],
+            a.cross[5] + b.cross[5],
+            a.cross[6] + b.cross[6],
+            a.cross[7] + b.cross[7],
+            a.cross[8] + b.cross[8],
+        ),
+        symmetric_add(a.angular, b.angular),
+    )
 
 
 @kernel
@@ -319,40 +389,72 @@ def articulated_less_outer(Y, U, s):
     sf, sn = scale(s, f), scale(s, n)
     A, B, C = Y
     return ArticulatedInertia(
-        Symmetric(A.xx - sf[0] * f[0], A.xy - sf[0] * f[1], A.yy - sf[1] * f[1],
-                  A.xz - sf[0] * f[2], A.yz - sf[1] * f[2], A.zz - sf[2] * f[2]),
-        (B[0] - sf[0] * n[0], B[1] - sf[0] * n[1], B[2] - sf[0] * n[2],
-         B[3] - sf[1] * n[0], B[4] - sf[1] * n[1], B[5] - sf[1] * n[2],
-         B[6] - sf[2] * n[0], B[7] - sf[2] * n[1], B[8] - sf[2] * n[2]),
-        Symmetric(C.xx - sn[0] * n[0], C.xy - sn[0] * n[1], C.yy - sn[1] * n[1],
-                  C.xz - sn[0] * n[2], C.yz - sn[1] * n[2], C.zz - sn[2] * n[2]))
+        Symmetric(
+            A.xx - sf[0] * f[0],
+            A.xy - sf[0] * f[1],
+            A.yy - sf[1] * f[1],
+            A.xz - sf[0] * f[2],
+            A.yz - sf[1] * f[2],
+            A.zz - sf[2] * f[2],
+        ),
+        (
+            B[0] - sf[0] * n[0],
+            B[1] - sf[0] * n[1],
+            B[2] - sf[0] * n[2],
+            B[3] - sf[1] * n[0],
+            B[4] - sf[1] * n[1],
+            B[5] - sf[1] * n[2],
+            B[6] - sf[2] * n[0],
+            B[7] - sf[2] * n[1],
+            B[8] - sf[2] * n[2],
+        ),
+        Symmetric(
+            C.xx - sn[0] * n[0],
+            C.xy - sn[0] * n[1],
+            C.yy - sn[1] * n[1],
+            C.xz - sn[0] * n[2],
+            C.yz - sn[1] * n[2],
+            C.zz - sn[2] * n[2],
+        ),
+    )
 
 
 @kernel
 def articulated_rotated(R, Y):
-    return ArticulatedInertia(rotate_symmetric(R, Y.linear),
-                              product(R, product(Y.cross, transposed(R))),
-                              rotate_symmetric(R, Y.angular))
+    return ArticulatedInertia(
+        rotate_symmetric(R, Y.linear),
+        product(R, product(Y.cross, transposed(R))),
+        rotate_symmetric(R, Y.angular),
+    )
 
 
 @kernel
 def articulated_moved(p, Y):
     """Shift the reference point of an articulated-body inertia by -p."""
-    A, B, C = Y                                     # N = B - A [p]; C - B' [p] + [p] N
-    N = (B[0] - A.xy * p[2] + A.xz * p[1], B[1] + A.xx * p[2] - A.xz * p[0],
-         B[2] - A.xx * p[1] + A.xy * p[0],
-         B[3] - A.yy * p[2] + A.yz * p[1], B[4] + A.xy * p[2] - A.yz * p[0],
-         B[5] - A.xy * p[1] + A.yy * p[0],
-         B[6] - A.yz * p[2] + A.zz * p[1], B[7] + A.xz * p[2] - A.zz * p[0],
-         B[8] - A.xz * p[1] + A.yz * p[0])
+    A, B, C = Y  # N = B - A [p]; C - B' [p] + [p] N
+    N = (
+        B[0] - A.xy * p[2] + A.xz * p[1],
+        B[1] + A.xx * p[2] - A.xz * p[0],
+        B[2] - A.xx * p[1] + A.xy * p[0],
+        B[3] - A.yy * p[2] + A.yz * p[1],
+        B[4] + A.xy * p[2] - A.yz * p[0],
+        B[5] - A.xy * p[1] + A.yy * p[0],
+        B[6] - A.yz * p[2] + A.zz * p[1],
+        B[7] + A.xz * p[2] - A.zz * p[0],
+        B[8] - A.xz * p[1] + A.yz * p[0],
+    )
     return ArticulatedInertia(
-        A, N,
-        Symmetric(C.xx - B[3] * p[2] + B[6] * p[1] + p[1] * N[6] - p[2] * N[3],
-                  C.xy - B[4] * p[2] + B[7] * p[1] + p[2] * N[0] - p[0] * N[6],
-                  C.yy + B[1] * p[2] - B[7] * p[0] + p[2] * N[1] - p[0] * N[7],
-                  C.xz - B[5] * p[2] + B[8] * p[1] + p[0] * N[3] - p[1] * N[0],
-                  C.yz + B[2] * p[2] - B[8] * p[0] + p[0] * N[4] - p[1] * N[1],
-                  C.zz - B[2] * p[1] + B[5] * p[0] + p[0] * N[5] - p[1] * N[2]))
+        A,
+        N,
+        Symmetric(
+            C.xx - B[3] * p[2] + B[6] * p[1] + p[1] * N[6] - p[2] * N[3],
+            C.xy - B[4] * p[2] + B[7] * p[1] + p[2] * N[0] - p[0] * N[6],
+            C.yy + B[1] * p[2] - B[7] * p[0] + p[2] * N[1] - p[0] * N[7],
+            C.xz - B[5] * p[2] + B[8] * p[1] + p[0] * N[3] - p[1] * N[0],
+            C.yz + B[2] * p[2] - B[8] * p[0] + p[0] * N[4] - p[1] * N[1],
+            C.zz - B[2] * p[1] + B[5] * p[0] + p[0] * N[5] - p[1] * N[2],
+        ),
+    )
 
 
 @kernel
@@ -364,27 +466,41 @@ def coriolis_inertia(Y, v, p):
     angular part 2 (tr K - K), with K the sum of m dx/dt x'.
     """
     J, h, u, w = Y.rotational, scale(2.0, Y.moment), v.linear, scale(2.0, v.angular)
-    half = 0.5 * (J.xx + J.yy + J.zz)                 # the sum of m x x' is tr J / 2 - J
+    half = 0.5 * (J.xx + J.yy + J.zz)  # the sum of m x x' is tr J / 2 - J
     x, y, z = half - J.xx, half - J.yy, half - J.zz
     trace = dot(u, h)
-    return CoriolisInertia(scale(2.0, p), (
-        trace - u[0] * h[0] + w[1] * J.xz - w[2] * J.xy,
-        w[1] * J.yz + w[2] * y - u[0] * h[1],
-        -w[1] * z - w[2] * J.yz - u[0] * h[2],
-        -w[2] * x - w[0] * J.xz - u[1] * h[0],
-        trace - u[1] * h[1] + w[2] * J.xy - w[0] * J.yz,
-        w[2] * J.xz + w[0] * z - u[1] * h[2],
-        w[0] * J.xy + w[1] * x - u[2] * h[0],
-        -w[0] * y - w[1] * J.xy - u[2] * h[1],
-        trace - u[2] * h[2] + w[0] * J.yz - w[1] * J.xz))
+    return CoriolisInertia(
+        scale(2.0, p),
+        (
+            trace - u[0] * h[0] + w[1] * J.xz - w[2] * J.xy,
+            w[1] * J.yz + w[2] * y - u[0] * h[1],
+            -w[1] * z - w[2] * J.yz - u[0] * h[2],
+            -w[2] * x - w[0] * J.xz - u[1] * h[0],
+            trace - u[1] * h[1] + w[2] * J.xy - w[0] * J.yz,
+            w[2] * J.xz + w[0] * z - u[1] * h[2],
+            w[0] * J.xy + w[1] * x - u[2] * h[0],
+            -w[0] * y - w[1] * J.xy - u[2] * h[1],
+            trace - u[2] * h[2] + w[0] * J.yz - w[1] * J.xz,
+        ),
+    )
 
 
 @kernel
 def coriolis_add(a, b):
-    return CoriolisInertia(add(a.momentum, b.momentum), (
-        a.angular[0] + b.angular[0], a.angular[1] + b.angular[1], a.angular[2] + b.angular[2],
-        a.angular[3] + b.angular[3], a.angular[4] + b.angular[4], a.angular[5] + b.angular[5],
-        a.angular[6] + b.angular[6], a.angular[7] + b.angular[7], a.angular[8] + b.angular[8]))
+    return CoriolisInertia(
+        add(a.momentum, b.momentum),
+        (
+            a.angular[0] + b.angular[0],
+            a.angular[1] + b.angular[1],
+            a.angular[2] + b.angular[2],
+            a.angular[3] + b.angular[3],
+            a.angular[4] + b.angular[4],
+            a.angular[5] + b.angular[5],
+            a.angular[6] + b.angular[6],
+            a.angular[7] + b.angular[7],
+            a.angular[8] + b.angular[8],
+        ),
+    )
 
 
 @kernel
@@ -401,6 +517,7 @@ def coriolis_transpose_times(B, m):
 
 # --- to and from a workspace
 
+
 @kernel
 def load3(a, i):
     return load(a, i), load(a, i + 1), load(a, i + 2)
@@ -415,8 +532,17 @@ def store3(a, i, x):
 
 @kernel
 def load9(a, i):
-    return (load(a, i), load(a, i + 1), load(a, i + 2), load(a, i + 3), load(a, i + 4),
-            load(a, i + 5), load(a, i + 6), load(a, i + 7), load(a, i + 8))
+    return (
+        load(a, i),
+        load(a, i + 1),
+        load(a, i + 2),
+        load(a, i + 3),
+        load(a, i + 4),
+        load(a, i + 5),
+        load(a, i + 6),
+        load(a, i + 7),
+        load(a, i + 8),
+    )
 
 
 @kernel
@@ -427,8 +553,9 @@ def store9(a, i, x):
 
 @kernel
 def load_symmetric(a, i):
-    return Symmetric(load(a, i), load(a, i + 1), load(a, i + 2),
-                     load(a, i + 3), load(a, i + 4), load(a, i + 5))
+    return Symmetric(
+        load(a, i), load(a, i + 1), load(a, i + 2), load(a, i + 3), load(a, i + 4), load(a, i + 5)
+    )
 
 
 @kernel
@@ -447,10 +574,20 @@ def store_spatial(a, i, m):
 @kernel
 def load_se3(a, i):
     """Load a placement, which a workspace stores as a homogeneous matrix."""
-    return SE3((load(a, i), load(a, i + 1), load(a, i + 2),
-                load(a, i + 4), load(a, i + 5), load(a, i + 6),
-                load(a, i + 8), load(a, i + 9), load(a, i + 10)),
-               (load(a, i + 3), load(a, i + 7), load(a, i + 11)))
+    return SE3(
+        (
+            load(a, i),
+            load(a, i + 1),
+            load(a, i + 2),
+            load(a, i + 4),
+            load(a, i + 5),
+            load(a, i + 6),
+            load(a, i + 8),
+            load(a, i + 9),
+            load(a, i + 10),
+        ),
+        (load(a, i + 3), load(a, i + 7), load(a, i + 11)),
+    )
 
 
 @kernel
@@ -476,9 +613,17 @@ def constant3(a, i):
 
 @kernel
 def constant9(a, i):
-    return (constant(a, i), constant(a, i + 1), constant(a, i + 2), constant(a, i + 3),
-            constant(a, i + 4), constant(a, i + 5), constant(a, i + 6), constant(a, i + 7),
-            constant(a, i + 8))
+    return (
+        constant(a, i),
+        constant(a, i + 1),
+        constant(a, i + 2),
+        constant(a, i + 3),
+        constant(a, i + 4),
+        constant(a, i + 5),
+        constant(a, i + 6),
+        constant(a, i + 7),
+        constant(a, i + 8),
+    )
 
 
 @kernel

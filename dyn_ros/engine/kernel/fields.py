@@ -8,6 +8,7 @@ constants in compiled code.
 
 Row 0 of every field with one row per joint is the universe; public results start at row 1.
 """
+
 import math
 from collections.abc import Iterable
 from typing import Protocol, TypeAlias
@@ -19,8 +20,20 @@ Axis: TypeAlias = int | str
 
 FIELDS: list["Field"] = []
 OPTIONS: list["Option"] = []
-_AXES = ("nq", "nv", "njoints", "rows", "ncolumns", "nframes", "constraints", "padded",
-         "parameters", "moments", "placements", "regression")
+_AXES = (
+    "nq",
+    "nv",
+    "njoints",
+    "rows",
+    "ncolumns",
+    "nframes",
+    "constraints",
+    "padded",
+    "parameters",
+    "moments",
+    "placements",
+    "regression",
+)
 _RESERVED = ("model", "release")
 MAX_FIELDS = 512
 MAX_OPTIONS = 16
@@ -64,8 +77,15 @@ class Field(int):
         return self.shape[-2:] == (4, 4)
 
 
-def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = False,
-          sparse: bool = False, zeros: bool = False, summed: bool = False) -> Field:
+def field(
+    name: str,
+    shape: tuple[Axis, ...],
+    doc: str = "",
+    transposed: bool = False,
+    sparse: bool = False,
+    zeros: bool = False,
+    summed: bool = False,
+) -> Field:
     """Declare an array of the workspace, an attribute of ``Data`` unless the name starts with "_".
 
     The axes in ``shape`` are ints, "nq", "nv", "njoints", "nframes", "rows" (the universe and
@@ -92,12 +112,16 @@ def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = 
     if any(known.name == name for known in FIELDS):
         raise ValueError(f"a field named {name!r} exists already; choose another name")
     if not name.isidentifier() or name in _RESERVED:
-        raise ValueError(f"a field cannot be named {name!r}: choose an identifier that is "
-                         "not an attribute of Data")
+        raise ValueError(
+            f"a field cannot be named {name!r}: choose an identifier that is "
+            "not an attribute of Data"
+        )
     if not isinstance(shape, tuple) or not all(
-            isinstance(axis, int) or axis in _AXES for axis in shape):
-        raise ValueError(f"{name}: shape: expected a tuple of ints and {', '.join(_AXES)}, "
-                         f"got {shape!r}")
+        isinstance(axis, int) or axis in _AXES for axis in shape
+    ):
+        raise ValueError(
+            f"{name}: shape: expected a tuple of ints and {', '.join(_AXES)}, got {shape!r}"
+        )
     if len(FIELDS) == MAX_FIELDS:
         raise ValueError(f"more than {MAX_FIELDS} fields; raise MAX_FIELDS in kernel/fields.py")
     new = Field(len(FIELDS))
@@ -128,15 +152,24 @@ def declare_option(name: str, bits: int = 0) -> Option:
     return new
 
 
-def axis_lengths(model: Sizes, shape: tuple[Axis, ...],
-                 constraints: int = MAX_CONSTRAINTS) -> tuple[int, ...]:
+def axis_lengths(
+    model: Sizes, shape: tuple[Axis, ...], constraints: int = MAX_CONSTRAINTS
+) -> tuple[int, ...]:
     """The lengths of a field's axes for a model and a number of constraints."""
-    sizes = {"nq": model.nq, "nv": model.nv, "njoints": model.njoints,
-             "rows": model.njoints + 1, "ncolumns": model._ncolumns,
-             "nframes": model.nframes, "constraints": constraints,
-             "padded": -(-model.nv // SIMD_WIDTH) * SIMD_WIDTH, "parameters": 10 * model.njoints,
-             "moments": 4 * model.njoints, "placements": 6 * model.njoints,
-             "regression": (-(-10 * model.njoints // SIMD_WIDTH) + 1) * SIMD_WIDTH}
+    sizes = {
+        "nq": model.nq,
+        "nv": model.nv,
+        "njoints": model.njoints,
+        "rows": model.njoints + 1,
+        "ncolumns": model._ncolumns,
+        "nframes": model.nframes,
+        "constraints": constraints,
+        "padded": -(-model.nv // SIMD_WIDTH) * SIMD_WIDTH,
+        "parameters": 10 * model.njoints,
+        "moments": 4 * model.njoints,
+        "placements": 6 * model.njoints,
+        "regression": (-(-10 * model.njoints // SIMD_WIDTH) + 1) * SIMD_WIDTH,
+    }
     return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in shape)
 
 
@@ -156,7 +189,7 @@ def public_view(model: Sizes, known: Field, array: Array, constraints: int = 0) 
         array = array[1:]
     if known.is_open:
         shape = axis_lengths(model, known.shape, constraints)
-        array = array.reshape(-1)[:math.prod(shape)].reshape(shape)
+        array = array.reshape(-1)[: math.prod(shape)].reshape(shape)
     return array.swapaxes(-1, -2) if known.transposed else array
 
 
@@ -184,19 +217,32 @@ ROOT_ACC = field("_root_acc", (6,))
 FF_TORQUES = field("_ff_torques", ("nv",))
 DIRECTIONS = field("_directions", (6, "constraints"))
 DESIRED = field("_accelerations", ("constraints",))
-LIMI = field("liMi", ("rows", 4, 4),
-             "Placement of each joint frame in its parent joint's frame, homogeneous [m].")
+LIMI = field(
+    "liMi",
+    ("rows", 4, 4),
+    "Placement of each joint frame in its parent joint's frame, homogeneous [m].",
+)
 OMI = field("oMi", ("rows", 4, 4), "Placement of each joint frame in the world, homogeneous [m].")
-JOINT_V = field("v", ("rows", 6),
-                "Velocity (linear, angular) of each joint frame, expressed in it [m/s, rad/s].")
-JOINT_A = field("a_gf", ("rows", 6), "Spatial acceleration of each joint frame minus gravity, "
-                                     "expressed in it [m/s2, rad/s2].")
-JOINT_F = field("f", ("rows", 6), "Force and moment that each joint transmits to its body, "
-                                  "expressed in the joint frame, at its origin [N, N m].")
-EMPTY = field("_empty", (SIMD_WIDTH,), zeros=True)       # source of the empty tiles of a batch
+JOINT_V = field(
+    "v",
+    ("rows", 6),
+    "Velocity (linear, angular) of each joint frame, expressed in it [m/s, rad/s].",
+)
+JOINT_A = field(
+    "a_gf",
+    ("rows", 6),
+    "Spatial acceleration of each joint frame minus gravity, expressed in it [m/s2, rad/s2].",
+)
+JOINT_F = field(
+    "f",
+    ("rows", 6),
+    "Force and moment that each joint transmits to its body, "
+    "expressed in the joint frame, at its origin [N, N m].",
+)
+EMPTY = field("_empty", (SIMD_WIDTH,), zeros=True)  # source of the empty tiles of a batch
 
-FRAME = declare_option("frame")                     # an index into model.frame_names
+FRAME = declare_option("frame")  # an index into model.frame_names
 REFERENCE_FRAME = declare_option("reference_frame", bits=2)
-CLASSICAL = declare_option("classical", bits=1)     # 1: classical instead of spatial acceleration
-TERMS = declare_option("terms")                     # a bit for each term of all_terms
-CONSTRAINTS = declare_option("constraints")         # the address of a table, see constraints.py
+CLASSICAL = declare_option("classical", bits=1)  # 1: classical instead of spatial acceleration
+TERMS = declare_option("terms")  # a bit for each term of all_terms
+CONSTRAINTS = declare_option("constraints")  # the address of a table, see constraints.py

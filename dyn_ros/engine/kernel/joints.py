@@ -5,6 +5,7 @@
 S has a few columns: the axis for a revolute or prismatic joint, unit motions for a planar,
 spherical or floating one. Textbook formulas in S apply to all types: S x, S' f, and single columns.
 """
+
 from ..machine_code.declare import kernel
 from . import algebra as al
 from . import lanes as la
@@ -50,8 +51,9 @@ def sine_and_cosine(r, i, x):
 @kernel
 def load_rotation(r, n):
     """Rotation of the quaternion at offset n."""
-    return al.quaternion_rotation(la.load(r.work, n), la.load(r.work, n + 1),
-                                  la.load(r.work, n + 2), la.load(r.work, n + 3))
+    return al.quaternion_rotation(
+        la.load(r.work, n), la.load(r.work, n + 1), la.load(r.work, n + 2), la.load(r.work, n + 3)
+    )
 
 
 @kernel
@@ -67,10 +69,20 @@ def revolute_placement(r, i):
     C = al.constant9(r.floats, row + ly.PLACE_COS)
     x = la.load(r.work, ly.offset(r, Q) + ly.idx_q(r, i))
     s, c = sine_and_cosine(r, i, x)
-    return al.SE3((P[0] + s * S[0] + c * C[0], P[1] + s * S[1] + c * C[1], P[2] + s * S[2] + c
-                   * C[2], P[3] + s * S[3] + c * C[3], P[4] + s * S[4] + c * C[4], P[5] + s * S[5]
-                   + c * C[5], P[6] + s * S[6] + c * C[6], P[7] + s * S[7] + c * C[7], P[8] + s
-                   * S[8] + c * C[8]), al.lift3(al.constant3(r.floats, row + ly.TRANSLATION), x))
+    return al.SE3(
+        (
+            P[0] + s * S[0] + c * C[0],
+            P[1] + s * S[1] + c * C[1],
+            P[2] + s * S[2] + c * C[2],
+            P[3] + s * S[3] + c * C[3],
+            P[4] + s * S[4] + c * C[4],
+            P[5] + s * S[5] + c * C[5],
+            P[6] + s * S[6] + c * C[6],
+            P[7] + s * S[7] + c * C[7],
+            P[8] + s * S[8] + c * C[8],
+        ),
+        al.lift3(al.constant3(r.floats, row + ly.TRANSLATION), x),
+    )
 
 
 @kernel
@@ -79,8 +91,10 @@ def prismatic_placement(r, i):
     row = ly.constants(i)
     x = la.load(r.work, ly.offset(r, Q) + ly.idx_q(r, i))
     t = al.scale(displacement(r, i, x), al.constant3(r.floats, row + ly.SLIDE))
-    return al.SE3(al.lift9(al.constant9(r.floats, row + ly.PLACE), x),
-                  al.add(al.constant3(r.floats, row + ly.TRANSLATION), t))
+    return al.SE3(
+        al.lift9(al.constant9(r.floats, row + ly.PLACE), x),
+        al.add(al.constant3(r.floats, row + ly.TRANSLATION), t),
+    )
 
 
 @kernel
@@ -97,8 +111,9 @@ def multi_dof_placement(r, i):
     else:
         R, t = load_rotation(r, n), (zero, zero, zero)
     P = al.constant9(r.floats, row + ly.PLACE)
-    return al.SE3(al.product(P, R),
-                  al.add(al.constant3(r.floats, row + ly.TRANSLATION), al.rotate(P, t)))
+    return al.SE3(
+        al.product(P, R), al.add(al.constant3(r.floats, row + ly.TRANSLATION), al.rotate(P, t))
+    )
 
 
 @kernel

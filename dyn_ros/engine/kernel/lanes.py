@@ -7,6 +7,7 @@ computes one robot state; compiled for a workspace of lanes, it computes ``LANES
 once, with one vector instruction per operation. The functions here are what runs without the
 compiler; ``lanes_llvm.py`` implements them in compiled code, where an array is a plain pointer.
 """
+
 import ctypes
 import math
 from fractions import Fraction
@@ -19,7 +20,7 @@ from ..machine_code.targets import TARGETS
 
 IMPLEMENTATIONS.append(f"{__package__}.lanes_llvm")
 LANES = TARGETS[library.target()].lanes if JIT and library.target() else 8
-SIMD_WIDTH = 8      # of vectors within one state, for which rows are padded; at least LANES
+SIMD_WIDTH = 8  # of vectors within one state, for which rows are padded; at least LANES
 
 
 def integers_at(address):
@@ -112,6 +113,7 @@ def fabs(x):
 
 # --- single lanes, and tiles: squares of ``LANES`` x ``LANES`` numbers
 
+
 def load_lane(a, i, lane):
     """Number ``lane`` of row i of a workspace of lanes."""
     return a[i][lane]
@@ -164,7 +166,7 @@ def transpose_tile(work, i, k, stride):
 _SIN = tuple((-1) ** n / math.factorial(2 * n + 1) for n in range(1, 10))
 _COS = tuple((-1) ** n / math.factorial(2 * n) for n in range(1, 11))
 _PI_HIGH, _PI_LOW = 3.141592653589793116, 1.2246467991473532e-16
-_FARTHEST = 1e14                                # beyond, k may not be the nearest integer
+_FARTHEST = 1e14  # beyond, k may not be the nearest integer
 
 
 @kernel
@@ -184,6 +186,6 @@ def sincos(x):
     for i in range(8, -1, -1):
         c = z * (_COS[i] + c)
     half = k * 0.5
-    odd = half - rint(half)                        # 0 for even k, +-1/2 for odd k
+    odd = half - rint(half)  # 0 for even k, +-1/2 for odd k
     sign = 1.0 - 8.0 * (odd * odd)
     return sign * (r + r * s), sign * (1.0 + c)

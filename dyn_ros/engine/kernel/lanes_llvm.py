@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The operations of ``lanes.py`` and ``raw.py`` in compiled code."""
+
 import operator
 
 from llvmlite import ir
@@ -24,8 +25,8 @@ class VectorType(types.Type):
         self.count = count
 
 
-lanes = VectorType(LANES)               # a number of as many states
-_row = VectorType(SIMD_WIDTH)           # adjacent numbers of one state
+lanes = VectorType(LANES)  # a number of as many states
+_row = VectorType(SIMD_WIDTH)  # adjacent numbers of one state
 _DOUBLE = ir.DoubleType()
 _LANES, _ROW = ir.VectorType(_DOUBLE, LANES), ir.VectorType(_DOUBLE, SIMD_WIDTH)
 
@@ -71,6 +72,7 @@ def _binary(op, instruction):
         def codegen(context, builder, sig, args):
             x, y = _convert_all(context, builder, sig, args)
             return getattr(builder, instruction)(x, y, flags=FLAGS)
+
         return _vector(a, b)(a, b), codegen
 
     @overload(op)
@@ -79,8 +81,12 @@ def _binary(op, instruction):
             return lambda a, b: apply(a, b)
 
 
-for _op, _instruction in ((operator.add, "fadd"), (operator.sub, "fsub"),
-                          (operator.mul, "fmul"), (operator.truediv, "fdiv")):
+for _op, _instruction in (
+    (operator.add, "fadd"),
+    (operator.sub, "fsub"),
+    (operator.mul, "fmul"),
+    (operator.truediv, "fdiv"),
+):
     _binary(_op, _instruction)
 
 
@@ -99,15 +105,18 @@ def _(a):
 def _lift(typing, value, like):
     def codegen(context, builder, sig, args):
         return _convert(context, builder, args[0], sig.args[0], like)
+
     return like(value, like), codegen
 
 
 def pointer_to(function, number):
     """Implement the function that returns a pointer to the numbers at an address."""
+
     @intrinsic(function)
     def _(typing, address):
         def codegen(context, builder, sig, args):
             return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
+
         return types.CPointer(number)(types.intp), codegen
 
 
@@ -126,6 +135,7 @@ def _in_lane(builder, pointer, i, lane):
 def _(typing, a, i, lane):
     def codegen(context, builder, sig, args):
         return builder.load(_in_lane(builder, *args))
+
     return types.float64(a, types.intp, types.intp), codegen
 
 
@@ -134,6 +144,7 @@ def _(typing, a, i, lane, x):
     def codegen(context, builder, sig, args):
         builder.store(args[3], _in_lane(builder, *args[:3]))
         return context.get_dummy_value()
+
     return types.none(a, types.intp, types.intp, types.float64), codegen
 
 
@@ -145,7 +156,9 @@ def _loader(function, is_constant):
             if is_constant:
                 value.set_metadata("invariant.load", builder.module.add_metadata([]))
             return value
+
         return a.dtype(a, types.intp), codegen
+
     return load
 
 
@@ -161,6 +174,7 @@ def _store(typing, a, i, x):
         value = _convert(context, builder, args[2], sig.args[2], number)
         builder.store(value, builder.gep(args[0], [args[1]]), align=8)
         return context.get_dummy_value()
+
     return types.none(a, types.intp, x if number == lanes else number), codegen
 
 
@@ -172,8 +186,10 @@ def _elementwise(name, types_of_arguments):
     def codegen(context, builder, sig, args):
         ty, args = context.get_value_type(number), _convert_all(context, builder, sig, args)
         function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ty, [ty] * len(args)), f"llvm.{name}.{suffix}")
+            builder.module, ir.FunctionType(ty, [ty] * len(args)), f"llvm.{name}.{suffix}"
+        )
         return builder.call(function, args)
+
     return number(*types_of_arguments), codegen
 
 
@@ -188,6 +204,7 @@ def _all_above(typing, a, b):
         x, y = _convert_all(context, builder, sig, args)
         bits = builder.bitcast(builder.fcmp_ordered(">", x, y), ir.IntType(x.type.count))
         return builder.icmp_unsigned("==", bits, ir.Constant(bits.type, -1))
+
     return types.boolean(a, b), codegen
 
 
@@ -196,6 +213,7 @@ def _select_above(typing, a, b, x, y):
     def codegen(context, builder, sig, args):
         a, b, x, y = _convert_all(context, builder, sig, args)
         return builder.select(builder.fcmp_ordered(">", a, b), x, y)
+
     return _vector(a, b, x, y)(a, b, x, y), codegen
 
 
@@ -208,8 +226,10 @@ def _first(builder, count):
 def _masked(builder, name, result, args):
     """Call an intrinsic that reads or writes some of ``SIMD_WIDTH`` adjacent numbers."""
     function = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(result, [arg.type for arg in args]),
-        f"llvm.masked.{name}.v{SIMD_WIDTH}f64.p0")
+        builder.module,
+        ir.FunctionType(result, [arg.type for arg in args]),
+        f"llvm.masked.{name}.v{SIMD_WIDTH}f64.p0",
+    )
     return builder.call(function, args)
 
 
@@ -220,8 +240,13 @@ _ALIGN_8 = ir.Constant(ir.IntType(32), 8)
 def _load_simd(typing, a, i, count):
     def codegen(context, builder, sig, args):
         pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _ROW.as_pointer())
-        return _masked(builder, "load", _ROW, [
-            pointer, _ALIGN_8, _first(builder, args[2]), ir.Constant(_ROW, [0.0] * SIMD_WIDTH)])
+        return _masked(
+            builder,
+            "load",
+            _ROW,
+            [pointer, _ALIGN_8, _first(builder, args[2]), ir.Constant(_ROW, [0.0] * SIMD_WIDTH)],
+        )
+
     return _row(a, types.intp, types.intp), codegen
 
 
@@ -229,10 +254,19 @@ def _load_simd(typing, a, i, count):
 def _store_simd(typing, a, i, count, x):
     def codegen(context, builder, sig, args):
         pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _ROW.as_pointer())
-        _masked(builder, "store", ir.VoidType(), [
-            _convert(context, builder, args[3], sig.args[3], _row), pointer, _ALIGN_8,
-            _first(builder, args[2])])
+        _masked(
+            builder,
+            "store",
+            ir.VoidType(),
+            [
+                _convert(context, builder, args[3], sig.args[3], _row),
+                pointer,
+                _ALIGN_8,
+                _first(builder, args[2]),
+            ],
+        )
         return context.get_dummy_value()
+
     return types.none(a, types.intp, types.intp, x), codegen
 
 
@@ -243,13 +277,14 @@ def _transposed(builder, block):
         for n in range(LANES):
             if not n & distance:
                 pair = block[n], block[n | distance]
-                masks = ([p if not p & distance else LANES + (p ^ distance)
-                          for p in range(LANES)],
-                         [p | distance if not p & distance else LANES + p
-                          for p in range(LANES)])
+                masks = (
+                    [p if not p & distance else LANES + (p ^ distance) for p in range(LANES)],
+                    [p | distance if not p & distance else LANES + p for p in range(LANES)],
+                )
                 for target, mask in zip((n, n | distance), masks):
                     block[target] = builder.shuffle_vector(
-                        *pair, ir.Constant(ir.VectorType(ir.IntType(32), LANES), mask))
+                        *pair, ir.Constant(ir.VectorType(ir.IntType(32), LANES), mask)
+                    )
         distance *= 2
     return block
 
@@ -281,6 +316,7 @@ def _(typing, floats, i, stride, work, k):
     def codegen(context, builder, sig, args):
         _move(builder, _rows(context, builder, *args[:3]), _rows(context, builder, *args[3:]))
         return context.get_dummy_value()
+
     return types.none(floats, types.intp, types.intp, work, types.intp), codegen
 
 
@@ -288,9 +324,14 @@ def _scatter_tile(function, past_caches):
     @intrinsic(function)
     def _(typing, work, k, floats, i, stride):
         def codegen(context, builder, sig, args):
-            _move(builder, _rows(context, builder, *args[:2]),
-                  _rows(context, builder, *args[2:]), past_caches)
+            _move(
+                builder,
+                _rows(context, builder, *args[:2]),
+                _rows(context, builder, *args[2:]),
+                past_caches,
+            )
             return context.get_dummy_value()
+
         return types.none(work, types.intp, floats, types.intp, types.intp), codegen
 
 
@@ -304,6 +345,7 @@ def _(typing, floats, i, stride):
         zeros = [ir.Constant(_LANES, [0.0] * LANES)] * LANES
         _store_rows(builder, zeros, _rows(context, builder, *args), True)
         return context.get_dummy_value()
+
     return types.none(floats, types.intp, types.intp), codegen
 
 
@@ -311,9 +353,13 @@ def _(typing, floats, i, stride):
 def _(typing, work, i, k, stride):
     def codegen(context, builder, sig, args):
         pointer, first, *target = args
-        _move(builder, _rows(context, builder, pointer, first),
-              _rows(context, builder, pointer, *target))
+        _move(
+            builder,
+            _rows(context, builder, pointer, first),
+            _rows(context, builder, pointer, *target),
+        )
         return context.get_dummy_value()
+
     return types.none(work, types.intp, types.intp, types.intp), codegen
 
 
@@ -388,6 +434,7 @@ def _integer_loader(function, number):
             value.align = 1
             wide = context.get_value_type(types.int64)
             return value if kind == wide else builder.zext(value, wide)
+
         return types.int64(a, types.intp), codegen
 
 

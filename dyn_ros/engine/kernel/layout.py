@@ -7,6 +7,7 @@ table of the call (status, options, offsets of fields), the floats of the model 
 the workspace. Each entry of the workspace is a float for one state, or ``LANES`` floats for as
 many states.
 """
+
 from collections import namedtuple
 
 from ..machine_code.declare import kernel
@@ -49,7 +50,16 @@ GRAVITY = 0
 UNITS = 3
 ROWS = UNITS + 6 * len(UNIT_MOTIONS)
 PLACE, PLACE_SIN, PLACE_COS, TRANSLATION, SLIDE, AXIS, INERTIA, RATIO, SHIFT = (
-    0, 9, 18, 27, 30, 33, 36, 46, 47)
+    0,
+    9,
+    18,
+    27,
+    30,
+    33,
+    36,
+    46,
+    47,
+)
 FLOATS_ROW = 48
 FRAME_ROW = 12
 INERTIA_ROW = 10
@@ -59,12 +69,13 @@ def _size(entry):
     @kernel
     def size_of_model(r):
         return constant(r.ints, entry)
+
     return size_of_model
 
 
-njoints = _size(NJOINTS)                # without the universe; they are numbered from 1
+njoints = _size(NJOINTS)  # without the universe; they are numbered from 1
 nv = _size(NV)
-nallcolumns = _size(NALLCOLUMNS)        # of the motion subspaces of all joints
+nallcolumns = _size(NALLCOLUMNS)  # of the motion subspaces of all joints
 nframes = _size(NFRAMES)
 
 
@@ -133,12 +144,13 @@ def _of_joint(entry):
     @kernel
     def integer_of_joint(r, i):
         return constant(r.ints, TREE + TREE_ROW * i + entry)
+
     return integer_of_joint
 
 
 parent, kind, idx_q, idx_v = map(_of_joint, (PARENT, KIND, IDX_Q, IDX_V))
-ncolumns = _of_joint(NCOLUMNS)          # of the joint's motion subspace
-idx_column = _of_joint(IDX_COLUMN)      # of its first column among those of all joints
+ncolumns = _of_joint(NCOLUMNS)  # of the joint's motion subspace
+idx_column = _of_joint(IDX_COLUMN)  # of its first column among those of all joints
 
 
 @kernel
@@ -186,9 +198,18 @@ def axis(r, i):
 
 @kernel
 def _inertia(r, k):
-    return Inertia(constant(r.floats, k), constant3(r.floats, k + 1), Symmetric(
-        constant(r.floats, k + 4), constant(r.floats, k + 5), constant(r.floats, k + 6),
-        constant(r.floats, k + 7), constant(r.floats, k + 8), constant(r.floats, k + 9)))
+    return Inertia(
+        constant(r.floats, k),
+        constant3(r.floats, k + 1),
+        Symmetric(
+            constant(r.floats, k + 4),
+            constant(r.floats, k + 5),
+            constant(r.floats, k + 6),
+            constant(r.floats, k + 7),
+            constant(r.floats, k + 8),
+            constant(r.floats, k + 9),
+        ),
+    )
 
 
 @kernel
@@ -213,21 +234,23 @@ def frame_placement(r, f):
 @kernel
 def frame_inertia(r, f):
     """Inertia of the link of frame f, expressed in its joint's frame, about its origin."""
-    return _inertia(r, ROWS + FLOATS_ROW * (njoints(r) + 1) + nv(r) + FRAME_ROW * nframes(r)
-                    + INERTIA_ROW * f)
+    return _inertia(
+        r, ROWS + FLOATS_ROW * (njoints(r) + 1) + nv(r) + FRAME_ROW * nframes(r) + INERTIA_ROW * f
+    )
 
 
 def _of_frame(row):
     @kernel
     def integer_of_frame(r, f):
         return constant(r.ints, constant(r.ints, FRAME_LIST) + row * nframes(r) + f)
+
     return integer_of_frame
 
 
-frame_parent = _of_frame(0)             # the joint that moves it, or 0
-connecting_frame = _of_frame(1)         # of the joint that connects link f; f for other frames
-connecting_frame_above = _of_frame(2)   # for a joint, that of the link it is attached to; or -1
-frame_joint = _of_frame(3)              # the moving joint whose frame it is, or 0
+frame_parent = _of_frame(0)  # the joint that moves it, or 0
+connecting_frame = _of_frame(1)  # of the joint that connects link f; f for other frames
+connecting_frame_above = _of_frame(2)  # for a joint, that of the link it is attached to; or -1
+frame_joint = _of_frame(3)  # the moving joint whose frame it is, or 0
 
 
 @kernel

@@ -7,15 +7,19 @@ are (linear, angular), expressed in the moving frame.
 
 Sola, Deray and Atchuthan (2018), appendices A to D; coefficients near zero use Taylor series.
 """
+
 from math import factorial
 
 import numpy as np
 
-UNIT_TOLERANCE = 1e-6                # of the squared norm of a quaternion
-_SMALL = 1e-2                        # below this, four terms are accurate to 1e-16
-_NEXT, _LAST = np.array([1, 2, 0]), np.array([2, 0, 1])     # axes, after and before x y z
-_JEXP = [[(-1) ** k * (k - shift) / factorial(2 * k + odd) for k in range(first, first + 9)]
-         for shift, first in ((2, 1), (1, 2)) for odd in (0, 1)]
+UNIT_TOLERANCE = 1e-6  # of the squared norm of a quaternion
+_SMALL = 1e-2  # below this, four terms are accurate to 1e-16
+_NEXT, _LAST = np.array([1, 2, 0]), np.array([2, 0, 1])  # axes, after and before x y z
+_JEXP = [
+    [(-1) ** k * (k - shift) / factorial(2 * k + odd) for k in range(first, first + 9)]
+    for shift, first in ((2, 1), (1, 2))
+    for odd in (0, 1)
+]
 
 
 def _series(x2, *coefficients):
@@ -39,8 +43,9 @@ def cross(a, b):
 def quaternion_product(p, q):
     """p q, (..., 4)."""
     pv, pw, qv, qw = p[..., :3], p[..., 3:], q[..., :3], q[..., 3:]
-    return np.concatenate([pw * qv + qw * pv + cross(pv, qv),
-                           pw * qw - np.sum(pv * qv, -1, keepdims=True)], -1)
+    return np.concatenate(
+        [pw * qv + qw * pv + cross(pv, qv), pw * qw - np.sum(pv * qv, -1, keepdims=True)], -1
+    )
 
 
 def conjugate(q):
@@ -81,10 +86,10 @@ def matrix_quaternion(R):
     """
     flat = R.reshape(-1, 9)
     x, y, z = flat[:, 0], flat[:, 4], flat[:, 8]
-    squares = np.empty((len(flat), 4))          # 4 q_i^2 - 1
+    squares = np.empty((len(flat), 4))  # 4 q_i^2 - 1
     squares[:, 0], squares[:, 1] = x - y - z, y - z - x
     squares[:, 2], squares[:, 3] = z - x - y, x + y + z
-    K = np.empty((len(flat), 16))               # rows one after the other
+    K = np.empty((len(flat), 16))  # rows one after the other
     K[:, 1] = K[:, 4] = flat[:, 1] + flat[:, 3]
     K[:, 2] = K[:, 8] = flat[:, 2] + flat[:, 6]
     K[:, 6] = K[:, 9] = flat[:, 5] + flat[:, 7]
@@ -104,10 +109,16 @@ def se3_exp(twist):
     x2 = np.sum(w * w, -1, keepdims=True)
     x = np.sqrt(x2)
     small = x < _SMALL
-    b = _divided(small, _series(x2, 1 / 2, -1 / 24, 1 / 720, -1 / 40320),
-                 lambda: 2.0 * np.sin(0.5 * x) ** 2 / x2)
-    c = _divided(small, _series(x2, 1 / 6, -1 / 120, 1 / 5040, -1 / 362880),
-                 lambda: (x - np.sin(x)) / (x * x2))
+    b = _divided(
+        small,
+        _series(x2, 1 / 2, -1 / 24, 1 / 720, -1 / 40320),
+        lambda: 2.0 * np.sin(0.5 * x) ** 2 / x2,
+    )
+    c = _divided(
+        small,
+        _series(x2, 1 / 6, -1 / 120, 1 / 5040, -1 / 362880),
+        lambda: (x - np.sin(x)) / (x * x2),
+    )
     wv = cross(w, v)
     return v + b * wv + c * cross(w, wv), quaternion_exp(w)
 
@@ -117,8 +128,11 @@ def se3_log(p, q):
     w = quaternion_log(q)
     x2 = np.sum(w * w, -1, keepdims=True)
     x = np.sqrt(x2)
-    c = _divided(x < _SMALL, _series(x2, 1 / 12, 1 / 720, 1 / 30240, 1 / 1209600),
-                 lambda: (1.0 - 0.5 * x / np.tan(0.5 * x)) / x2)
+    c = _divided(
+        x < _SMALL,
+        _series(x2, 1 / 12, 1 / 720, 1 / 30240, 1 / 1209600),
+        lambda: (1.0 - 0.5 * x / np.tan(0.5 * x)) / x2,
+    )
     wp = cross(w, p)
     return np.concatenate([p - 0.5 * wp + c * cross(w, wp), w], -1)
 
@@ -132,12 +146,15 @@ def se3_jexp(twist):
     x2 = np.sum(twist[..., 3:] ** 2, -1)[..., None, None]
     x = np.sqrt(x2)
     s, c = np.sin(x), np.cos(x)
-    exact = (lambda: (4.0 - x * s - 4.0 * c) / (2.0 * x2),
-             lambda: (4.0 * x - 5.0 * s + x * c) / (2.0 * x2 * x),
-             lambda: (2.0 - x * s - 2.0 * c) / (2.0 * x2**2),
-             lambda: (2.0 * x - 3.0 * s + x * c) / (2.0 * x2**2 * x))
-    coefficients = [_divided(x < 1.0, _series(x2, *series), function)
-                    for series, function in zip(_JEXP, exact)]
+    exact = (
+        lambda: (4.0 - x * s - 4.0 * c) / (2.0 * x2),
+        lambda: (4.0 * x - 5.0 * s + x * c) / (2.0 * x2 * x),
+        lambda: (2.0 - x * s - 2.0 * c) / (2.0 * x2**2),
+        lambda: (2.0 * x - 3.0 * s + x * c) / (2.0 * x2**2 * x),
+    )
+    coefficients = [
+        _divided(x < 1.0, _series(x2, *series), function) for series, function in zip(_JEXP, exact)
+    ]
     one, minus_ad = np.eye(6), -_ad(twist)
     total = np.zeros_like(minus_ad)
     for a in reversed(coefficients):
@@ -156,7 +173,7 @@ def se3_jlog(twist):
 def se3_adjoint(p, q):
     """Adjoint matrices (..., 6, 6) of translations (..., 3) and unit quaternions (..., 4)."""
     eye, adjoint = np.eye(3), np.zeros((*p.shape[:-1], 6, 6))
-    columns = rotate(q[..., None, :], eye)              # the rows of R'
+    columns = rotate(q[..., None, :], eye)  # the rows of R'
     adjoint[..., :3, :3] = adjoint[..., 3:, 3:] = columns.swapaxes(-1, -2)
     adjoint[..., :3, 3:] = cross(p[..., None, :], columns).swapaxes(-1, -2)
     return adjoint

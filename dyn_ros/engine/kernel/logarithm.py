@@ -5,6 +5,7 @@
 Murray, Li and Sastry, A Mathematical Introduction to Robotic Manipulation (1994), appendix A;
 Bullo and Murray, "Proportional derivative (PD) control on the Euclidean group" (1995).
 """
+
 import math
 
 from ..machine_code.declare import kernel
@@ -12,10 +13,17 @@ from .algebra import Motion, add, cross, dot, motion_add, motion_cross, motion_s
 from .lanes import select_above, sincos, sqrt
 
 _TINY = 1e-300
-_SMALL = 0.1                         # rad2: below, series; their first omitted term is 1e-16
+_SMALL = 0.1  # rad2: below, series; their first omitted term is 1e-16
 # of (1 - x/2 cot(x/2)) / x2, and of the coefficients of ad^2 and ad^4, by powers of x2
-_THIRD = (1 / 12, 1 / 720, 1 / 30240, 1 / 1209600, 1 / 47900160, 691 / 1307674368000,
-          1 / 74724249600)
+_THIRD = (
+    1 / 12,
+    1 / 720,
+    1 / 30240,
+    1 / 1209600,
+    1 / 47900160,
+    691 / 1307674368000,
+    1 / 74724249600,
+)
 _SQUARE = tuple((1 - n) * b for n, b in enumerate(_THIRD))
 _FOURTH = tuple(-(n + 1) * b for n, b in enumerate(_THIRD[1:]))
 
@@ -52,15 +60,21 @@ def rotation_quaternion(R):
     squares = (R[0] - R[4] - R[8], R[4] - R[8] - R[0], R[8] - R[0] - R[4], R[0] + R[4] + R[8])
     xy, yz, xz = R[1] + R[3], R[5] + R[7], R[2] + R[6]
     x, y, z = R[7] - R[5], R[2] - R[6], R[3] - R[1]
-    rows = ((1.0 + squares[0], xy, xz, x), (xy, 1.0 + squares[1], yz, y),
-            (xz, yz, 1.0 + squares[2], z), (x, y, z, 1.0 + squares[3]))
+    rows = (
+        (1.0 + squares[0], xy, xz, x),
+        (xy, 1.0 + squares[1], yz, y),
+        (xz, yz, 1.0 + squares[2], z),
+        (x, y, z, 1.0 + squares[3]),
+    )
     q, longest = rows[3], squares[3]
     for n in range(3):
         row = rows[n]
-        q = (select_above(squares[n], longest, row[0], q[0]),
-             select_above(squares[n], longest, row[1], q[1]),
-             select_above(squares[n], longest, row[2], q[2]),
-             select_above(squares[n], longest, row[3], q[3]))
+        q = (
+            select_above(squares[n], longest, row[0], q[0]),
+            select_above(squares[n], longest, row[1], q[1]),
+            select_above(squares[n], longest, row[2], q[2]),
+            select_above(squares[n], longest, row[3], q[3]),
+        )
         longest = select_above(squares[n], longest, squares[n], longest)
     length = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
     s = select_above(0.0, q[3], -1.0, 1.0) / length
@@ -105,11 +119,12 @@ def log6_rate(m, d):
     s, c = sincos(0.5 * x)
     cot = c / (s + _TINY)
     g = 0.5 * x * cot - 1.0
-    slope = 0.25 * x * cot - 0.125 * x2 / (s * s + _TINY)        # of g, times x2
+    slope = 0.25 * x * cot - 0.125 * x2 / (s * s + _TINY)  # of g, times x2
     a = select_above(x2, _SMALL, (slope - 2.0 * g) / (x2 + _TINY), _series(x2, _SQUARE))
     b = select_above(x2, _SMALL, (slope - g) / (x2 * x2 + _TINY), _series(x2, _FOURTH))
     ad = motion_cross(m, d)
     ad2 = motion_cross(m, ad)
     ad4 = motion_cross(m, motion_cross(m, ad2))
-    return motion_add(motion_add(d, motion_scale(0.5, ad)),
-                      motion_add(motion_scale(a, ad2), motion_scale(b, ad4)))
+    return motion_add(
+        motion_add(d, motion_scale(0.5, ad)), motion_add(motion_scale(a, ad2), motion_scale(b, ad4))
+    )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Access to serialized data in kernels: little-endian integers at any byte."""
+
 import ctypes
 
 
@@ -16,14 +17,14 @@ def load8(a, i):
 
 def load16(a, i):
     """The unsigned integer of two bytes that begins at byte i."""
-    return int.from_bytes(bytes(a[i:i + 2]), "little")
+    return int.from_bytes(bytes(a[i : i + 2]), "little")
 
 
 def load32(a, i):
     """The unsigned integer of four bytes that begins at byte i."""
-    return int.from_bytes(bytes(a[i:i + 4]), "little")
+    return int.from_bytes(bytes(a[i : i + 4]), "little")
 
 
 def load64(a, i):
     """The signed integer of eight bytes that begins at byte i."""
-    return int.from_bytes(bytes(a[i:i + 8]), "little", signed=True)
+    return int.from_bytes(bytes(a[i : i + 8]), "little", signed=True)

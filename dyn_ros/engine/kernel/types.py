@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Types for annotations of numbers."""
+
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -17,7 +18,12 @@ class SupportsArray(Protocol):
 Array: TypeAlias = NDArray[np.float64]
 # numpy.typing.ArrayLike accepts strings
 ArrayLike: TypeAlias = (
-    SupportsArray | Sequence[float] | Sequence[SupportsArray] | Sequence[Sequence[float]]
-    | Sequence[Sequence[SupportsArray]] | Sequence[Sequence[Sequence[float]]])
+    SupportsArray
+    | Sequence[float]
+    | Sequence[SupportsArray]
+    | Sequence[Sequence[float]]
+    | Sequence[Sequence[SupportsArray]]
+    | Sequence[Sequence[Sequence[float]]]
+)
 # A float for one state, (B,) for a batch, which cannot be inferred from the argument types.
 Scalar: TypeAlias = Any

@@ -5,6 +5,7 @@
 Code that is loaded from the cache is executed. Folders and files that another user owns or can
 write to are therefore not used, and no part of a file is interpreted before all of it is verified.
 """
+
 import contextlib
 import functools
 import hashlib
@@ -44,16 +45,22 @@ def _require_private(folder: Path) -> None:
     if about.st_uid != os.getuid():
         raise _NotPrivate(f"{folder} belongs to {_owner(about.st_uid)}; use a folder of your own")
     if about.st_mode & _OTHERS_WRITE:
-        raise _NotPrivate(f"others can write to {folder}; check its content and run "
-                          f"`chmod go-w {folder}`, or use another folder")
+        raise _NotPrivate(
+            f"others can write to {folder}; check its content and run "
+            f"`chmod go-w {folder}`, or use another folder"
+        )
     for above in folder.parents:
         about = os.lstat(above)
         if about.st_uid not in (0, os.getuid()):
-            raise _NotPrivate(f"{above} belongs to {_owner(about.st_uid)}, who could replace "
-                              f"{folder}; use a folder of your own")
+            raise _NotPrivate(
+                f"{above} belongs to {_owner(about.st_uid)}, who could replace "
+                f"{folder}; use a folder of your own"
+            )
         if about.st_mode & _OTHERS_WRITE and not about.st_mode & stat.S_ISVTX:
-            raise _NotPrivate(f"others can write to {above} and could replace {folder}; run "
-                              f"`chmod go-w {above}`, or use another folder")
+            raise _NotPrivate(
+                f"others can write to {above} and could replace {folder}; run "
+                f"`chmod go-w {above}`, or use another folder"
+            )
 
 
 def _make_private(folder: Path) -> Path:
@@ -61,7 +68,7 @@ def _make_private(folder: Path) -> Path:
     folder = Path(os.path.realpath(folder))
     missing = [parent for parent in (folder, *folder.parents) if not os.path.lexists(parent)]
     for parent in reversed(missing):
-        with contextlib.suppress(FileExistsError):      # created by another process
+        with contextlib.suppress(FileExistsError):  # created by another process
             parent.mkdir(mode=0o700)
     _require_private(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -95,14 +102,18 @@ def _private_root() -> Path:
     else:
         root = Path(tempfile.mkdtemp(prefix="dyn_ros-"))
     if rejected:
-        warnings.warn(f"dyn_ros stores compiled code in {root}: " + "; ".join(rejected),
-                      RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"dyn_ros stores compiled code in {root}: " + "; ".join(rejected),
+            RuntimeWarning,
+            stacklevel=2,
+        )
     return root
 
 
 def versions() -> tuple[str, ...]:
     """Versions of the compiler and of Python, on whose bytecode digests depend."""
     import importlib.metadata  # which takes a tenth of the import of dyn_ros
+
     found = []
     for name in ("numba", "llvmlite"):
         try:
@@ -128,12 +139,15 @@ def cache_folder() -> Path:
     except (OSError, _NotPrivate) as error:
         folder = Path(tempfile.mkdtemp(prefix="dyn_ros-")) / f"kernels-{digest}"
         folder.mkdir(mode=0o700)
-        warnings.warn(f"dyn_ros keeps compiled code in {folder}, for this process only: {error}",
-                      RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"dyn_ros keeps compiled code in {folder}, for this process only: {error}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     with contextlib.suppress(OSError):
         os.utime(folder)
     for old in (*root.glob("kernels-*"), *folder.iterdir()):
-        with contextlib.suppress(OSError):          # another process may remove it too
+        with contextlib.suppress(OSError):  # another process may remove it too
             if time.time() - old.lstat().st_mtime > _KEEP_DAYS * 86400:
                 _remove(old)
     return folder
@@ -152,8 +166,11 @@ def _checksum(name: str, content: bytes) -> bytes:
 
 def _is_own_file(about: os.stat_result) -> bool:
     """Whether it is a regular file that only this user can write."""
-    return (stat.S_ISREG(about.st_mode) and about.st_uid == os.getuid()
-            and not about.st_mode & _OTHERS_WRITE)
+    return (
+        stat.S_ISREG(about.st_mode)
+        and about.st_uid == os.getuid()
+        and not about.st_mode & _OTHERS_WRITE
+    )
 
 
 def is_private(path: Path) -> bool:
@@ -177,11 +194,11 @@ def read(name: str) -> bytes | None:
             whole = file.read()
     except (OSError, _NotPrivate):
         return None
-    head, content = whole[:len(_HEAD) + _DIGEST], whole[len(_HEAD) + _DIGEST:]
+    head, content = whole[: len(_HEAD) + _DIGEST], whole[len(_HEAD) + _DIGEST :]
     if head != _HEAD + _checksum(name, content):
         return None
     with contextlib.suppress(OSError):
-        os.utime(path)                              # in use: keep it
+        os.utime(path)  # in use: keep it
     return content
 
 

@@ -7,6 +7,7 @@ which is imported only then. A kernel calls many small functions, all of which a
 digest of an entry describes everything that its function can reach (``reach.py``), so code is used
 only as long as compilation would result in the same.
 """
+
 import ctypes
 import functools
 import importlib
@@ -25,11 +26,12 @@ from .targets import TARGETS
 
 KERNEL = "qqqq"
 """The signature of a kernel: the addresses in ``KernelArgs``."""
-_LIBM = ("atan2", "expm1")              # of the C library, for entries that are not kernels
+_LIBM = ("atan2", "expm1")  # of the C library, for entries that are not kernels
 _lock = threading.RLock()
 # A process that is forked during a compilation could never compile or load anything.
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release,
-                    after_in_child=_lock.release)
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
 ENTRIES: dict[str, "Entry"] = {}
 """All entries, by name."""
 
@@ -46,14 +48,14 @@ class Entry:
     def __init__(self, name: str, function: Any, signature: str = KERNEL) -> None:
         self.name, self.function, self.signature = name, function, signature
         self.symbol = "dyn_ros_" + name.replace("-", "_")
-        self.address = 0                            # of the machine code, once it is loaded
-        self.call: Any = None if JIT else _interpreted(function, signature)     # from Python
-        self._code: Any = None                      # which is freed with the last reference
+        self.address = 0  # of the machine code, once it is loaded
+        self.call: Any = None if JIT else _interpreted(function, signature)  # from Python
+        self._code: Any = None  # which is freed with the last reference
         ENTRIES[name] = self
 
     def load(self, before_compiling: Callable[[], object] | None = None) -> bool:
         """Load the machine code, or compile it; return whether it was compiled."""
-        if not JIT or self.address:                 # without the compiler, callers run the kernel
+        if not JIT or self.address:  # without the compiler, callers run the kernel
             return False
         with _lock:
             if self.address:
@@ -92,17 +94,20 @@ class Entry:
             self.__dict__.pop("intermediate", None)
             return bool(compiled)
 
-    def _object(self, target: str, before_compiling: Callable[[], object] | None
-                ) -> tuple[bytes, bool]:
+    def _object(
+        self, target: str, before_compiling: Callable[[], object] | None
+    ) -> tuple[bytes, bool]:
         if not target:
-            raise RuntimeError("dyn_ros generates machine code for x86-64-v2 and aarch64, which "
-                               f"this processor ({platform.machine()}) is not; "
-                               "NUMBA_DISABLE_JIT=1 runs kernels in Python, slowly")
+            raise RuntimeError(
+                "dyn_ros generates machine code for x86-64-v2 and aarch64, which "
+                f"this processor ({platform.machine()}) is not; "
+                "NUMBA_DISABLE_JIT=1 runs kernels in Python, slowly"
+            )
         name = self.file_name(target)
         content = cache.read(name) if name else None
         if content is not None:
             return content, False
-        emit = self._module("emit")                 # or an error, before anything is announced
+        emit = self._module("emit")  # or an error, before anything is announced
         if before_compiling:
             before_compiling()
         content = emit.machine_code(self.intermediate, target)
@@ -113,12 +118,15 @@ class Entry:
     @functools.cached_property
     def intermediate(self) -> str:
         """The text of its module in LLVM's intermediate representation."""
-        text = self._module("lower").lowered(self.function, self.signature, self.symbol,
-                                     self.signature == KERNEL)
+        text = self._module("lower").lowered(
+            self.function, self.signature, self.symbol, self.signature == KERNEL
+        )
         allowed = () if self.signature == KERNEL else _LIBM
         if others := [name for name in self._module("emit").outside(text) if name not in allowed]:
-            raise ValueError(f"{self.name}: its machine code would call {', '.join(others)}; "
-                             "use only what kernels offer")
+            raise ValueError(
+                f"{self.name}: its machine code would call {', '.join(others)}; "
+                "use only what kernels offer"
+            )
         return text
 
     def _module(self, name: str) -> Any:
@@ -127,7 +135,9 @@ class Entry:
             raise ModuleNotFoundError(
                 f"dyn_ros has no machine code of {self.name}: its library was built from other "
                 "sources or without it; install the compiler with `pip install 'dyn_ros[compiler]'`"
-                ", or a wheel of dyn_ros", name="numba")
+                ", or a wheel of dyn_ros",
+                name="numba",
+            )
         return importlib.import_module(f"{__package__}.{name}")
 
     @functools.cached_property
@@ -136,8 +146,12 @@ class Entry:
         try:
             return reach.digest(self.function, (self.signature, FLAGS, _implementations()))
         except reach.NotComparable as error:
-            warnings.warn(f"{self.name} is compiled in each process, because dyn_ros cannot detect "
-                          f"whether it has changed: {error}", RuntimeWarning, stacklevel=3)
+            warnings.warn(
+                f"{self.name} is compiled in each process, because dyn_ros cannot detect "
+                f"whether it has changed: {error}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
             return None
 
     def file_name(self, target: str | None = None) -> str | None:
@@ -149,20 +163,30 @@ class Entry:
         try:
             cache.write(name, content)
         except OSError as error:
-            warnings.warn(f"{self.name} will be compiled again in the next process, because it "
-                          f"could not be cached: {error}", RuntimeWarning, stacklevel=3)
+            warnings.warn(
+                f"{self.name} will be compiled again in the next process, because it "
+                f"could not be cached: {error}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
 
 def _interpreted(function: Callable, signature: str) -> Callable:
     """A function that calls an entry in Python, with the addresses of arrays and bytes."""
+
     def address(value):
         if isinstance(value, bytes):
             return ctypes.cast(ctypes.c_char_p(value), ctypes.c_void_p).value
         return 0 if value is None else value.ctypes.data
 
     def call(*arguments):
-        return function(*[address(value) if letter == "p" else value
-                          for letter, value in zip(signature, arguments, strict=True)])
+        return function(
+            *[
+                address(value) if letter == "p" else value
+                for letter, value in zip(signature, arguments, strict=True)
+            ]
+        )
+
     return call
 
 

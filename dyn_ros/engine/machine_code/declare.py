@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Declaration of the functions inside kernels. They stay functions of Python."""
+
 import functools
 import os
 from collections.abc import Callable
@@ -24,7 +25,7 @@ Function = TypeVar("Function", bound=Callable)
 
 def kernel(function: Function) -> Function:
     """Decorator for functions that run inside a kernel."""
-    KERNELS.add(function)                           # type: ignore[arg-type]
+    KERNELS.add(function)  # type: ignore[arg-type]
     return function
 
 
@@ -33,16 +34,19 @@ def subroutine(function: Function) -> Function:
 
     Their code is optimized once, for floats and for lanes, instead of within each kernel.
     """
-    SUBROUTINES.add(function)                       # type: ignore[arg-type]
+    SUBROUTINES.add(function)  # type: ignore[arg-type]
     return function
 
 
 def sequence(*kernels: Callable) -> Callable:
     """A kernel that runs others, one after the other."""
+
     def pair(first, second):
         @kernel
         def both(r):
             first(r)
             second(r)
+
         return both
+
     return functools.reduce(pair, kernels)

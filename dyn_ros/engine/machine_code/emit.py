@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """From LLVM's intermediate representation to machine code, for this processor and for others."""
+
 import functools
 import re
 from typing import Any
@@ -17,18 +18,20 @@ def machine(target: str) -> Any:
     llvm.initialize_all_asmprinters()
     chosen = TARGETS[target]
     return llvm.Target.from_triple(chosen.triple).create_target_machine(
-        cpu=chosen.cpu, features=chosen.features, opt=3, reloc="pic", codemodel="small")
+        cpu=chosen.cpu, features=chosen.features, opt=3, reloc="pic", codemodel="small"
+    )
 
 
 def module_for(text: str, target: str) -> Any:
     """The module of a text, for a target."""
     text = re.sub(r"target triple = .*", f'target triple = "{TARGETS[target].triple}"', text)
-    text = re.sub(r"target datalayout = .*",
-                  f'target datalayout = "{machine(target).target_data}"', text)
+    text = re.sub(
+        r"target datalayout = .*", f'target datalayout = "{machine(target).target_data}"', text
+    )
     if TARGETS[target].has_fma:
         return llvm.parse_assembly(text)
     module = llvm.parse_assembly(_with_own_fma(text))
-    if hasattr(llvm, "PassBuilder"):                # otherwise it is called, as with LLVM 14
+    if hasattr(llvm, "PassBuilder"):  # otherwise it is called, as with LLVM 14
         inliner = llvm.ModulePassManager()
         inliner.add_always_inliner_pass()
         inliner.run(module, llvm.PassBuilder(machine(target), llvm.PipelineTuningOptions()))
@@ -43,8 +46,9 @@ def machine_code(text: str, target: str) -> bytes:
 def outside(text: str) -> list[str]:
     """Names of functions that a module calls, but for those that copy and clear memory."""
     names = set(re.findall(r'declare [^@\n]*@"?([\w.$]+)', text))
-    return sorted(name for name in names - {"memcpy", "memset", "memmove"}
-                  if not name.startswith("llvm."))
+    return sorted(
+        name for name in names - {"memcpy", "memset", "memmove"} if not name.startswith("llvm.")
+    )
 
 
 def _with_own_fma(text: str) -> str:
@@ -54,13 +58,18 @@ def _with_own_fma(text: str) -> str:
     to half a unit in the last place and a 2^50th of it, unless a or b exceeds 1e299, which results
     in NaN, or their product is below 1e-290.
     """
-    kinds = {suffix: kind for kind, suffix in re.findall(
-        r"declare (double|<\d+ x double>) @llvm\.fma\.(\w+)\(", text)}
+    kinds = {
+        suffix: kind
+        for kind, suffix in re.findall(r"declare (double|<\d+ x double>) @llvm\.fma\.(\w+)\(", text)
+    }
     for suffix, kind in kinds.items():
         text = re.sub(rf"declare .*@llvm\.fma\.{suffix}\(.*", "", text)
         text = text.replace(f"@llvm.fma.{suffix}(", f"@dyn_ros_fma_{suffix}(")
-        text += _FMA.replace("NUMBER", kind).replace("SUFFIX", suffix).replace(
-            "SPLITTER", _everywhere(kind, "134217729.0"))
+        text += (
+            _FMA.replace("NUMBER", kind)
+            .replace("SUFFIX", suffix)
+            .replace("SPLITTER", _everywhere(kind, "134217729.0"))
+        )
     return text
 
 
@@ -107,7 +116,7 @@ class Loaded:
     def __init__(self, content: bytes, symbol: str) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        triple = TARGETS[best_target()].triple      # its objects are ELF on macOS too
+        triple = TARGETS[best_target()].triple  # its objects are ELF on macOS too
         target = llvm.Target.from_triple(triple).create_target_machine()
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(content))

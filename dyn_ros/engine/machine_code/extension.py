@@ -5,6 +5,7 @@
 In a source checkout, it is built beside its sources, or in the private folder of the cache if that
 is not possible. It is built again if a source has changed.
 """
+
 import functools
 import hashlib
 import importlib.machinery
@@ -24,8 +25,9 @@ import numpy as np
 from . import cache
 
 _FOLDER = Path(__file__).parent
-SOURCES = tuple(_FOLDER / name for name in (
-    "extension.c", "one_state.c", "batches.c", "extension.h"))
+SOURCES = tuple(
+    _FOLDER / name for name in ("extension.c", "one_state.c", "batches.c", "extension.h")
+)
 _NAME = f"{__package__}._native"
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX") or ".so"
 _REMEDY = "install gcc and the headers of Python (python3-dev), or a wheel of dyn_ros"
@@ -55,18 +57,30 @@ def build(target: str | os.PathLike[str]) -> None:
     include = sysconfig.get_path("include")
     if not os.path.exists(os.path.join(include, "Python.h")):
         raise ImportError(f"dyn_ros finds no {include}/Python.h to build its extension: {_REMEDY}")
-    link = (["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin"
-            else ["-shared"])
-    command = [*c_compiler(), "-std=c11", "-O3", "-DNDEBUG", f'-DDIGEST="{_digest()}"', "-fPIC",
-               "-fvisibility=hidden", *link, f"-I{include}", f"-I{np.get_include()}",
-               *(str(path) for path in SOURCES if path.suffix == ".c"), "-o"]
+    link = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
+    command = [
+        *c_compiler(),
+        "-std=c11",
+        "-O3",
+        "-DNDEBUG",
+        f'-DDIGEST="{_digest()}"',
+        "-fPIC",
+        "-fvisibility=hidden",
+        *link,
+        f"-I{include}",
+        f"-I{np.get_include()}",
+        *(str(path) for path in SOURCES if path.suffix == ".c"),
+        "-o",
+    ]
     descriptor, temporary = tempfile.mkstemp(prefix=".native-", dir=Path(target).parent)
     os.close(descriptor)
     try:
         done = subprocess.run([*command, temporary], capture_output=True, text=True)
         if done.returncode:
-            raise ImportError(f"dyn_ros could not build its extension: {shlex.join(command)} "
-                              f"{target} failed; {_REMEDY}\n{done.stderr[-2000:]}")
+            raise ImportError(
+                f"dyn_ros could not build its extension: {shlex.join(command)} "
+                f"{target} failed; {_REMEDY}\n{done.stderr[-2000:]}"
+            )
         os.chmod(temporary, 0o755)
         os.replace(temporary, target)
     finally:
@@ -93,7 +107,7 @@ def _built() -> Path:
         if not os.access(_FOLDER, os.W_OK):
             path = cache.cache_folder() / f"native-{_digest()}{SUFFIX}"
             if cache.is_private(path):
-                os.utime(path)                      # in use: keep it
+                os.utime(path)  # in use: keep it
                 return path
         build(path)
     return path

@@ -4,6 +4,7 @@
 
 ``DYN_ROS_LIBRARY`` names another folder with a library, or none: ``none``.
 """
+
 import functools
 import hashlib
 import json
@@ -51,7 +52,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise ImportError(f"{path}: cannot be read: {error}; {_REMEDY}") from None
     parts = {"sources": str, "entries": dict, "programs": dict}
     if not isinstance(manifest, dict) or not all(
-            isinstance(manifest.get(name), kind) for name, kind in parts.items()):
+        isinstance(manifest.get(name), kind) for name, kind in parts.items()
+    ):
         raise ImportError(f"{path}: expected {', '.join(parts)}; {_REMEDY}")
     return manifest
 
@@ -61,7 +63,7 @@ def open_library(path: str | os.PathLike[str]) -> Any:
 
     The loader of Linux does not notice that a file is incomplete, or replaced after it was loaded.
     """
-    place = os.path.realpath(path)          # otherwise the loader may search in other folders
+    place = os.path.realpath(path)  # otherwise the loader may search in other folders
     if not os.path.isfile(place):
         raise FileNotFoundError(f"{os.fspath(path)}: there is no such file")
     with open(place, "rb") as file:
@@ -70,33 +72,36 @@ def open_library(path: str | os.PathLike[str]) -> Any:
     if not is_whole:
         raise OSError(f"{os.fspath(path)}: the file is incomplete; write it again")
     if _opened.setdefault(place, state) != state:
-        raise OSError(f"{os.fspath(path)}: the file has changed since it was loaded; write it to "
-                      "another file, or start this program again")
+        raise OSError(
+            f"{os.fspath(path)}: the file has changed since it was loaded; write it to "
+            "another file, or start this program again"
+        )
     try:
         return native().open_library(place)
     except OSError as error:
         del _opened[place]
-        raise OSError(f"{os.fspath(path)}: no shared library for this machine "
-                      f"({platform.machine()}): {error}") from None
+        raise OSError(
+            f"{os.fspath(path)}: no shared library for this machine ({platform.machine()}): {error}"
+        ) from None
 
 
-_opened: dict[str, tuple[int, ...]] = {}    # files, as they were
+_opened: dict[str, tuple[int, ...]] = {}  # files, as they were
 
 
 def _is_whole(file: BinaryIO) -> bool:
     """Whether a file has all that must be loaded according to its ELF header (of 64 bits)."""
     header = file.read(64)
     if len(header) < 64 or header[:6] != b"\x7fELF\2\1":
-        return True                         # the loader says what is wrong
-    (start,), (size, count) = (struct.unpack_from(form, header, place)
-                               for form, place in (("<Q", 32), ("<2H", 54)))
+        return True  # the loader says what is wrong
+    (start,), (size, count) = (
+        struct.unpack_from(form, header, place) for form, place in (("<Q", 32), ("<2H", 54))
+    )
     end = file.seek(0, os.SEEK_END)
     if size < 56 or start + size * count > end:
         return False
     file.seek(start)
     segments = file.read(size * count)
-    return all(sum(struct.unpack_from("<8xQ16xQ", segments, n * size)) <= end
-               for n in range(count))
+    return all(sum(struct.unpack_from("<8xQ16xQ", segments, n * size)) <= end for n in range(count))
 
 
 @functools.cache
@@ -109,8 +114,10 @@ def _installed() -> _Library | None:
         if os.path.isfile(folder / target / FILE):
             return _Library(folder, target)
     if chosen:
-        raise FileNotFoundError(f"DYN_ROS_LIBRARY: {chosen} has no {FILE} for this processor "
-                                f"({best_target()}); set it to a folder that has, or to none")
+        raise FileNotFoundError(
+            f"DYN_ROS_LIBRARY: {chosen} has no {FILE} for this processor "
+            f"({best_target()}); set it to a folder that has, or to none"
+        )
     return None
 
 
@@ -124,8 +131,10 @@ def require_runnable() -> None:
     """Raise an error if this processor cannot run the code of ``target()``."""
     level = native().level()
     if target() and target() not in no_higher(level):
-        raise RuntimeError(f"DYN_ROS_TARGET: this processor ({level}) cannot run code for "
-                           f"{target()}; unset it, or set it to an earlier level")
+        raise RuntimeError(
+            f"DYN_ROS_TARGET: this processor ({level}) cannot run code for "
+            f"{target()}; unset it, or set it to an earlier level"
+        )
 
 
 @functools.cache

@@ -11,6 +11,7 @@ this: its callers call it, and an entry receives its optimized representation as
 The result depends on the number of lanes, but not on the processor: code is optimized for one of
 the middle level, and ``emit.py`` generates machine code for others as well.
 """
+
 import contextlib
 import functools
 import gc
@@ -36,13 +37,20 @@ from numba.extending import typeof_impl
 
 from .declare import FLAGS, IMPLEMENTATIONS, KERNELS, SUBROUTINES
 
-_OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "error_model": "numpy", "boundscheck": False,
-                            "nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
-                            "_nrt": False}
+_OPTIONS: dict[str, Any] = {
+    "fastmath": set(FLAGS),
+    "error_model": "numpy",
+    "boundscheck": False,
+    "nopython": True,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "_nrt": False,
+}
 _TYPES = {"q": types.int64, "p": types.int64, "d": types.float64}
 _MIDDLE = "x86-64-v3" if "x86_64" in llvm.get_process_triple() else ""
 _subroutines: "weakref.WeakValueDictionary[str, _SubroutineLibrary]" = (
-    weakref.WeakValueDictionary())      # by the names of their compiled functions
+    weakref.WeakValueDictionary()
+)  # by the names of their compiled functions
 
 
 class _Codegen(JITCPUCodegen):
@@ -101,8 +109,11 @@ class _Library(JITCodeLibrary):
     @staticmethod
     def _link_subroutines(module):
         """Link the subroutines that a module declares, and those that they declare."""
-        while missing := [function.name for function in module.functions
-                          if function.is_declaration and function.name in _subroutines]:
+        while missing := [
+            function.name
+            for function in module.functions
+            if function.is_declaration and function.name in _subroutines
+        ]:
             for name in missing:
                 module.link_in(_subroutines[name].optimized(), preserve=True)
                 module.get_function(name).linkage = "internal"
@@ -134,8 +145,9 @@ class _SubroutineLibrary(_Library):
 
     def add_ir_module(self, ir_module):
         super().add_ir_module(ir_module)
-        _subroutines.update((function.name, self) for function in ir_module.functions
-                            if not function.is_declaration)
+        _subroutines.update(
+            (function.name, self) for function in ir_module.functions if not function.is_declaration
+        )
 
 
 def _hide(module: Any, symbol: str) -> None:
@@ -150,7 +162,7 @@ class _Lowering(typed_passes.NativeLowering):
     def run_pass(self, state):
         state.flags.no_compile = True
         super().run_pass(state)
-        key: Any = [].append                    # unique while it exists, and of the expected type
+        key: Any = [].append  # unique while it exists, and of the expected type
         state.targetctx.insert_user_function(key, state.cr.fndesc, [state.library])
         state["cr"] = state.cr._replace(cfunc=key)
         return True
@@ -193,8 +205,10 @@ class _Helper(CPUDispatcher):
 
     def __init__(self, function: FunctionType, inline: bool) -> None:
         super().__init__(
-            py_func=function, pipeline_class=_Compiler if inline else _SubroutineCompiler,
-            targetoptions=dict(_OPTIONS, forceinline=inline))
+            py_func=function,
+            pipeline_class=_Compiler if inline else _SubroutineCompiler,
+            targetoptions=dict(_OPTIONS, forceinline=inline),
+        )
 
     def add_overload(self, cres):
         self.overloads[tuple(cres.signature.args)] = cres
@@ -232,18 +246,24 @@ def _type_of_function(function, context):
 
 def intrinsic(function: Any) -> Callable:
     """As ``numba.extending.intrinsic``: generates the code of calls of a function of Python."""
+
     def register(typing):
         generator = numba_intrinsic(typing)
         cpu_target.typing_context.refresh()
         infer_global(function, cpu_target.typing_context.resolve_value_type(generator))
         return generator
+
     return register
 
 
 def overload(function: Callable) -> Callable:
     """As ``numba.extending.overload``, for implementations that are compiled like kernels."""
-    options = {"pipeline_class": _Compiler, "forceinline": True, "no_cfunc_wrapper": True,
-               "_nrt": False}
+    options = {
+        "pipeline_class": _Compiler,
+        "forceinline": True,
+        "no_cfunc_wrapper": True,
+        "_nrt": False,
+    }
     return numba_overload(function, jit_options=options)
 
 
@@ -310,11 +330,17 @@ def _function_of_c(context: Any, descriptor: Any, symbol: str, is_kernel: bool) 
     builder = ir.IRBuilder(entry.append_basic_block())
     values = list(entry.args)
     if not is_kernel:
-        values = [builder.load(builder.bitcast(
-            builder.gep(entry.args[0], [ir.Constant(word, n)]), kind.as_pointer()))
-            for n, kind in enumerate(numbers)]
+        values = [
+            builder.load(
+                builder.bitcast(
+                    builder.gep(entry.args[0], [ir.Constant(word, n)]), kind.as_pointer()
+                )
+            )
+            for n, kind in enumerate(numbers)
+        ]
     callee = context.declare_function(module, descriptor)
     _, result = context.call_conv.call_function(
-        builder, callee, descriptor.restype, descriptor.argtypes, values)
+        builder, callee, descriptor.restype, descriptor.argtypes, values
+    )
     builder.ret(result)
     return module

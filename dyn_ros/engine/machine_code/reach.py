@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What compiled code can reach: the functions that it calls, and the constants in them."""
+
 import dis
 import functools
 import hashlib
@@ -19,9 +20,13 @@ _NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), n
 _CONSTANTS = frozenset(dis.hasconst)
 # The argument of an operation is the index of a name, followed by flags in some versions of Python.
 _LOAD_GLOBAL, _GLOBAL_FLAGS = dis.opmap["LOAD_GLOBAL"], int(sys.version_info >= (3, 11))
-_LOAD_ATTRIBUTE = {dis.opmap[name]: int(name == "LOAD_ATTR" and sys.version_info >= (3, 12))
-                   for name in ("LOAD_ATTR", "LOAD_METHOD") if name in dis.opmap}
+_LOAD_ATTRIBUTE = {
+    dis.opmap[name]: int(name == "LOAD_ATTR" and sys.version_info >= (3, 12))
+    for name in ("LOAD_ATTR", "LOAD_METHOD")
+    if name in dis.opmap
+}
 _CACHE = dis.opmap.get("CACHE")
+
 
 class NotComparable(TypeError):
     """A constant that cannot be compared between processes."""
@@ -65,16 +70,23 @@ def _attributes(code: CodeType) -> tuple[tuple[str, str], ...]:
 def _variables(function: FunctionType) -> dict[str, Any]:
     """The global, enclosing and module variables and the defaults of a function, by name."""
     code = function.__code__
-    enclosing = dict(zip(code.co_freevars, (cell.cell_contents
-                                            for cell in function.__closure__ or ())))
-    variables = {name: function.__globals__[name] for name in _names(code)
-             if name in function.__globals__} | enclosing
-    attributes = {*_attributes(code), *((name, other) for name in enclosing
-                                        for other in _names(code))}
+    enclosing = dict(
+        zip(code.co_freevars, (cell.cell_contents for cell in function.__closure__ or ()))
+    )
+    variables = {
+        name: function.__globals__[name] for name in _names(code) if name in function.__globals__
+    } | enclosing
+    attributes = {
+        *_attributes(code),
+        *((name, other) for name in enclosing for other in _names(code)),
+    }
     for name, attribute in sorted(attributes):
         module = variables.get(name)
-        if isinstance(module, ModuleType) and _is_ours(module.__name__, function) and hasattr(
-                module, attribute):
+        if (
+            isinstance(module, ModuleType)
+            and _is_ours(module.__name__, function)
+            and hasattr(module, attribute)
+        ):
             variables[f"{name}.{attribute}"] = getattr(module, attribute)
     for n, value in enumerate(function.__defaults__ or ()):
         variables[f"default {n}"] = value
@@ -91,8 +103,9 @@ def _python_functions(value: Any, referrer: FunctionType) -> list[FunctionType]:
 
     Kernels of all packages, since an algorithm can be declared anywhere.
     """
-    if isinstance(value, FunctionType) and (value in KERNELS or value in SUBROUTINES
-                                            or _is_ours(value.__module__, referrer)):
+    if isinstance(value, FunctionType) and (
+        value in KERNELS or value in SUBROUTINES or _is_ours(value.__module__, referrer)
+    ):
         return [value]
     return []
 
@@ -117,8 +130,9 @@ def references(function: FunctionType) -> tuple[list[FunctionType], dict[str, An
 Result = TypeVar("Result")
 
 
-def walk(find: Callable[[FunctionType], tuple[list[FunctionType], Result]],
-         *functions: Any) -> Iterator[tuple[FunctionType, Result]]:
+def walk(
+    find: Callable[[FunctionType], tuple[list[FunctionType], Result]], *functions: Any
+) -> Iterator[tuple[FunctionType, Result]]:
     """Yield functions and all that they refer to, directly or indirectly, each once.
 
     ``find`` returns the functions that a function itself refers to, and something else about it,
@@ -155,6 +169,7 @@ def _reach(function: Any) -> tuple[dict[str, FunctionType], dict[str, Any]]:
 
 # --- the digest
 
+
 def described(function: Any) -> str:
     """A function's own code, without comments, docstring, file and lines."""
     return _described(function.__code__)
@@ -182,8 +197,11 @@ def _described(code: CodeType) -> str:
 
 def _class(kind: type) -> str:
     """A class: a named tuple's fields, or the code of its methods."""
-    methods = [(name, _described(method.__code__)) for name, method in sorted(vars(kind).items())
-               if isinstance(method, FunctionType)]
+    methods = [
+        (name, _described(method.__code__))
+        for name, method in sorted(vars(kind).items())
+        if isinstance(method, FunctionType)
+    ]
     fields = getattr(kind, "_fields", None)
     return repr((kind.__module__, kind.__qualname__, fields if fields else methods))
 
@@ -196,14 +214,18 @@ def _value(value: Any) -> str:
         return _described(value)
     if isinstance(value, (tuple, frozenset)):
         items = [_value(item) for item in value]
-        return repr((type(value).__qualname__,
-                     sorted(items) if isinstance(value, frozenset) else items))
+        return repr(
+            (type(value).__qualname__, sorted(items) if isinstance(value, frozenset) else items)
+        )
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return repr((value.dtype.str, value.shape, value.tobytes()))
     if isinstance(value, type):
-        return _class(value) if hasattr(value, "_fields") or _root(
-            value.__module__) == _PACKAGE else f"{value.__module__}.{value.__qualname__}"
-    if callable(value) and hasattr(value, "__name__"):      # of other packages
+        return (
+            _class(value)
+            if hasattr(value, "_fields") or _root(value.__module__) == _PACKAGE
+            else f"{value.__module__}.{value.__qualname__}"
+        )
+    if callable(value) and hasattr(value, "__name__"):  # of other packages
         return f"{getattr(value, '__module__', None)}.{value.__name__}"
     raise NotComparable(f"{value!r} of type {type(value).__qualname__}")
 

@@ -5,6 +5,7 @@
 ``DYN_ROS_TARGET`` names another target than the best one for this processor, as for compiling for
 another processor.
 """
+
 import functools
 import os
 from typing import NamedTuple
@@ -29,11 +30,11 @@ class Target(NamedTuple):
 
 
 _X86, _ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
-TARGETS = {                             # of one architecture from the least to the best
+TARGETS = {  # of one architecture from the least to the best
     "x86-64-v2": Target(_X86, "x86-64-v2", lanes=4, has_fma=False),
     "x86-64-v3": Target(_X86, "x86-64-v3"),
     "x86-64-v4": Target(_X86, "x86-64-v4", "-prefer-256-bit"),
-    "aarch64": Target(_ARM, "generic", "+reserve-x18", lanes=4),            # macOS uses x18
+    "aarch64": Target(_ARM, "generic", "+reserve-x18", lanes=4),  # macOS uses x18
 }
 
 
@@ -48,11 +49,14 @@ def best_target() -> str:
 
 def same_architecture(target: str) -> list[str]:
     """All targets of the architecture of a target, from the least to the best."""
-    return [name for name, other in TARGETS.items()
-            if target in TARGETS and other.triple == TARGETS[target].triple] or [target]
+    return [
+        name
+        for name, other in TARGETS.items()
+        if target in TARGETS and other.triple == TARGETS[target].triple
+    ] or [target]
 
 
 def no_higher(target: str) -> list[str]:
     """A target, and others whose code its processors can run, from the best to the least."""
     names = same_architecture(target)
-    return names[names.index(target)::-1]
+    return names[names.index(target) :: -1]

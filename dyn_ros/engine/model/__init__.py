@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Robot models from URDF."""
+
 from . import parameters
 from .drives import Drives
 from .frames import ReferenceFrame

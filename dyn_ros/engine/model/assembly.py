@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Robots assembled in Python: a robot attached to a frame of another one, additional frames."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ _LIMITED = ("revolute", "prismatic")
 
 # --- arguments
 
+
 def homogeneous(placement: SE3 | ArrayLike | None) -> Array:
     """The matrix of a placement, (4, 4); None is the identity."""
     if placement is None:
@@ -36,12 +38,14 @@ def homogeneous(placement: SE3 | ArrayLike | None) -> Array:
         try:
             X = SE3.from_homogeneous(placement)
         except ValueError as error:
-            raise ValueError(f"placement: expected a dyn_ros.SE3 or a homogeneous matrix, (4, 4); "
-                             f"{error}") from None
+            raise ValueError(
+                f"placement: expected a dyn_ros.SE3 or a homogeneous matrix, (4, 4); {error}"
+            ) from None
     farthest = float(np.abs(X.translation).max())
     if farthest > LARGEST:
-        raise ValueError(f"placement: expected a translation of at most {LARGEST:g} m, got "
-                         f"{farthest:g}")
+        raise ValueError(
+            f"placement: expected a translation of at most {LARGEST:g} m, got {farthest:g}"
+        )
     return X.as_homogeneous()
 
 
@@ -76,21 +80,32 @@ class Connection:
             _name("name", self.name)
         if self.joint is not None:
             self._check_kind(other)
-        for argument, kinds in (("axis", ONE_DOF), ("lower", _LIMITED), ("upper", _LIMITED),
-                                ("velocity_limit", ONE_DOF), ("effort_limit", ONE_DOF)):
+        for argument, kinds in (
+            ("axis", ONE_DOF),
+            ("lower", _LIMITED),
+            ("upper", _LIMITED),
+            ("velocity_limit", ONE_DOF),
+            ("effort_limit", ONE_DOF),
+        ):
             value = getattr(self, argument)
             if value is not None and self.joint not in kinds:
-                raise ValueError(f"{argument}: expected None for joint={self.joint!r}, got "
-                                 f"{value!r:.80}; only {', '.join(kinds)} joints have one")
+                raise ValueError(
+                    f"{argument}: expected None for joint={self.joint!r}, got "
+                    f"{value!r:.80}; only {', '.join(kinds)} joints have one"
+                )
 
     def _check_kind(self, other):
         if self.joint not in KINDS:
-            raise ValueError(f"joint: expected None or one of {', '.join(map(repr, KINDS))}, got "
-                             f"{self.joint!r:.80}")
+            raise ValueError(
+                f"joint: expected None or one of {', '.join(map(repr, KINDS))}, got "
+                f"{self.joint!r:.80}"
+            )
         if _has_root_joint(other.tree):
-            raise ValueError(f"joint: {other.name!r} is connected by its own root joint, "
-                             f"{other.frame_names[0]!r}: expected None, got {self.joint!r}; to use "
-                             "another joint, read its description without a root joint")
+            raise ValueError(
+                f"joint: {other.name!r} is connected by its own root joint, "
+                f"{other.frame_names[0]!r}: expected None, got {self.joint!r}; to use "
+                "another joint, read its description without a root joint"
+            )
 
     def connecting_name(self, other: Structure) -> str:
         """The name of the connecting joint."""
@@ -104,15 +119,29 @@ class Connection:
         assert self.joint is not None
         lower, upper = self._position_limits()
         velocity, effort = (self._limit(name) for name in ("velocity_limit", "effort_limit"))
-        return Joint(name, self.joint, -1, placement, self._unit_axis(), inertia, None, lower,
-                     upper, velocity, effort, 0.0, 0.0)
+        return Joint(
+            name,
+            self.joint,
+            -1,
+            placement,
+            self._unit_axis(),
+            inertia,
+            None,
+            lower,
+            upper,
+            velocity,
+            effort,
+            0.0,
+            0.0,
+        )
 
     def _unit_axis(self):
         if self.joint not in ONE_DOF:
             return np.array([0.0, 0.0, 1.0] if self.joint == "planar" else [1.0, 0.0, 0.0])
         if self.axis is None:
-            raise ValueError(f"axis: expected the axis of the {self.joint} joint, such as (0, 0, 1)"
-                             ", got None")
+            raise ValueError(
+                f"axis: expected the axis of the {self.joint} joint, such as (0, 0, 1), got None"
+            )
         axis = finite_array("axis", self.axis, (3,))
         if not axis.any():
             raise ValueError("axis: expected a direction, such as (0, 0, 1), got (0, 0, 0)")
@@ -125,8 +154,10 @@ class Connection:
             raise ValueError(f"lower, upper: expected lower <= upper, got {lower:g} and {upper:g}")
         farthest = LARGEST if self.joint == "prismatic" else FARTHEST_ANGLE
         if lower > farthest or upper < -farthest:
-            raise ValueError(f"lower, upper: expected positions of at most {farthest:g}, got "
-                             f"{lower:g} and {upper:g}")
+            raise ValueError(
+                f"lower, upper: expected positions of at most {farthest:g}, got "
+                f"{lower:g} and {upper:g}"
+            )
         return lower, upper
 
     def _limit(self, argument):
@@ -155,6 +186,7 @@ def _has_root_joint(tree):
 
 # --- a robot attached to another one
 
+
 class Robot(NamedTuple):
     """A tree and its payloads.
 
@@ -166,9 +198,13 @@ class Robot(NamedTuple):
     payloads: dict[str, Payload]
 
 
-def appended(model: Structure, other: Structure, frame: str | int,
-             placement: SE3 | ArrayLike | None, connection: Connection
-             ) -> tuple[Robot, tuple[str, ...]]:
+def appended(
+    model: Structure,
+    other: Structure,
+    frame: str | int,
+    placement: SE3 | ArrayLike | None,
+    connection: Connection,
+) -> tuple[Robot, tuple[str, ...]]:
     """The model with another robot attached, and the names of the other's joints in it.
 
     See ``Model.append``.
@@ -184,8 +220,10 @@ def appended(model: Structure, other: Structure, frame: str | int,
     robot = _merged(Robot(model.tree, model._payloads), theirs, place, name)
     warnings = _warnings(model.tree, other.tree)
     warn_massless(robot.tree.joints, warnings)
-    return (robot._replace(tree=replace(robot.tree, warnings=tuple(warnings))),
-            names[len(names) - other.njoints:])
+    return (
+        robot._replace(tree=replace(robot.tree, warnings=tuple(warnings))),
+        names[len(names) - other.njoints :],
+    )
 
 
 def _renamed(other, prefix, name):
@@ -203,18 +241,24 @@ def _renamed(other, prefix, name):
 
 def _require_new_names(model, other, theirs, name):
     """Raise a ValueError if two frames or payloads have the same name."""
-    added = [frame.name for frame in theirs.tree.frames[_has_root_joint(theirs.tree):]]
+    added = [frame.name for frame in theirs.tree.frames[_has_root_joint(theirs.tree) :]]
     if name in added or name in model.frame_names:
         owner = other.name if name in added else model.name
-        raise ValueError(f"name: {owner!r} has a frame named {name!r}; pass another name for the "
-                         "connecting joint")
-    for what, names, new in (("frames", model.frame_names, added),
-                             ("payloads", model.payloads, theirs.payloads)):
+        raise ValueError(
+            f"name: {owner!r} has a frame named {name!r}; pass another name for the "
+            "connecting joint"
+        )
+    for what, names, new in (
+        ("frames", model.frame_names, added),
+        ("payloads", model.payloads, theirs.payloads),
+    ):
         taken = set(names)
         both = [own for own in new if own in taken]
         if both:
-            raise ValueError(f"prefix: both robots have {what} named {', '.join(map(repr, both))}; "
-                             f"pass another prefix, such as {other.name + '/'!r}")
+            raise ValueError(
+                f"prefix: both robots have {what} named {', '.join(map(repr, both))}; "
+                f"pass another prefix, such as {other.name + '/'!r}"
+            )
 
 
 class _Place:
@@ -256,8 +300,15 @@ def _connected(robot, connection, name, X):
     tree, payloads = _renumbered(robot, _numbers(joints, shift=1, outside=0), frames, np.eye(4))
     joint = connection.make_joint(name, X, tree.base_inertia)
     frame = Frame(name, "joint", 0, np.eye(4), -1, Inertia.zero())
-    return Robot(replace(tree, joints=(joint, *tree.joints), frames=(frame, *tree.frames),
-                        base_inertia=Inertia.zero()), payloads)
+    return Robot(
+        replace(
+            tree,
+            joints=(joint, *tree.joints),
+            frames=(frame, *tree.frames),
+            base_inertia=Inertia.zero(),
+        ),
+        payloads,
+    )
 
 
 def _merged(ours, theirs, place, name):
@@ -265,14 +316,20 @@ def _merged(ours, theirs, place, name):
     row = place.row(ours.tree.frames, name)
     first = sum(frame.kind == "joint" for frame in ours.tree.frames[:row])
     count, kept = len(theirs.tree.joints), _count_without_added(theirs.tree.frames)
-    added = len(ours.tree.frames)                   # before those that were added to theirs
+    added = len(ours.tree.frames)  # before those that were added to theirs
     joints = _numbers(len(ours.tree.joints), first, count)
     frames = _numbers(added, row, kept)
     carrier, link = joints[place.joint], frames[place.link]
     a, loads = _renumbered(ours, joints, frames, np.eye(4))
-    b, more = _renumbered(theirs, _numbers(count, shift=first, outside=carrier),
-                          {**_numbers(len(theirs.tree.frames), shift=added),
-                           **_numbers(kept, shift=row, outside=link)}, np.eye(4))
+    b, more = _renumbered(
+        theirs,
+        _numbers(count, shift=first, outside=carrier),
+        {
+            **_numbers(len(theirs.tree.frames), shift=added),
+            **_numbers(kept, shift=row, outside=link),
+        },
+        np.eye(4),
+    )
     bodies = [*a.joints[:first], *b.joints, *a.joints[first:]]
     base = a.base_inertia
     if carrier < 0:
@@ -280,8 +337,15 @@ def _merged(ours, theirs, place, name):
     else:
         body = bodies[carrier]
         bodies[carrier] = replace(body, inertia=body.inertia + b.base_inertia)
-    return Robot(replace(a, joints=tuple(bodies), base_inertia=base, frames=(
-        *a.frames[:row], *b.frames[:kept], *a.frames[row:], *b.frames[kept:])), {**loads, **more})
+    return Robot(
+        replace(
+            a,
+            joints=tuple(bodies),
+            base_inertia=base,
+            frames=(*a.frames[:row], *b.frames[:kept], *a.frames[row:], *b.frames[kept:]),
+        ),
+        {**loads, **more},
+    )
 
 
 def _numbers(count, first=0, shift=0, outside=-1):
@@ -296,17 +360,37 @@ def _renumbered(robot, joints, frames, X):
     def placed(parent, placement):
         return X @ placement if parent < 0 else placement
 
-    new_joints = tuple(replace(
-        joint, parent=joints[joint.parent], placement=placed(joint.parent, joint.placement),
-        mimic=joint.mimic and replace(joint.mimic, joint=joints[joint.mimic.joint]))
-        for joint in robot.tree.joints)
-    new_frames = tuple(replace(
-        frame, parent=joints[frame.parent], placement=placed(frame.parent, frame.placement),
-        parent_frame=frames[frame.parent_frame]) for frame in robot.tree.frames)
-    payloads = {name: Payload(joints[joint], act(inertia) if joint < 0 else inertia, frames[frame])
-                for name, (joint, inertia, frame) in robot.payloads.items()}
-    return Robot(replace(robot.tree, joints=new_joints, frames=new_frames,
-                         base_inertia=act(robot.tree.base_inertia)), payloads)
+    new_joints = tuple(
+        replace(
+            joint,
+            parent=joints[joint.parent],
+            placement=placed(joint.parent, joint.placement),
+            mimic=joint.mimic and replace(joint.mimic, joint=joints[joint.mimic.joint]),
+        )
+        for joint in robot.tree.joints
+    )
+    new_frames = tuple(
+        replace(
+            frame,
+            parent=joints[frame.parent],
+            placement=placed(frame.parent, frame.placement),
+            parent_frame=frames[frame.parent_frame],
+        )
+        for frame in robot.tree.frames
+    )
+    payloads = {
+        name: Payload(joints[joint], act(inertia) if joint < 0 else inertia, frames[frame])
+        for name, (joint, inertia, frame) in robot.payloads.items()
+    }
+    return Robot(
+        replace(
+            robot.tree,
+            joints=new_joints,
+            frames=new_frames,
+            base_inertia=act(robot.tree.base_inertia),
+        ),
+        payloads,
+    )
 
 
 def _warnings(tree, other):
@@ -322,14 +406,22 @@ def _without_massless(tree):
 
 # --- frames
 
-def with_frame(model: Structure, name: str, parent_frame: str | int,
-               placement: SE3 | ArrayLike | None) -> Tree:
+
+def with_frame(
+    model: Structure, name: str, parent_frame: str | int, placement: SE3 | ArrayLike | None
+) -> Tree:
     """The tree with one more frame; see ``Model.with_frame``."""
     tree = model.tree
     if _name("name", name) in model.frame_names:
         raise ValueError(f"name: there is a frame named {name!r}; pass another name")
     number = frame_number(model, parent_frame, "parent_frame")
     parent = tree.frames[number]
-    frame = Frame(name, "frame", parent.parent, parent.placement @ homogeneous(placement),
-                  link_frame(tree, number), Inertia.zero())
+    frame = Frame(
+        name,
+        "frame",
+        parent.parent,
+        parent.placement @ homogeneous(placement),
+        link_frame(tree, number),
+        Inertia.zero(),
+    )
     return replace(tree, frames=(*tree.frames, frame))

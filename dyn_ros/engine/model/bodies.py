@@ -5,6 +5,7 @@
 Vectors are sequences of components, which are float or (B,) ndarray: floats take a fifth of the
 time of arrays with three numbers.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -57,11 +58,20 @@ def joined(body: Body, other: Body) -> tuple[Body, Sequence[Any]]:
     share = other.mass / (body.mass + other.mass)
     x, y, z = cx - ox, cy - oy, cz - oz
     reduced = body.mass * share
-    spread = (reduced * (y * y + z * z), -reduced * x * y, -reduced * x * z,
-              reduced * (x * x + z * z), -reduced * y * z, reduced * (x * x + y * y))
+    spread = (
+        reduced * (y * y + z * z),
+        -reduced * x * y,
+        -reduced * x * z,
+        reduced * (x * x + z * z),
+        -reduced * y * z,
+        reduced * (x * x + y * y),
+    )
     lx, ly, lz = lever = share * x, share * y, share * z
-    return Body(body.mass + other.mass, (cx - lx, cy - ly, cz - lz), [
-        a + b + c for a, b, c in zip(body.rotational, other.rotational, spread)]), lever
+    return Body(
+        body.mass + other.mass,
+        (cx - lx, cy - ly, cz - lz),
+        [a + b + c for a, b, c in zip(body.rotational, other.rotational, spread)],
+    ), lever
 
 
 def moved(lever: Sequence[Any], force: Sequence[Any]) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The configuration space: integration, difference, their derivatives, and interpolation."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,10 +15,11 @@ from ..kernel.types import Array, ArrayLike, Scalar
 from .inputs import as_array, coordinate, finite_array, require_equal, require_finite, require_valid
 from .structure import Structure
 
-_UNLIMITED = 1e4                     # rad, m: larger limits are regarded as unlimited
+_UNLIMITED = 1e4  # rad, m: larger limits are regarded as unlimited
 
 
 # --- the configurations of joints, on arrays with leading batch axes; kernels have ``joints.py``
+
 
 def single_coordinates(model):
     """Indices into q and v of the joints with one coordinate."""
@@ -29,8 +31,8 @@ def position(model, index, q):
     """The position of a joint, (..., nq), in a configuration."""
     joint, start = model.tree.joints[index], model.idx_q[index]
     if joint.mimic:
-        return joint.mimic.multiplier * q[..., start:start + 1] + joint.mimic.offset
-    return q[..., start:start + model.nqs[index]]
+        return joint.mimic.multiplier * q[..., start : start + 1] + joint.mimic.offset
+    return q[..., start : start + model.nqs[index]]
 
 
 def joint_motion(joint, x):
@@ -60,6 +62,7 @@ def _rotation(axis, angle):
 
 # --- joints with several coordinates: q moved by v, and the v that moves q0 to q1
 
+
 def _turn(angle, xy):
     c, s = np.cos(angle)[..., None], np.sin(angle)[..., None]
     x, y = xy[..., :1], xy[..., 1:]
@@ -78,8 +81,9 @@ def _integrate_floating(q, v):
 
 def _difference_floating(q0, q1):
     back = lie.conjugate(q0[..., 3:])
-    return lie.se3_log(lie.rotate(back, q1[..., :3] - q0[..., :3]),
-                       lie.quaternion_product(back, q1[..., 3:]))
+    return lie.se3_log(
+        lie.rotate(back, q1[..., :3] - q0[..., :3]), lie.quaternion_product(back, q1[..., 3:])
+    )
 
 
 def _integrate_planar(q, v):
@@ -91,9 +95,10 @@ def _difference_planar(q0, q1):
     p = _turn(-q0[..., 2], q1[..., :2] - q0[..., :2])
     half = 0.5 * (q1[..., 2:] - q0[..., 2:])
     zero = np.zeros_like(half)
-    twist = lie.se3_log(np.concatenate([p, zero], -1),
-                        np.concatenate([zero, zero, np.sin(half), np.cos(half)], -1))
-    return twist[..., [0, 1, 5]]                    # with the angle in [-pi, pi]
+    twist = lie.se3_log(
+        np.concatenate([p, zero], -1), np.concatenate([zero, zero, np.sin(half), np.cos(half)], -1)
+    )
+    return twist[..., [0, 1, 5]]  # with the angle in [-pi, pi]
 
 
 def _integrate_spherical(q, v):
@@ -107,7 +112,7 @@ def _difference_spherical(q0, q1):
 class LieGroup(NamedTuple):
     """The configurations of a joint with several coordinates, a subgroup of SE(3)."""
 
-    components: list[int]       # of a twist: those of v
+    components: list[int]  # of a twist: those of v
     integrate: Callable[[Array, Array], Array]
     difference: Callable[[Array, Array], Array]
 
@@ -122,32 +127,36 @@ class LieGroup(NamedTuple):
         return matrix[..., self.components, :][..., self.components]
 
 
-GROUPS = {"floating": LieGroup(list(range(6)), _integrate_floating, _difference_floating),
-          "planar": LieGroup([0, 1, 5], _integrate_planar, _difference_planar),
-          "spherical": LieGroup([3, 4, 5], _integrate_spherical, _difference_spherical)}
+GROUPS = {
+    "floating": LieGroup(list(range(6)), _integrate_floating, _difference_floating),
+    "planar": LieGroup([0, 1, 5], _integrate_planar, _difference_planar),
+    "spherical": LieGroup([3, 4, 5], _integrate_spherical, _difference_spherical),
+}
 
 
 def grouped_joints(model):
     """The group, and the slices of q and v, of each joint with several coordinates."""
-    for joint, q, nq, v, nv in zip(model.tree.joints, model.idx_q, model.nqs, model.idx_v,
-                                   model.nvs):
+    for joint, q, nq, v, nv in zip(
+        model.tree.joints, model.idx_q, model.nqs, model.idx_v, model.nvs
+    ):
         if joint.kind in GROUPS:
             yield GROUPS[joint.kind], slice(q, q + nq), slice(v, v + nv)
 
 
 # --- arguments
 
+
 def _common_batch(model: Structure, **arguments: Any) -> list[Array]:
     """Check the arguments; return them with a common leading axis, or without one."""
-    arrays = {name: as_array(model, name, axes, value)
-              for name, (axes, value) in arguments.items()}
+    arrays = {name: as_array(model, name, axes, value) for name, (axes, value) in arguments.items()}
     for name, (array, _) in arrays.items():
         require_valid(model, name, arguments[name][0], array)
     sizes = {name: len(array) for name, (array, batched) in arrays.items() if batched}
     require_equal("expected batches of one size", sizes)
     lead = (next(iter(sizes.values())),) if sizes else ()
-    return [np.broadcast_to(array, lead + array.shape[batched:])
-            for array, batched in arrays.values()]
+    return [
+        np.broadcast_to(array, lead + array.shape[batched:]) for array, batched in arrays.values()
+    ]
 
 
 def _finite(model: Structure, q: ArrayLike) -> Array:
@@ -165,9 +174,11 @@ def _identities(model, v):
 def _require_not_zero(model, size, k):
     if not size.all():
         row = "".join(f"{n}, " for n in np.argwhere(size == 0.0)[0])
-        raise ValueError(f"q: expected a quaternion (x y z w) that is not zero in "
-                         f"q[{row}{k}:{k + 4}]{coordinate(model, ('nq',), (k,))}, got 0 0 0 0; "
-                         "use 0 0 0 1 for no rotation")
+        raise ValueError(
+            f"q: expected a quaternion (x y z w) that is not zero in "
+            f"q[{row}{k}:{k + 4}]{coordinate(model, ('nq',), (k,))}, got 0 0 0 0; "
+            "use 0 0 0 1 for no rotation"
+        )
 
 
 class ConfigurationSpace(Structure):
@@ -299,8 +310,8 @@ class ConfigurationSpace(Structure):
         """
         q = _finite(self, q)
         for k in self._unit_quaternions:
-            x = q[..., k:k + 4]
-            largest = np.abs(x).max(-1, keepdims=True)      # no underflow or overflow of the norm
+            x = q[..., k : k + 4]
+            largest = np.abs(x).max(-1, keepdims=True)  # no underflow or overflow of the norm
             _require_not_zero(self, largest[..., 0], k)
             x[...] = normalized(x / largest)
         return q
@@ -322,12 +333,14 @@ class ConfigurationSpace(Structure):
         q = _finite(self, q)
         tolerance = finite_array("tolerance", tolerance, ())
         if tolerance <= 0.0:
-            raise ValueError(f"tolerance: expected a number above 0, got {tolerance:g}; it applies "
-                             "to the squared lengths of quaternions")
+            raise ValueError(
+                f"tolerance: expected a number above 0, got {tolerance:g}; it applies "
+                "to the squared lengths of quaternions"
+            )
         unit = np.ones(q.shape[:-1], np.bool_)
         with np.errstate(over="ignore"):
             for k in self._unit_quaternions:
-                unit &= np.abs(np.sum(q[..., k:k + 4] ** 2, -1) - 1.0) < tolerance
+                unit &= np.abs(np.sum(q[..., k : k + 4] ** 2, -1) - 1.0) < tolerance
         return unit if unit.ndim else bool(unit)
 
     def interpolate(self, q0: ArrayLike, q1: ArrayLike, u: float | ArrayLike) -> Array:
@@ -349,8 +362,11 @@ class ConfigurationSpace(Structure):
             fraction = np.asarray(u, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
             raise ValueError(f"{expected}, got {u!r:.80}") from None
-        if fraction.ndim > 1 or not np.isfinite(fraction).all() or (
-                fraction.ndim == 1 and step.ndim == 2 and len(fraction) != len(step)):
+        if (
+            fraction.ndim > 1
+            or not np.isfinite(fraction).all()
+            or (fraction.ndim == 1 and step.ndim == 2 and len(fraction) != len(step))
+        ):
             raise ValueError(f"{expected}, got shape {fraction.shape}: {fraction!r:.80}")
         return self.integrate(q0, fraction[..., None] * step)
 
@@ -363,8 +379,9 @@ class ConfigurationSpace(Structure):
         """
         rng = np.random.default_rng() if rng is None else rng
         if not hasattr(rng, "standard_normal"):
-            raise TypeError(f"rng: expected a numpy.random.Generator, got {type(rng).__name__}: "
-                            f"{rng!r:.80}")
+            raise TypeError(
+                f"rng: expected a numpy.random.Generator, got {type(rng).__name__}: {rng!r:.80}"
+            )
         lower, upper = self.lower.copy(), self.upper.copy()
         for joint, start, nq in zip(self.tree.joints, self.idx_q, self.nqs):
             angle = {"revolute": start, "continuous": start, "planar": start + 2}.get(joint.kind)
@@ -374,8 +391,8 @@ class ConfigurationSpace(Structure):
                     lower[k] = max(lower[k], min(-reach, upper[k] - 2.0 * reach))
                 if upper[k] > _UNLIMITED:
                     upper[k] = min(upper[k], max(reach, lower[k] + 2.0 * reach))
-        q = rng.uniform(lower + 0.0, upper + 0.0)       # uniform rejects 0.0 to -0.0
+        q = rng.uniform(lower + 0.0, upper + 0.0)  # uniform rejects 0.0 to -0.0
         for k in self._unit_quaternions:
             x = rng.standard_normal(4)
-            q[k:k + 4] = x / np.linalg.norm(x)
+            q[k : k + 4] = x / np.linalg.norm(x)
         return q

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What the drives of a robot report as effort, and what they lose to friction."""
+
 from __future__ import annotations
 
 import copy
@@ -18,7 +19,7 @@ _INTEGRAL = {"is_compensated": False, "is_link_side": False}
 _NOT_NEGATIVE = ("load_friction", "friction_velocity", "friction_distance", "rotor_inertia")
 _POSITIVE = ("stribeck_velocity",)
 _DEFAULTS = {"gain": 1.0, "stribeck_velocity": np.inf, **_INTEGRAL}
-_INDEPENDENT = 1e-9     # least singular value of a coupling, relative to the largest
+_INDEPENDENT = 1e-9  # least singular value of a coupling, relative to the largest
 
 LARGEST = 1e12
 """No measurement, and no number of a drive, is that large [rad, m, N m, N]."""
@@ -100,7 +101,7 @@ class Drives:
     def __post_init__(self) -> None:
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
-                value.flags.writeable = False       # what follows from them is cached
+                value.flags.writeable = False  # what follows from them is cached
 
     @classmethod
     def of(cls, nv: int, **values: Any) -> Drives:
@@ -118,8 +119,11 @@ class Drives:
         if len(unit) != nv:
             raise ValueError(f"unit: expected {nv} units, got {len(unit)}")
         coupling = values.pop("coupling", None)
-        arrays = {name: _checked(name, values.get(name, _DEFAULTS.get(name, 0.0)), nv)
-                  for name in names if name not in ("unit", "coupling")}
+        arrays = {
+            name: _checked(name, values.get(name, _DEFAULTS.get(name, 0.0)), nv)
+            for name in names
+            if name not in ("unit", "coupling")
+        }
         return cls(unit, **arrays, coupling=None if coupling is None else _coupled(coupling, nv))
 
     def with_values(self, **values: Any) -> Drives:
@@ -129,8 +133,11 @@ class Drives:
     def take(self, indices: Sequence[int]) -> Drives:
         """The drives of some of the velocities."""
         rows = np.asarray(indices, int)
-        arrays = {name: value[rows] for name, value in vars(self).items()
-                  if isinstance(value, np.ndarray) and name != "coupling"}
+        arrays = {
+            name: value[rows]
+            for name, value in vars(self).items()
+            if isinstance(value, np.ndarray) and name != "coupling"
+        }
         coupling = None if self.coupling is None else self.coupling[np.ix_(rows, rows)]
         return replace(self, unit=tuple(self.unit[k] for k in rows), coupling=coupling, **arrays)
 
@@ -158,8 +165,11 @@ class Drives:
     @property
     def reports_torque(self) -> bool:
         """Whether efforts are the torques at the joints."""
-        return self.coupling is None and not self.is_compensated.any() and bool(
-            (self.gain == 1.0).all())
+        return (
+            self.coupling is None
+            and not self.is_compensated.any()
+            and bool((self.gain == 1.0).all())
+        )
 
     def to_torque(self, effort: Array) -> Array:
         """Torques at the joints from efforts, (..., nv), without gravity that is compensated."""
@@ -200,9 +210,16 @@ class Drives:
 @lru_cache(maxsize=16)
 def _has_own_friction(drives: Drives) -> bool:
     return drives.coupling is not None or any(
-        getattr(drives, name).any() for name in (
-            "offset", "load_friction", "root_friction", "stribeck", "friction_velocity",
-            "friction_distance"))
+        getattr(drives, name).any()
+        for name in (
+            "offset",
+            "load_friction",
+            "root_friction",
+            "stribeck",
+            "friction_velocity",
+            "friction_distance",
+        )
+    )
 
 
 def reporting_torques(model: Any) -> Any:
@@ -221,10 +238,12 @@ def _checked(name: str, value: Any, nv: int) -> Any:
     if kind is bool:
         return array
     finite = np.isfinite(array) | ((array == np.inf) & (name in _POSITIVE))
-    for accepted, expected in ((finite, "finite numbers"),
-                               ((array != 0.0) | (name != "gain"), "numbers other than 0"),
-                               ((array >= 0.0) | (name not in _NOT_NEGATIVE), "0 or more"),
-                               ((array > 0.0) | (name not in _POSITIVE), "more than 0")):
+    for accepted, expected in (
+        (finite, "finite numbers"),
+        ((array != 0.0) | (name != "gain"), "numbers other than 0"),
+        ((array >= 0.0) | (name not in _NOT_NEGATIVE), "0 or more"),
+        ((array > 0.0) | (name not in _POSITIVE), "more than 0"),
+    ):
         if not accepted.all():
             k = int(np.argmin(accepted))
             raise ValueError(f"{name}: expected {expected}, got {array[k]:g} in {name}[{k}]")
@@ -234,10 +253,13 @@ def _checked(name: str, value: Any, nv: int) -> Any:
 def _coupled(value: Any, nv: int) -> Array:
     matrix = np.array(value, float)
     if matrix.shape != (nv, nv) or not np.isfinite(matrix).all():
-        raise ValueError(f"coupling: expected a finite matrix of shape ({nv}, {nv}), got shape "
-                         f"{matrix.shape}")
+        raise ValueError(
+            f"coupling: expected a finite matrix of shape ({nv}, {nv}), got shape {matrix.shape}"
+        )
     sizes = np.linalg.svd(matrix, compute_uv=False)
     if nv and not sizes[-1] > _INDEPENDENT * sizes[0]:
-        raise ValueError("coupling: the motors do not determine the velocities of all joints; "
-                         "expected a matrix of full rank")
+        raise ValueError(
+            "coupling: the motors do not determine the velocities of all joints; "
+            "expected a matrix of full rank"
+        )
     return matrix

@@ -4,6 +4,7 @@
 
 Positions are those of bytes in UTF-8.
 """
+
 from __future__ import annotations
 
 import re
@@ -71,7 +72,7 @@ class Editor:
         parser.Parse(self._data, True)
 
     def _is_empty(self, place):
-        return self._data[place.inside - 2:place.inside] == b"/>"
+        return self._data[place.inside - 2 : place.inside] == b"/>"
 
     def _start_tag_end(self, start):
         position = self._name(start).end()
@@ -107,7 +108,7 @@ class Editor:
         place, children = self._places[parent], [self._places[child] for child in parent]
         line, step = self._layout(place, children)
         name = self._name(place.start)[0]
-        prefix = name[:name.find(b":") + 1]
+        prefix = name[: name.find(b":") + 1]
         text = line + _text(new, prefix, line, step)
         if self._is_empty(place):
             closing = self._line_before(place.start) if line else b""
@@ -125,11 +126,11 @@ class Editor:
         own = self._line_before(place.start)
         above = self._line_before(place.parent.start) if place.parent else b""
         above = above or own.rstrip(b" \t")
-        step = own[len(above):] if own.startswith(above) else b""
+        step = own[len(above) :] if own.startswith(above) else b""
         if children:
             line = self._line_before(children[0].start)
             if own and line.startswith(own) and len(line) > len(own):
-                step = line[len(own):]
+                step = line[len(own) :]
             return line, step or _STEP
         return (own + (step or _STEP) if own else b""), step or _STEP
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Selection of a frame or joint, and of the frame in which vectors are expressed."""
+
 from __future__ import annotations
 
 import enum
@@ -46,8 +47,11 @@ def frame_selectors(indices):
     For each name or index that callers can pass, and each reference frame, the options FRAME and
     REFERENCE_FRAME packed into one integer.
     """
-    return {(key, reference): i << REFERENCE_FRAME.bits | reference
-            for key, i in indices.items() for reference in range(3)}
+    return {
+        (key, reference): i << REFERENCE_FRAME.bits | reference
+        for key, i in indices.items()
+        for reference in range(3)
+    }
 
 
 def frame_selector(model, frame, reference_frame, argument="frame"):
@@ -58,9 +62,10 @@ def frame_selector(model, frame, reference_frame, argument="frame"):
     """
     try:
         return model._frame_selectors[frame, reference_frame]
-    except (AttributeError, KeyError, TypeError):   # not a model; unknown; not hashable
-        raise _unknown("frame", argument, frame, require_model(model).frame_names,
-                       reference_frame) from None
+    except (AttributeError, KeyError, TypeError):  # not a model; unknown; not hashable
+        raise _unknown(
+            "frame", argument, frame, require_model(model).frame_names, reference_frame
+        ) from None
 
 
 def joint_selector(model, joint, reference_frame):
@@ -68,8 +73,9 @@ def joint_selector(model, joint, reference_frame):
     try:
         return model._joint_selectors[joint, reference_frame]
     except (AttributeError, KeyError, TypeError):
-        raise _unknown("joint", "joint", joint, require_model(model).joint_names,
-                       reference_frame) from None
+        raise _unknown(
+            "joint", "joint", joint, require_model(model).joint_names, reference_frame
+        ) from None
 
 
 def frame_number(model, frame, argument="frame"):
@@ -82,10 +88,13 @@ def _unknown(what, argument, name, names, reference_frame):
         return ValueError(
             f"reference_frame: expected dyn_ros.ReferenceFrame or its number ("
             f"{', '.join(f'{known.name} {known.value}' for known in ReferenceFrame)}), "
-            f"got {reference_frame!r:.80}")
+            f"got {reference_frame!r:.80}"
+        )
     if not names:
         return ValueError(f"{what}: the robot has none, got {name!r:.80}")
     if isinstance(name, str):
         return ValueError(f"no {what} named {name!r:.80}; available: {', '.join(names)}")
-    return ValueError(f"{argument}: expected a name or an index from 0 to {len(names) - 1}, "
-                      f"got {name!r:.80}; available: {', '.join(names)}")
+    return ValueError(
+        f"{argument}: expected a name or an index from 0 to {len(names) - 1}, "
+        f"got {name!r:.80}; available: {', '.join(names)}"
+    )

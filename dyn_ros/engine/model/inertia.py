@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Inertias of links: those that were assigned, and payloads."""
+
 from typing import NamedTuple
 
 import numpy as np
@@ -65,9 +66,9 @@ class AssignedInertia(Inertia):
 class Payload(NamedTuple):
     """A body, the joint that moves it, and the link that it is attached to."""
 
-    joint: int          # index in Tree.joints, -1 for the universe
-    inertia: Inertia    # in that joint's frame
-    frame: int          # the link's, in Tree.frames
+    joint: int  # index in Tree.joints, -1 for the universe
+    inertia: Inertia  # in that joint's frame
+    frame: int  # the link's, in Tree.frames
 
 
 def link_frame(tree, frame):
@@ -79,8 +80,11 @@ def link_frame(tree, frame):
         return frame
     if tree.frames[frame].kind == "frame":
         return tree.frames[frame].parent_frame
-    return next(i for i, link in enumerate(tree.frames)
-                if link.kind == "body" and link.parent_frame == frame)
+    return next(
+        i
+        for i, link in enumerate(tree.frames)
+        if link.kind == "body" and link.parent_frame == frame
+    )
 
 
 def packed_link(frame):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What can be set: gravity, inertias and payloads, armature, friction and drives."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -38,7 +39,7 @@ class Inertias(Structure):
     def armature(self) -> Array:
         """Rotor inertia reflected to each coordinate, (nv,) [kg m2, kg]; settable."""
         start = layout.ROWS + layout.FLOATS_ROW * (self.njoints + 1)
-        return self._floats[start:start + self.nv]
+        return self._floats[start : start + self.nv]
 
     @armature.setter
     def armature(self, value: ArrayLike) -> None:
@@ -90,8 +91,10 @@ class Inertias(Structure):
         array = finite_array(name, value, (self.nv,))
         if (array < 0.0).any():
             k = int(np.argmax(array < 0.0))
-            raise ValueError(f"{name}: expected numbers of 0 or more, got {array[k]:g} in "
-                             f"{name}[{k}] ({self.velocity_names[k]!r})")
+            raise ValueError(
+                f"{name}: expected numbers of 0 or more, got {array[k]:g} in "
+                f"{name}[{k}] ({self.velocity_names[k]!r})"
+            )
         return array
 
     @property
@@ -122,9 +125,11 @@ class Inertias(Structure):
         total = finite_array("inertial_parameters", value, (self.njoints, layout.INERTIA_ROW))
         if (np.abs(total) > LARGEST).any():
             i, k = (int(n) for n in np.argwhere(np.abs(total) > LARGEST)[0])
-            raise ValueError(f"inertial_parameters: expected numbers of at most {LARGEST:g}, got "
-                             f"{total[i, k]:g} in inertial_parameters[{i}, {k}] (joint "
-                             f"{self.joint_names[i]!r})")
+            raise ValueError(
+                f"inertial_parameters: expected numbers of at most {LARGEST:g}, got "
+                f"{total[i, k]:g} in inertial_parameters[{i}, {k}] (joint "
+                f"{self.joint_names[i]!r})"
+            )
         self._assign(total)
 
     @property
@@ -149,8 +154,9 @@ class Inertias(Structure):
         """Names of the payloads, a tuple."""
         return tuple(self._payloads)
 
-    def set_payload(self, name: str, frame: str | int, mass: float, com: ArrayLike,
-                    inertia: ArrayLike) -> None:
+    def set_payload(
+        self, name: str, frame: str | int, mass: float, com: ArrayLike, inertia: ArrayLike
+    ) -> None:
         """Attach a body to the link of a frame. All algorithms include it.
 
         There can be several payloads; one of the same name is replaced. A payload on the fixed
@@ -205,14 +211,18 @@ class Inertias(Structure):
             raise ValueError(f"mass: expected more than 0 kg, got {mass:g}")
         largest = max(mass, np.abs(com).max(), np.abs(inertia).max())
         if largest > LARGEST:
-            raise ValueError(f"mass, com, inertia: too large: {mass:g} kg at {com} m; "
-                             f"expected numbers of at most {LARGEST:g}, got {largest:g}")
+            raise ValueError(
+                f"mass, com, inertia: too large: {mass:g} kg at {com} m; "
+                f"expected numbers of at most {LARGEST:g}, got {largest:g}"
+            )
         if not np.array_equal(inertia, inertia.T):
             raise ValueError(f"inertia: expected a symmetric matrix, got {inertia.tolist()}")
         fault = rotational_fault(inertia)
         if not fault and np.linalg.eigvalsh(inertia)[0] <= 0.0:
-            fault = ("is not positive definite; a small sphere of radius r, for example, has "
-                     "0.4 m r^2 about each axis")
+            fault = (
+                "is not positive definite; a small sphere of radius r, for example, has "
+                "0.4 m r^2 about each axis"
+            )
         if fault:
             raise ValueError(f"inertia: of the payload {fault}")
         index = frame_number(self, frame)
@@ -225,9 +235,9 @@ class Inertias(Structure):
     @property
     def _packed_inertias(self) -> Array:
         """Packed inertia of the body of each joint, with payloads, (njoints, 10); a view."""
-        rows = self._floats[layout.ROWS:][:layout.FLOATS_ROW * (self.njoints + 1)]
+        rows = self._floats[layout.ROWS :][: layout.FLOATS_ROW * (self.njoints + 1)]
         start = layout.INERTIA
-        return rows.reshape(-1, layout.FLOATS_ROW)[1:, start:start + layout.INERTIA_ROW]
+        return rows.reshape(-1, layout.FLOATS_ROW)[1:, start : start + layout.INERTIA_ROW]
 
     def _assign(self, total):
         """Set the inertias of bodies, with payloads; those that are equal keep their exact values.
@@ -240,11 +250,15 @@ class Inertias(Structure):
         for joint in changed:
             own = total[joint] - sum(load.dynamic_parameters() for load in self._on(joint))
             joints[joint] = replace(joints[joint], inertia=AssignedInertia.from_array(own))
-            first, *others = sorted((i for i, frame in enumerate(frames)
-                                     if frame.kind == "body" and frame.parent == joint),
-                                    key=lambda i: frames[i].inertia.mass == 0.0)
-            inertia = AssignedInertia.from_array(
-                own - sum(packed_link(frames[i]) for i in others))
+            first, *others = sorted(
+                (
+                    i
+                    for i, frame in enumerate(frames)
+                    if frame.kind == "body" and frame.parent == joint
+                ),
+                key=lambda i: frames[i].inertia.mass == 0.0,
+            )
+            inertia = AssignedInertia.from_array(own - sum(packed_link(frames[i]) for i in others))
             placement = SE3.from_homogeneous(frames[first].placement)
             frames[first] = replace(frames[first], inertia=placement.act_inverse(inertia))
             links.append(first)
@@ -262,8 +276,10 @@ class Inertias(Structure):
 
     def _compose_around(self, changed):
         """Recompute the inertias to which these payloads belong or belonged."""
-        self._compose({payload.joint for payload in changed if payload.joint >= 0},
-                      {payload.frame for payload in changed})
+        self._compose(
+            {payload.joint for payload in changed if payload.joint >= 0},
+            {payload.frame for payload in changed},
+        )
 
     def _compose(self, joints, frames):
         """Recompute the inertias of these bodies and links.
@@ -271,18 +287,28 @@ class Inertias(Structure):
         Packed inertias, about the joint's origin, are summed, always starting from the
         description, so that removed payloads leave no rounding errors.
         """
-        start = (layout.ROWS + layout.FLOATS_ROW * (self.njoints + 1) + self.nv
-                 + layout.FRAME_ROW * self.nframes)
+        start = (
+            layout.ROWS
+            + layout.FLOATS_ROW * (self.njoints + 1)
+            + self.nv
+            + layout.FRAME_ROW * self.nframes
+        )
         for index in frames:
-            on_link = [payload.inertia.dynamic_parameters() for payload in self._payloads.values()
-                       if payload.frame == index]
+            on_link = [
+                payload.inertia.dynamic_parameters()
+                for payload in self._payloads.values()
+                if payload.frame == index
+            ]
             row = start + layout.INERTIA_ROW * index
-            self._floats[row:row + layout.INERTIA_ROW] = sum(
-                on_link, packed_link(self.tree.frames[index]))
+            self._floats[row : row + layout.INERTIA_ROW] = sum(
+                on_link, packed_link(self.tree.frames[index])
+            )
         for joint in joints:
             self._packed_inertias[joint] = sum(
                 (inertia.dynamic_parameters() for inertia in self._on(joint)),
-                self.tree.joints[joint].inertia.dynamic_parameters())
-        self.total_mass = float(sum(
-            joint.inertia.mass for joint in self.tree.joints) + sum(
-            payload.inertia.mass for payload in self._payloads.values() if payload.joint >= 0))
+                self.tree.joints[joint].inertia.dynamic_parameters(),
+            )
+        self.total_mass = float(
+            sum(joint.inertia.mass for joint in self.tree.joints)
+            + sum(payload.inertia.mass for payload in self._payloads.values() if payload.joint >= 0)
+        )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Validation of array arguments; errors name the expected and the actual value."""
+
 import sys
 
 import numpy as np
@@ -10,7 +11,7 @@ from ..kernel.lie import UNIT_TOLERANCE
 from ..machine_code.declare import JIT
 from ..spatial.value import real_array, require_finite_entries
 
-_FLOAT64 = np.dtype(np.float64)      # compiled code compares identities; unpickled ones differ
+_FLOAT64 = np.dtype(np.float64)  # compiled code compares identities; unpickled ones differ
 # Stricter than compiled code, which rounds differently and has already rejected the quaternion.
 _UNIT = (1.0 - 1e-8) * UNIT_TOLERANCE if JIT else UNIT_TOLERANCE
 
@@ -22,8 +23,16 @@ def as_array(model, name, axes, value):
     last axis allows any length up to ``MAX_CONSTRAINTS``. Raises a ValueError for another shape,
     or a dtype that is not real.
     """
-    shape = tuple(["m" if axis == "constraints" else getattr(model, axis)
-                   if isinstance(axis, str) else axis for axis in axes])
+    shape = tuple(
+        [
+            "m"
+            if axis == "constraints"
+            else getattr(model, axis)
+            if isinstance(axis, str)
+            else axis
+            for axis in axes
+        ]
+    )
     array = real_array(value, _expected, name, shape)
     if _is_masked(value):
         raise ValueError(f"{_expected(name, shape)}, got masked numbers, {value!r:.80}; fill them")
@@ -52,21 +61,24 @@ def _expected(name, shape):
     """Return the beginning of an error message, with the expected shape."""
     inner = ", ".join(map(str, shape))
     most = f" (m at most {MAX_CONSTRAINTS})" if "m" in shape else ""
-    return (f"{name}: expected shape ({inner}{',' * (len(shape) == 1)}), "
-            f"or (B, {inner}) for a batch{most}")
+    return (
+        f"{name}: expected shape ({inner}{',' * (len(shape) == 1)}), "
+        f"or (B, {inner}) for a batch{most}"
+    )
 
 
 def require_model(model):
     """Return the model; raise a TypeError if it is not one."""
     if not hasattr(model, "_frame_selectors"):
-        raise TypeError(f"model: expected a dyn_ros.Model, got {type(model).__name__}: "
-                        f"{model!r:.80}")
+        raise TypeError(
+            f"model: expected a dyn_ros.Model, got {type(model).__name__}: {model!r:.80}"
+        )
     return model
 
 
 def flag(name, value):
     """Whether something is true, or a TypeError: an array of several numbers is neither."""
-    if value is True or value is False:             # at once
+    if value is True or value is False:  # at once
         return value
     try:
         if value is not None and not isinstance(value, str):
@@ -82,9 +94,9 @@ def finite_array(name, value, shape):
     expected = f"{name}: expected {numbers}"
     try:
         array = np.asarray(value)
-    except ValueError:                              # a ragged list
+    except ValueError:  # a ragged list
         raise ValueError(f"{expected}, got {value!r:.80}") from None
-    is_real = array.dtype.kind in "fiub"            # a string is not a number
+    is_real = array.dtype.kind in "fiub"  # a string is not a number
     if is_real and array.shape != shape:
         raise ValueError(f"{expected}, got shape {array.shape}: {value!r:.80}")
     if not is_real or _is_masked(value) or not np.isfinite(array).all():
@@ -119,8 +131,9 @@ def require_valid(model, name, axes, array):
 def require_equal(expected, numbers):
     """Raise a ValueError if the numbers, by argument name, differ."""
     if len(set(numbers.values())) > 1:
-        raise ValueError(f"{expected}, got "
-                         + ", ".join(f"{name}: {n}" for name, n in numbers.items()))
+        raise ValueError(
+            f"{expected}, got " + ", ".join(f"{name}: {n}" for name, n in numbers.items())
+        )
 
 
 def coordinate(model, axes, index):
@@ -131,8 +144,11 @@ def coordinate(model, axes, index):
         return f" ({model.velocity_names[index[-len(axes)]]!r})"
     if axes[0] != "nq":
         return ""
-    (owner,) = (name for name, start, count in zip(model.joint_names, model.idx_q, model.nqs)
-                if start <= index[-1] < start + count)
+    (owner,) = (
+        name
+        for name, start, count in zip(model.joint_names, model.idx_q, model.nqs)
+        if start <= index[-1] < start + count
+    )
     return f" (joint {owner!r})"
 
 
@@ -143,7 +159,7 @@ def require_finite(model, name, axes, array):
 
 def _require_unit_quaternions(model, name, array):
     for k in model._unit_quaternions:
-        x, y, z, w = np.moveaxis(array[..., k:k + 4], -1, 0)
+        x, y, z, w = np.moveaxis(array[..., k : k + 4], -1, 0)
         with np.errstate(over="ignore"):
             squares = x * x + y * y + z * z + w * w
         unit = np.abs(squares - 1.0) < _UNIT
@@ -153,4 +169,5 @@ def _require_unit_quaternions(model, name, array):
             raise ValueError(
                 f"{name}: expected a unit quaternion (x y z w) in {name}[{row}{k}:{k + 4}]"
                 f"{coordinate(model, ('nq',), (k,))}, got length "
-                f"{np.sqrt(squares[index]):.9g}; normalize it")
+                f"{np.sqrt(squares[index]):.9g}; normalize it"
+            )

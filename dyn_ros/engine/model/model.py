@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Model: the tree of joints of a robot, with constants packed for the kernels."""
+
 from __future__ import annotations
 
 import copy
@@ -19,8 +20,10 @@ from .wrenches import external_forces
 
 RootJoint: TypeAlias = Literal["floating", "planar"] | None
 MimicJoints: TypeAlias = Literal["project", "ignore"]
-ConnectingJoint: TypeAlias = Literal["fixed", "revolute", "continuous", "prismatic", "spherical",
-                                     "planar", "floating"] | None
+ConnectingJoint: TypeAlias = (
+    Literal["fixed", "revolute", "continuous", "prismatic", "spherical", "planar", "floating"]
+    | None
+)
 
 
 class Model(ConfigurationSpace, Inertias):
@@ -90,9 +93,14 @@ class Model(ConfigurationSpace, Inertias):
     """
 
     @classmethod
-    def from_urdf(cls, xml: str | bytes, root_joint: RootJoint = None,
-                  gravity: ArrayLike = (0.0, 0.0, -9.81), mimic: MimicJoints = "project",
-                  strict: bool = False) -> Model:
+    def from_urdf(
+        cls,
+        xml: str | bytes,
+        root_joint: RootJoint = None,
+        gravity: ArrayLike = (0.0, 0.0, -9.81),
+        mimic: MimicJoints = "project",
+        strict: bool = False,
+    ) -> Model:
         """Read a robot from the text of a URDF.
 
         Parameters
@@ -116,9 +124,14 @@ class Model(ConfigurationSpace, Inertias):
         return cls(read_urdf(xml, root_joint, mimic, strict), gravity)
 
     @classmethod
-    def from_urdf_file(cls, path: str | PathLike[str], root_joint: RootJoint = None,
-                       gravity: ArrayLike = (0.0, 0.0, -9.81), mimic: MimicJoints = "project",
-                       strict: bool = False) -> Model:
+    def from_urdf_file(
+        cls,
+        path: str | PathLike[str],
+        root_joint: RootJoint = None,
+        gravity: ArrayLike = (0.0, 0.0, -9.81),
+        mimic: MimicJoints = "project",
+        strict: bool = False,
+    ) -> Model:
         """Read a robot from a URDF file or a pipe.
 
         The other parameters are as in ``from_urdf``.
@@ -188,11 +201,21 @@ class Model(ConfigurationSpace, Inertias):
         """
         return self._part(*parts.chain(self, root, tip))
 
-    def append(self, other: Model, frame: str | int, placement: SE3 | ArrayLike | None = None,
-               joint: ConnectingJoint = None, *, name: str | None = None, prefix: str = "",
-               axis: ArrayLike | None = None, lower: float | None = None,
-               upper: float | None = None, velocity_limit: float | None = None,
-               effort_limit: float | None = None) -> Model:
+    def append(
+        self,
+        other: Model,
+        frame: str | int,
+        placement: SE3 | ArrayLike | None = None,
+        joint: ConnectingJoint = None,
+        *,
+        name: str | None = None,
+        prefix: str = "",
+        axis: ArrayLike | None = None,
+        lower: float | None = None,
+        upper: float | None = None,
+        velocity_limit: float | None = None,
+        effort_limit: float | None = None,
+    ) -> Model:
         """Attach another robot to a frame of this one, such as a gripper to an arm.
 
         The result has the joints, links, frames and payloads of both, with their limits, armature,
@@ -242,15 +265,17 @@ class Model(ConfigurationSpace, Inertias):
         TypeError
             ``other`` is not a Model.
         """
-        connection = assembly.Connection(joint, name, prefix, axis, lower, upper, velocity_limit,
-                                         effort_limit)
+        connection = assembly.Connection(
+            joint, name, prefix, axis, lower, upper, velocity_limit, effort_limit
+        )
         part, names = assembly.appended(self, other, frame, placement, connection)
         model = self._part(*part)
         parts.copy_coordinates(other, model, names)
         return model
 
-    def with_frame(self, name: str, parent_frame: str | int,
-                   placement: SE3 | ArrayLike | None = None) -> Model:
+    def with_frame(
+        self, name: str, parent_frame: str | int, placement: SE3 | ArrayLike | None = None
+    ) -> Model:
         """Add a frame, such as the tip of a tool or the sole of a foot.
 
         It is fixed to the link of its parent frame. All functions accept it like the frame of a
@@ -287,8 +312,12 @@ class Model(ConfigurationSpace, Inertias):
         part._compose_around(payloads.values())
         return part
 
-    def external_forces(self, wrenches: Mapping[str, ArrayLike], q: ArrayLike | None = None,
-                        axes: str | ReferenceFrame | None = None) -> Array:
+    def external_forces(
+        self,
+        wrenches: Mapping[str, ArrayLike],
+        q: ArrayLike | None = None,
+        axes: str | ReferenceFrame | None = None,
+    ) -> Array:
         """Convert external wrenches on frames to wrenches on the joints that move them.
 
         Parameters

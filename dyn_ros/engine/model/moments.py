@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Moments of a recording as users write them."""
+
 from __future__ import annotations
 
 import datetime
@@ -30,8 +31,10 @@ def moment(value: Moment, start: int, name: str = "time") -> int:
     """
     nanoseconds = _nanoseconds(value, start)
     if nanoseconds is None:
-        raise ValueError(f"{name}: expected seconds since the epoch, a date in ISO format such as "
-                         f"2025-03-01T12:00, or +S, seconds after the start; got {value!r:.80}")
+        raise ValueError(
+            f"{name}: expected seconds since the epoch, a date in ISO format such as "
+            f"2025-03-01T12:00, or +S, seconds after the start; got {value!r:.80}"
+        )
     return nanoseconds
 
 
@@ -55,11 +58,11 @@ def _seconds(text: str) -> int | None:
         number = decimal.Decimal(text)
     except decimal.InvalidOperation:
         return None
-    return round(number * 10 ** 9) if number.is_finite() and abs(number) < 9e9 else None
+    return round(number * 10**9) if number.is_finite() and abs(number) < 9e9 else None
 
 
 def _of_date(date: datetime.datetime) -> int:
     if date.tzinfo is None:
         date = date.replace(tzinfo=datetime.timezone.utc)
     passed = date - datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
-    return (passed.days * 86400 + passed.seconds) * 10 ** 9 + passed.microseconds * 1000
+    return (passed.days * 86400 + passed.seconds) * 10**9 + passed.microseconds * 1000

@@ -10,6 +10,7 @@ A body with these parameters exists if and only if its pseudo-inertia, a symmetr
 positive semidefinite (Wensing, Kim and Slotine 2018). It is positive definite unless the mass is
 in one plane.
 """
+
 from __future__ import annotations
 
 import numpy as np
@@ -24,9 +25,16 @@ from ..spatial.value import real_array, require_finite_entries
 _INSIDE = 1e-12
 _BEYOND = 1e-9
 
-__all__ = ["d_from_log_cholesky", "entropic_divergence", "from_log_cholesky",
-           "from_pseudo_inertia", "is_physical", "log_cholesky", "pseudo_inertia",
-           "riemannian_distance"]
+__all__ = [
+    "d_from_log_cholesky",
+    "entropic_divergence",
+    "from_log_cholesky",
+    "from_pseudo_inertia",
+    "is_physical",
+    "log_cholesky",
+    "pseudo_inertia",
+    "riemannian_distance",
+]
 
 _ROWS, _COLUMNS = np.array([0, 1, 2, 0, 1, 0, 0, 1, 2]), np.array([0, 1, 2, 1, 2, 2, 3, 3, 3])
 """Entries of the triangular factor: those of d1 d2 d3, s12 s23 s13, t1 t2 t3."""
@@ -36,7 +44,7 @@ def _numbers(name, value, shape):
     """A float64 array of finite numbers whose last axes have this shape."""
     expected = f"{name}: expected shape (..., {', '.join(map(str, shape))})"
     array = real_array(value, str, expected)
-    if array.shape[-len(shape):] != shape:
+    if array.shape[-len(shape) :] != shape:
         raise ValueError(f"{expected}, got {array.shape}")
     require_finite_entries(name, array)
     return array.astype(np.float64)
@@ -64,8 +72,12 @@ def pseudo_inertia(parameters: ArrayLike) -> Array:
 
 def _pseudo_inertia(parameters):
     m, hx, hy, hz, xx, xy, yy, xz, yz, zz = np.moveaxis(parameters, -1, 0)
-    rows = [[0.5 * (yy + zz - xx), -xy, -xz, hx], [-xy, 0.5 * (xx + zz - yy), -yz, hy],
-            [-xz, -yz, 0.5 * (xx + yy - zz), hz], [hx, hy, hz, m]]
+    rows = [
+        [0.5 * (yy + zz - xx), -xy, -xz, hx],
+        [-xy, 0.5 * (xx + zz - yy), -yz, hy],
+        [-xz, -yz, 0.5 * (xx + yy - zz), hz],
+        [hx, hy, hz, m],
+    ]
     return np.stack([np.stack(row, -1) for row in rows], -2)
 
 
@@ -97,15 +109,30 @@ def from_pseudo_inertia(matrix: ArrayLike) -> Array:
     transposed = P.swapaxes(-1, -2)
     off, largest = (np.abs(x).max((-1, -2)) for x in (P - transposed, P))
     if (off > 1e-9 * largest).any():
-        raise ValueError("matrix: expected a symmetric matrix, got one that differs from its "
-                         f"transpose by {off.max():.3g}")
+        raise ValueError(
+            "matrix: expected a symmetric matrix, got one that differs from its "
+            f"transpose by {off.max():.3g}"
+        )
     return _from_pseudo_inertia(0.5 * (P + transposed))
 
 
 def _from_pseudo_inertia(P):
     xx, yy, zz = P[..., 0, 0], P[..., 1, 1], P[..., 2, 2]
-    return np.stack([P[..., 3, 3], P[..., 0, 3], P[..., 1, 3], P[..., 2, 3], yy + zz,
-                     -P[..., 0, 1], xx + zz, -P[..., 0, 2], -P[..., 1, 2], xx + yy], -1)
+    return np.stack(
+        [
+            P[..., 3, 3],
+            P[..., 0, 3],
+            P[..., 1, 3],
+            P[..., 2, 3],
+            yy + zz,
+            -P[..., 0, 1],
+            xx + zz,
+            -P[..., 0, 2],
+            -P[..., 1, 2],
+            xx + yy,
+        ],
+        -1,
+    )
 
 
 def is_physical(parameters: ArrayLike, *, boundary: bool = False) -> bool | NDArray[np.bool_]:
@@ -138,7 +165,7 @@ def is_physical(parameters: ArrayLike, *, boundary: bool = False) -> bool | NDAr
         com = h / divisor
         about_com = second / divisor[..., None] - com[..., :, None] * com[..., None, :]
         size = np.maximum(np.abs(about_com).max((-1, -2)), (com * com).sum(-1))
-    known = np.isfinite(size)                       # no overflow
+    known = np.isfinite(size)  # no overflow
     low = np.linalg.eigvalsh(np.where(known[..., None, None], about_com, 0.0))[..., 0]
     if boundary:
         massless = (m == 0.0) & ~h.any(-1)
@@ -184,8 +211,10 @@ def _log_cholesky(name, parameters):
     physical: NDArray[np.bool_] = np.asarray(is_physical(array))
     if not physical.all():
         index = "".join(f"[{i}]" for i in np.argwhere(~physical)[0])
-        raise ValueError(f"{name}{index}: expected a positive definite pseudo-inertia, got "
-                         f"{array[~physical][0].tolist()}; is_physical finds these bodies")
+        raise ValueError(
+            f"{name}{index}: expected a positive definite pseudo-inertia, got "
+            f"{array[~physical][0].tolist()}; is_physical finds these bodies"
+        )
     m = array[..., 0]
     t = array[..., 1:4] / m[..., None]
     C = _pseudo_inertia(array)[..., :3, :3] / m[..., None, None] - t[..., :, None] * t[..., None, :]
@@ -194,8 +223,21 @@ def _log_cholesky(name, parameters):
     u2 = np.sqrt(C[..., 1, 1] - s23 * s23)
     s12 = (C[..., 0, 1] - s13 * s23) / u2
     u1 = np.sqrt(C[..., 0, 0] - s12 * s12 - s13 * s13)
-    return np.stack([0.5 * np.log(m), np.log(u1), np.log(u2), np.log(u3), s12, s23, s13,
-                     t[..., 0], t[..., 1], t[..., 2]], -1)
+    return np.stack(
+        [
+            0.5 * np.log(m),
+            np.log(u1),
+            np.log(u2),
+            np.log(u3),
+            s12,
+            s23,
+            s13,
+            t[..., 0],
+            t[..., 1],
+            t[..., 2],
+        ],
+        -1,
+    )
 
 
 def from_log_cholesky(coordinates: ArrayLike) -> Array:
@@ -248,7 +290,8 @@ def _factor(coordinates):
     U = np.zeros((*coordinates.shape[:-1], 4, 4))
     U[..., 3, 3] = 1.0
     U[..., _ROWS, _COLUMNS] = np.concatenate(
-        [np.exp(coordinates[..., 1:4]), coordinates[..., 4:]], -1)
+        [np.exp(coordinates[..., 1:4]), coordinates[..., 4:]], -1
+    )
     return U * np.exp(coordinates[..., 0])[..., None, None]
 
 
@@ -298,8 +341,10 @@ def riemannian_distance(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
 
 def _ratios(parameters, reference):
     """Eigenvalues of P P0^-1, ascending."""
-    U, U0 = (_factor(_log_cholesky(name, body)) for name, body in (
-        ("parameters", parameters), ("reference", reference)))
+    U, U0 = (
+        _factor(_log_cholesky(name, body))
+        for name, body in (("parameters", parameters), ("reference", reference))
+    )
     singular = np.linalg.svd(np.linalg.solve(*np.broadcast_arrays(U0, U)), compute_uv=False)
     return singular[..., ::-1] ** 2
 

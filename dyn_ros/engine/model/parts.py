@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Parts of a robot: a robot with locked joints, and serial chains."""
+
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -34,13 +35,15 @@ def copy_coordinates(model, part, names=None):
         if part.nvs[i] and name in index:
             j = index[name]
             for attribute in _OF_POSITIONS:
-                getattr(part, attribute)[part.idx_q[i]:][:part.nqs[i]] = getattr(
-                    model, attribute)[model.idx_q[j]:][:part.nqs[i]]
+                getattr(part, attribute)[part.idx_q[i] :][: part.nqs[i]] = getattr(
+                    model, attribute
+                )[model.idx_q[j] :][: part.nqs[i]]
             rows += range(part.idx_v[i], part.idx_v[i] + part.nvs[i])
             others += range(model.idx_v[j], model.idx_v[j] + model.nvs[j])
             for attribute in _OF_VELOCITIES:
-                getattr(part, attribute)[part.idx_v[i]:][:part.nvs[i]] = getattr(
-                    model, attribute)[model.idx_v[j]:][:part.nvs[i]]
+                getattr(part, attribute)[part.idx_v[i] :][: part.nvs[i]] = getattr(
+                    model, attribute
+                )[model.idx_v[j] :][: part.nvs[i]]
     part.drives = part.drives.put(rows, model.drives.take(others))
 
 
@@ -56,6 +59,7 @@ def _moved(X, inertia):
 
 # --- locked joints
 
+
 def reduced(model, lock):
     """The tree and the payloads of the model with locked joints; see ``Model.reduced``.
 
@@ -67,26 +71,32 @@ def reduced(model, lock):
     bodies = [Inertia.zero() for _ in range(len(tree.joints) - len(motions))] + [tree.base_inertia]
     for joint, (kept, X) in zip(tree.joints, places):
         bodies[kept] = bodies[kept] + _moved(X, joint.inertia)
-    joints = tuple(_joint_in_reduced(joint, places, bodies[places[i][0]])
-                   for i, joint in enumerate(tree.joints) if i not in motions)
+    joints = tuple(
+        _joint_in_reduced(joint, places, bodies[places[i][0]])
+        for i, joint in enumerate(tree.joints)
+        if i not in motions
+    )
     frames = tuple(_frame_in_reduced(frame, places, motions) for frame in tree.frames)
-    payloads = {name: _payload_in_reduced(payload, places)
-                for name, payload in model._payloads.items()}
+    payloads = {
+        name: _payload_in_reduced(payload, places) for name, payload in model._payloads.items()
+    }
     return Tree(tree.name, joints, frames, bodies[-1], tree.warnings), payloads
 
 
 def _motions(model, lock):
     """The placement of each locked joint relative to its zero position, by index of the joint."""
     if not isinstance(lock, Mapping):
-        raise TypeError(f"lock: expected a dict from names of joints to positions, got "
-                        f"{type(lock).__name__}: {lock!r:.80}")
+        raise TypeError(
+            f"lock: expected a dict from names of joints to positions, got "
+            f"{type(lock).__name__}: {lock!r:.80}"
+        )
     positions = {}
     for name, position in lock.items():
         index = _lockable_joint(model, name)
         positions[index] = _position(model.tree.joints[index], model.nqs[index], position)
     for i, joint in enumerate(model.tree.joints):
         if joint.mimic and joint.mimic.joint in positions:
-            x, = positions[joint.mimic.joint]
+            (x,) = positions[joint.mimic.joint]
             positions[i] = np.array([joint.mimic.multiplier * x + joint.mimic.offset])
     return {i: joint_motion(model.tree.joints[i], x) for i, x in positions.items()}
 
@@ -102,8 +112,10 @@ def _lockable_joint(model, name):
     mimic = model.tree.joints[index].mimic
     if mimic:
         master = model.joint_names[mimic.joint]
-        raise ValueError(f"lock: joint {name!r} mimics joint {master!r}; lock {master!r}, which "
-                         'locks both, or read the description with mimic="ignore"')
+        raise ValueError(
+            f"lock: joint {name!r} mimics joint {master!r}; lock {master!r}, which "
+            'locks both, or read the description with mimic="ignore"'
+        )
     return index
 
 
@@ -115,11 +127,15 @@ def _position(joint, nq, value):
     if np.abs(x).max() > farthest:
         raise ValueError(f"{what}: expected at most {farthest:g}, got {value!r:.80}")
     rotation = x[-4:]
-    if joint.kind in ("floating", "spherical") and not abs(
-            rotation @ rotation - 1.0) < lie.UNIT_TOLERANCE:
+    if (
+        joint.kind in ("floating", "spherical")
+        and not abs(rotation @ rotation - 1.0) < lie.UNIT_TOLERANCE
+    ):
         after = " after x y z" if joint.kind == "floating" else ""
-        raise ValueError(f"{what}: expected a unit quaternion (x y z w){after}, got length "
-                         f"{np.linalg.norm(rotation):.9g}; normalize it")
+        raise ValueError(
+            f"{what}: expected a unit quaternion (x y z w){after}, got length "
+            f"{np.linalg.norm(rotation):.9g}; normalize it"
+        )
     return x
 
 
@@ -143,8 +159,9 @@ def _places(joints, motions):
 def _joint_in_reduced(joint, places, inertia):
     parent, X = places[joint.parent]
     mimic = joint.mimic and replace(joint.mimic, joint=places[joint.mimic.joint][0])
-    return replace(joint, parent=parent, placement=X @ joint.placement, mimic=mimic,
-                   inertia=inertia)
+    return replace(
+        joint, parent=parent, placement=X @ joint.placement, mimic=mimic, inertia=inertia
+    )
 
 
 def _frame_in_reduced(frame, places, motions):
@@ -160,11 +177,14 @@ def _payload_in_reduced(payload, places):
 
 # --- serial chains
 
+
 def chain(model, root, tip):
     """The tree and the payloads of a serial chain; see ``Model.chain``."""
     frames = model.tree.frames
-    first, last = (link_frame(model.tree, frame_number(model, frame, argument))
-                   for argument, frame in (("root", root), ("tip", tip)))
+    first, last = (
+        link_frame(model.tree, frame_number(model, frame, argument))
+        for argument, frame in (("root", root), ("tip", tip))
+    )
     up, down = _links_to_root(frames, first), _links_to_root(frames, last)
     while len(up) > 1 and len(down) > 1 and up[-2] == down[-2]:
         up.pop()
@@ -193,10 +213,10 @@ class _Chain:
 
     def __init__(self, model, root):
         self._model, self._frames = model, model.tree.frames
-        self._joints = []               # of the model, with their new parent, placement and axis
-        self._links = []                # those of the model, in the order of the chain
+        self._joints = []  # of the model, with their new parent, placement and axis
+        self._links = []  # those of the model, in the order of the chain
         self._chain_frames = []
-        self._X = np.eye(4)             # the last link in the frame of the last joint
+        self._X = np.eye(4)  # the last link in the frame of the last joint
         self._append_link(root)
 
     def ascend(self, link, above):
@@ -211,7 +231,8 @@ class _Chain:
                     f"root: the way from {self._frames[self._links[0]].name!r} to the tip passes "
                     f"the {joint.kind} joint {joint.name!r} from its child to its parent, which "
                     f"only {', '.join(ONE_DOF)} joints support; use a root above it, such as "
-                    f"{self._frames[above].name!r}")
+                    f"{self._frames[above].name!r}"
+                )
             self._append_joint(joint, self._X, 0.0 - joint.axis)
             self._append_frame(joint_frame)
         self._X = self._X @ _inverse(self._placement(joint_frame, above, moving))
@@ -237,8 +258,11 @@ class _Chain:
 
     def _placement(self, joint_frame, above, moving):
         """The frame of a joint, at its zero position, in the frame of the link above it."""
-        X = (self._frames[joint_frame].placement if moving is None
-             else self._model.tree.joints[moving].placement)
+        X = (
+            self._frames[joint_frame].placement
+            if moving is None
+            else self._model.tree.joints[moving].placement
+        )
         return _inverse(self._frames[above].placement) @ X
 
     def _append_joint(self, joint, X, axis):
@@ -255,31 +279,43 @@ class _Chain:
             if frame.kind == "frame" and frame.parent_frame in self._links:
                 index, X = self._in_chain(frame.parent_frame)
                 link = self._chain_frames[index]
-                self._chain_frames.append(replace(
-                    frame, parent=link.parent, placement=X @ frame.placement, parent_frame=index))
+                self._chain_frames.append(
+                    replace(
+                        frame, parent=link.parent, placement=X @ frame.placement, parent_frame=index
+                    )
+                )
 
     def _in_chain(self, link):
         """Index of the frame of a link in the chain, and the placement of its former joint there.
 
         The placement is that in the joint that moves the link in the chain.
         """
-        index = 2 * self._links.index(link)             # links and joints alternate
+        index = 2 * self._links.index(link)  # links and joints alternate
         placement = self._chain_frames[index].placement
         return index, placement @ _inverse(self._frames[link].placement)
 
     def _append_frame(self, index):
         frame = self._frames[index]
-        self._chain_frames.append(Frame(
-            frame.name, frame.kind, len(self._joints) - 1, self._X, len(self._chain_frames) - 1,
-            frame.inertia))
+        self._chain_frames.append(
+            Frame(
+                frame.name,
+                frame.kind,
+                len(self._joints) - 1,
+                self._X,
+                len(self._chain_frames) - 1,
+                frame.inertia,
+            )
+        )
 
     def tree(self):
         """The chain as a tree."""
         bodies = [Inertia.zero() for _ in range(len(self._joints) + 1)]
         for frame in self._chain_frames:
             bodies[frame.parent] = bodies[frame.parent] + _moved(frame.placement, frame.inertia)
-        joints = tuple(replace(joint, inertia=body, mimic=self._mimic(joint.mimic))
-                       for joint, body in zip(self._joints, bodies))
+        joints = tuple(
+            replace(joint, inertia=body, mimic=self._mimic(joint.mimic))
+            for joint, body in zip(self._joints, bodies)
+        )
         tree = self._model.tree
         return Tree(tree.name, joints, tuple(self._chain_frames), bodies[-1], tree.warnings)
 
@@ -297,6 +333,7 @@ class _Chain:
         for name, payload in self._model._payloads.items():
             if payload.frame in self._links:
                 index, X = self._in_chain(payload.frame)
-                payloads[name] = Payload(self._chain_frames[index].parent,
-                                         _moved(X, payload.inertia), index)
+                payloads[name] = Payload(
+                    self._chain_frames[index].parent, _moved(X, payload.inertia), index
+                )
         return payloads

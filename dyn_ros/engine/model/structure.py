@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The structure of a robot: its joints, coordinates and frames, packed for the kernels."""
+
 from __future__ import annotations
 
 from functools import cached_property
@@ -21,14 +22,20 @@ _COORDINATES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "continuous": (("",), ("",)),
     "prismatic": (("",), ("",)),
     "planar": (("/x", "/y", "/theta"), ("/linear_x", "/linear_y", "/angular_z")),
-    "floating": (("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw"),
-                 ("/linear_x", "/linear_y", "/linear_z",
-                  "/angular_x", "/angular_y", "/angular_z")),
+    "floating": (
+        ("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw"),
+        ("/linear_x", "/linear_y", "/linear_z", "/angular_x", "/angular_y", "/angular_z"),
+    ),
     "spherical": (("/qx", "/qy", "/qz", "/qw"), ("/angular_x", "/angular_y", "/angular_z")),
 }
-_KINDS = {"revolute": layout.REVOLUTE, "continuous": layout.REVOLUTE,
-          "prismatic": layout.PRISMATIC, "planar": layout.PLANAR, "floating": layout.FLOATING,
-          "spherical": layout.SPHERICAL}
+_KINDS = {
+    "revolute": layout.REVOLUTE,
+    "continuous": layout.REVOLUTE,
+    "prismatic": layout.PRISMATIC,
+    "planar": layout.PLANAR,
+    "floating": layout.FLOATING,
+    "spherical": layout.SPHERICAL,
+}
 # kind -> index of its unit quaternion among its numbers in q
 _QUATERNIONS = {"floating": 3, "spherical": 0}
 
@@ -40,13 +47,13 @@ def _joint_constants(joint):
     place = R
     if _KINDS[joint.kind] == layout.REVOLUTE:
         place = R @ np.outer(u, u)
-        row[layout.PLACE_SIN:layout.PLACE_SIN + 9] = (R @ np.reshape(al.skew(u), (3, 3))).ravel()
-        row[layout.PLACE_COS:layout.PLACE_COS + 9] = (R - place).ravel()
-    row[layout.PLACE:layout.PLACE + 9] = place.ravel()
-    row[layout.TRANSLATION:layout.TRANSLATION + 3] = joint.placement[:3, 3]
-    row[layout.SLIDE:layout.SLIDE + 3] = R @ u
-    row[layout.AXIS:layout.AXIS + 3] = u
-    row[layout.INERTIA:layout.INERTIA + 10] = joint.inertia.dynamic_parameters()
+        row[layout.PLACE_SIN : layout.PLACE_SIN + 9] = (R @ np.reshape(al.skew(u), (3, 3))).ravel()
+        row[layout.PLACE_COS : layout.PLACE_COS + 9] = (R - place).ravel()
+    row[layout.PLACE : layout.PLACE + 9] = place.ravel()
+    row[layout.TRANSLATION : layout.TRANSLATION + 3] = joint.placement[:3, 3]
+    row[layout.SLIDE : layout.SLIDE + 3] = R @ u
+    row[layout.AXIS : layout.AXIS + 3] = u
+    row[layout.INERTIA : layout.INERTIA + 10] = joint.inertia.dynamic_parameters()
     row[layout.RATIO] = joint.mimic.multiplier if joint.mimic else 1.0
     row[layout.SHIFT] = joint.mimic.offset if joint.mimic else 0.0
     return row
@@ -77,7 +84,7 @@ class Structure:
     warnings: tuple[str, ...]
 
     def __init__(self, tree: Tree, gravity: ArrayLike = (0.0, 0.0, -9.81)) -> None:
-        if hasattr(self, "_floats"):                # Data refers to its memory
+        if hasattr(self, "_floats"):  # Data refers to its memory
             raise TypeError(f"{self!r} is already initialized; create another Model")
         self.tree = tree
         self.name = tree.name
@@ -118,7 +125,8 @@ class Structure:
         self.nq, self.nv = len(self.position_names), len(self.velocity_names)
         self.idx_q, self.idx_v, self.nqs, self.nvs = map(tuple, (idx_q, idx_v, nqs, nvs))
         self.lower, self.upper, self.velocity_limit, self.effort_limit = map(
-            np.array, (lower, upper, velocity, effort))
+            np.array, (lower, upper, velocity, effort)
+        )
 
     def _losses(self, joints):
         """Damping and friction of each coordinate; mimic joints add theirs to their master's."""
@@ -137,31 +145,52 @@ class Structure:
         self._ncolumns = 0
         for i, joint in enumerate(joints):
             columns = len(_COORDINATES[joint.kind][1])
-            later = [other.parent for other in joints[i + 1:]]
-            table[i + 1] = (joint.parent + 1, _KINDS[joint.kind], self.idx_q[i], self.idx_v[i],
-                            columns, self._ncolumns, i in later, joint.parent not in later)
+            later = [other.parent for other in joints[i + 1 :]]
+            table[i + 1] = (
+                joint.parent + 1,
+                _KINDS[joint.kind],
+                self.idx_q[i],
+                self.idx_v[i],
+                columns,
+                self._ncolumns,
+                i in later,
+                joint.parent not in later,
+            )
             rows[i + 1] = _joint_constants(joint)
             self._ncolumns += columns
         self._tree_table = table
         self._velocity_tree = self._tree_of_velocities(joints)
         self.row_parents = tuple(self._velocity_tree[0].tolist())
-        self._unit_quaternions = [self.idx_q[i] + _QUATERNIONS[joint.kind]
-                                  for i, joint in enumerate(joints) if joint.kind in _QUATERNIONS]
-        numbered = list(enumerate(self.tree.frames))[::-1]      # the first of each name wins
+        self._unit_quaternions = [
+            self.idx_q[i] + _QUATERNIONS[joint.kind]
+            for i, joint in enumerate(joints)
+            if joint.kind in _QUATERNIONS
+        ]
+        numbered = list(enumerate(self.tree.frames))[::-1]  # the first of each name wins
         self._frame_indices = {frame.name: i for i, frame in numbered}
-        self._frame_indices.update({frame.name: i for i, frame in numbered
-                                    if frame.kind == "body"})
+        self._frame_indices.update({frame.name: i for i, frame in numbered if frame.kind == "body"})
         own = [i for i, frame in enumerate(self.tree.frames) if frame.kind == "joint"]
-        self._frame_selectors = frame_selectors({
-            **{i: i for i in range(len(self.frame_names))}, **self._frame_indices})
-        self._joint_selectors = frame_selectors({
-            **dict(enumerate(own)), **dict(zip(self.joint_names, own))})
-        placements = [[*frame.placement[:3, :3].ravel(), *frame.placement[:3, 3]]
-                      for frame in self.tree.frames]
+        self._frame_selectors = frame_selectors(
+            {**{i: i for i in range(len(self.frame_names))}, **self._frame_indices}
+        )
+        self._joint_selectors = frame_selectors(
+            {**dict(enumerate(own)), **dict(zip(self.joint_names, own))}
+        )
+        placements = [
+            [*frame.placement[:3, :3].ravel(), *frame.placement[:3, 3]]
+            for frame in self.tree.frames
+        ]
         links = [packed_link(frame) for frame in self.tree.frames]
-        self._floats = np.concatenate([
-            np.zeros(3), np.eye(6)[list(layout.UNIT_MOTIONS)].ravel(), rows.ravel(),
-            np.zeros(self.nv), np.ravel(placements), np.ravel(links)])
+        self._floats = np.concatenate(
+            [
+                np.zeros(3),
+                np.eye(6)[list(layout.UNIT_MOTIONS)].ravel(),
+                rows.ravel(),
+                np.zeros(self.nv),
+                np.ravel(placements),
+                np.ravel(links),
+            ]
+        )
         self._ints = self._integers(joints)
 
     def _integers(self, joints):

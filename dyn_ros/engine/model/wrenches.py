@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Conversion of wrenches on frames to wrenches on joints."""
+
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,8 +16,10 @@ _WORLD = "world"
 def external_forces(model, wrenches, q, axes):
     """Wrenches on joints, (njoints, 6) or (B, njoints, 6); see ``Model.external_forces``."""
     if not isinstance(wrenches, Mapping):
-        raise TypeError(f"wrenches: expected a dict of wrenches by frame, got "
-                        f"{type(wrenches).__name__}: {wrenches!r:.80}")
+        raise TypeError(
+            f"wrenches: expected a dict of wrenches by frame, got "
+            f"{type(wrenches).__name__}: {wrenches!r:.80}"
+        )
     placements, batch = None, ()
     if q is not None:
         q, _ = as_array(model, "q", ("nq",), q)
@@ -39,7 +42,7 @@ class Placements:
     """Placements of joints in the world; only those that are asked for are computed."""
 
     def __init__(self, model, q):
-        self._model, self._q = model, q     # validated
+        self._model, self._q = model, q  # validated
         self._known = {-1: np.eye(4)}
 
     def __getitem__(self, joint):
@@ -50,16 +53,23 @@ class Placements:
             joint = joints[joint].parent
         X = self._known[joint]
         for joint in reversed(path):
-            X = X @ joints[joint].placement @ joint_motion(
-                joints[joint], position(self._model, joint, self._q))
+            X = (
+                X
+                @ joints[joint].placement
+                @ joint_motion(joints[joint], position(self._model, joint, self._q))
+            )
             self._known[joint] = X
         return X
 
 
 def _wrench(what, wrench, batch):
     """A wrench, (6,), or one for each state of a batch."""
-    is_batch = batch and isinstance(wrench, (np.ndarray, list, tuple)) and len(wrench) and (
-        np.ndim(wrench[0]) == 1)
+    is_batch = (
+        batch
+        and isinstance(wrench, (np.ndarray, list, tuple))
+        and len(wrench)
+        and (np.ndim(wrench[0]) == 1)
+    )
     return finite_array(what, wrench, (*batch, 6) if is_batch else (6,))
 
 
@@ -74,8 +84,10 @@ def _reference(model, axes):
     try:
         return ReferenceFrame(axes)
     except ValueError:
-        raise ValueError('axes: expected the name of a frame, "world" or a '
-                         f"dyn_ros.ReferenceFrame, got {axes!r:.80}") from None
+        raise ValueError(
+            'axes: expected the name of a frame, "world" or a '
+            f"dyn_ros.ReferenceFrame, got {axes!r:.80}"
+        ) from None
 
 
 def _axes_and_point(frame, reference, placements, axes):
@@ -87,8 +99,10 @@ def _axes_and_point(frame, reference, placements, axes):
     if is_frame and reference.parent == frame.parent:
         return reference.placement[:3, :3], p
     if placements is None:
-        raise ValueError(f"q: expected the configuration, since it determines the orientation of "
-                         f"axes={axes!r:.80} in frame {frame.name!r}; got None")
+        raise ValueError(
+            f"q: expected the configuration, since it determines the orientation of "
+            f"axes={axes!r:.80} in frame {frame.name!r}; got None"
+        )
     X = placements[frame.parent]
     back = np.swapaxes(X[..., :3, :3], -1, -2)
     if is_frame:

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A description with the inertias, damping and friction of a model, and all else as it is."""
+
 from __future__ import annotations
 
 from typing import TypeVar
@@ -20,10 +21,10 @@ from .urdf.values import placement_of, read_values
 
 Text = TypeVar("Text", str, bytes)
 
-_ROUNDING = 1e-14                    # of a body's parameters: smaller changes are rounding errors
-_LAST_DIGIT = 1e-15                  # of the largest number of a vector or matrix
+_ROUNDING = 1e-14  # of a body's parameters: smaller changes are rounding errors
+_LAST_DIGIT = 1e-15  # of the largest number of a vector or matrix
 _AXES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
-_MOMENTS = ([0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2])         # their places in a matrix
+_MOMENTS = ([0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2])  # their places in a matrix
 
 
 def write_urdf(xml: Text, model: Model, *, payloads: bool = False) -> Text:
@@ -80,7 +81,7 @@ def write_urdf(xml: Text, model: Model, *, payloads: bool = False) -> Text:
     """
     if isinstance(xml, bytes):
         encoding = encoding_of(xml)
-        if encoding == "utf-16":                    # keeps the byte order mark
+        if encoding == "utf-16":  # keeps the byte order mark
             encoding = "utf-16-le" if xml.startswith(b"\xff\xfe") else "utf-16-be"
         parse_elements(xml)
         return _written(xml.decode(encoding), model, payloads).encode(encoding)
@@ -95,10 +96,11 @@ def _written(xml, model, payloads):
     editor = Editor(text, root)
     _write_links(editor, robot, model, payloads)
     _write_losses(editor, robot, model)
-    return xml[:len(xml) - len(text)] + editor.text()
+    return xml[: len(xml) - len(text)] + editor.text()
 
 
 # --- inertias
+
 
 def _write_links(editor, robot, model, payloads):
     links = {link.name: link for link in robot.links}
@@ -107,8 +109,10 @@ def _write_links(editor, robot, model, payloads):
     for i, frame in enumerate(model.tree.frames):
         if frame.kind == "body":
             if frame.name not in links:
-                raise ValueError(f"model: its link {frame.name!r} is not in the description; pass "
-                                 "the URDF that the model was read from")
+                raise ValueError(
+                    f"model: its link {frame.name!r} is not in the description; pass "
+                    "the URDF that the model was read from"
+                )
             bodies.setdefault(frame.parent, []).append(i)
     for joint, frames in bodies.items():
         names = [model.tree.frames[i].name for i in frames]
@@ -131,8 +135,9 @@ def _changed(model, joint, frames, old, payloads, moved):
                 k = frames.index(payload.frame)
                 new[k] = new[k] + places[k].act_inverse(payload.inertia).dynamic_parameters()
     scales = _group_sizes(np.abs([*old, *new]).max(0))
-    changed = [k for k in range(len(frames))
-               if (np.abs(new[k] - old[k]) > _ROUNDING * scales).any()]
+    changed = [
+        k for k in range(len(frames)) if (np.abs(new[k] - old[k]) > _ROUNDING * scales).any()
+    ]
     if any(not is_physical(new[k], boundary=True) for k in changed):
         bolted = _bolted(tree, frames, moved)
         new, changed = _spread(tree, joint, frames, places, old, new, changed, bolted)
@@ -150,8 +155,9 @@ def _bolted(tree, frames, moved):
     bolted = [True]
     for i in frames[1:]:
         above = tree.frames[tree.frames[i].parent_frame].parent_frame
-        bolted.append(tree.frames[i].name not in moved and above in frames
-                      and bolted[frames.index(above)])
+        bolted.append(
+            tree.frames[i].name not in moved and above in frames and bolted[frames.index(above)]
+        )
     return np.array(bolted)
 
 
@@ -169,8 +175,10 @@ def _spread(tree, joint, frames, places, old, new, changed, bolted):
         bolted = np.ones(len(frames), bool)
     if is_physical(total, boundary=True) or not all(map(_expressible, (new[k] for k in changed))):
         shares = _shares(before * bolted[:, None], total)
-        new = [_moved(X.inverse(), share) if own else link
-               for X, share, own, link in zip(places, shares, bolted, old)]
+        new = [
+            _moved(X.inverse(), share) if own else link
+            for X, share, own, link in zip(places, shares, bolted, old)
+        ]
         changed = [k for k in range(len(frames)) if (new[k] != old[k]).any()]
     for k in changed:
         if not _expressible(new[k]):
@@ -178,7 +186,8 @@ def _spread(tree, joint, frames, places, old, new, changed, bolted):
             raise ValueError(
                 f"model: the body of joint {name!r} has mass {total[0]:.6g} kg and first moment "
                 f"{total[1:4].tolist()} kg m, which a URDF cannot express; estimate parameters "
-                "that are physical (model.is_physical), or assign others to this body")
+                "that are physical (model.is_physical), or assign others to this body"
+            )
     return new, changed
 
 
@@ -212,10 +221,18 @@ def _write_inertial(editor, link, parameters):
     m, com, about_com = body.mass, body.com, body.rotational
     size = max(np.abs(parameters[4:]).max(), np.abs(about_com).max())
     if link.inertial is None:
-        editor.insert(link.element, New("inertial", {}, (
-            New("origin", {"xyz": _list(com), "rpy": "0 0 0"}),
-            New("mass", {"value": _number(m, m)}),
-            New("inertia", _attributes(about_com, size)))))
+        editor.insert(
+            link.element,
+            New(
+                "inertial",
+                {},
+                (
+                    New("origin", {"xyz": _list(com), "rpy": "0 0 0"}),
+                    New("mass", {"value": _number(m, m)}),
+                    New("inertia", _attributes(about_com, size)),
+                ),
+            ),
+        )
         return
     inertial = link.inertial.element
     _set(editor, child(inertial, "mass"), {"value": [m]}, m)
@@ -224,8 +241,12 @@ def _write_inertial(editor, link, parameters):
         R = placement_of(link.inertial)[:3, :3]
         about_com = R.T @ about_com @ R
     if link.inertial.inertia is not None:
-        _set(editor, link.inertial.inertia.element,
-             {name: [value] for name, value in zip(_AXES, about_com[_MOMENTS])}, size)
+        _set(
+            editor,
+            link.inertial.inertia.element,
+            {name: [value] for name, value in zip(_AXES, about_com[_MOMENTS])},
+            size,
+        )
     elif np.abs(about_com).max() > _ROUNDING * size:
         editor.insert(inertial, New("inertia", _attributes(about_com, size)), last=True)
 
@@ -243,32 +264,47 @@ def _attributes(matrix, size):
 
 # --- damping and friction
 
+
 def _write_losses(editor, robot, model):
     joints = {joint.name: joint for joint in robot.joints}
     followers = _followers(robot, model)
     for i, joint in enumerate(model.tree.joints):
-        if i == 0 and joint.parent < 0 and model.tree.frames[0].kind == "joint" and (
-                joint.name not in joints):
-            continue                                # the root joint
+        if (
+            i == 0
+            and joint.parent < 0
+            and model.tree.frames[0].kind == "joint"
+            and (joint.name not in joints)
+        ):
+            continue  # the root joint
         if joint.name not in joints:
-            raise ValueError(f"model: its joint {joint.name!r} is not in the description; pass "
-                             "the URDF that the model was read from")
+            raise ValueError(
+                f"model: its joint {joint.name!r} is not in the description; pass "
+                "the URDF that the model was read from"
+            )
         if joint.mimic is None and joint.kind in ONE_DOF:
             driven = {joint.name: 1.0, **followers.get(joint.name, {})}
-            _write_driven(editor, [joints[name] for name in driven], np.array([*driven.values()]),
-                          {"damping": float(model.damping[model.idx_v[i]]),
-                           "friction": float(model.friction[model.idx_v[i]])})
+            _write_driven(
+                editor,
+                [joints[name] for name in driven],
+                np.array([*driven.values()]),
+                {
+                    "damping": float(model.damping[model.idx_v[i]]),
+                    "friction": float(model.friction[model.idx_v[i]]),
+                },
+            )
 
 
 def _write_driven(editor, joints, ratios, losses):
     """Write the losses of a joint to it and to those that follow it with these ratios."""
     changes: list[dict[str, str]] = [{} for _ in joints]
-    for attribute, weights in (("damping", ratios ** 2), ("friction", np.abs(ratios))):
+    for attribute, weights in (("damping", ratios**2), ("friction", np.abs(ratios))):
         value = losses[attribute]
         if not 0.0 <= value <= LARGEST:
-            raise ValueError(f"model: joint {joints[0].name!r} has the {attribute} {value:g}, "
-                             "which a URDF cannot express; assign a number from 0 to "
-                             f"{LARGEST:g} to model.{attribute}")
+            raise ValueError(
+                f"model: joint {joints[0].name!r} has the {attribute} {value:g}, "
+                "which a URDF cannot express; assign a number from 0 to "
+                f"{LARGEST:g} to model.{attribute}"
+            )
         old = np.array([_loss(joint, attribute) for joint in joints])
         for change, before, new in zip(changes, old, _shared(old, weights, value)):
             if new != before:
@@ -289,11 +325,13 @@ def _followers(robot, model):
     """The multipliers of the joints that follow each joint, by name; none if mimics are ignored."""
     try:
         rules = drivers(robot)
-    except UrdfError:                               # of a model that ignores them
+    except UrdfError:  # of a model that ignores them
         return {}
     names = {joint.name: joint for joint in model.tree.joints}
-    if any(name in names and names[name].mimic is None and driver in names
-           for name, (driver, _) in rules.items()):
+    if any(
+        name in names and names[name].mimic is None and driver in names
+        for name, (driver, _) in rules.items()
+    ):
         return {}
     followers: dict[str, dict[str, float]] = {}
     for name, (driver, multiplier) in rules.items():
@@ -315,13 +353,16 @@ def _shared(old, weights, value):
 
 # --- numbers
 
+
 def _set(editor, element, values, size):
     """Set numbers that differ from those in the text by more than rounding errors of their size."""
     for attribute, numbers in values.items():
         text = element.get(attribute)
         words = ["0"] * len(numbers) if text is None else text.split()
-        new = [word if abs(float(word) - number) <= _LAST_DIGIT * size else _number(number, size)
-               for word, number in zip(words, numbers)]
+        new = [
+            word if abs(float(word) - number) <= _LAST_DIGIT * size else _number(number, size)
+            for word, number in zip(words, numbers)
+        ]
         if new != words:
             editor.set(element, attribute, " ".join(new))
 
@@ -341,4 +382,4 @@ def _number(value, size=0.0):
             break
     if abs(value) <= _LAST_DIGIT * size:
         value = 0.0
-    return repr(value + 0.0).removesuffix(".0")     # no -0
+    return repr(value + 0.0).removesuffix(".0")  # no -0

@@ -5,6 +5,7 @@
 Both consist of a rotation part and a translation part, so the algebra of placements applies to
 them.
 """
+
 from __future__ import annotations
 
 from typing import TypeAlias, TypeVar, overload
@@ -53,8 +54,10 @@ def _rate(dX, name="dX"):
 
 def _inertia(other):
     if not isinstance(other, (ArticulatedBodyInertia, Inertia)):
-        raise TypeError("other: expected Motion, Force, ArticulatedBodyInertia or Inertia, got "
-                        f"{type(other).__name__}")
+        raise TypeError(
+            "other: expected Motion, Force, ArticulatedBodyInertia or Inertia, got "
+            f"{type(other).__name__}"
+        )
     return np.asarray(other)
 
 
@@ -71,8 +74,9 @@ class Derivative(Homogeneous, Linear):
     _add, _scale = staticmethod(_total), staticmethod(_times)
 
     def __init__(self, rotation: ArrayLike, translation: ArrayLike) -> None:
-        self._set(al.SE3(flat("rotation", rotation, (3, 3)),
-                         flat("translation", translation, (3,))))
+        self._set(
+            al.SE3(flat("rotation", rotation, (3, 3)), flat("translation", translation, (3,)))
+        )
 
     @classmethod
     def zero(cls: type[D]) -> D:
@@ -155,11 +159,13 @@ class TransformDerivative(Derivative):
         return cls._of(al.compose(_hat(twist), _placement(X)))
 
     @classmethod
-    def of_composition(cls, X: SE3, dX: TransformDerivative, Y: SE3,
-                       dY: TransformDerivative) -> TransformDerivative:
+    def of_composition(
+        cls, X: SE3, dX: TransformDerivative, Y: SE3, dY: TransformDerivative
+    ) -> TransformDerivative:
         """The derivative of X Y if both vary: dX Y + X dY."""
         return require("dX", dX, cls) * require("Y", Y, SE3) + require("X", X, SE3) * require(
-            "dY", dY, cls)
+            "dY", dY, cls
+        )
 
     def _moment(self, X):
         """[dp] R + [p] dR."""
@@ -191,8 +197,9 @@ class TransformDerivative(Derivative):
     def transform(self, X: SE3, other: Vector) -> Vector: ...
 
     @overload
-    def transform(self, X: SE3,
-                  other: ArticulatedBodyInertia | Inertia) -> ArticulatedBodyInertia: ...
+    def transform(
+        self, X: SE3, other: ArticulatedBodyInertia | Inertia
+    ) -> ArticulatedBodyInertia: ...
 
     def transform(self, X: SE3, other: Transformed) -> Transformed:
         """Derivative of ``X.act(other)``, with ``other`` constant in b.
@@ -248,8 +255,9 @@ class TransformSecondDerivative(Derivative):
     __slots__ = ()
 
     @classmethod
-    def from_body_twist(cls, X: SE3, twist: Motion,
-                        acceleration: Motion) -> TransformSecondDerivative:
+    def from_body_twist(
+        cls, X: SE3, twist: Motion, acceleration: Motion
+    ) -> TransformSecondDerivative:
         """X ([v] [v] + [a]), from the spatial velocity and acceleration of b relative to a.
 
         They are expressed in b, at b's origin (LOCAL in Pinocchio).
@@ -258,8 +266,9 @@ class TransformSecondDerivative(Derivative):
         return cls._of(_after(_placement(X), _total(_after(v, v), _hat(acceleration))))
 
     @classmethod
-    def from_world_twist(cls, X: SE3, twist: Motion,
-                         acceleration: Motion) -> TransformSecondDerivative:
+    def from_world_twist(
+        cls, X: SE3, twist: Motion, acceleration: Motion
+    ) -> TransformSecondDerivative:
         """([v] [v] + [a]) X, from the spatial velocity and acceleration of b relative to a.
 
         They are expressed in a, at a's origin (WORLD in Pinocchio).
@@ -268,19 +277,27 @@ class TransformSecondDerivative(Derivative):
         return cls._of(al.compose(_total(_after(v, v), _hat(acceleration)), _placement(X)))
 
     @classmethod
-    def of_composition(cls, X: SE3, dX: TransformDerivative, ddX: TransformSecondDerivative,
-                       Y: SE3, dY: TransformDerivative,
-                       ddY: TransformSecondDerivative) -> TransformSecondDerivative:
+    def of_composition(
+        cls,
+        X: SE3,
+        dX: TransformDerivative,
+        ddX: TransformSecondDerivative,
+        Y: SE3,
+        dY: TransformDerivative,
+        ddY: TransformSecondDerivative,
+    ) -> TransformSecondDerivative:
         """The second derivative of X Y if both vary: ddX Y + 2 dX dY + X ddY."""
         mixed = cls._of(_after(_rate(dX, "dX"), _rate(dY, "dY")))
-        return require("ddX", ddX, cls) * require("Y", Y, SE3) + 2.0 * mixed + require(
-            "X", X, SE3) * require("ddY", ddY, cls)
+        return (
+            require("ddX", ddX, cls) * require("Y", Y, SE3)
+            + 2.0 * mixed
+            + require("X", X, SE3) * require("ddY", ddY, cls)
+        )
 
     def _moment(self, X, dX):
         """[ddp] R + 2 [dp] dR + [p] ddR."""
         (R, p), (dR, dp), (ddR, ddp) = _placement(X), _rate(dX), self._tuple
-        return (_cross_rotation(ddp, R) + 2.0 * _cross_rotation(dp, dR)
-                + _cross_rotation(p, ddR))
+        return _cross_rotation(ddp, R) + 2.0 * _cross_rotation(dp, dR) + _cross_rotation(p, ddR)
 
     def as_adjoint(self, X: SE3, dX: TransformDerivative) -> Array:
         """(6, 6) ndarray: second derivative of ``X.as_adjoint()``.
@@ -296,8 +313,7 @@ class TransformSecondDerivative(Derivative):
         """
         return self._adjoint_wrench(self._moment(X, dX))
 
-    def derivative_of_inverse(self, X: SE3,
-                              dX: TransformDerivative) -> TransformSecondDerivative:
+    def derivative_of_inverse(self, X: SE3, dX: TransformDerivative) -> TransformSecondDerivative:
         """Second derivative of X^-1: 2 X^-1 dX X^-1 dX X^-1 - X^-1 ddX X^-1."""
         inverse, D = al.inverse(_placement(X)), _rate(dX)
         twice = _after(D, _after(inverse, D))
@@ -308,8 +324,9 @@ class TransformSecondDerivative(Derivative):
     def transform(self, X: SE3, dX: TransformDerivative, other: Vector) -> Vector: ...
 
     @overload
-    def transform(self, X: SE3, dX: TransformDerivative,
-                  other: ArticulatedBodyInertia | Inertia) -> ArticulatedBodyInertia: ...
+    def transform(
+        self, X: SE3, dX: TransformDerivative, other: ArticulatedBodyInertia | Inertia
+    ) -> ArticulatedBodyInertia: ...
 
     def transform(self, X: SE3, dX: TransformDerivative, other: Transformed) -> Transformed:
         """Second derivative of ``X.act(other)``, with ``other`` constant in b.

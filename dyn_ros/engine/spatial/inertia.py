@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Value types for inertias of rigid and articulated bodies."""
+
 from __future__ import annotations
 
 from collections import namedtuple
@@ -24,9 +25,9 @@ from .value import (
 )
 from .vectors import Force, Motion
 
-_Body = namedtuple("_Body", "mass com rotational")   # Symmetric, about the center of mass
+_Body = namedtuple("_Body", "mass com rotational")  # Symmetric, about the center of mass
 _ORIGIN = (0.0, 0.0, 0.0)
-_ROUNDING = 1e-9                     # of a principal moment, relative to the largest one
+_ROUNDING = 1e-9  # of a principal moment, relative to the largest one
 
 
 def _about_com(Y):
@@ -174,8 +175,13 @@ class Inertia(Value):
 
     def _placed(self, X):
         m, c, S = self._tuple
-        return self._of(_Body(m, al.add(al.rotate(X.rotation, c), X.translation),
-                              al.rotate_symmetric(X.rotation, S)))
+        return self._of(
+            _Body(
+                m,
+                al.add(al.rotate(X.rotation, c), X.translation),
+                al.rotate_symmetric(X.rotation, S),
+            )
+        )
 
     def vxi(self, v: Motion) -> Array:
         """(6, 6) ndarray: v x* I for a velocity v."""
@@ -218,12 +224,16 @@ class Inertia(Value):
             reasons.append(f"the mass, {self.mass:.6g} kg, is not positive")
         low, middle, high = np.linalg.eigvalsh(self.rotational)
         if low <= 0.0:
-            reasons.append("the rotational inertia about the center of mass is not positive "
-                           f"definite: its smallest principal moment is {low:.6g} kg m2")
+            reasons.append(
+                "the rotational inertia about the center of mass is not positive "
+                f"definite: its smallest principal moment is {low:.6g} kg m2"
+            )
         if high > low + middle + _ROUNDING * max(abs(low), abs(high)):
-            reasons.append("the rotational inertia about the center of mass violates the triangle "
-                           f"inequality: its principal moment {high:.6g} kg m2 is larger than the "
-                           f"sum of the others, {low:.6g} + {middle:.6g} kg m2")
+            reasons.append(
+                "the rotational inertia about the center of mass violates the triangle "
+                f"inequality: its principal moment {high:.6g} kg m2 is larger than the "
+                f"sum of the others, {low:.6g} + {middle:.6g} kg m2"
+            )
         return tuple(reasons)
 
 
@@ -259,8 +269,11 @@ class ArticulatedBodyInertia(Value):
 
     def __init__(self, matrix: ArrayLike) -> None:
         M = symmetric("matrix", numbers("matrix", matrix, (6, 6)))
-        self._set(al.ArticulatedInertia(pack(M[:3, :3]), tuple(M[:3, 3:].ravel().tolist()),
-                                        pack(M[3:, 3:])))
+        self._set(
+            al.ArticulatedInertia(
+                pack(M[:3, :3]), tuple(M[:3, 3:].ravel().tolist()), pack(M[3:, 3:])
+            )
+        )
 
     @classmethod
     def zero(cls) -> ArticulatedBodyInertia:
@@ -291,8 +304,9 @@ class ArticulatedBodyInertia(Value):
         return Force._of(al.articulated_times(self._tuple, motion._tuple))
 
     def _placed(self, X):
-        return self._of(al.articulated_moved(
-            X.translation, al.articulated_rotated(X.rotation, self._tuple)))
+        return self._of(
+            al.articulated_moved(X.translation, al.articulated_rotated(X.rotation, self._tuple))
+        )
 
 
 def _positive(name: str, value: float) -> float:

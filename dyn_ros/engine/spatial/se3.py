@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The value type for placements."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, TypeVar, overload
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 V = TypeVar("V", bound=Value)
 
-_ROTATION_TOLERANCE = 1e-9           # of the entries of R' R
+_ROTATION_TOLERANCE = 1e-9  # of the entries of R' R
 
 
 def _rotation(value):
@@ -31,10 +32,12 @@ def _rotation(value):
         raise ValueError(
             f"rotation: expected a rotation matrix, got a matrix for which R' R differs from the "
             f"identity by {off:.3g} (tolerance: {_ROTATION_TOLERANCE:g}); use "
-            f"scipy.spatial.transform.Rotation.from_matrix to get the nearest rotation")
+            f"scipy.spatial.transform.Rotation.from_matrix to get the nearest rotation"
+        )
     if np.linalg.det(R) < 0.0:
-        raise ValueError("rotation: expected a rotation matrix, got a reflection "
-                         "(its determinant is -1)")
+        raise ValueError(
+            "rotation: expected a rotation matrix, got a reflection (its determinant is -1)"
+        )
     return tuple(R.ravel().tolist())
 
 
@@ -43,7 +46,7 @@ class Homogeneous(Value):
 
     __slots__ = ()
     _shown = ("rotation", "translation")
-    _corner: ClassVar[float]             # the last number of the last row, after zeros
+    _corner: ClassVar[float]  # the last number of the last row, after zeros
 
     @property
     def rotation(self) -> Array:
@@ -101,8 +104,9 @@ class SE3(Homogeneous):
     __slots__ = ()
     _corner = 1.0
 
-    def __init__(self, rotation: ArrayLike | Rotation,
-                 translation: ArrayLike = (0.0, 0.0, 0.0)) -> None:
+    def __init__(
+        self, rotation: ArrayLike | Rotation, translation: ArrayLike = (0.0, 0.0, 0.0)
+    ) -> None:
         self._set(al.SE3(_rotation(rotation), flat("translation", translation, (3,))))
 
     @classmethod
@@ -119,18 +123,22 @@ class SE3(Homogeneous):
         return cls(H[:3, :3], H[:3, 3])
 
     @classmethod
-    def from_quaternion(cls, quaternion: ArrayLike,
-                        translation: ArrayLike = (0.0, 0.0, 0.0)) -> SE3:
+    def from_quaternion(
+        cls, quaternion: ArrayLike, translation: ArrayLike = (0.0, 0.0, 0.0)
+    ) -> SE3:
         """Create from a unit quaternion (x y z w) and a translation [m].
 
         The quaternion is normalized; a ValueError if its squared norm differs from 1 by 1e-6.
         """
         q = numbers("quaternion", quaternion, (4,))
         if not abs(q @ q - 1.0) < lie.UNIT_TOLERANCE:
-            raise ValueError(f"quaternion: expected a unit quaternion (x y z w), got length "
-                             f"{np.linalg.norm(q):.9g}; normalize it")
-        return cls._of(al.SE3(al.quaternion_rotation(*q.tolist()),
-                              flat("translation", translation, (3,))))
+            raise ValueError(
+                f"quaternion: expected a unit quaternion (x y z w), got length "
+                f"{np.linalg.norm(q):.9g}; normalize it"
+            )
+        return cls._of(
+            al.SE3(al.quaternion_rotation(*q.tolist()), flat("translation", translation, (3,)))
+        )
 
     @classmethod
     def exp(cls, motion: ArrayLike) -> SE3:
@@ -171,6 +179,7 @@ class SE3(Homogeneous):
     def as_rotation(self) -> Rotation:
         """The rotation as a scipy.spatial.transform.Rotation."""
         from scipy.spatial.transform import Rotation
+
         return Rotation.from_quat(self.as_quaternion())
 
     def as_adjoint(self) -> Array:

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The base of all public value types."""
+
 from __future__ import annotations
 
 import math
@@ -22,23 +23,27 @@ def real_array(value: ArrayLike | float, expected: Callable[..., str], *words: o
     """An array of real numbers; the ValueError for anything else begins with expected(*words)."""
     try:
         array = np.asarray(value)
-    except ValueError as error:                     # a ragged list
+    except ValueError as error:  # a ragged list
         raise ValueError(f"{expected(*words)}, got a {type(value).__name__}: {error}") from None
     if array.dtype.kind not in "fiub":
-        raise ValueError(f"{expected(*words)} of real numbers, got dtype {array.dtype}: "
-                         f"{value!r:.80}")
+        raise ValueError(
+            f"{expected(*words)} of real numbers, got dtype {array.dtype}: {value!r:.80}"
+        )
     return array
 
 
-def require_finite_entries(name: str, array: Array,
-                           where: Callable[[tuple[int, ...]], str] | None = None) -> None:
+def require_finite_entries(
+    name: str, array: Array, where: Callable[[tuple[int, ...]], str] | None = None
+) -> None:
     """Raise a ValueError that names the first number that is not finite, and where it belongs."""
     finite = np.isfinite(array)
     if not finite.all():
         index = tuple(map(int, np.argwhere(~finite)[0]))
         place = f" in {name}[{', '.join(map(str, index))}]" if index else ""
-        raise ValueError(f"{name}: expected finite numbers, got {array[index]}{place}"
-                         f"{where(index) if where else ''}")
+        raise ValueError(
+            f"{name}: expected finite numbers, got {array[index]}{place}"
+            f"{where(index) if where else ''}"
+        )
 
 
 def numbers(name: str, value: ArrayLike | float, shape: tuple[int, ...]) -> Array:
@@ -67,8 +72,10 @@ def symmetric(name: str, matrix: Array) -> Array:
     """Return the symmetric part of a matrix; raise a ValueError if it is not symmetric."""
     off = np.abs(matrix - matrix.T).max()
     if off > 1e-9 * np.abs(matrix).max():
-        raise ValueError(f"{name}: expected a symmetric matrix, got one that differs from its "
-                         f"transpose by {off:.3g}")
+        raise ValueError(
+            f"{name}: expected a symmetric matrix, got one that differs from its "
+            f"transpose by {off:.3g}"
+        )
     return 0.5 * (matrix + matrix.T)
 
 
@@ -104,7 +111,7 @@ ZERO = (0.0,) * 9
 def _text(array):
     if array.ndim:
         return f"[{', '.join(map(_text, array))}]"
-    return f"{array + 0.0:.6g}"                     # no -0
+    return f"{array + 0.0:.6g}"  # no -0
 
 
 class Value:
@@ -119,7 +126,7 @@ class Value:
     __hash__ = None  # type: ignore[assignment]
     _shown: ClassVar[tuple[str, ...]]
     _tuple: Any
-    __array_ufunc__ = None                          # NumPy defers 2.0 * x to the class
+    __array_ufunc__ = None  # NumPy defers 2.0 * x to the class
 
     @classmethod
     def _of(cls: type[V], parts: Any) -> V:
@@ -154,8 +161,9 @@ class Value:
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
-            raise ValueError(f"a {type(self).__name__} cannot be converted to an array without "
-                             "a copy")
+            raise ValueError(
+                f"a {type(self).__name__} cannot be converted to an array without a copy"
+            )
         return self._numbers().astype(dtype or np.float64, copy=False)
 
     def __eq__(self, other: object) -> bool:
@@ -171,12 +179,14 @@ class Value:
         """
         require("other", other, type(self))
         rtol, atol = require_finite("rtol", rtol), require_finite("atol", atol)
-        return all(_close(np.ravel(a), np.ravel(b), rtol, atol)
-                   for a, b in zip(self._tuple, other._tuple))
+        return all(
+            _close(np.ravel(a), np.ravel(b), rtol, atol) for a, b in zip(self._tuple, other._tuple)
+        )
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{name}={_text(np.asarray(getattr(self, name)))}"
-                          for name in self._shown)
+        parts = ", ".join(
+            f"{name}={_text(np.asarray(getattr(self, name)))}" for name in self._shown
+        )
         return f"{type(self).__name__}({parts})"
 
 
@@ -220,7 +230,7 @@ def require_finite(name: str, value: object) -> float:
     """Return a finite Python float, or raise a ValueError."""
     try:
         number = float(value) if isinstance(value, _NUMBERS) else math.nan
-    except OverflowError:                           # an integer beyond the largest float
+    except OverflowError:  # an integer beyond the largest float
         number = math.inf
     if not math.isfinite(number):
         raise ValueError(f"{name}: expected a finite number, got {value!r:.80}")

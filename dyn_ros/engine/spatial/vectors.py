@@ -5,6 +5,7 @@
 Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2, with linear and angular parts
 exchanged.
 """
+
 from __future__ import annotations
 
 from typing import Any, ClassVar, TypeVar

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Which operations of a trace are needed, fused, and in which order."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -48,9 +49,14 @@ def _fused(operations: Sequence[Operation], results: Sequence[Operand]) -> list[
     """
     users = _users(operations, needed(operations, results))
     kept = {x for x in results if isinstance(x, int)}
-    free = {n for n in users if operations[n][0] == "mul" and n not in kept
-            and all(operations[user][0] in ("add", "sub") for user in users[n])}
-    chosen: dict[int, int] = {}                     # for each sum, the product that it includes
+    free = {
+        n
+        for n in users
+        if operations[n][0] == "mul"
+        and n not in kept
+        and all(operations[user][0] in ("add", "sub") for user in users[n])
+    }
+    chosen: dict[int, int] = {}  # for each sum, the product that it includes
     for n in users:
         name, *terms = operations[n]
         products = [x for x in terms if isinstance(x, int) and x in free]
@@ -66,8 +72,9 @@ def _fused(operations: Sequence[Operation], results: Sequence[Operand]) -> list[
     return new
 
 
-def ordered(operations: Sequence[Operation], results: Sequence[Operand], fuse: bool
-            ) -> tuple[Sequence[Operation], list[int]]:
+def ordered(
+    operations: Sequence[Operation], results: Sequence[Operand], fuse: bool
+) -> tuple[Sequence[Operation], list[int]]:
     """The operations that results depend on, fused, and the order in which to compute them.
 
     In code that fits into the cache of instructions, operations that are used once are computed
@@ -78,8 +85,10 @@ def ordered(operations: Sequence[Operation], results: Sequence[Operand], fuse: b
         operations = _fused(operations, results)
     order_of_kernel = needed(operations, results)
     if len(order_of_kernel) > MOST:
-        raise NotTraceable(f"{len(order_of_kernel)} operations without loops are slower than the "
-                             "function for any robot")
+        raise NotTraceable(
+            f"{len(order_of_kernel)} operations without loops are slower than the "
+            "function for any robot"
+        )
     if len(order_of_kernel) > _FEW:
         return operations, order_of_kernel
     users = _users(operations, order_of_kernel)

@@ -6,6 +6,7 @@ A kernel is plain arithmetic, so it also runs on numbers that record what is don
 loops and branches depend on the robot only; they are gone from the record, as are operations with
 the zeros and ones among the robot's constants, and those that no result depends on.
 """
+
 from __future__ import annotations
 
 import builtins
@@ -78,7 +79,7 @@ class Number:
     """A number that depends on numbers of the caller; arithmetic with it is recorded."""
 
     __slots__ = ("index", "trace")
-    __array_ufunc__ = None                          # NumPy leaves operations with it to this class
+    __array_ufunc__ = None  # NumPy leaves operations with it to this class
 
     def __init__(self, trace: Trace, index: int) -> None:
         self.trace, self.index = trace, index
@@ -153,7 +154,7 @@ class Number:
     def __eq__(self, other: object) -> bool:
         raise NotTraceable(_BRANCH)
 
-    __hash__ = None                                 # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
 
 
 def _operand(x: Any) -> Operand:
@@ -166,6 +167,7 @@ def operands(numbers: Iterable[Any]) -> list[Operand]:
 
 
 # --- the operations of lanes.py on such numbers
+
 
 def _load(a, i):
     return a[i]
@@ -181,6 +183,7 @@ def _function(name: str, of_floats: Callable) -> Callable:
             if isinstance(x, Number):
                 return x.trace.number(name, *operands(arguments))
         return of_floats(*arguments)
+
     return apply
 
 
@@ -200,13 +203,22 @@ def _all_above(a, b):
 
 
 _OPERATIONS: dict[str, Callable] = {
-    "load": _load, "store": _store, "constant": _load, "lift": lambda value, like: value,
-    "all_above": _all_above, "holds_lanes": lambda a: False,
-    "simd_width": lambda a: 1, "load_simd": lambda a, i, count: a[i],
+    "load": _load,
+    "store": _store,
+    "constant": _load,
+    "lift": lambda value, like: value,
+    "all_above": _all_above,
+    "holds_lanes": lambda a: False,
+    "simd_width": lambda a: 1,
+    "load_simd": lambda a, i, count: a[i],
     "store_simd": lambda a, i, count, x: _store(a, i, x),
     "select_above": _function("select", lambda a, b, x, y: x if a > b else y),
-    "fma": _function("fma", la.fma), "rint": _function("rint", round),
-    "sqrt": _function("sqrt", math.sqrt), "fabs": _function("fabs", abs), "sincos": _sincos}
+    "fma": _function("fma", la.fma),
+    "rint": _function("rint", round),
+    "sqrt": _function("sqrt", math.sqrt),
+    "fabs": _function("fabs", abs),
+    "sincos": _sincos,
+}
 
 
 class _Names:
@@ -224,7 +236,8 @@ class Rebinding:
 
     def __init__(self, operations: dict[str, Callable] = _OPERATIONS) -> None:
         self._values: dict[int, Any] = {
-            id(_plain(getattr(la, name))): function for name, function in operations.items()}
+            id(_plain(getattr(la, name))): function for name, function in operations.items()
+        }
         self._kept: list[Any] = []
 
     def value(self, value: Any) -> Any:
@@ -245,8 +258,9 @@ class Rebinding:
         function = _plain(function)
         names: dict[str, Any] = {"__builtins__": builtins}
         cells = tuple(_cell(None) for _ in function.__closure__ or ())
-        new = FunctionType(function.__code__, names, function.__name__, function.__defaults__,
-                           cells)
+        new = FunctionType(
+            function.__code__, names, function.__name__, function.__defaults__, cells
+        )
         self._values[id(function)] = new
         self._kept.append(function)
         for name in _names(function.__code__):
@@ -262,7 +276,7 @@ def _plain(function: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    return (lambda: value).__closure__[0]           # type: ignore[index]
+    return (lambda: value).__closure__[0]  # type: ignore[index]
 
 
 def _names(code: CodeType) -> set[str]:

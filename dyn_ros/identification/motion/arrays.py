@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The arrays of a recording, checked."""
+
 from __future__ import annotations
 
 import math
@@ -17,34 +18,39 @@ from ...engine.model.moments import Moment, interval
 from .stamps import readable
 
 _CHUNK = 65536
-_FARTHEST = 1e9                 # s: no recording is twice that long
-_JUMP = 10.0                    # times the typical bend of positions, or the range of efforts
-_LEAST = 1e-3                   # rad, m, N m, N: a smaller jump does not matter
-_GAP = 1.5                      # times the typical time of seven rows: some are missing
-_RARE = 1e-3                    # of the efforts on either side, which this range lacks
-_END = 0.05                     # of the rows, at each end, among which corrupt ones are left out
+_FARTHEST = 1e9  # s: no recording is twice that long
+_JUMP = 10.0  # times the typical bend of positions, or the range of efforts
+_LEAST = 1e-3  # rad, m, N m, N: a smaller jump does not matter
+_GAP = 1.5  # times the typical time of seven rows: some are missing
+_RARE = 1e-3  # of the efforts on either side, which this range lacks
+_END = 0.05  # of the rows, at each end, among which corrupt ones are left out
 
 
 def copied_rows(model: Model, name: str, axes: tuple[str | int, ...], value: ArrayLike) -> Array:
     """A copy of an array with a row for each sample, checked."""
     array, batched = as_array(require_model(model), name, axes, value)
     if not batched:
-        shape = ", ".join(str(getattr(model, axis) if isinstance(axis, str) else axis)
-                          for axis in axes)
-        raise ValueError(f"{name}: expected shape (B, {shape}), a row for each sample, "
-                         f"got {array.shape}")
+        shape = ", ".join(
+            str(getattr(model, axis) if isinstance(axis, str) else axis) for axis in axes
+        )
+        raise ValueError(
+            f"{name}: expected shape (B, {shape}), a row for each sample, got {array.shape}"
+        )
     return array.copy()
 
 
-def within(since: Moment | None, until: Moment | None, time: Array, *columns: Array
-           ) -> tuple[Array, ...]:
+def within(
+    since: Moment | None, until: Moment | None, time: Array, *columns: Array
+) -> tuple[Array, ...]:
     """The rows of columns in a half-open interval, and their times [s]."""
     rows = rows_within(since, until, time)
     if not len(time):
         raise ValueError("the table has no rows")
     if not rows.any():
-        raise ValueError(f"since, until: no sample is in this interval, got {since!r} to {until!r};"
-                         f" the stamps are {readable(time.min())} to {readable(time.max())} s")
+        raise ValueError(
+            f"since, until: no sample is in this interval, got {since!r} to {until!r};"
+            f" the stamps are {readable(time.min())} to {readable(time.max())} s"
+        )
     return *(column[rows] for column in columns), time[rows]
 
 
@@ -61,8 +67,10 @@ def rows_within(since: Moment | None, until: Moment | None, time: Array) -> NDAr
 def stamps_of(time: ArrayLike) -> Array:
     stamps = np.asarray(time)
     if stamps.ndim != 1 or len(stamps) < 2 or stamps.dtype.kind not in "fiu":
-        raise ValueError("time: expected the stamps of at least 2 samples in s, shape (B,), got "
-                         f"shape {stamps.shape} of {stamps.dtype}")
+        raise ValueError(
+            "time: expected the stamps of at least 2 samples in s, shape (B,), got "
+            f"shape {stamps.shape} of {stamps.dtype}"
+        )
     return np.array(stamps, float)
 
 
@@ -73,8 +81,9 @@ def measured_rows(time: Array, raw: Mapping[str, Array | None]) -> slice:
     cannot be. ``check`` names those elsewhere.
     """
     count, end = len(time), int(_END * len(time))
-    if not np.isfinite(time).any() or any(array is not None and len(array) != count
-                                          for array in raw.values()):
+    if not np.isfinite(time).any() or any(
+        array is not None and len(array) != count for array in raw.values()
+    ):
         return slice(0, count)
     corrupt = ~(np.abs(time - np.median(time[np.isfinite(time)])) < _FARTHEST)
     for rows in (slice(0, end), slice(count - end, count)):
@@ -82,11 +91,12 @@ def measured_rows(time: Array, raw: Mapping[str, Array | None]) -> slice:
             if array is not None:
                 outside = ~(np.abs(array[rows]) < LARGEST)
                 corrupt[rows] |= outside.any(axis=tuple(range(1, outside.ndim)))
-    if corrupt[end:count - end].any():
+    if corrupt[end : count - end].any():
         return slice(0, count)
-    first, last = np.flatnonzero(corrupt[:end]), np.flatnonzero(corrupt[count - end:])
-    return slice(int(first[-1]) + 1 if len(first) else 0,
-                 count - end + int(last[0]) if len(last) else count)
+    first, last = np.flatnonzero(corrupt[:end]), np.flatnonzero(corrupt[count - end :])
+    return slice(
+        int(first[-1]) + 1 if len(first) else 0, count - end + int(last[0]) if len(last) else count
+    )
 
 
 def glitches(model: Model, arrays: Mapping[str, Array]) -> tuple[NDArray[np.bool_], str]:
@@ -97,8 +107,10 @@ def glitches(model: Model, arrays: Mapping[str, Array]) -> tuple[NDArray[np.bool
     time = arrays["time"]
     found, first, spans = np.zeros(len(time), bool), (len(time), ""), time[6:] - time[:-6]
     inner = 3 + np.flatnonzero(spans < _GAP * np.median(spans)) if len(spans) else np.zeros(0, int)
-    for signal, names, typical in (("q", model.position_names, _bend),
-                                   ("tau", model.velocity_names, _range)):
+    for signal, names, typical in (
+        ("q", model.position_names, _bend),
+        ("tau", model.velocity_names, _range),
+    ):
         for name, x in zip(names, arrays[signal].T):
             rows = _apart(x, inner, max(_JUMP * typical(x), _LEAST))
             found[rows] = True
@@ -131,28 +143,37 @@ def _apart(x: Array, rows: NDArray[np.int_], least: float) -> NDArray[np.int_]:
     return result
 
 
-def known_contacts(model: Model, contacts: Sequence[str], in_contact: ArrayLike | None
-                    ) -> NDArray[np.bool_] | None:
+def known_contacts(
+    model: Model, contacts: Sequence[str], in_contact: ArrayLike | None
+) -> NDArray[np.bool_] | None:
     """Whether each of the frames is in contact in each sample, checked."""
     if isinstance(contacts, str):
         raise ValueError(f"contacts: expected a sequence of names, got the string {contacts!r}")
     for name in contacts:
         if name not in model.frame_names:
-            raise ValueError(f"contacts: no frame named {name!r}; available: "
-                             f"{', '.join(model.frame_names)}")
+            raise ValueError(
+                f"contacts: no frame named {name!r}; available: {', '.join(model.frame_names)}"
+            )
     if in_contact is None:
         return None
     state = np.asarray(in_contact)
     if state.ndim != 2 or state.shape[1] != len(contacts):
-        raise ValueError(f"in_contact: expected shape (B, {len(contacts)}), for contacts "
-                         f"{tuple(contacts)}, got {state.shape}")
+        raise ValueError(
+            f"in_contact: expected shape (B, {len(contacts)}), for contacts "
+            f"{tuple(contacts)}, got {state.shape}"
+        )
     if not np.isin(state, (0, 1)).all():
         raise ValueError("in_contact: expected True and False, or 0 and 1")
     return state.astype(bool)
 
 
-def check(model: Model, time: Array, raw: dict[str, Array | None],
-          in_contact: NDArray[np.bool_] | None, rows: slice) -> None:
+def check(
+    model: Model,
+    time: Array,
+    raw: dict[str, Array | None],
+    in_contact: NDArray[np.bool_] | None,
+    rows: slice,
+) -> None:
     """Raise a ValueError unless the numbers of the rows are measurements.
 
     All arrays have as many rows as time stamps.
@@ -163,8 +184,9 @@ def check(model: Model, time: Array, raw: dict[str, Array | None],
         raise ValueError(f"time: expected finite numbers, got {time[index]} in time[{index}]")
     for name, array in (*raw.items(), ("in_contact", in_contact)):
         if array is not None and len(array) != len(time):
-            raise ValueError(f"{name}: expected a row for each of the {len(time)} time stamps, "
-                             f"got {len(array)}")
+            raise ValueError(
+                f"{name}: expected a row for each of the {len(time)} time stamps, got {len(array)}"
+            )
     for name, array in raw.items():
         axes = {"q": ("nq",), "f_ext": ("njoints", 6)}.get(name, ("nv",))
         for start in range(rows.start, rows.stop, _CHUNK):
@@ -177,6 +199,7 @@ def check(model: Model, time: Array, raw: dict[str, Array | None],
             raise ValueError(
                 f"{name}: expected finite numbers{limit}, got {array[index]:g} in "
                 f"{name}[{', '.join(map(str, index))}]{coordinate(model, axes, index)} at time "
-                f"{readable(time[start + row])} s; remove these samples")
+                f"{readable(time[start + row])} s; remove these samples"
+            )
     if (q := raw["q"]) is not None:
         require_valid(model, "q", ("nq",), q[rows])

@@ -5,6 +5,7 @@
 Spectra of positions do not show what is motion of the robot and what comes from stamps, gears and
 controllers. Torques do.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -27,15 +28,15 @@ from .filtering import (
     settling_samples,
 )
 
-_SHARE = 0.25           # of the first cutoff: the lowest one that is tried
-_STEP = 0.5 ** 0.5      # from one candidate to the next
-_STRETCHES = 8          # of consecutive samples, each of which is held out once
-_LONGEST = 4000         # samples of a stretch, at most
-_ROWS = 2400            # samples of the regression, at most
-_FEWEST = 20            # samples of a stretch in the regression
-_BETTER = 0.98          # of the error, in the mean of the joints: more is noise
-_CERTAIN = 2.5          # standard errors of an improvement
-_RIDGE = 1e-7           # relative to each parameter's own sum of squares
+_SHARE = 0.25  # of the first cutoff: the lowest one that is tried
+_STEP = 0.5**0.5  # from one candidate to the next
+_STRETCHES = 8  # of consecutive samples, each of which is held out once
+_LONGEST = 4000  # samples of a stretch, at most
+_ROWS = 2400  # samples of the regression, at most
+_FEWEST = 20  # samples of a stretch in the regression
+_BETTER = 0.98  # of the error, in the mean of the joints: more is noise
+_CERTAIN = 2.5  # standard errors of an improvement
+_RIDGE = 1e-7  # relative to each parameter's own sum of squares
 
 Rates = Callable[[Sequence[JointSlices], Segment, slice, float], tuple[Array, Array, Array]]
 """Filtered q, v and a of consecutive joints in some rows of a segment, for a cutoff."""
@@ -50,8 +51,14 @@ class Stretch(NamedTuple):
     tau: Array
 
 
-def best_cutoff(model: Model, tau: Array, segments: Sequence[Segment], rate: float,
-                limits: tuple[float, float], rates: Rates) -> float:
+def best_cutoff(
+    model: Model,
+    tau: Array,
+    segments: Sequence[Segment],
+    rate: float,
+    limits: tuple[float, float],
+    rates: Rates,
+) -> float:
     """The first of two cutoffs [Hz], or a lower one, not below the second, if torques prefer it.
 
     All candidates are compared on the same samples of the recording; ``tau`` are its torques, which
@@ -61,16 +68,24 @@ def best_cutoff(model: Model, tau: Array, segments: Sequence[Segment], rate: flo
     margin = settling_samples(rate, lowest)
     pieces = _pieces([(one.start + margin, one.stop - margin) for one in segments])
     step = 1 + sum(map(len, pieces)) // _ROWS
-    if (not is_actuated(model).all() or len(pieces) < _STRETCHES // 2
-            or min(map(len, pieces)) < _FEWEST * step):
+    if (
+        not is_actuated(model).all()
+        or len(pieces) < _STRETCHES // 2
+        or min(map(len, pieces)) < _FEWEST * step
+    ):
         return first
 
     joints, windows = list(joint_slices(model)), _windows(pieces, margin)
 
     def stretches(cutoff: float) -> list[Stretch]:
-        return [_stretch(motion, tau, piece, window, step) for window in windows
-                for motion in [rates(joints, window, slice(None), cutoff)]
-                for piece in pieces if window.start <= piece.start < window.stop]
+        return [
+            _stretch(motion, tau, piece, window, step)
+            for window in windows
+            for motion in [rates(joints, window, slice(None), cutoff)]
+            for piece in pieces
+            if window.start <= piece.start < window.stop
+        ]
+
     motion = stretches(first)
     speeds = np.abs(np.concatenate([one.v for one in motion])).max(axis=0)
     moves = [np.abs(one.v) > AT_REST * speeds for one in motion]
@@ -95,8 +110,10 @@ def _pieces(inner: Sequence[tuple[int, int]]) -> list[Segment]:
     pieces = []
     for start, stop in inner:
         ends = np.linspace(start, stop, round(max(stop - start, 0) / length) + 1).astype(int)
-        pieces += [Segment(int(one), int(min(one + _LONGEST, other)))
-                   for one, other in itertools.pairwise(ends)]
+        pieces += [
+            Segment(int(one), int(min(one + _LONGEST, other)))
+            for one, other in itertools.pairwise(ends)
+        ]
     chosen = np.linspace(0, len(pieces) - 1, min(len(pieces), 2 * _STRETCHES)).round()
     return [pieces[int(n)] for n in chosen]
 
@@ -112,12 +129,13 @@ def _windows(pieces: Sequence[Segment], margin: int) -> list[Segment]:
     return windows
 
 
-def _stretch(motion: tuple[Array, Array, Array], tau: Array, piece: Segment, window: Segment,
-             step: int) -> Stretch:
+def _stretch(
+    motion: tuple[Array, Array, Array], tau: Array, piece: Segment, window: Segment, step: int
+) -> Stretch:
     """Samples of a piece, whose motion is part of a window."""
     rows = slice(piece.start - window.start, piece.stop - window.start, step)
     q, v, a = (values[rows] for values in motion)
-    return Stretch(q, v, a, tau[piece.start:piece.stop:step])
+    return Stretch(q, v, a, tau[piece.start : piece.stop : step])
 
 
 def _errors(model: Model, motion: Sequence[Stretch], moves: Sequence[np.ndarray]) -> Array:
@@ -143,21 +161,26 @@ def _errors(model: Model, motion: Sequence[Stretch], moves: Sequence[np.ndarray]
     return np.sqrt(np.where(known, squared, np.nan)[:, joints])
 
 
-def _equations(model: Model, data: Data, one: Stretch, weights: np.ndarray
-               ) -> tuple[Array, Array, Array]:
+def _equations(
+    model: Model, data: Data, one: Stretch, weights: np.ndarray
+) -> tuple[Array, Array, Array]:
     features = np.stack([one.a, one.v, np.sign(one.v), np.ones_like(one.v)], axis=2)
-    sums = normal_equations(model, data, one.q, one.v, one.a, one.tau, features,
-                            weights.astype(float))
+    sums = normal_equations(
+        model, data, one.q, one.v, one.a, one.tau, features, weights.astype(float)
+    )
     return sums.WW, sums.Wy, sums.yy
 
 
-def _weighted(model: Model, H: Array, g: Array, variance: Array, joints: np.ndarray
-              ) -> tuple[Array, Array]:
+def _weighted(
+    model: Model, H: Array, g: Array, variance: Array, joints: np.ndarray
+) -> tuple[Array, Array]:
     """The normal equations of all joints in each stretch, (n, p, p) and (n, p)."""
     known = np.zeros(model.nv)
     known[joints] = 1.0 / variance[joints]
-    sums = [assembled(one * known[:, None, None], other * known[:, None], 10 * model.njoints)
-            for one, other in zip(H, g)]
+    sums = [
+        assembled(one * known[:, None, None], other * known[:, None], 10 * model.njoints)
+        for one, other in zip(H, g)
+    ]
     return np.array([A for A, _ in sums]), np.array([b for _, b in sums])
 
 

@@ -7,6 +7,7 @@ The gain of the filter is that of a Butterworth low-pass of order 4 that runs fo
 4e-3 at half of it. The gain is applied to the Fourier transform of overlapping blocks, in which
 derivatives are exact: central differences of 500 samples per second have an error of 1e-4 at 2 Hz.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -23,27 +24,27 @@ from ...engine.kernel import lie
 from ...engine.kernel.types import Array
 from ...engine.model.model import Model
 
-ORDER = 4                       # of the filter, which is applied twice
-HIGHEST = 0.2                   # largest cutoff that is chosen, relative to the sampling rate
-AT_REST = 0.01                  # of a joint's largest speed; the sign of slower velocities is noise
-FASTEST = 20.0                  # Hz, the same; faster parts of a motion are jumps of friction
-_SETTLED = 2.0                  # periods of the cutoff after which ends do not matter: 1e-3 of a
-_LOWEST = 5e-4                  # smallest one
-_MARGIN = 8.0                   # periods of the cutoff by which blocks overlap
-_BLOCK = 1 << 15                # least length of a block
-_WINDOW = 20.0                  # shape of the Kaiser window: 150 dB from a peak to what leaks
-_RESOLUTION = 8.0               # length of a window [s]
+ORDER = 4  # of the filter, which is applied twice
+HIGHEST = 0.2  # largest cutoff that is chosen, relative to the sampling rate
+AT_REST = 0.01  # of a joint's largest speed; the sign of slower velocities is noise
+FASTEST = 20.0  # Hz, the same; faster parts of a motion are jumps of friction
+_SETTLED = 2.0  # periods of the cutoff after which ends do not matter: 1e-3 of a
+_LOWEST = 5e-4  # smallest one
+_MARGIN = 8.0  # periods of the cutoff by which blocks overlap
+_BLOCK = 1 << 15  # least length of a block
+_WINDOW = 20.0  # shape of the Kaiser window: 150 dB from a peak to what leaks
+_RESOLUTION = 8.0  # length of a window [s]
 _NEARLY = 0.8
-_SYSTEMATIC = 30.0              # weight of what the filter removes; noise averages out
-_REMOVED = 0.02                 # of velocities (RMS), at most, by the lowest cutoff
-_NOISE_BAND = 0.25, 0.45        # where spectra contain nothing but noise, relative to the rate
-_ABOVE = 30.0                   # times the noise floor: motion, even in a spectrum of few windows
-_ROUNDING = 1e-13               # the least noise: that of the arithmetic
-_BAND = 0.04                    # width of a band of noise, relative to the sampling rate
-_STILL = 0.01                   # cutoff if nothing moves, relative to the sampling rate
-_UNIFORM = 1e-3                 # largest deviation of time stamps from a grid, in periods
-_QUATERNION = {"floating": 3, "spherical": 0}   # kind -> its index among the numbers in q
-_ANGLE = {"continuous": 0, "planar": 2}         # kind -> index of an angle without limits
+_SYSTEMATIC = 30.0  # weight of what the filter removes; noise averages out
+_REMOVED = 0.02  # of velocities (RMS), at most, by the lowest cutoff
+_NOISE_BAND = 0.25, 0.45  # where spectra contain nothing but noise, relative to the rate
+_ABOVE = 30.0  # times the noise floor: motion, even in a spectrum of few windows
+_ROUNDING = 1e-13  # the least noise: that of the arithmetic
+_BAND = 0.04  # width of a band of noise, relative to the sampling rate
+_STILL = 0.01  # cutoff if nothing moves, relative to the sampling rate
+_UNIFORM = 1e-3  # largest deviation of time stamps from a grid, in periods
+_QUATERNION = {"floating": 3, "spherical": 0}  # kind -> its index among the numbers in q
+_ANGLE = {"continuous": 0, "planar": 2}  # kind -> index of an angle without limits
 
 
 class Segment(NamedTuple):
@@ -59,20 +60,20 @@ class Segment(NamedTuple):
 class Spectrum(NamedTuple):
     """Power spectral density of a signal."""
 
-    frequency: Array        # (n,) [Hz], from 0, equally spaced
-    density: Array          # (n,), one-sided, per Hz
-    floor: float            # density of the noise
+    frequency: Array  # (n,) [Hz], from 0, equally spaced
+    density: Array  # (n,), one-sided, per Hz
+    floor: float  # density of the noise
 
     def noise(self, cutoff: float, derivative: int) -> float:
         """Standard deviation of the noise of a derivative after the filter."""
         gain = _gain(self.frequency, cutoff) * (2.0 * math.pi * self.frequency) ** derivative
-        return math.sqrt(self.floor * float(np.sum(gain ** 2)) * self.frequency[1])
+        return math.sqrt(self.floor * float(np.sum(gain**2)) * self.frequency[1])
 
 
 def spectrum(time: Array, column: Array, segments: Sequence[Segment], rate: float) -> Spectrum:
     """The spectrum of a signal (B,) and its noise floor, by Welch's method; the rate is in Hz."""
     length = 2 ** round(math.log2(max(_RESOLUTION * rate, 64.0)))
-    if max(map(len, segments)) < length:    # others that are nearly as long count, too
+    if max(map(len, segments)) < length:  # others that are nearly as long count, too
         length = max(round(_NEARLY * max(map(len, segments))), 2)
     window = np.kaiser(length, _WINDOW)
     total, count = np.zeros(length // 2 + 1), 0
@@ -82,19 +83,20 @@ def spectrum(time: Array, column: Array, segments: Sequence[Segment], rate: floa
         rows = slice(*segment)
         values = _on_grid(time[rows], column[rows])[1]
         for start in range(0, len(segment) - length + 1, max(length // 2, 1)):
-            piece = values[start:start + length]
+            piece = values[start : start + length]
             total += np.abs(np.fft.rfft((piece - piece.mean()) * window)) ** 2
             count += 1
-    density: Array = total * (2.0 / (max(count, 1) * rate * float(np.sum(window ** 2))))
+    density: Array = total * (2.0 / (max(count, 1) * rate * float(np.sum(window**2))))
     frequency: Array = np.arange(len(density)) * (rate / length)
     low, high = (share * rate for share in _NOISE_BAND)
     noise = density[(low <= frequency) & (frequency <= high)]
-    floor = max(float(np.median(noise)) if noise.size else 0.0, 2.0 * _ROUNDING ** 2 / rate)
+    floor = max(float(np.median(noise)) if noise.size else 0.0, 2.0 * _ROUNDING**2 / rate)
     return Spectrum(frequency, density, floor)
 
 
-def choose_cutoff(spectra: Sequence[Spectrum], rate: float, longest: float,
-                  derivative: int = 2) -> float:
+def choose_cutoff(
+    spectra: Sequence[Spectrum], rate: float, longest: float, derivative: int = 2
+) -> float:
     """Return the cutoff with the smallest predicted error of accelerations [Hz].
 
     The error is the part of the motion that the filter removes, which biases what is identified,
@@ -113,15 +115,15 @@ def choose_cutoff(spectra: Sequence[Spectrum], rate: float, longest: float,
         motion = _motion(spectrum, rate) * power
         if not motion.sum() > 0.0:
             continue
-        error += (_SYSTEMATIC * (removed @ motion)
-                  + spectrum.floor * (left @ power)) / motion.sum()
-    if not error.any():                     # nothing moves
+        error += (_SYSTEMATIC * (removed @ motion) + spectrum.floor * (left @ power)) / motion.sum()
+    if not error.any():  # nothing moves
         return float(max(lowest, _STILL * rate))
     return float(candidates[np.argmin(error)])
 
 
-def lowest_cutoff(spectra: Sequence[Spectrum], rate: float, longest: float,
-                  derivative: int = 2) -> float:
+def lowest_cutoff(
+    spectra: Sequence[Spectrum], rate: float, longest: float, derivative: int = 2
+) -> float:
     """The lowest cutoff that leaves all but a fiftieth of the velocities [Hz].
 
     Each joint counts relative to its own motion; the arguments are as for ``choose_cutoff``.
@@ -134,7 +136,7 @@ def lowest_cutoff(spectra: Sequence[Spectrum], rate: float, longest: float,
         motion = _motion(spectrum, rate) * power
         removed += shares @ motion / max(motion.sum(), 1e-300)
     removed[-1] = 0.0
-    return float(candidates[np.argmax(removed <= _REMOVED ** 2 * len(spectra))])
+    return float(candidates[np.argmax(removed <= _REMOVED**2 * len(spectra))])
 
 
 def _shortest(rate: float, longest: float) -> float:
@@ -152,7 +154,7 @@ def _motion(spectrum: Spectrum, rate: float) -> Array:
     last = np.flatnonzero(above)
     far = np.flatnonzero(np.diff(last) > width)
     if far.size:
-        above[last[far[0]] + 1:] = False
+        above[last[far[0]] + 1 :] = False
     density: Array = np.where(above, spectrum.density, 0.0)
     return density
 
@@ -160,7 +162,7 @@ def _motion(spectrum: Spectrum, rate: float) -> Array:
 def _gain(frequency: Array, cutoff: float | Array) -> Array:
     """Gain of the filter, forward and backward."""
     square = np.square(frequency / cutoff)
-    gain: Array = 1.0 / (1.0 + reduce(np.multiply, ORDER * [square]))     # faster than a power
+    gain: Array = 1.0 / (1.0 + reduce(np.multiply, ORDER * [square]))  # faster than a power
     return gain
 
 
@@ -180,7 +182,7 @@ def derivatives(time: Array, values: Array, cutoff: float, order: int) -> list[A
     rates = [np.empty(values.shape) for _ in range(order + 1)]
     margin = math.ceil(_MARGIN / (cutoff * step))
     length = max(_BLOCK, 1 << math.ceil(math.log2(4 * margin)))
-    if len(time) + 2 * margin < 2 * length:     # one block
+    if len(time) + 2 * margin < 2 * length:  # one block
         length = next_fast_len(len(time) + 2 * margin, real=True)
     w = 2.0 * math.pi * np.fft.rfftfreq(length, step)
     gain = _gain(w / (2.0 * math.pi), cutoff)
@@ -189,7 +191,7 @@ def derivatives(time: Array, values: Array, cutoff: float, order: int) -> list[A
         block = _extended(values, start - margin, start - margin + length)
         count = min(inner, len(time) - start)
         for k, signal in enumerate(_filtered(block, gain, w, step, order)):
-            rates[k][..., start:start + count] = signal[..., margin:margin + count]
+            rates[k][..., start : start + count] = signal[..., margin : margin + count]
     if grid is time:
         return rates
     return [_interpolated(grid, signal, time) for signal in rates]
@@ -218,6 +220,7 @@ def _extended(values: Array, start: int, stop: int) -> Array:
 
 def _interpolated(grid: Array, values: Array, time: Array) -> Array:
     from scipy.interpolate import CubicSpline  # 40 MB, which most recordings do not need
+
     interpolated: Array = CubicSpline(grid, values, axis=-1)(time)
     return interpolated
 
@@ -231,15 +234,17 @@ def _on_grid(time: Array, values: Array) -> tuple[Array, Array]:
     return grid, _interpolated(time, values, grid)
 
 
-def segments_of(time: Array, gap: float, period: float | None = None
-                ) -> tuple[list[Segment], float]:
+def segments_of(
+    time: Array, gap: float, period: float | None = None
+) -> tuple[list[Segment], float]:
     """Split at gaps of so many periods and where stamps go back; also the median period [s]."""
     steps = np.diff(time)
     if period is None:
         ahead = steps[steps > 0.0]
         if not ahead.size:
-            raise ValueError("time: expected stamps that increase, but no stamp is later than the "
-                             "one before")
+            raise ValueError(
+                "time: expected stamps that increase, but no stamp is later than the one before"
+            )
         period = float(np.median(ahead))
     return divided((steps < 0.0) | (steps > gap * period)), period
 
@@ -261,8 +266,8 @@ def of_each(recording: NDArray[np.int32] | None, rows: NDArray[Any]) -> list[NDA
 # conjugate, the angular velocity is 2 x' dx/dt and its derivative 2 x' d2x/dt2, for a quaternion of
 # constant length 1. Filtered ones are a little shorter, which the formulas take into account.
 
-class JointSlices(NamedTuple):
 
+class JointSlices(NamedTuple):
     name: str
     kind: str
     q: slice
@@ -271,8 +276,9 @@ class JointSlices(NamedTuple):
 
 def joint_slices(model: Model) -> Iterator[JointSlices]:
     """Yield the slices of all joints except mimic joints."""
-    for joint, q, nq, v, nv in zip(model.tree.joints, model.idx_q, model.nqs, model.idx_v,
-                                   model.nvs):
+    for joint, q, nq, v, nv in zip(
+        model.tree.joints, model.idx_q, model.nqs, model.idx_v, model.nvs
+    ):
         if nv:
             yield JointSlices(joint.name, joint.kind, slice(q, q + nq), slice(v, v + nv))
 
@@ -292,7 +298,7 @@ def make_continuous(model: Model, q: Array) -> None:
             angle = q[:, joint.q.start + _ANGLE[joint.kind]]
             angle[:] = np.unwrap(angle)
         if joint.kind in _QUATERNION:
-            x = q[:, joint.q.start + _QUATERNION[joint.kind]:joint.q.stop]
+            x = q[:, joint.q.start + _QUATERNION[joint.kind] : joint.q.stop]
             flips = np.sum(x[1:] * x[:-1], axis=1) < 0.0
             x[1:][np.cumsum(flips) % 2 == 1] *= -1.0
 
@@ -304,8 +310,9 @@ def velocities(kind: str, rates: list[Array]) -> tuple[Array, Array, Array]:
         return q, dq, ddq
     if kind == "planar":
         omega, alpha = dq[:, 2:], ddq[:, 2:]
-        back = np.concatenate([np.zeros((len(q), 2)), np.sin(-0.5 * q[:, 2:]),
-                               np.cos(0.5 * q[:, 2:])], axis=1)
+        back = np.concatenate(
+            [np.zeros((len(q), 2)), np.sin(-0.5 * q[:, 2:]), np.cos(0.5 * q[:, 2:])], axis=1
+        )
         axis = np.array([0.0, 0.0, 1.0])
         turning, position = omega * axis, slice(0, 2)
     else:
@@ -318,8 +325,11 @@ def velocities(kind: str, rates: list[Array]) -> tuple[Array, Array, Array]:
     count = position.stop
     linear = lie.rotate(back, _padded(dq[:, position]))
     acceleration = lie.rotate(back, _padded(ddq[:, position])) - np.cross(turning, linear)
-    return (q, np.concatenate([linear[:, :count], omega], axis=1),
-            np.concatenate([acceleration[:, :count], alpha], axis=1))
+    return (
+        q,
+        np.concatenate([linear[:, :count], omega], axis=1),
+        np.concatenate([acceleration[:, :count], alpha], axis=1),
+    )
 
 
 def velocity_noise(kind: str, noise: Array) -> Array:

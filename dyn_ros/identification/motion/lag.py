@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Whether measured velocities lag behind positions, as after slow filters."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -9,12 +10,12 @@ from ...engine.kernel.types import Array
 from ...engine.model.model import Model
 from . import filtering
 
-LONGEST = 0.5           # s: of lags that are tried
-_RATE = 200.0           # Hz, about: samples that are compared
-_CUTOFF = 10.0          # Hz: of the filter of both
-_DIFFERENT = 0.05       # of the velocity (RMS): a lag that matters
-_LEFT = 0.5             # of the squared difference, at most, once velocities are shifted
-_LONG = 3.0             # times the longest lag: the least duration
+LONGEST = 0.5  # s: of lags that are tried
+_RATE = 200.0  # Hz, about: samples that are compared
+_CUTOFF = 10.0  # Hz: of the filter of both
+_DIFFERENT = 0.05  # of the velocity (RMS): a lag that matters
+_LEFT = 0.5  # of the squared difference, at most, once velocities are shifted
+_LONG = 3.0  # times the longest lag: the least duration
 
 
 def late_velocities(model: Model, time: Array, q: Array, v: Array) -> str:
@@ -24,14 +25,17 @@ def late_velocities(model: Model, time: Array, q: Array, v: Array) -> str:
     """
     late = {}
     for joint in filtering.joint_slices(model):
-        if joint.v.stop - joint.v.start == 1 and (found := _lag(
-                time, q[:, joint.q.start], v[:, joint.v.start])):
+        if joint.v.stop - joint.v.start == 1 and (
+            found := _lag(time, q[:, joint.q.start], v[:, joint.v.start])
+        ):
             late[joint.name] = found
     if not late:
         return ""
     ends = [f"{1e3 * x:.3g}" for x in (min(late.values()), max(late.values()))]
-    return (f"the velocities of {', '.join(late)} lag behind the positions by "
-            f"{' to '.join(dict.fromkeys(ends))} ms")
+    return (
+        f"the velocities of {', '.join(late)} lag behind the positions by "
+        f"{' to '.join(dict.fromkeys(ends))} ms"
+    )
 
 
 def _lag(time: Array, q: Array, v: Array) -> float:
@@ -46,14 +50,18 @@ def _lag(time: Array, q: Array, v: Array) -> float:
     rate *= len(expected) / len(time)
     most = round(LONGEST * rate)
     first = most + filtering.settling_samples(rate, cutoff)
-    reference = expected[first:len(expected) - first]
+    reference = expected[first : len(expected) - first]
     if not reference.any():
         return 0.0
-    squares = np.array([np.square(measured[k:k + len(reference)] - reference).sum()
-                        for k in range(first - most, first + most + 1)])
+    squares = np.array(
+        [
+            np.square(measured[k : k + len(reference)] - reference).sum()
+            for k in range(first - most, first + most + 1)
+        ]
+    )
     n = int(np.argmin(squares))
-    matters = squares[most] > _DIFFERENT ** 2 * float(reference @ reference)
+    matters = squares[most] > _DIFFERENT**2 * float(reference @ reference)
     if not (matters and most < n < 2 * most and squares[n] < _LEFT * squares[most]):
         return 0.0
-    before, least, after = squares[n - 1:n + 2]
+    before, least, after = squares[n - 1 : n + 2]
     return float(n - most + 0.5 * (before - after) / (before - 2.0 * least + after)) / rate

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What friction and offsets, which change from day to day, may add to torques of a motion."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,29 +14,32 @@ from ...engine.kernel.types import Array
 from ...engine.model import Model
 from .filtering import is_actuated
 
-_MOVES = 0.01           # rad/s, m/s: a joint that is never faster is at rest
-_SLOW = 0.15            # of its largest velocity: friction lags behind its sign below
-_FEWEST = 20            # samples in each direction, to determine the friction of a joint
-_CHANGE = 0.5           # of friction: standard deviation of its changes with temperature and time
-_OFFSET = 0.05          # of Coulomb friction: the same of the offset between both directions
-_DEPENDENT = 1e-12      # the squared size of a combination of unit columns that counts as zero
+_MOVES = 0.01  # rad/s, m/s: a joint that is never faster is at rest
+_SLOW = 0.15  # of its largest velocity: friction lags behind its sign below
+_FEWEST = 20  # samples in each direction, to determine the friction of a joint
+_CHANGE = 0.5  # of friction: standard deviation of its changes with temperature and time
+_OFFSET = 0.05  # of Coulomb friction: the same of the offset between both directions
+_DEPENDENT = 1e-12  # the squared size of a combination of unit columns that counts as zero
 
 
 class Losses(NamedTuple):
     """What friction and offsets may add to the torque of each motor."""
 
-    columns: list[Array]    # of each motor, (B, n); zeros in samples that do not count
-    sizes: list[Array]      # (n,), standard deviations of their factors; infinite: unknown
-    rows: Array             # (nv,), how many samples count
+    columns: list[Array]  # of each motor, (B, n); zeros in samples that do not count
+    sizes: list[Array]  # (n,), standard deviations of their factors; infinite: unknown
+    rows: Array  # (nv,), how many samples count
 
     def inverses(self, variance: Array) -> list[Array]:
         """Inverse normal equations of the factors, given the variance of each motor's torque."""
-        return [_inverse(C.T @ C + np.diag(variance[k] / size ** 2))
-                for k, (C, size) in enumerate(zip(self.columns, self.sizes))]
+        return [
+            _inverse(C.T @ C + np.diag(variance[k] / size**2))
+            for k, (C, size) in enumerate(zip(self.columns, self.sizes))
+        ]
 
 
-def losses(model: Model, v: Array, tau: Array, weight: Array, direction: Array,
-           friction: bool | None) -> tuple[Losses, np.ndarray]:
+def losses(
+    model: Model, v: Array, tau: Array, weight: Array, direction: Array, friction: bool | None
+) -> tuple[Losses, np.ndarray]:
     """How friction may differ from the model, and which torques count, (B, nv) of bool.
 
     Torques of slow motors that move do not, nor torques of motors with Coulomb friction that rest
@@ -46,8 +50,11 @@ def losses(model: Model, v: Array, tau: Array, weight: Array, direction: Array,
     torque = drives.to_motors(without_friction(model, drives, v, "tau", tau, direction))
     v = drives.motor_velocity(v)
     moves = np.abs(v) > np.maximum(_MOVES, _SLOW * np.abs(v).max(axis=0))
-    lost = Losses([np.zeros((len(v), 0))] * model.nv, [np.zeros(0)] * model.nv,
-                  np.full(model.nv, float(len(v))))
+    lost = Losses(
+        [np.zeros((len(v), 0))] * model.nv,
+        [np.zeros(0)] * model.nv,
+        np.full(model.nv, float(len(v))),
+    )
     for k in np.flatnonzero(is_actuated(model)).tolist() if friction is not False else ():
         directions = [int((moves[:, k] & (sign * v[:, k] > 0.0)).sum()) for sign in (1.0, -1.0)]
         if sum(directions) < _FEWEST and model.friction[k] > 0.0:
@@ -68,9 +75,14 @@ def _changes(model: Model, k: int, v: Array, sign: Array, torque: Array) -> tupl
     """
     load = model.drives.load_friction[k]
     columns = np.stack([sign, v, np.ones_like(v), sign * np.abs(torque)], axis=1)
-    columns /= (1.0 + load * sign * np.sign(torque))[:, None]       # as the torque without friction
-    sizes = np.array([*(_CHANGE * x or np.inf for x in (model.friction[k], model.damping[k])),
-                      _OFFSET * model.friction[k], _CHANGE * load])
+    columns /= (1.0 + load * sign * np.sign(torque))[:, None]  # as the torque without friction
+    sizes = np.array(
+        [
+            *(_CHANGE * x or np.inf for x in (model.friction[k], model.damping[k])),
+            _OFFSET * model.friction[k],
+            _CHANGE * load,
+        ]
+    )
     return columns[:, sizes > 0.0], sizes[sizes > 0.0]
 
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Prepares a recording for identification: filters it, computes velocities and accelerations."""
+
 from __future__ import annotations
 
 import math
@@ -27,24 +28,30 @@ from .filtering import (
 )
 from .lag import late_velocities
 
-GAP = 3.5                       # sampling periods without a sample that end a segment
-_SHORT = 0.125                  # periods of the cutoff: gaps over which the motion is interpolated
-_STATIONARY = 10.0              # weight of a stretch of samples at rest: that of so many in motion
-_SHORTEST = 10                  # samples that must remain of a segment
-STUCK = 1e-3                   # rad, m: a joint that moves less is at rest
-_AT_REST = 5.0                  # times the noise of a velocity
-_NEARLY = 1e-3                  # of the largest velocity of a joint: at rest, without noise
-_AT_LIMIT = 0.999               # of the effort limit
-_BEYOND = 1.01                  # times the limit: more than rounding explains
-_SLOW = 0.5                     # s: motions are not measured so rarely
-_SHORTEST_PERIOD, _LONGEST_PERIOD = 1e-6, 10.0      # s
-_REPEATED = 0.4                 # of the samples
-_FASTEST = 0.4                  # largest cutoff that can be chosen, relative to the rate
+GAP = 3.5  # sampling periods without a sample that end a segment
+_SHORT = 0.125  # periods of the cutoff: gaps over which the motion is interpolated
+_STATIONARY = 10.0  # weight of a stretch of samples at rest: that of so many in motion
+_SHORTEST = 10  # samples that must remain of a segment
+STUCK = 1e-3  # rad, m: a joint that moves less is at rest
+_AT_REST = 5.0  # times the noise of a velocity
+_NEARLY = 1e-3  # of the largest velocity of a joint: at rest, without noise
+_AT_LIMIT = 0.999  # of the effort limit
+_BEYOND = 1.01  # times the limit: more than rounding explains
+_SLOW = 0.5  # s: motions are not measured so rarely
+_SHORTEST_PERIOD, _LONGEST_PERIOD = 1e-6, 10.0  # s
+_REPEATED = 0.4  # of the samples
+_FASTEST = 0.4  # largest cutoff that can be chosen, relative to the rate
 _CHUNK = 65536
 
 
-def prepare(model: Model, time: ArrayLike, raw: dict[str, Array | None], contacts: Sequence[str],
-            in_contact: ArrayLike | None, cutoff: float | None) -> dict[str, Any]:
+def prepare(
+    model: Model,
+    time: ArrayLike,
+    raw: dict[str, Array | None],
+    contacts: Sequence[str],
+    in_contact: ArrayLike | None,
+    cutoff: float | None,
+) -> dict[str, Any]:
     """Turn a recording into the fields of ``Samples``; see ``Samples.from_arrays``.
 
     ``raw`` has q, v, a, tau and f_ext, a row for each time stamp, or None if unknown; q and tau are
@@ -79,16 +86,26 @@ def prepare(model: Model, time: ArrayLike, raw: dict[str, Array | None], contact
     kept = recording.keep()
     recording.report_limits(kept["tau"])
     recording.report_constant(kept["q"], kept["tau"])
-    segment = np.repeat(np.arange(len(recording.segments), dtype=np.int32),
-                        [len(segment) - 2 * recording.drop for segment in recording.segments])
+    segment = np.repeat(
+        np.arange(len(recording.segments), dtype=np.int32),
+        [len(segment) - 2 * recording.drop for segment in recording.segments],
+    )
     weight = _weights(kept["q"], v, recording.noise[1], segment)
-    recording.report_repeats(repeats[weight[:len(repeats)] == 1.0])
+    recording.report_repeats(repeats[weight[: len(repeats)] == 1.0])
     kept |= {"v": v, "a": a, "weight": weight, "segment": segment}
     if held.any():
-        kept = {name: None if array is None else _compact(array, np.flatnonzero(~held))
-                for name, array in kept.items()}
-    return {**kept, "contacts": tuple(contacts), "warnings": tuple(recording.warnings),
-            "filter": recording.filter, "cutoff": recording.cutoff, "motion_noise": recording.noise}
+        kept = {
+            name: None if array is None else _compact(array, np.flatnonzero(~held))
+            for name, array in kept.items()
+        }
+    return {
+        **kept,
+        "contacts": tuple(contacts),
+        "warnings": tuple(recording.warnings),
+        "filter": recording.filter,
+        "cutoff": recording.cutoff,
+        "motion_noise": recording.noise,
+    }
 
 
 class _Preparation:
@@ -101,18 +118,21 @@ class _Preparation:
         self.noise = np.zeros((3, model.nv))
         self.cutoff, self.period = math.inf, 0.0
         self.segments: list[Segment] = []
-        self.drop = 0                   # rows at both ends of each segment that are not kept
-        self.slots = np.arange(len(arrays["time"]))     # numbers of rows among those measured
+        self.drop = 0  # rows at both ends of each segment that are not kept
+        self.slots = np.arange(len(arrays["time"]))  # numbers of rows among those measured
         self.is_filtered = arrays["v"] is None or arrays["a"] is None
 
     def drop_corrupt(self, rows: slice) -> None:
         """Keep these rows only."""
         for start, stop in ((0, rows.start), (rows.stop, len(self.arrays["time"]))):
             if start < stop:
-                self.warnings.append(f"left out rows {start} to {stop - 1}, counted from 0, with "
-                                     "numbers or stamps that cannot be measured")
-        self.arrays = {name: None if array is None else array[rows]
-                       for name, array in self.arrays.items()}
+                self.warnings.append(
+                    f"left out rows {start} to {stop - 1}, counted from 0, with "
+                    "numbers or stamps that cannot be measured"
+                )
+        self.arrays = {
+            name: None if array is None else array[rows] for name, array in self.arrays.items()
+        }
 
     def drop_repeated(self) -> None:
         same = np.concatenate([[False], np.diff(self.arrays["time"]) == 0.0])
@@ -124,28 +144,42 @@ class _Preparation:
     def drop_glitches(self) -> None:
         if self.is_filtered:
             found, first = arrays.glitches(self.model, self.arrays)
-            self._drop(found, "with a position or effort that jumps, and jumps back within two "
-                              f"samples ({first})")
+            self._drop(
+                found,
+                "with a position or effort that jumps, and jumps back within two "
+                f"samples ({first})",
+            )
 
     def _drop(self, wrong: NDArray[np.bool_], what: str) -> None:
         if not wrong.any():
             return
         first = float(self.arrays["time"][np.argmax(wrong)])
-        self.warnings.append(f"dropped {np.sum(wrong)} samples {what}, the first at "
-                             f"{stamps.readable(first)} s")
+        self.warnings.append(
+            f"dropped {np.sum(wrong)} samples {what}, the first at {stamps.readable(first)} s"
+        )
         rows = np.flatnonzero(~wrong)
-        self.arrays = {name: None if array is None else _compact(array, rows)
-                       for name, array in self.arrays.items()}
+        self.arrays = {
+            name: None if array is None else _compact(array, rows)
+            for name, array in self.arrays.items()
+        }
         self.slots = self.slots[rows]
 
     def correct_stamps(self) -> None:
         """Remove the jitter of the stamps."""
         time, rate = self.arrays["time"], 1.0 / self.period
-        corrected = stamps.corrected(time, self.arrays["q"], self.slots, self.segments,
-                                     self._joined(stamps.cutoff(rate)), rate)
+        corrected = stamps.corrected(
+            time,
+            self.arrays["q"],
+            self.slots,
+            self.segments,
+            self._joined(stamps.cutoff(rate)),
+            rate,
+        )
         if corrected is not None:
-            self.warnings.append(f"time stamps jitter by {1e3 * np.std(corrected - time):.2g} ms "
-                                 "(RMS), as the positions show; they are corrected")
+            self.warnings.append(
+                f"time stamps jitter by {1e3 * np.std(corrected - time):.2g} ms "
+                "(RMS), as the positions show; they are corrected"
+            )
             self.arrays["time"] = corrected
 
     def split(self) -> None:
@@ -154,8 +188,10 @@ class _Preparation:
             raise ValueError("time: all samples have the same time stamp")
         self.segments, self.period = filtering.segments_of(time, GAP)
         if not _SHORTEST_PERIOD < self.period < _LONGEST_PERIOD:
-            raise ValueError(f"time: expected stamps in s, got a sampling period of "
-                             f"{self.period:.6g} s; convert other units")
+            raise ValueError(
+                f"time: expected stamps in s, got a sampling period of "
+                f"{self.period:.6g} s; convert other units"
+            )
 
     def to_torques(self) -> None:
         """Turn efforts into torques, which are not held where drives compensate gravity."""
@@ -176,14 +212,20 @@ class _Preparation:
         time = self.arrays["time"]
         if len(self.segments) == 1:
             return
-        steps = [(time[segment.start] - time[segment.start - 1], time[segment.start - 1])
-                 for segment in self.segments[1:]]
-        for what, jumps in (("gaps", [pair for pair in steps if pair[0] > 0.0]),
-                            ("jumps back", [pair for pair in steps if pair[0] < 0.0])):
+        steps = [
+            (time[segment.start] - time[segment.start - 1], time[segment.start - 1])
+            for segment in self.segments[1:]
+        ]
+        for what, jumps in (
+            ("gaps", [pair for pair in steps if pair[0] > 0.0]),
+            ("jumps back", [pair for pair in steps if pair[0] < 0.0]),
+        ):
             if jumps:
                 largest, when = max(jumps, key=lambda pair: abs(pair[0]))
-                self.warnings.append(f"time has {len(jumps)} {what}, the largest of "
-                                     f"{abs(largest):.6g} s at {stamps.readable(when)} s")
+                self.warnings.append(
+                    f"time has {len(jumps)} {what}, the largest of "
+                    f"{abs(largest):.6g} s at {stamps.readable(when)} s"
+                )
 
     def choose(self, cutoff: float | None) -> None:
         """Choose the cutoff, and estimate the noise of the motion that it leaves."""
@@ -191,41 +233,59 @@ class _Preparation:
         given = self.arrays["v"] is not None
         source = self.arrays["v" if given else "q"]
         if max(map(len, self.segments)) < 2 * _SHORTEST:
-            raise ValueError(f"expected a segment of at least {2 * _SHORTEST} samples without a "
-                             f"gap, got {max(map(len, self.segments))}; the sampling period is "
-                             f"{self.period:.6g} s")
+            raise ValueError(
+                f"expected a segment of at least {2 * _SHORTEST} samples without a "
+                f"gap, got {max(map(len, self.segments))}; the sampling period is "
+                f"{self.period:.6g} s"
+            )
         if self.period > _SLOW:
-            self.warnings.append(f"the sampling period is {self.period:.3g} s; if time stamps are "
-                                 "in ms, convert them to s")
-        spectra = [filtering.spectrum(self.arrays["time"], column, self.segments, rate)
-                   for column in source.T]
+            self.warnings.append(
+                f"the sampling period is {self.period:.3g} s; if time stamps are "
+                "in ms, convert them to s"
+            )
+        spectra = [
+            filtering.spectrum(self.arrays["time"], column, self.segments, rate)
+            for column in source.T
+        ]
         how = "given"
         if cutoff is None:
             longest = self.period * max(map(len, self.segments))
-            first, lowest = (limit(spectra, rate, longest, 1 if given else 2)
-                             for limit in (choose_cutoff, lowest_cutoff))
+            first, lowest = (
+                limit(spectra, rate, longest, 1 if given else 2)
+                for limit in (choose_cutoff, lowest_cutoff)
+            )
             self.cutoff = first
             if self.arrays["f_ext"] is None and self.arrays["in_contact"] is None:
-                self.cutoff = best_cutoff(self.model, self.arrays["tau"], self._joined(first), rate,
-                                          (first, lowest), self._rates)
+                self.cutoff = best_cutoff(
+                    self.model,
+                    self.arrays["tau"],
+                    self._joined(first),
+                    rate,
+                    (first, lowest),
+                    self._rates,
+                )
             how = f"chosen {'from their spectra' if self.cutoff == first else 'by torque errors'}"
             if self.cutoff > 0.99 * filtering.HIGHEST * rate:
                 self.warnings.append(
                     f"the motion contains frequencies up to {self.cutoff:.3g} Hz, too many for "
                     f"{rate:.6g} samples per second; record more samples per second, or slower "
-                    "motions")
+                    "motions"
+                )
         else:
             self.cutoff = float(finite_array("cutoff", cutoff, ()))
             if not 0.0 < self.cutoff <= _FASTEST * rate:
-                raise ValueError(f"cutoff: expected more than 0 and at most {_FASTEST * rate:.6g} "
-                                 f"Hz, {_FASTEST} of the sampling rate, got {self.cutoff:g}")
+                raise ValueError(
+                    f"cutoff: expected more than 0 and at most {_FASTEST * rate:.6g} "
+                    f"Hz, {_FASTEST} of the sampling rate, got {self.cutoff:g}"
+                )
         self.drop = filtering.settling_samples(rate, self.cutoff)
         self._estimate_noise(spectra, given)
         self.filter = (
             f"Butterworth low-pass of order {filtering.ORDER}, forward and backward, of "
             f"{'velocities' if given else 'positions'} at {rate:.6g} samples per second; cutoff "
             f"{self.cutoff:.4g} Hz, {how}; "
-            f"{self.drop} samples dropped at each end of a segment; torques are not filtered.")
+            f"{self.drop} samples dropped at each end of a segment; torques are not filtered."
+        )
 
     def _estimate_noise(self, spectra: list[Spectrum], given: bool) -> None:
         for n in range(2 if given else 3):
@@ -244,10 +304,13 @@ class _Preparation:
             raise ValueError(
                 f"the longest segment has {longest} samples ({longest * self.period:.3g} s); the "
                 f"filter with the cutoff {self.cutoff:.4g} Hz needs {least}. Record longer "
-                "motions without gaps, or pass a larger cutoff")
+                "motions without gaps, or pass a larger cutoff"
+            )
         if short:
-            self.warnings.append(f"dropped {len(short)} segments of fewer than {least} samples, "
-                                 f"{sum(map(len, short))} samples in total")
+            self.warnings.append(
+                f"dropped {len(short)} segments of fewer than {least} samples, "
+                f"{sum(map(len, short))} samples in total"
+            )
             self.segments = [segment for segment in self.segments if len(segment) >= least]
 
     def differentiate(self) -> tuple[Array, Array]:
@@ -262,24 +325,36 @@ class _Preparation:
                 row = rows.stop
         return v, a
 
-    def _differentiate(self, joint: JointSlices, segment: Segment, rows: slice, v: Array,
-                       a: Array) -> None:
+    def _differentiate(
+        self, joint: JointSlices, segment: Segment, rows: slice, v: Array, a: Array
+    ) -> None:
         """One joint in one segment; writes its kept rows, which never precede what is read."""
         inner = slice(self.drop, len(segment) - self.drop)
         self.arrays["q"][rows, joint.q], v[rows, joint.v], a[rows, joint.v] = self._rates(
-            [joint], segment, inner, self.cutoff)
+            [joint], segment, inner, self.cutoff
+        )
 
-    def _rates(self, joints: Sequence[JointSlices], segment: Segment, inner: slice, cutoff: float
-               ) -> tuple[Array, Array, Array]:
+    def _rates(
+        self, joints: Sequence[JointSlices], segment: Segment, inner: slice, cutoff: float
+    ) -> tuple[Array, Array, Array]:
         """Filtered q, v and a of consecutive joints in some rows of a segment."""
         rows, given, first, last = slice(*segment), self.arrays["v"], joints[0], joints[-1]
         time, begin = self.arrays["time"][rows], first.q.start
-        smooth = _smooth(time, self.arrays["q"][rows, begin:last.q.stop], inner, cutoff, 2)
-        q, v, a = (np.concatenate(columns, axis=1) for columns in zip(*(
-            velocities(joint.kind, [rate[:, joint.q.start - begin:joint.q.stop - begin]
-                                    for rate in smooth]) for joint in joints)))
+        smooth = _smooth(time, self.arrays["q"][rows, begin : last.q.stop], inner, cutoff, 2)
+        q, v, a = (
+            np.concatenate(columns, axis=1)
+            for columns in zip(
+                *(
+                    velocities(
+                        joint.kind,
+                        [rate[:, joint.q.start - begin : joint.q.stop - begin] for rate in smooth],
+                    )
+                    for joint in joints
+                )
+            )
+        )
         if given is not None:
-            v, a = _smooth(time, given[rows, first.v.start:last.v.stop], inner, cutoff, 1)
+            v, a = _smooth(time, given[rows, first.v.start : last.v.stop], inner, cutoff, 1)
         return q, v, a
 
     def report_late(self) -> None:
@@ -288,8 +363,10 @@ class _Preparation:
         time, q, v = (self.arrays[name] for name in ("time", "q", "v"))
         late = "" if v is None else late_velocities(self.model, time[rows], q[rows], v[rows])
         if late:
-            self.warnings.append(f"{late}, as a filter delays them; use the positions alone "
-                                 "(--no-velocity, velocity=False)")
+            self.warnings.append(
+                f"{late}, as a filter delays them; use the positions alone "
+                "(--no-velocity, velocity=False)"
+            )
 
     def repeats(self) -> NDArray[np.bool_]:
         """Whether each kept row has the positions of the row before."""
@@ -304,9 +381,11 @@ class _Preparation:
         held = self._held
         if held is None:
             return np.zeros(0, bool)
-        self.warnings.append(f"{100.0 * held.mean():.0f} % of the samples repeat the efforts of "
-                             "the sample before; efforts are published less often than positions, "
-                             "so these samples are not used")
+        self.warnings.append(
+            f"{100.0 * held.mean():.0f} % of the samples repeat the efforts of "
+            "the sample before; efforts are published less often than positions, "
+            "so these samples are not used"
+        )
         return held[self.rows()]
 
     def report_repeats(self, repeats: NDArray[np.bool_]) -> None:
@@ -315,7 +394,8 @@ class _Preparation:
             self.warnings.append(
                 f"{100.0 * share:.0f} % of the samples in motion repeat the positions of the "
                 "sample before, because they are published more often than measured; record "
-                "each measurement once")
+                "each measurement once"
+            )
 
     def report_limits(self, tau: Array) -> None:
         for k, name in enumerate(self.model.velocity_names):
@@ -327,7 +407,8 @@ class _Preparation:
             if count > beyond:  # otherwise the unit or the limit is another one
                 self.warnings.append(
                     f"the effort of joint {name!r} is at its limit of {limit:g} in {count} of "
-                    f"{len(tau)} samples; if it is saturated, the measured one is not the real one")
+                    f"{len(tau)} samples; if it is saturated, the measured one is not the real one"
+                )
 
     def report_constant(self, q: Array, tau: Array) -> None:
         for joint in joint_slices(self.model):
@@ -337,12 +418,17 @@ class _Preparation:
             if not np.ptp(tau[:, k]) > 0.0:
                 self.warnings.append(
                     f"the effort of joint {joint.name!r} is {tau[0, k]:g} in all samples; it is "
-                    "not measured, and identify does not use it")
+                    "not measured, and identify does not use it"
+                )
 
     def rows(self) -> NDArray[np.int_]:
         """Indices of the rows that are kept."""
-        return np.concatenate([np.arange(segment.start + self.drop, segment.stop - self.drop)
-                               for segment in self.segments])
+        return np.concatenate(
+            [
+                np.arange(segment.start + self.drop, segment.stop - self.drop)
+                for segment in self.segments
+            ]
+        )
 
     def keep(self) -> dict[str, Any]:
         """Return the arrays without dropped rows; q is in place already, if it was filtered."""
@@ -354,7 +440,7 @@ class _Preparation:
             if array is None:
                 kept[name] = None
             elif name == "q" and self.drop:
-                kept[name] = array[:len(rows)]
+                kept[name] = array[: len(rows)]
             else:
                 kept[name] = _compact(array, rows)
         return kept
@@ -368,11 +454,11 @@ def _smooth(time: Array, values: Array, inner: slice, cutoff: float, order: int)
 def _compact(array: Any, rows: NDArray[np.int_]) -> Any:
     """Move rows to the front of an array, in place, and return them."""
     if len(rows) == rows[-1] - rows[0] + 1:
-        return array[rows[0]:rows[-1] + 1]
+        return array[rows[0] : rows[-1] + 1]
     for start in range(0, len(rows), _CHUNK):
-        some = rows[start:start + _CHUNK]
-        array[start:start + len(some)] = array[some]
-    return array[:len(rows)]
+        some = rows[start : start + _CHUNK]
+        array[start : start + len(some)] = array[some]
+    return array[: len(rows)]
 
 
 def _weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Array:
@@ -382,7 +468,7 @@ def _weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Ar
         rest &= np.abs(column) <= max(_AT_REST * sigma, _NEARLY * np.abs(column).max())
     for column in q.T:
         new[1:] |= np.abs(np.diff(column)) > STUCK
-    new &= rest                         # another pose; of motions there may be millions
+    new &= rest  # another pose; of motions there may be millions
     new[1:] |= (rest[1:] != rest[:-1]) | (segment[1:] != segment[:-1])
     weight = np.ones(len(v))
     for stretch in filtering.divided(new[1:]):

@@ -4,6 +4,7 @@
 
 Where friction makes accelerations jump, the filter of the motion spreads the jump.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -15,12 +16,12 @@ import numpy as np
 from ...engine.kernel.types import Array
 from .filtering import of_each
 
-_SPREAD = 0.7           # periods of the cutoff over which the filter spreads a jump
-_LEFT_OUT = 0.6         # of the samples, at most, are near reversals
-_CLIPPED = 30.0         # times the median: larger residuals count as that
-_FEWEST = 30            # residuals for a mean
-_FAR = 32767            # samples: a reversal farther away does not matter
-_BLOCK = 4096           # samples that are processed at a time
+_SPREAD = 0.7  # periods of the cutoff over which the filter spreads a jump
+_LEFT_OUT = 0.6  # of the samples, at most, are near reversals
+_CLIPPED = 30.0  # times the median: larger residuals count as that
+_FEWEST = 30  # residuals for a mean
+_FAR = 32767  # samples: a reversal farther away does not matter
+_BLOCK = 4096  # samples that are processed at a time
 
 
 class Reversals:
@@ -30,8 +31,15 @@ class Reversals:
     ``recording`` are (B,). ``distance`` (B,) is the number of samples to the closest reversal.
     """
 
-    def __init__(self, v: Array, threshold: Array, joints: np.ndarray, time: Array, cutoff: float,
-                 recording: np.ndarray | None) -> None:
+    def __init__(
+        self,
+        v: Array,
+        threshold: Array,
+        joints: np.ndarray,
+        time: Array,
+        cutoff: float,
+        recording: np.ndarray | None,
+    ) -> None:
         self._v, self._threshold, self._joints = v, threshold, joints.tolist()
         self._time, self._cutoff, self._recording = time, cutoff, recording
         self.distance = _distances(v, threshold, self._joints)
@@ -43,8 +51,9 @@ class Reversals:
     @cached_property
     def _farthest(self) -> int:
         """The distance up to which most samples of no recording are left out."""
-        return int(min(np.quantile(part, _LEFT_OUT)
-                       for part in of_each(self._recording, self.distance)))
+        return int(
+            min(np.quantile(part, _LEFT_OUT) for part in of_each(self._recording, self.distance))
+        )
 
     def is_steady(self, rows: np.ndarray) -> np.ndarray:
         """Whether reversals are farther than the filter spreads them, (B,) of bool."""
@@ -61,9 +70,10 @@ class Reversals:
         for k in self._joints:
             near = _distances(self._v, self._threshold, [k])[rows] < half
             others[near, k] = np.nan
-        known, left = (np.isfinite(some[distance < half]).any(axis=1).sum()
-                       for some in (errors, others))
-        if left > 0.5 * known:          # unless all joints turn at the same time
+        known, left = (
+            np.isfinite(some[distance < half]).any(axis=1).sum() for some in (errors, others)
+        )
+        if left > 0.5 * known:  # unless all joints turn at the same time
             errors = others
         errors = errors[:, np.isfinite(errors).any(axis=0)]
         counted = np.isfinite(errors).any(axis=1)
@@ -71,8 +81,9 @@ class Reversals:
             return 0
         errors, distance = errors[counted], distance[counted]
         typical = np.maximum(np.nanmedian(errors, axis=0), 1e-300)
-        nearest = _settled(distance, np.nanmean(
-            np.minimum(errors / typical, _CLIPPED) ** 2, axis=1))
+        nearest = _settled(
+            distance, np.nanmean(np.minimum(errors / typical, _CLIPPED) ** 2, axis=1)
+        )
         return nearest and min(max(nearest, self._spread), self._farthest)
 
 

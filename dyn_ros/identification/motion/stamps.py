@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Time stamps of computers that receive measurements: they jitter, and rows repeat."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -12,19 +13,19 @@ from numpy.typing import NDArray
 from ...engine.kernel.types import Array
 from .filtering import FASTEST, HIGHEST, Segment, derivatives
 
-_IRREGULAR = 0.01       # periods: less jitter does not matter
-_ROUNDS = 3             # of shifts and noise in turn
-_EXPLAINED = 0.7        # of the deviations remain: less than half of their power is something else
-_SIMPLER = 1.2          # times the deviation of shifts: equal spacing is more probable
-_NORMAL = 1.4826        # standard deviation of normal noise over its median size
-_FARTHEST = 4.0         # standard deviations of the jitter: larger ones are jumps of the motion
-_CLOSEST = 0.3          # periods between two samples at least
-_BESIDE = 3             # rows before and after in which a robot that moves has moved
-_MANY = 0.5             # times the rows that moved
-_HELD = 0.4             # of the samples in motion, at least, if efforts are held
-_REGULAR = 0.8          # of the steps between new efforts, at least
-_BLOCK = 65536          # samples that are processed at a time
-_FEWEST = 200           # samples
+_IRREGULAR = 0.01  # periods: less jitter does not matter
+_ROUNDS = 3  # of shifts and noise in turn
+_EXPLAINED = 0.7  # of the deviations remain: less than half of their power is something else
+_SIMPLER = 1.2  # times the deviation of shifts: equal spacing is more probable
+_NORMAL = 1.4826  # standard deviation of normal noise over its median size
+_FARTHEST = 4.0  # standard deviations of the jitter: larger ones are jumps of the motion
+_CLOSEST = 0.3  # periods between two samples at least
+_BESIDE = 3  # rows before and after in which a robot that moves has moved
+_MANY = 0.5  # times the rows that moved
+_HELD = 0.4  # of the samples in motion, at least, if efforts are held
+_REGULAR = 0.8  # of the steps between new efforts, at least
+_BLOCK = 65536  # samples that are processed at a time
+_FEWEST = 200  # samples
 
 
 def readable(time: float) -> str:
@@ -38,14 +39,23 @@ def repeats(arrays: Mapping[str, Any]) -> NDArray[np.bool_]:
     In a motion, these are messages that were sent twice. If most are, states are published more
     often than they are measured, and none is marked.
     """
-    same = np.concatenate([[False], np.logical_and.reduce(
-        [(array[1:] == array[:-1]).all(axis=1) for name in ("q", "v", "tau")
-         if (array := arrays[name]) is not None])])
+    same = np.concatenate(
+        [
+            [False],
+            np.logical_and.reduce(
+                [
+                    (array[1:] == array[:-1]).all(axis=1)
+                    for name in ("q", "v", "tau")
+                    if (array := arrays[name]) is not None
+                ]
+            ),
+        ]
+    )
     moves = np.zeros(len(same) + 2 * _BESIDE, bool)
-    moves[_BESIDE + 1:-_BESIDE] = (arrays["q"][1:] != arrays["q"][:-1]).any(axis=1)
+    moves[_BESIDE + 1 : -_BESIDE] = (arrays["q"][1:] != arrays["q"][:-1]).any(axis=1)
     near = np.any(np.lib.stride_tricks.sliding_window_view(moves, _BESIDE), axis=1)
     few = same.sum() < _MANY * max(moves.sum(), 1)
-    result: NDArray[np.bool_] = same & few & near[:len(same)] & near[_BESIDE + 1:]
+    result: NDArray[np.bool_] = same & few & near[: len(same)] & near[_BESIDE + 1 :]
     return result
 
 
@@ -64,8 +74,14 @@ def held(q: Array, tau: Array) -> NDArray[np.bool_] | None:
     return same if len(lengths) >= _FEWEST and regular.mean() > _REGULAR else None
 
 
-def corrected(time: Array, q: Array, slots: NDArray[np.int_], pieces: Sequence[Segment],
-              segments: Sequence[Segment], rate: float) -> Array | None:
+def corrected(
+    time: Array,
+    q: Array,
+    slots: NDArray[np.int_],
+    pieces: Sequence[Segment],
+    segments: Sequence[Segment],
+    rate: float,
+) -> Array | None:
     """Stamps without their jitter [s], (B,); None: they have none that the positions show.
 
     Either the samples are equally spaced and the stamps are not, or all positions of a row are late
@@ -74,8 +90,11 @@ def corrected(time: Array, q: Array, slots: NDArray[np.int_], pieces: Sequence[S
     with stamps that say so, are left as they are. ``slots`` are the numbers of the rows, with those
     that were dropped; nothing else is missing in each of the ``pieces``.
     """
-    segments = [Segment(start, min(start + _BLOCK, one.stop)) for one in segments
-                for start in range(one.start, one.stop, _BLOCK)]
+    segments = [
+        Segment(start, min(start + _BLOCK, one.stop))
+        for one in segments
+        for start in range(one.start, one.stop, _BLOCK)
+    ]
     longest = slice(*max(segments, key=len))
     if len(time[longest]) < _FEWEST or np.std(np.diff(time[longest])) * rate < _IRREGULAR:
         return None
@@ -84,9 +103,14 @@ def corrected(time: Array, q: Array, slots: NDArray[np.int_], pieces: Sequence[S
         equal[rows], shifted[rows] = _in_order(equal[rows], rate), _in_order(time[rows], rate)
     deviation, v = _deviation(shifted[longest], q[longest], rate)
     noise = _size(deviation - v * _shift(deviation, v)[:, None])
-    sizes = [float(np.sqrt(np.mean((_size(one) / noise) ** 2))) for one in (
-        _deviation(time[longest], q[longest], rate)[0],
-        _deviation(equal[longest], q[longest], rate)[0], _from_others(deviation, v, noise))]
+    sizes = [
+        float(np.sqrt(np.mean((_size(one) / noise) ** 2)))
+        for one in (
+            _deviation(time[longest], q[longest], rate)[0],
+            _deviation(equal[longest], q[longest], rate)[0],
+            _from_others(deviation, v, noise),
+        )
+    ]
     if min(sizes[1:]) > _EXPLAINED * sizes[0]:
         return None
     if sizes[1] < _SIMPLER * sizes[2]:
@@ -130,11 +154,11 @@ def _shift(deviation: Array, v: Array) -> Array:
     noise = _size(deviation)
     shift = np.zeros(len(v))
     for _ in range(_ROUNDS):
-        information = (v ** 2) @ noise ** -2
-        raw = (v * deviation) @ noise ** -2 / np.maximum(information, 1e-300)
+        information = (v**2) @ noise**-2
+        raw = (v * deviation) @ noise**-2 / np.maximum(information, 1e-300)
         certain = information >= np.median(information)
         jitter = float(_size(raw[certain, None])[0])
-        shift = raw * information / (information + jitter ** -2)
+        shift = raw * information / (information + jitter**-2)
         shift = np.clip(shift, -_FARTHEST * jitter, _FARTHEST * jitter)
         noise = _size(deviation - shift[:, None] * v)
     return shift
@@ -144,8 +168,8 @@ def _from_others(deviation: Array, v: Array, noise: Array) -> Array:
     """What is left of the deviations of joints, with shifts that the other joints show."""
     left = deviation.copy()
     for k in range(v.shape[1]):
-        weight = np.where(np.arange(v.shape[1]) == k, 0.0, noise ** -2)
-        shift = (v * deviation) @ weight / np.maximum((v ** 2) @ weight, 1e-300)
+        weight = np.where(np.arange(v.shape[1]) == k, 0.0, noise**-2)
+        shift = (v * deviation) @ weight / np.maximum((v**2) @ weight, 1e-300)
         left[:, k] -= shift * v[:, k]
     return left
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The page of a report: the numbers of its template, and how they are written."""
+
 from __future__ import annotations
 
 import math
@@ -21,13 +22,19 @@ from . import figures
 _DASH, _MINUS = "\u2013", "\u2212"
 _COLORS = {"measured": figures.MEASURED, "before": figures.BEFORE, "after": figures.AFTER}
 _FILLS = {"well": "#9cc5a9", "weakly": "#e8c69a", "not": "#e6b3af"}
-_SECTIONS = {"errors": "Error of each joint", "torques": "Held-out torques", "bodies": "Bodies",
-             "friction": "Friction and rotors", "combinations": "Combinations of parameters",
-             "undetermined": "What the recording does not determine"}
+_SECTIONS = {
+    "errors": "Error of each joint",
+    "torques": "Held-out torques",
+    "bodies": "Bodies",
+    "friction": "Friction and rotors",
+    "combinations": "Combinations of parameters",
+    "undetermined": "What the recording does not determine",
+}
 
 
-def write_report(result: Identification, path: str | PathLike[str],
-                 unseen: Sequence[JointResult] = ()) -> None:
+def write_report(
+    result: Identification, path: str | PathLike[str], unseen: Sequence[JointResult] = ()
+) -> None:
     """Write a report of an identification, an HTML page for any browser.
 
     It contains what is needed to judge the result: the torques that were held out, with the
@@ -53,21 +60,34 @@ def write_report(result: Identification, path: str | PathLike[str],
     """
     figures.plotly()
     from plotly.offline import get_plotlyjs
+
     base = result.base
-    combinations = zip(base.names, base.units, base.excitation, base.lower, base.upper, base.before,
-                       base.after)
+    combinations = zip(
+        base.names, base.units, base.excitation, base.lower, base.upper, base.before, base.after
+    )
     page = template("page.html.j2").render(
-        result=result, library=get_plotlyjs(), sections=_SECTIONS, summary=summary(result),
+        result=result,
+        library=get_plotlyjs(),
+        sections=_SECTIONS,
+        summary=summary(result),
         unseen=unseen,
         median=SimpleNamespace(before=_median(result, "before"), after=_median(result, "after")),
         worst=max(filter(math.isfinite, map(ratio, result.joints)), default=math.nan),
-        duration=sum(result.samples.time[stretch.stop - 1] - result.samples.time[stretch.start]
-                     for stretch in figures.stretches_of(result.samples)),
+        duration=sum(
+            result.samples.time[stretch.stop - 1] - result.samples.time[stretch.start]
+            for stretch in figures.stretches_of(result.samples)
+        ),
         figures=SimpleNamespace(
-            errors=figures.errors(result), torques=list(figures.torques(result)),
-            bodies=figures.bodies(result), friction=list(figures.friction(result))),
-        bodies=list(_bodies(result)), losses=_losses(result), combinations=list(combinations),
-        undetermined=[sentence.partition(": ")[::2] for sentence in result.undetermined])
+            errors=figures.errors(result),
+            torques=list(figures.torques(result)),
+            bodies=figures.bodies(result),
+            friction=list(figures.friction(result)),
+        ),
+        bodies=list(_bodies(result)),
+        losses=_losses(result),
+        combinations=list(combinations),
+        undetermined=[sentence.partition(": ")[::2] for sentence in result.undetermined],
+    )
     Path(path).write_text(page, encoding="utf-8")
 
 
@@ -79,11 +99,18 @@ def template(name: str) -> Any:
     except ImportError:
         raise ImportError('a report requires Jinja2: pip install "dyn_ros[identify]"') from None
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined,
-        autoescape=jinja2.select_autoescape(["html.j2"]))
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        undefined=jinja2.StrictUndefined,
+        autoescape=jinja2.select_autoescape(["html.j2"]),
+    )
     environment.filters.update(
-        number=number, ratio=ratio, unit=unit, terms=terms, scaled=scaled,
-        json=lambda figure: markupsafe.Markup(figures.content(figure)))
+        number=number,
+        ratio=ratio,
+        unit=unit,
+        terms=terms,
+        scaled=scaled,
+        json=lambda figure: markupsafe.Markup(figures.content(figure)),
+    )
     environment.globals.update(colors=_COLORS, fills=_FILLS)
     return environment.get_template(name)
 
@@ -92,24 +119,35 @@ def summary(result: Identification) -> tuple[str, str, str]:
     """Three sentences: the error of held-out torques, what is determined, and warnings."""
     before, after = (number(_median(result, name), ".3g") for name in ("before", "after"))
     used = sum(rows.stop - rows.start for rows in result.held_out)
-    error = (f"On {used} held-out samples, which the estimation did not use, the "
-             f"error of the torques changes from {before} % to {after} % of their RMS value "
-             "(median of the joints).")
+    error = (
+        f"On {used} held-out samples, which the estimation did not use, the "
+        f"error of the torques changes from {before} % to {after} % of their RMS value "
+        "(median of the joints)."
+    )
     well, weakly, not_ = map(result.base.excitation.count, ("well", "weakly", "not"))
-    determined = (f"Torques depend on {len(result.base.names)} combinations of parameters, of "
-                  f"which the recording determines {well} well, {weakly} weakly and {not_} not.")
+    determined = (
+        f"Torques depend on {len(result.base.names)} combinations of parameters, of "
+        f"which the recording determines {well} well, {weakly} weakly and {not_} not."
+    )
     few = len(result.warnings)
-    warned = ("There are no warnings." if not few else
-              f"There {'is one warning' if few == 1 else f'are {few} warnings'}, listed below.")
+    warned = (
+        "There are no warnings."
+        if not few
+        else f"There {'is one warning' if few == 1 else f'are {few} warnings'}, listed below."
+    )
     return error, determined, warned
 
 
 # --- numbers
 
+
 def _median(result: Identification, name: str) -> float:
     """RMS error of the median joint [% of its RMS torque]."""
-    values = [100.0 * getattr(joint, name) / joint.torque for joint in result.joints
-              if joint.torque > 0.0 and np.isfinite(getattr(joint, name))]
+    values = [
+        100.0 * getattr(joint, name) / joint.torque
+        for joint in result.joints
+        if joint.torque > 0.0 and np.isfinite(getattr(joint, name))
+    ]
     return float(np.median(values)) if values else math.nan
 
 
@@ -121,9 +159,12 @@ def ratio(joint: JointResult) -> float:
 def _bodies(result: Identification) -> Iterator[tuple[Any, ...]]:
     """Link, joint, masses before and after; pairs of centers and radii of gyration [mm]."""
     model = result.model
-    for link, joint, *both in zip(figures.body_links(model), model.joint_names,
-                                  model.inertial_parameters,
-                                  result.identified.inertial_parameters):
+    for link, joint, *both in zip(
+        figures.body_links(model),
+        model.joint_names,
+        model.inertial_parameters,
+        result.identified.inertial_parameters,
+    ):
         (m0, c0, moments0, _), (m1, c1, moments1, _) = map(figures.central, both)
         lengths = [*zip(c0, c1), *zip(_gyration(moments0), _gyration(moments1))]
         yield link, joint, (m0, m1), [(1e3 * x0, 1e3 * x1) for x0, x1 in lengths]
@@ -138,24 +179,34 @@ def _losses(result: Identification) -> SimpleNamespace | None:
     """Columns, and for each joint with one coordinate pairs of before and after; None without."""
     old, new = result.model, result.identified
     shown, zero = np.flatnonzero(is_actuated(old)).tolist(), np.zeros(old.nv)
-    pairs = {"damping": (old.damping, new.damping),
-             "Coulomb friction": (old.friction, new.friction), "offset": (zero, result.offset)}
-    for name, numbers in (("load friction", new.drives.load_friction),
-                          ("root friction", new.drives.root_friction),
-                          ("full from velocity", new.drives.friction_velocity),
-                          ("turns over distance", new.drives.friction_distance)):
+    pairs = {
+        "damping": (old.damping, new.damping),
+        "Coulomb friction": (old.friction, new.friction),
+        "offset": (zero, result.offset),
+    }
+    for name, numbers in (
+        ("load friction", new.drives.load_friction),
+        ("root friction", new.drives.root_friction),
+        ("full from velocity", new.drives.friction_velocity),
+        ("turns over distance", new.drives.friction_distance),
+    ):
         if numbers.any():
             pairs[name] = zero, numbers
     if result.stribeck.any():
-        pairs |= {"Stribeck friction": (zero, result.stribeck),
-                  "Stribeck velocity": (zero + math.nan, result.stribeck_velocity)}
+        pairs |= {
+            "Stribeck friction": (zero, result.stribeck),
+            "Stribeck velocity": (zero + math.nan, result.stribeck_velocity),
+        }
     pairs["rotor inertia"] = old.armature, new.armature
-    rows = [(result.joints[k].name, [(before[k], after[k]) for before, after in pairs.values()])
-            for k in shown]
+    rows = [
+        (result.joints[k].name, [(before[k], after[k]) for before, after in pairs.values()])
+        for k in shown
+    ]
     return SimpleNamespace(columns=[(name, 1) for name in pairs], rows=rows) if shown else None
 
 
 # --- filters of the template
+
 
 def number(value: float, form: str = ".4g") -> str:
     """A number in this format, or a dash."""
@@ -172,7 +223,7 @@ def unit(name: str) -> str:
 def terms(name: str, most: int) -> tuple[str, int]:
     """The first terms of a sum of parameters, and the number of the others if they are many."""
     ends = [operator.start() for operator in re.finditer(r" [+-] ", name)]
-    return (name, 0) if len(ends) < most + 2 else (name[:ends[most - 1]], len(ends) + 1 - most)
+    return (name, 0) if len(ends) < most + 2 else (name[: ends[most - 1]], len(ends) + 1 - most)
 
 
 def scaled(lower: float, upper: float, before: float, after: float) -> dict[str, Any]:
@@ -189,5 +240,10 @@ def scaled(lower: float, upper: float, before: float, after: float) -> dict[str,
 
     known = math.isfinite(lower) and math.isfinite(upper)
     start, end = (place(lower), place(upper)) if known else (0.0, width)
-    return {"start": f"{start:.1f}", "width": f"{max(end - start, 1.5):.1f}", "known": known,
-            "before": f"{place(before):.1f}", "after": f"{place(after):.1f}"}
+    return {
+        "start": f"{start:.1f}",
+        "width": f"{max(end - start, 1.5):.1f}",
+        "known": known,
+        "before": f"{place(before):.1f}",
+        "after": f"{place(after):.1f}",
+    }

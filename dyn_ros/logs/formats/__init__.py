@@ -5,6 +5,7 @@
 A new kind is a module with a ``FORMAT``, see `spans.Format`, and a line in the table below. It is
 imported when the first such file is opened.
 """
+
 from pathlib import Path
 
 SUFFIXES_OF = {
@@ -25,8 +26,9 @@ IN_ROSBAG2 = (*SUFFIXES_OF["mcap_file"], *SUFFIXES_OF["sqlite_file"])
 
 def suffix_of(name: str) -> str | None:
     """The longest end of a name that is one of a recording, in lower case."""
-    return max((suffix for suffix in SUFFIXES if name.lower().endswith(suffix)), key=len,
-               default=None)
+    return max(
+        (suffix for suffix in SUFFIXES if name.lower().endswith(suffix)), key=len, default=None
+    )
 
 
 def is_table(path: Path) -> bool:

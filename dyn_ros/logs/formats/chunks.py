@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Files that are read in chunks, and what the records of MCAP and of ROS 1 have in common."""
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -42,8 +43,11 @@ class Chunk(NamedTuple):
 
     def is_known(self, channels: Mapping[int, Any]) -> bool:
         """Whether its times and channels are known without reading it."""
-        return (bool(self.counts) and self.counts.keys() <= channels.keys()
-                and 0 < self.stop >= self.start)
+        return (
+            bool(self.counts)
+            and self.counts.keys() <= channels.keys()
+            and 0 < self.stop >= self.start
+        )
 
 
 class Walk(ABC):
@@ -52,7 +56,7 @@ class Walk(ABC):
     def __init__(self, file: BinaryIO, path: Path, entry: Entry, content: Content) -> None:
         self.file, self.path, self.end = file, path, path.stat().st_size
         self._entry, self._content = entry, content
-        self.channels: dict[int, tuple[str, str, str]] = {}     # topic, type, encoding
+        self.channels: dict[int, tuple[str, str, str]] = {}  # topic, type, encoding
         self.chunks: list[Chunk] = []
         self.damage = ""
 
@@ -75,7 +79,7 @@ class Walk(ABC):
         """Note what records define; return the index of the messages, and the size of all."""
         index, size = index_of(self._entry, np.frombuffer(content, np.uint8), None)
         for code, _, offset, length in index[index[:, 0] < 0].tolist():
-            self.define(code, content[offset:offset + length])
+            self.define(code, content[offset : offset + length])
         return index[index[:, 0] >= 0], size
 
     def examine(self) -> None:
@@ -85,7 +89,7 @@ class Walk(ABC):
             content, _, problem = _read(self.file, chunk.place, self._content)
             if not problem:
                 self.chunks[k] = examined(chunk, self.define_all(content)[0])
-            elif chunk.stop < chunk.start:      # otherwise reported when the chunk is read
+            elif chunk.stop < chunk.start:  # otherwise reported when the chunk is read
                 self.damage = "; ".join(filter(None, (self.damage, problem)))
 
     def scan(self, span: int) -> Scan:
@@ -100,18 +104,28 @@ class Walk(ABC):
 def examined(chunk: Chunk, index: NDArray[np.int64]) -> Chunk:
     """The chunk with the times and counts of its messages."""
     times = index[index[:, 1] >= 0, 1]
-    return chunk._replace(start=int(times.min(initial=1 << 62)), stop=int(times.max(initial=-1)),
-                          counts=dict(Counter(index[:, 0].tolist())))
+    return chunk._replace(
+        start=int(times.min(initial=1 << 62)),
+        stop=int(times.max(initial=-1)),
+        counts=dict(Counter(index[:, 0].tolist())),
+    )
 
 
-def scan_of(channels: Channels, chunks: Sequence[Chunk], counts: Mapping[int, int] | None,
-            damage: str, span: int) -> Scan:
+def scan_of(
+    channels: Channels,
+    chunks: Sequence[Chunk],
+    counts: Mapping[int, int] | None,
+    damage: str,
+    span: int,
+) -> Scan:
     """Topics and spans; a file may not state the counts of messages by channel.
 
     Chunks are joined to spans of this size; those without messages are left out.
     """
-    topics = [Topic(name, kind, encoding, None if counts is None else counts.get(number, 0))
-              for number, name, kind, encoding in channels]
+    topics = [
+        Topic(name, kind, encoding, None if counts is None else counts.get(number, 0))
+        for number, name, kind, encoding in channels
+    ]
     groups: list[list[Chunk]] = []
     for chunk in chunks:
         if chunk.stop < chunk.start:
@@ -119,22 +133,27 @@ def scan_of(channels: Channels, chunks: Sequence[Chunk], counts: Mapping[int, in
         if not groups or sum(other.size for other in groups[-1]) + chunk.size > span:
             groups.append([])
         groups[-1].append(chunk)
-    subsets: dict[frozenset[int], Channels] = {}        # which many spans share
+    subsets: dict[frozenset[int], Channels] = {}  # which many spans share
 
     def span_of(group: list[Chunk]) -> Span:
         numbers = frozenset(number for chunk in group for number in chunk.counts)
         if not all(chunk.counts for chunk in group):
             numbers = frozenset(number for number, *_ in channels)
-        subset = subsets.setdefault(numbers, tuple(
-            channel for channel in channels if channel[0] in numbers))
-        return Span(min(chunk.start for chunk in group), max(chunk.stop for chunk in group),
-                    sum(chunk.size for chunk in group),
-                    (subset, *(chunk.place for chunk in group)))
+        subset = subsets.setdefault(
+            numbers, tuple(channel for channel in channels if channel[0] in numbers)
+        )
+        return Span(
+            min(chunk.start for chunk in group),
+            max(chunk.stop for chunk in group),
+            sum(chunk.size for chunk in group),
+            (subset, *(chunk.place for chunk in group)),
+        )
 
     return Scan(sp.merged(topics), tuple(map(span_of, groups)), damage)
 
 
 # --- reading
+
 
 def read_at(file: BinaryIO, offset: int, length: int) -> bytes:
     file.seek(offset)
@@ -149,8 +168,9 @@ def _read(file: BinaryIO, place: tuple[Any, ...], content: Content) -> tuple[byt
         return b"", False, f"the chunk at byte {place[0]} is skipped: {error}"
 
 
-def index_of(entry: Entry, content: NDArray[np.uint8], codes: dict[int, int] | None
-             ) -> tuple[NDArray[np.int64], int]:
+def index_of(
+    entry: Entry, content: NDArray[np.uint8], codes: dict[int, int] | None
+) -> tuple[NDArray[np.int64], int]:
     """Index of the messages in an uncompressed chunk, and the size of its whole records.
 
     ``codes`` are those of channels by their numbers. None: all messages, with the number of their
@@ -160,9 +180,14 @@ def index_of(entry: Entry, content: NDArray[np.uint8], codes: dict[int, int] | N
     index = np.empty((len(content) // MIN_RECORD + 1, 4), np.int64)
     state = np.zeros(2, np.int64)
     compiled(entry)(
-        content.ctypes.data, len(content), channels.ctypes.data,
-        -1 if codes is None else len(channels), index.ctypes.data, state.ctypes.data)
-    return index[:state[0]], int(state[1])
+        content.ctypes.data,
+        len(content),
+        channels.ctypes.data,
+        -1 if codes is None else len(channels),
+        index.ctypes.data,
+        state.ctypes.data,
+    )
+    return index[: state[0]], int(state[1])
 
 
 def chunked(scan: Callable[[Path], Scan], entry: Entry, content: Content) -> Format:
@@ -174,8 +199,10 @@ def chunked(scan: Callable[[Path], Scan], entry: Entry, content: Content) -> For
                 data = np.frombuffer(records, np.uint8)
                 index, end = index_of(entry, data, codes)
                 if end < len(data) and not is_cut:
-                    problem = (f"the chunk at byte {chunk[0]} is damaged: {len(data) - end:,} of "
-                               f"its {len(data):,} bytes are not read")
+                    problem = (
+                        f"the chunk at byte {chunk[0]} is damaged: {len(data) - end:,} of "
+                        f"its {len(data):,} bytes are not read"
+                    )
                 problems += [problem] if problem else []
                 index[:, 2] += size
                 size += len(data)

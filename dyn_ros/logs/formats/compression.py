@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Compressed chunks, messages and files, and temporary copies of files."""
+
 from __future__ import annotations
 
 import bz2
@@ -16,8 +17,8 @@ from typing import Any, BinaryIO, cast
 from .spans import MAX_CHUNK
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_KEPT = 2               # temporary files that a process keeps
-_BLOCK = 1 << 20        # bytes
+_KEPT = 2  # temporary files that a process keeps
+_BLOCK = 1 << 20  # bytes
 _files: dict[tuple[str, int, int], tuple[Any, str]] = {}
 folder: str | None = None
 """Folder of the temporary files. None: that of the system; they are removed when Python ends."""
@@ -31,12 +32,16 @@ def _require(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ImportError(f"recordings compressed with {name.split('.')[0]} require a package: "
-                          'pip install "dyn_ros[logs]"') from None
+        raise ImportError(
+            f"recordings compressed with {name.split('.')[0]} require a package: "
+            'pip install "dyn_ros[logs]"'
+        ) from None
 
 
 _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
-    "lz4": lambda: _require("lz4.frame").LZ4FrameDecompressor(), "bz2": bz2.BZ2Decompressor}
+    "lz4": lambda: _require("lz4.frame").LZ4FrameDecompressor(),
+    "bz2": bz2.BZ2Decompressor,
+}
 _KINDS = "zstd", *_DECOMPRESSORS
 
 
@@ -53,11 +58,12 @@ def decompress(kind: str, packed: bytes, size: int, is_cut: bool = False) -> byt
     if kind not in _KINDS:
         raise Damaged(f"the compression {kind!r} is unknown; expected {', '.join(_KINDS)} or none")
     try:
-        content = (_zstd(packed, size) if kind == "zstd" else
-                   _to_end(_DECOMPRESSORS[kind](), packed, size))
+        content = (
+            _zstd(packed, size) if kind == "zstd" else _to_end(_DECOMPRESSORS[kind](), packed, size)
+        )
     except ImportError:
         raise
-    except Exception as error:      # each library has its own classes of errors
+    except Exception as error:  # each library has its own classes of errors
         raise Damaged(f"cannot be decompressed: {error}") from None
     if len(content) != size and not is_cut:
         raise Damaged(f"contains {len(content):,} bytes instead of {size:,}")
@@ -68,7 +74,7 @@ def _zstd(packed: bytes, size: int) -> bytes:
     """Up to so many bytes, also if the end is missing."""
     reader = _require("zstandard").ZstdDecompressor().stream_reader(io.BytesIO(packed))
     content = bytes(reader.read(size))
-    return content + bytes(reader.read(1))      # checks the checksum at the end
+    return content + bytes(reader.read(1))  # checks the checksum at the end
 
 
 def _to_end(decompressor: Any, packed: bytes, size: int) -> bytes:
@@ -84,7 +90,7 @@ def decompress_message(packed: bytes) -> bytes:
     zstandard = _require("zstandard")
     try:
         size = zstandard.frame_content_size(packed)
-        if 0 <= size <= _BLOCK:         # fast, but allocates what the message claims to contain
+        if 0 <= size <= _BLOCK:  # fast, but allocates what the message claims to contain
             return bytes(_decompressor(zstandard).decompress(packed))
     except zstandard.ZstdError as error:
         raise Damaged(f"cannot be decompressed: {error}") from None
@@ -108,6 +114,7 @@ def decompressed_file(path: Path) -> tuple[Path, str]:
 
 def beginning_of_file(path: Path, size: int) -> Path:
     """A temporary file with so many bytes of the beginning of another one."""
+
     def copy(source: BinaryIO, target: BinaryIO) -> str:
         left = size
         while left and (block := source.read(min(_BLOCK, left))):
@@ -117,8 +124,9 @@ def beginning_of_file(path: Path, size: int) -> Path:
     return _temporary(path, path.suffix, copy)[0]
 
 
-def _temporary(path: Path, suffix: str, write: Callable[[BinaryIO, BinaryIO], str]
-               ) -> tuple[Path, str]:
+def _temporary(
+    path: Path, suffix: str, write: Callable[[BinaryIO, BinaryIO], str]
+) -> tuple[Path, str]:
     """A temporary file that is made once in a process, and what was found when it was written."""
     status = path.stat()
     key = str(path.resolve()), status.st_size, status.st_mtime_ns
@@ -132,9 +140,12 @@ def _temporary(path: Path, suffix: str, write: Callable[[BinaryIO, BinaryIO], st
             target.flush()
         except OSError as error:
             target.close()
-            raise OSError(error.errno, f"{path} cannot be copied to the temporary folder: "
-                          f"{error.strerror}; set TMPDIR to a folder with more space",
-                          tempfile.gettempdir()) from None
+            raise OSError(
+                error.errno,
+                f"{path} cannot be copied to the temporary folder: "
+                f"{error.strerror}; set TMPDIR to a folder with more space",
+                tempfile.gettempdir(),
+            ) from None
         _files[key] = target, damage
     file, damage = _files[key]
     return Path(file.name), damage

@@ -14,6 +14,7 @@ from ...engine.machine_code.declare import kernel
 
 # Rows of an index: code, log time, offset, length
 
+
 @kernel
 def code_of(channels, count, number):
     """Code of a channel by its number, or -1; every number is a code if count is negative."""
@@ -42,7 +43,7 @@ def index_mcap(content, size, channels, count, index, state):
             break
         start = position + 9
         opcode = load8(content, position)
-        if opcode == 0:                 # no record has this type
+        if opcode == 0:  # no record has this type
             break
         if opcode == 5 and length >= 22:
             code = code_of(channels, count, load16(content, start))
@@ -73,11 +74,11 @@ def ros1_fields(content, field, end):
         if width > end - field:
             break
         name = load8(content, field)
-        if width == 4 and name == _O and load8(content, field + 2) == _EQUALS:          # op=
+        if width == 4 and name == _O and load8(content, field + 2) == _EQUALS:  # op=
             opcode = load8(content, field + 3)
-        elif width == 9 and name == _C and load8(content, field + 4) == _EQUALS:        # conn=
+        elif width == 9 and name == _C and load8(content, field + 4) == _EQUALS:  # conn=
             number = load32(content, field + 5)
-        elif width == 13 and name == _T and load8(content, field + 4) == _EQUALS:       # time=
+        elif width == 13 and name == _T and load8(content, field + 4) == _EQUALS:  # time=
             time = load32(content, field + 5) * 1_000_000_000 + load32(content, field + 9)
         field = field + width
     return opcode, number, time
@@ -117,6 +118,6 @@ def index_ros1(content, size, channels, count, index, state):
     return 0
 
 
-MIN_RECORD = 8          # bytes
+MIN_RECORD = 8  # bytes
 INDEX_MCAP = Entry("logs-index_mcap", index_mcap, "q" * 6)
 INDEX_ROS1 = Entry("logs-index_ros1", index_ros1, "q" * 6)

@@ -7,6 +7,7 @@ channels of each chunk. Of a file that was cut, is being written, or has no summ
 all records are read. The messages in a chunk are always indexed by compiled code, which is 20 times
 as fast as the library's reader (benchmarks/reading.py).
 """
+
 from __future__ import annotations
 
 import struct
@@ -25,11 +26,11 @@ from .spans import Scan
 MAGIC = b"\x89MCAP0\r\n"
 _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _MESSAGE_INDEX, _DATA_END = 3, 4, 5, 6, 7, 15
 _HEADER = struct.Struct("<BQ")
-_CHUNK_HEADER = struct.Struct("<QQQII")     # times, size, checksum, length of the compression
+_CHUNK_HEADER = struct.Struct("<QQQII")  # times, size, checksum, length of the compression
 _INDEX_HEADER = struct.Struct("<HI")
-_FOOTER = 37            # bytes, with the magic at the end of the file
-_BLOCK = 1 << 22        # bytes of messages outside chunks that are read at a time
-_SPAN = 1 << 20         # bytes: smaller chunks are joined
+_FOOTER = 37  # bytes, with the magic at the end of the file
+_BLOCK = 1 << 22  # bytes of messages outside chunks that are read at a time
+_SPAN = 1 << 20  # bytes: smaller chunks are joined
 
 
 def scan(path: Path) -> Scan:
@@ -38,15 +39,18 @@ def scan(path: Path) -> Scan:
         if empty := sp.require_start(file, MAGIC, path, "MCAP file"):
             return Scan((), (), empty)
         return _summarized(file, path.stat().st_size) or _Walk(
-            file, path, INDEX_MCAP, _content).walk().scan(_SPAN)
+            file, path, INDEX_MCAP, _content
+        ).walk().scan(_SPAN)
 
 
 # --- a whole file
+
 
 def _summarized(file: BinaryIO, size: int) -> Scan | None:
     """What the summary of a file states; None if it cannot be used, or not all is in chunks."""
     try:
         from mcap.reader import SeekingReader
+
         summary: Any = None
         if not _summary_damage(file, size):
             file.seek(0)
@@ -55,23 +59,38 @@ def _summarized(file: BinaryIO, size: int) -> Scan | None:
             return None
         indexes, statistics = summary.chunk_indexes, summary.statistics
         types = {number: ser.ros2_type(schema.name) for number, schema in summary.schemas.items()}
-        channels = tuple((number, channel.topic, types.get(channel.schema_id, ""),
-                          channel.message_encoding)
-                         for number, channel in sorted(summary.channels.items()))
-    except Exception:       # `mcap` is not installed, or whatever class a damaged summary leads to
+        channels = tuple(
+            (number, channel.topic, types.get(channel.schema_id, ""), channel.message_encoding)
+            for number, channel in sorted(summary.channels.items())
+        )
+    except Exception:  # `mcap` is not installed, or whatever class a damaged summary leads to
         return None
-    messages = sum((index.message_index_length - 15 * len(index.message_index_offsets)) // 16
-                   for index in indexes)
-    chunks = [Chunk((index.chunk_start_offset, index.chunk_length), index.uncompressed_size,
-                    sp.limited(index.message_start_time), sp.limited(index.message_end_time),
-                    dict.fromkeys(index.message_index_offsets, 0)) for index in indexes]
-    if (messages != statistics.message_count or len(chunks) != statistics.chunk_count
-            or any(sum(chunk.place) > size or not chunk.is_known(summary.channels)
-                   for chunk in chunks)):
+    messages = sum(
+        (index.message_index_length - 15 * len(index.message_index_offsets)) // 16
+        for index in indexes
+    )
+    chunks = [
+        Chunk(
+            (index.chunk_start_offset, index.chunk_length),
+            index.uncompressed_size,
+            sp.limited(index.message_start_time),
+            sp.limited(index.message_end_time),
+            dict.fromkeys(index.message_index_offsets, 0),
+        )
+        for index in indexes
+    ]
+    if (
+        messages != statistics.message_count
+        or len(chunks) != statistics.chunk_count
+        or any(sum(chunk.place) > size or not chunk.is_known(summary.channels) for chunk in chunks)
+    ):
         return None
     intact = [chunk for chunk in chunks if read_at(file, chunk.place[0], 1) == bytes([_CHUNK])]
-    damage = "" if len(intact) == len(chunks) else (
-        f"is damaged: {len(intact):,} of its {len(chunks):,} chunks are found")
+    damage = (
+        ""
+        if len(intact) == len(chunks)
+        else (f"is damaged: {len(intact):,} of its {len(chunks):,} chunks are found")
+    )
     return ck.scan_of(channels, intact, statistics.channel_message_counts, damage, _SPAN)
 
 
@@ -89,6 +108,7 @@ def _summary_damage(file: BinaryIO, size: int) -> str:
 
 # --- reading
 
+
 def _content(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
     """Records of a chunk, or of messages outside chunks; see `chunks.Content`."""
     data = read_at(file, *place)
@@ -97,10 +117,10 @@ def _content(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
     try:
         _, _, size, checksum, _ = _CHUNK_HEADER.unpack_from(data, _HEADER.size)
         kind, behind = _text(data, _HEADER.size + _CHUNK_HEADER.size - 4)
-        packed_size, = struct.unpack_from("<Q", data, behind)
+        (packed_size,) = struct.unpack_from("<Q", data, behind)
     except struct.error:
-        return b"", True                    # cut before its records
-    packed = data[behind + 8:behind + 8 + packed_size]
+        return b"", True  # cut before its records
+    packed = data[behind + 8 : behind + 8 + packed_size]
     is_cut = len(packed) < packed_size
     content = decompress(kind, packed, size, is_cut)
     if checksum and not is_cut and zlib.crc32(content) != checksum:
@@ -110,21 +130,22 @@ def _content(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
 
 def _text(content: bytes, offset: int) -> tuple[str, int]:
     """A string, and the offset behind it."""
-    length, = struct.unpack_from("<I", content, offset)
+    (length,) = struct.unpack_from("<I", content, offset)
     if length > len(content) - offset - 4:
         raise struct.error("the string is cut")
     behind = offset + 4 + length
-    return content[offset + 4:behind].decode("utf-8", "replace"), behind
+    return content[offset + 4 : behind].decode("utf-8", "replace"), behind
 
 
 # --- a file that was cut, is being written, or has no summary
+
 
 class _Walk(ck.Walk):
     def walk(self) -> _Walk:
         self._schemas: dict[int, str] = {}
         behind = self._headers()
         self.examine()
-        self.define_all(behind)             # if it is damaged: what the chunks do not state
+        self.define_all(behind)  # if it is damaged: what the chunks do not state
         return self
 
     def _headers(self) -> bytes:
@@ -160,7 +181,7 @@ class _Walk(ck.Walk):
     def define(self, code: int, record: bytes) -> None:
         try:
             if code == -_SCHEMA:
-                number, = struct.unpack_from("<H", record)
+                (number,) = struct.unpack_from("<H", record)
                 self._schemas.setdefault(number, _text(record, 2)[0])
             else:
                 number, schema = struct.unpack_from("<HH", record)

@@ -6,6 +6,7 @@ The headers of all records are read, so that bags without an index can be read. 
 `rosbags` refuses them, and needs 90 ms to open a bag of 100,000 messages, which are read in 15 ms
 here.
 """
+
 from __future__ import annotations
 
 import struct
@@ -25,7 +26,7 @@ from .spans import Scan
 
 MAGIC = b"#ROSBAG V2.0\n"
 _MESSAGE, _BAG_HEADER, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION = 2, 3, 4, 5, 6, 7
-_HEAD = 1 << 12         # bytes that are read for the header of a record
+_HEAD = 1 << 12  # bytes that are read for the header of a record
 _NS = 1_000_000_000
 
 
@@ -87,8 +88,8 @@ class _Walk(ck.Walk):
             if len(head) < 8 or position + size + 8 > self.end:
                 return {}, -1, 0
             head += self.file.read(size + 8 - len(head))
-        length = int.from_bytes(head[4 + size:8 + size], "little")
-        return _fields(head[4:4 + size]), position + 8 + size, length
+        length = int.from_bytes(head[4 + size : 8 + size], "little")
+        return _fields(head[4 : 4 + size]), position + 8 + size, length
 
     def _add_chunk(self, fields: dict[str, bytes], start: int, length: int) -> None:
         kind = fields.get("compression", b"none").decode("ascii", "replace")
@@ -105,11 +106,12 @@ class _Walk(ck.Walk):
         self.chunks[-1] = last._replace(
             counts={**last.counts, _number(fields, "conn"): len(entries)},
             start=min(last.start, sp.limited(int(times.min()))),
-            stop=max(last.stop, sp.limited(int(times.max()))))
+            stop=max(last.stop, sp.limited(int(times.max()))),
+        )
 
     def define(self, code: int, record: bytes) -> None:
         size = int.from_bytes(record[:4], "little")
-        fields, more = _fields(record[4:4 + size]), _fields(record[8 + size:])
+        fields, more = _fields(record[4 : 4 + size]), _fields(record[8 + size :])
         topic = fields.get("topic", b"").decode("utf-8", "replace")
         kind = more.get("type", b"").decode("utf-8", "replace")
         self.channels.setdefault(_number(fields, "conn"), (topic, ser.ros2_type(kind), ROS1))
@@ -118,8 +120,8 @@ class _Walk(ck.Walk):
 def _fields(header: bytes) -> dict[str, bytes]:
     fields, position = {}, 0
     while position + 4 <= len(header):
-        length, = struct.unpack_from("<I", header, position)
-        name, _, value = header[position + 4:position + 4 + length].partition(b"=")
+        (length,) = struct.unpack_from("<I", header, position)
+        name, _, value = header[position + 4 : position + 4 + length].partition(b"=")
         fields[name.decode("utf-8", "replace")] = value or b"\0"
         position += 4 + length
     return fields

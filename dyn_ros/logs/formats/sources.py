@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Recordings: finding them, opening them, and reading their spans."""
+
 from __future__ import annotations
 
 import glob
@@ -17,15 +18,17 @@ from . import IN_ROSBAG2, SUFFIXES, SUFFIXES_OF, suffix_of
 from .spans import DECODABLE, STRING, Format, Scan, Span, Topic, merged
 
 _METADATA = "metadata.yaml"
-_MANIFEST = "_manifest.json"        # in a folder of results
+_MANIFEST = "_manifest.json"  # in a folder of results
 
 
 def format_of(path: Path) -> Format:
     """What reads a file; a ValueError if nothing does."""
     suffix = suffix_of(path.name)
     if suffix is None:
-        raise ValueError(f"{str(path)!r}: expected a file that ends with {', '.join(SUFFIXES)}, or "
-                         "the folder of a rosbag2")
+        raise ValueError(
+            f"{str(path)!r}: expected a file that ends with {', '.join(SUFFIXES)}, or "
+            "the folder of a rosbag2"
+        )
     module = next(name for name, suffixes in SUFFIXES_OF.items() if suffix in suffixes)
     reader: Format = importlib.import_module(f".{module}", __package__).FORMAT
     return reader
@@ -51,9 +54,13 @@ class Source:
 
     def description(self) -> str | None:
         """Return the robot description: the first text on a topic of that name, or None."""
-        names = {topic.name for topic in self.topics
-                 if topic.type == STRING and topic.name.endswith("robot_description")
-                 and topic.encoding in (CDR, ROS1)}
+        names = {
+            topic.name
+            for topic in self.topics
+            if topic.type == STRING
+            and topic.name.endswith("robot_description")
+            and topic.encoding in (CDR, ROS1)
+        }
         for span in self.spans if names else ():
             name, place = span.place
             text = format_of(self.path / name).text(self.path / name, place, names)
@@ -63,6 +70,7 @@ class Source:
 
 
 # --- finding
+
 
 def discover(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> list[Path]:
     """Find recordings: sorted, each once, whatever links lead to it.
@@ -90,8 +98,11 @@ def _discover(text: str) -> list[Path]:
         return recordings
     if not glob.has_magic(text):
         raise ValueError(f"{text!r} does not exist: {expected}, or a pattern")
-    recordings = [recording for match in glob.glob(str(path), recursive=True)
-                  for recording in _below(Path(match))]
+    recordings = [
+        recording
+        for match in glob.glob(str(path), recursive=True)
+        for recording in _below(Path(match))
+    ]
     if not recordings:
         raise ValueError(f"no recording matches the pattern {text!r}: {expected}")
     return recordings
@@ -114,6 +125,7 @@ def _below(path: Path, above: tuple[str, ...] = ()) -> Iterator[Path]:
 
 # --- opening
 
+
 def open_source(path: str | PathLike[str], columns: Mapping[str, str] | None = None) -> Source:
     """Open a recording, one of those that ``discover`` returns: find its topics and spans.
 
@@ -125,12 +137,18 @@ def open_source(path: str | PathLike[str], columns: Mapping[str, str] | None = N
     if path.is_dir():
         return _open_folder(path)
     scan = _scan_table(path, columns) if columns else format_of(path).scan(path)
-    return Source(path, path.name[:-len(suffix_of(path.name) or "")], scan.topics,
-                  _sorted(_placed("", scan)), _joined(scan.damage, scan.topics))
+    return Source(
+        path,
+        path.name[: -len(suffix_of(path.name) or "")],
+        scan.topics,
+        _sorted(_placed("", scan)),
+        _joined(scan.damage, scan.topics),
+    )
 
 
 def _scan_table(path: Path, columns: Mapping[str, str]) -> Scan:
     from . import table_file
+
     return table_file.scan(path, columns)
 
 
@@ -153,8 +171,13 @@ def _open_folder(path: Path) -> Source:
             damage.append(f"{name} {scan.damage}")
     if errors and len(errors) == len(names):
         raise errors[0]
-    return Source(path, path.resolve().name, merged(topics), _sorted(spans),
-                  _joined("; ".join(damage), tuple(topics)))
+    return Source(
+        path,
+        path.resolve().name,
+        merged(topics),
+        _sorted(spans),
+        _joined("; ".join(damage), tuple(topics)),
+    )
 
 
 def _files_of(path: Path) -> tuple[list[str], list[str]]:
@@ -171,16 +194,22 @@ def _files_of(path: Path) -> tuple[list[str], list[str]]:
         elif suffix_of(existing[0]):
             names.append(existing[0])
     if not names:
-        names = sorted(entry.name for entry in path.iterdir()
-                       if entry.is_file() and suffix_of(entry.name) in IN_ROSBAG2)
+        names = sorted(
+            entry.name
+            for entry in path.iterdir()
+            if entry.is_file() and suffix_of(entry.name) in IN_ROSBAG2
+        )
         if len(names) > 1 and not metadata.is_file():
-            raise ValueError(f"{str(path)!r}: contains {len(names)} recordings and no {_METADATA}, "
-                             "which joins the files of a rosbag2; pass one of them, such as "
-                             f"{names[0]}")
+            raise ValueError(
+                f"{str(path)!r}: contains {len(names)} recordings and no {_METADATA}, "
+                "which joins the files of a rosbag2; pass one of them, such as "
+                f"{names[0]}"
+            )
     if not names:
-        raise ValueError(f"{str(path)!r}: there is no file of a rosbag2 in this folder; expected "
-                         "one recording"
-                         + "".join(f"; {text}" for text in damage))
+        raise ValueError(
+            f"{str(path)!r}: there is no file of a rosbag2 in this folder; expected "
+            "one recording" + "".join(f"; {text}" for text in damage)
+        )
     return names, damage
 
 
@@ -194,13 +223,17 @@ def _sorted(spans: list[Span]) -> tuple[Span, ...]:
 
 def _joined(damage: str, topics: tuple[Topic, ...]) -> str:
     """Damage, and topics of joint states or odometry that cannot be decoded."""
-    unknown = [f"the encoding {topic.encoding!r} of {topic.name} cannot be decoded, expected "
-               f"{CDR!r} or {ROS1!r}" for topic in topics
-               if topic.type in (JOINT_STATE, ODOMETRY) and topic.encoding not in DECODABLE]
+    unknown = [
+        f"the encoding {topic.encoding!r} of {topic.name} cannot be decoded, expected "
+        f"{CDR!r} or {ROS1!r}"
+        for topic in topics
+        if topic.type in (JOINT_STATE, ODOMETRY) and topic.encoding not in DECODABLE
+    ]
     return "; ".join(filter(None, (damage, *unknown)))
 
 
 # --- reading
+
 
 def read_span(path: Path, span: Span, topics: Collection[str], decoder: Decoder) -> Messages:
     """Read the joint states and odometry of a span of a recording, in order of log time.

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What every kind of recording consists of: topics, and spans that can be read on their own."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
@@ -30,7 +31,7 @@ class Topic(NamedTuple):
     name: str
     type: str
     encoding: str
-    count: int | None = None        # type: ignore[assignment]      # hides tuple.count
+    count: int | None = None  # type: ignore[assignment]      # hides tuple.count
 
 
 class Span(NamedTuple):
@@ -94,8 +95,10 @@ def require_start(file: BinaryIO, magic: bytes, path: Path, kind: str) -> str:
 def cut(path: Path, where: str, usable: int) -> str:
     """Description of a file that ends too early."""
     more = ", and what precedes the cut in the chunk" if where == "a chunk" else ""
-    return (f"ends in the middle of {where}; {usable:,} of {path.stat().st_size:,} bytes can be "
-            f"read{more}")
+    return (
+        f"ends in the middle of {where}; {usable:,} of {path.stat().st_size:,} bytes can be "
+        f"read{more}"
+    )
 
 
 def limited(time: int) -> int:

@@ -5,6 +5,7 @@
 A span is a range of row numbers. Rows are read in this order, which needs no index, and as far as
 they are whole in a damaged database.
 """
+
 from __future__ import annotations
 
 import sqlite3
@@ -27,15 +28,17 @@ from .serialized import Channels
 from .spans import Scan
 
 MAGIC = b"SQLite format 3\0"
-_SPAN = 1 << 21             # bytes
+_SPAN = 1 << 21  # bytes
 _FEWEST, _MOST = 64, 50_000  # rows of a span
-_BLOCK = 2000               # rows
-_STEPS = 10_000             # of the virtual machine of sqlite3 between checks of its progress
-_ROW_STEPS = 100            # more than a row takes
-_FAILURES = 100             # damaged spans after which the rest is not searched
-_UNKNOWN = 5000             # rows of a span if the size of the table is unknown
-_WHERE = ("FROM messages WHERE id >= ? AND id < ? AND typeof(topic_id) = 'integer' "
-          "AND typeof(timestamp) = 'integer' AND typeof(data) = 'blob'")
+_BLOCK = 2000  # rows
+_STEPS = 10_000  # of the virtual machine of sqlite3 between checks of its progress
+_ROW_STEPS = 100  # more than a row takes
+_FAILURES = 100  # damaged spans after which the rest is not searched
+_UNKNOWN = 5000  # rows of a span if the size of the table is unknown
+_WHERE = (
+    "FROM messages WHERE id >= ? AND id < ? AND typeof(topic_id) = 'integer' "
+    "AND typeof(timestamp) = 'integer' AND typeof(data) = 'blob'"
+)
 
 
 def _whole_pages(path: Path) -> Path:
@@ -58,12 +61,12 @@ def _connect(path: Path) -> sqlite3.Connection:
         try:
             connection = sqlite3.connect(address + "?mode=ro", uri=True)
             connection.execute("SELECT 1 FROM sqlite_master").fetchone()
-        except sqlite3.Error:       # such as a folder that cannot be written to
+        except sqlite3.Error:  # such as a folder that cannot be written to
             connection = None
     connection = connection or sqlite3.connect(address + "?immutable=1", uri=True)
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
     _limit(connection, _MOST)
-    connection.execute("PRAGMA writable_schema=ON")     # also opens a file that is too short
+    connection.execute("PRAGMA writable_schema=ON")  # also opens a file that is too short
     return connection
 
 
@@ -75,10 +78,12 @@ def scan(path: Path) -> Scan:
     with closing(_connect(path)) as connection:
         try:
             rows = connection.execute(
-                "SELECT id, name, type, serialization_format FROM topics").fetchall()
+                "SELECT id, name, type, serialization_format FROM topics"
+            ).fetchall()
             channels: Channels = tuple(
                 (int(number), str(name), ser.ros2_type(str(kind)), str(encoding))
-                for number, name, kind, encoding in rows)
+                for number, name, kind, encoding in rows
+            )
         except (sqlite3.Error, ValueError, TypeError) as error:
             if path.stat().st_size < _SPAN or "no such" in str(error):
                 return Scan((), (), f"contains no topics of a rosbag2: {error}")
@@ -92,7 +97,8 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
     damage = ""
     try:
         first, last, count = connection.execute(
-            "SELECT min(id), max(id), count(*) FROM messages").fetchone()
+            "SELECT min(id), max(id), count(*) FROM messages"
+        ).fetchone()
         is_end_known = True
     except sqlite3.Error as error:
         first, last, count, is_end_known = 1, sp.LATEST, 0, False
@@ -110,16 +116,26 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
         counts = {number: messages for number, messages, *_ in of_topics}
         total.update(counts)
         if of_topics:
-            chunks.append(Chunk((start, stop), mean * sum(counts.values()),
-                                sp.limited(min(row[2] for row in of_topics)),
-                                sp.limited(max(row[3] for row in of_topics)), counts))
+            chunks.append(
+                Chunk(
+                    (start, stop),
+                    mean * sum(counts.values()),
+                    sp.limited(min(row[2] for row in of_topics)),
+                    sp.limited(max(row[3] for row in of_topics)),
+                    counts,
+                )
+            )
         damage = damage or problem
         failures += bool(problem) or not of_topics
         if sum(total.values()) > count and is_end_known:
             damage = damage or "is damaged; the same rows are found several times"
             break
-        if (failures > _FAILURES or not is_end_known and (problem or not of_topics)
-                or stop == sp.LATEST):
+        if (
+            failures > _FAILURES
+            or not is_end_known
+            and (problem or not of_topics)
+            or stop == sp.LATEST
+        ):
             break
         start = _next_row(connection, stop)
     if not damage and sum(total.values()) < count:
@@ -133,8 +149,9 @@ def _next_row(connection: sqlite3.Connection, start: int) -> int:
     """Number of the first row from a number on; a damaged database may have large gaps."""
     try:
         _limit(connection, _MOST)
-        number, = connection.execute("SELECT min(id) FROM messages WHERE id >= ?", (start,)
-                                    ).fetchone()
+        (number,) = connection.execute(
+            "SELECT min(id) FROM messages WHERE id >= ?", (start,)
+        ).fetchone()
     except sqlite3.Error:
         return start
     return max(number, start) if isinstance(number, int) else sp.LATEST
@@ -155,14 +172,16 @@ def _limit(connection: sqlite3.Connection, rows: int) -> None:
     connection.set_progress_handler(is_too_long, _STEPS)
 
 
-def _examine(connection: sqlite3.Connection, start: int, stop: int
-             ) -> tuple[list[tuple[int, int, int, int]], str]:
+def _examine(
+    connection: sqlite3.Connection, start: int, stop: int
+) -> tuple[list[tuple[int, int, int, int]], str]:
     """Number, count, earliest and latest of each topic in a range; and what is damaged."""
     _limit(connection, stop - start)
     try:
         return connection.execute(
-            f"SELECT topic_id, count(*), min(timestamp), max(timestamp) {_WHERE} "
-            "GROUP BY topic_id", (start, stop)).fetchall(), ""
+            f"SELECT topic_id, count(*), min(timestamp), max(timestamp) {_WHERE} GROUP BY topic_id",
+            (start, stop),
+        ).fetchall(), ""
     except sqlite3.Error:
         rows, error = _whole_rows(connection, start, stop)
     times: dict[int, list[int]] = {}
@@ -171,8 +190,9 @@ def _examine(connection: sqlite3.Connection, start: int, stop: int
     return [(number, len(times), min(times), max(times)) for number, times in times.items()], error
 
 
-def _whole_rows(connection: sqlite3.Connection, start: int, stop: int
-                ) -> tuple[list[tuple[int, int, bytes]], str]:
+def _whole_rows(
+    connection: sqlite3.Connection, start: int, stop: int
+) -> tuple[list[tuple[int, int, bytes]], str]:
     """Rows up to the first that cannot be read."""
     rows: list[tuple[int, int, bytes]] = []
     try:
@@ -182,31 +202,36 @@ def _whole_rows(connection: sqlite3.Connection, start: int, stop: int
     return rows, ""
 
 
-def _blocks(connection: sqlite3.Connection, start: int, stop: int, size: int
-            ) -> Iterator[list[tuple[int, int, bytes]]]:
+def _blocks(
+    connection: sqlite3.Connection, start: int, stop: int, size: int
+) -> Iterator[list[tuple[int, int, bytes]]]:
     _limit(connection, stop - start)
-    cursor = connection.execute(f"SELECT topic_id, timestamp, data {_WHERE} ORDER BY id",
-                                (start, stop))
+    cursor = connection.execute(
+        f"SELECT topic_id, timestamp, data {_WHERE} ORDER BY id", (start, stop)
+    )
     while block := cursor.fetchmany(size):
         yield block
 
 
 def load(path: Path, place: tuple[Any, ...], codes: dict[int, int]) -> Raw:
-    (start, stop), = place
+    ((start, stop),) = place
     heads: list[NDArray[np.int64]] = []
     contents: list[bytes] = []
     problem = ""
 
     def take(block: list[tuple[int, int, bytes]]) -> None:
         rows = [row for row in block if row[0] in codes]
-        heads.append(np.array([(codes[number], time, 0, len(content))
-                               for number, time, content in rows], np.int64).reshape(-1, 4))
+        heads.append(
+            np.array(
+                [(codes[number], time, 0, len(content)) for number, time, content in rows], np.int64
+            ).reshape(-1, 4)
+        )
         contents.extend([content for _, _, content in rows])
 
     with closing(_connect(path)) as connection:
         try:
             for block in _blocks(connection, start, stop, _BLOCK):
-                take(block)         # many tuples at a time would be searched for garbage
+                take(block)  # many tuples at a time would be searched for garbage
         except sqlite3.Error:
             heads.clear()
             contents.clear()

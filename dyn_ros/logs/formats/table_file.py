@@ -6,6 +6,7 @@ The columns are those of the identification: ``position.elbow``, or ``/joint_sta
 as PlotJuggler names it, where what precedes the joint is the topic. Positions of a base, such as
 ``position.root_joint/qw``, become an odometry.
 """
+
 from __future__ import annotations
 
 import functools
@@ -27,7 +28,7 @@ _SIGNALS = ("position", "velocity", "effort")
 _POSE = ("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw")
 _TWIST = ("/linear_x", "/linear_y", "/linear_z", "/angular_x", "/angular_y", "/angular_z")
 _PLANAR_POSE, _PLANAR_TWIST = ("/x", "/y", "/theta"), ("/linear_x", "/linear_y", "/angular_z")
-_LAST_TIME = 2 ** 62            # ns
+_LAST_TIME = 2**62  # ns
 _EXPECTED = f"convert other units to s, below {1e-9 * _LAST_TIME:.2g}"
 
 
@@ -39,7 +40,7 @@ class _Joints(NamedTuple):
 
     topic: str
     names: tuple[str, ...]
-    columns: tuple[tuple[str, ...], ...]        # of positions, velocities, efforts
+    columns: tuple[tuple[str, ...], ...]  # of positions, velocities, efforts
 
 
 class _Base(NamedTuple):
@@ -58,7 +59,8 @@ class _Columns:
         tables.require_unique(names, repr(str(path)))
         usual = {name: name for name in names if name not in given.values()}
         self.time = given.get("time") or next(
-            (name for name in (tables.STAMP, *tables.TIMES) if name in usual), "")
+            (name for name in (tables.STAMP, *tables.TIMES) if name in usual), ""
+        )
         topics: dict[str, dict[str, dict[str, str]]] = {}
         for name, column in {**usual, **given}.items():
             signal, owner = tables.parsed(name)
@@ -67,25 +69,42 @@ class _Columns:
                 signals[signal][owner] = column
         if not self.time or not any(signals["position"] for signals in topics.values()):
             times = " or ".join(map(repr, tables.TIMES))
-            raise ValueError(f"{str(path)!r}: expected a column {times}, in s, and columns such as "
-                             "'position.elbow' or '/joint_states/elbow/position', got "
-                             f"{', '.join(names[:20])}; specify other names with --columns or "
-                             "columns=")
-        self.bases = [base for topic, signals in topics.items()
-                      for base in _bases(topic, signals)]
+            raise ValueError(
+                f"{str(path)!r}: expected a column {times}, in s, and columns such as "
+                "'position.elbow' or '/joint_states/elbow/position', got "
+                f"{', '.join(names[:20])}; specify other names with --columns or "
+                "columns="
+            )
+        self.bases = [base for topic, signals in topics.items() for base in _bases(topic, signals)]
         used = {name for base in self.bases for name in (*base.pose, *base.twist)}
-        self.joints = [joints for topic, signals in topics.items()
-                       if (joints := _joints(topic, signals, used)).names]
+        self.joints = [
+            joints
+            for topic, signals in topics.items()
+            if (joints := _joints(topic, signals, used)).names
+        ]
 
     def topics(self, count: int) -> tuple[Topic, ...]:
-        return (*(Topic(joints.topic, JOINT_STATE, TABLE, count) for joints in self.joints),
-                *(Topic(base.topic, ODOMETRY, TABLE, count) for base in self.bases))
+        return (
+            *(Topic(joints.topic, JOINT_STATE, TABLE, count) for joints in self.joints),
+            *(Topic(base.topic, ODOMETRY, TABLE, count) for base in self.bases),
+        )
 
     def names(self, topics: Collection[str]) -> list[str]:
-        names = [name for joints in self.joints if joints.topic in topics
-                 for group in joints.columns for name in group if name]
-        names += [name for base in self.bases if base.topic in topics
-                  for name in (*base.pose, *base.twist) if name]
+        names = [
+            name
+            for joints in self.joints
+            if joints.topic in topics
+            for group in joints.columns
+            for name in group
+            if name
+        ]
+        names += [
+            name
+            for base in self.bases
+            if base.topic in topics
+            for name in (*base.pose, *base.twist)
+            if name
+        ]
         return list(dict.fromkeys((self.time, *names)))
 
 
@@ -112,12 +131,16 @@ def _bases(topic: str, signals: dict[str, dict[str, str]]) -> Iterator[_Base]:
         for owner in positions:
             name = owner.removesuffix(pose[-1])
             if name != owner and all(name + suffix in positions for suffix in pose):
-                yield _Base(place + _BASE_TOPIC, is_planar,
-                            tuple(positions[name + suffix] for suffix in pose),
-                            tuple(velocities.get(name + suffix, "") for suffix in twist))
+                yield _Base(
+                    place + _BASE_TOPIC,
+                    is_planar,
+                    tuple(positions[name + suffix] for suffix in pose),
+                    tuple(velocities.get(name + suffix, "") for suffix in twist),
+                )
 
 
 # --- files
+
 
 def scan(path: Path, given: Mapping[str, str] | None = None) -> Scan:
     """Find the topics and spans of a table; an error as ``sources.open_source`` raises it.
@@ -149,12 +172,18 @@ def scan(path: Path, given: Mapping[str, str] | None = None) -> Scan:
         time, log_time = int(stamps[-1]), stop
         count += len(stamps)
     if unusable and not spans:
-        problems.update({f"no row has a usable time, the first: {unusable[0]:.6g} in the column "
-                         f"{columns.time!r}; {_EXPECTED}": None})
+        problems.update(
+            {
+                f"no row has a usable time, the first: {unusable[0]:.6g} in the column "
+                f"{columns.time!r}; {_EXPECTED}": None
+            }
+        )
     if not (spans or problems or table.damage):
         problems["has no rows"] = None
-    ends = [span._replace(place=(*span.place, n == 0, n == len(spans) - 1))
-            for n, span in enumerate(spans)]
+    ends = [
+        span._replace(place=(*span.place, n == 0, n == len(spans) - 1))
+        for n, span in enumerate(spans)
+    ]
     return Scan(columns.topics(count), tuple(ends), "; ".join((*problems, *table.damage)))
 
 
@@ -168,22 +197,27 @@ def _open(path: Path, modified: int, without_names: bool) -> tables.Csv | tables
     return tables.open_table(path, without_names)
 
 
-def _read(table: tables.Csv | tables.Parquet, place: tables.Place, columns: Sequence[str]
-          ) -> tuple[dict[str, NDArray[Any]], list[str]]:
+def _read(
+    table: tables.Csv | tables.Parquet, place: tables.Place, columns: Sequence[str]
+) -> tuple[dict[str, NDArray[Any]], list[str]]:
     """Columns of a block by name, the first one the time, and problems."""
     try:
         return table.read(place, columns)
     except (tables.pyarrow().ArrowException, ValueError, OSError) as error:
         if getattr(error, "errno", None):
             raise
-        return ({name: np.zeros(0) for name in columns},
-                [f"the rows of a part cannot be read: {error}"])
+        return (
+            {name: np.zeros(0) for name in columns},
+            [f"the rows of a part cannot be read: {error}"],
+        )
 
 
 # --- rows
 
-def _stamps(table: dict[str, NDArray[Any]], name: str
-            ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+
+def _stamps(
+    table: dict[str, NDArray[Any]], name: str
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Which rows have a time, and their times [ns]."""
     values = table[name]
     if values.dtype == np.int64 and name == tables.STAMP:
@@ -201,8 +235,7 @@ def _log_times(stamps: NDArray[np.int64], first: int) -> NDArray[np.int64]:
     return first + np.cumsum(steps)
 
 
-def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder
-         ) -> Messages:
+def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder) -> Messages:
     block, first, given, *ends = place
     source = _opened(path, bool(given))
     columns = _Columns(source.names, path, given)
@@ -215,35 +248,46 @@ def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: D
     known = table[columns.time][~usable & ~_is_empty(table[columns.time])]
     if bad > len(known):
         decoder.report("a row without a time", bad - len(known))
-    if len(known):          # a power of ten, as each text is counted
-        decoder.report(f"a row whose time in the column {columns.time!r} cannot be used, about "
-                       f"{float(known[0]):.0e}; {_EXPECTED}", len(known))
+    if len(known):  # a power of ten, as each text is counted
+        decoder.report(
+            f"a row whose time in the column {columns.time!r} cannot be used, about "
+            f"{float(known[0]):.0e}; {_EXPECTED}",
+            len(known),
+        )
     rows = _measured(table, columns.time, usable, ends)
     for where, left_out in (("beginning", rows.start), ("end", len(usable) - rows.stop)):
         if left_out:
-            decoder.report(f"left out {left_out} rows at the {where}: there are numbers or stamps "
-                           "among them that cannot be measured")
+            decoder.report(
+                f"left out {left_out} rows at the {where}: there are numbers or stamps "
+                "among them that cannot be measured"
+            )
     kept = np.zeros(len(usable), bool)
     kept[rows] = usable[rows]
     stamps, log_times = stamps[kept[usable]], log_times[kept[usable]]
     table = {name: values[kept] for name, values in table.items()}
-    parts = [_joint_messages(joints, table, decoder) for joints in columns.joints
-             if joints.topic in topics]
-    parts += [_base_messages(base, table, decoder) for base in columns.bases
-              if base.topic in topics]
+    parts = [
+        _joint_messages(joints, table, decoder)
+        for joints in columns.joints
+        if joints.topic in topics
+    ]
+    parts += [
+        _base_messages(base, table, decoder) for base in columns.bases if base.topic in topics
+    ]
     if not parts or not len(stamps):
         return Messages.none(bad)
     return _joined(parts, stamps, log_times, bad)
 
 
 def _is_empty(stamps: NDArray[Any]) -> NDArray[np.bool_]:
-    empty: NDArray[np.bool_] = (np.isnan(stamps) if stamps.dtype.kind == "f"
-                                else stamps == tables.NO_TIME)
+    empty: NDArray[np.bool_] = (
+        np.isnan(stamps) if stamps.dtype.kind == "f" else stamps == tables.NO_TIME
+    )
     return empty
 
 
-def _measured(table: dict[str, NDArray[Any]], time: str, usable: NDArray[np.bool_],
-              ends: Sequence[bool]) -> slice:
+def _measured(
+    table: dict[str, NDArray[Any]], time: str, usable: NDArray[np.bool_], ends: Sequence[bool]
+) -> slice:
     """The rows without corrupt ones at the ends of the file, as identification leaves them out.
 
     ``usable``: whether a row has a time; ``ends``: whether the block is at the beginning of the
@@ -254,8 +298,11 @@ def _measured(table: dict[str, NDArray[Any]], time: str, usable: NDArray[np.bool
         return slice(0, count)
     stamps = table[time]
     empty = _is_empty(stamps)
-    known = {name: np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)
-             for name, values in table.items() if name != time}
+    known = {
+        name: np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        for name, values in table.items()
+        if name != time
+    }
     rows = measured_rows(np.where(usable | empty, 0.0, np.inf), known)
     return slice(rows.start if ends[0] else 0, rows.stop if ends[1] else count)
 
@@ -285,11 +332,21 @@ def _joint_messages(joints: _Joints, table: dict[str, NDArray[Any]], decoder: De
     present = [np.logical_not(np.isnan(block)).any(axis=1).reshape(-1) for block in blocks]
     rows = np.flatnonzero(present[0])
     counts = np.stack([given[rows] * block.shape[1] for given, block in zip(present, blocks)], 1)
-    mask = np.concatenate([np.repeat(given[rows, None], block.shape[1], axis=1)
-                           for given, block in zip(present, blocks)], axis=1)
+    mask = np.concatenate(
+        [
+            np.repeat(given[rows, None], block.shape[1], axis=1)
+            for given, block in zip(present, blocks)
+        ],
+        axis=1,
+    )
     numbers = np.concatenate([block[rows] for block in blocks], axis=1)[mask]
-    return _Block(decoder.layout(joints.names), decoder.topic(joints.topic), rows,
-                 counts.astype(np.int32), numbers)
+    return _Block(
+        decoder.layout(joints.names),
+        decoder.topic(joints.topic),
+        rows,
+        counts.astype(np.int32),
+        numbers,
+    )
 
 
 def _base_messages(base: _Base, table: dict[str, NDArray[Any]], decoder: Decoder) -> _Block:
@@ -303,12 +360,18 @@ def _base_messages(base: _Base, table: dict[str, NDArray[Any]], decoder: Decoder
         twist = np.stack([vx, vy, zero, zero, zero, wz], 1)
     rows = np.flatnonzero(~np.isnan(pose[:, 0]))
     counts = np.tile(np.array([7, 6, 0], np.int32), (len(rows), 1))
-    return _Block(decoder.child(""), decoder.topic(base.topic), rows, counts,
-                 np.concatenate([pose, twist], axis=1)[rows].ravel())
+    return _Block(
+        decoder.child(""),
+        decoder.topic(base.topic),
+        rows,
+        counts,
+        np.concatenate([pose, twist], axis=1)[rows].ravel(),
+    )
 
 
-def _joined(parts: list[_Block], stamps: NDArray[np.int64], log_times: NDArray[np.int64],
-            bad: int) -> Messages:
+def _joined(
+    parts: list[_Block], stamps: NDArray[np.int64], log_times: NDArray[np.int64], bad: int
+) -> Messages:
     rows = np.concatenate([part.rows for part in parts])
     counts = np.concatenate([part.counts for part in parts])
     sizes = counts.sum(axis=1, dtype=np.int64)
@@ -319,9 +382,15 @@ def _joined(parts: list[_Block], stamps: NDArray[np.int64], log_times: NDArray[n
         return np.repeat(np.array(values, np.int32), lengths)[order]
 
     return Messages(
-        repeated([part.layout for part in parts]), repeated([part.topic for part in parts]),
-        log_times[rows][order], stamps[rows][order], counts[order],
-        (np.cumsum(sizes) - sizes)[order], np.concatenate([part.numbers for part in parts]), bad)
+        repeated([part.layout for part in parts]),
+        repeated([part.topic for part in parts]),
+        log_times[rows][order],
+        stamps[rows][order],
+        counts[order],
+        (np.cumsum(sizes) - sizes)[order],
+        np.concatenate([part.numbers for part in parts]),
+        bad,
+    )
 
 
 FORMAT = Format(scan, read, lambda path, place, topics: None)

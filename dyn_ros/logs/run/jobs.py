@@ -5,6 +5,7 @@
 A recording is planned, which is a call too, and then worked on in parts. Few calls are submitted at
 a time, so that memory does not grow with the number of recordings.
 """
+
 from __future__ import annotations
 
 from collections import deque
@@ -17,13 +18,12 @@ if TYPE_CHECKING:
     from .cluster import ClusterWorkers
 
 Workers: TypeAlias = "LocalWorkers | ClusterWorkers"
-FAN_IN = 8              # values that are combined at a time
+FAN_IN = 8  # values that are combined at a time
 
 Progress = Callable[[float, str], None]
 
 
-def completed(workers: Workers, *queues: deque[Call]
-              ) -> Iterator[tuple[Call, Any, Failure | None]]:
+def completed(workers: Workers, *queues: deque[Call]) -> Iterator[tuple[Call, Any, Failure | None]]:
     """Make the calls in queues, to which others may be added; yield each as soon as it is done.
 
     A call is taken from the first queue that has one. A value that is yielded is where it was
@@ -53,19 +53,26 @@ class Jobs:
     value is None if it failed or values are combined.
     """
 
-    def __init__(self, workers: Workers, plan: Callable[[Any], Any],
-                 calls: Callable[[int, Any], tuple[list[Call], float]],
-                 recordings: Sequence[Any], sizes: Sequence[float], *,
-                 reduce: Callable[[Any, Any], Any] | None = None,
-                 progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        workers: Workers,
+        plan: Callable[[Any], Any],
+        calls: Callable[[int, Any], tuple[list[Call], float]],
+        recordings: Sequence[Any],
+        sizes: Sequence[float],
+        *,
+        reduce: Callable[[Any, Any], Any] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
         self._workers, self._calls, self._reduce = workers, calls, reduce
         self._recordings, self._sizes = recordings, sizes
         self._progress = progress or (lambda done, what: None)
-        self._plans = deque(Call(plan, (recording,), recording=index)
-                            for index, recording in enumerate(recordings))
+        self._plans = deque(
+            Call(plan, (recording,), recording=index) for index, recording in enumerate(recordings)
+        )
         self._parts: deque[Call] = deque()
-        self._left: dict[int, int] = {}         # parts of recordings that are not finished
-        self._totals: dict[int, Total] = {}     # of recordings
+        self._left: dict[int, int] = {}  # parts of recordings that are not finished
+        self._totals: dict[int, Total] = {}  # of recordings
         self._finished, self._all = 0.0, sum(sizes) or 1.0
         self._top = Total(workers, reduce)
         self.total: list[Any] = []
@@ -117,7 +124,7 @@ class Total:
         self._workers, self._reduce = workers, reduce
         self._early: dict[int, Sequence[Any]] = {}
         self._next = 0
-        self._levels: list[list[Sequence[Any]]] = []    # of a level, values that wait for others
+        self._levels: list[list[Sequence[Any]]] = []  # of a level, values that wait for others
 
     def put(self, number: int, values: Sequence[Any]) -> None:
         """Add the value with a number; those from 0 on come in any order, each once."""

@@ -4,6 +4,7 @@
 
 Where parts begin depends on the times and sizes of spans alone, not on who reads them.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -44,9 +45,14 @@ class Part(NamedTuple):
         return self.start <= span.start < self.stop
 
 
-def plan(source: Source, staleness: float, since: Moment | None = None,
-         until: Moment | None = None, size: float = SIZE,
-         overlap: tuple[float, float] = (0.0, 0.0)) -> list[Part]:
+def plan(
+    source: Source,
+    staleness: float,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    size: float = SIZE,
+    overlap: tuple[float, float] = (0.0, 0.0),
+) -> list[Part]:
     """Divide a recording, or a half-open interval of it, into parts; none if it is empty.
 
     A span is never divided. The overlap is what a part needs before and after its interval [s];
@@ -54,8 +60,10 @@ def plan(source: Source, staleness: float, since: Moment | None = None,
     """
     before, after = max(overlap[0], WARM_UP, 2.0 * staleness), overlap[1]
     cuts = _cuts(source.spans, *interval(source, since, until), size)
-    return [_part(source, number, (start, stop), round(1e9 * before), round(1e9 * after))
-            for number, (start, stop) in enumerate(itertools.pairwise(cuts))]
+    return [
+        _part(source, number, (start, stop), round(1e9 * before), round(1e9 * after))
+        for number, (start, stop) in enumerate(itertools.pairwise(cuts))
+    ]
 
 
 def interval(source: Source, since: Moment | None, until: Moment | None) -> tuple[int, int]:

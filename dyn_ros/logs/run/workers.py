@@ -5,6 +5,7 @@
 Both have the methods ``submit``, ``next_done``, ``combine``, ``value`` and ``close``; ``slots`` is
 how many calls to submit so that no process waits.
 """
+
 from __future__ import annotations
 
 import functools
@@ -60,8 +61,9 @@ class Failure(Exception):
             return cls(type(error).__name__, str(error))
         if not error.strerror:
             return cls("OSError", str(error))
-        return cls("OSError", f"{error.filename}: {error.strerror}" if error.filename
-                   else error.strerror)
+        return cls(
+            "OSError", f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        )
 
     def __str__(self) -> str:
         """Return the message of an error; the name of its class if the message is empty."""
@@ -87,9 +89,13 @@ class LocalWorkers:
 
     def _start(self, method: str = "spawn") -> None:
         before = set(multiprocessing.active_children())
-        self._pool = ProcessPoolExecutor(self._count, multiprocessing.get_context(method), _begin,
-                                         (method == "fork", self._temporary.name))
-        with _prepared():       # each of these calls starts a process
+        self._pool = ProcessPoolExecutor(
+            self._count,
+            multiprocessing.get_context(method),
+            _begin,
+            (method == "fork", self._temporary.name),
+        )
+        with _prepared():  # each of these calls starts a process
             self._starts = [self._pool.submit(int) for _ in range(self._count)]
         self._processes = set(multiprocessing.active_children()) - before
 
@@ -124,8 +130,11 @@ class LocalWorkers:
         error = future.exception()
         if isinstance(error, BrokenExecutor):
             return False
-        self._done.append((call, pickle.loads(future.result()), None) if error is None else
-                          (call, None, Failure.of(error)))
+        self._done.append(
+            (call, pickle.loads(future.result()), None)
+            if error is None
+            else (call, None, Failure.of(error))
+        )
         return True
 
     def _repeat(self, call: Call) -> None:
@@ -133,16 +142,26 @@ class LocalWorkers:
             if self._take(self._send(call), call):
                 return
             self._restart()
-        self._done.append((call, None, Failure(
-            "Died", f"the process that worked on it died {self._retries + 1} times; it ran out of "
-            "memory, or the file crashes a library")))
+        self._done.append(
+            (
+                call,
+                None,
+                Failure(
+                    "Died",
+                    f"the process that worked on it died {self._retries + 1} times; it ran out of "
+                    "memory, or the file crashes a library",
+                ),
+            )
+        )
 
     def _restart(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
         ended = any((process.exitcode or 0) > 0 for process in self._processes)  # killed: negative
         if ended and all(start.exception() for start in self._starts):
-            raise RuntimeError("the worker processes do not start; in a script, call the function "
-                               "that starts them below `if __name__ == '__main__':`")
+            raise RuntimeError(
+                "the worker processes do not start; in a script, call the function "
+                "that starts them below `if __name__ == '__main__':`"
+            )
         self._start()
 
     def combine(self, reduce: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
@@ -163,8 +182,11 @@ class LocalWorkers:
 
 def _can_fork() -> bool:
     """Whether this process can be copied: a lock that another thread holds would never be free."""
-    return (sys.platform == "linux" and threading.active_count() == 1
-            and importlib.util.find_spec("threadpoolctl") is not None)
+    return (
+        sys.platform == "linux"
+        and threading.active_count() == 1
+        and importlib.util.find_spec("threadpoolctl") is not None
+    )
 
 
 @contextmanager
@@ -186,6 +208,7 @@ def _prepared() -> Iterator[None]:
 
 
 # --- in the processes
+
 
 def run(function: Callable[..., Any], *arguments: Any) -> Any:
     """Make a call; its exception becomes one that each process can read."""
@@ -210,8 +233,9 @@ def _begin(is_copy: bool, temporary: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     compression.folder = temporary
     threading.Thread(target=_end_with_parent, args=(temporary,), daemon=True).start()
-    if is_copy:             # of a process whose linear algebra uses all cores
+    if is_copy:  # of a process whose linear algebra uses all cores
         import threadpoolctl
+
         threadpoolctl.threadpool_limits(1)
 
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Files that exist completely or not at all."""
+
 from __future__ import annotations
 
 import contextlib

@@ -5,6 +5,7 @@
 A folder of files with a ``metadata.yaml`` is a recording of rosbag2. Messages that a node would not
 publish, because a number is unknown, are left out.
 """
+
 from __future__ import annotations
 
 import functools
@@ -25,8 +26,11 @@ from .atomic import whole_file
 from .columns import AXES, INERTIA, Table
 
 JOINT_STATE, ODOMETRY, CENTROIDAL, NUMBER = (
-    "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry", "dyn_ros/msg/CentroidalState",
-    "std_msgs/msg/Float64")
+    "sensor_msgs/msg/JointState",
+    "nav_msgs/msg/Odometry",
+    "dyn_ros/msg/CentroidalState",
+    "std_msgs/msg/Float64",
+)
 CENTROIDAL_FIELDS = """std_msgs/Header header
 float64 mass
 geometry_msgs/Point com
@@ -40,15 +44,24 @@ geometry_msgs/Vector3 com_acceleration
 geometry_msgs/Vector3 linear_momentum_rate
 geometry_msgs/Vector3 angular_momentum_rate"""
 
-_ROWS = 1 << 13         # states whose messages are in memory at a time
-_TOPICS = {"gravity": "/dynamics/gravity", "nle": "/dynamics/nle", "torque": "/dynamics/torque",
-           "residual": "/observer/residual", "external": "/observer/external_efforts",
-           "contacts": "/observer/threshold_ratios", "power": "/dynamics/power"}
-_NUMBERS = {"energy.kinetic": "/dynamics/energy/kinetic",
-            "energy.potential": "/dynamics/energy/potential",
-            "energy.total": "/dynamics/energy/total", "power.total": "/dynamics/power/total"}
+_ROWS = 1 << 13  # states whose messages are in memory at a time
+_TOPICS = {
+    "gravity": "/dynamics/gravity",
+    "nle": "/dynamics/nle",
+    "torque": "/dynamics/torque",
+    "residual": "/observer/residual",
+    "external": "/observer/external_efforts",
+    "contacts": "/observer/threshold_ratios",
+    "power": "/dynamics/power",
+}
+_NUMBERS = {
+    "energy.kinetic": "/dynamics/energy/kinetic",
+    "energy.potential": "/dynamics/energy/potential",
+    "energy.total": "/dynamics/energy/total",
+    "power.total": "/dynamics/power/total",
+}
 _MOMENTA = "com_velocity", "linear_momentum", "angular_momentum"
-_PLANAR_TWIST = 0, 1, 5         # linear x, y, angular z
+_PLANAR_TWIST = 0, 1, 5  # linear x, y, angular z
 
 
 class _Sent(NamedTuple):
@@ -75,8 +88,9 @@ def _write(table: Table, file: IO[bytes]) -> None:
         import rosbags.typesys  # noqa: F401
         from mcap.writer import Writer
     except ImportError:
-        raise ImportError("MCAP files require mcap and rosbags: "
-                          'pip install "dyn_ros[logs]"') from None
+        raise ImportError(
+            'MCAP files require mcap and rosbags: pip install "dyn_ros[logs]"'
+        ) from None
     writer = Writer(file)
     writer.start(profile="ros2", library=f"dyn_ros {__version__}")
     channels: dict[str, int] = {}
@@ -90,9 +104,11 @@ def _write(table: Table, file: IO[bytes]) -> None:
                 continue
             if group.type not in schemas:
                 schemas[group.type] = writer.register_schema(
-                    group.type, "ros2msg", _definition(group.type).encode())
+                    group.type, "ros2msg", _definition(group.type).encode()
+                )
             channels[group.topic] = writer.register_channel(
-                group.topic, "cdr", schemas[group.type], {"offered_qos_profiles": ""})
+                group.topic, "cdr", schemas[group.type], {"offered_qos_profiles": ""}
+            )
         for row, topic, content in _in_order(sent):
             time = int(block.log_time[row])
             counts[topic] = counts.get(topic, 0) + 1
@@ -117,8 +133,9 @@ def _messages(table: Table) -> Iterator[_Sent]:
     for quantity, topic in _TOPICS.items():
         if quantity in quantities and table.names:
             effort = _matrix(table, quantity, table.names)
-            yield _joint_states(table, topic, table.names, ~np.isnan(effort).any(axis=1),
-                                {"effort": effort})
+            yield _joint_states(
+                table, topic, table.names, ~np.isnan(effort).any(axis=1), {"effort": effort}
+            )
     for column, topic in _NUMBERS.items():
         if column in table.columns:
             data = table.columns[column]
@@ -135,6 +152,7 @@ def _matrix(table: Table, quantity: str, names: Sequence[str]) -> Array:
 def _definition(kind: str) -> str:
     """The definition of a type and of all types in it, as a recording contains it."""
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
     types = get_typestore(Stores.ROS2_HUMBLE)
     types.register(get_types_from_msg(CENTROIDAL_FIELDS, CENTROIDAL))
     return types.generate_msgdef(kind, ros_version=2)[0]
@@ -142,22 +160,33 @@ def _definition(kind: str) -> str:
 
 def _template(kind: str, frame: str = "", **fields: Any) -> Template:
     """A message in which these fields are not zero or empty."""
-    return Template(SimpleNamespace(header=SimpleNamespace(frame_id=frame), **fields),
-                    definition=parse(kind, _definition(kind)))
+    return Template(
+        SimpleNamespace(header=SimpleNamespace(frame_id=frame), **fields),
+        definition=parse(kind, _definition(kind)),
+    )
 
 
-def _filled(table: Table, topic: str, kind: str, template: Template, which: Any,
-            values: dict[str, Array]) -> _Sent:
+def _filled(
+    table: Table, topic: str, kind: str, template: Template, which: Any, values: dict[str, Array]
+) -> _Sent:
     rows = np.flatnonzero(which)
-    return _Sent(topic, kind, rows, template.fill(
-        table.columns["stamp"][rows], {name: array[rows] for name, array in values.items()}))
+    return _Sent(
+        topic,
+        kind,
+        rows,
+        template.fill(
+            table.columns["stamp"][rows], {name: array[rows] for name, array in values.items()}
+        ),
+    )
 
 
-def _joint_states(table: Table, topic: str, names: Sequence[str], which: Any,
-                  values: dict[str, Array]) -> _Sent:
+def _joint_states(
+    table: Table, topic: str, names: Sequence[str], which: Any, values: dict[str, Array]
+) -> _Sent:
     """JointStates in which the fields are empty that have no values."""
-    template = _template(JOINT_STATE, table.frame, name=names,
-                         **{field: np.zeros(len(names)) for field in values})
+    template = _template(
+        JOINT_STATE, table.frame, name=names, **{field: np.zeros(len(names)) for field in values}
+    )
     return _filled(table, topic, JOINT_STATE, template, which, values)
 
 
@@ -166,18 +195,26 @@ def _states(table: Table) -> Iterator[_Sent]:
     first = {"floating": 6, "planar": 3}.get(table.base, 0)
     names = table.names[first:]
     if names:
-        values = {"position": _matrix(table, "position", names),
-                  "velocity": _matrix(table, "velocity", names),
-                  "effort": _matrix(table, "effort", names)}
+        values = {
+            "position": _matrix(table, "position", names),
+            "velocity": _matrix(table, "velocity", names),
+            "effort": _matrix(table, "effort", names),
+        }
         known = {name: ~np.isnan(array).any(axis=1) for name, array in values.items()}
         for moving in (True, False):
             for loaded in (True, False):
-                which = (known["position"] & (known["velocity"] == moving)
-                         & (known["effort"] == loaded))
+                which = (
+                    known["position"] & (known["velocity"] == moving) & (known["effort"] == loaded)
+                )
                 fields = ["position", *["velocity"] * moving, *["effort"] * loaded]
                 if which.any():
-                    yield _joint_states(table, "/joint_states", names, which,
-                                        {name: values[name] for name in fields})
+                    yield _joint_states(
+                        table,
+                        "/joint_states",
+                        names,
+                        which,
+                        {name: values[name] for name in fields},
+                    )
     if table.base:
         yield _odometry(table, first)
 
@@ -192,34 +229,47 @@ def _odometry(table: Table, first: int) -> _Sent:
         pose[:, :2] = planar_pose[:, :2]
         pose[:, 5], pose[:, 6] = np.sin(0.5 * planar_pose[:, 2]), np.cos(0.5 * planar_pose[:, 2])
         twist[:, _PLANAR_TWIST] = planar_twist
-    return _filled(table, "/odom", ODOMETRY,
-                   _template(ODOMETRY, table.world, child_frame_id=table.frame),
-                   ~(np.isnan(pose).any(axis=1) | np.isnan(twist).any(axis=1)),
-                   {"pose.pose": pose, "twist.twist": twist})
+    return _filled(
+        table,
+        "/odom",
+        ODOMETRY,
+        _template(ODOMETRY, table.world, child_frame_id=table.frame),
+        ~(np.isnan(pose).any(axis=1) | np.isnan(twist).any(axis=1)),
+        {"pose.pose": pose, "twist.twist": twist},
+    )
 
 
 def _centroidal(table: Table) -> _Sent:
     columns = table.columns
-    vectors = {name: np.stack([columns[f"{name}.{axis}"] for axis in AXES], axis=1)
-               for name in ("com", *_MOMENTA)}
-    inertia = np.column_stack([columns["mass"], vectors["com"], *(
-        columns[f"locked_inertia.{name}"] for name in INERTIA)])
-    values = {"mass": columns["mass"], "locked_inertia": inertia, **vectors,
-              "velocity_valid": ~np.isnan(columns["linear_momentum.x"])}
+    vectors = {
+        name: np.stack([columns[f"{name}.{axis}"] for axis in AXES], axis=1)
+        for name in ("com", *_MOMENTA)
+    }
+    inertia = np.column_stack(
+        [columns["mass"], vectors["com"], *(columns[f"locked_inertia.{name}"] for name in INERTIA)]
+    )
+    values = {
+        "mass": columns["mass"],
+        "locked_inertia": inertia,
+        **vectors,
+        "velocity_valid": ~np.isnan(columns["linear_momentum.x"]),
+    }
     template = _template(CENTROIDAL, table.world)
     for name in ("com_acceleration", "linear_momentum_rate", "angular_momentum_rate"):
         template.array(name)[:] = math.nan
-    return _filled(table, "/centroidal/state", CENTROIDAL, template,
-                   ~np.isnan(inertia).any(axis=1), values)
+    return _filled(
+        table, "/centroidal/state", CENTROIDAL, template, ~np.isnan(inertia).any(axis=1), values
+    )
 
 
 # --- bags of several files
+
 
 class _File(NamedTuple):
     name: str
     start: int
     stop: int
-    topics: dict[str, tuple[str, int]]      # type and number of messages
+    topics: dict[str, tuple[str, int]]  # type and number of messages
 
 
 def write_metadata(folder: str | Path) -> None:
@@ -232,15 +282,22 @@ def write_metadata(folder: str | Path) -> None:
 
 def _read(path: Path) -> _File:
     from mcap.reader import make_reader
+
     with open(path, "rb") as file:
         summary = make_reader(file).get_summary()
     if summary is None or summary.statistics is None:
-        raise ValueError(f"{path}: expected a file with a summary, which files written by dyn_ros "
-                         "have; remove it, and compute its quantities again")
+        raise ValueError(
+            f"{path}: expected a file with a summary, which files written by dyn_ros "
+            "have; remove it, and compute its quantities again"
+        )
     statistics = summary.statistics
-    topics = {channel.topic: (summary.schemas[channel.schema_id].name,
-                              statistics.channel_message_counts.get(number, 0))
-              for number, channel in summary.channels.items()}
+    topics = {
+        channel.topic: (
+            summary.schemas[channel.schema_id].name,
+            statistics.channel_message_counts.get(number, 0),
+        )
+        for number, channel in summary.channels.items()
+    }
     return _File(path.name, statistics.message_start_time, statistics.message_end_time, topics)
 
 
@@ -251,22 +308,40 @@ def _metadata(files: Sequence[_File]) -> str:
     for file in files:
         for topic, (kind, count) in file.topics.items():
             total[topic] = kind, total.get(topic, (kind, 0))[1] + count
-    lines = ["rosbag2_bagfile_information:", "  version: 5", "  storage_identifier: mcap",
-             "  duration:", f"    nanoseconds: {stop - start}",
-             "  starting_time:", f"    nanoseconds_since_epoch: {start}",
-             f"  message_count: {sum(count for _, count in total.values())}",
-             "  topics_with_message_count:" + (" []" if not total else "")]
+    lines = [
+        "rosbag2_bagfile_information:",
+        "  version: 5",
+        "  storage_identifier: mcap",
+        "  duration:",
+        f"    nanoseconds: {stop - start}",
+        "  starting_time:",
+        f"    nanoseconds_since_epoch: {start}",
+        f"  message_count: {sum(count for _, count in total.values())}",
+        "  topics_with_message_count:" + (" []" if not total else ""),
+    ]
     for topic, (kind, count) in total.items():
-        lines += ["    - topic_metadata:", f"        name: {topic}", f"        type: {kind}",
-                  "        serialization_format: cdr", '        offered_qos_profiles: ""',
-                  f"      message_count: {count}"]
-    lines += ['  compression_format: ""', '  compression_mode: ""',
-              "  relative_file_paths:" + (" []" if not files else "")]
+        lines += [
+            "    - topic_metadata:",
+            f"        name: {topic}",
+            f"        type: {kind}",
+            "        serialization_format: cdr",
+            '        offered_qos_profiles: ""',
+            f"      message_count: {count}",
+        ]
+    lines += [
+        '  compression_format: ""',
+        '  compression_mode: ""',
+        "  relative_file_paths:" + (" []" if not files else ""),
+    ]
     lines += [f"    - {json.dumps(file.name)}" for file in files]
     lines.append("  files:" + (" []" if not files else ""))
     for file in files:
-        lines += [f"    - path: {json.dumps(file.name)}", "      starting_time:",
-                  f"        nanoseconds_since_epoch: {file.start}", "      duration:",
-                  f"        nanoseconds: {file.stop - file.start}",
-                  f"      message_count: {sum(count for _, count in file.topics.values())}"]
+        lines += [
+            f"    - path: {json.dumps(file.name)}",
+            "      starting_time:",
+            f"        nanoseconds_since_epoch: {file.start}",
+            "      duration:",
+            f"        nanoseconds: {file.stop - file.start}",
+            f"      message_count: {sum(count for _, count in file.topics.values())}",
+        ]
     return "\n".join(lines) + "\n"

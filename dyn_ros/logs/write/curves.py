@@ -5,6 +5,7 @@
 A curve is interrupted where numbers are unknown, where states are missing, and between recordings.
 Rows are read in parts, so that the memory does not depend on their number.
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,8 +19,8 @@ from ...engine.kernel.types import Array
 from ...observer.runs_kernel import LOST, SHORTEST_GAP
 from .parquet import pyarrow_module
 
-_BATCH = 1 << 17        # rows
-_PAUSE = 0.004          # of the whole time: between two recordings
+_BATCH = 1 << 17  # rows
+_PAUSE = 0.004  # of the whole time: between two recordings
 
 
 class Curve(NamedTuple):
@@ -98,7 +99,7 @@ class _Reader:
         limit = max(LOST * np.nan_to_num(self._usual), SHORTEST_GAP, self._least_gap)
         steps = np.concatenate([[first], steps])
         cut = (steps < 0.0) | (steps > limit)
-        x = self.time + np.cumsum(np.maximum(steps, 0.0))       # a clock set back goes on
+        x = self.time + np.cumsum(np.maximum(steps, 0.0))  # a clock set back goes on
         edges = np.union1d(np.arange(0, len(x), self._width), np.flatnonzero(cut))
         for name, values in columns.items():
             parts = self.points.setdefault(name, [])
@@ -112,8 +113,9 @@ class _Reader:
             points.append((np.array([self.time]), np.array([np.nan])))
 
 
-def read_curves(files: Mapping[str, Sequence[Path]], points: int,
-                columns: Collection[str] | None = None) -> Curves:
+def read_curves(
+    files: Mapping[str, Sequence[Path]], points: int, columns: Collection[str] | None = None
+) -> Curves:
     """Read columns of Parquet files as curves of about so many intervals.
 
     The files of each recording are in order, by its name; the default are all columns but time and
@@ -121,16 +123,21 @@ def read_curves(files: Mapping[str, Sequence[Path]], points: int,
     """
     pyarrow_module()
     from pyarrow import parquet
-    metadata = {name: [parquet.read_metadata(path) for path in paths]
-                for name, paths in files.items()}
+
+    metadata = {
+        name: [parquet.read_metadata(path) for path in paths] for name, paths in files.items()
+    }
     of_all = [file for of_recording in metadata.values() for file in of_recording]
     rows = sum(file.num_rows for file in of_all)
     if not rows:
         raise ValueError("plot: expected results with at least one state, got none")
     schemas = [file.schema.to_arrow_schema() for file in of_all]
-    units = {field.name: (field.metadata or {}).get(b"unit", b"").decode()
-             for schema in schemas for field in schema if field.name not in ("time", "stamp")
-             and (columns is None or field.name in columns)}
+    units = {
+        field.name: (field.metadata or {}).get(b"unit", b"").decode()
+        for schema in schemas
+        for field in schema
+        if field.name not in ("time", "stamp") and (columns is None or field.name in columns)
+    }
     span = sum(_seconds(of_recording) for of_recording in metadata.values())
     reader = _Reader(max(1, rows // points), span / points)
     pieces: list[Piece] = []
@@ -151,23 +158,35 @@ def read_curves(files: Mapping[str, Sequence[Path]], points: int,
     return Curves(curves, units, pieces)
 
 
-def _batches(path: Path, columns: Sequence[str]
-             ) -> Iterator[tuple[NDArray[np.int64], dict[str, Array]]]:
+def _batches(
+    path: Path, columns: Sequence[str]
+) -> Iterator[tuple[NDArray[np.int64], dict[str, Array]]]:
     """Yield the stamps and these columns of a file, some rows at a time."""
     from pyarrow import parquet
+
     with parquet.ParquetFile(path, pre_buffer=False) as file:
         names = [column for column in columns if column in file.schema_arrow.names]
         for batch in file.iter_batches(_BATCH, columns=["stamp", *names]):
             if len(batch):
-                yield batch.column("stamp").to_numpy(), {
-                    column: batch.column(column).to_numpy(zero_copy_only=False)
-                    for column in names}
+                yield (
+                    batch.column("stamp").to_numpy(),
+                    {
+                        column: batch.column(column).to_numpy(zero_copy_only=False)
+                        for column in names
+                    },
+                )
 
 
 def _seconds(files: Sequence[Any]) -> float:
     """The time that the states of a recording span, from the metadata of its files [s]."""
-    groups = [file.row_group(k).column(file.schema.names.index("stamp")).statistics
-              for file in files for k in range(file.num_row_groups)]
+    groups = [
+        file.row_group(k).column(file.schema.names.index("stamp")).statistics
+        for file in files
+        for k in range(file.num_row_groups)
+    ]
     known = [stamp for stamp in groups if stamp is not None and stamp.has_min_max]
-    return 1e-9 * (max(stamp.max for stamp in known) - min(stamp.min for stamp in known)
-                   ) if known else 0.0
+    return (
+        1e-9 * (max(stamp.max for stamp in known) - min(stamp.min for stamp in known))
+        if known
+        else 0.0
+    )

@@ -5,6 +5,7 @@
 ``_manifest.json`` states the recording and the options, ``_parts.jsonl`` has a line for each
 finished part. Names that start with "_" are ignored by what reads Parquet datasets.
 """
+
 from __future__ import annotations
 
 import fcntl
@@ -23,7 +24,7 @@ from .atomic import whole_file
 
 _MANIFEST, _PARTS, _LOCK = "_manifest.json", "_parts.jsonl", "_lock"
 _OURS = re.compile(r"part-\d{6,}\.\w+|metadata\.yaml|_manifest\.json|_parts\.jsonl")
-_STOPPED = re.compile(r"\..+\.tmp")        # what a process that was killed leaves
+_STOPPED = re.compile(r"\..+\.tmp")  # what a process that was killed leaves
 _FACTS = {"part", "file", "messages", "states", "rejected", "problems", "notes", "summary"}
 PREFIXES = {"parquet": "recording=", "mcap": ""}
 
@@ -43,8 +44,11 @@ class Origin(NamedTuple):
             states = [file.stat() for file in files]
         except OSError:
             states = []
-        return cls(os.path.abspath(path), sum(status.st_size for status in states),
-                   max((status.st_mtime_ns for status in states), default=0))
+        return cls(
+            os.path.abspath(path),
+            sum(status.st_size for status in states),
+            max((status.st_mtime_ns for status in states), default=0),
+        )
 
 
 class Folder:
@@ -64,8 +68,10 @@ class Folder:
         self.sweep()
         known = _read(self.path / _MANIFEST)
         if known is None and not overwrite and (strange := self._files(_OURS)):
-            raise ValueError(f"{self.path}: contains {strange[0].name!r} but no valid {_MANIFEST}; "
-                             "pass another folder, or --overwrite to replace its results")
+            raise ValueError(
+                f"{self.path}: contains {strange[0].name!r} but no valid {_MANIFEST}; "
+                "pass another folder, or --overwrite to replace its results"
+            )
         same = known is not None and known["source"] == self.origin._asdict()
         if known is not None and same and not overwrite:
             self._require_same(known["options"])
@@ -88,12 +94,16 @@ class Folder:
         return sorted(file for file in self.path.iterdir() if pattern.fullmatch(file.name))
 
     def _require_same(self, before: Mapping[str, Any]) -> None:
-        different = [f"{name} was {_shown(before.get(name))}, now {_shown(self.options.get(name))}"
-                     for name in dict.fromkeys([*before, *self.options])
-                     if before.get(name) != self.options.get(name)]
+        different = [
+            f"{name} was {_shown(before.get(name))}, now {_shown(self.options.get(name))}"
+            for name in dict.fromkeys([*before, *self.options])
+            if before.get(name) != self.options.get(name)
+        ]
         if different:
-            raise ValueError(f"{self.path}: computed with other options: {'; '.join(different)}; "
-                             "pass another folder, or --overwrite to compute the results again")
+            raise ValueError(
+                f"{self.path}: computed with other options: {'; '.join(different)}; "
+                "pass another folder, or --overwrite to compute the results again"
+            )
 
     def file(self, number: int, suffix: str) -> Path:
         return self.path / f"part-{number:06d}.{suffix}"
@@ -111,8 +121,9 @@ def _read(path: Path) -> dict[str, Any] | None:
     """Read a manifest; None if there is none, or none that was finished."""
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        is_one = (set(manifest["source"]) == set(Origin._fields)
-                  and isinstance(manifest["options"], dict))
+        is_one = set(manifest["source"]) == set(Origin._fields) and isinstance(
+            manifest["options"], dict
+        )
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
     return manifest if is_one else None
@@ -157,9 +168,11 @@ def alone(out: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(f"{out}: another process writes to this folder; wait until it has "
-                             "finished, or pass another folder") from None
-        except OSError:                         # a file system without locks
+            raise ValueError(
+                f"{out}: another process writes to this folder; wait until it has "
+                "finished, or pass another folder"
+            ) from None
+        except OSError:  # a file system without locks
             pass
         yield
 
@@ -193,7 +206,7 @@ def _names(path: Path) -> Iterable[str]:
     """Names of a recording: its own, then with the folders above it, then with a number."""
     own = name_of(path)
     for count in range(len(path.parts) - 1):
-        above = path.parts[len(path.parts) - 1 - count:-1]
+        above = path.parts[len(path.parts) - 1 - count : -1]
         yield quote("_".join([*above, own]), safe=" ,+@")
     for count in itertools.count(2):
         yield quote(f"{own}_{count}", safe=" ,+@")

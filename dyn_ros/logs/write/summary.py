@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A summary of the columns of many tables, which can be added."""
+
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, field
@@ -33,15 +34,24 @@ class Column:
         return float(np.sqrt(self.square / self.count)) if self.count else float("nan")
 
     def __add__(self, other: Column) -> Column:
-        return Column(self.count + other.count, self.square + other.square,
-                      min(self.lowest, other.lowest), max(self.highest, other.highest),
-                      self.unit or other.unit)
+        return Column(
+            self.count + other.count,
+            self.square + other.square,
+            min(self.lowest, other.lowest),
+            max(self.highest, other.highest),
+            self.unit or other.unit,
+        )
 
 
 def column(values: Array, unit: str = "") -> Column:
     known = values[~np.isnan(values)]
-    return Column(len(known), float(known @ known), float(known.min(initial=np.inf)),
-                  float(known.max(initial=-np.inf)), unit)
+    return Column(
+        len(known),
+        float(known @ known),
+        float(known.min(initial=np.inf)),
+        float(known.max(initial=-np.inf)),
+        unit,
+    )
 
 
 @dataclass
@@ -59,9 +69,15 @@ class Summary:
     def of(cls, table: Table) -> Summary:
         stamp = table.columns["stamp"]
         seconds = 1e-9 * float(stamp.max() - stamp.min()) if len(stamp) else 0.0
-        return cls(len(table), seconds, {
-            name: column(values, table.units.get(name, ""))
-            for name, values in table.columns.items() if name not in _LEFT_OUT})
+        return cls(
+            len(table),
+            seconds,
+            {
+                name: column(values, table.units.get(name, ""))
+                for name, values in table.columns.items()
+                if name not in _LEFT_OUT
+            },
+        )
 
     def __add__(self, other: Summary) -> Summary:
         columns = dict(self.columns)
@@ -70,24 +86,41 @@ class Summary:
         return Summary(self.rows + other.rows, self.seconds + other.seconds, columns)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"rows": self.rows, "seconds": self.seconds, "columns": {
-            name: astuple(one) if one.count else (0, 0.0, None, None, one.unit)
-            for name, one in self.columns.items()}}
+        return {
+            "rows": self.rows,
+            "seconds": self.seconds,
+            "columns": {
+                name: astuple(one) if one.count else (0, 0.0, None, None, one.unit)
+                for name, one in self.columns.items()
+            },
+        }
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Summary:
-        return cls(content["rows"], content["seconds"], {
-            name: Column(count, *numbers) if count else column(np.zeros(0), numbers[-1])
-            for name, (count, *numbers) in content["columns"].items()})
+        return cls(
+            content["rows"],
+            content["seconds"],
+            {
+                name: Column(count, *numbers) if count else column(np.zeros(0), numbers[-1])
+                for name, (count, *numbers) in content["columns"].items()
+            },
+        )
 
     def printed(self) -> Printed:
         from rich import box
         from rich.markup import escape
         from rich.table import Column as Cells
         from rich.table import Table as Printed
-        table = Printed(Cells("column", overflow="fold"), *(
-            Cells(name, justify="right", no_wrap=True)
-            for name in ("known", "RMS", "lowest", "highest")), "unit", box=box.SIMPLE_HEAD)
+
+        table = Printed(
+            Cells("column", overflow="fold"),
+            *(
+                Cells(name, justify="right", no_wrap=True)
+                for name in ("known", "RMS", "lowest", "highest")
+            ),
+            "unit",
+            box=box.SIMPLE_HEAD,
+        )
         for name, one in self.columns.items():
             share = f"{100.0 * one.count / self.rows:.1f} %" if self.rows else ""
             numbers = [f"{number:.4g}" for number in (one.rms, one.lowest, one.highest)]

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The output `~/command`: torques for an effort controller of ros2_control."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,11 +29,18 @@ Torques: TypeAlias = Callable[[RobotContext, State, Terms], "Array | None"]
 def specs(*choices: str) -> tuple[Spec, ...]:
     """Return the parameters, with the choices of torques other than "none"."""
     return (
-        Spec("command", "none", "Torques to publish on ~/command for an effort controller.",
-             choices=("none", *choices)),
-        Spec("command_scale", Parameter.Type.DOUBLE_ARRAY,
-             "Factor from 0 to 1 for each row of ~/command, or one for all. Empty: 0.",
-             limits=(0.0, 1.0)),
+        Spec(
+            "command",
+            "none",
+            "Torques to publish on ~/command for an effort controller.",
+            choices=("none", *choices),
+        ),
+        Spec(
+            "command_scale",
+            Parameter.Type.DOUBLE_ARRAY,
+            "Factor from 0 to 1 for each row of ~/command, or one for all. Empty: 0.",
+            limits=(0.0, 1.0),
+        ),
     )
 
 
@@ -43,12 +51,13 @@ class Command:
     function that returns them.
     """
 
-    def __init__(self, node: BaseNode,
-                 choices: Mapping[str, tuple[Callable[[], Iterable[str]], Torques]]) -> None:
+    def __init__(
+        self, node: BaseNode, choices: Mapping[str, tuple[Callable[[], Iterable[str]], Torques]]
+    ) -> None:
         self._node, self._choices = node, choices
-        self._stopped = ""                  # the reason; empty while it is published
-        self._published = 0                 # messages since the last `details`
-        self._publishes = False             # whether there were any before that
+        self._stopped = ""  # the reason; empty while it is published
+        self._published = 0  # messages since the last `details`
+        self._publishes = False  # whether there were any before that
         self.output = Output("~/command", Float64MultiArray, self._make, self._reads, stamped=False)
 
     def _reads(self) -> Iterable[str] | None:
@@ -72,8 +81,9 @@ class Command:
                 raise Rejected("an input is missing that the torques depend on")
             wanted = factors * torques[rows]
             if not np.isfinite(wanted).all():
-                raise Rejected(f"the torque of {names[np.argmin(np.isfinite(wanted))]} is not "
-                               "finite")
+                raise Rejected(
+                    f"the torque of {names[np.argmin(np.isfinite(wanted))]} is not finite"
+                )
             return wanted
 
         def compute(state: State, terms: Terms) -> Template | None:
@@ -89,21 +99,28 @@ class Command:
             self._published += 1
             self._stopped = ""
             return template
+
         return compute
 
     def scales(self, robot: RobotContext, values: Mapping[str, Any]) -> Array:
         """Return the factors in command_scale; a ValueError if they do not fit the robot."""
         count, scales = len(_motors(robot)[0]), values["command_scale"]
         if len(scales) not in (0, 1, count):
-            raise SettingError("command_scale", f"expected one number, or {count} for "
-                               f"{', '.join(_motors(robot)[1])}; got {len(scales)}")
+            raise SettingError(
+                "command_scale",
+                f"expected one number, or {count} for "
+                f"{', '.join(_motors(robot)[1])}; got {len(scales)}",
+            )
         return np.broadcast_to(np.array(scales or [0.0]), count)
 
     def _clipped(self, name: str, torque: float, limit: float) -> None:
         report = self._node.report
         report.count.clipped += 1
-        report.log("command", f"~/command is clipped: {name} would get {torque:.6g}, but its "
-                   f"effort limit is {limit:.6g}")
+        report.log(
+            "command",
+            f"~/command is clipped: {name} would get {torque:.6g}, but its "
+            f"effort limit is {limit:.6g}",
+        )
 
     def _stop(self, reason: str) -> None:
         self._published = 0
@@ -127,8 +144,10 @@ class Command:
             self._stopped = waiting
         self._publishes, self._published = published > 0, 0
         state = "published" if published else self._stopped or "no subscriber"
-        return {"command": choice if choice == "none" else f"{choice}: {state}",
-                "commands clipped": str(self._node.report.count.clipped)}
+        return {
+            "command": choice if choice == "none" else f"{choice}: {state}",
+            "commands clipped": str(self._node.report.count.clipped),
+        }
 
 
 def _motors(robot: RobotContext) -> tuple[list[int], list[str]]:

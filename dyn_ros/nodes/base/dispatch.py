@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """From a robot state to published messages: outputs, and what they declare that they read."""
+
 from __future__ import annotations
 
 import functools
@@ -23,7 +24,7 @@ from ..messages import conversions
 from ..robot import RobotContext, State, Terms
 from .lifecycle import BaseNode
 
-RECOUNT = 0.005     # time after which subscribers are counted again [s]
+RECOUNT = 0.005  # time after which subscribers are counted again [s]
 STATE_READS = frozenset({"effort", "acceleration"})
 """What an output reads from the `State` in addition to q and v: collected only if it is read."""
 
@@ -56,8 +57,10 @@ class Output:
         known = {*AllTerms._fields, *STATE_READS}
         unknown = [] if callable(self.reads) else sorted(set(self.reads) - known)
         if unknown:
-            raise ValueError(f"reads: unknown {', '.join(map(repr, unknown))}; available: "
-                             + ", ".join(sorted(known)))
+            raise ValueError(
+                f"reads: unknown {', '.join(map(repr, unknown))}; available: "
+                + ", ".join(sorted(known))
+            )
 
 
 def effort_output(robot: RobotContext, read: Callable[[State, Terms], Array | None]) -> Compute:
@@ -73,6 +76,7 @@ def effort_output(robot: RobotContext, read: Callable[[State, Terms], Array | No
             return None
         effort[:] = vector[rows]
         return template
+
     return compute
 
 
@@ -87,6 +91,7 @@ def point_output(robot: RobotContext, read: Callable[[State, Terms], Array | Non
         message.header.frame_id = robot.world_frame
         conversions.set_vector(message.point, *position.tolist())
         return message
+
     return compute
 
 
@@ -96,7 +101,7 @@ class _Live:
 
     output: Output
     publisher: Any
-    compute: Compute | None = None          # for the current robot
+    compute: Compute | None = None  # for the current robot
     terms: dict[frozenset[str], Terms] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -141,9 +146,9 @@ class Dispatch:
     def __init__(self, node: BaseNode, outputs: Sequence[Output]) -> None:
         self._node, self._outputs = node, outputs
         self._live: list[_Live] = []
-        self._subscribed: list[_Live] = []      # those that had subscribers when last counted
-        self._watched: frozenset[str] = frozenset()     # their topics
-        self._counted = -math.inf               # the time of that [s]
+        self._subscribed: list[_Live] = []  # those that had subscribers when last counted
+        self._watched: frozenset[str] = frozenset()  # their topics
+        self._counted = -math.inf  # the time of that [s]
         self.limit(0.0)
 
     def limit(self, rate: float) -> None:
@@ -152,10 +157,17 @@ class Dispatch:
 
     def open(self) -> None:
         self._live = [
-            _Live(output, self._node.create_lifecycle_publisher(
-                output.type, output.topic, 10,
-                qos_overriding_options=QoSOverridingOptions.with_default_policies()))
-            for output in self._outputs]
+            _Live(
+                output,
+                self._node.create_lifecycle_publisher(
+                    output.type,
+                    output.topic,
+                    10,
+                    qos_overriding_options=QoSOverridingOptions.with_default_policies(),
+                ),
+            )
+            for output in self._outputs
+        ]
 
     def close(self) -> None:
         for live in self._live:
@@ -181,8 +193,7 @@ class Dispatch:
             live.terms = {}
 
     def subscribed(self) -> list[str]:
-        return [live.output.topic for live in self._live
-                if live.publisher.get_subscription_count()]
+        return [live.output.topic for live in self._live if live.publisher.get_subscription_count()]
 
     def watched(self, now: float) -> frozenset[str]:
         """Return the topics that have subscribers at a time [s], as `due` counts them."""
@@ -194,8 +205,10 @@ class Dispatch:
             self._counted = now
             # by the handle, which takes a quarter of the time: nothing else destroys it meanwhile
             self._subscribed = [
-                live for live in self._live
-                if live.compute and live.publisher.handle.get_subscription_count()]
+                live
+                for live in self._live
+                if live.compute and live.publisher.handle.get_subscription_count()
+            ]
             self._watched = frozenset(live.output.topic for live in self._subscribed)
 
     def passes(self, now: float) -> bool:
@@ -208,8 +221,11 @@ class Dispatch:
         if not self._node.active:
             return []
         self._count(now)
-        return [(live, reads) for live in self._subscribed if (passes or live.output.has_rate)
-                and (reads := live.reads()) is not None]
+        return [
+            (live, reads)
+            for live in self._subscribed
+            if (passes or live.output.has_rate) and (reads := live.reads()) is not None
+        ]
 
     def publish(self, robot: RobotContext, state: State, due: Sequence[_Due]) -> None:
         started, count = time.perf_counter(), self._node.report.count

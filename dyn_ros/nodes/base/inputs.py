@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Topics that a node subscribes to because of its parameters, and the latest message of each."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +31,7 @@ class InputTopic:
     def __init__(self, name: str, read: Read) -> None:
         self.name = name
         self._read = read
-        self._robot: RobotContext | None = None     # that `_numbers` belongs to
+        self._robot: RobotContext | None = None  # that `_numbers` belongs to
         self._message: Any = None
         self._numbers: Any = None
         self._received = 0.0
@@ -52,8 +53,9 @@ class InputTopic:
         if self._message is None:
             raise Rejected(f"no message received on {self.name}")
         if timeout and not 0.0 <= now - self._received <= timeout:  # below 0: time was set back
-            raise Rejected(f"the last message on {self.name} is older than input_timeout, "
-                           f"{timeout:g} s")
+            raise Rejected(
+                f"the last message on {self.name} is older than input_timeout, {timeout:g} s"
+            )
         if self._robot is not robot:
             self._numbers, self._robot = self._read(robot, self._message), robot
         return self._numbers
@@ -64,7 +66,7 @@ class Inputs:
 
     def __init__(self, node: Any) -> None:
         self._node = node
-        self._open: dict[str, InputTopic] = {}      # by name
+        self._open: dict[str, InputTopic] = {}  # by name
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._open
@@ -76,8 +78,9 @@ class Inputs:
             try:
                 trial = self._node.create_subscription(kind, topic, lambda message: None, qos)
             except Exception as error:
-                raise Rejected(f"cannot subscribe to {topic!r:.80} as {kind.__name__}: "
-                               f"{error}") from None
+                raise Rejected(
+                    f"cannot subscribe to {topic!r:.80} as {kind.__name__}: {error}"
+                ) from None
             self._node.destroy_subscription(trial)
 
     def listen(self, wanted: Mapping[str, Subscription]) -> None:
@@ -101,15 +104,19 @@ class Inputs:
         return self._open[topic].numbers(robot, self._node.now(), timeout)
 
 
-def wrenches(topics: Sequence[str], frames: Sequence[str] = (),
-             field: str = "the parameter wrench_frames",
-             ) -> dict[str, tuple[Any, WrenchReader, QoSProfile]]:
+def wrenches(
+    topics: Sequence[str],
+    frames: Sequence[str] = (),
+    field: str = "the parameter wrench_frames",
+) -> dict[str, tuple[Any, WrenchReader, QoSProfile]]:
     """Return the subscriptions for wrenches, which act at `frames`, or at those in the headers."""
     subscriptions: dict[str, tuple[Any, WrenchReader, QoSProfile]] = {}
     for topic, frame in zip(topics, frames_of(field, frames, "topics", len(topics))):
         reader = WrenchReader(frame, field)
         known = subscriptions.setdefault(topic, (WrenchStamped, reader, SENSOR_QOS))[1]
         if known != reader:
-            raise Rejected(f"{field}: {topic} has the frames {known.frame!r:.80} and "
-                           f"{frame!r:.80}; expected one frame for each topic")
+            raise Rejected(
+                f"{field}: {topic} has the frames {known.frame!r:.80} and "
+                f"{frame!r:.80}; expected one frame for each topic"
+            )
     return subscriptions

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Common parts of the launch files: checks, their arguments, the nodes that they start."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -20,11 +21,22 @@ from launch import LaunchContext, LaunchDescription
 
 from ...engine.model.urdf import read_description
 
-Argument: TypeAlias = "tuple[str, Any, str]"        # name, default, description
-NODES: Argument = ("nodes", "true",
-                   "Start the nodes of this package. false: they are already running.")
-_FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False,
-          "off": False}
+Argument: TypeAlias = "tuple[str, Any, str]"  # name, default, description
+NODES: Argument = (
+    "nodes",
+    "true",
+    "Start the nodes of this package. false: they are already running.",
+)
+_FLAGS = {
+    "true": True,
+    "1": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "0": False,
+    "no": False,
+    "off": False,
+}
 VIEWER_ARGUMENTS: Sequence[Argument] = (
     ("host", "127.0.0.1", "Address of the page. 127.0.0.1: for this machine only."),
     ("port", "8080", "First port to try, before the next ones."),
@@ -41,7 +53,8 @@ def view_description() -> LaunchDescription:
     arguments = (
         ("rviz_config", _config("dyn_ros.rviz"), "Configuration file of RViz."),
         ("fixed_frame", "", "Fixed frame of RViz. Empty: as in rviz_config."),
-        ("gui", "false", "Start joint_state_publisher_gui, with sliders that move the robot."))
+        ("gui", "false", "Start joint_state_publisher_gui, with sliders that move the robot."),
+    )
     return _description((*_arguments("dyn_ros.yaml", None), NODES, *arguments), _view)
 
 
@@ -50,13 +63,19 @@ def viewer_description() -> LaunchDescription:
     return _description((*_arguments("dyn_ros.yaml", None), NODES, *VIEWER_ARGUMENTS), _viewer)
 
 
-def _description(arguments: Iterable[Argument], start: Callable[..., list[Any]],
-                 *given: Any) -> LaunchDescription:
+def _description(
+    arguments: Iterable[Argument], start: Callable[..., list[Any]], *given: Any
+) -> LaunchDescription:
     """Declare arguments, then do what `start(context, *given)` returns for their values."""
-    return LaunchDescription([
-        *(DeclareLaunchArgument(name, default_value=default, description=description)
-          for name, default, description in arguments),
-        OpaqueFunction(function=start, args=given)])
+    return LaunchDescription(
+        [
+            *(
+                DeclareLaunchArgument(name, default_value=default, description=description)
+                for name, default, description in arguments
+            ),
+            OpaqueFunction(function=start, args=given),
+        ]
+    )
 
 
 def _config(file: str) -> PathJoinSubstitution:
@@ -67,17 +86,29 @@ def _arguments(config: str, name: str | None) -> Sequence[Argument]:
     return (
         *([("name", name, "Name of the node.")] if name else []),
         ("namespace", "", "Namespace of the node and its topics."),
-        ("params_file", _config(config),
-         f"Path of a YAML file with parameters, as in config/{config}."),
-        ("robot_description_file", "",
-         "Path of a URDF file, or of a xacro file that ends in .xacro. Empty: the topic "
-         "robot_description, or the parameters."),
-        ("drives", "",
-         "Path of a YAML file with the meaning of efforts, rotor inertias and friction. Empty: the "
-         "parameter drives."),
+        (
+            "params_file",
+            _config(config),
+            f"Path of a YAML file with parameters, as in config/{config}.",
+        ),
+        (
+            "robot_description_file",
+            "",
+            "Path of a URDF file, or of a xacro file that ends in .xacro. Empty: the topic "
+            "robot_description, or the parameters.",
+        ),
+        (
+            "drives",
+            "",
+            "Path of a YAML file with the meaning of efforts, rotor inertias and friction. Empty: the "
+            "parameter drives.",
+        ),
         ("use_sim_time", "false", "Use the time of the topic /clock."),
-        ("autostart", "true",
-         "Configure and activate at startup. false: wait for a lifecycle manager."),
+        (
+            "autostart",
+            "true",
+            "Configure and activate at startup. false: wait for a lifecycle manager.",
+        ),
         ("log_level", "info", "Lowest level of log messages: debug, info, warn, error, or fatal."),
         ("respawn", "false", "Restart the node when it exits."),
     )
@@ -98,7 +129,8 @@ def _flag(context: Any, argument: str) -> bool:
 def _node(context: Any, executable: str, name: str | None) -> list[Any]:
     parameters: dict[str, Any] = {
         "use_sim_time": _flag(context, "use_sim_time"),
-        "autostart": _flag(context, "autostart")}
+        "autostart": _flag(context, "autostart"),
+    }
     path = _value(context, "robot_description_file")
     if path.endswith(".xacro"):
         parameters["robot_description"] = _robot_description(path)
@@ -107,21 +139,28 @@ def _node(context: Any, executable: str, name: str | None) -> list[Any]:
     if drives := _value(context, "drives"):
         parameters["drives"] = drives
     if executable == "viewer_node":
-        parameters.update(host=LaunchConfiguration("host"),
-                          port=ParameterValue(LaunchConfiguration("port"), value_type=int))
-    return [Node(
-        package="dyn_ros",
-        executable=executable,
-        name=_value(context, "name") if name else None,
-        namespace=_value(context, "namespace"),
-        parameters=[ParameterFile(_value(context, "params_file"), allow_substs=True), parameters],
-        # a robot's driver publishes a description too, which would replace the file
-        remappings=[("robot_description", "~/robot_description")] if path else [],
-        arguments=["--ros-args", "--log-level", _value(context, "log_level")],
-        respawn=_flag(context, "respawn"),
-        respawn_delay=1.0,
-        output="screen",
-    )]
+        parameters.update(
+            host=LaunchConfiguration("host"),
+            port=ParameterValue(LaunchConfiguration("port"), value_type=int),
+        )
+    return [
+        Node(
+            package="dyn_ros",
+            executable=executable,
+            name=_value(context, "name") if name else None,
+            namespace=_value(context, "namespace"),
+            parameters=[
+                ParameterFile(_value(context, "params_file"), allow_substs=True),
+                parameters,
+            ],
+            # a robot's driver publishes a description too, which would replace the file
+            remappings=[("robot_description", "~/robot_description")] if path else [],
+            arguments=["--ros-args", "--log-level", _value(context, "log_level")],
+            respawn=_flag(context, "respawn"),
+            respawn_delay=1.0,
+            output="screen",
+        )
+    ]
 
 
 def _robot_description(path: str) -> ParameterValue:
@@ -137,8 +176,10 @@ def _viewer(context: Any) -> list[Any]:
 
 def _view(context: Any) -> list[Any]:
     """Return RViz, whose exit ends the launch, and the requested nodes."""
-    def node(package: str, arguments: Sequence[str] = (), on_exit: Any = None,
-             **parameters: Any) -> Node:
+
+    def node(
+        package: str, arguments: Sequence[str] = (), on_exit: Any = None, **parameters: Any
+    ) -> Node:
         return Node(
             package=package,
             executable=package,
@@ -147,10 +188,12 @@ def _view(context: Any) -> list[Any]:
             arguments=arguments,
             remappings=[("/tf", "tf"), ("/tf_static", "tf_static")],
             output="screen",
-            on_exit=on_exit)
+            on_exit=on_exit,
+        )
 
     path, fixed_frame = (
-        _value(context, name) for name in ("robot_description_file", "fixed_frame"))
+        _value(context, name) for name in ("robot_description_file", "fixed_frame")
+    )
     nodes = []
     if path:
         nodes.append(node("robot_state_publisher", robot_description=_robot_description(path)))
@@ -170,16 +213,21 @@ class LaunchError(RuntimeError):
 
 def require_file(argument: str) -> OpaqueFunction:
     """Return an action that fails if an argument is the path of a file that does not exist."""
+
     def check(context: LaunchContext) -> None:
         path = _value(context, argument)
         if path and not os.path.exists(path):
-            raise LaunchError(f"{argument}: there is no file '{path}' (current folder: "
-                              f"{os.getcwd()}); specify the path of an existing file")
+            raise LaunchError(
+                f"{argument}: there is no file '{path}' (current folder: "
+                f"{os.getcwd()}); specify the path of an existing file"
+            )
+
     return OpaqueFunction(function=check)
 
 
 def require_package(name: str, argument: str | None = None) -> OpaqueFunction:
     """Return an action that fails if a ROS package is missing, unless an argument is not set."""
+
     def check(context: LaunchContext) -> None:
         if argument is not None and _value(context, argument).lower() in ("", "false", "0"):
             return
@@ -188,14 +236,19 @@ def require_package(name: str, argument: str | None = None) -> OpaqueFunction:
         except PackageNotFoundError:
             distribution = os.environ.get("ROS_DISTRO", "<distribution>")
             package = f"ros-{distribution}-{name.replace('_', '-')}"
-            raise LaunchError(f"the ROS package {name} is not installed; on Debian or Ubuntu, run "
-                              f"`sudo apt install {package}`") from None
+            raise LaunchError(
+                f"the ROS package {name} is not installed; on Debian or Ubuntu, run "
+                f"`sudo apt install {package}`"
+            ) from None
+
     return OpaqueFunction(function=check)
 
 
 def require_module(name: str, command: str) -> OpaqueFunction:
     """Return an action that fails if a Python module, which a command installs, is missing."""
+
     def check(context: LaunchContext) -> None:
         if importlib.util.find_spec(name) is None:
             raise LaunchError(f"the Python package {name} is not installed: {command}")
+
     return OpaqueFunction(function=check)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The base of all nodes: lifecycle, parameters, the robot's topics, reports."""
+
 from __future__ import annotations
 
 import time
@@ -24,9 +25,10 @@ from dyn_ros.engine.model.urdf import read_description
 from ..messages import conversions
 from .parameters import ALWAYS, Parameters, Spec
 
-THROTTLE = 5.0      # seconds between two log lines about the same thing
-DESCRIPTION_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE,
-                             durability=DurabilityPolicy.TRANSIENT_LOCAL)
+THROTTLE = 5.0  # seconds between two log lines about the same thing
+DESCRIPTION_QOS = QoSProfile(
+    depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)
 
 
 def parameter_description(values: Mapping[str, Any]) -> str:
@@ -37,8 +39,10 @@ def parameter_description(values: Mapping[str, Any]) -> str:
     try:
         text = read_description(path)
     except (OSError, ValueError) as error:
-        raise ValueError(f"robot_description_file: {error}; specify the path of a URDF file, "
-                         'or "" to wait for the topic robot_description') from None
+        raise ValueError(
+            f"robot_description_file: {error}; specify the path of a URDF file, "
+            'or "" to wait for the topic robot_description'
+        ) from None
     if not text.strip():
         raise ValueError(f"robot_description_file: {path!r} is empty; expected a URDF")
     return text
@@ -83,7 +87,7 @@ class Report:
         now = time.monotonic()
         if now - self._last_logged.get(key, -throttle) >= throttle:
             self._last_logged[key] = now
-            if error:               # rclpy requires one call site per severity
+            if error:  # rclpy requires one call site per severity
                 self._node.get_logger().error(text)
             else:
                 self._node.get_logger().warning(text)
@@ -96,8 +100,9 @@ class Report:
         elif waiting:
             self.log("waiting", waiting, 2 * THROTTLE)
 
-    def publish(self, waiting: str, faults: Mapping[str, str], hardware: str,
-                values: Mapping[str, object]) -> None:
+    def publish(
+        self, waiting: str, faults: Mapping[str, str], hardware: str, values: Mapping[str, object]
+    ) -> None:
         """Publish diagnostics, of outputs that wait and parameters at fault; reset the counters."""
         node, count = self._node, self.count
         level, summary = DiagnosticStatus.OK, "running"
@@ -108,12 +113,19 @@ class Report:
         elif waiting:
             level, summary = DiagnosticStatus.WARN, waiting
         status = DiagnosticStatus(
-            level=level, name=f"{node.get_fully_qualified_name()}: dynamics", message=summary,
-            hardware_id=hardware, values=[
-                KeyValue(key=key, value=str(value)) for key, value in {
+            level=level,
+            name=f"{node.get_fully_qualified_name()}: dynamics",
+            message=summary,
+            hardware_id=hardware,
+            values=[
+                KeyValue(key=key, value=str(value))
+                for key, value in {
                     **values,
                     "messages rejected": count.rejected_before + count.rejected,
-                    "last rejection": count.last_rejection}.items()])
+                    "last rejection": count.last_rejection,
+                }.items()
+            ],
+        )
         message = DiagnosticArray(status=[status])
         message.header.stamp = node.get_clock().now().to_msg()
         self._publisher.publish(message)
@@ -129,24 +141,26 @@ class BaseNode(LifecycleNode):
     """
 
     specs: ClassVar[tuple[Spec, ...]] = ()
-    most_states: ClassVar[int] = 100    # joint states and odometry that wait; older ones are lost
+    most_states: ClassVar[int] = 100  # joint states and odometry that wait; older ones are lost
 
-    def __init__(self, name: str, specs: Sequence[Spec], listens: bool = True,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self, name: str, specs: Sequence[Spec], listens: bool = True, **kwargs: Any
+    ) -> None:
         super().__init__(name, **kwargs)
         change_state = self._service_change_state
         change_state.callback = self._answer_invalid_transition(change_state.callback)
-        self.members: list[BaseNode] = []       # other nodes that live in the process of this one
+        self.members: list[BaseNode] = []  # other nodes that live in the process of this one
         self._listens = listens
         self._running = self._is_open = False
         self._subscriptions_of_topic: dict[str, Any] = {}
         self.report = Report(self)
-        self.description = self.latest_description = ""     # in use; received, valid or not
-        self.parameters = Parameters(
-            self, specs, self.accept_parameters, self.parameters_changed)
+        self.description = self.latest_description = ""  # in use; received, valid or not
+        self.parameters = Parameters(self, specs, self.accept_parameters, self.parameters_changed)
         self.create_timer(
-            1.0, lambda: self.guard("diagnose", self.diagnose),
-            clock=Clock(clock_type=ClockType.STEADY_TIME))
+            1.0,
+            lambda: self.guard("diagnose", self.diagnose),
+            clock=Clock(clock_type=ClockType.STEADY_TIME),
+        )
 
     @classmethod
     def all_specs(cls) -> list[Spec]:
@@ -191,24 +205,30 @@ class BaseNode(LifecycleNode):
     # --- lifecycle
 
     def _answer_invalid_transition(
-            self, change: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        self, change: Callable[[Any, Any], Any]
+    ) -> Callable[[Any, Any], Any]:
         """Wrap the callback of ~/change_state to answer requests that rclpy leaves unanswered."""
+
         def call(request: Any, response: Any) -> Any:
             try:
                 return change(request, response)
             except Exception as error:
                 if "Transition is not registered" not in str(error):
                     raise
-                self.reject("change_state", "there is no such transition from the current state; "
-                            "`ros2 lifecycle list` with the node's name lists the available ones")
+                self.reject(
+                    "change_state",
+                    "there is no such transition from the current state; "
+                    "`ros2 lifecycle list` with the node's name lists the available ones",
+                )
                 return response
+
         return call
 
     def start(self) -> None:
         """Configure and activate this node and its members, each according to its autostart."""
         if self.parameters.values["autostart"]:
             if self._listens and not self.parameters.faults:
-                parameter_description(self.parameters.values)       # a ValueError: no such file
+                parameter_description(self.parameters.values)  # a ValueError: no such file
             if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
                 self.trigger_activate()
         for node in self.members:
@@ -273,19 +293,34 @@ class BaseNode(LifecycleNode):
 
     # --- topics
 
-    def subscribe(self, kind: type, topic: str, callback: Callable[[Any], object],
-                  qos: QoSProfile, raw: bool = False) -> None:
+    def subscribe(
+        self,
+        kind: type,
+        topic: str,
+        callback: Callable[[Any], object],
+        qos: QoSProfile,
+        raw: bool = False,
+    ) -> None:
         """Subscribe until `unsubscribe` or cleanup; exceptions in the callback are reported."""
         self._subscriptions_of_topic[topic] = self.create_subscription(
-            kind, topic, partial(self.guard, topic, callback), qos, raw=raw,
-            qos_overriding_options=QoSOverridingOptions.with_default_policies())
+            kind,
+            topic,
+            partial(self.guard, topic, callback),
+            qos,
+            raw=raw,
+            qos_overriding_options=QoSOverridingOptions.with_default_policies(),
+        )
 
     def unsubscribe(self, topic: str) -> None:
         self.destroy_subscription(self._subscriptions_of_topic.pop(topic))
 
     def _listen(self) -> None:
-        self.subscribe(String, "robot_description", lambda message: self.take_description(
-            message.data, "topic robot_description"), DESCRIPTION_QOS)
+        self.subscribe(
+            String,
+            "robot_description",
+            lambda message: self.take_description(message.data, "topic robot_description"),
+            DESCRIPTION_QOS,
+        )
         newest = QoSProfile(depth=self.most_states, reliability=ReliabilityPolicy.BEST_EFFORT)
         self.subscribe(JointState, "joint_states", self.on_joint_states, newest, raw=True)
         self.subscribe(Odometry, "odom", self.on_odometry, newest)
@@ -305,8 +340,7 @@ class BaseNode(LifecycleNode):
 
     def stamp(self, message: Any) -> int:
         """Return the stamp of a message [ns]; now if it has none."""
-        return (conversions.nanoseconds(message.header.stamp)
-                or self.get_clock().now().nanoseconds)
+        return conversions.nanoseconds(message.header.stamp) or self.get_clock().now().nanoseconds
 
     def now(self) -> float:
         """Return the time [s] by which inputs age; simulation time if the node uses it."""
@@ -324,7 +358,7 @@ class BaseNode(LifecycleNode):
         except ValueError as error:
             self.reject(what, error)
         except Exception as error:
-            if self.context.ok():       # otherwise a signal has shut the context down
+            if self.context.ok():  # otherwise a signal has shut the context down
                 self.fail(what, f"{error}\n{traceback.format_exc()}")
 
     def reject(self, what: str, why: object, throttle: float = THROTTLE) -> None:

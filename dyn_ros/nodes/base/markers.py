@@ -7,6 +7,7 @@ the numbers of its markers in arrays, of which those that change are written int
 message: rclpy's conversion of so many fields would take most of the time. Another message is
 serialized only if markers are added.
 """
+
 from __future__ import annotations
 
 import time
@@ -27,12 +28,14 @@ from .dispatch import Compute
 from .parameters import Spec
 
 SHARED = (
-    Spec("markers.rate", 30.0, "Maximum rate of ~/markers by stamps [Hz]. 0: every state.",
-         limits=(0.0, 1e5)),
-    Spec("markers.lifetime", 2.0, "Lifetime of markers [s]. 0: unlimited.",
-         limits=(0.0, 3600.0)),
-    Spec("markers.width", 0.01, "Width of lines and arrow shafts [m].",
-         limits=(1e-5, 10.0)),
+    Spec(
+        "markers.rate",
+        30.0,
+        "Maximum rate of ~/markers by stamps [Hz]. 0: every state.",
+        limits=(0.0, 1e5),
+    ),
+    Spec("markers.lifetime", 2.0, "Lifetime of markers [s]. 0: unlimited.", limits=(0.0, 3600.0)),
+    Spec("markers.width", 0.01, "Width of lines and arrow shafts [m].", limits=(1e-5, 10.0)),
 )
 
 
@@ -45,10 +48,19 @@ class Kind:
     `kernels` are the public functions that it calls.
     """
 
-    def __init__(self, name: str, make: Callable[[Any, RobotContext, Look], Draw], what: str,
-                 scale: float, scaled: str, color: list[float], *more: Spec,
-                 reads: tuple[str, ...] | Callable[[Mapping[str, Any]], tuple[str, ...]],
-                 show: bool = True, kernels: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[Any, RobotContext, Look], Draw],
+        what: str,
+        scale: float,
+        scaled: str,
+        color: list[float],
+        *more: Spec,
+        reads: tuple[str, ...] | Callable[[Mapping[str, Any]], tuple[str, ...]],
+        show: bool = True,
+        kernels: tuple[str, ...] = (),
+    ) -> None:
         prefix = f"markers.{name}."
         self.name, self.make, self.kernels = name, make, kernels
         self.reads = reads if callable(reads) else lambda values: reads
@@ -56,7 +68,8 @@ class Kind:
             Spec(prefix + "show", show, f"Whether ~/markers shows {what}."),
             Spec(prefix + "scale", scale, scaled, limits=(0.0, 1e6)),
             Spec(prefix + "color", color, "Red, green, blue, alpha.", size=4, limits=(0.0, 1.0)),
-            *(replace(spec, name=prefix + spec.name) for spec in more))
+            *(replace(spec, name=prefix + spec.name) for spec in more),
+        )
 
 
 Draw: TypeAlias = "Callable[[State, Terms], Iterable[MarkerArrays]]"
@@ -76,8 +89,14 @@ class Look:
 
     def marker(self, namespace: str, type: int, points: int) -> Marker:
         """Return what the markers of a namespace have in common, with a number of points."""
-        return Marker(header=self.header, ns=namespace, type=type, lifetime=self.lifetime,
-                      frame_locked=True, points=[Point() for _ in range(points)])
+        return Marker(
+            header=self.header,
+            ns=namespace,
+            type=type,
+            lifetime=self.lifetime,
+            frame_locked=True,
+            points=[Point() for _ in range(points)],
+        )
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"markers of the kind {self.name!r} have no parameter {name!r}")
@@ -90,7 +109,7 @@ class Markers:
         self._node, self._kinds = node, kinds
         self.kernels = tuple(dict.fromkeys(name for kind in kinds for name in kind.kernels))
         self.specs = self.specs_of(kinds)
-        self._limited: Any = None       # robot and parameters of the limiter
+        self._limited: Any = None  # robot and parameters of the limiter
         self._limiter = StampLimiter(0.0)
 
     @staticmethod
@@ -116,8 +135,12 @@ class Markers:
 
     def _reads(self) -> Iterable[str]:
         values = self._node.parameters.values
-        return {name for kind in self._kinds if values[f"markers.{kind.name}.show"]
-                for name in kind.reads(values)}
+        return {
+            name
+            for kind in self._kinds
+            if values[f"markers.{kind.name}.show"]
+            for name in kind.reads(values)
+        }
 
     def make(self, robot: RobotContext) -> Compute:
         """`~/markers`: markers for RViz."""
@@ -133,10 +156,12 @@ class Markers:
                 array.clears = True
             header.frame_id = robot.world_frame
             return array.filled([arrays for draw in draws for arrays in draw(state, terms)])
+
         return compute
 
-    def _draws(self, robot: RobotContext, values: Mapping[str, Any],
-               header: Header) -> Iterator[Draw]:
+    def _draws(
+        self, robot: RobotContext, values: Mapping[str, Any], header: Header
+    ) -> Iterator[Draw]:
         for kind in self._kinds:
             if values[f"markers.{kind.name}.show"]:
                 try:
@@ -155,8 +180,8 @@ class _SerializedArray:
 
     def __init__(self, header: Header) -> None:
         self._header = header
-        self.clears = False             # whether the next array starts with DELETEALL
-        self._structure: Any = None     # frame, arrays and their sizes that the template is for
+        self.clears = False  # whether the next array starts with DELETEALL
+        self._structure: Any = None  # frame, arrays and their sizes that the template is for
         self._template: Template | None = None
 
     def filled(self, shown: Iterable[MarkerArrays]) -> Template | None:

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of a node: declared with a description, checked, and rejected with a reason."""
+
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import isfinite
@@ -58,89 +59,172 @@ class Spec:
     def descriptor(self) -> ParameterDescriptor:
         constraints = self._constraints()
         descriptor = ParameterDescriptor(
-            description=self.description, read_only=self.read_only,
-            additional_constraints=constraints)
+            description=self.description,
+            read_only=self.read_only,
+            additional_constraints=constraints,
+        )
         if self.limits and not self._is_array:
             lower, upper = self.limits
             descriptor.floating_point_range = [
-                FloatingPointRange(from_value=lower, to_value=upper, step=0.0)]
+                FloatingPointRange(from_value=lower, to_value=upper, step=0.0)
+            ]
         return descriptor
 
     def fault(self, value: Any) -> str:
         """Return what is wrong with a value of the right type, or an empty string."""
         if self.choices and value not in self.choices:
-            return (f"{self.name}: expected one of {', '.join(map(str, self.choices))}, but got "
-                    f"{value!r}")
+            return (
+                f"{self.name}: expected one of {', '.join(map(str, self.choices))}, but got "
+                f"{value!r}"
+            )
         if self.size and len(value) != self.size:
             return f"{self.name}: expected {self.size} numbers, but got {len(value)}"
         numbers = value if isinstance(value, (list, tuple)) else [value]
         if not all(isfinite(x) for x in numbers if isinstance(x, float)):
             return f"{self.name}: expected finite numbers, but got {value}"
-        if self._is_array and self.limits and not all(
-                self.limits[0] <= x <= self.limits[1] for x in numbers):
+        if (
+            self._is_array
+            and self.limits
+            and not all(self.limits[0] <= x <= self.limits[1] for x in numbers)
+        ):
             return "{}: expected numbers from {:g} to {:g}, but got {}".format(
-                self.name, *self.limits, value)
+                self.name, *self.limits, value
+            )
         return ""
 
 
 DERIVATIVES = Spec(
-    "derivatives", True,
+    "derivatives",
+    True,
     "Offer services for derivatives. false: compiling takes about half as long.",
-    read_only=True)
+    read_only=True,
+)
 DESCRIPTION = frozenset({"robot_description", "robot_description_file"})
 ALWAYS = (
-    Spec("autostart", True,
-         "Configure and activate at startup. false: wait for a lifecycle manager.",
-         read_only=True),
-    Spec("robot_description", "",
-         "URDF text, which the topic robot_description overrides.", robot=True),
-    Spec("robot_description_file", "",
-         "Path of a URDF file, if robot_description is empty.", robot=True),
+    Spec(
+        "autostart",
+        True,
+        "Configure and activate at startup. false: wait for a lifecycle manager.",
+        read_only=True,
+    ),
+    Spec(
+        "robot_description",
+        "",
+        "URDF text, which the topic robot_description overrides.",
+        robot=True,
+    ),
+    Spec(
+        "robot_description_file",
+        "",
+        "Path of a URDF file, if robot_description is empty.",
+        robot=True,
+    ),
 )
 """The parameters of all nodes."""
 
 SPECS = (
     *ALWAYS,
-    Spec("max_rate", 0.0, "Maximum rate of topics except ~/markers [Hz]. 0: every state.",
-         limits=(0.0, 1e5)),
-    Spec("root_joint", "fixed", "Motion of the root link: fixed, floating, or planar.",
-         choices=("fixed", "floating", "planar"), robot=True),
-    Spec("gravity", [0.0, 0.0, -9.81], "Gravity in the world [m/s2].", size=3,
-         limits=(-1e6, 1e6), robot=True),
-    Spec("mimic", "project",
-         "project: mimic joints follow their master. ignore: they are independent.",
-         choices=("project", "ignore"), robot=True),
+    Spec(
+        "max_rate",
+        0.0,
+        "Maximum rate of topics except ~/markers [Hz]. 0: every state.",
+        limits=(0.0, 1e5),
+    ),
+    Spec(
+        "root_joint",
+        "fixed",
+        "Motion of the root link: fixed, floating, or planar.",
+        choices=("fixed", "floating", "planar"),
+        robot=True,
+    ),
+    Spec(
+        "gravity",
+        [0.0, 0.0, -9.81],
+        "Gravity in the world [m/s2].",
+        size=3,
+        limits=(-1e6, 1e6),
+        robot=True,
+    ),
+    Spec(
+        "mimic",
+        "project",
+        "project: mimic joints follow their master. ignore: they are independent.",
+        choices=("project", "ignore"),
+        robot=True,
+    ),
     Spec("strict", False, "Reject a robot description that causes warnings.", robot=True),
-    Spec("joints", Parameter.Type.STRING_ARRAY,
-         "Joints to publish, in this order. Empty: all.", robot=True),
-    Spec("armature", Parameter.Type.DOUBLE_ARRAY,
-         "Rotor inertia of each published row [kg m2, kg].", robot=True),
-    Spec("drives", "",
-         "Path of a YAML file that declares efforts and friction. Empty: efforts are torques.",
-         robot=True),
-    Spec("native_library", "", "Path of a library from dyn_ros export --robot FILE --python.",
-         robot=True),
-    Spec("locked_joints", Parameter.Type.STRING_ARRAY,
-         "Joints to fix: name=position [rad, m], or name for the current position.",
-         robot=True),
-    Spec("include_friction", False,
-         "Add joint friction to nle of ~/state, ~/command, ~/get_inverse_dynamics and "
-         "~/get_trajectory_efforts.", robot=True),
+    Spec(
+        "joints",
+        Parameter.Type.STRING_ARRAY,
+        "Joints to publish, in this order. Empty: all.",
+        robot=True,
+    ),
+    Spec(
+        "armature",
+        Parameter.Type.DOUBLE_ARRAY,
+        "Rotor inertia of each published row [kg m2, kg].",
+        robot=True,
+    ),
+    Spec(
+        "drives",
+        "",
+        "Path of a YAML file that declares efforts and friction. Empty: efforts are torques.",
+        robot=True,
+    ),
+    Spec(
+        "native_library",
+        "",
+        "Path of a library from dyn_ros export --robot FILE --python.",
+        robot=True,
+    ),
+    Spec(
+        "locked_joints",
+        Parameter.Type.STRING_ARRAY,
+        "Joints to fix: name=position [rad, m], or name for the current position.",
+        robot=True,
+    ),
+    Spec(
+        "include_friction",
+        False,
+        "Add joint friction to nle of ~/state, ~/command, ~/get_inverse_dynamics and "
+        "~/get_trajectory_efforts.",
+        robot=True,
+    ),
     Spec("frame_id", "", "frame_id of published messages. Empty: the root link.", robot=True),
-    Spec("world_frame", "",
-         "frame_id of the world for a moving base. Empty: the frame_id of odom, or world.",
-         robot=True),
-    Spec("staleness", STALENESS,
-         "Maximum lag of a joint within a state, and age of a state for services [s].",
-         limits=(1e-3, 3600.0), robot=True),
-    Spec("base_source", "odometry",
-         "odometry: the topic odom. parameter: base_pose and base_twist.",
-         choices=("odometry", "parameter"), robot=True),
-    Spec("base_pose", [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
-         "Pose of the base: x y z [m], qx qy qz qw.", size=7, robot=True),
-    Spec("base_twist", [0.0] * 6,
-         "Twist of the base in its own axes: linear [m/s], angular [rad/s].", size=6,
-         robot=True),
+    Spec(
+        "world_frame",
+        "",
+        "frame_id of the world for a moving base. Empty: the frame_id of odom, or world.",
+        robot=True,
+    ),
+    Spec(
+        "staleness",
+        STALENESS,
+        "Maximum lag of a joint within a state, and age of a state for services [s].",
+        limits=(1e-3, 3600.0),
+        robot=True,
+    ),
+    Spec(
+        "base_source",
+        "odometry",
+        "odometry: the topic odom. parameter: base_pose and base_twist.",
+        choices=("odometry", "parameter"),
+        robot=True,
+    ),
+    Spec(
+        "base_pose",
+        [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
+        "Pose of the base: x y z [m], qx qy qz qw.",
+        size=7,
+        robot=True,
+    ),
+    Spec(
+        "base_twist",
+        [0.0] * 6,
+        "Twist of the base in its own axes: linear [m/s], angular [rad/s].",
+        size=6,
+        robot=True,
+    ),
 )
 """The parameters of all nodes that compute."""
 
@@ -156,9 +240,13 @@ class Parameters:
     reason, to reject it; `changed(names)` is called after it.
     """
 
-    def __init__(self, node: Node, specs: Sequence[Spec],
-                 accept: Callable[[Mapping[str, Any], Set[str]], object],
-                 changed: Callable[[Set[str]], object]) -> None:
+    def __init__(
+        self,
+        node: Node,
+        specs: Sequence[Spec],
+        accept: Callable[[Mapping[str, Any], Set[str]], object],
+        changed: Callable[[Set[str]], object],
+    ) -> None:
         self.specs = {spec.name: spec for spec in specs}
         self._accept = accept
         self._changed = changed
@@ -175,15 +263,14 @@ class Parameters:
         value = default
         try:
             parameter = node.declare_parameter(spec.name, spec.default, spec.descriptor())
-            if parameter.value is None:         # unset, a request to read it would fail
+            if parameter.value is None:  # unset, a request to read it would fail
                 node.set_parameters([Parameter(spec.name, spec.default, default)])
             else:
                 value = _plain(parameter.value)
             fault = spec.fault(value)
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
             fault = f"{spec.name}: {error}"
-            node.declare_parameter(
-                spec.name, spec.default, spec.descriptor(), ignore_override=True)
+            node.declare_parameter(spec.name, spec.default, spec.descriptor(), ignore_override=True)
         if fault:
             self.faults[spec.name] = fault
             value = default

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The process of a node: from the command line to the exit code; its compiled functions."""
+
 from __future__ import annotations
 
 import gc
@@ -52,12 +53,18 @@ def _force_exit_after_signal(ended: threading.Event) -> None:
 
 
 def usage(node_class: Any, name: str) -> str:
-    lines = [f"usage: ros2 run dyn_ros {name}_node [--ros-args -p parameter:=value ...]", "",
-             (inspect.getdoc(node_class) or "").split("\n\nParameters")[0], ""]
+    lines = [
+        f"usage: ros2 run dyn_ros {name}_node [--ros-args -p parameter:=value ...]",
+        "",
+        (inspect.getdoc(node_class) or "").split("\n\nParameters")[0],
+        "",
+    ]
     specs = node_class.all_specs()
     width = max(len(spec.name) for spec in specs) + 2
-    lines += ["parameters:", *(f"  {spec.name:{width}}{spec.description} {spec.allowed()}"
-                               for spec in specs)]
+    lines += [
+        "parameters:",
+        *(f"  {spec.name:{width}}{spec.description} {spec.allowed()}" for spec in specs),
+    ]
     return "\n".join(lines)
 
 
@@ -71,41 +78,42 @@ def run(node_class: Any, name: str, args: Sequence[str] | None = None) -> int:
     watch = threading.Thread(target=_force_exit_after_signal, args=(ended,), daemon=True)
     try:
         try:
-            signal.signal(signal.SIGINT, _ctrl_c)       # rclpy's handler calls the previous one
+            signal.signal(signal.SIGINT, _ctrl_c)  # rclpy's handler calls the previous one
             rclpy.init(args=None if args is None else list(args))
             begun = _ctrl_c.delegated = True
             watch.start()
             node = node_class(name)
             node.start()
             gc.freeze()
-        except Exception as error:      # arguments, names or parameters that cannot be used
+        except Exception as error:  # arguments, names or parameters that cannot be used
             if begun and not rclpy.ok():
-                return 0                # a signal has shut rclpy down
+                return 0  # a signal has shut rclpy down
             print(f"{name}: {error}", file=sys.stderr)
             return 1
         _spin(node)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except Exception:
-        if rclpy.ok():                  # otherwise a signal has shut rclpy down
+        if rclpy.ok():  # otherwise a signal has shut rclpy down
             raise
     finally:
         _ctrl_c.delegated = True
         ended.set()
         if watch.is_alive():
-            watch.join()                # before rclpy and Python shut down
+            watch.join()  # before rclpy and Python shut down
         if node is not None:
             node.end()
-        rclpy.try_shutdown()            # which restores the handlers of before
+        rclpy.try_shutdown()  # which restores the handlers of before
         if begun:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)        # also while Python ends
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # also while Python ends
     return 0
 
 
 def _spin(node: BaseNode) -> None:
     executor: Any
-    try:                                # the events executor halves the processor time
+    try:  # the events executor halves the processor time
         from rclpy.experimental import EventsExecutor
+
         executor = EventsExecutor()
     except ImportError:
         executor = SingleThreadedExecutor()
@@ -122,16 +130,18 @@ def _spin(node: BaseNode) -> None:
             node.fail("callback", traceback.format_exc())
 
 
-def load_kernels(node: BaseNode, names: Sequence[str], batch_names: Sequence[str],
-                 coupled: bool = False) -> None:
+def load_kernels(
+    node: BaseNode, names: Sequence[str], batch_names: Sequence[str], coupled: bool = False
+) -> None:
     """Compile the functions that a node calls, also for mimic joints; load what a state needs."""
     started = time.monotonic()
     node.guard("diagnose", node.diagnose, "loading functions")
     precompile = partial(dyn_ros.precompile, progress=_progress(node, started), coupled=coupled)
     compiled = precompile(names, batch=False, load=False)
     compiled += precompile(batch_names, load=False)
-    compiled += precompile([name for name in names if name == "all_terms"],
-                           batch=False, more=(COLLECT,))
+    compiled += precompile(
+        [name for name in names if name == "all_terms"], batch=False, more=(COLLECT,)
+    )
     if compiled:
         node.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")
 
@@ -150,9 +160,11 @@ def _progress(node: BaseNode, started: float) -> Callable[[int, int, str], None]
         if last == started:
             node.get_logger().info(
                 "compiling functions that are not in the cache, which takes up to a minute on "
-                "the first start (run `dyn_ros precompile` to compile them in advance)")
+                "the first start (run `dyn_ros precompile` to compile them in advance)"
+            )
         if last == started or time.monotonic() - last > 1.0:
             last = time.monotonic()
             node.get_logger().info(busy)
             node.guard("diagnose", node.diagnose, busy)
+
     return progress

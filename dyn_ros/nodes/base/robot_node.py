@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The base of the nodes that compute: a robot, its state, outputs and services."""
+
 from __future__ import annotations
 
 import time
@@ -54,32 +55,46 @@ class RobotNode(BaseNode):
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         self.source = source or self
-        self.nodes: list[RobotNode] = [self]    # those that use the robot of this node
+        self.nodes: list[RobotNode] = [self]  # those that use the robot of this node
         self._robot: RobotContext | None = None
         self._has_compiled_coupled = False
         # what `_make` returned for parameters that are being set
         self._candidate: tuple[RobotContext, list[list[Compute]]] | None = None
         self._own_services: list[Any] = []
-        self.payloads: dict[str, tuple] = {}    # passed from one RobotContext to the next
+        self.payloads: dict[str, tuple] = {}  # passed from one RobotContext to the next
         # the latest serialized joint states with each list of names, in the order of reception:
         # by `MessageCollector.layout`, or by the names while there is no robot
         self._latest: dict[int | tuple[str, ...], bytes] = {}
-        self._latest_layout: int | tuple[str, ...] = ()     # the last key
-        self._reported: dict[str, float] = {}   # positions in earlier messages
-        self._awaited: Sequence[str] = ()       # joints whose positions the description requires
+        self._latest_layout: int | tuple[str, ...] = ()  # the last key
+        self._reported: dict[str, float] = {}  # positions in earlier messages
+        self._awaited: Sequence[str] = ()  # joints whose positions the description requires
         self._markers = Markers(self, self.markers)
         if self.markers:
             self.kernels = tuple(dict.fromkeys((*self.kernels, *self._markers.kernels)))
-            self.outputs = (*self.outputs, Output(
-                "~/markers", MarkerArray, self._markers.make, self._markers.reads,
-                clear=self._markers.clear, has_rate=True))
+            self.outputs = (
+                *self.outputs,
+                Output(
+                    "~/markers",
+                    MarkerArray,
+                    self._markers.make,
+                    self._markers.reads,
+                    clear=self._markers.clear,
+                    has_rate=True,
+                ),
+            )
         if self.command:
             self.checks = ((["command_scale"], self.command.scales), *self.checks)
         self.checks = (
-            ([spec.name for spec in self._markers.specs], self._markers.check), *self.checks)
+            ([spec.name for spec in self._markers.specs], self._markers.check),
+            *self.checks,
+        )
         self.inputs = Inputs(self)
-        super().__init__(name, [spec for spec in self.all_specs() if not (source and spec.robot)],
-                         listens=source is None, **kwargs)
+        super().__init__(
+            name,
+            [spec for spec in self.all_specs() if not (source and spec.robot)],
+            listens=source is None,
+            **kwargs,
+        )
         if source:
             source.nodes.append(self)
             source.members.append(self)
@@ -103,9 +118,9 @@ class RobotNode(BaseNode):
         self.dispatch.limit(self.parameters.values["max_rate"])
         self.dispatch.open()
         self._own_services = [
-            defer(self.create_service(
-                service.type, service.name, service_callback(self, service)))
-            for service in self.offers]
+            defer(self.create_service(service.type, service.name, service_callback(self, service)))
+            for service in self.offers
+        ]
         self.inputs.listen(self.wanted_inputs(self.parameters.values))
         if self.robot:
             self.dispatch.use(self.dispatch.make(self.robot))
@@ -125,7 +140,8 @@ class RobotNode(BaseNode):
 
     def on_activate(self, state: Any) -> TransitionCallbackReturn:
         self.get_logger().info(
-            "active" if self.robot else "active, waiting for the topic robot_description")
+            "active" if self.robot else "active, waiting for the topic robot_description"
+        )
         return super().on_activate(state)
 
     def stopped(self) -> None:
@@ -208,11 +224,19 @@ class RobotNode(BaseNode):
             self._awaited = ()
             self.take_description(self.latest_description, "robot_description")
 
-    def _make(self, text: str, values: Mapping[str, Any],
-              ) -> tuple[RobotContext, list[list[Compute]]]:
+    def _make(
+        self,
+        text: str,
+        values: Mapping[str, Any],
+    ) -> tuple[RobotContext, list[list[Compute]]]:
         """Return a robot and, for each node, the functions that compute its outputs."""
-        robot = RobotContext(text, values, lambda why: self.report.log("stamps", why),
-                             self.payloads, self._positions())
+        robot = RobotContext(
+            text,
+            values,
+            lambda why: self.report.log("stamps", why),
+            self.payloads,
+            self._positions(),
+        )
         if self._robot and robot.state.needs_odometry:
             robot.odometry_frame = self._robot.odometry_frame
         if 0 in robot.model.nvs and not self._has_compiled_coupled:
@@ -223,7 +247,7 @@ class RobotNode(BaseNode):
 
     def _swap(self, robot: RobotContext, computes: Sequence[Sequence[Compute]]) -> None:
         self._reported = self._read_positions()
-        self._latest.clear()            # the robot numbers the lists of names
+        self._latest.clear()  # the robot numbers the lists of names
         self._robot = robot
         for node, own in zip(self.nodes, computes):
             node.dispatch.use(own)
@@ -233,7 +257,8 @@ class RobotNode(BaseNode):
             self.get_logger().warning(left_out)
         self.get_logger().info(
             f"robot '{robot.model.name}': {robot.model.njoints} joints, {robot.model.nv} "
-            f"coordinates, {robot.model.total_mass:.3f} kg moving")
+            f"coordinates, {robot.model.total_mass:.3f} kg moving"
+        )
 
     # --- from a message to outputs
 
@@ -260,8 +285,13 @@ class RobotNode(BaseNode):
         due = robot.state.receive(data, lambda: self.get_clock().now().nanoseconds)
         if due is None:
             message = deserialized(data, JointState)
-            due = robot.state.joint_states(message.name, message.position, message.velocity,
-                                           message.effort, self.stamp(message))
+            due = robot.state.joint_states(
+                message.name,
+                message.position,
+                message.velocity,
+                message.effort,
+                self.stamp(message),
+            )
         layout = robot.state.layout[0]
         if layout == self._latest_layout and not self._awaited:
             self._latest[layout] = data
@@ -278,7 +308,9 @@ class RobotNode(BaseNode):
         rules.check_child_frame(message.child_frame_id, robot.root_link)
         due = robot.state.odometry(
             conversions.pose_numbers(message.pose.pose),
-            conversions.twist_numbers(message.twist.twist), self.stamp(message))
+            conversions.twist_numbers(message.twist.twist),
+            self.stamp(message),
+        )
         robot.odometry_frame = message.header.frame_id
         if due:
             process_state(self.nodes, robot, received)
@@ -288,8 +320,10 @@ class RobotNode(BaseNode):
     def waiting_for(self) -> str:
         """Return the reason why outputs are not published, or an empty string."""
         if not self.source.active:
-            return (f"waiting for {self.source.get_fully_qualified_name()}, which is "
-                    f"{self.source.state_label}")
+            return (
+                f"waiting for {self.source.get_fully_qualified_name()}, which is "
+                f"{self.source.state_label}"
+            )
         if self.source._awaited:
             return "waiting for the position of " + abbreviated(self.source._awaited)
         if self.robot is None:
@@ -331,20 +365,28 @@ class RobotNode(BaseNode):
         if robot and robot.state.stamp > 0:
             age = (self.get_clock().now().nanoseconds - robot.state.stamp) * 1e-9
         received = {"joint_states received [Hz]": f"{count.messages / seconds:.1f}"}
-        self.report.publish(problem, self.parameters.faults, robot.model.name if robot else "", {
-            "lifecycle state": self.state_label,
-            "robot": robot.model.name if robot else "",
-            "kernels": busy or (
-                "compiled" if self._is_open or not self.kernels else "not yet compiled"),
-            **(received if self.source is self else {}),
-            "states [Hz]": f"{count.states / seconds:.1f}",
-            "messages published [Hz]": f"{count.published / seconds:.1f}",
-            "computing": ", ".join(self.dispatch.subscribed() if self.active else ()),
-            "payloads": ", ".join(robot.payloads) if robot else "",
-            "age of the state [s]": f"{age:.3f}",
-            "compute time, mean [us]": f"{1e6 * count.took / max(count.states, 1):.1f}",
-            "compute time, longest [us]": f"{1e6 * count.longest:.1f}",
-            **(self.command.details(waiting or ("" if self.active else self.state_label))
-               if self.command else {}),
-            **self.details(),
-        })
+        self.report.publish(
+            problem,
+            self.parameters.faults,
+            robot.model.name if robot else "",
+            {
+                "lifecycle state": self.state_label,
+                "robot": robot.model.name if robot else "",
+                "kernels": busy
+                or ("compiled" if self._is_open or not self.kernels else "not yet compiled"),
+                **(received if self.source is self else {}),
+                "states [Hz]": f"{count.states / seconds:.1f}",
+                "messages published [Hz]": f"{count.published / seconds:.1f}",
+                "computing": ", ".join(self.dispatch.subscribed() if self.active else ()),
+                "payloads": ", ".join(robot.payloads) if robot else "",
+                "age of the state [s]": f"{age:.3f}",
+                "compute time, mean [us]": f"{1e6 * count.took / max(count.states, 1):.1f}",
+                "compute time, longest [us]": f"{1e6 * count.longest:.1f}",
+                **(
+                    self.command.details(waiting or ("" if self.active else self.state_label))
+                    if self.command
+                    else {}
+                ),
+                **self.details(),
+            },
+        )

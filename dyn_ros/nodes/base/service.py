@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Services of a node: every request gets a response, and no request can end the node."""
+
 from __future__ import annotations
 
 import functools
@@ -57,6 +58,7 @@ def defer(server: Any) -> Any:
             response.add_done_callback(lambda done: send(done.result(), header))
         else:
             send(response, header)
+
     server.send_response = send_response
     return server
 
@@ -89,8 +91,10 @@ def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
 
         def finish(done: Future[Any]) -> None:
             def fill(response: Any) -> Any:
-                return done.result()(response)      # here, `respond` reports its errors
+                return done.result()(response)  # here, `respond` reports its errors
+
             later.set_result(respond(response, fill))
+
         pending.add_done_callback(finish)
         return later
 
@@ -101,8 +105,9 @@ def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
             if hasattr(response, "name"):
                 response.name = robot.names
             if with_state:
-                state = _state_of_request(node, robot, request.state,
-                                          service.needs_state(robot, request))
+                state = _state_of_request(
+                    node, robot, request.state, service.needs_state(robot, request)
+                )
                 header = response.header
                 header.frame_id = robot.frame_id
                 header.stamp.sec, header.stamp.nanosec = divmod(state.stamp, 1_000_000_000)
@@ -110,29 +115,40 @@ def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
                     response.velocity_valid = not state.unknown
                 return service.answer(robot, request, response, state)
             return service.answer(robot, request, response)
+
         return respond(response, fill)
+
     return call
 
 
 def _robot(node: Any) -> RobotContext:
     if not node.active:
-        raise Rejected(f"{node.get_fully_qualified_name()} is not active; run `ros2 lifecycle set "
-                       f"{node.get_fully_qualified_name()} activate`")
+        raise Rejected(
+            f"{node.get_fully_qualified_name()} is not active; run `ros2 lifecycle set "
+            f"{node.get_fully_qualified_name()} activate`"
+        )
     if node.robot is None:
         raise Rejected("there is no robot yet; waiting for robot_description")
     return node.robot
 
 
-def _state_of_request(node: Any, robot: RobotContext, given: RobotState,
-                      needed: bool) -> State:
+def _state_of_request(node: Any, robot: RobotContext, given: RobotState, needed: bool) -> State:
     """Return the state that a request specifies, or the latest one if a state is needed."""
     if len(given.name):
         return State(*requested_state(robot.model, given), 0, [])
-    if len(given.position) or len(given.velocity) or robot.moving_base and (
+    if (
+        len(given.position)
+        or len(given.velocity)
+        or robot.moving_base
+        and (
             conversions.pose_numbers(given.base_pose) != _AT_ORIGIN
-            or any(conversions.twist_numbers(given.base_twist))):
-        raise Rejected("state: numbers, but no names; name all joints, or leave the state empty "
-                       "to use the latest one")
+            or any(conversions.twist_numbers(given.base_twist))
+        )
+    ):
+        raise Rejected(
+            "state: numbers, but no names; name all joints, or leave the state empty "
+            "to use the latest one"
+        )
     if needed:
         return _latest_state(node, robot)
     return State(np.array(robot.model.neutral(), float), np.zeros(robot.model.nv), 0, [])
@@ -143,18 +159,21 @@ def _latest_state(node: Any, robot: RobotContext) -> State:
     if state.constant:
         return State(state.q, state.v, 0, [])
     if not state.complete:
-        raise Rejected(f"unknown or stale position of {abbreviated(state.missing())}: "
-                       f"{STATE_HINT}")
+        raise Rejected(f"unknown or stale position of {abbreviated(state.missing())}: {STATE_HINT}")
     age = time.perf_counter() - robot.received
     clock = node.get_clock()
-    if age > state.staleness and clock.ros_time_is_active:      # a simulation may be paused
+    if age > state.staleness and clock.ros_time_is_active:  # a simulation may be paused
         age = 1e-9 * (clock.now().nanoseconds - state.stamp)
         if age < -state.staleness:
-            raise Rejected(f"the latest state is {-age:.3f} s ahead of the clock, which was set "
-                           f"back: {STATE_HINT}")
+            raise Rejected(
+                f"the latest state is {-age:.3f} s ahead of the clock, which was set "
+                f"back: {STATE_HINT}"
+            )
     if age > state.staleness:
-        raise Rejected(f"the latest state is {age:.3f} s old, more than the parameter staleness "
-                       f"({state.staleness:g} s) allows: {STATE_HINT}")
+        raise Rejected(
+            f"the latest state is {age:.3f} s old, more than the parameter staleness "
+            f"({state.staleness:g} s) allows: {STATE_HINT}"
+        )
     return state.latest()
 
 
@@ -169,28 +188,37 @@ def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
     base = rules.base_kind(model)
     if base is not None:
         del joints[model.joint_names[0]]
-        pose, twist = (conversions.pose_numbers(given.base_pose),
-                       conversions.twist_numbers(given.base_twist))
+        pose, twist = (
+            conversions.pose_numbers(given.base_pose),
+            conversions.twist_numbers(given.base_twist),
+        )
         rules.check_base(pose, twist)
         rules.set_base(base, q, v, pose, twist)
     rules.check_names(given.name)
     size, positions, velocities = len(given.name), len(given.position), len(given.velocity)
     if positions != size or velocities not in (0, size):
-        raise Rejected(f"{size} names, but {positions} positions and {velocities} velocities; "
-                       "expected one position for each name, and one velocity for each name or "
-                       "none")
+        raise Rejected(
+            f"{size} names, but {positions} positions and {velocities} velocities; "
+            "expected one position for each name, and one velocity for each name or "
+            "none"
+        )
     used = [k for k, name in enumerate(given.name) if name in joints]
     own = [joints[given.name[k]] for k in used]
-    for field, values, vector, index in (("position", given.position, q, model.idx_q),
-                                         ("velocity", given.velocity, v, model.idx_v)):
+    for field, values, vector, index in (
+        ("position", given.position, q, model.idx_q),
+        ("velocity", given.velocity, v, model.idx_v),
+    ):
         if len(values):
             chosen = [values[k] for k in used]
             rules.check_usable(field, [given.name[k] for k in used], chosen)
             vector[[index[i] for i in own]] = chosen
     missing = sorted(joints.keys() - set(given.name), key=joints.__getitem__)
     if missing:
-        others = [name for name in given.name
-                  if name not in joints and name not in model.joint_names]
-        raise Rejected(f"state: missing position of {abbreviated(missing)}" + (
-            f"; not in the model: {abbreviated(others)}" if others else ""))
+        others = [
+            name for name in given.name if name not in joints and name not in model.joint_names
+        ]
+        raise Rejected(
+            f"state: missing position of {abbreviated(missing)}"
+            + (f"; not in the model: {abbreviated(others)}" if others else "")
+        )
     return q, v

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Markers of centroidal_node: center of mass, momentum, locked inertia; forces of the ground."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,12 +23,13 @@ from ..robot import RobotContext, State, Terms, blamed_on
 from ..robot import support as ground
 from ..robot.support import COMPOSITE_TERMS, composite_body
 
-FINE = 0.3          # width of the lines of a cone / width of other lines
+FINE = 0.3  # width of the lines of a cone / width of other lines
 
 
 def com(node: Any, robot: RobotContext, look: Look) -> Draw:
-    return ball_at(look, lambda state, terms: np.array(
-        composite_body(robot, state, terms).body.com))
+    return ball_at(
+        look, lambda state, terms: np.array(composite_body(robot, state, terms).body.com)
+    )
 
 
 def ball_at(look: Look, read: Callable[[State, Terms], Array | None]) -> Draw:
@@ -41,6 +43,7 @@ def ball_at(look: Look, read: Callable[[State, Terms], Array | None]) -> Draw:
         else:
             balls.balls([0], point[None], np.array([look.scale]))
         return [balls]
+
     return draw
 
 
@@ -56,6 +59,7 @@ def com_projection(node: Any, robot: RobotContext, look: Look) -> Draw:
         discs.solids([0], below, turn, widths)
         lines.lines([0], np.array([[center, below]]))
         return discs, lines
+
     return draw
 
 
@@ -72,6 +76,7 @@ def subtree_com(node: Any, robot: RobotContext, look: Look) -> Draw:
         share = mass[heavy] / model.total_mass
         balls.balls((heavy + 1).tolist(), centers[heavy], look.scale * np.cbrt(share))
         return [balls]
+
     return draw
 
 
@@ -86,6 +91,7 @@ def momentum(part: slice, node: Any, robot: RobotContext, look: Look) -> Draw:
         else:
             arrows.arrows([0], np.array([body.com]), look.scale * np.array([h[part]]))
         return [arrows]
+
     return draw
 
 
@@ -96,9 +102,11 @@ def locked_inertia(node: Any, robot: RobotContext, look: Look) -> Draw:
         body = composite_body(robot, state, terms).body
         if body.mass > 0.0:
             spread, axes = shapes.principal_spread(body.mass, body.matrix())
-            solids.solids([0], body.com, matrix_quaternion(axes),
-                          look.scale * shapes.ELLIPSOID * spread)
+            solids.solids(
+                [0], body.com, matrix_quaternion(axes), look.scale * shapes.ELLIPSOID * spread
+            )
         return [solids]
+
     return draw
 
 
@@ -111,6 +119,7 @@ def contact_force(node: Any, robot: RobotContext, look: Look) -> Draw:
             return screws.hide()
         ids = np.flatnonzero(support.active)
         return screws.show(ids.tolist(), support.points[ids], support.forces[ids] / _weight(robot))
+
     return draw
 
 
@@ -137,6 +146,7 @@ def friction_cone(node: Any, robot: RobotContext, look: Look) -> Draw:
         slips = shapes.outside_cone(support.forces[ids, :3], up, look.coefficient)
         lines.paint(ids.tolist(), colors[slips.astype(int)])
         return [lines]
+
     return draw
 
 
@@ -157,6 +167,7 @@ def support_polygon(node: Any, robot: RobotContext, look: Look) -> Draw:
         points = np.concatenate([corners, closing]) @ across.T + height * up
         lines.lines([0], points[None])
         return [lines]
+
     return draw
 
 
@@ -172,6 +183,7 @@ def center_of_pressure(node: Any, robot: RobotContext, look: Look) -> Draw:
         else:
             discs.solids([0], point, turn, widths)
         return [discs]
+
     return draw
 
 
@@ -180,41 +192,117 @@ def _zmp_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 CENTROIDAL = (
-    Kind("com", com, "the center of mass", 0.08, "Diameter [m].", [0.12, 0.36, 1.0, 1.0],
-         reads=COMPOSITE_TERMS),
-    Kind("com_projection", com_projection, "the center of mass, projected onto the ground",
-         0.1, "Diameter [m].", [0.0, 0.63, 0.78, 1.0],
-         Spec("height", 0.0, "Height of the ground, against gravity [m].",
-              limits=(-1e6, 1e6)),
-         reads=COMPOSITE_TERMS),
-    Kind("subtree_com", subtree_com, "the center of mass of each subtree",
-         0.08, "Diameter for the total mass [m].", [0.76, 0.53, 0.95, 1.0],
-         Spec("joints", Parameter.Type.STRING_ARRAY, "Joints of the subtrees. Empty: all."),
-         show=False, reads=("subtree_com", "subtree_mass")),
-    Kind("linear_momentum", partial(momentum, slice(3)), "the linear momentum",
-         0.05, "Length of 1 kg m/s [m].", [0.07, 0.64, 0.23, 1.0], reads=COMPOSITE_TERMS),
-    Kind("angular_momentum", partial(momentum, slice(3, 6)),
-         "the angular momentum about the center of mass",
-         0.2, "Length of 1 kg m2/s [m].", [0.64, 0.13, 0.27, 1.0], reads=COMPOSITE_TERMS),
-    Kind("locked_inertia", locked_inertia, "the locked inertia as a homogeneous ellipsoid",
-         1.0, "Factor of the true size.", [0.16, 0.33, 0.74, 0.25], show=False,
-         reads=COMPOSITE_TERMS),
+    Kind(
+        "com",
+        com,
+        "the center of mass",
+        0.08,
+        "Diameter [m].",
+        [0.12, 0.36, 1.0, 1.0],
+        reads=COMPOSITE_TERMS,
+    ),
+    Kind(
+        "com_projection",
+        com_projection,
+        "the center of mass, projected onto the ground",
+        0.1,
+        "Diameter [m].",
+        [0.0, 0.63, 0.78, 1.0],
+        Spec("height", 0.0, "Height of the ground, against gravity [m].", limits=(-1e6, 1e6)),
+        reads=COMPOSITE_TERMS,
+    ),
+    Kind(
+        "subtree_com",
+        subtree_com,
+        "the center of mass of each subtree",
+        0.08,
+        "Diameter for the total mass [m].",
+        [0.76, 0.53, 0.95, 1.0],
+        Spec("joints", Parameter.Type.STRING_ARRAY, "Joints of the subtrees. Empty: all."),
+        show=False,
+        reads=("subtree_com", "subtree_mass"),
+    ),
+    Kind(
+        "linear_momentum",
+        partial(momentum, slice(3)),
+        "the linear momentum",
+        0.05,
+        "Length of 1 kg m/s [m].",
+        [0.07, 0.64, 0.23, 1.0],
+        reads=COMPOSITE_TERMS,
+    ),
+    Kind(
+        "angular_momentum",
+        partial(momentum, slice(3, 6)),
+        "the angular momentum about the center of mass",
+        0.2,
+        "Length of 1 kg m2/s [m].",
+        [0.64, 0.13, 0.27, 1.0],
+        reads=COMPOSITE_TERMS,
+    ),
+    Kind(
+        "locked_inertia",
+        locked_inertia,
+        "the locked inertia as a homogeneous ellipsoid",
+        1.0,
+        "Factor of the true size.",
+        [0.16, 0.33, 0.74, 0.25],
+        show=False,
+        reads=COMPOSITE_TERMS,
+    ),
 )
 CONTACT = (
-    Kind("contact_force", contact_force, "the force of the ground on each contact frame",
-         0.4, "Length for the robot's weight, radius for weight times 1 m [m].",
-         [1.0, 0.48, 0.4, 1.0], reads=ground.reads),
-    Kind("friction_cone", friction_cone, "the friction cone at each contact frame",
-         0.1, "Height [m].", [0.52, 0.66, 0.0, 1.0],
-         Spec("coefficient", 0.7, "Coefficient of friction.", limits=(0.0, 100.0)),
-         Spec("slip_color", [0.88, 0.04, 0.11, 1.0], "Color if the force is outside.", size=4,
-              limits=(0.0, 1.0)),
-         reads=ground.reads),
-    Kind("support_polygon", support_polygon, "the convex hull of the frames in contact",
-         0.01, "Width of the line [m].", [0.12, 0.41, 0.2, 1.0], reads=ground.reads),
-    Kind("center_of_pressure", center_of_pressure, "the center of pressure",
-         0.05, "Diameter [m].", [0.58, 0.16, 0.71, 1.0], reads=ground.reads),
-    Kind("zmp", lambda node, robot, look: ball_at(look, partial(node.zero_moment_point, robot)),
-         "the zero moment point",
-         0.03, "Diameter [m].", [0.89, 0.53, 0.62, 1.0], reads=_zmp_reads),
+    Kind(
+        "contact_force",
+        contact_force,
+        "the force of the ground on each contact frame",
+        0.4,
+        "Length for the robot's weight, radius for weight times 1 m [m].",
+        [1.0, 0.48, 0.4, 1.0],
+        reads=ground.reads,
+    ),
+    Kind(
+        "friction_cone",
+        friction_cone,
+        "the friction cone at each contact frame",
+        0.1,
+        "Height [m].",
+        [0.52, 0.66, 0.0, 1.0],
+        Spec("coefficient", 0.7, "Coefficient of friction.", limits=(0.0, 100.0)),
+        Spec(
+            "slip_color",
+            [0.88, 0.04, 0.11, 1.0],
+            "Color if the force is outside.",
+            size=4,
+            limits=(0.0, 1.0),
+        ),
+        reads=ground.reads,
+    ),
+    Kind(
+        "support_polygon",
+        support_polygon,
+        "the convex hull of the frames in contact",
+        0.01,
+        "Width of the line [m].",
+        [0.12, 0.41, 0.2, 1.0],
+        reads=ground.reads,
+    ),
+    Kind(
+        "center_of_pressure",
+        center_of_pressure,
+        "the center of pressure",
+        0.05,
+        "Diameter [m].",
+        [0.58, 0.16, 0.71, 1.0],
+        reads=ground.reads,
+    ),
+    Kind(
+        "zmp",
+        lambda node, robot, look: ball_at(look, partial(node.zero_moment_point, robot)),
+        "the zero moment point",
+        0.03,
+        "Diameter [m].",
+        [0.89, 0.53, 0.62, 1.0],
+        reads=_zmp_reads,
+    ),
 )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Markers of dynamics_node: torques, inertias, manipulability, wrenches."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,8 +32,9 @@ def _torque_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
     return "oMi", source
 
 
-def manipulability(half_axes: Callable[[Array], Array], node: Any, robot: RobotContext,
-                   look: Look) -> Draw:
+def manipulability(
+    half_axes: Callable[[Array], Array], node: Any, robot: RobotContext, look: Look
+) -> Draw:
     """The ellipsoid of velocities or forces at a frame's origin, given the velocities' one."""
     model, data = robot.model, robot.data
     if not look.frame:
@@ -52,8 +54,9 @@ def manipulability(half_axes: Callable[[Array], Array], node: Any, robot: RobotC
         if half[0] > 0.0:
             solids.solids([0], terms.oMf[frame, :3, 3], turn, 2.0 * look.scale * half_axes(half))
         else:
-            solids.show([])             # a frame on the base
+            solids.show([])  # a frame on the base
         return [solids]
+
     return draw
 
 
@@ -64,7 +67,7 @@ def wrench(topics: str, timeout: str, node: Any, robot: RobotContext, look: Look
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
         values, latest = node.parameters.values, {}
         for id, topic in enumerate(values[topics]):
-            with suppress(ValueError):              # missing or too old
+            with suppress(ValueError):  # missing or too old
                 latest[id] = node.inputs.numbers(topic, robot, values[timeout])
         if not latest:
             return screws.hide()
@@ -73,6 +76,7 @@ def wrench(topics: str, timeout: str, node: Any, robot: RobotContext, look: Look
         numbers = np.array([wrench.numbers for wrench in wrenches])
         axes = np.array([rotation(wrench.axes, terms.oMf) for wrench in wrenches])
         return screws.show(list(latest), oMf[:, :3, 3], rotated(axes, numbers))
+
     return draw
 
 
@@ -90,34 +94,67 @@ WRENCH = "the wrenches on the robot"
 NEWTON = (0.01, "Length of 1 N, radius of 1 N m [m].", [0.84, 0.09, 0.6, 1.0])
 
 DYNAMICS = (
-    Kind("torque", lambda node, robot, look: marker_arrays.torque(robot.model, look),
-         "the torque of each joint", 0.1, "Radius, or length for a prismatic joint [m].",
-         [0.94, 0.55, 0.0, 1.0],
-         Spec("full_color", [0.88, 0.04, 0.11, 1.0],
-              "Color at the effort limit.", size=4, limits=(0.0, 1.0)),
-         Spec("unlimited", 100.0, "Full load without an effort limit [N m, N].",
-              limits=(1e-6, 1e9)),
-         Spec("source", "gravity", "Torque to show.",
-              choices=("gravity", "nle", "effort")),
-         reads=_torque_reads),
-    Kind("inertia",
-         lambda node, robot, look: marker_arrays.inertia(robot.model, look, robot.payloads),
-         "homogeneous bodies with the mass and inertia of each body",
-         1.0, "Factor of the true size.", [0.61, 0.18, 1.0, 0.4],
-         Spec("shape", "ellipsoid", "Shape of the bodies.", choices=("ellipsoid", "box")),
-         reads=("oMi",)),
-    Kind("velocity_ellipsoid", partial(manipulability, lambda half: half),
-         "the frame velocities for joint velocities of norm 1",
-         0.2, "Length of 1 m/s for 1 rad/s [m].", [0.0, 0.68, 0.61, 0.4], _FRAME,
-         reads=placements_if("markers.velocity_ellipsoid.frame"), kernels=("frame_jacobian",)),
-    Kind("force_ellipsoid", partial(manipulability, shapes.force_half_axes),
-         "the frame forces for joint torques of norm 1",
-         0.05, "Length of 1 N for 1 N m [m].", [1.0, 0.38, 0.0, 0.4], _FRAME,
-         reads=placements_if("markers.force_ellipsoid.frame"), kernels=("frame_jacobian",)),
-    Kind("wrench", partial(wrench, "markers.wrench.topics", "markers.lifetime"), WRENCH, *NEWTON,
-         Spec("topics", Parameter.Type.STRING_ARRAY,
-              "Topics (geometry_msgs/WrenchStamped)."),
-         Spec("frames", Parameter.Type.STRING_ARRAY,
-              "Frame where the wrenches of each topic act. Empty: header.frame_id."),
-         reads=placements_if("markers.wrench.topics")),
+    Kind(
+        "torque",
+        lambda node, robot, look: marker_arrays.torque(robot.model, look),
+        "the torque of each joint",
+        0.1,
+        "Radius, or length for a prismatic joint [m].",
+        [0.94, 0.55, 0.0, 1.0],
+        Spec(
+            "full_color",
+            [0.88, 0.04, 0.11, 1.0],
+            "Color at the effort limit.",
+            size=4,
+            limits=(0.0, 1.0),
+        ),
+        Spec("unlimited", 100.0, "Full load without an effort limit [N m, N].", limits=(1e-6, 1e9)),
+        Spec("source", "gravity", "Torque to show.", choices=("gravity", "nle", "effort")),
+        reads=_torque_reads,
+    ),
+    Kind(
+        "inertia",
+        lambda node, robot, look: marker_arrays.inertia(robot.model, look, robot.payloads),
+        "homogeneous bodies with the mass and inertia of each body",
+        1.0,
+        "Factor of the true size.",
+        [0.61, 0.18, 1.0, 0.4],
+        Spec("shape", "ellipsoid", "Shape of the bodies.", choices=("ellipsoid", "box")),
+        reads=("oMi",),
+    ),
+    Kind(
+        "velocity_ellipsoid",
+        partial(manipulability, lambda half: half),
+        "the frame velocities for joint velocities of norm 1",
+        0.2,
+        "Length of 1 m/s for 1 rad/s [m].",
+        [0.0, 0.68, 0.61, 0.4],
+        _FRAME,
+        reads=placements_if("markers.velocity_ellipsoid.frame"),
+        kernels=("frame_jacobian",),
+    ),
+    Kind(
+        "force_ellipsoid",
+        partial(manipulability, shapes.force_half_axes),
+        "the frame forces for joint torques of norm 1",
+        0.05,
+        "Length of 1 N for 1 N m [m].",
+        [1.0, 0.38, 0.0, 0.4],
+        _FRAME,
+        reads=placements_if("markers.force_ellipsoid.frame"),
+        kernels=("frame_jacobian",),
+    ),
+    Kind(
+        "wrench",
+        partial(wrench, "markers.wrench.topics", "markers.lifetime"),
+        WRENCH,
+        *NEWTON,
+        Spec("topics", Parameter.Type.STRING_ARRAY, "Topics (geometry_msgs/WrenchStamped)."),
+        Spec(
+            "frames",
+            Parameter.Type.STRING_ARRAY,
+            "Frame where the wrenches of each topic act. Empty: header.frame_id.",
+        ),
+        reads=placements_if("markers.wrench.topics"),
+    ),
 )

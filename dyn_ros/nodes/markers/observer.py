@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Markers of observer_node: external efforts, the wrench at the tip, the isolated contact."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -25,6 +26,7 @@ def external_wrench(node: Any, robot: RobotContext, look: Look) -> Draw:
         X = terms.oMf[robot.model.frame_index(node.tip(robot))]
         wrench = (X[:3, :3] @ estimate.wrench.reshape(2, 3, 1)).reshape(1, 6)
         return screws.show([0], X[None, :3, 3], wrench)
+
     return draw
 
 
@@ -39,6 +41,7 @@ def contact(node: Any, robot: RobotContext, look: Look) -> Draw:
         force = look.scale * contact.magnitude * contact.direction
         arrows.arrows([0], (contact.point - force)[None], force[None])
         return [arrows]
+
     return draw
 
 
@@ -53,18 +56,43 @@ def external_effort(node: Any, robot: RobotContext, look: Look) -> Draw:
         share = observation.external[arrows.rows] / observation.limits()[arrows.rows]
         exceeded = observation.exceeded[arrows.rows].astype(int)
         return arrows.show(terms.oMi, np.clip(share, -1.0, 1.0), colors[exceeded])
+
     return draw
 
 
 OBSERVER = (
-    Kind("external_effort", external_effort, "the external effort of each joint",
-         0.1, "Radius, or length for a prismatic joint, at the threshold [m].",
-         [0.11, 0.63, 1.0, 1.0],
-         Spec("collision_color", [0.88, 0.04, 0.11, 1.0], "Color beyond the threshold.", size=4,
-              limits=(0.0, 1.0)),
-         reads=("oMi",)),
-    Kind("external_wrench", external_wrench, "the wrench at tip_frame",
-         0.01, "Length of 1 N, radius of 1 N m [m].", [0.63, 0.51, 0.0, 1.0], reads=("oMf",)),
-    Kind("contact", contact, "the force of the contact",
-         0.01, "Length of 1 N [m].", [1.0, 0.0, 0.39, 1.0], reads=()),
+    Kind(
+        "external_effort",
+        external_effort,
+        "the external effort of each joint",
+        0.1,
+        "Radius, or length for a prismatic joint, at the threshold [m].",
+        [0.11, 0.63, 1.0, 1.0],
+        Spec(
+            "collision_color",
+            [0.88, 0.04, 0.11, 1.0],
+            "Color beyond the threshold.",
+            size=4,
+            limits=(0.0, 1.0),
+        ),
+        reads=("oMi",),
+    ),
+    Kind(
+        "external_wrench",
+        external_wrench,
+        "the wrench at tip_frame",
+        0.01,
+        "Length of 1 N, radius of 1 N m [m].",
+        [0.63, 0.51, 0.0, 1.0],
+        reads=("oMf",),
+    ),
+    Kind(
+        "contact",
+        contact,
+        "the force of the contact",
+        0.01,
+        "Length of 1 N [m].",
+        [1.0, 0.0, 0.39, 1.0],
+        reads=(),
+    ),
 )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Markers of vereshchagin_node: constraints, their forces, wrenches."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +24,7 @@ def constraint(node: Any, robot: RobotContext, look: Look) -> Draw:
     def directions(solution: Any, by_frame: _ByFrame, oMf: Array) -> tuple[list[int], Array]:
         directions = _normalized(by_frame.directions(solution.constraints, oMf))
         return by_frame.frames, directions
+
     return _screws(node, robot, look, directions)
 
 
@@ -31,11 +33,16 @@ def constraint_force(node: Any, robot: RobotContext, look: Look) -> Draw:
         directions = by_frame.directions(solution.constraints, oMf)
         forces = -solution.motion.nu[by_frame.order]
         return by_frame.distinct, [forces[own] @ directions[own] for own in by_frame.slices]
+
     return _screws(node, robot, look, wrenches)
 
 
-def _screws(node: Any, robot: RobotContext, look: Look,
-            read: Callable[[Any, _ByFrame, Array], tuple[list[int], Any]]) -> Draw:
+def _screws(
+    node: Any,
+    robot: RobotContext,
+    look: Look,
+    read: Callable[[Any, _ByFrame, Array], tuple[list[int], Any]],
+) -> Draw:
     """Return what shows the frames and the vectors (6,) that `read` returns of a solution."""
     screws, by_frame = Screws(look), _ByFrame(robot.model)
 
@@ -45,6 +52,7 @@ def _screws(node: Any, robot: RobotContext, look: Look,
             return screws.hide()
         frames, vectors = read(solution, by_frame, terms.oMf)
         return screws.show(range(len(vectors)), terms.oMf[frames, :3, 3], vectors)
+
     return draw
 
 
@@ -85,7 +93,7 @@ def _normalized(vectors: Array) -> Array:
     if not len(vectors):
         return vectors
     largest = abs(vectors).max(axis=1, keepdims=True)
-    vectors = vectors / np.where(largest > 0.0, largest, 1.0)   # keeps the squares in range
+    vectors = vectors / np.where(largest > 0.0, largest, 1.0)  # keeps the squares in range
     norms = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
     return vectors / np.where(norms > 0.0, norms, 1.0)
 
@@ -100,13 +108,29 @@ def _constraint_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 VERESHCHAGIN = (
-    Kind("constraint", constraint, "the directions of constraints",
-         0.1, "Length or radius [m].", [0.51, 0.24, 0.49, 1.0],
-         reads=_constraint_reads),
-    Kind("constraint_force", constraint_force,
-         "the wrench of the constraints on each frame", 0.01, "Length of 1 N, radius of 1 N m [m].",
-         [0.6, 0.23, 0.0, 1.0],
-         reads=_constraint_reads),
-    Kind("wrench", partial(wrench, "wrench_topics", "input_timeout"), WRENCH, *NEWTON,
-         reads=placements_if("wrench_topics")),
+    Kind(
+        "constraint",
+        constraint,
+        "the directions of constraints",
+        0.1,
+        "Length or radius [m].",
+        [0.51, 0.24, 0.49, 1.0],
+        reads=_constraint_reads,
+    ),
+    Kind(
+        "constraint_force",
+        constraint_force,
+        "the wrench of the constraints on each frame",
+        0.01,
+        "Length of 1 N, radius of 1 N m [m].",
+        [0.6, 0.23, 0.0, 1.0],
+        reads=_constraint_reads,
+    ),
+    Kind(
+        "wrench",
+        partial(wrench, "wrench_topics", "input_timeout"),
+        WRENCH,
+        *NEWTON,
+        reads=placements_if("wrench_topics"),
+    ),
 )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Vectors by name in requests; vectors, matrices and tensors in responses."""
+
 from __future__ import annotations
 
 import array
@@ -26,8 +27,9 @@ def vector(robot: RobotContext, message: Any, field: str) -> Array:
     known = {name: row for row, name in enumerate(robot.model.velocity_names)}
     rows = [known.get(name, -1) for name in names]
     if -1 in rows:
-        raise Rejected(f"{field}: there is no {names[rows.index(-1)]!r:.80}; available: "
-                       + ", ".join(known))
+        raise Rejected(
+            f"{field}: there is no {names[rows.index(-1)]!r:.80}; available: " + ", ".join(known)
+        )
     if len(set(rows)) != len(rows):
         raise Rejected(f"{field}: duplicate names: " + abbreviated(duplicates(names)))
     for name, value in zip(names, values):
@@ -49,8 +51,9 @@ def numbers(values: Array, known: bool = True) -> array.array[float]:
         return array.array("d", [math.nan]) * values.size
     result = array.array("d", values.tobytes())
     if not math.isfinite(sum(result)) and not all(map(math.isfinite, result)):
-        raise Rejected("the result is not finite, because numbers in the request or in the state "
-                       "are too large")
+        raise Rejected(
+            "the result is not finite, because numbers in the request or in the state are too large"
+        )
     return result
 
 

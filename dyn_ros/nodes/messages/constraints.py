@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Acceleration constraints from presets and messages, checked against a robot."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -24,20 +25,22 @@ from .frames import axes_link, rotation
 class Constraints:
     """Acceleration constraints on frames: arguments of `dyn_ros.constrained_dynamics`."""
 
-    frame: tuple[str, ...]      # the constrained frame of each
-    directions: Array           # (6, m), of any norm
-    acceleration: Array         # (m,): the desired acceleration of each
-    axes: str | None            # the link in whose axes the directions are; None: the world's
+    frame: tuple[str, ...]  # the constrained frame of each
+    directions: Array  # (6, m), of any norm
+    acceleration: Array  # (m,): the desired acceleration of each
+    axes: str | None  # the link in whose axes the directions are; None: the world's
 
 
 def from_preset(robot: RobotContext, values: Mapping[str, Any]) -> Constraints:
     """Return the constraints of the preset in the parameter `constraints`, which hold a frame."""
     preset, tip_frame, axis_frame = (
-        values[name] for name in ("constraints", "tip_frame", "axis_frame"))
+        values[name] for name in ("constraints", "tip_frame", "axis_frame")
+    )
     moved = _moved_frames(robot.model)
     if tip_frame not in moved:
-        raise Rejected(f"tip_frame: no moving frame is named {tip_frame!r:.80}; available: "
-                       f"{', '.join(moved)}")
+        raise Rejected(
+            f"tip_frame: no moving frame is named {tip_frame!r:.80}; available: {', '.join(moved)}"
+        )
     axes = None
     if preset == "hold_pose":
         directions = np.eye(6)
@@ -66,38 +69,68 @@ def from_message(robot: RobotContext, message: Any) -> Constraints:
         raise Rejected(f"directions: expected at most {MAX_CONSTRAINTS} columns, got {cols}")
     frames, acceleration = tuple(message.frame), np.array(message.acceleration, float)
     if len(acceleration) not in (0, cols):
-        raise Rejected(f"acceleration: expected one number for each of the {cols} columns of "
-                       f"directions, or none, got {len(acceleration)}")
+        raise Rejected(
+            f"acceleration: expected one number for each of the {cols} columns of "
+            f"directions, or none, got {len(acceleration)}"
+        )
     if not np.isfinite(acceleration).all():
         raise Rejected(f"acceleration: expected finite numbers, got {acceleration.tolist()!r:.80}")
-    return _checked(robot, frames * cols if len(frames) == 1 else frames,
-                    np.array(data, float).reshape(6, cols),
-                    acceleration if len(acceleration) else np.zeros(cols), axes)
+    return _checked(
+        robot,
+        frames * cols if len(frames) == 1 else frames,
+        np.array(data, float).reshape(6, cols),
+        acceleration if len(acceleration) else np.zeros(cols),
+        axes,
+    )
 
 
-def _checked(robot: RobotContext, frames: tuple[str, ...], directions: Array,
-             acceleration: Array, axes: str | None) -> Constraints:
+def _checked(
+    robot: RobotContext,
+    frames: tuple[str, ...],
+    directions: Array,
+    acceleration: Array,
+    axes: str | None,
+) -> Constraints:
     """Return Constraints that the engine accepts, as a trial solution at rest shows."""
     constraints = Constraints(frames, directions, acceleration, axes)
     model = robot.model
     motion = solve(robot, model.neutral(), np.zeros(model.nv), constraints)
     if not np.isfinite(motion.constraint_generalized_forces).all():
         largest = max(np.abs(directions).max(initial=0.0), np.abs(acceleration).max(initial=0.0))
-        raise Rejected(f"directions, acceleration: numbers up to {largest:g} are too large; scale "
-                       "both")
+        raise Rejected(
+            f"directions, acceleration: numbers up to {largest:g} are too large; scale both"
+        )
     return constraints
 
 
-def solve(robot: RobotContext, q: Array, v: Array, constraints: Constraints,
-          tau: Array | None = None, f_ext: Array | None = None, **how: Any) -> ConstrainedMotion:
+def solve(
+    robot: RobotContext,
+    q: Array,
+    v: Array,
+    constraints: Constraints,
+    tau: Array | None = None,
+    f_ext: Array | None = None,
+    **how: Any,
+) -> ConstrainedMotion:
     """Call `dyn_ros.constrained_dynamics` with these constraints."""
     return dyn_ros.constrained_dynamics(
-        robot.model, robot.data, q, v, constraints.frame, constraints.directions,
-        constraints.acceleration, tau, f_ext, axes=constraints.axes, **how)
+        robot.model,
+        robot.data,
+        q,
+        v,
+        constraints.frame,
+        constraints.directions,
+        constraints.acceleration,
+        tau,
+        f_ext,
+        axes=constraints.axes,
+        **how,
+    )
 
 
-def achieved_acceleration(robot: RobotContext, q: Array, v: Array, constraints: Constraints,
-                          ddq: Array, oMf: Array) -> Array:
+def achieved_acceleration(
+    robot: RobotContext, q: Array, v: Array, constraints: Constraints, ddq: Array, oMf: Array
+) -> Array:
     """Return directions' * (classical acceleration of the frame) of each constraint, (m,)."""
     model, data = robot.model, robot.data
     axes = None if constraints.axes is None else model.frame_index(constraints.axes)
@@ -105,7 +138,8 @@ def achieved_acceleration(robot: RobotContext, q: Array, v: Array, constraints: 
     names, result = np.array(constraints.frame), np.zeros(len(constraints.frame))
     for frame in dict.fromkeys(constraints.frame):
         a = dyn_ros.frame_classical_acceleration(
-            model, data, q, v, ddq, frame, dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED)
+            model, data, q, v, ddq, frame, dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
+        )
         own = names == frame
         result[own] = (a.reshape(2, 3) @ R).ravel() @ constraints.directions[:, own]
     return result
@@ -114,7 +148,7 @@ def achieved_acceleration(robot: RobotContext, q: Array, v: Array, constraints: 
 def moved_links(model: Model) -> list[str]:
     """Return, for each joint, the link that it moves."""
     links: dict[int, str] = {}
-    for frame in model.tree.frames:                 # depth first: a joint's own link comes first
+    for frame in model.tree.frames:  # depth first: a joint's own link comes first
         if frame.kind == "body":
             links.setdefault(frame.parent, frame.name)
     return [links[joint] for joint in range(model.njoints)]
@@ -129,7 +163,7 @@ def _across(name: str, axis: Array) -> Array:
     largest = abs(axis).max()
     if not largest > 0.0:
         raise Rejected(f"{name} is zero and has no direction")
-    axis = axis / largest               # keeps the squares from overflow and underflow
+    axis = axis / largest  # keeps the squares from overflow and underflow
     axis /= np.linalg.norm(axis)
     least = np.argmin(abs(axis))
     first = np.eye(3)[least] - axis[least] * axis

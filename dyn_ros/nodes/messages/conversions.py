@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Between ROS messages and NumPy. Messages are created once and filled in place: see `numbers`."""
+
 from __future__ import annotations
 
 import array
@@ -160,8 +161,9 @@ def to_wrench(force: Force) -> Wrench:
 def from_inertia(message: InertiaMessage) -> Inertia:
     """spatial.Inertia of an Inertia message, whose tensor is about the center of mass."""
     m, c = message, message.com
-    return Inertia(m.m, (c.x, c.y, c.z), [[m.ixx, m.ixy, m.ixz], [m.ixy, m.iyy, m.iyz],
-                                          [m.ixz, m.iyz, m.izz]])
+    return Inertia(
+        m.m, (c.x, c.y, c.z), [[m.ixx, m.ixy, m.ixz], [m.ixy, m.iyy, m.iyz], [m.ixz, m.iyz, m.izz]]
+    )
 
 
 def to_inertia(inertia: Inertia) -> InertiaMessage:
@@ -175,5 +177,6 @@ def set_inertia(message: InertiaMessage, inertia: Inertia) -> None:
     """Fill an Inertia message from a spatial.Inertia."""
     message.m = inertia.mass
     set_vector(message.com, *inertia.com.tolist())
-    (message.ixx, message.ixy, message.ixz), (_, message.iyy, message.iyz), (
-        _, _, message.izz) = inertia.rotational.tolist()
+    (message.ixx, message.ixy, message.ixz), (_, message.iyy, message.iyz), (_, _, message.izz) = (
+        inertia.rotational.tolist()
+    )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Frames in messages: the axes that a frame_id denotes, and wrenches that act at frames."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from . import conversions
 
 def coinciding_link(model: Model, frame: str | int) -> str:
     """Return a link itself, or the child link of a joint, whose frame coincides and is in TF."""
-    frames = model.tree.frames[frame_number(model, frame):]
+    frames = model.tree.frames[frame_number(model, frame) :]
     return next(link.name for link in frames if link.kind == "body")
 
 
@@ -35,8 +36,10 @@ def axes_link(robot: RobotContext, field: str, name: str) -> str | None:
     worlds = [world for world in world_names(robot) if world not in frames]
     if name in worlds:
         return None
-    raise Rejected(f"{field}: no frame named {name!r:.80}; available: "
-                   + ", ".join([*frames, *(f"{world} (the world)" for world in worlds)]))
+    raise Rejected(
+        f"{field}: no frame named {name!r:.80}; available: "
+        + ", ".join([*frames, *(f"{world} (the world)" for world in worlds)])
+    )
 
 
 def world_names(robot: RobotContext) -> list[str]:
@@ -46,8 +49,9 @@ def world_names(robot: RobotContext) -> list[str]:
     return list(dict.fromkeys([robot.world_frame, "world"]))
 
 
-def reference_frame_id(robot: RobotContext, frame: str | int,
-                       reference_frame: ReferenceFrame | int) -> str:
+def reference_frame_id(
+    robot: RobotContext, frame: str | int, reference_frame: ReferenceFrame | int
+) -> str:
     """Return the frame_id of the axes of a frame and a `dyn_ros.ReferenceFrame`."""
     frame_selector(robot.model, frame, reference_frame)
     if reference_frame == ReferenceFrame.LOCAL:
@@ -63,18 +67,18 @@ def rotation(axes: int | None, oMf: Array) -> Array:
 class Wrench(NamedTuple):
     """A wrench that acts at the origin of a frame."""
 
-    frame: int              # index of that frame
-    axes: int | None        # index of the frame in whose axes it is expressed; None: the world
-    numbers: Array          # (6,): force, moment
-    f_ext: Array | None     # (njoints, 6): the equivalent on the joints, if `axes` is `frame`
+    frame: int  # index of that frame
+    axes: int | None  # index of the frame in whose axes it is expressed; None: the world
+    numbers: Array  # (6,): force, moment
+    f_ext: Array | None  # (njoints, 6): the equivalent on the joints, if `axes` is `frame`
 
 
 @dataclass(frozen=True)
 class WrenchReader:
     """Converts geometry_msgs/WrenchStamped to `Wrench`."""
 
-    frame: str      # at whose origin the wrenches act; empty: the one in their header
-    field: str      # name of the field or parameter that specifies it, for error messages
+    frame: str  # at whose origin the wrenches act; empty: the one in their header
+    field: str  # name of the field or parameter that specifies it, for error messages
 
     def __call__(self, robot: RobotContext, message: WrenchStamped) -> Wrench:
         """Return the `Wrench`; raise a ValueError if it does not fit the robot."""
@@ -82,8 +86,9 @@ class WrenchReader:
         name = self.frame or self._own_frame(robot, axes)
         with blamed_on(self.field if self.frame else "header.frame_id"):
             index = model.frame_index(name)
-        numbers = finite_array(f"wrench on {name}", conversions.wrench_numbers(message.wrench),
-                               (6,))
+        numbers = finite_array(
+            f"wrench on {name}", conversions.wrench_numbers(message.wrench), (6,)
+        )
         if not self.frame or axes == self.frame:
             return Wrench(index, index, numbers, model.external_forces({name: numbers}))
         link = axes_link(robot, "header.frame_id", axes)
@@ -91,17 +96,20 @@ class WrenchReader:
 
     def _own_frame(self, robot: RobotContext, name: str) -> str:
         if name not in robot.model.frame_names and name in world_names(robot):
-            raise Rejected(f"header.frame_id: {name!r:.80} is the world, which specifies axes, but "
-                           f"not where it acts; specify a frame of the robot in "
-                           f"{self.field}")
+            raise Rejected(
+                f"header.frame_id: {name!r:.80} is the world, which specifies axes, but "
+                f"not where it acts; specify a frame of the robot in "
+                f"{self.field}"
+            )
         return name
 
 
 def frames_of(field: str, frames: Sequence[str], what: str, count: int) -> Sequence[str]:
     """Return a frame for each of some wrenches or topics; empty: the one in the header."""
     if len(frames) not in (0, count):
-        raise Rejected(f"{field}: expected one name for each of the {count} {what}, or none, got "
-                       f"{len(frames)}")
+        raise Rejected(
+            f"{field}: expected one name for each of the {count} {what}, or none, got {len(frames)}"
+        )
     return frames or [""] * count
 
 
@@ -111,7 +119,7 @@ def external_forces(robot: RobotContext, wrenches: Sequence[Wrench], q: Array) -
         return None
     forces = [wrench.f_ext for wrench in wrenches if wrench.f_ext is not None]
     turned = [wrench for wrench in wrenches if wrench.f_ext is None]
-    with np.errstate(over="ignore"):        # the engine rejects infinite numbers
+    with np.errstate(over="ignore"):  # the engine rejects infinite numbers
         if turned:
             oMf = dyn_ros.frame_placements(robot.model, robot.data, q)
             forces += [_forces(robot.model, wrench, oMf) for wrench in turned]
@@ -121,14 +129,20 @@ def external_forces(robot: RobotContext, wrenches: Sequence[Wrench], q: Array) -
 def _forces(model: Model, wrench: Wrench, oMf: Array) -> Array:
     """Return `f_ext` of a wrench that is expressed in the axes of another frame."""
     R = oMf[wrench.frame, :3, :3].T @ rotation(wrench.axes, oMf)
-    return model.external_forces({
-        model.frame_names[wrench.frame]: (R @ wrench.numbers.reshape(2, 3, 1)).ravel()})
+    return model.external_forces(
+        {model.frame_names[wrench.frame]: (R @ wrench.numbers.reshape(2, 3, 1)).ravel()}
+    )
 
 
 def requested_forces(robot: RobotContext, request: Any, q: Array) -> Array | None:
     """Return `f_ext` for the fields `wrenches` and `wrench_frame` of a request, or None."""
     messages = request.wrenches
     frames = frames_of("wrench_frame", request.wrench_frame, "wrenches", len(messages))
-    return external_forces(robot, [
-        WrenchReader(frame, "wrench_frame")(robot, message)
-        for frame, message in zip(frames, messages)], q)
+    return external_forces(
+        robot,
+        [
+            WrenchReader(frame, "wrench_frame")(robot, message)
+            for frame, message in zip(frames, messages)
+        ],
+        q,
+    )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Serialized messages: as rclpy reads them, or as arrays of numbers without its conversion."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -21,7 +22,8 @@ _NUMBERS = "position", "velocity", "effort"
 _BODY, _stamp_of = len(PLAIN), STAMP.unpack_from
 _STATE_VARYING = frozenset(("header.stamp", *_NUMBERS))
 _MARKERS_VARYING = frozenset(
-    ("header.stamp", "id", "action", "pose", "scale", "color", "points", "colors"))
+    ("header.stamp", "id", "action", "pose", "scale", "color", "points", "colors")
+)
 _INTEGERS, _FLOATS, _DOUBLES = (DTYPES[name] for name in ("int32", "float32", "float64"))
 
 
@@ -29,11 +31,13 @@ def deserialized(data: bytes, message_type: Any) -> Any:
     """Return the message that these bytes are; raise a ValueError if they are none."""
     try:
         return deserialize_message(data, message_type)
-    except Exception as error:          # whatever an RMW implementation raises
+    except Exception as error:  # whatever an RMW implementation raises
         name = definition_of(message_type).name
-        raise ValueError(f"cannot deserialize {len(data)} bytes ({data[:16].hex(' ')} ...) as "
-                         f"{name}: its publisher may use another version of this type "
-                         f"({error})") from error
+        raise ValueError(
+            f"cannot deserialize {len(data)} bytes ({data[:16].hex(' ')} ...) as "
+            f"{name}: its publisher may use another version of this type "
+            f"({error})"
+        ) from error
 
 
 class JointStateFields(NamedTuple):
@@ -61,24 +65,33 @@ class _StateLayout(Layout[JointStateFields]):
 
     def read(self, data: bytes) -> JointStateFields:
         sec, nanosec = _stamp_of(data, self._stamp)
-        numbers = np.frombuffer(data[_BODY:self._end])      # a copy: doubles are aligned
+        numbers = np.frombuffer(data[_BODY : self._end])  # a copy: doubles are aligned
         position, velocity, effort = self._parts
-        return JointStateFields(sec * 1_000_000_000 + nanosec, self._name, numbers[position],
-                                numbers[velocity], numbers[effort])
+        return JointStateFields(
+            sec * 1_000_000_000 + nanosec,
+            self._name,
+            numbers[position],
+            numbers[velocity],
+            numbers[effort],
+        )
 
 
 def _deserialized(data: bytes) -> JointStateFields:
     message = deserialized(data, JointState)
     stamp = message.header.stamp
     return JointStateFields(
-        stamp.sec * 1_000_000_000 + stamp.nanosec, tuple(message.name),
-        *(np.array(getattr(message, name)) for name in _NUMBERS))
+        stamp.sec * 1_000_000_000 + stamp.nanosec,
+        tuple(message.name),
+        *(np.array(getattr(message, name)) for name in _NUMBERS),
+    )
 
 
 def marker_array_reader() -> Reader[Any]:
     """Reads serialized MarkerArrays of one topic, as objects with `markers`, or a ValueError."""
-    return Reader(lambda data: deserialized(data, MarkerArray),
-                  lambda data, array: _MarkersLayout(data, array.markers))
+    return Reader(
+        lambda data: deserialized(data, MarkerArray),
+        lambda data, array: _MarkersLayout(data, array.markers),
+    )
 
 
 class _MarkersLayout(Layout[Any]):
@@ -90,35 +103,50 @@ class _MarkersLayout(Layout[Any]):
         prefixes = [f"markers.{i}." for i in range(len(markers))]
         stamps, ids, actions, poses, colors = (
             np.array([self.items[prefix + name].start for prefix in prefixes], np.intp)
-            for name in ("header.stamp", "id", "action", "pose", "color"))
+            for name in ("header.stamp", "id", "action", "pose", "color")
+        )
         self._integers = np.stack([stamps, stamps + 4, ids, actions], axis=1) // 4
-        self._poses = poses[:, None] // 8 + np.arange(10)           # and scales
+        self._poses = poses[:, None] // 8 + np.arange(10)  # and scales
         self._colors = colors[:, None] // 4 + np.arange(4)
         self._points, self._point_colors = (
-            [self.items[prefix + name].part for prefix in prefixes]
-            for name in ("points", "colors"))
+            [self.items[prefix + name].part for prefix in prefixes] for name in ("points", "colors")
+        )
 
     def read(self, data: bytes) -> SimpleNamespace:
         return SimpleNamespace(markers=list(self._read(data)))
 
     def _read(self, data: bytes) -> Iterator[PlainMarker]:
-        body = data[len(PLAIN):]                        # a copy: doubles are aligned
-        integers, floats = (np.frombuffer(body, dtype, len(body) // 4)
-                            for dtype in (_INTEGERS, _FLOATS))
+        body = data[len(PLAIN) :]  # a copy: doubles are aligned
+        integers, floats = (
+            np.frombuffer(body, dtype, len(body) // 4) for dtype in (_INTEGERS, _FLOATS)
+        )
         doubles: Array = np.frombuffer(body, _DOUBLES, len(body) // 8)
         numbers = np.concatenate([doubles[self._poses], floats[self._colors]], axis=1)
         headers: dict[tuple[str, int, int], Any] = {}
         for marker, points, colors, own, (sec, nanosec, id, action) in zip(
-                self._markers, self._points, self._point_colors, numbers,
-                integers[self._integers].tolist()):
+            self._markers,
+            self._points,
+            self._point_colors,
+            numbers,
+            integers[self._integers].tolist(),
+        ):
             key = marker.header.frame_id, sec, nanosec
             header = headers.get(key) or headers.setdefault(key, _header(*key))
             yield PlainMarker(
-                header, marker.ns, id, marker.type, action, marker.lifetime, own,
-                doubles[points].reshape(-1, 3), floats[colors].astype(float).reshape(-1, 4),
-                marker.text, marker.mesh_resource)
+                header,
+                marker.ns,
+                id,
+                marker.type,
+                action,
+                marker.lifetime,
+                own,
+                doubles[points].reshape(-1, 3),
+                floats[colors].astype(float).reshape(-1, 4),
+                marker.text,
+                marker.mesh_resource,
+            )
 
 
 def _header(frame: str, sec: int, nanosec: int) -> SimpleNamespace:
-    stamp = SimpleNamespace(sec=sec, nanosec=nanosec & 0xFFFFFFFF)      # it is unsigned
+    stamp = SimpleNamespace(sec=sec, nanosec=nanosec & 0xFFFFFFFF)  # it is unsigned
     return SimpleNamespace(frame_id=frame, stamp=stamp)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A robot description prepared for a node: model, data, output rows, state, terms."""
+
 from __future__ import annotations
 
 import functools
@@ -45,8 +46,12 @@ class UnknownPosition(SettingError):
     """A joint is to be locked where it stands, which is not known yet."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        super().__init__("locked_joints", "unknown position of " + abbreviated(names)
-                         + "; publish it on joint_states, or specify name=position")
+        super().__init__(
+            "locked_joints",
+            "unknown position of "
+            + abbreviated(names)
+            + "; publish it on joint_states, or specify name=position",
+        )
         self.names = names
 
 
@@ -63,18 +68,21 @@ class Terms:
     def __getattr__(self, name: str) -> Any:
         if name in self._names:
             value = getattr(self._data, name)
-            setattr(self, name, value)      # an array that stays: found here from now on
+            setattr(self, name, value)  # an array that stays: found here from now on
             return value
         raise AttributeError(
             f"the term {name!r} is not declared; add it to the `reads` of the output, which "
-            f"declares {', '.join(sorted(self._names)) or 'none'}")
+            f"declares {', '.join(sorted(self._names)) or 'none'}"
+        )
 
 
 def once_per_state(method: Method) -> Method:
     """Let a method with the arguments (robot, state, ...) compute only once for each state."""
+
     @functools.wraps(method)
     def computed(self: Any, robot: RobotContext, state: State, *given: Any) -> Any:
         return robot.once(state, method.__name__, lambda: method(self, robot, state, *given))
+
     return cast(Method, computed)
 
 
@@ -94,10 +102,14 @@ class RobotContext:
     received, by time.perf_counter; `payload_changes` counts set and cleared payloads.
     """
 
-    def __init__(self, description: str, values: Mapping[str, Any],
-                 notify: Callable[[str], None] | None = None,
-                 payloads: dict[str, tuple] | None = None,
-                 positions: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        description: str,
+        values: Mapping[str, Any],
+        notify: Callable[[str], None] | None = None,
+        payloads: dict[str, tuple] | None = None,
+        positions: Mapping[str, float] | None = None,
+    ) -> None:
         root_joint = values["root_joint"]
         self.description = description
         self.model = Model.from_urdf(
@@ -105,9 +117,10 @@ class RobotContext:
             root_joint=None if root_joint == "fixed" else root_joint,
             gravity=values["gravity"],
             mimic=values["mimic"],
-            strict=values["strict"])
+            strict=values["strict"],
+        )
         self.missing_gains: dict[str, str] = {}
-        if path := values.get("drives"):        # of all joints, also of those that are locked
+        if path := values.get("drives"):  # of all joints, also of those that are locked
             with blamed_on("drives"):
                 dyn_ros.load_drives(self.model, path)
                 self.missing_gains = missing_gains(path, self.model.velocity_names)
@@ -132,9 +145,9 @@ class RobotContext:
         self.odometry_frame = ""
         self._world_frame = values["world_frame"]
         self.received = -math.inf
-        self._state: State | None = None        # that `_computed` belongs to
+        self._state: State | None = None  # that `_computed` belongs to
         self._computed: dict[str, Any] = {}
-        self._base: Body | None = None          # None after a change of payloads
+        self._base: Body | None = None  # None after a change of payloads
         self.payloads = {} if payloads is None else payloads
         self.payload_changes = 0
         self.left_out: list[str] = []
@@ -175,8 +188,10 @@ class RobotContext:
     def clear_payload(self, name: str | None = None) -> None:
         """Call `Model.clear_payload`; also removes a payload that was not applied."""
         if name is not None and name not in self.payloads:
-            raise Rejected(f"no payload named {name!r:.80}; available: "
-                           + (abbreviated(list(self.payloads)) or "none"))
+            raise Rejected(
+                f"no payload named {name!r:.80}; available: "
+                + (abbreviated(list(self.payloads)) or "none")
+            )
         for cleared in list(self.payloads) if name is None else [name]:
             del self.payloads[cleared]
             if cleared in self.model.payloads:
@@ -212,8 +227,11 @@ class RobotContext:
         for entry in entries:
             name, specified, number = (part.strip() for part in entry.partition("="))
             if name not in self.model.joint_names:
-                raise SettingError("locked_joints", f"there is no joint {name!r:.80}; available: "
-                                   + ", ".join(self.model.joint_names))
+                raise SettingError(
+                    "locked_joints",
+                    f"there is no joint {name!r:.80}; available: "
+                    + ", ".join(self.model.joint_names),
+                )
             if name in lock:
                 raise SettingError("locked_joints", f"duplicate name {name!r:.80}")
             joint = self.model.tree.joints[self.model.joint_index(name)]
@@ -221,8 +239,11 @@ class RobotContext:
                 master = self.model.joint_names[joint.mimic.joint]
                 raise SettingError("locked_joints", f"{name} follows {master}; lock {master}")
             if joint.kind in ("floating", "planar"):
-                raise SettingError("locked_joints", f"{name} is {joint.kind} and has several "
-                                   "coordinates; set root_joint to fixed instead")
+                raise SettingError(
+                    "locked_joints",
+                    f"{name} is {joint.kind} and has several "
+                    "coordinates; set root_joint to fixed instead",
+                )
             lock[name] = math.nan
             if specified:
                 lock[name] = _position(name, number)
@@ -244,7 +265,8 @@ class RobotContext:
             if name in model.joint_names:
                 raise SettingError("joints", f"'{name}' is a mimic joint, without its own row")
             raise SettingError(
-                "joints", f"there is no joint '{name}'; available: " + ", ".join(own))
+                "joints", f"there is no joint '{name}'; available: " + ", ".join(own)
+            )
         if len(set(joints)) != len(joints):
             raise SettingError("joints", "duplicate names in " + ", ".join(joints))
         position_rows, rows = joint_rows(model, joints or own)
@@ -260,8 +282,11 @@ class RobotContext:
         if not armature:
             return
         if len(armature) != len(self.names):
-            raise SettingError("armature", f"expected {len(self.names)} numbers, one for each of "
-                               f"{', '.join(self.names)}, but got {len(armature)}")
+            raise SettingError(
+                "armature",
+                f"expected {len(self.names)} numbers, one for each of "
+                f"{', '.join(self.names)}, but got {len(armature)}",
+            )
         if min(armature) < 0.0:
             raise SettingError("armature", f"expected numbers >= 0, but got {armature}")
         values = np.zeros(self.model.nv)
@@ -271,10 +296,12 @@ class RobotContext:
 
 def _position(name: str, text: str) -> float:
     try:
-        position = float(text.replace("_", "?"))        # Python's float accepts 1_0
+        position = float(text.replace("_", "?"))  # Python's float accepts 1_0
     except ValueError:
         position = math.nan
     if not math.isfinite(position):
-        raise SettingError("locked_joints", f"the position of {name} is {text!r:.80}; expected a "
-                           "finite number [rad, m]")
+        raise SettingError(
+            "locked_joints",
+            f"the position of {name} is {text!r:.80}; expected a finite number [rad, m]",
+        )
     return position

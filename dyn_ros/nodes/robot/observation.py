@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The observer of a robot whose states arrive, with the parameters of its node; its contacts."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -21,21 +22,29 @@ from dyn_ros.observer.thresholds import friction_at_rest
 from ...states.joint_states import Rejected, State, abbreviated
 from .context import RobotContext, SettingError
 
-NONE = 1e12         # threshold of rows that have none
-_LEAST = 1e-6       # threshold and standard deviation [N m, N]
-_LEAST_VARIANCE = 1e-18     # N2, m2
+NONE = 1e12  # threshold of rows that have none
+_LEAST = 1e-6  # threshold and standard deviation [N m, N]
+_LEAST_VARIANCE = 1e-18  # N2, m2
 
 
-def row_values(robot: RobotContext, values: Mapping[str, Any], parameter: str,
-               default: Array | float, positive: bool = False) -> Array:
+def row_values(
+    robot: RobotContext,
+    values: Mapping[str, Any],
+    parameter: str,
+    default: Array | float,
+    positive: bool = False,
+) -> Array:
     """Return a number for each row, (nv,): of published ones in a parameter, or the default."""
     numbers = values[parameter]
     if positive and any(number <= 0.0 for number in numbers):
         raise SettingError(parameter, f"expected numbers > 0, got {list(numbers)}")
     result = np.broadcast_to(np.array(default, float), robot.model.nv).copy()
     if len(numbers) not in (0, 1, len(robot.names)):
-        raise SettingError(parameter, f"expected one number, or {len(robot.names)}: one for each "
-                           f"of {abbreviated(robot.names)}; got {len(numbers)}")
+        raise SettingError(
+            parameter,
+            f"expected one number, or {len(robot.names)}: one for each "
+            f"of {abbreviated(robot.names)}; got {len(numbers)}",
+        )
     if len(numbers):
         result[robot.rows] = numbers
     return result
@@ -50,8 +59,9 @@ class Observation(Session):
     from the external effort. `faults` has texts by joint and kind of fault.
     """
 
-    def __init__(self, robot: RobotContext, values: Mapping[str, Any],
-                 notify: Callable[[str], object]) -> None:
+    def __init__(
+        self, robot: RobotContext, values: Mapping[str, Any], notify: Callable[[str], object]
+    ) -> None:
         model = robot.model
         if not model.nv:
             raise Rejected("the robot has no joints")
@@ -59,14 +69,20 @@ class Observation(Session):
             if name in model.velocity_names and not values["effort_constant"]:
                 raise SettingError("drives", text)
         positive = "joint_gains", *(f"noise.{name}" for name in KALMAN_NOISE)
-        super().__init__(model, Setup.of(values, lambda name, default: row_values(
-            robot, values, name, default, name in positive)), notify)
+        super().__init__(
+            model,
+            Setup.of(
+                values,
+                lambda name, default: row_values(robot, values, name, default, name in positive),
+            ),
+            notify,
+        )
         self.robot = robot
         self._monitor = EffortMonitor(model, self.setup.gains)
         self.tare = np.zeros(model.nv)
         self.exceeded = np.zeros(model.nv, bool)
         self.collision = False
-        self._since: int | None = None          # when it got this value [ns]
+        self._since: int | None = None  # when it got this value [ns]
         self._payload_changes = robot.payload_changes
         self.faults: dict[tuple[str, Kind], str] = {}
         self.adjust(values)
@@ -79,7 +95,7 @@ class Observation(Session):
     def covariance(self) -> Array:
         """Return the covariance of the errors of `external`, (nv, nv)."""
         if self._noise is not None:
-            return np.diag(self._noise ** 2)
+            return np.diag(self._noise**2)
         if self.setup.method == "kalman":
             covariance = self.filter("external").observer.covariance
             assert covariance is not None
@@ -114,8 +130,9 @@ class Observation(Session):
     def take(self, state: State, residual: bool) -> None:
         """Process a state; also compute the residual if it is wanted."""
         tau = None if state.effort is None else self.to_torque(state.effort)
-        result = self.update(state.stamp, state.q, state.v, tau, self._missing(state, tau),
-                             residual=residual)
+        result = self.update(
+            state.stamp, state.q, state.v, tau, self._missing(state, tau), residual=residual
+        )
         if result is None:
             return
         self.external = self.external - self.tare
@@ -160,9 +177,11 @@ class Observation(Session):
 def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresholds:
     """Return the specified thresholds; rows that are not published have none, nor has a base."""
     model = robot.model
-    limit = np.where((model.effort_limit > 0.0) & np.isfinite(model.effort_limit),
-                     values["thresholds.relative"] * model.effort_limit,
-                     values["thresholds.unlimited"])
+    limit = np.where(
+        (model.effort_limit > 0.0) & np.isfinite(model.effort_limit),
+        values["thresholds.relative"] * model.effort_limit,
+        values["thresholds.unlimited"],
+    )
     fixed = np.full(model.nv, NONE)
     fixed[robot.rows] = limit[robot.rows]
     fixed = row_values(robot, values, "thresholds.fixed", fixed)
@@ -171,8 +190,10 @@ def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresh
         fixed[:base] = NONE
     friction = friction_at_rest(model) if values["friction"] else 0.0
     return dyn_ros.Thresholds(
-        fixed, row_values(robot, values, "thresholds.per_speed", 0.0),
-        row_values(robot, values, "thresholds.at_rest", friction))
+        fixed,
+        row_values(robot, values, "thresholds.per_speed", 0.0),
+        row_values(robot, values, "thresholds.at_rest", friction),
+    )
 
 
 def deviations(robot: RobotContext, values: Mapping[str, Any]) -> Array | None:
@@ -205,13 +226,14 @@ class ContactAverage:
             self._point = _Mean(self.duration)
         point = contact.point
         if contact.line_valid:
-            point = self._point.update(point, contact.point_deviation ** 2, stamp)
+            point = self._point.update(point, contact.point_deviation**2, stamp)
             self._link = contact.link
         size = math.sqrt(float(force @ force))
         if size == 0.0:
             return contact
-        return dataclasses.replace(contact, force=force, magnitude=size, direction=force / size,
-                                   point=point)
+        return dataclasses.replace(
+            contact, force=force, magnitude=size, direction=force / size, point=point
+        )
 
 
 class _Mean:

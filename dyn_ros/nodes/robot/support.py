@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A robot as one body, what the ground exerts on its feet, and points on the ground."""
+
 from __future__ import annotations
 
 import math
@@ -19,17 +20,16 @@ from dyn_ros.engine.model.bodies import Body, joined, moved
 from ...states.joint_states import Rejected, State, abbreviated, duplicates
 from .context import RobotContext, Terms, blamed_on
 
-COMPOSITE_TERMS = "com", "Ig", "hg"     # that `composite_body` reads
+COMPOSITE_TERMS = "com", "Ig", "hg"  # that `composite_body` reads
 TOO_LARGE = "the numbers in the state are too large to compute with"
-LEAST_SUPPORT = 1e-3    # of the weight: with less vertical force, no point on the ground is known
-_ROUNDING = 1e-14       # of the largest coordinate: a point so close to an edge is on it
+LEAST_SUPPORT = 1e-3  # of the weight: with less vertical force, no point on the ground is known
+_ROUNDING = 1e-14  # of the largest coordinate: a point so close to an edge is on it
 
 
 class CompositeBody(NamedTuple):
-
     body: Body
-    momentum: Sequence[float] | None    # (6,) about the center of mass; None: unknown velocity
-    lever: Sequence[float]      # from the robot's center of mass to that of the moving links
+    momentum: Sequence[float] | None  # (6,) about the center of mass; None: unknown velocity
+    lever: Sequence[float]  # from the robot's center of mass to that of the moving links
 
 
 def composite_body(robot: RobotContext, state: State, terms: Terms) -> CompositeBody:
@@ -49,12 +49,12 @@ def _computed(robot: RobotContext, state: State, terms: Terms) -> CompositeBody:
 class Support(NamedTuple):
     """The forces of the ground on a robot in one state, in the axes of the world."""
 
-    active: Array           # (n,): whether each frame is in contact; other forces are zero
-    points: Array           # (n, 3): where the forces act, the origins of the frames [m]
-    forces: Array           # (n, 6): force and moment [N, N m]
-    acceleration: Array | None      # (nv,); None: unknown, and the forces are those without it
+    active: Array  # (n,): whether each frame is in contact; other forces are zero
+    points: Array  # (n, 3): where the forces act, the origins of the frames [m]
+    forces: Array  # (n, 6): force and moment [N, N m]
+    acceleration: Array | None  # (nv,); None: unknown, and the forces are those without it
     rank: int
-    residual: float         # largest generalized force that they do not explain [N m, N]
+    residual: float  # largest generalized force that they do not explain [N m, N]
 
 
 class ContactFrames(NamedTuple):
@@ -71,32 +71,46 @@ class ContactFrames(NamedTuple):
         if repeated:
             raise Rejected(f"contact_frames: duplicate names: {abbreviated(repeated)}")
         dimension = cast(Dimension, values["contact_dimension"])
-        contacts = [Contact(frame, dimension, ReferenceFrame.LOCAL_WORLD_ALIGNED)
-                    for frame in frames]
+        contacts = [
+            Contact(frame, dimension, ReferenceFrame.LOCAL_WORLD_ALIGNED) for frame in frames
+        ]
         with blamed_on("contact_frames"):
             contact_table(robot.model, robot.data, contacts)
         return cls([robot.model.frame_index(frame) for frame in frames], contacts)
 
 
-def support(robot: RobotContext, state: State, terms: Terms, feet: ContactFrames, active: Array,
-            values: Mapping[str, Any]) -> Support | None:
+def support(
+    robot: RobotContext,
+    state: State,
+    terms: Terms,
+    feet: ContactFrames,
+    active: Array,
+    values: Mapping[str, Any],
+) -> Support | None:
     """Return the forces on the feet that are active; None if the state lacks an input."""
     contacts = [contact for contact, holds in zip(feet.contacts, active) if holds]
     solved = _solved(robot, state, values["acceleration_source"], contacts)
     if solved is None:
         return None
     acceleration, solution, residual = solved
-    if not (np.isfinite(solution.lambda_c).all()
-            and (acceleration is None or np.isfinite(acceleration).all())):
+    if not (
+        np.isfinite(solution.lambda_c).all()
+        and (acceleration is None or np.isfinite(acceleration).all())
+    ):
         raise Rejected(TOO_LARGE)
     forces, dimension = np.zeros((len(active), 6)), values["contact_dimension"]
     forces[active, :dimension] = solution.lambda_c.reshape(-1, dimension)
-    return Support(active, terms.oMf[feet.indices, :3, 3], forces, acceleration, solution.rank,
-                   residual)
+    return Support(
+        active, terms.oMf[feet.indices, :3, 3], forces, acceleration, solution.rank, residual
+    )
 
 
-def _solved(robot: RobotContext, state: State, source: str, contacts: Sequence[Contact],
-            ) -> tuple[Array | None, dyn_ros.ContactForces, float] | None:
+def _solved(
+    robot: RobotContext,
+    state: State,
+    source: str,
+    contacts: Sequence[Contact],
+) -> tuple[Array | None, dyn_ros.ContactForces, float] | None:
     """Return acceleration, forces and residual for an acceleration_source."""
     model, data, q, v, tau = robot.model, robot.data, state.q, state.v, state.effort
     if tau is None:
@@ -109,8 +123,9 @@ def _solved(robot: RobotContext, state: State, source: str, contacts: Sequence[C
     known, still = state.acceleration, np.zeros(model.nv)
     if source == "none":
         known = None
-    forces = dyn_ros.contact_forces(model, data, q, still if v is None else v,
-                                    still if known is None else known, tau, contacts)
+    forces = dyn_ros.contact_forces(
+        model, data, q, still if v is None else v, still if known is None else known, tau, contacts
+    )
     return known, forces, forces.residual
 
 
@@ -132,8 +147,9 @@ def rate_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
     return (*COMPOSITE_TERMS, "Ag", "dhg_drift", "effort", *reads(values))
 
 
-def zero_moment_point(force: Array, moment: Array, up: Array, height: float,
-                      weight: float) -> Array:
+def zero_moment_point(
+    force: Array, moment: Array, up: Array, height: float, weight: float
+) -> Array:
     """Point on the ground about which forces have no horizontal moment.
 
     For the forces that balance gravity and the rate of the centroidal momentum, it is the zero
@@ -146,12 +162,15 @@ def zero_moment_point(force: Array, moment: Array, up: Array, height: float,
     """
     vertical = float(force @ up)
     if not vertical > LEAST_SUPPORT * weight:
-        raise Rejected(f"the ground exerts a vertical force of {vertical:.6g} N, expected more "
-                       f"than {LEAST_SUPPORT:g} of the weight, {weight:.6g} N")
+        raise Rejected(
+            f"the ground exerts a vertical force of {vertical:.6g} N, expected more "
+            f"than {LEAST_SUPPORT:g} of the weight, {weight:.6g} N"
+        )
     point = (np.cross(up, moment) + height * force) / vertical
     if not np.isfinite(point).all():
-        raise Rejected(f"the forces of the ground, {vertical:.6g} N up, are too large to compute "
-                       "with")
+        raise Rejected(
+            f"the forces of the ground, {vertical:.6g} N up, are too large to compute with"
+        )
     return point
 
 
@@ -167,7 +186,7 @@ def convex_hull(points: Array) -> Array:
 
     Without points on an edge; both ends if all points are on one line.
     """
-    ordered = np.unique(points, axis=0)         # sorted by x, then by y
+    ordered = np.unique(points, axis=0)  # sorted by x, then by y
     if len(ordered) < 3:
         return ordered
     least = _ROUNDING * float(np.abs(ordered).max())

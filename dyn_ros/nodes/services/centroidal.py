@@ -5,6 +5,7 @@
 The engine excludes the link of a fixed base. That link does not move, but it shifts the center of
 mass: the total one is `share` of the way from that of the moving links to its own.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -28,8 +29,7 @@ def get_com_jacobian(robot: RobotContext, request: Any, response: Any, state: St
     arrays.set_matrix(response.jacobian, J[:, robot.rows])
     dAg = dyn_ros.dccrba(model, data, state.q, arrays.velocity(state))
     dJ = dAg[:3] / mass if mass else np.zeros_like(J)
-    arrays.set_matrix(response.jacobian_time_variation, dJ[:, robot.rows],
-                      response.velocity_valid)
+    arrays.set_matrix(response.jacobian_time_variation, dJ[:, robot.rows], response.velocity_valid)
 
 
 def get_centroidal_map(robot: RobotContext, request: Any, response: Any, state: State) -> None:
@@ -40,12 +40,14 @@ def get_centroidal_map(robot: RobotContext, request: Any, response: Any, state: 
     arrays.set_matrix(response.centroidal_map, _moved(data.Ag, lever)[:, robot.rows])
     dAg = _moved(data.dAg, lever)
     dAg[3:] += np.cross(share * data.vcom, data.Ag[:3], axisb=0).T
-    arrays.set_matrix(response.centroidal_map_time_variation, dAg[:, robot.rows],
-                      response.velocity_valid)
+    arrays.set_matrix(
+        response.centroidal_map_time_variation, dAg[:, robot.rows], response.velocity_valid
+    )
 
 
-def get_centroidal_derivatives(robot: RobotContext, request: Any, response: Any,
-                               state: State) -> None:
+def get_centroidal_derivatives(
+    robot: RobotContext, request: Any, response: Any, state: State
+) -> None:
     """Derivatives of the momentum about the center of mass, and of its rate."""
     model, data, q, v = robot.model, robot.data, state.q, state.velocity()
     a = arrays.vector(robot, request, "acceleration")

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The services of dynamics_node with contacts, and in the operational space."""
+
 from __future__ import annotations
 
 import math
@@ -35,8 +36,9 @@ def requested_contacts(messages: Sequence[ContactMessage]) -> list[Contact]:
     contacts = [_contact(index, message) for index, message in enumerate(messages)]
     repeated = duplicates(str(contact.name) for contact in contacts)
     if repeated:
-        raise Rejected(f"contacts: several are named {repeated[0]!r:.80}; set the field name of "
-                       "each")
+        raise Rejected(
+            f"contacts: several are named {repeated[0]!r:.80}; set the field name of each"
+        )
     return contacts
 
 
@@ -44,10 +46,16 @@ def _contact(index: int, message: ContactMessage) -> Contact:
     name = message.name or message.frame
     with blamed_on(f"contacts[{index}] ({name!r:.80})"):
         return Contact(
-            message.frame, message.dimension, message.reference_frame, message.other or None,
+            message.frame,
+            message.dimension,
+            message.reference_frame,
+            message.other or None,
             _placement("placement", message.placement),
-            _placement("other_placement", message.other_placement), message.kp, message.kd,
-            name=name)
+            _placement("other_placement", message.other_placement),
+            message.kp,
+            message.kd,
+            name=name,
+        )
 
 
 def _placement(field: str, pose: Pose) -> SE3:
@@ -60,12 +68,19 @@ def _placement(field: str, pose: Pose) -> SE3:
     return SE3.from_quaternion(np.array([qx, qy, qz, qw]) / norm, numbers[:3])
 
 
-def contact_forces(robot: RobotContext, contacts: Iterable[Contact], forces: ContactForces,
-                   q: Array, header: Header) -> list[ContactForce]:
+def contact_forces(
+    robot: RobotContext,
+    contacts: Iterable[Contact],
+    forces: ContactForces,
+    q: Array,
+    header: Header,
+) -> list[ContactForce]:
     """Return the messages, with the stamp of a header, of the forces or impulses of contacts."""
     oMf = dyn_ros.frame_placements(robot.model, robot.data, q)
-    return [_message(*_place(robot, contact, oMf), contact, forces[str(contact.name)], header)
-            for contact in contacts]
+    return [
+        _message(*_place(robot, contact, oMf), contact, forces[str(contact.name)], header)
+        for contact in contacts
+    ]
 
 
 def _place(robot: RobotContext, contact: Contact, oMf: Array) -> tuple[str, Array, Array]:
@@ -83,14 +98,17 @@ def _place(robot: RobotContext, contact: Contact, oMf: Array) -> tuple[str, Arra
     return frame_id, (oMf[frame] @ X)[:3, 3], np.eye(3)
 
 
-def _message(frame_id: str, point: Array, turn: Array, contact: Contact, force: Array,
-             header: Header) -> ContactForce:
+def _message(
+    frame_id: str, point: Array, turn: Array, contact: Contact, force: Array, header: Header
+) -> ContactForce:
     message = ContactForce(name=str(contact.name), active=True)
     message.header.stamp, message.header.frame_id = header.stamp, frame_id
     values = turn @ force.reshape(-1, 3, 1)
     if not (np.isfinite(values).all() and np.isfinite(point).all()):
-        raise Rejected(f"the force of contact {contact.name!r:.80} is not finite, because numbers "
-                       "in the request or in the state are too large")
+        raise Rejected(
+            f"the force of contact {contact.name!r:.80} is not finite, because numbers "
+            "in the request or in the state are too large"
+        )
     conversions.set_vector(message.point, *point.tolist())
     for part, vector in zip((message.wrench.force, message.wrench.torque), values[..., 0]):
         conversions.set_vector(part, *vector.tolist())
@@ -102,8 +120,15 @@ def get_contact_dynamics(robot: RobotContext, request: Any, response: Any, state
     contacts = requested_contacts(request.contacts)
     tau = arrays.vector(robot, request, "effort")
     a, forces = dyn_ros.contact_dynamics(
-        robot.model, robot.data, state.q, state.velocity(), tau, contacts,
-        requested_forces(robot, request, state.q), request.damping)
+        robot.model,
+        robot.data,
+        state.q,
+        state.velocity(),
+        tau,
+        contacts,
+        requested_forces(robot, request, state.q),
+        request.damping,
+    )
     response.acceleration = arrays.numbers(a[robot.rows])
     response.forces = contact_forces(robot, contacts, forces, state.q, response.header)
     _set_quality(response, forces)
@@ -113,8 +138,14 @@ def get_impulse(robot: RobotContext, request: Any, response: Any, state: State) 
     """The velocity after an impact, and the impulses of the contacts."""
     contacts = requested_contacts(request.contacts)
     v, impulses = dyn_ros.impulse_dynamics(
-        robot.model, robot.data, state.q, state.velocity(), contacts, request.restitution,
-        request.damping)
+        robot.model,
+        robot.data,
+        state.q,
+        state.velocity(),
+        contacts,
+        request.restitution,
+        request.damping,
+    )
     response.velocity = arrays.numbers(v[robot.rows])
     response.impulses = contact_forces(robot, contacts, impulses, state.q, response.header)
     _set_quality(response, impulses)
@@ -125,8 +156,7 @@ def _set_quality(response: Any, forces: ContactForces) -> None:
     [response.residual] = arrays.numbers(np.array([forces.residual]))
 
 
-def get_operational_space(robot: RobotContext, request: Any, response: Any,
-                          state: State) -> None:
+def get_operational_space(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The inertia, bias forces and null space of a frame."""
     model, data = robot.model, robot.data
     where = request.frame, request.reference_frame, request.dimension, request.damping
@@ -137,12 +167,18 @@ def get_operational_space(robot: RobotContext, request: Any, response: Any,
     N = dyn_ros.null_space_projector(model, data, state.q, *where)
     arrays.set_matrix(response.null_space_projector, N[robot.block])
     arrays.set_matrix(response.inertia, data.osim)
-    arrays.set_matrix(response.dynamically_consistent_inverse,
-               data.dynamically_consistent_inverse[robot.rows])
+    arrays.set_matrix(
+        response.dynamically_consistent_inverse, data.dynamically_consistent_inverse[robot.rows]
+    )
 
 
-KERNELS = ("frame_placements", "contact_dynamics", "impulse_dynamics", "operational_space_bias",
-           "null_space_projector")
+KERNELS = (
+    "frame_placements",
+    "contact_dynamics",
+    "impulse_dynamics",
+    "operational_space_bias",
+    "null_space_projector",
+)
 SERVICES = (
     Service("~/get_contact_dynamics", GetContactDynamics, get_contact_dynamics),
     Service("~/get_impulse", GetImpulse, get_impulse),

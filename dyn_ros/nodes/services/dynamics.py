@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The services of dynamics_node."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +31,8 @@ def get_jacobian(robot: RobotContext, request: Any, response: Any, state: State)
     offset = np.array([point.x, point.y, point.z]) if point != Point() else None
     if request.time_variation:
         dJ = dyn_ros.frame_jacobian_time_variation(
-            model, data, state.q, state.velocity(), *place, offset)
+            model, data, state.q, state.velocity(), *place, offset
+        )
         J = data.frame_jacobian
         arrays.set_matrix(response.jacobian_time_variation, dJ[:, robot.rows])
     else:
@@ -42,8 +44,14 @@ def get_jacobian(robot: RobotContext, request: Any, response: Any, state: State)
         arrays.set_tensor(response.hessian, H[:, robot.rows][:, :, robot.rows])
 
 
-def point_hessian(model: Model, data: Data, q: Array, frame: str | int,
-                  reference_frame: ReferenceFrame | int, offset: Array | None = None) -> Array:
+def point_hessian(
+    model: Model,
+    data: Data,
+    q: Array,
+    frame: str | int,
+    reference_frame: ReferenceFrame | int,
+    offset: Array | None = None,
+) -> Array:
     """Return the derivative of the Jacobian of a point that moves with a frame, (6, nv, nv).
 
     The point, at `offset` (3,) in the axes of the frame [m], is irrelevant for WORLD.
@@ -52,13 +60,13 @@ def point_hessian(model: Model, data: Data, q: Array, frame: str | int,
     if offset is None or reference_frame == ReferenceFrame.WORLD:
         return H
     H = H.copy()
-    if reference_frame == ReferenceFrame.LOCAL:     # its lever does not change
+    if reference_frame == ReferenceFrame.LOCAL:  # its lever does not change
         H[:3] += np.cross(H[3:], offset, axisa=0, axisc=0)
         return H
     index = frame_number(model, frame)
     lever = dyn_ros.frame_placements(model, data, q)[index, :3, :3] @ offset
     w = dyn_ros.frame_jacobian(model, data, q, frame, reference_frame)[3:]
-    dlever = np.cross(w, lever, axisa=0)                    # (nv, 3): along each coordinate
+    dlever = np.cross(w, lever, axisa=0)  # (nv, 3): along each coordinate
     H[:3] += np.cross(H[3:], lever, axisa=0, axisc=0)
     H[:3] += np.moveaxis(np.cross(w.T[:, None], dlever[None]), -1, 0)
     return H
@@ -79,16 +87,25 @@ def get_frame_state(robot: RobotContext, request: Any, response: Any, state: Sta
     velocity = dyn_ros.frame_velocity(model, data, state.q, v, *place)
     acceleration = dyn_ros.frame_acceleration(model, data, state.q, v, a, *place)
     response.header.frame_id = reference_frame_id(robot, *place)
-    for twist, values in ((response.velocity, velocity), (response.acceleration, acceleration),
-                          (response.classical_acceleration, data.frame_classical_acceleration)):
+    for twist, values in (
+        (response.velocity, velocity),
+        (response.acceleration, acceleration),
+        (response.classical_acceleration, data.frame_classical_acceleration),
+    ):
         conversions.set_twist(twist, arrays.numbers(values, response.velocity_valid))
 
 
 def get_inverse_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The efforts that produce an acceleration."""
     a = arrays.vector(robot, request, "acceleration")
-    tau = dyn_ros.rnea(robot.model, robot.data, state.q, state.velocity(), a,
-                       requested_forces(robot, request, state.q))
+    tau = dyn_ros.rnea(
+        robot.model,
+        robot.data,
+        state.q,
+        state.velocity(),
+        a,
+        requested_forces(robot, request, state.q),
+    )
     effort = tau + robot.friction(state.velocity(), tau)
     response.effort = arrays.numbers(effort[robot.rows])
     response.friction_included = robot.includes_friction
@@ -97,8 +114,14 @@ def get_inverse_dynamics(robot: RobotContext, request: Any, response: Any, state
 def get_forward_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The acceleration that efforts produce."""
     tau = arrays.vector(robot, request, "effort")
-    a = dyn_ros.aba(robot.model, robot.data, state.q, state.velocity(), tau,
-                    requested_forces(robot, request, state.q))
+    a = dyn_ros.aba(
+        robot.model,
+        robot.data,
+        state.q,
+        state.velocity(),
+        tau,
+        requested_forces(robot, request, state.q),
+    )
     response.acceleration = arrays.numbers(a[robot.rows])
 
 
@@ -119,7 +142,8 @@ def get_energies(robot: RobotContext, request: Any, response: Any, state: State)
     dyn_ros.mechanical_energy(robot.model, data, state.q, arrays.velocity(state))
     [response.potential] = arrays.numbers(np.array([data.potential_energy]))
     response.kinetic, response.mechanical = arrays.numbers(
-        np.array([data.kinetic_energy, data.mechanical_energy]), response.velocity_valid)
+        np.array([data.kinetic_energy, data.mechanical_energy]), response.velocity_valid
+    )
 
 
 def needs_state(robot: RobotContext, request: Any) -> bool:
@@ -143,8 +167,9 @@ def get_trajectory_efforts(robot: RobotContext, request: Any, response: Any, sta
     response.exceeding_name = [robot.names[column] for column in columns]
 
 
-def _trajectory(model: Model, trajectory: JointTrajectory,
-                state: State) -> tuple[Array, Array, Array]:
+def _trajectory(
+    model: Model, trajectory: JointTrajectory, state: State
+) -> tuple[Array, Array, Array]:
     """Return q, v, a of all points: (n, nq), (n, nv), (n, nv)."""
     names, points = list(trajectory.joint_names), trajectory.points
     if not points:
@@ -170,14 +195,21 @@ def _own_joints(model: Model, names: Sequence[str]) -> tuple[list[int], list[int
     mimics = {name for name, nv in zip(model.joint_names, model.nvs) if not nv}
     for name in names:
         if name not in own and name not in mimics:
-            raise Rejected(f"trajectory: there is no joint {name!r:.80} with one coordinate; "
-                           "available: " + ", ".join(own))
+            raise Rejected(
+                f"trajectory: there is no joint {name!r:.80} with one coordinate; "
+                "available: " + ", ".join(own)
+            )
     used = [k for k, name in enumerate(names) if name in own]
     return used, [own[names[k]] for k in used]
 
 
-def _of_points(field: str, points: Sequence[JointTrajectoryPoint], names: Sequence[str],
-               used: Sequence[int], optional: bool = True) -> Array:
+def _of_points(
+    field: str,
+    points: Sequence[JointTrajectoryPoint],
+    names: Sequence[str],
+    used: Sequence[int],
+    optional: bool = True,
+) -> Array:
     """Return a field of all points, (n, len(used)); zeros where an optional one is empty."""
     result = np.zeros((len(points), len(names)))
     for i, point in enumerate(points):
@@ -185,43 +217,74 @@ def _of_points(field: str, points: Sequence[JointTrajectoryPoint], names: Sequen
         if len(values) == len(names):
             result[i] = values
         elif len(values) or not optional:
-            raise Rejected(f"trajectory: point {i} has {len(values)} {field}, expected "
-                           f"{len(names)}, one for each joint" + (", or none" * optional))
+            raise Rejected(
+                f"trajectory: point {i} has {len(values)} {field}, expected "
+                f"{len(names)}, one for each joint" + (", or none" * optional)
+            )
     usable = np.abs(result) <= LARGEST
     usable[:, np.setdiff1d(np.arange(len(names)), used)] = True
     if not usable.all():
         i, k = np.argwhere(~usable)[0]
         fault = "too large" if np.isfinite(result[i, k]) else "not finite"
-        raise Rejected(f"trajectory: {field} of point {i}: {names[k]} = {result[i, k]:g} is "
-                       f"{fault}")
+        raise Rejected(
+            f"trajectory: {field} of point {i}: {names[k]} = {result[i, k]:g} is {fault}"
+        )
     return result[:, used]
 
 
 def get_rnea_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """First derivatives of inverse dynamics and, on request, second derivatives."""
     a = arrays.vector(robot, request, "acceleration")
-    _fill(robot, request, response, state, a, dyn_ros.rnea_derivatives,
-          dyn_ros.rnea_second_order_derivatives,
-          ("d2tau_dqdq", "d2tau_dvdv", "d2tau_dqdv", "d2tau_dadq"),
-          {"dtau_dq": "dtau_dq", "dtau_dv": "dtau_dv", "dtau_da": "M"})
+    _fill(
+        robot,
+        request,
+        response,
+        state,
+        a,
+        dyn_ros.rnea_derivatives,
+        dyn_ros.rnea_second_order_derivatives,
+        ("d2tau_dqdq", "d2tau_dvdv", "d2tau_dqdv", "d2tau_dadq"),
+        {"dtau_dq": "dtau_dq", "dtau_dv": "dtau_dv", "dtau_da": "M"},
+    )
 
 
 def get_aba_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """First derivatives of forward dynamics and, on request, second derivatives."""
     tau = arrays.vector(robot, request, "effort")
-    _fill(robot, request, response, state, tau, dyn_ros.aba_derivatives,
-          dyn_ros.aba_second_order_derivatives,
-          ("d2ddq_dqdq", "d2ddq_dvdv", "d2ddq_dqdv", "d2ddq_dtaudq"),
-          {"ddq_dq": "ddq_dq", "ddq_dv": "ddq_dv", "ddq_dtau": "Minv"})
+    _fill(
+        robot,
+        request,
+        response,
+        state,
+        tau,
+        dyn_ros.aba_derivatives,
+        dyn_ros.aba_second_order_derivatives,
+        ("d2ddq_dqdq", "d2ddq_dvdv", "d2ddq_dqdv", "d2ddq_dtaudq"),
+        {"ddq_dq": "ddq_dq", "ddq_dv": "ddq_dv", "ddq_dtau": "Minv"},
+    )
 
 
-def _fill(robot: RobotContext, request: Any, response: Any, state: State, given: Array,
-          first_order: Callable[..., Any], second_order: Callable[..., Iterable[Array]],
-          tensors: Sequence[str], matrices: Mapping[str, str]) -> None:
+def _fill(
+    robot: RobotContext,
+    request: Any,
+    response: Any,
+    state: State,
+    given: Array,
+    first_order: Callable[..., Any],
+    second_order: Callable[..., Iterable[Array]],
+    tensors: Sequence[str],
+    matrices: Mapping[str, str],
+) -> None:
     """Fill the fields of tensors in their order, and fields of matrices from fields of `Data`."""
-    arguments = (robot.model, robot.data, state.q, state.velocity(), given,
-                 requested_forces(robot, request, state.q))
-    if request.second_order:            # computes the first order in data as well
+    arguments = (
+        robot.model,
+        robot.data,
+        state.q,
+        state.velocity(),
+        given,
+        requested_forces(robot, request, state.q),
+    )
+    if request.second_order:  # computes the first order in data as well
         rows = np.arange(robot.model.nv)[robot.rows]
         block = np.ix_(rows, rows, rows)
         for field, tensor in zip(tensors, second_order(*arguments)):
@@ -237,15 +300,28 @@ def get_frame_derivatives(robot: RobotContext, request: Any, response: Any, stat
     place = request.frame, request.reference_frame
     a = arrays.vector(robot, request, "acceleration")
     dyn_ros.frame_acceleration_derivatives(
-        robot.model, robot.data, state.q, state.velocity(), a, *place)
+        robot.model, robot.data, state.q, state.velocity(), a, *place
+    )
     response.header.frame_id = reference_frame_id(robot, *place)
     for field in ("v_partial_dq", "v_partial_dv", "a_partial_dq", "a_partial_dv", "a_partial_da"):
         arrays.set_matrix(getattr(response, field), getattr(robot.data, field)[:, robot.rows])
 
 
-KERNELS = ("frame_jacobian", "frame_jacobian_time_variation", "frame_hessian", "frame_placements",
-           "frame_velocity", "frame_acceleration", "rnea", "aba", "crba", "generalized_gravity",
-           "nonlinear_effects", "coriolis_matrix", "mechanical_energy")
+KERNELS = (
+    "frame_jacobian",
+    "frame_jacobian_time_variation",
+    "frame_hessian",
+    "frame_placements",
+    "frame_velocity",
+    "frame_acceleration",
+    "rnea",
+    "aba",
+    "crba",
+    "generalized_gravity",
+    "nonlinear_effects",
+    "coriolis_matrix",
+    "mechanical_energy",
+)
 BATCH_KERNELS = ("rnea",)
 SERVICES = (
     Service("~/get_jacobian", srv.GetJacobian, get_jacobian),
@@ -254,13 +330,18 @@ SERVICES = (
     Service("~/get_forward_dynamics", srv.GetForwardDynamics, get_forward_dynamics),
     Service("~/get_dynamics", srv.GetDynamics, get_dynamics),
     Service("~/get_energies", srv.GetEnergies, get_energies),
-    Service("~/get_trajectory_efforts", srv.GetTrajectoryEfforts, get_trajectory_efforts,
-            needs_state),
+    Service(
+        "~/get_trajectory_efforts", srv.GetTrajectoryEfforts, get_trajectory_efforts, needs_state
+    ),
     *robot_model.SERVICES,
 )
 DERIVATIVE_KERNELS = (
-    "rnea_derivatives", "aba_derivatives", "rnea_second_order_derivatives",
-    "aba_second_order_derivatives", "frame_acceleration_derivatives")
+    "rnea_derivatives",
+    "aba_derivatives",
+    "rnea_second_order_derivatives",
+    "aba_second_order_derivatives",
+    "frame_acceleration_derivatives",
+)
 DERIVATIVE_SERVICES = (
     Service("~/get_rnea_derivatives", srv.GetRneaDerivatives, get_rnea_derivatives),
     Service("~/get_aba_derivatives", srv.GetAbaDerivatives, get_aba_derivatives),

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Requests that record the states of a robot for a while before they respond."""
+
 from __future__ import annotations
 
 import array
@@ -16,14 +17,14 @@ from dyn_ros.engine.kernel.types import Array
 from ...states.joint_states import Rejected
 from ..base.service import Pending
 
-PATIENCE = 2.0      # time without a usable state after which listening ends [s]
+PATIENCE = 2.0  # time without a usable state after which listening ends [s]
 
 
 class Record(NamedTuple):
     """What has been measured: one row for each of N states."""
 
-    time: Array                     # (N,), from the first state on [s]
-    columns: tuple[Array, ...]      # (N, n) each, in the order in which they were added
+    time: Array  # (N,), from the first state on [s]
+    columns: tuple[Array, ...]  # (N, n) each, in the order in which they were added
 
     def __len__(self) -> int:
         return len(self.time)
@@ -34,8 +35,8 @@ class Recorder:
 
     def __init__(self, max_gap: float = math.inf) -> None:
         self._first = 0
-        self._sizes: list[int] = []             # of the columns
-        self._numbers = array.array("d")        # the rows, one after the other
+        self._sizes: list[int] = []  # of the columns
+        self._numbers = array.array("d")  # the rows, one after the other
         self._max_gap, self._gaps, self._last = max_gap, 0.0, 0.0
 
     def add(self, stamp: int, *columns: Array) -> None:
@@ -63,10 +64,10 @@ class Task(NamedTuple):
     """What a request wants; its functions raise a ValueError to reject it."""
 
     service: str
-    duration: float         # how long to listen [s]
-    settled: bool           # whether only states count for which external efforts are known
-    compute: Callable[[Record], Any]        # runs in another thread, while the node continues
-    respond: Callable[[Any, Any], None]     # applies the result and fills the response
+    duration: float  # how long to listen [s]
+    settled: bool  # whether only states count for which external efforts are known
+    compute: Callable[[Record], Any]  # runs in another thread, while the node continues
+    respond: Callable[[Any, Any], None]  # applies the result and fills the response
 
 
 class Listening:
@@ -97,8 +98,10 @@ class Listening:
             return ""
         if self._job is not None:
             return f"{self._task.service} computes its result"
-        return (f"{self._task.service} measures ({self._recorder.duration:.1f} of "
-                f"{self._task.duration:g} s)")
+        return (
+            f"{self._task.service} measures ({self._recorder.duration:.1f} of "
+            f"{self._task.duration:g} s)"
+        )
 
     def begin(self, task: Task, now: float, max_gap: float = math.inf) -> Pending:
         """Start at a time [s]; return the response to come.
@@ -109,8 +112,9 @@ class Listening:
         if self._task is not None and self._task.service == task.service:
             self.abort("a new request replaced it")
         if self._task is not None:
-            raise Rejected(f"{self.text}; call again after its response, or deactivate the node "
-                           "to cancel it")
+            raise Rejected(
+                f"{self.text}; call again after its response, or deactivate the node to cancel it"
+            )
         self._task, self._pending, self._recorder = task, Future(), Recorder(max_gap)
         self._progress, self._job = now, None
         return self._pending

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The services that describe the robot and attach payloads to it."""
+
 from __future__ import annotations
 
 import math
@@ -18,7 +19,7 @@ from ..messages.constraints import moved_links
 from ..messages.frames import coinciding_link
 from ..robot import RobotContext
 
-NAME_LENGTH = 256       # a payload's name is part of every diagnostics message
+NAME_LENGTH = 256  # a payload's name is part of every diagnostics message
 
 
 def get_model(robot: RobotContext, request: Any, response: Any) -> None:
@@ -36,13 +37,19 @@ def get_model(robot: RobotContext, request: Any, response: Any) -> None:
     response.joints = [_joint(model, joint, link) for joint, link in zip(model.tree.joints, links)]
     response.frames = [_frame(model, index) for index in range(len(model.frame_names))]
     response.links = _links(model, links)
-    response.payloads = [_payload(name, name in model.payloads, *body)
-                         for name, body in robot.payloads.items()]
+    response.payloads = [
+        _payload(name, name in model.payloads, *body) for name, body in robot.payloads.items()
+    ]
 
 
 def _joint(model: Model, joint: Joint, link: str) -> JointModel:
-    message = JointModel(name=joint.name, type=joint.kind, link=link,
-                         parent=_joint_name(model, joint.parent), multiplier=1.0)
+    message = JointModel(
+        name=joint.name,
+        type=joint.kind,
+        link=link,
+        parent=_joint_name(model, joint.parent),
+        multiplier=1.0,
+    )
     conversions.set_pose(message.origin, joint.placement)
     limits = math.inf, -math.inf, math.inf, math.inf
     if joint.kind in ("floating", "planar"):
@@ -62,9 +69,12 @@ def _joint(model: Model, joint: Joint, link: str) -> JointModel:
 def _frame(model: Model, index: int) -> FrameModel:
     frame = model.tree.frames[index]
     kind = "link" if frame.kind == "body" else frame.kind
-    message = FrameModel(name=frame.name, kind=kind,
-                         parent=_joint_name(model, frame.parent),
-                         link=coinciding_link(model, index))
+    message = FrameModel(
+        name=frame.name,
+        kind=kind,
+        parent=_joint_name(model, frame.parent),
+        link=coinciding_link(model, index),
+    )
     conversions.set_pose(message.origin, frame.placement)
     return message
 
@@ -72,21 +82,35 @@ def _frame(model: Model, index: int) -> FrameModel:
 def _links(model: Model, links: Sequence[str]) -> list[LinkModel]:
     """Return a LinkModel for the fixed base, if there is one, and for each joint."""
     bodies = [(name, joint, model.tree.joints[joint].inertia) for joint, name in enumerate(links)]
-    base = [frame.name for frame in model.tree.frames
-            if frame.kind == "body" and frame.parent < 0]
+    base = [frame.name for frame in model.tree.frames if frame.kind == "body" and frame.parent < 0]
     if base:
         bodies.insert(0, (base[0], -1, model.tree.base_inertia))
     messages = []
     for name, joint, inertia in bodies:
-        fixed = [frame.name for frame in model.tree.frames
-                 if frame.kind == "body" and frame.parent == joint and frame.name != name]
-        messages.append(LinkModel(name=name, joint=_joint_name(model, joint),
-                                  inertia=conversions.to_inertia(inertia), fixed=fixed))
+        fixed = [
+            frame.name
+            for frame in model.tree.frames
+            if frame.kind == "body" and frame.parent == joint and frame.name != name
+        ]
+        messages.append(
+            LinkModel(
+                name=name,
+                joint=_joint_name(model, joint),
+                inertia=conversions.to_inertia(inertia),
+                fixed=fixed,
+            )
+        )
     return messages
 
 
-def _payload(name: str, applied: bool, frame: str, mass: float, com: Sequence[float],
-             inertia: Sequence[Sequence[float]]) -> Payload:
+def _payload(
+    name: str,
+    applied: bool,
+    frame: str,
+    mass: float,
+    com: Sequence[float],
+    inertia: Sequence[Sequence[float]],
+) -> Payload:
     message = Payload(name=name, applied=applied)
     message.inertia.header.frame_id = frame
     body = message.inertia.inertia
@@ -106,9 +130,16 @@ def set_payload(robot: RobotContext, request: Any, response: Any) -> None:
         raise Rejected(f"name: expected 1 to {NAME_LENGTH} characters, got {len(request.name)}")
     body, com = request.inertia.inertia, request.inertia.inertia.com
     robot.set_payload(
-        request.name, request.inertia.header.frame_id, body.m, [com.x, com.y, com.z],
-        [[body.ixx, body.ixy, body.ixz], [body.ixy, body.iyy, body.iyz],
-         [body.ixz, body.iyz, body.izz]])
+        request.name,
+        request.inertia.header.frame_id,
+        body.m,
+        [com.x, com.y, com.z],
+        [
+            [body.ixx, body.ixy, body.ixz],
+            [body.ixy, body.iyy, body.iyz],
+            [body.ixz, body.iyz, body.izz],
+        ],
+    )
     _report_payloads(robot, response)
 
 

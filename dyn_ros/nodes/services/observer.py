@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The services of observer_node that record states before they respond."""
+
 from __future__ import annotations
 
 import copy
@@ -30,24 +31,32 @@ from . import weighing
 from .listening import Listening, Record, Recorder, Task
 from .model import NAME_LENGTH
 
-if TYPE_CHECKING:           # takes time to import and is used by few
+if TYPE_CHECKING:  # takes time to import and is used by few
     from dyn_ros import PayloadEstimate
 
 BATCH_KERNELS = ("rnea", "joint_torque_regressor")
 SPECS = (
-    Spec("calibration.duration", 60.0, "Default duration of ~/calibrate and ~/estimate_delay [s].",
-         limits=(0.1, 600.0)),
-    Spec("calibration.false_alarms", 0.1, "Default rate of false alarms for ~/calibrate [1/h].",
-         limits=(1e-6, 1e6)),
-    Spec("payload.duration", 1.0, "Default duration of ~/estimate_payload [s].",
-         limits=(0.01, 600.0)),
-    Spec("tare.duration", 1.0, "Default duration of ~/tare [s].",
-         limits=(0.01, 600.0)),
+    Spec(
+        "calibration.duration",
+        60.0,
+        "Default duration of ~/calibrate and ~/estimate_delay [s].",
+        limits=(0.1, 600.0),
+    ),
+    Spec(
+        "calibration.false_alarms",
+        0.1,
+        "Default rate of false alarms for ~/calibrate [1/h].",
+        limits=(1e-6, 1e6),
+    ),
+    Spec(
+        "payload.duration", 1.0, "Default duration of ~/estimate_payload [s].", limits=(0.01, 600.0)
+    ),
+    Spec("tare.duration", 1.0, "Default duration of ~/tare [s].", limits=(0.01, 600.0)),
 )
 MOST_POSES = 1000
-LONGEST = 600.0         # that a request listens [s]
-LONGEST_MOVE = 60.0     # of a motion between two requests that is recorded [s]
-_LEAST_NOISE = 1e-6     # N m, N
+LONGEST = 600.0  # that a request listens [s]
+LONGEST_MOVE = 60.0  # of a motion between two requests that is recorded [s]
+_LEAST_NOISE = 1e-6  # N m, N
 
 
 class Requests:
@@ -56,29 +65,41 @@ class Requests:
     def __init__(self, node: Any) -> None:
         self._node = node
         self.listening = Listening()
-        self._poses: list[weighing.Measured] = []       # what ~/estimate_payload has measured
+        self._poses: list[weighing.Measured] = []  # what ~/estimate_payload has measured
         self._poses_of: tuple[Any, str] = None, ""  # the robot and the frame for which
-        self._requests = 0                              # that have measured it
-        self._moves: Recorder | None = None             # the motion since the last of these
+        self._requests = 0  # that have measured it
+        self._moves: Recorder | None = None  # the motion since the last of these
         self.offers = (
             Service("~/calibrate", CalibrateThresholds, self.calibrate),
             Service("~/estimate_delay", EstimateEffortDelay, self.estimate_delay),
             Service("~/estimate_payload", EstimatePayload, self.estimate_payload),
-            Service("~/tare", Tare, self.tare))
+            Service("~/tare", Tare, self.tare),
+        )
 
-    def _begin(self, service: str, request: Any, parameter: str, settled: bool,
-               compute: Callable[[Record], Any], respond: Callable[[Any, Any], None],
-               shortest: float = 0.0) -> Pending:
+    def _begin(
+        self,
+        service: str,
+        request: Any,
+        parameter: str,
+        settled: bool,
+        compute: Callable[[Record], Any],
+        respond: Callable[[Any, Any], None],
+        shortest: float = 0.0,
+    ) -> Pending:
         """Record for the duration in the request or a parameter, at least the shortest time [s]."""
         values, duration = self._node.parameters.values, request.duration
         if not math.isfinite(duration) or not 0.0 <= duration <= LONGEST:
-            raise Rejected(f"duration: expected 0 (the parameter), or up to {LONGEST:g} s, got "
-                           f"{duration:g}")
+            raise Rejected(
+                f"duration: expected 0 (the parameter), or up to {LONGEST:g} s, got {duration:g}"
+            )
         duration = duration or values[parameter]
         if duration < shortest:
             raise Rejected(f"duration: expected at least {shortest:g} s, got {duration:g} s")
-        return self.listening.begin(Task(service, duration, settled, compute, respond),
-                                    self._node.steady_time(), values["max_gap"])
+        return self.listening.begin(
+            Task(service, duration, settled, compute, respond),
+            self._node.steady_time(),
+            values["max_gap"],
+        )
 
     def _require_efforts(self) -> None:
         """Raise `Rejected` if the efforts of a joint have a fault."""
@@ -88,8 +109,9 @@ class Requests:
 
     def _set(self, **values: Any) -> None:
         """Set parameters, whose dots are written as two underscores."""
-        result = self._node.set_parameters_atomically([
-            Parameter(name.replace("__", "."), value=value) for name, value in values.items()])
+        result = self._node.set_parameters_atomically(
+            [Parameter(name.replace("__", "."), value=value) for name, value in values.items()]
+        )
         if not result.successful:
             raise Rejected(result.reason)
 
@@ -102,14 +124,27 @@ class Requests:
         """Whether a request needs more states, now or later."""
         return self.listening.listens or self._moves is not None
 
-    def add(self, robot: RobotContext, stamp: int, measurement: Measurement,
-            external: Array | None, speed: Array) -> None:
+    def add(
+        self,
+        robot: RobotContext,
+        stamp: int,
+        measurement: Measurement,
+        external: Array | None,
+        speed: Array,
+    ) -> None:
         """Take a state: the external efforts are None if they are unknown; speed as they lag."""
         q, tau, sample = measurement
         if self.listening.listens:
-            self.listening.add(self._node.steady_time(), external is not None, stamp, q, tau,
-                               *sample[1:], np.zeros_like(tau) if external is None else external,
-                               speed)
+            self.listening.add(
+                self._node.steady_time(),
+                external is not None,
+                stamp,
+                q,
+                tau,
+                *sample[1:],
+                np.zeros_like(tau) if external is None else external,
+                speed,
+            )
         elif self._moves is not None:
             if robot is not self._poses_of[0] or self._moves.duration > LONGEST_MOVE:
                 self._moves = None
@@ -124,8 +159,10 @@ class Requests:
         if not math.isfinite(rate) or rate < 0.0:
             raise Rejected(f"false_alarms: expected 0 (the parameter) or more, got {rate:g} [1/h]")
         rows = robot.rows
-        friction = (thresholds.friction_at_rest(robot.model)[rows]
-                    * self._node.parameters.values["friction"])
+        friction = (
+            thresholds.friction_at_rest(robot.model)[rows]
+            * self._node.parameters.values["friction"]
+        )
 
         def compute(record: Record) -> Any:
             *_, tau, r, v = record.columns
@@ -133,7 +170,7 @@ class Requests:
             v, r = v[:, rows], r[:, rows]
             dt = float(np.median(np.diff(record.time)))
             limits = dyn_ros.calibrate_thresholds(r, v, dt, rate, friction=friction)
-            slow = np.sqrt(np.mean(v ** 2, axis=0)) < thresholds.SLOW
+            slow = np.sqrt(np.mean(v**2, axis=0)) < thresholds.SLOW
             return limits, len(r), [list(compress(robot.names, some)) for some in (slow, wrong)]
 
         def respond(result: Any, response: Any) -> None:
@@ -147,12 +184,22 @@ class Requests:
             response.message = _caveats(limits, slow, wrong)
             if request.apply:
                 noise = np.hypot(limits.mean, limits.deviation)
-                self._set(thresholds__fixed=limits.fixed.tolist(),
-                          thresholds__per_speed=limits.per_speed.tolist(),
-                          thresholds__at_rest=limits.at_rest.tolist(),
-                          noise__external=np.maximum(noise, _LEAST_NOISE).tolist())
-        return self._begin("~/calibrate", request, "calibration.duration", True, compute, respond,
-                           thresholds.SHORTEST)
+                self._set(
+                    thresholds__fixed=limits.fixed.tolist(),
+                    thresholds__per_speed=limits.per_speed.tolist(),
+                    thresholds__at_rest=limits.at_rest.tolist(),
+                    noise__external=np.maximum(noise, _LEAST_NOISE).tolist(),
+                )
+
+        return self._begin(
+            "~/calibrate",
+            request,
+            "calibration.duration",
+            True,
+            compute,
+            respond,
+            thresholds.SHORTEST,
+        )
 
     # --- delay of the efforts
 
@@ -169,8 +216,10 @@ class Requests:
             response.states = estimate.states
             if request.apply:
                 self._set(effort_delay=response.delay - declared)
-        return self._begin("~/estimate_delay", request, "calibration.duration", False, compute,
-                           respond)
+
+        return self._begin(
+            "~/estimate_delay", request, "calibration.duration", False, compute, respond
+        )
 
     # --- payload
 
@@ -191,14 +240,18 @@ class Requests:
         moves = self._moves.record() if earlier and self._moves else None
         offset = -self._node.tare
 
-        def compute(record: Record) -> tuple[list[weighing.Measured],
-                                             PayloadEstimate | ValueError, int]:
+        def compute(
+            record: Record,
+        ) -> tuple[list[weighing.Measured], PayloadEstimate | ValueError, int]:
             _, _, q, v, tau, *_ = record.columns
-            measured = [*earlier, *weighing.move_in(model, moves),
-                        weighing.measured_in(model, record.time, q, v, tau)]
+            measured = [
+                *earlier,
+                *weighing.move_in(model, moves),
+                weighing.measured_in(model, record.time, q, v, tau),
+            ]
             try:
                 return measured, weighing.weigh(model, measured, frame, offset), len(record)
-            except ValueError as error:     # what has been measured counts in the next request
+            except ValueError as error:  # what has been measured counts in the next request
                 return measured, error, len(record)
 
         def respond(result: Any, response: Any) -> None:
@@ -208,8 +261,10 @@ class Requests:
                 self._poses, self._requests = measured, self._requests + 1
                 self._moves = Recorder(self._node.parameters.values["max_gap"])
             if isinstance(estimate, ValueError):
-                raise Rejected(f"{estimate}; {self._requests} requests have been measured so far; "
-                               "the next one adds to them") from estimate
+                raise Rejected(
+                    f"{estimate}; {self._requests} requests have been measured so far; "
+                    "the next one adds to them"
+                ) from estimate
             _fill_payload(response, estimate)
             response.requests, response.states = self._requests, states
             response.message = weighing.advice(estimate, bool(offset.any()))
@@ -217,8 +272,10 @@ class Requests:
                 robot.set_payload(name, frame, estimate.mass, estimate.com, estimate.inertia)
                 response.applied = True
                 self._moves = None
-        return self._begin("~/estimate_payload", request, "payload.duration", False, compute,
-                           respond)
+
+        return self._begin(
+            "~/estimate_payload", request, "payload.duration", False, compute, respond
+        )
 
     def _earlier(self, robot: RobotContext, frame: str, restart: bool) -> list[weighing.Measured]:
         """Return what earlier requests have measured with this robot and frame."""
@@ -226,8 +283,10 @@ class Requests:
             self.forget()
             self._poses_of = robot, frame
         if self._requests >= MOST_POSES:
-            raise Rejected(f"{self._requests} requests have been measured, the most that are used; "
-                           "set restart to begin again")
+            raise Rejected(
+                f"{self._requests} requests have been measured, the most that are used; "
+                "set restart to begin again"
+            )
         return list(self._poses)
 
     # --- tare
@@ -241,18 +300,26 @@ class Requests:
                 self._require_efforts()
             node.set_tare(robot, offset)
             response.joint, response.offset = robot.names, arrays.numbers(offset[robot.rows])
+
         if request.clear:
             respond(np.zeros(robot.model.nv), response)
             return None
         before = node.tare.copy()
-        return self._begin("~/tare", request, "tare.duration", True,
-                           lambda record: record.columns[5].mean(axis=0) + before, respond)
+        return self._begin(
+            "~/tare",
+            request,
+            "tare.duration",
+            True,
+            lambda record: record.columns[5].mean(axis=0) + before,
+            respond,
+        )
 
 
 def _fill_payload(response: Any, estimate: PayloadEstimate) -> None:
     response.inertia.header.frame_id = estimate.frame
-    conversions.set_inertia(response.inertia.inertia, dyn_ros.Inertia(
-        estimate.mass, estimate.com, estimate.inertia))
+    conversions.set_inertia(
+        response.inertia.inertia, dyn_ros.Inertia(estimate.mass, estimate.com, estimate.inertia)
+    )
     response.mass_lower, response.mass_upper = float(estimate.lower[0]), float(estimate.upper[0])
     conversions.set_vector(response.com_lower, *estimate.com_lower.tolist())
     conversions.set_vector(response.com_upper, *estimate.com_upper.tolist())
@@ -264,16 +331,22 @@ def _caveats(limits: CalibratedThresholds, slow: Sequence[str], wrong: Sequence[
     """Return what limits the calibration, given joints that are `slow` or badly explained."""
     text = []
     if wrong:
-        text.append(f"the model explains less than half of the efforts of {abbreviated(wrong)}; "
-                    "check the model and its friction, whether the efforts of two joints are "
-                    "exchanged, and whether something touched the robot")
+        text.append(
+            f"the model explains less than half of the efforts of {abbreviated(wrong)}; "
+            "check the model and its friction, whether the efforts of two joints are "
+            "exchanged, and whether something touched the robot"
+        )
     if slow:
         text.append(f"{abbreviated(slow)} moved slowly, so faster motions may cause false alarms")
     if limits.extrapolated:
-        text.append(f"extrapolated from {limits.duration:.0f} s to one false alarm in "
-                    f"{1.0 / limits.false_alarms:g} h; a longer recording can give lower "
-                    "thresholds")
+        text.append(
+            f"extrapolated from {limits.duration:.0f} s to one false alarm in "
+            f"{1.0 / limits.false_alarms:g} h; a longer recording can give lower "
+            "thresholds"
+        )
     if np.any(limits.at_rest > 0.0):
-        text.append("at rest, the Coulomb friction of the joints is added, as in the parameter "
-                    "thresholds.at_rest")
+        text.append(
+            "at rest, the Coulomb friction of the joints is added, as in the parameter "
+            "thresholds.at_rest"
+        )
     return "; ".join(text)

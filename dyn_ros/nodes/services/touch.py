@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Services that the viewer's page calls: weigh a payload; load and hold a simulated robot."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from ...srv import ClearPayload, EstimatePayload, SetPayload
 from ..base.lifecycle import BaseNode
 from ..messages.conversions import set_inertia
 
-if TYPE_CHECKING:           # needs the extra `viewer`
+if TYPE_CHECKING:  # needs the extra `viewer`
     from dyn_ros.viewer.touch import Touch
 
 PAYLOAD_NAME, ESTIMATED = "weight", "estimated"
@@ -27,8 +28,11 @@ class TouchNode(BaseNode):
         self._estimate = self.create_client(EstimatePayload, "observer/estimate_payload")
         self._forget = self.create_client(ClearPayload, "observer/clear_payload")
         own = {"set_payload": SetPayload, "clear_payload": ClearPayload, "hold": SetBool}
-        self._simulated = {name: self.create_client(kind, f"{simulated}/{name}")
-                           for name, kind in own.items() if simulated}
+        self._simulated = {
+            name: self.create_client(kind, f"{simulated}/{name}")
+            for name, kind in own.items()
+            if simulated
+        }
         self.forget_estimate()
 
     def close_services(self) -> None:
@@ -60,8 +64,7 @@ class TouchNode(BaseNode):
             set_inertia(request.inertia.inertia, body)
             self._simulated["set_payload"].call_async(request)
         else:
-            self._simulated["clear_payload"].call_async(
-                ClearPayload.Request(name=PAYLOAD_NAME))
+            self._simulated["clear_payload"].call_async(ClearPayload.Request(name=PAYLOAD_NAME))
         self._clear_estimate()
 
     def _clear_estimate(self) -> None:
@@ -78,6 +81,7 @@ class TouchNode(BaseNode):
         def done(future: Any) -> None:
             if self.shows(touch):
                 self.guard("estimate_payload", self._weighed, touch, future.result())
+
         self._estimate.call_async(request).add_done_callback(done)
 
     def _weighed(self, touch: Touch, response: EstimatePayload.Response) -> None:
@@ -89,5 +93,6 @@ class TouchNode(BaseNode):
             if response.com_determined:
                 com = [round(1e3 * x) for x in (body.com.x, body.com.y, body.com.z)]
                 text += "; center of mass at {}, {}, {} mm of {}".format(
-                    *com, response.inertia.header.frame_id)
+                    *com, response.inertia.header.frame_id
+                )
         touch.end_weighing(text)

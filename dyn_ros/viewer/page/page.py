@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The page that browsers open, served on this machine only by default."""
+
 from __future__ import annotations
 
 import contextlib
@@ -26,9 +27,9 @@ from websockets.http11 import Request, Response
 from .trust import Trust
 from .trust import is_loopback as is_loopback
 
-PORTS = 20              # number of ports to try
-MOST_REPORTS = 100      # kinds of refused requests to report
-WIDE = 1150             # from this width on [px], there is room for a second panel beside the robot
+PORTS = 20  # number of ports to try
+MOST_REPORTS = 100  # kinds of refused requests to report
+WIDE = 1150  # from this width on [px], there is room for a second panel beside the robot
 TITLE = "<title>Viser</title>"
 HERE = Path(__file__).parent
 
@@ -36,9 +37,11 @@ Answer: TypeAlias = Callable[[ServerConnection, Request], "Response | None"]
 """Answers a request; None: a websocket."""
 
 # Nothing is loaded from elsewhere, no other server is shown, no other page may contain this one.
-POLICY = ("default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; "
-          "connect-src 'self' ws://{host} wss://{host} blob: data:; "
-          "frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+POLICY = (
+    "default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; "
+    "connect-src 'self' ws://{host} wss://{host} blob: data:; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
 
 _starting = threading.Lock()
 
@@ -48,7 +51,7 @@ class PageError(Exception):
 
 
 @dataclasses.dataclass
-class DynRosWindow(Message, include_in_scene_serialization=False):      # type: ignore[call-arg]
+class DynRosWindow(Message, include_in_scene_serialization=False):  # type: ignore[call-arg]
     """A browser's window: size of the page in it [px], and whether its user prefers a dark page.
 
     `software`: it draws without a graphics card. The script page.js sends it.
@@ -65,7 +68,7 @@ class DynRosWindow(Message, include_in_scene_serialization=False):      # type: 
 
 
 @dataclasses.dataclass
-class DynRosReach(Message, include_in_scene_serialization=False):       # type: ignore[call-arg]
+class DynRosReach(Message, include_in_scene_serialization=False):  # type: ignore[call-arg]
     """Whether the pointer is near the ball that pulls the robot, or drags it."""
 
     reaches: bool
@@ -83,8 +86,9 @@ class Server(viser.ViserServer):
     clients whose pointer is near the ball that pulls the robot.
     """
 
-    def __init__(self, host: str, port: int, title: str, trust: Trust,
-                 report: Callable[[str], None]) -> None:
+    def __init__(
+        self, host: str, port: int, title: str, trust: Trust, report: Callable[[str], None]
+    ) -> None:
         self._trust, self._report_refusal = trust, report
         self._refusals: set[str] = set()
         self._index = _index_page(title)
@@ -102,12 +106,14 @@ class Server(viser.ViserServer):
 
     # --- requests
 
-    def _answer(self, answer: Answer, connection: ServerConnection,
-                request: Request) -> Response | None:
+    def _answer(
+        self, answer: Answer, connection: ServerConnection, request: Request
+    ) -> Response | None:
         """Refuse a request, or answer it: viser's answer, except for the page itself."""
         headers = request.headers
-        refusal = self._trust.refusal(headers.get_all("Host"), headers.get_all("Origin"),
-                                      str(connection.local_address[0]))
+        refusal = self._trust.refusal(
+            headers.get_all("Host"), headers.get_all("Origin"), str(connection.local_address[0])
+        )
         if refusal:
             if refusal not in self._refusals and len(self._refusals) < MOST_REPORTS:
                 self._refusals.add(refusal)
@@ -123,19 +129,28 @@ class Server(viser.ViserServer):
     def _index_response(self, headers: Headers) -> Response:
         packed = "gzip" in headers.get("Accept-Encoding", "")
         body = self._index if packed else gzip.decompress(self._index)
-        return Response(HTTPStatus.OK, "OK", Headers({
-            "Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(body)),
-            "Content-Encoding": "gzip" if packed else "identity", "Cache-Control": "no-cache",
-            "Content-Security-Policy": POLICY.format(host=headers["Host"])}), body)
+        return Response(
+            HTTPStatus.OK,
+            "OK",
+            Headers(
+                {
+                    "Content-Type": "text/html; charset=utf-8",
+                    "Content-Length": str(len(body)),
+                    "Content-Encoding": "gzip" if packed else "identity",
+                    "Cache-Control": "no-cache",
+                    "Content-Security-Policy": POLICY.format(host=headers["Host"]),
+                }
+            ),
+            body,
+        )
 
     # --- windows
 
     def _receive_window(self, client_id: int, message: DynRosWindow) -> None:
         client = self.get_clients().get(client_id)
-        if client is None:          # its camera is not known yet: once more, a little later
+        if client is None:  # its camera is not known yet: once more, a little later
             if client_id in self._websock_server._client_state_from_id:
-                self.get_event_loop().call_later(
-                    0.05, self._receive_window, client_id, message)
+                self.get_event_loop().call_later(0.05, self._receive_window, client_id, message)
             return
         self.windows[client_id] = message
         if self.on_window is not None:
@@ -153,8 +168,9 @@ class Server(viser.ViserServer):
 
 
 @contextlib.contextmanager
-def _answering(handler: Callable[[Answer, ServerConnection, Request], Response | None],
-               ) -> Iterator[None]:
+def _answering(
+    handler: Callable[[Answer, ServerConnection, Request], Response | None],
+) -> Iterator[None]:
     """Have a server that starts in this context pass its requests to a handler.
 
     viser has no option for it; it starts its server with `websockets.asyncio.server.serve`.
@@ -186,8 +202,13 @@ def _index_page(title: str) -> bytes:
     return gzip.compress(text.replace(TITLE, head, 1).encode(), mtime=0)
 
 
-def serve(host: str, port: int, title: str, allowed_hosts: Iterable[str] = (),
-          report: Callable[[str], None] | None = None) -> Server:
+def serve(
+    host: str,
+    port: int,
+    title: str,
+    allowed_hosts: Iterable[str] = (),
+    report: Callable[[str], None] | None = None,
+) -> Server:
     """Serve an empty page at the first free port from `port` on; 0: any free port.
 
     `allowed_hosts` are names under which browsers may open the page, in addition to those of
@@ -199,7 +220,7 @@ def serve(host: str, port: int, title: str, allowed_hosts: Iterable[str] = (),
     except ValueError as error:
         raise PageError(str(error)) from error
     port = _free_port(host, port)
-    with contextlib.redirect_stdout(io.StringIO()):     # viser prints its address in a box
+    with contextlib.redirect_stdout(io.StringIO()):  # viser prints its address in a box
         server = Server(host, port, title, trust, report or (lambda line: None))
     server.gui.configure_theme(show_logo=False, show_share_button=False)
     return server
@@ -216,8 +237,10 @@ def _free_port(host: str, first: int) -> int:
     try:
         family, *_, place = socket.getaddrinfo(host, first, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
-        raise PageError(f"host '{host}': {error}; use 127.0.0.1 for this machine only, or 0.0.0.0 "
-                        "for all its network interfaces") from error
+        raise PageError(
+            f"host '{host}': {error}; use 127.0.0.1 for this machine only, or 0.0.0.0 "
+            "for all its network interfaces"
+        ) from error
     for port in range(first, min(first + PORTS, 65536)):
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -227,5 +250,7 @@ def _free_port(host: str, first: int) -> int:
                 reason = error
             else:
                 return probe.getsockname()[1]
-    raise PageError(f"no port from {first} to {port} of {host} is free ({reason.strerror}); "
-                    "choose another one with the parameter port, or 0 for any free port")
+    raise PageError(
+        f"no port from {first} to {port} of {host} is free ({reason.strerror}); "
+        "choose another one with the parameter port, or 0 for any free port"
+    )

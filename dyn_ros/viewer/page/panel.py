@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The panels beside the robot: sliders, what touches it, torques, the choice of markers."""
+
 from __future__ import annotations
 
 import json
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
 
     from .page import DynRosWindow, Server
 
-LEFT, RIGHT = 300, 360              # widths of the panels [px]
-LEAST, SHARE = 240, 0.35            # width of the left one, and its share of a small window
-TURN, SLIDE = math.pi, 1.0          # range of the slider of a joint without limits [rad, m]
+LEFT, RIGHT = 300, 360  # widths of the panels [px]
+LEAST, SHARE = 240, 0.35  # width of the left one, and its share of a small window
+TURN, SLIDE = math.pi, 1.0  # range of the slider of a joint without limits [rad, m]
 
-WORDS = {"com": "center of mass", "com_projection": "its projection",
-         "subtree_com": "centers of mass of subtrees", "zmp": "zero moment point"}
+WORDS = {
+    "com": "center of mass",
+    "com_projection": "its projection",
+    "subtree_com": "centers of mass of subtrees",
+    "zmp": "zero moment point",
+}
 """Names of families of markers, where the family is not a name."""
 
 
@@ -58,16 +63,24 @@ class Panel:
     stopped. `curves` are keys of `plots.CURVES`. `top` is a container above the tabs.
     """
 
-    def __init__(self, server: Server, name: str, joints: Sequence[Joint],
-                 links: Sequence[str], seconds: float, plays: bool,
-                 curves: Sequence[str] = LIVE, pushed: str = "") -> None:
+    def __init__(
+        self,
+        server: Server,
+        name: str,
+        joints: Sequence[Joint],
+        links: Sequence[str],
+        seconds: float,
+        plays: bool,
+        curves: Sequence[str] = LIVE,
+        pushed: str = "",
+    ) -> None:
         self.events: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
         self._server, self._gui = server, server.gui
         self._joints = joints
         self._loop = server.get_event_loop()
         self._status_shown = ""
         self._plays = True
-        self._windows: dict[int, DynRosWindow] = {}     # by the clients' ids
+        self._windows: dict[int, DynRosWindow] = {}  # by the clients' ids
         start(server, name or "robot")
         gui = self._gui
         self._status = gui.add_html("")
@@ -76,7 +89,8 @@ class Panel:
         with self._tabs.add_tab("Move"):
             self._play = gui.add_button("Pause", visible=plays)
             self._play.on_click(
-                lambda event: self.events.put(("pause",) if self._plays else ("play",)))
+                lambda event: self.events.put(("pause",) if self._plays else ("play",))
+            )
             self._add_sliders()
         self.touch_tab = self._tabs.add_tab("Touch")
         with self.touch_tab:
@@ -98,13 +112,21 @@ class Panel:
     def arrange(self, client: viser.ClientHandle, window: DynRosWindow) -> None:
         """Show the torques in a panel of their own if a window has room for it, else in a tab."""
         from viser._messages import GuiUpdateMessage
-        tabs = [tab for tab in self._tabs._tab_handles
-                if not (window.wide and tab is self._narrow_tab)]
+
+        tabs = [
+            tab for tab in self._tabs._tab_handles if not (window.wide and tab is self._narrow_tab)
+        ]
         send = client.gui._websock_interface.queue_message
-        send(GuiUpdateMessage(self._tabs._impl.uuid, {
-            "_tab_labels": tuple(tab._label for tab in tabs),
-            "_tab_icons_html": (None,) * len(tabs),
-            "_tab_container_ids": tuple(tab._id for tab in tabs)}))
+        send(
+            GuiUpdateMessage(
+                self._tabs._impl.uuid,
+                {
+                    "_tab_labels": tuple(tab._label for tab in tabs),
+                    "_tab_icons_html": (None,) * len(tabs),
+                    "_tab_container_ids": tuple(tab._id for tab in tabs),
+                },
+            )
+        )
         send(GuiUpdateMessage(self._side._impl.uuid, {"visible": window.wide}))
         before = self._windows.get(client.client_id)
         self._windows[client.client_id] = window
@@ -125,15 +147,19 @@ class Panel:
         self._enabled = True
         self._angle = RAD
         self._gui.add_button("Fit view", color="gray", hint="Show the whole robot.").on_click(
-            lambda event: self.events.put(("fit", event.client_id)))
+            lambda event: self.events.put(("fit", event.client_id))
+        )
         degrees = self._gui.add_checkbox(
-            "degrees", False, hint="Show and set angles in degrees instead of radians.",
-            visible=any(joint.kind != "prismatic" for joint in self._joints))
+            "degrees",
+            False,
+            hint="Show and set angles in degrees instead of radians.",
+            visible=any(joint.kind != "prismatic" for joint in self._joints),
+        )
         self._slider_folder = self._gui.add_folder(None)
         self._make_sliders(np.zeros(len(self._joints)))
 
         @degrees.on_update
-        async def _(event: viser.GuiEvent) -> None:      # in viser's thread, as `_put`
+        async def _(event: viser.GuiEvent) -> None:  # in viser's thread, as `_put`
             positions = self.positions
             self._angle = DEG if event.target.value else RAD
             self._make_sliders(positions)
@@ -147,35 +173,54 @@ class Panel:
         with self._slider_folder:
             self._sliders = tuple(
                 self._make_slider(slot, joint, self._unit(joint), x)
-                for slot, (joint, x) in enumerate(zip(self._joints, positions.tolist())))
+                for slot, (joint, x) in enumerate(zip(self._joints, positions.tolist()))
+            )
 
-    def _make_slider(self, slot: int, joint: Joint, unit: Unit, position: float,
-                     ) -> viser.GuiSliderHandle:
+    def _make_slider(
+        self,
+        slot: int,
+        joint: Joint,
+        unit: Unit,
+        position: float,
+    ) -> viser.GuiSliderHandle:
         ends = limits(joint)
         lower, upper = round_inward(ends, unit)
-        step = max(10.0 ** -unit.decimals, round((upper - lower) / 1000, unit.decimals))
+        step = max(10.0**-unit.decimals, round((upper - lower) / 1000, unit.decimals))
         slider = self._gui.add_slider(
-            joint.name, lower, upper, min(step, upper - lower),
+            joint.name,
+            lower,
+            upper,
+            min(step, upper - lower),
             min(max(round(unit.per_si * position, unit.decimals), lower), upper),
             marks=[(lower, mark_of(lower, unit)), (upper, mark_of(upper, unit))],
-            hint=hint_of(joint, ends, unit), disabled=not self._enabled)
+            hint=hint_of(joint, ends, unit),
+            disabled=not self._enabled,
+        )
         slider.on_update(self._on_slide(slot, unit))
         return slider
 
-    def _on_slide(self, slot: int, unit: Unit,
-                  ) -> Callable[[viser.GuiEvent], Coroutine[Any, Any, None]]:
+    def _on_slide(
+        self,
+        slot: int,
+        unit: Unit,
+    ) -> Callable[[viser.GuiEvent], Coroutine[Any, Any, None]]:
         # A coroutine runs in viser's own thread, before the robot's position is written there.
         async def slid(event: viser.GuiEvent) -> None:
-            if event.client is not None:        # moved by a user, not by the robot
+            if event.client is not None:  # moved by a user, not by the robot
                 self._plays = False
                 self.events.put(("slide", slot, event.target.value / unit.per_si))
+
         return slid
 
     @property
     def positions(self) -> Array:
         """Positions of the sliders [rad, m]."""
-        return np.array([slider.value / self._unit(joint).per_si
-                         for slider, joint in zip(self._sliders, self._joints)])
+        return np.array(
+            [
+                slider.value / self._unit(joint).per_si
+                for slider, joint in zip(self._sliders, self._joints)
+            ]
+        )
 
     def show_positions(self, q: Array) -> None:
         """Move the sliders to these positions, within their range, unless a user moves them."""
@@ -187,8 +232,9 @@ class Panel:
         for slider, joint, x in zip(self._sliders, self._joints, q):
             if math.isfinite(x):
                 unit = self._unit(joint)
-                slider.value = min(max(round(unit.per_si * x, unit.decimals), slider.min),
-                                   slider.max)
+                slider.value = min(
+                    max(round(unit.per_si * x, unit.decimals), slider.min), slider.max
+                )
 
     def enable(self, enabled: bool) -> None:
         self._enabled = enabled
@@ -200,11 +246,13 @@ class Panel:
     def _add_push(self, links: Sequence[str], pushed: str) -> None:
         self._pushes = pushes = bool(pushed)
         self._link = self._gui.add_dropdown(
-            "push at", [NOTHING, *links], initial_value=pushed or NOTHING, visible=pushes)
+            "push at", [NOTHING, *links], initial_value=pushed or NOTHING, visible=pushes
+        )
         self._force = self._gui.add_html("")
         self._link.on_update(lambda event: self.events.put(("push", self.pushed_link)))
         self._gui.add_button("Let go", visible=pushes).on_click(
-            lambda event: self.events.put(("let go",)))
+            lambda event: self.events.put(("let go",))
+        )
         self.show_force(None)
 
     @property
@@ -218,15 +266,19 @@ class Panel:
             text = "Drag the ball at this link in the picture."
         else:
             text = "force {:.0f} N ({}, {}, {})".format(
-                float(np.linalg.norm(force)), *(round(x) for x in force.tolist()))
+                float(np.linalg.norm(force)), *(round(x) for x in force.tolist())
+            )
         self._force.content = line(text)
 
     def _add_markers(self) -> None:
         self._seen: dict[tuple[str, str], viser.GuiCheckboxHandle] = {}
-        self._swatches: dict[str, Kind] = {}        # by the id of the check box
-        self._style = self._gui.add_html(line(
-            "Nothing yet. The nodes of dyn_ros publish markers, such as torques and forces.",
-            "soft"))
+        self._swatches: dict[str, Kind] = {}  # by the id of the check box
+        self._style = self._gui.add_html(
+            line(
+                "Nothing yet. The nodes of dyn_ros publish markers, such as torques and forces.",
+                "soft",
+            )
+        )
         self._groups: dict[str, viser.GuiFolderHandle] = {}
         for kind in KINDS:
             if kind.group not in self._groups:
@@ -246,13 +298,19 @@ class Panel:
             group.visible = True
             with group:
                 box = self._gui.add_checkbox(
-                    self._name(topic, family), families[topic, family],
-                    order=float(KINDS.index(kind)) if kind else None)
-            box.on_update(lambda event, what=(topic, family): self.events.put(
-                ("see", *what, event.target.value)))
+                    self._name(topic, family),
+                    families[topic, family],
+                    order=float(KINDS.index(kind)) if kind else None,
+                )
+            box.on_update(
+                lambda event, what=(topic, family): self.events.put(
+                    ("see", *what, event.target.value)
+                )
+            )
             self._seen[topic, family] = box
             self._swatches[box._impl.uuid] = kind or Kind(
-                family, topic, "#868e96", f"Markers of the topic {topic}.")
+                family, topic, "#868e96", f"Markers of the topic {topic}."
+            )
         if new:
             self._style.content = _markers_style(self._swatches)
 
@@ -266,14 +324,17 @@ class Panel:
 
     def show_status(self, text: str, problems: Iterable[str], live: bool = True) -> None:
         """Show a line about the robot, whose states arrive or not, and one for each problem."""
-        lines = [line(text, "status live" if live else "status"),
-                 *(line(problem, "bad") for problem in problems)]
+        lines = [
+            line(text, "status live" if live else "status"),
+            *(line(problem, "bad") for problem in problems),
+        ]
         content = f'<div class="dyn-status" role="status">{"".join(lines)}</div>'
         if content != self._status_shown:
             self._status_shown = self._status.content = content
 
-    def show_samples(self, sampled: Iterable[tuple[float, Array]],
-                     progress: Progress = NONE) -> None:
+    def show_samples(
+        self, sampled: Iterable[tuple[float, Array]], progress: Progress = NONE
+    ) -> None:
         """Show torques (curves, joints) at times [s], NaN if unknown, where a window has plots.
 
         `progress` is what torques are waiting for.
@@ -307,8 +368,7 @@ def show_waiting(server: Server, text: str) -> None:
     """Show why there is no robot yet, and what to do."""
     start(server, "dyn_ros")
     title = line("Waiting for a robot", "title")
-    server.gui.add_html(
-        f'<div class="dyn-wait" role="status">{title}{line(text, "soft")}</div>')
+    server.gui.add_html(f'<div class="dyn-wait" role="status">{title}{line(text, "soft")}</div>')
 
 
 def _markers_style(kinds: Mapping[str, Kind]) -> str:
@@ -321,20 +381,24 @@ def _markers_style(kinds: Mapping[str, Kind]) -> str:
     rules = "".join(
         f'label[for="{id}"]::before {{ background: {kind.color}; }}'
         f'label[for="{id}"]:hover::after {{ content: {json.dumps(kind.explanation)}; }}'
-        for id, kind in kinds.items()).replace("<", "\\3c ")
-    return (f'<style>:is({labels})::before {{ content: ""; display: inline-block; width: 11px;'
-            "height: 11px; border-radius: 3px; margin-right: 8px; vertical-align: -1px; }"
-            f":is({rows}) {{ width: auto !important; flex-grow: 1; position: static !important; }}"
-            f":is({rows}) + div {{ flex-grow: 0 !important; }}"
-            f"div:has(> :is({rows})) {{ position: relative; }}"
-            f"{rules}:is({labels}):hover::after {{ position: absolute; z-index: 5; left: 0;"
-            "right: 0; top: 100%; padding: 6px 10px; border-radius: 6px; letter-spacing: normal; "
-            "color: var(--dyn-panel); background: var(--dyn-text); white-space: normal; "
-            "pointer-events: none; }</style>"
-            f'{line("Point at a name to see what it shows.", "soft")}')
+        for id, kind in kinds.items()
+    ).replace("<", "\\3c ")
+    return (
+        f'<style>:is({labels})::before {{ content: ""; display: inline-block; width: 11px;'
+        "height: 11px; border-radius: 3px; margin-right: 8px; vertical-align: -1px; }"
+        f":is({rows}) {{ width: auto !important; flex-grow: 1; position: static !important; }}"
+        f":is({rows}) + div {{ flex-grow: 0 !important; }}"
+        f"div:has(> :is({rows})) {{ position: relative; }}"
+        f"{rules}:is({labels}):hover::after {{ position: absolute; z-index: 5; left: 0;"
+        "right: 0; top: 100%; padding: 6px 10px; border-radius: 6px; letter-spacing: normal; "
+        "color: var(--dyn-panel); background: var(--dyn-text); white-space: normal; "
+        "pointer-events: none; }</style>"
+        f"{line('Point at a name to see what it shows.', 'soft')}"
+    )
 
 
 # --- sliders
+
 
 def limits(joint: Joint) -> tuple[float, float]:
     """Return the range of a slider [rad, m]: the joint's limits, if finite and consistent."""
@@ -351,7 +415,7 @@ def round_inward(ends: tuple[float, float], unit: Unit) -> tuple[float, float]:
     lower, upper = (unit.per_si * end for end in ends)
     digits = unit.decimals
     while True:
-        scale = 10.0 ** digits
+        scale = 10.0**digits
         low = math.ceil(lower * scale - 1e-6) / scale
         high = math.floor(upper * scale + 1e-6) / scale
         if low < high:

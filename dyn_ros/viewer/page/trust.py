@@ -6,6 +6,7 @@ A browser lets any web page open websockets to this machine, and sends along whe
 comes from (Origin). A web page can also have its own host name resolve to this machine later (DNS
 rebinding); the browser then sends that name (Host).
 """
+
 from __future__ import annotations
 
 import re
@@ -17,7 +18,7 @@ from typing import NamedTuple
 PLACE = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?)\.?(?::([0-9]{1,5}))?")
 ORIGIN = re.compile(r"(https?)://(.+)")
 PORTS = {"http": 80, "https": 443}
-EVERYWHERE = ("0.0.0.0", "::", "")      # hosts to listen on all network interfaces
+EVERYWHERE = ("0.0.0.0", "::", "")  # hosts to listen on all network interfaces
 
 
 class Place(NamedTuple):
@@ -31,8 +32,9 @@ def read_place(text: str) -> Place:
     """Read "host", "host:port" or "[address]:port"; raise a ValueError if it is none of them."""
     match = PLACE.fullmatch(text.strip().lower())
     if match is None or int(match[3] or 0) > 65535:
-        raise ValueError("expected a host such as robot.local or robot.local:8080, but got "
-                         f"'{text}'")
+        raise ValueError(
+            f"expected a host such as robot.local or robot.local:8080, but got '{text}'"
+        )
     return Place(match[1].strip("[]"), int(match[3]) if match[3] else None)
 
 
@@ -80,16 +82,20 @@ class Trust:
         this machine that it arrived at.
         """
         try:
-            requested, = map(read_place, hosts)
+            (requested,) = map(read_place, hosts)
         except ValueError:
             return f"a request must name one host, but got {', '.join(hosts) or 'none'}"
         if not self._accepts(requested, address):
-            return (f"the host '{requested.host}' is not allowed; open the page under another "
-                    f"address, such as localhost, or add '{requested.host}' to allowed_hosts")
+            return (
+                f"the host '{requested.host}' is not allowed; open the page under another "
+                f"address, such as localhost, or add '{requested.host}' to allowed_hosts"
+            )
         for origin in origins:
             if not self._is_own(origin, requested):
-                return (f"a web page of '{origin}' must not use this one; if it is yours, add its "
-                        "host to allowed_hosts")
+                return (
+                    f"a web page of '{origin}' must not use this one; if it is yours, add its "
+                    "host to allowed_hosts"
+                )
         return ""
 
     def _accepts(self, place: Place, address: str) -> bool:
@@ -111,5 +117,6 @@ class Trust:
         except ValueError:
             return False
         place = Place(place.host, place.port or PORTS[match[1]])
-        return (place == Place(requested.host, requested.port or PORTS[match[1]])
-                or self._is_allowed(place))
+        return place == Place(
+            requested.host, requested.port or PORTS[match[1]]
+        ) or self._is_allowed(place)

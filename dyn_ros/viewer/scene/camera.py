@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A camera for each browser, fitted to what the robot can reach until its user moves it."""
+
 from __future__ import annotations
 
 import math
@@ -15,15 +16,15 @@ from ...engine.kernel.types import Array, ArrayLike
 if TYPE_CHECKING:
     import viser
 
-FIELD_OF_VIEW = math.radians(40.0)      # vertical
-DIRECTION = np.array([1.0, 0.8, 0.5])   # from the robot to the camera
+FIELD_OF_VIEW = math.radians(40.0)  # vertical
+DIRECTION = np.array([1.0, 0.8, 0.5])  # from the robot to the camera
 DIRECTION /= np.linalg.norm(DIRECTION)
-MARGIN = 0.05                           # of the picture, on each side
-ECHO = 2e-3     # difference between a camera that was set and what a browser reports / distance
+MARGIN = 0.05  # of the picture, on each side
+ECHO = 2e-3  # difference between a camera that was set and what a browser reports / distance
 MOST_ECHOES = 8
-VISERS = np.full(3, 3.0), np.zeros(3)    # the camera of viser's client before any is set
-STEPS = 10          # until the points are in the middle of the picture
-FIRST_ASPECT = 1.0      # until the size of a browser's window is known
+VISERS = np.full(3, 3.0), np.zeros(3)  # the camera of viser's client before any is set
+STEPS = 10  # until the points are in the middle of the picture
+FIRST_ASPECT = 1.0  # until the size of a browser's window is known
 
 
 def fitted(points: ArrayLike, aspect: float) -> tuple[Array, Array]:
@@ -85,7 +86,7 @@ class Cameras:
             first = fitted(self._points, FIRST_ASPECT)
             camera.position, camera.look_at = (tuple(vector.tolist()) for vector in first)
             for view in self._views.values():
-                view.expect(*first)         # a browser that is just connecting starts with it
+                view.expect(*first)  # a browser that is just connecting starts with it
                 view.fit(self._points)
 
     def follow(self, points: ArrayLike) -> None:
@@ -105,14 +106,17 @@ class Cameras:
 
     async def _connect(self, client: viser.ClientHandle) -> None:
         with self._lock:
-            first = [(np.array(camera.position), np.array(camera.look_at))
-                     for camera in (client.camera, self._server.initial_camera)]
+            first = [
+                (np.array(camera.position), np.array(camera.look_at))
+                for camera in (client.camera, self._server.initial_camera)
+            ]
             view = self._views[client.client_id] = _View(client, [VISERS, *first])
             view.fit(self._points)
 
         async def changed(camera: viser.CameraHandle) -> None:
             with self._lock:
                 view.notice(self._points)
+
         client.camera.on_update(changed)
 
     async def _disconnect(self, client: viser.ClientHandle) -> None:
@@ -157,6 +161,11 @@ class _View:
 
     def _is_echo(self, position: Array, target: Array) -> bool:
         """Whether a camera was set; a slow browser mixes its position with another target."""
-        near = [[np.linalg.norm(given - wanted) < ECHO * np.linalg.norm(known[0] - known[1])
-                 for given, wanted in zip((position, target), known)] for known in self._set]
+        near = [
+            [
+                np.linalg.norm(given - wanted) < ECHO * np.linalg.norm(known[0] - known[1])
+                for given, wanted in zip((position, target), known)
+            ]
+            for known in self._set
+        ]
         return bool(np.any(near, axis=0).all())

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The floor, the fog and the light, for each browser in its light or dark colors."""
+
 from __future__ import annotations
 
 import math
@@ -28,7 +29,7 @@ class Colors:
     floor: Color
     cell: Color
     section: Color
-    shadow: float       # opacity
+    shadow: float  # opacity
 
 
 LIGHT = Colors((236, 240, 245), (222, 228, 235), (204, 212, 221), (183, 193, 205), 0.22)
@@ -43,7 +44,8 @@ def light_simply(client: viser.ClientHandle) -> None:
     client.scene.configure_default_lights(cast_shadow=False)
     client.scene.configure_environment_map(None)
     client.scene.add_light_hemisphere(
-        "/sky", sky_color=(240, 240, 255), ground_color=(122, 122, 140), intensity=2.9)
+        "/sky", sky_color=(240, 240, 255), ground_color=(122, 122, 140), intensity=2.9
+    )
 
 
 class Floor:
@@ -53,7 +55,7 @@ class Floor:
         self._server = server
         self._dark: dict[int, bool] = {}
         self._grids: dict[int, viser.GridHandle] = {}
-        self._size, self._extent = 1.0, 2.0     # of a section of the grid, and of the robot [m]
+        self._size, self._extent = 1.0, 2.0  # of a section of the grid, and of the robot [m]
         self._position = (0.0, 0.0, 0.0)
         server.on_client_connect(self._connect)
         server.on_client_disconnect(self._disconnect)
@@ -74,12 +76,22 @@ class Floor:
         colors = DARK if dark else LIGHT
         self._dark[client.client_id] = dark
         self._grids[client.client_id] = client.scene.add_grid(
-            "/floor", infinite_grid=True, cell_size=0.1 * self._size, section_size=self._size,
-            cell_color=colors.cell, section_color=colors.section, cell_thickness=0.8,
-            section_thickness=1.0, fade_distance=6.0 * self._extent, fade_strength=1.5,
+            "/floor",
+            infinite_grid=True,
+            cell_size=0.1 * self._size,
+            section_size=self._size,
+            cell_color=colors.cell,
+            section_color=colors.section,
+            cell_thickness=0.8,
+            section_thickness=1.0,
+            fade_distance=6.0 * self._extent,
+            fade_strength=1.5,
             fade_from="origin",
-            plane_color=colors.floor, plane_opacity=1.0, shadow_opacity=colors.shadow,
-            position=self._position)
+            plane_color=colors.floor,
+            plane_opacity=1.0,
+            shadow_opacity=colors.shadow,
+            position=self._position,
+        )
         # it begins behind the robot, also in a narrow window, in which the camera is far away
         client.scene.configure_fog(8.0 * self._extent, 18.0 * self._extent, color=colors.horizon)
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """An arrow with a grip at a link, by which users pull the robot."""
+
 from __future__ import annotations
 
 import math
@@ -20,16 +21,16 @@ if TYPE_CHECKING:
 
     from .scene import RobotScene
 
-PULL = (230, 50, 180)       # color of the arrow; red, green, blue
-LENGTH = 0.2        # of the arrow at rest / reach of the robot
-GRIP = 0.032        # radius of the grip / reach of the robot
-SHAFT = 0.009       # radius of the shaft / reach of the robot
-HEAD = 0.06         # length of the arrow's head / reach of the robot
-TOWARD = 0.7        # how much the arrow at rest points toward the camera
-UP = 1.5            # upward part of this direction, at least: the camera looks down
-BACK = 12.0         # rate at which the grip returns when it is released [1/s]
-LEAST = 1e-3        # shorter displacements are none [m]
-AROUND = 2.8        # what can be dragged / the grip: a ball that moves is hard to hit
+PULL = (230, 50, 180)  # color of the arrow; red, green, blue
+LENGTH = 0.2  # of the arrow at rest / reach of the robot
+GRIP = 0.032  # radius of the grip / reach of the robot
+SHAFT = 0.009  # radius of the shaft / reach of the robot
+HEAD = 0.06  # length of the arrow's head / reach of the robot
+TOWARD = 0.7  # how much the arrow at rest points toward the camera
+UP = 1.5  # upward part of this direction, at least: the camera looks down
+BACK = 12.0  # rate at which the grip returns when it is released [1/s]
+LEAST = 1e-3  # shorter displacements are none [m]
+AROUND = 2.8  # what can be dragged / the grip: a ball that moves is hard to hit
 INVITATION = "pull me"
 
 
@@ -43,31 +44,42 @@ class PushHandle:
     the label: the force, or "pull me" if it `invites`. `pulled`: it has been dragged.
     """
 
-    def __init__(self, robot: RobotScene, gui: viser.GuiApi, link: str, scale: float,
-                 invites: bool = True) -> None:
+    def __init__(
+        self, robot: RobotScene, gui: viser.GuiApi, link: str, scale: float, invites: bool = True
+    ) -> None:
         self._robot, self.link, self.scale = robot, link, scale
         self.force, self.pulled = np.zeros(3), False
         self._lock = threading.Lock()
-        self._grabbed: Array | None = None      # where in the grip, from its center, in the world
-        self._pointer: Array | None = None      # in the world
-        self._offset = np.zeros(3)              # of the grip from its place at rest, in the world
+        self._grabbed: Array | None = None  # where in the grip, from its center, in the world
+        self._pointer: Array | None = None  # in the world
+        self._offset = np.zeros(3)  # of the grip from its place at rest, in the world
         size = max(robot.reach, 0.1)
         self.away = LENGTH * size * outward(robot, link)
         node, scene = robot.node(link), robot.scene
         self._grip = scene.add_frame(f"{node}/grip", show_axes=False)
         scene.add_icosphere(f"{node}/grip/ball", GRIP * size, PULL, cast_shadow=False)
-        self._around = scene.add_glb(f"{node}/grip/around", invisible_ball(),
-                                     scale=AROUND * GRIP * size, cast_shadow=False)
+        self._around = scene.add_glb(
+            f"{node}/grip/around", invisible_ball(), scale=AROUND * GRIP * size, cast_shadow=False
+        )
         self._arrow = scene.add_arrows(
-            f"{node}/pull", np.zeros((1, 2, 3)), PULL, shaft_radius=SHAFT * size,
-            head_radius=2.2 * SHAFT * size, head_length=HEAD * size)
+            f"{node}/pull",
+            np.zeros((1, 2, 3)),
+            PULL,
+            shaft_radius=SHAFT * size,
+            head_radius=2.2 * SHAFT * size,
+            head_length=HEAD * size,
+        )
         self._line = scene.add_line_segments(
-            f"{node}/grip/line", np.array([[np.zeros(3), (0.0, 0.0, -LENGTH * size)]]), PULL,
-            thickness=0.3 * SHAFT * size, visible=False)
+            f"{node}/grip/line",
+            np.array([[np.zeros(3), (0.0, 0.0, -LENGTH * size)]]),
+            PULL,
+            thickness=0.3 * SHAFT * size,
+            visible=False,
+        )
         self.text = INVITATION if invites else ""
         self._radius = GRIP * size
         self._label = gui.add_html(self._html())
-        self._drawn = np.full((3, 3), math.nan)     # grip, arrow and line, in the link
+        self._drawn = np.full((3, 3), math.nan)  # grip, arrow and line, in the link
         self._draw(False)
         self._around.on_drag("left")(self._on_drag)
 
@@ -133,8 +145,10 @@ class PushHandle:
 
     def _html(self) -> str:
         """Return the label, hidden: the script page.js shows it at the grip."""
-        return (f'<div class="dyn-pull" data-node="{self._grip.name}" '
-                f'data-radius="{self._radius:.4g}" hidden>{self.text}</div>')
+        return (
+            f'<div class="dyn-pull" data-node="{self._grip.name}" '
+            f'data-radius="{self._radius:.4g}" hidden>{self.text}</div>'
+        )
 
     def _point_arrow(self, tip: Array) -> None:
         """Draw the arrow from the link to the grip: turned by its pose, which follows at once."""

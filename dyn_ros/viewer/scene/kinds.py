@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The kinds of markers that the nodes publish: groups, colors and explanations for the page."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -26,49 +27,114 @@ INERTIA, MANIPULABILITY = "Inertia", "Manipulability"
 CONSTRAINTS, FORCES, GROUND = "Constraints", "Forces and contacts", "Ground"
 
 KINDS = (
-    Kind("torque", TORQUES, "#f08c00",
-         "Torque of each joint, about its axis; longer and redder near the joint's limit.",
-         shown=True),
-    Kind("external_effort", TORQUES, "#1ba1ff",
-         "Torque that the environment exerts on each joint, relative to the threshold of a "
-         "collision; red beyond it."),
+    Kind(
+        "torque",
+        TORQUES,
+        "#f08c00",
+        "Torque of each joint, about its axis; longer and redder near the joint's limit.",
+        shown=True,
+    ),
+    Kind(
+        "external_effort",
+        TORQUES,
+        "#1ba1ff",
+        "Torque that the environment exerts on each joint, relative to the threshold of a "
+        "collision; red beyond it.",
+    ),
     Kind("com", MOTION, "#1f5bff", "Center of mass of the whole robot.", shown=True),
-    Kind("com_projection", MOTION, "#00a0c6",
-         "Point of the ground below the center of mass."),
-    Kind("subtree_com", MOTION, "#c287f2",
-         "Center of mass of what each joint carries; the volume is proportional to the mass."),
-    Kind("linear_momentum", MOTION, "#12a33a",
-         "Linear momentum, the mass times the velocity of the center of mass."),
-    Kind("angular_momentum", MOTION, "#a32245",
-         "Angular momentum about the center of mass, along its axis."),
-    Kind("inertia", INERTIA, "#9b2ffe",
-         "Each link as the homogeneous body with the same mass and inertia."),
-    Kind("locked_inertia", INERTIA, "#2855bc",
-         "The whole robot, with its joints locked, as one homogeneous body."),
-    Kind("velocity_ellipsoid", MANIPULABILITY, "#00ae9c",
-         "How fast the joints can move a frame in each direction."),
-    Kind("force_ellipsoid", MANIPULABILITY, "#ff6000",
-         "How hard the joints can push with a frame in each direction."),
-    Kind("constraint", CONSTRAINTS, "#823c7e",
-         "Directions along and about which a frame is held."),
-    Kind("constraint_force", CONSTRAINTS, "#993a00",
-         "Forces and moments with which the constraints hold their frames."),
-    Kind("wrench", FORCES, "#d6189a",
-         "Forces (straight) and moments (curved) that act on the robot, as received."),
-    Kind("external_wrench", FORCES, "#a08100",
-         "Force and moment at the tip that explain the external torques."),
-    Kind("contact", FORCES, "#ff0064",
-         "Force of the contact that the observer has found, on its line of action."),
-    Kind("contact_force", GROUND, "#ff7b66",
-         "Force of the ground on each foot, relative to the robot's weight."),
-    Kind("friction_cone", GROUND, "#85a900",
-         "Forces inside the cone do not make the foot slip; red if it slips."),
-    Kind("support_polygon", GROUND, "#1e6832",
-         "Area of the ground between the feet that stand."),
-    Kind("center_of_pressure", GROUND, "#9528b4",
-         "Point where the resultant force of the ground acts."),
-    Kind("zmp", GROUND, "#e2869e",
-         "Zero moment point, where the resultant force has to act at this acceleration."),
+    Kind("com_projection", MOTION, "#00a0c6", "Point of the ground below the center of mass."),
+    Kind(
+        "subtree_com",
+        MOTION,
+        "#c287f2",
+        "Center of mass of what each joint carries; the volume is proportional to the mass.",
+    ),
+    Kind(
+        "linear_momentum",
+        MOTION,
+        "#12a33a",
+        "Linear momentum, the mass times the velocity of the center of mass.",
+    ),
+    Kind(
+        "angular_momentum",
+        MOTION,
+        "#a32245",
+        "Angular momentum about the center of mass, along its axis.",
+    ),
+    Kind(
+        "inertia",
+        INERTIA,
+        "#9b2ffe",
+        "Each link as the homogeneous body with the same mass and inertia.",
+    ),
+    Kind(
+        "locked_inertia",
+        INERTIA,
+        "#2855bc",
+        "The whole robot, with its joints locked, as one homogeneous body.",
+    ),
+    Kind(
+        "velocity_ellipsoid",
+        MANIPULABILITY,
+        "#00ae9c",
+        "How fast the joints can move a frame in each direction.",
+    ),
+    Kind(
+        "force_ellipsoid",
+        MANIPULABILITY,
+        "#ff6000",
+        "How hard the joints can push with a frame in each direction.",
+    ),
+    Kind("constraint", CONSTRAINTS, "#823c7e", "Directions along and about which a frame is held."),
+    Kind(
+        "constraint_force",
+        CONSTRAINTS,
+        "#993a00",
+        "Forces and moments with which the constraints hold their frames.",
+    ),
+    Kind(
+        "wrench",
+        FORCES,
+        "#d6189a",
+        "Forces (straight) and moments (curved) that act on the robot, as received.",
+    ),
+    Kind(
+        "external_wrench",
+        FORCES,
+        "#a08100",
+        "Force and moment at the tip that explain the external torques.",
+    ),
+    Kind(
+        "contact",
+        FORCES,
+        "#ff0064",
+        "Force of the contact that the observer has found, on its line of action.",
+    ),
+    Kind(
+        "contact_force",
+        GROUND,
+        "#ff7b66",
+        "Force of the ground on each foot, relative to the robot's weight.",
+    ),
+    Kind(
+        "friction_cone",
+        GROUND,
+        "#85a900",
+        "Forces inside the cone do not make the foot slip; red if it slips.",
+    ),
+    Kind("support_polygon", GROUND, "#1e6832", "Area of the ground between the feet that stand."),
+    Kind(
+        "center_of_pressure",
+        GROUND,
+        "#9528b4",
+        "Point where the resultant force of the ground acts.",
+    ),
+    Kind(
+        "zmp",
+        GROUND,
+        "#e2869e",
+        "Zero moment point, where the resultant force has to act at this acceleration.",
+    ),
 )
 """All kinds, in the order of the page; kinds of one group follow each other."""
 

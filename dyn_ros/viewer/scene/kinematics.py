@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Where the links of a robot are, in plain NumPy: a page does not wait for compiled functions."""
+
 from __future__ import annotations
 
 import math
@@ -21,8 +22,11 @@ class Kinematics:
 
     def __init__(self, tree: Tree) -> None:
         self.moving = list(tree.joints)
-        own = [i for i, joint in enumerate(self.moving)
-               if joint.kind in ONE_DOF and joint.mimic is None]
+        own = [
+            i
+            for i, joint in enumerate(self.moving)
+            if joint.kind in ONE_DOF and joint.mimic is None
+        ]
         self.own = own
         self.joints: list[Joint] = [self.moving[i] for i in own]
         self.names = [joint.name for joint in self.joints]
@@ -35,7 +39,7 @@ class Kinematics:
                 self._ratio[i], self._offset[i] = joint.mimic.multiplier, joint.mimic.offset
             elif i in own:
                 self._source[i], self._ratio[i] = own.index(i), 1.0
-        self._points = [np.zeros((1, 3))] * (len(self.moving) + 1)     # the last ones: of the root
+        self._points = [np.zeros((1, 3))] * (len(self.moving) + 1)  # the last ones: of the root
         for frame in tree.frames:
             self.add(frame.parent, frame.placement[None, :3, 3])
 
@@ -66,16 +70,22 @@ class Kinematics:
 
         They are (k, m, 3), in the root link.
         """
-        return [points @ np.swapaxes(place[:, :3, :3], 1, 2) + place[:, None, :3, 3]
-                for place, points in zip(self.places(q), self._points)]
+        return [
+            points @ np.swapaxes(place[:, :3, :3], 1, 2) + place[:, None, :3, 3]
+            for place, points in zip(self.places(q), self._points)
+        ]
 
     def heights(self, q: Array) -> Array:
         """Return the heights of the lowest points at positions (k, n), (joints + 1, k) [m].
 
         They are relative to the root link, whose own points are the last ones.
         """
-        return np.array([(points @ place[:, 2, :3, None])[..., 0].min(axis=1) + place[:, 2, 3]
-                         for place, points in zip(self.places(q), self._points)])
+        return np.array(
+            [
+                (points @ place[:, 2, :3, None])[..., 0].min(axis=1) + place[:, 2, 3]
+                for place, points in zip(self.places(q), self._points)
+            ]
+        )
 
     def chain(self, joint: int) -> list[int]:
         """Return the slots of the joints from the root to a joint, itself included."""

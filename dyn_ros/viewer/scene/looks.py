@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """How markers look: the surfaces, segments and texts that a marker describes."""
+
 from __future__ import annotations
 
 import math
@@ -15,10 +16,15 @@ from . import marker_arrays, shapes
 from .marker_arrays import PlainMarker, plain_marker
 from .scene import wxyz
 
-SOLIDS = {marker_arrays.CUBE: "cube", marker_arrays.SPHERE: "sphere",
-          marker_arrays.CYLINDER: "cylinder", marker_arrays.CUBE_LIST: "cube",
-          marker_arrays.SPHERE_LIST: "sphere", marker_arrays.POINTS: "cube"}
-HEAD = 0.23         # length of the head / length of the arrow, if a marker does not specify it
+SOLIDS = {
+    marker_arrays.CUBE: "cube",
+    marker_arrays.SPHERE: "sphere",
+    marker_arrays.CYLINDER: "cylinder",
+    marker_arrays.CUBE_LIST: "cube",
+    marker_arrays.SPHERE_LIST: "sphere",
+    marker_arrays.POINTS: "cube",
+}
+HEAD = 0.23  # length of the head / length of the arrow, if a marker does not specify it
 
 
 class MarkerError(ValueError):
@@ -116,17 +122,26 @@ class _Marker(NamedTuple):
 
 
 def _solid(of: _Marker) -> Look:
-    return Look(SOLIDS[of.marker.type], centers=of.position[None], axes=of.R[None],
-                widths=of.scale[None], colors=of.colors[:1])
+    return Look(
+        SOLIDS[of.marker.type],
+        centers=of.position[None],
+        axes=of.R[None],
+        widths=of.scale[None],
+        colors=of.colors[:1],
+    )
 
 
 def _solids(of: _Marker) -> Look:
     n, scale = len(of.points), of.scale
     if of.marker.type == marker_arrays.POINTS:
         scale = np.array([scale[0], scale[1], min(scale[:2])])
-    return Look(SOLIDS[of.marker.type], centers=of.placed(of.points),
-                axes=np.broadcast_to(of.R, (n, 3, 3)), widths=np.broadcast_to(scale, (n, 3)),
-                colors=of.colors[:n])
+    return Look(
+        SOLIDS[of.marker.type],
+        centers=of.placed(of.points),
+        axes=np.broadcast_to(of.R, (n, 3, 3)),
+        widths=np.broadcast_to(scale, (n, 3)),
+        colors=of.colors[:n],
+    )
 
 
 def _arrow(of: _Marker) -> Look:
@@ -140,14 +155,22 @@ def _arrow(of: _Marker) -> Look:
         ends = np.array([position, position + scale[0] * of.R[:, 0]])
         shaft, head, length = scale[1], 2.0 * scale[1], 0.0
     length = length or HEAD * np.linalg.norm(ends[1] - ends[0])
-    return Look("arrow", *(round(float(x), 4) for x in (shaft, head, length)), ends=ends[None],
-                colors=of.colors[:1], shaft=shaft, head=head, length=length)
+    return Look(
+        "arrow",
+        *(round(float(x), 4) for x in (shaft, head, length)),
+        ends=ends[None],
+        colors=of.colors[:1],
+        shaft=shaft,
+        head=head,
+        length=length,
+    )
 
 
 def _strip(of: _Marker) -> Look:
     points, colors = of.points, of.colors
-    return _lines(of, np.stack([points[:-1], points[1:]], axis=1),
-                  np.stack([colors[:-1], colors[1:]], axis=1))
+    return _lines(
+        of, np.stack([points[:-1], points[1:]], axis=1), np.stack([colors[:-1], colors[1:]], axis=1)
+    )
 
 
 def _list(of: _Marker) -> Look:
@@ -159,31 +182,50 @@ def _list(of: _Marker) -> Look:
 
 def _lines(of: _Marker, ends: Array, colors: Array) -> Look:
     width = float(of.scale[0])
-    return Look("line", width, ends=of.placed(ends), colors=colors[:len(ends)], width=width)
+    return Look("line", width, ends=of.placed(ends), colors=colors[: len(ends)], width=width)
 
 
 def _text(of: _Marker) -> Look:
-    return Look("text", alone=True, text=of.marker.text, position=of.position,
-                font_scene_height=float(of.scale[2]))
+    return Look(
+        "text",
+        alone=True,
+        text=of.marker.text,
+        position=of.position,
+        font_scene_height=float(of.scale[2]),
+    )
 
 
 def _triangles(of: _Marker) -> Look:
     n = len(of.points)
     if n % 3:
         raise MarkerError(f"a triangle list has 3 points per triangle, but got {n}")
-    return Look("triangles", alone=True, vertices=of.placed(of.points * of.scale),
-                colors=of.colors[:n])
+    return Look(
+        "triangles", alone=True, vertices=of.placed(of.points * of.scale), colors=of.colors[:n]
+    )
 
 
 def _mesh(of: _Marker) -> Look:
-    shape = Shape("mesh", np.eye(4), tuple(of.scale.tolist()), tuple(of.colors[0].tolist()),
-                  of.marker.mesh_resource)
+    shape = Shape(
+        "mesh",
+        np.eye(4),
+        tuple(of.scale.tolist()),
+        tuple(of.colors[0].tolist()),
+        of.marker.mesh_resource,
+    )
     return Look("mesh", alone=True, shape=shape, wxyz=wxyz(of.R), position=of.position)
 
 
-READERS = {marker_arrays.ARROW: _arrow, marker_arrays.CUBE: _solid, marker_arrays.SPHERE: _solid,
-           marker_arrays.CYLINDER: _solid, marker_arrays.LINE_STRIP: _strip,
-           marker_arrays.LINE_LIST: _list, marker_arrays.CUBE_LIST: _solids,
-           marker_arrays.SPHERE_LIST: _solids, marker_arrays.POINTS: _solids,
-           marker_arrays.TEXT_VIEW_FACING: _text, marker_arrays.MESH_RESOURCE: _mesh,
-           marker_arrays.TRIANGLE_LIST: _triangles}
+READERS = {
+    marker_arrays.ARROW: _arrow,
+    marker_arrays.CUBE: _solid,
+    marker_arrays.SPHERE: _solid,
+    marker_arrays.CYLINDER: _solid,
+    marker_arrays.LINE_STRIP: _strip,
+    marker_arrays.LINE_LIST: _list,
+    marker_arrays.CUBE_LIST: _solids,
+    marker_arrays.SPHERE_LIST: _solids,
+    marker_arrays.POINTS: _solids,
+    marker_arrays.TEXT_VIEW_FACING: _text,
+    marker_arrays.MESH_RESOURCE: _mesh,
+    marker_arrays.TRIANGLE_LIST: _triangles,
+}

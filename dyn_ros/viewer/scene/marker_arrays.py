@@ -5,6 +5,7 @@
 Nodes serialize them as messages, see ``nodes/base/markers.py``; `standalone.py` passes them to a
 page without ROS.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,13 +20,25 @@ from ...engine.model import Model
 from . import shapes
 
 # visualization_msgs/Marker
-(ARROW, CUBE, SPHERE, CYLINDER, LINE_STRIP, LINE_LIST, CUBE_LIST, SPHERE_LIST, POINTS,
- TEXT_VIEW_FACING, MESH_RESOURCE, TRIANGLE_LIST) = range(12)
+(
+    ARROW,
+    CUBE,
+    SPHERE,
+    CYLINDER,
+    LINE_STRIP,
+    LINE_LIST,
+    CUBE_LIST,
+    SPHERE_LIST,
+    POINTS,
+    TEXT_VIEW_FACING,
+    MESH_RESOURCE,
+    TRIANGLE_LIST,
+) = range(12)
 ADD, DELETE, DELETEALL = 0, 2, 3
 
-THINNEST = 1e-3     # smallest width of a solid [m]: RViz warns about zero
-SHORTEST = 1e-4     # shorter arrows are not shown [m]
-LEAST_LOAD = 5e-3   # of a joint; smaller torques have no arrow
+THINNEST = 1e-3  # smallest width of a solid [m]: RViz warns about zero
+SHORTEST = 1e-4  # shorter arrows are not shown [m]
+LEAST_LOAD = 5e-3  # of a joint; smaller torques have no arrow
 
 Draw: TypeAlias = "Callable[[Any, Any], Iterable[MarkerArrays]]"
 """Returns the markers for a state and the results of ``all_terms`` that it reads."""
@@ -54,12 +67,35 @@ def plain_marker(marker: Any) -> PlainMarker:
     p, turn = marker.pose.position, marker.pose.orientation
     scale, color = marker.scale, marker.color
     return PlainMarker(
-        marker.header, marker.ns, marker.id, marker.type, marker.action, marker.lifetime,
-        np.array([p.x, p.y, p.z, turn.x, turn.y, turn.z, turn.w, scale.x, scale.y, scale.z,
-                  color.r, color.g, color.b, color.a]),
+        marker.header,
+        marker.ns,
+        marker.id,
+        marker.type,
+        marker.action,
+        marker.lifetime,
+        np.array(
+            [
+                p.x,
+                p.y,
+                p.z,
+                turn.x,
+                turn.y,
+                turn.z,
+                turn.w,
+                scale.x,
+                scale.y,
+                scale.z,
+                color.r,
+                color.g,
+                color.b,
+                color.a,
+            ]
+        ),
         np.array([(p.x, p.y, p.z) for p in marker.points]).reshape(-1, 3),
         np.array([(c.r, c.g, c.b, c.a) for c in marker.colors]).reshape(-1, 4),
-        marker.text, marker.mesh_resource)
+        marker.text,
+        marker.mesh_resource,
+    )
 
 
 class Look(Protocol):
@@ -83,20 +119,24 @@ class MarkerArrays:
     for those that are not shown now. `changed` are those that a serialized message has not yet.
     """
 
-    def __init__(self, look: Look, type: int, part: str = "", points: int = 0,
-                 width: float | None = None) -> None:
+    def __init__(
+        self, look: Look, type: int, part: str = "", points: int = 0, width: float | None = None
+    ) -> None:
         if type == ARROW:
             points = 2
         self.prototype = look.marker(f"{look.name}/{part}" if part else look.name, type, points)
         self._new = {
-            "id": np.zeros(1, np.int32), "action": np.zeros(1, np.int32),
+            "id": np.zeros(1, np.int32),
+            "action": np.zeros(1, np.int32),
             "pose": np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
             "scale": _scale(type, look.width if width is None else width),
-            "color": np.array(look.color)}
+            "color": np.array(look.color),
+        }
         if points:
             self._new["points"] = np.zeros(3 * points)
-        self.numbers = {name: values[:0].reshape(0, len(values))
-                        for name, values in self._new.items()}
+        self.numbers = {
+            name: values[:0].reshape(0, len(values)) for name, values in self._new.items()
+        }
         self.changed: set[str] = set()
         self._rows: dict[int, int] = {}
         self._ids: list[int] = []
@@ -120,7 +160,8 @@ class MarkerArrays:
     def _add(self, ids: Sequence[int]) -> None:
         for name, values in self._new.items():
             self.numbers[name] = np.concatenate(
-                [self.numbers[name], np.tile(values, (len(ids), 1))])
+                [self.numbers[name], np.tile(values, (len(ids), 1))]
+            )
         for id in ids:
             row = self._rows[id] = len(self._rows)
             self.numbers["id"][row] = id
@@ -151,8 +192,15 @@ class MarkerArrays:
             ids, starts, vectors = _chosen(ids, long), starts[long], vectors[long]
         self.lines(ids, np.concatenate((starts, starts + vectors), 1))
 
-    def turns(self, ids: Sequence[int], centers: Array, first: Array, second: Array,
-              radii: Array, angles: Array) -> None:
+    def turns(
+        self,
+        ids: Sequence[int],
+        centers: Array,
+        first: Array,
+        second: Array,
+        radii: Array,
+        angles: Array,
+    ) -> None:
         """Curved arrows, see `shapes.curved_arrows`; those that are too short are omitted."""
         long = abs(radii * angles) > SHORTEST
         if not long.all():
@@ -201,8 +249,10 @@ class Screws(_Arrows):
 
     def __init__(self, look: Look) -> None:
         self._scale = look.scale
-        self.arrays = (MarkerArrays(look, ARROW, "linear"),
-                       MarkerArrays(look, LINE_STRIP, "angular", shapes.CURVED_POINTS))
+        self.arrays = (
+            MarkerArrays(look, ARROW, "linear"),
+            MarkerArrays(look, LINE_STRIP, "angular", shapes.CURVED_POINTS),
+        )
 
     def show(self, ids: Sequence[int], points: Any, vectors: Any) -> tuple[MarkerArrays, ...]:
         """Show vectors (n, 6) at points (n, 3), expressed in the same frame; return the arrays."""
@@ -219,8 +269,9 @@ class Screws(_Arrows):
             ids, points = _chosen(ids, turning), points[turning]
             moments, sizes = moments[turning], sizes[turning]
         first, second = shapes.across(moments / sizes[:, None])
-        turns.turns(ids, points, first, second, self._scale * sizes,
-                    np.full(len(sizes), shapes.FULL_ARC))
+        turns.turns(
+            ids, points, first, second, self._scale * sizes, np.full(len(sizes), shapes.FULL_ARC)
+        )
         return self.arrays
 
 
@@ -246,10 +297,13 @@ class JointArrows(_Arrows):
         slides = [model.tree.joints[i].kind == "prismatic" for i in joints]
         self._turning, self._sliding = (
             _Axes(model, joints, [k for k, is_sliding in enumerate(slides) if is_sliding is kind])
-            for kind in (False, True))
+            for kind in (False, True)
+        )
         self._radii = np.full(len(self._turning.rows), self._scale)
-        self.arrays = (MarkerArrays(look, LINE_STRIP, points=shapes.CURVED_POINTS),
-                       MarkerArrays(look, ARROW))
+        self.arrays = (
+            MarkerArrays(look, LINE_STRIP, points=shapes.CURVED_POINTS),
+            MarkerArrays(look, ARROW),
+        )
 
     def show(self, oMi: Array, load: Array, colors: Array) -> tuple[MarkerArrays, ...]:
         """Show arrows with sizes from -1 to 1, (n,), and colors, (n, 4); return the arrays."""
@@ -257,8 +311,14 @@ class JointArrows(_Arrows):
         own = self._turning
         if own.ids:
             p, axes = own.placed(oMi)
-            turns.turns(own.ids, p, axes[..., 1], axes[..., 2], self._radii,
-                        shapes.FULL_ARC * load[own.rows])
+            turns.turns(
+                own.ids,
+                p,
+                axes[..., 1],
+                axes[..., 2],
+                self._radii,
+                shapes.FULL_ARC * load[own.rows],
+            )
             turns.paint(own.ids, colors[own.rows])
         own = self._sliding
         if own.ids:
@@ -306,6 +366,7 @@ def torque(model: Model, look: Any) -> Draw:
         share = np.minimum(abs(load), 1.0)
         size = np.where(share < LEAST_LOAD, 0.0, np.copysign(np.sqrt(share), load))
         return arrows.show(terms.oMi, size, color + share[:, None] * change)
+
     return draw
 
 
@@ -344,6 +405,7 @@ def inertia(model: Model, look: Any, payloads: Mapping[str, Any]) -> Draw:
         centers = (R @ com[..., None])[..., 0] + own[:, :3, 3]
         solids.solids(ids, centers, matrix_quaternion(R @ axes), widths)
         return [solids]
+
     return draw
 
 
@@ -353,6 +415,7 @@ def _bodies(model: Model, scale: float) -> tuple[list[int], Array, Array, Array,
     ids = [i for i, body in enumerate(bodies) if body.mass > 0.0]
     mass, com, rotational = (
         np.array([getattr(bodies[i], attribute) for i in ids]).reshape(-1, *shape)
-        for attribute, shape in (("mass", ()), ("com", (3,)), ("rotational", (3, 3))))
+        for attribute, shape in (("mass", ()), ("com", (3,)), ("rotational", (3, 3)))
+    )
     spread, axes = shapes.principal_spread(mass, rotational)
     return ids, np.array(ids, np.intp), com, axes, scale * spread

@@ -10,6 +10,7 @@ the rest is its shape, which is sent again only if it changes visibly.
 Of other markers, those of one topic, namespace and frame that look alike are instances of one node.
 A message is sent to the browser as a few arrays, regardless of the number of markers.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
     import viser
     from visualization_msgs.msg import Marker, MarkerArray
 
-SHAPE = 1e-3        # smaller changes of a shape are not sent [m]
-SHADE = 3           # smaller changes of a color are not sent; of 255
-MOST_IDLE = 100     # nodes that are kept without markers
-MOVED = 1e-6        # smaller changes of a pose are not sent [m], [1]
+SHAPE = 1e-3  # smaller changes of a shape are not sent [m]
+SHADE = 3  # smaller changes of a color are not sent; of 255
+MOST_IDLE = 100  # nodes that are kept without markers
+MOVED = 1e-6  # smaller changes of a pose are not sent [m], [1]
 
 MarkerKey: TypeAlias = tuple[str, str, int]
 """Identifies a marker: topic, namespace, id."""
@@ -82,14 +83,15 @@ class Drawing:
     `node_of` returns the name of the scene node of a frame_id, or raises a ValueError.
     """
 
-    def __init__(self, scene: viser.SceneApi, node_of: Callable[[str], str],
-                 folders: Folders = ()) -> None:
+    def __init__(
+        self, scene: viser.SceneApi, node_of: Callable[[str], str], folders: Folders = ()
+    ) -> None:
         self._scene, self._node_of, self._folders = scene, node_of, folders
         self._received: dict[MarkerKey, _Received] = {}
-        self._node_keys: dict[MarkerKey, NodeKey] = {}      # of those that are not hidden
+        self._node_keys: dict[MarkerKey, NodeKey] = {}  # of those that are not hidden
         self._nodes: dict[NodeKey, Node] = {}
         self._changed: set[NodeKey] = set()
-        self._late: frozenset[str] = frozenset()            # topics
+        self._late: frozenset[str] = frozenset()  # topics
         self._problems: list[str] = []
         self._count = itertools.count()
         # whether it is shown, of every (topic, family) seen so far, in order of appearance
@@ -105,7 +107,8 @@ class Drawing:
             if marker.action == marker_arrays.ADD:
                 lifetime = marker.lifetime.sec + 1e-9 * marker.lifetime.nanosec
                 self._received[key] = _Received(
-                    marker, now + lifetime if lifetime > 0.0 else math.inf)
+                    marker, now + lifetime if lifetime > 0.0 else math.inf
+                )
                 if self.families.setdefault(family(key), is_shown_at_first(family(key)[1])):
                     self._place(key)
             elif marker.action == marker_arrays.DELETE:
@@ -132,8 +135,12 @@ class Drawing:
             look = looks.read(marker)
             if family(key)[1] in BY_FAMILY:
                 look = look.in_own_frame()
-            at = NodeKey(*key[:2], self._node_of(marker.header.frame_id), look.style,
-                         key[2] if look.alone else None)
+            at = NodeKey(
+                *key[:2],
+                self._node_of(marker.header.frame_id),
+                look.style,
+                key[2] if look.alone else None,
+            )
         except ValueError as error:
             self._delete(key)
             self._problems.append(f"{_named(key)}: {error}")
@@ -173,7 +180,8 @@ class Drawing:
         for at, node in self._nodes.items():
             if at.topic in changed and node.handle is not None:
                 node.handle.visible = at.topic not in topics and any(
-                    look.shown for look in node.markers.values())
+                    look.shown for look in node.markers.values()
+                )
 
     def draw(self, now: float) -> list[str]:
         """Send what has changed; return what cannot be shown, with the reason."""
@@ -199,12 +207,15 @@ class Drawing:
         if not parts:
             if not node.lasts:
                 node.remove()
-            elif node.handle is not None:       # browsers hide it at once, but remove it later
+            elif node.handle is not None:  # browsers hide it at once, but remove it later
                 node.handle.visible = False
             return
-        values = {name: np.concatenate([part[name] for part in parts])
-                  if isinstance(parts[0][name], np.ndarray) else parts[0][name]
-                  for name in parts[0]}
+        values = {
+            name: np.concatenate([part[name] for part in parts])
+            if isinstance(parts[0][name], np.ndarray)
+            else parts[0][name]
+            for name in parts[0]
+        }
         node.send(*DRAWS[node.kind](self._scene, node.kind, values, self._folders))
         pose = next(iter(node.markers.values())).pose
         if pose is not None:
@@ -218,9 +229,9 @@ class Node:
 
     def __init__(self, name: str, kind: str) -> None:
         self.name, self.kind = name, kind
-        self.handle: Any = None     # one of viser's scene node handles, or None
-        self.count = 0              # number of instances
-        self.lasts = False          # kept without markers, until they return
+        self.handle: Any = None  # one of viser's scene node handles, or None
+        self.count = 0  # number of instances
+        self.lasts = False  # kept without markers, until they return
         self.markers: dict[MarkerKey, looks.Look] = {}
 
     def send(self, given: Values, add: Callable[..., Any]) -> None:
@@ -253,17 +264,31 @@ class Node:
 
 def _solids(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
     colors, solid = values["colors"], unit(kind)
-    return {"batched_wxyzs": wxyz(values["axes"]), "batched_positions": values["centers"],
-            "batched_scales": values["widths"], "batched_colors": _bytes(colors),
-            "batched_opacities": colors[:, 3]}, partial(
-        scene.add_batched_meshes_simple, vertices=solid.vertices, faces=solid.faces, lod="off",
-        flat_shading=kind == "cube", opacity=1.0, cast_shadow=False, receive_shadow=False)
+    return {
+        "batched_wxyzs": wxyz(values["axes"]),
+        "batched_positions": values["centers"],
+        "batched_scales": values["widths"],
+        "batched_colors": _bytes(colors),
+        "batched_opacities": colors[:, 3],
+    }, partial(
+        scene.add_batched_meshes_simple,
+        vertices=solid.vertices,
+        faces=solid.faces,
+        lod="off",
+        flat_shading=kind == "cube",
+        opacity=1.0,
+        cast_shadow=False,
+        receive_shadow=False,
+    )
 
 
 def _arrows(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
     return _segments(values), partial(
-        scene.add_arrows, shaft_radius=0.5 * values["shaft"], head_radius=0.5 * values["head"],
-        head_length=values["length"])
+        scene.add_arrows,
+        shaft_radius=0.5 * values["shaft"],
+        head_radius=0.5 * values["head"],
+        head_length=values["length"],
+    )
 
 
 def _lines(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
@@ -282,8 +307,12 @@ def _triangles(scene: viser.SceneApi, kind: str, values: Values, folders: Folder
     import trimesh
 
     vertices = values["vertices"]
-    mesh = trimesh.Trimesh(vertices, np.arange(len(vertices)).reshape(-1, 3), process=False,
-                           vertex_colors=np.round(255 * values["colors"]).astype(np.uint8))
+    mesh = trimesh.Trimesh(
+        vertices,
+        np.arange(len(vertices)).reshape(-1, 3),
+        process=False,
+        vertex_colors=np.round(255 * values["colors"]).astype(np.uint8),
+    )
     return {}, partial(scene.add_mesh_trimesh, mesh=mesh)
 
 
@@ -293,8 +322,7 @@ def _mesh(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) ->
 
 def _looks_the_same(old: Array, new: Array) -> bool:
     least = SHADE if new.dtype == np.uint8 else SHAPE
-    return old.shape == new.shape and bool(
-        (abs(old.astype(float) - new) < least).all())
+    return old.shape == new.shape and bool((abs(old.astype(float) - new) < least).all())
 
 
 def _bytes(colors: Array) -> NDArray[np.uint8]:
@@ -309,13 +337,22 @@ def unit(kind: str) -> trimesh.Trimesh:
     if kind == "cube":
         return box()
     if kind == "cylinder":
-        profile = np.array([(0.0, -0.5), (0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (0.5, 0.5),
-                            (0.0, 0.5)])
+        profile = np.array(
+            [(0.0, -0.5), (0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (0.5, 0.5), (0.0, 0.5)]
+        )
     else:
         angles = np.linspace(-0.5 * np.pi, 0.5 * np.pi, 17)
         profile = 0.5 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     return revolve(profile, sections=24, process=False)
 
 
-DRAWS = {"cube": _solids, "sphere": _solids, "cylinder": _solids, "arrow": _arrows,
-         "line": _lines, "text": _text, "triangles": _triangles, "mesh": _mesh}
+DRAWS = {
+    "cube": _solids,
+    "sphere": _solids,
+    "cylinder": _solids,
+    "arrow": _arrows,
+    "line": _lines,
+    "text": _text,
+    "triangles": _triangles,
+    "mesh": _mesh,
+}

@@ -5,6 +5,7 @@
 The node of each moving joint is a child of its parent joint's node. A state is sent as one
 rotation or one translation for each joint that moved, regardless of the links below it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     import trimesh
     import viser
 
-LIGHT = 0.005           # joints that carry less of the robot's mass, such as fingers, are minor
-MOVED = 1e-6            # smaller motions of a joint are not sent [rad, m]
+LIGHT = 0.005  # joints that carry less of the robot's mass, such as fingers, are minor
+MOVED = 1e-6  # smaller motions of a joint are not sent [rad, m]
 GRAY = (0.75, 0.75, 0.78, 1.0)
 BONE = (235, 140, 40)
 # in which a shape is measured: about a hundred
@@ -55,8 +56,7 @@ class RobotScene:
     the root, with all joints at zero [m], `problems` what is not shown, with the reason.
     """
 
-    def __init__(self, scene: viser.SceneApi, tree: Tree, xml: str,
-                 folders: Folders = ()) -> None:
+    def __init__(self, scene: viser.SceneApi, tree: Tree, xml: str, folders: Folders = ()) -> None:
         self.scene = self._scene = scene
         self._tree, self._folders = tree, folders
         self._root = scene.add_frame("/robot", show_axes=False)
@@ -70,18 +70,25 @@ class RobotScene:
         self.problems: list[str] = []
         self._add_shapes(xml)
         zero = np.zeros((1, len(self.names)))
-        self.reach = max(float(np.linalg.norm(points, axis=-1).max(initial=0.0))
-                         for points in kinematics.points(zero))
+        self.reach = max(
+            float(np.linalg.norm(points, axis=-1).max(initial=0.0))
+            for points in kinematics.points(zero)
+        )
         self.move(zero[0])
 
     def _add_joints(self) -> list[viser.FrameHandle]:
-        self._paths = ["/robot"]        # of the joints; the last one is the root link's
+        self._paths = ["/robot"]  # of the joints; the last one is the root link's
         nodes = []
         for i, joint in enumerate(self._moving):
             self._paths.insert(i, f"{self._paths[joint.parent]}/{i}")
-            nodes.append(self._scene.add_frame(
-                self._paths[i], show_axes=False, wxyz=wxyz(joint.placement[:3, :3]),
-                position=joint.placement[:3, 3]))
+            nodes.append(
+                self._scene.add_frame(
+                    self._paths[i],
+                    show_axes=False,
+                    wxyz=wxyz(joint.placement[:3, :3]),
+                    position=joint.placement[:3, 3],
+                )
+            )
         placements = np.array([joint.placement for joint in self._moving]).reshape(-1, 4, 4)
         axes = np.array([joint.axis for joint in self._moving]).reshape(-1, 3)
         self._turn, self._axes = matrix_quaternion(placements[:, :3, :3]), axes
@@ -103,8 +110,9 @@ class RobotScene:
                 continue
             shapes = visual.get(frame.name, []), collision.get(frame.name, [])
             for kind, of_link in zip(("visual", "collision"), shapes):
-                shown = [self._add_shape(frame, f"{kind}{i}", shape)
-                         for i, shape in enumerate(of_link)]
+                shown = [
+                    self._add_shape(frame, f"{kind}{i}", shape) for i, shape in enumerate(of_link)
+                ]
                 if any(shown):
                     drawn.add(frame.parent)
                     break
@@ -137,8 +145,11 @@ class RobotScene:
         self._scene.add_icosphere(f"{path}/bone", radius=width, color=BONE, subdivisions=2)
         if len(ends):
             self._scene.add_line_segments(
-                f"{path}/bones", np.stack([np.zeros_like(ends), ends], axis=1), BONE,
-                thickness=0.5 * width)
+                f"{path}/bones",
+                np.stack([np.zeros_like(ends), ends], axis=1),
+                BONE,
+                thickness=0.5 * width,
+            )
 
     # --- queries
 
@@ -159,7 +170,7 @@ class RobotScene:
                 carried[joint.parent] += carried[i]
         whole = self._tree.base_inertia.mass + sum(joint.inertia.mass for joint in self._moving)
         places = self.kinematics.places(np.zeros((1, len(self.names))))[:, 0, :3, 3]
-        ends = [(0, 0.0)] * (len(self._moving) + 1)     # depth and nearness; last: the root link
+        ends = [(0, 0.0)] * (len(self._moving) + 1)  # depth and nearness; last: the root link
         for i, joint in enumerate(self._moving):
             major = joint.name in self.slots and carried[i] >= LIGHT * whole
             depth, near = ends[joint.parent]
@@ -182,8 +193,8 @@ class RobotScene:
         if frame not in self._added:
             path = f"{path}/frame{list(self._frames).index(frame)}"
             self._added[frame] = self._scene.add_frame(
-                path, show_axes=False, wxyz=wxyz(at.placement[:3, :3]),
-                position=at.placement[:3, 3])
+                path, show_axes=False, wxyz=wxyz(at.placement[:3, :3]), position=at.placement[:3, 3]
+            )
         return self._added[frame].name
 
     def placement(self, frame: str) -> Array:
@@ -243,8 +254,11 @@ class RobotScene:
         if not len(moved):
             return
         half = 0.5 * q[moved, None]
-        turns = scalar_first(quaternion_product(
-            self._turn[moved], np.hstack([np.sin(half) * self._axes[moved], np.cos(half)])))
+        turns = scalar_first(
+            quaternion_product(
+                self._turn[moved], np.hstack([np.sin(half) * self._axes[moved], np.cos(half)])
+            )
+        )
         shifts = self._origin[moved] + q[moved, None] * self._slide[moved]
         for i, turn, shift in zip(moved, turns, shifts):
             if self._slides[i]:
@@ -266,9 +280,11 @@ class RobotScene:
 
 def corners(shape: Shape) -> list[Array]:
     """Return the corners of the box around a shape, homogeneous; the origin of a mesh."""
-    half = {"box": lambda size: 0.5 * np.asarray(size),
-            "cylinder": lambda size: np.array([size[0], size[0], 0.5 * size[1]]),
-            "sphere": lambda size: np.full(3, size[0])}.get(shape.kind)
+    half = {
+        "box": lambda size: 0.5 * np.asarray(size),
+        "cylinder": lambda size: np.array([size[0], size[0], 0.5 * size[1]]),
+        "sphere": lambda size: np.full(3, size[0]),
+    }.get(shape.kind)
     if half is None:
         return [np.array([0.0, 0.0, 0.0, 1.0])]
     signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * 3)).reshape(3, -1).T
@@ -300,15 +316,19 @@ def _pose(node: viser.SceneNodeHandle) -> Array:
     return placed
 
 
-def draw_shape(scene: viser.SceneApi, name: str, shape: Shape, folders: Folders,
-               **place: Array) -> viser.SceneNodeHandle:
+def draw_shape(
+    scene: viser.SceneApi, name: str, shape: Shape, folders: Folders, **place: Array
+) -> viser.SceneNodeHandle:
     """Draw a shape as a node; raise a MeshError if a mesh cannot be drawn."""
     if shape.kind == "mesh":
         data = load_mesh(find_mesh(shape.uri, folders), shape.color).data
         return scene.add_glb(name, data, scale=shape.size, **place)
     *rgb, alpha = shape.color or GRAY
-    paint = {"color": tuple(round(255 * x) for x in rgb),
-             "opacity": alpha if alpha < 1.0 else None, **place}
+    paint = {
+        "color": tuple(round(255 * x) for x in rgb),
+        "opacity": alpha if alpha < 1.0 else None,
+        **place,
+    }
     if shape.kind == "box":
         return scene.add_box(name, dimensions=shape.size, **paint)
     if shape.kind == "cylinder":
@@ -337,7 +357,7 @@ def load_mesh(path: Path, color: Color | None = None) -> Mesh:
                 paint(mesh, rgba, alphaMode="BLEND" if rgba[3] < 1.0 else None)
         points = _outermost(np.asarray(scene.to_mesh().vertices))
         return Mesh(scene.export(file_type="glb"), points)
-    except Exception as error:              # the library of each format raises its own errors
+    except Exception as error:  # the library of each format raises its own errors
         raise MeshError(f"mesh '{path}' cannot be read: {error}") from error
 
 
@@ -346,5 +366,8 @@ def paint(mesh: trimesh.Trimesh, color: Color, **material: Any) -> None:
     from trimesh.visual import TextureVisuals
     from trimesh.visual.material import PBRMaterial
 
-    mesh.visual = TextureVisuals(material=PBRMaterial(
-        baseColorFactor=color, metallicFactor=0.1, roughnessFactor=0.8, **material))
+    mesh.visual = TextureVisuals(
+        material=PBRMaterial(
+            baseColorFactor=color, metallicFactor=0.1, roughnessFactor=0.8, **material
+        )
+    )

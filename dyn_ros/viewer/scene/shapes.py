@@ -4,6 +4,7 @@
 
 Independent of ROS.
 """
+
 from __future__ import annotations
 
 import numpy as np
@@ -11,17 +12,17 @@ import numpy as np
 from dyn_ros.engine.kernel.lie import matrix_quaternion
 from dyn_ros.engine.kernel.types import Array, ArrayLike
 
-ELLIPSOID = 2.0 * 5.0 ** 0.5    # diameter of a homogeneous ellipsoid / spread of its mass
-BOX = 12.0 ** 0.5               # edge of a homogeneous box / spread of its mass
-FULL_ARC = 1.5 * np.pi          # angle of the longest curved arrow [rad]
-ARC_STEPS = 12                  # straight segments of the arc of a curved arrow
-CURVED_POINTS = 3 + 1 + ARC_STEPS       # of a curved arrow, including its head
-CONE_EDGES = 8                  # straight lines from the apex of a cone to its rim
-RIM_STEPS = 4                   # straight segments of the rim between two of them
-FLATTEST = 0.02                 # smallest ratio of the shortest to the longest axis of a force
+ELLIPSOID = 2.0 * 5.0**0.5  # diameter of a homogeneous ellipsoid / spread of its mass
+BOX = 12.0**0.5  # edge of a homogeneous box / spread of its mass
+FULL_ARC = 1.5 * np.pi  # angle of the longest curved arrow [rad]
+ARC_STEPS = 12  # straight segments of the arc of a curved arrow
+CURVED_POINTS = 3 + 1 + ARC_STEPS  # of a curved arrow, including its head
+CONE_EDGES = 8  # straight lines from the apex of a cone to its rim
+RIM_STEPS = 4  # straight segments of the rim between two of them
+FLATTEST = 0.02  # smallest ratio of the shortest to the longest axis of a force
 #                                 ellipsoid
 
-_BACK = np.linspace(1.0, 0.0, 1 + ARC_STEPS)    # of the angle, from the tip back to the start
+_BACK = np.linspace(1.0, 0.0, 1 + ARC_STEPS)  # of the angle, from the tip back to the start
 
 
 def principal_spread(mass: float | ArrayLike, rotational: ArrayLike) -> tuple[Array, Array]:
@@ -46,7 +47,7 @@ def velocity_ellipsoid(J: ArrayLike) -> tuple[Array, Array]:
     """
     axes, values, _ = np.linalg.svd(J)
     half = np.zeros(3)
-    half[:len(values)] = values
+    half[: len(values)] = values
     return half, _right_handed(axes)
 
 
@@ -74,8 +75,9 @@ def across(axes: ArrayLike) -> tuple[Array, Array]:
     return first, second
 
 
-def curved_arrows(centers: Array, first: Array, second: Array, radii: ArrayLike,
-                  angles: ArrayLike) -> Array:
+def curved_arrows(
+    centers: Array, first: Array, second: Array, radii: ArrayLike, angles: ArrayLike
+) -> Array:
     """Points (n, CURVED_POINTS, 3) of arrows curved about axes, each as one line.
 
     `first` and `second` (n, 3) are unit vectors perpendicular to each axis: where the arrow starts,
@@ -83,7 +85,7 @@ def curved_arrows(centers: Array, first: Array, second: Array, radii: ArrayLike,
     points are the barbs with the tip between them, the others the arc from the tip to the start.
     """
     radii, angles = np.asarray(radii, float)[:, None], np.asarray(angles, float)[:, None]
-    turned = (angles * _BACK)[:, None]      # components before points: long rows are fast
+    turned = (angles * _BACK)[:, None]  # components before points: long rows are fast
     cos, sin = np.cos(turned), np.sin(turned)
     tip = cos[..., 0] * first + sin[..., 0] * second
     ahead = np.sign(angles) * (cos[..., 0] * second - sin[..., 0] * first)
@@ -93,7 +95,8 @@ def curved_arrows(centers: Array, first: Array, second: Array, radii: ArrayLike,
     points = np.empty((len(centers), 3, CURVED_POINTS))
     points[..., 0], points[..., 1], points[..., 2] = back + barb, end, back - barb
     points[..., 3:] = centers[..., None] + radii[..., None] * (
-        cos * first[..., None] + sin * second[..., None])
+        cos * first[..., None] + sin * second[..., None]
+    )
     return points.transpose(0, 2, 1)
 
 

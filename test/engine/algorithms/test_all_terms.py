@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """all_terms: compared with Pinocchio, and with the functions that return single terms."""
+
 import numpy as np
 import pinocchio
 import pytest
@@ -22,13 +23,25 @@ def apart(model, q, v):
     dyn_ros.subtree_centers_of_mass(model, data, q)
     dyn_ros.frame_placements(model, data, q)
     return Terms(
-        dyn_ros.crba(model, data, q), dyn_ros.nonlinear_effects(model, data, q, v),
-        dyn_ros.generalized_gravity(model, data, q), dyn_ros.joint_jacobians(model, data, q),
-        data.Ag, data.hg, data.Ig,
+        dyn_ros.crba(model, data, q),
+        dyn_ros.nonlinear_effects(model, data, q, v),
+        dyn_ros.generalized_gravity(model, data, q),
+        dyn_ros.joint_jacobians(model, data, q),
+        data.Ag,
+        data.hg,
+        data.Ig,
         dyn_ros.centroidal_momentum_time_derivative(model, data, q, v, np.zeros(model.nv)),
-        data.com, data.vcom, float(data.mass), dyn_ros.com_jacobian(model, data, q),
-        data.subtree_com, data.subtree_mass, dyn_ros.kinetic_energy(model, data, q, v),
-        dyn_ros.potential_energy(model, data, q), data.oMi, data.oMf)
+        data.com,
+        data.vcom,
+        float(data.mass),
+        dyn_ros.com_jacobian(model, data, q),
+        data.subtree_com,
+        data.subtree_mass,
+        dyn_ros.kinetic_energy(model, data, q, v),
+        dyn_ros.potential_energy(model, data, q),
+        data.oMi,
+        data.oMf,
+    )
 
 
 def close(terms, expected, tolerance=TIGHT):
@@ -66,13 +79,21 @@ def test_terms_are_pinocchios(robot, root_joint):
     peer.close(terms.g, G.T @ d.g)
     peer.close(terms.Jcom, d.Jcom @ G)
     peer.close(terms.Ag, d.Ag @ G)
-    for x, y in ((terms.hg, d.hg.vector), (terms.Ig, d.Ig.matrix()), (terms.com, d.com[0]),
-                 (terms.vcom, d.vcom[0]), (terms.mass, d.mass[0]),
-                 (terms.kinetic_energy, d.kinetic_energy),
-                 (terms.oMi, [X.homogeneous for X in d.oMi][1:])):
+    for x, y in (
+        (terms.hg, d.hg.vector),
+        (terms.Ig, d.Ig.matrix()),
+        (terms.com, d.com[0]),
+        (terms.vcom, d.vcom[0]),
+        (terms.mass, d.mass[0]),
+        (terms.kinetic_energy, d.kinetic_energy),
+        (terms.oMi, [X.homogeneous for X in d.oMi][1:]),
+    ):
         peer.close(x, y)
-    peer.close(terms.potential_energy, d.potential_energy,
-               scale=np.abs(terms.g).sum() + abs(d.potential_energy))
+    peer.close(
+        terms.potential_energy,
+        d.potential_energy,
+        scale=np.abs(terms.g).sum() + abs(d.potential_energy),
+    )
     if not pair.has_mimics:
         peer.close(terms.J, d.J)
 
@@ -83,10 +104,14 @@ def test_momentum_rate(robot, root_joint):
     q, v, a, _ = pair.state(4)
     terms = dyn_ros.all_terms(pair.model, pair.data, q, v)
     rate = terms.Ag @ a + terms.dhg_drift
-    peer.close(rate, dyn_ros.centroidal_momentum_time_derivative(
-        pair.model, dyn_ros.Data(pair.model), q, v, a), TIGHT)
-    rate = peer.in_time(pair, q, v, a, lambda q, v: dyn_ros.all_terms(
-        pair.model, pair.data, q, v, only=["hg"]))
+    peer.close(
+        rate,
+        dyn_ros.centroidal_momentum_time_derivative(pair.model, dyn_ros.Data(pair.model), q, v, a),
+        TIGHT,
+    )
+    rate = peer.in_time(
+        pair, q, v, a, lambda q, v: dyn_ros.all_terms(pair.model, pair.data, q, v, only=["hg"])
+    )
     peer.close(terms.Ag @ a + terms.dhg_drift, rate, 1e-9, scale=np.abs(rate).max())
 
 
@@ -94,7 +119,7 @@ def test_momentum_rate(robot, root_joint):
 def test_without_velocity_it_is_zero(robot, root_joint):
     pair = peer.pair(robot, root_joint)
     q, v, _, _ = pair.state(5)
-    dyn_ros.all_terms(pair.model, pair.data, q, v)          # which leaves numbers behind
+    dyn_ros.all_terms(pair.model, pair.data, q, v)  # which leaves numbers behind
     terms = dyn_ros.all_terms(pair.model, pair.data, q)
     peer.close(terms.nle, terms.g, TIGHT)
     assert not terms.hg.any() and not terms.vcom.any() and not terms.dhg_drift.any()

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Batches: tiles of lanes, whole and not, and results larger than the caches."""
+
 import numpy as np
 import pytest
 
@@ -47,12 +48,13 @@ def test_results_larger_than_the_caches(solo, few, monkeypatch):
             status = run_batch(*arguments)
             past.append(arguments[11][:, 3].tolist())
             return status
+
     monkeypatch.setattr(batch, "_extension", Watched)
     if few:
         monkeypatch.setattr(batch, "_PAST_CACHES", 1)
     M = dyn_ros.crba(solo.model, solo.data, q)
     tau = dyn_ros.rnea(solo.model, solo.data, q, v, a)
-    assert past == [[1], [0]]           # 18 columns are no whole cache lines
+    assert past == [[1], [0]]  # 18 columns are no whole cache lines
     branches = np.full(M[0].shape, True)
     for n in (*range(0, size, 501), size - 1):
         M_n = dyn_ros.crba(solo.model, solo.data, q[n]).copy()

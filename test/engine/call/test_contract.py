@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Algorithms do what they declare: inputs, results, other public fields, options."""
+
 import inspect
 import re
 import subprocess
@@ -44,13 +45,29 @@ def arguments(pair, name, f_ext):
     q, v, a, tau = pair.state(7)
     frame = [each.name for each in pair.model.tree.frames if each.parent >= 0][-1]
     values = {
-        "q": q, "v": v, "a": a, "tau": tau, "frame": frame, "joint": pair.model.joint_names[-1],
-        "reference_frame": dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED, "offset": [0.1, 0.2, 0.3],
-        "tip": frame, "alpha": np.eye(6)[:, :2], "directions": np.eye(6)[:, :2],
-        "beta": [0.5, 1.5], "root_acc": np.arange(6.0), "ff_torques": tau, "b": a,
-        "dt": 0.01, "gain": 50.0, "external": a, "momentum": v, "known_effort": tau,
+        "q": q,
+        "v": v,
+        "a": a,
+        "tau": tau,
+        "frame": frame,
+        "joint": pair.model.joint_names[-1],
+        "reference_frame": dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED,
+        "offset": [0.1, 0.2, 0.3],
+        "tip": frame,
+        "alpha": np.eye(6)[:, :2],
+        "directions": np.eye(6)[:, :2],
+        "beta": [0.5, 1.5],
+        "root_acc": np.arange(6.0),
+        "ff_torques": tau,
+        "b": a,
+        "dt": 0.01,
+        "gain": 50.0,
+        "external": a,
+        "momentum": v,
+        "known_effort": tau,
         "features": np.outer(tau, np.arange(1.0, 6.0)),
-        "contacts": [dyn_ros.Contact(frame, 3, kp=1.0, kd=2.0)]}
+        "contacts": [dyn_ros.Contact(frame, 3, kp=1.0, kd=2.0)],
+    }
     wanted = inspect.signature(getattr(dyn_ros, name)).parameters
     if f_ext or ("f_ext" in wanted and wanted["f_ext"].default is inspect.Parameter.empty):
         values["f_ext"] = pair.wrenches(3)
@@ -70,7 +87,7 @@ def written(data):
 
 def fill_with_nan(data):
     for known in PUBLIC:
-        array = getattr(data, known.name)           # empty, or of the size of the last call
+        array = getattr(data, known.name)  # empty, or of the size of the last call
         array[...] = np.nan
         if known.is_open:
             data._array(known)[...] = np.nan
@@ -87,7 +104,7 @@ def test_exactly_the_declared_fields_change(robot, root_joint, f_ext):
     data = dyn_ros.Data(pair.model)
     for name, algorithm in ALGORITHMS.items():
         given = arguments(pair, name, f_ext)
-        if f_ext and "f_ext" not in given:          # the same as without
+        if f_ext and "f_ext" not in given:  # the same as without
             continue
         fill_with_nan(data)
         getattr(dyn_ros, name)(pair.model, data, **given)
@@ -140,8 +157,9 @@ def test_many_choices_of_terms_stay_right():
     pair = peer.new_pair("double_pendulum")
     data, (q, v, _, _) = dyn_ros.Data(pair.model), pair.state(1)
     expected = dyn_ros.all_terms(pair.model, dyn_ros.Data(pair.model), q, v)._asdict()
-    choices = [tuple(name for k, name in enumerate(Terms._fields) if n >> k & 1)
-               for n in range(1, 300)]
+    choices = [
+        tuple(name for k, name in enumerate(Terms._fields) if n >> k & 1) for n in range(1, 300)
+    ]
     for only in choices + choices[:20]:
         found = dyn_ros.all_terms(pair.model, data, q, v, only=only)
         for name, value in zip(only, found if len(only) > 1 else [found]):
@@ -183,12 +201,19 @@ def test_coupled_forward_dynamics_leaves_the_bias_torques_alone():
     assert np.array_equal(pair.data.nle, expected)
 
 
-@pytest.mark.parametrize("compute, tensors", [
-    (dyn_ros.rnea_second_order_derivatives, "d2tau_dqdq d2tau_dvdv d2tau_dqdv d2tau_dadq"),
-    (dyn_ros.aba_second_order_derivatives, "d2tau_dqdq d2tau_dvdv d2tau_dqdv d2tau_dadq"),
-    (dyn_ros.rnea_derivatives, "dtau_dq dtau_dv M"), (dyn_ros.crba, "M"),
-    (dyn_ros.coriolis_matrix, "C"), (dyn_ros.minverse, "Minv"),
-    (dyn_ros.forward_kinematics, "oMi liMi"), (dyn_ros.frame_placements, "oMf")])
+@pytest.mark.parametrize(
+    "compute, tensors",
+    [
+        (dyn_ros.rnea_second_order_derivatives, "d2tau_dqdq d2tau_dvdv d2tau_dqdv d2tau_dadq"),
+        (dyn_ros.aba_second_order_derivatives, "d2tau_dqdq d2tau_dvdv d2tau_dqdv d2tau_dadq"),
+        (dyn_ros.rnea_derivatives, "dtau_dq dtau_dv M"),
+        (dyn_ros.crba, "M"),
+        (dyn_ros.coriolis_matrix, "C"),
+        (dyn_ros.minverse, "Minv"),
+        (dyn_ros.forward_kinematics, "oMi liMi"),
+        (dyn_ros.frame_placements, "oMf"),
+    ],
+)
 def test_what_a_caller_wrote_into_a_result_is_gone_after_the_next_call(compute, tensors):
     pair = peer.new_pair("solo12", "floating")
     data = dyn_ros.Data(pair.model)
@@ -252,16 +277,25 @@ CALL = """
 ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 
 
-@pytest.mark.parametrize("optional, expected", [
-    (", optional=(WEIGHT,)", "[1. 1. 1. 1. 1. 1. 1.] [1. 1. 1. 1. 1. 1. 1.]"),
-    ("", "W: expected shape (7,), or (B, 7) for a batch")])
+@pytest.mark.parametrize(
+    "optional, expected",
+    [
+        (", optional=(WEIGHT,)", "[1. 1. 1. 1. 1. 1. 1.] [1. 1. 1. 1. 1. 1. 1.]"),
+        ("", "W: expected shape (7,), or (B, 7) for a batch"),
+    ],
+)
 def test_an_input_that_is_declared_in_another_file_is_read(tmp_path, optional, expected):
     if JIT:
         pytest.importorskip("numba", reason="a kernel of a user's own is compiled")
     own = textwrap.dedent(OWN).format(name="call", optional=optional)
     (tmp_path / "own.py").write_text(own)
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(CALL), str(ARM)], cwd=tmp_path,
-                          capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(CALL), str(ARM)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(expected)
 
@@ -302,9 +336,14 @@ TOTAL = """
 def test_more_constraints_than_there_is_room_for_are_rejected(tmp_path):
     if JIT:
         pytest.importorskip("numba", reason="a kernel of a user's own is compiled")
-    (tmp_path / "total.py").write_text(textwrap.dedent(TOTAL))     # its code is found as a file
-    done = subprocess.run([sys.executable, "total.py", str(ARM)], cwd=tmp_path,
-                          capture_output=True, text=True, timeout=300)
+    (tmp_path / "total.py").write_text(textwrap.dedent(TOTAL))  # its code is found as a file
+    done = subprocess.run(
+        [sys.executable, "total.py", str(ARM)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("beta: expected shape (m,), or (B, m) for a batch (m at most 36)")
 
@@ -328,13 +367,21 @@ def test_a_declaration_that_the_kernel_contradicts_is_rejected():
     assert before == ALGORITHMS
 
 
-@pytest.mark.parametrize("change, error, words", [
-    ({"name": "crba"}, ValueError, "named 'crba' exists already"),
-    ({"inputs": V}, TypeError, "inputs: expected a tuple of Field"),
-    ({"results": "tau"}, TypeError, "results: expected a tuple of Field"),
-    ({"inputs": (V, V)}, ValueError, "inputs: expected distinct items, got _v, _v"),
-    ({"optional": (Q,)}, ValueError, "optional inputs must be inputs"),
-    ({"options": (REFERENCE_FRAME, FRAME)}, ValueError, "only the first option can have bits=0")])
+@pytest.mark.parametrize(
+    "change, error, words",
+    [
+        ({"name": "crba"}, ValueError, "named 'crba' exists already"),
+        ({"inputs": V}, TypeError, "inputs: expected a tuple of Field"),
+        ({"results": "tau"}, TypeError, "results: expected a tuple of Field"),
+        ({"inputs": (V, V)}, ValueError, "inputs: expected distinct items, got _v, _v"),
+        ({"optional": (Q,)}, ValueError, "optional inputs must be inputs"),
+        (
+            {"options": (REFERENCE_FRAME, FRAME)},
+            ValueError,
+            "only the first option can have bits=0",
+        ),
+    ],
+)
 def test_a_wrong_declaration_says_what_is_wrong(change, error, words):
     right = {"name": "mine", "kernel": _empty_kernel, "inputs": (V,), "results": ()}
     with pytest.raises(error, match=words):
@@ -345,15 +392,25 @@ def test_a_wrong_declaration_says_what_is_wrong(change, error, words):
 def test_a_call_with_a_forgotten_selector_says_what_is_expected():
     pair = peer.pair("panda")
     velocity = ALGORITHMS["frame_velocity"].caller()
-    with pytest.raises(TypeError, match="frame_velocity: its caller expects model, data, threads, "
-                                        "a selector and 2 inputs, got 1 inputs"):
+    with pytest.raises(
+        TypeError,
+        match="frame_velocity: its caller expects model, data, threads, "
+        "a selector and 2 inputs, got 1 inputs",
+    ):
         velocity(pair.model, pair.data, 1, *pair.state(1)[:2])
 
 
-@pytest.mark.parametrize("name, shape, words", [
-    ("model", (3,), "a field cannot be named 'model'"), ("release", (3,), "named 'release'"),
-    ("a b", (3,), "cannot be named 'a b'"), ("M", (3,), "exists already"),
-    ("mine", ("nvv",), "shape: expected a tuple"), ("mine", ("nv"), "shape: expected a tuple")])
+@pytest.mark.parametrize(
+    "name, shape, words",
+    [
+        ("model", (3,), "a field cannot be named 'model'"),
+        ("release", (3,), "named 'release'"),
+        ("a b", (3,), "cannot be named 'a b'"),
+        ("M", (3,), "exists already"),
+        ("mine", ("nvv",), "shape: expected a tuple"),
+        ("mine", ("nv"), "shape: expected a tuple"),
+    ],
+)
 def test_a_wrong_field_says_what_is_wrong(name, shape, words):
     with pytest.raises(ValueError, match=words):
         field(name, shape)

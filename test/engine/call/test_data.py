@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Data: what it holds, and the memory of large batches."""
+
 import copy
 import gc
 import pickle
@@ -22,7 +23,7 @@ from dyn_ros.engine.call import data as data_module
 from dyn_ros.engine.call.data import BUSY
 from dyn_ros.engine.machine_code.declare import JIT
 
-COUNT = 3000                          # states whose matrices M count as a large result
+COUNT = 3000  # states whose matrices M count as a large result
 
 
 def large():
@@ -39,7 +40,7 @@ def test_a_batch_result_that_somebody_holds_is_never_written_over():
     first = dyn_ros.crba(model, data, q)
     kept, before = first[7:9, 1], first[7:9, 1].copy()
     taken = address(first)
-    del first                         # a view of it is still there
+    del first  # a view of it is still there
     second = dyn_ros.crba(model, data, q[::-1])
     assert address(second) != taken
     assert np.array_equal(kept, before)
@@ -67,7 +68,7 @@ def test_memory_of_many_results_goes_back_when_they_go():
 def test_memory_that_went_back_is_limited_and_the_last_is_kept(monkeypatch):
     monkeypatch.setattr(workspace, "_KEPT", 3 << 20)
     pool = workspace.BufferPool()
-    held = [pool.array((1 << 17,)) for _ in range(5)]        # 1 MB each
+    held = [pool.array((1 << 17,)) for _ in range(5)]  # 1 MB each
     taken = [address(array) for array in held]
     while held:
         del held[0]
@@ -86,8 +87,11 @@ def test_memory_of_another_size_is_not_taken():
 def test_the_description_that_copies_share_cannot_be_changed():
     model = peer.new_pair("panda").model
     for each in (model, copy.copy(model), pickle.loads(pickle.dumps(model))):
-        for array in (each.tree.joints[1].placement, each.tree.joints[1].axis,
-                      each.tree.frames[1].placement):
+        for array in (
+            each.tree.joints[1].placement,
+            each.tree.joints[1].axis,
+            each.tree.frames[1].placement,
+        ):
             with pytest.raises(ValueError, match="read-only"):
                 array[...] = 0.0
 
@@ -122,8 +126,11 @@ def test_what_was_computed_survives_copies():
     pair = peer.new_pair("solo12", "floating")
     q = pair.state(1)[0]
     J = dyn_ros.joint_jacobians(pair.model, pair.data, q)
-    for other in (copy.copy(pair.data), copy.deepcopy(pair.data),
-                  pickle.loads(pickle.dumps(pair.data))):
+    for other in (
+        copy.copy(pair.data),
+        copy.deepcopy(pair.data),
+        pickle.loads(pickle.dumps(pair.data)),
+    ):
         assert np.array_equal(other.J, J) and not np.shares_memory(other.J, J)
         dyn_ros.joint_jacobians(other.model, other, pair.state(2)[0])
         assert not np.array_equal(other.J, J)
@@ -164,8 +171,9 @@ def test_a_result_that_no_cache_holds_is_that_of_its_parts():
     assert not dyn_ros.crba(model, data, q[0])[np.all(large == 0.0, axis=0)].any()
 
 
-@pytest.mark.parametrize("robot, root_joint", [("talos_reduced", "floating"), ("solo12", "planar"),
-                                               ("panda", None)])
+@pytest.mark.parametrize(
+    "robot, root_joint", [("talos_reduced", "floating"), ("solo12", "planar"), ("panda", None)]
+)
 def test_a_result_in_memory_of_another_one_is_that_of_each_state(robot, root_joint):
     pair = peer.new_pair(robot, root_joint, "ignore")
     model, data, (q, v, a, _) = pair.model, pair.data, pair.states(40)
@@ -185,8 +193,9 @@ def test_results_that_no_cache_holds_together_are_those_of_their_parts():
     together = dyn_ros.rnea_derivatives(model, data, q, v, a)
     assert max(each.size for each in together) < 1 << 22 < sum(each.size for each in together)
     for rows in (slice(0, 9), slice(496, 512), slice(-13, None)):
-        for all_, some in zip(together,
-                              dyn_ros.rnea_derivatives(model, data, q[rows], v[rows], a[rows])):
+        for all_, some in zip(
+            together, dyn_ros.rnea_derivatives(model, data, q[rows], v[rows], a[rows])
+        ):
             assert np.array_equal(all_[rows], some)
 
 
@@ -210,11 +219,13 @@ for name, all_, one in zip(found._fields, found, dyn_ros.all_terms(model, data, 
 
 def test_small_results_beside_one_that_no_cache_holds():
     """They are not aligned, so they are not stored past the caches."""
-    subprocess.run([sys.executable, "-c", ONE_BIG], check=True, timeout=300,
-                   cwd=Path(peer.__file__).parent)
+    subprocess.run(
+        [sys.executable, "-c", ONE_BIG], check=True, timeout=300, cwd=Path(peer.__file__).parent
+    )
 
 
 # --- threads
+
 
 def worker_threads():
     return [thread for thread in threading.enumerate() if "dyn_ros-batch" in thread.name]
@@ -252,8 +263,12 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or not same)
 
 
 def test_a_forked_process_has_threads_of_its_own():
-    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], check=True, timeout=60,
-                   cwd=Path(peer.__file__).parent)
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED],
+        check=True,
+        timeout=60,
+        cwd=Path(peer.__file__).parent,
+    )
 
 
 FORKED_DURING_A_CALL = """
@@ -286,8 +301,12 @@ sys.exit(status != 0)
 
 
 def test_a_process_that_is_forked_during_a_call_of_another_thread_can_call():
-    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED_DURING_A_CALL], check=True,
-                   timeout=60, cwd=Path(peer.__file__).parent)
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED_DURING_A_CALL],
+        check=True,
+        timeout=60,
+        cwd=Path(peer.__file__).parent,
+    )
 
 
 FORKED_WHILE_COMPILING = """
@@ -316,8 +335,12 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_a_process_that_is_forked_while_a_thread_compiles_can_compile():
-    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED_WHILE_COMPILING], check=True,
-                   timeout=60, cwd=Path(peer.__file__).parent)
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED_WHILE_COMPILING],
+        check=True,
+        timeout=60,
+        cwd=Path(peer.__file__).parent,
+    )
 
 
 def test_no_part_of_a_batch_that_was_interrupted_runs_on():
@@ -378,8 +401,9 @@ assert threads.share(lambda start: start, range(0, 24, 8)) == [0, 8, 16]
 
 
 def test_ctrl_c_at_any_instruction_blocks_no_later_batch_and_no_exit():
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True,
-                          timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -401,14 +425,16 @@ def test_the_error_of_a_part_is_raised_once_all_parts_have_ended():
 
 def test_a_batch_needs_no_thread(monkeypatch):
     """Where the system allows no more."""
+
     def start(thread):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", start)
     pair = peer.new_pair("solo12", "floating")
     q = pair.states(100)[0]
-    assert np.array_equal(dyn_ros.crba(pair.model, pair.data, q, threads=3),
-                          dyn_ros.crba(pair.model, pair.data, q))
+    assert np.array_equal(
+        dyn_ros.crba(pair.model, pair.data, q, threads=3), dyn_ros.crba(pair.model, pair.data, q)
+    )
 
 
 @pytest.mark.skipif(not JIT, reason="without a compiler there are no parts")
@@ -432,6 +458,7 @@ def test_a_part_of_a_batch_that_runs_on_keeps_its_table_of_constraints(monkeypat
 
 
 # --- one thread at a time
+
 
 def in_thread(work):
     """What ``work`` returns or raises in a thread of its own."""
@@ -458,7 +485,7 @@ def gravity(pair, count=None):
 def test_a_second_thread_gets_an_error_until_the_first_one_releases(count):
     pair = peer.new_pair("solo12", "floating")
     expected = gravity(pair, count)
-    for _ in range(2):                              # by the checked path, and by the compiled one
+    for _ in range(2):  # by the checked path, and by the compiled one
         error = in_thread(lambda: gravity(pair, count))
         assert isinstance(error, RuntimeError)
         assert "belongs to thread 'MainThread'" in str(error) and "'another'" in str(error)
@@ -491,7 +518,7 @@ def test_a_call_in_the_midst_of_a_batch_gets_an_error():
 def test_a_batch_that_was_interrupted_anywhere_leaves_its_data_usable():
     pair = peer.new_pair("solo12", "floating")
     expected = gravity(pair)
-    pair.data._claim(BUSY)              # as if Ctrl-C had come right before or after the batch
+    pair.data._claim(BUSY)  # as if Ctrl-C had come right before or after the batch
     assert isinstance(in_thread(lambda: gravity(pair)), RuntimeError)
     assert np.array_equal(gravity(pair, 20), gravity(pair, 20))
     pair.data._claim(BUSY)
@@ -514,7 +541,7 @@ def test_an_interrupted_batch_leaves_its_memory_to_parts_that_run_on(monkeypatch
 def test_a_batch_of_another_data_does_not_make_an_interrupted_one_busy():
     pair, other = (peer.new_pair("solo12", "floating") for _ in range(2))
     expected = gravity(pair)
-    pair.data._claim(BUSY)              # as if Ctrl-C had come right before the batch
+    pair.data._claim(BUSY)  # as if Ctrl-C had come right before the batch
     assert np.array_equal(other.data._run_busy(lambda: gravity(pair)), expected)
 
 
@@ -599,8 +626,9 @@ assert errors and all(type(error) is RuntimeError and "data: " in str(error) for
 
 
 def test_two_threads_that_share_a_data_get_errors_and_no_wrong_number():
-    subprocess.run([sys.executable, "-c", TWO_THREADS], check=True, timeout=300,
-                   cwd=Path(peer.__file__).parent)
+    subprocess.run(
+        [sys.executable, "-c", TWO_THREADS], check=True, timeout=300, cwd=Path(peer.__file__).parent
+    )
 
 
 class Calling:
@@ -621,7 +649,7 @@ def test_a_call_survives_what_its_arguments_call():
     expected = dyn_ros.vereshchagin(*given, alpha, [1.0, 2.0, 3.0], tip, tolerance=1e-13).nu.copy()
 
     def disturb():
-        for n in range(70):                         # more tables than a Data keeps
+        for n in range(70):  # more tables than a Data keeps
             dyn_ros.vereshchagin(*given, alpha[:, :2], [0.0, 0.0], tip, tolerance=1e-9 * n)
 
     beta = Calling([1.0, 2.0, 3.0], disturb)
@@ -630,6 +658,7 @@ def test_a_call_survives_what_its_arguments_call():
 
 
 # --- models and copies of them
+
 
 def test_copies_of_a_model_share_nothing():
     pair = peer.new_pair("panda")
@@ -671,7 +700,7 @@ def test_every_public_field_is_there_before_any_call():
     assert {"M", "tau", "oMf", "ddq"} <= set(dir(data))
     assert data.M.shape == (18, 18) and not data.M.any() and data.M is data.M
     with pytest.raises(AttributeError, match="no attribute 'mass_matrix'"):
-        data.mass_matrix        # noqa: B018
+        data.mass_matrix  # noqa: B018
     data.mine = np.zeros(3)
     data.mine = np.ones(3)
 
@@ -709,5 +738,9 @@ assert np.abs(change - 2.0 * dv @ e).max() < 1e-6 * np.abs(2.0 * dv @ e).max()
 
 def test_a_chain_of_1000_joints_fits_into_2_gb():
     count = 1000 if JIT else 30
-    subprocess.run([sys.executable, "-c", CHAIN.replace("COUNT", str(count))], check=True,
-                   timeout=300, cwd=Path(peer.__file__).parent)
+    subprocess.run(
+        [sys.executable, "-c", CHAIN.replace("COUNT", str(count))],
+        check=True,
+        timeout=300,
+        cwd=Path(peer.__file__).parent,
+    )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What docstrings share is written once, and stands in each of them."""
+
 import inspect
 import re
 
@@ -25,25 +26,46 @@ def test_the_fields_that_are_written_are_documented(name):
     algorithm, text = ALGORITHMS[name], getattr(dyn_ros, name).__doc__
     described, _, results = text.partition("\nReturns\n-------\n")
     assert [f"data.{known.name}" for known in algorithm.also_writes] == re.findall(
-        r"data\.\w+", described.partition("Also computes")[2].partition("\nParameters\n")[0])
-    assert [known.name for known in algorithm.results if known.is_public
-            and f"``data.{known.name}``" not in results] == []
+        r"data\.\w+", described.partition("Also computes")[2].partition("\nParameters\n")[0]
+    )
+    assert [
+        known.name
+        for known in algorithm.results
+        if known.is_public and f"``data.{known.name}``" not in results
+    ] == []
 
 
-@pytest.mark.parametrize(("name", "fails"), [
-    ("aba", True), ("cholesky_Ut_times", True), ("contact_dynamics", True), ("minverse", True),
-    ("rnea", False), ("cholesky_M_times", False), ("contact_jacobian", False), ("crba", False)])
+@pytest.mark.parametrize(
+    ("name", "fails"),
+    [
+        ("aba", True),
+        ("cholesky_Ut_times", True),
+        ("contact_dynamics", True),
+        ("minverse", True),
+        ("rnea", False),
+        ("cholesky_M_times", False),
+        ("contact_jacobian", False),
+        ("crba", False),
+    ],
+)
 def test_an_algorithm_that_divides_by_inertias_may_raise_an_error(name, fails):
     assert ("\nnumpy.linalg.LinAlgError\n" in getattr(dyn_ros, name).__doc__) == fails
 
 
-@pytest.mark.parametrize(("name", "entry"), [
-    ("rnea", "(nv,) ndarray\n    Joint torques and forces [N m, N]; ``data.tau``."),
-    ("com_jacobian", "(3, nv) ndarray\n"), ("body_momenta", "oh : (njoints, 6) ndarray\n"),
-    ("delassus_matrix", "(m, m) ndarray\n"), ("potential_energy", "number, or (B,) ndarray\n"),
-    ("operational_space_inertia", "(dimension, dimension) ndarray\n"),
-    ("joint_jacobian", "(6, nv) ndarray\n"), ("joint_jacobians", "(6, n) ndarray\n"),
-    ("joint_torque_regressor", "(nv, 10 njoints) ndarray\n")])
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        ("rnea", "(nv,) ndarray\n    Joint torques and forces [N m, N]; ``data.tau``."),
+        ("com_jacobian", "(3, nv) ndarray\n"),
+        ("body_momenta", "oh : (njoints, 6) ndarray\n"),
+        ("delassus_matrix", "(m, m) ndarray\n"),
+        ("potential_energy", "number, or (B,) ndarray\n"),
+        ("operational_space_inertia", "(dimension, dimension) ndarray\n"),
+        ("joint_jacobian", "(6, nv) ndarray\n"),
+        ("joint_jacobians", "(6, n) ndarray\n"),
+        ("joint_torque_regressor", "(nv, 10 njoints) ndarray\n"),
+    ],
+)
 def test_results_have_the_shape_that_is_returned(name, entry):
     assert f"\n{entry}" in getattr(dyn_ros, name).__doc__.partition("\nReturns\n")[2]
 
@@ -65,9 +87,11 @@ def test_own_entries_replace_shared_ones_and_sections_are_in_order():
         -------
         float
         """
+
     complete(function)
     text = function.__doc__
     assert text.startswith(
         "Do something.\n\nMore.\n\nParameters\n----------\nmodel : Model\n"
-        "v : array\n    Of a kind.\ngain : float\n    The gain.\nthreads : int\n")
+        "v : array\n    Of a kind.\ngain : float\n    The gain.\nthreads : int\n"
+    )
     assert text.index("Parameters") < text.index("Returns") < text.index("Raises")

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The call for one state in the extension: what it takes itself, and what it leaves to Python."""
+
 import gc
 import os
 import signal
@@ -35,6 +36,7 @@ def watched(name, make=None):
     def watch(*given):
         left.append(given)
         return checked(*given)
+
     caller._call_checked = watch
     return caller.functions()[bool(algorithm.options)], left
 
@@ -61,15 +63,24 @@ def misaligned(x):
 
 
 TAKEN = {
-    "as it is": lambda x: x, "read-only": read_only, "a view": lambda x: np.tile(x, 2)[:len(x)],
-    "Fortran order, one axis": np.asfortranarray, "native byte order by name": lambda x: x.astype(
-        "<f8" if sys.byteorder == "little" else ">f8")}
+    "as it is": lambda x: x,
+    "read-only": read_only,
+    "a view": lambda x: np.tile(x, 2)[: len(x)],
+    "Fortran order, one axis": np.asfortranarray,
+    "native byte order by name": lambda x: x.astype("<f8" if sys.byteorder == "little" else ">f8"),
+}
 LEFT = {
-    "list": list, "tuple": tuple, "float32": lambda x: np.round(x, 1).astype(np.float32),
-    "integers": lambda x: np.ones(len(x), int), "booleans": lambda x: np.ones(len(x), bool),
+    "list": list,
+    "tuple": tuple,
+    "float32": lambda x: np.round(x, 1).astype(np.float32),
+    "integers": lambda x: np.ones(len(x), int),
+    "booleans": lambda x: np.ones(len(x), bool),
     "other byte order": lambda x: x.astype(x.dtype.newbyteorder()),
-    "every second": lambda x: np.repeat(x, 2)[::2], "backward": lambda x: x[::-1],
-    "a subclass": lambda x: x.view(Own), "misaligned": misaligned}
+    "every second": lambda x: np.repeat(x, 2)[::2],
+    "backward": lambda x: x[::-1],
+    "a subclass": lambda x: x.view(Own),
+    "misaligned": misaligned,
+}
 
 
 @pytest.mark.parametrize("change", TAKEN.values(), ids=list(TAKEN))
@@ -97,12 +108,24 @@ def test_what_is_converted_is_left_to_python(change):
         assert len(left) == n + 2
 
 
-@pytest.mark.parametrize("wrong, error", [
-    (None, ValueError), (3.0, ValueError), ("q", ValueError), (np.array(3.0), ValueError),
-    (np.zeros(0), ValueError), (np.zeros((1, 2, 8)), ValueError), (np.zeros(9), ValueError),
-    (np.full(8, np.nan), ValueError), (np.full(8, -np.inf), ValueError),
-    (np.zeros(8, complex), ValueError), (np.array([None] * 8), ValueError),
-    (10**400, ValueError), (object(), ValueError)])
+@pytest.mark.parametrize(
+    "wrong, error",
+    [
+        (None, ValueError),
+        (3.0, ValueError),
+        ("q", ValueError),
+        (np.array(3.0), ValueError),
+        (np.zeros(0), ValueError),
+        (np.zeros((1, 2, 8)), ValueError),
+        (np.zeros(9), ValueError),
+        (np.full(8, np.nan), ValueError),
+        (np.full(8, -np.inf), ValueError),
+        (np.zeros(8, complex), ValueError),
+        (np.array([None] * 8), ValueError),
+        (10**400, ValueError),
+        (object(), ValueError),
+    ],
+)
 def test_wrong_values_are_left_to_python(wrong, error):
     call, left, given, (q, v, a, _) = ready("rnea")
     expected = call(*given, q, v, a, None).copy()
@@ -163,7 +186,7 @@ def test_quaternions_are_checked():
         with pytest.raises(ValueError, match="unit quaternion"):
             call(pair.model, pair.data, 1, wrong)
     wrong = q.copy()
-    wrong[3:7] *= -1.0                              # the same rotation
+    wrong[3:7] *= -1.0  # the same rotation
     peer.close(call(pair.model, pair.data, 1, wrong), expected)
     assert len(left) == 3
 
@@ -177,11 +200,13 @@ def test_the_number_of_constraints_is_open_but_the_same():
         again = dyn_ros.vereshchagin(pair.model, pair.data, q, v, alpha, beta, "panda_hand")
         assert motion.nu.shape == (count,) and again.nu is motion.nu
         with pytest.raises(ValueError, match="same number of constraints"):
-            dyn_ros.vereshchagin(pair.model, pair.data, q, v, alpha, np.zeros(count + 1),
-                                 "panda_hand")
+            dyn_ros.vereshchagin(
+                pair.model, pair.data, q, v, alpha, np.zeros(count + 1), "panda_hand"
+            )
 
 
 # --- the other arguments
+
 
 def test_selectors():
     call, left = watched("frame_velocity")
@@ -248,6 +273,7 @@ def test_the_number_of_arguments():
 
 # --- what it returns, and what happens meanwhile
 
+
 def test_the_results_may_be_made_by_a_function_that_calls_again():
     deep = []
 
@@ -256,6 +282,7 @@ def test_the_results_may_be_made_by_a_function_that_calls_again():
             deep.append(results)
             return call(*given, q, v, a, None)
         return "made"
+
     call, left, given, (q, v, a, _) = ready("rnea", make)
     assert call(*given, q, v, a, None) == "made" and len(deep) == 50
     assert call(*given, q, v, a, None) == "made" and len(left) == 1
@@ -264,6 +291,7 @@ def test_the_results_may_be_made_by_a_function_that_calls_again():
 def test_an_error_of_that_function_is_raised():
     def make(results):
         raise KeyError(len(results))
+
     call, _, given, (q, v, a, _) = ready("rnea", make)
     for _ in range(3):
         with pytest.raises(KeyError, match="1"):
@@ -272,11 +300,13 @@ def test_an_error_of_that_function_is_raised():
 
 def test_a_function_that_forgets_what_it_runs_on():
     """The memory of a call lives until it returns."""
+
     def make(results):
         given[1]._prepared.clear()
         given[1]._ready.clear()
         gc.collect()
         return results[0].copy()
+
     call, left, given, (q, v, a, _) = ready("rnea", make)
     expected = dyn_ros.rnea(*given[:2], q, v, a).copy()
     for _ in range(5):
@@ -297,6 +327,7 @@ def test_references():
             call(*given, q, v, bad, None)
         left.clear()
         also_left.clear()
+
     use()
     before = [sys.getrefcount(each) for each in objects]
     for _ in range(500):
@@ -328,6 +359,7 @@ def test_another_thread_is_left_to_python():
             call(*given, q, v, a, None)
         except RuntimeError as error:
             errors.append(str(error))
+
     thread = threading.Thread(target=use, name="second")
     thread.start()
     thread.join()
@@ -348,6 +380,7 @@ def test_a_signal_handler_may_call():
 
     def handle(number, frame):
         handled.append(call(*given, q, v, other, None)[0])
+
     before = signal.signal(signal.SIGALRM, handle)
     signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0005)
     try:
@@ -368,21 +401,27 @@ def test_prepared_calls_are_checked():
     assert made.results == 1 and made.finish is None
     for n in range(3):
         for wrong in (rows[n].astype(float), rows[n][0], rows[n][:, :-1].copy(), None, rows[n].T):
-            given = [*rows[:n], wrong, *rows[n + 1:]]
+            given = [*rows[:n], wrong, *rows[n + 1 :]]
             with pytest.raises(ValueError, match="expected a contiguous array of int64"):
                 prepared(pair.model, None, 1, None, *given)
-    for wrong in ((None, pair.model, 0, ()), (pair.data, pair.model, 0, []),
-                  (pair.data, pair.model, "0", ()), (pair.data, pair.model, 0)):
+    for wrong in (
+        (None, pair.model, 0, ()),
+        (pair.data, pair.model, 0, []),
+        (pair.data, pair.model, "0", ()),
+        (pair.data, pair.model, 0),
+    ):
         with pytest.raises(TypeError):
             made.run(*wrong)
     assert made.run(dyn_ros.Data(pair.model), pair.model, 0, ()) == -1
 
 
 def test_python_alone_needs_no_extension():
-    code = ("import numpy as np, dyn_ros\nfrom dyn_ros.engine.machine_code import extension\n"
-            "xml = '<robot name=\"a\"><link name=\"b\"/></robot>'\n"
-            "model = dyn_ros.Model.from_urdf(xml, 'planar')\n"
-            "dyn_ros.rnea(model, dyn_ros.Data(model), *np.zeros((3, 3)))\n"
-            "assert not extension.native.cache_info().currsize")
+    code = (
+        "import numpy as np, dyn_ros\nfrom dyn_ros.engine.machine_code import extension\n"
+        'xml = \'<robot name="a"><link name="b"/></robot>\'\n'
+        "model = dyn_ros.Model.from_urdf(xml, 'planar')\n"
+        "dyn_ros.rnea(model, dyn_ros.Data(model), *np.zeros((3, 3)))\n"
+        "assert not extension.native.cache_info().currsize"
+    )
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)

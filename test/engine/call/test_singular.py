@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Singular inertia matrices are found in every configuration, and regular ones are not."""
+
 import numpy as np
 import pinocchio
 import pytest
@@ -19,7 +20,7 @@ def link(name, body):
     if body is None:
         return f'<link name="{name}"/>'
     mass, com, moment = body
-    return f"""<link name="{name}"><inertial><origin xyz="{' '.join(map(repr, com))}"/>
+    return f"""<link name="{name}"><inertial><origin xyz="{" ".join(map(repr, com))}"/>
       <mass value="{mass!r}"/><inertia ixx="{moment!r}" ixy="0" ixz="0" iyy="{moment!r}" iyz="0"
       izz="{moment!r}"/></inertial></link>"""
 
@@ -32,11 +33,14 @@ def serial(kinds, bodies, axes=None, origins=None, more=""):
         axis = rng.normal(size=3) if axes is None else axes[k]
         origin = 0.3 * rng.normal(size=3) if origins is None else origins[k]
         turn = rng.uniform(-3.0, 3.0, 3) if origins is None else np.zeros(3)
-        text += link(f"l{k + 1}", body) + f"""
+        text += (
+            link(f"l{k + 1}", body)
+            + f"""
           <joint name="j{k}" type="{kind}"><parent link="l{k}"/><child link="l{k + 1}"/>
-            <origin xyz="{' '.join(map(repr, map(float, origin)))}"
-             rpy="{' '.join(map(repr, map(float, turn)))}"/>
-            <axis xyz="{' '.join(map(repr, map(float, axis)))}"/>{LIMIT}</joint>"""
+            <origin xyz="{" ".join(map(repr, map(float, origin)))}"
+             rpy="{" ".join(map(repr, map(float, turn)))}"/>
+            <axis xyz="{" ".join(map(repr, map(float, axis)))}"/>{LIMIT}</joint>"""
+        )
     return f'<robot name="serial">{text}</robot>'
 
 
@@ -46,24 +50,42 @@ def point(*com, mass=1.0):
 
 TURNS, NEAR_Z = ["continuous"], (1e-3, 0.0, 1.0)
 Z = (0.0, 0.0, 1.0)
-SINGULAR = {    # the URDF, and the joint that is named
+SINGULAR = {  # the URDF, and the joint that is named
     "floating": (serial(["continuous", "floating"], [SOLID, point(0.1, 0.2, 0.3)]), "j1/angular_x"),
-    "floating, near an axis": (serial(["continuous", "floating"], [SOLID, point(*NEAR_Z)]),
-                               "j1/angular_x"),
+    "floating, near an axis": (
+        serial(["continuous", "floating"], [SOLID, point(*NEAR_Z)]),
+        "j1/angular_x",
+    ),
     "four turns": (serial(TURNS * 4, [None] * 3 + [point(0.1, 0.2, 0.3)]), "j0"),
     "six turns": (serial(TURNS * 6, [None] * 5 + [point(0.1, 0.2, 0.3)]), "j2"),
     "four turns on solid links": (
-        serial(TURNS * 7, [SOLID] * 3 + [None] * 3 + [point(0.1, 0.2, 0.3)]), "j3"),
+        serial(TURNS * 7, [SOLID] * 3 + [None] * 3 + [point(0.1, 0.2, 0.3)]),
+        "j3",
+    ),
     "three slides": (serial(TURNS + ["prismatic"] * 3, [None] * 3 + [point(0.1, 0.2, 0.3)]), "j0"),
     "three slides of the mass's point": (
-        serial(TURNS + ["prismatic"] * 3, [None] * 3 + [point(0.0, 0.0, 0.0)]), "j0"),
+        serial(TURNS + ["prismatic"] * 3, [None] * 3 + [point(0.0, 0.0, 0.0)]),
+        "j0",
+    ),
     "four slides": (serial(["prismatic"] * 4, [None] * 3 + [SOLID]), "j0"),
     "slides and turns": (
-        serial(["prismatic", "continuous"] * 2, [None] * 3 + [point(0.0, 0.0, 0.2)]), "j0"),
-    "on the axis": (serial(TURNS * 3, [SOLID, SOLID, point(0.0, 0.0, 7.0)],
-                           [(1.0, 0.3, 0.2), (0.1, 1.0, 0.0), Z]), "j2"),
-    "on an oblique axis": (serial(TURNS * 3, [SOLID, SOLID, point(7.0, 14.0, -21.0)],
-                                  [(1.0, 0.3, 0.2), (0.1, 1.0, 0.0), (1.0, 2.0, -3.0)]), "j2"),
+        serial(["prismatic", "continuous"] * 2, [None] * 3 + [point(0.0, 0.0, 0.2)]),
+        "j0",
+    ),
+    "on the axis": (
+        serial(
+            TURNS * 3, [SOLID, SOLID, point(0.0, 0.0, 7.0)], [(1.0, 0.3, 0.2), (0.1, 1.0, 0.0), Z]
+        ),
+        "j2",
+    ),
+    "on an oblique axis": (
+        serial(
+            TURNS * 3,
+            [SOLID, SOLID, point(7.0, 14.0, -21.0)],
+            [(1.0, 0.3, 0.2), (0.1, 1.0, 0.0), (1.0, 2.0, -3.0)],
+        ),
+        "j2",
+    ),
 }
 MIMIC = f"""<link name="thumb"/><joint name="thumb_joint" type="continuous"><parent link="l1"/>
   <child link="thumb"/>{LIMIT}<mimic joint="j0"/></joint></robot>"""
@@ -92,22 +114,25 @@ def test_singular_in_every_configuration(xml, joint, name, mimic, scale):
     for q in states:
         assert raised(name, model, data, q).startswith(f"{name}: {joint!r} moves no inertia")
     for first in range(0, len(states), 10):
-        assert joint in raised(name, model, data, states[first:first + 9])
+        assert joint in raised(name, model, data, states[first : first + 9])
 
 
 def scaled(xml, scale):
     """The same robot in another unit of mass."""
     for number in ("mass value", "ixx", "iyy", "izz"):
         parts = xml.split(f'{number}="')
-        xml = parts[0] + "".join(f'{number}="{float(part.split(chr(34))[0]) * scale!r}"'
-                                 + part.split('"', 1)[1] for part in parts[1:])
+        xml = parts[0] + "".join(
+            f'{number}="{float(part.split(chr(34))[0]) * scale!r}"' + part.split('"', 1)[1]
+            for part in parts[1:]
+        )
     return xml
 
 
 def test_one_singular_state_among_regular_ones():
     """A point mass on two parallel joints: singular where the arm is stretched or folded."""
-    model = dyn_ros.Model.from_urdf(serial(
-        TURNS * 2, [None, point(1.0, 0.0, 0.0)], [Z, Z], [(0.0, 0.0, 0.0), (1.0, 0.0, 0.0)]))
+    model = dyn_ros.Model.from_urdf(
+        serial(TURNS * 2, [None, point(1.0, 0.0, 0.0)], [Z, Z], [(0.0, 0.0, 0.0), (1.0, 0.0, 0.0)])
+    )
     data, states = dyn_ros.Data(model), np.random.default_rng(0).uniform(0.5, 2.5, (50, 2))
     inverses = dyn_ros.minverse(model, data, states)
     peer.close(inverses, np.linalg.inv(dyn_ros.crba(model, data, states)), 1e-12)
@@ -116,7 +141,7 @@ def test_one_singular_state_among_regular_ones():
         states[40, 1] = angle
         assert "'j0' moves no inertia" in raised("minverse", model, data, states)
         assert "'j0' moves no inertia" in raised("minverse", model, data, states[40])
-    states[40, 1] = 1e-4                            # 1e-8 kg m2 are left: doubtful, and regular
+    states[40, 1] = 1e-4  # 1e-8 kg m2 are left: doubtful, and regular
     found = dyn_ros.minverse(model, data, states)
     peer.close(found[40], np.linalg.inv(dyn_ros.crba(model, data, states[40])), 1e-5)
     peer.close(found[:40], inverses[:40], 1e-14)
@@ -127,7 +152,7 @@ def test_roots_of_the_inertia_matrix_are_those_of_crba(robot, root_joint):
     pair = peer.new_pair(robot, root_joint)
     model, q = pair.model, pair.states(5)[0]
     for k in model._unit_quaternions:
-        q[:, k:k + 4] *= 1.0 + 4e-7                 # which still counts as unit
+        q[:, k : k + 4] *= 1.0 + 4e-7  # which still counts as unit
     model.armature = np.linspace(-0.1, 0.2, model.nv)
     roots, signs, _ = singular._roots_of_inertia(model, q)
     peer.close(roots.swapaxes(-1, -2) @ (signs * roots), dyn_ros.crba(model, pair.data, q), 1e-12)
@@ -148,8 +173,10 @@ def test_words_have_the_unit_of_the_joint_that_a_mimic_joint_follows():
     assert " kg m2, so" in raised("aba", model, dyn_ros.Data(model), model.neutral())
 
 
-@pytest.mark.parametrize("kind, last", [("planar", "kg m2"), ("floating", "kg m2"),
-                                        ("prismatic", "kg"), ("revolute", "kg m2")])
+@pytest.mark.parametrize(
+    "kind, last",
+    [("planar", "kg m2"), ("floating", "kg m2"), ("prismatic", "kg"), ("revolute", "kg m2")],
+)
 def test_words_have_the_unit_of_each_velocity(kind, last):
     model = dyn_ros.Model.from_urdf(serial([kind], [SOLID]))
     for k, name in enumerate(model.velocity_names):
@@ -170,23 +197,38 @@ def test_words_say_what_is_rounding_beside_what():
 
 # --- regular robots, however large the ratios
 
+
 def far(distance, moment, mass=1.0):
     """Its second joint carries a body far out on its axis."""
     return serial(TURNS * 2, [SOLID, (mass, (0.0, 0.0, distance), moment)], [(1.0, 0.2, 0.3), Z])
 
 
-REGULAR = {     # the URDF, and the smallest part of an inertia that is left of what cancels
+REGULAR = {  # the URDF, and the smallest part of an inertia that is left of what cancels
     "far out": (far(1e5, 1.0), 1e-10),
     "far out and small": (far(1e5, 1e-4), 1e-14),
     "far out, heavy": (far(1e5, 0.1, 1e3), 1e-14),
-    "light wrist under a heavy load": (serial(
-        TURNS * 3, [SOLID, (1.0, (0.0, 0.0, 0.0), 1e-3), (1e9, (0.1, 0.0, 0.0), 1e6)],
-        [Z, (0.0, 1.0, 0.0), Z], [(0.0, 0.0, 0.0), (0.1, 0.0, 0.0), (0.0, 0.0, 0.0)]), 1e-9),
-    "heavy pendulum on a light one": (serial(
-        TURNS * 2, [(1.0, (0.1, 0.0, 0.0), 0.1), (1e9, (1.0, 0.0, 0.0), 1e-3)], [Z, Z],
-        [(0.0, 0.0, 0.0), (1.0, 0.0, 0.0)]), 1e-10),
-    "light hand behind a heavy arm": (serial(
-        TURNS * 3, [(1e9, (0.1, 0.0, 0.0), 1e8), SOLID, (1e-3, (0.0, 0.01, 0.0), 1e-9)]), 1e-3),
+    "light wrist under a heavy load": (
+        serial(
+            TURNS * 3,
+            [SOLID, (1.0, (0.0, 0.0, 0.0), 1e-3), (1e9, (0.1, 0.0, 0.0), 1e6)],
+            [Z, (0.0, 1.0, 0.0), Z],
+            [(0.0, 0.0, 0.0), (0.1, 0.0, 0.0), (0.0, 0.0, 0.0)],
+        ),
+        1e-9,
+    ),
+    "heavy pendulum on a light one": (
+        serial(
+            TURNS * 2,
+            [(1.0, (0.1, 0.0, 0.0), 0.1), (1e9, (1.0, 0.0, 0.0), 1e-3)],
+            [Z, Z],
+            [(0.0, 0.0, 0.0), (1.0, 0.0, 0.0)],
+        ),
+        1e-10,
+    ),
+    "light hand behind a heavy arm": (
+        serial(TURNS * 3, [(1e9, (0.1, 0.0, 0.0), 1e8), SOLID, (1e-3, (0.0, 0.01, 0.0), 1e-9)]),
+        1e-3,
+    ),
     "slow axis": (serial(TURNS * 4, [SOLID, SOLID, None, (1e-6, (0.1, 0.0, 0.0), 1e-12)]), 1e-8),
 }
 
@@ -196,7 +238,7 @@ def test_regular_robots_are_not_singular(xml, left):
     model, rng = dyn_ros.Model.from_urdf(xml), np.random.default_rng(0)
     pin = pinocchio.buildModelFromXML(xml)
     pair = peer.Pair(model, pin)
-    pair.set_gravity((0.0, 0.0, 0.0))               # whose torques on the far body round too
+    pair.set_gravity((0.0, 0.0, 0.0))  # whose torques on the far body round too
     rtol = 20.0 * EPSILON / left
     for q in [model.neutral(), *(model.random_configuration(rng) for _ in range(30))]:
         rest, tau = np.zeros(model.nv), rng.uniform(-1.0, 1.0, model.nv)
@@ -207,8 +249,9 @@ def test_regular_robots_are_not_singular(xml, left):
 @pytest.mark.parametrize("moment", [1.0, 1e-9, 1e-20])
 def test_a_far_body_on_an_axis_of_the_root_is_exact(moment):
     """Where no digits are lost, none are missed: crba shows the inertia, aba divides by it."""
-    model = dyn_ros.Model.from_urdf(serial(TURNS, [(1.0, (0.0, 0.0, 1e5), moment)], [Z],
-                                           [(0.0, 0.0, 0.0)]))
+    model = dyn_ros.Model.from_urdf(
+        serial(TURNS, [(1.0, (0.0, 0.0, 1e5), moment)], [Z], [(0.0, 0.0, 0.0)])
+    )
     data = dyn_ros.Data(model)
     for angle in np.random.default_rng(0).uniform(-3.0, 3.0, 20):
         assert dyn_ros.crba(model, data, [angle]) == moment
@@ -221,8 +264,10 @@ CANCELS = """<robot name="cancels"><link name="a"/><link name="b"><inertial><mas
   </robot>"""
 
 
-@pytest.mark.parametrize("iyz, izz, axis", [
-    (0, 0, "1 0 0"), (0, 1, "1 0 0"), (1, 0, "0 0 1"), (1, 1, "1 0 0"), (0, 1, "0 1 1")])
+@pytest.mark.parametrize(
+    "iyz, izz, axis",
+    [(0, 0, "1 0 0"), (0, 1, "1 0 0"), (1, 0, "0 0 1"), (1, 1, "1 0 0"), (0, 1, "0 1 1")],
+)
 @pytest.mark.parametrize("mimic", [False, True], ids=["tree", "coupled"])
 def test_positive_and_negative_moments_that_cancel_are_no_inertia(iyz, izz, axis, mimic):
     """Also if a rounding error remains of them, or if they are of a trace of zero or less."""
@@ -232,13 +277,19 @@ def test_positive_and_negative_moments_that_cancel_are_no_inertia(iyz, izz, axis
     model = dyn_ros.Model.from_urdf(xml)
     for q in np.array([0.3]), np.full((9, 1), 0.3):
         data, one = dyn_ros.Data(model), np.ones_like(q)
-        for name, more in {"aba": (one, one), "aba_derivatives": (one, one), "cholesky": (),
-                           "cholesky_solve": (one,), "minverse": ()}.items():
+        for name, more in {
+            "aba": (one, one),
+            "aba_derivatives": (one, one),
+            "cholesky": (),
+            "cholesky_solve": (one,),
+            "minverse": (),
+        }.items():
             with pytest.raises(np.linalg.LinAlgError, match="'j' moves no inertia: .* negative"):
                 getattr(dyn_ros, name)(model, data, q, *more)
 
 
 # --- armature
+
 
 @pytest.mark.parametrize("name", ["aba", "minverse"])
 @pytest.mark.parametrize("batched", [False, True], ids=["one", "batch"])
@@ -255,10 +306,12 @@ def test_a_negative_armature_is_named(mimic):
     xml = serial(TURNS * 2, [SOLID, (1.0, (0.1, 0.0, 0.0), 0.2)], [Z, Z])
     model = dyn_ros.Model.from_urdf(xml.replace("</robot>", MIMIC) if mimic else xml)
     data, q = dyn_ros.Data(model), np.array([0.1, 0.2])
-    model.armature = [0.0, -0.1]                    # of 0.21 kg m2: positive is what counts
+    model.armature = [0.0, -0.1]  # of 0.21 kg m2: positive is what counts
     peer.close(dyn_ros.minverse(model, data, q), np.linalg.inv(dyn_ros.crba(model, data, q)), 1e-13)
-    for armature, words in ((-1.0, "'j1' moves a negative inertia, -0.79 kg m2"),
-                            (-0.21, "'j1' moves no inertia: of the 0.42 kg m2")):
+    for armature, words in (
+        (-1.0, "'j1' moves a negative inertia, -0.79 kg m2"),
+        (-0.21, "'j1' moves no inertia: of the 0.42 kg m2"),
+    ):
         model.armature = [0.0, armature]
         for name in "aba", "minverse":
             said = raised(name, model, data, q)
@@ -309,8 +362,9 @@ def test_a_singular_state_in_any_row_of_a_batch_is_found(row):
 def test_the_next_call_does_not_look_for_singularities_again(monkeypatch, count):
     model = dyn_ros.Model.from_urdf(STRETCHED)
     data = dyn_ros.Data(model)
-    regular, stretched = (q if count is None else np.tile(q, (count, 1))
-                          for q in np.array([[0.3, 1.0], [0.3, 0.0]]))
+    regular, stretched = (
+        q if count is None else np.tile(q, (count, 1)) for q in np.array([[0.3, 1.0], [0.3, 0.0]])
+    )
     expected = dyn_ros.minverse(model, data, regular).copy()
     assert "'j0' moves no inertia" in raised("minverse", model, data, stretched)
     monkeypatch.setattr(singular, "raise_if_singular", None)
@@ -321,7 +375,7 @@ def test_the_next_call_does_not_look_for_singularities_again(monkeypatch, count)
 def test_positions_too_large_to_compute_with_are_not_called_negative(huge):
     """NaN, or what remains of an inertia where only a rounding error does."""
     pair = peer.new_pair("panda")
-    for k, joint in enumerate(pair.model.tree.joints[:pair.model.nq]):
+    for k, joint in enumerate(pair.model.tree.joints[: pair.model.nq]):
         q = pair.state(1)[0]
         q[k] = huge
         try:

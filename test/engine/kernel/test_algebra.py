@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The algebra on tuples against plain 3 x 3 and 6 x 6 matrices."""
+
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -62,8 +63,9 @@ def articulated_matrix(Y):
 def random_articulated():
     B = RNG.normal(size=(6, 6))
     matrix = B @ B.T
-    return al.ArticulatedInertia(packed(matrix[:3, :3]), tuple(matrix[:3, 3:].ravel()),
-                                 packed(matrix[3:, 3:])), matrix
+    return al.ArticulatedInertia(
+        packed(matrix[:3, :3]), tuple(matrix[:3, 3:].ravel()), packed(matrix[3:, 3:])
+    ), matrix
 
 
 def close(actual, expected):
@@ -109,8 +111,9 @@ def test_rotations():
 @pytest.mark.parametrize("length", [1.0, 0.3, 7.0])
 def test_a_quaternion_of_any_length_is_a_rotation(length):
     q = Rotation.random(random_state=8).as_quat()
-    close(np.reshape(al.quaternion_rotation(*(length * q)), (3, 3)),
-          Rotation.from_quat(q).as_matrix())
+    close(
+        np.reshape(al.quaternion_rotation(*(length * q)), (3, 3)), Rotation.from_quat(q).as_matrix()
+    )
 
 
 def test_rigid_inertias():
@@ -120,8 +123,10 @@ def test_rigid_inertias():
     moved = child_from_parent(np.eye(3), p)
     close(six(al.momentum(al.inertia_moved(tuple(p), Y), motion(v))), moved.T @ matrix @ moved @ v)
     turned = child_from_parent(R, np.zeros(3))
-    close(six(al.momentum(al.inertia_rotated(tuple(R.ravel()), Y), motion(v))),
-          turned.T @ matrix @ turned @ v)
+    close(
+        six(al.momentum(al.inertia_rotated(tuple(R.ravel()), Y), motion(v))),
+        turned.T @ matrix @ turned @ v,
+    )
     close(articulated_matrix(al.articulated(Y)), matrix)
 
 
@@ -129,10 +134,13 @@ def test_articulated_inertias():
     Y, matrix = random_articulated()
     close(six(al.articulated_times(Y, motion(v))), matrix @ v)
     close(articulated_matrix(al.articulated_add(Y, Y)), 2 * matrix)
-    close(articulated_matrix(al.articulated_less_outer(Y, force(f), 0.3)),
-          matrix - 0.3 * np.outer(f, f))
+    close(
+        articulated_matrix(al.articulated_less_outer(Y, force(f), 0.3)),
+        matrix - 0.3 * np.outer(f, f),
+    )
     moved = child_from_parent(np.eye(3), p)
     close(articulated_matrix(al.articulated_moved(tuple(p), Y)), moved.T @ matrix @ moved)
     turned = child_from_parent(R, np.zeros(3))
-    close(articulated_matrix(al.articulated_rotated(tuple(R.ravel()), Y)),
-          turned.T @ matrix @ turned)
+    close(
+        articulated_matrix(al.articulated_rotated(tuple(R.ravel()), Y)), turned.T @ matrix @ turned
+    )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The number types: lanes agree with single floats, and both with NumPy."""
+
 import importlib
 from fractions import Fraction
 
@@ -29,7 +30,7 @@ from dyn_ros.engine.machine_code.declare import JIT
 
 numba = pytest.importorskip("numba", reason="nothing can be compiled")
 if JIT:
-    importlib.import_module("dyn_ros.engine.kernel.lanes_llvm")     # for functions of Numba
+    importlib.import_module("dyn_ros.engine.kernel.lanes_llvm")  # for functions of Numba
 pytestmark = pytest.mark.skipif(not JIT, reason="there are no lanes without a compiler")
 RNG = np.random.default_rng(5)
 X, Y = RNG.uniform(0.5, 4.0, (2, LANES))
@@ -61,16 +62,20 @@ def compiled(function):
             run_one(column.ctypes.data)
             each[:, lane] = column
         return each[2:], together[2:]
+
     return both
 
 
-@pytest.mark.parametrize("function", [
-    lambda x, y: (x + y, x - y),
-    lambda x, y: (x * y, x / y),
-    lambda x, y: (-x, 2 * y),
-    lambda x, y: (1.5 - x, 3 / y),
-    lambda x, y: (x + 1, y - 0.25),
-])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: (x + y, x - y),
+        lambda x, y: (x * y, x / y),
+        lambda x, y: (-x, 2 * y),
+        lambda x, y: (1.5 - x, 3 / y),
+        lambda x, y: (x + 1, y - 0.25),
+    ],
+)
 def test_arithmetic(function):
     one, lanes = compiled(function)(X, Y)
     expected = np.array(function(X, Y))
@@ -88,13 +93,18 @@ def test_functions():
 
 def test_select_above():
     x, y = X.copy(), Y.copy()
-    y[2] = x[2]                                     # not above
-    x[0] = y[3] = np.nan                            # nor is this
+    y[2] = x[2]  # not above
+    x[0] = y[3] = np.nan  # nor is this
     for function, expected in (
-            (lambda x, y: (select_above(x, y, x, y), select_above(x, 2.0, 1.0, y)),
-             (np.where(x > y, x, y), np.where(x > 2.0, 1.0, y))),
-            (lambda x, y: (select_above(2.0, x, y, x), select_above(x, y, 1.0, 0.0)),
-             (np.where(x < 2.0, y, x), np.where(x > y, 1.0, 0.0)))):
+        (
+            lambda x, y: (select_above(x, y, x, y), select_above(x, 2.0, 1.0, y)),
+            (np.where(x > y, x, y), np.where(x > 2.0, 1.0, y)),
+        ),
+        (
+            lambda x, y: (select_above(2.0, x, y, x), select_above(x, y, 1.0, 0.0)),
+            (np.where(x < 2.0, y, x), np.where(x > y, 1.0, 0.0)),
+        ),
+    ):
         for numbers in compiled(function)(x, y):
             assert np.array_equal(numbers, expected, equal_nan=True)
 
@@ -149,8 +159,8 @@ def test_squares_are_transposed_both_ways():
     source, work = RNG.normal(size=(12, 11)), np.zeros((12, LANES))
     target = np.zeros((12, 11))
     there_and_back(source.ctypes.data, work.ctypes.data, target.ctypes.data)
-    expected = source[2:2 + LANES, 1:1 + LANES].copy()
+    expected = source[2 : 2 + LANES, 1 : 1 + LANES].copy()
     expected[2, 0] += 10.0
-    assert np.array_equal(work[3:3 + LANES], expected.T)
-    assert np.array_equal(target[1:1 + LANES, 2:2 + LANES], expected)
+    assert np.array_equal(work[3 : 3 + LANES], expected.T)
+    assert np.array_equal(target[1 : 1 + LANES, 2 : 2 + LANES], expected)
     assert np.count_nonzero(target) == LANES**2

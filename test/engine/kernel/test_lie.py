@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Exponential and logarithm: inverse of each other at every angle, and SciPy's rotations."""
+
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -8,8 +9,21 @@ from scipy.spatial.transform import Rotation
 from dyn_ros.engine.kernel import lie
 
 RNG = np.random.default_rng(2)
-ANGLES = [0.0, 1e-300, 1e-12, 1e-6, 0.0099, 0.0101, 0.5, 0.999, 1.001, 2.0, 3.0, np.pi - 1e-7,
-          np.pi - 1e-12]
+ANGLES = [
+    0.0,
+    1e-300,
+    1e-12,
+    1e-6,
+    0.0099,
+    0.0101,
+    0.5,
+    0.999,
+    1.001,
+    2.0,
+    3.0,
+    np.pi - 1e-7,
+    np.pi - 1e-12,
+]
 
 
 def twists(angle, count=20):
@@ -70,8 +84,10 @@ def test_many_turns_keep_a_quaternion_unit(angle):
 
 def ad(x):
     """The 6 x 6 matrix of x x, linear part first."""
+
     def skew(a):
         return np.array([[0, -a[2], a[1]], [a[2], 0, -a[0]], [-a[1], a[0], 0]])
+
     return np.block([[skew(x[3:]), skew(x[:3])], [np.zeros((3, 3)), skew(x[3:])]])
 
 
@@ -96,15 +112,19 @@ def test_jacobians_are_derivatives():
     J = np.empty((6, 6))
     for k, dx in enumerate(step * np.eye(6)):
         moved = [lie.se3_exp(x + sign * dx) for sign in (1.0, -1.0)]
-        plus, minus = (lie.se3_log(lie.rotate(lie.conjugate(q), pk - p),
-                                   lie.quaternion_product(lie.conjugate(q), qk))
-                       for pk, qk in moved)
+        plus, minus = (
+            lie.se3_log(
+                lie.rotate(lie.conjugate(q), pk - p), lie.quaternion_product(lie.conjugate(q), qk)
+            )
+            for pk, qk in moved
+        )
         J[:, k] = (plus - minus) / (2.0 * step)
     assert np.abs(J - lie.se3_jexp(x)).max() < 1e-9
 
 
 def test_exp_is_the_matrix_exponential():
     from scipy.linalg import expm
+
     for x in twists(1.3, 5):
         w = x[3:]
         matrix = np.zeros((4, 4))

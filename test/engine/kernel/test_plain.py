@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The kernels as functions of Python."""
+
 import numpy as np
 import pytest
 
@@ -30,10 +31,16 @@ def test_sine_and_cosine_of_an_angle_too_large_to_turn_back_are_nan_without_a_co
         assert np.isnan(lanes.sincos(np.float64(x))).all()
 
 
-@pytest.mark.parametrize("a, b, c, expected", [
-    (1.0 + 2.0**-52, 1.0 + 2.0**-52, -1.0 - 2.0**-51, 2.0**-104),     # 106 digits of a product
-    (3.0, 1.0 / 3.0, -1.0, -2.0**-54),
-    (1e-200, 1e-200, 1.0, 1.0), (np.inf, 1.0, 1.0, np.inf), (1e200, 1e200, -1.0, np.inf)])
+@pytest.mark.parametrize(
+    "a, b, c, expected",
+    [
+        (1.0 + 2.0**-52, 1.0 + 2.0**-52, -1.0 - 2.0**-51, 2.0**-104),  # 106 digits of a product
+        (3.0, 1.0 / 3.0, -1.0, -(2.0**-54)),
+        (1e-200, 1e-200, 1.0, 1.0),
+        (np.inf, 1.0, 1.0, np.inf),
+        (1e200, 1e200, -1.0, np.inf),
+    ],
+)
 def test_product_is_not_rounded_before_the_sum_without_a_compiler(a, b, c, expected):
     with np.errstate(all="ignore"):
         found = lanes.fma(a, b, c)

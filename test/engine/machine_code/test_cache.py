@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The folder of compiled kernels: its location, its owner, and damaged files."""
+
 import ast
 import importlib.util
 import os
@@ -29,22 +30,31 @@ with warnings.catch_warnings(record=True) as caught:
 """
 UNSET = {"XDG_CACHE_HOME": "", "DYN_ROS_CACHE_DIR": ""}
 STRANGER = 12345
-needs_compiler = pytest.mark.skipif(not JIT or importlib.util.find_spec("numba") is None,
-                                    reason="nothing is compiled")
+needs_compiler = pytest.mark.skipif(
+    not JIT or importlib.util.find_spec("numba") is None, reason="nothing is compiled"
+)
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
 
 
 def run(code, **environment):
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True,
-                          env=dict(os.environ, PYTHONPATH=str(ROOT), **environment))
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        env=dict(os.environ, PYTHONPATH=str(ROOT), **environment),
+    )
     assert done.returncode == 0, done.stderr
     return ast.literal_eval(done.stdout)
 
 
 def chosen(**environment):
     """The cache's folder in another environment, and the warnings."""
-    with mock.patch.dict(os.environ, environment), mock.patch.object(
-            tempfile, "tempdir", None), warnings.catch_warnings(record=True) as caught:
+    with (
+        mock.patch.dict(os.environ, environment),
+        mock.patch.object(tempfile, "tempdir", None),
+        warnings.catch_warnings(record=True) as caught,
+    ):
         warnings.simplefilter("always")
         cache.cache_folder.cache_clear()
         try:
@@ -100,11 +110,17 @@ def test_an_entry_is_whole_or_absent(folder):
     assert cache.read("two") is None
 
 
-@pytest.mark.parametrize("place", [
-    Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero"),
-    lambda path: (path.mkdir(), (path / "file").write_text("")),
-    lambda path: path.symlink_to(path.parent / "other")],
-    ids=["folder", "fifo", "link", "full folder", "link to an entry"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        Path.mkdir,
+        os.mkfifo,
+        lambda path: path.symlink_to("/dev/zero"),
+        lambda path: (path.mkdir(), (path / "file").write_text("")),
+        lambda path: path.symlink_to(path.parent / "other"),
+    ],
+    ids=["folder", "fifo", "link", "full folder", "link to an entry"],
+)
 def test_what_lies_in_an_entrys_place_is_replaced(folder, place):
     cache.write("other", b"other")
     place(folder / "one")
@@ -147,8 +163,13 @@ def test_what_was_not_used_for_60_days_is_removed(folder):
     (folder.parent / "kernels-0123" / "file").write_text("")
     (folder.parent / "mine").write_text("")
     long_ago = time.time() - 61 * 86400
-    for path in (folder / "old", folder / "used", folder.parent / "kernels-0123",
-                 folder.parent / "mine", folder):
+    for path in (
+        folder / "old",
+        folder / "used",
+        folder.parent / "kernels-0123",
+        folder.parent / "mine",
+        folder,
+    ):
         os.utime(path, (long_ago, long_ago))
     assert cache.read("used") == b"content"
     cache.cache_folder.cache_clear()
@@ -177,8 +198,9 @@ def test_a_folder_that_cannot_be_made_is_left(tmp_path):
     home.mkdir()
     expected = home / ".cache" / "dyn_ros"
     for named in (blocked, blocked / "below", Path("/proc/dyn_ros")):
-        assert root_folder(DYN_ROS_CACHE_DIR=str(named), XDG_CACHE_HOME="",
-                           HOME=str(home)) == expected
+        assert (
+            root_folder(DYN_ROS_CACHE_DIR=str(named), XDG_CACHE_HOME="", HOME=str(home)) == expected
+        )
 
 
 def test_a_folder_that_is_read_only_is_left(tmp_path, monkeypatch):
@@ -186,7 +208,7 @@ def test_a_folder_that_is_read_only_is_left(tmp_path, monkeypatch):
     named.mkdir(mode=0o500)
     monkeypatch.setenv("DYN_ROS_CACHE_DIR", str(named))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    access = os.access                          # which is always true for root
+    access = os.access  # which is always true for root
     monkeypatch.setattr(os, "access", lambda path, mode: path != named and access(path, mode))
     assert cache._private_root() == tmp_path / "dyn_ros"
 
@@ -205,7 +227,7 @@ def test_a_file_in_the_place_of_the_folder_is_left(folder, tmp_path, monkeypatch
 
 def test_another_process_may_make_the_folder_at_the_same_time(tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir(mode=0o700)
-    monkeypatch.setattr(os.path, "lexists", lambda path: False)         # not there just now
+    monkeypatch.setattr(os.path, "lexists", lambda path: False)  # not there just now
     assert cache._make_private(tmp_path / "folder") == tmp_path / "folder"
 
 
@@ -213,9 +235,13 @@ def test_another_process_may_make_the_folder_at_the_same_time(tmp_path, monkeypa
 def test_a_home_that_is_not_known_or_cannot_be_written_is_left(tmp_path, home):
     """Without a home folder, ~ is not expanded; no folder of that name may be created."""
     if home == "/nonexistent/home" and os.getuid() == 0:
-        home = "/proc/1/home"                   # root could make the other one
-    found = root_folder(HOME=home, XDG_CACHE_HOME="" if home else "relative", DYN_ROS_CACHE_DIR="",
-                        TMPDIR=str(tmp_path))
+        home = "/proc/1/home"  # root could make the other one
+    found = root_folder(
+        HOME=home,
+        XDG_CACHE_HOME="" if home else "relative",
+        DYN_ROS_CACHE_DIR="",
+        TMPDIR=str(tmp_path),
+    )
     assert found == tmp_path / f"dyn_ros-{os.getuid()}"
 
 
@@ -235,9 +261,13 @@ def test_a_temporary_folder_that_others_can_write_to_is_left(tmp_path):
     assert root_folder(**unset) not in (shared, tmp_path)
 
 
-@pytest.mark.parametrize("spoil, words", [
-    (lambda folder: folder.chmod(0o777), "chmod go-w"),
-    (lambda folder: (folder.rmdir(), folder.write_text("")), "is not a folder")])
+@pytest.mark.parametrize(
+    "spoil, words",
+    [
+        (lambda folder: folder.chmod(0o777), "chmod go-w"),
+        (lambda folder: (folder.rmdir(), folder.write_text("")), "is not a folder"),
+    ],
+)
 def test_a_folder_of_versions_that_cannot_be_used_is_reported(tmp_path, spoil, words):
     """Each start compiles everything again."""
     named, temporary = tmp_path / "named", tmp_path / "temporary"
@@ -281,7 +311,7 @@ def test_a_folder_that_others_may_replace_is_refused(tmp_path, variable):
     bad.chmod(0o777)
     assert "chmod go-w" in refused(tmp_path, variable, bad)
     if variable != "DYN_ROS_CACHE_DIR":
-        bad.chmod(0o1777)                       # as /tmp: nobody replaces what belongs to others
+        bad.chmod(0o1777)  # as /tmp: nobody replaces what belongs to others
         found = root_folder(**dict(UNSET, **{variable: str(bad)}))
         assert found == bad / VARIABLES[variable]
 
@@ -346,7 +376,7 @@ def test_damage_is_mended_by_the_entry_that_finds_it(folder, monkeypatch):
     (path,) = folder.glob("small-*")
     whole = path.read_bytes()
     for n in (20, len(whole) // 3, len(whole) // 2, len(whole) - 1):
-        path.write_bytes(whole[:n] + bytes([whole[n] ^ 4]) + whole[n + 1:])
+        path.write_bytes(whole[:n] + bytes([whole[n] ^ 4]) + whole[n + 1 :])
         assert loaded() == [True, 8.0]
         assert loaded() == [False, 8.0]
     path.unlink()
@@ -357,7 +387,7 @@ def test_damage_is_mended_by_the_entry_that_finds_it(folder, monkeypatch):
 
 @needs_compiler
 def test_a_full_disk_costs_the_cache_alone(tmp_path):
-    code = ("import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))\n" + SMALL)
+    code = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))\n" + SMALL
     compiled, result, warning = run(code, DYN_ROS_CACHE_DIR=str(tmp_path))
     assert compiled and result == 8.0
     assert "small" in warning and "compiled again in the next process" in warning
@@ -369,8 +399,16 @@ def test_a_full_disk_costs_the_cache_alone(tmp_path):
 @needs_compiler
 def test_several_processes_at_once(tmp_path):
     environment = dict(os.environ, PYTHONPATH=str(ROOT), DYN_ROS_CACHE_DIR=str(tmp_path / "cache"))
-    started = [subprocess.Popen([sys.executable, "-c", SMALL], cwd=ROOT, text=True,
-                                stdout=subprocess.PIPE, env=environment) for _ in range(4)]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", SMALL],
+            cwd=ROOT,
+            text=True,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+        for _ in range(4)
+    ]
     for process in started:
         assert ast.literal_eval(process.communicate()[0])[1:] == [8.0]
         assert process.returncode == 0

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Machine code for each target; what this processor can run is run."""
+
 import ctypes
 import math
 import shutil
@@ -18,7 +19,7 @@ from dyn_ros.engine.kernel import lanes
 from dyn_ros.engine.machine_code import compiler, emit, library, targets
 
 RUNNABLE = targets.no_higher(targets.best_target())
-X86_64, AARCH64 = 62, 183           # numbers of machines in ELF
+X86_64, AARCH64 = 62, 183  # numbers of machines in ELF
 ANGLES = np.linspace(-20.0, 20.0, lanes.LANES)
 FMA = """
 target triple = ""
@@ -64,6 +65,7 @@ def load():
     def load(content, symbol):
         kept.append(emit.Loaded(content, symbol))
         return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4)(kept[-1].address)
+
     return load
 
 
@@ -80,8 +82,12 @@ def test_an_object_is_for_the_processor_of_its_target(objects, target):
 def test_an_object_calls_nothing(objects, target, tmp_path):
     """Without instructions for it, LLVM would call fma or rint of the C library."""
     (tmp_path / "sines.o").write_bytes(objects[target])
-    shown = subprocess.run(["readelf", "--symbols", "--wide", tmp_path / "sines.o"], check=True,
-                           capture_output=True, text=True).stdout
+    shown = subprocess.run(
+        ["readelf", "--symbols", "--wide", tmp_path / "sines.o"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     symbols = [line.split() for line in shown.splitlines()]
     assert any(words[-2:] == [words[6], "dyn_ros_sines"] for words in symbols if len(words) == 8)
     assert not [words for words in symbols if "UND" in words and len(words) == 8]
@@ -110,7 +116,7 @@ def test_product_is_not_rounded_before_the_sum(target, count, load):
     x[:4], y[:4] = (1.0 + 2.0**-52, 3.0, 1e-100, 0.0), (1.0 + 2.0**-52, 1.0 / 3.0, 1e-100, 5.0)
     z[:4] = -1.0 - 2.0**-51, -1.0, 1.0, -0.5
     for start in range(0, 400, count):
-        a, b, c = (np.ascontiguousarray(part[start:start + count]) for part in (x, y, z))
+        a, b, c = (np.ascontiguousarray(part[start : start + count]) for part in (x, y, z))
         found = np.empty(count)
         fma(*(array.ctypes.data for array in (a, b, c, found)))
         for *numbers, result in zip(a, b, c, found):

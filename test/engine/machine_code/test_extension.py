@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The C extension: machine code by its address, libraries, and how it is built."""
+
 import ctypes
 import ctypes.util
 import gc
@@ -39,8 +40,9 @@ def slots(letters):
     found = []
 
     def code(arguments):
-        found[:] = arguments[:len(letters)]
+        found[:] = arguments[: len(letters)]
         return 7
+
     return function(code, letters), found
 
 
@@ -50,6 +52,7 @@ def as_float(slot):
 
 # --- functions
 
+
 def test_arguments_are_packed_by_their_letters():
     call, found = slots("qdp")
     x = np.arange(3.0)
@@ -57,8 +60,13 @@ def test_arguments_are_packed_by_their_letters():
     assert found[0] == -5 and as_float(found[1]) == 0.25 and found[2] == x.ctypes.data
     assert call(np.int32(9), 3, None) == 7
     assert found[0] == 9 and as_float(found[1]) == 3.0 and found[2] == 0
-    for array in (x.astype(np.uint8), np.zeros((0, 3)), np.array(2.0),
-                  np.arange(6).reshape(2, 3), x.view(type("Own", (np.ndarray,), {}))):
+    for array in (
+        x.astype(np.uint8),
+        np.zeros((0, 3)),
+        np.array(2.0),
+        np.arange(6).reshape(2, 3),
+        x.view(type("Own", (np.ndarray,), {})),
+    ):
         call(True, np.float32(1.5), array)
         assert found == [1, np.float64(1.5).view(np.int64), array.ctypes.data]
     content = b"abc"
@@ -79,14 +87,27 @@ def test_a_kernel_has_four_arguments():
     assert function(lambda arguments: arguments[63], 64 * "q")(*range(64)) == 63
 
 
-@pytest.mark.parametrize("given, error", [
-    ((1.0, 0.0, None), TypeError), (("1", 0.0, None), TypeError), ((None, 0.0, None), TypeError),
-    ((1 << 63, 0.0, None), OverflowError), ((1, "0.0", None), TypeError),
-    ((1, 10**400, None), OverflowError), ((1, None, None), TypeError),
-    ((1, 1j, None), TypeError), ((1, 0.0, [1.0]), TypeError), ((1, 0.0, 0), TypeError),
-    ((1, 0.0, np.zeros(4)[::2]), TypeError), ((1, 0.0, np.zeros((2, 3)).T), TypeError),
-    ((1, 0.0, np.zeros(2, ">f8")), TypeError), ((1, 0.0), TypeError),
-    ((1, 0.0, None, None), TypeError), ((), TypeError)])
+@pytest.mark.parametrize(
+    "given, error",
+    [
+        ((1.0, 0.0, None), TypeError),
+        (("1", 0.0, None), TypeError),
+        ((None, 0.0, None), TypeError),
+        ((1 << 63, 0.0, None), OverflowError),
+        ((1, "0.0", None), TypeError),
+        ((1, 10**400, None), OverflowError),
+        ((1, None, None), TypeError),
+        ((1, 1j, None), TypeError),
+        ((1, 0.0, [1.0]), TypeError),
+        ((1, 0.0, 0), TypeError),
+        ((1, 0.0, np.zeros(4)[::2]), TypeError),
+        ((1, 0.0, np.zeros((2, 3)).T), TypeError),
+        ((1, 0.0, np.zeros(2, ">f8")), TypeError),
+        ((1, 0.0), TypeError),
+        ((1, 0.0, None, None), TypeError),
+        ((), TypeError),
+    ],
+)
 def test_wrong_arguments(given, error):
     call, found = slots("qdp")
     with pytest.raises(error):
@@ -115,7 +136,7 @@ def test_a_function_owns_its_owner():
     owner = Owner()
     owner.cycle = function(lambda arguments: 0, "q")
     own = extension.native().Function(1, "q", owner)
-    owner.cycle = own                   # which only the garbage collector finds
+    owner.cycle = own  # which only the garbage collector finds
     dead = weakref.ref(owner)
     del owner
     assert dead() is not None and own is dead().cycle
@@ -150,9 +171,16 @@ def test_rows_of_a_batch_are_checked():
     x, y = np.zeros((5, 3)), np.zeros((5, 0))
     assert set_arrays(rows, (x, y)) == 15
     assert rows[:, :2].tolist() == [[x.ctypes.data, 3], [y.ctypes.data, 0]]
-    for bad, arrays in ((rows, (x,)), (rows[:1], (x, y)), (rows.astype(float), (x, y)),
-                        (rows, (x, None)), (rows, (x, b"")), (rows, (x, [0.0])),
-                        (rows, (x, x[0])), (rows.T, (x, y))):
+    for bad, arrays in (
+        (rows, (x,)),
+        (rows[:1], (x, y)),
+        (rows.astype(float), (x, y)),
+        (rows, (x, None)),
+        (rows, (x, b"")),
+        (rows, (x, [0.0])),
+        (rows, (x, x[0])),
+        (rows.T, (x, y)),
+    ):
         with pytest.raises(ValueError, match="expected"):
             set_arrays(bad, arrays)
     for bad, arrays in ((rows, [x, y]), (None, (x, y)), (rows, (x, x.T))):
@@ -161,6 +189,7 @@ def test_rows_of_a_batch_are_checked():
 
 
 # --- libraries
+
 
 def test_symbols_of_a_library():
     library = extension.native().open_library(ctypes.util.find_library("c"))
@@ -190,9 +219,11 @@ def test_the_level_of_this_processor():
         assert level == ("aarch64" if platform.machine() == "aarch64" else "")
         return
     flags = set(Path("/proc/cpuinfo").read_text().split("flags")[1].split("\n")[0].split())
-    needs = {"x86-64-v2": {"sse4_2", "popcnt", "cx16"},
-             "x86-64-v3": {"avx2", "bmi1", "bmi2", "fma", "f16c", "movbe", "abm"},
-             "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}}
+    needs = {
+        "x86-64-v2": {"sse4_2", "popcnt", "cx16"},
+        "x86-64-v3": {"avx2", "bmi1", "bmi2", "fma", "f16c", "movbe", "abm"},
+        "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+    }
     expected = ""
     for name, needed in needs.items():
         if not needed <= flags:
@@ -202,6 +233,7 @@ def test_the_level_of_this_processor():
 
 
 # --- how it is built
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -216,15 +248,29 @@ def folder(tmp_path):
 
 
 def command(folder):
-    return {"args": [sys.executable, "-c", COPY], "cwd": folder.parents[2], "text": True,
-            "stdout": subprocess.PIPE}
+    return {
+        "args": [sys.executable, "-c", COPY],
+        "cwd": folder.parents[2],
+        "text": True,
+        "stdout": subprocess.PIPE,
+    }
 
 
 def loaded(folder, **environment):
     """Load it in another process; return the path, and standard error."""
-    done = subprocess.run(**command(folder), env=dict(os.environ, **{
-        "PYTHONDONTWRITEBYTECODE": "1", "DYN_ROS_CACHE_DIR": str(folder.parents[2] / "cache"),
-        "PYTHONPATH": "", **environment}), stderr=subprocess.PIPE)
+    done = subprocess.run(
+        **command(folder),
+        env=dict(
+            os.environ,
+            **{
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "DYN_ROS_CACHE_DIR": str(folder.parents[2] / "cache"),
+                "PYTHONPATH": "",
+                **environment,
+            },
+        ),
+        stderr=subprocess.PIPE,
+    )
     return done.stdout.strip(), done.stderr
 
 
@@ -239,7 +285,7 @@ def test_it_is_built_beside_its_sources_once_and_again_if_they_change(folder):
     source = folder / "batches.c"
     source.write_text(source.read_text() + "\n/* changed */\n")
     assert loaded(folder)[0] == str(expected) and expected.stat().st_ino != before
-    for source in extension.SOURCES:                # as in a wheel
+    for source in extension.SOURCES:  # as in a wheel
         (folder / source.name).unlink()
     assert loaded(folder, PATH="")[0] == str(expected)
 
@@ -252,7 +298,7 @@ def test_it_is_built_in_the_cache_if_the_sources_are_read_only(folder):
     before = Path(path).stat()
     assert before.st_mode & 0o022 == 0
     assert loaded(folder)[0] == path and Path(path).stat().st_ino == before.st_ino
-    Path(path).chmod(0o777)                         # others could have written it
+    Path(path).chmod(0o777)  # others could have written it
     assert loaded(folder)[0] == path and Path(path).stat().st_ino != before.st_ino
     assert not list(folder.glob("*.so"))
 
@@ -261,7 +307,8 @@ def test_without_a_compiler_the_error_says_what_to_install(folder):
     _, error = loaded(folder, PATH="", CC="")
     assert error.strip().split("\n")[-1] == (
         "ImportError: dyn_ros has no C compiler to build its extension: install gcc and the "
-        "headers of Python (python3-dev), or a wheel of dyn_ros")
+        "headers of Python (python3-dev), or a wheel of dyn_ros"
+    )
 
 
 def test_without_headers_the_error_says_what_to_install(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The library of machine code: what is taken from it, and what is compiled."""
+
 import ast
 import json
 import os
@@ -47,9 +48,13 @@ print([LANES, ENTRIES["generalized_gravity-lanes"]._code is None, g.tolist()])
 
 
 def run(folder, root=ROOT, code=LOADED):
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, text=True, capture_output=True,
-                          env={**os.environ, "PYTHONPATH": str(root),
-                               "DYN_ROS_LIBRARY": str(folder)})
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=root,
+        text=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(root), "DYN_ROS_LIBRARY": str(folder)},
+    )
     assert done.returncode == 0, done.stderr
     return ast.literal_eval(done.stdout.splitlines()[-1])
 
@@ -72,7 +77,8 @@ def test_its_manifest_describes_what_it_contains(folder):
     manifest = json.loads((folder / best_target() / library.MANIFEST).read_text())
     assert manifest["sources"] == library.digest_of_sources()
     assert manifest["entries"] == {
-        "generalized_gravity-one": ENTRIES["generalized_gravity-one"].digest}
+        "generalized_gravity-one": ENTRIES["generalized_gravity-one"].digest
+    }
 
 
 @pytest.mark.skipif("x86" not in best_target(), reason="requires an x86-64 processor")
@@ -84,28 +90,49 @@ def test_a_library_for_short_vectors_computes_four_states_at_a_time(tmp_path):
     np.testing.assert_allclose(g, run("none", code=BATCH)[2], rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("old, new, is_taken", [
-    ("# Copyright", "# An edited comment\n# Copyright", True),
-    ("ly.nv(r))\n    f =", "ly.nv(r) + 0)\n    f =", False)])
+@pytest.mark.parametrize(
+    "old, new, is_taken",
+    [
+        ("# Copyright", "# An edited comment\n# Copyright", True),
+        ("ly.nv(r))\n    f =", "ly.nv(r) + 0)\n    f =", False),
+    ],
+)
 def test_an_edited_kernel_is_compiled_and_an_unedited_one_is_not(
-        folder, tmp_path, old, new, is_taken):
+    folder, tmp_path, old, new, is_taken
+):
     copy = tmp_path / "copy"
-    shutil.copytree(ROOT / "dyn_ros", copy / "dyn_ros",
-                    ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "dyn_ros", copy / "dyn_ros", ignore=shutil.ignore_patterns("__pycache__")
+    )
     path = copy / "dyn_ros" / "engine" / "algorithms" / "dynamics" / "rnea.py"
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
     assert run(folder, copy)[2:] == [is_taken, False]
 
 
-@pytest.mark.parametrize("target, reason", [
-    ("x86-64-v9", "DYN_ROS_TARGET: no target 'x86-64-v9'; available: x86-64-v2, "),
-    ("x86-64-v2" if best_target() == "aarch64" else "aarch64",
-     f"DYN_ROS_TARGET: this processor ({best_target()}) cannot run code for ")])
+@pytest.mark.parametrize(
+    "target, reason",
+    [
+        ("x86-64-v9", "DYN_ROS_TARGET: no target 'x86-64-v9'; available: x86-64-v2, "),
+        (
+            "x86-64-v2" if best_target() == "aarch64" else "aarch64",
+            f"DYN_ROS_TARGET: this processor ({best_target()}) cannot run code for ",
+        ),
+    ],
+)
 def test_a_target_that_cannot_be_used_is_reported(target, reason):
-    done = subprocess.run([sys.executable, "-c", LOADED], cwd=ROOT, text=True, capture_output=True,
-                          env={**os.environ, "PYTHONPATH": str(ROOT), "DYN_ROS_LIBRARY": "none",
-                               "DYN_ROS_TARGET": target})
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "DYN_ROS_LIBRARY": "none",
+            "DYN_ROS_TARGET": target,
+        },
+    )
     assert reason in done.stderr
 
 
@@ -116,10 +143,16 @@ def test_a_folder_without_a_library_for_this_processor_is_reported(tmp_path, mon
     assert str(tmp_path) in str(error.value) and best_target() in str(error.value)
 
 
-@pytest.mark.parametrize("text, reason", [
-    ("{", "cannot be read: Expecting property name"), ("", "cannot be read"),
-    ("[]", "expected sources, entries, programs"), ('{"sources": ""}', "expected sources, entr"),
-    ('{"sources": "", "entries": {}, "programs": []}', "expected sources, entries, programs")])
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        ("{", "cannot be read: Expecting property name"),
+        ("", "cannot be read"),
+        ("[]", "expected sources, entries, programs"),
+        ('{"sources": ""}', "expected sources, entr"),
+        ('{"sources": "", "entries": {}, "programs": []}', "expected sources, entries, programs"),
+    ],
+)
 def test_a_damaged_manifest_is_reported(tmp_path, monkeypatch, text, reason):
     code = tmp_path / best_target() / library.FILE
     code.parent.mkdir()

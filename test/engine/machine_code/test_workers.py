@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Entries compiled in separate processes."""
+
 import importlib
 import os
 import subprocess
@@ -74,7 +75,7 @@ def test_a_process_ends_with_its_caller_although_it_compiles(entries, monkeypatc
     monkeypatch.setattr(workers, "_COMMAND", slow + workers._COMMAND)
     process = workers._start()
     process.stdin.write("one\n")
-    process.stdin.close()               # as the system does when the caller ends
+    process.stdin.close()  # as the system does when the caller ends
     with process.stdout:
         assert process.wait(30.0) == 0
 
@@ -89,11 +90,13 @@ def test_every_algorithm_has_its_entries():
 
 def test_a_script_without_a_guard_is_not_imported_again(empty_cache, tmp_path):
     script = tmp_path / "script.py"
-    script.write_text("print('once')\n"
-                      "from dyn_ros.engine.machine_code import workers\n"
-                      "from dyn_ros.engine.machine_code.compiler import ENTRIES\n"
-                      "import dyn_ros\n"
-                      "print(workers.compile_in_processes([ENTRIES['frame_placements-one']]))\n")
+    script.write_text(
+        "print('once')\n"
+        "from dyn_ros.engine.machine_code import workers\n"
+        "from dyn_ros.engine.machine_code.compiler import ENTRIES\n"
+        "import dyn_ros\n"
+        "print(workers.compile_in_processes([ENTRIES['frame_placements-one']]))\n"
+    )
     done = subprocess.run([sys.executable, str(script)], text=True, capture_output=True, check=True)
     assert done.stdout.split("\n")[:2] == ["once", "{'frame_placements-one'}"]
 
@@ -101,18 +104,28 @@ def test_a_script_without_a_guard_is_not_imported_again(empty_cache, tmp_path):
 def test_calls_for_batches_are_compiled_after_all_others(empty_cache, monkeypatch):
     precompile = importlib.import_module("dyn_ros.engine.call.precompile")
     taken = []
-    monkeypatch.setattr(compiler.library, "address", lambda *_: 0)     # as without a library
+    monkeypatch.setattr(compiler.library, "address", lambda *_: 0)  # as without a library
     monkeypatch.setattr(precompile, "processors", lambda: 2)
-    monkeypatch.setattr(precompile, "compile_in_processes",
-                        lambda entries, starting: {taken.append(each.name) for each in entries})
+    monkeypatch.setattr(
+        precompile,
+        "compile_in_processes",
+        lambda entries, starting: {taken.append(each.name) for each in entries},
+    )
     for name in ("crba", "minverse"):
         for entry in ALGORITHMS[name].entries(True, True):
             monkeypatch.setattr(entry, "call", None)
             monkeypatch.setattr(entry, "load", lambda before: False)
     precompile.precompile(["crba", "minverse"])
-    assert taken == ["crba-one", "call-gather", "call-scatter", "minverse-one",
-                     "minverse-coupled-one",
-                     "crba-lanes", "minverse-lanes", "minverse-coupled-lanes"]
+    assert taken == [
+        "crba-one",
+        "call-gather",
+        "call-scatter",
+        "minverse-one",
+        "minverse-coupled-one",
+        "crba-lanes",
+        "minverse-lanes",
+        "minverse-coupled-lanes",
+    ]
 
 
 def test_processors_are_counted_on_macos(monkeypatch):

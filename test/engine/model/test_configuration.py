@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Configuration space: agreement with Pinocchio, the axioms of a Lie group, bad input."""
+
 import math
 
 import numpy as np
@@ -22,8 +23,11 @@ def free_pair(robot, root_joint):
 
 def angles(model):
     """Indices into v of the joints whose q in Pinocchio is cos and sin of one angle."""
-    return [v for joint, v in zip(model.tree.joints, model.idx_v, strict=True)
-            if joint.kind == "continuous" and not joint.mimic]
+    return [
+        v
+        for joint, v in zip(model.tree.joints, model.idx_v, strict=True)
+        if joint.kind == "continuous" and not joint.mimic
+    ]
 
 
 def wrapped(v, model):
@@ -36,8 +40,11 @@ def wrapped(v, model):
 
 def turning(model):
     """Slices of v that turn: the angular part of floating joints, and spherical joints."""
-    return [slice(v + nv - 3, v + nv) for v, nv, nq in zip(model.idx_v, model.nvs, model.nqs,
-                                                           strict=True) if nq > nv]
+    return [
+        slice(v + nv - 3, v + nv)
+        for v, nv, nq in zip(model.idx_v, model.nvs, model.nqs, strict=True)
+        if nq > nv
+    ]
 
 
 def same_configuration(model, actual, expected, rtol=1e-12):
@@ -45,11 +52,12 @@ def same_configuration(model, actual, expected, rtol=1e-12):
     actual, expected = np.array(actual), np.array(expected)
     assert actual.shape == expected.shape
     for k in quaternions(model):
-        sign = np.sign((actual[..., k:k + 4] * expected[..., k:k + 4]).sum(-1, keepdims=True))
-        actual[..., k:k + 4] *= sign
+        sign = np.sign((actual[..., k : k + 4] * expected[..., k : k + 4]).sum(-1, keepdims=True))
+        actual[..., k : k + 4] *= sign
     for k in planar_angles(model):
         actual[..., k] = expected[..., k] + np.angle(
-            np.exp(1j * (actual[..., k] - expected[..., k])))
+            np.exp(1j * (actual[..., k] - expected[..., k]))
+        )
     peer.close(actual, expected, rtol)
 
 
@@ -72,6 +80,7 @@ def step(pair, size, seed=0):
 
 # ---------------------------------------------------------------------------- Pinocchio
 
+
 @peer.robots(root_joints=(None, "floating", "planar"))
 def test_neutral_is_pinocchios(robot, root_joint):
     pair = free_pair(robot, root_joint)
@@ -86,8 +95,12 @@ def test_integrate_is_pinocchios(robot, root_joint):
         q, v = pair.state(seed)[0], step(pair, size, seed)
         expected = pinocchio.integrate(pair.pin, pair.to_pin_q(q), v)
         # as places: angles meet in their cos and sin, quaternions up to their sign
-        same_configuration(pair.model, pair.from_pin_q(pair.to_pin_q(pair.model.integrate(q, v))),
-                           pair.from_pin_q(expected), 1e-12)
+        same_configuration(
+            pair.model,
+            pair.from_pin_q(pair.to_pin_q(pair.model.integrate(q, v))),
+            pair.from_pin_q(expected),
+            1e-12,
+        )
 
 
 @peer.robots(root_joints=(None, "floating", "planar"))
@@ -115,14 +128,14 @@ def test_interpolate_is_pinocchios(robot, root_joint, u):
 
 # ---------------------------------------------------------------------------- axioms
 
+
 def test_neutral_is_zeros_and_no_turn():
     model = peer.pair("every_joint", "floating").model
     q = model.neutral()
     start = model.idx_q[model.joint_index("satellite_free")]
-    assert q[start:start + 7].tolist() == [0, 0, 0, 0, 0, 0, 1]
+    assert q[start : start + 7].tolist() == [0, 0, 0, 0, 0, 0, 1]
     assert q.sum() == 2.0 and np.count_nonzero(q) == 2  # the w of both floating joints
-    assert peer.pair("ball_joints").model.neutral().tolist() == [
-        0, 0, *[0, 0, 0, 1, 0, 0] * 3]
+    assert peer.pair("ball_joints").model.neutral().tolist() == [0, 0, *[0, 0, 0, 1, 0, 0] * 3]
 
 
 @EVERY
@@ -141,8 +154,11 @@ def test_small_steps_from_neutral_keep_their_digits(size):
     """At the neutral configuration nothing large hides a small rotation's error."""
     pair = peer.pair("every_joint", "floating")
     v = step(pair, size)
-    peer.close(pair.model.difference(pair.model.neutral(),
-                                     pair.model.integrate(pair.model.neutral(), v)), v, 1e-12)
+    peer.close(
+        pair.model.difference(pair.model.neutral(), pair.model.integrate(pair.model.neutral(), v)),
+        v,
+        1e-12,
+    )
 
 
 @EVERY
@@ -199,7 +215,7 @@ def test_both_signs_of_a_quaternion_are_one_place(root_joint):
     q0, q1 = pair.state(0)[0], pair.state(1)[0]
     other = q1.copy()
     for k in quaternions(pair.model):
-        other[k:k + 4] *= -1.0
+        other[k : k + 4] *= -1.0
     peer.close(pair.model.difference(q0, other), pair.model.difference(q0, q1), 1e-14)
 
 
@@ -209,7 +225,7 @@ def test_quaternions_stay_unit():
     for _ in range(1000):
         q = pair.model.integrate(q, v)
     for k in quaternions(pair.model):
-        peer.close(np.linalg.norm(q[k:k + 4]), 1.0, 1e-15)
+        peer.close(np.linalg.norm(q[k : k + 4]), 1.0, 1e-15)
 
 
 def test_velocity_is_that_of_the_engine():
@@ -217,15 +233,17 @@ def test_velocity_is_that_of_the_engine():
     pair = peer.pair("every_joint", "floating")
     q, v, _, _ = pair.state()
     h = 1e-4
-    power = (pair.potential_energy(pair.model.integrate(q, h * v))
-             - pair.potential_energy(pair.model.integrate(q, -h * v))) / (2.0 * h)
+    power = (
+        pair.potential_energy(pair.model.integrate(q, h * v))
+        - pair.potential_energy(pair.model.integrate(q, -h * v))
+    ) / (2.0 * h)
     gravity = dyn_ros.generalized_gravity(pair.model, pair.data, q)
     peer.close(power, gravity @ v, 1e-7, scale=np.abs(gravity) @ np.abs(v))
 
 
 # ---------------------------------------------------------------------------- derivatives
 
-ROUNDS = (0.0, 0.1, 0.5, 1.0, 2.0, 3.0, math.pi - 1e-3)     # where Pinocchio has all digits
+ROUNDS = (0.0, 0.1, 0.5, 1.0, 2.0, 3.0, math.pi - 1e-3)  # where Pinocchio has all digits
 ALL = STEPS + (9.9e-3, 1.01e-2, 0.999, 1.001, math.pi - 1e-3, math.pi - 1e-6, math.pi - 1e-9)
 
 
@@ -240,8 +258,10 @@ def turned_by(pair, size, seed=0):
     return v
 
 
-@peer.robots(("every_joint", "ball_joints", "every_joint_on_balls", "solo12", "kinova"),
-             (None, "floating", "planar"))
+@peer.robots(
+    ("every_joint", "ball_joints", "every_joint_on_balls", "solo12", "kinova"),
+    (None, "floating", "planar"),
+)
 def test_derivatives_are_pinocchios(robot, root_joint):
     pair = free_pair(robot, root_joint)
     ends = pinocchio.ARG0, pinocchio.ARG1
@@ -251,8 +271,11 @@ def test_derivatives_are_pinocchios(robot, root_joint):
         for end, found in zip(ends, pair.model.d_integrate(q, v)):
             peer.close(found, pinocchio.dIntegrate(pair.pin, pair.to_pin_q(q), v, end), 1e-12)
         for end, found in zip(ends, pair.model.d_difference(q, q1)):
-            peer.close(found, pinocchio.dDifference(
-                pair.pin, pair.to_pin_q(q), pair.to_pin_q(q1), end), 1e-12)
+            peer.close(
+                found,
+                pinocchio.dDifference(pair.pin, pair.to_pin_q(q), pair.to_pin_q(q1), end),
+                1e-12,
+            )
 
 
 def group_of(joint):
@@ -303,12 +326,17 @@ def test_derivatives_by_differences(root_joint, size):
     def slope(function, h=1e-3):
         """Along each velocity, to the fourth order."""
         ways = h * np.eye(model.nv)
-        return (8.0 * (function(ways) - function(-ways))
-                - (function(2.0 * ways) - function(-2.0 * ways))).T / (12.0 * h)
+        return (
+            8.0 * (function(ways) - function(-ways))
+            - (function(2.0 * ways) - function(-2.0 * ways))
+        ).T / (12.0 * h)
 
     dq, dv = model.d_integrate(q, v)
-    peer.close(dq, slope(lambda x: model.difference(
-        there, model.integrate(model.integrate(q, x), v))), 1e-10)
+    peer.close(
+        dq,
+        slope(lambda x: model.difference(there, model.integrate(model.integrate(q, x), v))),
+        1e-10,
+    )
     peer.close(dv, slope(lambda y: model.difference(there, model.integrate(q, v + y))), 1e-10)
     d0, d1 = model.d_difference(q, there)
     peer.close(d0, slope(lambda x: model.difference(model.integrate(q, x), there)), 1e-10)
@@ -316,23 +344,25 @@ def test_derivatives_by_differences(root_joint, size):
 
 
 def test_derivatives_of_joints_with_one_coordinate():
-    pair = peer.pair("panda")                       # with a mimic joint
+    pair = peer.pair("panda")  # with a mimic joint
     q, v, _, _ = pair.state()
     one = np.eye(pair.model.nv)
     assert pair.has_mimics
-    for found, expected in zip((*pair.model.d_integrate(q, v), *pair.model.d_difference(q, q)),
-                               (one, one, -one, one)):
+    for found, expected in zip(
+        (*pair.model.d_integrate(q, v), *pair.model.d_difference(q, q)), (one, one, -one, one)
+    ):
         np.testing.assert_array_equal(found, expected)
 
 
 # ---------------------------------------------------------------------------- distance and norm
+
 
 @peer.robots(("every_joint", "ball_joints", "solo12", "ur5"), (None, "floating", "planar"))
 def test_distance_is_pinocchios(robot, root_joint):
     pair = free_pair(robot, root_joint)
     for seed in range(5):
         q0, q1 = pair.state(seed)[0], pair.state(seed + 100)[0]
-        for k in angles(pair.model):                # Pinocchio wraps them
+        for k in angles(pair.model):  # Pinocchio wraps them
             at = pair.model.idx_q[pair.model.idx_v.index(k)]
             q1[at] = q0[at] + math.remainder(q1[at] - q0[at], 2.0 * math.pi)
         expected = pinocchio.distance(pair.pin, pair.to_pin_q(q0), pair.to_pin_q(q1))
@@ -350,15 +380,15 @@ def test_normalize(root_joint, length):
     q = model.random_configuration(np.random.default_rng(0))
     scaled = q.copy()
     for k in quaternions(model):
-        scaled[k:k + 4] *= length
+        scaled[k : k + 4] *= length
     given = scaled.copy()
     found = model.normalize(scaled)
     np.testing.assert_array_equal(scaled, given)
     for k in quaternions(model):
-        peer.close(np.linalg.norm(found[k:k + 4]), 1.0, 1e-15)
-        if length != 5e-324:                        # of which few digits are left
-            peer.close(found[k:k + 4], q[k:k + 4], 1e-14)
-            found[k:k + 4] = q[k:k + 4]
+        peer.close(np.linalg.norm(found[k : k + 4]), 1.0, 1e-15)
+        if length != 5e-324:  # of which few digits are left
+            peer.close(found[k : k + 4], q[k : k + 4], 1e-14)
+            found[k : k + 4] = q[k : k + 4]
     if length != 5e-324:
         np.testing.assert_array_equal(found, q)
     assert model.is_normalized(model.normalize(scaled), 1e-14)
@@ -368,8 +398,11 @@ def test_normalize(root_joint, length):
 def test_normalize_is_pinocchios():
     pair = free_pair("ball_joints", "floating")
     q = pair.state(1)[0] * 1.3
-    peer.close(pair.to_pin_q(pair.model.normalize(q)),
-               pinocchio.normalize(pair.pin, pair.to_pin_q(q)), 1e-15)
+    peer.close(
+        pair.to_pin_q(pair.model.normalize(q)),
+        pinocchio.normalize(pair.pin, pair.to_pin_q(q)),
+        1e-15,
+    )
 
 
 def test_is_normalized():
@@ -378,8 +411,8 @@ def test_is_normalized():
     assert model.is_normalized(q) is True
     for k in quaternions(model):
         near, far = q.copy(), q.copy()
-        near[k:k + 4] *= 1.0 + 4e-7
-        far[k:k + 4] *= 1.0 - 6e-7
+        near[k : k + 4] *= 1.0 + 4e-7
+        far[k : k + 4] *= 1.0 - 6e-7
         assert model.is_normalized(near) is True and model.is_normalized(far) is False
         assert model.is_normalized(near, 1e-7) is False and model.is_normalized(far, 2e-6) is True
         assert model.is_normalized([q, far, near]).tolist() == [True, False, True]
@@ -407,6 +440,7 @@ def test_bad_tolerance(tolerance):
 
 # ---------------------------------------------------------------------------- interpolate
 
+
 @EVERY
 def test_interpolate_from_one_end_to_the_other(root_joint):
     pair = peer.pair("every_joint_on_balls", root_joint)
@@ -421,7 +455,7 @@ def test_a_fraction_beyond_the_range_of_floats_is_rejected():
     pair = peer.pair("every_joint")
     q = pair.model.neutral()
     with pytest.raises(ValueError, match="^u: expected a finite number"):
-        pair.model.interpolate(q, q, 10 ** 400)
+        pair.model.interpolate(q, q, 10**400)
 
 
 def test_fractions_between_two_configurations_make_a_path():
@@ -434,6 +468,7 @@ def test_fractions_between_two_configurations_make_a_path():
 
 # ---------------------------------------------------------------------------- random
 
+
 def test_random_configurations_are_inside_the_limits():
     rng = np.random.default_rng(0)
     for root_joint in (None, "floating", "planar"):
@@ -444,10 +479,11 @@ def test_random_configurations_are_inside_the_limits():
         assert (many.std(axis=0) > 0.0).all()
         limited = np.isfinite(model.lower) & np.isfinite(model.upper)
         middle = (model.lower[limited] + model.upper[limited]) / 2.0
-        assert ((many[:, limited].min(axis=0) < middle)
-                & (many[:, limited].max(axis=0) > middle)).all()
+        assert (
+            (many[:, limited].min(axis=0) < middle) & (many[:, limited].max(axis=0) > middle)
+        ).all()
         for k in quaternions(model):
-            peer.close(np.linalg.norm(many[:, k:k + 4], axis=1), np.ones(500), 1e-14)
+            peer.close(np.linalg.norm(many[:, k : k + 4], axis=1), np.ones(500), 1e-14)
 
 
 def test_random_rotations_are_uniform():
@@ -455,7 +491,7 @@ def test_random_rotations_are_uniform():
     model = peer.pair("every_joint", None).model
     rng = np.random.default_rng(0)
     (k,) = quaternions(model)
-    x, y, z, w = np.array([model.random_configuration(rng) for _ in range(4000)])[:, k:k + 4].T
+    x, y, z, w = np.array([model.random_configuration(rng) for _ in range(4000)])[:, k : k + 4].T
     for component in (1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)):
         assert abs(component.mean()) < 0.04 and abs(component.var() - 1 / 3) < 0.02
 
@@ -466,8 +502,10 @@ def test_random_configurations_repeat_with_the_seed():
     assert (one == two).all() and (one != other).any()
 
 
-BODY = ('<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" '
-        'izz="1"/></inertial>')
+BODY = (
+    '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" '
+    'izz="1"/></inertial>'
+)
 
 
 def with_joint(kind, lower="0", upper="0"):
@@ -487,21 +525,31 @@ def ranges(model):
 PI = math.pi
 
 
-@pytest.mark.parametrize("kind, lower, upper, low, high", [
-    ("planar", "0", "0", [-1.0, -1.0, -PI], [1.0, 1.0, PI]),
-    ("floating", "0", "0", [-1.0] * 3, [1.0] * 3),
-    ("continuous", "0", "0", [-PI], [PI]),
-    *((kind, lower, upper, [low], [high])
-      for kind, full in (("revolute", 2.0 * PI), ("prismatic", 2.0))
-      for lower, upper, low, high in (
-          ("-1e308", "1e308", -full / 2.0, full / 2.0),
-          ("-1e16", "1e16", -full / 2.0, full / 2.0),
-          ("-1e4", "1e4", -1e4, 1e4),
-          ("-1e308", "0.5", 0.5 - full, 0.5), ("-1e308", "-5", -5.0 - full, -5.0),
-          ("-1e308", "9", -full / 2.0, 9.0), ("0.5", "1e308", 0.5, 0.5 + full),
-          ("5", "1e308", 5.0, 5.0 + full), ("-9", "1e308", -9.0, full / 2.0),
-          ("-20001", "-20000", -20001.0, -20000.0), ("20000", "20001", 20000.0, 20001.0))),
-])
+@pytest.mark.parametrize(
+    "kind, lower, upper, low, high",
+    [
+        ("planar", "0", "0", [-1.0, -1.0, -PI], [1.0, 1.0, PI]),
+        ("floating", "0", "0", [-1.0] * 3, [1.0] * 3),
+        ("continuous", "0", "0", [-PI], [PI]),
+        *(
+            (kind, lower, upper, [low], [high])
+            for kind, full in (("revolute", 2.0 * PI), ("prismatic", 2.0))
+            for lower, upper, low, high in (
+                ("-1e308", "1e308", -full / 2.0, full / 2.0),
+                ("-1e16", "1e16", -full / 2.0, full / 2.0),
+                ("-1e4", "1e4", -1e4, 1e4),
+                ("-1e308", "0.5", 0.5 - full, 0.5),
+                ("-1e308", "-5", -5.0 - full, -5.0),
+                ("-1e308", "9", -full / 2.0, 9.0),
+                ("0.5", "1e308", 0.5, 0.5 + full),
+                ("5", "1e308", 5.0, 5.0 + full),
+                ("-9", "1e308", -9.0, full / 2.0),
+                ("-20001", "-20000", -20001.0, -20000.0),
+                ("20000", "20001", 20000.0, 20001.0),
+            )
+        ),
+    ],
+)
 def test_random_configurations_fill_their_range(kind, lower, upper, low, high):
     smallest, largest = ranges(with_joint(kind, lower, upper))
     for n, (start, end) in enumerate(zip(low, high)):
@@ -517,12 +565,21 @@ def test_random_configuration_between_zeros_of_either_sign(lower, upper):
 
 
 @pytest.mark.parametrize("kind", ["revolute", "prismatic"])
-@pytest.mark.parametrize("lower, upper", [
-    ("-1e308", "1.7e308"), ("-1.7976931348623157e308", "1.7976931348623157e308"), ("2", "1"),
-    ("1e308", "1.7e308"), ("0.5", "0.5")])
+@pytest.mark.parametrize(
+    "lower, upper",
+    [
+        ("-1e308", "1.7e308"),
+        ("-1.7976931348623157e308", "1.7976931348623157e308"),
+        ("2", "1"),
+        ("1e308", "1.7e308"),
+        ("0.5", "0.5"),
+    ],
+)
 def test_random_configuration_with_odd_limits(kind, lower, upper):
-    inertial = ('<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" '
-                'izz="1"/></inertial>')
+    inertial = (
+        '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" '
+        'izz="1"/></inertial>'
+    )
     model = dyn_ros.Model.from_urdf(f"""<robot name="r">
       <link name="a"/><link name="b">{inertial}</link>
       <joint name="j" type="{kind}"><parent link="a"/><child link="b"/>
@@ -533,6 +590,7 @@ def test_random_configuration_with_odd_limits(kind, lower, upper):
 
 
 # ---------------------------------------------------------------------------- batch
+
 
 @EVERY
 @pytest.mark.parametrize("count", [0, 1, 9])
@@ -546,13 +604,22 @@ def test_batch_is_one_after_the_other(root_joint, count):
         v[row] = step(pair, STEPS[row], row)
     moved, way = model.integrate(q0, v), model.difference(q0, q1)
     between = model.interpolate(q0, q1, u)
-    several = [*model.d_integrate(q0, v), *model.d_difference(q0, q1), model.distance(q0, q1),
-               model.normalize(q0), model.is_normalized(q0)]
+    several = [
+        *model.d_integrate(q0, v),
+        *model.d_difference(q0, q1),
+        model.distance(q0, q1),
+        model.normalize(q0),
+        model.is_normalized(q0),
+    ]
     assert [x.shape[1:] for x in several] == [(model.nv, model.nv)] * 4 + [(), (model.nq,), ()]
     for row in range(count):
-        alone = [*model.d_integrate(q0[row], v[row]), *model.d_difference(q0[row], q1[row]),
-                 model.distance(q0[row], q1[row]), model.normalize(q0[row]),
-                 model.is_normalized(q0[row])]
+        alone = [
+            *model.d_integrate(q0[row], v[row]),
+            *model.d_difference(q0[row], q1[row]),
+            model.distance(q0[row], q1[row]),
+            model.normalize(q0[row]),
+            model.is_normalized(q0[row]),
+        ]
         for x, y in zip(several, alone):
             peer.close(x[row], y, 1e-14)
     assert (moved.shape, way.shape, between.shape) == (q0.shape, v.shape, q0.shape)
@@ -564,9 +631,15 @@ def test_batch_is_one_after_the_other(root_joint, count):
 
 # ---------------------------------------------------------------------------- bad input
 
-CALLS = {"integrate": ("q", "v"), "difference": ("q0", "q1"), "interpolate": ("q0", "q1", "u"),
-         "d_integrate": ("q", "v"), "d_difference": ("q0", "q1"), "distance": ("q0", "q1")}
-ALONE = {"normalize": ("q",), "is_normalized": ("q",)}      # of any length of quaternions
+CALLS = {
+    "integrate": ("q", "v"),
+    "difference": ("q0", "q1"),
+    "interpolate": ("q0", "q1", "u"),
+    "d_integrate": ("q", "v"),
+    "d_difference": ("q0", "q1"),
+    "distance": ("q0", "q1"),
+}
+ALONE = {"normalize": ("q",), "is_normalized": ("q",)}  # of any length of quaternions
 SPOILED = {
     "too short": lambda x: x[:-1],
     "too long": lambda x: np.append(x, 0.0),
@@ -581,13 +654,24 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("how", SPOILED)
-@pytest.mark.parametrize("name, argument", [
-    (name, argument) for name, names in (CALLS | ALONE).items() for argument in names
-    if argument != "u"])
+@pytest.mark.parametrize(
+    "name, argument",
+    [
+        (name, argument)
+        for name, names in (CALLS | ALONE).items()
+        for argument in names
+        if argument != "u"
+    ],
+)
 def test_bad_array(name, argument, how):
     pair = peer.pair("every_joint", "floating")
-    values = {"q": pair.state()[0], "q0": pair.state()[0], "q1": pair.state(1)[0],
-              "v": pair.state()[1], "u": 0.5}
+    values = {
+        "q": pair.state()[0],
+        "q0": pair.state()[0],
+        "q1": pair.state(1)[0],
+        "v": pair.state()[1],
+        "u": 0.5,
+    }
     values[argument] = SPOILED[how](values[argument])
     with pytest.raises(ValueError, match=rf"\b{argument}\b.*expected.*got"):
         getattr(pair.model, name)(*(values[key] for key in (CALLS | ALONE)[name]))
@@ -603,8 +687,13 @@ def test_bad_fraction(u):
 @pytest.mark.parametrize("name", CALLS)
 def test_batches_of_different_size(name):
     pair = peer.pair("every_joint", "floating")
-    values = {"q": pair.states(3)[0], "q0": pair.states(3)[0], "q1": pair.states(2)[0],
-              "v": pair.states(2)[1], "u": np.array([0.1, 0.2])}
+    values = {
+        "q": pair.states(3)[0],
+        "q0": pair.states(3)[0],
+        "q1": pair.states(2)[0],
+        "v": pair.states(2)[1],
+        "u": np.array([0.1, 0.2]),
+    }
     with pytest.raises(ValueError, match="3.*2"):
         getattr(pair.model, name)(*(values[key] for key in CALLS[name]))
 
@@ -615,7 +704,7 @@ def test_quaternion_that_is_not_unit(name, length):
     pair = peer.pair("every_joint", "floating")
     q, v, _, _ = pair.state()
     k = quaternions(pair.model)[-1]
-    q[k:k + 4] *= length
+    q[k : k + 4] *= length
     values = {"q": q, "q0": q, "q1": pair.state(1)[0], "v": v, "u": 0.5}
     with pytest.raises(ValueError, match=r"\bq0?\b.*unit quaternion.*satellite_free"):
         getattr(pair.model, name)(*(values[key] for key in CALLS[name]))

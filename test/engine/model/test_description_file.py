@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """read_description: files and pipes of every kind, none of them read beyond the limit."""
+
 import os
 import subprocess
 import sys
@@ -26,6 +27,7 @@ def pipe(tmp_path):
 
 def write_later(path, *parts):
     """Write to a pipe from a thread, with a pause before each part."""
+
     def write():
         time.sleep(0.1)
         with open(path, "w", encoding="utf-8") as file:
@@ -68,8 +70,10 @@ def test_a_pipe_that_is_written_in_parts(pipe):
 
 
 def test_the_pipe_of_a_shell():
-    code = ("import sys, dyn_ros.engine.model.urdf as urdf; "
-            "sys.stdout.write(urdf.read_description(sys.argv[1]))")
+    code = (
+        "import sys, dyn_ros.engine.model.urdf as urdf; "
+        "sys.stdout.write(urdf.read_description(sys.argv[1]))"
+    )
     command = f"{sys.executable} -c '{code}' <(sleep 0.2; cat {ARM7})"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert (result.stdout, result.stderr) == (TEXT, "")
@@ -109,8 +113,9 @@ def test_no_more_is_read_than_the_limit(kind, tmp_path):
     with open(path, "wb") as file:
         file.truncate(1_000_000_000)
     path = path if kind == "file" else "/dev/zero"
-    result = subprocess.run([sys.executable, "-c", LIMITED.format(path=str(path))],
-                            capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-c", LIMITED.format(path=str(path))], capture_output=True, text=True
+    )
     assert result.stdout.startswith("the description does not end within 5000000 characters; at m")
     assert result.stderr == ""
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Inertial parameters: pseudo-inertia, log-Cholesky coordinates, distances; those of a model."""
+
 import copy
 import re
 
@@ -12,8 +13,13 @@ import dyn_ros
 import peer
 
 BALL = 0.01 * np.eye(3)
-PLATE = [1.0, 0.1, 0.2, 0.3, *dyn_ros.Inertia(1.0, [0.1, 0.2, 0.3], np.diag([1.0, 2.0, 3.0]))
-         .dynamic_parameters()[4:]]
+PLATE = [
+    1.0,
+    0.1,
+    0.2,
+    0.3,
+    *dyn_ros.Inertia(1.0, [0.1, 0.2, 0.3], np.diag([1.0, 2.0, 3.0])).dynamic_parameters()[4:],
+]
 POINT = dyn_ros.Inertia(2.0, [0.5, -3.0, 0.7], np.zeros((3, 3))).dynamic_parameters()
 
 
@@ -26,6 +32,7 @@ def bodies(count=20, seed=0, thin=3.0):
 
 
 # --- functions
+
 
 def test_pseudo_inertias_are_those_of_inertia_and_pinocchio():
     parameters, _ = bodies()
@@ -48,8 +55,9 @@ def test_log_cholesky_coordinates_are_those_of_pinocchio():
         peer.close(J, theirs.calculateJacobian(), 1e-13)
         peer.close(dyn_ros.from_log_cholesky(x), row, 1e-15)
     peer.close(dyn_ros.log_cholesky(parameters), coordinates, 1e-9)
-    peer.close(dyn_ros.log_cholesky(parameters.reshape(5, 4, 10)).reshape(-1, 10), coordinates,
-               1e-9)
+    peer.close(
+        dyn_ros.log_cholesky(parameters.reshape(5, 4, 10)).reshape(-1, 10), coordinates, 1e-9
+    )
 
 
 def test_log_cholesky_derivative_is_a_difference():
@@ -57,16 +65,24 @@ def test_log_cholesky_derivative_is_a_difference():
     J, step = dyn_ros.d_from_log_cholesky(coordinates), 1e-5
     for k in range(10):
         change = step * np.eye(10)[k]
-        central = (dyn_ros.from_log_cholesky(coordinates + change)
-                   - dyn_ros.from_log_cholesky(coordinates - change)) / (2.0 * step)
+        central = (
+            dyn_ros.from_log_cholesky(coordinates + change)
+            - dyn_ros.from_log_cholesky(coordinates - change)
+        ) / (2.0 * step)
         peer.close(J[..., k], central, 1e-9)
 
 
 def test_factor_is_that_of_the_paper():
     x = np.array([0.3, -1.0, -0.5, 0.2, 0.1, -0.2, 0.3, 0.4, -0.5, 0.6])
     alpha, d1, d2, d3, s12, s23, s13, *t = x
-    U = np.exp(alpha) * np.array([[np.exp(d1), s12, s13, t[0]], [0.0, np.exp(d2), s23, t[1]],
-                                  [0.0, 0.0, np.exp(d3), t[2]], [0.0, 0.0, 0.0, 1.0]])
+    U = np.exp(alpha) * np.array(
+        [
+            [np.exp(d1), s12, s13, t[0]],
+            [0.0, np.exp(d2), s23, t[1]],
+            [0.0, 0.0, np.exp(d3), t[2]],
+            [0.0, 0.0, 0.0, 1.0],
+        ]
+    )
     parameters = dyn_ros.from_log_cholesky(x)
     peer.close(dyn_ros.pseudo_inertia(parameters), U @ U.T, 1e-15)
     peer.close(parameters[0], np.exp(2.0 * alpha), 1e-15)
@@ -76,13 +92,25 @@ def test_factor_is_that_of_the_paper():
 def test_physical_bodies_and_those_on_the_boundary():
     good = dyn_ros.Inertia.from_box(2.0, [0.1, 0.2, 0.3]).dynamic_parameters()
     heavy_moment = dyn_ros.Inertia(1.0, np.ones(3), np.diag([1.0, 1.0, 2.1])).dynamic_parameters()
-    rows = np.array([good, PLATE, POINT, np.zeros(10), -good, heavy_moment,
-                     [0.0, 1.0, *np.zeros(8)], [0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0],
-                     [1e-200, *1e200 * np.ones(9)]])
+    rows = np.array(
+        [
+            good,
+            PLATE,
+            POINT,
+            np.zeros(10),
+            -good,
+            heavy_moment,
+            [0.0, 1.0, *np.zeros(8)],
+            [0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0],
+            [1e-200, *1e200 * np.ones(9)],
+        ]
+    )
     inside = [True] + [False] * 8
     assert dyn_ros.is_physical(rows).tolist() == inside
     assert dyn_ros.is_physical(rows, boundary=True).tolist() == [True] * 4 + [False] * 3 + [
-        True, False]
+        True,
+        False,
+    ]
     assert dyn_ros.is_physical(good) is True and dyn_ros.is_physical(-good) is False
     assert dyn_ros.is_physical(bodies()[0].reshape(2, 10, 10)).all()
 
@@ -96,8 +124,12 @@ def test_agrees_with_the_inconsistencies_of_inertias():
 
 
 def placed(X, parameters):
-    return np.array([X.act(dyn_ros.Inertia.from_dynamic_parameters(row)).dynamic_parameters()
-                     for row in parameters])
+    return np.array(
+        [
+            X.act(dyn_ros.Inertia.from_dynamic_parameters(row)).dynamic_parameters()
+            for row in parameters
+        ]
+    )
 
 
 @pytest.mark.parametrize("distance", [dyn_ros.entropic_divergence, dyn_ros.riemannian_distance])
@@ -117,26 +149,41 @@ def test_distances_are_those_of_the_papers():
     (a, _), (b, _) = bodies(8, 6, 0.0), bodies(8, 7, 0.0)
     P, P0 = dyn_ros.pseudo_inertia(a), dyn_ros.pseudo_inertia(b)
     ratios = np.linalg.eigvals(np.linalg.solve(P0, P)).real
-    peer.close(dyn_ros.entropic_divergence(a, b),
-               [r.sum() - np.log(r).sum() - 4.0 for r in ratios], 1e-7)
-    peer.close(dyn_ros.riemannian_distance(a, b),
-               [np.linalg.norm(np.log(r)) for r in ratios], 1e-7)
+    peer.close(
+        dyn_ros.entropic_divergence(a, b), [r.sum() - np.log(r).sum() - 4.0 for r in ratios], 1e-7
+    )
+    peer.close(dyn_ros.riemannian_distance(a, b), [np.linalg.norm(np.log(r)) for r in ratios], 1e-7)
     peer.close(dyn_ros.riemannian_distance(a, b), dyn_ros.riemannian_distance(b, a), 1e-8)
     peer.close(dyn_ros.riemannian_distance(2.0 * a, a), np.full(8, 2.0 * np.log(2.0)), 1e-9)
 
 
-@pytest.mark.parametrize("call, why", [
-    (lambda: dyn_ros.pseudo_inertia(np.zeros(9)), "parameters: expected shape (..., 10), got (9,)"),
-    (lambda: dyn_ros.pseudo_inertia(["a"] * 10), "of real numbers, got dtype <U1"),
-    (lambda: dyn_ros.pseudo_inertia([[1.0], [1.0, 2.0]]), "expected shape (..., 10), got a list"),
-    (lambda: dyn_ros.is_physical([[np.nan] * 10]), "got nan in parameters[0, 0]"),
-    (lambda: dyn_ros.from_pseudo_inertia(np.eye(3)), "expected shape (..., 4, 4), got (3, 3)"),
-    (lambda: dyn_ros.from_pseudo_inertia(np.triu(np.ones((4, 4)))), "expected a symmetric matrix"),
-    (lambda: dyn_ros.log_cholesky([PLATE]), "parameters[0]: expected a positive definite pseudo-"),
-    (lambda: dyn_ros.log_cholesky(np.zeros(10)), "parameters: expected a positive definite"),
-    (lambda: dyn_ros.from_log_cholesky(np.full(10, np.inf)), "got inf in coordinates[0]"),
-    (lambda: dyn_ros.entropic_divergence(POINT, POINT), "expected a positive definite"),
-])
+@pytest.mark.parametrize(
+    "call, why",
+    [
+        (
+            lambda: dyn_ros.pseudo_inertia(np.zeros(9)),
+            "parameters: expected shape (..., 10), got (9,)",
+        ),
+        (lambda: dyn_ros.pseudo_inertia(["a"] * 10), "of real numbers, got dtype <U1"),
+        (
+            lambda: dyn_ros.pseudo_inertia([[1.0], [1.0, 2.0]]),
+            "expected shape (..., 10), got a list",
+        ),
+        (lambda: dyn_ros.is_physical([[np.nan] * 10]), "got nan in parameters[0, 0]"),
+        (lambda: dyn_ros.from_pseudo_inertia(np.eye(3)), "expected shape (..., 4, 4), got (3, 3)"),
+        (
+            lambda: dyn_ros.from_pseudo_inertia(np.triu(np.ones((4, 4)))),
+            "expected a symmetric matrix",
+        ),
+        (
+            lambda: dyn_ros.log_cholesky([PLATE]),
+            "parameters[0]: expected a positive definite pseudo-",
+        ),
+        (lambda: dyn_ros.log_cholesky(np.zeros(10)), "parameters: expected a positive definite"),
+        (lambda: dyn_ros.from_log_cholesky(np.full(10, np.inf)), "got inf in coordinates[0]"),
+        (lambda: dyn_ros.entropic_divergence(POINT, POINT), "expected a positive definite"),
+    ],
+)
 def test_errors_name_the_value(call, why):
     with pytest.raises(ValueError, match=re.escape(why)):
         call()
@@ -144,12 +191,19 @@ def test_errors_name_the_value(call, why):
 
 # --- of a model
 
+
 def links(model):
     """Inertias of links, summed over each joint's body, as stored for the algorithms."""
-    packed = model._floats[-10 * model.nframes:].reshape(-1, 10)
-    return np.array([sum((packed[i] for i, frame in enumerate(model.tree.frames)
-                          if frame.parent == joint), np.zeros(10))
-                     for joint in range(model.njoints)])
+    packed = model._floats[-10 * model.nframes :].reshape(-1, 10)
+    return np.array(
+        [
+            sum(
+                (packed[i] for i, frame in enumerate(model.tree.frames) if frame.parent == joint),
+                np.zeros(10),
+            )
+            for joint in range(model.njoints)
+        ]
+    )
 
 
 def check(model):
@@ -167,8 +221,9 @@ def check(model):
 def test_are_those_of_pinocchio(robot, root_joint):
     pair = peer.new_pair(robot, root_joint)
     model, pin = pair.model, pair.pin
-    peer.close(model.inertial_parameters,
-               [Y.toDynamicParameters() for Y in list(pin.inertias)[1:]], 1e-13)
+    peer.close(
+        model.inertial_parameters, [Y.toDynamicParameters() for Y in list(pin.inertias)[1:]], 1e-13
+    )
     p = bodies(model.njoints, 8)[0]
     model.inertial_parameters = p
     np.testing.assert_array_equal(model.inertial_parameters, p)
@@ -191,21 +246,25 @@ def test_are_read_only_and_a_copy():
     with pytest.raises(ValueError, match="read-only"):
         p[0, 0] = 3.0
     was, floats = p.copy(), model._floats.copy()
-    model.inertial_parameters = p                       # changes nothing at all
+    model.inertial_parameters = p  # changes nothing at all
     np.testing.assert_array_equal(model._floats, floats)
     assert type(model.tree.joints[0].inertia) is dyn_ros.Inertia
     model.inertial_parameters = 2.0 * p
     np.testing.assert_array_equal(p, was)
     model.inertial_parameters = was
-    np.testing.assert_array_equal(model._floats[:-10 * model.nframes],
-                                  floats[:-10 * model.nframes])
+    np.testing.assert_array_equal(
+        model._floats[: -10 * model.nframes], floats[: -10 * model.nframes]
+    )
 
 
 def test_fixed_links_keep_theirs():
     model = dyn_ros.Model.from_urdf(peer.urdf("panda"))
     joint = model.joint_index("panda_joint7")
-    on_it = [i for i, frame in enumerate(model.tree.frames)
-             if frame.kind == "body" and frame.parent == joint]
+    on_it = [
+        i
+        for i, frame in enumerate(model.tree.frames)
+        if frame.kind == "body" and frame.parent == joint
+    ]
     assert len(on_it) > 2
     before = [model.tree.frames[i].inertia for i in on_it]
     p = model.inertial_parameters.copy()
@@ -244,8 +303,11 @@ def test_may_be_of_no_body():
     peer.close(folded.inertial_parameters[:2], p[:2], 0.0)
     q_folded = np.delete(q, 3)
     q[3] = 0.3
-    peer.close(dyn_ros.generalized_gravity(folded, dyn_ros.Data(folded), q_folded),
-               np.delete(dyn_ros.generalized_gravity(model, pair.data, q), 3), 1e-12)
+    peer.close(
+        dyn_ros.generalized_gravity(folded, dyn_ros.Data(folded), q_folded),
+        np.delete(dyn_ros.generalized_gravity(model, pair.data, q), 3),
+        1e-12,
+    )
 
 
 def test_payloads_are_part_of_them_and_can_be_removed():
@@ -292,8 +354,11 @@ def test_a_copy_has_its_own():
 @pytest.mark.parametrize("root_joint", [None, "floating"])
 def test_robots_with_locked_joints_have_them(root_joint):
     model = assigned("every_joint", root_joint)
-    name = next(joint.name for joint in model.tree.joints if joint.kind == "revolute"
-                and joint.mimic is None and joint.parent >= 0)
+    name = next(
+        joint.name
+        for joint in model.tree.joints
+        if joint.kind == "revolute" and joint.mimic is None and joint.parent >= 0
+    )
     folded = model.reduced({name: 0.4})
     check(folded)
     q, v = model.neutral(), np.random.default_rng(1).normal(size=model.nv)
@@ -302,16 +367,21 @@ def test_robots_with_locked_joints_have_them(root_joint):
     v[model.idx_v[i]] = 0.0
     keep_q = [k for k in range(model.nq) if k != model.idx_q[i]]
     keep = [k for k in range(model.nv) if k != model.idx_v[i]]
-    peer.close(dyn_ros.nonlinear_effects(folded, dyn_ros.Data(folded), q[keep_q], v[keep]),
-               dyn_ros.nonlinear_effects(model, dyn_ros.Data(model), q, v)[keep], 1e-12)
+    peer.close(
+        dyn_ros.nonlinear_effects(folded, dyn_ros.Data(folded), q[keep_q], v[keep]),
+        dyn_ros.nonlinear_effects(model, dyn_ros.Data(model), q, v)[keep],
+        1e-12,
+    )
 
 
 def test_chains_have_those_of_their_links():
     model = assigned("panda")
     forward = model.chain("panda_link0", "panda_link7")
     for name in forward.joint_names[:-1]:
-        np.testing.assert_array_equal(forward.inertial_parameters[forward.joint_index(name)],
-                                      model.inertial_parameters[model.joint_index(name)])
+        np.testing.assert_array_equal(
+            forward.inertial_parameters[forward.joint_index(name)],
+            model.inertial_parameters[model.joint_index(name)],
+        )
     check(forward)
     backward = model.chain("panda_link7", "panda_link0")
     check(backward)
@@ -326,18 +396,28 @@ def test_appended_robots_keep_them(joint):
     check(both)
     p = both.inertial_parameters
     for i, name in enumerate(hand.joint_names):
-        np.testing.assert_array_equal(p[both.joint_index("hand/" + name)],
-                                      hand.inertial_parameters[i])
+        np.testing.assert_array_equal(
+            p[both.joint_index("hand/" + name)], hand.inertial_parameters[i]
+        )
     tip = both.inertial_parameters[both.joint_index("wrist_3_joint"), 0]
     on_it = hand.base_inertia.mass if joint == "fixed" else 0.0
     peer.close(tip, arm.inertial_parameters[-1, 0] + on_it, 1e-14)
 
 
-@pytest.mark.parametrize("value, why", [
-    (np.zeros((7, 10)), "inertial_parameters: expected 9 x 10 finite numbers, got shape (7, 10)"),
-    (np.full((9, 10), np.nan), "inertial_parameters: expected 9 x 10 finite numbers"),
-    (np.full((9, 10), 2e30), "at most 1e+30, got 2e+30 in inertial_parameters[0, 0] (joint 'panda"),
-])
+@pytest.mark.parametrize(
+    "value, why",
+    [
+        (
+            np.zeros((7, 10)),
+            "inertial_parameters: expected 9 x 10 finite numbers, got shape (7, 10)",
+        ),
+        (np.full((9, 10), np.nan), "inertial_parameters: expected 9 x 10 finite numbers"),
+        (
+            np.full((9, 10), 2e30),
+            "at most 1e+30, got 2e+30 in inertial_parameters[0, 0] (joint 'panda",
+        ),
+    ],
+)
 def test_what_is_no_number_is_refused_and_changes_nothing(value, why):
     model = dyn_ros.Model.from_urdf(peer.urdf("panda"), mimic="ignore")
     was, tree = model._floats.copy(), model.tree
@@ -357,8 +437,9 @@ def test_a_plate_and_a_massless_link_are_not_positive_definite():
 
 
 @pytest.mark.parametrize("distance", [dyn_ros.entropic_divergence, dyn_ros.riemannian_distance])
-@pytest.mark.parametrize("wrong", ["abc", None, [[1, 2], [3]], np.zeros(3), np.full(10, np.nan),
-                                   np.zeros(10)], ids=repr)
+@pytest.mark.parametrize(
+    "wrong", ["abc", None, [[1, 2], [3]], np.zeros(3), np.full(10, np.nan), np.zeros(10)], ids=repr
+)
 def test_the_body_that_is_wrong_is_named(distance, wrong):
     body = dyn_ros.Inertia.from_box(2.0, [0.1, 0.2, 0.3]).dynamic_parameters()
     with pytest.raises(ValueError, match="^reference: expected"):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Parts of a robot: locked joints as in Pinocchio, chains as in KDL; both by identities."""
+
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -19,6 +20,7 @@ KDL = Path(__file__).resolve().parents[1] / "algorithms" / "constrained" / "kdl"
 
 # --- locked joints
 
+
 def locked_names(model, seed):
     """About half of the joints that can be locked, at least one."""
     free = [name for name, nq in zip(model.joint_names, model.nqs) if nq]
@@ -28,7 +30,7 @@ def locked_names(model, seed):
 
 def position(model, q, name):
     i = model.joint_index(name)
-    x = q[model.idx_q[i]:][:model.nqs[i]]
+    x = q[model.idx_q[i] :][: model.nqs[i]]
     return x if len(x) > 1 else float(x[0])
 
 
@@ -64,8 +66,10 @@ def free_pair(robot, root_joint):
     if robot in peer.BUILT:
         return peer.new_pair(robot, root_joint)
     xml = links_renamed(peer.urdf(robot))
-    return peer.Pair(dyn_ros.Model.from_urdf(xml, root_joint, mimic="ignore"),
-                     peer.pinocchio_model(xml, root_joint))
+    return peer.Pair(
+        dyn_ros.Model.from_urdf(xml, root_joint, mimic="ignore"),
+        peer.pinocchio_model(xml, root_joint),
+    )
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -77,7 +81,8 @@ def test_is_pinocchios_reduced_model(robot, root_joint, seed):
     pair.set_gravity([1.0, 2.0, -9.0])
     names = locked_names(pair.model, seed)
     pin = pinocchio.buildReducedModel(
-        pair.pin, [pair.pin.getJointId(name) for name in names], pair.to_pin_q(q))
+        pair.pin, [pair.pin.getJointId(name) for name in names], pair.to_pin_q(q)
+    )
     part = peer.Pair(pair.model.reduced(lock_of(pair.model, q, names)), pin)
     q, v, a, _ = part.state(seed)
     f_ext = part.wrenches(seed)
@@ -123,8 +128,11 @@ def test_the_rows_of_the_whole_robot_at_the_locked_positions(robot, root_joint, 
     assert part.velocity_names == tuple(model.velocity_names[k] for k in iv)
     assert part.position_names == tuple(model.position_names[k] for k in iq)
     assert part.frame_names == model.frame_names and part.payloads == model.payloads
-    kept = {frame.name for frame in model.tree.frames
-            if frame.kind == "joint" and frame.name in part.joint_names}
+    kept = {
+        frame.name
+        for frame in model.tree.frames
+        if frame.kind == "joint" and frame.name in part.joint_names
+    }
     assert {frame.name for frame in part.tree.frames if frame.kind == "joint"} == kept
     for name in ("lower", "upper"):
         np.testing.assert_array_equal(getattr(part, name), getattr(model, name)[iq])
@@ -134,29 +142,41 @@ def test_the_rows_of_the_whole_robot_at_the_locked_positions(robot, root_joint, 
     peer.close(dyn_ros.rnea(part, part_data, q[iq], v[iv], a[iv]), data.tau[iv], scale=scale)
     M = dyn_ros.crba(model, data, q)
     peer.close(dyn_ros.crba(part, part_data, q[iq]), M[np.ix_(iv, iv)], scale=np.abs(M).max())
-    peer.close(dyn_ros.kinetic_energy(part, part_data, q[iq], v[iv]),
-               dyn_ros.kinetic_energy(model, data, q, whole(v)))
+    peer.close(
+        dyn_ros.kinetic_energy(part, part_data, q[iq], v[iv]),
+        dyn_ros.kinetic_energy(model, data, q, whole(v)),
+    )
     oMf = dyn_ros.frame_placements(model, data, q)
     peer.close(dyn_ros.frame_placements(part, part_data, q[iq]), oMf)
     for frame in range(0, len(model.frame_names), 7):
         J = dyn_ros.frame_jacobian(model, data, q, frame, LOCAL)
-        peer.close(dyn_ros.frame_jacobian(part, part_data, q[iq], frame, LOCAL), J[:, iv],
-                   scale=max(1.0, np.abs(J).max()))
+        peer.close(
+            dyn_ros.frame_jacobian(part, part_data, q[iq], frame, LOCAL),
+            J[:, iv],
+            scale=max(1.0, np.abs(J).max()),
+        )
     forces = np.random.default_rng(seed).normal(size=(3, 6))
     wrenches = dict(zip(model.frame_names[-3:], forces))
     tau = dyn_ros.static_torque(model, data, q, model.external_forces(wrenches))
-    peer.close(dyn_ros.static_torque(part, part_data, q[iq], part.external_forces(wrenches)),
-               tau[iv], scale=max(np.abs(tau).max(), 1.0))
-    bodies = [sum(map(np.asarray, _in_world(each, data_, q_)))
-              for each, data_, q_ in ((model, data, q), (part, part_data, q[iq]))]
+    peer.close(
+        dyn_ros.static_torque(part, part_data, q[iq], part.external_forces(wrenches)),
+        tau[iv],
+        scale=max(np.abs(tau).max(), 1.0),
+    )
+    bodies = [
+        sum(map(np.asarray, _in_world(each, data_, q_)))
+        for each, data_, q_ in ((model, data, q), (part, part_data, q[iq]))
+    ]
     peer.close(bodies[1], bodies[0])
 
 
 def _in_world(model, data, q):
     """The inertias of all bodies at the world's origin, and that of the base."""
     oMi = dyn_ros.forward_kinematics(model, data, q)[0]
-    return [model.base_inertia, *(dyn_ros.SE3.from_homogeneous(X).act(Y)
-                                  for X, Y in zip(oMi, model.inertias))]
+    return [
+        model.base_inertia,
+        *(dyn_ros.SE3.from_homogeneous(X).act(Y) for X, Y in zip(oMi, model.inertias)),
+    ]
 
 
 def test_nothing_locked_is_the_same_robot():
@@ -179,8 +199,9 @@ def test_everything_locked_is_a_stone():
     peer.close(part.base_inertia.mass, pair.model.total_mass, 1e-14)
     data = dyn_ros.Data(part)
     assert dyn_ros.rnea(part, data, [], [], []).shape == (0,)
-    peer.close(dyn_ros.frame_placements(part, data, []),
-               dyn_ros.frame_placements(pair.model, pair.data, q))
+    peer.close(
+        dyn_ros.frame_placements(part, data, []), dyn_ros.frame_placements(pair.model, pair.data, q)
+    )
 
 
 def test_in_two_steps_as_in_one():
@@ -210,13 +231,19 @@ def test_payloads_can_be_replaced_and_removed_later():
 
 def test_mimic_joints_are_locked_with_their_master():
     model = dyn_ros.Model.from_urdf(peer.urdf("baxter"))
-    mimics = {joint.name: model.joint_names[joint.mimic.joint]
-              for joint in model.tree.joints if joint.mimic}
+    mimics = {
+        joint.name: model.joint_names[joint.mimic.joint]
+        for joint in model.tree.joints
+        if joint.mimic
+    }
     follower, master = next(iter(mimics.items()))
     part = model.reduced({master: 0.01})
     assert master not in part.joint_names and follower not in part.joint_names
-    with pytest.raises(ValueError, match=f"lock: joint '{follower}' mimics joint '{master}'; lock "
-                                         f"'{master}', which locks both"):
+    with pytest.raises(
+        ValueError,
+        match=f"lock: joint '{follower}' mimics joint '{master}'; lock "
+        f"'{master}', which locks both",
+    ):
         model.reduced({follower: 0.01})
     free = dyn_ros.Model.from_urdf(peer.urdf("baxter"), mimic="ignore")
     assert follower not in free.reduced({follower: 0.01}).joint_names
@@ -230,23 +257,44 @@ def test_positions_may_be_outside_the_limits():
 ROOT = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
 
 
-@pytest.mark.parametrize("lock, why", [
-    ({"elbow": 0.0}, r"lock: joint 'elbow' is unknown; available: root_joint, panda_joint1, "),
-    ({3: 0.0}, r"lock: joint 3 is unknown; available: root_joint"),
-    ({"x" * 1000: 0.0}, "lock: joint 'xxx"),
-    ({"panda_joint8": 0.0}, "lock: joint 'panda_joint8' is fixed already; available: root_joint"),
-    ({"panda_link1": 0.0}, "lock: joint 'panda_link1' is unknown"),
-    ({"panda_joint1": np.nan}, "position of joint 'panda_joint1': expected a finite number, got "),
-    ({"panda_joint1": "0"}, "position of joint 'panda_joint1': expected a finite number, got '0'"),
-    ({"panda_joint1": None}, "position of joint 'panda_joint1': expected a finite number, got No"),
-    ({"panda_joint1": [0.0]}, r"'panda_joint1': expected a finite number, got shape \(1,\)"),
-    ({"panda_joint1": -2e14}, r"'panda_joint1': expected at most 1e\+14, got -2"),
-    ({"panda_finger_joint1": 2e30}, r"'panda_finger_joint1': expected at most 1e\+30, got 2e\+30"),
-    ({"root_joint": 0.0}, r"'root_joint': expected 7 finite numbers, got shape \(\)"),
-    ({"root_joint": ROOT[1:]}, r"'root_joint': expected 7 finite numbers, got shape \(6,\)"),
-    ({"root_joint": [0.0] * 7}, r"'root_joint': expected a unit quaternion \(x y z w\) after x y "
-                                "z, got length 0; normalize it"),
-])
+@pytest.mark.parametrize(
+    "lock, why",
+    [
+        ({"elbow": 0.0}, r"lock: joint 'elbow' is unknown; available: root_joint, panda_joint1, "),
+        ({3: 0.0}, r"lock: joint 3 is unknown; available: root_joint"),
+        ({"x" * 1000: 0.0}, "lock: joint 'xxx"),
+        (
+            {"panda_joint8": 0.0},
+            "lock: joint 'panda_joint8' is fixed already; available: root_joint",
+        ),
+        ({"panda_link1": 0.0}, "lock: joint 'panda_link1' is unknown"),
+        (
+            {"panda_joint1": np.nan},
+            "position of joint 'panda_joint1': expected a finite number, got ",
+        ),
+        (
+            {"panda_joint1": "0"},
+            "position of joint 'panda_joint1': expected a finite number, got '0'",
+        ),
+        (
+            {"panda_joint1": None},
+            "position of joint 'panda_joint1': expected a finite number, got No",
+        ),
+        ({"panda_joint1": [0.0]}, r"'panda_joint1': expected a finite number, got shape \(1,\)"),
+        ({"panda_joint1": -2e14}, r"'panda_joint1': expected at most 1e\+14, got -2"),
+        (
+            {"panda_finger_joint1": 2e30},
+            r"'panda_finger_joint1': expected at most 1e\+30, got 2e\+30",
+        ),
+        ({"root_joint": 0.0}, r"'root_joint': expected 7 finite numbers, got shape \(\)"),
+        ({"root_joint": ROOT[1:]}, r"'root_joint': expected 7 finite numbers, got shape \(6,\)"),
+        (
+            {"root_joint": [0.0] * 7},
+            r"'root_joint': expected a unit quaternion \(x y z w\) after x y "
+            "z, got length 0; normalize it",
+        ),
+    ],
+)
 def test_invalid_positions(lock, why):
     model = dyn_ros.Model.from_urdf(peer.urdf("panda"), "floating")
     with pytest.raises(ValueError, match=why) as caught:
@@ -256,24 +304,32 @@ def test_invalid_positions(lock, why):
 
 def test_lock_must_be_a_dict():
     model = dyn_ros.Model.from_urdf(peer.urdf("panda"))
-    with pytest.raises(TypeError, match="lock: expected a dict from names of joints to positions, "
-                                        r"got list: \['panda_joint1'\]"):
+    with pytest.raises(
+        TypeError,
+        match="lock: expected a dict from names of joints to positions, "
+        r"got list: \['panda_joint1'\]",
+    ):
         model.reduced(["panda_joint1"])
 
 
 # --- chains
 
-CHAINS = [("tiago", "torso_lift_link", "arm_7_link"),
-          ("tiago", "base_footprint", "hand_thumb_link"),
-          ("talos_reduced", "base_link", "gripper_right_base_link"),
-          ("panda", "panda_link2", "panda_rightfinger"),
-          ("kinova", "base", "j2s6s200_end_effector"),
-          ("every_joint", "upper_arm", "tip")]
-ACROSS = [("tiago", "arm_7_link", "head_2_link"), ("tiago", "hand_thumb_link", "torso_lift_link"),
-          ("talos_reduced", "right_sole_link", "left_sole_link"),
-          ("baxter", "left_gripper", "right_gripper"),
-          ("panda", "panda_rightfinger", "panda_leftfinger"),
-          ("kinova", "j2s6s200_end_effector", "base")]
+CHAINS = [
+    ("tiago", "torso_lift_link", "arm_7_link"),
+    ("tiago", "base_footprint", "hand_thumb_link"),
+    ("talos_reduced", "base_link", "gripper_right_base_link"),
+    ("panda", "panda_link2", "panda_rightfinger"),
+    ("kinova", "base", "j2s6s200_end_effector"),
+    ("every_joint", "upper_arm", "tip"),
+]
+ACROSS = [
+    ("tiago", "arm_7_link", "head_2_link"),
+    ("tiago", "hand_thumb_link", "torso_lift_link"),
+    ("talos_reduced", "right_sole_link", "left_sole_link"),
+    ("baxter", "left_gripper", "right_gripper"),
+    ("panda", "panda_rightfinger", "panda_leftfinger"),
+    ("kinova", "j2s6s200_end_effector", "base"),
+]
 
 
 def chain_urdf(robot, root, tip):
@@ -307,7 +363,8 @@ def test_a_chain_downward_is_the_urdf_without_its_branches(robot, root, tip):
         assert part.frame_names == alone.frame_names
         assert part.njoints > 0
         assert [f.parent_frame for f in part.tree.frames] == [
-            f.parent_frame for f in alone.tree.frames]
+            f.parent_frame for f in alone.tree.frames
+        ]
         if not any(joint.mimic for joint in part.tree.joints):
             peer.close(part._floats, alone._floats, 1e-12)
             np.testing.assert_array_equal(part._ints, alone._ints)
@@ -336,11 +393,11 @@ def test_the_root_link_of_a_chain_is_held_still(robot, root, tip):
     found = dyn_ros.frame_placements(part, data, q)
     placed = {(frame.name, frame.kind): X for frame, X in zip(links.tree.frames, oMf)}
     for frame, X in zip(part.tree.frames, found):
-        if frame.kind != "joint":                   # a reversed joint moves the other link
+        if frame.kind != "joint":  # a reversed joint moves the other link
             peer.close(world @ X, placed[frame.name, frame.kind], 1e-12, scale=1.0)
 
     J = dyn_ros.frame_jacobian(links, data_links, q_links, root, LOCAL)
-    still = np.zeros((links.nv, part.nv))           # velocities of the links from those of the part
+    still = np.zeros((links.nv, part.nv))  # velocities of the links from those of the part
     for k, name in enumerate(part.velocity_names):
         still[links.velocity_names.index(name), k] = 1.0
     still[:6] = -np.linalg.solve(J[:, :6], J[:, 6:] @ still[6:])
@@ -349,8 +406,9 @@ def test_the_root_link_of_a_chain_is_held_still(robot, root, tip):
     part.gravity = [1.0, 2.0, -9.0]
     links.gravity = world[:3, :3] @ part.gravity
     g = dyn_ros.generalized_gravity(links, data_links, q_links)
-    peer.close(dyn_ros.generalized_gravity(part, data, q), still.T @ g,
-               scale=max(1e-3, np.abs(g).max()))
+    peer.close(
+        dyn_ros.generalized_gravity(part, data, q), still.T @ g, scale=max(1e-3, np.abs(g).max())
+    )
 
 
 @pytest.mark.parametrize("robot, root, tip", ACROSS)
@@ -363,14 +421,17 @@ def test_a_reversed_chain_moves_back(robot, root, tip):
     ends = []
     for part, end in ((there, tip), (back, root)):
         own = [q[model.position_names.index(name)] for name in part.position_names]
-        ends.append(dyn_ros.frame_placements(part, dyn_ros.Data(part), own)[
-            part.frame_index(end)])
+        ends.append(dyn_ros.frame_placements(part, dyn_ros.Data(part), own)[part.frame_index(end)])
     peer.close(ends[0] @ ends[1], np.eye(4), 1e-12)
     for name in ("lower", "upper"):
         for part in (there, back):
             np.testing.assert_array_equal(
-                getattr(part, name), [getattr(model, name)[model.position_names.index(each)]
-                                      for each in part.position_names])
+                getattr(part, name),
+                [
+                    getattr(model, name)[model.position_names.index(each)]
+                    for each in part.position_names
+                ],
+            )
 
 
 @pytest.mark.parametrize("name", ["planar2r", "lwr7", "prismatic3", "rand6"])
@@ -386,13 +447,24 @@ def test_settings_of_the_joints_in_a_chain_remain():
     state = peer.pair("tiago").state(3)
     model = changed(dyn_ros.Model.from_urdf(peer.urdf("tiago")), state)
     part = model.chain("head_2_link", "arm_7_link")
-    assert part.joint_names == ("head_2_joint", "head_1_joint", *(
-        f"arm_{n}_joint" for n in range(1, 8)))
+    assert part.joint_names == (
+        "head_2_joint",
+        "head_1_joint",
+        *(f"arm_{n}_joint" for n in range(1, 8)),
+    )
     np.testing.assert_array_equal(part.gravity, model.gravity)
-    for name in ("lower", "upper", "velocity_limit", "effort_limit", "armature", "damping",
-                 "friction"):
+    for name in (
+        "lower",
+        "upper",
+        "velocity_limit",
+        "effort_limit",
+        "armature",
+        "damping",
+        "friction",
+    ):
         assert [*getattr(part, name)] == [
-            getattr(model, name)[model.velocity_names.index(each)] for each in part.joint_names]
+            getattr(model, name)[model.velocity_names.index(each)] for each in part.joint_names
+        ]
     part.gravity = [0.0, 0.0, 0.0]
     assert model.gravity.any()
 
@@ -414,7 +486,7 @@ def test_a_payload_on_a_joint_stays_on_its_link_if_the_joint_is_reversed():
     model.set_payload("load", "arm_3_joint", MASS, COM, INERTIA)
     part = model.chain("arm_4_link", "torso_lift_link")
     own = [part.inertias[i].mass - bare.inertias[i].mass for i in range(part.njoints)]
-    assert own == pytest.approx([MASS, 0.0, 0.0, 0.0])      # moved by arm_4_joint
+    assert own == pytest.approx([MASS, 0.0, 0.0, 0.0])  # moved by arm_4_joint
 
 
 def test_a_mimic_joint_follows_its_master_only_in_the_chain():
@@ -458,8 +530,11 @@ def test_joints_that_cannot_be_reversed(kind):
       <link name="c"/><joint name="j" type="{kind}"><parent link="a"/><child link="b"/></joint>
       <joint name="k" type="fixed"><parent link="b"/><child link="c"/></joint></robot>""")
     assert model.chain("a", "c").joint_names == ("j",)
-    with pytest.raises(ValueError, match=f"root: the way from 'c' to the tip passes the {kind} "
-                                         "joint 'j' from its child to its parent, which only "
-                                         "revolute, continuous, prismatic joints support; use a "
-                                         "root above it, such as 'a'"):
+    with pytest.raises(
+        ValueError,
+        match=f"root: the way from 'c' to the tip passes the {kind} "
+        "joint 'j' from its child to its parent, which only "
+        "revolute, continuous, prismatic joints support; use a "
+        "root above it, such as 'a'",
+    ):
         model.chain("c", "a")

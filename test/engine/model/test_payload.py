@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Payloads: equivalent to bodies in the URDF, removed exactly, rejected if invalid."""
+
 import copy
 import re
 
@@ -22,8 +23,11 @@ def floats(model):
 
 def forward(model, q, v, tau):
     data = dyn_ros.Data(model)
-    return (dyn_ros.crba(model, data, q), dyn_ros.nonlinear_effects(model, data, q, v),
-            dyn_ros.aba(model, data, q, v, tau))
+    return (
+        dyn_ros.crba(model, data, q),
+        dyn_ros.nonlinear_effects(model, data, q, v),
+        dyn_ros.aba(model, data, q, v, tau),
+    )
 
 
 def frames_of(model):
@@ -49,14 +53,24 @@ def test_is_a_body_that_pinocchio_appends(robot, root_joint):
     peer.close(dyn_ros.rnea(pair.model, data, q, v, a), pair.rnea(q, v, a))
     peer.close(dyn_ros.crba(pair.model, data, q), pair.crba(q))
     peer.close(dyn_ros.aba(pair.model, data, q, v, tau), pair.aba(q, v, tau))
-    peer.close(pair.model.total_mass,
-               sum(inertia.mass for inertia in list(pair.pin.inertias)[1:]), 1e-14)
+    peer.close(
+        pair.model.total_mass, sum(inertia.mass for inertia in list(pair.pin.inertias)[1:]), 1e-14
+    )
 
 
 def test_is_a_link_written_into_the_urdf():
     """On the flange of the arm, and on its base, which is fixed in the world."""
-    numbers = " ".join(f'{name}="{INERTIA[i, j]}"' for name, i, j in (
-        ("ixx", 0, 0), ("ixy", 0, 1), ("ixz", 0, 2), ("iyy", 1, 1), ("iyz", 1, 2), ("izz", 2, 2)))
+    numbers = " ".join(
+        f'{name}="{INERTIA[i, j]}"'
+        for name, i, j in (
+            ("ixx", 0, 0),
+            ("ixy", 0, 1),
+            ("ixz", 0, 2),
+            ("iyy", 1, 1),
+            ("iyz", 1, 2),
+            ("izz", 2, 2),
+        )
+    )
     xml = peer.urdf("ur5")
     for parent in ("tool0", "base_link"):
         link = f"""<link name="load"><inertial><origin xyz="{COM[0]} {COM[1]} {COM[2]}"/>
@@ -69,10 +83,10 @@ def test_is_a_link_written_into_the_urdf():
         for ours, theirs in zip(forward(model, q, v, tau), forward(written, q, v, tau)):
             peer.close(ours, theirs, 1e-13)
         peer.close(model.total_mass, written.total_mass, 1e-14)
-        for ours, theirs in zip((model.base_inertia.mass, model.base_inertia.com,
-                                 model.base_inertia.rotational),
-                                (written.base_inertia.mass, written.base_inertia.com,
-                                 written.base_inertia.rotational)):
+        for ours, theirs in zip(
+            (model.base_inertia.mass, model.base_inertia.com, model.base_inertia.rotational),
+            (written.base_inertia.mass, written.base_inertia.com, written.base_inertia.rotational),
+        ):
             peer.close(ours, theirs, 1e-13)
     assert model.base_inertia.mass > model.tree.base_inertia.mass
 
@@ -139,10 +153,10 @@ def test_on_the_fixed_base_it_moves_nothing():
     model = dyn_ros.Model.from_urdf(peer.urdf("panda"))
     bare, mass = floats(model), model.total_mass
     model.set_payload("cabinet", "panda_link0", 30.0, COM, INERTIA)
-    links = 10 * model.nframes                      # the inertias of single links come last
+    links = 10 * model.nframes  # the inertias of single links come last
     np.testing.assert_array_equal(floats(model)[:-links], bare[:-links])
     assert floats(model)[-links] == bare[-links] + 30.0
-    np.testing.assert_array_equal(floats(model)[10 - links:], bare[10 - links:])
+    np.testing.assert_array_equal(floats(model)[10 - links :], bare[10 - links :])
     assert model.total_mass == mass
     peer.close(model.base_inertia.mass, model.tree.base_inertia.mass + 30.0, 1e-15)
 
@@ -159,38 +173,44 @@ def test_a_copy_has_payloads_of_its_own():
 GOOD = {"name": "tool", "frame": "panda_hand", "mass": 1.0, "com": COM, "inertia": INERTIA}
 
 
-@pytest.mark.parametrize("bad, why", [
-    ({"name": ""}, "name: expected a non-empty string, got ''"),
-    ({"name": 3}, "name: expected a non-empty string, got 3"),
-    ({"frame": "nowhere"}, "no frame named 'nowhere'; available: panda_link0, "),
-    ({"frame": "x" * 100000}, "no frame named 'xxxx"),
-    ({"frame": 1000}, "got 1000"),
-    ({"mass": 0.0}, "mass: expected more than 0 kg, got 0"),
-    ({"mass": -1.0}, "mass: expected more than 0 kg, got -1"),
-    ({"mass": np.nan}, "mass: expected a finite number, got nan"),
-    ({"mass": "heavy"}, "mass: expected a finite number, got 'heavy'"),
-    ({"mass": "3"}, "mass: expected a finite number, got '3'"),
-    ({"mass": "\u0663"}, "mass: expected a finite number, got "),
-    ({"mass": b"3"}, "mass: expected a finite number, got b'3'"),
-    ({"com": ["0", "0", "0"]}, "com: expected 3 finite numbers, got ["),
-    ({"com": [0.0, [1.0], 0.0]}, "com: expected 3 finite numbers, got ["),
-    ({"com": np.ma.array([0.0, 0.0, 1.0], mask=[0, 0, 1])}, "com: expected 3 finite numbers, got "),
-    ({"com": 1j * np.ones(3)}, "com: expected 3 finite numbers, got "),
-    ({"mass": 1e300, "com": [1e10] * 3}, "too large: 1e+300 kg"),
-    ({"mass": 1.1e30}, "expected numbers of at most 1e+30, got 1.1e+30"),
-    ({"com": [0.0, 0.0, -2e30]}, "expected numbers of at most 1e+30, got 2e+30"),
-    ({"inertia": 3e30 * np.eye(3)}, "expected numbers of at most 1e+30, got 3e+30"),
-    ({"inertia": 1e308 * np.eye(3)}, "expected numbers of at most 1e+30, got 1e+308"),
-    ({"com": [0.0, 0.0]}, "com: expected 3 finite numbers, got shape (2,)"),
-    ({"com": [0.0, np.inf, 0.0]}, "com: expected 3 finite numbers"),
-    ({"inertia": np.full((3, 3), np.nan)}, "inertia: expected 3 x 3 finite numbers"),
-    ({"inertia": [1.0, 1.0, 1.0]}, "inertia: expected 3 x 3 finite numbers, got shape (3,)"),
-    ({"inertia": [[1, 0.1, 0], [0, 1, 0], [0, 0, 1]]}, "inertia: expected a symmetric matrix"),
-    ({"inertia": -BALL}, "not positive semidefinite: its smallest principal moment is -0.01"),
-    ({"inertia": np.zeros((3, 3))}, "not positive definite"),
-    ({"inertia": np.diag([0.0, 1.0, 1.0])}, "not positive definite"),
-    ({"inertia": np.diag([1.0, 1.0, 2.1])}, "triangle inequality"),
-])
+@pytest.mark.parametrize(
+    "bad, why",
+    [
+        ({"name": ""}, "name: expected a non-empty string, got ''"),
+        ({"name": 3}, "name: expected a non-empty string, got 3"),
+        ({"frame": "nowhere"}, "no frame named 'nowhere'; available: panda_link0, "),
+        ({"frame": "x" * 100000}, "no frame named 'xxxx"),
+        ({"frame": 1000}, "got 1000"),
+        ({"mass": 0.0}, "mass: expected more than 0 kg, got 0"),
+        ({"mass": -1.0}, "mass: expected more than 0 kg, got -1"),
+        ({"mass": np.nan}, "mass: expected a finite number, got nan"),
+        ({"mass": "heavy"}, "mass: expected a finite number, got 'heavy'"),
+        ({"mass": "3"}, "mass: expected a finite number, got '3'"),
+        ({"mass": "\u0663"}, "mass: expected a finite number, got "),
+        ({"mass": b"3"}, "mass: expected a finite number, got b'3'"),
+        ({"com": ["0", "0", "0"]}, "com: expected 3 finite numbers, got ["),
+        ({"com": [0.0, [1.0], 0.0]}, "com: expected 3 finite numbers, got ["),
+        (
+            {"com": np.ma.array([0.0, 0.0, 1.0], mask=[0, 0, 1])},
+            "com: expected 3 finite numbers, got ",
+        ),
+        ({"com": 1j * np.ones(3)}, "com: expected 3 finite numbers, got "),
+        ({"mass": 1e300, "com": [1e10] * 3}, "too large: 1e+300 kg"),
+        ({"mass": 1.1e30}, "expected numbers of at most 1e+30, got 1.1e+30"),
+        ({"com": [0.0, 0.0, -2e30]}, "expected numbers of at most 1e+30, got 2e+30"),
+        ({"inertia": 3e30 * np.eye(3)}, "expected numbers of at most 1e+30, got 3e+30"),
+        ({"inertia": 1e308 * np.eye(3)}, "expected numbers of at most 1e+30, got 1e+308"),
+        ({"com": [0.0, 0.0]}, "com: expected 3 finite numbers, got shape (2,)"),
+        ({"com": [0.0, np.inf, 0.0]}, "com: expected 3 finite numbers"),
+        ({"inertia": np.full((3, 3), np.nan)}, "inertia: expected 3 x 3 finite numbers"),
+        ({"inertia": [1.0, 1.0, 1.0]}, "inertia: expected 3 x 3 finite numbers, got shape (3,)"),
+        ({"inertia": [[1, 0.1, 0], [0, 1, 0], [0, 0, 1]]}, "inertia: expected a symmetric matrix"),
+        ({"inertia": -BALL}, "not positive semidefinite: its smallest principal moment is -0.01"),
+        ({"inertia": np.zeros((3, 3))}, "not positive definite"),
+        ({"inertia": np.diag([0.0, 1.0, 1.0])}, "not positive definite"),
+        ({"inertia": np.diag([1.0, 1.0, 2.1])}, "triangle inequality"),
+    ],
+)
 def test_what_no_body_is_is_refused_and_changes_nothing(bad, why):
     model = dyn_ros.Model.from_urdf(peer.urdf("panda"))
     model.set_payload("tool", "panda_link3", MASS, COM, INERTIA)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The structure of the tree of joints: Pinocchio's, identities, M's zeros."""
+
 import copy
 import pickle
 
@@ -22,8 +23,11 @@ def numbers(indices):
 def test_structure_is_pinocchios(robot, root_joint):
     model, pin = (pair := peer.pair(robot, root_joint)).model, pair.pin
     assert model.parents == tuple(int(i) - 1 for i in list(pin.parents)[1:])
-    for mine, theirs in ((model.children, pin.children), (model.supports, pin.supports),
-                         (model.subtrees, pin.subtrees)):
+    for mine, theirs in (
+        (model.children, pin.children),
+        (model.supports, pin.supports),
+        (model.subtrees, pin.subtrees),
+    ):
         assert mine == tuple(map(numbers, list(theirs)[1:]))
 
 
@@ -50,8 +54,9 @@ def test_a_line_of_velocities_with_mimic_joints():
     assert model.row_parents == tuple(range(-1, model.nv - 1))
 
 
-@pytest.mark.parametrize("copied", [copy.copy, lambda x: pickle.loads(pickle.dumps(x))],
-                         ids=["copy", "pickle"])
+@pytest.mark.parametrize(
+    "copied", [copy.copy, lambda x: pickle.loads(pickle.dumps(x))], ids=["copy", "pickle"]
+)
 def test_copies_have_the_structure(copied):
     model = peer.new_pair("ball_joints").model
     other = copied(model)
@@ -63,4 +68,5 @@ def test_copies_have_the_structure(copied):
 def test_a_robot_without_joints():
     model = dyn_ros.Model.from_urdf('<robot name="r"><link name="a"/></robot>')
     assert (model.parents, model.children, model.supports, model.subtrees, model.row_parents) == (
-        (),) * 5
+        (),
+    ) * 5

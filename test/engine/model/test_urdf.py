@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """read_urdf: agreement with Pinocchio on real robots, and every bad input with its message."""
+
 import math
 import re
 
@@ -30,8 +31,10 @@ def links(names):
 
 
 def joint(name, kind, parent, child, content=LIMIT):
-    return (f'<joint name="{name}" type="{kind}"><parent link="{parent}"/>'
-            f'<child link="{child}"/>{content}</joint>')
+    return (
+        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/>'
+        f'<child link="{child}"/>{content}</joint>'
+    )
 
 
 def one_joint(kind, content=LIMIT):
@@ -39,8 +42,10 @@ def one_joint(kind, content=LIMIT):
 
 
 def inertial(mass="1", ixx="1", ixy="0", iyy="1", izz="1", origin=""):
-    return (f'<inertial>{origin}<mass value="{mass}"/><inertia ixx="{ixx}" ixy="{ixy}" ixz="0" '
-            f'iyy="{iyy}" iyz="0" izz="{izz}"/></inertial>')
+    return (
+        f'<inertial>{origin}<mass value="{mass}"/><inertia ixx="{ixx}" ixy="{ixy}" ixz="0" '
+        f'iyy="{iyy}" iyz="0" izz="{izz}"/></inertial>'
+    )
 
 
 # ---------------------------------------------------------------------------- Pinocchio
@@ -48,7 +53,8 @@ def inertial(mass="1", ixx="1", ixy="0", iyy="1", izz="1", origin=""):
 EXAMPLES = sorted(peer.EXAMPLE_ROBOTS.rglob("*.urdf"))
 NO_ROBOT = {"ur3.urdf"}  # a placeholder without a name, which Pinocchio also rejects
 ALL_ROBOTS = [peer.OWN_ROBOTS / "every_joint.urdf"] + [
-    path for path in EXAMPLES if path.name not in NO_ROBOT]
+    path for path in EXAMPLES if path.name not in NO_ROBOT
+]
 KINDS = {"BODY": "body", "JOINT": "joint", "FIXED_JOINT": "fixed_joint"}
 
 
@@ -86,7 +92,8 @@ def test_tree_is_pinocchios(path, root_joint):
     assert [j.kind for j in tree.joints] == [pinocchio_kind(j) for j in list(pin.joints)[1:]]
     frames = list(pin.frames)[1:]
     assert [(f.name, f.kind, f.parent + 1) for f in tree.frames] == [
-        (f.name, KINDS[str(f.type)], f.parentJoint) for f in frames]
+        (f.name, KINDS[str(f.type)], f.parentJoint) for f in frames
+    ]
     for ours, theirs in zip(tree.frames, frames, strict=True):
         peer.close(ours.placement, theirs.placement.homogeneous, 1e-14)
         assert ours.parent_frame + 1 == theirs.parentFrame
@@ -115,8 +122,9 @@ def test_links_have_their_inertias(path):
             peer.close(ours.inertia.com, fixed.lever, 1e-14)
             peer.close(ours.inertia.rotational, fixed.inertia, 1e-12)
     for n, joint in enumerate(tree.joints):
-        links = [SE3.from_homogeneous(f.placement).act(f.inertia)
-                 for f in tree.frames if f.parent == n]
+        links = [
+            SE3.from_homogeneous(f.placement).act(f.inertia) for f in tree.frames if f.parent == n
+        ]
         peer.close(sum(map(np.asarray, links)), np.asarray(joint.inertia), 1e-12)
 
 
@@ -149,14 +157,17 @@ def test_warned_of_exactly_where_the_inertia_matrix_has_a_zero_row(path):
     tree = read_urdf(xml, mimic="ignore")
     pin = peer.pinocchio_model(xml)
     M = peer.pinocchio.crba(pin, pin.createData(), peer.pinocchio.neutral(pin))
-    zero = {name for name, j in zip(
-        list(pin.names)[1:], list(pin.joints)[1:], strict=True)
-            if j.nv == 1 and M[j.idx_v, j.idx_v] == 0.0}
+    zero = {
+        name
+        for name, j in zip(list(pin.names)[1:], list(pin.joints)[1:], strict=True)
+        if j.nv == 1 and M[j.idx_v, j.idx_v] == 0.0
+    }
     warned = {warning.split('"')[1] for warning in tree.warnings if " moves no " in warning}
     assert warned == zero
 
 
 # ---------------------------------------------------------------------------- what is read
+
 
 def test_a_single_link_has_no_joint():
     tree = read_urdf(robot(link("base"), name="stone"))
@@ -194,10 +205,13 @@ def test_a_planar_joint_has_no_damping():
 
 
 def test_mimic_joints_add_their_friction_to_their_masters():
-    model = dyn_ros.Model.from_urdf(mimicking(
-        '<dynamics damping="1" friction="2"/>',
-        '<mimic joint="j1" multiplier="-3"/><dynamics damping="10" friction="20"/>',
-        '<dynamics damping="7"/>'))
+    model = dyn_ros.Model.from_urdf(
+        mimicking(
+            '<dynamics damping="1" friction="2"/>',
+            '<mimic joint="j1" multiplier="-3"/><dynamics damping="10" friction="20"/>',
+            '<dynamics damping="7"/>',
+        )
+    )
     assert model.damping.tolist() == [1.0 + 9 * 10.0, 7.0]
     assert model.friction.tolist() == [2.0 + 3 * 20.0, 0.0]
 
@@ -209,8 +223,11 @@ def test_damping_and_friction_can_be_set(name):
     array = getattr(model, name)
     setattr(model, name, [0, 1, 2, 3])
     assert array.tolist() == [0.0, 1.0, 2.0, 3.0]
-    with pytest.raises(ValueError, match=rf"{name}: expected numbers of 0 or more, got -0.5 in "
-                                         rf"{name}\[3\] \('j'\)"):
+    with pytest.raises(
+        ValueError,
+        match=rf"{name}: expected numbers of 0 or more, got -0.5 in "
+        rf"{name}\[3\] \('j'\)",
+    ):
         setattr(model, name, [0.0, 1.0, 0.0, -0.5])
     with pytest.raises(ValueError, match=f"{name}: expected 4 finite numbers, got"):
         setattr(model, name, [0.0, 1.0, np.nan, 0.0])
@@ -263,15 +280,30 @@ def test_what_dynamics_does_not_need_never_hurts(capfd):
       <sensor name="s" update_rate="many"/> <made_up_tag value="nan"/>
       <other:joint xmlns:other="http://other.org" name="theirs"/>
     """
-    body = INERTIAL + """
+    body = (
+        INERTIAL
+        + """
       <visual><geometry/><material/></visual>
       <collision><origin xyz="what"/><geometry><capsule/></geometry></collision>
       <self_collision_checking/>
     """
-    fixed = joint("k", "fixed", "b", "c", '<axis xyz="0 0 0"/><limit/><mimic joint="nobody"/>'
-                  '<dynamics damping="a lot"/>')
-    moving = joint("j", "revolute", "a", "b", LIMIT + """
-      <safety_controller/><calibration rising=""/>""")
+    )
+    fixed = joint(
+        "k",
+        "fixed",
+        "b",
+        "c",
+        '<axis xyz="0 0 0"/><limit/><mimic joint="nobody"/><dynamics damping="a lot"/>',
+    )
+    moving = joint(
+        "j",
+        "revolute",
+        "a",
+        "b",
+        LIMIT
+        + """
+      <safety_controller/><calibration rising=""/>""",
+    )
     tree = read_urdf(robot(odd, link("a", body), links("bc"), moving, fixed))
     assert [j.name for j in tree.joints] == ["j"]
     assert tree.warnings == ()
@@ -286,9 +318,15 @@ def test_a_default_namespace_is_no_hindrance():
 def test_fixed_joints_are_lumped():
     offset = '<origin xyz="1 0 0" rpy="0 0 1.5707963267948966"/>'
     body = inertial("2", ixx="1", iyy="2", izz="2.5", origin='<origin xyz="0 1 0"/>')
-    tree = read_urdf(robot(
-        link("a"), link("b", body), link("c", body),
-        joint("j", "revolute", "a", "b"), joint("k", "fixed", "b", "c", offset)))
+    tree = read_urdf(
+        robot(
+            link("a"),
+            link("b", body),
+            link("c", body),
+            joint("j", "revolute", "a", "b"),
+            joint("k", "fixed", "b", "c", offset),
+        )
+    )
     lumped = tree.joints[0].inertia
     assert lumped.mass == 4.0
     peer.close(lumped.com, [0.0, 0.5, 0.0], 1e-15)  # of (0 1 0) and (1 0 0) turned: (0 0 0)
@@ -299,18 +337,24 @@ def test_fixed_joints_are_lumped():
 
 def test_a_chain_of_thousands_of_joints_is_walked():
     n = 5000
-    xml = robot("".join(f'<link name="{i}"/>' for i in range(n)),
-                *(joint(f"{i}", "fixed", i, i + 1) for i in range(n - 1)))
+    xml = robot(
+        "".join(f'<link name="{i}"/>' for i in range(n)),
+        *(joint(f"{i}", "fixed", i, i + 1) for i in range(n - 1)),
+    )
     assert len(read_urdf(xml).frames) == 2 * n - 1
 
 
 # ---------------------------------------------------------------------------- mimics
 
+
 def mimicking(first="", second="", third=""):
     """Three joints in a row that each may have a mimic element."""
-    return robot(links("abcd"), joint("j1", "revolute", "a", "b", LIMIT + first),
-                 joint("j2", "prismatic", "b", "c", LIMIT + second),
-                 joint("j3", "continuous", "c", "d", third))
+    return robot(
+        links("abcd"),
+        joint("j1", "revolute", "a", "b", LIMIT + first),
+        joint("j2", "prismatic", "b", "c", LIMIT + second),
+        joint("j3", "continuous", "c", "d", third),
+    )
 
 
 def test_mimic():
@@ -326,16 +370,21 @@ def test_mimic_defaults():
 
 
 def test_mimic_chain_ends_at_the_joint_that_drives_all():
-    tree = read_urdf(mimicking(first='<mimic joint="j2" multiplier="3" offset="1"/>',
-                               second='<mimic joint="j3" multiplier="-2" offset="0.5"/>'))
+    tree = read_urdf(
+        mimicking(
+            first='<mimic joint="j2" multiplier="3" offset="1"/>',
+            second='<mimic joint="j3" multiplier="-2" offset="0.5"/>',
+        )
+    )
     first, second = tree.joints[0].mimic, tree.joints[1].mimic
     assert (second.joint, second.multiplier, second.offset) == (2, -2.0, 0.5)
     assert (first.joint, first.multiplier, first.offset) == (2, -6.0, 3 * 0.5 + 1)
 
 
 def test_ignored_mimics_are_free_and_not_looked_at():
-    tree = read_urdf(mimicking(first='<mimic joint="j1"/>', third='<mimic joint="nobody"/>'),
-                     mimic="ignore")
+    tree = read_urdf(
+        mimicking(first='<mimic joint="j1"/>', third='<mimic joint="nobody"/>'), mimic="ignore"
+    )
     assert [j.mimic for j in tree.joints] == [None] * 3
 
 
@@ -363,103 +412,172 @@ BAD = {
     "too long bytes": (b"<" * (MAX_CHARACTERS + 1), "at most 5 million"),
     "DOCTYPE": ("<!DOCTYPE robot>" + robot(link("a")), "DOCTYPE.*remove it"),
     "DOCTYPE after comments": (
-        f'<?xml version="1.0"?> <!-- x --> <?pi?> <!DOCTYPE robot {HOSTILE}>'
-        + robot(link("&b;")), "DOCTYPE"),
-    "DOCTYPE in UTF-16": (f"<!DOCTYPE robot {HOSTILE}>{robot(link('&c;'))}".encode("utf-16"),
-                          "DOCTYPE"),
+        f'<?xml version="1.0"?> <!-- x --> <?pi?> <!DOCTYPE robot {HOSTILE}>' + robot(link("&b;")),
+        "DOCTYPE",
+    ),
+    "DOCTYPE in UTF-16": (
+        f"<!DOCTYPE robot {HOSTILE}>{robot(link('&c;'))}".encode("utf-16"),
+        "DOCTYPE",
+    ),
     "unknown entity": (robot(link("&a;")), "undefined entity"),
     "not UTF-8": (b'<robot name="\xff"/>', "cannot be decoded as utf-8"),
-    "unknown encoding": (b'<?xml version="1.0" encoding="elvish"?><robot/>',
-                         "cannot be decoded as elvish"),
-    "no text encoding": (b'<?xml version="1.0" encoding="zlib"?><robot/>',
-                         "cannot be decoded as zlib"),
-    **{f"encoding {encoding}": (
-        f'<?xml version="1.0" encoding="{encoding}"?><robot name="\\q"/>'.encode(),
-        f"cannot be decoded as {encoding}: not an encoding of XML")
-       for encoding in ("punycode", "idna", "unicode_escape", "Raw-Unicode_Escape", "undefined")},
-    "xacro macro": (robot(link("a"), "<xacro:arm/>").replace("<robot", f"<robot {XACRO}"),
-                    "<xacro:arm> is not expanded; run the xacro command"),
+    "unknown encoding": (
+        b'<?xml version="1.0" encoding="elvish"?><robot/>',
+        "cannot be decoded as elvish",
+    ),
+    "no text encoding": (
+        b'<?xml version="1.0" encoding="zlib"?><robot/>',
+        "cannot be decoded as zlib",
+    ),
+    **{
+        f"encoding {encoding}": (
+            f'<?xml version="1.0" encoding="{encoding}"?><robot name="\\q"/>'.encode(),
+            f"cannot be decoded as {encoding}: not an encoding of XML",
+        )
+        for encoding in ("punycode", "idna", "unicode_escape", "Raw-Unicode_Escape", "undefined")
+    },
+    "xacro macro": (
+        robot(link("a"), "<xacro:arm/>").replace("<robot", f"<robot {XACRO}"),
+        "<xacro:arm> is not expanded; run the xacro command",
+    ),
     "xacro macro of a namespace with a slash": (
         robot(link("a"), "<xacro:arm/>").replace("<robot", f'<robot {XACRO[:-1]}/"'),
-        "<xacro:arm> is not expanded"),
+        "<xacro:arm> is not expanded",
+    ),
     "xacro undeclared": (robot(link("a"), "<xacro:arm/>"), "expand xacro"),
     "xacro name": (robot(link("${prefix}a")), r"\$\{prefix\}a.*run the xacro command"),
-    "xacro number": (one_joint("revolute", AXIS.format("$(arg x) 0 1")),
-                     'xyz of <axis> of joint "j" .*run the xacro command'),
+    "xacro number": (
+        one_joint("revolute", AXIS.format("$(arg x) 0 1")),
+        'xyz of <axis> of joint "j" .*run the xacro command',
+    ),
     # elements and attributes
     "no robot name": ("<robot/>", 'robot "robot" has no links'),
     "no links": (robot(), 'robot "r" has no links'),
     "no link name": (robot("<link/>"), "<link> has no attribute name"),
     "empty link name": (robot(link("")), "name of <link> is empty"),
-    "no joint type": (robot(links("ab"), joint("j", "", "a", "b").replace('type=""', "")),
-                      'joint "j" has no attribute type'),
-    "no parent": (one_joint("fixed").replace('<parent link="a"/>', ""),
-                  'joint "j" has no <parent>'),
-    "no child link": (one_joint("fixed").replace('<child link="b"/>', "<child/>"),
-                      '<child> of joint "j" has no attribute link'),
+    "no joint type": (
+        robot(links("ab"), joint("j", "", "a", "b").replace('type=""', "")),
+        'joint "j" has no attribute type',
+    ),
+    "no parent": (
+        one_joint("fixed").replace('<parent link="a"/>', ""),
+        'joint "j" has no <parent>',
+    ),
+    "no child link": (
+        one_joint("fixed").replace('<child link="b"/>', "<child/>"),
+        '<child> of joint "j" has no attribute link',
+    ),
     "no mass": (robot(link("a", "<inertial/>")), '<inertial> of link "a" has no <mass>'),
-    "no mass value": (robot(link("a", "<inertial><mass/></inertial>")),
-                      '<mass> of <inertial> of link "a" has no attribute value'),
-    "no ixy": (robot(link("a", inertial().replace('ixy="0"', ""))),
-               'link "a" has no attribute ixy'),
+    "no mass value": (
+        robot(link("a", "<inertial><mass/></inertial>")),
+        '<mass> of <inertial> of link "a" has no attribute value',
+    ),
+    "no ixy": (
+        robot(link("a", inertial().replace('ixy="0"', ""))),
+        'link "a" has no attribute ixy',
+    ),
     "no axis xyz": (one_joint("revolute", "<axis/>" + LIMIT), '<axis> of joint "j" has no .* xyz'),
     "quaternion origin": (one_joint("fixed", '<origin quat_xyzw="0 0 0 1"/>'), "quat_xyzw.*rpy"),
-    "unsupported type": (one_joint("spherical"),
-                         "type of joint \"j\" is 'spherical'; supported: revolute, continuous, "
-                         "prismatic, floating, planar, fixed"),
+    "unsupported type": (
+        one_joint("spherical"),
+        "type of joint \"j\" is 'spherical'; supported: revolute, continuous, "
+        "prismatic, floating, planar, fixed",
+    ),
     "unknown type": (one_joint("unknown"), "'unknown'; supported"),
     # the tree
     "two links of a name": (robot(links("aa")), 'two links are named "a"'),
-    "two joints of a name": (robot(links("abc"), joint("j", "fixed", "a", "b"),
-                                   joint("j", "fixed", "b", "c")), 'two joints are named "j"'),
-    "unknown parent": (robot(links("ab"), joint("j", "fixed", "x", "b")),
-                       'parent of joint "j" is the unknown link "x"; available: "a", "b"'),
-    "unknown child": (robot(links("ab"), joint("j", "fixed", "a", "x")),
-                      'child of joint "j" is the unknown link "x"'),
+    "two joints of a name": (
+        robot(links("abc"), joint("j", "fixed", "a", "b"), joint("j", "fixed", "b", "c")),
+        'two joints are named "j"',
+    ),
+    "unknown parent": (
+        robot(links("ab"), joint("j", "fixed", "x", "b")),
+        'parent of joint "j" is the unknown link "x"; available: "a", "b"',
+    ),
+    "unknown child": (
+        robot(links("ab"), joint("j", "fixed", "a", "x")),
+        'child of joint "j" is the unknown link "x"',
+    ),
     "two roots": (robot(links("abc"), joint("j", "fixed", "a", "b")), '2 root links: "a", "c"'),
-    "no root": (robot(links("ab"), joint("j", "fixed", "a", "b"), joint("k", "fixed", "b", "a")),
-                '"a" form a cycle'),
+    "no root": (
+        robot(links("ab"), joint("j", "fixed", "a", "b"), joint("k", "fixed", "b", "a")),
+        '"a" form a cycle',
+    ),
     "cycle beside the tree": (
         robot(links("abc"), joint("j", "fixed", "b", "c"), joint("k", "fixed", "c", "b")),
-        '(?!.*"a").*form a cycle'),
-    "joint from a link to itself": (robot(link("a"), joint("j", "fixed", "a", "a")),
-                                    'the links "a" form a cycle.*"j"'),
+        '(?!.*"a").*form a cycle',
+    ),
+    "joint from a link to itself": (
+        robot(link("a"), joint("j", "fixed", "a", "a")),
+        'the links "a" form a cycle.*"j"',
+    ),
     "link with two parents": (
-        robot(links("abc"), joint("j", "fixed", "a", "c"), joint("k", "fixed", "b", "c"),
-              joint("l", "fixed", "a", "b")),
-        'link "c" is the child of two joints, "j" and "k"'),
+        robot(
+            links("abc"),
+            joint("j", "fixed", "a", "c"),
+            joint("k", "fixed", "b", "c"),
+            joint("l", "fixed", "a", "b"),
+        ),
+        'link "c" is the child of two joints, "j" and "k"',
+    ),
     # numbers
-    "zero axis revolute": (one_joint("revolute", AXIS.format("0 0 0")),
-                           'axis of joint "j" is zero'),
+    "zero axis revolute": (
+        one_joint("revolute", AXIS.format("0 0 0")),
+        'axis of joint "j" is zero',
+    ),
     "zero axis continuous": (one_joint("continuous", AXIS.format("0 0 0")), "is zero"),
     "zero axis prismatic": (one_joint("prismatic", AXIS.format("0 -0 0")), "is zero"),
     "short axis": (one_joint("revolute", AXIS.format("0 1")), "'0 1'; expected 3 numbers"),
     "long axis": (one_joint("revolute", AXIS.format("0 1 0 0")), "'0 1 0 0'; expected 3 numbers"),
-    "negative mass": (robot(link("a", inertial("-2"))),
-                      'mass of link "a" is -2; expected 0 or more'),
-    "negative damping": (one_joint("revolute", LIMIT + '<dynamics damping="-1"/>'),
-                         'damping of joint "j" is -1; expected 0 or more'),
-    "negative friction": (one_joint("prismatic", LIMIT + '<dynamics friction="-0.5"/>'),
-                          'friction of joint "j" is -0.5; expected 0 or more'),
+    "negative mass": (
+        robot(link("a", inertial("-2"))),
+        'mass of link "a" is -2; expected 0 or more',
+    ),
+    "negative damping": (
+        one_joint("revolute", LIMIT + '<dynamics damping="-1"/>'),
+        'damping of joint "j" is -1; expected 0 or more',
+    ),
+    "negative friction": (
+        one_joint("prismatic", LIMIT + '<dynamics friction="-0.5"/>'),
+        'friction of joint "j" is -0.5; expected 0 or more',
+    ),
     # mimics
     "mimics itself": (mimicking(first='<mimic joint="j1"/>'), 'joint "j1" mimics itself'),
-    "mimics an unknown joint": (mimicking(first='<mimic joint="k"/>'),
-                                'unknown joint "k"; available: "j1", "j2", "j3"'),
+    "mimics an unknown joint": (
+        mimicking(first='<mimic joint="k"/>'),
+        'unknown joint "k"; available: "j1", "j2", "j3"',
+    ),
     "mimics nothing": (mimicking(first="<mimic/>"), '<mimic> of joint "j1" has no attribute joint'),
     "mimics in a circle": (
         mimicking('<mimic joint="j2"/>', '<mimic joint="j3"/>', '<mimic joint="j1"/>'),
-        '"j1", "j2", "j3" mimic each other'),
+        '"j1", "j2", "j3" mimic each other',
+    ),
     "mimics a circle": (
         mimicking('<mimic joint="j2"/>', '<mimic joint="j3"/>', '<mimic joint="j2"/>'),
-        "mimic each other"),
-    **{f"mimics a {kind} joint": (
-        robot(links("abc"), joint("j", "revolute", "a", "b", LIMIT + '<mimic joint="k"/>'),
-              joint("k", kind, "b", "c")), f'joint "j" mimics the {kind} joint "k"')
-       for kind in ("fixed", "floating", "planar")},
-    **{f"{kind} joint mimics": (
-        robot(links("abc"), joint("j", kind, "a", "b", '<mimic joint="k"/>'),
-              joint("k", "revolute", "b", "c")), f'{kind} joint "j" has a <mimic>')
-       for kind in ("floating", "planar")},
+        "mimic each other",
+    ),
+    **{
+        f"mimics a {kind} joint": (
+            robot(
+                links("abc"),
+                joint("j", "revolute", "a", "b", LIMIT + '<mimic joint="k"/>'),
+                joint("k", kind, "b", "c"),
+            ),
+            f'joint "j" mimics the {kind} joint "k"',
+        )
+        for kind in ("fixed", "floating", "planar")
+    },
+    **{
+        f"{kind} joint mimics": (
+            robot(
+                links("abc"),
+                joint("j", kind, "a", "b", '<mimic joint="k"/>'),
+                joint("k", "revolute", "b", "c"),
+            ),
+            f'{kind} joint "j" has a <mimic>',
+        )
+        for kind in ("floating", "planar")
+    },
 }
 
 
@@ -471,26 +589,54 @@ def test_bad_description(xml, message, capfd):
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e999", "abc", "", "1_0", "0,5", "0x1"])
-@pytest.mark.parametrize("where, element", {
-    "mass": '<mass value="{}"/>', "ixx": 'ixx="{}"', "iyz": 'iyz="{}"',
-    "xyz": '<origin xyz="0 0 {}"/>',
-    "rpy": '<origin rpy="{} 0 0"/>', "axis": '<axis xyz="1 {} 0"/>', "lower": 'lower="{}"',
-    "upper": 'upper="{}"', "effort": 'effort="{}"', "velocity": 'velocity="{}"',
-    "multiplier": 'multiplier="{}"', "offset": 'offset="{}"', "damping": 'damping="{}"',
-    "friction": 'friction="{}"',
-}.items())
+@pytest.mark.parametrize(
+    "where, element",
+    {
+        "mass": '<mass value="{}"/>',
+        "ixx": 'ixx="{}"',
+        "iyz": 'iyz="{}"',
+        "xyz": '<origin xyz="0 0 {}"/>',
+        "rpy": '<origin rpy="{} 0 0"/>',
+        "axis": '<axis xyz="1 {} 0"/>',
+        "lower": 'lower="{}"',
+        "upper": 'upper="{}"',
+        "effort": 'effort="{}"',
+        "velocity": 'velocity="{}"',
+        "multiplier": 'multiplier="{}"',
+        "offset": 'offset="{}"',
+        "damping": 'damping="{}"',
+        "friction": 'friction="{}"',
+    }.items(),
+)
 def test_number_that_is_none(where, element, number):
     parts = {
-        "mass": '<mass value="1"/>', "ixx": 'ixx="1"', "iyz": 'iyz="0"',
-        "xyz": "<origin/>", "rpy": "<origin/>", "axis": '<axis xyz="1 0 0"/>',
-        "lower": 'lower="-1"', "upper": 'upper="1"', "effort": 'effort="2"',
-        "velocity": 'velocity="3"', "multiplier": 'multiplier="1"', "offset": 'offset="1"',
-        "damping": 'damping="1"', "friction": 'friction="1"',
+        "mass": '<mass value="1"/>',
+        "ixx": 'ixx="1"',
+        "iyz": 'iyz="0"',
+        "xyz": "<origin/>",
+        "rpy": "<origin/>",
+        "axis": '<axis xyz="1 0 0"/>',
+        "lower": 'lower="-1"',
+        "upper": 'upper="1"',
+        "effort": 'effort="2"',
+        "velocity": 'velocity="3"',
+        "multiplier": 'multiplier="1"',
+        "offset": 'offset="1"',
+        "damping": 'damping="1"',
+        "friction": 'friction="1"',
     }
-    good = robot(links("abc"), joint("j", "revolute", "a", "b"), joint(
-        "k", "revolute", "b", "c",
-        '<origin/><axis xyz="1 0 0"/><mimic joint="j" multiplier="1" offset="1"/>'
-        '<dynamics damping="1" friction="1"/>' + LIMIT))
+    good = robot(
+        links("abc"),
+        joint("j", "revolute", "a", "b"),
+        joint(
+            "k",
+            "revolute",
+            "b",
+            "c",
+            '<origin/><axis xyz="1 0 0"/><mimic joint="j" multiplier="1" offset="1"/>'
+            '<dynamics damping="1" friction="1"/>' + LIMIT,
+        ),
+    )
     read_urdf(good)
     bad = good.replace(parts[where], element.format(number), 1)
     assert bad != good
@@ -500,9 +646,16 @@ def test_number_that_is_none(where, element, number):
     assert named in str(caught.value) and number in str(caught.value)
 
 
-@pytest.mark.parametrize("argument, value", [
-    ("root_joint", "spherical"), ("root_joint", ""), ("root_joint", True), ("mimic", "maybe"),
-    ("mimic", None)])
+@pytest.mark.parametrize(
+    "argument, value",
+    [
+        ("root_joint", "spherical"),
+        ("root_joint", ""),
+        ("root_joint", True),
+        ("mimic", "maybe"),
+        ("mimic", None),
+    ],
+)
 def test_unknown_choice(argument, value):
     with pytest.raises(ValueError, match=f"{argument} is {value!r}; expected one of"):
         read_urdf(robot(link("a")), **{argument: value})
@@ -517,6 +670,7 @@ def test_a_joint_of_the_root_joints_name():
 
 # ---------------------------------------------------------------------------- warnings
 
+
 def massless(kind, leaf="", content=LIMIT):
     return robot(link("a"), link("b", leaf), joint("j", kind, "a", "b", content))
 
@@ -525,32 +679,50 @@ POINT = '<inertial>{}<mass value="1"/></inertial>'
 ODD = {
     "not positive semidefinite": (
         robot(link("a", inertial(ixx="-0.25"))),
-        'link "a" is not positive semidefinite: its smallest principal moment is -0.25 kg m'),
+        'link "a" is not positive semidefinite: its smallest principal moment is -0.25 kg m',
+    ),
     "indefinite by its products": (
-        robot(link("a", inertial(ixy="3"))), "smallest principal moment is -2 kg m"),
+        robot(link("a", inertial(ixy="3"))),
+        "smallest principal moment is -2 kg m",
+    ),
     "triangle inequality": (
         robot(link("a", inertial(ixx="4"))),
         'link "a" violates the triangle inequality: its largest principal moment 4 kg m.2 exceeds '
-        "the sum of the others by 2 kg m"),
+        "the sum of the others by 2 kg m",
+    ),
     "beyond rounding": (robot(link("a", inertial(ixx="2.000003"))), "violates the triangle"),
     "negative beyond rounding": (robot(link("a", inertial(ixx="-0.000002"))), "semidefinite"),
     "small and negative": (
-        robot(link("a", inertial(ixx="-2e-15", iyy="0", izz="0"))), "semidefinite"),
+        robot(link("a", inertial(ixx="-2e-15", iyy="0", izz="0"))),
+        "semidefinite",
+    ),
     "no inertia": (robot(link("a", POINT.format(""))), 'link "a" has no <inertia>'),
     "no limit revolute": (one_joint("revolute", ""), 'revolute joint "j" has no <limit>'),
     "no limit prismatic": (one_joint("prismatic", ""), 'prismatic joint "j" has no <limit>'),
-    "no effort": (one_joint("revolute", '<limit velocity="1"/>'),
-                  '<limit> of joint "j" has no effort'),
-    "no velocity": (one_joint("revolute", '<limit effort="1"/>'),
-                    '<limit> of joint "j" has no velocity'),
-    "limits crossed": (one_joint("revolute", LIMIT.replace('upper="1"', 'upper="-2"')),
-                       'joint "j" has a lower limit -1 above its upper limit -2'),
-    "planar axis": (one_joint("planar", '<axis xyz="1 0 0"/>'),
-                    'axis of planar joint "j" is 1 0 0 and is ignored.*x-y plane.*origin'),
-    "planar damping": (one_joint("planar", '<dynamics damping="2"/>'),
-                       'damping of planar joint "j" is 2 and is ignored; set model.damping'),
-    "floating friction": (one_joint("floating", '<dynamics damping="0" friction="2"/>'),
-                          'friction of floating joint "j" is 2 and is ignored; set model.friction'),
+    "no effort": (
+        one_joint("revolute", '<limit velocity="1"/>'),
+        '<limit> of joint "j" has no effort',
+    ),
+    "no velocity": (
+        one_joint("revolute", '<limit effort="1"/>'),
+        '<limit> of joint "j" has no velocity',
+    ),
+    "limits crossed": (
+        one_joint("revolute", LIMIT.replace('upper="1"', 'upper="-2"')),
+        'joint "j" has a lower limit -1 above its upper limit -2',
+    ),
+    "planar axis": (
+        one_joint("planar", '<axis xyz="1 0 0"/>'),
+        'axis of planar joint "j" is 1 0 0 and is ignored.*x-y plane.*origin',
+    ),
+    "planar damping": (
+        one_joint("planar", '<dynamics damping="2"/>'),
+        'damping of planar joint "j" is 2 and is ignored; set model.damping',
+    ),
+    "floating friction": (
+        one_joint("floating", '<dynamics damping="0" friction="2"/>'),
+        'friction of floating joint "j" is 2 and is ignored; set model.friction',
+    ),
     "planar axis down": (one_joint("planar", '<axis xyz="0 0 -1"/>'), "is 0 0 -1 and is ignored"),
     "planar axis zero": (one_joint("planar", '<axis xyz="0 0 0"/>'), "is 0 0 0 and is ignored"),
     "two inertials": (robot(link("a", INERTIAL * 2)), 'link "a" has more than one <inertial>'),
@@ -560,29 +732,54 @@ ODD = {
     "massless planar": (massless("planar"), 'joint "j" moves no mass'),
     "mass on the axis": (
         massless("revolute", POINT.format('<origin xyz="7 0 0"/>')),
-        'joint "j" moves no inertia about its axis'),
-    "floating point mass": (massless("floating", POINT.format("")),
-                            'joint "j" moves no rotational inertia'),
-    "planar point mass": (massless("planar", POINT.format("")),
-                          'joint "j" moves no rotational inertia'),
-    "planar rod": (massless("planar", inertial(ixx="1", iyy="1", izz="0")),
-                   'joint "j" moves no rotational inertia'),
-    "floating rod": (massless("floating", inertial(ixx="0", iyy="1", izz="1")),
-                     'joint "j" moves no rotational inertia'),
+        'joint "j" moves no inertia about its axis',
+    ),
+    "floating point mass": (
+        massless("floating", POINT.format("")),
+        'joint "j" moves no rotational inertia',
+    ),
+    "planar point mass": (
+        massless("planar", POINT.format("")),
+        'joint "j" moves no rotational inertia',
+    ),
+    "planar rod": (
+        massless("planar", inertial(ixx="1", iyy="1", izz="0")),
+        'joint "j" moves no rotational inertia',
+    ),
+    "floating rod": (
+        massless("floating", inertial(ixx="0", iyy="1", izz="1")),
+        'joint "j" moves no rotational inertia',
+    ),
     "negative about its axis": (
         massless("revolute", inertial("0.5", ixx="-0.5", origin='<origin xyz="0 1 0"/>')),
-        'joint "j" moves no inertia about its axis'),
-    **{f"rod about its axis, turned by {rpy}": (
-        massless("revolute", inertial(ixx="0", iyy="1", izz="1", origin=(
-            f'<origin xyz="0 0 0" rpy="{rpy}"/>')), LIMIT + f'<axis xyz="{axis}"/>'),
-        'joint "j" moves no inertia about its axis')
-       for rpy, axis in (("0.3 0 0.7", f"{math.cos(0.7)!r} {math.sin(0.7)!r} 0"),
-                         ("0 0.4 0", f"{math.cos(0.4)!r} 0 {-math.sin(0.4)!r}"),
-                         ("0 0 2", f"{math.cos(2.0)!r} {math.sin(2.0)!r} 0"),
-                         ("0 1 0", f"{math.cos(1.0)!r} 0 {-math.sin(1.0)!r}"))},
+        'joint "j" moves no inertia about its axis',
+    ),
+    **{
+        f"rod about its axis, turned by {rpy}": (
+            massless(
+                "revolute",
+                inertial(ixx="0", iyy="1", izz="1", origin=(f'<origin xyz="0 0 0" rpy="{rpy}"/>')),
+                LIMIT + f'<axis xyz="{axis}"/>',
+            ),
+            'joint "j" moves no inertia about its axis',
+        )
+        for rpy, axis in (
+            ("0.3 0 0.7", f"{math.cos(0.7)!r} {math.sin(0.7)!r} 0"),
+            ("0 0.4 0", f"{math.cos(0.4)!r} 0 {-math.sin(0.4)!r}"),
+            ("0 0 2", f"{math.cos(2.0)!r} {math.sin(2.0)!r} 0"),
+            ("0 1 0", f"{math.cos(1.0)!r} 0 {-math.sin(1.0)!r}"),
+        )
+    },
     "massless to the end": (
-        robot(link("a"), link("b", ""), link("c", ""), joint("j", "revolute", "a", "b"),
-              joint("k", "fixed", "b", "c")), 'joint "j" moves no mass'),
+        robot(
+            link("a"),
+            link("b", ""),
+            link("c", ""),
+            joint("j", "revolute", "a", "b"),
+            joint("k", "fixed", "b", "c"),
+        ),
+        'joint "j" moves no mass',
+    ),
 }
 
 
@@ -596,40 +793,56 @@ def test_odd_description_warns_and_strict_refuses(xml, message):
 def test_limits_of_odd_descriptions():
     unlimited = (-math.inf, math.inf, math.inf, math.inf)
     for xml, expected in (
-            (ODD["no limit revolute"][0], unlimited),
-            (ODD["limits crossed"][0], (-math.inf, math.inf, 3.0, 2.0)),
-            (ODD["no effort"][0], (0.0, 0.0, 1.0, math.inf)),
-            (one_joint("continuous", LIMIT), (-math.inf, math.inf, 3.0, 2.0)),
-            (one_joint("continuous", ""), unlimited)):
+        (ODD["no limit revolute"][0], unlimited),
+        (ODD["limits crossed"][0], (-math.inf, math.inf, 3.0, 2.0)),
+        (ODD["no effort"][0], (0.0, 0.0, 1.0, math.inf)),
+        (one_joint("continuous", LIMIT), (-math.inf, math.inf, 3.0, 2.0)),
+        (one_joint("continuous", ""), unlimited),
+    ):
         j = read_urdf(xml).joints[0]
         assert (j.lower, j.upper, j.velocity, j.effort) == expected
 
 
-@pytest.mark.parametrize("xml", [
-    one_joint("planar", '<axis xyz="0 0 2"/>'), one_joint("planar", ""),
-    one_joint("continuous", ""), one_joint("floating", ""),
-    massless("revolute", inertial(ixx="0", iyy="0", izz="0", origin='<origin xyz="0 0 1"/>')),
-    massless("revolute", inertial("0")),
-    massless("prismatic", inertial(ixx="0", iyy="0", izz="0")),
-    massless("planar", inertial(ixx="0", iyy="1", izz="1")),
-    robot(link("a", inertial(ixx="2"))),  # just within the triangle inequality
-    robot(link("a", inertial(ixx="2.000001"))),  # rounding
-    robot(link("a", inertial(ixx="-1e-20", iyy="0", izz="0"))),  # next to nothing
-    robot(link("a", inertial(ixx="0", iyy="1", izz="1"))),  # a thin rod
-    robot(link("a", "")), robot(link("a"), link("b", ""), joint("j", "fixed", "a", "b")),
-])
+@pytest.mark.parametrize(
+    "xml",
+    [
+        one_joint("planar", '<axis xyz="0 0 2"/>'),
+        one_joint("planar", ""),
+        one_joint("continuous", ""),
+        one_joint("floating", ""),
+        massless("revolute", inertial(ixx="0", iyy="0", izz="0", origin='<origin xyz="0 0 1"/>')),
+        massless("revolute", inertial("0")),
+        massless("prismatic", inertial(ixx="0", iyy="0", izz="0")),
+        massless("planar", inertial(ixx="0", iyy="1", izz="1")),
+        robot(link("a", inertial(ixx="2"))),  # just within the triangle inequality
+        robot(link("a", inertial(ixx="2.000001"))),  # rounding
+        robot(link("a", inertial(ixx="-1e-20", iyy="0", izz="0"))),  # next to nothing
+        robot(link("a", inertial(ixx="0", iyy="1", izz="1"))),  # a thin rod
+        robot(link("a", "")),
+        robot(link("a"), link("b", ""), joint("j", "fixed", "a", "b")),
+    ],
+)
 def test_sound_description_does_not_warn(xml):
     assert read_urdf(xml, strict=True).warnings == ()
 
 
 def test_a_mimicking_joint_lends_its_master_mass():
-    xml = robot(links("ac"), link("b", ""), joint("j", "revolute", "a", "b"),
-                joint("k", "revolute", "a", "c", LIMIT + '<mimic joint="j"/>'))
+    xml = robot(
+        links("ac"),
+        link("b", ""),
+        joint("j", "revolute", "a", "b"),
+        joint("k", "revolute", "a", "c", LIMIT + '<mimic joint="j"/>'),
+    )
     assert read_urdf(xml).warnings == ()
     assert len(read_urdf(xml, mimic="ignore").warnings) == 1
 
 
 def test_a_massless_pair_of_mimics_warns_once():
-    xml = robot(link("a"), link("b", ""), link("c", ""), joint("j", "revolute", "a", "b"),
-                joint("k", "revolute", "a", "c", LIMIT + '<mimic joint="j"/>'))
+    xml = robot(
+        link("a"),
+        link("b", ""),
+        link("c", ""),
+        joint("j", "revolute", "a", "b"),
+        joint("k", "revolute", "a", "c", LIMIT + '<mimic joint="j"/>'),
+    )
     assert [w.split('"')[1] for w in read_urdf(xml).warnings] == ["j"]

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Wrenches on frames in any axes, by virtual work: tau = -J' f."""
+
 import numpy as np
 import pytest
 
@@ -14,8 +15,9 @@ ROBOTS = "every_joint", "panda", "talos_reduced", "kinova", "ball_joints"
 def torque(pair, q, f_ext):
     """The joint torques that hold external wrenches."""
     data = dyn_ros.Data(pair.model)
-    return (dyn_ros.static_torque(pair.model, data, q, f_ext)
-            - dyn_ros.generalized_gravity(pair.model, data, q))
+    return dyn_ros.static_torque(pair.model, data, q, f_ext) - dyn_ros.generalized_gravity(
+        pair.model, data, q
+    )
 
 
 def frames_of(model):
@@ -53,16 +55,21 @@ def test_axes_of_another_frame(robot, root_joint):
         wrench = rng.normal(size=6)
         R = oMf[pair.model.frame_index(axes)][:3, :3]
         expected = pair.model.external_forces({name: turned(R, wrench)}, q, "world")
-        peer.close(pair.model.external_forces({name: wrench}, q, str(axes)), expected, 1e-12,
-                   scale=max(1.0, np.abs(expected).max()))
+        peer.close(
+            pair.model.external_forces({name: wrench}, q, str(axes)),
+            expected,
+            1e-12,
+            scale=max(1.0, np.abs(expected).max()),
+        )
 
 
 def test_several_wrenches_add_up():
     pair = peer.pair("panda")
     q, rng = pair.state(3)[0], np.random.default_rng(3)
     wrenches = {name: rng.normal(size=6) for name in ("panda_hand", "panda_joint8", "panda_link3")}
-    total = sum(pair.model.external_forces({name: wrench}, q, "world")
-                for name, wrench in wrenches.items())
+    total = sum(
+        pair.model.external_forces({name: wrench}, q, "world") for name, wrench in wrenches.items()
+    )
     peer.close(pair.model.external_forces(wrenches, q, "world"), total, 1e-14)
     on_base = pair.model.external_forces({"panda_link0": np.ones(6)}, q, "world")
     assert on_base.shape == (pair.model.njoints, 6) and not on_base.any()
@@ -75,16 +82,21 @@ def test_frames_of_one_body_need_no_configuration():
     found = model.external_forces({"panda_hand": wrench}, axes="panda_link8")
     peer.close(found, expected, 1e-15)
     assert not np.array_equal(found, model.external_forces({"panda_hand": wrench}))
-    np.testing.assert_array_equal(model.external_forces({"panda_hand": wrench}, axes="panda_hand"),
-                                  model.external_forces({"panda_hand": wrench}))
+    np.testing.assert_array_equal(
+        model.external_forces({"panda_hand": wrench}, axes="panda_hand"),
+        model.external_forces({"panda_hand": wrench}),
+    )
 
 
 def test_on_the_fixed_base_the_world_has_the_axes_of_its_frames():
     model = peer.pair("panda").model
     wrench = np.arange(6.0)
     q = peer.pair("panda").state(1)[0]
-    peer.close(model.external_forces({"panda_link4": wrench}, q, "panda_link0"),
-               model.external_forces({"panda_link4": wrench}, q, "world"), 1e-15)
+    peer.close(
+        model.external_forces({"panda_link4": wrench}, q, "panda_link0"),
+        model.external_forces({"panda_link4": wrench}, q, "world"),
+        1e-15,
+    )
 
 
 @peer.robots(("every_joint", "panda"))
@@ -109,25 +121,46 @@ def test_a_frame_with_the_name_of_the_world():
     wrench = np.arange(6.0)
     np.testing.assert_array_equal(
         model.external_forces({"panda_hand": wrench}, q, "world"),
-        peer.pair("panda").model.external_forces({"panda_hand": wrench}, q, "panda_link4"))
+        peer.pair("panda").model.external_forces({"panda_hand": wrench}, q, "panda_link4"),
+    )
 
 
-@pytest.mark.parametrize("arguments, why", [
-    ({"axes": "world"}, "q: expected the configuration, since it determines the orientation of "
-                        "axes='world' in frame 'panda_hand'; got None"),
-    ({"axes": "panda_link3"}, "orientation of axes='panda_link3' in frame 'panda_hand'; got None"),
-    ({"axes": ALIGNED}, "q: expected the configuration"),
-    ({"axes": "nowhere"}, "no frame named 'nowhere'; available: "),
-    ({"axes": 3}, 'axes: expected the name of a frame, "world" or a dyn_ros.ReferenceFrame, got 3'),
-    ({"axes": [1]}, r"axes: expected the name of a frame, .* got \[1\]"),
-    ({"q": [0.0], "axes": "world"}, r"q: expected shape \(8,\), or \(B, 8\) for a batch, got"),
-    ({"q": [np.nan] * 8}, "q: expected finite numbers, got nan"),
-    ({"wrenches": {"panda_hand": [0.0] * 5}}, "wrench on panda_hand: expected 6 finite numbers"),
-    ({"wrenches": {"panda_hand": np.zeros((2, 6))}}, r"expected 6 finite numbers, got shape \(2, "),
-    ({"wrenches": {"panda_hand": np.zeros((2, 6))}, "q": np.zeros((3, 8))},
-     r"wrench on panda_hand: expected 3 x 6 finite numbers, got shape \(2, 6\)"),
-    ({"wrenches": {"panda_hand": "push"}, "q": np.zeros((3, 8))}, "expected 6 finite numbers"),
-])
+@pytest.mark.parametrize(
+    "arguments, why",
+    [
+        (
+            {"axes": "world"},
+            "q: expected the configuration, since it determines the orientation of "
+            "axes='world' in frame 'panda_hand'; got None",
+        ),
+        (
+            {"axes": "panda_link3"},
+            "orientation of axes='panda_link3' in frame 'panda_hand'; got None",
+        ),
+        ({"axes": ALIGNED}, "q: expected the configuration"),
+        ({"axes": "nowhere"}, "no frame named 'nowhere'; available: "),
+        (
+            {"axes": 3},
+            'axes: expected the name of a frame, "world" or a dyn_ros.ReferenceFrame, got 3',
+        ),
+        ({"axes": [1]}, r"axes: expected the name of a frame, .* got \[1\]"),
+        ({"q": [0.0], "axes": "world"}, r"q: expected shape \(8,\), or \(B, 8\) for a batch, got"),
+        ({"q": [np.nan] * 8}, "q: expected finite numbers, got nan"),
+        (
+            {"wrenches": {"panda_hand": [0.0] * 5}},
+            "wrench on panda_hand: expected 6 finite numbers",
+        ),
+        (
+            {"wrenches": {"panda_hand": np.zeros((2, 6))}},
+            r"expected 6 finite numbers, got shape \(2, ",
+        ),
+        (
+            {"wrenches": {"panda_hand": np.zeros((2, 6))}, "q": np.zeros((3, 8))},
+            r"wrench on panda_hand: expected 3 x 6 finite numbers, got shape \(2, 6\)",
+        ),
+        ({"wrenches": {"panda_hand": "push"}, "q": np.zeros((3, 8))}, "expected 6 finite numbers"),
+    ],
+)
 def test_invalid_arguments(arguments, why):
     model = peer.pair("panda").model
     with pytest.raises(ValueError, match=why):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Writing parameters into a URDF: numbers change, all else remains byte by byte."""
+
 import difflib
 import re
 import xml.etree.ElementTree as ElementTree
@@ -66,7 +67,7 @@ def same(model, expected, rtol=1e-12):
     for a, b in zip(model.inertial_parameters, expected.inertial_parameters):
         for part in (slice(0, 1), slice(1, 4), slice(4, 10)):
             size = max(np.abs(b[part]).max(), 1e-300)
-            if part.start == 1:                     # m c is as exact as m |c|
+            if part.start == 1:  # m c is as exact as m |c|
                 size = max(size, 1e-16 * b[0])
             peer.close(a[part], b[part], rtol, size)
     peer.close(model.damping, expected.damping, rtol)
@@ -75,18 +76,24 @@ def same(model, expected, rtol=1e-12):
 
 def without_parameters(xml):
     """The elements of a description, without what is written."""
+
     def plain(element):
         tag = element.tag.rpartition("}")[2]
-        children = [plain(child) for child in element
-                    if child.tag.rpartition("}")[2] not in ("inertial", "dynamics")]
+        children = [
+            plain(child)
+            for child in element
+            if child.tag.rpartition("}")[2] not in ("inertial", "dynamics")
+        ]
         attributes = {} if tag in ("inertial", "dynamics") else element.attrib
         return tag, attributes, children
+
     return plain(ElementTree.fromstring(xml.encode()))
 
 
 def changed_lines(before, after):
-    return [line for line in difflib.ndiff(before.splitlines(), after.splitlines())
-            if line[0] in "+-"]
+    return [
+        line for line in difflib.ndiff(before.splitlines(), after.splitlines()) if line[0] in "+-"
+    ]
 
 
 @pytest.mark.parametrize("path", ROBOTS, ids=lambda path: path.stem)
@@ -104,11 +111,12 @@ def test_example_robots(path):
     if model.nv == 0:
         return
     model.damping, model.friction = rng.uniform(size=(2, model.nv))
-    several = np.array([joint.kind not in ("revolute", "continuous", "prismatic")
-                        for joint in model.tree.joints])
+    several = np.array(
+        [joint.kind not in ("revolute", "continuous", "prismatic") for joint in model.tree.joints]
+    )
     for i in np.flatnonzero(several):
-        model.damping[model.idx_v[i]:][:model.nvs[i]] = 0.0
-        model.friction[model.idx_v[i]:][:model.nvs[i]] = 0.0
+        model.damping[model.idx_v[i] :][: model.nvs[i]] = 0.0
+        model.friction[model.idx_v[i] :][: model.nvs[i]] = 0.0
     for change in (scaled, other):
         written = dyn_ros.write_urdf(data, change(model))
         again = model_of(written, **options)
@@ -117,10 +125,17 @@ def test_example_robots(path):
         assert dyn_ros.write_urdf(written, again) == written
 
 
-@pytest.mark.parametrize("robot, root_joint, mimic", [
-    ("talos_reduced", "floating", "project"), ("solo12", "planar", "project"),
-    ("every_joint", None, "project"), ("every_joint", "floating", "ignore"),
-    ("baxter", None, "project"), ("panda", None, "ignore")])
+@pytest.mark.parametrize(
+    "robot, root_joint, mimic",
+    [
+        ("talos_reduced", "floating", "project"),
+        ("solo12", "planar", "project"),
+        ("every_joint", None, "project"),
+        ("every_joint", "floating", "ignore"),
+        ("baxter", None, "project"),
+        ("panda", None, "ignore"),
+    ],
+)
 def test_any_root_joint_and_mimic_joints(robot, root_joint, mimic):
     xml = peer.urdf(robot)
     model = other(model_of(xml, root_joint, mimic=mimic), 3)
@@ -143,7 +158,9 @@ def test_only_what_differs_changes():
         '- \t\t<limit lower="-1" upper="1" effort="9" velocity="9"/> <!-- limits -->',
         '+ \t\t<limit lower="-1" upper="1" effort="9" velocity="9"/>',
         '+ \t\t<dynamics damping="0.25"/> <!-- limits -->',
-        '- \t\t<dynamics friction="0.5"/></joint>', '+ \t\t<dynamics friction="0.75"/></joint>']
+        '- \t\t<dynamics friction="0.5"/></joint>',
+        '+ \t\t<dynamics friction="0.75"/></joint>',
+    ]
 
 
 def test_numbers_are_replaced_in_place():
@@ -171,23 +188,35 @@ def test_missing_elements_are_inserted_like_their_siblings():
     assert changed_lines(ARM, dyn_ros.write_urdf(ARM, model))[1:] == [
         '+ \t<link name="lower"><inertial><origin xyz="0 0.25 0" rpy="0 0 0"/><mass value="1"/>'
         '<inertia ixx="0.01" ixy="0" ixz="0" iyy="0.01" iyz="0" izz="0.01"/></inertial>'
-        '<visual><geometry><box size="1 1 1"/></geometry></visual></link>']
+        '<visual><geometry><box size="1 1 1"/></geometry></visual></link>'
+    ]
     lines = ARM.replace('<link name="lower"><visual>', '<link name="lower">\n\t\t<visual>')
     assert changed_lines(lines, dyn_ros.write_urdf(lines, model)) == [
-        "+ \t\t<inertial>", '+ \t\t\t<origin xyz="0 0.25 0" rpy="0 0 0"/>',
+        "+ \t\t<inertial>",
+        '+ \t\t\t<origin xyz="0 0.25 0" rpy="0 0 0"/>',
         '+ \t\t\t<mass value="1"/>',
         '+ \t\t\t<inertia ixx="0.01" ixy="0" ixz="0" iyy="0.01" iyz="0" izz="0.01"/>',
-        "+ \t\t</inertial>"]
+        "+ \t\t</inertial>",
+    ]
     visual = '<visual><geometry><box size="1 1 1"/></geometry></visual>'
     empty = ARM.replace(f'<link name="lower">{visual}</link>', '<link name="lower" />')
     assert changed_lines(empty, dyn_ros.write_urdf(empty, model)) == [
-        '- \t<link name="lower" />', '+ \t<link name="lower" >', "+ \t\t<inertial>",
-        '+ \t\t\t<origin xyz="0 0.25 0" rpy="0 0 0"/>', '+ \t\t\t<mass value="1"/>',
+        '- \t<link name="lower" />',
+        '+ \t<link name="lower" >',
+        "+ \t\t<inertial>",
+        '+ \t\t\t<origin xyz="0 0.25 0" rpy="0 0 0"/>',
+        '+ \t\t\t<mass value="1"/>',
         '+ \t\t\t<inertia ixx="0.01" ixy="0" ixz="0" iyy="0.01" iyz="0" izz="0.01"/>',
-        "+ \t\t</inertial>", "+ \t</link>"]
-    for xml in (lines, empty, empty.replace('"lower" />', '"lower"></link>'),
-                empty.replace('"lower" />', '"lower"><!-- > --></link>'),
-                empty.replace('"lower" />', '"lower">\n\t</link>')):
+        "+ \t\t</inertial>",
+        "+ \t</link>",
+    ]
+    for xml in (
+        lines,
+        empty,
+        empty.replace('"lower" />', '"lower"></link>'),
+        empty.replace('"lower" />', '"lower"><!-- > --></link>'),
+        empty.replace('"lower" />', '"lower">\n\t</link>'),
+    ):
         same(model_of(dyn_ros.write_urdf(xml, model)), model)
         windows = xml.replace("\n", "\r\n")
         written = dyn_ros.write_urdf(windows, model)
@@ -230,7 +259,8 @@ def test_the_encoding_remains(encoding):
     text = dyn_ros.write_urdf(ARM, model)
     assert "é" in text
     assert written.decode("utf-16" if encoding == "utf-16-be" else encoding) == text.replace(
-        "'utf-8'", f"'{declared}'")
+        "'utf-8'", f"'{declared}'"
+    )
 
 
 def test_namespaces_prefixes_and_references():
@@ -239,7 +269,8 @@ def test_namespaces_prefixes_and_references():
     prefixed = re.sub(r"<(/?)(\w)", r"<\1u:\2", ARM.partition("-->\n")[2].partition("?>")[0])
     prefixed = prefixed.replace("<u:robot ", '<u:robot xmlns:u="http://example.org/u" ')
     foreign = body.replace("<link\n", '<x:link xmlns:x="http://example.org/x"/><link\n').replace(
-        "<!-- é -->", '<x:inertial xmlns:x="http://example.org/x"><x:mass value="9"/></x:inertial>')
+        "<!-- é -->", '<x:inertial xmlns:x="http://example.org/x"><x:mass value="9"/></x:inertial>'
+    )
     spaced = prefixed.replace("http://example.org/u", "not a URI")
     for xml in (default, prefixed, spaced, foreign, "\ufeff \n" + body):
         model = other(model_of(xml))
@@ -247,11 +278,13 @@ def test_namespaces_prefixes_and_references():
         written = dyn_ros.write_urdf(xml, model)
         same(model_of(written), model)
         assert without_parameters(written.strip("\ufeff \n")) == without_parameters(
-            xml.strip("\ufeff \n"))
+            xml.strip("\ufeff \n")
+        )
     assert written.startswith("\ufeff \n")
 
 
 # --- bodies of several links, mimic joints, parts
+
 
 def body_of_two(inertial, tool):
     return f"""<robot name="r"><link name="a"/><link name="b">{inertial}</link>
@@ -262,13 +295,16 @@ def body_of_two(inertial, tool):
 
 
 def inertial(mass, moment):
-    return (f'<inertial><mass value="{mass}"/><inertia ixx="{moment}" iyy="{moment}" '
-            f'izz="{moment}" ixy="0" ixz="0" iyz="0"/></inertial>')
+    return (
+        f'<inertial><mass value="{mass}"/><inertia ixx="{moment}" iyy="{moment}" '
+        f'izz="{moment}" ixy="0" ixz="0" iyz="0"/></inertial>'
+    )
 
 
 def links_of(xml):
-    return {frame.name: frame.inertia for frame in model_of(xml).tree.frames
-            if frame.kind == "body"}
+    return {
+        frame.name: frame.inertia for frame in model_of(xml).tree.frames if frame.kind == "body"
+    }
 
 
 def test_the_link_of_the_joint_receives_the_difference():
@@ -281,15 +317,22 @@ def test_the_link_of_the_joint_receives_the_difference():
     assert inertial(0.5, 0.01) in written
 
 
-@pytest.mark.parametrize("own, tool", [
-    ("", inertial(0.5, 0.01)), (inertial(2, 0.1), inertial(5, 0.2)),
-    (inertial(0, 0), inertial(5, 0.2)), (inertial(0, 0.1), inertial(0, 0.2))])
+@pytest.mark.parametrize(
+    "own, tool",
+    [
+        ("", inertial(0.5, 0.01)),
+        (inertial(2, 0.1), inertial(5, 0.2)),
+        (inertial(0, 0), inertial(5, 0.2)),
+        (inertial(0, 0.1), inertial(0, 0.2)),
+    ],
+)
 def test_links_share_a_body_if_the_difference_is_not_physical(own, tool):
     xml = body_of_two(own, tool)
     model = model_of(xml)
     p = 0.2 * model.inertial_parameters
-    model.inertial_parameters = p if p[0, 0] else [[1.0, 0.0, 0.0, 0.0, 0.1, 0.0, 0.1, 0.0, 0.0,
-                                                    0.1]]
+    model.inertial_parameters = (
+        p if p[0, 0] else [[1.0, 0.0, 0.0, 0.0, 0.1, 0.0, 0.1, 0.0, 0.0, 0.1]]
+    )
     written = dyn_ros.write_urdf(xml, model)
     same(model_of(written), model)
     for link in links_of(written).values():
@@ -302,8 +345,9 @@ def test_links_that_share_a_body_keep_their_places():
     model.inertial_parameters = 0.2 * model.inertial_parameters
     written = links_of(dyn_ros.write_urdf(xml, model))
     for name, link in links_of(xml).items():
-        np.testing.assert_allclose(written[name].dynamic_parameters(),
-                                   0.2 * link.dynamic_parameters(), atol=1e-12)
+        np.testing.assert_allclose(
+            written[name].dynamic_parameters(), 0.2 * link.dynamic_parameters(), atol=1e-12
+        )
 
 
 def test_what_cannot_be_written_is_refused():
@@ -358,11 +402,16 @@ def test_mimic_joints_keep_their_friction_unless_it_exceeds_that_of_all():
     follower = rules[0]
     master = model.tree.joints[follower.mimic.joint]
     k = model.idx_v[follower.mimic.joint]
-    text = re.sub(f'(<joint name="{follower.name}".*?)(</joint>)',
-                  r'\1<dynamics damping="2" friction="1"/>\2', xml, count=1, flags=re.DOTALL)
+    text = re.sub(
+        f'(<joint name="{follower.name}".*?)(</joint>)',
+        r'\1<dynamics damping="2" friction="1"/>\2',
+        xml,
+        count=1,
+        flags=re.DOTALL,
+    )
     assert text != xml
     model = model_of(text)
-    reflected = follower.mimic.multiplier ** 2 * 2.0
+    reflected = follower.mimic.multiplier**2 * 2.0
     assert model.damping[k] >= reflected
     for damping in (reflected + 3.0, 0.5 * reflected, 0.0):
         model.damping[k] = damping
@@ -377,10 +426,15 @@ def test_parts_of_a_robot_change_their_links_only():
     xml = peer.urdf("panda")
     whole = model_of(xml)
     for part, cut in (
-            (whole.reduced({"panda_finger_joint1": 0.0}),
-             lambda model: model.reduced({"panda_finger_joint1": 0.0})),
-            (whole.chain("panda_link0", "panda_link5"),
-             lambda model: model.chain("panda_link0", "panda_link5"))):
+        (
+            whole.reduced({"panda_finger_joint1": 0.0}),
+            lambda model: model.reduced({"panda_finger_joint1": 0.0}),
+        ),
+        (
+            whole.chain("panda_link0", "panda_link5"),
+            lambda model: model.chain("panda_link0", "panda_link5"),
+        ),
+    ):
         assert dyn_ros.write_urdf(xml, part) == xml
         p = 1.2 * part.inertial_parameters
         part.inertial_parameters, part.friction = p, np.full(part.nv, 0.7)

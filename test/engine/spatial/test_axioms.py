@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The axioms of SE(3), of its Lie algebra and of their duals, for random values."""
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,8 +19,20 @@ from dyn_ros.engine.spatial import (
 from peer import close
 
 axiom = settings(max_examples=100, deadline=None, database=None)
-ANGLES = [0.0, 1e-300, 1e-160, 1e-12, 1e-6, 1e-2, 0.999, 1.001, np.pi / 2, np.pi - 1e-6,
-          np.pi - 1e-9, np.pi - 1e-12]
+ANGLES = [
+    0.0,
+    1e-300,
+    1e-160,
+    1e-12,
+    1e-6,
+    1e-2,
+    0.999,
+    1.001,
+    np.pi / 2,
+    np.pi - 1e-6,
+    np.pi - 1e-9,
+    np.pi - 1e-12,
+]
 to_pi = st.one_of(st.sampled_from(ANGLES), st.floats(0.0, np.pi - 1e-12))
 
 
@@ -37,8 +50,9 @@ def twists(draw, angles=to_pi):
 placements = twists().map(SE3.exp)
 motions = vectors(6).map(Motion)
 forces = vectors(6).map(Force)
-articulated = vectors(36, 3.0).map(lambda x: ArticulatedBodyInertia(
-    x.reshape(6, 6) + x.reshape(6, 6).T))
+articulated = vectors(36, 3.0).map(
+    lambda x: ArticulatedBodyInertia(x.reshape(6, 6) + x.reshape(6, 6).T)
+)
 rates = vectors(12).map(lambda x: TransformDerivative(x[:9].reshape(3, 3), x[9:]))
 accelerations = vectors(12).map(lambda x: TransformSecondDerivative(x[:9].reshape(3, 3), x[9:]))
 
@@ -60,6 +74,7 @@ def same(a, b, scale=1.0):
 
 
 # --- the group
+
 
 @axiom
 @given(placements, placements)
@@ -88,9 +103,19 @@ def test_associativity(X, Y, Z):
 
 # --- its actions
 
+
 @axiom
-@given(placements, placements, motions, forces, inertias(), articulated, rates, accelerations,
-       vectors(3))
+@given(
+    placements,
+    placements,
+    motions,
+    forces,
+    inertias(),
+    articulated,
+    rates,
+    accelerations,
+    vectors(3),
+)
 def test_a_product_acts_as_one_after_the_other(X, Y, m, f, body, Ia, dZ, ddZ, point):
     for value, scale in ((m, 1e3), (f, 1e3), (body, 1e4), (Ia, 1e5), (dZ, 1e3), (ddZ, 1e3)):
         same((X * Y) * value, X * (Y * value), scale)
@@ -132,6 +157,7 @@ def test_power_is_the_same_in_every_frame(X, m, f):
 
 # --- the algebra
 
+
 @axiom
 @given(motions, motions, motions, forces)
 def test_cross_products(a, b, c, f):
@@ -163,6 +189,7 @@ def test_a_vector_space(a, b, s):
 
 
 # --- exp and log
+
 
 @axiom
 @given(twists())
@@ -208,6 +235,7 @@ def test_interpolation(X, Y, u):
 
 
 # --- inertias
+
 
 @axiom
 @given(placements, inertias(), inertias(), motions)

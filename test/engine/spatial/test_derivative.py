@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """TransformDerivative against iDynTree and finite differences; the second derivative too."""
+
 import numpy as np
 import pytest
 
@@ -23,8 +24,10 @@ class Curve:
 
     def __init__(self, seed):
         rng = np.random.default_rng(seed)
-        self.start, self.v, self.a = (SE3.exp(rng.normal(size=6)),
-                                      *map(Motion, rng.normal(size=(2, 6))))
+        self.start, self.v, self.a = (
+            SE3.exp(rng.normal(size=6)),
+            *map(Motion, rng.normal(size=(2, 6))),
+        )
         self.m, self.f = Motion(rng.normal(size=6)), Force(rng.normal(size=6))
         A = rng.normal(size=(6, 6))
         self.Ia = ArticulatedBodyInertia(A + A.T)
@@ -47,8 +50,9 @@ def first(function, h=2e-3):
 def second(function, h=1e-2):
     """d2/dt2 at 0, to sixth order."""
     at = [np.asarray(function(k * h)) + np.asarray(function(-k * h)) for k in (1, 2, 3)]
-    return (270.0 * at[0] - 27.0 * at[1] + 2.0 * at[2]
-            - 490.0 * np.asarray(function(0.0))) / (180.0 * h * h)
+    return (270.0 * at[0] - 27.0 * at[1] + 2.0 * at[2] - 490.0 * np.asarray(function(0.0))) / (
+        180.0 * h * h
+    )
 
 
 @pytest.fixture(params=SEEDS)
@@ -61,6 +65,7 @@ def product(curve, other):
 
 
 # --- iDynTree
+
 
 @pytest.fixture
 def idyn():
@@ -118,14 +123,16 @@ def both_derivatives(curve):
 
 def test_zero_and_parts_are_idyntrees(idyn, curve):
     zero = TransformDerivative.zero()
-    assert np.array_equal(np.asarray(zero),
-                          array(idyn.TransformDerivative.Zero().asHomogeneousTransformDerivative()))
+    assert np.array_equal(
+        np.asarray(zero), array(idyn.TransformDerivative.Zero().asHomogeneousTransformDerivative())
+    )
     for dX in both_derivatives(curve):
         theirs = to_derivative(idyn, dX)
         assert np.array_equal(array(theirs.getRotationDerivative()), dX.rotation)
         assert np.array_equal(array(theirs.getPositionDerivative()), dX.translation)
         back = TransformDerivative.from_homogeneous(
-            array(theirs.asHomogeneousTransformDerivative()))
+            array(theirs.asHomogeneousTransformDerivative())
+        )
         assert back == dX
 
 
@@ -134,19 +141,27 @@ def test_matrices_are_idyntrees(idyn, curve):
         theirs, X = to_derivative(idyn, dX), to_transform(idyn, curve.X)
         close(dX.as_homogeneous(), array(theirs.asHomogeneousTransformDerivative()), 1e-12)
         close(dX.as_adjoint(curve.X), array(theirs.asAdjointTransformDerivative(X)), 1e-12)
-        close(dX.as_adjoint_wrench(curve.X),
-              array(theirs.asAdjointTransformWrenchDerivative(X)), 1e-12)
+        close(
+            dX.as_adjoint_wrench(curve.X),
+            array(theirs.asAdjointTransformWrenchDerivative(X)),
+            1e-12,
+        )
 
 
 def test_product_and_inverse_are_idyntrees(idyn, curve):
     other = SE3.exp(curve.m)
     for dX in both_derivatives(curve):
         theirs, X = to_derivative(idyn, dX), to_transform(idyn, curve.X)
-        close(dX * other,
-              array((theirs * to_transform(idyn, other)).asHomogeneousTransformDerivative()),
-              1e-12)
-        close(dX.derivative_of_inverse(curve.X),
-              array(theirs.derivativeOfInverse(X).asHomogeneousTransformDerivative()), 1e-12)
+        close(
+            dX * other,
+            array((theirs * to_transform(idyn, other)).asHomogeneousTransformDerivative()),
+            1e-12,
+        )
+        close(
+            dX.derivative_of_inverse(curve.X),
+            array(theirs.derivativeOfInverse(X).asHomogeneousTransformDerivative()),
+            1e-12,
+        )
 
 
 def test_transform_is_idyntrees(idyn, curve):
@@ -162,6 +177,7 @@ def test_transform_is_idyntrees(idyn, curve):
 
 
 # --- finite differences
+
 
 def test_derivatives(curve):
     X, dX = curve.X, curve.dX
@@ -193,11 +209,15 @@ def test_compositions_of_two_that_move(curve):
     other = Curve(99)
     X, dX, ddX, Y, dY, ddY = (curve.X, curve.dX, curve.ddX, other.X, other.dX, other.ddX)
     close(TransformDerivative.of_composition(X, dX, Y, dY), first(product(curve, other)), 1e-11)
-    close(TransformSecondDerivative.of_composition(X, dX, ddX, Y, dY, ddY),
-          second(product(curve, other)), 1e-9)
+    close(
+        TransformSecondDerivative.of_composition(X, dX, ddX, Y, dY, ddY),
+        second(product(curve, other)),
+        1e-9,
+    )
 
 
 # --- identities
+
 
 def test_either_twist(curve):
     X, v, a = curve.X, curve.v, curve.a
@@ -213,23 +233,37 @@ def test_a_rigid_body_changes_by_its_variation(curve):
     body = Inertia.from_box(3.0, [0.3, 0.2, 0.1]) + SE3.exp(curve.m) * Inertia.from_sphere(1.0, 0.2)
     world = curve.X * body
     close(curve.dX.transform(curve.X, body), world.variation(curve.X * curve.v), 1e-12)
-    close(curve.dX.transform(curve.X, body),
-          curve.dX.transform(curve.X, ArticulatedBodyInertia(body)), 1e-15)
+    close(
+        curve.dX.transform(curve.X, body),
+        curve.dX.transform(curve.X, ArticulatedBodyInertia(body)),
+        1e-15,
+    )
 
 
 def test_x_and_its_inverse_make_a_constant(curve):
     X, dX, ddX = curve.X, curve.dX, curve.ddX
     dY, ddY = dX.derivative_of_inverse(X), ddX.derivative_of_inverse(X, dX)
-    close(TransformDerivative.of_composition(X, dX, X.inverse(), dY),
-          TransformDerivative.zero(), 1e-13, scale=10.0)
-    close(TransformSecondDerivative.of_composition(X, dX, ddX, X.inverse(), dY, ddY),
-          TransformSecondDerivative.zero(), 1e-13, scale=100.0)
+    close(
+        TransformDerivative.of_composition(X, dX, X.inverse(), dY),
+        TransformDerivative.zero(),
+        1e-13,
+        scale=10.0,
+    )
+    close(
+        TransformSecondDerivative.of_composition(X, dX, ddX, X.inverse(), dY, ddY),
+        TransformSecondDerivative.zero(),
+        1e-13,
+        scale=100.0,
+    )
 
 
 def test_a_vector_space(curve):
     dX, dZ = curve.dX, curve.any
-    close(2.0 * dX + dZ - dX * 3.0, 2.0 * np.asarray(dX) + np.asarray(dZ) - 3.0 * np.asarray(dX),
-          1e-15)
+    close(
+        2.0 * dX + dZ - dX * 3.0,
+        2.0 * np.asarray(dX) + np.asarray(dZ) - 3.0 * np.asarray(dX),
+        1e-15,
+    )
     assert -dX == -1.0 * dX == TransformDerivative.zero() - dX
     assert dX + TransformDerivative.zero() == dX
 

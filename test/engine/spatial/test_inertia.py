@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Rigid-body inertias and velocities against Pinocchio; which numbers a body can have."""
+
 import numpy as np
 import pinocchio
 import pytest
@@ -20,8 +21,7 @@ def rng(request):
 def random_inertia(rng):
     A = rng.normal(size=(3, 3))
     second = A @ A.T
-    return Inertia(rng.uniform(0.1, 5.0), rng.normal(size=3),
-                   np.trace(second) * np.eye(3) - second)
+    return Inertia(rng.uniform(0.1, 5.0), rng.normal(size=3), np.trace(second) * np.eye(3) - second)
 
 
 def to_pin(value):
@@ -118,6 +118,7 @@ def test_the_bodies_of_real_robots(robot):
 
 # --- physical consistency
 
+
 def test_every_body_is_consistent(rng):
     points, masses = rng.normal(size=(5, 3)), rng.uniform(0.1, 1.0, 5)
     whole = Inertia.zero()
@@ -129,25 +130,34 @@ def test_every_body_is_consistent(rng):
     assert (X * whole).inconsistencies() == ()
 
 
-@pytest.mark.parametrize("body", [
-    Inertia.from_box(1e-3, [1e-3, 1e-3, 1e-4]),
-    Inertia(1.0, [5.0, -3.0, 100.0], np.diag([1.0, 2.0, 3.0])),
-    Inertia(1.0, [0.0, 0.0, 0.0], np.diag([1e-9, 2e-9, 3e-9])),
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        Inertia.from_box(1e-3, [1e-3, 1e-3, 1e-4]),
+        Inertia(1.0, [5.0, -3.0, 100.0], np.diag([1.0, 2.0, 3.0])),
+        Inertia(1.0, [0.0, 0.0, 0.0], np.diag([1e-9, 2e-9, 3e-9])),
+    ],
+)
 def test_small_far_and_flat_bodies_are_consistent(body):
     turned = SE3.exp([1.0, 2.0, 3.0, 0.4, 0.5, 0.6]) * body
     assert body.inconsistencies() == () == turned.inconsistencies()
 
 
-@pytest.mark.parametrize("mass, moments, reasons", [
-    (0.0, (1, 1, 1), ["the mass, 0 kg, is not positive"]),
-    (-2.0, (1, 1, 1), ["the mass, -2 kg, is not positive"]),
-    (1.0, (0, 1, 1), ["is not positive definite: its smallest principal moment is 0 kg m2"]),
-    (1.0, (-0.5, 1, 1), ["smallest principal moment is -0.5 kg m2", "triangle inequality"]),
-    (1.0, (1, 1, 2.001), ["its principal moment 2.001 kg m2 is larger than the sum of the others, "
-                          "1 + 1 kg m2"]),
-    (0.0, (-1, -1, -3), ["not positive", "positive definite", "triangle inequality"]),
-])
+@pytest.mark.parametrize(
+    "mass, moments, reasons",
+    [
+        (0.0, (1, 1, 1), ["the mass, 0 kg, is not positive"]),
+        (-2.0, (1, 1, 1), ["the mass, -2 kg, is not positive"]),
+        (1.0, (0, 1, 1), ["is not positive definite: its smallest principal moment is 0 kg m2"]),
+        (1.0, (-0.5, 1, 1), ["smallest principal moment is -0.5 kg m2", "triangle inequality"]),
+        (
+            1.0,
+            (1, 1, 2.001),
+            ["its principal moment 2.001 kg m2 is larger than the sum of the others, 1 + 1 kg m2"],
+        ),
+        (0.0, (-1, -1, -3), ["not positive", "positive definite", "triangle inequality"]),
+    ],
+)
 def test_reasons(mass, moments, reasons):
     body = Inertia(mass, [0.1, 0.2, 0.3], np.diag(np.array(moments, float)))
     told = body.inconsistencies()
@@ -178,9 +188,11 @@ def test_the_verdict_is_the_pseudo_inertias():
 
 # --- bad input
 
+
 def test_what_is_refused():
-    with pytest.raises(ValueError, match="symmetric matrix, got one that differs from its "
-                                         "transpose by 0.1"):
+    with pytest.raises(
+        ValueError, match="symmetric matrix, got one that differs from its transpose by 0.1"
+    ):
         Inertia(1.0, np.zeros(3), [[1, 0.1, 0], [0, 1, 0], [0, 0, 1]])
     with pytest.raises(ValueError, match="differs from its transpose by 2"):
         ArticulatedBodyInertia(np.eye(6) + 2.0 * np.eye(6, k=3))

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Reading recordings of every kind: whole, cut at any byte, and with damaged contents."""
+
 from __future__ import annotations
 
 import pickle
@@ -47,26 +48,50 @@ def recorded(count: int = 400) -> list[Sent]:
         time = START + k * 1_000_000
         q, v, tau = random.normal(size=(3, 3))
         names = ARM if k % 7 else ARM[::-1]
-        sent.append(Sent("/joint_states", time, JointState(
-            names, q, v if k % 5 else (), tau if k % 3 else (), time - 1000,
-            frame="" if k % 2 else "base_link")))
+        sent.append(
+            Sent(
+                "/joint_states",
+                time,
+                JointState(
+                    names,
+                    q,
+                    v if k % 5 else (),
+                    tau if k % 3 else (),
+                    time - 1000,
+                    frame="" if k % 2 else "base_link",
+                ),
+            )
+        )
         if k % 4 == 0:
-            sent.append(Sent("/hand/joint_states", time + 10, JointState(
-                HAND, q[:2], stamp=0 if k % 8 else time)))
+            sent.append(
+                Sent(
+                    "/hand/joint_states",
+                    time + 10,
+                    JointState(HAND, q[:2], stamp=0 if k % 8 else time),
+                )
+            )
         if k % 5 == 0:
-            sent.append(Sent("/odom", time + 20, Odometry(
-                [*q, 0.0, 0.0, 0.6, 0.8], [*v, *tau], time, child="base")))
+            sent.append(
+                Sent(
+                    "/odom",
+                    time + 20,
+                    Odometry([*q, 0.0, 0.0, 0.6, 0.8], [*v, *tau], time, child="base"),
+                )
+            )
     return sent
 
 
-def decoded(source: files.Source, topics: Sequence[str] = TOPICS
-            ) -> tuple[list[tuple], decode.Decoder]:
+def decoded(
+    source: files.Source, topics: Sequence[str] = TOPICS
+) -> tuple[list[tuple], decode.Decoder]:
     """All messages of a recording as tuples, in order of log time."""
     decoder, found = decode.Decoder(), []
     for span in source.spans:
         found += tuples(source.messages(span, topics, decoder), decoder)
-        assert all(span.start <= row[1] <= span.stop for row in
-                   tuples(source.messages(span, topics, decoder), decoder))
+        assert all(
+            span.start <= row[1] <= span.stop
+            for row in tuples(source.messages(span, topics, decoder), decoder)
+        )
     return sorted(found, key=lambda row: row[1]), decoder
 
 
@@ -76,13 +101,20 @@ def tuples(messages: decode.Messages, decoder: decode.Decoder) -> list[tuple]:
     rows = []
     for k in range(len(messages)):
         start = int(messages.start[k])
-        parts = np.split(messages.numbers[start:start + int(messages.counts[k].sum())],
-                         np.cumsum(messages.counts[k])[:-1])
+        parts = np.split(
+            messages.numbers[start : start + int(messages.counts[k].sum())],
+            np.cumsum(messages.counts[k])[:-1],
+        )
         layout = int(messages.layout[k])
-        rows.append((decoder.topics[messages.topic[k]], int(messages.log_time[k]),
-                     int(messages.stamp[k]),
-                     decoder.layouts[layout] if layout >= 0 else decoder.children[-1 - layout],
-                     *(tuple(part.tolist()) for part in parts)))
+        rows.append(
+            (
+                decoder.topics[messages.topic[k]],
+                int(messages.log_time[k]),
+                int(messages.stamp[k]),
+                decoder.layouts[layout] if layout >= 0 else decoder.children[-1 - layout],
+                *(tuple(part.tolist()) for part in parts),
+            )
+        )
     return rows
 
 
@@ -91,11 +123,27 @@ def expected(sent: Sequence[Sent]) -> list[tuple]:
     rows = []
     for topic, time, message in sent:
         if isinstance(message, JointState):
-            rows.append((topic, time, message.stamp or time, tuple(message.names),
-                         *(tuple(map(float, part)) for part in message[1:4])))
+            rows.append(
+                (
+                    topic,
+                    time,
+                    message.stamp or time,
+                    tuple(message.names),
+                    *(tuple(map(float, part)) for part in message[1:4]),
+                )
+            )
         elif isinstance(message, Odometry):
-            rows.append((topic, time, message.stamp or time, message.child,
-                         tuple(map(float, message.pose)), tuple(map(float, message.twist)), ()))
+            rows.append(
+                (
+                    topic,
+                    time,
+                    message.stamp or time,
+                    message.child,
+                    tuple(map(float, message.pose)),
+                    tuple(map(float, message.twist)),
+                    (),
+                )
+            )
     return sorted(rows, key=lambda row: row[1])
 
 
@@ -115,17 +163,25 @@ def bag1(**options: str) -> Callable[[Path, list[Sent]], Path]:
 
 
 WRITERS = {
-    "mcap zstd": mcap(), "mcap lz4": mcap(compression="lz4"), "mcap": mcap(compression="none"),
-    "mcap small chunks": mcap(chunk_size=1000), "mcap without chunks": mcap(chunked=False),
-    "mcap without index": mcap(indexed=False), "mcap of ROS 1": mcap(ros1=True),
+    "mcap zstd": mcap(),
+    "mcap lz4": mcap(compression="lz4"),
+    "mcap": mcap(compression="none"),
+    "mcap small chunks": mcap(chunk_size=1000),
+    "mcap without chunks": mcap(chunked=False),
+    "mcap without index": mcap(indexed=False),
+    "mcap of ROS 1": mcap(ros1=True),
     "mcap big endian": mcap(little=False),
     "mcap without chunks and index": mcap(chunked=False, indexed=False),
-    "db3": bag2(), "db3 file": bag2(compression="file"), "db3 message": bag2(compression="message"),
+    "db3": bag2(),
+    "db3 file": bag2(compression="file"),
+    "db3 message": bag2(compression="message"),
     "rosbag2 mcap": bag2(storage="mcap"),
     "rosbag2 mcap file": bag2(storage="mcap", compression="file"),
     "rosbag2 mcap message": bag2(storage="mcap", compression="message"),
     "rosbag2 mcap storage": bag2(storage="mcap", compression="storage"),
-    "ros1": bag1(), "ros1 bz2": bag1(compression="bz2"), "ros1 lz4": bag1(compression="lz4"),
+    "ros1": bag1(),
+    "ros1 bz2": bag1(compression="bz2"),
+    "ros1 lz4": bag1(compression="lz4"),
 }
 
 
@@ -162,8 +218,11 @@ def test_only_the_requested_topics_are_read(written):
 
 @pytest.mark.parametrize("kind", [kind for kind in WRITERS if "file" not in kind])
 def test_a_file_cut_at_any_byte_gives_its_whole_messages(written, kind, tmp_path):
-    path = next(each for each in (written[kind], *written[kind].parent.rglob("*"))
-                if each.is_file() and each.suffix != ".yaml")
+    path = next(
+        each
+        for each in (written[kind], *written[kind].parent.rglob("*"))
+        if each.is_file() and each.suffix != ".yaml"
+    )
     content, all_rows = path.read_bytes(), expected(recorded())
     random = np.random.default_rng(2)
     most = 0
@@ -176,36 +235,51 @@ def test_a_file_cut_at_any_byte_gives_its_whole_messages(written, kind, tmp_path
             assert kind.startswith("db3") and str(part) in str(error)
             continue
         found, decoder = decoded(source)
-        assert found == all_rows[:len(found)]
+        assert found == all_rows[: len(found)]
         assert source.damage or decoder.problems, size
         most = max(most, len(found))
-        if kind in ("mcap", "mcap without chunks"):     # no compression: nothing whole is lost
+        if kind in ("mcap", "mcap without chunks"):  # no compression: nothing whole is lost
             whole = content[:size].count(b"shoulder") - 1
-            assert sum(sorted(row[3]) == sorted(ARM) for row in found
-                       if row[0] == TOPICS[0]) >= whole - content[:size].count(b"string[] name")
+            assert sum(
+                sorted(row[3]) == sorted(ARM) for row in found if row[0] == TOPICS[0]
+            ) >= whole - content[:size].count(b"string[] name")
     assert most > 0.7 * len(all_rows)
 
 
 @pytest.mark.parametrize("kind", ["db3 file", "rosbag2 mcap file"])
 def test_a_compressed_file_that_is_cut(written, kind, tmp_path):
     folder = shutil.copytree(written[kind], tmp_path / "bag")
-    path, = folder.glob("*.zstd")
+    (path,) = folder.glob("*.zstd")
     content = path.read_bytes()
-    path.write_bytes(content[:len(content) // 2])
+    path.write_bytes(content[: len(content) // 2])
     try:
         source = files.open_source(folder)
     except ValueError as error:
         assert "cannot be read" in str(error)
         return
     found, _ = decoded(source)
-    assert source.damage and found == expected(recorded())[:len(found)]
+    assert source.damage and found == expected(recorded())[: len(found)]
 
 
-@pytest.mark.parametrize("kind", ["mcap", "mcap lz4", "mcap without chunks", "ros1", "ros1 lz4",
-                                  "mcap of ROS 1", "mcap big endian", "db3"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "mcap",
+        "mcap lz4",
+        "mcap without chunks",
+        "ros1",
+        "ros1 lz4",
+        "mcap of ROS 1",
+        "mcap big endian",
+        "db3",
+    ],
+)
 def test_changed_bytes_do_no_harm(written, kind, tmp_path):
-    path = next(each for each in (written[kind], *written[kind].parent.rglob("*"))
-                if each.is_file() and each.suffix != ".yaml")
+    path = next(
+        each
+        for each in (written[kind], *written[kind].parent.rglob("*"))
+        if each.is_file() and each.suffix != ".yaml"
+    )
     content, random = path.read_bytes(), np.random.default_rng(3)
     for k in range(30):
         changed = bytearray(content)
@@ -230,8 +304,10 @@ def test_no_byte_outside_a_message_is_read(ros1):
     """Every prefix of a message, and random contents, at the end of their memory."""
     random = np.random.default_rng(4)
     encoding = "ros1" if ros1 else "cdr"
-    messages = [serialized(JointState(ARM, [1, 2, 3], [4, 5, 6], [7, 8, 9], 5, "f"), ros1=ros1),
-                serialized(Odometry(np.arange(7), np.arange(6), 5), ros1=ros1)]
+    messages = [
+        serialized(JointState(ARM, [1, 2, 3], [4, 5, 6], [7, 8, 9], 5, "f"), ros1=ros1),
+        serialized(Odometry(np.arange(7), np.arange(6), 5), ros1=ros1),
+    ]
     for message, kind in zip(messages, (JOINT_STATE, "nav_msgs/msg/Odometry")):
         cases = [message[:size] for size in range(len(message))]
         for _ in range(300):
@@ -246,11 +322,13 @@ def test_no_byte_outside_a_message_is_read(ros1):
             found = decoder.decode(Raw(content, np.array([[code, 1, 0, len(case)]])))
             assert len(found) + found.bad == 1
             assert len(found.numbers) * 8 <= len(case)
-        whole = decoder.decode(Raw(np.frombuffer(message, np.uint8),
-                                   np.array([[code, 1, 0, len(message)]])))
+        whole = decoder.decode(
+            Raw(np.frombuffer(message, np.uint8), np.array([[code, 1, 0, len(message)]]))
+        )
         assert len(whole) == 1
-        short = decoder.decode(Raw(np.frombuffer(message[:-1], np.uint8),
-                                   np.array([[code, 1, 0, len(message) - 1]])))
+        short = decoder.decode(
+            Raw(np.frombuffer(message[:-1], np.uint8), np.array([[code, 1, 0, len(message) - 1]]))
+        )
         assert short.bad == 1
         assert decoder.problems["/t: the message is shorter than its contents"] >= 1
 
@@ -258,8 +336,9 @@ def test_no_byte_outside_a_message_is_read(ros1):
 def one(message: bytes, decoder: decode.Decoder) -> decode.Messages:
     """Decode one message of joint states."""
     code = decoder.code("/joint_states", JOINT_STATE, "cdr")
-    return decoder.decode(Raw(np.frombuffer(message, np.uint8),
-                              np.array([[code, 7, 0, len(message)]])))
+    return decoder.decode(
+        Raw(np.frombuffer(message, np.uint8), np.array([[code, 7, 0, len(message)]]))
+    )
 
 
 def test_bytes_between_the_strings_do_not_matter():
@@ -267,8 +346,8 @@ def test_bytes_between_the_strings_do_not_matter():
     message = serialized(JointState(("ab", "cde"), [1, 2], stamp=5))
     for filler in range(256):
         changed = bytearray(message)
-        place = message.index(b"ab\0") + 3          # one byte of padding
-        assert message[place + 1:place + 5] == struct.pack("<I", 4)
+        place = message.index(b"ab\0") + 3  # one byte of padding
+        assert message[place + 1 : place + 5] == struct.pack("<I", 4)
         changed[place] = filler
         assert len(one(bytes(changed), decoder)) == 1
     assert decoder.layouts == [("ab", "cde")]
@@ -301,6 +380,7 @@ def test_other_encapsulations_and_too_many_names_are_reported():
 
 # --- MCAP
 
+
 def test_messages_of_a_chunk_that_are_not_in_order(tmp_path):
     sent = recorded(50)
     random = np.random.default_rng(5)
@@ -315,8 +395,10 @@ def test_several_channels_of_one_topic_and_other_encodings(tmp_path):
         writer = McapWriter(file)
         writer.start("ros2", "test")
         schema = writer.register_schema(JOINT_STATE, "ros2msg", definition(JOINT_STATE))
-        channels = [writer.register_channel("/joint_states", kind, schema)
-                    for kind in ("cdr", "cdr", "json")]
+        channels = [
+            writer.register_channel("/joint_states", kind, schema)
+            for kind in ("cdr", "cdr", "json")
+        ]
         for k in range(9):
             message = serialized(JointState(ARM, [k, 2, 3], stamp=k + 1))
             writer.add_message(channels[k % 3], k, b"{}" if k % 3 == 2 else message, k)
@@ -336,17 +418,21 @@ def test_damaged_chunks_are_skipped_and_reported(tmp_path):
     source = files.open_source(path)
     found, decoder = decoded(source)
     assert 0.9 * len(expected(recorded())) < len(found) < len(expected(recorded()))
-    problem, = decoder.problems
+    (problem,) = decoder.problems
     assert "its checksum does not match its content" in problem
 
 
 def test_topics_that_begin_late_in_a_file_without_an_index(tmp_path):
-    sent = [Sent("/joint_states", START + k, JointState(ARM, [k, 2, 3], stamp=k + 1))
-            for k in range(100)]
-    sent += [Sent("/odom", START + 100 + k, Odometry([*range(7)], [*range(6)], k + 1))
-             for k in range(3)]
+    sent = [
+        Sent("/joint_states", START + k, JointState(ARM, [k, 2, 3], stamp=k + 1))
+        for k in range(100)
+    ]
+    sent += [
+        Sent("/odom", START + 100 + k, Odometry([*range(7)], [*range(6)], k + 1)) for k in range(3)
+    ]
     source = files.open_source(
-        write_mcap(tmp_path / "a.mcap", sent, indexed=False, chunk_size=1000))
+        write_mcap(tmp_path / "a.mcap", sent, indexed=False, chunk_size=1000)
+    )
     assert decoded(source)[0] == expected(sent)
 
 
@@ -381,9 +467,13 @@ def test_compressed_data_of_more_than_the_stated_size_is_damaged(kind):
 
     import lz4.frame
     import zstandard
+
     content = np.random.default_rng(7).integers(0, 4, 20_000, np.uint8).tobytes()
-    pack = {"bz2": bz2.compress, "lz4": lz4.frame.compress,
-            "zstd": zstandard.ZstdCompressor().compress}[kind]
+    pack = {
+        "bz2": bz2.compress,
+        "lz4": lz4.frame.compress,
+        "zstd": zstandard.ZstdCompressor().compress,
+    }[kind]
     packed = pack(content)
     assert compression.decompress(kind, packed, len(content)) == content
     for size in (0, 100, len(content) - 1):
@@ -394,11 +484,14 @@ def test_compressed_data_of_more_than_the_stated_size_is_damaged(kind):
 @pytest.mark.parametrize("kind", ["ros1", "mcap"])
 @pytest.mark.parametrize("fill", [0, 255])
 def test_records_that_cannot_be_read_are_reported(kind, fill, tmp_path):
-    path = (bag1()(tmp_path, recorded()) if kind == "ros1" else
-            mcap(compression="none", enable_crcs=False)(tmp_path, recorded()))
+    path = (
+        bag1()(tmp_path, recorded())
+        if kind == "ros1"
+        else mcap(compression="none", enable_crcs=False)(tmp_path, recorded())
+    )
     content = bytearray(path.read_bytes())
     place = content.index(b"wrist", len(content) // 3) + 9
-    content[place:place + 2000] = bytes([fill]) * 2000
+    content[place : place + 2000] = bytes([fill]) * 2000
     path.write_bytes(content)
     source = files.open_source(path)
     found, decoder = decoded(source)
@@ -408,10 +501,12 @@ def test_records_that_cannot_be_read_are_reported(kind, fill, tmp_path):
 def test_a_damaged_message_does_not_cost_other_compressed_messages(tmp_path):
     sent = [each for each in recorded(50) if each.topic == "/joint_states"]
     folder = write_bag2(tmp_path / "bag", sent, compression="message")
-    path, = folder.glob("*.db3*")
+    (path,) = folder.glob("*.db3*")
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE messages SET data = CAST(x'99999999' || substr(data, 5) "
-                           "AS BLOB) WHERE id = (SELECT min(id) FROM messages)")
+        connection.execute(
+            "UPDATE messages SET data = CAST(x'99999999' || substr(data, 5) "
+            "AS BLOB) WHERE id = (SELECT min(id) FROM messages)"
+        )
     connection.close()
     found, decoder = decoded(files.open_source(folder))
     assert found == expected(sent)[1:] and len(decoder.problems) == 1
@@ -449,6 +544,7 @@ def test_a_large_recording(tmp_path):
 
 # --- rosbag2 and sqlite3
 
+
 def test_a_rosbag2_of_several_files(tmp_path):
     sent, folder = recorded(), tmp_path / "split"
     folder.mkdir()
@@ -456,9 +552,11 @@ def test_a_rosbag2_of_several_files(tmp_path):
     write_mcap(folder / "split_0.mcap", sent[:half])
     write_mcap(folder / "split_1.mcap", sent[half:])
     metadata = folder / "metadata.yaml"
-    metadata.write_text("rosbag2_bagfile_information:\n  relative_file_paths:\n"
-                        "    - split_0.mcap\n    - 'split_1.mcap'\n    - split_2.mcap\n"
-                        "  duration: 1\n")
+    metadata.write_text(
+        "rosbag2_bagfile_information:\n  relative_file_paths:\n"
+        "    - split_0.mcap\n    - 'split_1.mcap'\n    - split_2.mcap\n"
+        "  duration: 1\n"
+    )
     source = files.open_source(folder)
     assert source.damage == "split_2.mcap is missing, which its metadata.yaml lists"
     assert decoded(source)[0] == expected(sent)
@@ -479,10 +577,11 @@ def test_a_database_that_was_not_closed(tmp_path):
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA wal_autocheckpoint=0")
     time = START + 10**12
-    topic, = connection.execute("SELECT id FROM topics WHERE name='/joint_states'").fetchone()
+    (topic,) = connection.execute("SELECT id FROM topics WHERE name='/joint_states'").fetchone()
     data = serialized(JointState(ARM, [1, 2, 3], stamp=time))
-    connection.execute("INSERT INTO messages (topic_id, timestamp, data) VALUES (?, ?, ?)",
-                       (topic, time, data))
+    connection.execute(
+        "INSERT INTO messages (topic_id, timestamp, data) VALUES (?, ?, ?)", (topic, time, data)
+    )
     connection.commit()
     copy = tmp_path / "copy"
     copy.mkdir()
@@ -519,33 +618,54 @@ def recordings_of_other_kinds(folder):
 
 
 def test_a_chunk_that_is_cut_is_said_to_be_read(written, tmp_path):
-    path, = written["mcap"].parent.glob("*.mcap") if written["mcap"].is_dir() else [written["mcap"]]
+    (path,) = (
+        written["mcap"].parent.glob("*.mcap") if written["mcap"].is_dir() else [written["mcap"]]
+    )
     part = tmp_path / "part.mcap"
-    part.write_bytes(path.read_bytes()[:path.stat().st_size // 3])
+    part.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
     assert "and what precedes the cut in the chunk" in files.open_source(part).damage
 
 
 def test_discovery(tmp_path):
     (tmp_path / "day" / "bag").mkdir(parents=True)
     (tmp_path / "results" / "recording=a").mkdir(parents=True)
-    for name in ("day/a.mcap", "day/b.BAG", "day/c.mcap.zstd", "day/d.bag.active", "day/notes.txt",
-                 "day/bag/bag_0.db3", "day/bag/bag_1.db3", "day/bag/metadata.yaml",
-                 "results/recording=a/part.parquet", "results/recording=a/_manifest.json"):
+    for name in (
+        "day/a.mcap",
+        "day/b.BAG",
+        "day/c.mcap.zstd",
+        "day/d.bag.active",
+        "day/notes.txt",
+        "day/bag/bag_0.db3",
+        "day/bag/bag_1.db3",
+        "day/bag/metadata.yaml",
+        "results/recording=a/part.parquet",
+        "results/recording=a/_manifest.json",
+    ):
         (tmp_path / name).touch()
-    day = [tmp_path / "day" / name for name in
-           ("a.mcap", "b.BAG", "bag", "c.mcap.zstd", "d.bag.active")]
+    day = [
+        tmp_path / "day" / name
+        for name in ("a.mcap", "b.BAG", "bag", "c.mcap.zstd", "d.bag.active")
+    ]
     assert files.discover([tmp_path]) == day
     assert files.discover(str(tmp_path)) == day
     assert files.discover([tmp_path / "day", str(tmp_path / "day" / "a*")]) == day
     assert files.discover([tmp_path / "day/bag/metadata.yaml", tmp_path / "*/bag"]) == day[2:3]
-    for link, target in (("day/again", tmp_path), ("day/bag2", "bag"), ("day/z.mcap", "a.mcap"),
-                         ("day/self", "self")):
+    for link, target in (
+        ("day/again", tmp_path),
+        ("day/bag2", "bag"),
+        ("day/z.mcap", "a.mcap"),
+        ("day/self", "self"),
+    ):
         (tmp_path / link).symlink_to(target)
     assert [path.resolve() for path in files.discover(tmp_path)] == day
-    (tmp_path / "day" / "loop.csv").symlink_to("loop.csv")      # cannot be read, which is said then
+    (tmp_path / "day" / "loop.csv").symlink_to("loop.csv")  # cannot be read, which is said then
     assert tmp_path / "day" / "loop.csv" in files.discover(tmp_path)
-    for path, message in (("none.mcap", "does not exist"), ("day/notes.txt", "is no recording"),
-                          ("results", "is no recording"), ("*/x*.mcap", "no recording matches")):
+    for path, message in (
+        ("none.mcap", "does not exist"),
+        ("day/notes.txt", "is no recording"),
+        ("results", "is no recording"),
+        ("*/x*.mcap", "no recording matches"),
+    ):
         with pytest.raises(ValueError, match=message) as error:
             files.discover([tmp_path / "day", tmp_path / path])
         assert path in str(error.value)
@@ -553,13 +673,20 @@ def test_discovery(tmp_path):
 
 # --- tables
 
+
 def table(count: int) -> dict[str, np.ndarray]:
     """Columns of two joints and a base."""
     random = np.random.default_rng(6)
-    names = ["position.a", "position.b", "velocity.a", "velocity.b", "effort.a", "effort.b",
-             *(f"position.root_joint/{axis}" for axis in ("x", "y", "z", "qx", "qy", "qz", "qw")),
-             *(f"velocity.root_joint/{kind}_{axis}" for kind in ("linear", "angular")
-               for axis in "xyz")]
+    names = [
+        "position.a",
+        "position.b",
+        "velocity.a",
+        "velocity.b",
+        "effort.a",
+        "effort.b",
+        *(f"position.root_joint/{axis}" for axis in ("x", "y", "z", "qx", "qy", "qz", "qw")),
+        *(f"velocity.root_joint/{kind}_{axis}" for kind in ("linear", "angular") for axis in "xyz"),
+    ]
     columns = {"time": 100.0 + 1e-3 * np.arange(count)}
     columns |= dict(zip(names, random.normal(size=(len(names), count))))
     return columns
@@ -570,7 +697,7 @@ def test_tables(tmp_path, suffix, monkeypatch):
     monkeypatch.setattr(tables, "_BLOCK", 20_000)
     monkeypatch.setattr(tables, "_ROWS", 70)
     columns = table(1000)
-    columns["velocity.a"][3] = np.nan           # one of two: as received
+    columns["velocity.a"][3] = np.nan  # one of two: as received
     columns["velocity.a"][4] = columns["velocity.b"][4] = np.nan
     columns["effort.a"][5] = columns["effort.b"][5] = np.nan
     columns["position.a"][6] = columns["position.b"][6] = np.nan
@@ -580,23 +707,29 @@ def test_tables(tmp_path, suffix, monkeypatch):
     source = files.open_source(path)
     assert len(source.spans) > 5 and not source.damage
     assert [topic[:3] for topic in source.topics] == [
-        ("/joint_states", JOINT_STATE, "table"), ("/odom", "nav_msgs/msg/Odometry", "table")]
+        ("/joint_states", JOINT_STATE, "table"),
+        ("/odom", "nav_msgs/msg/Odometry", "table"),
+    ]
     found, decoder = decoded(source, ["/joint_states", "/odom"])
     assert not decoder.problems
     states = {row[2] // 1_000_000 - 100_000: row for row in found if row[0] == "/joint_states"}
     bases = {row[2] // 1_000_000 - 100_000: row for row in found if row[0] == "/odom"}
     assert states.keys() == set(range(1000)) - {6} and bases.keys() == set(range(1000)) - {7}
     for k, row in states.items():
-        wanted = [[columns[f"{signal}.{name}"][k] for name in "ab"]
-                  for signal in ("position", "velocity", "effort")]
+        wanted = [
+            [columns[f"{signal}.{name}"][k] for name in "ab"]
+            for signal in ("position", "velocity", "effort")
+        ]
         assert row[1] == row[2] and row[3] == ("a", "b")
         np.testing.assert_array_equal(row[4], wanted[0])
         np.testing.assert_array_equal(row[5], wanted[1] if k != 4 else [])
         np.testing.assert_array_equal(row[6], wanted[2] if k != 5 else [])
     assert bases[9][3] == "" and bases[9][4] == tuple(
-        columns[name][9] for name in columns if name.startswith("position.root"))
+        columns[name][9] for name in columns if name.startswith("position.root")
+    )
     assert bases[9][5] == tuple(
-        columns[name][9] for name in columns if name.startswith("velocity.root"))
+        columns[name][9] for name in columns if name.startswith("velocity.root")
+    )
     only, _ = decoded(source, ["/odom"])
     assert {row[0] for row in only} == {"/odom"}
 
@@ -604,17 +737,22 @@ def test_tables(tmp_path, suffix, monkeypatch):
 def test_tables_of_plotjuggler(tmp_path):
     """Two topics with samples at different times; without velocities, and efforts of one joint."""
     path = tmp_path / "a.csv"
-    path.write_text("__time,/left/joint_states/a/position,/left/joint_states/a/velocity,"
-                    "/left/joint_states/b/position,/right/joint_states/a/position,"
-                    "/left/joint_states/b/effort\n"
-                    "1.5,1,2,3,,8\n1.6,,,,4,\n\n1.7,5,6,nan,7,\n")
+    path.write_text(
+        "__time,/left/joint_states/a/position,/left/joint_states/a/velocity,"
+        "/left/joint_states/b/position,/right/joint_states/a/position,"
+        "/left/joint_states/b/effort\n"
+        "1.5,1,2,3,,8\n1.6,,,,4,\n\n1.7,5,6,nan,7,\n"
+    )
     found, decoder = decoded(files.open_source(path), ["/left/joint_states", "/right/joint_states"])
     s = 10**8
-    assert str(found) == str([
-        ("/left/joint_states", 15 * s, 15 * s, ("a", "b"), (1.0, 3.0), (), (np.nan, 8.0)),
-        ("/right/joint_states", 16 * s, 16 * s, ("a",), (4.0,), (), ()),
-        ("/left/joint_states", 17 * s, 17 * s, ("a", "b"), (5.0, np.nan), (), ()),
-        ("/right/joint_states", 17 * s, 17 * s, ("a",), (7.0,), (), ())])
+    assert str(found) == str(
+        [
+            ("/left/joint_states", 15 * s, 15 * s, ("a", "b"), (1.0, 3.0), (), (np.nan, 8.0)),
+            ("/right/joint_states", 16 * s, 16 * s, ("a",), (4.0,), (), ()),
+            ("/left/joint_states", 17 * s, 17 * s, ("a", "b"), (5.0, np.nan), (), ()),
+            ("/right/joint_states", 17 * s, 17 * s, ("a",), (7.0,), (), ()),
+        ]
+    )
     assert not decoder.problems
 
 
@@ -643,7 +781,9 @@ def test_damaged_tables(tmp_path):
     assert [row[4] for row in found] == [(2.0,), (6.0,)]
     assert set(decoder.problems) == {
         "skipped 1 lines that do not contain numbers only, the first: 'none' in the column "
-        "'position.a'", "a row without a time"}
+        "'position.a'",
+        "a row without a time",
+    }
     path.write_text("time,position.a\n1,2\n,3\n")
     found, decoder = decoded(files.open_source(path))
     assert len(found) == 1 and "a row without a time" in decoder.problems
@@ -651,13 +791,17 @@ def test_damaged_tables(tmp_path):
     found, decoder = decoded(files.open_source(path))
     assert [row[4] for row in found] == [(2.0,), (7.0,)]
     assert set(decoder.problems) == {
-        "a row without a time", "a row whose time in the column 'time' cannot be used, about "
-        "1e+155; convert other units to s, below 4.6e+09"}
+        "a row without a time",
+        "a row whose time in the column 'time' cannot be used, about "
+        "1e+155; convert other units to s, below 4.6e+09",
+    }
     path.write_text("time,position.a,position.a\n")
     with pytest.raises(ValueError, match=r"several columns of the name 'position\.a'"):
         files.open_source(path)
-    path.write_text("stamp,position.a,position.root/x,position.root/y,position.root/theta\n"
-                    "1700000000123456789,1,2,3,1.0\n")
+    path.write_text(
+        "stamp,position.a,position.root/x,position.root/y,position.root/theta\n"
+        "1700000000123456789,1,2,3,1.0\n"
+    )
     found, _ = decoded(files.open_source(path), ["/joint_states", "/odom"])
     assert found[0][2] == 1700000000123456789
     np.testing.assert_allclose(found[1][4], [2, 3, 0, 0, 0, np.sin(0.5), np.cos(0.5)])
@@ -668,16 +812,31 @@ def test_damaged_tables(tmp_path):
         files.open_source(parquet)
 
 
-@pytest.mark.parametrize("end, whole", [
-    ("2,3,0.5", True), ("2,3,-1e-7", True), ("2,3,nan", True), ("2,3,4.", True), ("2,3,4\r", True),
-    ('2,3,"4"', True), ("2,3,idle", True), ("2,3,", False), ("2,3,-", False), ("2,3,1.5e", False),
-    ("2,3,1.5e-", False), ("2,3", False), ("2", False), ('2,3,"4', False)])
+@pytest.mark.parametrize(
+    "end, whole",
+    [
+        ("2,3,0.5", True),
+        ("2,3,-1e-7", True),
+        ("2,3,nan", True),
+        ("2,3,4.", True),
+        ("2,3,4\r", True),
+        ('2,3,"4"', True),
+        ("2,3,idle", True),
+        ("2,3,", False),
+        ("2,3,-", False),
+        ("2,3,1.5e", False),
+        ("2,3,1.5e-", False),
+        ("2,3", False),
+        ("2", False),
+        ('2,3,"4', False),
+    ],
+)
 def test_a_last_line_without_a_line_break(end, whole, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("time,position.a,last\n1,2,3\n" + end, newline="")
     source = files.open_source(path)
     found, _ = decoded(source)
-    assert [row[4] for row in found] == [(2.0,), (3.0,)][:1 + whole]
+    assert [row[4] for row in found] == [(2.0,), (3.0,)][: 1 + whole]
     assert ("its last line may be cut" in source.damage) != whole
 
 
@@ -695,8 +854,9 @@ def test_stamps_are_exact_where_some_are_unknown(suffix, tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     pyarrow_csv = pytest.importorskip("pyarrow.csv")
     path = tmp_path / f"a{suffix}"
-    content = pyarrow.table({"stamp": [1700000000123456789, None, 1700000000123456791],
-                             "position.a": [1.0, 2.0, 3.0]})
+    content = pyarrow.table(
+        {"stamp": [1700000000123456789, None, 1700000000123456791], "position.a": [1.0, 2.0, 3.0]}
+    )
     write = pyarrow_csv.write_csv if suffix == ".csv" else pyarrow.parquet.write_table
     write(content, path)
     found, decoder = decoded(files.open_source(path))
@@ -717,8 +877,10 @@ def test_columns_of_other_types(tmp_path):
     path = tmp_path / "a.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"time": [1.0, 2.0], "position.a": ["1", "2"]}), path)
     _, decoder = decoded(files.open_source(path))
-    assert list(decoder.problems) == ["the rows of a part cannot be read: the column 'position.a' "
-                                      "has the type string, expected numbers"]
+    assert list(decoder.problems) == [
+        "the rows of a part cannot be read: the column 'position.a' "
+        "has the type string, expected numbers"
+    ]
 
 
 @pytest.mark.filterwarnings("error")
@@ -733,7 +895,7 @@ def test_a_chunk_that_is_no_longer_one(tmp_path):
     path = write_mcap(tmp_path / "a.mcap", recorded(), compression="none", chunk_size=4096)
     content = bytearray(path.read_bytes())
     first = mcap_file.MAGIC + bytes([1])
-    start = len(first) + 8 + int.from_bytes(content[len(first):len(first) + 8], "little")
+    start = len(first) + 8 + int.from_bytes(content[len(first) : len(first) + 8], "little")
     assert content[start] == 6
     content[start] = 0x86
     path.write_bytes(content)
@@ -745,11 +907,12 @@ def test_a_chunk_that_is_no_longer_one(tmp_path):
 def test_rows_without_content(tmp_path):
     path = write_bag2(tmp_path / "bag", recorded()) / "bag.db3"
     with sqlite3.connect(path) as connection:
-        count, = connection.execute("SELECT count(*) FROM messages").fetchone()
+        (count,) = connection.execute("SELECT count(*) FROM messages").fetchone()
         connection.execute("UPDATE messages SET data = 0 WHERE id IN (3, 5)")
     connection.close()
     assert files.open_source(path).damage == (
-        f"is damaged in 2 messages; {count - 2} messages can be read")
+        f"is damaged in 2 messages; {count - 2} messages can be read"
+    )
 
 
 def test_numbers_of_rows_far_apart(tmp_path):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A Dask cluster on loopback: a scheduler and two workers, one of which is killed."""
+
 import concurrent.futures
 import json
 import operator
@@ -34,26 +35,42 @@ class Cluster:
 
     def __init__(self, folder):
         self.folder, self.processes = folder, []
-        self.scheduler = self.start("scheduler", "--host", "127.0.0.1", "--port", "0",
-                                    "--no-dashboard", "--no-show")
+        self.scheduler = self.start(
+            "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show"
+        )
         self.address = self.expect(self.scheduler, r"Scheduler at:\s+(tcp://\S+)")
 
     def start(self, *arguments):
         log = self.folder / f"{len(self.processes)}.log"
         code = "import sys; from dask.__main__ import main; sys.exit(main())"
         process = subprocess.Popen(
-            [sys.executable, "-c", code, *arguments], stdout=log.open("w"),
-            stderr=subprocess.STDOUT, cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-                 "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__GIL__ENABLED": "false"})
+            [sys.executable, "-c", code, *arguments],
+            stdout=log.open("w"),
+            stderr=subprocess.STDOUT,
+            cwd=self.folder,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__GIL__ENABLED": "false",
+            },
+        )
         process.log = log
         self.processes.append(process)
         return process
 
     def start_worker(self):
-        worker = self.start("worker", self.address, "--nthreads", "1", "--no-nanny",
-                            "--no-dashboard", "--memory-limit", "0",
-                            "--local-directory", str(self.folder))
+        worker = self.start(
+            "worker",
+            self.address,
+            "--nthreads",
+            "1",
+            "--no-nanny",
+            "--no-dashboard",
+            "--memory-limit",
+            "0",
+            "--local-directory",
+            str(self.folder),
+        )
         self.expect(worker, r"Registered to:\s+(tcp://\S+)")
         return worker
 
@@ -127,14 +144,18 @@ def test_the_log_command_and_map(cluster, tmp_path, capsys):
     pytest.importorskip("mcap")
     pyarrow = pytest.importorskip("pyarrow.parquet")
     from logs import recorded
+
     robot = "dyn_ros/robots/arm7.urdf"
-    bag = recorded.synthetic_mcap(tmp_path / "run.mcap", dyn_ros.Model.from_urdf_file(robot),
-                                  600_000)
+    bag = recorded.synthetic_mcap(
+        tmp_path / "run.mcap", dyn_ros.Model.from_urdf_file(robot), 600_000
+    )
     arguments = [bag, "--robot", os.path.abspath(robot), "--compute", "residual", "--out"]
     killer = Killer(cluster, tmp_path / "cluster" / "recording=run")
     killer.start()
-    for out, where in ((tmp_path / "cluster", ["--scheduler", cluster.address]),
-                       (tmp_path / "local", ["--workers", "2"])):
+    for out, where in (
+        (tmp_path / "cluster", ["--scheduler", cluster.address]),
+        (tmp_path / "local", ["--workers", "2"]),
+    ):
         assert cli.main(["log", *map(str, (*arguments, out, *where))]) == 0
     killer.join()
     cluster.workers.append(cluster.start_worker())
@@ -145,8 +166,9 @@ def test_the_log_command_and_map(cluster, tmp_path, capsys):
     lines = (tmp_path / "cluster" / "recording=run" / "_parts.jsonl").read_text().splitlines()
     numbers = sorted(json.loads(line)["part"] for line in lines)
     assert numbers == list(range(len(numbers))) and len(numbers) > 5
-    count = logs.map(functions.count_states, bag, robot=robot, scheduler=cluster.address,
-                     reduce=operator.add)
+    count = logs.map(
+        functions.count_states, bag, robot=robot, scheduler=cluster.address, reduce=operator.add
+    )
     assert count == 600_000
 
 
@@ -182,12 +204,15 @@ def test_a_scheduler_that_ends(tmp_path):
 def test_a_value_that_cannot_be_fetched(workers):
     """The scheduler ended after the job was done, or the worker with its value."""
     from distributed.comm import CommClosedError
+
     workers.submit(Call(int, ()))
     call, held, failure = workers.next_done()
     assert (call.function, workers.value(held), failure) == (int, 0, None)
-    for error, text in ((CommClosedError("closed"), "ended, or cancelled the jobs"),
-                        (concurrent.futures.CancelledError(), "ended, or cancelled the jobs"),
-                        (KeyError("x"), "a value was lost with its worker: KeyError: 'x'")):
+    for error, text in (
+        (CommClosedError("closed"), "ended, or cancelled the jobs"),
+        (concurrent.futures.CancelledError(), "ended, or cancelled the jobs"),
+        (KeyError("x"), "a value was lost with its worker: KeyError: 'x'"),
+    ):
         with pytest.raises(ConnectionError, match=text):
             workers.value(Mock(result=Mock(side_effect=error)))
 
@@ -195,16 +220,34 @@ def test_a_value_that_cannot_be_fetched(workers):
 def test_the_command_reports_a_scheduler_that_ends(tmp_path):
     pytest.importorskip("mcap")
     from logs import recorded
+
     robot = os.path.abspath("dyn_ros/robots/arm7.urdf")
-    bag = recorded.synthetic_mcap(tmp_path / "run.mcap", dyn_ros.Model.from_urdf_file(robot),
-                                  600_000)
+    bag = recorded.synthetic_mcap(
+        tmp_path / "run.mcap", dyn_ros.Model.from_urdf_file(robot), 600_000
+    )
     cluster = Cluster(tmp_path)
     try:
         cluster.start_worker()
         process = subprocess.Popen(
-            [sys.executable, "-m", "dyn_ros", "log", bag, "--robot", robot, "--compute",
-             "residual", "--out", tmp_path / "out", "--scheduler", cluster.address],
-            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+            [
+                sys.executable,
+                "-m",
+                "dyn_ros",
+                "log",
+                bag,
+                "--robot",
+                robot,
+                "--compute",
+                "residual",
+                "--out",
+                tmp_path / "out",
+                "--scheduler",
+                cluster.address,
+            ],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
         while not list(tmp_path.rglob("part-*")):
             assert process.poll() is None
             time.sleep(0.01)
@@ -213,8 +256,10 @@ def test_the_command_reports_a_scheduler_that_ends(tmp_path):
     finally:
         cluster.stop()
     lines = [line for line in error.splitlines() if "messages/s" not in line]
-    assert lines == [f"dyn_ros log: the scheduler {cluster.address!r} ended, or cancelled the "
-                     "jobs; start it and run the same again"]
+    assert lines == [
+        f"dyn_ros log: the scheduler {cluster.address!r} ended, or cancelled the "
+        "jobs; start it and run the same again"
+    ]
     assert process.returncode == 2
 
 
@@ -235,6 +280,6 @@ def test_a_scheduler_without_workers(tmp_path, monkeypatch):
 
 
 def test_an_address_without_a_port(monkeypatch):
-    monkeypatch.setattr("distributed.Client", None)     # which would not end
+    monkeypatch.setattr("distributed.Client", None)  # which would not end
     with pytest.raises(ValueError, match="missing port number in address '127.0.0.1'"):
         ClusterWorkers("127.0.0.1")

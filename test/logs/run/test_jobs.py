@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Jobs in processes of this machine: order, failures, processes that die."""
+
 import operator
 import os
 import signal
@@ -27,12 +28,15 @@ def workers():
 
 def calls(function, counts):
     return lambda index, planned: (
-        [Call(function, (counts[index], n), number=n) for n in planned], 0.0)
+        [Call(function, (counts[index], n), number=n) for n in planned],
+        0.0,
+    )
 
 
 def jobs_of(workers, function, counts, **options):
-    return Jobs(workers, functions.plan, calls(function, counts), counts, [1.0] * len(counts),
-                **options)
+    return Jobs(
+        workers, functions.plan, calls(function, counts), counts, [1.0] * len(counts), **options
+    )
 
 
 class Done(NamedTuple):
@@ -59,11 +63,13 @@ def of_parts(events):
 
 def test_each_part_is_done_once(workers):
     counts, progress = [3, 0, 20], []
-    _, events = run(workers, functions.text, counts,
-                    progress=lambda done, what: progress.append((done, what)))
+    _, events = run(
+        workers, functions.text, counts, progress=lambda done, what: progress.append((done, what))
+    )
     done = of_parts(events)
     assert sorted((event.recording, event.number) for event in done) == [
-        (index, n) for index, count in enumerate(counts) for n in range(count)]
+        (index, n) for index, count in enumerate(counts) for n in range(count)
+    ]
     assert all(event.value == f"{counts[event.recording]}:{event.number} " for event in done)
     assert sorted(event.recording for event in events if event.number is None) == [0, 1, 2]
     fractions = [fraction for fraction, _ in progress]
@@ -159,8 +165,12 @@ finally:
 def test_processes_of_a_command_are_copies_with_one_thread_each():
     environment = {name: value for name, value in os.environ.items() if "_NUM_THREADS" not in name}
     path = [str(Path(__file__).resolve().parents[2]), environment.get("PYTHONPATH", "")]
-    found = subprocess.run([sys.executable, "-c", COPIES], capture_output=True, text=True,
-                           env={**environment, "PYTHONPATH": os.pathsep.join(path)})
+    found = subprocess.run(
+        [sys.executable, "-c", COPIES],
+        capture_output=True,
+        text=True,
+        env={**environment, "PYTHONPATH": os.pathsep.join(path)},
+    )
     assert found.returncode == 0, found.stderr
 
 

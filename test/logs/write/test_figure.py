@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The plot in docs/recordings.md can be drawn again."""
+
 import importlib
 import struct
 

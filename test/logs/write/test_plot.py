@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Plots of results: curves of few points, pictures and pages."""
+
 import re
 import struct
 import sys
@@ -22,8 +23,9 @@ from dyn_ros.logs.write.plot import arrange, plot
 def write(path, seconds, **columns):
     """Write a file with these columns."""
     stamp = START + np.round(1e9 * np.asarray(seconds)).astype(np.int64)
-    table = Table({"time": 1e-9 * stamp, "stamp": stamp, **columns}, stamp,
-                  dict.fromkeys(columns, "N m"))
+    table = Table(
+        {"time": 1e-9 * stamp, "stamp": stamp, **columns}, stamp, dict.fromkeys(columns, "N m")
+    )
     write_parquet.write(table, path)
     return path
 
@@ -83,8 +85,10 @@ def test_gaps_interrupt_curves_and_clocks_that_go_back_do_not_overlap(tmp_path):
     time[1000:] += 100.0
     time[2000:] -= 90.0
     y = np.ones(3000)
-    files = [write(tmp_path / f"{k}.parquet", time[part], **{"residual.a": y[part]})
-             for k, part in enumerate((slice(0, 1500), slice(1500, 3000)))]
+    files = [
+        write(tmp_path / f"{k}.parquet", time[part], **{"residual.a": y[part]})
+        for k, part in enumerate((slice(0, 1500), slice(1500, 3000)))
+    ]
     curve = read_curves({"a": files}, 500).by_column["residual.a"]
     breaks = curve.x[np.isnan(curve.y)]
     assert np.allclose(breaks, [110.0, 119.99, 129.98], atol=0.02)
@@ -93,8 +97,10 @@ def test_gaps_interrupt_curves_and_clocks_that_go_back_do_not_overlap(tmp_path):
 
 def test_recordings_follow_each_other(tmp_path):
     time = 0.01 * np.arange(1000)
-    files = {name: [write(tmp_path / name, time + later, **{"residual.a": np.ones(1000)})]
-             for name, later in (("one", 0.0), ("two", 1e5))}
+    files = {
+        name: [write(tmp_path / name, time + later, **{"residual.a": np.ones(1000)})]
+        for name, later in (("one", 0.0), ("two", 1e5))
+    }
     found = read_curves(files, 500)
     (one, two), curve = found.pieces, found.by_column["residual.a"]
     assert (one.name, two.name) == ("one", "two")
@@ -103,12 +109,20 @@ def test_recordings_follow_each_other(tmp_path):
 
 
 def test_panels_of_joints_and_of_the_whole_robot(results):
-    names = [f"{quantity}.{joint}" for quantity in ("effort", "gravity", "residual")
-             for joint in ("hip", "knee")] + ["energy.total", "power.total"]
+    names = [
+        f"{quantity}.{joint}"
+        for quantity in ("effort", "gravity", "residual")
+        for joint in ("hip", "knee")
+    ] + ["energy.total", "power.total"]
     panels = arrange(names, {"residual.hip": "N m", "energy.total": "J"})
     assert [(each.row, each.place, each.title, each.joint) for each in panels] == [
-        (0, 0, "effort", "hip"), (0, 1, "residual", "hip"), (1, 0, "effort", "knee"),
-        (1, 1, "residual", "knee"), (2, 0, "energy", ""), (3, 0, "power of all joints", "")]
+        (0, 0, "effort", "hip"),
+        (0, 1, "residual", "hip"),
+        (1, 0, "effort", "knee"),
+        (1, 1, "residual", "knee"),
+        (2, 0, "energy", ""),
+        (3, 0, "power of all joints", ""),
+    ]
     assert [line.column for line in panels[0].lines] == ["effort.hip", "gravity.hip"]
     assert panels[1].unit == "N m"
 
@@ -156,7 +170,7 @@ def test_a_picture_of_a_single_state(few, tmp_path):
     image = pytest.importorskip("matplotlib.image")
     plot(few, tmp_path / "a.png")
     pixels = np.round(255.0 * image.imread(tmp_path / "a.png")[..., :3])
-    assert (pixels == [0x5b, 0x9a, 0x5f]).all(axis=2).sum() >= 9        # a mark of this color
+    assert (pixels == [0x5B, 0x9A, 0x5F]).all(axis=2).sum() >= 9  # a mark of this color
 
 
 def test_a_page_of_a_single_state(few, results, tmp_path):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Files of results, read by other libraries; summaries."""
+
 import errno
 import json
 import os
@@ -47,8 +48,12 @@ def table(states):
 
 @pytest.fixture(scope="module")
 def base_table():
-    return compute(model_of(root_joint="floating"), moving(model_of(root_joint="floating"), 0.05),
-                   0, ["state", "centroidal", "gravity"])
+    return compute(
+        model_of(root_joint="floating"),
+        moving(model_of(root_joint="floating"), 0.05),
+        0,
+        ["state", "centroidal", "gravity"],
+    )
 
 
 def test_parquet_is_read_by_others(table, tmp_path):
@@ -56,7 +61,9 @@ def test_parquet_is_read_by_others(table, tmp_path):
     for number in range(2):
         write_parquet.write(table, folder / f"part-{number:06}.parquet")
     assert [path.name for path in sorted(folder.iterdir())] == [
-        "part-000000.parquet", "part-000001.parquet"]
+        "part-000000.parquet",
+        "part-000001.parquet",
+    ]
     found = parquet.read_table(folder / "part-000000.parquet")
     assert [name for name in found.column_names if name != "recording"] == list(table.columns)
     for name, values in table.columns.items():
@@ -85,6 +92,7 @@ def test_a_full_disk_leaves_nothing_but_what_was_complete(write, table, tmp_path
 
     def full(number):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         write(table, path)
@@ -106,9 +114,19 @@ def written(table, folder):
     """A bag of two files with the same rows, an hour apart."""
     write_bag.write(table, folder / "part-000000.mcap")
     later = dict(table.columns, stamp=table.columns["stamp"] + 3_600_000_000_000)
-    write_bag.write(Table(
-        later, table.log_time + 3_600_000_000_000, table.units, table.names,
-        table.position_names, table.frame, table.world, table.base), folder / "part-000001.mcap")
+    write_bag.write(
+        Table(
+            later,
+            table.log_time + 3_600_000_000_000,
+            table.units,
+            table.names,
+            table.position_names,
+            table.frame,
+            table.world,
+            table.base,
+        ),
+        folder / "part-000001.mcap",
+    )
     write_bag.write_metadata(folder)
     return folder
 
@@ -128,9 +146,11 @@ def expected_counts(table):
 def test_rosbags_reads_the_bag(table, tmp_path):
     rosbag2 = pytest.importorskip("rosbags.rosbag2")
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
     store = get_typestore(Stores.ROS2_JAZZY)
-    store.register(get_types_from_msg((ROOT / "msg" / "CentroidalState.msg").read_text(),
-                                      write_bag.CENTROIDAL))
+    store.register(
+        get_types_from_msg((ROOT / "msg" / "CentroidalState.msg").read_text(), write_bag.CENTROIDAL)
+    )
     with rosbag2.Reader(written(table, tmp_path / "day")) as bag:
         counts = {each.topic: each.msgcount for each in bag.connections}
         assert counts == {topic: 2 * count for topic, count in expected_counts(table).items()}
@@ -158,8 +178,9 @@ def check(seen, table, times):
             assert len(message.position) == len(message.velocity) == 0
             assert (np.array(message.effort) == values[row]).all()
     for row, (_, message) in zip(range(len(table)), seen["/joint_states"]):
-        assert (np.array(message.position)
-                == [columns[f"position.{name}"][row] for name in table.names]).all()
+        assert (
+            np.array(message.position) == [columns[f"position.{name}"][row] for name in table.names]
+        ).all()
         assert len(message.velocity) == (0 if row == 500 else 7)
         assert len(message.effort) == (0 if row == 700 else 7)
     for row, (_, message) in zip(range(len(table)), seen["/centroidal/state"]):
@@ -180,16 +201,20 @@ def test_mcap_ros2_decodes_with_the_definitions_in_the_file(table, base_table, t
     seen, last = {}, 0
     with open(tmp_path / "a.mcap", "rb") as file:
         for _, channel, record, message in make_reader(
-                file, decoder_factories=[decoder.DecoderFactory()]).iter_decoded_messages(
-                    log_time_order=False):
+            file, decoder_factories=[decoder.DecoderFactory()]
+        ).iter_decoded_messages(log_time_order=False):
             assert record.log_time >= last
             last = record.log_time
             seen.setdefault(channel.topic, []).append((record.log_time, message))
     check(seen, table, 1)
     write_bag.write(base_table, tmp_path / "b.mcap")
     with open(tmp_path / "b.mcap", "rb") as file:
-        messages_of_base = [message for _, _, _, message in make_reader(
-            file, decoder_factories=[decoder.DecoderFactory()]).iter_decoded_messages(["/odom"])]
+        messages_of_base = [
+            message
+            for _, _, _, message in make_reader(
+                file, decoder_factories=[decoder.DecoderFactory()]
+            ).iter_decoded_messages(["/odom"])
+        ]
     columns = base_table.columns
     assert len(messages_of_base) == len(base_table)
     for row, message in enumerate(messages_of_base):
@@ -209,6 +234,7 @@ def test_ros_reads_the_messages(table, base_table, tmp_path):
     from std_msgs.msg import Float64
 
     from dyn_ros.msg import CentroidalState
+
     types = dict(zip(TYPES, (JointState, Odometry, CentroidalState, Float64)))
     seen = {}
     for name, each in (("a", table), ("b", base_table)):
@@ -218,8 +244,10 @@ def test_ros_reads_the_messages(table, base_table, tmp_path):
                 message = deserialize_message(record.data, types[schema.name])
                 seen.setdefault((name, channel.topic), []).append((record.log_time, message))
     check({topic: found for (name, topic), found in seen.items() if name == "a"}, table, 1)
-    assert seen["b", "/odom"][0][1].pose.pose.orientation.x == base_table.columns[
-        "position.root_joint/qx"][0]
+    assert (
+        seen["b", "/odom"][0][1].pose.pose.orientation.x
+        == base_table.columns["position.root_joint/qx"][0]
+    )
 
 
 def fields_of(text):
@@ -230,18 +258,24 @@ def fields_of(text):
 
 def test_the_definition_is_that_of_the_package():
     assert fields_of((ROOT / "msg" / "CentroidalState.msg").read_text()) == fields_of(
-        write_bag.CENTROIDAL_FIELDS)
+        write_bag.CENTROIDAL_FIELDS
+    )
 
 
 def test_planar_base_and_selected_joints(tmp_path):
     decoder = pytest.importorskip("mcap_ros2.decoder")
-    model = dyn_ros.Model.from_urdf_file(Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf",
-                                         root_joint="planar")
+    model = dyn_ros.Model.from_urdf_file(
+        Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf", root_joint="planar"
+    )
     states = moving(model, 0.02)
     write_bag.write(compute(model, states, 0, ["state"]), tmp_path / "a")
     with open(tmp_path / "a", "rb") as file:
-        message = next(message for _, _, _, message in make_reader(
-            file, decoder_factories=[decoder.DecoderFactory()]).iter_decoded_messages(["/odom"]))
+        message = next(
+            message
+            for _, _, _, message in make_reader(
+                file, decoder_factories=[decoder.DecoderFactory()]
+            ).iter_decoded_messages(["/odom"])
+        )
     rotation = message.pose.pose.orientation
     assert np.isclose(2.0 * np.arctan2(rotation.z, rotation.w), states.q[0, 2])
     assert message.twist.twist.angular.z == states.v[0, 2]
@@ -250,8 +284,10 @@ def test_planar_base_and_selected_joints(tmp_path):
 
 def test_a_quantity_that_is_never_known(table, tmp_path):
     """Such as the residual of a recording without efforts."""
-    unknown = {name: np.full_like(values, np.nan) if name.startswith("residual.") else values
-               for name, values in table.columns.items()}
+    unknown = {
+        name: np.full_like(values, np.nan) if name.startswith("residual.") else values
+        for name, values in table.columns.items()
+    }
     write_bag.write(replace(table, columns=unknown), tmp_path / "part.mcap")
     with open(tmp_path / "part.mcap", "rb") as file:
         topics = {channel.topic for _, channel, _ in make_reader(file).iter_messages()}
@@ -269,8 +305,10 @@ def test_nothing_to_write(table, tmp_path):
 
 def test_a_summary_of_parts_is_that_of_the_whole(states):
     model = model_of()
-    parts = [compute(model, states.rows(rows), 0, ["power", "gravity"])
-             for rows in (slice(0, 400), slice(400, 1000))]
+    parts = [
+        compute(model, states.rows(rows), 0, ["power", "gravity"])
+        for rows in (slice(0, 400), slice(400, 1000))
+    ]
     whole = Summary.of(compute(model, states, 0, ["power", "gravity"]))
     found = sum(map(Summary.of, parts), Summary())
     assert found.rows == whole.rows == 1000
@@ -278,10 +316,13 @@ def test_a_summary_of_parts_is_that_of_the_whole(states):
         assert found.columns[name].count == one.count
         assert np.isclose(found.columns[name].rms, one.rms, rtol=1e-14)
         assert (found.columns[name].lowest, found.columns[name].highest, one.unit) == (
-            one.lowest, one.highest, found.columns[name].unit)
+            one.lowest,
+            one.highest,
+            found.columns[name].unit,
+        )
     assert whole.columns["power.total"].count == 998
     values = compute(model, states, 0, ["gravity"]).columns["gravity.elbow_pitch"]
-    assert np.isclose(whole.columns["gravity.elbow_pitch"].rms, np.sqrt(np.mean(values ** 2)))
+    assert np.isclose(whole.columns["gravity.elbow_pitch"].rms, np.sqrt(np.mean(values**2)))
     assert Summary.from_dict(json.loads(json.dumps(whole.to_dict()))) == whole
     unknown = Summary.of(compute(model, moving(model, 0.01), 0, ["residual"]))
     assert "Infinity" not in json.dumps(unknown.to_dict())

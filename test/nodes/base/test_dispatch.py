@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Outputs as functions of a state and declared terms, without a process or DDS."""
+
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,8 +30,9 @@ from dyn_ros.states.joint_states import State
 from dyn_ros.states.rate_limiter import StampLimiter
 
 ARM7 = (Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf").read_text()
-VALUES = {spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default
-          for spec in SPECS}
+VALUES = {
+    spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default for spec in SPECS
+}
 Q = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
 V = np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7])
 SECOND = 1_000_000_000
@@ -61,7 +63,8 @@ class Node:
         self.active, self.logged = True, []
         self.report = SimpleNamespace(
             count=SimpleNamespace(states=0, published=0, took=0.0, longest=0.0, clipped=0),
-            log=lambda key, text, *more: self.logged.append(text))
+            log=lambda key, text, *more: self.logged.append(text),
+        )
         self.parameters = SimpleNamespace(values=values, changes=1)
         self.publishers = {}
         self.dispatch = Dispatch(self, outputs)
@@ -84,8 +87,10 @@ class Node:
         names = self.robot.model.joint_names
         assert self.robot.state.joint_states(names, q, v, effort, round(seconds * SECOND))
         process_state([self], self.robot, seconds)
-        return {topic: each.messages[-1] if each.messages else None
-                for topic, each in self.publishers.items()}
+        return {
+            topic: each.messages[-1] if each.messages else None
+            for topic, each in self.publishers.items()
+        }
 
 
 @pytest.fixture
@@ -131,7 +136,7 @@ def test_an_output_reads_nothing_else(robot, output):
         getattr(data, name)[...] = math.nan
     again = as_bytes(output.make(robot)(state, Terms(data, output.reads)))
     messages = [deserialize_message(each, output.type) for each in (computed, again)]
-    assert messages[0] == messages[1]       # NaN is not equal to itself
+    assert messages[0] == messages[1]  # NaN is not equal to itself
     for name in output.reads:
         np.testing.assert_array_equal(getattr(data, name), before[name])
 
@@ -146,10 +151,14 @@ def test_all_outputs_are_functions_of_the_state(node, robot):
         g, nle, M = dyn_ros.all_terms(robot.model, data, q, v, only=("g", "nle", "M"))
         np.testing.assert_array_equal(state.position, q)
         np.testing.assert_array_equal(state.velocity, v)
-        for actual, expected in ((state.gravity, g), (answer["~/gravity"].effort, g),
-                                 (state.nle, nle), (answer["~/nle"].effort, nle),
-                                 (state.inertia.data, M.ravel()),
-                                 (answer["~/inertia"].inertia.data, M.ravel())):
+        for actual, expected in (
+            (state.gravity, g),
+            (answer["~/gravity"].effort, g),
+            (state.nle, nle),
+            (answer["~/nle"].effort, nle),
+            (state.inertia.data, M.ravel()),
+            (answer["~/inertia"].inertia.data, M.ravel()),
+        ):
             np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
 
 
@@ -158,16 +167,18 @@ def test_an_unknown_velocity_is_nan_and_comes_back(node):
     still = node.speak(Q, (), 2.0)
     assert not still["~/state"].velocity_valid
     assert np.isnan(still["~/state"].velocity).all() and np.isnan(still["~/state"].nle).all()
-    assert still["~/nle"].header.stamp.sec == 1         # of the state before
+    assert still["~/nle"].header.stamp.sec == 1  # of the state before
     moving = node.speak(Q, V, 3.0)["~/state"]
     assert moving.velocity_valid and list(moving.velocity) == V.tolist()
 
 
 def test_only_what_outputs_with_subscribers_read_is_computed(node, monkeypatch):
     calls = []
-    monkeypatch.setattr(dyn_ros, "all_terms",
-                        lambda *given, only, real=dyn_ros.all_terms: (
-                            calls.append(only), real(*given, only=only)))
+    monkeypatch.setattr(
+        dyn_ros,
+        "all_terms",
+        lambda *given, only, real=dyn_ros.all_terms: (calls.append(only), real(*given, only=only)),
+    )
     for topic in ("~/inertia", "~/state"):
         node.publishers[topic].subscribers = 0
     node.speak(Q, V, 1.0)
@@ -179,8 +190,9 @@ def test_only_what_outputs_with_subscribers_read_is_computed(node, monkeypatch):
 
 def test_reads_that_are_none_skip_a_state(robot):
     skips = iter((False, True, False))
-    node = Node((Output("~/a", JointState, OUTPUTS[0].make,
-                        lambda: None if next(skips) else ("g",)),))
+    node = Node(
+        (Output("~/a", JointState, OUTPUTS[0].make, lambda: None if next(skips) else ("g",)),)
+    )
     node.use(robot)
     stamps = [node.speak(Q, V, seconds)["~/a"].header.stamp.sec for seconds in (1, 2, 3)]
     assert stamps == [1, 1, 3]
@@ -197,6 +209,7 @@ def test_what_a_state_contains_on_request_is_collected(robot):
 
     def make(robot):
         return lambda state, terms: seen.append((state.effort, state.acceleration))
+
     node = Node((Output("~/a", JointState, make, ("effort", "acceleration")),))
     node.use(robot)
     for seconds in (1.0, 1.25):
@@ -212,10 +225,16 @@ def test_what_a_state_contains_on_request_is_collected(robot):
 
 def commanding(robot, **values):
     node = Node((), **{"command": "gravity", "command_scale": [1.0], **values})
-    command = Command(node, {
-        "gravity": (lambda: ("g",), lambda robot, state, terms: terms.g),
-        "nle": (lambda: ("nle",),
-                lambda robot, state, terms: None if state.v is None else terms.nle)})
+    command = Command(
+        node,
+        {
+            "gravity": (lambda: ("g",), lambda robot, state, terms: terms.g),
+            "nle": (
+                lambda: ("nle",),
+                lambda robot, state, terms: None if state.v is None else terms.nle,
+            ),
+        },
+    )
     node.dispatch = Dispatch(node, (command.output,))
     node.use(robot)
     return node, command
@@ -237,8 +256,11 @@ def test_a_command_is_scaled_and_in_the_order_of_joints():
     robot = RobotContext(ARM7, {**VALUES, "joints": order})
     g = dyn_ros.generalized_gravity(robot.model, dyn_ros.Data(robot.model), Q)
     rows = [robot.model.velocity_names.index(name) for name in order]
-    for scale, expected in (([0.5], 0.5 * g[rows]), ([0.0, 0.5, 1.0], g[rows] * [0.0, 0.5, 1.0]),
-                            ([], 0.0 * g[rows])):
+    for scale, expected in (
+        ([0.5], 0.5 * g[rows]),
+        ([0.0, 0.5, 1.0], g[rows] * [0.0, 0.5, 1.0]),
+        ([], 0.0 * g[rows]),
+    ):
         node, _ = commanding(robot, command_scale=scale)
         np.testing.assert_allclose(commanded(node, Q, V, 1.0), expected, rtol=1e-12, atol=1e-12)
 
@@ -261,8 +283,9 @@ def test_a_torque_beyond_the_limit_is_clipped_and_counted(robot):
     limits = robot.model.effort_limit
     torque = dyn_ros.generalized_gravity(robot.model, dyn_ros.Data(robot.model), Q)
     assert (abs(torque) > limits).any() and (abs(torque) < limits).any()
-    np.testing.assert_allclose(commanded(node, Q, V, 1.0), np.clip(torque, -limits, limits),
-                               rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        commanded(node, Q, V, 1.0), np.clip(torque, -limits, limits), rtol=1e-12, atol=1e-12
+    )
     assert "its effort limit is" in node.logged[0]
     assert command.details("")["commands clipped"] == "1"
 
@@ -302,17 +325,26 @@ def test_nothing_has_stopped_that_was_never_published(robot):
 def thinned(max_rate, late):
     """Stamps of the markers at 30 Hz of half a second, and how many other messages there are."""
     limiter, chosen = StampLimiter(30.0), []
-    node = Node((
-        Output("~/markers", JointState, lambda robot: lambda state, terms: chosen.append(
-            state.stamp), lambda: () if limiter.due(node.robot.state.stamp, 0.0) else None,
-            stamped=False, has_rate=True),
-        Output("~/all", JointState, lambda robot: lambda state, terms: JointState())))
+    node = Node(
+        (
+            Output(
+                "~/markers",
+                JointState,
+                lambda robot: lambda state, terms: chosen.append(state.stamp),
+                lambda: () if limiter.due(node.robot.state.stamp, 0.0) else None,
+                stamped=False,
+                has_rate=True,
+            ),
+            Output("~/all", JointState, lambda robot: lambda state, terms: JointState()),
+        )
+    )
     node.use(RobotContext(ARM7, VALUES))
     node.dispatch.limit(max_rate)
     for k in range(250):
         now = 5.0 + 0.002 * k
         assert node.robot.state.joint_states(
-            node.robot.model.joint_names, Q, V, (), round(now * SECOND))
+            node.robot.model.joint_names, Q, V, (), round(now * SECOND)
+        )
         process_state([node], node.robot, now + late)
     return chosen, len(node.publishers["~/all"].messages)
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Joint states that a node takes from their bytes have the effect of those that rclpy reads."""
+
 import array
 import functools
 import struct
@@ -37,13 +38,13 @@ def broken(data, rng):
     data = bytearray(data)
     kind = rng.integers(4)
     at = int(rng.integers(8, len(data) - 8))
-    if kind == 0:       # in the last velocity, if there are no efforts
+    if kind == 0:  # in the last velocity, if there are no efforts
         value = rng.choice([np.nan, np.inf, -np.inf, 1.1e12, -1e12, 1e12])
         data[-16:-8] = struct.pack("<d", value)
     elif kind == 1:
         data[at] ^= 1 << int(rng.integers(8))
     elif kind == 2:
-        return bytes(data[:-int(rng.integers(1, 80))])
+        return bytes(data[: -int(rng.integers(1, 80))])
     return bytes(data) + bytes(int(rng.integers(1, 9)))
 
 
@@ -69,7 +70,7 @@ def stream(joints, seed, count=400):
     }
     names = ["regular"]
     while len(names) < count:
-        if rng.random() < 0.1:      # for a while; some streams have no parts, others few
+        if rng.random() < 0.1:  # for a while; some streams have no parts, others few
             kind = rng.choice([k for k in odd if seed % 2 or k not in ("part", "none")])
             names += [kind] * int(rng.integers(1, 9))
         else:
@@ -90,16 +91,23 @@ class Recorder:
         monkeypatch.setattr(base, "process_state", self.process)
         monkeypatch.setattr(node, "reject", lambda what, why: self.events.append(str(why)))
         monkeypatch.setattr(type(node), "get_clock", lambda node: self)
-        self.nanoseconds = 100 * SECOND         # now, for messages without a stamp
+        self.nanoseconds = 100 * SECOND  # now, for messages without a stamp
 
     def now(self):
         return self
 
     def process(self, nodes, robot, received):
         state = robot.state.latest()
-        self.events.append((
-            state.q.tolist(), state.velocities.tolist(), state.stamp, tuple(state.unknown),
-            None if state.effort is None else state.effort.tolist(), robot.state.missing()))
+        self.events.append(
+            (
+                state.q.tolist(),
+                state.velocities.tolist(),
+                state.stamp,
+                tuple(state.unknown),
+                None if state.effort is None else state.effort.tolist(),
+                robot.state.missing(),
+            )
+        )
 
     def receive(self, data):
         self.node.guard("joint_states", self.node.on_joint_states, data)
@@ -110,7 +118,8 @@ class Recorder:
 @pytest.mark.parametrize("seed", range(16))
 @pytest.mark.parametrize("base_joint", ["fixed", "floating"])
 def test_a_stream_has_the_same_effect_as_when_rclpy_reads_each_message(
-        start, monkeypatch, arm, seed, base_joint):
+    start, monkeypatch, arm, seed, base_joint
+):
     taken = []
     receive = MessageCollector.receive
 
@@ -119,7 +128,7 @@ def test_a_stream_has_the_same_effect_as_when_rclpy_reads_each_message(
         taken.append(due is not None)
         return due
 
-    messages = list(stream(arm.joint_names, seed))      # rclpy leaves padding undefined
+    messages = list(stream(arm.joint_names, seed))  # rclpy leaves padding undefined
 
     def events(instead):
         node = start(root_joint=base_joint, base_source="parameter")
@@ -127,7 +136,7 @@ def test_a_stream_has_the_same_effect_as_when_rclpy_reads_each_message(
             patch.setattr(MessageCollector, "receive", instead)
             recorder = Recorder(node.node, patch)
             for k, data in enumerate(messages):
-                if k == 40 and seed % 3 == 0:       # an output reads efforts from now on
+                if k == 40 and seed % 3 == 0:  # an output reads efforts from now on
                     node.node.robot.begin_state(0.0, {"effort"})
                 recorder.receive(data)
         node.stop()
@@ -138,8 +147,19 @@ def test_a_stream_has_the_same_effect_as_when_rclpy_reads_each_message(
     assert sum(taken) > 200 and not all(taken)
 
 
-@pytest.mark.parametrize("before", [b"\0\0\0\0", b"\0\1\0\1", b"\0\1\0\3", b"\0\1\x80\0",
-                                    b"\0\2\0\0", b"\0\3\0\0", b"\0\6\0\0", b"\1\1\0\0"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        b"\0\0\0\0",
+        b"\0\1\0\1",
+        b"\0\1\0\3",
+        b"\0\1\x80\0",
+        b"\0\2\0\0",
+        b"\0\3\0\0",
+        b"\0\6\0\0",
+        b"\1\1\0\0",
+    ],
+)
 def test_other_encapsulations_are_left_to_rclpy(start, arm, before):
     node = start().node
     data = message(arm.joint_names, SECOND, np.random.default_rng(0))

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The launch files, run by launch_ros, which comes with a ROS installation."""
+
 import os
 import re
 import signal
@@ -13,7 +14,8 @@ import pytest
 
 for _module in ("rclpy", "launch", "launch_ros"):
     pytest.importorskip(
-        _module, reason=f"{_module} is not importable: it comes with a ROS installation")
+        _module, reason=f"{_module} is not importable: it comes with a ROS installation"
+    )
 
 from lifecycle_msgs.srv import GetState  # noqa: E402
 from rcl_interfaces.srv import GetParameters  # noqa: E402
@@ -45,7 +47,7 @@ sys.exit(service.run())
 """
 
 
-ONE_NODE = {    # a topic, and the field that shows that a velocity was used
+ONE_NODE = {  # a topic, and the field that shows that a velocity was used
     "dynamics": (JointSpaceDynamics, "/state", "velocity_valid"),
     "centroidal": (CentroidalState, "/state", "velocity_valid"),
     "vereshchagin": (ConstrainedDynamics, "/solution", "rank"),
@@ -58,23 +60,39 @@ OBSERVE = "    max_gap: 60.0\n    thresholds.fixed: [0.1]\n"
 def describe(file):
     """The launch file's description, made by launch itself."""
     from launch.launch_description_sources import get_launch_description_from_python_launch_file
+
     return get_launch_description_from_python_launch_file(str(LAUNCH / f"{file}.launch.py"))
 
 
 def test_each_file_is_tested():
     assert {path.name for path in LAUNCH.glob("*.launch.*")} == {
         *(f"{file}.launch.py" for file in (*ONE_NODE, "dyn_ros", "view", "viewer")),
-        "example.launch.xml", "two_robots.launch.yaml"}
+        "example.launch.xml",
+        "two_robots.launch.yaml",
+    }
 
 
 @pytest.mark.parametrize("file", [*ONE_NODE, "dyn_ros", "view", "viewer"])
 def test_every_argument_is_described(file):
     arguments = {each.name: each for each in describe(file).get_launch_arguments()}
-    of_view = {"view": {"rviz_config", "fixed_frame", "nodes", "gui"},
-               "viewer": {"nodes", "host", "port"}}.get(file, set())
-    assert set(arguments) - {"name"} == {
-        "namespace", "params_file", "robot_description_file", "drives", "use_sim_time",
-        "autostart", "log_level", "respawn"} | of_view
+    of_view = {
+        "view": {"rviz_config", "fixed_frame", "nodes", "gui"},
+        "viewer": {"nodes", "host", "port"},
+    }.get(file, set())
+    assert (
+        set(arguments) - {"name"}
+        == {
+            "namespace",
+            "params_file",
+            "robot_description_file",
+            "drives",
+            "use_sim_time",
+            "autostart",
+            "log_level",
+            "respawn",
+        }
+        | of_view
+    )
     assert ("name" in arguments) == (file in ONE_NODE)
     assert all(len(each.description) > 10 for each in arguments.values())
 
@@ -83,23 +101,34 @@ def test_every_argument_is_described(file):
 def launch(client, tmp_path):
     """Launch with arguments; gives the process, and the log so far. It is ended as Ctrl-C does."""
     processes = []
-    bin = Path(sys.executable).parent       # scripts begin with `env python3`: this one
+    bin = Path(sys.executable).parent  # scripts begin with `env python3`: this one
     environment = {**os.environ, "PATH": f"{bin}{os.pathsep}{os.environ['PATH']}"}
 
     def launch(file, prefix=None, **arguments):
         if prefix:
             environment["AMENT_PREFIX_PATH"] = os.pathsep.join(
-                filter(None, [str(prefix), os.environ.get("AMENT_PREFIX_PATH")]))
+                filter(None, [str(prefix), os.environ.get("AMENT_PREFIX_PATH")])
+            )
         log = tmp_path / f"log{len(processes)}.txt"
         [path] = LAUNCH.glob(f"{file}.launch.*")
         process = subprocess.Popen(
-            [sys.executable, "-c", RUN, str(path),
-             *(f"{name}:={value}" for name, value in arguments.items())],
-            stdout=log.open("wb"), stderr=subprocess.STDOUT, start_new_session=True,
-            env=environment)
+            [
+                sys.executable,
+                "-c",
+                RUN,
+                str(path),
+                *(f"{name}:={value}" for name, value in arguments.items()),
+            ],
+            stdout=log.open("wb"),
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=environment,
+        )
         processes.append((process, log))
-        client.wait(lambda: "process started with pid" in log.read_text()
-                    or process.poll() is not None, log.read_text)
+        client.wait(
+            lambda: "process started with pid" in log.read_text() or process.poll() is not None,
+            log.read_text,
+        )
         assert process.poll() is None, log.read_text()
         return process, log.read_text
 
@@ -114,8 +143,9 @@ def launch(client, tmp_path):
 def joint_states(client, topic, position=0.1):
     """Something to call until an answer has come."""
     model = dyn_ros.Model.from_urdf_file(ARM7)
-    message = JointState(name=list(model.joint_names), position=[position] * 7, velocity=[0.2] * 7,
-                         effort=[0.0] * 7)
+    message = JointState(
+        name=list(model.joint_names), position=[position] * 7, velocity=[0.2] * 7, effort=[0.0] * 7
+    )
     publisher = client.publisher(JointState, topic)
     return lambda: publisher.publish(message)
 
@@ -124,9 +154,18 @@ def failure(file, **arguments):
     """Return the log of a launch that ends by itself with an error."""
     [path] = LAUNCH.glob(f"{file}.launch.*")
     result = subprocess.run(
-        [sys.executable, "-c", RUN, str(path),
-         *(f"{name}:={value}" for name, value in arguments.items())],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+        [
+            sys.executable,
+            "-c",
+            RUN,
+            str(path),
+            *(f"{name}:={value}" for name, value in arguments.items()),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+    )
     assert result.returncode == 1, result.stdout
     assert "process started" not in result.stdout
     return result.stdout
@@ -135,34 +174,53 @@ def failure(file, **arguments):
 def test_missing_drives_end_the_launch(tmp_path):
     path = tmp_path / "missing.yaml"
     assert f"drives: there is no file '{path}'" in failure(
-        "observer", robot_description_file=ARM7, drives=path)
+        "observer", robot_description_file=ARM7, drives=path
+    )
 
 
 @pytest.mark.parametrize("argument", ["use_sim_time", "autostart", "respawn"])
 def test_a_flag_that_is_neither_true_nor_false_ends_the_launch(argument):
     assert f"{argument}: expected true or false, got 'maybe'" in failure(
-        "dynamics", robot_description_file=ARM7, **{argument: "maybe"})
+        "dynamics", robot_description_file=ARM7, **{argument: "maybe"}
+    )
 
 
-@pytest.mark.parametrize("file, argument", [
-    *((f"{file}.launch.py", "robot_description_file")
-      for file in (*ONE_NODE, "dyn_ros", "view", "viewer")),
-    ("two_robots.launch.yaml", "left")])
+@pytest.mark.parametrize(
+    "file, argument",
+    [
+        *(
+            (f"{file}.launch.py", "robot_description_file")
+            for file in (*ONE_NODE, "dyn_ros", "view", "viewer")
+        ),
+        ("two_robots.launch.yaml", "left"),
+    ],
+)
 def test_a_missing_description_ends_the_launch(tmp_path, file, argument):
     if file.endswith(".yaml"):
         pytest.importorskip("launch_yaml")
     path = tmp_path / "missing.urdf"
     others = {"right": ARM7} if argument == "left" else {}
     assert f"robot_description_file: there is no file '{path}'" in failure(
-        file.partition(".")[0], **{argument: path}, **others)
+        file.partition(".")[0], **{argument: path}, **others
+    )
 
 
-@pytest.mark.parametrize("argument, value, required", [
-    (None, "", True), ("gui", "true", True), ("gui", "1", True), ("gui", "false", False),
-    ("gui", None, False), ("gui", "", False), ("gui", "robot.urdf", True)])
+@pytest.mark.parametrize(
+    "argument, value, required",
+    [
+        (None, "", True),
+        ("gui", "true", True),
+        ("gui", "1", True),
+        ("gui", "false", False),
+        ("gui", None, False),
+        ("gui", "", False),
+        ("gui", "robot.urdf", True),
+    ],
+)
 def test_a_missing_package_is_named_with_a_remedy(monkeypatch, argument, value, required):
     from dyn_ros.nodes.base.launch_file import LaunchError, require_package
     from launch import LaunchContext
+
     monkeypatch.setenv("ROS_DISTRO", "jazzy")
     context = LaunchContext()
     if value is not None:
@@ -172,14 +230,18 @@ def test_a_missing_package_is_named_with_a_remedy(monkeypatch, argument, value, 
     if not required:
         missing.execute(context)
         return
-    with pytest.raises(LaunchError, match=r"the ROS package no_such_package is not installed; .*: "
-                                          r"sudo apt install ros-jazzy-no-such-package$"):
+    with pytest.raises(
+        LaunchError,
+        match=r"the ROS package no_such_package is not installed; .*: "
+        r"sudo apt install ros-jazzy-no-such-package$",
+    ):
         missing.execute(context)
 
 
 def test_a_missing_module_is_named_with_a_remedy():
     from dyn_ros.nodes.base.launch_file import LaunchError, require_module
     from launch import LaunchContext
+
     require_module("numpy", "pip install numpy").execute(LaunchContext())
     with pytest.raises(LaunchError, match=r"no_such_module is not installed: pip install it$"):
         require_module("no_such_module", "pip install it").execute(LaunchContext())
@@ -189,8 +251,14 @@ def test_a_missing_module_is_named_with_a_remedy():
 def test_the_node_runs_with_its_arguments(client, launch, tmp_path, file):
     parameters = tmp_path / "parameters.yaml"
     parameters.write_text("/**:\n  ros__parameters:\n    frame_id: somewhere\n" + HOLD + OBSERVE)
-    _, log = launch(file, name="forces", namespace="left", params_file=parameters,
-                    robot_description_file=ARM7, log_level="debug")
+    _, log = launch(
+        file,
+        name="forces",
+        namespace="left",
+        params_file=parameters,
+        robot_description_file=ARM7,
+        log_level="debug",
+    )
     kind, topic, known = ONE_NODE[file]
     state = client.listen(kind, "/left/forces" + topic)
     client.wait(lambda: state, log, again=joint_states(client, "/left/joint_states"))
@@ -210,13 +278,23 @@ def test_the_description_of_a_driver_does_not_replace_the_file(client, launch):
 
 def test_all_nodes_run_with_their_arguments(client, launch, tmp_path):
     parameters = tmp_path / "parameters.yaml"
-    parameters.write_text("/**/dyn_ros:\n  ros__parameters:\n    frame_id: somewhere\n"
-                          "/**/vereshchagin:\n  ros__parameters:\n" + HOLD
-                          + "/**/observer:\n  ros__parameters:\n" + OBSERVE)
-    _, log = launch("dyn_ros", namespace="left", params_file=parameters,
-                    robot_description_file=ARM7, log_level="debug")
-    states = [client.listen(kind, f"/left/{name}{topic}") for name, (kind, topic, _) in
-              ONE_NODE.items()]
+    parameters.write_text(
+        "/**/dyn_ros:\n  ros__parameters:\n    frame_id: somewhere\n"
+        "/**/vereshchagin:\n  ros__parameters:\n"
+        + HOLD
+        + "/**/observer:\n  ros__parameters:\n"
+        + OBSERVE
+    )
+    _, log = launch(
+        "dyn_ros",
+        namespace="left",
+        params_file=parameters,
+        robot_description_file=ARM7,
+        log_level="debug",
+    )
+    states = [
+        client.listen(kind, f"/left/{name}{topic}") for name, (kind, topic, _) in ONE_NODE.items()
+    ]
     client.wait(lambda: all(states), log, again=joint_states(client, "/left/joint_states"))
     assert [state[0].header.frame_id for state in states] == ["somewhere"] * len(ONE_NODE)
     assert "[DEBUG]" in log()
@@ -228,21 +306,40 @@ def test_the_viewer_shows_what_the_nodes_publish(client, launch):
     _, log = launch("viewer", namespace="seen", robot_description_file=ARM7, port=0)
     client.wait(lambda: "the robot is at http://localhost:" in log(), log)
     client.wait(lambda: "robot 'arm7': 9 links" in log(), log)
-    nodes = {"/seen/dyn_ros", "/seen/dynamics", "/seen/centroidal", "/seen/vereshchagin",
-             "/seen/observer", "/seen/viewer"}
-    client.wait(lambda: nodes <= {f"{namespace}/{name}" for name, namespace in
-                                  client.node.get_node_names_and_namespaces()}, log)
+    nodes = {
+        "/seen/dyn_ros",
+        "/seen/dynamics",
+        "/seen/centroidal",
+        "/seen/vereshchagin",
+        "/seen/observer",
+        "/seen/viewer",
+    }
+    client.wait(
+        lambda: (
+            nodes
+            <= {
+                f"{namespace}/{name}"
+                for name, namespace in client.node.get_node_names_and_namespaces()
+            }
+        ),
+        log,
+    )
 
 
-@pytest.mark.parametrize("file, names", [
-    *((file, [file]) for file in ONE_NODE), ("dyn_ros", ["dyn_ros", *ONE_NODE])])
+@pytest.mark.parametrize(
+    "file, names", [*((file, [file]) for file in ONE_NODE), ("dyn_ros", ["dyn_ros", *ONE_NODE])]
+)
 def test_without_autostart_the_nodes_wait_and_respawn_starts_them_again(
-        client, launch, file, names):
+    client, launch, file, names
+):
     _, log = launch(file, autostart="false", respawn="true", robot_description_file=ARM7)
 
     def states():
-        return [client.call(GetState, f"/{name}/get_state", GetState.Request()).current_state.label
-                for name in names]
+        return [
+            client.call(GetState, f"/{name}/get_state", GetState.Request()).current_state.label
+            for name in names
+        ]
+
     assert states() == ["unconfigured"] * len(names)
     [pid] = re.findall(r"process started with pid \[(\d+)\]", log())
     os.kill(int(pid), signal.SIGKILL)
@@ -257,28 +354,31 @@ def one_file(tmp_path):
     text = (LAUNCH.parent / "config" / "dyn_ros.yaml").read_text()
     assert text.count("markers.rate: 30.0") == len(ONE_NODE)
     path = tmp_path / "parameters.yaml"
-    path.write_text(text.replace("markers.rate: 30.0", "markers.rate: 7.0") + """
+    path.write_text(
+        text.replace("markers.rate: 30.0", "markers.rate: 7.0")
+        + """
 /left/dyn_ros:
   ros__parameters:
     frame_id: left_base
 /right/dyn_ros:
   ros__parameters:
     frame_id: right_base
-""")
+"""
+    )
     return path
 
 
 def check_robot(client, namespace, log, position):
     """Its nodes have the parameters of `one_file`, and its state is its own."""
     state = client.listen(JointSpaceDynamics, f"/{namespace}/dynamics/state")
-    client.wait(lambda: state, log, again=joint_states(
-        client, f"/{namespace}/joint_states", position))
+    client.wait(
+        lambda: state, log, again=joint_states(client, f"/{namespace}/joint_states", position)
+    )
     assert {each.header.frame_id for each in state} == {f"{namespace}_base"}
     assert {number for each in state for number in each.position} == {position}
     for name in ONE_NODE:
         request = GetParameters.Request(names=["markers.rate"])
-        [rate] = client.call(
-            GetParameters, f"/{namespace}/{name}/get_parameters", request).values
+        [rate] = client.call(GetParameters, f"/{namespace}/{name}/get_parameters", request).values
         assert rate.double_value == 7.0
 
 
@@ -331,8 +431,14 @@ def parameters_of(arguments):
 
 def test_view_shows_a_robot(client, launch, others):
     prefix, recorded = others
-    process, log = launch("view", prefix, namespace="left", robot_description_file=ARM7,
-                          gui="true", fixed_frame="tool")
+    process, log = launch(
+        "view",
+        prefix,
+        namespace="left",
+        robot_description_file=ARM7,
+        gui="true",
+        fixed_frame="tool",
+    )
     state = client.listen(CentroidalState, "/left/centroidal/state")
     client.wait(lambda: state, log, again=joint_states(client, "/left/joint_states"))
     client.wait(lambda: all(path.exists() for path in recorded.values()), log)
@@ -344,7 +450,7 @@ def test_view_shows_a_robot(client, launch, others):
     assert "-f tool" in given["rviz2"]
     assert "arm7" in parameters_of(given["robot_state_publisher"])
     os.kill(int(recorded["rviz2"].with_suffix(".pid").read_text()), signal.SIGTERM)
-    client.wait(lambda: process.poll() is not None, log)        # all ends by itself
+    client.wait(lambda: process.poll() is not None, log)  # all ends by itself
     assert re.search(r"dyn_ros_node-\d]: process has finished cleanly", log())
     client.stop_listening()
 

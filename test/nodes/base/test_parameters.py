@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of a node in this process: initial values, limits, and what rejects a change."""
+
 import math
 
 import pytest
@@ -20,10 +21,18 @@ SPECS = (
     Spec("armature", Parameter.Type.DOUBLE_ARRAY, "Any number of them.", limits=(0.0, 5.0)),
     Spec("names", Parameter.Type.STRING_ARRAY, "Names."),
 )
-DEFAULTS = {"rate": 2.0, "kind": "one", "pose": [0.0, 0.0, 1.0], "gravity": [0.0, -9.81],
-            "armature": [], "names": []}
+DEFAULTS = {
+    "rate": 2.0,
+    "kind": "one",
+    "pose": [0.0, 0.0, 1.0],
+    "gravity": [0.0, -9.81],
+    "armature": [],
+    "names": [],
+}
 BAD = [
-    ("rate", 10.001, "rate"), ("rate", -0.001, "rate"), ("rate", math.nan, "rate"),
+    ("rate", 10.001, "rate"),
+    ("rate", -0.001, "rate"),
+    ("rate", math.nan, "rate"),
     ("kind", "three", "kind: expected one of one, two, but got 'three'"),
     ("pose", [1.0, 2.0], "pose: expected 3 numbers, but got 2"),
     ("pose", [1.0, 2.0, math.nan], "pose: expected finite numbers, but got"),
@@ -33,12 +42,23 @@ BAD = [
     ("armature", [0.0, 5.001], "armature: expected numbers from 0 to 5, but got"),
     ("armature", [-0.001], "armature: expected numbers from 0 to 5, but got"),
 ]
-WRONG_TYPE = [("rate", "fast"), ("kind", 1.0), ("gravity", ["up", "down"]), ("armature", ["a"]),
-              ("names", [1.0])]
+WRONG_TYPE = [
+    ("rate", "fast"),
+    ("kind", 1.0),
+    ("gravity", ["up", "down"]),
+    ("armature", ["a"]),
+    ("names", [1.0]),
+]
 GOOD = [
-    ("rate", 0.0), ("rate", 10.0), ("kind", "two"), ("pose", [-1e300, 0.0, 1e300]),
-    ("gravity", [-10.0, 20.0]), ("gravity", [1.0, 2.0]), ("armature", [0.0, 5.0, 2.5]),
-    ("armature", []), ("names", ["a", "b"]),
+    ("rate", 0.0),
+    ("rate", 10.0),
+    ("kind", "two"),
+    ("pose", [-1e300, 0.0, 1e300]),
+    ("gravity", [-10.0, 20.0]),
+    ("gravity", [1.0, 2.0]),
+    ("armature", [0.0, 5.0, 2.5]),
+    ("armature", []),
+    ("names", ["a", "b"]),
 ]
 
 
@@ -60,13 +80,18 @@ def make(context):
 
     def make(accept=lambda values, changed: None, **initial):
         values = {"start_type_description_service": False, **initial}
-        node = rclpy.create_node(           # without topics and services
-            "parameters", context=context, enable_rosout=False, start_parameter_services=False,
-            parameter_overrides=[Parameter(name, value=value) for name, value in values.items()])
+        node = rclpy.create_node(  # without topics and services
+            "parameters",
+            context=context,
+            enable_rosout=False,
+            start_parameter_services=False,
+            parameter_overrides=[Parameter(name, value=value) for name, value in values.items()],
+        )
         nodes.append(node)
         changes = []
         parameters = Parameters(node, SPECS, accept, changes.append)
         return node, parameters, changes
+
     yield make
     for node in nodes:
         node.destroy_node()
@@ -100,8 +125,9 @@ def test_one_empty_string_is_an_empty_array(make):
     assert parameters.values["names"] == [] and not parameters.faults
 
 
-@pytest.mark.parametrize("name, value, why", [
-    *BAD, *((name, value, f"{name}: ") for name, value in WRONG_TYPE)])
+@pytest.mark.parametrize(
+    "name, value, why", [*BAD, *((name, value, f"{name}: ") for name, value in WRONG_TYPE)]
+)
 def test_a_bad_initial_value_is_reported_and_the_default_used(make, name, value, why):
     node, parameters, changes = make(**{name: value})
     assert list(parameters.faults) == [name] and why in parameters.faults[name]
@@ -114,10 +140,20 @@ def test_a_bad_initial_value_is_reported_and_the_default_used(make, name, value,
 @pytest.mark.parametrize("name, value", GOOD)
 def test_a_good_change_is_made(make, name, value):
     node, parameters, changes = make()
-    changed = {"rate": 1.0, "kind": "two", "pose": [3.0] * 3, "gravity": [3.0] * 2,
-               "armature": [3.0], "names": ["c"]}
-    assert all(result.successful for result in node.set_parameters(
-        [Parameter(each, value=other) for each, other in changed.items()]))
+    changed = {
+        "rate": 1.0,
+        "kind": "two",
+        "pose": [3.0] * 3,
+        "gravity": [3.0] * 2,
+        "armature": [3.0],
+        "names": ["c"],
+    }
+    assert all(
+        result.successful
+        for result in node.set_parameters(
+            [Parameter(each, value=other) for each, other in changed.items()]
+        )
+    )
     before = len(changes)
     kind = SPECS[list(DEFAULTS).index(name)].default
     given = Parameter(name, kind if isinstance(kind, Parameter.Type) else None, value)
@@ -127,8 +163,10 @@ def test_a_good_change_is_made(make, name, value):
     assert [list(each) for each in changes[before:]] == [[name]]
 
 
-@pytest.mark.parametrize("name, value, why", [
-    *BAD, *((name, value, "Wrong parameter type") for name, value in WRONG_TYPE)])
+@pytest.mark.parametrize(
+    "name, value, why",
+    [*BAD, *((name, value, "Wrong parameter type") for name, value in WRONG_TYPE)],
+)
 def test_a_bad_change_is_rejected_and_changes_nothing(make, name, value, why):
     node, parameters, changes = make()
     result = set_one(node, name, value)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Each node in a process of its own, over DDS: topics, services, parameters, and its end."""
+
 import os
 import signal
 import time
@@ -36,11 +37,19 @@ ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 POSITION = [0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2]
 VELOCITY = [0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7]
 TOPICS = {
-    "dynamics": {"gravity": JointState, "nle": JointState, "inertia": JointSpaceInertia,
-                 "state": JointSpaceDynamics, "markers": MarkerArray},
+    "dynamics": {
+        "gravity": JointState,
+        "nle": JointState,
+        "inertia": JointSpaceInertia,
+        "state": JointSpaceDynamics,
+        "markers": MarkerArray,
+    },
     "centroidal": {"state": CentroidalState, "markers": MarkerArray},
-    "vereshchagin": {"constraint_torques": JointState, "solution": ConstrainedDynamics,
-                     "markers": MarkerArray},
+    "vereshchagin": {
+        "constraint_torques": JointState,
+        "solution": ConstrainedDynamics,
+        "markers": MarkerArray,
+    },
 }
 SERVICES = {
     "dynamics": ("get_jacobian", GetJacobian, {"frame": "tool"}),
@@ -49,25 +58,44 @@ SERVICES = {
 }
 
 
-@pytest.mark.parametrize("name, how", [
-    ("dynamics", signal.SIGINT), ("dynamics", signal.SIGTERM), ("centroidal", signal.SIGTERM),
-    ("vereshchagin", signal.SIGINT), ("dyn_ros", signal.SIGINT), ("dyn_ros", signal.SIGTERM)])
+@pytest.mark.parametrize(
+    "name, how",
+    [
+        ("dynamics", signal.SIGINT),
+        ("dynamics", signal.SIGTERM),
+        ("centroidal", signal.SIGTERM),
+        ("vereshchagin", signal.SIGINT),
+        ("dyn_ros", signal.SIGINT),
+        ("dyn_ros", signal.SIGTERM),
+    ],
+)
 def test_a_node_works_over_dds_and_ends_cleanly(client, start_process, arm, name, how):
-    process = start_process(module=f"dyn_ros.nodes.{name}_node", robot_description_file=None,
-                            staleness=600.0)
-    nodes = [SimpleNamespace(name=process.topic(each), output=process.output)
-             for each in (TOPICS if name == "dyn_ros" else [name])]
+    process = start_process(
+        module=f"dyn_ros.nodes.{name}_node", robot_description_file=None, staleness=600.0
+    )
+    nodes = [
+        SimpleNamespace(name=process.topic(each), output=process.output)
+        for each in (TOPICS if name == "dyn_ros" else [name])
+    ]
     descriptions = client.publisher(
-        String, process.topic("robot_description"), reliability=ReliabilityPolicy.RELIABLE,
-        durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        String,
+        process.topic("robot_description"),
+        reliability=ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL,
+    )
     descriptions.publish(String(data=ARM7.read_text()))
     for node in nodes:
         if node.name.endswith("vereshchagin"):
             client.diagnostics(process, lambda _, values: values["robot"] == "arm7")
             assert client.set_parameters(node, constraints="hold_pose", tip_frame="tool") == (
-                True, "")
-    outputs = [client.listen(kind, f"{node.name}/{topic}") for node in nodes
-               for topic, kind in TOPICS[node.name.split("/")[-1]].items()]
+                True,
+                "",
+            )
+    outputs = [
+        client.listen(kind, f"{node.name}/{topic}")
+        for node in nodes
+        for topic, kind in TOPICS[node.name.split("/")[-1]].items()
+    ]
     speak = client.speaker(process)
     for frame_id in ("base_link", "somewhere"):
         answers = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), *outputs)
@@ -96,15 +124,20 @@ def test_a_second_ctrl_c_changes_nothing(client, start_process):
 
 def test_a_node_runs_without_the_events_executor(client, start_process, arm, tmp_path, monkeypatch):
     (tmp_path / "sitecustomize.py").write_text(
-        "import sys\nsys.modules['rclpy.experimental'] = None\n")
+        "import sys\nsys.modules['rclpy.experimental'] = None\n"
+    )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     process = start_process()
     nle, speak = client.listen(JointState, process.topic("dynamics/nle")), client.speaker(process)
-    answer, = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), nle)
-    np.testing.assert_allclose(answer.effort, dyn_ros.nonlinear_effects(
-        arm, dyn_ros.Data(arm), np.array(POSITION), np.array(VELOCITY)), rtol=1e-12)
-    answer = client.call(GetJacobian, process.topic("dynamics/get_jacobian"),
-                         GetJacobian.Request(frame="tool"))
+    (answer,) = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), nle)
+    np.testing.assert_allclose(
+        answer.effort,
+        dyn_ros.nonlinear_effects(arm, dyn_ros.Data(arm), np.array(POSITION), np.array(VELOCITY)),
+        rtol=1e-12,
+    )
+    answer = client.call(
+        GetJacobian, process.topic("dynamics/get_jacobian"), GetJacobian.Request(frame="tool")
+    )
     assert answer.success, answer.message
     assert process.stop() == 0
 
@@ -113,9 +146,16 @@ def test_a_node_runs_without_the_events_executor(client, start_process, arm, tmp
 def test_the_observer_works_over_dds_and_responds_later(client, start_process, arm, name):
     process = start_process(module=f"dyn_ros.nodes.{name}_node")
     node = SimpleNamespace(name=process.topic("observer"), output=process.output)
-    outputs = [client.listen(kind, f"{node.name}/{topic}") for topic, kind in {
-        "external_efforts": JointState, "external_wrench": WrenchStamped,
-        "contacts": ExternalContact, "residual": JointState, "markers": MarkerArray}.items()]
+    outputs = [
+        client.listen(kind, f"{node.name}/{topic}")
+        for topic, kind in {
+            "external_efforts": JointState,
+            "external_wrench": WrenchStamped,
+            "contacts": ExternalContact,
+            "residual": JointState,
+            "markers": MarkerArray,
+        }.items()
+    ]
     speak = client.speaker(process)
     message = speak.message(arm.joint_names, POSITION, [0.0] * 7, [0.0] * 7)
 
@@ -123,11 +163,17 @@ def test_the_observer_works_over_dds_and_responds_later(client, start_process, a
         stamp = client.node.get_clock().now().to_msg()
         message.header.stamp = stamp
         speak.send(message)
+
     client.wait(lambda: all(outputs), process.output, again=say, every=0.01, idle=0.005)
     assert outputs[1][-1].header.frame_id == "tool"
     torque = -dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), np.array(POSITION))
-    client.wait(lambda: np.allclose(outputs[0][-1].effort, -torque, atol=1e-2), process.output,
-                again=say, every=0.01, idle=0.005)
+    client.wait(
+        lambda: np.allclose(outputs[0][-1].effort, -torque, atol=1e-2),
+        process.output,
+        again=say,
+        every=0.01,
+        idle=0.005,
+    )
     answer = client.send(Tare, node.name + "/tare", Tare.Request(duration=0.3))
     client.wait(answer.done, process.output, again=say, every=0.01, idle=0.005)
     assert answer.result().success, answer.result().message

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Parameters that change the robot of a node: locked joints, friction; wrenches of joints."""
+
 from pathlib import Path
 
 import numpy as np
@@ -70,12 +71,13 @@ def test_a_joint_is_locked_where_it_stands(client, node, arm):
     speak.ask(speak.message(arm.joint_names, Q, V), state)
     name = arm.joint_names[1]
     assert client.set_parameters(node, locked_joints=[name]) == (True, "")
-    for moved in (Q, Q + 0.5 * (np.arange(7) == 1)):        # what it reports now does not count
+    for moved in (Q, Q + 0.5 * (np.arange(7) == 1)):  # what it reports now does not count
         [answer] = speak.ask(speak.message(arm.joint_names, moved, V), state)
-        close(answer.gravity, np.delete(
-            dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), Q), 1))
+        close(answer.gravity, np.delete(dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), Q), 1))
     assert client.set_parameters(node, locked_joints=(Parameter.Type.STRING_ARRAY, [])) == (
-        True, "")
+        True,
+        "",
+    )
     [answer] = speak.ask(speak.message(arm.joint_names, Q, V), state)
     assert len(answer.name) == 7
 
@@ -83,21 +85,28 @@ def test_a_joint_is_locked_where_it_stands(client, node, arm):
 def test_a_node_waits_for_the_position_of_a_joint_that_it_locks(client, start, arm):
     name = arm.joint_names[1]
     node = start(locked_joints=f"[{name}]")
-    client.diagnostics(node, lambda status, values: (
-        status.message == f"waiting for the position of {name}" and not values["robot"]))
+    client.diagnostics(
+        node,
+        lambda status, values: (
+            status.message == f"waiting for the position of {name}" and not values["robot"]
+        ),
+    )
     speak, state = client.speaker(node), state_of(client, node)
     speak.send(speak.message(arm.joint_names[2:], Q[2:], V[2:]))
     [answer] = speak.ask(speak.message(arm.joint_names, Q, V), state)
     close(answer.gravity, np.delete(dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), Q), 1))
 
 
-@pytest.mark.parametrize("entries, reason", [
-    (["nobody=1"], "locked_joints: there is no joint 'nobody'; available: shoulder_yaw"),
-    (["elbow_pitch=far"], "the position of elbow_pitch is 'far'; expected a finite number"),
-    (["elbow_pitch=nan"], "the position of elbow_pitch is 'nan'; expected a finite number"),
-    (["elbow_pitch=1", "elbow_pitch=1"], "duplicate name 'elbow_pitch'"),
-    (["elbow_pitch"], "unknown position of elbow_pitch; publish it on joint_states"),
-])
+@pytest.mark.parametrize(
+    "entries, reason",
+    [
+        (["nobody=1"], "locked_joints: there is no joint 'nobody'; available: shoulder_yaw"),
+        (["elbow_pitch=far"], "the position of elbow_pitch is 'far'; expected a finite number"),
+        (["elbow_pitch=nan"], "the position of elbow_pitch is 'nan'; expected a finite number"),
+        (["elbow_pitch=1", "elbow_pitch=1"], "duplicate name 'elbow_pitch'"),
+        (["elbow_pitch"], "unknown position of elbow_pitch; publish it on joint_states"),
+    ],
+)
 def test_locked_joints_that_cannot_be_used_are_rejected(client, node, entries, reason):
     done, why = client.set_parameters(node, locked_joints=entries)
     assert not done and reason in why
@@ -111,43 +120,53 @@ def test_a_joint_is_locked_again_where_it_stands_now(client, node, arm):
         for locked in ((Parameter.Type.STRING_ARRAY, []), [name]):
             assert client.set_parameters(node, locked_joints=locked) == (True, "")
             [answer] = speak.ask(speak.message(arm.joint_names, q, V), state)
-        close(answer.gravity, np.delete(
-            dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q), 3))
+        close(answer.gravity, np.delete(dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q), 3))
         speak.ask(speak.message(arm.joint_names, q + 0.2 * elbow, V), state)
 
 
 def test_rejected_joint_states_lock_nothing(client, start, arm):
     node = start(locked_joints="[elbow_pitch]")
     speak, state = client.speaker(node), state_of(client, node)
-    for names, position in ((["elbow_pitch", "a", "a"], [9.9, 1.0, 1.0]),
-                            (["elbow_pitch", "a"], [9.9]), ([], [])):
+    for names, position in (
+        (["elbow_pitch", "a", "a"], [9.9, 1.0, 1.0]),
+        (["elbow_pitch", "a"], [9.9]),
+        ([], []),
+    ):
         speak.send(speak.message(names, position))
-    client.diagnostics(node, lambda status, values: "elbow_pitch" in status.message
-                       or "rejected" in status.message)
+    client.diagnostics(
+        node, lambda status, values: "elbow_pitch" in status.message or "rejected" in status.message
+    )
     [answer] = speak.ask(speak.message(arm.joint_names, Q, V), state)
     close(answer.gravity, np.delete(dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), Q), 3))
 
 
 def test_cleanup_forgets_where_joints_stood(client, start, arm):
     from lifecycle_msgs.msg import Transition
+
     node = start(locked_joints="[elbow_pitch]")
     speak = client.speaker(node)
     for position in (0.3, 2.0):
         q, state = np.where(np.arange(7) == 3, position, Q), state_of(client, node)
         [answer] = speak.ask(speak.message(arm.joint_names, q, V), state)
-        close(answer.gravity, np.delete(
-            dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q), 3))
+        close(answer.gravity, np.delete(dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q), 3))
         client.stop_listening(state)
-        for transition in (Transition.TRANSITION_DEACTIVATE, Transition.TRANSITION_CLEANUP,
-                           Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE):
+        for transition in (
+            Transition.TRANSITION_DEACTIVATE,
+            Transition.TRANSITION_CLEANUP,
+            Transition.TRANSITION_CONFIGURE,
+            Transition.TRANSITION_ACTIVATE,
+        ):
             assert client.change_state(node, transition)
 
 
 def test_joints_are_locked_after_any_change_of_the_robot(client, node, arm):
     speak, state = client.speaker(node), state_of(client, node)
     speak.ask(speak.message(arm.joint_names, Q, V), state)
-    for values in ({"gravity": [0.0, 0.0, -9.8]}, {"locked_joints": ["elbow_pitch"]},
-                   {"locked_joints": ["elbow_pitch", "wrist_roll"]}):
+    for values in (
+        {"gravity": [0.0, 0.0, -9.8]},
+        {"locked_joints": ["elbow_pitch"]},
+        {"locked_joints": ["elbow_pitch", "wrist_roll"]},
+    ):
         assert client.set_parameters(node, **values) == (True, "")
 
 
@@ -157,12 +176,15 @@ MIMIC = """<robot name="two"><link name="a"/><link name="b"/><link name="c"/>
     <mimic joint="master"/></joint></robot>"""
 
 
-@pytest.mark.parametrize("description, root_joint, entry, reason", [
-    (MIMIC, "fixed", "follower", "follower follows master; lock master"),
-    (MIMIC, "fixed", "follower=1", "follower follows master; lock master"),
-    (ARM7, "floating", "root_joint", "root_joint is floating and has several coordinates"),
-    (ARM7, "fixed", "elbow_pitch=1_0", "the position of elbow_pitch is '1_0'"),
-])
+@pytest.mark.parametrize(
+    "description, root_joint, entry, reason",
+    [
+        (MIMIC, "fixed", "follower", "follower follows master; lock master"),
+        (MIMIC, "fixed", "follower=1", "follower follows master; lock master"),
+        (ARM7, "floating", "root_joint", "root_joint is floating and has several coordinates"),
+        (ARM7, "fixed", "elbow_pitch=1_0", "the position of elbow_pitch is '1_0'"),
+    ],
+)
 def test_joints_that_cannot_be_locked(description, root_joint, entry, reason):
     with pytest.raises(SettingError, match=reason):
         RobotContext(description, {**VALUES, "root_joint": root_joint, "locked_joints": [entry]})
@@ -172,12 +194,16 @@ def test_contexts_lock_joints():
     with pytest.raises(UnknownPosition) as caught:
         RobotContext(ARM7, {**VALUES, "locked_joints": ["elbow_pitch", "wrist_roll=1"]})
     assert caught.value.names == ["elbow_pitch"]
-    robot = RobotContext(ARM7, {**VALUES, "locked_joints": ["elbow_pitch", "wrist_roll=1"]},
-                         positions={"elbow_pitch": 0.5, "wrist_roll": 9.0})
+    robot = RobotContext(
+        ARM7,
+        {**VALUES, "locked_joints": ["elbow_pitch", "wrist_roll=1"]},
+        positions={"elbow_pitch": 0.5, "wrist_roll": 9.0},
+    )
     assert robot.standing == {"elbow_pitch": 0.5} and robot.model.nv == 5
     with pytest.raises(SettingError, match="joints: there is no joint 'elbow_pitch'"):
-        RobotContext(ARM7, {**VALUES, "locked_joints": ["elbow_pitch=0"],
-                            "joints": ["elbow_pitch"]})
+        RobotContext(
+            ARM7, {**VALUES, "locked_joints": ["elbow_pitch=0"], "joints": ["elbow_pitch"]}
+        )
 
 
 def test_the_fixed_base_has_its_payloads():
@@ -185,8 +211,7 @@ def test_the_fixed_base_has_its_payloads():
     link, before = robot.model.base_inertia, robot.base
     robot.set_payload("box", "base_link", 2.0, (0.3, -0.2, 0.5), np.diag([0.01, 0.02, 0.03]))
     assert robot.base.mass == before.mass + 2.0
-    close(robot.base.com, (before.mass * np.array(before.com) + [0.6, -0.4, 1.0])
-          / robot.base.mass)
+    close(robot.base.com, (before.mass * np.array(before.com) + [0.6, -0.4, 1.0]) / robot.base.mass)
     close(robot.base.matrix(), robot.model.base_inertia.rotational)
     robot.clear_payload("box")
     assert robot.base == before
@@ -202,11 +227,17 @@ def test_friction_is_included_on_request_only(client, lossy):
     close(dyn_ros.joint_friction(model, V), friction)
     speak, state = client.speaker(lossy), state_of(client, lossy)
     request = GetInverseDynamics.Request(
-        state=RobotState(name=list(model.joint_names), position=Q.tolist(), velocity=V.tolist()))
-    trajectory = GetTrajectoryEfforts.Request(trajectory=JointTrajectory(
-        joint_names=model.joint_names, points=[
-            JointTrajectoryPoint(positions=Q.tolist(), velocities=V.tolist()),
-            JointTrajectoryPoint(positions=Q.tolist(), velocities=(-V).tolist())]))
+        state=RobotState(name=list(model.joint_names), position=Q.tolist(), velocity=V.tolist())
+    )
+    trajectory = GetTrajectoryEfforts.Request(
+        trajectory=JointTrajectory(
+            joint_names=model.joint_names,
+            points=[
+                JointTrajectoryPoint(positions=Q.tolist(), velocities=V.tolist()),
+                JointTrajectoryPoint(positions=Q.tolist(), velocities=(-V).tolist()),
+            ],
+        )
+    )
     nle = dyn_ros.nonlinear_effects(model, data, Q, V).copy()
     back = dyn_ros.nonlinear_effects(model, data, Q, -V).copy()
     for included, expected in ((False, 0.0 * V), (True, friction), (False, 0.0 * V)):
@@ -217,8 +248,9 @@ def test_friction_is_included_on_request_only(client, lossy):
         effort = client.call(GetInverseDynamics, lossy.name + "/get_inverse_dynamics", request)
         assert effort.friction_included == included
         close(effort.effort, nle + expected)
-        efforts = client.call(GetTrajectoryEfforts, lossy.name + "/get_trajectory_efforts",
-                              trajectory)
+        efforts = client.call(
+            GetTrajectoryEfforts, lossy.name + "/get_trajectory_efforts", trajectory
+        )
         assert efforts.success and efforts.friction_included == included
         close(efforts.effort.data, np.concatenate([nle + expected, back - expected]))
     joints = client.call(GetModel, lossy.name + "/get_model", GetModel.Request()).joints
@@ -245,11 +277,14 @@ def test_each_joint_transmits_what_it_carries(client, node, arm):
             close([f.x, f.y, f.z, n.x, n.y, n.z], forces[arm.frame_index(name)])
             assert kinds[frame] == "body"
             close(forces[arm.frame_index(frame)], forces[arm.frame_index(name)])
-        torques = [(each.torque.x, each.torque.y, each.torque.z) for each in (
-            answer.wrench[list(answer.name).index(name)] for name in arm.joint_names)]
+        torques = [
+            (each.torque.x, each.torque.y, each.torque.z)
+            for each in (answer.wrench[list(answer.name).index(name)] for name in arm.joint_names)
+        ]
         axes = [joint.axis for joint in arm.tree.joints]
-        close(np.sum(np.multiply(torques, axes), axis=1),
-              dyn_ros.nonlinear_effects(arm, data, Q, v))
+        close(
+            np.sum(np.multiply(torques, axes), axis=1), dyn_ros.nonlinear_effects(arm, data, Q, v)
+        )
 
 
 # Commands
@@ -257,6 +292,7 @@ def test_each_joint_transmits_what_it_carries(client, node, arm):
 
 def test_a_command_in_a_node(client, node, arm):
     from std_msgs.msg import Float64MultiArray
+
     speak = client.speaker(node)
     commands = client.listen(Float64MultiArray, node.name + "/command")
     gravity = client.listen(JointState, node.name + "/gravity")
@@ -281,13 +317,18 @@ def test_a_command_can_be_ended_whatever_its_scale_is(client, node, arm):
     values = {"command": "gravity", "command_scale": [1.0] * 7}
     assert client.set_parameters(node, **values) == (True, "")
     assert client.set_parameters(node, locked_joints=["elbow_pitch=0"]) == (True, "")
-    for values in ({"max_rate": 5.0}, {"max_rate": 0.0}, {"command": "none"},
-                   {"command_scale": [1.0] * 6}):
+    for values in (
+        {"max_rate": 5.0},
+        {"max_rate": 0.0},
+        {"command": "none"},
+        {"command_scale": [1.0] * 6},
+    ):
         assert client.set_parameters(node, **values) == (True, "")
 
 
 def test_help_describes_every_parameter(capsys):
     from dyn_ros.nodes import dyn_ros_node, dynamics_node
+
     assert dynamics_node.main(["--help"]) == 0
     text = capsys.readouterr().out
     for spec in dynamics_node.DynamicsNode.all_specs():
@@ -298,8 +339,10 @@ def test_help_describes_every_parameter(capsys):
     assert "dynamics_node --help" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("content, reason", [
-    (None, "specify the path of a URDF file"), ("  \n", "is empty; expected a URDF")])
+@pytest.mark.parametrize(
+    "content, reason",
+    [(None, "specify the path of a URDF file"), ("  \n", "is empty; expected a URDF")],
+)
 def test_a_description_file_that_cannot_be_used_ends_the_start(start, tmp_path, content, reason):
     path = tmp_path / "robot.urdf"
     if content is not None:
@@ -310,10 +353,12 @@ def test_a_description_file_that_cannot_be_used_ends_the_start(start, tmp_path, 
 
 def test_the_frame_of_odometry_outlives_a_change_of_the_robot(client, start):
     from nav_msgs.msg import Odometry
+
     node = start(root_joint="floating")
 
     def world():
         return client.call(GetModel, node.name + "/get_model", GetModel.Request()).header.frame_id
+
     assert world() == "world"
     message = Odometry()
     message.header.frame_id, message.header.stamp.sec = "hall", 7
@@ -326,18 +371,23 @@ def test_the_frame_of_odometry_outlives_a_change_of_the_robot(client, start):
     assert world() == "world"
 
 
-@pytest.mark.parametrize("name, some", [
-    ("dynamics", {"max_rate", "command", "markers.torque.source"}),
-    ("centroidal", {"acceleration_source", "acceleration_cutoff", "world_frame"}),
-    ("vereshchagin", {"constraints", "tip_frame", "wrench_topics", "input_timeout"}),
-    ("observer", {"gain", "tip_frame", "thresholds.fixed"})])
+@pytest.mark.parametrize(
+    "name, some",
+    [
+        ("dynamics", {"max_rate", "command", "markers.torque.source"}),
+        ("centroidal", {"acceleration_source", "acceleration_cutoff", "world_frame"}),
+        ("vereshchagin", {"constraints", "tip_frame", "wrench_topics", "input_timeout"}),
+        ("observer", {"gain", "tip_frame", "thresholds.fixed"}),
+    ],
+)
 def test_every_parameter_is_described_and_has_a_value(client, start, name, some):
     node = start(module=f"dyn_ros.nodes.{name}_node")
     described = client.descriptions(node)
     assert some < set(described) and len(described) >= 15
     assert all(described.values())
-    answer = client.call(GetParameters, node.name + "/get_parameters",
-                         GetParameters.Request(names=list(described)))
+    answer = client.call(
+        GetParameters, node.name + "/get_parameters", GetParameters.Request(names=list(described))
+    )
     assert [value.type for value in answer.values].count(ParameterType.PARAMETER_NOT_SET) == 0
     assert len(answer.values) == len(described)
     config = (Path(__file__).parents[3] / "config" / f"{name}.yaml").read_text()

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The layouts for Foxglove and PlotJuggler in config: existing topics, joints and panels."""
+
 import json
 import re
 from pathlib import Path
@@ -62,8 +63,10 @@ def test_the_curves_are_torques_that_the_nodes_publish(client, start):
 
     def found():
         types = dict(client.node.get_topic_names_and_types())
-        return all(types.get(node.topic(topic[1:])) == ["sensor_msgs/msg/JointState"]
-                   for topic in used)
+        return all(
+            types.get(node.topic(topic[1:])) == ["sensor_msgs/msg/JointState"] for topic in used
+        )
+
     client.wait(found, node.output)
 
 

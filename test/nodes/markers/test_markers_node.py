@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """~/markers of the nodes compared with the results of the engine."""
+
 import itertools
 import math
 from types import SimpleNamespace
@@ -38,10 +39,10 @@ from ..conftest import V as VELOCITY
 CENTROIDAL = "dyn_ros.nodes.centroidal_node"
 VERESHCHAGIN = "dyn_ros.nodes.vereshchagin_node"
 MODULES = ["dyn_ros.nodes.dynamics_node", CENTROIDAL, VERESHCHAGIN]
-HOLD = {"constraints": "hold_pose", "tip_frame": "tool"}        # the vereshchagin node takes them
+HOLD = {"constraints": "hold_pose", "tip_frame": "tool"}  # the vereshchagin node takes them
 POSE = [1.0, 2.0, 3.0, 0.1, -0.7, 0.5, 0.5]
 FLOATING = {"root_joint": "floating", "base_source": "parameter", "base_pose": POSE}
-FULL = 1.5 * math.pi            # angle of an arrow at full load
+FULL = 1.5 * math.pi  # angle of an arrow at full load
 SLIDER = """<robot name="lift">
   <link name="base"/>
   <joint name="lift" type="prismatic"><parent link="base"/><child link="fork"/>
@@ -66,9 +67,15 @@ class Shown:
 
     def set(self, **values):
         """Parameters of markers, __ for each point in a name; others as they are."""
-        return self.client.set_parameters(self.node, **{
-            "markers." + name.replace("__", ".") if "__" in name or name in (
-                "rate", "lifetime", "width") else name: value for name, value in values.items()})
+        return self.client.set_parameters(
+            self.node,
+            **{
+                "markers." + name.replace("__", ".")
+                if "__" in name or name in ("rate", "lifetime", "width")
+                else name: value
+                for name, value in values.items()
+            },
+        )
 
     def ask(self, names, position=POSITION, velocity=VELOCITY, effort=(), others=()):
         """The array, and other answers, to one joint state."""
@@ -88,6 +95,7 @@ def run(client, start):
     def run(*arguments, **parameters):
         nodes.append(start(*arguments, "-p", "markers.rate:=0.0", **parameters))
         return Shown(client, nodes[-1])
+
     yield run
     client.stop_listening()
     for node in nodes:
@@ -96,8 +104,11 @@ def run(client, start):
 
 def shown(array, ns):
     """The markers of a namespace by id."""
-    return {marker.id: marker for marker in array.markers
-            if marker.ns == ns and marker.action == Marker.ADD}
+    return {
+        marker.id: marker
+        for marker in array.markers
+        if marker.ns == ns and marker.action == Marker.ADD
+    }
 
 
 def namespaces(array):
@@ -106,8 +117,13 @@ def namespaces(array):
 
 def tensor(body):
     """The rotational inertia of a geometry_msgs/Inertia."""
-    return np.array([[body.ixx, body.ixy, body.ixz], [body.ixy, body.iyy, body.iyz],
-                     [body.ixz, body.iyz, body.izz]])
+    return np.array(
+        [
+            [body.ixx, body.ixy, body.ixz],
+            [body.ixy, body.iyy, body.iyz],
+            [body.ixz, body.iyz, body.izz],
+        ]
+    )
 
 
 def vector(message):
@@ -156,8 +172,7 @@ def check_torques(markers, arm, q, tau, radius=0.1):
     rows = [row for row, count in zip(arm.idx_v, arm.nvs) if count == 1]
     joints = [i for i, count in enumerate(arm.nvs) if count == 1]
     load = np.clip(tau[rows] / arm.effort_limit[rows], -1.0, 1.0)
-    assert set(markers) == {i + 1 for i, part in zip(joints, load)
-                            if abs(part) >= 0.005}
+    assert set(markers) == {i + 1 for i, part in zip(joints, load) if abs(part) >= 0.005}
     assert len(markers) > 3
     for i, part in zip(joints, load):
         if i + 1 in markers:
@@ -168,8 +183,9 @@ def check_torques(markers, arm, q, tau, radius=0.1):
             axis = R @ arm.tree.joints[i].axis
             close(spokes @ axis, np.zeros(len(spokes)))
             close(np.linalg.norm(spokes, axis=-1), radius)
-            steps = np.arctan2(np.cross(spokes[:-1], spokes[1:]) @ axis,
-                               np.sum(spokes[:-1] * spokes[1:], -1))
+            steps = np.arctan2(
+                np.cross(spokes[:-1], spokes[1:]) @ axis, np.sum(spokes[:-1] * spokes[1:], -1)
+            )
             close(steps.sum(), FULL * math.copysign(math.sqrt(abs(part)), part))
             light, full = np.array([0.94, 0.55, 0.0, 1.0]), np.array([0.88, 0.04, 0.11, 1.0])
             close(color(marker), light + abs(part) * (full - light), 1e-6)
@@ -179,15 +195,21 @@ def test_torques_are_arrows_about_the_axes(run, arm):
     node = run()
     data = dyn_ros.Data(arm)
     array = node.ask(arm.joint_names)
-    check_torques(shown(array, "torque"), arm, POSITION,
-                  dyn_ros.generalized_gravity(arm, data, POSITION))
+    check_torques(
+        shown(array, "torque"), arm, POSITION, dyn_ros.generalized_gravity(arm, data, POSITION)
+    )
     assert node.set(torque__source="nle", torque__scale=0.25) == (True, "")
-    check_torques(shown(node.ask(arm.joint_names, velocity=3.0 * VELOCITY), "torque"), arm,
-                  POSITION, dyn_ros.nonlinear_effects(arm, data, POSITION, 3.0 * VELOCITY), 0.25)
+    check_torques(
+        shown(node.ask(arm.joint_names, velocity=3.0 * VELOCITY), "torque"),
+        arm,
+        POSITION,
+        dyn_ros.nonlinear_effects(arm, data, POSITION, 3.0 * VELOCITY),
+        0.25,
+    )
     assert shown(node.ask(arm.joint_names, velocity=()), "torque") == {}
     assert node.set(torque__source="effort", torque__scale=0.1) == (True, "")
     effort = np.array([70.0, -1000.0, 3.0, -4.0, 5.0, 0.0, 1e-9])
-    node.ask(arm.joint_names, effort=effort)                # from the next message on
+    node.ask(arm.joint_names, effort=effort)  # from the next message on
     check_torques(shown(node.ask(arm.joint_names, effort=effort), "torque"), arm, POSITION, effort)
     assert shown(node.ask(arm.joint_names), "torque") == {}
 
@@ -229,7 +251,14 @@ def test_inertias_are_bodies_of_the_same_inertia(run, client, arm):
         request = SetPayload.Request(name=name)
         request.inertia.header.frame_id = frame
         body = request.inertia.inertia
-        body.m, body.com.x, body.com.z, body.ixx, body.iyy, body.izz = 3.0, 0.2, 0.1, .03, .04, .05
+        body.m, body.com.x, body.com.z, body.ixx, body.iyy, body.izz = (
+            3.0,
+            0.2,
+            0.1,
+            0.03,
+            0.04,
+            0.05,
+        )
         assert client.call(SetPayload, node.node.name + "/set_payload", request).success
         loaded.set_payload(name, frame, 3.0, [0.2, 0.0, 0.1], np.diag([0.03, 0.04, 0.05]))
     assert node.set(inertia__shape="box") == (True, "")
@@ -245,16 +274,21 @@ def test_a_floating_base_shows_in_the_world(run):
     q = np.concatenate([POSE, POSITION])
     array = node.ask(arm.joint_names[1:])
     assert {marker.header.frame_id for marker in array.markers} == {"world"}
-    check_torques(shown(array, "torque"), arm, q,
-                  dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q))
+    check_torques(
+        shown(array, "torque"), arm, q, dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q)
+    )
     check_inertias(array, arm, q)
 
 
 @pytest.mark.parametrize("base", [{}, FLOATING], ids=["fixed", "floating"])
 def test_manipulability_of_a_frame_by_its_joints(run, base):
     node = run()
-    frames = {"velocity_ellipsoid__frame": "wrist_roll", "force_ellipsoid__frame": "wrist_roll",
-              "velocity_ellipsoid__scale": 0.5, "force_ellipsoid__scale": 0.25}
+    frames = {
+        "velocity_ellipsoid__frame": "wrist_roll",
+        "force_ellipsoid__frame": "wrist_roll",
+        "velocity_ellipsoid__scale": 0.5,
+        "force_ellipsoid__scale": 0.25,
+    }
     assert node.set(**base, **frames) == (True, "")
     arm = model(base.get("root_joint"))
     q = np.concatenate([POSE, POSITION]) if base else POSITION
@@ -279,15 +313,27 @@ def test_manipulability_of_a_frame_by_its_joints(run, base):
 
 def test_center_of_mass_and_momentum_are_those_of_the_state(run, client):
     node = run(module=CENTROIDAL)
-    assert node.set(subtree_com__show=True, locked_inertia__show=True, com__scale=0.3,
-                    com_projection__height=-0.5, linear_momentum__scale=2.0,
-                    angular_momentum__scale=3.0, gravity=[3.0, 0.0, -4.0]) == (True, "")
+    assert node.set(
+        subtree_com__show=True,
+        locked_inertia__show=True,
+        com__scale=0.3,
+        com_projection__height=-0.5,
+        linear_momentum__scale=2.0,
+        angular_momentum__scale=3.0,
+        gravity=[3.0, 0.0, -4.0],
+    ) == (True, "")
     arm = model()
     states = client.listen(CentroidalState, node.node.name + "/state")
     array, state = node.ask(arm.joint_names, others=[states])
     assert namespaces(array) == {
-        "com", "com_projection", "com_projection/line", "subtree_com", "linear_momentum",
-        "angular_momentum", "locked_inertia"}
+        "com",
+        "com_projection",
+        "com_projection/line",
+        "subtree_com",
+        "linear_momentum",
+        "angular_momentum",
+        "locked_inertia",
+    }
     com, up = vector(state.com), np.array([-0.6, 0.0, 0.8])
     assert math.isfinite(com.sum())
     [ball] = shown(array, "com").values()
@@ -298,8 +344,10 @@ def test_center_of_mass_and_momentum_are_those_of_the_state(run, client):
     close(vector(disc.pose.position), ground)
     close(rotation(disc)[:, 2], up)
     close(points(line), [com, ground])
-    for ns, momentum, scale in (("linear_momentum", state.linear_momentum, 2.0),
-                                ("angular_momentum", state.angular_momentum, 3.0)):
+    for ns, momentum, scale in (
+        ("linear_momentum", state.linear_momentum, 2.0),
+        ("angular_momentum", state.angular_momentum, 3.0),
+    ):
         [arrow] = shown(array, ns).values()
         close(points(arrow), [com, com + scale * vector(momentum)])
     [whole] = shown(array, "locked_inertia").values()
@@ -310,7 +358,7 @@ def test_center_of_mass_and_momentum_are_those_of_the_state(run, client):
     assert set(balls) == set(range(1, 8))
     for id, marker in balls.items():
         close(vector(marker.pose.position), centers[id - 1])
-        close(marker.scale.x ** 3 / 0.08 ** 3, masses[id - 1] / arm.total_mass)
+        close(marker.scale.x**3 / 0.08**3, masses[id - 1] / arm.total_mass)
     assert node.set(subtree_com__joints=["forearm_roll"]) == (True, "")
     array = node.ask(arm.joint_names, velocity=())
     assert set(shown(array, "subtree_com")) == {arm.joint_index("forearm_roll") + 1}
@@ -337,8 +385,10 @@ def check_turn(marker, center, moment):
 
 
 def check_screw(array, ns, id, center, vector, scale):
-    for part, numbers, check in (("linear", vector[:3], check_arrow),
-                                 ("angular", vector[3:], check_turn)):
+    for part, numbers, check in (
+        ("linear", vector[:3], check_arrow),
+        ("angular", vector[3:], check_turn),
+    ):
         markers = shown(array, f"{ns}/{part}")
         if np.any(numbers):
             check(markers[id], center, scale * numbers)
@@ -355,9 +405,13 @@ def wrench(frame, numbers):
 
 
 @pytest.mark.parametrize("acting", [["", ""], ["", "wrist_link"]])
-@pytest.mark.parametrize("module, parameter, frames", [
-    ("dyn_ros.nodes.dynamics_node", "markers.wrench.topics", "markers.wrench.frames"),
-    (VERESHCHAGIN, "wrench_topics", "wrench_frames")])
+@pytest.mark.parametrize(
+    "module, parameter, frames",
+    [
+        ("dyn_ros.nodes.dynamics_node", "markers.wrench.topics", "markers.wrench.frames"),
+        (VERESHCHAGIN, "wrench_topics", "wrench_frames"),
+    ],
+)
 def test_wrenches_at_their_frames(run, client, arm, module, parameter, frames, acting):
     node = run("-p", "markers.lifetime:=0.0", "-p", "input_timeout:=0.0", module=module)
     done, why = client.set_parameters(node.node, **{parameter: ["a b"]})
@@ -367,40 +421,57 @@ def test_wrenches_at_their_frames(run, client, arm, module, parameter, frames, a
     done, why = client.set_parameters(node.node, **{frames: ["tool"]})
     assert not done and "one name for each of the 2 topics" in why
     assert client.set_parameters(node.node, **{frames: acting}) == (True, "")
-    wrenches = {"push": wrench("tool", [1.0, -2.0, 3.0, 0.5, 0.0, 2.0]),
-                "pull": wrench("base_link", [0.0, 0.0, 0.0, 0.0, 4.0, 0.0])}
+    wrenches = {
+        "push": wrench("tool", [1.0, -2.0, 3.0, 0.5, 0.0, 2.0]),
+        "pull": wrench("base_link", [0.0, 0.0, 0.0, 0.0, 4.0, 0.0]),
+    }
     array = node.ask(arm.joint_names)
     assert not any(ns.startswith("wrench") for ns in namespaces(array))
-    publishers = {topic: client.publisher(WrenchStamped, node.node.topic(topic))
-                  for topic in topics}
+    publishers = {
+        topic: client.publisher(WrenchStamped, node.node.topic(topic)) for topic in topics
+    }
 
     def all_shown():
         for topic, message in wrenches.items():
             publishers[topic].publish(message)
         latest = node.ask(arm.joint_names)
         return latest if len(shown(latest, "wrench/angular")) == 2 else None
+
     arrays = []
-    client.wait(lambda: arrays and arrays[-1], "both wrenches",
-                again=lambda: arrays.append(all_shown()))
+    client.wait(
+        lambda: arrays and arrays[-1], "both wrenches", again=lambda: arrays.append(all_shown())
+    )
     oMf = dyn_ros.frame_placements(arm, dyn_ros.Data(arm), POSITION)
     for id, (message, frame) in enumerate(zip(wrenches.values(), acting)):
         placement = oMf[arm.frame_index(frame or message.header.frame_id)]
         R, w = oMf[arm.frame_index(message.header.frame_id)][:3, :3], message.wrench
-        check_screw(arrays[-1], "wrench", id, placement[:3, 3],
-                    np.concatenate([R @ vector(w.force), R @ vector(w.torque)]), 0.01)
+        check_screw(
+            arrays[-1],
+            "wrench",
+            id,
+            placement[:3, 3],
+            np.concatenate([R @ vector(w.force), R @ vector(w.torque)]),
+            0.01,
+        )
 
 
 @pytest.mark.parametrize("base", [{}, FLOATING], ids=["fixed", "floating"])
 def test_constraints_and_what_they_do_to_the_tip(run, client, base):
     node = run(module=VERESHCHAGIN)
-    assert node.set(**base, constraints="free_along_axis", tip_frame="tool",
-                    axis=[0.0, 0.6, 0.8], axis_frame="wrist_link") == (True, "")
+    assert node.set(
+        **base,
+        constraints="free_along_axis",
+        tip_frame="tool",
+        axis=[0.0, 0.6, 0.8],
+        axis_frame="wrist_link",
+    ) == (True, "")
     arm = model(base.get("root_joint"))
     q = np.concatenate([POSE, POSITION]) if base else POSITION
     solutions = client.listen(ConstrainedDynamics, node.node.name + "/solution")
     array, solution = node.ask(arm.joint_names[-7:], others=[solutions])
     assert {marker.header.frame_id for marker in array.markers} == {
-        "world" if base else "base_link"}
+        "world" if base else "base_link"
+    }
     data = dyn_ros.Data(arm)
     oMf = dyn_ros.frame_placements(arm, data, q)
     R, center = oMf[arm.frame_index("wrist_link"), :3, :3], oMf[arm.frame_index("tool"), :3, 3]
@@ -415,7 +486,7 @@ def test_constraints_and_what_they_do_to_the_tip(run, client, base):
     J = dyn_ros.frame_jacobian(arm, data, q, "tool", dyn_ros.ReferenceFrame(2))
     close(J.T @ force, solution.constraint_generalized_forces)
 
-    assert node.set(constraints="topic") == (True, "")      # and no message is published
+    assert node.set(constraints="topic") == (True, "")  # and no message is published
     array = node.ask(arm.joint_names[-7:])
     assert namespaces(array) == set()
 
@@ -463,8 +534,10 @@ def test_deactivation_takes_all_markers_away(run, client, arm, module):
     assert kinds
     for transition in (Transition.TRANSITION_DEACTIVATE, Transition.TRANSITION_ACTIVE_SHUTDOWN):
         node.change(transition)
-        client.wait(lambda: [marker.action for marker in node.arrays[-1].markers] == [
-            Marker.DELETEALL], "the last markers")
+        client.wait(
+            lambda: [marker.action for marker in node.arrays[-1].markers] == [Marker.DELETEALL],
+            "the last markers",
+        )
         if transition == Transition.TRANSITION_DEACTIVATE:
             node.change(Transition.TRANSITION_ACTIVATE)
             assert namespaces(node.ask(arm.joint_names)) == kinds
@@ -475,26 +548,31 @@ def test_computed_only_for_subscribers_and_not_too_often(run, client, arm):
     node.ask(arm.joint_names)
     client.diagnostics(node.node, lambda _, values: values["computing"] == "~/markers")
     assert node.set(rate=0.01) == (True, "")
-    node.ask(arm.joint_names)                           # the one in 100 s
+    node.ask(arm.joint_names)  # the one in 100 s
     count = len(node.arrays)
 
     def taken(status, values):
         node.speak.send(node.speak.message(arm.joint_names, POSITION))
         return float(values["states [Hz]"]) > 1.0
+
     client.diagnostics(node.node, taken)
     assert len(node.arrays) == count
     client.stop_listening()
     client.diagnostics(node.node, lambda _, values: values["computing"] == "")
 
 
-@pytest.mark.parametrize("module, values, reason", [
-    (None, {"torque__color": [1.0, 0.0, 0.0]}, "expected 4 numbers, but got 3"),
-    (None, {"inertia__color": [1.0, 0.0, 0.0, 1.5]}, "expected numbers from 0 to 1"),
-    (None, {"torque__scale": -1.0}, ""),
-    (None, {"torque__source": "guess"}, "one of gravity, nle, effort"),
-    (None, {"force_ellipsoid__frame": "nose"}, "wrist_roll"),
-    (CENTROIDAL, {"subtree_com__joints": ["nobody"]}, "elbow_pitch"),
-], ids=lambda value: next(iter(value)) if isinstance(value, dict) else "")
+@pytest.mark.parametrize(
+    "module, values, reason",
+    [
+        (None, {"torque__color": [1.0, 0.0, 0.0]}, "expected 4 numbers, but got 3"),
+        (None, {"inertia__color": [1.0, 0.0, 0.0, 1.5]}, "expected numbers from 0 to 1"),
+        (None, {"torque__scale": -1.0}, ""),
+        (None, {"torque__source": "guess"}, "one of gravity, nle, effort"),
+        (None, {"force_ellipsoid__frame": "nose"}, "wrist_roll"),
+        (CENTROIDAL, {"subtree_com__joints": ["nobody"]}, "elbow_pitch"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
 def test_parameters_that_do_not_fit_are_rejected(run, client, arm, module, values, reason):
     node = run(**({"module": module} if module else {}))
     before = node.ask(arm.joint_names)
@@ -503,7 +581,7 @@ def test_parameters_that_do_not_fit_are_rejected(run, client, arm, module, value
     assert next(iter(values)).replace("__", ".") in why
     array = node.ask(arm.joint_names)
     assert namespaces(array) == namespaces(before)
-    assert array.markers[0].action == Marker.ADD        # nothing was changed
+    assert array.markers[0].action == Marker.ADD  # nothing was changed
 
 
 def test_a_robot_without_the_frame_shows_the_rest_and_says_why(run, client, arm):
@@ -511,13 +589,17 @@ def test_a_robot_without_the_frame_shows_the_rest_and_says_why(run, client, arm)
     assert node.set(velocity_ellipsoid__frame="wrist_roll") == (True, "")
     assert "velocity_ellipsoid" in namespaces(node.ask(arm.joint_names))
     client.publisher(
-        String, node.node.topic("robot_description"), durability=DurabilityPolicy.TRANSIENT_LOCAL,
-        reliability=ReliabilityPolicy.RELIABLE).publish(String(data=SLIDER))
+        String,
+        node.node.topic("robot_description"),
+        durability=DurabilityPolicy.TRANSIENT_LOCAL,
+        reliability=ReliabilityPolicy.RELIABLE,
+    ).publish(String(data=SLIDER))
     array = node.ask(["lift", "spin"], [0.5, 0.25], ())
     assert array.markers[0].action == Marker.DELETEALL
     assert namespaces(array) == {"torque", "inertia"}
-    client.diagnostics(node.node, lambda _, values: (
-        "markers.velocity_ellipsoid.frame" in values["last rejection"]))
+    client.diagnostics(
+        node.node, lambda _, values: "markers.velocity_ellipsoid.frame" in values["last rejection"]
+    )
 
 
 # Serialized arrays, without a process or DDS
@@ -530,11 +612,19 @@ class Source:
 
     def __init__(self, kinds, urdf, **values):
         specs = [*SPECS, *VereshchaginNode.specs, *kinds_of.Markers.specs_of(kinds)]
-        defaults = {spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default
-                    for spec in specs}
-        self.parameters = SimpleNamespace(changes=1, values={
-            **defaults, "wrench_topics": self.WRENCHES, "markers.wrench.topics": self.WRENCHES,
-            **values})
+        defaults = {
+            spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default
+            for spec in specs
+        }
+        self.parameters = SimpleNamespace(
+            changes=1,
+            values={
+                **defaults,
+                "wrench_topics": self.WRENCHES,
+                "markers.wrench.topics": self.WRENCHES,
+                **values,
+            },
+        )
         self.robot = RobotContext(urdf, self.parameters.values)
         self.inputs, self.wrenches, self.found = self, {}, None
         self.markers = kinds_of.Markers(self, kinds)
@@ -571,17 +661,24 @@ def typed_markers(group, header):
     common, numbers = group.prototype, group.numbers
     for row in range(len(group)):
         marker = Marker(
-            header=header, ns=common.ns, id=int(numbers["id"][row, 0]), type=common.type,
-            action=int(numbers["action"][row, 0]), lifetime=common.lifetime,
-            frame_locked=common.frame_locked)
+            header=header,
+            ns=common.ns,
+            id=int(numbers["id"][row, 0]),
+            type=common.type,
+            action=int(numbers["action"][row, 0]),
+            lifetime=common.lifetime,
+            frame_locked=common.frame_locked,
+        )
         place, turn, size = marker.pose.position, marker.pose.orientation, marker.scale
         place.x, place.y, place.z, turn.x, turn.y, turn.z, turn.w = numbers["pose"][row].tolist()
         size.x, size.y, size.z = numbers["scale"][row].tolist()
-        (marker.color.r, marker.color.g, marker.color.b,
-         marker.color.a) = numbers["color"][row].tolist()
+        (marker.color.r, marker.color.g, marker.color.b, marker.color.a) = numbers["color"][
+            row
+        ].tolist()
         if "points" in numbers:
-            marker.points = [Point(x=x, y=y, z=z)
-                             for x, y, z in numbers["points"][row].reshape(-1, 3).tolist()]
+            marker.points = [
+                Point(x=x, y=y, z=z) for x, y, z in numbers["points"][row].reshape(-1, 3).tolist()
+            ]
         yield marker
 
 
@@ -590,16 +687,27 @@ def at_random(source, rng):
     arm, values = source.robot.model, source.parameters.values
     frames = len(arm.frame_names)
     source.wrenches = {
-        topic: SimpleNamespace(frame=int(rng.integers(frames)), numbers=rng.normal(size=6)
-                               * np.repeat(rng.integers(2, size=2), 3),
-                               axes=None if rng.random() < 0.3 else int(rng.integers(frames)))
-        for topic in source.WRENCHES if rng.random() < 0.7}
+        topic: SimpleNamespace(
+            frame=int(rng.integers(frames)),
+            numbers=rng.normal(size=6) * np.repeat(rng.integers(2, size=2), 3),
+            axes=None if rng.random() < 0.3 else int(rng.integers(frames)),
+        )
+        for topic in source.WRENCHES
+        if rng.random() < 0.7
+    }
     m = int(rng.integers(7))
-    source.found = None if rng.random() < 0.2 else SimpleNamespace(
-        constraints=SimpleNamespace(
-            axes=None, directions=rng.normal(size=(6, m)) * rng.integers(2, size=(6, m)),
-            frame=(arm.frame_names[-1],) * m),
-        motion=SimpleNamespace(nu=rng.normal(size=m)))
+    source.found = (
+        None
+        if rng.random() < 0.2
+        else SimpleNamespace(
+            constraints=SimpleNamespace(
+                axes=None,
+                directions=rng.normal(size=(6, m)) * rng.integers(2, size=(6, m)),
+                frame=(arm.frame_names[-1],) * m,
+            ),
+            motion=SimpleNamespace(nu=rng.normal(size=m)),
+        )
+    )
     if rng.random() < 0.2:
         shows = [name for name in values if name.endswith(".show")]
         name = shows[rng.integers(len(shows))]
@@ -607,16 +715,27 @@ def at_random(source, rng):
     if rng.random() < 0.2:
         source.robot.odometry_frame = ["odom", "a_longer_name"][rng.integers(2)]
     v, effort = (rng.normal(size=arm.nv) * rng.integers(2, size=arm.nv) for _ in range(2))
-    return State(arm.random_configuration(rng), None if rng.random() < 0.2 else v,
-                 int(rng.integers(2**60)), effort=None if rng.random() < 0.2 else effort)
+    return State(
+        arm.random_configuration(rng),
+        None if rng.random() < 0.2 else v,
+        int(rng.integers(2**60)),
+        effort=None if rng.random() < 0.2 else effort,
+    )
 
 
 SOURCES = {
-    "dynamics": (dynamics_markers.DYNAMICS, {"markers.velocity_ellipsoid.frame": "tool",
-                                             "markers.force_ellipsoid.frame": "wrist_roll",
-                                             "markers.torque.source": "effort"}),
-    "centroidal": (centroidal_markers.CENTROIDAL, {"markers.subtree_com.show": True,
-                                                   "markers.locked_inertia.show": True}),
+    "dynamics": (
+        dynamics_markers.DYNAMICS,
+        {
+            "markers.velocity_ellipsoid.frame": "tool",
+            "markers.force_ellipsoid.frame": "wrist_roll",
+            "markers.torque.source": "effort",
+        },
+    ),
+    "centroidal": (
+        centroidal_markers.CENTROIDAL,
+        {"markers.subtree_com.show": True, "markers.locked_inertia.show": True},
+    ),
     "vereshchagin": (vereshchagin_markers.VERESHCHAGIN, {}),
     "slider": (dynamics_markers.DYNAMICS, {"markers.velocity_ellipsoid.frame": "fork"}),
 }
@@ -641,7 +760,8 @@ def test_serialized_arrays_are_the_typed_ones(which, base):
             expected.markers.append(Marker(header=header, action=Marker.DELETEALL))
         terms = source.terms(state)
         expected.markers += itertools.chain.from_iterable(
-            typed_markers(group, header) for draw in draws for group in draw(state, terms))
+            typed_markers(group, header) for draw in draws for group in draw(state, terms)
+        )
         array = source.array(state)
         if expected.markers:
             assert array == deserialize_message(serialize_message(expected), MarkerArray)
@@ -660,8 +780,10 @@ def test_constraints_on_several_frames_in_any_order(axes):
         m = len(frames)
         source.found = SimpleNamespace(
             constraints=SimpleNamespace(
-                axes=axes, directions=rng.normal(size=(6, m)), frame=frames),
-            motion=SimpleNamespace(nu=rng.normal(size=m)))
+                axes=axes, directions=rng.normal(size=(6, m)), frame=frames
+            ),
+            motion=SimpleNamespace(nu=rng.normal(size=m)),
+        )
         state = State(POSITION, VELOCITY, 1)
         array = source.array(state)
         oMf = dyn_ros.frame_placements(arm, dyn_ros.Data(arm), state.q)
@@ -670,31 +792,48 @@ def test_constraints_on_several_frames_in_any_order(axes):
         directions = np.einsum("ij,ajm->mai", R, directions).reshape(m, 6)
         order = [i for name in dict.fromkeys(frames) for i in range(m) if frames[i] == name]
         for id, i in enumerate(order):
-            check_screw(array, "constraint", id, oMf[arm.frame_index(frames[i]), :3, 3],
-                        directions[i] / np.linalg.norm(directions[i]), 0.1)
+            check_screw(
+                array,
+                "constraint",
+                id,
+                oMf[arm.frame_index(frames[i]), :3, 3],
+                directions[i] / np.linalg.norm(directions[i]),
+                0.1,
+            )
         for id, name in enumerate(dict.fromkeys(frames)):
             own = [i for i in range(m) if frames[i] == name]
-            check_screw(array, "constraint_force", id, oMf[arm.frame_index(name), :3, 3],
-                        -source.found.motion.nu[own] @ directions[own], 0.01)
+            check_screw(
+                array,
+                "constraint_force",
+                id,
+                oMf[arm.frame_index(name), :3, 3],
+                -source.found.motion.nu[own] @ directions[own],
+                0.01,
+            )
         assert len(shown(array, "constraint/linear")) == m
         assert len(shown(array, "constraint_force/linear")) == len(set(frames))
 
 
 def test_markers_that_disappear_are_deleted_and_come_back(monkeypatch):
     """In their place, without another serialization."""
-    source = Source(dynamics_markers.DYNAMICS, ARM7.read_text(), **{
-        "markers.torque.source": "effort", "markers.inertia.show": False})
+    source = Source(
+        dynamics_markers.DYNAMICS,
+        ARM7.read_text(),
+        **{"markers.torque.source": "effort", "markers.inertia.show": False},
+    )
     serialized = []
 
     def template(*arguments):
         serialized.append(arguments)
         return original(*arguments)
+
     original = kinds_of.Template
     monkeypatch.setattr(kinds_of, "Template", template)
 
     def actions(*effort):
         array = source.array(State(POSITION, None, 1, effort=np.array(effort + (0.0,) * 5)))
         return [(marker.id, marker.action) for marker in array.markers]
+
     ADD, DELETE = Marker.ADD, Marker.DELETE
     assert actions(0.0, 5.0) == [(0, Marker.DELETEALL), (2, ADD)]
     assert actions(0.0, 5.0) == [(2, ADD)]

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Values into geometry_msgs and back."""
+
 import numpy as np
 import pytest
 
@@ -15,9 +16,14 @@ from dyn_ros.engine.spatial import SE3, Force, Inertia, Motion
 from dyn_ros.nodes.messages import conversions
 
 RNG = np.random.default_rng(6)
-PLACEMENTS = [SE3.identity(), *map(SE3.exp, RNG.normal(size=(5, 6))),
-              *(SE3.exp([1, 2, 3, *(angle * np.array([0.6, 0.0, 0.8]))])
-                for angle in (1e-9, np.pi - 1e-9, np.pi))]
+PLACEMENTS = [
+    SE3.identity(),
+    *map(SE3.exp, RNG.normal(size=(5, 6))),
+    *(
+        SE3.exp([1, 2, 3, *(angle * np.array([0.6, 0.0, 0.8]))])
+        for angle in (1e-9, np.pi - 1e-9, np.pi)
+    ),
+]
 
 
 def sent(message):
@@ -65,14 +71,22 @@ def test_inertias():
     message = sent(conversions.to_inertia(body))
     assert conversions.from_inertia(message) == body
     assert [message.ixx, message.ixy, message.ixz, message.iyy, message.iyz, message.izz] == [
-        *body.rotational[0], *body.rotational[1, 1:], body.rotational[2, 2]]
+        *body.rotational[0],
+        *body.rotational[1, 1:],
+        body.rotational[2, 2],
+    ]
     assert [message.com.x, message.com.y, message.com.z] == list(body.com)
 
 
-@pytest.mark.parametrize("sec, nanosec, expected", [
-    (1_795_334_401, 123_456_789, 1_795_334_401_123_456_789),
-    (2_147_483_647, 999_999_999, 2_147_483_647_999_999_999),
-    (0, 1, 1), (-1, 999_999_999, -1)])
+@pytest.mark.parametrize(
+    "sec, nanosec, expected",
+    [
+        (1_795_334_401, 123_456_789, 1_795_334_401_123_456_789),
+        (2_147_483_647, 999_999_999, 2_147_483_647_999_999_999),
+        (0, 1, 1),
+        (-1, 999_999_999, -1),
+    ],
+)
 def test_a_stamp_is_exact_to_the_nanosecond(sec, nanosec, expected):
     found = conversions.nanoseconds(sent(Time(sec=sec, nanosec=nanosec)))
     assert found == expected and isinstance(found, int)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Files of excite() as ROS messages."""
+
 import numpy as np
 import pytest
 import yaml
@@ -34,10 +35,12 @@ def motion():
 def test_a_file_is_a_joint_trajectory(motion, tmp_path, suffix):
     rclpy_serialization = pytest.importorskip("rclpy.serialization")
     motion.write(tmp_path / f"motion{suffix}", rate=20.0)
-    read = message(trajectory_msgs.JointTrajectory,
-                   yaml.safe_load((tmp_path / f"motion{suffix}").read_text()))
+    read = message(
+        trajectory_msgs.JointTrajectory, yaml.safe_load((tmp_path / f"motion{suffix}").read_text())
+    )
     copy = rclpy_serialization.deserialize_message(
-        rclpy_serialization.serialize_message(read), trajectory_msgs.JointTrajectory)
+        rclpy_serialization.serialize_message(read), trajectory_msgs.JointTrajectory
+    )
     assert copy == read
     assert tuple(copy.joint_names) == motion.model.velocity_names
     last = copy.points[-1]

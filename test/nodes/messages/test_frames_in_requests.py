@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Frames in requests and responses: whose axes header.frame_id denotes, and where wrenches act."""
+
 import numpy as np
 import pytest
 
@@ -25,8 +26,12 @@ from service_stub import matrix, node, state_message
 
 NUMBERS = np.array([1.0, -2.0, 3.0, 0.5, 0.25, -0.75])
 LWA = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
-REQUESTS = ("get_inverse_dynamics", "get_forward_dynamics", "get_rnea_derivatives",
-            "get_aba_derivatives")
+REQUESTS = (
+    "get_inverse_dynamics",
+    "get_forward_dynamics",
+    "get_rnea_derivatives",
+    "get_aba_derivatives",
+)
 
 
 def arm(**values):
@@ -53,8 +58,9 @@ def wrench(axes, numbers=NUMBERS):
 
 def placements(own, q):
     model = own.robot.model
-    return dict(zip(model.frame_names[::-1],
-                    dyn_ros.frame_placements(model, dyn_ros.Data(model), q)[::-1]))
+    return dict(
+        zip(model.frame_names[::-1], dyn_ros.frame_placements(model, dyn_ros.Data(model), q)[::-1])
+    )
 
 
 @pytest.mark.parametrize("make", [arm, floating])
@@ -78,10 +84,12 @@ def test_the_header_is_the_frame_of_the_axes(make, world, name):
     model = own.robot.model
     for frame in model.frame_names:
         for reference in range(3):
-            answer = own.ask(name, frame=frame, reference_frame=reference,
-                             state=state_message(model, q, v))
+            answer = own.ask(
+                name, frame=frame, reference_frame=reference, state=state_message(model, q, v)
+            )
             assert answer.header.frame_id == (
-                coinciding_link(model, frame) if reference == ReferenceFrame.LOCAL else world)
+                coinciding_link(model, frame) if reference == ReferenceFrame.LOCAL else world
+            )
             if name == "get_frame_state":
                 assert answer.pose.header.frame_id == world
 
@@ -91,8 +99,11 @@ def test_names_of_the_world():
     assert axes_link(own.robot, "f", "world") is None
     assert axes_link(own.robot, "f", "ground") == "ground"
     assert axes_link(own.robot, "f", "elbow_joint") == "forearm_link"
-    with pytest.raises(ValueError, match=r"f: no frame named 'map'; available: ground, .*tool0.*, "
-                       r"world \(the world\)$"):
+    with pytest.raises(
+        ValueError,
+        match=r"f: no frame named 'map'; available: ground, .*tool0.*, "
+        r"world \(the world\)$",
+    ):
         axes_link(own.robot, "f", "map")
     own, _, _ = arm(frame_id="cell")
     assert axes_link(own.robot, "f", "cell") is None
@@ -100,7 +111,7 @@ def test_names_of_the_world():
     assert axes_link(own.robot, "f", "map") is None
     with pytest.raises(ValueError, match=r"no frame named 'world'; .*, map \(the world\)$"):
         axes_link(own.robot, "f", "world")
-    linked = node(peer.urdf("ur5"))         # the root link has this name
+    linked = node(peer.urdf("ur5"))  # the root link has this name
     assert axes_link(linked.robot, "f", "world") == "world"
 
 
@@ -112,21 +123,31 @@ def test_a_wrench_acts_at_one_frame_in_the_axes_of_another(make, world):
     state = state_message(model, q, v)
     for axes in (turned, acting, world):
         R = np.eye(3) if axes == world else oMf[axes][:3, :3]
-        f_ext = dyn_ros.Model.external_forces(model, {
-            acting: np.ravel(NUMBERS.reshape(2, 3) @ R.T @ oMf[acting][:3, :3])})
+        f_ext = dyn_ros.Model.external_forces(
+            model, {acting: np.ravel(NUMBERS.reshape(2, 3) @ R.T @ oMf[acting][:3, :3])}
+        )
         for name in REQUESTS:
-            kind = {"wrenches": [wrench(axes), wrench(acting, 0.5 * NUMBERS)],
-                    "wrench_frame": [acting, ""]}
-            plain = {"wrenches": [wrench(acting, np.ravel(
-                NUMBERS.reshape(2, 3) @ R.T @ oMf[acting][:3, :3]) + 0.5 * NUMBERS)]}
+            kind = {
+                "wrenches": [wrench(axes), wrench(acting, 0.5 * NUMBERS)],
+                "wrench_frame": [acting, ""],
+            }
+            plain = {
+                "wrenches": [
+                    wrench(
+                        acting,
+                        np.ravel(NUMBERS.reshape(2, 3) @ R.T @ oMf[acting][:3, :3]) + 0.5 * NUMBERS,
+                    )
+                ]
+            }
             ours, expected = (own.ask(name, state=state, **each) for each in (kind, plain))
             for field in ("effort", "acceleration"):
                 if hasattr(ours, field):
                     peer.close(getattr(ours, field), getattr(expected, field), 1e-12)
             for field in ("dtau_dq", "ddq_dq"):
                 if hasattr(ours, field):
-                    peer.close(matrix(getattr(ours, field)), matrix(getattr(expected, field)),
-                               1e-12)
+                    peer.close(
+                        matrix(getattr(ours, field)), matrix(getattr(expected, field)), 1e-12
+                    )
         [one] = [WrenchReader(acting, "wrench_frame")(own.robot, wrench(axes))]
         peer.close(external_forces(own.robot, [one], q), f_ext, 1e-13)
 
@@ -138,15 +159,19 @@ def test_wrench_frames_that_are_not_usable(name):
 
     def rejection(axes, *frames):
         return own.rejection(name, state=state, wrenches=[wrench(axes)], wrench_frame=list(frames))
+
     assert "is the world, which specifies axes, but not where it acts" in rejection("world")
     assert "specify a frame of the robot in wrench_frame" in rejection("world", "")
     assert "no frame named 'hand'; available: " in rejection("world", "hand")
     assert "header.frame_id: no frame named 'map'; available: " in rejection("map", "tool0")
     assert "no frame named 'map'; available: " in rejection("map")
-    assert ("wrench_frame: expected one name for each of the 1 wrenches, or none, got 2"
-            in rejection("tool0", "tool0", "tool0"))
+    assert (
+        "wrench_frame: expected one name for each of the 1 wrenches, or none, got 2"
+        in rejection("tool0", "tool0", "tool0")
+    )
     assert "wrench on tool0: expected 6 finite numbers" in own.rejection(
-        name, state=state, wrenches=[wrench("world", [np.nan] * 6)], wrench_frame=["tool0"])
+        name, state=state, wrenches=[wrench("world", [np.nan] * 6)], wrench_frame=["tool0"]
+    )
     assert "of the 0 wrenches" in own.rejection(name, state=state, wrench_frame=["tool0"])
 
 
@@ -215,15 +240,21 @@ def test_a_column_of_zeros_is_inactive_and_a_contradiction_is_seen():
     assert motion.rank == 1 and motion.nu[1] == 0.0
     oMf = dyn_ros.frame_placements(own.robot.model, own.robot.data, q)
     achieved = achieved_acceleration(own.robot, q, v, given, motion.ddq.copy(), oMf)
-    peer.close(achieved, [2.0, 0.0, 2.0], 1e-12)       # the least squares of 1 and 3
+    peer.close(achieved, [2.0, 0.0, 2.0], 1e-12)  # the least squares of 1 and 3
 
 
-@pytest.mark.parametrize("axis_frame, link", [
-    ("elbow_joint", "forearm_link"), ("tool0", "tool0"), ("world", None), ("", None)])
+@pytest.mark.parametrize(
+    "axis_frame, link",
+    [("elbow_joint", "forearm_link"), ("tool0", "tool0"), ("world", None), ("", None)],
+)
 def test_the_axis_of_a_preset_is_in_the_axes_of_any_frame(axis_frame, link):
     own, _, _ = arm()
-    values = {"constraints": "free_along_axis", "tip_frame": "tool0", "axis": [0.0, 0.0, 2.0],
-              "axis_frame": axis_frame}
+    values = {
+        "constraints": "free_along_axis",
+        "tip_frame": "tool0",
+        "axis": [0.0, 0.0, 2.0],
+        "axis_frame": axis_frame,
+    }
     given = from_preset(own.robot, values)
     assert given.axes == link
     assert given.directions.shape == (6, 5)
@@ -246,16 +277,24 @@ def test_the_hessian_is_the_derivative_of_the_jacobian_of_the_point(make, refere
     frame, step = model.frame_names[-1], 1e-5
 
     def ask(q, hessian=False):
-        return own.ask("get_jacobian", frame=frame, reference_frame=reference,
-                       offset=Point(x=offset[0], y=offset[1], z=offset[2]), hessian=hessian,
-                       state=state_message(model, q))
+        return own.ask(
+            "get_jacobian",
+            frame=frame,
+            reference_frame=reference,
+            offset=Point(x=offset[0], y=offset[1], z=offset[2]),
+            hessian=hessian,
+            state=state_message(model, q),
+        )
+
     answer = ask(q, True)
     H = np.reshape(answer.hessian.data, tuple(answer.hessian.shape))
     assert H.shape == (6, model.nv, model.nv)
     assert not ask(q).hessian.data
     for k, direction in enumerate(np.eye(model.nv)):
-        ahead, behind = (matrix(ask(model.integrate(q, side * step * direction)).jacobian)
-                         for side in (1.0, -1.0))
+        ahead, behind = (
+            matrix(ask(model.integrate(q, side * step * direction)).jacobian)
+            for side in (1.0, -1.0)
+        )
         np.testing.assert_allclose(H[:, :, k], (ahead - behind) / (2.0 * step), atol=1e-8)
 
 
@@ -267,5 +306,4 @@ def test_the_hessian_in_the_order_of_the_node():
     H = np.reshape(H.data, tuple(H.shape))
     part = own.ask("get_jacobian", **given).hessian
     rows = [whole.robot.names.index(name) for name in own.robot.names]
-    np.testing.assert_array_equal(np.reshape(part.data, tuple(part.shape)),
-                                  H[:, rows][:, :, rows])
+    np.testing.assert_array_equal(np.reshape(part.data, tuple(part.shape)), H[:, rows][:, :, rows])

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Joint states that are read without rclpy's conversion, compared with it; exchanged bytes."""
+
 import array
 import functools
 import math
@@ -24,11 +25,13 @@ from dyn_ros.nodes.messages.serialized import joint_state_reader
 def typed(monkeypatch):
     """A list that grows with each message that rclpy deserializes for a reader."""
     from dyn_ros.nodes.messages import serialized
+
     calls = []
 
     def deserialize(data, kind):
         calls.append(data)
         return deserialize_message(data, kind)
+
     monkeypatch.setattr(serialized, "deserialize_message", deserialize)
     return calls
 
@@ -39,8 +42,11 @@ def test_reads_what_rclpy_reads(messages, tail):
     reader = joint_state_reader()
     for _ in range(3):
         for message, padding in messages:
-            for data in (serialize_message(message), cdr(message, padding=padding)[0],
-                         cdr(message)[0] + tail):
+            for data in (
+                serialize_message(message),
+                cdr(message, padding=padding)[0],
+                cdr(message)[0] + tail,
+            ):
                 assert_read(reader.read(data), data)
 
 
@@ -56,17 +62,20 @@ def test_known_layouts_are_read_without_rclpy(typed):
     assert len(typed) == 2
 
 
-@pytest.mark.parametrize("change", [
-    lambda m: m.name.reverse(),
-    lambda m: setattr(m, "name", [*m.name, "another"]),
-    lambda m: setattr(m, "name", m.name[:-1]),
-    lambda m: setattr(m, "name", [m.name[0], m.name[1], "wrist_2"]),
-    lambda m: setattr(m.header, "frame_id", "bass"),
-    lambda m: setattr(m.header, "frame_id", "base_link"),
-    lambda m: setattr(m, "position", array.array("d", [1.0])),
-    lambda m: setattr(m, "velocity", array.array("d", [1.0])),
-    lambda m: setattr(m, "effort", array.array("d", [1.0])),
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.name.reverse(),
+        lambda m: setattr(m, "name", [*m.name, "another"]),
+        lambda m: setattr(m, "name", m.name[:-1]),
+        lambda m: setattr(m, "name", [m.name[0], m.name[1], "wrist_2"]),
+        lambda m: setattr(m.header, "frame_id", "bass"),
+        lambda m: setattr(m.header, "frame_id", "base_link"),
+        lambda m: setattr(m, "position", array.array("d", [1.0])),
+        lambda m: setattr(m, "velocity", array.array("d", [1.0])),
+        lambda m: setattr(m, "effort", array.array("d", [1.0])),
+    ],
+)
 def test_a_changed_message_is_read_by_rclpy_once(change, typed):
     reader = joint_state_reader()
     reader.read(serialize_message(joint_state()))
@@ -93,8 +102,11 @@ def test_corrupt_messages_are_read_as_rclpy_reads_them():
     """Every byte changed, every truncation: the same fields, or a ValueError; and no later harm."""
     good = cdr(joint_state(names=["a", "bé", ""], velocity=(1, 2, 3), effort=(4, 5)))[0]
     corrupt = [good[:i] for i in range(len(good))]
-    corrupt += [good[:i] + bytes([byte]) + good[i + 1:]
-                for i in range(len(good)) for byte in {0, 1, 2, 127, 128, 255, good[i] ^ 1}]
+    corrupt += [
+        good[:i] + bytes([byte]) + good[i + 1 :]
+        for i in range(len(good))
+        for byte in {0, 1, 2, 127, 128, 255, good[i] ^ 1}
+    ]
     for learned in (True, False):
         reader, refused = joint_state_reader(), 0
         for data in corrupt:
@@ -113,15 +125,19 @@ def test_corrupt_messages_are_read_as_rclpy_reads_them():
 
 
 @settings(deadline=None, max_examples=300)
-@given(joint_states(), st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=5),
-       st.integers(0), st.binary(max_size=9))
+@given(
+    joint_states(),
+    st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=5),
+    st.integers(0),
+    st.binary(max_size=9),
+)
 def test_several_changed_bytes(drawn, changes, cut, tail):
     message, padding = drawn
     good = cdr(message, padding=padding)[0]
     data = bytearray(good)
     for at, byte in changes:
         data[at % len(data)] = byte
-    data = bytes(data[:len(data) - cut % 9] + tail)
+    data = bytes(data[: len(data) - cut % 9] + tail)
     reader = joint_state_reader()
     reader.read(good)
     try:
@@ -133,9 +149,20 @@ def test_several_changed_bytes(drawn, changes, cut, tail):
         assert_read(fields, data)
 
 
-@pytest.mark.parametrize("encapsulation", [
-    b"\0\0\0\0", b"\0\1\0\1", b"\0\1\0\3", b"\0\1\x80\0", b"\0\2\0\0", b"\0\3\0\0",
-    b"\0\6\0\0", b"\0\7\0\0", b"\1\1\0\0"])
+@pytest.mark.parametrize(
+    "encapsulation",
+    [
+        b"\0\0\0\0",
+        b"\0\1\0\1",
+        b"\0\1\0\3",
+        b"\0\1\x80\0",
+        b"\0\2\0\0",
+        b"\0\3\0\0",
+        b"\0\6\0\0",
+        b"\0\7\0\0",
+        b"\1\1\0\0",
+    ],
+)
 def test_other_encapsulations_are_left_to_rclpy(encapsulation, typed):
     reader = joint_state_reader()
     good = cdr(joint_state())[0]
@@ -186,6 +213,7 @@ def peer(request, client):
     context the identity of an earlier one of this process, and then may not find its topics.
     """
     import rclpy
+
     if request.param == "events":
         experimental = pytest.importorskip("rclpy.experimental")
         executor = experimental.EventsExecutor(context=client.context)
@@ -213,6 +241,7 @@ def test_bytes_reach_typed_peers_and_theirs_are_read(client, peer):
         answer.set_stamp(fields.stamp)
         answer.array("effort")[:] = 2.0 * fields.position
         publisher.publish(answer.to_bytes())
+
     raw = node.create_subscription(JointState, topic, on_message, 10, raw=True)
     sender = client.node.create_publisher(JointState, topic, 10)
     listener = client.node.create_subscription(JointState, topic + "/answer", answers.append, 10)
@@ -221,10 +250,14 @@ def test_bytes_reach_typed_peers_and_theirs_are_read(client, peer):
     def answered():
         spin(0.05)
         return any(each.header.stamp == message.header.stamp for each in answers)
+
     for i in range(5):
         message = joint_state(position=(i, 2 * i, -i), stamp=(i, 10 * i))
-        client.wait(answered, lambda: f"an answer to {len(received)} messages",
-                    again=functools.partial(sender.publish, message))
+        client.wait(
+            answered,
+            lambda: f"an answer to {len(received)} messages",
+            again=functools.partial(sender.publish, message),
+        )
         data = received[-1]
         assert type(data) is bytes
         assert_read(reader.read(data), data)

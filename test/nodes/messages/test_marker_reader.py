@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Serialized markers: what is read without rclpy's conversion, compared with it."""
+
 import copy
 import math
 
@@ -26,15 +27,21 @@ numbers = st.one_of(st.just(math.nan), st.floats(width=32))
 
 @st.composite
 def markers(draw):
-    made = Marker(ns=draw(words), type=draw(st.integers(0, 11)), action=draw(st.integers(0, 3)),
-                  text=draw(words), mesh_resource=draw(words), texture_resource=draw(words),
-                  frame_locked=draw(st.booleans()))
+    made = Marker(
+        ns=draw(words),
+        type=draw(st.integers(0, 11)),
+        action=draw(st.integers(0, 3)),
+        text=draw(words),
+        mesh_resource=draw(words),
+        texture_resource=draw(words),
+        frame_locked=draw(st.booleans()),
+    )
     made.header.frame_id = draw(words)
     made.texture.format, made.mesh_file.filename = draw(words), draw(words)
     made.texture.data = draw(st.binary(max_size=5))
     made.mesh_file.data = draw(st.binary(max_size=5))
     made.uv_coordinates = [UVCoordinate(u=1.0) for _ in range(draw(st.integers(0, 2)))]
-    made.lifetime.sec = draw(st.integers(-2**31, 2**31 - 1))
+    made.lifetime.sec = draw(st.integers(-(2**31), 2**31 - 1))
     made.points = [Point() for _ in range(draw(st.integers(0, 3)))]
     made.colors = [ColorRGBA() for _ in range(draw(st.integers(0, 3)))]
     return made
@@ -42,11 +49,17 @@ def markers(draw):
 
 def change_numbers(message, draw):
     for each in message.markers:
-        each.id, each.action = draw(st.integers(-2**31, 2**31 - 1)), draw(st.integers(0, 3))
-        each.header.stamp.sec = draw(st.integers(-2**31, 2**31 - 1))
+        each.id, each.action = draw(st.integers(-(2**31), 2**31 - 1)), draw(st.integers(0, 3))
+        each.header.stamp.sec = draw(st.integers(-(2**31), 2**31 - 1))
         each.header.stamp.nanosec = draw(st.integers(0, 2**32 - 1))
-        for vector in (each.pose.position, each.pose.orientation, each.scale, each.color,
-                       *each.points, *each.colors):
+        for vector in (
+            each.pose.position,
+            each.pose.orientation,
+            each.scale,
+            each.color,
+            *each.points,
+            *each.colors,
+        ):
             for name in vector.get_fields_and_field_types():
                 setattr(vector, name, draw(numbers))
 
@@ -56,13 +69,17 @@ def same(found, message):
     assert len(found.markers) == len(message.markers)
     for ours, theirs in zip(found.markers, message.markers):
         assert (ours.header.frame_id, ours.header.stamp.sec, ours.header.stamp.nanosec) == (
-            theirs.header.frame_id, theirs.header.stamp.sec, theirs.header.stamp.nanosec)
+            theirs.header.frame_id,
+            theirs.header.stamp.sec,
+            theirs.header.stamp.nanosec,
+        )
         for field in FIELDS:
             assert getattr(ours, field) == getattr(theirs, field), field
         for field in ("numbers", "points", "colors"):
             np.testing.assert_array_equal(
                 getattr(ours if isinstance(ours, PlainMarker) else plain_marker(ours), field),
-                getattr(plain_marker(theirs), field))
+                getattr(plain_marker(theirs), field),
+            )
 
 
 def is_fast(found):
@@ -101,9 +118,9 @@ def test_padding_may_differ():
     reader, message = marker_array_reader(), MarkerArray(markers=[Marker(ns="ab")])
     data = serialize_message(message)
     reader.read(data)
-    at = data.index(b"ab\0") + 3                    # the id that follows is aligned to 4
+    at = data.index(b"ab\0") + 3  # the id that follows is aligned to 4
     assert (at - 4) % 4 == 3
-    found = reader.read(data[:at] + b"\x7f" + data[at + 1:])
+    found = reader.read(data[:at] + b"\x7f" + data[at + 1 :])
     assert is_fast(found)
     same(found, message)
 
@@ -112,7 +129,7 @@ def test_other_layouts():
     reader = marker_array_reader()
     first = MarkerArray(markers=[Marker(ns="torque", points=[Point(x=1.0)])])
     second = copy.deepcopy(first)
-    second.markers[0].ns = "wrench"                 # of the same length
+    second.markers[0].ns = "wrench"  # of the same length
     for known in (False, True):
         for message in (first, second):
             found = reader.read(serialize_message(message))

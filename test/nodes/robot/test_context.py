@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Parameters that fit a robot or do not; no ROS needed."""
+
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,20 @@ from dyn_ros.nodes.robot.context import RobotContext, SettingError
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 VALUES = {
-    "root_joint": "fixed", "gravity": [0.0, 0.0, -9.81], "mimic": "project", "strict": False,
-    "joints": [], "armature": [], "locked_joints": [], "include_friction": False,
-    "frame_id": "", "world_frame": "", "staleness": 0.5,
-    "base_source": "odometry", "base_pose": [0.0] * 6 + [1.0], "base_twist": [0.0] * 6,
+    "root_joint": "fixed",
+    "gravity": [0.0, 0.0, -9.81],
+    "mimic": "project",
+    "strict": False,
+    "joints": [],
+    "armature": [],
+    "locked_joints": [],
+    "include_friction": False,
+    "frame_id": "",
+    "world_frame": "",
+    "staleness": 0.5,
+    "base_source": "odometry",
+    "base_pose": [0.0] * 6 + [1.0],
+    "base_twist": [0.0] * 6,
 }
 LOOSE_PART = """<robot name="loose">
   <link name="base"/>
@@ -39,8 +50,12 @@ def test_a_robot_whose_state_no_message_reports_is_rejected():
 
 
 def test_a_robot_publishes_what_joints_picks(floating):
-    values = {**VALUES, "root_joint": "floating", "joints": ["wrist_pitch", "root_joint"],
-              "armature": [7.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
+    values = {
+        **VALUES,
+        "root_joint": "floating",
+        "joints": ["wrist_pitch", "root_joint"],
+        "armature": [7.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+    }
     robot = RobotContext(ARM7.read_text(), values)
     assert robot.names == ["wrist_pitch", *floating.velocity_names[:6]]
     assert robot.position_names[:2] == ["wrist_pitch", "root_joint/x"]
@@ -49,29 +64,39 @@ def test_a_robot_publishes_what_joints_picks(floating):
     assert list(q[robot.position_rows]) == [floating.idx_q[wrist], 0, 1, 2, 3, 4, 5, 6]
     rows = list(v[robot.rows])
     assert rows == [floating.idx_v[wrist], 0, 1, 2, 3, 4, 5]
-    M = np.arange(floating.nv ** 2).reshape(floating.nv, floating.nv)
+    M = np.arange(floating.nv**2).reshape(floating.nv, floating.nv)
     np.testing.assert_array_equal(M[robot.block], M[rows][:, rows])
     np.testing.assert_array_equal(robot.model.armature[rows], values["armature"])
     assert robot.frame_id == robot.root_link == "base_link"
 
 
-@pytest.mark.parametrize("values, why", [
-    ({"joints": ["nobody"]}, "joints: there is no joint 'nobody'; available: shoulder_yaw, "),
-    ({"joints": ["elbow_pitch", "elbow_pitch"]}, "joints: duplicate names in"),
-    ({"armature": [1.0]}, "armature: expected 7 numbers, one for each of shoulder_yaw, "),
-    ({"armature": [0.0] * 6 + [-1.0]}, "armature: expected numbers >= 0"),
-    ({"root_joint": "floating", "base_source": "parameter", "base_pose": [0.0] * 7},
-     "base_pose, base_twist: the norm of the base's quaternion is 0"),
-])
+@pytest.mark.parametrize(
+    "values, why",
+    [
+        ({"joints": ["nobody"]}, "joints: there is no joint 'nobody'; available: shoulder_yaw, "),
+        ({"joints": ["elbow_pitch", "elbow_pitch"]}, "joints: duplicate names in"),
+        ({"armature": [1.0]}, "armature: expected 7 numbers, one for each of shoulder_yaw, "),
+        ({"armature": [0.0] * 6 + [-1.0]}, "armature: expected numbers >= 0"),
+        (
+            {"root_joint": "floating", "base_source": "parameter", "base_pose": [0.0] * 7},
+            "base_pose, base_twist: the norm of the base's quaternion is 0",
+        ),
+    ],
+)
 def test_a_parameter_that_does_not_fit_the_robot_is_rejected(values, why):
     with pytest.raises(SettingError, match=why):
         RobotContext(ARM7.read_text(), {**VALUES, **values})
 
 
-@pytest.mark.parametrize("name, why", [
-    ("absent.so", "absent.so: there is no such file"), ("", "there is no such file"),
-    ("text.so", "text.so: no shared library for this machine"),
-    ("part.so", "part.so: the file is incomplete")])
+@pytest.mark.parametrize(
+    "name, why",
+    [
+        ("absent.so", "absent.so: there is no such file"),
+        ("", "there is no such file"),
+        ("text.so", "text.so: no shared library for this machine"),
+        ("part.so", "part.so: the file is incomplete"),
+    ],
+)
 def test_a_library_that_cannot_be_loaded_is_a_wrong_parameter(tmp_path, name, why):
     (tmp_path / "text.so").write_text("no library")
     (tmp_path / "part.so").write_bytes(Path(native().__file__).read_bytes()[:5000])

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The mean force of a contact."""
+
 import dataclasses
 
 import numpy as np
@@ -25,8 +26,10 @@ def contact():
         tau = J.T[:, :3] @ force
         if noise:
             tau = tau + noise * rng.standard_normal(MODEL.nv)
-        return dyn_ros.isolate_contact(MODEL, data, Q, tau, 0.05,
-                                       covariance=max(noise, 1e-3) ** 2 * np.eye(MODEL.nv))
+        return dyn_ros.isolate_contact(
+            MODEL, data, Q, tau, 0.05, covariance=max(noise, 1e-3) ** 2 * np.eye(MODEL.nv)
+        )
+
     return isolated
 
 
@@ -49,14 +52,19 @@ def test_is_the_weighted_mean_until_its_duration_has_passed(contact):
     assert np.allclose(means[-1].force, np.average(forces, axis=0, weights=weights), rtol=1e-12)
     true = np.array([1.0, 5.0, -2.0])
     assert np.linalg.norm(means[-1].force - true) < 0.5 * np.sqrt(
-        np.mean(np.sum((forces - true) ** 2, axis=1)))
+        np.mean(np.sum((forces - true) ** 2, axis=1))
+    )
 
 
 def test_forces_of_an_uncertain_link_count_little(contact):
     average, sure = ContactAverage(0.2), contact([1.0, 5.0, -2.0])
-    off = dataclasses.replace(sure, force=sure.force + [5.0, 0.0, 0.0],
-                              covariance=sure.covariance + 4.0 * np.eye(3),
-                              point=sure.point + 0.05, point_deviation=0.08)
+    off = dataclasses.replace(
+        sure,
+        force=sure.force + [5.0, 0.0, 0.0],
+        covariance=sure.covariance + 4.0 * np.eye(3),
+        point=sure.point + 0.05,
+        point_deviation=0.08,
+    )
     for n in range(100):
         mean = average.update(off if 20 <= n < 60 else sure, n * STEP)
     assert np.linalg.norm(mean.force - sure.force) < 0.01
@@ -69,8 +77,9 @@ def test_the_line_of_another_link_starts_its_own_mean(contact):
         average.update(contact([1.0, 5.0, -2.0]), n * STEP)
     points = []
     for n in range(50, 70):
-        found = dataclasses.replace(contact([1.0, 5.0, -2.0]), link="another",
-                                    point=rng.standard_normal(3))
+        found = dataclasses.replace(
+            contact([1.0, 5.0, -2.0]), link="another", point=rng.standard_normal(3)
+        )
         points.append(found.point)
         mean = average.update(found, n * STEP)
     assert np.allclose(mean.point, np.mean(points, axis=0))

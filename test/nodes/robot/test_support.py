@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Points on the ground and the shapes of contacts: against what is known of them."""
+
 import numpy as np
 import pytest
 
@@ -41,14 +42,17 @@ def test_of_forces_on_the_ground_it_is_the_mean_and_inside_their_hull():
     close(with_it, convex_hull(points[:, :2]))
 
 
-@pytest.mark.parametrize("force, weight, why", [
-    ([5.0, 0.0, 0.0], 20.0, "force of 0 N, expected more than 0.001 of the weight, 20 N"),
-    ([0.0, 0.0, -1.0], 20.0, "a vertical force of -1 N"),
-    ([0.0, 0.0, 0.02], 20.0, "a vertical force of 0.02 N"),
-    ([0.0, 0.0, 0.0], 0.0, "a vertical force of 0 N"),
-    ([0.0, 0.0, np.nan], 20.0, "a vertical force of nan N"),
-    ([0.0, 0.0, np.inf], 20.0, "too large to compute with"),
-])
+@pytest.mark.parametrize(
+    "force, weight, why",
+    [
+        ([5.0, 0.0, 0.0], 20.0, "force of 0 N, expected more than 0.001 of the weight, 20 N"),
+        ([0.0, 0.0, -1.0], 20.0, "a vertical force of -1 N"),
+        ([0.0, 0.0, 0.02], 20.0, "a vertical force of 0.02 N"),
+        ([0.0, 0.0, 0.0], 0.0, "a vertical force of 0 N"),
+        ([0.0, 0.0, np.nan], 20.0, "a vertical force of nan N"),
+        ([0.0, 0.0, np.inf], 20.0, "too large to compute with"),
+    ],
+)
 def test_without_support_there_is_no_point(force, weight, why):
     with pytest.raises(ValueError, match=why), np.errstate(invalid="ignore"):
         zero_moment_point(np.array(force), np.ones(3), UP, 0.1, weight)
@@ -75,14 +79,20 @@ def test_points_on_an_edge_are_no_corners_whatever_their_rounding():
         assert {tuple(corner) for corner in hull} == {tuple(corner) for corner in corners}
 
 
-@pytest.mark.parametrize("points, hull", [
-    ([[1.0, 2.0]], [[1.0, 2.0]]),
-    ([[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0]]),
-    ([[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]),
-    ([[0.0, 0.0], [2.0, 2.0], [1.0, 1.0]], [[0.0, 0.0], [2.0, 2.0]]),
-    ([[0.0, 1.0], [0.0, 3.0], [0.0, 2.0]], [[0.0, 1.0], [0.0, 3.0]]),
-    ([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0], [0.5, 0.0], [0.0, 1.0]],
-     [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])])
+@pytest.mark.parametrize(
+    "points, hull",
+    [
+        ([[1.0, 2.0]], [[1.0, 2.0]]),
+        ([[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0]]),
+        ([[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]),
+        ([[0.0, 0.0], [2.0, 2.0], [1.0, 1.0]], [[0.0, 0.0], [2.0, 2.0]]),
+        ([[0.0, 1.0], [0.0, 3.0], [0.0, 2.0]], [[0.0, 1.0], [0.0, 3.0]]),
+        (
+            [[0.0, 0.0], [1.0, 1.0], [1.0, 0.0], [0.5, 0.0], [0.0, 1.0]],
+            [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]],
+        ),
+    ],
+)
 def test_hulls_of_few_points(points, hull):
     close(convex_hull(np.array(points)), hull)
 
@@ -102,7 +112,14 @@ def test_a_cone_is_one_line_along_its_edges_and_rim():
 
 
 def test_forces_outside_a_cone_slip():
-    forces = np.array([[0.0, 0.0, 1.0], [0.6, 0.0, 1.0], [0.0, -0.8, 1.0], [0.0, 0.0, 0.0],
-                       [0.0, 0.0, -1.0], [0.1, 0.0, -1.0]])
-    assert shapes.outside_cone(forces, UP, 0.7).tolist() == [
-        False, False, True, False, True, True]
+    forces = np.array(
+        [
+            [0.0, 0.0, 1.0],
+            [0.6, 0.0, 1.0],
+            [0.0, -0.8, 1.0],
+            [0.0, 0.0, 0.0],
+            [0.0, 0.0, -1.0],
+            [0.1, 0.0, -1.0],
+        ]
+    )
+    assert shapes.outside_cone(forces, UP, 0.7).tolist() == [False, False, True, False, True, True]

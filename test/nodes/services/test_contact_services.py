@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The services of dynamics_node with contacts, impacts, and in the operational space."""
+
 import math
 
 import numpy as np
@@ -21,8 +22,10 @@ from service_stub import feed, matrix, node, state_message
 
 WORLD, LOCAL, LWA = ReferenceFrame
 FEET = ["FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT"]
-ROBOTS = pytest.mark.parametrize("robot, root_joint", [
-    ("ur5", "fixed"), ("panda", "fixed"), ("solo12", "floating"), ("simple_humanoid", "planar")])
+ROBOTS = pytest.mark.parametrize(
+    "robot, root_joint",
+    [("ur5", "fixed"), ("panda", "fixed"), ("solo12", "floating"), ("simple_humanoid", "planar")],
+)
 TURNED = dyn_ros.SE3.from_quaternion([0.5, 0.5, -0.5, 0.5], [0.1, -0.2, 0.3])
 
 
@@ -44,8 +47,9 @@ def wrench(force):
 
 
 def on_feet(dimension=3, frame=LWA, **fields):
-    return [Contact(frame=foot, dimension=dimension, reference_frame=frame, **fields)
-            for foot in FEET]
+    return [
+        Contact(frame=foot, dimension=dimension, reference_frame=frame, **fields) for foot in FEET
+    ]
 
 
 def in_world(own, force, q):
@@ -70,13 +74,26 @@ def test_motion_and_forces_are_the_engines(robot, root_joint, dimension, frame):
     q, v, _, tau = pair.state(3)
     model = pair.model
     name = FEET[0] if robot == "solo12" else model.frame_names[-1]
-    given = Contact(frame=name, dimension=dimension, reference_frame=frame, kp=3.0, kd=2.0,
-                    placement=conversions.to_pose(TURNED))
-    answer = own.ask("get_contact_dynamics", state=state_message(model, q, v), contacts=[given],
-                     name=list(model.velocity_names), effort=tau.tolist(), damping=1e-3)
+    given = Contact(
+        frame=name,
+        dimension=dimension,
+        reference_frame=frame,
+        kp=3.0,
+        kd=2.0,
+        placement=conversions.to_pose(TURNED),
+    )
+    answer = own.ask(
+        "get_contact_dynamics",
+        state=state_message(model, q, v),
+        contacts=[given],
+        name=list(model.velocity_names),
+        effort=tau.tolist(),
+        damping=1e-3,
+    )
     contact = dyn_ros.Contact(name, dimension, frame, placement=TURNED, kp=3.0, kd=2.0)
-    a, forces = dyn_ros.contact_dynamics(model, dyn_ros.Data(model), q, v, tau, [contact],
-                                         damping=1e-3)
+    a, forces = dyn_ros.contact_dynamics(
+        model, dyn_ros.Data(model), q, v, tau, [contact], damping=1e-3
+    )
     assert list(answer.name) == list(model.velocity_names)
     assert answer.header.frame_id == own.robot.root_link
     peer.close(answer.acceleration, a)
@@ -94,8 +111,9 @@ def test_motion_and_forces_are_the_engines(robot, root_joint, dimension, frame):
         peer.close(vector(force.point), TURNED.translation)
     else:
         assert force.header.frame_id == own.robot.world_frame
-        peer.close(vector(force.point), 0.0 * c1[:3, 3] if frame == WORLD and dimension == 6
-                   else c1[:3, 3])
+        peer.close(
+            vector(force.point), 0.0 * c1[:3, 3] if frame == WORLD and dimension == 6 else c1[:3, 3]
+        )
     if dimension == 3:
         assert not wrench(force)[3:].any()
 
@@ -109,8 +127,13 @@ def test_feet_that_stand_carry_the_weight_and_their_torques_give_them_back():
     contacts = [dyn_ros.Contact(foot, 3, LWA) for foot in FEET]
     tau, forces = dyn_ros.contact_inverse_dynamics(model, data, q, v, a, contacts)
     expected = {name: forces[name].copy() for name in FEET}
-    answer = own.ask("get_contact_dynamics", state=state_message(model, q, v), contacts=on_feet(),
-                     name=list(model.velocity_names), effort=tau.tolist())
+    answer = own.ask(
+        "get_contact_dynamics",
+        state=state_message(model, q, v),
+        contacts=on_feet(),
+        name=list(model.velocity_names),
+        effort=tau.tolist(),
+    )
     assert [force.name for force in answer.forces] == FEET
     np.testing.assert_allclose(answer.acceleration, 0.0, atol=1e-9)
     total = sum(vector(force.wrench.force) for force in answer.forces)
@@ -129,13 +152,27 @@ def test_a_wrench_a_second_body_and_names():
     f_ext = model.external_forces({"base_link": [5.0, 0.0, 0.0, 0.0, 0.0, 0.0]})
     target = dyn_ros.SE3.from_quaternion([0.0, 0.0, 0.0, 1.0], [0.3, 0.2, 0.1])
     answer = own.ask(
-        "get_contact_dynamics", state=state_message(model, q, v), wrenches=[push],
-        name=list(model.velocity_names), effort=tau.tolist(), contacts=[
+        "get_contact_dynamics",
+        state=state_message(model, q, v),
+        wrenches=[push],
+        name=list(model.velocity_names),
+        effort=tau.tolist(),
+        contacts=[
             Contact(name="bar", frame="FL_FOOT", other="HR_FOOT", dimension=3),
-            Contact(name="floor", frame="FL_FOOT", dimension=6, reference_frame=LOCAL, kp=5.0,
-                    other_placement=conversions.to_pose(target))])
-    contacts = [dyn_ros.Contact("FL_FOOT", 3, WORLD, "HR_FOOT", name="bar"),
-                dyn_ros.Contact("FL_FOOT", 6, LOCAL, other_placement=target, kp=5.0, name="floor")]
+            Contact(
+                name="floor",
+                frame="FL_FOOT",
+                dimension=6,
+                reference_frame=LOCAL,
+                kp=5.0,
+                other_placement=conversions.to_pose(target),
+            ),
+        ],
+    )
+    contacts = [
+        dyn_ros.Contact("FL_FOOT", 3, WORLD, "HR_FOOT", name="bar"),
+        dyn_ros.Contact("FL_FOOT", 6, LOCAL, other_placement=target, kp=5.0, name="floor"),
+    ]
     a, forces = dyn_ros.contact_dynamics(model, dyn_ros.Data(model), q, v, tau, contacts, f_ext)
     peer.close(answer.acceleration, a)
     assert [force.name for force in answer.forces] == ["bar", "floor"]
@@ -166,8 +203,12 @@ def test_an_impact_is_the_engines_and_newtons(restitution):
     q, v, _, _ = pair.state(6)
     model, data = pair.model, dyn_ros.Data(pair.model)
     contacts = [dyn_ros.Contact(foot, 3, LWA) for foot in FEET[:2]]
-    answer = own.ask("get_impulse", state=state_message(model, q, v), contacts=on_feet()[:2],
-                     restitution=restitution)
+    answer = own.ask(
+        "get_impulse",
+        state=state_message(model, q, v),
+        contacts=on_feet()[:2],
+        restitution=restitution,
+    )
     v_after, impulses = dyn_ros.impulse_dynamics(model, data, q, v, contacts, restitution)
     peer.close(answer.velocity, v_after)
     assert answer.rank == 6 and answer.residual < 1e-9
@@ -192,15 +233,18 @@ def test_the_operational_space_has_the_equations_of_motion(robot, root_joint, di
     model, data = pair.model, dyn_ros.Data(pair.model)
     name = FEET[0] if robot == "solo12" else model.frame_names[-1]
     state = state_message(model, q, v)
-    answer = own.ask("get_operational_space", frame=name, reference_frame=frame,
-                     dimension=dimension, state=state)
+    answer = own.ask(
+        "get_operational_space", frame=name, reference_frame=frame, dimension=dimension, state=state
+    )
     at = LWA if dimension == 3 and frame == WORLD else frame
     J = dyn_ros.frame_jacobian(model, data, q, name, at)[:dimension].copy()
     dJ = dyn_ros.frame_jacobian_time_variation(model, data, q, v, name, at)[:dimension].copy()
     M = pair.crba(q)
     L = matrix(answer.inertia)
-    assert answer.header.frame_id == own.ask(
-        "get_jacobian", frame=name, reference_frame=frame, state=state).header.frame_id
+    assert (
+        answer.header.frame_id
+        == own.ask("get_jacobian", frame=name, reference_frame=frame, state=state).header.frame_id
+    )
     assert answer.velocity_valid and list(answer.name) == list(model.velocity_names)
     core = J @ np.linalg.solve(M, J.T)
     if np.linalg.matrix_rank(core) == dimension:
@@ -240,33 +284,45 @@ LOST.position.x = math.nan
 CONTACT_FAULTS = [
     ([Contact(frame="nose", dimension=3)], "no frame named 'nose'; available: "),
     ([Contact(frame="x" * 100_000, dimension=3)], "no frame named 'xxx"),
-    ([Contact(frame="tool0")],
-     "contacts[0] ('tool0'): dimension: expected 6 or 3, got 0"),
-    ([Contact(frame="tool0", dimension=6), Contact(frame="tool0", dimension=4)],
-     "contacts[1] ('tool0'): dimension: expected 6 or 3, got 4"),
-    ([Contact(frame="tool0", dimension=6, reference_frame=7)],
-     "contacts[0] ('tool0'): reference_frame: expected dyn_ros.ReferenceFrame, got 7"),
+    ([Contact(frame="tool0")], "contacts[0] ('tool0'): dimension: expected 6 or 3, got 0"),
+    (
+        [Contact(frame="tool0", dimension=6), Contact(frame="tool0", dimension=4)],
+        "contacts[1] ('tool0'): dimension: expected 6 or 3, got 4",
+    ),
+    (
+        [Contact(frame="tool0", dimension=6, reference_frame=7)],
+        "contacts[0] ('tool0'): reference_frame: expected dyn_ros.ReferenceFrame, got 7",
+    ),
     ([Contact(frame="tool0", dimension=6, other="tail")], "no frame named 'tail'"),
     ([Contact(frame="base_link", dimension=6)], "no joint moves the frame 'base_link'"),
     ([Contact(frame="tool0", dimension=6, other="ee_link")], "belong to the same body"),
-    ([Contact(frame="tool0", dimension=6, placement=NO_QUATERNION)],
-     "contacts[0] ('tool0'): placement: the norm of its quaternion is 0, expected 1"),
-    ([Contact(frame="tool0", dimension=6, other_placement=BENT)],
-     "other_placement: the norm of its quaternion is 1.11803, expected 1"),
-    ([Contact(frame="tool0", dimension=6, placement=LOST)],
-     "placement: expected finite numbers, got (nan, 0.0"),
+    (
+        [Contact(frame="tool0", dimension=6, placement=NO_QUATERNION)],
+        "contacts[0] ('tool0'): placement: the norm of its quaternion is 0, expected 1",
+    ),
+    (
+        [Contact(frame="tool0", dimension=6, other_placement=BENT)],
+        "other_placement: the norm of its quaternion is 1.11803, expected 1",
+    ),
+    (
+        [Contact(frame="tool0", dimension=6, placement=LOST)],
+        "placement: expected finite numbers, got (nan, 0.0",
+    ),
     ([Contact(frame="tool0", dimension=6, kp=math.nan)], "kp: expected"),
     ([Contact(frame="tool0", dimension=6, kd=-1.0)], "kd: expected a number of 0 or more, got -1"),
     ([Contact(frame="tool0", dimension=3)] * 2, "contacts: several are named 'tool0'"),
-    ([Contact(name=str(i), frame="tool0", dimension=6) for i in range(7)],
-     "contacts: expected at most 36 rows, 3 or 6 for each contact, got 42 in 7 contacts"),
+    (
+        [Contact(name=str(i), frame="tool0", dimension=6) for i in range(7)],
+        "contacts: expected at most 36 rows, 3 or 6 for each contact, got 42 in 7 contacts",
+    ),
     ([Contact(frame="tool0", dimension=3)] * 100_000, "contacts: expected at most 12, got 100000"),
 ]
 
 
 @pytest.mark.parametrize("name", ["get_contact_dynamics", "get_impulse"])
-@pytest.mark.parametrize("contacts, why", CONTACT_FAULTS, ids=lambda x: x[:40] if isinstance(
-    x, str) else "")
+@pytest.mark.parametrize(
+    "contacts, why", CONTACT_FAULTS, ids=lambda x: x[:40] if isinstance(x, str) else ""
+)
 def test_a_contact_that_cannot_be_used(name, contacts, why):
     own = robot_of("ur5")
     reason = own.rejection(name, contacts=contacts, state=STATE)
@@ -277,17 +333,24 @@ def test_a_contact_that_cannot_be_used(name, contacts, why):
 HOLD = [Contact(frame="tool0", dimension=6)]
 
 
-@pytest.mark.parametrize("name, fields, why", [
-    ("get_contact_dynamics", {"damping": -1.0}, "damping: expected a number of 0 or more, got -1"),
-    ("get_contact_dynamics", {"damping": math.nan}, "damping"),
-    ("get_contact_dynamics", {"name": ["knee"], "effort": [1.0]}, "knee"),
-    ("get_contact_dynamics", {"name": UR5[:1], "effort": [math.inf]}, "effort is not finite"),
-    ("get_contact_dynamics", {"wrenches": [WrenchStamped()]}, "header.frame_id"),
-    ("get_contact_dynamics", {"name": UR5, "effort": [1e308] * 6}, "not finite"),
-    ("get_impulse", {"restitution": 1.5}, "restitution"),
-    ("get_impulse", {"restitution": math.nan}, "restitution"),
-    ("get_impulse", {"damping": -1.0}, "damping"),
-])
+@pytest.mark.parametrize(
+    "name, fields, why",
+    [
+        (
+            "get_contact_dynamics",
+            {"damping": -1.0},
+            "damping: expected a number of 0 or more, got -1",
+        ),
+        ("get_contact_dynamics", {"damping": math.nan}, "damping"),
+        ("get_contact_dynamics", {"name": ["knee"], "effort": [1.0]}, "knee"),
+        ("get_contact_dynamics", {"name": UR5[:1], "effort": [math.inf]}, "effort is not finite"),
+        ("get_contact_dynamics", {"wrenches": [WrenchStamped()]}, "header.frame_id"),
+        ("get_contact_dynamics", {"name": UR5, "effort": [1e308] * 6}, "not finite"),
+        ("get_impulse", {"restitution": 1.5}, "restitution"),
+        ("get_impulse", {"restitution": math.nan}, "restitution"),
+        ("get_impulse", {"damping": -1.0}, "damping"),
+    ],
+)
 def test_a_number_that_cannot_be_used(name, fields, why):
     own = robot_of("ur5")
     reason = own.rejection(name, **{"contacts": HOLD, "state": STATE, **fields})
@@ -296,15 +359,18 @@ def test_a_number_that_cannot_be_used(name, fields, why):
     assert own.ask(name, contacts=HOLD, state=STATE).rank == 6
 
 
-@pytest.mark.parametrize("fields, why", [
-    ({"frame": "nose"}, "no frame named 'nose'"),
-    ({"frame": ""}, "no frame named ''"),
-    ({"frame": "base_link"}, "frame: no joint moves 'base_link'"),
-    ({"dimension": 0}, "dimension: expected 6 or 3, got 0"),
-    ({"reference_frame": 3}, "reference_frame"),
-    ({"damping": math.inf}, "damping"),
-    ({"state": RobotState(name=UR5, position=[math.nan] * 6)}, "position is not finite"),
-])
+@pytest.mark.parametrize(
+    "fields, why",
+    [
+        ({"frame": "nose"}, "no frame named 'nose'"),
+        ({"frame": ""}, "no frame named ''"),
+        ({"frame": "base_link"}, "frame: no joint moves 'base_link'"),
+        ({"dimension": 0}, "dimension: expected 6 or 3, got 0"),
+        ({"reference_frame": 3}, "reference_frame"),
+        ({"damping": math.inf}, "damping"),
+        ({"state": RobotState(name=UR5, position=[math.nan] * 6)}, "position is not finite"),
+    ],
+)
 def test_an_operational_space_that_cannot_be_computed(fields, why):
     own = robot_of("ur5")
     good = {"frame": "tool0", "reference_frame": LWA, "dimension": 6, "state": STATE}

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The derivative services compared with the engine and differences of other services."""
+
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +24,11 @@ ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 Q = [0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2]
 V = [0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7]
 A = [1.0, -2.0, 0.5, 0.3, -0.7, 0.2, 0.1]
-TYPES = {"get_rnea_derivatives": GetRneaDerivatives, "get_aba_derivatives": GetAbaDerivatives,
-         "get_centroidal_derivatives": GetCentroidalDerivatives}
+TYPES = {
+    "get_rnea_derivatives": GetRneaDerivatives,
+    "get_aba_derivatives": GetAbaDerivatives,
+    "get_centroidal_derivatives": GetCentroidalDerivatives,
+}
 RNEA = ("dtau_dq", "dtau_dv", "dtau_da")
 RNEA_SECOND = ("d2tau_dqdq", "d2tau_dvdv", "d2tau_dqdv", "d2tau_dadq")
 ABA = ("ddq_dq", "ddq_dv", "ddq_dtau")
@@ -34,8 +38,7 @@ CENTROIDAL = ("dh_dq", "dhdot_dq", "dhdot_dv", "dhdot_da")
 
 def close(actual, expected, tolerance=1e-12):
     expected = np.asarray(expected)
-    np.testing.assert_allclose(actual, expected, rtol=0.0,
-                               atol=tolerance * np.abs(expected).max())
+    np.testing.assert_allclose(actual, expected, rtol=0.0, atol=tolerance * np.abs(expected).max())
 
 
 def numbers(message):
@@ -66,6 +69,7 @@ def ask(client):
         answer = client.call(TYPES[name], f"{node.name}/{name}", TYPES[name].Request(**fields))
         assert answer.success == expected, answer.message
         return answer
+
     return ask
 
 
@@ -86,12 +90,30 @@ def test_rnea_and_aba_derivatives(dynamics, ask, arm, second_order):
     wrench, wrenches = on_tool()
     f_ext = arm.external_forces(wrenches)
     for name, field, first, second, functions in (
-            ("get_rnea_derivatives", "acceleration", RNEA, RNEA_SECOND,
-             (dyn_ros.rnea_derivatives, dyn_ros.rnea_second_order_derivatives)),
-            ("get_aba_derivatives", "effort", ABA, ABA_SECOND,
-             (dyn_ros.aba_derivatives, dyn_ros.aba_second_order_derivatives))):
-        answer = ask(dynamics, name, state=state(arm), name=list(arm.velocity_names), **{field: A},
-                     wrenches=[wrench], second_order=second_order)
+        (
+            "get_rnea_derivatives",
+            "acceleration",
+            RNEA,
+            RNEA_SECOND,
+            (dyn_ros.rnea_derivatives, dyn_ros.rnea_second_order_derivatives),
+        ),
+        (
+            "get_aba_derivatives",
+            "effort",
+            ABA,
+            ABA_SECOND,
+            (dyn_ros.aba_derivatives, dyn_ros.aba_second_order_derivatives),
+        ),
+    ):
+        answer = ask(
+            dynamics,
+            name,
+            state=state(arm),
+            name=list(arm.velocity_names),
+            **{field: A},
+            wrenches=[wrench],
+            second_order=second_order,
+        )
         assert list(answer.name) == list(arm.velocity_names)
         for key, expected in zip(first, functions[0](arm, data, Q, V, A, f_ext)):
             close(numbers(getattr(answer, key)), expected)
@@ -107,13 +129,20 @@ def test_rows_in_the_order_of_the_node(backwards, ask, arm):
     data, rows = dyn_ros.Data(arm), [6, 0, 3]
     a = np.zeros(7)
     a[rows] = [1.0, 2.0, 3.0]
-    answer = ask(backwards, "get_rnea_derivatives", state=state(arm), second_order=True,
-                 name=["wrist_roll", "shoulder_yaw", "elbow_pitch"], acceleration=[1.0, 2.0, 3.0])
+    answer = ask(
+        backwards,
+        "get_rnea_derivatives",
+        state=state(arm),
+        second_order=True,
+        name=["wrist_roll", "shoulder_yaw", "elbow_pitch"],
+        acceleration=[1.0, 2.0, 3.0],
+    )
     assert list(answer.name) == ["wrist_roll", "shoulder_yaw", "elbow_pitch"]
     for key, expected in zip(RNEA, dyn_ros.rnea_derivatives(arm, data, Q, V, a)):
         close(numbers(getattr(answer, key)), expected[np.ix_(rows, rows)])
-    for key, expected in zip(RNEA_SECOND,
-                             dyn_ros.rnea_second_order_derivatives(arm, data, Q, V, a)):
+    for key, expected in zip(
+        RNEA_SECOND, dyn_ros.rnea_second_order_derivatives(arm, data, Q, V, a)
+    ):
         close(numbers(getattr(answer, key)), expected[np.ix_(rows, rows, rows)])
 
 
@@ -130,8 +159,13 @@ def momentum(q, v, a):
 
 
 def test_centroidal_derivatives_count_the_fixed_base(centroidal, ask, arm):
-    answer = ask(centroidal, "get_centroidal_derivatives", state=state(arm),
-                 name=list(arm.velocity_names), acceleration=A)
+    answer = ask(
+        centroidal,
+        "get_centroidal_derivatives",
+        state=state(arm),
+        name=list(arm.velocity_names),
+        acceleration=A,
+    )
     found = {key: numbers(getattr(answer, key)) for key in CENTROIDAL}
     step = 1e-4
     given = [np.array(x) for x in (Q, V, A)]
@@ -147,19 +181,32 @@ def test_centroidal_derivatives_count_the_fixed_base(centroidal, ask, arm):
             columns.append((8.0 * (at[1] - at[-1]) - (at[2] - at[-2])) / (12.0 * step))
         slopes.append(np.moveaxis(columns, 0, -1))
     (dh_dq, dhdot_dq), (dh_dv, dhdot_dv), (_, dhdot_da) = slopes
-    for key, expected in (("dh_dq", dh_dq), ("dhdot_dq", dhdot_dq), ("dhdot_dv", dhdot_dv),
-                          ("dhdot_da", dh_dv), ("dhdot_da", dhdot_da)):
+    for key, expected in (
+        ("dh_dq", dh_dq),
+        ("dhdot_dq", dhdot_dq),
+        ("dhdot_dv", dhdot_dv),
+        ("dhdot_da", dh_dv),
+        ("dhdot_da", dhdot_da),
+    ):
         close(found[key], expected, 1e-9)
 
 
 def test_rejections(dynamics, centroidal, ask, arm):
-    for node, name, field in ((dynamics, "get_rnea_derivatives", "acceleration"),
-                              (dynamics, "get_aba_derivatives", "effort"),
-                              (centroidal, "get_centroidal_derivatives", "acceleration")):
-        assert "elbow_pitch" in ask(node, name, False, state=state(arm), name=["elbow"],
-                                    **{field: [1.0]}).message
-        assert "nan" in ask(node, name, False, state=state(arm), name=["elbow_pitch"],
-                            **{field: [float("nan")]}).message
+    for node, name, field in (
+        (dynamics, "get_rnea_derivatives", "acceleration"),
+        (dynamics, "get_aba_derivatives", "effort"),
+        (centroidal, "get_centroidal_derivatives", "acceleration"),
+    ):
+        assert (
+            "elbow_pitch"
+            in ask(node, name, False, state=state(arm), name=["elbow"], **{field: [1.0]}).message
+        )
+        assert (
+            "nan"
+            in ask(
+                node, name, False, state=state(arm), name=["elbow_pitch"], **{field: [float("nan")]}
+            ).message
+        )
         assert "unknown or stale position" in ask(node, name, False).message
         assert "too large" in ask(node, name, False, state=state(arm, v=[1e200] * 7)).message
         assert ask(node, name, state=state(arm)).success

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The services for matrices, energies, derivatives of frames, trajectories and the model."""
+
 import math
 
 import numpy as np
@@ -21,8 +22,10 @@ from dyn_ros.nodes.base.service import requested_state
 from dyn_ros.nodes.messages import conversions
 from service_stub import SERVICES, feed, matrix, node, state_message
 
-ROBOTS = pytest.mark.parametrize("robot, root_joint", [
-    ("ur5", "fixed"), ("panda", "fixed"), ("solo12", "floating"), ("simple_humanoid", "planar")])
+ROBOTS = pytest.mark.parametrize(
+    "robot, root_joint",
+    [("ur5", "fixed"), ("panda", "fixed"), ("solo12", "floating"), ("simple_humanoid", "planar")],
+)
 
 
 def robot_of(name, root_joint="fixed", **values):
@@ -84,16 +87,20 @@ def test_dynamics_are_pinocchios(robot, root_joint):
     C = matrix(answer.coriolis)
     peer.close(C @ v + answer.gravity, answer.nle)
     step = 1e-6
-    M = [matrix(own.ask("get_dynamics", state=state_message(model, model.integrate(q, x))).inertia)
-         for x in (step * v, -step * v)]
+    M = [
+        matrix(own.ask("get_dynamics", state=state_message(model, model.integrate(q, x))).inertia)
+        for x in (step * v, -step * v)
+    ]
     peer.close(C + C.T, (M[0] - M[1]) / (2.0 * step), 1e-6)
     energies = own.ask("get_energies", state=state_message(model, q, v))
     assert energies.velocity_valid and energies.header.frame_id == own.robot.world_frame
     kinetic = 0.5 * v @ matrix(answer.inertia) @ v
     com = dyn_ros.center_of_mass(model, pair.data, q)[0]
     potential = -model.total_mass * model.gravity @ com
-    peer.close([energies.kinetic, energies.potential, energies.mechanical],
-               [kinetic, potential, kinetic + potential])
+    peer.close(
+        [energies.kinetic, energies.potential, energies.mechanical],
+        [kinetic, potential, kinetic + potential],
+    )
 
 
 def test_dynamics_in_the_order_of_the_node():
@@ -105,8 +112,9 @@ def test_dynamics_in_the_order_of_the_node():
     rows = [list(full.name).index(name) for name in names]
     assert list(part.name) == names
     for field in ("inertia", "coriolis"):
-        np.testing.assert_array_equal(matrix(getattr(part, field)),
-                                      matrix(getattr(full, field))[np.ix_(rows, rows)])
+        np.testing.assert_array_equal(
+            matrix(getattr(part, field)), matrix(getattr(full, field))[np.ix_(rows, rows)]
+        )
     for field in ("gravity", "nle"):
         np.testing.assert_array_equal(getattr(part, field), np.array(getattr(full, field))[rows])
 
@@ -131,7 +139,8 @@ def test_what_needs_an_unknown_velocity_is_nan():
     assert not momentum.velocity_valid and np.isfinite(momentum.centroidal_map.data).all()
     assert_unknown(momentum.centroidal_map_time_variation, 6, 6)
     assert "unknown velocity of shoulder_pan_joint" in own.rejection(
-        "get_frame_derivatives", frame="tool0")
+        "get_frame_derivatives", frame="tool0"
+    )
 
 
 # Frames and the center of mass
@@ -143,22 +152,29 @@ def test_frame_derivatives_are_the_engines(robot, root_joint, reference):
     pair, own = pair_of(robot, root_joint), robot_of(robot, root_joint)
     q, v, a, _ = pair.state(5)
     model, frame = pair.model, pair.model.frame_names[-1]
-    answer = own.ask("get_frame_derivatives", frame=frame, reference_frame=reference,
-                     state=state_message(model, q, v), name=list(model.velocity_names),
-                     acceleration=a.tolist())
+    answer = own.ask(
+        "get_frame_derivatives",
+        frame=frame,
+        reference_frame=reference,
+        state=state_message(model, q, v),
+        name=list(model.velocity_names),
+        acceleration=a.tolist(),
+    )
     data = dyn_ros.Data(model)
     place = frame, reference
     velocity = dyn_ros.frame_velocity_derivatives(model, data, q, v, *place)
     for name, expected in zip(("v_partial_dq", "v_partial_dv"), velocity):
         peer.close(matrix(getattr(answer, name)), expected)
     acceleration = dyn_ros.frame_acceleration_derivatives(model, data, q, v, a, *place)
-    for name, expected in zip(("v_partial_dq", "a_partial_dq", "a_partial_dv", "a_partial_da"),
-                              acceleration):
+    for name, expected in zip(
+        ("v_partial_dq", "a_partial_dq", "a_partial_dv", "a_partial_da"), acceleration
+    ):
         peer.close(matrix(getattr(answer, name)), expected)
 
 
-@pytest.mark.parametrize("robot, root_joint", [
-    ("ur5", "fixed"), ("solo12", "floating"), ("simple_humanoid", "planar")])
+@pytest.mark.parametrize(
+    "robot, root_joint", [("ur5", "fixed"), ("solo12", "floating"), ("simple_humanoid", "planar")]
+)
 def test_center_of_mass_and_momentum_of_all_links(robot, root_joint):
     """With a floating root joint at rest, Pinocchio includes the base link of a fixed base."""
     own, pair = robot_of(robot, root_joint), pair_of(robot, root_joint)
@@ -174,22 +190,27 @@ def test_center_of_mass_and_momentum_of_all_links(robot, root_joint):
     pinocchio.centerOfMass(pin, data, pair.to_pin_q(q), v, np.zeros(len(v)))
     com, vcom, drift = (np.array(each[0]) for each in (data.com, data.vcom, data.acom))
     peer.close(jacobian.mass, pinocchio.computeTotalMass(pin))
-    joints = v[-model.nv:]
+    joints = v[-model.nv :]
     for answer in (jacobian, momentum):
         assert answer.header.frame_id == own.robot.world_frame
         assert list(answer.name) == list(model.velocity_names)
         peer.close(numbers(answer.com), com)
     peer.close(matrix(jacobian.jacobian) @ joints, vcom)
-    peer.close(matrix(jacobian.jacobian),
-               pinocchio.jacobianCenterOfMass(pin, data, pair.to_pin_q(q))[:, -model.nv:])
+    peer.close(
+        matrix(jacobian.jacobian),
+        pinocchio.jacobianCenterOfMass(pin, data, pair.to_pin_q(q))[:, -model.nv :],
+    )
     peer.close(matrix(jacobian.jacobian_time_variation) @ joints, drift)
     pinocchio.computeCentroidalMomentumTimeVariation(pin, data, pair.to_pin_q(q), v, a)
     peer.close(matrix(momentum.centroidal_map) @ joints, data.hg.vector)
-    peer.close(matrix(momentum.centroidal_map) @ a[-model.nv:]
-               + matrix(momentum.centroidal_map_time_variation) @ joints, data.dhg.vector)
+    peer.close(
+        matrix(momentum.centroidal_map) @ a[-model.nv :]
+        + matrix(momentum.centroidal_map_time_variation) @ joints,
+        data.dhg.vector,
+    )
     pinocchio.dccrba(pin, data, pair.to_pin_q(q), v)
-    peer.close(matrix(momentum.centroidal_map), data.Ag[:, -model.nv:])
-    peer.close(matrix(momentum.centroidal_map_time_variation), data.dAg[:, -model.nv:])
+    peer.close(matrix(momentum.centroidal_map), data.Ag[:, -model.nv :])
+    peer.close(matrix(momentum.centroidal_map_time_variation), data.dAg[:, -model.nv :])
 
 
 # Trajectories
@@ -210,8 +231,10 @@ def test_efforts_along_a_trajectory_of_all_joints_need_no_state():
     a *= 50.0
     order = [3, 1, 0, 2, 5, 4]
     shuffled = [names[i] for i in order]
-    answer = own.ask("get_trajectory_efforts",
-                     trajectory=trajectory(shuffled, *(rows[:, order] for rows in (q, v, a))))
+    answer = own.ask(
+        "get_trajectory_efforts",
+        trajectory=trajectory(shuffled, *(rows[:, order] for rows in (q, v, a))),
+    )
     expected = [pair.rnea(*rows) for rows in zip(q, v, a)]
     assert list(answer.name) == list(names)
     peer.close(matrix(answer.effort), expected)
@@ -219,7 +242,8 @@ def test_efforts_along_a_trajectory_of_all_joints_need_no_state():
     over = np.argwhere(np.abs(matrix(answer.effort)) > pair.model.effort_limit)
     assert 0 < len(over) < np.size(expected)
     assert list(zip(answer.exceeding_point, answer.exceeding_name)) == [
-        (point, names[joint]) for point, joint in over]
+        (point, names[joint]) for point, joint in over
+    ]
     still = own.ask("get_trajectory_efforts", trajectory=trajectory(names, q))
     peer.close(matrix(still.effort), [pair.generalized_gravity(each) for each in q])
 
@@ -230,7 +254,8 @@ def test_other_joints_and_the_base_are_those_of_the_state():
     names = ["HR_KFE", "FL_HAA"]
     given = trajectory(names, np.array([[0.1, 0.2], [0.3, 0.4]]), a=np.array([[1.0, 2.0]] * 2))
     assert "unknown or stale position of root_joint" in own.rejection(
-        "get_trajectory_efforts", trajectory=given)
+        "get_trajectory_efforts", trajectory=given
+    )
     feed(own, q, v)
     for fields in ({}, {"state": state_message(pair.model, q, v)}):
         answer = own.ask("get_trajectory_efforts", trajectory=given, **fields)
@@ -261,33 +286,55 @@ def test_mimic_joints_in_a_trajectory_are_ignored():
     own, pair = robot_of("panda"), pair_of("panda", "fixed")
     names = [name for name, nv in zip(pair.model.joint_names, pair.model.nvs) if nv]
     q, _, _, _ = pair.state(3)
-    answer = own.ask("get_trajectory_efforts", trajectory=trajectory(
-        [*names, "panda_finger_joint2"], np.array([[*q, math.nan]])))
+    answer = own.ask(
+        "get_trajectory_efforts",
+        trajectory=trajectory([*names, "panda_finger_joint2"], np.array([[*q, math.nan]])),
+    )
     peer.close(matrix(answer.effort), [pair.generalized_gravity(q)])
 
 
 UR5 = list(dyn_ros.Model.from_urdf(peer.urdf("ur5")).joint_names)
 
 
-@pytest.mark.parametrize("names, points, why", [
-    (UR5, [], "trajectory: expected at least one point, got 0"),
-    ([*UR5, "elbow"], [{}], "trajectory: there is no joint 'elbow' with one coordinate; available: "
-     "shoulder_pan_joint"),
-    ([*UR5, UR5[0]], [{}], "trajectory: duplicate joint names: shoulder_pan_joint"),
-    (UR5, [{}], "trajectory: point 0 has 0 positions, expected 6, one for each joint"),
-    (UR5, [{"positions": [0.0] * 6, "velocities": [0.0] * 2}],
-     "trajectory: point 0 has 2 velocities, expected 6, one for each joint, or none"),
-    (UR5, [{"positions": [0.0] * 6}, {"positions": [0.0] * 6, "accelerations": [0.0]}],
-     "trajectory: point 1 has 1 accelerations, expected 6"),
-    (UR5, [{"positions": [0.0] * 6}, {"positions": [0.0, math.nan, 0.0, 0.0, 0.0, 0.0]}],
-     "trajectory: positions of point 1: shoulder_lift_joint = nan is not finite"),
-    (UR5, [{"positions": [0.0] * 6, "velocities": [1e200] * 6}],
-     "trajectory: velocities of point 0: shoulder_pan_joint = 1e+200 is too large"),
-])
+@pytest.mark.parametrize(
+    "names, points, why",
+    [
+        (UR5, [], "trajectory: expected at least one point, got 0"),
+        (
+            [*UR5, "elbow"],
+            [{}],
+            "trajectory: there is no joint 'elbow' with one coordinate; available: "
+            "shoulder_pan_joint",
+        ),
+        ([*UR5, UR5[0]], [{}], "trajectory: duplicate joint names: shoulder_pan_joint"),
+        (UR5, [{}], "trajectory: point 0 has 0 positions, expected 6, one for each joint"),
+        (
+            UR5,
+            [{"positions": [0.0] * 6, "velocities": [0.0] * 2}],
+            "trajectory: point 0 has 2 velocities, expected 6, one for each joint, or none",
+        ),
+        (
+            UR5,
+            [{"positions": [0.0] * 6}, {"positions": [0.0] * 6, "accelerations": [0.0]}],
+            "trajectory: point 1 has 1 accelerations, expected 6",
+        ),
+        (
+            UR5,
+            [{"positions": [0.0] * 6}, {"positions": [0.0, math.nan, 0.0, 0.0, 0.0, 0.0]}],
+            "trajectory: positions of point 1: shoulder_lift_joint = nan is not finite",
+        ),
+        (
+            UR5,
+            [{"positions": [0.0] * 6, "velocities": [1e200] * 6}],
+            "trajectory: velocities of point 0: shoulder_pan_joint = 1e+200 is too large",
+        ),
+    ],
+)
 def test_a_trajectory_that_is_not_usable(names, points, why):
     own = robot_of("ur5")
-    given = JointTrajectory(joint_names=names, points=[
-        JointTrajectoryPoint(**fields) for fields in points])
+    given = JointTrajectory(
+        joint_names=names, points=[JointTrajectoryPoint(**fields) for fields in points]
+    )
     state = RobotState(name=UR5, position=[0.0] * 6)
     reason = own.rejection("get_trajectory_efforts", trajectory=given, state=state)
     assert why in reason and len(reason) < 3000
@@ -312,13 +359,15 @@ def test_the_model_is_the_nodes(robot, root_joint):
     for index, joint in enumerate(answer.joints):
         own_joint = model.tree.joints[index]
         assert joint.type == own_joint.kind
-        assert joint.parent == ("" if own_joint.parent < 0
-                                else model.joint_names[own_joint.parent])
+        assert joint.parent == ("" if own_joint.parent < 0 else model.joint_names[own_joint.parent])
         if model.nvs[index] == 1:
             row, column = model.idx_q[index], model.idx_v[index]
             assert (joint.lower, joint.upper, joint.velocity, joint.effort) == (
-                model.lower[row], model.upper[row], model.velocity_limit[column],
-                model.effort_limit[column])
+                model.lower[row],
+                model.upper[row],
+                model.velocity_limit[column],
+                model.effort_limit[column],
+            )
         elif model.nvs[index]:
             assert (joint.lower, joint.upper) == (-math.inf, math.inf)
             assert (joint.velocity, joint.effort) == (math.inf, math.inf)
@@ -339,12 +388,13 @@ def test_placements_in_the_model_chain_up():
     answer = own.ask("get_model")
     model = pair.model
     oMi = {"": np.eye(4)}
-    for joint in answer.joints:         # at position zero
+    for joint in answer.joints:  # at position zero
         oMi[joint.name] = oMi[joint.parent] @ homogeneous(joint.origin)
     oMf = dyn_ros.frame_placements(model, dyn_ros.Data(model), model.neutral())
     for frame, placement in zip(answer.frames, oMf):
-        np.testing.assert_allclose(oMi[frame.parent] @ homogeneous(frame.origin), placement,
-                                   atol=1e-14)
+        np.testing.assert_allclose(
+            oMi[frame.parent] @ homogeneous(frame.origin), placement, atol=1e-14
+        )
 
 
 def homogeneous(pose):
@@ -367,7 +417,9 @@ def test_mimic_relations_and_payloads_are_part_of_the_model():
     own.robot.payloads["lost"] = ("nose", 1.0, [0.0] * 3, np.eye(3).tolist())
     after = own.ask("get_model")
     assert [(each.name, each.applied) for each in after.payloads] == [
-        ("box", True), ("lost", False)]
+        ("box", True),
+        ("lost", False),
+    ]
     assert after.payloads[0].inertia == box
     assert after.links == before.links
     assert after.total_mass == pytest.approx(before.total_mass + 2.0, rel=1e-15)
@@ -380,8 +432,10 @@ def test_the_model_of_a_robot_without_joints():
     answer = own.ask("get_model")
     assert not answer.joints and not answer.name and answer.total_mass == 0.0
     assert [(each.name, each.kind, each.link) for each in answer.frames] == [
-        ("floor", "link", "floor"), ("foot", "fixed_joint", "statue"),
-        ("statue", "link", "statue")]
+        ("floor", "link", "floor"),
+        ("foot", "fixed_joint", "statue"),
+        ("statue", "link", "statue"),
+    ]
     [base] = answer.links
     assert (base.name, base.joint, list(base.fixed)) == ("floor", "", ["statue"])
     assert own.ask("get_com_jacobian").mass == 0.0

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The services of dynamics_node without a process: results and rejected requests."""
+
 import math
 import re
 from types import SimpleNamespace
@@ -28,14 +29,19 @@ from dyn_ros.nodes.services.dynamics import SERVICES
 from dyn_ros.states.joint_states import Rejected
 from service_stub import NS, VALUES, Node, feed, joints_of, matrix, node, state_message
 
-REFERENCES = {ReferenceFrame.WORLD: pinocchio.WORLD,
-              ReferenceFrame.LOCAL: pinocchio.LOCAL,
-              ReferenceFrame.LOCAL_WORLD_ALIGNED: pinocchio.LOCAL_WORLD_ALIGNED}
-ROBOTS = pytest.mark.parametrize("robot, root_joint, frames", [
-    ("ur5", "fixed", ("tool0", "forearm_link", "shoulder_lift_joint", "base_link")),
-    ("solo12", "floating", ("FL_FOOT", "base_link", "HR_KFE")),
-    ("simple_humanoid", "planar", ("RARM_LINK6", "base_link", "LLEG_KNEE")),
-])
+REFERENCES = {
+    ReferenceFrame.WORLD: pinocchio.WORLD,
+    ReferenceFrame.LOCAL: pinocchio.LOCAL,
+    ReferenceFrame.LOCAL_WORLD_ALIGNED: pinocchio.LOCAL_WORLD_ALIGNED,
+}
+ROBOTS = pytest.mark.parametrize(
+    "robot, root_joint, frames",
+    [
+        ("ur5", "fixed", ("tool0", "forearm_link", "shoulder_lift_joint", "base_link")),
+        ("solo12", "floating", ("FL_FOOT", "base_link", "HR_KFE")),
+        ("simple_humanoid", "planar", ("RARM_LINK6", "base_link", "LLEG_KNEE")),
+    ],
+)
 
 
 def six(twist):
@@ -72,17 +78,29 @@ def test_jacobian(robot, root_joint, frames):
     for frame in frames:
         index = frame_id(pair, frame)
         for number, reference in REFERENCES.items():
-            answer = own.ask("get_jacobian", frame=frame, reference_frame=number,
-                             time_variation=True, state=state_message(pair.model, q, v))
+            answer = own.ask(
+                "get_jacobian",
+                frame=frame,
+                reference_frame=number,
+                time_variation=True,
+                state=state_message(pair.model, q, v),
+            )
             assert list(answer.name) == list(pair.model.velocity_names)
             assert (answer.header.stamp.sec, answer.header.stamp.nanosec) == (0, 0)
             place = pair.pin, pair.pin_data, index, reference
             J = pinocchio.getFrameJacobian(*place)
             peer.close(matrix(answer.jacobian), J)
-            peer.close(matrix(answer.jacobian_time_variation),
-                       pinocchio.getFrameJacobianTimeVariation(*place), scale=abs(J).max())
-            short = own.ask("get_jacobian", frame=frame, reference_frame=number,
-                            state=state_message(pair.model, q))
+            peer.close(
+                matrix(answer.jacobian_time_variation),
+                pinocchio.getFrameJacobianTimeVariation(*place),
+                scale=abs(J).max(),
+            )
+            short = own.ask(
+                "get_jacobian",
+                frame=frame,
+                reference_frame=number,
+                state=state_message(pair.model, q),
+            )
             peer.close(matrix(short.jacobian), matrix(answer.jacobian), 1e-14)
             assert short.jacobian_time_variation.rows == 0
 
@@ -98,16 +116,23 @@ def test_frame_state(robot, root_joint, frames):
     for frame in frames:
         index = frame_id(pair, frame)
         for number, reference in REFERENCES.items():
-            answer = own.ask("get_frame_state", frame=frame, reference_frame=number,
-                             state=state_message(pair.model, q, v), name=names[::-1],
-                             acceleration=a[::-1].tolist())
+            answer = own.ask(
+                "get_frame_state",
+                frame=frame,
+                reference_frame=number,
+                state=state_message(pair.model, q, v),
+                name=names[::-1],
+                acceleration=a[::-1].tolist(),
+            )
             place = pair.pin, pair.pin_data, index, reference
             peer.close(pose_matrix(answer.pose.pose), pair.pin_data.oMf[index].homogeneous)
             assert answer.velocity_valid
             peer.close(six(answer.velocity), pinocchio.getFrameVelocity(*place).vector)
             peer.close(six(answer.acceleration), pinocchio.getFrameAcceleration(*place).vector)
-            peer.close(six(answer.classical_acceleration),
-                       pinocchio.getFrameClassicalAcceleration(*place).vector)
+            peer.close(
+                six(answer.classical_acceleration),
+                pinocchio.getFrameClassicalAcceleration(*place).vector,
+            )
             assert answer.pose.header.frame_id == own.robot.world_frame
 
 
@@ -119,15 +144,24 @@ def test_dynamics_there_and_back(robot, root_joint, frames):
     state, names = state_message(pair.model, q, v), list(pair.model.velocity_names)
     wrenches = [wrench(frame, np.arange(1.0, 7.0) * (k + 1)) for k, frame in enumerate(frames)]
     wrenches.append(wrench(frames[0], np.full(6, 0.5)))
-    f_ext = pair.model.external_forces({
-        frame: np.arange(1.0, 7.0) * (k + 1) + (0.5 if k == 0 else 0.0)
-        for k, frame in enumerate(frames)})
-    inverse = own.ask("get_inverse_dynamics", state=state, name=names, acceleration=a.tolist(),
-                      wrenches=wrenches)
+    f_ext = pair.model.external_forces(
+        {
+            frame: np.arange(1.0, 7.0) * (k + 1) + (0.5 if k == 0 else 0.0)
+            for k, frame in enumerate(frames)
+        }
+    )
+    inverse = own.ask(
+        "get_inverse_dynamics", state=state, name=names, acceleration=a.tolist(), wrenches=wrenches
+    )
     assert list(inverse.name) == names
     peer.close(inverse.effort, pair.rnea(q, v, a, f_ext))
-    forward = own.ask("get_forward_dynamics", state=state, name=list(inverse.name),
-                      effort=inverse.effort, wrenches=wrenches)
+    forward = own.ask(
+        "get_forward_dynamics",
+        state=state,
+        name=list(inverse.name),
+        effort=inverse.effort,
+        wrenches=wrenches,
+    )
     assert list(forward.name) == names
     peer.close(forward.acceleration, a, 1e-9)
     falls = own.ask("get_forward_dynamics", state=state)
@@ -149,8 +183,9 @@ def test_a_point_jacobian_moves_the_point():
     own = node(peer.urdf("ur5"))
     q, v, _, _ = pair.state(4)
     offset, step = np.array([0.1, -0.2, 0.3]), 1e-6
-    request = dict(frame="tool0", reference_frame=ReferenceFrame.LOCAL_WORLD_ALIGNED,
-                   time_variation=True)
+    request = dict(
+        frame="tool0", reference_frame=ReferenceFrame.LOCAL_WORLD_ALIGNED, time_variation=True
+    )
 
     def ask(q):
         fields = dict(request, state=state_message(pair.model, q, v))
@@ -183,8 +218,9 @@ def test_joints_picks_columns_rows_and_their_order():
     ours, all_of = own.ask("get_jacobian", **ask), whole.ask("get_jacobian", **ask)
     assert list(ours.name) == names
     np.testing.assert_array_equal(matrix(ours.jacobian), matrix(all_of.jacobian)[:, columns])
-    np.testing.assert_array_equal(matrix(ours.jacobian_time_variation),
-                                  matrix(all_of.jacobian_time_variation)[:, columns])
+    np.testing.assert_array_equal(
+        matrix(ours.jacobian_time_variation), matrix(all_of.jacobian_time_variation)[:, columns]
+    )
     every = list(pair.model.velocity_names)
     effort = own.ask("get_inverse_dynamics", state=state, name=every, acceleration=a.tolist())
     peer.close(effort.effort, pair.rnea(q, v, a)[columns])
@@ -200,8 +236,12 @@ def test_mimic_joints_follow_in_a_given_state():
     state.name = [*state.name, "panda_finger_joint2"]
     state.position = [*state.position, 77.0]
     state.velocity = [*state.velocity, 77.0]
-    answer = own.ask("get_inverse_dynamics", state=state, name=list(pair.model.velocity_names),
-                     acceleration=a.tolist())
+    answer = own.ask(
+        "get_inverse_dynamics",
+        state=state,
+        name=list(pair.model.velocity_names),
+        acceleration=a.tolist(),
+    )
     peer.close(answer.effort, pair.rnea(q, v, a))
     jacobian = own.ask("get_jacobian", frame="panda_rightfinger", state=state)
     twist = own.ask("get_frame_state", frame="panda_rightfinger", state=state).velocity
@@ -224,13 +264,18 @@ def test_an_empty_state_is_the_latest_with_its_stamp(ur5):
     for shift in (0.0, 0.1):
         feed(ur5, Q + shift, V, stamp=round((9.25 + shift) * NS))
         latest = ur5.ask("get_jacobian", frame="tool0", time_variation=True)
-        requested = ur5.ask("get_jacobian", frame="tool0", time_variation=True,
-                       state=state_message(model, Q + shift, V))
+        requested = ur5.ask(
+            "get_jacobian",
+            frame="tool0",
+            time_variation=True,
+            state=state_message(model, Q + shift, V),
+        )
         assert matrix(latest.jacobian).tolist() == matrix(requested.jacobian).tolist()
         assert latest.jacobian_time_variation == requested.jacobian_time_variation
-        assert latest.header.frame_id == "world"        # this robot's root link
+        assert latest.header.frame_id == "world"  # this robot's root link
         assert latest.header.stamp.sec * NS + latest.header.stamp.nanosec == round(
-            (9.25 + shift) * NS)
+            (9.25 + shift) * NS
+        )
     ur5.ask("get_jacobian", frame="tool0", state=state_message(model, -Q, V))
     again = ur5.ask("get_jacobian", frame="tool0")
     np.testing.assert_array_equal(matrix(again.jacobian), matrix(latest.jacobian))
@@ -264,14 +309,14 @@ def test_a_stale_state_is_rejected_by_the_time_since_it_came():
 
 def test_under_simulated_time_a_state_ages_by_its_stamp(ur5):
     feed(ur5, Q, V, stamp=100 * NS)
-    ur5.robot.received -= 50.0          # a paused simulation
+    ur5.robot.received -= 50.0  # a paused simulation
     ur5.sim_time = 100 * NS + NS // 4
     ur5.ask("get_jacobian", frame="tool0")
     ur5.sim_time = 101 * NS
     assert "1.000 s old" in ur5.rejection("get_jacobian", frame="tool0")
     ur5.sim_time = 99 * NS + 3 * NS // 4
-    ur5.ask("get_jacobian", frame="tool0")      # a stamp may be somewhat ahead of the clock
-    ur5.sim_time = 10 * NS                      # but not so far: the simulation was reset
+    ur5.ask("get_jacobian", frame="tool0")  # a stamp may be somewhat ahead of the clock
+    ur5.sim_time = 10 * NS  # but not so far: the simulation was reset
     assert "90.000 s ahead of the clock" in ur5.rejection("get_jacobian", frame="tool0")
 
 
@@ -308,8 +353,9 @@ def test_finite_numbers_whose_sum_overflows_are_an_answer():
         assert list(arrays.numbers(np.array(values))) == values
 
 
-@pytest.mark.parametrize("values", [[math.nan], [1.0, math.inf], [math.inf, -math.inf],
-                                    [1e308, 1e308, -math.inf]])
+@pytest.mark.parametrize(
+    "values", [[math.nan], [1.0, math.inf], [math.inf, -math.inf], [1e308, 1e308, -math.inf]]
+)
 def test_numbers_that_are_not_finite_are_no_answer(values):
     with pytest.raises(Rejected, match="the result is not finite"):
         arrays.numbers(np.array(values))
@@ -321,11 +367,15 @@ def test_an_unknown_velocity_is_rejected_only_where_it_counts(ur5):
     assert plain.jacobian.cols == 6
     frame = ur5.ask("get_frame_state", frame="tool0")
     assert not frame.velocity_valid
-    assert np.isnan([six(frame.velocity), six(frame.acceleration),
-                     six(frame.classical_acceleration)]).all()
+    assert np.isnan(
+        [six(frame.velocity), six(frame.acceleration), six(frame.classical_acceleration)]
+    ).all()
     peer.close(pose_matrix(frame.pose.pose)[3], [0.0, 0.0, 0.0, 1.0])
-    for name, fields in (("get_jacobian", dict(frame="tool0", time_variation=True)),
-                         ("get_inverse_dynamics", {}), ("get_forward_dynamics", {})):
+    for name, fields in (
+        ("get_jacobian", dict(frame="tool0", time_variation=True)),
+        ("get_inverse_dynamics", {}),
+        ("get_forward_dynamics", {}),
+    ):
         reason = ur5.rejection(name, **fields)
         assert reason.startswith("unknown velocity of shoulder_pan_joint, ")
 
@@ -364,55 +414,126 @@ REFUSALS = [
     (FRAMED, {"frame": "x" * 1_000_000}, "no frame named 'xxx", "tool0"),
     (FRAMED, {"reference_frame": 3}, "reference_frame", "LOCAL_WORLD_ALIGNED 2"),
     (FRAMED, {"reference_frame": 255}, "got 255", "WORLD 0"),
-    (ALL, {"state": bad_state(name=["elbow_joint"], position=[0.0], velocity=[])},
-     "state: missing position of shoulder_pan_joint, shoulder_lift_joint", "wrist_3_joint"),
-    (ALL, {"state": bad_state(name=["elbow"], position=[0.0], velocity=[])},
-     "missing position of shoulder_pan_joint", "not in the model: elbow"),
+    (
+        ALL,
+        {"state": bad_state(name=["elbow_joint"], position=[0.0], velocity=[])},
+        "state: missing position of shoulder_pan_joint, shoulder_lift_joint",
+        "wrist_3_joint",
+    ),
+    (
+        ALL,
+        {"state": bad_state(name=["elbow"], position=[0.0], velocity=[])},
+        "missing position of shoulder_pan_joint",
+        "not in the model: elbow",
+    ),
     (ALL, {"state": bad_state(name=[])}, "no names", "name all joints"),
     (ALL, {"state": bad_state(name=[], position=[], velocity=[1.0])}, "no names", ""),
     (ALL, {"state": bad_state(position=[0.0])}, "7 names, but 1 positions", ""),
     (ALL, {"state": bad_state(velocity=[0.0])}, "1 velocities", ""),
-    (ALL, {"state": bad_state(position=[math.nan] * 7)},
-     "position is not finite", "elbow_joint = nan"),
-    (ALL, {"state": bad_state(velocity=[-math.inf] * 7)},
-     "velocity is not finite", "elbow_joint = -inf"),
-    (ALL, {"state": bad_state(name=TWICE, position=[0.0, 0.0], velocity=[])},
-     "duplicate joint names: elbow_joint", ""),
-    (("get_frame_state", "get_inverse_dynamics"), {"name": ["elbow"], "acceleration": [1.0]},
-     "acceleration: there is no 'elbow'; available: shoulder_pan_joint", "wrist_3_joint"),
-    (("get_frame_state", "get_inverse_dynamics"), {"name": ["x" * 100000], "acceleration": [1.0]},
-     "acceleration: there is no 'xxx", "wrist_3_joint"),
-    (("get_frame_state", "get_inverse_dynamics"), {"name": TWICE, "acceleration": [1.0, 2.0]},
-     "acceleration: duplicate names: elbow_joint", ""),
-    (("get_frame_state", "get_inverse_dynamics"), {"acceleration": [1.0]},
-     "acceleration: 0 names, but 1 numbers", ""),
-    (("get_frame_state", "get_inverse_dynamics"),
-     {"name": ["elbow_joint"], "acceleration": [math.nan]},
-     "acceleration is not finite: elbow_joint = nan", ""),
-    (("get_forward_dynamics",), {"name": ["elbow_joint"], "effort": []},
-     "effort: 1 names, but 0 numbers", ""),
-    (("get_forward_dynamics",), {"name": ["elbow_joint"], "effort": [math.inf]},
-     "effort is not finite: elbow_joint = inf", ""),
-    (("get_inverse_dynamics", "get_forward_dynamics"), {"wrenches": [wrench("hand", [0.0] * 6)]},
-     "no frame named 'hand'; available: ", "tool0"),
-    (("get_inverse_dynamics", "get_forward_dynamics"),
-     {"wrenches": [wrench("x" * 100000, [math.nan] * 6)]}, "no frame named 'xxx", "tool0"),
-    (("get_inverse_dynamics", "get_forward_dynamics"),
-     {"wrenches": [wrench("tool0", [0.0, math.nan, 0.0, 0.0, 0.0, 0.0])]},
-     "wrench on tool0: expected 6 finite numbers", ""),
-    (("get_inverse_dynamics", "get_forward_dynamics"),
-     {"wrenches": [wrench("tool0", [1e308] * 6)] * 2}, "finite", ""),
-    (("get_inverse_dynamics", "get_forward_dynamics"),
-     {"state": bad_state(velocity=[1e200] * 7)}, "velocity is too large", "elbow_joint = 1e+200"),
-    (("get_forward_dynamics",), {"name": ["elbow_joint"], "effort": [1e308]},
-     "the result is not finite", "too large"),
+    (
+        ALL,
+        {"state": bad_state(position=[math.nan] * 7)},
+        "position is not finite",
+        "elbow_joint = nan",
+    ),
+    (
+        ALL,
+        {"state": bad_state(velocity=[-math.inf] * 7)},
+        "velocity is not finite",
+        "elbow_joint = -inf",
+    ),
+    (
+        ALL,
+        {"state": bad_state(name=TWICE, position=[0.0, 0.0], velocity=[])},
+        "duplicate joint names: elbow_joint",
+        "",
+    ),
+    (
+        ("get_frame_state", "get_inverse_dynamics"),
+        {"name": ["elbow"], "acceleration": [1.0]},
+        "acceleration: there is no 'elbow'; available: shoulder_pan_joint",
+        "wrist_3_joint",
+    ),
+    (
+        ("get_frame_state", "get_inverse_dynamics"),
+        {"name": ["x" * 100000], "acceleration": [1.0]},
+        "acceleration: there is no 'xxx",
+        "wrist_3_joint",
+    ),
+    (
+        ("get_frame_state", "get_inverse_dynamics"),
+        {"name": TWICE, "acceleration": [1.0, 2.0]},
+        "acceleration: duplicate names: elbow_joint",
+        "",
+    ),
+    (
+        ("get_frame_state", "get_inverse_dynamics"),
+        {"acceleration": [1.0]},
+        "acceleration: 0 names, but 1 numbers",
+        "",
+    ),
+    (
+        ("get_frame_state", "get_inverse_dynamics"),
+        {"name": ["elbow_joint"], "acceleration": [math.nan]},
+        "acceleration is not finite: elbow_joint = nan",
+        "",
+    ),
+    (
+        ("get_forward_dynamics",),
+        {"name": ["elbow_joint"], "effort": []},
+        "effort: 1 names, but 0 numbers",
+        "",
+    ),
+    (
+        ("get_forward_dynamics",),
+        {"name": ["elbow_joint"], "effort": [math.inf]},
+        "effort is not finite: elbow_joint = inf",
+        "",
+    ),
+    (
+        ("get_inverse_dynamics", "get_forward_dynamics"),
+        {"wrenches": [wrench("hand", [0.0] * 6)]},
+        "no frame named 'hand'; available: ",
+        "tool0",
+    ),
+    (
+        ("get_inverse_dynamics", "get_forward_dynamics"),
+        {"wrenches": [wrench("x" * 100000, [math.nan] * 6)]},
+        "no frame named 'xxx",
+        "tool0",
+    ),
+    (
+        ("get_inverse_dynamics", "get_forward_dynamics"),
+        {"wrenches": [wrench("tool0", [0.0, math.nan, 0.0, 0.0, 0.0, 0.0])]},
+        "wrench on tool0: expected 6 finite numbers",
+        "",
+    ),
+    (
+        ("get_inverse_dynamics", "get_forward_dynamics"),
+        {"wrenches": [wrench("tool0", [1e308] * 6)] * 2},
+        "finite",
+        "",
+    ),
+    (
+        ("get_inverse_dynamics", "get_forward_dynamics"),
+        {"state": bad_state(velocity=[1e200] * 7)},
+        "velocity is too large",
+        "elbow_joint = 1e+200",
+    ),
+    (
+        ("get_forward_dynamics",),
+        {"name": ["elbow_joint"], "effort": [1e308]},
+        "the result is not finite",
+        "too large",
+    ),
 ]
 
 
-@pytest.mark.parametrize("name, fields, begins, lists", [
-    (name, *case) for names, *case in REFUSALS for name in names])
+@pytest.mark.parametrize(
+    "name, fields, begins, lists", [(name, *case) for names, *case in REFUSALS for name in names]
+)
 def test_a_bad_request_is_rejected_with_what_there_is(name, fields, begins, lists):
-    ur5 = node(peer.urdf("ur5"), staleness=60.0)    # the process may be stopped for a second
+    ur5 = node(peer.urdf("ur5"), staleness=60.0)  # the process may be stopped for a second
     feed(ur5, Q, V)
     good = {"frame": "tool0"} if name in FRAMED else {}
     ur5.ask(name, **good, state=bad_state())
@@ -434,10 +555,13 @@ def test_no_joint_of_an_earlier_request_is_left_in_a_state():
     assert "FL_HAA" in reason and reason.endswith("not in the model: nobody")
 
 
-@pytest.mark.parametrize("pose, why", [
-    ((math.nan, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), "the base's pose is not finite"),
-    ((0.0,) * 7, "the norm of the base's quaternion is 0, expected 1"),
-])
+@pytest.mark.parametrize(
+    "pose, why",
+    [
+        ((math.nan, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), "the base's pose is not finite"),
+        ((0.0,) * 7, "the norm of the base's quaternion is 0, expected 1"),
+    ],
+)
 def test_a_bad_base_is_rejected(pose, why):
     own = node(peer.urdf("solo12"), root_joint="floating")
     state = state_message(own.robot.model, own.robot.model.neutral())
@@ -479,6 +603,7 @@ def test_an_inactive_node_and_one_without_a_robot_say_so(ur5, name):
 def test_a_fault_of_the_node_itself_is_reported_and_logged(ur5, monkeypatch):
     def broken(*arguments):
         raise ZeroDivisionError("oh")
+
     monkeypatch.setattr(dyn_ros, "rnea", broken)
     feed(ur5, Q, V)
     [service] = [each for each in SERVICES if each.name == "~/get_inverse_dynamics"]
@@ -493,8 +618,10 @@ def test_a_fault_of_the_node_itself_is_reported_and_logged(ur5, monkeypatch):
 NUMBERS = st.one_of(st.floats(), st.floats(-10.0, 10.0), st.sampled_from([0.0, 1e308, 5e-324]))
 UR5 = dyn_ros.Model.from_urdf(peer.urdf("ur5"))
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
-JOINTS = st.one_of(st.permutations(UR5.joint_names).map(list), st.lists(
-    st.one_of(st.sampled_from(UR5.joint_names), TEXT), max_size=9))
+JOINTS = st.one_of(
+    st.permutations(UR5.joint_names).map(list),
+    st.lists(st.one_of(st.sampled_from(UR5.joint_names), TEXT), max_size=9),
+)
 
 
 @st.composite
@@ -546,8 +673,11 @@ def test_whatever_is_asked_the_answer_is_finite_or_says_why(asked):
 
 # Payloads
 
-BOX = {"m": 2.5, "com": (0.03, -0.02, 0.2),
-       "inertia": (0.02, 0.003, -0.001, 0.03, 0.002, 0.025)}    # ixx ixy ixz iyy iyz izz
+BOX = {
+    "m": 2.5,
+    "com": (0.03, -0.02, 0.2),
+    "inertia": (0.02, 0.003, -0.001, 0.03, 0.002, 0.025),
+}  # ixx ixy ixz iyy iyz izz
 
 
 def inertia(frame, m=BOX["m"], com=BOX["com"], inertia=BOX["inertia"]):
@@ -570,8 +700,11 @@ def loaded(xml, frame):
     """The robot with the box as a payload, in Pinocchio."""
     pin = peer.pinocchio_model(xml)
     ixx, ixy, ixz, iyy, iyz, izz = BOX["inertia"]
-    body = pinocchio.Inertia(BOX["m"], np.array(BOX["com"]), np.array(
-        [[ixx, ixy, ixz], [ixy, iyy, iyz], [ixz, iyz, izz]]))
+    body = pinocchio.Inertia(
+        BOX["m"],
+        np.array(BOX["com"]),
+        np.array([[ixx, ixy, ixz], [ixy, iyy, iyz], [ixz, iyz, izz]]),
+    )
     place = pin.frames[pin.getFrameId(frame)]
     pin.appendBodyToJoint(place.parentJoint, body, place.placement)
     return pin, pin.createData()
@@ -637,21 +770,32 @@ def test_payloads_go_on_to_the_next_robot_and_wait_for_their_frame(ur5):
     assert back.robot.payloads == {}
 
 
-@pytest.mark.parametrize("name, message, why", [
-    ("", inertia("tool0"), "name: expected 1 to 256 characters, got 0"),
-    ("x" * 257, inertia("tool0"), "name: expected 1 to 256 characters, got 257"),
-    ("box", inertia("hand"), "no frame named 'hand'; available: "),
-    ("box", inertia(""), "no frame named ''; available: "),
-    ("box", inertia("x" * 100000), "no frame named 'xxx"),
-    ("box", inertia("tool0", m=0.0), "mass: expected more than 0 kg, got 0"),
-    ("box", inertia("tool0", m=-2.0), "mass: expected more than 0 kg, got -2"),
-    ("box", inertia("tool0", m=math.nan), "mass: expected a finite number"),
-    ("box", inertia("tool0", com=(0.0, math.inf, 0.0)), "com: expected 3 finite numbers"),
-    ("box", inertia("tool0", inertia=(math.nan,) * 6), "inertia: expected 3 x 3 finite numbers"),
-    ("box", inertia("tool0", inertia=(0.0,) * 6), "not positive definite"),
-    ("box", inertia("tool0", inertia=(1.0, 2.0, 0.0, 1.0, 0.0, 1.0)), "not positive semidefinite"),
-    ("box", inertia("tool0", inertia=(1.0, 0.0, 0.0, 1.0, 0.0, 3.0)), "triangle inequality"),
-])
+@pytest.mark.parametrize(
+    "name, message, why",
+    [
+        ("", inertia("tool0"), "name: expected 1 to 256 characters, got 0"),
+        ("x" * 257, inertia("tool0"), "name: expected 1 to 256 characters, got 257"),
+        ("box", inertia("hand"), "no frame named 'hand'; available: "),
+        ("box", inertia(""), "no frame named ''; available: "),
+        ("box", inertia("x" * 100000), "no frame named 'xxx"),
+        ("box", inertia("tool0", m=0.0), "mass: expected more than 0 kg, got 0"),
+        ("box", inertia("tool0", m=-2.0), "mass: expected more than 0 kg, got -2"),
+        ("box", inertia("tool0", m=math.nan), "mass: expected a finite number"),
+        ("box", inertia("tool0", com=(0.0, math.inf, 0.0)), "com: expected 3 finite numbers"),
+        (
+            "box",
+            inertia("tool0", inertia=(math.nan,) * 6),
+            "inertia: expected 3 x 3 finite numbers",
+        ),
+        ("box", inertia("tool0", inertia=(0.0,) * 6), "not positive definite"),
+        (
+            "box",
+            inertia("tool0", inertia=(1.0, 2.0, 0.0, 1.0, 0.0, 1.0)),
+            "not positive semidefinite",
+        ),
+        ("box", inertia("tool0", inertia=(1.0, 0.0, 0.0, 1.0, 0.0, 3.0)), "triangle inequality"),
+    ],
+)
 def test_a_payload_that_no_body_is_is_rejected(ur5, name, message, why):
     ur5.ask("set_payload", name="box", inertia=inertia("forearm_link"))
     before = held(ur5, Q)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The services of dynamics_node: no request ends the process."""
+
 import math
 import time
 
@@ -36,9 +37,14 @@ ONE_JOINT = """<robot name="one"><link name="base"/><link name="pole"><inertial>
   <joint name="swing" type="continuous"><parent link="base"/><child link="pole"/>
   <axis xyz="0 1 0"/></joint></robot>"""
 LWA = ReferenceFrame.LOCAL_WORLD_ALIGNED
-NAMES = {"get_jacobian": GetJacobian, "get_frame_state": GetFrameState,
-         "get_inverse_dynamics": GetInverseDynamics, "get_forward_dynamics": GetForwardDynamics,
-         "set_payload": SetPayload, "clear_payload": ClearPayload}
+NAMES = {
+    "get_jacobian": GetJacobian,
+    "get_frame_state": GetFrameState,
+    "get_inverse_dynamics": GetInverseDynamics,
+    "get_forward_dynamics": GetForwardDynamics,
+    "set_payload": SetPayload,
+    "clear_payload": ClearPayload,
+}
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +59,12 @@ def ask(client, node):
 
 def asking(client, node_name):
     """Ask a service of a node; its success must be as expected."""
+
     def ask(name, expected=True, /, **fields):
         answer = client.call(NAMES[name], f"{node_name}/{name}", NAMES[name].Request(**fields))
         assert answer.success == expected, answer.message
         return answer
+
     return ask
 
 
@@ -98,19 +106,23 @@ def test_answers_are_the_engines_of_the_latest_state(client, node, ask, arm):
     assert list(answer.name) == list(arm.velocity_names)
     assert answer.header == nle.header
     close(matrix(answer.jacobian), dyn_ros.frame_jacobian(arm, data, Q, "tool", LWA))
-    close(matrix(answer.jacobian_time_variation),
-          dyn_ros.frame_jacobian_time_variation(arm, data, Q, V, "tool", LWA))
+    close(
+        matrix(answer.jacobian_time_variation),
+        dyn_ros.frame_jacobian_time_variation(arm, data, Q, V, "tool", LWA),
+    )
 
     wrench = WrenchStamped()
     wrench.header.frame_id, wrench.wrench.force.x = "tool", 5.0
     f_ext = arm.external_forces({"tool": [5.0, 0.0, 0.0, 0.0, 0.0, 0.0]})
-    effort = ask("get_inverse_dynamics", name=["elbow_pitch"], acceleration=[3.0],
-                 wrenches=[wrench])
+    effort = ask(
+        "get_inverse_dynamics", name=["elbow_pitch"], acceleration=[3.0], wrenches=[wrench]
+    )
     a = np.zeros(7)
     a[arm.joint_index("elbow_pitch")] = 3.0
     close(effort.effort, dyn_ros.rnea(arm, data, Q, V, a, f_ext))
-    back = ask("get_forward_dynamics", name=list(effort.name), effort=effort.effort,
-               wrenches=[wrench])
+    back = ask(
+        "get_forward_dynamics", name=list(effort.name), effort=effort.effort, wrenches=[wrench]
+    )
     close(back.acceleration, a)
 
     frame = ask("get_frame_state", frame="tool", reference_frame=LWA)
@@ -130,16 +142,17 @@ def test_a_given_state_needs_no_joint_states(client, start, arm):
     assert "shoulder_yaw" in reason and "specify a state in the request" in reason
     state = RobotState(name=list(arm.joint_names)[::-1], position=Q[::-1].tolist())
     answer = ask("get_jacobian", frame="tool", state=state)
-    close(matrix(answer.jacobian),
-          dyn_ros.frame_jacobian(arm, dyn_ros.Data(arm), Q, "tool", 0))
+    close(matrix(answer.jacobian), dyn_ros.frame_jacobian(arm, dyn_ros.Data(arm), Q, "tool", 0))
 
 
 def test_a_payload_is_felt_at_once_and_outlives_the_robot_description(client, start, arm):
     node = start(robot_description_file=None)
     ask, speak = asking(client, node.name), client.speaker(node)
     assert "waiting for robot_description" in ask("clear_payload", False).message
-    latched = {"durability": DurabilityPolicy.TRANSIENT_LOCAL,
-               "reliability": ReliabilityPolicy.RELIABLE}
+    latched = {
+        "durability": DurabilityPolicy.TRANSIENT_LOCAL,
+        "reliability": ReliabilityPolicy.RELIABLE,
+    }
     descriptions = client.publisher(String, node.topic("robot_description"), **latched)
     output = client.listen(JointState, node.name + "/gravity")
 
@@ -226,6 +239,7 @@ def test_bad_requests_without_end_neither_stop_nor_grow_the_node(client, start_p
             for name, fields, why in bad:
                 reason = ask(name, False, **fields).message
                 assert why in reason and len(reason) < 1000
+
     began = time.monotonic()
     rounds(20)
     before = node.resident()

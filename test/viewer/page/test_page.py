@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Where the page is served."""
+
 import socket
 
 import pytest
@@ -43,9 +44,18 @@ def test_this_machine_alone(server):
         client.connect(("127.0.0.1", server.get_port()))
 
 
-@pytest.mark.parametrize("host, alone", [("127.0.0.1", True), ("127.1.2.3", True), ("::1", True),
-                                         ("localhost", True), ("0.0.0.0", False),
-                                         ("192.168.1.5", False), ("::", False)])
+@pytest.mark.parametrize(
+    "host, alone",
+    [
+        ("127.0.0.1", True),
+        ("127.1.2.3", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("192.168.1.5", False),
+        ("::", False),
+    ],
+)
 def test_loopback(host, alone):
     assert page.is_loopback(host) == alone
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The page in a real browser, without ROS: panels, plots, colors, lost connections, other pages."""
+
 import threading
 import time
 from functools import partial
@@ -41,7 +42,7 @@ class Robot:
         if described:
             self.session.show_robot(read_urdf(ARM.read_text()), ARM.read_text())
             self.session.drawing.families["dynamics/markers", "torque"] = True
-        self.lock = threading.Lock()        # a session belongs to one thread at a time
+        self.lock = threading.Lock()  # a session belongs to one thread at a time
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -79,15 +80,21 @@ def open_page(browser):
     contexts, faults = [], []
 
     def open_page(address, width=1000, height=600, scheme="light"):
-        contexts.append(browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme))
+        contexts.append(
+            browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        )
         page = contexts[-1].new_page()
         page.set_default_timeout(SLOW)
         page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda message: faults.append(message.text)
-                if "Content Security Policy" in message.text else None)
+        page.on(
+            "console",
+            lambda message: (
+                faults.append(message.text) if "Content Security Policy" in message.text else None
+            ),
+        )
         page.goto(address)
         return page
+
     yield open_page
     for context in contexts:
         context.close()
@@ -118,19 +125,26 @@ ONE, TWO = ["Move", "Touch", "Torques", "Markers"], ["Move", "Touch", "Markers",
 
 def plots(page):
     """Left and right edge of the shown plots [px]."""
-    return [(box["x"], box["x"] + box["width"]) for box in
-            (each.bounding_box() for each in page.locator(".uplot").all()) if box]
+    return [
+        (box["x"], box["x"] + box["width"])
+        for box in (each.bounding_box() for each in page.locator(".uplot").all())
+        if box
+    ]
 
 
 def test_panels_follow_the_window(page, robot):
     until(lambda: tabs(page) == ONE, lambda: tabs(page))
     page.get_by_role("tab", name="Torques").click()
-    until(lambda: len(plots(page)) == 7 and max(right for _, right in plots(page)) < 310,
-          lambda: plots(page))
+    until(
+        lambda: len(plots(page)) == 7 and max(right for _, right in plots(page)) < 310,
+        lambda: plots(page),
+    )
     page.set_viewport_size({"width": 1280, "height": 800})
     until(lambda: tabs(page) == TWO, lambda: tabs(page))
-    until(lambda: len(plots(page)) == 7 and min(left for left, _ in plots(page)) > 900,
-          lambda: plots(page))
+    until(
+        lambda: len(plots(page)) == 7 and min(left for left, _ in plots(page)) > 900,
+        lambda: plots(page),
+    )
     page.set_viewport_size({"width": 600, "height": 800})
     until(lambda: tabs(page) == ONE, lambda: tabs(page))
     until(lambda: page.locator("canvas").first.bounding_box()["width"] >= 350)
@@ -193,9 +207,11 @@ def test_curves_are_read_at_one_instant(open_page, robot):
         return page.evaluate("""() => [...document.querySelectorAll(".u-legend")]
             .filter(each => getComputedStyle(each).display != "none")
             .map(each => each.innerText.split(/\\s*\\n\\s*/))""")
+
     until(lambda: len(read()) == 7, read)
-    values = until(lambda: [row for row in read() if not any("--" in text for text in row[:6])],
-                   read)
+    values = until(
+        lambda: [row for row in read() if not any("--" in text for text in row[:6])], read
+    )
     text = "\n".join(values[0])
     assert "gravity" in text and "nle" in text and "time (s)" in text
 
@@ -239,8 +255,11 @@ def test_degrees_and_the_hint_of_a_slider(page, robot):
         if box:
             page.mouse.move(box["x"] + 5, box["y"] + 3)
             page.mouse.move(box["x"] + 9, box["y"] + 3)
-        return max(hint.evaluate_all(
-            "all => all.map(each => each.getBoundingClientRect().height)"), default=0.0)
+        return max(
+            hint.evaluate_all("all => all.map(each => each.getBoundingClientRect().height)"),
+            default=0.0,
+        )
+
     assert until(height) < 40.0
     page.get_by_label("degrees").uncheck()
 
@@ -259,10 +278,14 @@ def test_a_marker_is_explained(page):
     page.get_by_role("tab", name="Markers").click()
     label = page.locator("label", has_text="torque").first
     label.hover()
-    until(lambda: label.evaluate("each => getComputedStyle(each, '::after').content").startswith(
-        '"Torque of each joint'))
+    until(
+        lambda: label.evaluate("each => getComputedStyle(each, '::after').content").startswith(
+            '"Torque of each joint'
+        )
+    )
     assert label.evaluate("each => getComputedStyle(each, '::before').backgroundColor") == (
-        "rgb(240, 140, 0)")
+        "rgb(240, 140, 0)"
+    )
     # the panel has room for it below the last name
     height = label.evaluate("each => getComputedStyle(each, '::after').height")
     room = page.locator(".dyn-room").bounding_box()
@@ -341,9 +364,11 @@ def serve():
 
             def log_message(self, *values):
                 pass
+
         servers.append(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
         threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
         return servers[-1].server_address[1]
+
     yield serve
     for server in servers:
         server.shutdown()
@@ -352,8 +377,11 @@ def serve():
 
 def hostile(host, robot):
     message = list(msgspec.msgpack.encode(slide(robot.session.panel, 0.5)))
-    return HOSTILE.replace("HOST", host).replace("MESSAGE", str(message)).replace(
-        "PROTOCOL", f"viser-v{viser.__version__}")
+    return (
+        HOSTILE.replace("HOST", host)
+        .replace("MESSAGE", str(message))
+        .replace("PROTOCOL", f"viser-v{viser.__version__}")
+    )
 
 
 def test_a_page_of_somebody_else_learns_nothing(browser, robot, serve):
@@ -368,7 +396,10 @@ def test_a_page_of_somebody_else_learns_nothing(browser, robot, serve):
         page.goto(f"http://{place}:{serve(hostile(host, robot))}/")
         page.wait_for_function("document.title != 'trying'", timeout=SLOW)
         assert msgspec.json.decode(page.title()) == {
-            "socket": "refused", "page": "refused", "frame": "refused"}
+            "socket": "refused",
+            "page": "refused",
+            "frame": "refused",
+        }
         page.close()
     assert moved == [] and not robot.session.server.get_clients()
 
@@ -376,11 +407,17 @@ def test_a_page_of_somebody_else_learns_nothing(browser, robot, serve):
 def test_the_attempt_would_work_from_the_page_itself(page, robot):
     """So the test above is about the origin, not about mistakes in the attempt."""
     host = f"localhost:{robot.session.server.get_port()}"
-    assert page.evaluate("""([url, protocol]) => new Promise(done => {
+    assert (
+        page.evaluate(
+            """([url, protocol]) => new Promise(done => {
         const socket = new WebSocket(url, [protocol]);
         socket.onmessage = () => done("read");
         socket.onerror = () => done("refused");
-    })""", [f"ws://{host}/", f"viser-v{viser.__version__}"]) == "read"
+    })""",
+            [f"ws://{host}/", f"viser-v{viser.__version__}"],
+        )
+        == "read"
+    )
 
 
 def test_a_link_cannot_make_the_page_show_another_server(open_page, robot, serve):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """User input on the page, as events of the panel."""
+
 import asyncio
 import math
 from dataclasses import replace
@@ -33,17 +34,21 @@ from dyn_ros.viewer.scene.kinds import KINDS
 def panel(server, monkeypatch):
     """The panel of the arm, with a connected user."""
     monkeypatch.setattr(server.gui, "_resolve_client", lambda client_id: "a person")
-    return Panel(server, "arm7", read_urdf(ARM.read_text()).joints, ["tool"], 5.0, True,
-                 pushed="tool")
+    return Panel(
+        server, "arm7", read_urdf(ARM.read_text()).joints, ["tool"], 5.0, True, pushed="tool"
+    )
 
 
 @pytest.fixture
 def slide(panel, server):
     """Do what a browser does; return when the server has processed it."""
+
     def slide(slot, value):
         message = _messages.GuiUpdateMessage(panel._sliders[slot]._impl.uuid, {"value": value})
         asyncio.run_coroutine_threadsafe(
-            server.gui._handle_gui_updates(0, message), server.get_event_loop()).result(10.0)
+            server.gui._handle_gui_updates(0, message), server.get_event_loop()
+        ).result(10.0)
+
     return slide
 
 
@@ -61,7 +66,7 @@ def test_a_slide_goes_where_the_person_moved_it_while_the_robot_moves(panel, sli
         panel.show_positions(np.full(7, -0.6 - 0.001 * number))
         assert panel.events.get(timeout=10.0) == ("slide", 1, wanted)
         settle(server)
-        assert panel.positions[1] == wanted         # the robot moves no slider any more
+        assert panel.positions[1] == wanted  # the robot moves no slider any more
 
 
 def test_sliders_follow_the_robot_until_a_person_moves_one(panel, slide, server):
@@ -85,13 +90,17 @@ def act(server, panel, what, value):
     """Do what a browser does with a check box, and wait."""
     message = _messages.GuiUpdateMessage(what._impl.uuid, {"value": value})
     asyncio.run_coroutine_threadsafe(
-        server.gui._handle_gui_updates(0, message), server.get_event_loop()).result(10.0)
+        server.gui._handle_gui_updates(0, message), server.get_event_loop()
+    ).result(10.0)
 
 
 def find(panel, label):
     """A control by its label."""
-    return next(handle for handle in panel._gui._gui_input_handle_from_uuid.values()
-                if getattr(handle, "label", "") == label)
+    return next(
+        handle
+        for handle in panel._gui._gui_input_handle_from_uuid.values()
+        if getattr(handle, "label", "") == label
+    )
 
 
 def test_degrees(panel, slide, server):
@@ -111,7 +120,7 @@ def test_degrees(panel, slide, server):
     settle(server)
     assert slider.value == 5.7
     act(server, panel, find(panel, "degrees"), False)
-    assert panel._sliders[1].value == pytest.approx(0.1, abs=2e-3)   # it was 5.7 deg
+    assert panel._sliders[1].value == pytest.approx(0.1, abs=2e-3)  # it was 5.7 deg
     assert panel._sliders[1].hint == "shoulder_pitch: -1.900 to 1.900 rad"
 
 
@@ -123,46 +132,78 @@ def test_read_only_sliders_stay_so_in_other_units(panel, server):
 
 def test_prismatic_joints_have_meters(server):
     slides = [replace(JOINT, kind="prismatic", lower=-0.05, upper=0.4)]
-    panel = Panel(server, "slide", slides, ["tool"], 5.0, True,
-                 pushed="tool")
+    panel = Panel(server, "slide", slides, ["tool"], 5.0, True, pushed="tool")
     assert not find(panel, "degrees").visible
     assert panel._sliders[0].hint == "shoulder_pitch: -0.050 to 0.400 m"
 
 
-@pytest.mark.parametrize("lower, upper, unit, expected", [
-    (-6.283185307, 6.283185307, RAD, (-6.283, 6.283)),
-    (-2.8973, -0.0698, RAD, (-2.897, -0.07)),
-    (-math.pi, math.pi, DEG, (-180.0, 180.0)), (0.0, 0.04, METER, (0.0, 0.04)),
-    (0.00011, 0.00012, METER, (0.00011, 0.00012)), (-1.0, 2.0, RAD, (-1.0, 2.0))])
+@pytest.mark.parametrize(
+    "lower, upper, unit, expected",
+    [
+        (-6.283185307, 6.283185307, RAD, (-6.283, 6.283)),
+        (-2.8973, -0.0698, RAD, (-2.897, -0.07)),
+        (-math.pi, math.pi, DEG, (-180.0, 180.0)),
+        (0.0, 0.04, METER, (0.0, 0.04)),
+        (0.00011, 0.00012, METER, (0.00011, 0.00012)),
+        (-1.0, 2.0, RAD, (-1.0, 2.0)),
+    ],
+)
 def test_limits_are_rounded_inward(lower, upper, unit, expected):
     assert round_inward((lower, upper), unit) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("lower, upper, expected", [
-    (-math.inf, math.inf, (-math.pi, math.pi)), (-1.0, math.inf, (-1.0, math.pi)),
-    (1.0, -1.0, (-1.0 - math.pi, 1.0 + math.pi)), (0.0, 0.0, (-math.pi, math.pi))])
+@pytest.mark.parametrize(
+    "lower, upper, expected",
+    [
+        (-math.inf, math.inf, (-math.pi, math.pi)),
+        (-1.0, math.inf, (-1.0, math.pi)),
+        (1.0, -1.0, (-1.0 - math.pi, 1.0 + math.pi)),
+        (0.0, 0.0, (-math.pi, math.pi)),
+    ],
+)
 def test_limits_that_are_none(lower, upper, expected):
     assert limits(replace(JOINT, lower=lower, upper=upper)) == expected
 
 
-@pytest.mark.parametrize("value, unit, text", [
-    (-6.283, RAD, "-6.28"), (2.0, RAD, "2"), (0.0, RAD, "0"), (1.5, RAD, "1.5"),
-    (-0.0, RAD, "0"), (-180.0, DEG, "-180"), (0.4, DEG, "0"), (-0.4, DEG, "0"),
-    (0.04, METER, "0.04"), (-0.004, METER, "0")])
+@pytest.mark.parametrize(
+    "value, unit, text",
+    [
+        (-6.283, RAD, "-6.28"),
+        (2.0, RAD, "2"),
+        (0.0, RAD, "0"),
+        (1.5, RAD, "1.5"),
+        (-0.0, RAD, "0"),
+        (-180.0, DEG, "-180"),
+        (0.4, DEG, "0"),
+        (-0.4, DEG, "0"),
+        (0.04, METER, "0.04"),
+        (-0.004, METER, "0"),
+    ],
+)
 def test_limits_below_a_slider(value, unit, text):
     assert mark_of(value, unit) == text
 
 
 # Markers
 
+
 def test_markers_are_in_groups(panel, server):
     kinds = {kind.family: kind for kind in KINDS}
-    panel.show_families({("mine", "balls"): True, ("centroidal/markers", "com"): True,
-                         ("dynamics/markers", "inertia"): False,
-                         ("dynamics/markers", "torque"): True})
+    panel.show_families(
+        {
+            ("mine", "balls"): True,
+            ("centroidal/markers", "com"): True,
+            ("dynamics/markers", "inertia"): False,
+            ("dynamics/markers", "torque"): True,
+        }
+    )
     boxes = panel._seen
     assert {family: box.value for (_, family), box in boxes.items()} == {
-        "balls": True, "com": True, "inertia": False, "torque": True}
+        "balls": True,
+        "com": True,
+        "inertia": False,
+        "torque": True,
+    }
     assert boxes["centroidal/markers", "com"].label == "center of mass"
     for topic, family in boxes:
         group = panel._groups[kinds[family].group if family in kinds else topic]
@@ -180,8 +221,9 @@ def test_markers_are_in_groups(panel, server):
 
 def test_one_family_of_two_nodes(panel):
     panel.show_families({("dynamics/markers", "wrench"): False})
-    panel.show_families({("dynamics/markers", "wrench"): False,
-                         ("vereshchagin/markers", "wrench"): False})
+    panel.show_families(
+        {("dynamics/markers", "wrench"): False, ("vereshchagin/markers", "wrench"): False}
+    )
     assert [box.label for box in panel._seen.values()] == ["wrench", "wrench (vereshchagin)"]
 
 
@@ -192,6 +234,7 @@ def test_names_of_markers_do_not_end_the_style(panel):
 
 
 # Windows
+
 
 class Client:
     """A browser, as the server sees it."""
@@ -204,33 +247,41 @@ class Client:
             main_panel=SimpleNamespace(set_width=self.widths.append),
             _websock_interface=SimpleNamespace(
                 queue_message=lambda message: self.sent.setdefault(message.uuid, {}).update(
-                    message.updates)))
+                    message.updates
+                )
+            ),
+        )
 
 
-@pytest.mark.parametrize("width, wide", [(600, False), (1000, False), (WIDE - 1, False),
-                                         (WIDE, True), (1920, True)])
+@pytest.mark.parametrize(
+    "width, wide", [(600, False), (1000, False), (WIDE - 1, False), (WIDE, True), (1920, True)]
+)
 def test_a_second_panel_where_there_is_room(panel, width, wide):
     client = Client()
     panel.arrange(client, DynRosWindow(width, 800, False))
     tabs = client.sent[panel._tabs._impl.uuid]["_tab_labels"]
     assert tabs == ("Move", "Touch", "Markers") if wide else ("Move", "Touch", "Torques", "Markers")
     assert client.sent[panel._side._impl.uuid]["visible"] is wide
-    panel.arrange(client, DynRosWindow(width, 800, False))      # its panels are there
+    panel.arrange(client, DynRosWindow(width, 800, False))  # its panels are there
     panel.arrange(client, DynRosWindow(width + 1, 800, False))
     # not set again: users may have changed it
     assert client.widths == 2 * [LEFT if width > 900 else 240]
-    panel.arrange(client, DynRosWindow(700, 800, False))        # but there it is another one
+    panel.arrange(client, DynRosWindow(700, 800, False))  # but there it is another one
     assert client.widths[2:] == [245]
 
 
-@pytest.mark.parametrize("widths, narrow, wide", [
-    ([], True, False), ([600], True, False), ([1920], False, True), ([600, 1920], True, True)])
-def test_curves_are_sent_to_the_plots_that_a_window_has(panel, server, monkeypatch, widths, narrow,
-                                                         wide):
+@pytest.mark.parametrize(
+    "widths, narrow, wide",
+    [([], True, False), ([600], True, False), ([1920], False, True), ([600, 1920], True, True)],
+)
+def test_curves_are_sent_to_the_plots_that_a_window_has(
+    panel, server, monkeypatch, widths, narrow, wide
+):
     shown = set()
     for name in ("narrow", "wide"):
-        monkeypatch.setattr(getattr(panel, f"_{name}_plots"), "show",
-                            lambda *shown_now, name=name: shown.add(name))
+        monkeypatch.setattr(
+            getattr(panel, f"_{name}_plots"), "show", lambda *shown_now, name=name: shown.add(name)
+        )
     server.windows.update({i: DynRosWindow(width, 800, False) for i, width in enumerate(widths)})
     panel.show_samples([(0.0, np.zeros((4, 7)))])
     assert shown == {name for name, used in (("narrow", narrow), ("wide", wide)) if used}
@@ -238,6 +289,8 @@ def test_curves_are_sent_to_the_plots_that_a_window_has(panel, server, monkeypat
 
 def test_waiting(server):
     show_waiting(server, "Start <one>.")
-    text = [handle.content for handle in server.gui._container_handle_from_uuid["root"]
-            ._children.values()]
+    text = [
+        handle.content
+        for handle in server.gui._container_handle_from_uuid["root"]._children.values()
+    ]
     assert len(text) == 1 and "Waiting for a robot" in text[0] and "Start &lt;one&gt;." in text[0]

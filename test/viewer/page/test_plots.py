@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Plots: ranges without spikes, round ticks, labels that do not overlap, gaps."""
+
 import math
 from dataclasses import replace
 from itertools import pairwise
@@ -22,7 +23,7 @@ def curves(*columns):
     return np.array(np.broadcast_arrays(*columns), float).T
 
 
-@pytest.mark.parametrize("size", [10.0 ** power for power in range(-6, 6)])
+@pytest.mark.parametrize("size", [10.0**power for power in range(-6, 6)])
 @pytest.mark.parametrize("offset", [0.0, 0.3, -5.0, 30.0])
 def test_ticks_are_distinct_round_and_short(size, offset):
     lower, upper = find_range(curves(size * (offset + np.sin(SECONDS))))
@@ -37,8 +38,10 @@ def test_ticks_are_distinct_round_and_short(size, offset):
     assert last - first <= 5.0 * (upper - lower) and fits(scale, lower, upper)
 
 
-@pytest.mark.parametrize("largest, prefix", [
-    (1e5, "k"), (2e4, "k"), (5e3, ""), (1.0, ""), (0.05, ""), (0.005, "m"), (1e-6, "\u00b5")])
+@pytest.mark.parametrize(
+    "largest, prefix",
+    [(1e5, "k"), (2e4, "k"), (5e3, ""), (1.0, ""), (0.05, ""), (0.005, "m"), (1e-6, "\u00b5")],
+)
 def test_the_unit_has_a_prefix(largest, prefix):
     assert find_scale(0.0, largest).prefix == prefix
 
@@ -53,7 +56,7 @@ def test_numbers():
 @pytest.mark.parametrize("length", [1, 4])
 def test_a_spike_does_not_flatten_the_rest(spike, length):
     values = np.sin(SECONDS)
-    values[40:40 + length] = spike
+    values[40 : 40 + length] = spike
     lower, upper = find_range(curves(values, 0.5 * np.cos(SECONDS)))
     assert -1.1 < lower < -0.9 and 0.9 < upper < 1.1
 
@@ -94,8 +97,17 @@ def test_an_axis_stays_while_it_fits():
     assert not fits(scale, -1.1, 1.0) and not fits(scale, -0.1, 0.1)
 
 
-@pytest.mark.parametrize("places", [
-    [], [40.0], [40.0, 40.0, 40.0, 40.0], [0.0, 0.0, 88.0], [88.0, 87.0, 86.0], [50.0, 10.0, 45.0]])
+@pytest.mark.parametrize(
+    "places",
+    [
+        [],
+        [40.0],
+        [40.0, 40.0, 40.0, 40.0],
+        [0.0, 0.0, 88.0],
+        [88.0, 87.0, 86.0],
+        [50.0, 10.0, 45.0],
+    ],
+)
 def test_labels_are_apart(places):
     moved = spread(places, 13.0, 6.5, 81.5)
     assert len(moved) == len(places)
@@ -108,10 +120,12 @@ def test_labels_are_apart(places):
 
 def contrast(color, ground):
     """The contrast ratio of WCAG."""
+
     def luminance(text):
-        parts = np.array([int(text[i:i + 2], 16) for i in (1, 3, 5)]) / 255.0
+        parts = np.array([int(text[i : i + 2], 16) for i in (1, 3, 5)]) / 255.0
         linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
         return linear @ [0.2126, 0.7152, 0.0722]
+
     lights = sorted((luminance(color), luminance(ground)))
     return (lights[1] + 0.05) / (lights[0] + 0.05)
 
@@ -130,14 +144,14 @@ def sent(server, monkeypatch):
     messages = []
     interface = server.gui._websock_interface
     queue = interface.queue_message
-    monkeypatch.setattr(interface, "queue_message",
-                        lambda message: (messages.append(message), queue(message)))
+    monkeypatch.setattr(
+        interface, "queue_message", lambda message: (messages.append(message), queue(message))
+    )
     return messages
 
 
 def updates(sent, name):
-    return [message.updates[name] for message in sent
-            if name in getattr(message, "updates", {})]
+    return [message.updates[name] for message in sent if name in getattr(message, "updates", {})]
 
 
 @pytest.fixture
@@ -170,7 +184,7 @@ def test_labels_and_unit(arm):
     assert 'data-joint="shoulder_yaw"' in text and ">N m<" in text
     assert '<span class="gravity">0.50</span>' in text and 'class="effort"' not in text
     assert "peak" not in text
-    values[:, :, 0] -= values[:, :, 0].max() - 1e-14       # the axis ends at 0
+    values[:, :, 0] -= values[:, :, 0].max() - 1e-14  # the axis ends at 0
     arm.show(SECONDS, values)
     assert "peak" not in arm._plots[0]._text.content
     values = samples()

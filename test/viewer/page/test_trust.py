@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Web pages of others neither read the robot nor move it."""
+
 import http.client
 import socket
 
@@ -26,9 +27,21 @@ def accepts(served, host, origin=None, allowed=(), address=HERE):
     return not Trust(served, allowed).refusal([host], [] if origin is None else [origin], address)
 
 
-@pytest.mark.parametrize("host", [
-    "localhost:8080", "localhost", "LOCALHOST:8080", "localhost.:8080", "127.0.0.1:8080",
-    "127.1.2.3", "[::1]:8080", "[::1]", "[::ffff:127.0.0.1]:8080", "localhost:9999"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost:8080",
+        "localhost",
+        "LOCALHOST:8080",
+        "localhost.:8080",
+        "127.0.0.1:8080",
+        "127.1.2.3",
+        "[::1]:8080",
+        "[::1]",
+        "[::ffff:127.0.0.1]:8080",
+        "localhost:9999",
+    ],
+)
 def test_loopback_is_accepted(host):
     """Also forwarded to another port, as by ssh -L."""
     assert accepts(HERE, host)
@@ -36,21 +49,51 @@ def test_loopback_is_accepted(host):
     assert accepts("0.0.0.0", host, f"http://{host}")
 
 
-@pytest.mark.parametrize("host", [
-    "evil.example:8080", "localhost.evil.example:8080", "127.0.0.1.evil.example", "10.0.0.1:8080",
-    "evil.example@localhost", "localhost:8080:8080", "localhost:x", "localhost:99999", "", "[::2]",
-    "local host", "localhost/..", "0x7f000001", "0.0.0.0:8080", "localhost..", ".localhost",
-    f"{socket.gethostname()}:8080"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example:8080",
+        "localhost.evil.example:8080",
+        "127.0.0.1.evil.example",
+        "10.0.0.1:8080",
+        "evil.example@localhost",
+        "localhost:8080:8080",
+        "localhost:x",
+        "localhost:99999",
+        "",
+        "[::2]",
+        "local host",
+        "localhost/..",
+        "0x7f000001",
+        "0.0.0.0:8080",
+        "localhost..",
+        ".localhost",
+        f"{socket.gethostname()}:8080",
+    ],
+)
 def test_other_hosts_are_refused(host):
     """A host name that resolves to this machine is DNS rebinding."""
     assert not accepts(HERE, host, f"http://{host}")
     assert not accepts(HERE, host)
 
 
-@pytest.mark.parametrize("origin", [
-    "http://evil.example", "http://localhost:3000", "http://localhost", "http://127.0.0.1:8080",
-    "http://localhost:8080.evil.example", "http://evil.example/localhost:8080", "null", "", "file://",
-    "http://localhost:8080@evil.example", "ftp://localhost:8080", "chrome-extension://abc"])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.example",
+        "http://localhost:3000",
+        "http://localhost",
+        "http://127.0.0.1:8080",
+        "http://localhost:8080.evil.example",
+        "http://evil.example/localhost:8080",
+        "null",
+        "",
+        "file://",
+        "http://localhost:8080@evil.example",
+        "ftp://localhost:8080",
+        "chrome-extension://abc",
+    ],
+)
 def test_other_origins_are_refused(origin):
     assert not accepts(HERE, "localhost:8080", origin)
 
@@ -88,8 +131,9 @@ def test_allowed_hosts():
     assert not accepts(HERE, "localhost:8080", "https://other.lan", ["robot.lan"])
 
 
-@pytest.mark.parametrize("text", ["", "a b", "http://robot", "robot:99999", "*", "robot/x",
-                                  "\u00e4"])
+@pytest.mark.parametrize(
+    "text", ["", "a b", "http://robot", "robot:99999", "*", "robot/x", "\u00e4"]
+)
 def test_allowed_hosts_that_cannot_be_read(text):
     with pytest.raises(ValueError, match=r"allowed_hosts: .* got"):
         Trust(HERE, [text])
@@ -104,9 +148,18 @@ def test_places():
 # A server
 
 SUBPROTOCOL = f"viser-v{viser.__version__}"
-CAMERA = {"type": "ViewerCameraMessage", "wxyz": [1, 0, 0, 0], "position": [1, 0, 0], "fov": 1.0,
-          "near": 0.1, "far": 9.0, "image_height": 9, "image_width": 9, "look_at": [0, 0, 0],
-          "up_direction": [0, 0, 1]}
+CAMERA = {
+    "type": "ViewerCameraMessage",
+    "wxyz": [1, 0, 0, 0],
+    "position": [1, 0, 0],
+    "fov": 1.0,
+    "near": 0.1,
+    "far": 9.0,
+    "image_height": 9,
+    "image_width": 9,
+    "look_at": [0, 0, 0],
+    "up_direction": [0, 0, 1],
+}
 
 
 @pytest.fixture
@@ -114,23 +167,30 @@ def arm():
     """A page with an arm, its panel, and the refused requests."""
     refused = []
     server = page.serve(HERE, 0, "test", ["robot.lan"], refused.append)
-    panel = Panel(server, "arm7", read_urdf(ARM.read_text()).joints, ["tool"], 5.0, True,
-                 pushed="tool")
+    panel = Panel(
+        server, "arm7", read_urdf(ARM.read_text()).joints, ["tool"], 5.0, True, pushed="tool"
+    )
     yield server, panel, refused
     server.stop()
 
 
 def slide(panel, value):
     """What a browser sends when a user moves the second slider."""
-    return {"type": "GuiUpdateMessage", "uuid": panel._sliders[1]._impl.uuid,
-            "updates": {"value": value}}
+    return {
+        "type": "GuiUpdateMessage",
+        "uuid": panel._sliders[1]._impl.uuid,
+        "updates": {"value": value},
+    }
 
 
 def use(server, panel, host, origin):
     """Read what the page shows, and move a slider, as a program that claims to be a browser."""
-    with (socket.create_connection((HERE, server.get_port())) as plug,
-          connect(f"ws://{host}/", sock=plug, origin=origin, subprotocols=[SUBPROTOCOL],
-                  max_size=None) as client):
+    with (
+        socket.create_connection((HERE, server.get_port())) as plug,
+        connect(
+            f"ws://{host}/", sock=plug, origin=origin, subprotocols=[SUBPROTOCOL], max_size=None
+        ) as client,
+    ):
         read = client.recv(timeout=30.0)
         for message in (CAMERA, slide(panel, 0.5)):
             client.send(msgspec.msgpack.encode(message))
@@ -139,10 +199,17 @@ def use(server, panel, host, origin):
     return len(read), event
 
 
-@pytest.mark.parametrize("host, origin", [
-    ("localhost:{}", "http://localhost:{}"), ("localhost:{}", None), ("[::1]:9999", None),
-    ("localhost:9999", "http://localhost:9999"), ("robot.lan", "http://robot.lan"),
-    ("localhost:{}", "https://robot.lan")])
+@pytest.mark.parametrize(
+    "host, origin",
+    [
+        ("localhost:{}", "http://localhost:{}"),
+        ("localhost:{}", None),
+        ("[::1]:9999", None),
+        ("localhost:9999", "http://localhost:9999"),
+        ("robot.lan", "http://robot.lan"),
+        ("localhost:{}", "https://robot.lan"),
+    ],
+)
 def test_a_trusted_page_reads_and_moves(arm, host, origin):
     server, panel, refused = arm
     port = server.get_port()
@@ -151,12 +218,16 @@ def test_a_trusted_page_reads_and_moves(arm, host, origin):
     assert refused == []
 
 
-@pytest.mark.parametrize("host, origin, word", [
-    ("localhost:{}", "http://evil.example", "evil.example"),
-    ("localhost:{}", "http://localhost:3000", "localhost:3000"),
-    ("localhost:{}", "null", "null"),
-    ("evil.example:{}", "http://evil.example:{}", "allowed_hosts"),
-    ("evil.example", None, "add 'evil.example' to allowed_hosts")])
+@pytest.mark.parametrize(
+    "host, origin, word",
+    [
+        ("localhost:{}", "http://evil.example", "evil.example"),
+        ("localhost:{}", "http://localhost:3000", "localhost:3000"),
+        ("localhost:{}", "null", "null"),
+        ("evil.example:{}", "http://evil.example:{}", "allowed_hosts"),
+        ("evil.example", None, "add 'evil.example' to allowed_hosts"),
+    ],
+)
 def test_a_page_of_somebody_else_does_neither(arm, host, origin, word):
     server, panel, refused = arm
     port = server.get_port()

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The camera sees what the robot can reach, in windows of any shape."""
+
 import asyncio
 import importlib.metadata
 import math
@@ -18,10 +19,13 @@ from dyn_ros.viewer.scene.camera import FIELD_OF_VIEW, MARGIN, Cameras, above, f
 from dyn_ros.viewer.scene.scene import RobotScene
 
 ASPECTS = [342 / 600, 650 / 600, 622 / 800, 1.0, 1270 / 1080, 121 / 800, 3.0]
-ROBOTS = {"panda": "panda_description/urdf/panda.urdf", "ur5": "ur_description/urdf/ur5_robot.urdf",
-          "talos": "talos_data/robots/talos_reduced.urdf",
-          "solo12": "solo_description/robots/solo12.urdf",
-          "tiago": "tiago_description/robots/tiago.urdf"}
+ROBOTS = {
+    "panda": "panda_description/urdf/panda.urdf",
+    "ur5": "ur_description/urdf/ur5_robot.urdf",
+    "talos": "talos_data/robots/talos_reduced.urdf",
+    "solo12": "solo_description/robots/solo12.urdf",
+    "tiago": "tiago_description/robots/tiago.urdf",
+}
 
 
 def pictured(points, camera, aspect):
@@ -34,8 +38,10 @@ def pictured(points, camera, aspect):
     offset = points - position
     depth = offset @ forward
     tangent = math.tan(0.5 * FIELD_OF_VIEW)
-    return (np.stack([offset @ right / aspect, offset @ up], axis=1)
-            / (tangent * depth[:, None]), depth)
+    return (
+        np.stack([offset @ right / aspect, offset @ up], axis=1) / (tangent * depth[:, None]),
+        depth,
+    )
 
 
 def read(name):
@@ -43,7 +49,8 @@ def read(name):
         return ARM.read_text()
     try:
         share = importlib.metadata.distribution("example-robot-data").locate_file(
-            "cmeel.prefix/share/example-robot-data/robots")
+            "cmeel.prefix/share/example-robot-data/robots"
+        )
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("no example-robot-data")
     return (share / ROBOTS[name]).read_text()
@@ -87,8 +94,14 @@ def test_the_envelope_is_what_the_engine_reaches(server):
     robot = RobotScene(server.scene, read_urdf(ARM.read_text()), ARM.read_text())
     model = dyn_ros.Model.from_urdf_file(ARM)
     data, rng = dyn_ros.Data(model), np.random.default_rng(0)
-    reached = np.array([dyn_ros.frame_placements(model, data, model.random_configuration(rng))
-                        [model.frame_index("tool"), :3, 3] for _ in range(300)])
+    reached = np.array(
+        [
+            dyn_ros.frame_placements(model, data, model.random_configuration(rng))[
+                model.frame_index("tool"), :3, 3
+            ]
+            for _ in range(300)
+        ]
+    )
     points = robot.envelope()
     assert (reached.min(axis=0) > points.min(axis=0) - 0.05).all()
     assert (reached.max(axis=0) < points.max(axis=0) + 0.05).all()
@@ -96,8 +109,10 @@ def test_the_envelope_is_what_the_engine_reaches(server):
 
 
 def test_above():
-    np.testing.assert_array_equal(above(np.array([[1.0, 1.0, -2.0], [0.0, 0.0, 3.0]]), 0.0),
-                                  [[1.0, 1.0, 0.0], [0.0, 0.0, 3.0]])
+    np.testing.assert_array_equal(
+        above(np.array([[1.0, 1.0, -2.0], [0.0, 0.0, 3.0]]), 0.0),
+        [[1.0, 1.0, 0.0], [0.0, 0.0, 3.0]],
+    )
 
 
 class Camera:
@@ -124,6 +139,7 @@ class Client:
 
     def atomic(self):
         import contextlib
+
         return contextlib.nullcontext()
 
     def resize(self, width, height):
@@ -170,8 +186,13 @@ def test_a_slow_browser_reports_its_first_cameras_late(cameras, server):
     before = client.camera.position, client.camera.look_at
     asyncio.run(cameras._connect(client))
     now = client.camera.position, client.camera.look_at
-    for late in (before, (initial.position, initial.look_at), ((3.0, 3.0, 3.0), now[1]),
-                 (now[0], initial.look_at), (initial.position, now[1])):
+    for late in (
+        before,
+        (initial.position, initial.look_at),
+        ((3.0, 3.0, 3.0), now[1]),
+        (now[0], initial.look_at),
+        (initial.position, now[1]),
+    ):
         client.camera.position, client.camera.look_at = map(np.array, late)
         client.resize(client.camera.image_width - 100, 600)
         assert is_fitted(client)

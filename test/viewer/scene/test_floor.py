@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The floor and the fog, in the colors of each browser, and the light."""
+
 import re
 from pathlib import Path
 from unittest.mock import Mock
@@ -28,6 +29,7 @@ class Scene:
         def record(*args, **kwargs):
             self.shown[name] = args, kwargs
             return self
+
         return record
 
 
@@ -106,8 +108,11 @@ def test_a_processor_draws_neither_shadows_nor_the_picture_of_a_hall(software):
     session, client = Session("127.0.0.1", 0, Mock(), Settings()), Client(1)
     session._arrange(client, DynRosWindow(800, 600, False, software))
     session.close()
-    lights = {name: given for name, given in client.scene.shown.items()
-              if name not in ("add_grid", "configure_fog")}
+    lights = {
+        name: given
+        for name, given in client.scene.shown.items()
+        if name not in ("add_grid", "configure_fog")
+    }
     if not software:
         assert lights == {}
         return

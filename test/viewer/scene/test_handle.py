@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The arrow to pull: its force, its label, and that it springs back."""
+
 import re
 
 import numpy as np
@@ -34,8 +35,9 @@ def handle(robot, server):
 
 def shown(handle):
     """The text of the label, at the grip."""
-    node, text = re.fullmatch(r'<div class="dyn-pull" data-node="(.*?)" .* hidden>(.*)</div>',
-                              handle._label.content).groups()
+    node, text = re.fullmatch(
+        r'<div class="dyn-pull" data-node="(.*?)" .* hidden>(.*)</div>', handle._label.content
+    ).groups()
     assert node == handle._grip.name
     return text
 
@@ -64,7 +66,7 @@ def test_it_appears_above_a_foot(server):
 
 
 def test_the_force_is_the_displacement_in_the_frame_of_the_link(robot, handle):
-    grabbed = world(handle) + (0.01, 0.0, 0.02)     # not at its center
+    grabbed = world(handle) + (0.01, 0.0, 0.02)  # not at its center
     drag(handle, "start", grabbed, grabbed)
     np.testing.assert_allclose(handle.update(0.03), 0.0, atol=1e-9)
     displacement = np.array([0.1, -0.2, 0.05])
@@ -111,8 +113,9 @@ def turned(node, vector):
 def test_the_arrow_ends_at_the_grip_until_it_is_the_force(robot, handle):
     """To scale, at the origin of the link; a line connects its head to the grip."""
     handle.update(0.03)
-    np.testing.assert_allclose(turned(handle._arrow, handle._arrow.points[0, 1]),
-                               handle._grip.position, atol=1e-6)
+    np.testing.assert_allclose(
+        turned(handle._arrow, handle._arrow.points[0, 1]), handle._grip.position, atol=1e-6
+    )
     assert not handle._line.visible
     pull(handle, np.array([0.1, 0.2, 0.3]))
     for bend in (0.0, 0.1):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The catalog of markers: complete, with the nodes' colors that differ visibly."""
+
 import itertools
 
 import numpy as np
@@ -8,13 +9,13 @@ import pytest
 
 from dyn_ros.viewer.scene.kinds import BY_FAMILY, KINDS, is_shown_at_first
 
-LIGHT, DARK = "#e9edf2", "#20252e"      # backgrounds
-CONTRAST = 2.1                          # least ratio of luminances
-DIFFERENCE = 25.0                       # least distance in CIE Lab
+LIGHT, DARK = "#e9edf2", "#20252e"  # backgrounds
+CONTRAST = 2.1  # least ratio of luminances
+DIFFERENCE = 25.0  # least distance in CIE Lab
 
 
 def rgb(color):
-    return np.array([int(color[i:i + 2], 16) for i in (1, 3, 5)]) / 255.0
+    return np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255.0
 
 
 def linear(color):
@@ -27,8 +28,9 @@ def luminance(color):
 
 
 def lab(color):
-    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722],
-                       [0.0193, 0.1192, 0.9505]])
+    to_xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    )
     xyz = to_xyz @ linear(color) / to_xyz.sum(axis=1)
     f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16.0 / 116.0)
     return np.array([116.0 * f[1] - 16.0, 500.0 * (f[0] - f[1]), 200.0 * (f[1] - f[2])])
@@ -41,8 +43,11 @@ def published():
     from dyn_ros.nodes.markers.dynamics import DYNAMICS
     from dyn_ros.nodes.markers.observer import OBSERVER
     from dyn_ros.nodes.markers.vereshchagin import VERESHCHAGIN
-    return {kind.name: {spec.name.split(".")[-1]: spec.default for spec in kind.specs}["color"]
-            for kind in (*DYNAMICS, *CENTROIDAL, *VERESHCHAGIN, *CONTACT, *OBSERVER)}
+
+    return {
+        kind.name: {spec.name.split(".")[-1]: spec.default for spec in kind.specs}["color"]
+        for kind in (*DYNAMICS, *CENTROIDAL, *VERESHCHAGIN, *CONTACT, *OBSERVER)
+    }
 
 
 def test_every_family_that_nodes_publish_is_listed_once():
@@ -51,13 +56,15 @@ def test_every_family_that_nodes_publish_is_listed_once():
 
 def test_the_colors_are_those_of_the_nodes():
     for family, color in published().items():
-        np.testing.assert_allclose(color[:3], rgb(BY_FAMILY[family].color), atol=0.006,
-                                   err_msg=family)
+        np.testing.assert_allclose(
+            color[:3], rgb(BY_FAMILY[family].color), atol=0.006, err_msg=family
+        )
 
 
 def test_groups_are_contiguous():
     assert len(list(itertools.groupby(KINDS, lambda kind: kind.group))) == len(
-        {kind.group for kind in KINDS})
+        {kind.group for kind in KINDS}
+    )
 
 
 def test_two_kinds_are_shown_at_first_and_unknown_ones():

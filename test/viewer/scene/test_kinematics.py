@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Where links are without compiled functions: as the engine says."""
+
 import numpy as np
 import pytest
 
@@ -25,7 +26,7 @@ def test_places_are_those_of_the_engine(name):
         for frame, place in zip(model.tree.frames, expected):
             np.testing.assert_allclose(places[frame.parent, k] @ frame.placement, place, atol=1e-12)
             lowest[frame.parent] = min(lowest[frame.parent], place[2, 3])
-        origins = places[:, k, 2, 3]        # of joints, which count as well
+        origins = places[:, k, 2, 3]  # of joints, which count as well
         np.testing.assert_allclose(heights[:, k], np.minimum(lowest, origins), atol=1e-12)
 
 

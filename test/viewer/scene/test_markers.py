@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Markers on the page: every type, deletion, and invalid ones."""
+
 import math
 from itertools import pairwise
 
@@ -54,9 +55,23 @@ def nodes(drawing):
 
 
 def test_the_types_are_those_of_the_message():
-    for name in ("ARROW", "CUBE", "SPHERE", "CYLINDER", "LINE_STRIP", "LINE_LIST", "CUBE_LIST",
-                 "SPHERE_LIST", "POINTS", "TEXT_VIEW_FACING", "MESH_RESOURCE", "TRIANGLE_LIST",
-                 "ADD", "DELETE", "DELETEALL"):
+    for name in (
+        "ARROW",
+        "CUBE",
+        "SPHERE",
+        "CYLINDER",
+        "LINE_STRIP",
+        "LINE_LIST",
+        "CUBE_LIST",
+        "SPHERE_LIST",
+        "POINTS",
+        "TEXT_VIEW_FACING",
+        "MESH_RESOURCE",
+        "TRIANGLE_LIST",
+        "ADD",
+        "DELETE",
+        "DELETEALL",
+    ):
         assert getattr(marker_arrays, name) == getattr(Marker, name)
 
 
@@ -65,11 +80,12 @@ def test_solids(drawing, type):
     one, other = marker(type), marker(type, id=1)
     other.pose.orientation.w, other.pose.orientation.z = math.sqrt(0.5), math.sqrt(0.5)
     assert not take(drawing, one, other)
-    node, = nodes(drawing)
+    (node,) = nodes(drawing)
     np.testing.assert_allclose(node.batched_positions, [(3, 0, 0)] * 2)
     np.testing.assert_allclose(node.batched_scales, [(0.1, 0.2, 0.3)] * 2, rtol=1e-6)
-    np.testing.assert_allclose(node.batched_wxyzs,
-                               [(1, 0, 0, 0), (math.sqrt(0.5), 0, 0, math.sqrt(0.5))], atol=1e-6)
+    np.testing.assert_allclose(
+        node.batched_wxyzs, [(1, 0, 0, 0), (math.sqrt(0.5), 0, 0, math.sqrt(0.5))], atol=1e-6
+    )
     np.testing.assert_array_equal(node.batched_colors, [(255, 128, 0)] * 2)
     np.testing.assert_allclose(node.batched_opacities, [0.4] * 2, rtol=1e-6)
 
@@ -86,7 +102,7 @@ def test_solids_of_size_one_face_outwards(kind):
 def test_lists_of_solids(drawing, type):
     colors = [(0.0, 0.0, 1.0, 1.0)] * 4
     assert not take(drawing, marker(type, points=POINTS, colors=colors))
-    node, = nodes(drawing)
+    (node,) = nodes(drawing)
     np.testing.assert_allclose(node.batched_positions, np.array(POINTS) + (3, 0, 0))
     np.testing.assert_array_equal(node.batched_colors, [(0, 0, 255)] * 4)
     assert len(node.batched_scales) == 4
@@ -108,7 +124,7 @@ def test_lines(drawing):
     strip = marker(Marker.LINE_STRIP, points=POINTS)
     pairs = marker(Marker.LINE_LIST, id=1, points=POINTS)
     assert not take(drawing, strip, pairs)
-    node, = nodes(drawing)
+    (node,) = nodes(drawing)
     assert node.thickness == pytest.approx(0.1)
     ends = np.array(POINTS) + (3, 0, 0)
     np.testing.assert_allclose(node.points, [*pairwise(ends), ends[:2], ends[2:]])
@@ -118,7 +134,7 @@ def test_lines(drawing):
 def test_a_text(drawing):
     text = marker(Marker.TEXT_VIEW_FACING, text="3 kg")
     assert not take(drawing, text)
-    node, = nodes(drawing)
+    (node,) = nodes(drawing)
     assert (node.text, node.font_scene_height) == ("3 kg", 0.3)
     text.text = "4 kg"
     take(drawing, text)
@@ -132,32 +148,37 @@ def test_triangles(drawing):
 
 def test_a_mesh(drawing, tmp_path):
     path = tmp_path / "a.stl"
-    path.write_text("solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\n"
-                    "vertex 0 1 0\nendloop\nendfacet\nendsolid a\n")
+    path.write_text(
+        "solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\n"
+        "vertex 0 1 0\nendloop\nendfacet\nendsolid a\n"
+    )
     assert not take(drawing, marker(Marker.MESH_RESOURCE, mesh_resource=path.as_uri()))
-    node, = nodes(drawing)
+    (node,) = nodes(drawing)
     np.testing.assert_allclose(node.position, (3, 0, 0))
-    problem, = take(drawing, marker(Marker.MESH_RESOURCE, id=1, mesh_resource="package://no/a.stl"))
+    (problem,) = take(
+        drawing, marker(Marker.MESH_RESOURCE, id=1, mesh_resource="package://no/a.stl")
+    )
     assert "package://no/a.stl" in problem
 
 
 def test_many_that_look_alike_are_one_node(drawing):
     assert not take(drawing, *(marker(id=i) for i in range(100)))
-    node, = nodes(drawing)
+    (node,) = nodes(drawing)
     assert len(node.batched_positions) == 100
 
 
 def test_a_change_is_sent_alone(drawing, monkeypatch):
     take(drawing, *(marker(id=i) for i in range(3)))
     sent = []
-    monkeypatch.setattr(type(drawing._scene), "_queue_scene_message",
-                        lambda self, message: sent.append(message))
+    monkeypatch.setattr(
+        type(drawing._scene), "_queue_scene_message", lambda self, message: sent.append(message)
+    )
     take(drawing, *(marker(id=i) for i in range(3)))
     assert not sent
     moved = marker(id=1)
     moved.pose.position.y = 1.0
     take(drawing, moved)
-    update, = sent
+    (update,) = sent
     assert list(update.updates) == ["batched_positions"]
 
 
@@ -191,30 +212,47 @@ def test_they_move_with_their_frame(drawing):
     take(drawing, marker(frame="hand"))
     assert nodes(drawing)[0].name.startswith("/hand/")
     take(drawing, marker(frame="base"))
-    node, = nodes(drawing)
+    (node,) = nodes(drawing)
     assert not node.name.startswith("/hand/")
 
 
-@pytest.mark.parametrize("spoil, words", [
-    (lambda m: setattr(m.pose.position, "y", math.nan), "a number is not finite"),
-    (lambda m: setattr(m.scale, "x", math.inf), "a number is not finite"),
-    (lambda m: setattr(m.pose.orientation, "w", math.nan), "orientation is not finite"),
-    (lambda m: setattr(m.color, "r", math.nan), "a number is not finite"),
-    (lambda m: setattr(m.header, "frame_id", "nowhere"), "nowhere"),
-    (lambda m: setattr(m, "type", 77), "77"),
-    (lambda m: setattr(m, "action", 77), "77"),
-    (lambda m: (setattr(m, "type", Marker.LINE_LIST), setattr(m, "points", [Point()])), "1"),
-    (lambda m: (setattr(m, "type", Marker.TRIANGLE_LIST), setattr(m, "points", [Point()])), "1"),
-    (lambda m: (setattr(m, "type", Marker.ARROW), setattr(m, "points", [Point()])), "1"),
-    (lambda m: (setattr(m, "type", Marker.POINTS), setattr(m, "points", [Point()]),
-                setattr(m, "colors", [ColorRGBA()] * 2)), "2 colors"),
-    (lambda m: (setattr(m, "type", Marker.LINE_STRIP),
-                setattr(m, "points", [Point(), Point(x=math.nan)])), "a point"),
-])
+@pytest.mark.parametrize(
+    "spoil, words",
+    [
+        (lambda m: setattr(m.pose.position, "y", math.nan), "a number is not finite"),
+        (lambda m: setattr(m.scale, "x", math.inf), "a number is not finite"),
+        (lambda m: setattr(m.pose.orientation, "w", math.nan), "orientation is not finite"),
+        (lambda m: setattr(m.color, "r", math.nan), "a number is not finite"),
+        (lambda m: setattr(m.header, "frame_id", "nowhere"), "nowhere"),
+        (lambda m: setattr(m, "type", 77), "77"),
+        (lambda m: setattr(m, "action", 77), "77"),
+        (lambda m: (setattr(m, "type", Marker.LINE_LIST), setattr(m, "points", [Point()])), "1"),
+        (
+            lambda m: (setattr(m, "type", Marker.TRIANGLE_LIST), setattr(m, "points", [Point()])),
+            "1",
+        ),
+        (lambda m: (setattr(m, "type", Marker.ARROW), setattr(m, "points", [Point()])), "1"),
+        (
+            lambda m: (
+                setattr(m, "type", Marker.POINTS),
+                setattr(m, "points", [Point()]),
+                setattr(m, "colors", [ColorRGBA()] * 2),
+            ),
+            "2 colors",
+        ),
+        (
+            lambda m: (
+                setattr(m, "type", Marker.LINE_STRIP),
+                setattr(m, "points", [Point(), Point(x=math.nan)]),
+            ),
+            "a point",
+        ),
+    ],
+)
 def test_a_bad_marker_is_reported_and_the_others_are_shown(drawing, spoil, words):
     bad = marker(id=1)
     spoil(bad)
-    problem, = take(drawing, marker(id=0), bad, marker(id=2))
+    (problem,) = take(drawing, marker(id=0), bad, marker(id=2))
     assert "kind/1 of markers" in problem and words in problem
     assert len(drawing) == 2
 
@@ -258,7 +296,7 @@ def test_kinds_that_are_not_shown_at_first(drawing):
 def test_a_hidden_one_that_cannot_be_shown_is_reported_when_it_is(drawing):
     assert not take(drawing, marker(ns="inertia", frame="nowhere"))
     drawing.show("markers", "inertia", True)
-    problem, = drawing.draw(0.0)
+    (problem,) = drawing.draw(0.0)
     assert "inertia/0 of markers" in problem and "nowhere" in problem
 
 
@@ -323,12 +361,15 @@ def test_the_motion_of_known_kinds_is_in_the_poses_of_their_nodes(drawing, seed)
 
 def test_a_rigid_motion_is_sent_as_poses_alone(drawing, monkeypatch):
     axis = np.array([0.0, 0.0, 1.0])
-    arc = [arc_marker(np.array([x, 0.0, 1.0]), axis, 2.0, (1.0, 0.5 + x / 1000.0, 0.0, 1.0))
-           for x in (0.0, 0.4)]
+    arc = [
+        arc_marker(np.array([x, 0.0, 1.0]), axis, 2.0, (1.0, 0.5 + x / 1000.0, 0.0, 1.0))
+        for x in (0.0, 0.4)
+    ]
     take(drawing, marker(ns="com"), arc[0])
     sent = []
-    monkeypatch.setattr(type(drawing._scene), "_queue_scene_message",
-                        lambda self, message: sent.append(message))
+    monkeypatch.setattr(
+        type(drawing._scene), "_queue_scene_message", lambda self, message: sent.append(message)
+    )
     moved = marker(ns="com")
     moved.pose.position.y = 1.0
     take(drawing, moved, arc[1])
@@ -339,7 +380,7 @@ def test_a_change_of_shape_is_sent(drawing):
     drawing.show("markers", "contact", True)
     take(drawing, arrow_marker((0.0, 0.0, 0.0), (0.0, 0.0, 1.0)))
     assert not take(drawing, arrow_marker((0.0, 0.0, 0.0), (0.0, 0.5, 0.0)))
-    node, = nodes(drawing)
+    (node,) = nodes(drawing)
     np.testing.assert_allclose(in_world(node, node.points[0]), [(0, 0, 0), (0, 0.5, 0)], atol=1e-6)
 
 
@@ -354,7 +395,7 @@ def test_a_straight_strip_and_an_arrow_of_no_length(drawing):
 
 def test_a_known_kind_that_comes_and_goes_keeps_its_node(drawing):
     take(drawing, marker(ns="com"))
-    node, = nodes(drawing)
+    (node,) = nodes(drawing)
     take(drawing, marker(ns="com", action=Marker.DELETE))
     assert nodes(drawing) == [node] and not node.visible and len(drawing) == 0
     drawing.hide_late({"markers"})

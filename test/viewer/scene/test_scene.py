@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The robot on the page: its joints as scene nodes, its shapes."""
+
 import importlib.metadata
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def placement(server, node):
     result = np.eye(4)
     parts = node.strip("/").split("/")
     for i in range(len(parts)):
-        handle = server.scene.get_handle_by_name("/" + "/".join(parts[:i + 1]))
+        handle = server.scene.get_handle_by_name("/" + "/".join(parts[: i + 1]))
         w, x, y, z = handle.wxyz
         at = np.eye(4)
         at[:3, :3] = dyn_ros.SE3(_matrix(w, x, y, z), handle.position).rotation
@@ -93,8 +94,9 @@ def test_what_did_not_move_is_not_sent(server, monkeypatch):
     q = np.linspace(0.1, 0.7, 7)
     robot.move(q)
     sent = []
-    monkeypatch.setattr(type(server.scene), "_queue_scene_message",
-                        lambda self, message: sent.append(message))
+    monkeypatch.setattr(
+        type(server.scene), "_queue_scene_message", lambda self, message: sent.append(message)
+    )
     robot.move(q)
     assert not sent
     q[3] += 0.1
@@ -105,8 +107,9 @@ def test_what_did_not_move_is_not_sent(server, monkeypatch):
 def test_the_root_moves_with_odometry(server):
     robot = shown(server, ARM.read_text())
     robot.place((1.0, 2.0, 3.0, 0.0, 0.0, 2.0, 0.0))
-    np.testing.assert_allclose(placement(server, robot.node("base_link")) @ (1, 0, 0, 1),
-                               (0, 2, 3, 1), atol=1e-15)
+    np.testing.assert_allclose(
+        placement(server, robot.node("base_link")) @ (1, 0, 0, 1), (0, 2, 3, 1), atol=1e-15
+    )
 
 
 def nodes(server, word):
@@ -128,13 +131,13 @@ def chain(first, second):
 
 def test_a_robot_without_shapes_has_bones(server):
     shown(server, chain("", ""))
-    assert len(nodes(server, "bone")) == 3          # two balls, and a line between them
+    assert len(nodes(server, "bone")) == 3  # two balls, and a line between them
 
 
 def test_a_missing_mesh_is_reported_and_the_rest_is_shown(server):
     mesh = SHAPES.format('mesh filename="package://nobody/a.stl"')
     robot = shown(server, chain(SHAPES.format('box size="1 1 1"'), mesh))
-    problem, = robot.problems
+    (problem,) = robot.problems
     assert "link 'b'" in problem and "package://nobody/a.stl" in problem
     assert len(nodes(server, ":visual")) == 1
     assert nodes(server, "bone") == ["/robot/0/bone"]
@@ -147,13 +150,15 @@ def test_where_a_mesh_is_missing_the_collision_shape_replaces_it(server):
     assert robot.problems and len(nodes(server, ":collision")) == 1 and not nodes(server, "bone")
 
 
-@pytest.mark.parametrize("file", ["ur_description/urdf/ur5_robot.urdf",
-                                  "panda_description/urdf/panda.urdf"])
+@pytest.mark.parametrize(
+    "file", ["ur_description/urdf/ur5_robot.urdf", "panda_description/urdf/panda.urdf"]
+)
 def test_real_meshes(server, file):
     """COLLADA of two robots."""
     try:
         share = importlib.metadata.distribution("example-robot-data").locate_file(
-            "cmeel.prefix/share")
+            "cmeel.prefix/share"
+        )
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("no example-robot-data")
     xml = (share / "example-robot-data" / "robots" / file).read_text()
@@ -181,9 +186,16 @@ def test_it_goes_away(server):
     assert not nodes(server, "robot")
 
 
-@pytest.mark.parametrize("name, tip", [
-    ("panda", "panda_hand_tcp"), ("ur5", "tool0"), ("talos_reduced", "gripper_left_"),
-    ("solo12", "FL_FOOT"), ("tiago", "hand_")])
+@pytest.mark.parametrize(
+    "name, tip",
+    [
+        ("panda", "panda_hand_tcp"),
+        ("ur5", "tool0"),
+        ("talos_reduced", "gripper_left_"),
+        ("solo12", "FL_FOOT"),
+        ("tiago", "hand_"),
+    ],
+)
 def test_the_tip_is_at_the_end_of_the_longest_chain(server, name, tip):
     """Not the last link of the description, such as a sensor at the base; of legs, the nearest."""
     xml = (EXAMPLE_ROBOTS / FILES[name]).read_text()
@@ -216,8 +228,10 @@ def test_collada_in_its_units(tmp_path):
     np.testing.assert_allclose(scene.bounds, [(0, 0, 0), (2, 1, 0)], rtol=1e-6)
 
 
-@pytest.mark.parametrize("name, content", [("a.stl", "solid nonsense"), ("a.dae", "<no/>"),
-                                           ("a.xyzzy", "?"), ("a.obj", "")])
+@pytest.mark.parametrize(
+    "name, content",
+    [("a.stl", "solid nonsense"), ("a.dae", "<no/>"), ("a.xyzzy", "?"), ("a.obj", "")],
+)
 def test_a_broken_mesh_is_reported(tmp_path, name, content):
     path = tmp_path / name
     path.write_text(content)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Shapes of markers: against bodies and mappings that are known."""
+
 import numpy as np
 import pytest
 
@@ -28,25 +29,29 @@ def test_a_homogeneous_body_is_found_again(share, factor):
     mass = rng.uniform(0.1, 9.0, 20)
     widths = np.sort(rng.uniform(0.01, 2.0, (20, 3)), axis=-1)[:, ::-1]
     R = np.array([rotation(rng) for _ in mass])
-    rotational = np.array([m * r @ np.diag(moments(w ** 2 / share)) @ r.T
-                           for m, w, r in zip(mass, widths, R)])
+    rotational = np.array(
+        [m * r @ np.diag(moments(w**2 / share)) @ r.T for m, w, r in zip(mass, widths, R)]
+    )
     spread, axes = shapes.principal_spread(mass, rotational)
     np.testing.assert_allclose(factor * spread, widths, rtol=1e-9)
     close(np.linalg.det(axes), 1.0)
-    again = axes @ (mass[:, None, None] * np.array(
-        [np.diag(moments(s ** 2)) for s in spread])) @ np.swapaxes(axes, -1, -2)
+    again = (
+        axes
+        @ (mass[:, None, None] * np.array([np.diag(moments(s**2)) for s in spread]))
+        @ np.swapaxes(axes, -1, -2)
+    )
     close(again, rotational)
 
 
 def test_of_one_body_too_and_a_rod_has_no_width():
     spread, axes = shapes.principal_spread(2.0, np.diag([6.0, 6.0, 0.0]))
-    close(np.sort(spread), [0.0, 0.0, 3.0 ** 0.5])
+    close(np.sort(spread), [0.0, 0.0, 3.0**0.5])
     close(abs(axes[:, np.argmax(spread)]), [0, 0, 1])
 
 
 def test_an_inertia_that_no_body_has_gives_no_nan():
     spread, _ = shapes.principal_spread(1.0, np.diag([5.0, 1.0, 1.0]))
-    close(np.sort(spread), [0.0, 2.5 ** 0.5, 2.5 ** 0.5])
+    close(np.sort(spread), [0.0, 2.5**0.5, 2.5**0.5])
 
 
 @pytest.mark.parametrize("joints", [0, 1, 2, 3, 7, 30])
@@ -69,9 +74,8 @@ def test_the_force_ellipsoid_is_the_inverse_and_not_endless():
     for direction in rng.normal(size=(20, 3)):
         direction /= np.linalg.norm(direction)
         force = axes @ (reach * direction)
-        close(force @ (J @ J.T) @ force, 1.0)           # tau' tau of its torques tau = J' force
-    close(shapes.force_half_axes(np.array([2.0, 1.0, 0.0])),
-          [0.5, 1.0, 0.5 / shapes.FLATTEST])
+        close(force @ (J @ J.T) @ force, 1.0)  # tau' tau of its torques tau = J' force
+    close(shapes.force_half_axes(np.array([2.0, 1.0, 0.0])), [0.5, 1.0, 0.5 / shapes.FLATTEST])
     close(shapes.force_half_axes(np.zeros(3)), np.zeros(3))
 
 
@@ -87,13 +91,11 @@ def test_across_completes_right_handed_axes():
     assert [each.shape for each in shapes.across(np.zeros((0, 3)))] == [(0, 3), (0, 3)]
 
 
-@pytest.mark.parametrize("angle", [
-    -shapes.FULL_ARC, -1.0, -0.01, 0.01, 1.0, shapes.FULL_ARC])
+@pytest.mark.parametrize("angle", [-shapes.FULL_ARC, -1.0, -0.01, 0.01, 1.0, shapes.FULL_ARC])
 def test_a_curved_arrow_turns_about_its_axis(angle):
     rng = np.random.default_rng(4)
     R, center, radius = rotation(rng), rng.normal(size=3), 0.3
-    [points] = shapes.curved_arrows(
-        center[None], R[None, :, 0], R[None, :, 1], [radius], [angle])
+    [points] = shapes.curved_arrows(center[None], R[None, :, 0], R[None, :, 1], [radius], [angle])
     assert len(points) == shapes.CURVED_POINTS
     x, y, z = R.T @ (points - center).T
     close(z, np.zeros(len(points)))

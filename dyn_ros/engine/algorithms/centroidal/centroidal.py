@@ -6,6 +6,7 @@ Orin, Goswami and Lee (2013); its rate according to Wensing and Orin (2016). Exp
 frame; each column of the centroidal momentum matrix is shifted from its joint's origin directly to
 the center of mass.
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -21,16 +22,36 @@ from ..dynamics import crba
 from ..kinematics import root_axes as ra
 from . import com
 
-AG = field("Ag", ("nv", 6), "Centroidal momentum matrix, hg = Ag v, expressed in the world [kg, kg "
-                            "m, kg m2].", transposed=True)
-DAG = field("dAg", ("nv", 6), "Rate of Ag, about the moving center of mass, expressed in the world "
-                              "[kg/s, kg m/s, kg m2/s].", transposed=True)
-HG = field("hg", (6,), "Momentum (linear, angular) about the center of mass, expressed in the "
-                       "world [kg m/s, kg m2/s].")
-DHG = field("dhg", (6,), "Rate of the momentum (linear, angular) about the center of mass, "
-                         "expressed in the world [N, N m].")
-IG = field("Ig", (6, 6), "Inertia of the whole robot about the center of mass, with joints locked, "
-                         "expressed in the world [kg, kg m2].")
+AG = field(
+    "Ag",
+    ("nv", 6),
+    "Centroidal momentum matrix, hg = Ag v, expressed in the world [kg, kg m, kg m2].",
+    transposed=True,
+)
+DAG = field(
+    "dAg",
+    ("nv", 6),
+    "Rate of Ag, about the moving center of mass, expressed in the world [kg/s, kg m/s, kg m2/s].",
+    transposed=True,
+)
+HG = field(
+    "hg",
+    (6,),
+    "Momentum (linear, angular) about the center of mass, expressed in the "
+    "world [kg m/s, kg m2/s].",
+)
+DHG = field(
+    "dhg",
+    (6,),
+    "Rate of the momentum (linear, angular) about the center of mass, "
+    "expressed in the world [N, N m].",
+)
+IG = field(
+    "Ig",
+    (6, 6),
+    "Inertia of the whole robot about the center of mass, with joints locked, "
+    "expressed in the world [kg, kg m2].",
+)
 
 
 @kernel
@@ -39,8 +60,9 @@ def locate_com(r):
     Y = crba.composite(r, 0)
     c = com.store_com(r, Y.mass, Y.moment)
     about_com = al.inertia_moved(al.scale(-1.0, c), Y).rotational
-    crba.store_inertia_matrix(r.work, ly.offset(r, IG),
-                              al.Inertia(Y.mass, al.zero3(c[0]), about_com))
+    crba.store_inertia_matrix(
+        r.work, ly.offset(r, IG), al.Inertia(Y.mass, al.zero3(c[0]), about_com)
+    )
     return c
 
 
@@ -63,8 +85,9 @@ def add_to_column(r, field, k, f):
 def store_momentum(r, h):
     """Store hg, and the velocity of the center of mass."""
     al.store_spatial(r.work, ly.offset(r, HG), h)
-    al.store3(r.work, ly.offset(r, com.VCOM),
-              com.divided_by_mass(h.linear, crba.composite(r, 0).mass))
+    al.store3(
+        r.work, ly.offset(r, com.VCOM), com.divided_by_mass(h.linear, crba.composite(r, 0).mass)
+    )
 
 
 @kernel
@@ -123,21 +146,30 @@ def momentum_rate_kernel(r):
     c = al.scale(-1.0, com.store_com(r, bodies.mass, bodies.moment))
     al.store_spatial(r.work, ly.offset(r, HG), al.force_moved(c, bodies.momentum))
     al.store_spatial(r.work, ly.offset(r, DHG), al.force_moved(c, bodies.force))
-    al.store3(r.work, ly.offset(r, com.VCOM),
-              com.divided_by_mass(bodies.momentum.linear, bodies.mass))
+    al.store3(
+        r.work, ly.offset(r, com.VCOM), com.divided_by_mass(bodies.momentum.linear, bodies.mass)
+    )
     al.store3(r.work, ly.offset(r, com.ACOM), com.divided_by_mass(bodies.force.linear, bodies.mass))
 
 
-_ccrba = Algorithm("ccrba", ccrba_kernel, (Q, V), (AG, HG, IG),
-                   also_writes=(com.COM, com.VCOM, com.MASS)).caller()
-_dccrba = Algorithm("dccrba", dccrba_kernel, (Q, V), (DAG,),
-                    also_writes=(AG, HG, IG, com.COM, com.VCOM, com.MASS)).caller()
-_momentum_rate = Algorithm("centroidal_momentum_time_derivative", momentum_rate_kernel, (Q, V, A),
-                           (DHG,), also_writes=(HG, com.COM, com.VCOM, com.ACOM, com.MASS)).caller()
+_ccrba = Algorithm(
+    "ccrba", ccrba_kernel, (Q, V), (AG, HG, IG), also_writes=(com.COM, com.VCOM, com.MASS)
+).caller()
+_dccrba = Algorithm(
+    "dccrba", dccrba_kernel, (Q, V), (DAG,), also_writes=(AG, HG, IG, com.COM, com.VCOM, com.MASS)
+).caller()
+_momentum_rate = Algorithm(
+    "centroidal_momentum_time_derivative",
+    momentum_rate_kernel,
+    (Q, V, A),
+    (DHG,),
+    also_writes=(HG, com.COM, com.VCOM, com.ACOM, com.MASS),
+).caller()
 
 
-def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
-          threads: int = 1) -> tuple[Array, Array, Array]:
+def ccrba(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+) -> tuple[Array, Array, Array]:
     """Centroidal momentum matrix, momentum and inertia of the whole robot.
 
     Centroidal composite-rigid-body algorithm, Orin, Goswami and Lee (2013); O(n). The link of a
@@ -168,8 +200,9 @@ def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int
     return _dccrba(model, data, threads, q, v)
 
 
-def centroidal_momentum_time_derivative(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
-                                        a: ArrayLike, *, threads: int = 1) -> Array:
+def centroidal_momentum_time_derivative(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, threads: int = 1
+) -> Array:
     """Rate of the momentum about the center of mass: the external forces that a motion requires.
 
     The sum of the rates of all bodies; Featherstone (2008), section 2.14; O(n). Gravity is

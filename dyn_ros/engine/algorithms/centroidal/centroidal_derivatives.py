@@ -6,6 +6,7 @@ Carpentier and Mansard (2018), with the composite quantities of Singh, Russell a
 derivatives of the momentum of each subtree and of its rate (rnea_derivatives.py, without gravity),
 shifted to the moving center of mass.
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -23,22 +24,46 @@ from ..kinematics.kinematics import OA, OV
 from .centroidal import DHG, HG, add_to_column, clear_columns
 from .com import COM, MASS, VCOM, divided_by_mass, store_com
 
-DH_DQ = field("dh_dq", ("nv", 6),
-              "Derivative of hg with respect to configuration; each column is along one velocity, "
-              "in the tangent space [kg m/s, kg m2/s per rad, m].", True)
-DHDOT_DQ = field("dhdot_dq", ("nv", 6), "Derivative of the rate of hg with respect to "
-                                        "configuration [N, N m per rad, m].", True)
-DHDOT_DV = field("dhdot_dv", ("nv", 6), "Derivative of the rate of hg with respect to velocity [N, "
-                                        "N m per rad/s, m/s].", True)
-DHDOT_DA = field("dhdot_da", ("nv", 6), "Derivative of the rate of hg with respect to "
-                                        "acceleration; equal to Ag [kg, kg m, kg m2].", True)
-DVCOM_DQ = field("dvcom_dq", ("nv", 3),
-                 "Derivative of vcom with respect to configuration, expressed in the world; each "
-                 "column is along one velocity, in the tangent space [m/s per rad, m].", True)
-DHDQ = field("dHdq", ("ncolumns", 6),
-             "Derivative of the momentum of a joint's subtree with respect to q, expressed in the "
-             "world, at its origin [kg m/s, kg m2/s per rad, m].", True)
-COMPOSITE_MOMENTUM = field("_oh", ("rows", 6))      # of each body, then of each joint's subtree
+DH_DQ = field(
+    "dh_dq",
+    ("nv", 6),
+    "Derivative of hg with respect to configuration; each column is along one velocity, "
+    "in the tangent space [kg m/s, kg m2/s per rad, m].",
+    True,
+)
+DHDOT_DQ = field(
+    "dhdot_dq",
+    ("nv", 6),
+    "Derivative of the rate of hg with respect to configuration [N, N m per rad, m].",
+    True,
+)
+DHDOT_DV = field(
+    "dhdot_dv",
+    ("nv", 6),
+    "Derivative of the rate of hg with respect to velocity [N, N m per rad/s, m/s].",
+    True,
+)
+DHDOT_DA = field(
+    "dhdot_da",
+    ("nv", 6),
+    "Derivative of the rate of hg with respect to acceleration; equal to Ag [kg, kg m, kg m2].",
+    True,
+)
+DVCOM_DQ = field(
+    "dvcom_dq",
+    ("nv", 3),
+    "Derivative of vcom with respect to configuration, expressed in the world; each "
+    "column is along one velocity, in the tangent space [m/s per rad, m].",
+    True,
+)
+DHDQ = field(
+    "dHdq",
+    ("ncolumns", 6),
+    "Derivative of the momentum of a joint's subtree with respect to q, expressed in the "
+    "world, at its origin [kg m/s, kg m2/s per rad, m].",
+    True,
+)
+COMPOSITE_MOMENTUM = field("_oh", ("rows", 6))  # of each body, then of each joint's subtree
 
 
 @kernel
@@ -51,15 +76,17 @@ def move_bodies(r):
         move_columns(r, i)
         rc.velocity_columns(r, i)
         rc.acceleration_columns(r, i, OA, rc.DADQ)
-        al.store_spatial(r.work, ly.offset(r, COMPOSITE_MOMENTUM) + 6 * i,
-                         rc.store_body(r, i, OA, Y))
+        al.store_spatial(
+            r.work, ly.offset(r, COMPOSITE_MOMENTUM) + 6 * i, rc.store_body(r, i, OA, Y)
+        )
 
 
 @kernel
 def momentum_column(r, i, c, Y, h):
     """Derivative of the momentum h of the subtree of joint i with respect to its column c."""
-    return al.force_add(al.force_cross(load_column(r, J, i, c), h),
-                        al.momentum(Y, load_column(r, rc.PSID, i, c)))
+    return al.force_add(
+        al.force_cross(load_column(r, J, i, c), h), al.momentum(Y, load_column(r, rc.PSID, i, c))
+    )
 
 
 @kernel
@@ -74,14 +101,28 @@ def force_columns(r):
         for c in range(ly.ncolumns(r, i)):
             S = load_column(r, J, i, c)
             store_column(r, rd.DFDA, i, c, al.momentum(Y, S))
-            store_column(r, rd.DFDV, i, c,
-                            al.force_add(al.coriolis_times(B, S),
-                                         al.momentum(Y, load_column(r, rc.DADV, i, c))))
             store_column(
-                r, rd.DFDQ, i, c,
-                al.force_add(al.force_cross(S, f),
-                             al.force_add(al.coriolis_times(B, load_column(r, rc.PSID, i, c)),
-                                          al.momentum(Y, load_column(r, rc.DADQ, i, c)))))
+                r,
+                rd.DFDV,
+                i,
+                c,
+                al.force_add(
+                    al.coriolis_times(B, S), al.momentum(Y, load_column(r, rc.DADV, i, c))
+                ),
+            )
+            store_column(
+                r,
+                rd.DFDQ,
+                i,
+                c,
+                al.force_add(
+                    al.force_cross(S, f),
+                    al.force_add(
+                        al.coriolis_times(B, load_column(r, rc.PSID, i, c)),
+                        al.momentum(Y, load_column(r, rc.DADQ, i, c)),
+                    ),
+                ),
+            )
             store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
 
 
@@ -133,8 +174,11 @@ def com_velocity_derivatives_kernel(r):
         move_columns(r, i)
         rc.velocity_columns(r, i)
         al.store_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA) + 10 * i, Y)
-        al.store_spatial(r.work, ly.offset(r, COMPOSITE_MOMENTUM) + 6 * i,
-                         al.momentum(Y, al.load_motion(r.work, ly.offset(r, OV) + 6 * i)))
+        al.store_spatial(
+            r.work,
+            ly.offset(r, COMPOSITE_MOMENTUM) + 6 * i,
+            al.momentum(Y, al.load_motion(r.work, ly.offset(r, OV) + 6 * i)),
+        )
     rc.clear_composites(r)
     ly.clear(r.work, ly.offset(r, COMPOSITE_MOMENTUM), 6)
     ly.clear(r.work, ly.offset(r, DVCOM_DQ), 3 * ly.nv(r))
@@ -143,9 +187,11 @@ def com_velocity_derivatives_kernel(r):
         for c in range(ly.ncolumns(r, i)):
             store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
     Y = al.load_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA))
-    al.store3(r.work, ly.offset(r, VCOM),
-              divided_by_mass(al.load_force(r.work, ly.offset(r, COMPOSITE_MOMENTUM)).linear,
-                              Y.mass))
+    al.store3(
+        r.work,
+        ly.offset(r, VCOM),
+        divided_by_mass(al.load_force(r.work, ly.offset(r, COMPOSITE_MOMENTUM)).linear, Y.mass),
+    )
     for i in range(1, ly.njoints(r) + 1):
         for c in range(ly.ncolumns(r, i)):
             dh = load_force_column(r, DHDQ, i, c)
@@ -155,18 +201,42 @@ def com_velocity_derivatives_kernel(r):
     rd.forces_in_world(r, DHDQ, ly.nallcolumns(r))
 
 
-_centroidal_derivatives = Algorithm("centroidal_derivatives", centroidal_derivatives_kernel,
-                                    (Q, V, A), (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA),
-                                    also_writes=(HG, DHG, COM, MASS, DHDQ, rd.DFDQ, rd.DFDV,
-                                                 rd.DFDA, J, DJ, rc.PSID, rc.DVDQ, rc.DADQ, rc.DADV,
-                                                 OV, OA)).caller()
+_centroidal_derivatives = Algorithm(
+    "centroidal_derivatives",
+    centroidal_derivatives_kernel,
+    (Q, V, A),
+    (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA),
+    also_writes=(
+        HG,
+        DHG,
+        COM,
+        MASS,
+        DHDQ,
+        rd.DFDQ,
+        rd.DFDV,
+        rd.DFDA,
+        J,
+        DJ,
+        rc.PSID,
+        rc.DVDQ,
+        rc.DADQ,
+        rc.DADV,
+        OV,
+        OA,
+    ),
+).caller()
 _com_velocity_derivatives = Algorithm(
-    "com_velocity_derivatives", com_velocity_derivatives_kernel, (Q, V), (DVCOM_DQ,),
-    also_writes=(VCOM, DHDQ, J, DJ, rc.PSID, rc.DVDQ, rc.DADV, OV)).caller()
+    "com_velocity_derivatives",
+    com_velocity_derivatives_kernel,
+    (Q, V),
+    (DVCOM_DQ,),
+    also_writes=(VCOM, DHDQ, J, DJ, rc.PSID, rc.DVDQ, rc.DADV, OV),
+).caller()
 
 
-def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *,
-                           threads: int = 1) -> tuple[Array, Array, Array, Array]:
+def centroidal_derivatives(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, threads: int = 1
+) -> tuple[Array, Array, Array, Array]:
     """Derivatives of the momentum about the center of mass and of its rate.
 
     Carpentier and Mansard (2018); O(n). Gravity is not included. The link of a fixed base is
@@ -181,8 +251,9 @@ def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     return _centroidal_derivatives(model, data, threads, q, v, a)
 
 
-def com_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
-                             threads: int = 1) -> Array:
+def com_velocity_derivatives(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+) -> Array:
     """Derivative of the velocity of the center of mass with respect to configuration.
 
     The linear part of dh_dq of ``centroidal_derivatives`` divided by the mass; O(n).

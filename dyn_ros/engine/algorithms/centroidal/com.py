@@ -4,6 +4,7 @@
 
 All are expressed in the root frame; sums are about the first joint's origin (root_axes.py).
 """
+
 from __future__ import annotations
 
 from collections import namedtuple
@@ -31,21 +32,39 @@ from ..kinematics.frames import first_joint
 
 COM = field("com", (3,), "Center of mass, expressed in the world [m].")
 VCOM = field("vcom", (3,), "Velocity of the center of mass, expressed in the world [m/s].")
-ACOM = field("acom", (3,), "Acceleration of the center of mass, the rate of vcom, without gravity, "
-                           "expressed in the world [m/s2].")
+ACOM = field(
+    "acom",
+    (3,),
+    "Acceleration of the center of mass, the rate of vcom, without gravity, "
+    "expressed in the world [m/s2].",
+)
 MASS = field("mass", (), "Mass of all moving links [kg].")
-SUBTREE_COM = field("subtree_com", ("rows", 3), "Center of mass of each joint's subtree, "
-                                                "expressed in the world [m].")
-SUBTREE_VCOM = field("subtree_vcom", ("rows", 3),
-                     "Velocity of subtree_com, expressed in the world [m/s].")
-SUBTREE_ACOM = field("subtree_acom", ("rows", 3),
-                     "Acceleration of subtree_com without gravity, expressed in the world [m/s2].")
+SUBTREE_COM = field(
+    "subtree_com",
+    ("rows", 3),
+    "Center of mass of each joint's subtree, expressed in the world [m].",
+)
+SUBTREE_VCOM = field(
+    "subtree_vcom", ("rows", 3), "Velocity of subtree_com, expressed in the world [m/s]."
+)
+SUBTREE_ACOM = field(
+    "subtree_acom",
+    ("rows", 3),
+    "Acceleration of subtree_com without gravity, expressed in the world [m/s2].",
+)
 SUBTREE_MASS = field("subtree_mass", ("rows",), "Mass of each joint's subtree [kg].")
-JCOM = field("Jcom", ("nv", 3),
-             "Jacobian of the center of mass, expressed in the world [m/rad, 1].", transposed=True)
-SUBTREE_JCOM = field("subtree_Jcom", ("nv", 3),
-                     "Jacobian of the center of mass of one joint's subtree, expressed in the "
-                     "world [m/rad, 1].", transposed=True)
+JCOM = field(
+    "Jcom",
+    ("nv", 3),
+    "Jacobian of the center of mass, expressed in the world [m/rad, 1].",
+    transposed=True,
+)
+SUBTREE_JCOM = field(
+    "subtree_Jcom",
+    ("nv", 3),
+    "Jacobian of the center of mass of one joint's subtree, expressed in the world [m/rad, 1].",
+    transposed=True,
+)
 SUBTREE = field("_subtree", ("rows", 10))
 
 Bodies = namedtuple("Bodies", "mass moment momentum force")
@@ -67,10 +86,12 @@ def sum_bodies(r):
         p = ra.position(r, i)
         h = al.momentum(Y, v)
         f = al.force_add(al.momentum(Y, a), al.force_cross(v, h))
-        total = Bodies(total.mass + Y.mass,
-                       al.add(total.moment, al.add(Y.moment, al.scale(Y.mass, p))),
-                       al.force_add(total.momentum, al.force_moved(p, h)),
-                       al.force_add(total.force, al.force_moved(p, f)))
+        total = Bodies(
+            total.mass + Y.mass,
+            al.add(total.moment, al.add(Y.moment, al.scale(Y.mass, p))),
+            al.force_add(total.momentum, al.force_moved(p, h)),
+            al.force_add(total.force, al.force_moved(p, f)),
+        )
     return total
 
 
@@ -87,7 +108,7 @@ def divided_by_mass(x, mass):
 def store_com(r, mass, moment):
     """Store com and mass; return the center of mass relative to the first joint's origin."""
     o = al.load3(r.work, ly.offset(r, ra.ORIGIN))
-    c = al.scale(-1.0, o)                              # without mass: the root's origin
+    c = al.scale(-1.0, o)  # without mass: the root's origin
     if all_above(mass, 0.0):
         c = divided_by_mass(moment, mass)
     al.store3(r.work, ly.offset(r, COM), al.add(o, c))
@@ -107,11 +128,13 @@ def center_of_mass_kernel(r):
 
 # --- subtrees
 
+
 @kernel
 def load_subtree(r, i):
     k = ly.offset(r, SUBTREE) + 10 * i
-    return Subtree(load(r.work, k), al.load3(r.work, k + 1), al.load3(r.work, k + 4),
-                   al.load3(r.work, k + 7))
+    return Subtree(
+        load(r.work, k), al.load3(r.work, k + 1), al.load3(r.work, k + 4), al.load3(r.work, k + 7)
+    )
 
 
 @kernel
@@ -144,9 +167,16 @@ def sum_subtrees(r):
         if p > 0:
             child, total = load_subtree(r, i), load_subtree(r, p)
             moment = al.add(child.moment, al.scale(child.mass, ra.from_parent(r, i)))
-            store_subtree(r, p, Subtree(total.mass + child.mass, al.add(total.moment, moment),
-                                        al.add(total.momentum, child.momentum),
-                                        al.add(total.force, child.force)))
+            store_subtree(
+                r,
+                p,
+                Subtree(
+                    total.mass + child.mass,
+                    al.add(total.moment, moment),
+                    al.add(total.momentum, child.momentum),
+                    al.add(total.force, child.force),
+                ),
+            )
 
 
 @kernel
@@ -159,7 +189,7 @@ def subtree_centers_kernel(r):
         m, moment, h, f = load_subtree(r, i)
         v = al.load_motion(r.work, ly.offset(r, ra.BODY_VELOCITY) + 6 * i)
         a = al.load_motion(r.work, ly.offset(r, ra.BODY_ACCELERATION) + 6 * i)
-        c, vc = al.zero3(m), v.linear                  # without mass: the joint's origin
+        c, vc = al.zero3(m), v.linear  # without mass: the joint's origin
         ac = al.add(a.linear, al.cross(v.angular, v.linear))
         if all_above(m, 0.0):
             c, vc, ac = divided_by_mass(moment, m), divided_by_mass(h, m), divided_by_mass(f, m)
@@ -170,6 +200,7 @@ def subtree_centers_kernel(r):
 
 
 # --- Jacobians
+
 
 @kernel
 def add_to_column(r, field, k, x):
@@ -221,19 +252,35 @@ def subtree_com_jacobian_kernel(r):
         i = ly.parent(r, i)
 
 
-_com = Algorithm("center_of_mass", center_of_mass_kernel, (Q, V, A), (COM, VCOM, ACOM, MASS),
-                 optional=(V, A)).caller()
-_subtrees = Algorithm("subtree_centers_of_mass", subtree_centers_kernel, (Q, V, A),
-                      (SUBTREE_COM, SUBTREE_VCOM, SUBTREE_ACOM, SUBTREE_MASS),
-                      optional=(V, A)).caller()
+_com = Algorithm(
+    "center_of_mass", center_of_mass_kernel, (Q, V, A), (COM, VCOM, ACOM, MASS), optional=(V, A)
+).caller()
+_subtrees = Algorithm(
+    "subtree_centers_of_mass",
+    subtree_centers_kernel,
+    (Q, V, A),
+    (SUBTREE_COM, SUBTREE_VCOM, SUBTREE_ACOM, SUBTREE_MASS),
+    optional=(V, A),
+).caller()
 _jacobian = Algorithm("com_jacobian", com_jacobian_kernel, (Q,), (JCOM,)).caller()
-_subtree_jacobian = Algorithm("subtree_com_jacobian", subtree_com_jacobian_kernel, (Q,),
-                              (SUBTREE_JCOM,), options=(FRAME, REFERENCE_FRAME)).caller()
+_subtree_jacobian = Algorithm(
+    "subtree_com_jacobian",
+    subtree_com_jacobian_kernel,
+    (Q,),
+    (SUBTREE_JCOM,),
+    options=(FRAME, REFERENCE_FRAME),
+).caller()
 
 
-def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
-                   a: ArrayLike | None = None, *,
-                   threads: int = 1) -> tuple[Array, Array, Array, Scalar]:
+def center_of_mass(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike | None = None,
+    a: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> tuple[Array, Array, Array, Scalar]:
     """Center of mass of all moving links, its velocity and acceleration.
 
     Sums over the bodies, Featherstone (2008), section 2.13; O(n). The link of a fixed base is
@@ -248,9 +295,15 @@ def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None =
     return _com(model, data, threads, q, v, a)
 
 
-def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
-                            a: ArrayLike | None = None, *,
-                            threads: int = 1) -> tuple[Array, Array, Array, Array]:
+def subtree_centers_of_mass(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike | None = None,
+    a: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> tuple[Array, Array, Array, Array]:
     """Center of mass of each joint's subtree, its velocity and acceleration.
 
     The subtree of a joint consists of its body and all descendants; the center of mass of a
@@ -285,8 +338,9 @@ def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) ->
     return _jacobian(model, data, threads, q)
 
 
-def subtree_com_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int, *,
-                         threads: int = 1) -> Array:
+def subtree_com_jacobian(
+    model: Model, data: Data, q: ArrayLike, joint: str | int, *, threads: int = 1
+) -> Array:
     """Jacobian of the center of mass of one joint's subtree: subtree_vcom[joint] = J v.
 
     A joint in the subtree moves part of its mass; an ancestor moves the center of mass as a point

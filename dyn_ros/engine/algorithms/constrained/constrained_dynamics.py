@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Constrained dynamics in terms of classical accelerations of frames."""
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -37,14 +38,19 @@ def make_spatial(r, n):
     A frame with the velocity (v, w) and the spatial acceleration (a, b) has the classical
     acceleration (a + w x v, b).
     """
-    v = al.motion_moved(constraints.tip_translation(r, n),
-                        al.load_motion(r.work, ly.offset(r, BODY_VELOCITY)
-                                       + 6 * constraints.tip_joint(r, n)))
+    v = al.motion_moved(
+        constraints.tip_translation(r, n),
+        al.load_motion(r.work, ly.offset(r, BODY_VELOCITY) + 6 * constraints.tip_joint(r, n)),
+    )
     against_gravity = al.load3(r.work, ly.offset(r, LINK_ACCELERATION))
     shift = al.Motion(al.add(against_gravity, al.cross(v.linear, v.angular)), al.zero3(v.linear[0]))
     for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
-        store(r.work, ly.offset(r, BETA) + k, load(r.work, ly.offset(r, DESIRED) + k)
-              + al.power(vereshchagin.unit_force(r, k), shift))
+        store(
+            r.work,
+            ly.offset(r, BETA) + k,
+            load(r.work, ly.offset(r, DESIRED) + k)
+            + al.power(vereshchagin.unit_force(r, k), shift),
+        )
 
 
 @kernel
@@ -60,19 +66,35 @@ def set_constraints(r):
 _constrained_dynamics = Algorithm(
     "constrained_dynamics",
     sequence(vereshchagin.sweep_outward, set_constraints, vereshchagin.solve_constrained),
-    (Q, V, DIRECTIONS, DESIRED, TAU_IN, F_EXT), vereshchagin.RESULTS,
-    optional=(DESIRED, TAU_IN, F_EXT), options=(CONSTRAINTS,),
-    coupled=sequence(vereshchagin.sweep_outward_projected, set_constraints,
-                     vereshchagin.solve_constrained_projected)).caller(make=constraints.as_motion)
+    (Q, V, DIRECTIONS, DESIRED, TAU_IN, F_EXT),
+    vereshchagin.RESULTS,
+    optional=(DESIRED, TAU_IN, F_EXT),
+    options=(CONSTRAINTS,),
+    coupled=sequence(
+        vereshchagin.sweep_outward_projected,
+        set_constraints,
+        vereshchagin.solve_constrained_projected,
+    ),
+).caller(make=constraints.as_motion)
 
 
 def constrained_dynamics(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: constraints.Frames,
-    directions: ArrayLike, accelerations: ArrayLike | None = None, tau: ArrayLike | None = None,
-    f_ext: ArrayLike | dict[str, ArrayLike] | None = None, *,
-    axes: constraints.Frames | None = None, singularity: constraints.Singularity = "relative",
-    tolerance: float | None = None, priority: constraints.Priority = "constraint",
-    threads: int = 1) -> constraints.ConstrainedMotion:
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    frame: constraints.Frames,
+    directions: ArrayLike,
+    accelerations: ArrayLike | None = None,
+    tau: ArrayLike | None = None,
+    f_ext: ArrayLike | dict[str, ArrayLike] | None = None,
+    *,
+    axes: constraints.Frames | None = None,
+    singularity: constraints.Singularity = "relative",
+    tolerance: float | None = None,
+    priority: constraints.Priority = "constraint",
+    threads: int = 1,
+) -> constraints.ConstrainedMotion:
     """Compute motion and torques for desired accelerations of frames, by default zero.
 
     Like ``vereshchagin``, but with classical accelerations, which do not include gravity: a frame
@@ -117,10 +139,19 @@ def constrained_dynamics(
     >>> np.allclose(dyn_ros.aba(model, data, q, 0.0 * v, send), motion.ddq)
     True
     """
-    table, directions = constraints.constraint_table(model, data, "frame", frame, axes,
-                                                     ("directions", directions), singularity,
-                                                     tolerance, priority)
+    table, directions = constraints.constraint_table(
+        model,
+        data,
+        "frame",
+        frame,
+        axes,
+        ("directions", directions),
+        singularity,
+        tolerance,
+        priority,
+    )
     if isinstance(f_ext, dict):
         f_ext = model.external_forces(f_ext)
-    return _constrained_dynamics(model, data, threads, table, q, v, directions,
-                                 accelerations, tau, f_ext)
+    return _constrained_dynamics(
+        model, data, threads, table, q, v, directions, accelerations, tau, f_ext
+    )

@@ -9,6 +9,7 @@ the diagonal D. Then J M^-1 J' = (U^-1 J')' D^-1 (U^-1 J').
 
 The forces of adjacent constraints are propagated together, as a vector.
 """
+
 from ...kernel import algebra as al
 from ...kernel import lanes as la
 from ...kernel import layout as ly
@@ -23,12 +24,12 @@ from ..kinematics import root_axes as ra
 from .products import rows_of
 from .semidefinite import WIDTH, absolute, clear_rows
 
-UNIT_FORCES = field("_unit_forces", (6, WIDTH))     # about the origin of a joint; a column each
-TRUNK_FORCES = field("_trunk_forces", (6, WIDTH))   # where all come together
-ELIMINATED = field("_eliminated", ("nv", WIDTH))    # U^-1 J'
-EXCESS = field("_excess", ("constraints",))         # error of the free motion
-SCALED = field("_scaled", ("nv", WIDTH))            # the same times D^-1/2
-COUPLING = field("_coupling", (WIDTH, WIDTH))       # J M^-1 J'; rows are written by threes
+UNIT_FORCES = field("_unit_forces", (6, WIDTH))  # about the origin of a joint; a column each
+TRUNK_FORCES = field("_trunk_forces", (6, WIDTH))  # where all come together
+ELIMINATED = field("_eliminated", ("nv", WIDTH))  # U^-1 J'
+EXCESS = field("_excess", ("constraints",))  # error of the free motion
+SCALED = field("_scaled", ("nv", WIDTH))  # the same times D^-1/2
+COUPLING = field("_coupling", (WIDTH, WIDTH))  # J M^-1 J'; rows are written by threes
 COLUMN = field("_column", ("nv",))
 FORCE = field("_force_root", ("rows", 6))
 
@@ -77,8 +78,12 @@ def propagate(r, forces, joint, end, start, stop, eliminating, moving):
                 increase_simd(r, X_ + WIDTH * j + k, count, x)
                 if eliminating:
                     f = al.force_sub(
-                        f, al.force_scale(x * la.load(r.work, ly.offset(r, aba.DINV) + j),
-                                          al.load_force(r.work, ly.offset(r, aba.U) + 6 * j)))
+                        f,
+                        al.force_scale(
+                            x * la.load(r.work, ly.offset(r, aba.DINV) + j),
+                            al.load_force(r.work, ly.offset(r, aba.U) + 6 * j),
+                        ),
+                    )
             if moving:
                 b = b + al.power(f, al.load_motion(r.work, ly.offset(r, aba.BIAS) + 6 * i))
             f = al.force_moved(ra.from_parent(r, i), f)
@@ -99,6 +104,7 @@ def clear_eliminated(r):
 
 # --- with the factor of M, if mimic joints couple branches
 
+
 @kernel
 def transmit_inward(r, tau):
     """tau <- S' f, with f the sum of the forces on the bodies of each subtree."""
@@ -116,19 +122,27 @@ def eliminate_projected(r):
     """U^-1 (tau - nle) and D from the factor of M, and bias accelerations of all bodies."""
     a_, f_ = ly.offset(r, aba.LINK_ACCELERATION), ly.offset(r, FORCE)
     for i in range(1, ly.njoints(r) + 1):
-        a = al.motion_add(al.motion_moved(ra.from_parent(r, i),
-                                          al.load_motion(r.work, a_ + 6 * ly.parent(r, i))),
-                          al.load_motion(r.work, ly.offset(r, aba.BIAS) + 6 * i))
+        a = al.motion_add(
+            al.motion_moved(ra.from_parent(r, i), al.load_motion(r.work, a_ + 6 * ly.parent(r, i))),
+            al.load_motion(r.work, ly.offset(r, aba.BIAS) + 6 * i),
+        )
         Y = al.load_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i)
         al.store_spatial(r.work, a_ + 6 * i, a)
-        al.store_spatial(r.work, f_ + 6 * i,
-                         al.force_add(al.load_force(r.work, ly.offset(r, aba.BIAS_FORCE) + 6 * i),
-                                      al.momentum(Y, a)))
+        al.store_spatial(
+            r.work,
+            f_ + 6 * i,
+            al.force_add(
+                al.load_force(r.work, ly.offset(r, aba.BIAS_FORCE) + 6 * i), al.momentum(Y, a)
+            ),
+        )
     transmit_inward(r, ly.offset(r, aba.BIAS_TORQUE))
     for k in range(ly.nv(r)):
-        la.store(r.work, ly.offset(r, aba.BIAS_TORQUE) + k,
-                 la.load(r.work, ly.offset(r, TAU_IN) + k)
-                 - la.load(r.work, ly.offset(r, aba.BIAS_TORQUE) + k))
+        la.store(
+            r.work,
+            ly.offset(r, aba.BIAS_TORQUE) + k,
+            la.load(r.work, ly.offset(r, TAU_IN) + k)
+            - la.load(r.work, ly.offset(r, aba.BIAS_TORQUE) + k),
+        )
     solve_inward(r, ly.offset(r, aba.BIAS_TORQUE))
     store_pivots(r)
 
@@ -156,20 +170,24 @@ def accelerate_projected(r):
     """ddq from the factor of M, then body accelerations."""
     a_ = ly.offset(r, aba.LINK_ACCELERATION)
     for k in range(ly.nv(r)):
-        la.store(r.work, ly.offset(r, aba.DDQ) + k,
-                 la.load(r.work, ly.offset(r, aba.BIAS_TORQUE) + k))
+        la.store(
+            r.work, ly.offset(r, aba.DDQ) + k, la.load(r.work, ly.offset(r, aba.BIAS_TORQUE) + k)
+        )
     solve_outward(r, ly.offset(r, aba.DDQ))
     for i in range(1, ly.njoints(r) + 1):
-        a = al.motion_add(al.motion_moved(ra.from_parent(r, i),
-                                          al.load_motion(r.work, a_ + 6 * ly.parent(r, i))),
-                          al.load_motion(r.work, ly.offset(r, aba.BIAS) + 6 * i))
+        a = al.motion_add(
+            al.motion_moved(ra.from_parent(r, i), al.load_motion(r.work, a_ + 6 * ly.parent(r, i))),
+            al.load_motion(r.work, ly.offset(r, aba.BIAS) + 6 * i),
+        )
         for c in range(ly.ncolumns(r, i)):
-            a = ra.add_column(r, i, c, a,
-                              la.load(r.work, ly.offset(r, aba.DDQ) + ly.idx_v(r, i) + c))
+            a = ra.add_column(
+                r, i, c, a, la.load(r.work, ly.offset(r, aba.DDQ) + ly.idx_v(r, i) + c)
+            )
         al.store_spatial(r.work, a_ + 6 * i, a)
 
 
 # --- the system of the constraint forces
+
 
 @kernel
 def last_velocity(r, i):
@@ -191,8 +209,9 @@ def scale_eliminated(r):
         s = la.sqrt(absolute(la.load(r.work, ly.offset(r, aba.DINV) + j)))
         for k in range(0, ly.nconstraints(r), la.simd_width(r.work)):
             at = WIDTH * j + k
-            la.store_simd(r.work, Y + at, la.SIMD_WIDTH,
-                          s * la.load_simd(r.work, X + at, la.SIMD_WIDTH))
+            la.store_simd(
+                r.work, Y + at, la.SIMD_WIDTH, s * la.load_simd(r.work, X + at, la.SIMD_WIDTH)
+            )
 
 
 @kernel
@@ -213,8 +232,9 @@ def add_path(r, x, y, A, B, count, first, other):
         k, d, b = A.start + A.step * j, A.across, B.start + B.step * j
         a = (la.load(r.work, k), la.load(r.work, k + d), la.load(r.work, k + 2 * d))
         x = add_three(x, a, la.load_simd(r.work, b, count))
-        y = add_three(y, a, la.load_simd(r.work, b + la.simd_width(r.work),
-                                         count - la.simd_width(r.work)))
+        y = add_three(
+            y, a, la.load_simd(r.work, b + la.simd_width(r.work), count - la.simd_width(r.work))
+        )
         j = ly.velocity_parent(r, j)
     return x, y
 
@@ -231,12 +251,17 @@ def product_along(r, A, B, count, first, second):
 @kernel
 def couple(r, start, stop, first, second):
     """Rows of J M^-1 J' for bodies that two velocities move, or -1; lanes use symmetry."""
-    m, C, Y, some = ly.nconstraints(
-        r), ly.offset(r, COUPLING), ly.offset(r, SCALED), la.simd_width(r.work)
+    m, C, Y, some = (
+        ly.nconstraints(r),
+        ly.offset(r, COUPLING),
+        ly.offset(r, SCALED),
+        la.simd_width(r.work),
+    )
     for k in range(start, stop, 3):
         for i in range(0, stop if la.holds_lanes(r.work) else m, 2 * some):
-            x, y = product_along(r, rows_of(Y + k, WIDTH), rows_of(Y + i, WIDTH), 2 * la.SIMD_WIDTH,
-                                 first, second)
+            x, y = product_along(
+                r, rows_of(Y + k, WIDTH), rows_of(Y + i, WIDTH), 2 * la.SIMD_WIDTH, first, second
+            )
             for t in range(3):
                 row = C + WIDTH * (k + t) + i
                 la.store_simd(r.work, row, la.SIMD_WIDTH, x[t])
@@ -267,6 +292,7 @@ def eliminated_times(r, x, y, s):
     for j in range(ly.nv(r)):
         total = zero
         for k in range(ly.nconstraints(r)):
-            total = total + la.load(r.work, x + k) * la.load(r.work, ly.offset(r, ELIMINATED)
-                                                             + WIDTH * j + k)
+            total = total + la.load(r.work, x + k) * la.load(
+                r.work, ly.offset(r, ELIMINATED) + WIDTH * j + k
+            )
         la.store(r.work, y + j, s * total)

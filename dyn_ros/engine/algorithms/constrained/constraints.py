@@ -6,6 +6,7 @@ They are stored in a table of integers, which is created once for each combinati
 ``Data``. The address of the table is an option of the call and holds the table in memory, also
 in a part of a batch that runs on after Ctrl-C. Consecutive constraints on the same tip form a run.
 """
+
 import contextlib
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
@@ -25,21 +26,27 @@ from ..kinematics.root_axes import ROTATION
 from .semidefinite import ABSOLUTE, DAMPED, RELATIVE
 
 POLICY, TOLERANCE, OPPOSED, NRUNS, RUNS = range(5)
-TIP, AXES, STOP = range(3)                          # of a run: frames, index of the next constraint
+TIP, AXES, STOP = range(3)  # of a run: frames, index of the next constraint
 RUN = 3
-EXTERNAL, FEEDFORWARD = 1, 2                        # bits of OPPOSED
+EXTERNAL, FEEDFORWARD = 1, 2  # bits of OPPOSED
 ROOT_AXES = -1
 
 POLICIES = {  # name -> number, default tolerance
-    "relative": (RELATIVE, 1e-12), "absolute": (ABSOLUTE, 1e-14), "damped": (DAMPED, 1e-6)}
+    "relative": (RELATIVE, 1e-12),
+    "absolute": (ABSOLUTE, 1e-14),
+    "damped": (DAMPED, 1e-6),
+}
 PRIORITIES = {  # name -> what the constraints oppose
-    "constraint": EXTERNAL | FEEDFORWARD, "external_force": FEEDFORWARD, "feedforward": EXTERNAL,
-    "equal": 0}
+    "constraint": EXTERNAL | FEEDFORWARD,
+    "external_force": FEEDFORWARD,
+    "feedforward": EXTERNAL,
+    "equal": 0,
+}
 MOST_PER_TIP = 6
 Frames: TypeAlias = str | int | Sequence[str | int]
 Singularity: TypeAlias = Literal["relative", "absolute", "damped"]
 Priority: TypeAlias = Literal["constraint", "external_force", "feedforward", "equal"]
-_KEPT = 64                                          # tables that a Data keeps
+_KEPT = 64  # tables that a Data keeps
 
 
 @kernel
@@ -110,8 +117,15 @@ class ConstrainedMotion(NamedTuple):
 def as_motion(results: Sequence) -> ConstrainedMotion:
     """Convert the results of a kernel to the public result."""
     ddq, nu, constraint, total, forces, accelerations, rank = results
-    return ConstrainedMotion(ddq, nu, constraint, total, forces, accelerations,
-                             rank.astype(int) if isinstance(rank, np.ndarray) else int(rank))
+    return ConstrainedMotion(
+        ddq,
+        nu,
+        constraint,
+        total,
+        forces,
+        accelerations,
+        rank.astype(int) if isinstance(rank, np.ndarray) else int(rank),
+    )
 
 
 class ConstraintTable(int):
@@ -124,8 +138,9 @@ def _choice(name, value, known):
     try:
         return known[value]
     except (KeyError, TypeError):
-        raise ValueError(f"{name}: expected {', '.join(map(repr, known))}, "
-                         f"got {value!r:.80}") from None
+        raise ValueError(
+            f"{name}: expected {', '.join(map(repr, known))}, got {value!r:.80}"
+        ) from None
 
 
 def moving_frames(model):
@@ -145,8 +160,9 @@ def _for_each(name, frames, m):
     if not isinstance(frames, tuple):
         return [frames] * m
     if len(frames) != m:
-        raise ValueError(f"{name}: expected one frame, or one for each of the {m} constraints, "
-                         f"got {len(frames)}")
+        raise ValueError(
+            f"{name}: expected one frame, or one for each of the {m} constraints, got {len(frames)}"
+        )
     return frames
 
 
@@ -161,18 +177,24 @@ def table(model, name, tip, axes, m, singularity, tolerance, priority):
     if tolerance is not None and tolerance < 0.0:
         raise ValueError(f"tolerance: expected a number >= 0, got {tolerance}")
     tips = [moving_index(model, name, frame) for frame in _for_each(name, tip, m)]
-    turns = [ROOT_AXES if frame is None else frame_number(model, frame, "axes")
-             for frame in _for_each("axes", axes, m)]
+    turns = [
+        ROOT_AXES if frame is None else frame_number(model, frame, "axes")
+        for frame in _for_each("axes", axes, m)
+    ]
     runs: list[tuple[int, ...]] = []
     for k, run in enumerate(zip(tips, turns)):
         if tips.count(run[TIP]) > MOST_PER_TIP:
-            raise ValueError(f"{name}: expected at most {MOST_PER_TIP} constraints on a tip, got "
-                             f"{tips.count(run[TIP])} on {model.frame_names[run[TIP]]!r}")
+            raise ValueError(
+                f"{name}: expected at most {MOST_PER_TIP} constraints on a tip, got "
+                f"{tips.count(run[TIP])} on {model.frame_names[run[TIP]]!r}"
+            )
         if runs and runs[-1][:STOP] == run:
             runs.pop()
         runs.append((*run, k + 1))
     numbers = np.array([policy, 0, opposed, len(runs), *np.ravel(runs)], np.int64)
-    numbers[TOLERANCE:TOLERANCE + 1].view(np.float64)[0] = usual if tolerance is None else tolerance
+    numbers[TOLERANCE : TOLERANCE + 1].view(np.float64)[0] = (
+        usual if tolerance is None else tolerance
+    )
     return numbers
 
 
@@ -182,13 +204,13 @@ def _hashable(frames):
         return frames
     try:
         return tuple(frames)
-    except TypeError:                               # one index, or None
+    except TypeError:  # one index, or None
         return frames
 
 
 def constraint_table(model, data, name, tip, axes, directions, singularity, tolerance, priority):
     """The table of a call, from ``Data`` or new, and its directions (name, value) as an array."""
-    kept = data._tables if getattr(data, "model", None) is model else {}    # the call reports it
+    kept = data._tables if getattr(data, "model", None) is model else {}  # the call reports it
     argument, array = directions
     if type(array) is np.ndarray:
         with contextlib.suppress(KeyError, TypeError, IndexError):

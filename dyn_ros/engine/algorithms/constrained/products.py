@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Products of dense matrices in a workspace, in blocks of six rows and three vectors of columns."""
+
 from collections import namedtuple
 
 from ...kernel import lanes as la
@@ -25,15 +26,27 @@ def transposed(A):
 def load_six(r, A, j, i):
     """Numbers i to i + 5 of row j."""
     k, d = A.start + A.step * j + A.across * i, A.across
-    return (la.load(r.work, k), la.load(r.work, k + d), la.load(r.work, k + 2 * d),
-            la.load(r.work, k + 3 * d), la.load(r.work, k + 4 * d), la.load(r.work, k + 5 * d))
+    return (
+        la.load(r.work, k),
+        la.load(r.work, k + d),
+        la.load(r.work, k + 2 * d),
+        la.load(r.work, k + 3 * d),
+        la.load(r.work, k + 4 * d),
+        la.load(r.work, k + 5 * d),
+    )
 
 
 @kernel
 def add_six(total, a, x):
     """total + a x, for six numbers each."""
-    return (total[0] + a[0] * x, total[1] + a[1] * x, total[2] + a[2] * x,
-            total[3] + a[3] * x, total[4] + a[4] * x, total[5] + a[5] * x)
+    return (
+        total[0] + a[0] * x,
+        total[1] + a[1] * x,
+        total[2] + a[2] * x,
+        total[3] + a[3] * x,
+        total[4] + a[4] * x,
+        total[5] + a[5] * x,
+    )
 
 
 @kernel
@@ -88,8 +101,18 @@ def combine(r, C, s, A, B, inner, s2, A2, B2, inner2, rows, columns):
             count, x = columns - k, zero_six(r, C)
             if count > some:
                 x, y, z = add_blocks(r, x, x, x, A, B, inner, i, k, count)
-                x, y, z = add_blocks(r, scale_six(t, x), scale_six(t, y), scale_six(t, z),
-                                     A2, B2, inner2, i, k, count)
+                x, y, z = add_blocks(
+                    r,
+                    scale_six(t, x),
+                    scale_six(t, y),
+                    scale_six(t, z),
+                    A2,
+                    B2,
+                    inner2,
+                    i,
+                    k,
+                    count,
+                )
                 store_six(r, C, s2, y, i, rows, k + some, count - some)
                 if count > 2 * some:
                     store_six(r, C, s2, z, i, rows, k + 2 * some, count - 2 * some)

@@ -10,6 +10,7 @@ singular values. Both methods also run on lanes.
 The rows of all matrices are ``WIDTH`` numbers apart, so that a vector that starts at any of their
 numbers ends within the row.
 """
+
 import math
 
 from ...kernel import algebra as al
@@ -26,8 +27,8 @@ INVERSE = field("_semidefinite_Linv", (MAX_CONSTRAINTS, WIDTH))
 PIVOTS = field("_semidefinite_Dinv", (WIDTH,))
 RIGHT = field("_semidefinite_b", (WIDTH,))
 WEIGHTS = field("_semidefinite_weights", (WIDTH,))
-ORTHOGONAL = 1e-14                   # largest cosine between columns regarded as orthogonal
-SWEEPS = 40                          # maximum; typically 4 to 9 are sufficient
+ORTHOGONAL = 1e-14  # largest cosine between columns regarded as orthogonal
+SWEEPS = 40  # maximum; typically 4 to 9 are sufficient
 TINY = 1e-300
 
 
@@ -41,8 +42,9 @@ def copy_rows(r, n, A, target):
     """target <- A, in whole vectors."""
     for i in range(0, WIDTH * n, WIDTH):
         for k in range(i, i + n, la.simd_width(r.work)):
-            la.store_simd(r.work, target + k, la.SIMD_WIDTH,
-                          la.load_simd(r.work, A + k, la.SIMD_WIDTH))
+            la.store_simd(
+                r.work, target + k, la.SIMD_WIDTH, la.load_simd(r.work, A + k, la.SIMD_WIDTH)
+            )
 
 
 @kernel
@@ -50,16 +52,22 @@ def clear_rows(r, rows, n, A):
     """Clear rows of n numbers, in whole vectors."""
     for i in range(0, WIDTH * rows, WIDTH):
         for k in range(i, i + n, la.simd_width(r.work)):
-            la.store_simd(r.work, A + k, la.SIMD_WIDTH,
-                          la.lift(0.0, la.load_simd(r.work, A, la.SIMD_WIDTH)))
+            la.store_simd(
+                r.work, A + k, la.SIMD_WIDTH, la.lift(0.0, la.load_simd(r.work, A, la.SIMD_WIDTH))
+            )
 
 
 @kernel
 def subtract_row(r, a, s, b, count):
     """a <- a - s b for rows at offsets a and b."""
     for j in range(0, count, la.simd_width(r.work)):
-        la.store_simd(r.work, a + j, la.SIMD_WIDTH, la.load_simd(r.work, a + j, la.SIMD_WIDTH)
-                      - s * la.load_simd(r.work, b + j, la.SIMD_WIDTH))
+        la.store_simd(
+            r.work,
+            a + j,
+            la.SIMD_WIDTH,
+            la.load_simd(r.work, a + j, la.SIMD_WIDTH)
+            - s * la.load_simd(r.work, b + j, la.SIMD_WIDTH),
+        )
 
 
 @kernel
@@ -83,19 +91,25 @@ def factor_lanes(r, n, A, shift):
         for i in range(k, n, 3):
             x = al.load3(r.work, A + WIDTH * k + i)
             for j in range(k):
-                x = al.sub(x,
-                           al.scale(la.load(r.work, row + j), al.load3(r.work, W + WIDTH * j + i)))
+                x = al.sub(
+                    x, al.scale(la.load(r.work, row + j), al.load3(r.work, W + WIDTH * j + i))
+                )
             al.store3(r.work, row + i, x)
-        d = invert_pivot(r, k, la.load(r.work, row + k) + shift,
-                         la.load(r.work, A + (WIDTH + 1) * k) + shift)
+        d = invert_pivot(
+            r, k, la.load(r.work, row + k) + shift, la.load(r.work, A + (WIDTH + 1) * k) + shift
+        )
         for i in range(k + 1, n):
             la.store(r.work, W + WIDTH * i + k, d * la.load(r.work, row + i))
     for i in range(n):
         for j in range(0, i + 1, 3):
             x = al.zero3(la.load(r.work, A))
             for k in range(j, i):
-                x = al.sub(x, al.scale(la.load(r.work, W + WIDTH * i + k),
-                                       al.load3(r.work, E + WIDTH * k + j)))
+                x = al.sub(
+                    x,
+                    al.scale(
+                        la.load(r.work, W + WIDTH * i + k), al.load3(r.work, E + WIDTH * k + j)
+                    ),
+                )
             al.store3(r.work, E + WIDTH * i + j, x)
         la.store(r.work, E + (WIDTH + 1) * i, 1.0)
 
@@ -189,8 +203,13 @@ def solve_factored(r, n, x):
         x_k = la.load(r.work, y + k)
         la.store(r.work, x + k, x_k)
         for j in range(0, k, la.simd_width(r.work)):
-            la.store_simd(r.work, y + j, la.SIMD_WIDTH, la.load_simd(r.work, y + j, la.SIMD_WIDTH)
-                          - x_k * la.load_simd(r.work, L + WIDTH * k + j, k - j))
+            la.store_simd(
+                r.work,
+                y + j,
+                la.SIMD_WIDTH,
+                la.load_simd(r.work, y + j, la.SIMD_WIDTH)
+                - x_k * la.load_simd(r.work, L + WIDTH * k + j, k - j),
+            )
 
 
 @kernel
@@ -328,8 +347,9 @@ def store_inverse(r, n, target):
             total = la.lift(0.0, la.load_simd(r.work, E, la.SIMD_WIDTH))
             for k in range(max(i, j), n):
                 row = E + WIDTH * k
-                total = total + la.load(r.work, row + i) * la.load_simd(r.work, row + j,
-                                                                        la.SIMD_WIDTH)
+                total = total + la.load(r.work, row + i) * la.load_simd(
+                    r.work, row + j, la.SIMD_WIDTH
+                )
             la.store_simd(r.work, target + WIDTH * i + j, la.SIMD_WIDTH, total)
 
 
@@ -390,7 +410,7 @@ def solve_semidefinite(r, n, A, x, policy, tolerance):
         bound = tolerance * trace_of_inverse(r, n, ly.offset(r, WEIGHTS))
         if policy == RELATIVE:
             bound = bound * trace
-        if la.all_above(1.0, bound):                   # every eigenvalue is above the cut
+        if la.all_above(1.0, bound):  # every eigenvalue is above the cut
             solve_factored(r, n, x)
             return rank
     return solve_singular(r, n, A, x, policy, tolerance)

@@ -10,6 +10,7 @@ the accelerations. A small system for the constraint forces is solved before the
 The inward sweep is an elimination of joints. With the inertia matrix M = U D U', U upper
 triangular, it computes the columns of U^-1 J' alpha, the diagonal D and U^-1 (tau - nle).
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -31,27 +32,38 @@ from . import constraint_forces as cf
 from . import constraints
 from .semidefinite import solve_semidefinite
 
-NU = field("_nu", ("constraints",), "Lagrange multipliers: the constraints act on their tips with "
-                                    "-alpha nu [N, N m].")
+NU = field(
+    "_nu",
+    ("constraints",),
+    "Lagrange multipliers: the constraints act on their tips with -alpha nu [N, N m].",
+)
 RANK = field("_rank", (), "Number of independent constraints, a whole number.")
 CONSTRAINT_TORQUES = field(
-    "constraint_torques", ("nv",), "KDL's result, U^-1 (-J' alpha nu) with M = U D U'; not a "
-                                   "generalized force [N m, N].")
+    "constraint_torques",
+    ("nv",),
+    "KDL's result, U^-1 (-J' alpha nu) with M = U D U'; not a generalized force [N m, N].",
+)
 TOTAL_TORQUE = field(
-    "total_torque", ("nv",), "KDL's result, D ddq with M = U D U'; not a generalized force [N m, "
-                             "N].")
+    "total_torque",
+    ("nv",),
+    "KDL's result, D ddq with M = U D U'; not a generalized force [N m, N].",
+)
 CONSTRAINT_FORCES = field(
-    "constraint_generalized_forces", ("nv",), "Generalized forces of the constraints, "
-                                              "-J' alpha nu, to send to the joints [N m, N].")
-UNOPPOSED = field("_unopposed", ("nv",))      # U^-1 of the forces not opposed by the constraints
+    "constraint_generalized_forces",
+    ("nv",),
+    "Generalized forces of the constraints, -J' alpha nu, to send to the joints [N m, N].",
+)
+UNOPPOSED = field("_unopposed", ("nv",))  # U^-1 of the forces not opposed by the constraints
 
 
 @kernel
 def unit_force(r, k):
     """Column k of alpha."""
     a, m = ly.offset(r, fields.ALPHA) + k, ly.nconstraints(r)
-    return al.Force((load(r.work, a), load(r.work, a + m), load(r.work, a + 2 * m)),
-                    (load(r.work, a + 3 * m), load(r.work, a + 4 * m), load(r.work, a + 5 * m)))
+    return al.Force(
+        (load(r.work, a), load(r.work, a + m), load(r.work, a + 2 * m)),
+        (load(r.work, a + 3 * m), load(r.work, a + 4 * m), load(r.work, a + 5 * m)),
+    )
 
 
 @kernel
@@ -63,8 +75,16 @@ def propagate_constraints(r, eliminating):
         for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
             cf.store_unit_force(r, k, al.force_moved(p, unit_force(r, k)))
             store(r.work, ly.offset(r, cf.EXCESS) + k, -load(r.work, ly.offset(r, fields.BETA) + k))
-        cf.propagate(r, ly.offset(r, cf.UNIT_FORCES), constraints.tip_joint(r, n), 0,
-                     constraints.run_start(r, n), constraints.run_stop(r, n), eliminating, True)
+        cf.propagate(
+            r,
+            ly.offset(r, cf.UNIT_FORCES),
+            constraints.tip_joint(r, n),
+            0,
+            constraints.run_start(r, n),
+            constraints.run_stop(r, n),
+            eliminating,
+            True,
+        )
     if not eliminating:
         cf.eliminate_columns(r)
 
@@ -104,8 +124,13 @@ def eliminate_unopposed(r):
             k = ly.idx_v(r, i) + c
             y = load(r.work, y_ + k) + ra.dot_column(r, i, c, f)
             store(r.work, y_ + k, y)
-            f = al.force_sub(f, al.force_scale(y * load(r.work, ly.offset(r, aba.DINV) + k),
-                                               al.load_force(r.work, ly.offset(r, aba.U) + 6 * k)))
+            f = al.force_sub(
+                f,
+                al.force_scale(
+                    y * load(r.work, ly.offset(r, aba.DINV) + k),
+                    al.load_force(r.work, ly.offset(r, aba.U) + 6 * k),
+                ),
+            )
         add_force(r, f_ + 6 * ly.parent(r, i), al.force_moved(ra.from_parent(r, i), f))
 
 
@@ -124,16 +149,30 @@ def constrain(r):
     torque, w, n = ly.offset(r, aba.BIAS_TORQUE), ly.offset(r, CONSTRAINT_TORQUES), ly.nv(r)
     cf.scale_eliminated(r)
     for run in range(constraints.nruns(r)):
-        cf.couple(r, constraints.run_start(r, run), constraints.run_stop(r, run),
-                  cf.last_velocity(r, constraints.tip_joint(r, run)), -1)
+        cf.couple(
+            r,
+            constraints.run_start(r, run),
+            constraints.run_stop(r, run),
+            cf.last_velocity(r, constraints.tip_joint(r, run)),
+            -1,
+        )
     for j in range(n):
         store(r.work, w + j, load(r.work, torque + j) - load(r.work, ly.offset(r, UNOPPOSED) + j))
     cf.add_free_motion(r, w)
     for k in range(ly.nconstraints(r)):
         store(r.work, ly.offset(r, NU) + k, load(r.work, ly.offset(r, cf.EXCESS) + k))
-    store(r.work, ly.offset(r, RANK),
-          solve_semidefinite(r, ly.nconstraints(r), ly.offset(r, cf.COUPLING), ly.offset(r, NU),
-                             constraints.setting(r, constraints.POLICY), constraints.tolerance(r)))
+    store(
+        r.work,
+        ly.offset(r, RANK),
+        solve_semidefinite(
+            r,
+            ly.nconstraints(r),
+            ly.offset(r, cf.COUPLING),
+            ly.offset(r, NU),
+            constraints.setting(r, constraints.POLICY),
+            constraints.tolerance(r),
+        ),
+    )
     cf.eliminated_times(r, ly.offset(r, NU), w, -1.0)
     for j in range(n):
         ly.increase(r.work, torque + j, load(r.work, w + j))
@@ -147,8 +186,9 @@ def transmit_constraints(r):
         f_ = ly.offset(r, cf.FORCE) + 6 * constraints.tip_joint(r, n)
         p = constraints.tip_translation(r, n)
         for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
-            f = al.force_scale(load(r.work, ly.offset(r, NU) + k),
-                               al.force_moved(p, unit_force(r, k)))
+            f = al.force_scale(
+                load(r.work, ly.offset(r, NU) + k), al.force_moved(p, unit_force(r, k))
+            )
             al.store_spatial(r.work, f_, al.force_sub(al.load_force(r.work, f_), f))
     cf.transmit_inward(r, ly.offset(r, CONSTRAINT_FORCES))
 
@@ -157,8 +197,11 @@ def transmit_constraints(r):
 def store_torques(r):
     """Store the torques that follow from ddq and nu."""
     for j in range(ly.nv(r)):
-        store(r.work, ly.offset(r, TOTAL_TORQUE) + j,
-              load(r.work, ly.offset(r, aba.DDQ) + j) / load(r.work, ly.offset(r, aba.DINV) + j))
+        store(
+            r.work,
+            ly.offset(r, TOTAL_TORQUE) + j,
+            load(r.work, ly.offset(r, aba.DDQ) + j) / load(r.work, ly.offset(r, aba.DINV) + j),
+        )
     transmit_constraints(r)
 
 
@@ -190,8 +233,11 @@ def sweep_outward(r):
     aba.outward_velocities(r)
     ra.let_fall(r, aba.LINK_ACCELERATION)
     if ly.has_input(r, fields.ROOT_ACC):
-        al.store_spatial(r.work, ly.offset(r, aba.LINK_ACCELERATION),
-                         al.load_motion(r.work, ly.offset(r, fields.ROOT_ACC)))
+        al.store_spatial(
+            r.work,
+            ly.offset(r, aba.LINK_ACCELERATION),
+            al.load_motion(r.work, ly.offset(r, fields.ROOT_ACC)),
+        )
 
 
 @kernel
@@ -209,22 +255,43 @@ def set_torques(r):
         store(r.work, ly.offset(r, TAU_IN) + k, load(r.work, ly.offset(r, fields.FF_TORQUES) + k))
 
 
-RESULTS = (aba.DDQ, NU, CONSTRAINT_TORQUES, TOTAL_TORQUE, CONSTRAINT_FORCES, aba.LINK_ACCELERATION,
-           RANK)
+RESULTS = (
+    aba.DDQ,
+    NU,
+    CONSTRAINT_TORQUES,
+    TOTAL_TORQUE,
+    CONSTRAINT_FORCES,
+    aba.LINK_ACCELERATION,
+    RANK,
+)
 _vereshchagin = Algorithm(
-    "vereshchagin", sequence(set_torques, sweep_outward, solve_constrained),
-    (Q, V, fields.ALPHA, fields.BETA, fields.ROOT_ACC, F_EXT, fields.FF_TORQUES), RESULTS,
-    optional=(fields.ROOT_ACC, F_EXT, fields.FF_TORQUES), options=(fields.CONSTRAINTS,),
-    coupled=sequence(set_torques, sweep_outward_projected, solve_constrained_projected)
+    "vereshchagin",
+    sequence(set_torques, sweep_outward, solve_constrained),
+    (Q, V, fields.ALPHA, fields.BETA, fields.ROOT_ACC, F_EXT, fields.FF_TORQUES),
+    RESULTS,
+    optional=(fields.ROOT_ACC, F_EXT, fields.FF_TORQUES),
+    options=(fields.CONSTRAINTS,),
+    coupled=sequence(set_torques, sweep_outward_projected, solve_constrained_projected),
 ).caller(make=constraints.as_motion)
 
 
-def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: ArrayLike,
-                 beta: ArrayLike, tip: constraints.Frames, root_acc: ArrayLike | None = None,
-                 f_ext: ArrayLike | None = None, ff_torques: ArrayLike | None = None, *,
-                 singularity: constraints.Singularity = "relative", tolerance: float | None = None,
-                 priority: constraints.Priority = "constraint",
-                 threads: int = 1) -> constraints.ConstrainedMotion:
+def vereshchagin(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    alpha: ArrayLike,
+    beta: ArrayLike,
+    tip: constraints.Frames,
+    root_acc: ArrayLike | None = None,
+    f_ext: ArrayLike | None = None,
+    ff_torques: ArrayLike | None = None,
+    *,
+    singularity: constraints.Singularity = "relative",
+    tolerance: float | None = None,
+    priority: constraints.Priority = "constraint",
+    threads: int = 1,
+) -> constraints.ConstrainedMotion:
     """Compute accelerations under acceleration constraints, and the torques that enforce them.
 
     The algorithm of Popov and Vereshchagin, O(n + m^3): of all motions for which the spatial
@@ -293,7 +360,9 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
     >>> np.allclose(J[2] @ motion.ddq, 0.0)
     True
     """
-    table, alpha = constraints.constraint_table(model, data, "tip", tip, None, ("alpha", alpha),
-                                                singularity, tolerance, priority)
-    return _vereshchagin(model, data, threads, table, q, v, alpha, beta, root_acc,
-                         f_ext, ff_torques)
+    table, alpha = constraints.constraint_table(
+        model, data, "tip", tip, None, ("alpha", alpha), singularity, tolerance, priority
+    )
+    return _vereshchagin(
+        model, data, threads, table, q, v, alpha, beta, root_acc, f_ext, ff_torques
+    )

@@ -4,6 +4,7 @@
 
 With the contacts first, U D U' keeps the sparsity of the tree.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -31,19 +32,28 @@ from .packed import CONTACTS, ROWS, contact_table
 from .rows import MOTIONS, propagate_contacts, to_origin
 from .system import TOLERANCE
 
-PRIMAL_RHS = field("primal_rhs_contact", ("constraints",),
-                   "Acceleration J ddq that contacts demand, kp err - kd J v - drift, in the axes "
-                   "of each contact [m/s2, rad/s2].")
-TORQUE_RESIDUAL = field("torque_residual", ("nv",), "Torques less nonlinear effects, tau - nle, "
-                                                    "and generalized external forces [N m, N].")
+PRIMAL_RHS = field(
+    "primal_rhs_contact",
+    ("constraints",),
+    "Acceleration J ddq that contacts demand, kp err - kd J v - drift, in the axes "
+    "of each contact [m/s2, rad/s2].",
+)
+TORQUE_RESIDUAL = field(
+    "torque_residual",
+    ("nv",),
+    "Torques less nonlinear effects, tau - nle, and generalized external forces [N m, N].",
+)
 
 
 @kernel
 def right_side_kernel(r):
     newton_euler(r, False, ly.offset(r, NLE))
     for k in range(ly.nv(r)):
-        store(r.work, ly.offset(r, TORQUE_RESIDUAL) + k,
-              load(r.work, ly.offset(r, TAU_IN) + k) - load(r.work, ly.offset(r, NLE) + k))
+        store(
+            r.work,
+            ly.offset(r, TORQUE_RESIDUAL) + k,
+            load(r.work, ly.offset(r, TAU_IN) + k) - load(r.work, ly.offset(r, NLE) + k),
+        )
     outward_velocities(r)
     ly.clear(r.work, ly.offset(r, LINK_ACCELERATION), 6)
     propagate_contacts(r, False, True)
@@ -53,8 +63,13 @@ def right_side_kernel(r):
 
 
 _right_side = Algorithm(
-    "contact_right_side", right_side_kernel, (Q, V, TAU_IN, F_EXT, ROWS),
-    (PRIMAL_RHS, TORQUE_RESIDUAL), optional=(F_EXT,), options=(CONTACTS,)).caller()
+    "contact_right_side",
+    right_side_kernel,
+    (Q, V, TAU_IN, F_EXT, ROWS),
+    (PRIMAL_RHS, TORQUE_RESIDUAL),
+    optional=(F_EXT,),
+    options=(CONTACTS,),
+).caller()
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +123,7 @@ class ContactCholesky:
         x = np.asarray(b)
         lead, n = self.D.shape[:-1], self.D.shape[-1]
         is_vector = x.ndim == len(lead) + 1
-        if x.shape[:len(lead) + 1] != (*lead, n) or x.ndim > len(lead) + 2:
+        if x.shape[: len(lead) + 1] != (*lead, n) or x.ndim > len(lead) + 2:
             raise ValueError(f"b: expected shape {(*lead, n)} or {(*lead, n, 'k')}, got {x.shape}")
         x = finite_array("b", x, x.shape)
         x = np.linalg.solve(self.U, x[..., None] if is_vector else x)
@@ -123,8 +138,10 @@ class ContactCholesky:
 
 def _upper_factors(G: Array, damping: float) -> tuple[Array, Array]:
     """U and D of positive definite matrices, U D U'."""
-    message = (f"contact_cholesky: the contacts depend on each other, and damping is {damping:g}; "
-               "remove redundant ones, or set damping to about 1e-6")
+    message = (
+        f"contact_cholesky: the contacts depend on each other, and damping is {damping:g}; "
+        "remove redundant ones, or set damping to about 1e-6"
+    )
     try:
         C = np.linalg.cholesky(G[..., ::-1, ::-1])[..., ::-1, ::-1]
     except np.linalg.LinAlgError:
@@ -135,8 +152,15 @@ def _upper_factors(G: Array, damping: float) -> tuple[Array, Array]:
     return C / diagonal[..., None, :], diagonal * diagonal
 
 
-def contact_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact],
-                     damping: float = 0.0, *, threads: int = 1) -> ContactCholesky:
+def contact_cholesky(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    contacts: Sequence[Contact],
+    damping: float = 0.0,
+    *,
+    threads: int = 1,
+) -> ContactCholesky:
     """The matrix of the dynamics in contact and its factors, to solve with it several times.
 
     Carpentier, Budhiraja and Mansard (2021). ``contact_dynamics`` does not need it and is faster.
@@ -166,15 +190,14 @@ def contact_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     """
     U, D, Dinv = cholesky(model, data, q, threads=threads)
     J = contact_jacobian(model, data, q, contacts, threads=threads)
-    table = contact_table(model, data, contacts, damping)       # which validates the damping
+    table = contact_table(model, data, contacts, damping)  # which validates the damping
     G = delassus_matrix(model, data, q, contacts, threads=threads)
     m, lead = G.shape[-1], G.shape[:-2]
     U_G, D_G = _upper_factors(G + table.damping * np.eye(m), table.damping)
     size = m + model.nv
     upper, matrix = np.zeros((2, *lead, size, size))
     upper[..., :m, :m], upper[..., m:, m:] = U_G, U
-    upper[..., :m, m:] = (Dinv[..., None] * np.linalg.solve(
-        U, J.swapaxes(-1, -2))).swapaxes(-1, -2)
+    upper[..., :m, m:] = (Dinv[..., None] * np.linalg.solve(U, J.swapaxes(-1, -2))).swapaxes(-1, -2)
     matrix[..., m:, m:] = crba(model, data, q, threads=threads)
     matrix[..., :m, m:], matrix[..., m:, :m] = J, J.swapaxes(-1, -2)
     matrix[..., range(m), range(m)] = -table.damping
@@ -182,10 +205,17 @@ def contact_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     return ContactCholesky(matrix, upper, diagonal, np.concatenate([-1.0 / D_G, Dinv], -1))
 
 
-def contact_right_side(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
-                       contacts: Sequence[Contact],
-                       f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None, *,
-                       threads: int = 1) -> tuple[Array, Array]:
+def contact_right_side(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    contacts: Sequence[Contact],
+    f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
+    *,
+    threads: int = 1,
+) -> tuple[Array, Array]:
     """The right side of the dynamics in contact: what contacts demand, and what torques leave.
 
     With (J ddq, M ddq - J' lambda) equal to both, ddq and lambda are the results of

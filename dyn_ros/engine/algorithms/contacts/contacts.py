@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Contacts: what a caller declares, and the forces by name."""
+
 from __future__ import annotations
 
 import functools
@@ -69,8 +70,17 @@ class Contact:
     (3, 18)
     """
 
-    __slots__ = ("dimension", "frame", "kd", "kp", "name", "other", "other_placement", "placement",
-                 "reference_frame")
+    __slots__ = (
+        "dimension",
+        "frame",
+        "kd",
+        "kp",
+        "name",
+        "other",
+        "other_placement",
+        "placement",
+        "reference_frame",
+    )
 
     frame: str | int
     dimension: int
@@ -82,31 +92,49 @@ class Contact:
     kd: float
     name: str | None
 
-    def __init__(self, frame: str | int, dimension: Dimension = 6,
-                 reference_frame: ReferenceFrame | int = ReferenceFrame.LOCAL,
-                 other: str | int | None = None, placement: ArrayLike | SE3 | None = None,
-                 other_placement: ArrayLike | SE3 | None = None, kp: float = 0.0,
-                 kd: float = 0.0, *, name: str | None = None) -> None:
+    def __init__(
+        self,
+        frame: str | int,
+        dimension: Dimension = 6,
+        reference_frame: ReferenceFrame | int = ReferenceFrame.LOCAL,
+        other: str | int | None = None,
+        placement: ArrayLike | SE3 | None = None,
+        other_placement: ArrayLike | SE3 | None = None,
+        kp: float = 0.0,
+        kd: float = 0.0,
+        *,
+        name: str | None = None,
+    ) -> None:
         _require_frame("frame", frame)
         if other is not None:
             _require_frame("other", other)
-        if (isinstance(dimension, bool) or not isinstance(dimension, (int, np.integer))
-                or dimension not in (3, 6)):
+        if (
+            isinstance(dimension, bool)
+            or not isinstance(dimension, (int, np.integer))
+            or dimension not in (3, 6)
+        ):
             raise ValueError(f"dimension: expected 6 or 3, got {dimension!r:.80}")
         if not isinstance(reference_frame, (int, np.integer)) or reference_frame not in range(3):
-            raise ValueError(f"reference_frame: expected dyn_ros.ReferenceFrame, got "
-                             f"{reference_frame!r:.80}")
+            raise ValueError(
+                f"reference_frame: expected dyn_ros.ReferenceFrame, got {reference_frame!r:.80}"
+            )
         if name is None and isinstance(frame, str):
             name = frame
         if name is not None and (not isinstance(name, str) or not name):
             raise ValueError(f"name: expected a name, got {name!r:.80}")
         if hasattr(self, "frame"):
             raise TypeError(f"{self!r} is already initialized; create another Contact")
-        values = {"frame": frame, "dimension": int(dimension), "other": other, "name": name,
-                  "reference_frame": ReferenceFrame(reference_frame),
-                  "placement": _placement("placement", placement),
-                  "other_placement": _placement("other_placement", other_placement),
-                  "kp": _gain("kp", kp), "kd": _gain("kd", kd)}
+        values = {
+            "frame": frame,
+            "dimension": int(dimension),
+            "other": other,
+            "name": name,
+            "reference_frame": ReferenceFrame(reference_frame),
+            "placement": _placement("placement", placement),
+            "other_placement": _placement("other_placement", other_placement),
+            "kp": _gain("kp", kp),
+            "kd": _gain("kd", kd),
+        }
         for attribute, value in values.items():
             object.__setattr__(self, attribute, value)
 
@@ -122,9 +150,11 @@ class Contact:
 
     def __repr__(self) -> str:
         other = "" if self.other is None else f", other={self.other!r}"
-        return (f"Contact({self.frame!r}, dimension={self.dimension}, "
-                f"{self.reference_frame.name}{other}"
-                f"{'' if self.name in (None, self.frame) else f', name={self.name!r}'})")
+        return (
+            f"Contact({self.frame!r}, dimension={self.dimension}, "
+            f"{self.reference_frame.name}{other}"
+            f"{'' if self.name in (None, self.frame) else f', name={self.name!r}'})"
+        )
 
 
 def _require_frame(name: str, value: object) -> None:
@@ -140,15 +170,18 @@ def _placement(name: str, value: ArrayLike | SE3 | None) -> SE3:
     try:
         return SE3.from_homogeneous(np.asarray(value, dtype=float))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: expected a 4 x 4 homogeneous matrix or a dyn_ros.SE3: "
-                         f"{error}") from None
+        raise ValueError(
+            f"{name}: expected a 4 x 4 homogeneous matrix or a dyn_ros.SE3: {error}"
+        ) from None
 
 
 def _gain(name: str, value: float) -> float:
     gain = float(finite_array(name, value, ()))
     if gain < 0.0:
-        raise ValueError(f"{name}: expected a number of 0 or more, got {gain:g}; a negative gain "
-                         "would increase the error of the contact")
+        raise ValueError(
+            f"{name}: expected a number of 0 or more, got {gain:g}; a negative gain "
+            "would increase the error of the contact"
+        )
     return gain
 
 
@@ -174,7 +207,7 @@ class ContactForces(Mapping[str, Array]):
     """
 
     __slots__ = ("_rows", "_solution", "lambda_c")
-    __eq__ = object.__eq__                          # not of dicts of arrays
+    __eq__ = object.__eq__  # not of dicts of arrays
     __hash__ = object.__hash__
 
     @property
@@ -189,8 +222,9 @@ class ContactForces(Mapping[str, Array]):
         try:
             return self.lambda_c[..., self._rows[name]]
         except (KeyError, TypeError):
-            raise KeyError(f"no contact named {name!r:.80}; available: "
-                           f"{', '.join(self._rows) or 'none'}") from None
+            raise KeyError(
+                f"no contact named {name!r:.80}; available: {', '.join(self._rows) or 'none'}"
+            ) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._rows)
@@ -223,5 +257,8 @@ class ContactForces(Mapping[str, Array]):
     def __repr__(self) -> str:
         if self.lambda_c.ndim > 1:
             return f"ContactForces({', '.join(self._rows)}; {len(self.lambda_c)} states)"
-        return "ContactForces({" + ", ".join(
-            f"{name!r}: {np.array2string(self[name], precision=4)}" for name in self) + "})"
+        return (
+            "ContactForces({"
+            + ", ".join(f"{name!r}: {np.array2string(self[name], precision=4)}" for name in self)
+            + "})"
+        )

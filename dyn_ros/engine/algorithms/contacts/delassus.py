@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The Jacobian of contacts, the Delassus matrix J M^-1 J', its inverse and its factor."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -23,18 +24,28 @@ from .packed import CONTACTS, ROWS, any_at_origin, contact_table, damping
 from .rows import FORCES, MOTIONS, couple_contacts, propagate_contacts, to_origin
 from .system import TOLERANCE
 
-CONTACT_JACOBIAN = field("contact_jacobian", ("constraints", "nv"),
-                         "Jacobian of contacts: the rows (linear, angular) of one contact after "
-                         "the other, in its axes [m, rad per rad, m]; mimic joints contribute to "
-                         "the columns of their masters.")
-DELASSUS = field("delassus", ("constraints", "constraints"),
-                 "J M^-1 J' of contacts and the damping, in the axes of each contact [1/kg, 1/(kg "
-                 "m2)].")
-DELASSUS_INVERSE = field("delassus_inverse", ("constraints", "constraints"),
-                         "Inverse of J M^-1 J' and the damping, in the axes of each contact [kg, "
-                         "kg m2].")
-DELASSUS_CHOLESKY = field("delassus_cholesky", ("constraints", "constraints"),
-                          "Lower triangular Cholesky factor of J M^-1 J' and the damping.")
+CONTACT_JACOBIAN = field(
+    "contact_jacobian",
+    ("constraints", "nv"),
+    "Jacobian of contacts: the rows (linear, angular) of one contact after "
+    "the other, in its axes [m, rad per rad, m]; mimic joints contribute to "
+    "the columns of their masters.",
+)
+DELASSUS = field(
+    "delassus",
+    ("constraints", "constraints"),
+    "J M^-1 J' of contacts and the damping, in the axes of each contact [1/kg, 1/(kg m2)].",
+)
+DELASSUS_INVERSE = field(
+    "delassus_inverse",
+    ("constraints", "constraints"),
+    "Inverse of J M^-1 J' and the damping, in the axes of each contact [kg, kg m2].",
+)
+DELASSUS_CHOLESKY = field(
+    "delassus_cholesky",
+    ("constraints", "constraints"),
+    "Lower triangular Cholesky factor of J M^-1 J' and the damping.",
+)
 PADDED = field("_padded", (MAX_CONSTRAINTS, cf.WIDTH))
 
 
@@ -43,8 +54,11 @@ def store_jacobian(r, target):
     """The rows of contacts from their columns, after ``propagate_contacts``."""
     for k in range(ly.nconstraints(r)):
         for j in range(ly.nv(r)):
-            la.store(r.work, target + ly.nv(r) * k + j,
-                     la.load(r.work, ly.offset(r, cf.ELIMINATED) + cf.WIDTH * j + k))
+            la.store(
+                r.work,
+                target + ly.nv(r) * k + j,
+                la.load(r.work, ly.offset(r, cf.ELIMINATED) + cf.WIDTH * j + k),
+            )
 
 
 @kernel
@@ -80,8 +94,12 @@ def copy_matrix(r, source, step, target, target_step):
     m = ly.nconstraints(r)
     for k in range(m):
         for i in range(0, m, la.simd_width(r.work)):
-            la.store_simd(r.work, target + target_step * k + i, m - i,
-                          la.load_simd(r.work, source + step * k + i, m - i))
+            la.store_simd(
+                r.work,
+                target + target_step * k + i,
+                m - i,
+                la.load_simd(r.work, source + step * k + i, m - i),
+            )
 
 
 @kernel
@@ -119,8 +137,9 @@ def couple(r):
 @kernel
 def invert_padded(r, target):
     """Store the inverse of the matrix of ``damp``, or its pseudoinverse."""
-    invert_semidefinite(r, ly.nconstraints(r), ly.offset(r, cf.COUPLING), 0.0, TOLERANCE,
-                        ly.offset(r, PADDED))
+    invert_semidefinite(
+        r, ly.nconstraints(r), ly.offset(r, cf.COUPLING), 0.0, TOLERANCE, ly.offset(r, PADDED)
+    )
     compact(r, PADDED, target)
 
 
@@ -140,23 +159,40 @@ def factor_delassus(r):
     compact(r, PADDED, DELASSUS_CHOLESKY)
 
 
-_jacobian = Algorithm("contact_jacobian", contact_jacobian_kernel, (Q, ROWS), (CONTACT_JACOBIAN,),
-                      options=(CONTACTS,)).caller()
+_jacobian = Algorithm(
+    "contact_jacobian", contact_jacobian_kernel, (Q, ROWS), (CONTACT_JACOBIAN,), options=(CONTACTS,)
+).caller()
 _delassus = Algorithm(
-    "delassus_matrix", sequence(eliminate_contacts, couple), (Q, ROWS), (DELASSUS,),
-    options=(CONTACTS,), coupled=sequence(eliminate_contacts_projected, couple)).caller()
+    "delassus_matrix",
+    sequence(eliminate_contacts, couple),
+    (Q, ROWS),
+    (DELASSUS,),
+    options=(CONTACTS,),
+    coupled=sequence(eliminate_contacts_projected, couple),
+).caller()
 _inverse = Algorithm(
-    "delassus_inverse", sequence(eliminate_contacts, invert_delassus), (Q, ROWS),
-    (DELASSUS_INVERSE,), also_writes=(DELASSUS,), options=(CONTACTS,),
-    coupled=sequence(eliminate_contacts_projected, invert_delassus)).caller()
+    "delassus_inverse",
+    sequence(eliminate_contacts, invert_delassus),
+    (Q, ROWS),
+    (DELASSUS_INVERSE,),
+    also_writes=(DELASSUS,),
+    options=(CONTACTS,),
+    coupled=sequence(eliminate_contacts_projected, invert_delassus),
+).caller()
 _cholesky = Algorithm(
-    "delassus_cholesky", sequence(eliminate_contacts, factor_delassus), (Q, ROWS),
-    (DELASSUS_CHOLESKY,), also_writes=(DELASSUS,), options=(CONTACTS,),
-    coupled=sequence(eliminate_contacts_projected, factor_delassus)).caller()
+    "delassus_cholesky",
+    sequence(eliminate_contacts, factor_delassus),
+    (Q, ROWS),
+    (DELASSUS_CHOLESKY,),
+    also_writes=(DELASSUS,),
+    options=(CONTACTS,),
+    coupled=sequence(eliminate_contacts_projected, factor_delassus),
+).caller()
 
 
-def contact_jacobian(model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact], *,
-                     threads: int = 1) -> Array:
+def contact_jacobian(
+    model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact], *, threads: int = 1
+) -> Array:
     """Jacobian of contacts; multiplied by v, it is the velocity of each c1 relative to c2.
 
     Featherstone (2008), section 4.1; O(m d) for m rows and a tree of depth d.
@@ -171,8 +207,15 @@ def contact_jacobian(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     return _jacobian(model, data, threads, table, q, table.zeros)
 
 
-def delassus_matrix(model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact],
-                    damping: float = 0.0, *, threads: int = 1) -> Array:
+def delassus_matrix(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    contacts: Sequence[Contact],
+    damping: float = 0.0,
+    *,
+    threads: int = 1,
+) -> Array:
     """The Delassus matrix J M^-1 J' of contacts: how they accelerate per contact force.
 
     By elimination along the tree, O(n + m^2 d) for m rows and a tree of depth d; Featherstone
@@ -190,8 +233,15 @@ def delassus_matrix(model: Model, data: Data, q: ArrayLike, contacts: Sequence[C
     return _delassus(model, data, threads, table, q, table.zeros)
 
 
-def delassus_inverse(model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact],
-                     damping: float = 0.0, *, threads: int = 1) -> Array:
+def delassus_inverse(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    contacts: Sequence[Contact],
+    damping: float = 0.0,
+    *,
+    threads: int = 1,
+) -> Array:
     """Inverse of the Delassus matrix: the inertia at the contacts.
 
     If contacts depend on each other and the damping is 0, the pseudoinverse.
@@ -206,8 +256,15 @@ def delassus_inverse(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     return _inverse(model, data, threads, table, q, table.zeros)
 
 
-def delassus_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact],
-                      damping: float = 0.0, *, threads: int = 1) -> Array:
+def delassus_cholesky(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    contacts: Sequence[Contact],
+    damping: float = 0.0,
+    *,
+    threads: int = 1,
+) -> Array:
     """Cholesky factor L of the Delassus matrix, L L' = J M^-1 J'.
 
     If contacts depend on each other and the damping is 0, the columns of rows that depend on

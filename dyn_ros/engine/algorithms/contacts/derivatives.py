@@ -5,6 +5,7 @@
 Carpentier, Budhiraja and Mansard (2021), section V: the response (response.py) to the derivatives
 dtau of rnea less J' lambda, and drow of the rows, at constant ddq and lambda.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -33,17 +34,28 @@ from .response import Rates, Response, matrix, respond, respond_to_torques
 from .root_products import clear_linked
 from .rows import FORCES, to_origin
 
-DDQ_DTAU = field("ddq_dtau", ("nv", "nv"), "Derivative of the joint accelerations in contact with "
-                                           "respect to torque [rad/s2, m/s2 per N m, N].")
-DLAMBDA_DQ = field("dlambda_dq", ("constraints", "nv"),
-                   "Derivative of the contact forces, in the axes of each contact, with respect to "
-                   "configuration [N, N m per rad, m].")
-DLAMBDA_DV = field("dlambda_dv", ("constraints", "nv"),
-                   "Derivative of the contact forces with respect to velocity [N, N m per rad/s, "
-                   "m/s].")
-DLAMBDA_DTAU = field("dlambda_dtau", ("constraints", "nv"),
-                     "Derivative of the contact forces with respect to torque [N, N m per N m, "
-                     "N].")
+DDQ_DTAU = field(
+    "ddq_dtau",
+    ("nv", "nv"),
+    "Derivative of the joint accelerations in contact with "
+    "respect to torque [rad/s2, m/s2 per N m, N].",
+)
+DLAMBDA_DQ = field(
+    "dlambda_dq",
+    ("constraints", "nv"),
+    "Derivative of the contact forces, in the axes of each contact, with respect to "
+    "configuration [N, N m per rad, m].",
+)
+DLAMBDA_DV = field(
+    "dlambda_dv",
+    ("constraints", "nv"),
+    "Derivative of the contact forces with respect to velocity [N, N m per rad/s, m/s].",
+)
+DLAMBDA_DTAU = field(
+    "dlambda_dtau",
+    ("constraints", "nv"),
+    "Derivative of the contact forces with respect to torque [N, N m per N m, N].",
+)
 
 
 @subroutine
@@ -61,10 +73,14 @@ def differentiate(r):
     response = Response(matrix(r, DDQ_DTAU), matrix(r, DLAMBDA_DTAU))
     respond_to_torques(r, response)
     rows = offset(r, rates.ROW_RATES)
-    respond(r, response, Rates(matrix(r, rd.DTAU_DQ), rows_of(rows, 2 * n)),
-            Rates(matrix(r, rd.DTAU_DV), rows_of(rows + n, 2 * n)),
-            Response(matrix(r, DDQ_DQ), matrix(r, DLAMBDA_DQ)),
-            Response(matrix(r, DDQ_DV), matrix(r, DLAMBDA_DV)))
+    respond(
+        r,
+        response,
+        Rates(matrix(r, rd.DTAU_DQ), rows_of(rows, 2 * n)),
+        Rates(matrix(r, rd.DTAU_DV), rows_of(rows + n, 2 * n)),
+        Response(matrix(r, DDQ_DQ), matrix(r, DLAMBDA_DQ)),
+        Response(matrix(r, DDQ_DV), matrix(r, DLAMBDA_DV)),
+    )
     rates.rates_to_origin(r, offset(r, dynamics.LAMBDA_C), offset(r, DLAMBDA_DQ))
     for j in range(n):
         to_origin(r, FORCES, offset(r, DLAMBDA_DV) + j, n)
@@ -94,19 +110,34 @@ class ContactDerivatives(NamedTuple):
 _derivatives = Algorithm(
     "contact_dynamics_derivatives",
     sequence(dynamics.solve_contacts, inverse_after_elimination, differentiate),
-    (Q, V, TAU_IN, F_EXT, ROWS), (DDQ_DQ, DDQ_DV, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU),
-    optional=(F_EXT,), also_writes=(DDQ, dynamics.LAMBDA_C, dynamics.LAMBDA_C_PROX,
-                                    dynamics.DIFF_LAMBDA_C, MINV, *rates.RATES),
+    (Q, V, TAU_IN, F_EXT, ROWS),
+    (DDQ_DQ, DDQ_DV, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU),
+    optional=(F_EXT,),
+    also_writes=(
+        DDQ,
+        dynamics.LAMBDA_C,
+        dynamics.LAMBDA_C_PROX,
+        dynamics.DIFF_LAMBDA_C,
+        MINV,
+        *rates.RATES,
+    ),
     options=(CONTACTS,),
-    coupled=sequence(dynamics.solve_contacts_projected, inverse_after_factor, differentiate)
+    coupled=sequence(dynamics.solve_contacts_projected, inverse_after_factor, differentiate),
 ).caller(make=ContactDerivatives._make)
 
 
-def contact_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
-                                 tau: ArrayLike, contacts: Sequence[Contact],
-                                 f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
-                                 damping: float = 0.0, *,
-                                 threads: int = 1) -> ContactDerivatives:
+def contact_dynamics_derivatives(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    contacts: Sequence[Contact],
+    f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
+    damping: float = 0.0,
+    *,
+    threads: int = 1,
+) -> ContactDerivatives:
     """Derivatives of ``contact_dynamics`` with respect to configuration, velocity and torque.
 
     Carpentier, Budhiraja and Mansard (2021); O(n^3 + n^2 m + m^3) for m rows. They are exact for

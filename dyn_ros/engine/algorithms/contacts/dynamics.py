@@ -5,6 +5,7 @@
 Of all accelerations that the contacts permit, the one closest to the free motion (Gauss's
 principle).
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -29,10 +30,12 @@ from .packed import CONTACTS, ROWS, SOLUTION, contact_table
 from .rows import FORCES, couple_contacts, propagate_contacts, to_origin
 from .system import solve_forces
 
-LAMBDA_C = field("lambda_c", ("constraints",), "Contact forces, in the axes of each contact [N, "
-                                               "N m].")
-LAMBDA_C_PROX = field("lambda_c_prox", ("constraints",), "Contact forces before the last proximal "
-                                                         "iteration [N, N m].")
+LAMBDA_C = field(
+    "lambda_c", ("constraints",), "Contact forces, in the axes of each contact [N, N m]."
+)
+LAMBDA_C_PROX = field(
+    "lambda_c_prox", ("constraints",), "Contact forces before the last proximal iteration [N, N m]."
+)
 DIFF_LAMBDA_C = field("diff_lambda_c", ("constraints",), "lambda_c less lambda_c_prox [N, N m].")
 
 
@@ -44,12 +47,16 @@ def constrain(r):
     cf.add_free_motion(r, ly.offset(r, aba.BIAS_TORQUE))
     solve_forces(r, forces, previous)
     for k in range(ly.nconstraints(r)):
-        store(r.work, ly.offset(r, DIFF_LAMBDA_C) + k,
-              load(r.work, forces + k) - load(r.work, previous + k))
+        store(
+            r.work,
+            ly.offset(r, DIFF_LAMBDA_C) + k,
+            load(r.work, forces + k) - load(r.work, previous + k),
+        )
     cf.eliminated_times(r, forces, ly.offset(r, cf.COLUMN), 1.0)
     for j in range(ly.nv(r)):
-        ly.increase(r.work, ly.offset(r, aba.BIAS_TORQUE) + j,
-                    load(r.work, ly.offset(r, cf.COLUMN) + j))
+        ly.increase(
+            r.work, ly.offset(r, aba.BIAS_TORQUE) + j, load(r.work, ly.offset(r, cf.COLUMN) + j)
+        )
 
 
 @kernel
@@ -84,17 +91,31 @@ def solve_contacts_projected(r):
 
 
 _contact_dynamics = Algorithm(
-    "contact_dynamics", sequence(solve_contacts, move_forces), (Q, V, TAU_IN, F_EXT, ROWS),
-    (aba.DDQ, LAMBDA_C, SOLUTION), optional=(F_EXT,), also_writes=(LAMBDA_C_PROX, DIFF_LAMBDA_C),
-    options=(CONTACTS,), coupled=sequence(solve_contacts_projected, move_forces)).caller()
+    "contact_dynamics",
+    sequence(solve_contacts, move_forces),
+    (Q, V, TAU_IN, F_EXT, ROWS),
+    (aba.DDQ, LAMBDA_C, SOLUTION),
+    optional=(F_EXT,),
+    also_writes=(LAMBDA_C_PROX, DIFF_LAMBDA_C),
+    options=(CONTACTS,),
+    coupled=sequence(solve_contacts_projected, move_forces),
+).caller()
 
 
-def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
-                     contacts: Sequence[Contact],
-                     f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
-                     damping: float = 0.0, *, residual: float | None = None,
-                     max_iterations: int = 100,
-                     threads: int = 1) -> tuple[Array, ContactForces]:
+def contact_dynamics(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    contacts: Sequence[Contact],
+    f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
+    damping: float = 0.0,
+    *,
+    residual: float | None = None,
+    max_iterations: int = 100,
+    threads: int = 1,
+) -> tuple[Array, ContactForces]:
     """Forward dynamics with contacts: accelerations and contact forces.
 
     The sweeps of Vereshchagin (1989), O(n + m^2 d + m^3) for m rows and a tree of depth
@@ -138,11 +159,12 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
     table = contact_table(model, data, contacts, damping, residual, max_iterations)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
-    if not table.rows:                              # the same machine code, the same bits
+    if not table.rows:  # the same machine code, the same bits
         ddq = aba.aba(model, data, q, v, tau, f_ext, threads=threads)
         return ddq, _no_forces(data, ddq.shape[:-1])
-    ddq, lambda_c, solution = _contact_dynamics(model, data, threads, table, q, v, tau, f_ext,
-                                                table.zeros)
+    ddq, lambda_c, solution = _contact_dynamics(
+        model, data, threads, table, q, v, tau, f_ext, table.zeros
+    )
     return ddq, ContactForces(table.rows, lambda_c, solution)
 
 

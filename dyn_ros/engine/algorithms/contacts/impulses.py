@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Impacts: the velocity after a collision, and its derivatives."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -32,25 +33,38 @@ from .packed import CONTACTS, ROWS, SOLUTION, contact_table
 from .system import solve_forces
 
 DQ_AFTER = field("dq_after", ("nv",), "Velocity after an impact [rad/s, m/s].")
-IMPULSE_C = field("impulse_c", ("constraints",), "Impulses of contacts, in their axes [N s, "
-                                                 "N m s].")
-DQ_AFTER_DQ = field("dq_after_dq", ("nv", "nv"),
-                    "Derivative of the velocity after an impact with respect to configuration: [i, "
-                    "j] of velocity i along velocity j, in the tangent space [rad/s, m/s "
-                    "per rad, m].")
-DQ_AFTER_DV = field("dq_after_dv", ("nv", "nv"),
-                    "Derivative of the velocity after an impact with respect to the one before "
-                    "[rad/s, m/s per rad/s, m/s].")
-DIMPULSE_DQ = field("dimpulse_dq", ("constraints", "nv"),
-                    "Derivative of the impulses, in the axes of each contact, with respect to "
-                    "configuration [N s, N m s per rad, m].")
-DIMPULSE_DV = field("dimpulse_dv", ("constraints", "nv"),
-                    "Derivative of the impulses with respect to velocity [N s, N m s per rad/s, "
-                    "m/s].")
+IMPULSE_C = field(
+    "impulse_c", ("constraints",), "Impulses of contacts, in their axes [N s, N m s]."
+)
+DQ_AFTER_DQ = field(
+    "dq_after_dq",
+    ("nv", "nv"),
+    "Derivative of the velocity after an impact with respect to configuration: [i, "
+    "j] of velocity i along velocity j, in the tangent space [rad/s, m/s "
+    "per rad, m].",
+)
+DQ_AFTER_DV = field(
+    "dq_after_dv",
+    ("nv", "nv"),
+    "Derivative of the velocity after an impact with respect to the one before "
+    "[rad/s, m/s per rad/s, m/s].",
+)
+DIMPULSE_DQ = field(
+    "dimpulse_dq",
+    ("constraints", "nv"),
+    "Derivative of the impulses, in the axes of each contact, with respect to "
+    "configuration [N s, N m s per rad, m].",
+)
+DIMPULSE_DV = field(
+    "dimpulse_dv",
+    ("constraints", "nv"),
+    "Derivative of the impulses with respect to velocity [N s, N m s per rad/s, m/s].",
+)
 PREVIOUS = field("_previous_impulse", ("constraints",))
 
 
 # --- the impact
+
 
 @kernel
 def set_impact(r):
@@ -59,9 +73,12 @@ def set_impact(r):
         v = rows.contact_velocities(r, n)
         m = al.motion_sub(v.first, v.second)
         for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
-            store(r.work, ly.offset(r, cf.EXCESS) + k,
-                  (1.0 + packed.setting(r, packed.RESTITUTION)) * al.power(
-                      rows.row_force(r, n, k - packed.row_start(r, n)), m))
+            store(
+                r.work,
+                ly.offset(r, cf.EXCESS) + k,
+                (1.0 + packed.setting(r, packed.RESTITUTION))
+                * al.power(rows.row_force(r, n, k - packed.row_start(r, n)), m),
+            )
 
 
 @kernel
@@ -76,8 +93,11 @@ def solve_impact(r, torque):
 @kernel
 def add_change(r):
     for k in range(ly.nv(r)):
-        store(r.work, ly.offset(r, DQ_AFTER) + k,
-              load(r.work, ly.offset(r, V) + k) + load(r.work, ly.offset(r, aba.DDQ) + k))
+        store(
+            r.work,
+            ly.offset(r, DQ_AFTER) + k,
+            load(r.work, ly.offset(r, V) + k) + load(r.work, ly.offset(r, aba.DDQ) + k),
+        )
 
 
 @kernel
@@ -127,6 +147,7 @@ def move_impulses(r):
 # is d(impulse) = -G^-1 (drow - R' V dp) and d(v) = V' (R d(impulse) - V dp). A batch leaves out
 # products with the zeros of drow, and columns along which nothing changes.
 
+
 @kernel
 def still_columns(r):
     """Number of the first velocities along which no result of an impact changes."""
@@ -164,9 +185,16 @@ def respond_to_configuration(r, dp, drow, dv, impulses):
         clear_columns(r, impulses, m, first)
     root_products.minus_root_times(r, dv, dp, first)
     root_products.add_motions(r, drow, dv, first)
-    products.multiply(r, products.rows_of(impulses.start + first, n), -1.0,
-                      response.coupling_inverse(r), products.rows_of(drow.start + first, n), m, m,
-                      n - first)
+    products.multiply(
+        r,
+        products.rows_of(impulses.start + first, n),
+        -1.0,
+        response.coupling_inverse(r),
+        products.rows_of(drow.start + first, n),
+        m,
+        m,
+        n - first,
+    )
     root_products.add_reactions(r, dv, impulses, first, True)
     root_products.root_transposed_times(r, dv, first)
 
@@ -181,8 +209,9 @@ def respond_to_rows(r, s, drow, dv, impulses):
             for k in range(0, n, 2):
                 x = products.zero_six(r, drow)
                 x, y = response.add_rows(r, x, x, inverse, drow, following, i, k, min(k + 1, n - 1))
-                store_pair(r, impulses, products.scale_six(-s, x), products.scale_six(-s, y), i, m,
-                           k)
+                store_pair(
+                    r, impulses, products.scale_six(-s, x), products.scale_six(-s, y), i, m, k
+                )
     else:
         products.multiply(r, impulses, -s, inverse, drow, m, m, n)
     root_products.add_reactions(r, dv, impulses, 0, False)
@@ -202,8 +231,10 @@ def outward_impact(r):
         v, a = ov, oa
         for c in range(ly.ncolumns(r, i)):
             S, k = load_column(r, J, i, c), ly.idx_v(r, i) + c
-            before, after = load(r.work, ly.offset(r, V) + k), load(r.work,
-                                                                    ly.offset(r, DQ_AFTER) + k)
+            before, after = (
+                load(r.work, ly.offset(r, V) + k),
+                load(r.work, ly.offset(r, DQ_AFTER) + k),
+            )
             store_column(r, rc.PSID, i, c, al.motion_cross(ov, S))
             store_column(r, rc.PSIDD, i, c, al.motion_cross(oa, S))
             v = al.motion_add(v, al.motion_scale(after + restitution * before, S))
@@ -227,11 +258,20 @@ def solve_rates(r):
     """d(v_after) and d(impulse), from the rates of momentum and rows."""
     n = ly.nv(r)
     response.invert_coupling(r)
-    respond_to_configuration(r, response.matrix(r, rd.DTAU_DQ), response.matrix(r, rates.DVC_DQ),
-                             response.matrix(r, DQ_AFTER_DQ), response.matrix(r, DIMPULSE_DQ))
+    respond_to_configuration(
+        r,
+        response.matrix(r, rd.DTAU_DQ),
+        response.matrix(r, rates.DVC_DQ),
+        response.matrix(r, DQ_AFTER_DQ),
+        response.matrix(r, DIMPULSE_DQ),
+    )
     respond_to_rows(
-        r, 1.0 + packed.setting(r, packed.RESTITUTION), response.matrix(r, rates.DAC_DA),
-        response.matrix(r, DQ_AFTER_DV), response.matrix(r, DIMPULSE_DV))
+        r,
+        1.0 + packed.setting(r, packed.RESTITUTION),
+        response.matrix(r, rates.DAC_DA),
+        response.matrix(r, DQ_AFTER_DV),
+        response.matrix(r, DIMPULSE_DV),
+    )
     for k in range(n):
         ly.increase(r.work, ly.offset(r, DQ_AFTER_DV) + k * (n + 1), 1.0)
 
@@ -267,21 +307,35 @@ class ImpulseDerivatives(NamedTuple):
 
 
 _impulses = Algorithm(
-    "impulse_dynamics", sequence(solve_impulses, move_impulses), (Q, V, ROWS),
-    (DQ_AFTER, IMPULSE_C, SOLUTION), options=(CONTACTS,),
-    coupled=sequence(solve_impulses_projected, move_impulses)).caller()
+    "impulse_dynamics",
+    sequence(solve_impulses, move_impulses),
+    (Q, V, ROWS),
+    (DQ_AFTER, IMPULSE_C, SOLUTION),
+    options=(CONTACTS,),
+    coupled=sequence(solve_impulses_projected, move_impulses),
+).caller()
 _derivatives = Algorithm(
     "impulse_dynamics_derivatives",
-    sequence(solve_impulses, root_after_elimination, differentiate), (Q, V, ROWS),
-    (DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV), also_writes=(DQ_AFTER, IMPULSE_C),
+    sequence(solve_impulses, root_after_elimination, differentiate),
+    (Q, V, ROWS),
+    (DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV),
+    also_writes=(DQ_AFTER, IMPULSE_C),
     options=(CONTACTS,),
-    coupled=sequence(solve_impulses_projected, solve_for_root, differentiate)
+    coupled=sequence(solve_impulses_projected, solve_for_root, differentiate),
 ).caller(make=ImpulseDerivatives._make)
 
 
-def impulse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
-                     contacts: Sequence[Contact], restitution: float = 0.0,
-                     damping: float = 0.0, *, threads: int = 1) -> tuple[Array, ContactForces]:
+def impulse_dynamics(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    contacts: Sequence[Contact],
+    restitution: float = 0.0,
+    damping: float = 0.0,
+    *,
+    threads: int = 1,
+) -> tuple[Array, ContactForces]:
     """Velocity after an impact, and the impulses of the contacts.
 
     Newton's law of impact for all contacts at once, Featherstone (2008), section 11.7;
@@ -317,10 +371,17 @@ def impulse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     return v_after, ContactForces(table.rows, impulse_c, solution)
 
 
-def impulse_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
-                                 contacts: Sequence[Contact], restitution: float = 0.0,
-                                 damping: float = 0.0, *,
-                                 threads: int = 1) -> ImpulseDerivatives:
+def impulse_dynamics_derivatives(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    contacts: Sequence[Contact],
+    restitution: float = 0.0,
+    damping: float = 0.0,
+    *,
+    threads: int = 1,
+) -> ImpulseDerivatives:
     """Derivatives of ``impulse_dynamics`` with respect to configuration and velocity.
 
     Carpentier, Budhiraja and Mansard (2021), applied to momentum; O(n^3 + n^2 m + m^3) for m rows.

@@ -6,6 +6,7 @@ Both solve J' lambda = rnea(q, v, a) - tau: the rows of a floating or planar bas
 motor, for the forces that carry the robot; all rows for those that measured torques reveal
 (Righetti et al. 2013).
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -32,13 +33,13 @@ from .dynamics import LAMBDA_C
 from .packed import CONTACTS, ROWS, SOLUTION, contact_table
 from .system import TOLERANCE, report
 
-WEIGHTS = field("_weights", ("constraints",))           # of the squares of forces
+WEIGHTS = field("_weights", ("constraints",))  # of the squares of forces
 TORQUE_WEIGHTS = field("_torque_weights", ("nv",))
 NORMAL = field("_normal", (MAX_CONSTRAINTS, WIDTH))
 BASE = field("_base_system", (6, WIDTH))
 BASE_FORCE = field("_base_force", (6,))
-ALL_WEIGHTS = field("_all_weights", ("nv",))            # of torques
-REST = field("_rest", ("nv",))                          # rnea less tau
+ALL_WEIGHTS = field("_all_weights", ("nv",))  # of torques
+REST = field("_rest", ("nv",))  # rnea less tau
 
 
 @kernel
@@ -49,8 +50,11 @@ def jacobian_entry(r, k, j):
 @kernel
 def nbase(r):
     """Number of velocities of a floating or planar base."""
-    if ly.njoints(r) > 0 and ly.parent(r, 1) == 0 and (ly.kind(r, 1) == ly.FLOATING
-                                                       or ly.kind(r, 1) == ly.PLANAR):
+    if (
+        ly.njoints(r) > 0
+        and ly.parent(r, 1) == 0
+        and (ly.kind(r, 1) == ly.FLOATING or ly.kind(r, 1) == ly.PLANAR)
+    ):
         return ly.ncolumns(r, 1)
     return 0
 
@@ -70,11 +74,15 @@ def subtract_forces(r, torque):
     """torque <- torque - J' lambda."""
     for j in range(ly.nv(r)):
         for k in range(ly.nconstraints(r)):
-            ly.increase(r.work, torque + j,
-                        -jacobian_entry(r, k, j) * la.load(r.work, ly.offset(r, LAMBDA_C) + k))
+            ly.increase(
+                r.work,
+                torque + j,
+                -jacobian_entry(r, k, j) * la.load(r.work, ly.offset(r, LAMBDA_C) + k),
+            )
 
 
 # --- the forces that carry the base
+
 
 @kernel
 def compliance(r, k):
@@ -145,6 +153,7 @@ def contact_inverse_dynamics_kernel(r):
 
 # --- the forces that measured torques reveal
 
+
 @kernel
 def torque_weight(r, j):
     x = la.lift(1.0, la.load(r.work, ly.offset(r, ELIMINATED)))
@@ -162,8 +171,9 @@ def fit_forces(r):
     for j in range(n):
         for k in range(m):
             x = torque_weight(r, j) * jacobian_entry(r, k, j)
-            ly.increase(r.work, ly.offset(r, LAMBDA_C) + k,
-                        x * la.load(r.work, ly.offset(r, REST) + j))
+            ly.increase(
+                r.work, ly.offset(r, LAMBDA_C) + k, x * la.load(r.work, ly.offset(r, REST) + j)
+            )
             for i in range(m):
                 ly.increase(r.work, N + WIDTH * k + i, x * jacobian_entry(r, i, j))
     for j in range(n):
@@ -176,8 +186,11 @@ def fit_forces(r):
 def contact_forces_kernel(r):
     newton_euler(r, True, ly.offset(r, TAU))
     for j in range(ly.nv(r)):
-        la.store(r.work, ly.offset(r, REST) + j,
-                 la.load(r.work, ly.offset(r, TAU) + j) - la.load(r.work, ly.offset(r, TAU_IN) + j))
+        la.store(
+            r.work,
+            ly.offset(r, REST) + j,
+            la.load(r.work, ly.offset(r, TAU) + j) - la.load(r.work, ly.offset(r, TAU_IN) + j),
+        )
     place_robot(r)
     rows.propagate_contacts(r, False, False)
     rank = fit_forces(r)
@@ -187,18 +200,35 @@ def contact_forces_kernel(r):
 
 
 _inverse = Algorithm(
-    "contact_inverse_dynamics", contact_inverse_dynamics_kernel, (Q, V, A, F_EXT, WEIGHTS, ROWS),
-    (TAU, LAMBDA_C, SOLUTION), optional=(F_EXT, WEIGHTS), options=(CONTACTS,)).caller()
+    "contact_inverse_dynamics",
+    contact_inverse_dynamics_kernel,
+    (Q, V, A, F_EXT, WEIGHTS, ROWS),
+    (TAU, LAMBDA_C, SOLUTION),
+    optional=(F_EXT, WEIGHTS),
+    options=(CONTACTS,),
+).caller()
 _forces = Algorithm(
-    "contact_forces", contact_forces_kernel, (Q, V, A, TAU_IN, F_EXT, TORQUE_WEIGHTS, ROWS),
-    (LAMBDA_C, SOLUTION), optional=(F_EXT, TORQUE_WEIGHTS), options=(CONTACTS,)).caller()
+    "contact_forces",
+    contact_forces_kernel,
+    (Q, V, A, TAU_IN, F_EXT, TORQUE_WEIGHTS, ROWS),
+    (LAMBDA_C, SOLUTION),
+    optional=(F_EXT, TORQUE_WEIGHTS),
+    options=(CONTACTS,),
+).caller()
 
 
-def contact_inverse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
-                             contacts: Sequence[Contact],
-                             f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
-                             weights: ArrayLike | None = None, *,
-                             threads: int = 1) -> tuple[Array, ContactForces]:
+def contact_inverse_dynamics(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    contacts: Sequence[Contact],
+    f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
+    weights: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> tuple[Array, ContactForces]:
     """Inverse dynamics of a robot whose base is carried by contacts.
 
     The contact forces of least (weighted) norm that make the torques of a floating or planar root
@@ -235,15 +265,34 @@ def contact_inverse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLik
     table = contact_table(model, data, contacts)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
-    tau, lambda_c, solution = _inverse(model, data, threads, table, q, v, a, f_ext,
-                                       _positive(weights, len(table.zeros)), table.zeros)
+    tau, lambda_c, solution = _inverse(
+        model,
+        data,
+        threads,
+        table,
+        q,
+        v,
+        a,
+        f_ext,
+        _positive(weights, len(table.zeros)),
+        table.zeros,
+    )
     return tau, ContactForces(table.rows, lambda_c, solution)
 
 
-def contact_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
-                   tau: ArrayLike, contacts: Sequence[Contact],
-                   f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
-                   weights: ArrayLike | None = None, *, threads: int = 1) -> ContactForces:
+def contact_forces(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    tau: ArrayLike,
+    contacts: Sequence[Contact],
+    f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
+    weights: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> ContactForces:
     """Contact forces from measured torques, such as of the ground on the feet of a robot.
 
     The least squares of J' lambda = rnea(q, v, a) - tau over all rows; O(n m^2 + m^3) for m rows.
@@ -275,8 +324,9 @@ def contact_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Arra
     table = contact_table(model, data, contacts)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
-    lambda_c, solution = _forces(model, data, threads, table, q, v, a, tau, f_ext,
-                                 _positive(weights, model.nv), table.zeros)
+    lambda_c, solution = _forces(
+        model, data, threads, table, q, v, a, tau, f_ext, _positive(weights, model.nv), table.zeros
+    )
     return ContactForces(table.rows, lambda_c, solution)
 
 
@@ -287,7 +337,7 @@ def _positive(weights: ArrayLike | None, count: int) -> ArrayLike | None:
     expected = f"weights: expected shape ({count},), or (B, {count}) for a batch"
     try:
         array = np.asarray(weights)
-    except ValueError as error:                     # a ragged list
+    except ValueError as error:  # a ragged list
         raise ValueError(f"{expected}, got a {type(weights).__name__}: {error}") from None
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{expected} of real numbers, got {weights!r:.80}")

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Operational space: the dynamics of a frame, treated as a contact."""
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -26,21 +27,35 @@ from ..dynamics.rnea import NLE, G, generalized_gravity_kernel, nonlinear_effect
 from . import contacts, delassus, packed, rows
 from .response import RESPONSE
 
-OSIM = field("osim", ("constraints", "constraints"), "Operational-space inertia of one frame [kg, "
-                                                     "kg m, kg m2].")
-JBAR = field("dynamically_consistent_inverse", ("nv", "constraints"),
-             "Inverse Jbar of the Jacobian of one frame, which weighs with M.")
-PROJECTOR = field("null_space_projector", ("nv", "nv"),
-                  "Projector N of torques that do not accelerate one frame, in tau = J' f + N "
-                  "tau_0.")
-MU = field("operational_coriolis", ("constraints",),
-           "Coriolis and centrifugal forces at one frame, mu = Lambda (J M^-1 C v - dJ/dt v) [N, N "
-           "m].")
-P = field("operational_gravity", ("constraints",),
-          "Gravity forces at one frame, p = Lambda J M^-1 g [N, N m].")
+OSIM = field(
+    "osim",
+    ("constraints", "constraints"),
+    "Operational-space inertia of one frame [kg, kg m, kg m2].",
+)
+JBAR = field(
+    "dynamically_consistent_inverse",
+    ("nv", "constraints"),
+    "Inverse Jbar of the Jacobian of one frame, which weighs with M.",
+)
+PROJECTOR = field(
+    "null_space_projector",
+    ("nv", "nv"),
+    "Projector N of torques that do not accelerate one frame, in tau = J' f + N tau_0.",
+)
+MU = field(
+    "operational_coriolis",
+    ("constraints",),
+    "Coriolis and centrifugal forces at one frame, mu = Lambda (J M^-1 C v - dJ/dt v) [N, N m].",
+)
+P = field(
+    "operational_gravity",
+    ("constraints",),
+    "Gravity forces at one frame, p = Lambda J M^-1 g [N, N m].",
+)
 
 
 # --- Lambda
+
 
 @kernel
 def invert_coupling(r):
@@ -51,6 +66,7 @@ def invert_coupling(r):
 
 
 # --- the Jacobian and its inverse
+
 
 @kernel
 def set_frame(r):
@@ -78,8 +94,16 @@ def invert_jacobian(r):
     delassus.damp(r)
     delassus.invert_padded(r, OSIM)
     for j in range(n):
-        multiply(r, rows_of(ly.offset(r, JBAR) + m * j, m), 1.0, rows_of(Y.start + m * j, 1),
-                 lambda_, 1, m, m)
+        multiply(
+            r,
+            rows_of(ly.offset(r, JBAR) + m * j, m),
+            1.0,
+            rows_of(Y.start + m * j, 1),
+            lambda_,
+            1,
+            m,
+            m,
+        )
 
 
 @kernel
@@ -92,8 +116,11 @@ def project(r):
         for i in range(m):
             x = load(r.work, ly.offset(r, delassus.CONTACT_JACOBIAN) + n * i + k)
             for j in range(n):
-                ly.increase(r.work, ly.offset(r, PROJECTOR) + n * k + j,
-                            -x * load(r.work, ly.offset(r, JBAR) + m * j + i))
+                ly.increase(
+                    r.work,
+                    ly.offset(r, PROJECTOR) + n * k + j,
+                    -x * load(r.work, ly.offset(r, JBAR) + m * j + i),
+                )
 
 
 @kernel
@@ -104,8 +131,10 @@ def seen_from_frame(r):
         mu = lift(0.0, load(r.work, ly.offset(r, OSIM)))
         p = mu
         for i in range(m):
-            mu = mu - (load(r.work, ly.offset(r, OSIM) + m * k + i)
-                       * load(r.work, ly.offset(r, cf.EXCESS) + i))
+            mu = mu - (
+                load(r.work, ly.offset(r, OSIM) + m * k + i)
+                * load(r.work, ly.offset(r, cf.EXCESS) + i)
+            )
         for j in range(n):
             x, g = load(r.work, ly.offset(r, JBAR) + m * j + k), load(r.work, ly.offset(r, G) + j)
             mu = mu + x * (load(r.work, ly.offset(r, NLE) + j) - g)
@@ -159,28 +188,57 @@ def bias_forces(r):
 
 
 _inertia = Algorithm(
-    "operational_space_inertia", sequence(delassus.eliminate_contacts, invert_coupling),
-    (Q, packed.ROWS), (OSIM,), options=(packed.CONTACTS,),
-    coupled=sequence(delassus.eliminate_contacts_projected, invert_coupling)).caller()
-_inverses = (sequence(invert_mass, invert, move_results),
-             sequence(invert_mass_projected, invert, move_results))
-_inverse = Algorithm("dynamically_consistent_inverse", _inverses[0], (Q, packed.ROWS), (JBAR,),
-                     also_writes=(OSIM,), options=(packed.CONTACTS,),
-                     coupled=_inverses[1]).caller()
-_projector = Algorithm("null_space_projector", _inverses[0], (Q, packed.ROWS), (PROJECTOR,),
-                       also_writes=(OSIM, JBAR), options=(packed.CONTACTS,),
-                       coupled=_inverses[1]).caller()
-_bias = Algorithm("operational_space_bias", sequence(invert_mass, invert, bias_forces),
-                  (Q, V, packed.ROWS), (MU, P), also_writes=(OSIM, JBAR),
-                  options=(packed.CONTACTS,),
-                  coupled=sequence(invert_mass_projected, invert, bias_forces)).caller()
+    "operational_space_inertia",
+    sequence(delassus.eliminate_contacts, invert_coupling),
+    (Q, packed.ROWS),
+    (OSIM,),
+    options=(packed.CONTACTS,),
+    coupled=sequence(delassus.eliminate_contacts_projected, invert_coupling),
+).caller()
+_inverses = (
+    sequence(invert_mass, invert, move_results),
+    sequence(invert_mass_projected, invert, move_results),
+)
+_inverse = Algorithm(
+    "dynamically_consistent_inverse",
+    _inverses[0],
+    (Q, packed.ROWS),
+    (JBAR,),
+    also_writes=(OSIM,),
+    options=(packed.CONTACTS,),
+    coupled=_inverses[1],
+).caller()
+_projector = Algorithm(
+    "null_space_projector",
+    _inverses[0],
+    (Q, packed.ROWS),
+    (PROJECTOR,),
+    also_writes=(OSIM, JBAR),
+    options=(packed.CONTACTS,),
+    coupled=_inverses[1],
+).caller()
+_bias = Algorithm(
+    "operational_space_bias",
+    sequence(invert_mass, invert, bias_forces),
+    (Q, V, packed.ROWS),
+    (MU, P),
+    also_writes=(OSIM, JBAR),
+    options=(packed.CONTACTS,),
+    coupled=sequence(invert_mass_projected, invert, bias_forces),
+).caller()
 
 
-def _table(model: Model, data: Data, frame: str | int, reference_frame: ReferenceFrame | int,
-           dimension: contacts.Dimension, damping: float) -> packed.ContactTable:
+def _table(
+    model: Model,
+    data: Data,
+    frame: str | int,
+    reference_frame: ReferenceFrame | int,
+    dimension: contacts.Dimension,
+    damping: float,
+) -> packed.ContactTable:
     """The table of the frame as a contact, found in ``Data`` or created."""
     try:
-        if data.model is model:                     # otherwise the call reports it
+        if data.model is model:  # otherwise the call reports it
             return data._tables[frame, reference_frame, dimension, damping]
     except (AttributeError, KeyError, TypeError):
         pass
@@ -193,8 +251,16 @@ def _table(model: Model, data: Data, frame: str | int, reference_frame: Referenc
 
 
 def operational_space_inertia(
-    model: Model, data: Data, q: ArrayLike, frame: str | int, reference_frame: ReferenceFrame | int,
-    dimension: contacts.Dimension = 6, damping: float = 0.0, *, threads: int = 1) -> Array:
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    frame: str | int,
+    reference_frame: ReferenceFrame | int,
+    dimension: contacts.Dimension = 6,
+    damping: float = 0.0,
+    *,
+    threads: int = 1,
+) -> Array:
     """Operational-space inertia Lambda of a frame, (J M^-1 J')^-1.
 
     The apparent inertia at the frame while all joints are free: Khatib (1987); by elimination along
@@ -213,8 +279,16 @@ def operational_space_inertia(
 
 
 def dynamically_consistent_inverse(
-    model: Model, data: Data, q: ArrayLike, frame: str | int, reference_frame: ReferenceFrame | int,
-    dimension: contacts.Dimension = 6, damping: float = 0.0, *, threads: int = 1) -> Array:
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    frame: str | int,
+    reference_frame: ReferenceFrame | int,
+    dimension: contacts.Dimension = 6,
+    damping: float = 0.0,
+    *,
+    threads: int = 1,
+) -> Array:
     """Dynamically consistent inverse of a frame's Jacobian, M^-1 J' Lambda.
 
     Of all v with J v = x', it finds the one of least kinetic energy: Khatib (1987). Its transpose
@@ -232,9 +306,17 @@ def dynamically_consistent_inverse(
     return _inverse(model, data, threads, table, q, table.zeros)
 
 
-def null_space_projector(model: Model, data: Data, q: ArrayLike, frame: str | int,
-                         reference_frame: ReferenceFrame | int, dimension: contacts.Dimension = 6,
-                         damping: float = 0.0, *, threads: int = 1) -> Array:
+def null_space_projector(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    frame: str | int,
+    reference_frame: ReferenceFrame | int,
+    dimension: contacts.Dimension = 6,
+    damping: float = 0.0,
+    *,
+    threads: int = 1,
+) -> Array:
     """Projector of torques that do not accelerate a frame, I - J' Jbar'.
 
     Khatib (1987). Its transpose projects velocities that do not move the frame. O(n^3).
@@ -252,9 +334,18 @@ def null_space_projector(model: Model, data: Data, q: ArrayLike, frame: str | in
     return _projector(model, data, threads, table, q, table.zeros)
 
 
-def operational_space_bias(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: str | int,
-                           reference_frame: ReferenceFrame | int, dimension: contacts.Dimension = 6,
-                           damping: float = 0.0, *, threads: int = 1) -> tuple[Array, Array]:
+def operational_space_bias(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    frame: str | int,
+    reference_frame: ReferenceFrame | int,
+    dimension: contacts.Dimension = 6,
+    damping: float = 0.0,
+    *,
+    threads: int = 1,
+) -> tuple[Array, Array]:
     """Coriolis and gravity forces at a frame, mu and p.
 
     Khatib (1987), Lambda x'' + mu + p = f, with x'' the time derivative of J v: spatial in LOCAL

@@ -5,6 +5,7 @@
 A table of integers is created once for each combination of contacts and options, and cached in
 ``Data``. Its address is an option of the call and holds the table in memory.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -26,17 +27,21 @@ from ...model.model import Model
 from ..constrained.constraints import moving_frames
 from .contacts import Contact
 
-CONTACTS = declare_option("contacts")               # the address of a table
-ROWS = field("_rows", ("constraints",))             # zeros: as many as the contacts have rows
-SOLUTION = field("_solution", (3,), "Number of independent rows, largest violation of a row "
-                 "[m/s2, rad/s2, for impulses m/s, rad/s], number of iterations.")
+CONTACTS = declare_option("contacts")  # the address of a table
+ROWS = field("_rows", ("constraints",))  # zeros: as many as the contacts have rows
+SOLUTION = field(
+    "_solution",
+    (3,),
+    "Number of independent rows, largest violation of a row "
+    "[m/s2, rad/s2, for impulses m/s, rad/s], number of iterations.",
+)
 
 DAMPING, WANTED_RESIDUAL, MOST_ITERATIONS, RESTITUTION, NCONTACTS = range(5)
-CONTACT = 5                                         # the first contact
+CONTACT = 5  # the first contact
 JOINT, START, STOP, REFERENCE, AT_ORIGIN, KP, KD, PLACEMENT = 0, 2, 3, 4, 5, 6, 7, 8
-CONTACT_SIZE = 32                                   # of c1, then of c2: JOINT and PLACEMENT
+CONTACT_SIZE = 32  # of c1, then of c2: JOINT and PLACEMENT
 MAX_CONTACTS = MAX_CONSTRAINTS // 3
-_KEPT = 64                                          # tables that a Data keeps
+_KEPT = 64  # tables that a Data keeps
 _MOST_ITERATIONS = 1_000_000
 
 
@@ -45,14 +50,20 @@ class ContactTable(int):
 
     contacts: tuple[Contact, ...]
     numbers: NDArray[np.int64]
-    zeros: Array                        # one for each row
+    zeros: Array  # one for each row
     rows: dict[str, slice]
     damping: float
 
 
-def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
-                  damping: float = 0.0, residual: float | None = None,
-                  max_iterations: int = 1, restitution: float = 0.0) -> ContactTable:
+def contact_table(
+    model: Model,
+    data: Data,
+    contacts: Sequence[Contact],
+    damping: float = 0.0,
+    residual: float | None = None,
+    max_iterations: int = 1,
+    restitution: float = 0.0,
+) -> ContactTable:
     """The table of some contacts, found in ``Data`` or created.
 
     Rows in WORLD are those in LOCAL_WORLD_ALIGNED, which do not lose accuracy far from the world's
@@ -60,11 +71,11 @@ def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
     """
     settings = damping, residual, max_iterations, restitution
     try:
-        hash(settings)                              # an array of one number equals that number
+        hash(settings)  # an array of one number equals that number
         known, table = data._newest_table
-        if known == (contacts, settings) and data.model is model:   # otherwise the call reports it
+        if known == (contacts, settings) and data.model is model:  # otherwise the call reports it
             return table
-    except (AttributeError, TypeError, ValueError):     # not a Data; an array
+    except (AttributeError, TypeError, ValueError):  # not a Data; an array
         pass
     given = contacts
     if type(contacts) is not tuple:
@@ -72,14 +83,14 @@ def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
     try:
         if data.model is model:
             return data._tables[contacts, settings]
-    except (AttributeError, KeyError, TypeError):   # not a Data; a new table; not hashable
+    except (AttributeError, KeyError, TypeError):  # not a Data; a new table; not hashable
         pass
     kept = data._tables if getattr(data, "model", None) is model else {}
     require_contacts(contacts)
     table = _new_table(require_model(model), contacts, _checked_settings(*settings))
     if len(kept) >= _KEPT:
         kept.clear()
-    with contextlib.suppress(TypeError):            # damping is an array without an axis
+    with contextlib.suppress(TypeError):  # damping is an array without an axis
         kept[contacts, settings] = table
         if getattr(data, "model", None) is model and type(given) in (tuple, list):
             data.__dict__["_newest_table"] = (given[:], settings), table
@@ -98,8 +109,10 @@ def require_contacts(contacts):
     """Raise a TypeError if something is not a ``Contact``."""
     for contact in contacts:
         if not isinstance(contact, Contact):
-            raise TypeError(f"contacts: expected a sequence of dyn_ros.Contact, got "
-                            f"{type(contact).__name__}: {contact!r:.80}")
+            raise TypeError(
+                f"contacts: expected a sequence of dyn_ros.Contact, got "
+                f"{type(contact).__name__}: {contact!r:.80}"
+            )
 
 
 def _checked_settings(damping, residual, most, restitution):
@@ -116,24 +129,34 @@ def _checked_settings(damping, residual, most, restitution):
     if residual < 0.0:
         raise ValueError(f"residual: expected a number of 0 or more, got {residual:g}")
     if damping == 0.0:
-        raise ValueError("damping: expected a positive number for proximal iterations, got 0; "
-                         "set it to about 1e-6, or omit residual")
-    if (isinstance(most, bool) or not isinstance(most, (int, np.integer))
-            or not 1 <= most <= _MOST_ITERATIONS):
-        raise ValueError(f"max_iterations: expected a whole number from 1 to {_MOST_ITERATIONS}, "
-                         f"got {most!r:.80}")
+        raise ValueError(
+            "damping: expected a positive number for proximal iterations, got 0; "
+            "set it to about 1e-6, or omit residual"
+        )
+    if (
+        isinstance(most, bool)
+        or not isinstance(most, (int, np.integer))
+        or not 1 <= most <= _MOST_ITERATIONS
+    ):
+        raise ValueError(
+            f"max_iterations: expected a whole number from 1 to {_MOST_ITERATIONS}, "
+            f"got {most!r:.80}"
+        )
     return damping, residual, int(most), restitution
 
 
 def _new_table(model, contacts, settings):
     ends = np.cumsum([0, *(contact.dimension for contact in contacts)])
     if ends[-1] > MAX_CONSTRAINTS:
-        raise ValueError(f"contacts: expected at most {MAX_CONSTRAINTS} rows, 3 or 6 for each "
-                         f"contact, got {ends[-1]} in {len(contacts)} contacts")
+        raise ValueError(
+            f"contacts: expected at most {MAX_CONSTRAINTS} rows, 3 or 6 for each "
+            f"contact, got {ends[-1]} in {len(contacts)} contacts"
+        )
     numbers = np.zeros(CONTACT + CONTACT_SIZE * len(contacts), np.int64)
     floats = numbers.view(np.float64)
-    (floats[DAMPING], floats[WANTED_RESIDUAL], numbers[MOST_ITERATIONS],
-     floats[RESTITUTION]) = settings
+    (floats[DAMPING], floats[WANTED_RESIDUAL], numbers[MOST_ITERATIONS], floats[RESTITUTION]) = (
+        settings
+    )
     numbers[NCONTACTS] = len(contacts)
     rows: dict[str, slice] = {}
     for n, contact in enumerate(contacts):
@@ -157,22 +180,28 @@ def _write_contact(model, contact, start, numbers, floats):
         other = model.tree.frames[_frame(model, contact, "other")]
         other_joint, other_place = other.parent, other.placement
     if frame.parent < 0 and other_joint < 0:
-        raise ValueError(f"contacts: no joint moves the frame {model.frame_names[index]!r} of "
-                         f"contact {name!r}; available: {moving_frames(model)}")
+        raise ValueError(
+            f"contacts: no joint moves the frame {model.frame_names[index]!r} of "
+            f"contact {name!r}; available: {moving_frames(model)}"
+        )
     if frame.parent == other_joint:
-        raise ValueError(f"contacts: the frames {contact.frame!r} and {contact.other!r} of contact "
-                         f"{name!r} belong to the same body, which the joint "
-                         f"{model.joint_names[frame.parent]!r} moves; choose frames of two bodies")
-    numbers[JOINT:JOINT + 2] = frame.parent + 1, other_joint + 1
+        raise ValueError(
+            f"contacts: the frames {contact.frame!r} and {contact.other!r} of contact "
+            f"{name!r} belong to the same body, which the joint "
+            f"{model.joint_names[frame.parent]!r} moves; choose frames of two bodies"
+        )
+    numbers[JOINT : JOINT + 2] = frame.parent + 1, other_joint + 1
     numbers[START], numbers[STOP] = start, start + contact.dimension
     numbers[REFERENCE] = contact.reference_frame
     if contact.reference_frame == ReferenceFrame.WORLD:
         numbers[REFERENCE] = ReferenceFrame.LOCAL_WORLD_ALIGNED
         numbers[AT_ORIGIN] = contact.dimension == 6
     floats[KP], floats[KD] = contact.kp, contact.kd
-    for place, X in ((PLACEMENT, frame.placement @ contact.placement.as_homogeneous()),
-                     (PLACEMENT + 12, other_place @ contact.other_placement.as_homogeneous())):
-        floats[place:place + 9], floats[place + 9:place + 12] = X[:3, :3].ravel(), X[:3, 3]
+    for place, X in (
+        (PLACEMENT, frame.placement @ contact.placement.as_homogeneous()),
+        (PLACEMENT + 12, other_place @ contact.other_placement.as_homogeneous()),
+    ):
+        floats[place : place + 9], floats[place + 9 : place + 12] = X[:3, :3].ravel(), X[:3, 3]
     return name
 
 
@@ -183,11 +212,13 @@ def _frame(model, contact, attribute):
     except ValueError as error:
         if attribute == "frame" and contact.name in (None, contact.frame):
             raise
-        raise ValueError(f"{attribute} of contact {contact.name or contact.frame!r:.80}: "
-                         f"{error}") from None
+        raise ValueError(
+            f"{attribute} of contact {contact.name or contact.frame!r:.80}: {error}"
+        ) from None
 
 
 # --- the table in kernels
+
 
 @kernel
 def integer(r, k):
@@ -262,8 +293,10 @@ def any_at_origin(r):
 @kernel
 def gains(r, n):
     """kp and kd."""
-    return (setting(r, CONTACT + CONTACT_SIZE * n + KP),
-            setting(r, CONTACT + CONTACT_SIZE * n + KD))
+    return (
+        setting(r, CONTACT + CONTACT_SIZE * n + KP),
+        setting(r, CONTACT + CONTACT_SIZE * n + KD),
+    )
 
 
 @kernel

@@ -8,6 +8,7 @@ dAdq + psid x v (see rnea_derivatives.py); in fixed axes also by u x v and u x a
 a motion m of a contact in fixed axes becomes that in LOCAL if u x m is subtracted, with u of the
 first body. In LOCAL_WORLD_ALIGNED, the reference point moves, which adds (m.angular x u.linear, 0).
 """
+
 from collections import namedtuple
 
 from ...kernel import algebra as al
@@ -23,24 +24,36 @@ from ..kinematics.kinematics import OA_GF, OV
 from ..kinematics.root_axes import position
 from . import packed, rows
 
-DAC_DQ = field("dac_dq", ("constraints", "nv"),
-               "Derivative of the accelerations of contacts with respect to configuration, in "
-               "their axes, at the origin of c1 [m/s2, rad/s2 per rad, m].")
-DAC_DV = field("dac_dv", ("constraints", "nv"), "Derivative of the same accelerations with respect "
-                                                "to velocity [m/s, rad/s per rad, m].")
-DAC_DA = field("dac_da", ("constraints", "nv"),
-               "Derivative of the same accelerations with respect to acceleration: the Jacobian of "
-               "contacts [m, rad per rad, m].")
-DVC_DQ = field("dvc_dq", ("constraints", "nv"),
-               "Derivative of the velocities of contacts with respect to configuration, in their "
-               "axes, at the origin of c1 [m/s, rad/s per rad, m].")
+DAC_DQ = field(
+    "dac_dq",
+    ("constraints", "nv"),
+    "Derivative of the accelerations of contacts with respect to configuration, in "
+    "their axes, at the origin of c1 [m/s2, rad/s2 per rad, m].",
+)
+DAC_DV = field(
+    "dac_dv",
+    ("constraints", "nv"),
+    "Derivative of the same accelerations with respect to velocity [m/s, rad/s per rad, m].",
+)
+DAC_DA = field(
+    "dac_da",
+    ("constraints", "nv"),
+    "Derivative of the same accelerations with respect to acceleration: the Jacobian of "
+    "contacts [m, rad per rad, m].",
+)
+DVC_DQ = field(
+    "dvc_dq",
+    ("constraints", "nv"),
+    "Derivative of the velocities of contacts with respect to configuration, in their "
+    "axes, at the origin of c1 [m/s, rad/s per rad, m].",
+)
 # With respect to q and v, of dac less the stabilization
 ROW_RATES = field("_row_rates", ("constraints", 2, "nv"))
 RATES = (DAC_DQ, DAC_DV, DAC_DA, DVC_DQ)
 
-Body = namedtuple("Body", "joint sign point v a")       # of a contact, where the forces act
-Column = namedtuple("Column", "u dv da da_dv")          # of a joint: how it moves a body
-Rates = namedtuple("Rates", "u dv da da_dv error")      # of three rows; error is that of -kp err
+Body = namedtuple("Body", "joint sign point v a")  # of a contact, where the forces act
+Column = namedtuple("Column", "u dv da da_dv")  # of a joint: how it moves a body
+Rates = namedtuple("Rates", "u dv da da_dv error")  # of three rows; error is that of -kp err
 Point = namedtuple("Point", "position axes twice_v turned_v turned_a")
 
 
@@ -51,8 +64,13 @@ def body_of(r, n, which):
     p = al.add(position(r, i), rows.arm(r, n, which))
     a = al.load_motion(r.work, ly.offset(r, OA_GF) + 6 * i)
     a = al.Motion(al.add(a.linear, al.constant3(r.floats, ly.GRAVITY)), a.angular)
-    return Body(i, sign, p, al.motion_moved(p, al.load_motion(r.work, ly.offset(r, OV) + 6 * i)),
-                al.motion_moved(p, a))
+    return Body(
+        i,
+        sign,
+        p,
+        al.motion_moved(p, al.load_motion(r.work, ly.offset(r, OV) + 6 * i)),
+        al.motion_moved(p, a),
+    )
 
 
 @kernel
@@ -65,13 +83,18 @@ def column_of(r, body, i, c):
     g = al.constant3(r.floats, ly.GRAVITY)
     turned = al.Motion(al.add(psidd.linear, al.cross(g, u.angular)), psidd.angular)
     da = al.motion_add(turned, al.motion_cross(psid, body.v))
-    return Column(u, al.motion_add(psid, al.motion_cross(u, body.v)),
-                  al.motion_add(da, al.motion_cross(u, body.a)),
-                  al.motion_add(al.motion_moved(p, load_column(r, rc.DADV, i, c)),
-                                al.motion_cross(u, body.v)))
+    return Column(
+        u,
+        al.motion_add(psid, al.motion_cross(u, body.v)),
+        al.motion_add(da, al.motion_cross(u, body.a)),
+        al.motion_add(
+            al.motion_moved(p, load_column(r, rc.DADV, i, c)), al.motion_cross(u, body.v)
+        ),
+    )
 
 
 # --- of a contact of dimension 6
+
 
 @kernel
 def relative_motion(r, n, bodies):
@@ -87,7 +110,7 @@ def relative_rates(r, n, bodies, which, x):
     body = bodies[0] if which == 0 else bodies[1]
     dv, da = al.motion_scale(body.sign, x.dv), al.motion_scale(body.sign, x.da)
     da_dv = al.motion_scale(body.sign, x.da_dv)
-    if packed.axes_of(r, n) == rows.LOCAL:                      # v1 x v2
+    if packed.axes_of(r, n) == rows.LOCAL:  # v1 x v2
         if which == 0:
             da = al.motion_add(da, al.motion_cross(x.dv, bodies[1].v))
             da_dv = al.motion_add(da_dv, al.motion_cross(x.u, bodies[1].v))
@@ -161,13 +184,28 @@ def add_column(r, n, bodies, motion, which, i, c, accelerated):
         m = al.load_motion(r.work, ly.offset(r, rows.ERRORS) + 6 * n)
         error = al.motion_scale(-kp, in_axes(r, n, which, x.u, m, error_rate(r, n, which, x.u)))
     axes = al.load9(r.work, ly.offset(r, rows.AXES) + 9 * n)
-    add_rates(r, n, axes, row, k, Rates(u.linear, dv.linear, da.linear, da_dv.linear,
-                                        error.linear), accelerated)
-    add_rates(r, n, axes, row + 3, k, Rates(u.angular, dv.angular, da.angular, da_dv.angular,
-                                            error.angular), accelerated)
+    add_rates(
+        r,
+        n,
+        axes,
+        row,
+        k,
+        Rates(u.linear, dv.linear, da.linear, da_dv.linear, error.linear),
+        accelerated,
+    )
+    add_rates(
+        r,
+        n,
+        axes,
+        row + 3,
+        k,
+        Rates(u.angular, dv.angular, da.angular, da_dv.angular, error.angular),
+        accelerated,
+    )
 
 
 # --- of a point
+
 
 @kernel
 def point_of(r, n, bodies, which):
@@ -179,8 +217,13 @@ def point_of(r, n, bodies, which):
         fixed = bodies[1]
     E, v, w = al.load9(r.work, ly.offset(r, rows.AXES) + 9 * n), fixed.v.linear, fixed.v.angular
     a = al.sub(al.add(fixed.a.linear, al.cross(w, v)), al.constant3(r.floats, ly.GRAVITY))
-    return Point(body.point, al.scale(body.sign, E[:3]) + al.scale(body.sign, E[3:6])
-                 + al.scale(body.sign, E[6:]), al.scale(2.0, body.v.linear), v, a)
+    return Point(
+        body.point,
+        al.scale(body.sign, E[:3]) + al.scale(body.sign, E[3:6]) + al.scale(body.sign, E[6:]),
+        al.scale(2.0, body.v.linear),
+        v,
+        a,
+    )
 
 
 @kernel
@@ -196,14 +239,22 @@ def add_point_column(r, n, point, which, i, c, accelerated):
     dv = al.add(al.motion_moved(p, psid).linear, al.cross(w, point.turned_v))
     da = al.add(al.cross(psid.angular, point.twice_v), al.cross(w, point.turned_a))
     da = al.add(da, al.motion_moved(p, load_column(r, rc.PSIDD, i, c)).linear)
-    da_dv = al.add(al.cross(w, point.twice_v),
-                   al.motion_moved(p, load_column(r, rc.DADV, i, c)).linear)
+    da_dv = al.add(
+        al.cross(w, point.twice_v), al.motion_moved(p, load_column(r, rc.DADV, i, c)).linear
+    )
     error = al.scale(kp, u)
     if accelerated and kp > 0.0 and which == 0 and packed.axes_of(r, n) == rows.LOCAL:
         gap = al.load3(r.work, ly.offset(r, rows.ERRORS) + 6 * n)
         error = al.add(error, al.scale(kp, al.cross(w, gap)))
-    add_rates(r, n, point.axes, packed.row_start(r, n), ly.idx_v(r, i) + c,
-              Rates(u, dv, da, da_dv, error), accelerated)
+    add_rates(
+        r,
+        n,
+        point.axes,
+        packed.row_start(r, n),
+        ly.idx_v(r, i) + c,
+        Rates(u, dv, da, da_dv, error),
+        accelerated,
+    )
 
 
 @kernel
@@ -240,13 +291,18 @@ def differentiate_contacts(r, accelerated):
 
 # --- J' lambda
 
+
 @kernel
 def contact_force(r, n, forces):
     """The force of contact n on its first body, where it acts; its numbers are at an offset."""
     f = al.force_scale(load(r.work, forces + packed.row_start(r, n)), rows.row_force(r, n, 0))
     for k in range(packed.row_start(r, n) + 1, packed.row_stop(r, n)):
-        f = al.force_add(f, al.force_scale(load(r.work, forces + k),
-                                           rows.row_force(r, n, k - packed.row_start(r, n))))
+        f = al.force_add(
+            f,
+            al.force_scale(
+                load(r.work, forces + k), rows.row_force(r, n, k - packed.row_start(r, n))
+            ),
+        )
     return f
 
 
@@ -260,11 +316,14 @@ def force_rate(r, n, which, of, u, f):
     zero = al.zero3(u.linear[0])
     rate, fixed = al.Force(zero, zero), al.force_cross(u, f)
     if which == 0:
-        rate = fixed if packed.axes_of(r, n) == rows.LOCAL else al.Force(zero, al.cross(u.linear,
-                                                                                          f.linear))
+        rate = (
+            fixed
+            if packed.axes_of(r, n) == rows.LOCAL
+            else al.Force(zero, al.cross(u.linear, f.linear))
+        )
     if of == 0:
         return al.force_sub(rate, fixed) if which == 0 else al.Force(zero, zero)
-    if packed.is_point(r, n):                              # about the point of the second body
+    if packed.is_point(r, n):  # about the point of the second body
         rate = al.Force(rate.linear, zero)
         if which == 1:
             rate = al.Force(zero, al.cross(u.linear, f.linear))
@@ -287,8 +346,11 @@ def add_force_rates(r, n, bodies, which, f, target, step):
                 while j > 0:
                     for d in range(ly.ncolumns(r, j)):
                         S = al.motion_moved(other.point, load_column(r, J, j, d))
-                        ly.increase(r.work, target + step * (ly.idx_v(r, j) + d) + ly.idx_v(r, i)
-                                    + c, -al.power(df, S))
+                        ly.increase(
+                            r.work,
+                            target + step * (ly.idx_v(r, j) + d) + ly.idx_v(r, i) + c,
+                            -al.power(df, S),
+                        )
                     j = ly.parent(r, j)
         i = ly.parent(r, i)
 
@@ -308,8 +370,10 @@ def move_force_rates(r, n, forces, target):
     """Add u.linear x f to the derivative of the moment of contact n about the world's origin."""
     k, i = forces + packed.row_start(r, n), packed.body(r, n, 0)
     f = (load(r.work, k), load(r.work, k + 1), load(r.work, k + 2))
-    p, row = al.add(position(r, i),
-                    rows.arm(r, n, 0)), target + ly.nv(r) * (packed.row_start(r, n) + 3)
+    p, row = (
+        al.add(position(r, i), rows.arm(r, n, 0)),
+        target + ly.nv(r) * (packed.row_start(r, n) + 3),
+    )
     while i > 0:
         for c in range(ly.ncolumns(r, i)):
             m = al.cross(al.motion_moved(p, load_column(r, J, i, c)).linear, f)
@@ -334,8 +398,9 @@ def add_contact_force(r, n, which, f, target):
     i = packed.body(r, n, which)
     if i > 0:
         p = al.add(position(r, i), rows.arm(r, n, which))
-        add_force(r, target + 6 * i,
-                  al.force_moved(p, al.force_scale(-1.0 if which == 0 else 1.0, f)))
+        add_force(
+            r, target + 6 * i, al.force_moved(p, al.force_scale(-1.0 if which == 0 else 1.0, f))
+        )
 
 
 @kernel

@@ -9,6 +9,7 @@ With Y = M^-1 J', G = J Y, K = G^-1 Y' and P = M^-1 - Y K, the solution of
 is d(ddq) = -P dtau - K' drow and d(lambda) = K dtau - G^-1 drow. A batch leaves out products with
 the zeros of dtau and drow, whose columns are as sparse as the tree.
 """
+
 from collections import namedtuple
 
 from ...kernel import lanes as la
@@ -24,11 +25,11 @@ from .root_products import are_linked, first_in_branch, moved_contacts
 from .rows import branches
 from .system import TOLERANCE, damping_above_rounding
 
-RESPONSE = field("_response", ("constraints", "nv"))        # Y'
+RESPONSE = field("_response", ("constraints", "nv"))  # Y'
 INVERSE = field("_coupling_inverse", (MAX_CONSTRAINTS, WIDTH))
 
-Rates = namedtuple("Rates", "torques rows")                 # dtau and drow
-Response = namedtuple("Response", "motions forces")         # d(ddq) and d(lambda)
+Rates = namedtuple("Rates", "torques rows")  # dtau and drow
+Response = namedtuple("Response", "motions forces")  # d(ddq) and d(lambda)
 
 
 @kernel
@@ -54,8 +55,9 @@ def response_of(r, n):
                 j = first_in_branch(r, second, c, c + 2)
             else:
                 i, j = first, second
-            x, y = cf.product_along(r, X, products.rows_of(ly.offset(r, ROOT) + c, ly.padded(r)),
-                                    columns - c, i, j)
+            x, y = cf.product_along(
+                r, X, products.rows_of(ly.offset(r, ROOT) + c, ly.padded(r)), columns - c, i, j
+            )
             for t in range(3):
                 row = ly.offset(r, RESPONSE) + columns * (k + t) + c
                 la.store_simd(r.work, row, columns - c, x[t])
@@ -77,16 +79,19 @@ def invert_coupling(r):
     shift = la.lift(0.0, la.load(r.work, ly.offset(r, cf.COUPLING)))
     if damping(r) > 0.0:
         shift = damping_above_rounding(r)
-    invert_factored(r, ly.nconstraints(r), ly.offset(r, cf.COUPLING), shift, TOLERANCE,
-                    ly.offset(r, INVERSE))
+    invert_factored(
+        r, ly.nconstraints(r), ly.offset(r, cf.COUPLING), shift, TOLERANCE, ly.offset(r, INVERSE)
+    )
 
 
 @kernel
 def add_pair(r, x, y, A, B, B2, j, i, k):
     """Add row j of A times column k of B and of B2."""
     a = products.load_six(r, A, j, i)
-    return (products.add_six(x, a, la.load(r.work, B.start + B.step * j + k)),
-            products.add_six(y, a, la.load(r.work, B2.start + B2.step * j + k)))
+    return (
+        products.add_six(x, a, la.load(r.work, B.start + B.step * j + k)),
+        products.add_six(y, a, la.load(r.work, B2.start + B2.step * j + k)),
+    )
 
 
 @kernel
@@ -96,20 +101,23 @@ def project(r, P, minus_K):
     if not la.holds_lanes(r.work):
         products.multiply(r, P, 1.0, Y, minus_K, n, m, n)
         for k in range(n * n):
-            la.store(r.work, P.start + k,
-                     la.load(r.work, P.start + k) + la.load(r.work, W.start + k))
+            la.store(
+                r.work, P.start + k, la.load(r.work, P.start + k) + la.load(r.work, W.start + k)
+            )
         return
     for i in range(0, n, 6):
         for k in range(i, n, 2):
             x, y = products.load_six(r, W, k, i), products.load_six(r, W, min(k + 1, n - 1), i)
             for j in range(m):
-                x, y = add_pair(r, x, y, Y, minus_K, products.rows_of(minus_K.start + 1, n), j, i,
-                                k)
+                x, y = add_pair(
+                    r, x, y, Y, minus_K, products.rows_of(minus_K.start + 1, n), j, i, k
+                )
             for t in range(2):
                 if k + t < n:
                     products.store_six(r, P, 1.0, x if t == 0 else y, i, n, k + t, 1)
-                    products.store_six(r, products.transposed(P), 1.0, x if t == 0 else y, i, n,
-                                       k + t, 1)
+                    products.store_six(
+                        r, products.transposed(P), 1.0, x if t == 0 else y, i, n, k + t, 1
+                    )
 
 
 @kernel
@@ -122,6 +130,7 @@ def respond_to_torques(r, response):
 
 
 # --- the columns of a batch
+
 
 @kernel
 def add_torques(r, x, y, A, B, B2, i, k, last, linked):
@@ -153,8 +162,17 @@ def respond_sparsely(r, C, C2, s, A, s2, A2, rates, rates2, rows):
         for k in range(ly.nv(r)):
             x = products.zero_six(r, C)
             x, y = add_torques(r, x, x, A, rates.torques, rates2.torques, i, k, k, linked)
-            x, y = add_rows(r, products.scale_six(t, x), products.scale_six(t, y), A2, rates.rows,
-                            rates2.rows, i, k, k)
+            x, y = add_rows(
+                r,
+                products.scale_six(t, x),
+                products.scale_six(t, y),
+                A2,
+                rates.rows,
+                rates2.rows,
+                i,
+                k,
+                k,
+            )
             products.store_six(r, C, s2, x, i, rows, k, 1)
             products.store_six(r, C2, s2, y, i, rows, k, 1)
 
@@ -164,15 +182,38 @@ def respond(r, to_torques, rates, rates2, response, response2):
     """The responses to two rates, after ``respond_to_torques``."""
     n, m, P, minus_K = ly.nv(r), ly.nconstraints(r), to_torques.motions, to_torques.forces
     if la.holds_lanes(r.work):
-        respond_sparsely(r, response.motions, response2.motions, -1.0, P, 1.0, minus_K,
-                         rates, rates2, n)
-        respond_sparsely(r, response.forces, response2.forces, -1.0, products.transposed(minus_K),
-                         -1.0, coupling_inverse(r), rates, rates2, m)
+        respond_sparsely(
+            r, response.motions, response2.motions, -1.0, P, 1.0, minus_K, rates, rates2, n
+        )
+        respond_sparsely(
+            r,
+            response.forces,
+            response2.forces,
+            -1.0,
+            products.transposed(minus_K),
+            -1.0,
+            coupling_inverse(r),
+            rates,
+            rates2,
+            m,
+        )
         return
     for second in range(2):
         x, columns = rates, response
         if second == 1:
             x, columns = rates2, response2
         products.combine(r, columns.motions, -1.0, P, x.torques, n, 1.0, minus_K, x.rows, m, n, n)
-        products.combine(r, columns.forces, -1.0, products.transposed(minus_K), x.torques, n, -1.0,
-                         coupling_inverse(r), x.rows, m, m, n)
+        products.combine(
+            r,
+            columns.forces,
+            -1.0,
+            products.transposed(minus_K),
+            x.torques,
+            n,
+            -1.0,
+            coupling_inverse(r),
+            x.rows,
+            m,
+            m,
+            n,
+        )

@@ -5,6 +5,7 @@
 V and R are as sparse as the tree. Products are computed in blocks of three rows and three vectors
 of columns.
 """
+
 from ...kernel import lanes as la
 from ...kernel import layout as ly
 from ...kernel.algebra import scale
@@ -17,6 +18,7 @@ from . import packed
 from .rows import branches
 
 # --- what is linked
+
 
 @kernel
 def are_linked(r):
@@ -64,6 +66,7 @@ def first_in_branch(r, j, k, stop):
 
 # --- the matrices
 
+
 @kernel
 def root(r):
     """V."""
@@ -78,12 +81,16 @@ def reactions(r):
 
 # --- blocks
 
+
 @kernel
 def three_rows(r, A, i):
     """Offsets of rows i to i + 2; beyond the last one, it is repeated."""
     last = ly.nv(r) - 1
-    return (A.start + A.step * i, A.start + A.step * min(i + 1, last),
-            A.start + A.step * min(i + 2, last))
+    return (
+        A.start + A.step * i,
+        A.start + A.step * min(i + 1, last),
+        A.start + A.step * min(i + 2, last),
+    )
 
 
 @kernel
@@ -101,15 +108,21 @@ def zero_block(r, C):
 @kernel
 def load_vectors(r, rows, k, count):
     """A vector of columns of three rows."""
-    return (la.load_simd(r.work, rows[0] + k, count), la.load_simd(r.work, rows[1] + k, count),
-            la.load_simd(r.work, rows[2] + k, count))
+    return (
+        la.load_simd(r.work, rows[0] + k, count),
+        la.load_simd(r.work, rows[1] + k, count),
+        la.load_simd(r.work, rows[2] + k, count),
+    )
 
 
 @kernel
 def load_block(r, C, i, k):
     rows, some, count = three_rows(r, C, i), la.simd_width(r.work), ly.nv(r) - k
-    return (load_vectors(r, rows, k, count), load_vectors(r, rows, k + some, count - some),
-            load_vectors(r, rows, k + 2 * some, count - 2 * some))
+    return (
+        load_vectors(r, rows, k, count),
+        load_vectors(r, rows, k + some, count - some),
+        load_vectors(r, rows, k + 2 * some, count - 2 * some),
+    )
 
 
 @kernel
@@ -118,20 +131,24 @@ def store_block(r, C, i, k, x):
     for v in range(3):
         for t in range(3):
             if i + t < n and k + some * v < n:
-                la.store_simd(r.work, C.start + C.step * (i + t) + k + some * v, n - k - some * v,
-                              x[v][t])
+                la.store_simd(
+                    r.work, C.start + C.step * (i + t) + k + some * v, n - k - some * v, x[v][t]
+                )
 
 
 @kernel
 def add_to_block(r, x, a, B, j, k):
     """Add three numbers times row j of B."""
     b, some, count = B.start + B.step * j + k, la.simd_width(r.work), ly.nv(r) - k
-    return (cf.add_three(x[0], a, la.load_simd(r.work, b, count)),
-            cf.add_three(x[1], a, la.load_simd(r.work, b + some, count - some)),
-            cf.add_three(x[2], a, la.load_simd(r.work, b + 2 * some, count - 2 * some)))
+    return (
+        cf.add_three(x[0], a, la.load_simd(r.work, b, count)),
+        cf.add_three(x[1], a, la.load_simd(r.work, b + some, count - some)),
+        cf.add_three(x[2], a, la.load_simd(r.work, b + 2 * some, count - 2 * some)),
+    )
 
 
 # --- products; all matrices have nv columns
+
 
 @kernel
 def minus_root_times(r, C, B, first):
@@ -191,8 +208,9 @@ def add_motions(r, W, T, first):
             a, b = first_in_branch(r, p, low, stop), first_in_branch(r, q, low, stop)
             for k in range(packed.row_start(r, contact), packed.row_stop(r, contact), 3):
                 R = reactions(r)
-                x, y = cf.product_along(r, rows_of(R.start + k, R.step),
-                                        rows_of(T.start + c, T.step), n - c, a, b)
+                x, y = cf.product_along(
+                    r, rows_of(R.start + k, R.step), rows_of(T.start + c, T.step), n - c, a, b
+                )
                 for t in range(3):
                     w = W.start + W.step * (k + t) + c
                     cf.increase_simd(r, w, n - c, x[t])

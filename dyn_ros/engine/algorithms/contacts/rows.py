@@ -6,6 +6,7 @@ All are expressed in the root frame. A contact frame c1 moves with joint 1, c2 w
 the world. The unit forces of a contact of dimension 6 act on both bodies at the origin of c1, those
 of dimension 3 at the origins of c1 and c2. Results in WORLD are found at c1 and then moved.
 """
+
 from collections import namedtuple
 
 from ...kernel import algebra as al
@@ -23,21 +24,22 @@ from . import packed
 
 LOCAL = int(ReferenceFrame.LOCAL)
 MAX_CONTACTS = MAX_CONSTRAINTS // 3
-AXES = field("_contact_axes", (MAX_CONTACTS, 9))        # rotation of the rows
-POSES = field("_contact_poses", (MAX_CONTACTS, 21))     # rotations of c1 and c2, c2 minus c1
-ARMS = field("_contact_arms", (MAX_CONTACTS, 6))        # of the forces, from the joints' origins
-POINTS = field("_contact_points", (MAX_CONTACTS, 3))    # from the world's origin to c1
-ERRORS = field("_contact_errors", (MAX_CONTACTS, 6))    # motion from c1 to c2, at c1
+AXES = field("_contact_axes", (MAX_CONTACTS, 9))  # rotation of the rows
+POSES = field("_contact_poses", (MAX_CONTACTS, 21))  # rotations of c1 and c2, c2 minus c1
+ARMS = field("_contact_arms", (MAX_CONTACTS, 6))  # of the forces, from the joints' origins
+POINTS = field("_contact_points", (MAX_CONTACTS, 3))  # from the world's origin to c1
+ERRORS = field("_contact_errors", (MAX_CONTACTS, 6))  # motion from c1 to c2, at c1
 DOUBTFUL = 1e-12
 """A smaller diagonal entry of J M^-1 J', relative to the trace of D^-1, may be a rounding error."""
 ROUNDING = 1e-24
 """The square of a rounding error of J, relative to its entries without cancellation."""
-FORCES, MOTIONS = 3, 0                                  # the first row that a shift changes
+FORCES, MOTIONS = 3, 0  # the first row that a shift changes
 
-Pair = namedtuple("Pair", "first second")               # of motions, one for each body
+Pair = namedtuple("Pair", "first second")  # of motions, one for each body
 
 
 # --- geometry
+
 
 @kernel
 def relative_position(r, i, j):
@@ -79,16 +81,21 @@ def set_contact(r, n):
     al.store9(r.work, ly.offset(r, AXES) + 9 * n, axes)
     store_arms(r, n, X1.translation, X2.translation)
     if packed.is_at_origin(r, n):
-        al.store3(r.work, ly.offset(r, POINTS) + 3 * n,
-                  al.add(relative_position(r, 0, packed.body(r, n, 0)), X1.translation))
+        al.store3(
+            r.work,
+            ly.offset(r, POINTS) + 3 * n,
+            al.add(relative_position(r, 0, packed.body(r, n, 0)), X1.translation),
+        )
 
 
 @kernel
 def store_poses(r, n):
     """Store the rotations of c1 and c2 of contact n, and the way from c1 to c2."""
     X1, X2, poses = placed(r, n, 0), placed(r, n, 1), ly.offset(r, POSES) + 21 * n
-    gap = al.add(relative_position(r, packed.body(r, n, 0), packed.body(r, n, 1)),
-                 al.sub(X2.translation, X1.translation))
+    gap = al.add(
+        relative_position(r, packed.body(r, n, 0), packed.body(r, n, 1)),
+        al.sub(X2.translation, X1.translation),
+    )
     al.store9(r.work, poses, X1.rotation)
     al.store9(r.work, poses + 9, X2.rotation)
     al.store3(r.work, poses + 18, gap)
@@ -121,13 +128,15 @@ def place_unit_forces(r, n, body, sign):
 
 # --- drift and stabilization
 
+
 @kernel
 def contact_velocities(r, n):
     """Velocities of both bodies of contact n, where the unit forces act."""
     v_ = ly.offset(r, ra.BODY_VELOCITY)
     return Pair(
         al.motion_moved(arm(r, n, 0), al.load_motion(r.work, v_ + 6 * packed.body(r, n, 0))),
-        al.motion_moved(arm(r, n, 1), al.load_motion(r.work, v_ + 6 * packed.body(r, n, 1))))
+        al.motion_moved(arm(r, n, 1), al.load_motion(r.work, v_ + 6 * packed.body(r, n, 1))),
+    )
 
 
 @kernel
@@ -139,8 +148,10 @@ def drift(r, n, v):
     """
     v1, v2 = v
     if packed.is_point(r, n):
-        return al.Motion(al.sub(al.cross(v1.angular, v1.linear), al.cross(v2.angular, v2.linear)),
-                         al.zero3(v1.linear[0]))
+        return al.Motion(
+            al.sub(al.cross(v1.angular, v1.linear), al.cross(v2.angular, v2.linear)),
+            al.zero3(v1.linear[0]),
+        )
     if packed.axes_of(r, n) == LOCAL:
         return al.motion_cross(v1, v2)
     return al.Motion(al.zero3(v1.linear[0]), al.zero3(v1.linear[0]))
@@ -182,11 +193,15 @@ def set_excess(r, n):
     if packed.body(r, n, 0) == 0:
         a = al.motion_sub(a, root)
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
-        la.store(r.work, ly.offset(r, cf.EXCESS) + k,
-                 -al.power(row_force(r, n, k - packed.row_start(r, n)), a))
+        la.store(
+            r.work,
+            ly.offset(r, cf.EXCESS) + k,
+            -al.power(row_force(r, n, k - packed.row_start(r, n)), a),
+        )
 
 
 # --- rows and the matrix J M^-1 J'
+
 
 @kernel
 def common_joint(r, i, j):
@@ -261,9 +276,14 @@ def to_origin(r, moved, x, step):
         if packed.is_at_origin(r, n):
             k = x + step * packed.row_start(r, n)
             fixed, changed = k + step * (3 - moved), k + step * moved
-            m = al.cross(al.load3(r.work, ly.offset(r, POINTS) + 3 * n),
-                         (la.load(r.work, fixed), la.load(r.work, fixed + step),
-                          la.load(r.work, fixed + 2 * step)))
+            m = al.cross(
+                al.load3(r.work, ly.offset(r, POINTS) + 3 * n),
+                (
+                    la.load(r.work, fixed),
+                    la.load(r.work, fixed + step),
+                    la.load(r.work, fixed + 2 * step),
+                ),
+            )
             for c in range(3):
                 ly.increase(r.work, changed + step * c, m[c])
 
@@ -296,8 +316,9 @@ def drop_row(r, A, k, count, size):
 @kernel
 def drop_rounding(r, n, C, weights):
     """Clear rows of contact n in C = J W J' that are rounding errors: no velocity moves them."""
-    size = (row_size(r, packed.body(r, n, 0), arm(r, n, 0), weights)
-            + row_size(r, packed.body(r, n, 1), arm(r, n, 1), weights))
+    size = row_size(r, packed.body(r, n, 0), arm(r, n, 0), weights) + row_size(
+        r, packed.body(r, n, 1), arm(r, n, 1), weights
+    )
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
         drop_row(r, C, k, ly.nconstraints(r), size)
 
@@ -326,8 +347,10 @@ def drop_all_rounding(r, C, weights):
 def branches(r, n):
     """The velocities from which the paths from the bodies of contact n to the root start, or -1."""
     first, second = packed.body(r, n, 0), packed.body(r, n, 1)
-    return (cf.last_velocity(r, first) if first > 0 else -1,
-            cf.last_velocity(r, second) if second > 0 else -1)
+    return (
+        cf.last_velocity(r, first) if first > 0 else -1,
+        cf.last_velocity(r, second) if second > 0 else -1,
+    )
 
 
 @kernel

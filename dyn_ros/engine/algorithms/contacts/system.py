@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The system of contact forces, J M^-1 J' lambda + excess = 0, and what redundant contacts do."""
+
 from ...kernel import lanes as la
 from ...kernel.fields import field
 from ...kernel.layout import nconstraints, offset
@@ -23,14 +24,15 @@ def largest_violation(r, forces):
         x = la.load_simd(r.work, offset(r, EXCESS) + k, m - k)
         for i in range(m):
             x = x + la.load(r.work, forces + i) * la.load_simd(
-                r.work, offset(r, COUPLING) + semidefinite.WIDTH * i + k, la.SIMD_WIDTH)
+                r.work, offset(r, COUPLING) + semidefinite.WIDTH * i + k, la.SIMD_WIDTH
+            )
         la.store_simd(r.work, offset(r, VIOLATION) + k, la.SIMD_WIDTH, x)
     total = largest
     for k in range(m):
         x = semidefinite.absolute(la.load(r.work, offset(r, VIOLATION) + k))
         total = total + x
         largest = la.select_above(x, largest, x, largest)
-    return largest + 0.0 * total                    # NaN if a violation is
+    return largest + 0.0 * total  # NaN if a violation is
 
 
 @kernel
@@ -62,8 +64,9 @@ def damping_above_rounding(r):
     trace = la.lift(0.0, la.load(r.work, offset(r, COUPLING)))
     for k in range(nconstraints(r)):
         trace = trace + la.load(r.work, offset(r, COUPLING) + (semidefinite.WIDTH + 1) * k)
-    return la.select_above(packed.damping(r), TOLERANCE * trace, packed.damping(r),
-                           TOLERANCE * trace)
+    return la.select_above(
+        packed.damping(r), TOLERANCE * trace, packed.damping(r), TOLERANCE * trace
+    )
 
 
 @kernel
@@ -78,13 +81,18 @@ def iterate(r, forces, previous, n):
     residual = la.load(r.work, solution + contacts.RESIDUAL)
     wanted = packed.setting(r, packed.WANTED_RESIDUAL)
     for k in range(m):
-        old, new, older = (la.load(r.work, forces + k), la.load(r.work, step + k),
-                           la.load(r.work, previous + k))
+        old, new, older = (
+            la.load(r.work, forces + k),
+            la.load(r.work, step + k),
+            la.load(r.work, previous + k),
+        )
         la.store(r.work, previous + k, la.select_above(residual, wanted, old, older))
         la.store(r.work, forces + k, la.select_above(residual, wanted, new, old))
-    la.store(r.work, solution + contacts.ITERATIONS,
-             la.select_above(residual, wanted, n + 1.0,
-                             la.load(r.work, solution + contacts.ITERATIONS)))
+    la.store(
+        r.work,
+        solution + contacts.ITERATIONS,
+        la.select_above(residual, wanted, n + 1.0, la.load(r.work, solution + contacts.ITERATIONS)),
+    )
     la.store(r.work, solution + contacts.RESIDUAL, largest_violation(r, forces))
 
 
@@ -92,10 +100,15 @@ def iterate(r, forces, previous, n):
 def solve_damped(r, forces, previous):
     """Damped forces; further iterations approach those without damping."""
     wanted = packed.setting(r, packed.WANTED_RESIDUAL)
-    report(r, semidefinite.rank_of(r, nconstraints(r), offset(r, COUPLING), TOLERANCE),
-           wanted + 1.0, 0.0)
-    semidefinite.factor_semidefinite(r, nconstraints(r), offset(r, COUPLING),
-                                     damping_above_rounding(r))
+    report(
+        r,
+        semidefinite.rank_of(r, nconstraints(r), offset(r, COUPLING), TOLERANCE),
+        wanted + 1.0,
+        0.0,
+    )
+    semidefinite.factor_semidefinite(
+        r, nconstraints(r), offset(r, COUPLING), damping_above_rounding(r)
+    )
     for k in range(nconstraints(r)):
         la.store(r.work, forces + k, 0.0)
         la.store(r.work, previous + k, 0.0)

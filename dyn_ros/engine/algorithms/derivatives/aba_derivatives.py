@@ -5,6 +5,7 @@
 Carpentier and Mansard (2018): for constant tau, M d(ddq) = -d(rnea), so ddq_dq = -M^-1 dtau_dq and
 ddq_dv = -M^-1 dtau_dv, with the derivatives of rnea at ddq.
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -21,12 +22,18 @@ from ..dynamics.crba import M
 from . import rnea_columns as rc
 from . import rnea_derivatives as rd
 
-DDQ_DQ = field("ddq_dq", ("nv", "nv"),
-               "Derivative of the joint accelerations with respect to configuration: [i, j] of "
-               "acceleration i along velocity j, the direction in which "
-               "``Model.integrate`` moves q [rad/s2, m/s2 per rad, m].")
-DDQ_DV = field("ddq_dv", ("nv", "nv"), "Derivative of the joint accelerations with respect to "
-                                       "velocity [rad/s2, m/s2 per rad/s, m/s].")
+DDQ_DQ = field(
+    "ddq_dq",
+    ("nv", "nv"),
+    "Derivative of the joint accelerations with respect to configuration: [i, j] of "
+    "acceleration i along velocity j, the direction in which "
+    "``Model.integrate`` moves q [rad/s2, m/s2 per rad, m].",
+)
+DDQ_DV = field(
+    "ddq_dv",
+    ("nv", "nv"),
+    "Derivative of the joint accelerations with respect to velocity [rad/s2, m/s2 per rad/s, m/s].",
+)
 
 
 @kernel
@@ -58,8 +65,13 @@ def differentiate(r, placed):
         store(r.work, ly.offset(r, A) + k, load(r.work, ly.offset(r, DDQ) + k))
     rc.outward(r, placed)
     rd.inward(r, True)
-    less_minverse_times(r, ly.offset(r, DDQ_DQ), ly.offset(r, DDQ_DV), ly.offset(r, rd.DTAU_DQ),
-                        ly.offset(r, rd.DTAU_DV))
+    less_minverse_times(
+        r,
+        ly.offset(r, DDQ_DQ),
+        ly.offset(r, DDQ_DV),
+        ly.offset(r, rd.DTAU_DQ),
+        ly.offset(r, rd.DTAU_DV),
+    )
 
 
 @subroutine
@@ -79,14 +91,26 @@ def projected_derivatives(r):
 
 ALSO_WRITES = (DDQ, rd.DTAU_DQ, rd.DTAU_DV, M, *rd.ALSO_WRITES)
 _aba_derivatives = Algorithm(
-    "aba_derivatives", sequence(derivatives, rd.columns_in_world), (Q, V, TAU_IN, F_EXT),
-    (DDQ_DQ, DDQ_DV, minverse.MINV), optional=(F_EXT,), also_writes=ALSO_WRITES,
-    coupled=sequence(projected_derivatives, rd.columns_in_world)).caller()
+    "aba_derivatives",
+    sequence(derivatives, rd.columns_in_world),
+    (Q, V, TAU_IN, F_EXT),
+    (DDQ_DQ, DDQ_DV, minverse.MINV),
+    optional=(F_EXT,),
+    also_writes=ALSO_WRITES,
+    coupled=sequence(projected_derivatives, rd.columns_in_world),
+).caller()
 
 
-def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
-                    f_ext: ArrayLike | None = None, *,
-                    threads: int = 1) -> tuple[Array, Array, Array]:
+def aba_derivatives(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> tuple[Array, Array, Array]:
     """Derivatives of ``aba`` with respect to configuration, velocity and torque.
 
     Carpentier and Mansard (2018); O(n^3) in the worst case, less for branched trees. Includes

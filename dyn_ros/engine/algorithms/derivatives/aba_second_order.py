@@ -12,6 +12,7 @@ dM/dq, and the derivatives of aba_derivatives.py,
     d2ddq_dvdv[:, j, k] = -M^-1 R_dvdv[:, j, k]
     d2ddq_dtaudq[:, j, k] = -M^-1 R_dadq[:, :, k] M^-1[:, j]
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -27,17 +28,28 @@ from . import rnea_second_order
 from .aba_derivatives import ALSO_WRITES, DDQ_DQ, DDQ_DV, derivatives, projected_derivatives
 from .rnea_derivatives import columns_in_world
 
-D2DDQ_DQDQ = field("d2ddq_dqdq", rnea_second_order.CUBE,
-                   "[i, j, k] is the derivative of ddq_dq[i, j] along velocity k, the direction in "
-                   "which ``Model.integrate`` moves q: accelerations in rad/s2 or m/s2, directions "
-                   "in rad or m.")
-D2DDQ_DVDV = field("d2ddq_dvdv", rnea_second_order.CUBE,
-                   "[i, j, k] is the derivative of ddq_dv[i, j] with respect to velocity k.")
-D2DDQ_DQDV = field("d2ddq_dqdv", rnea_second_order.CUBE,
-                   "[i, j, k] is the derivative of ddq_dq[i, j] with respect to velocity k.")
-D2DDQ_DTAUDQ = field("d2ddq_dtaudq", rnea_second_order.CUBE,
-                     "[i, j, k] is the derivative of Minv[i, j] along velocity k; torques in N m "
-                     "or N.")
+D2DDQ_DQDQ = field(
+    "d2ddq_dqdq",
+    rnea_second_order.CUBE,
+    "[i, j, k] is the derivative of ddq_dq[i, j] along velocity k, the direction in "
+    "which ``Model.integrate`` moves q: accelerations in rad/s2 or m/s2, directions "
+    "in rad or m.",
+)
+D2DDQ_DVDV = field(
+    "d2ddq_dvdv",
+    rnea_second_order.CUBE,
+    "[i, j, k] is the derivative of ddq_dv[i, j] with respect to velocity k.",
+)
+D2DDQ_DQDV = field(
+    "d2ddq_dqdv",
+    rnea_second_order.CUBE,
+    "[i, j, k] is the derivative of ddq_dq[i, j] with respect to velocity k.",
+)
+D2DDQ_DTAUDQ = field(
+    "d2ddq_dtaudq",
+    rnea_second_order.CUBE,
+    "[i, j, k] is the derivative of Minv[i, j] along velocity k; torques in N m or N.",
+)
 SLICE = field("_slice", ("nv", SIMD_WIDTH))
 
 
@@ -67,21 +79,41 @@ def add_accelerations(r):
                     rates = minverse.load_eight(r.work, plane + row + j)
                     by_k = load_simd(r.work, plane + row + k, n - k)
                     for_qq = minverse.add_scaled(
-                        minverse.add_scaled(for_qq, rates, load_simd(r.work, ly.offset(r, DDQ_DQ)
-                                                                     + row + k, n - k)),
-                        minverse.load_eight(r.work, ly.offset(r, DDQ_DQ) + row + j), by_k)
+                        minverse.add_scaled(
+                            for_qq, rates, load_simd(r.work, ly.offset(r, DDQ_DQ) + row + k, n - k)
+                        ),
+                        minverse.load_eight(r.work, ly.offset(r, DDQ_DQ) + row + j),
+                        by_k,
+                    )
                     for_qv = minverse.add_scaled(
-                        for_qv, rates, load_simd(r.work, ly.offset(r, DDQ_DV) + row + k, n - k))
+                        for_qv, rates, load_simd(r.work, ly.offset(r, DDQ_DV) + row + k, n - k)
+                    )
                     for_tq = minverse.add_scaled(
-                        for_tq, minverse.load_eight(r.work, ly.offset(r, minverse.MINV) + row + j),
-                        by_k)
+                        for_tq,
+                        minverse.load_eight(r.work, ly.offset(r, minverse.MINV) + row + j),
+                        by_k,
+                    )
                     l = l - 1 if l > i else ly.velocity_parent(r, l)
                 for t in range(min(8, n - j)):
                     at_k = (n * i + j + t) * n + k
-                    store_simd(r.work, qq + at_k, n - k, for_qq[t] + load_simd(
-                        r.work, ly.offset(r, rnea_second_order.D2TAU_DQDQ) + at_k, n - k))
-                    store_simd(r.work, qv + at_k, n - k, for_qv[t] + load_simd(
-                        r.work, ly.offset(r, rnea_second_order.D2TAU_DQDV) + at_k, n - k))
+                    store_simd(
+                        r.work,
+                        qq + at_k,
+                        n - k,
+                        for_qq[t]
+                        + load_simd(
+                            r.work, ly.offset(r, rnea_second_order.D2TAU_DQDQ) + at_k, n - k
+                        ),
+                    )
+                    store_simd(
+                        r.work,
+                        qv + at_k,
+                        n - k,
+                        for_qv[t]
+                        + load_simd(
+                            r.work, ly.offset(r, rnea_second_order.D2TAU_DQDV) + at_k, n - k
+                        ),
+                    )
                     store_simd(r.work, tq + at_k, n - k, for_tq[t])
 
 
@@ -92,13 +124,17 @@ def less_minverse_times_tensor(r, X, B):
     for jk in range(0, n * n, simd_width(r.work)):
         count = n * n - jk
         for l in range(n):
-            store_simd(r.work, s + SIMD_WIDTH * l, count,
-                       load_simd(r.work, B + n * n * l + jk, count))
+            store_simd(
+                r.work, s + SIMD_WIDTH * l, count, load_simd(r.work, B + n * n * l + jk, count)
+            )
         for i in range(0, n, 8):
             total = zeros(r)
             for l in range(n):
-                total = minverse.add_scaled(total, minverse.load_eight(r.work, W + n * l + i),
-                                            load_simd(r.work, s + SIMD_WIDTH * l, SIMD_WIDTH))
+                total = minverse.add_scaled(
+                    total,
+                    minverse.load_eight(r.work, W + n * l + i),
+                    load_simd(r.work, s + SIMD_WIDTH * l, SIMD_WIDTH),
+                )
             for t in range(min(8, n - i)):
                 store_simd(r.work, X + n * n * (i + t) + jk, count, -total[t])
 
@@ -116,15 +152,26 @@ def differentiate_twice(r):
 
 
 _second_order = Algorithm(
-    "aba_second_order_derivatives", sequence(derivatives, differentiate_twice),
-    (Q, V, TAU_IN, F_EXT), (D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ), optional=(F_EXT,),
+    "aba_second_order_derivatives",
+    sequence(derivatives, differentiate_twice),
+    (Q, V, TAU_IN, F_EXT),
+    (D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ),
+    optional=(F_EXT,),
     also_writes=(DDQ_DQ, DDQ_DV, minverse.MINV, *rnea_second_order.TENSORS, *ALSO_WRITES),
-    coupled=sequence(projected_derivatives, differentiate_twice)).caller()
+    coupled=sequence(projected_derivatives, differentiate_twice),
+).caller()
 
 
-def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
-                                 tau: ArrayLike, f_ext: ArrayLike | None = None, *,
-                                 threads: int = 1) -> tuple[Array, Array, Array, Array]:
+def aba_second_order_derivatives(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> tuple[Array, Array, Array, Array]:
     """Second-order derivatives of ``aba`` with respect to configuration, velocity and torque.
 
     In closed form, from both orders of ``rnea``: Singh, Russell and Wensing (2022); O(n^4).

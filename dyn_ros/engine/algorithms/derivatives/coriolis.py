@@ -8,6 +8,7 @@ ancestor of i,
 
     C_ij = S_i (Y dS_j/dt + B/2 S_j),  C_ji = S_j (Y dS_i/dt + B/2 S_i)
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -35,8 +36,11 @@ def coriolis_matrix_kernel(r):
         move_columns(r, i)
         v = al.load_motion(r.work, ly.offset(r, OV) + 6 * i)
         al.store_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA) + 10 * i, Y)
-        al.store_coriolis(r.work, ly.offset(r, rc.COMPOSITE_CORIOLIS) + 12 * i,
-                          al.coriolis_inertia(Y, v, al.momentum(Y, v).linear))
+        al.store_coriolis(
+            r.work,
+            ly.offset(r, rc.COMPOSITE_CORIOLIS) + 12 * i,
+            al.coriolis_inertia(Y, v, al.momentum(Y, v).linear),
+        )
     rc.clear_composites(r)
     ly.clear_matrix(r, C_)
     for i in range(ly.njoints(r), 0, -1):
@@ -45,31 +49,39 @@ def coriolis_matrix_kernel(r):
             k = ly.idx_v(r, i) + c
             S = load_column(r, J, i, c)
             F = al.momentum(Y, S)
-            F_rate = al.force_add(al.momentum(Y, load_column(r, DJ, i, c)),
-                                  al.force_scale(0.5, al.coriolis_times(B, S)))
+            F_rate = al.force_add(
+                al.momentum(Y, load_column(r, DJ, i, c)),
+                al.force_scale(0.5, al.coriolis_times(B, S)),
+            )
             u = al.scale(0.5, al.coriolis_transpose_times(B, S))
             for d in range(ly.ncolumns(r, i)):
-                ly.accumulate(r, C_ + n * (ly.idx_v(r, i) + d) + k,
-                              al.power(F_rate, load_column(r, J, i, d)))
+                ly.accumulate(
+                    r, C_ + n * (ly.idx_v(r, i) + d) + k, al.power(F_rate, load_column(r, J, i, d))
+                )
             j = ly.parent(r, i)
             while j > 0:
                 for d in range(ly.ncolumns(r, j)):
                     S_d = load_column(r, J, j, d)
                     ly.accumulate(r, C_ + n * (ly.idx_v(r, j) + d) + k, al.power(F_rate, S_d))
-                    ly.accumulate(r, C_ + n * k + ly.idx_v(r, j) + d,
-                                  al.power(F, load_column(r, DJ, j, d)) + al.dot(u, S_d.angular))
+                    ly.accumulate(
+                        r,
+                        C_ + n * k + ly.idx_v(r, j) + d,
+                        al.power(F, load_column(r, DJ, j, d)) + al.dot(u, S_d.angular),
+                    )
                 j = ly.parent(r, j)
     for columns in (J, DJ):
         rd.motions_in_world(r, columns, ly.nallcolumns(r))
     rd.motions_in_world(r, OV, ly.njoints(r) + 1)
 
 
-_coriolis = Algorithm("coriolis_matrix", coriolis_matrix_kernel, (Q, V), (C,),
-                      also_writes=(J, DJ, OV)).caller()
+_coriolis = Algorithm(
+    "coriolis_matrix", coriolis_matrix_kernel, (Q, V), (C,), also_writes=(J, DJ, OV)
+).caller()
 
 
-def coriolis_matrix(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
-                    threads: int = 1) -> Array:
+def coriolis_matrix(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+) -> Array:
     """Coriolis matrix C: C v = nonlinear effects without gravity, and dM/dt = C + C'.
 
     C is not unique; for this one, dM/dt - 2 C is skew-symmetric. If all joints have one degree of

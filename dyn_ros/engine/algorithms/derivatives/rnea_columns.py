@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The columns of the joints and their rates, and the bodies that they move, for derivatives."""
+
 from ...kernel import algebra as al
 from ...kernel import layout as ly
 from ...kernel.fields import F_EXT, A, V, field
@@ -12,16 +13,30 @@ from ..kinematics import root_axes as ra
 from ..kinematics.jacobians import DJ, J, load_column, move_columns, store_column
 from ..kinematics.kinematics import OA_GF, OV
 
-PSID = field("psid", ("ncolumns", 6),
-             "ov x J, with ov of the parent joint [m/s, rad/s per rad, m].", True)
-PSIDD = field("psidd", ("ncolumns", 6), "oa_gf x J + ov x psid, with oa_gf and ov of the parent "
-                                        "joint [m/s2, rad/s2 per rad, m].", True)
-DVDQ = field("dVdq", ("ncolumns", 6),
-             "Derivative of the velocity of a body in the subtree with respect to q, in a frame "
-             "moving with the column; equal to psid [m/s, rad/s per rad, m].", True)
-DADQ = field("dAdq", ("ncolumns", 6), "Derivative of the acceleration of a body in the subtree "
-                                      "with respect to q, in a frame moving with the column; equal "
-                                      "to psidd without gravity [m/s2, rad/s2 per rad, m].", True)
+PSID = field(
+    "psid", ("ncolumns", 6), "ov x J, with ov of the parent joint [m/s, rad/s per rad, m].", True
+)
+PSIDD = field(
+    "psidd",
+    ("ncolumns", 6),
+    "oa_gf x J + ov x psid, with oa_gf and ov of the parent joint [m/s2, rad/s2 per rad, m].",
+    True,
+)
+DVDQ = field(
+    "dVdq",
+    ("ncolumns", 6),
+    "Derivative of the velocity of a body in the subtree with respect to q, in a frame "
+    "moving with the column; equal to psid [m/s, rad/s per rad, m].",
+    True,
+)
+DADQ = field(
+    "dAdq",
+    ("ncolumns", 6),
+    "Derivative of the acceleration of a body in the subtree "
+    "with respect to q, in a frame moving with the column; equal "
+    "to psidd without gravity [m/s2, rad/s2 per rad, m].",
+    True,
+)
 DADV = field("dAdv", ("ncolumns", 6), "dJ + dVdq [m/s, rad/s per rad, m].", True)
 # Of each body, then of each joint's subtree, about the first joint's origin
 COMPOSITE_INERTIA = field("_oYcrb", ("rows", 10))
@@ -30,6 +45,7 @@ COMPOSITE_FORCE = field("_of", ("rows", 6))
 
 
 # --- outward
+
 
 @kernel
 def set_relative(r):
@@ -83,12 +99,17 @@ def acceleration_columns(r, i, acceleration, columns):
     total = oa
     for c in range(ly.ncolumns(r, i)):
         S, psid = load_column(r, J, i, c), load_column(r, PSID, i, c)
-        store_column(r, columns, i, c,
-                     al.motion_add(al.motion_cross(oa, S), al.motion_cross(ov, psid)))
+        store_column(
+            r, columns, i, c, al.motion_add(al.motion_cross(oa, S), al.motion_cross(ov, psid))
+        )
         k = ly.idx_v(r, i) + c
         total = al.motion_add(
-            total, al.motion_add(al.motion_scale(load(r.work, ly.offset(r, A) + k), S),
-                                 al.motion_scale(load(r.work, ly.offset(r, V) + k), psid)))
+            total,
+            al.motion_add(
+                al.motion_scale(load(r.work, ly.offset(r, A) + k), S),
+                al.motion_scale(load(r.work, ly.offset(r, V) + k), psid),
+            ),
+        )
     al.store_spatial(r.work, ly.offset(r, acceleration) + 6 * i, total)
 
 
@@ -97,11 +118,14 @@ def store_body(r, i, acceleration, Y):
     """Store inertia, Coriolis inertia and force of the body of joint i; return its momentum."""
     v = al.load_motion(r.work, ly.offset(r, OV) + 6 * i)
     h = al.momentum(Y, v)
-    f = al.force_add(al.momentum(Y, al.load_motion(r.work, ly.offset(r, acceleration) + 6 * i)),
-                     al.force_cross(v, h))
+    f = al.force_add(
+        al.momentum(Y, al.load_motion(r.work, ly.offset(r, acceleration) + 6 * i)),
+        al.force_cross(v, h),
+    )
     al.store_inertia(r.work, ly.offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
-    al.store_coriolis(r.work, ly.offset(r, COMPOSITE_CORIOLIS) + 12 * i,
-                      al.coriolis_inertia(Y, v, h.linear))
+    al.store_coriolis(
+        r.work, ly.offset(r, COMPOSITE_CORIOLIS) + 12 * i, al.coriolis_inertia(Y, v, h.linear)
+    )
     al.store_spatial(r.work, ly.offset(r, COMPOSITE_FORCE) + 6 * i, f)
     return h
 
@@ -142,6 +166,7 @@ def outward_bodies(r, placed, publishing):
 
 
 # --- inward
+
 
 @kernel
 def clear_composites(r):

@@ -13,6 +13,7 @@ of its own joint and of its ancestors:
     dtau_j/dq_i = S_j (B psid_i + Y psidd_i + S_i x* f)     j is an ancestor of i
     dtau_i/dv_j = S_i (B S_j + Y dAdv_j),  dtau_j/dv_i = S_j (B S_i + Y dAdv_i)
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -31,32 +32,61 @@ from ..kinematics.jacobians import DJ, J, load_column, store_column
 from ..kinematics.kinematics import OA_GF, OV
 from . import rnea_columns as rc
 
-DTAU_DQ = field("dtau_dq", ("nv", "nv"),
-                "Derivative of the joint torques with respect to configuration: [i, j] of "
-                "torque i along velocity j, the direction in which ``Model.integrate`` moves q [N "
-                "m, N per rad, m].", sparse=True)
-DTAU_DV = field("dtau_dv", ("nv", "nv"), "Derivative of the joint torques with respect to "
-                                         "velocity [N m s, N s per rad, m].", sparse=True)
-DG_DQ = field("dg_dq", ("nv", "nv"),
-              "Derivative of the gravity torques with respect to configuration: [i, j] of "
-              "torque i along velocity j, in the tangent space [N m, N per rad, m].", sparse=True)
-DFDA = field("dFda", ("ncolumns", 6),
-             "Derivative of the force on a joint's subtree with respect to the acceleration of the "
-             "joint, expressed in the world, at its origin [kg, kg m, kg m2].", True)
-DFDQ = field("dFdq", ("ncolumns", 6),
-             "Derivative of the force on a joint's subtree with respect to q, expressed in the "
-             "world, at its origin [N, N m per rad, m]; with gravity, but without it after "
-             "``centroidal_derivatives``.", True)
-DFDV = field("dFdv", ("ncolumns", 6),
-             "Derivative of the force on a joint's subtree with respect to velocity, expressed in "
-             "the world, at its origin [N s, N m s per rad, m].", True)
+DTAU_DQ = field(
+    "dtau_dq",
+    ("nv", "nv"),
+    "Derivative of the joint torques with respect to configuration: [i, j] of "
+    "torque i along velocity j, the direction in which ``Model.integrate`` moves q [N "
+    "m, N per rad, m].",
+    sparse=True,
+)
+DTAU_DV = field(
+    "dtau_dv",
+    ("nv", "nv"),
+    "Derivative of the joint torques with respect to velocity [N m s, N s per rad, m].",
+    sparse=True,
+)
+DG_DQ = field(
+    "dg_dq",
+    ("nv", "nv"),
+    "Derivative of the gravity torques with respect to configuration: [i, j] of "
+    "torque i along velocity j, in the tangent space [N m, N per rad, m].",
+    sparse=True,
+)
+DFDA = field(
+    "dFda",
+    ("ncolumns", 6),
+    "Derivative of the force on a joint's subtree with respect to the acceleration of the "
+    "joint, expressed in the world, at its origin [kg, kg m, kg m2].",
+    True,
+)
+DFDQ = field(
+    "dFdq",
+    ("ncolumns", 6),
+    "Derivative of the force on a joint's subtree with respect to q, expressed in the "
+    "world, at its origin [N, N m per rad, m]; with gravity, but without it after "
+    "``centroidal_derivatives``.",
+    True,
+)
+DFDV = field(
+    "dFdv",
+    ("ncolumns", 6),
+    "Derivative of the force on a joint's subtree with respect to velocity, expressed in "
+    "the world, at its origin [N s, N m s per rad, m].",
+    True,
+)
 
 
 @kernel
 def inward(r, publishing):
     """The derivatives, column by column from the tips; publishing also M, tau and dFd*."""
-    n, M_, dq, dv, tau = ly.nv(
-        r), ly.offset(r, M), ly.offset(r, DTAU_DQ), ly.offset(r, DTAU_DV), ly.offset(r, TAU)
+    n, M_, dq, dv, tau = (
+        ly.nv(r),
+        ly.offset(r, M),
+        ly.offset(r, DTAU_DQ),
+        ly.offset(r, DTAU_DV),
+        ly.offset(r, TAU),
+    )
     rc.clear_composites(r)
     ly.clear_matrix(r, dq)
     ly.clear_matrix(r, dv)
@@ -70,10 +100,13 @@ def inward(r, publishing):
             k = ly.idx_v(r, i) + c
             S = load_column(r, J, i, c)
             Fa = al.momentum(Y, S)
-            Fv = al.force_add(al.coriolis_times(B, S),
-                              al.momentum(Y, load_column(r, rc.DADV, i, c)))
-            Fq = al.force_add(al.coriolis_times(B, load_column(r, rc.PSID, i, c)),
-                              al.momentum(Y, load_column(r, rc.PSIDD, i, c)))
+            Fv = al.force_add(
+                al.coriolis_times(B, S), al.momentum(Y, load_column(r, rc.DADV, i, c))
+            )
+            Fq = al.force_add(
+                al.coriolis_times(B, load_column(r, rc.PSID, i, c)),
+                al.momentum(Y, load_column(r, rc.PSIDD, i, c)),
+            )
             u = al.coriolis_transpose_times(B, S)
             if publishing:
                 ly.increase(r.work, tau + k, al.power(f, S))
@@ -103,11 +136,17 @@ def inward(r, publishing):
                 row = n * k + ly.idx_v(r, j) + d
                 if publishing:
                     ly.accumulate(r, M_ + row, x)
-                ly.accumulate(r, dq + row, al.power(Fa, load_column(r, rc.PSIDD, j, d))
-                              + al.dot(u, load_column(r, rc.PSID, j, d).angular))
-                ly.accumulate(r, dv + row,
-                              al.power(Fa, load_column(r, rc.DADV, j, d))
-                              + al.dot(u, S_d.angular))
+                ly.accumulate(
+                    r,
+                    dq + row,
+                    al.power(Fa, load_column(r, rc.PSIDD, j, d))
+                    + al.dot(u, load_column(r, rc.PSID, j, d).angular),
+                )
+                ly.accumulate(
+                    r,
+                    dv + row,
+                    al.power(Fa, load_column(r, rc.DADV, j, d)) + al.dot(u, S_d.angular),
+                )
                 j, d = ly.column_before(r, j, d)
     if publishing:
         for k in range(n):
@@ -116,6 +155,7 @@ def inward(r, publishing):
 
 
 # --- expressed in the world: public results of a single state
+
 
 @kernel
 def motions_in_world(r, field, count):
@@ -168,6 +208,7 @@ def rnea_derivatives_kernel(r):
 
 # --- at rest
 
+
 @kernel
 def inward_at_rest(r, dq):
     """``inward`` at rest: only the derivatives with respect to q."""
@@ -181,17 +222,22 @@ def inward_at_rest(r, dq):
             S = load_column(r, J, i, c)
             Fa, Fq = al.momentum(Y, S), al.momentum(Y, load_column(r, rc.PSIDD, i, c))
             for d in range(ly.ncolumns(r, i)):
-                ly.accumulate(r, dq + n * (ly.idx_v(r, i) + d) + k,
-                              al.power(Fq, load_column(r, J, i, d)))
+                ly.accumulate(
+                    r, dq + n * (ly.idx_v(r, i) + d) + k, al.power(Fq, load_column(r, J, i, d))
+                )
             Fq = al.force_add(Fq, al.force_cross(S, f))
             store_column(r, DFDQ, i, c, Fq)
             j = ly.parent(r, i)
             while j > 0:
                 for d in range(ly.ncolumns(r, j)):
-                    ly.accumulate(r, dq + n * (ly.idx_v(r, j) + d) + k,
-                                  al.power(Fq, load_column(r, J, j, d)))
-                    ly.accumulate(r, dq + n * k + ly.idx_v(r, j) + d,
-                                  al.power(Fa, load_column(r, rc.PSIDD, j, d)))
+                    ly.accumulate(
+                        r, dq + n * (ly.idx_v(r, j) + d) + k, al.power(Fq, load_column(r, J, j, d))
+                    )
+                    ly.accumulate(
+                        r,
+                        dq + n * k + ly.idx_v(r, j) + d,
+                        al.power(Fa, load_column(r, rc.PSIDD, j, d)),
+                    )
                 j = ly.parent(r, j)
 
 
@@ -224,22 +270,55 @@ def static_torque_derivatives_kernel(r):
     statics_derivatives(r, ly.offset(r, DTAU_DQ))
 
 
-ALSO_WRITES = (TAU, J, DJ, rc.PSID, rc.PSIDD, rc.DVDQ, rc.DADQ, rc.DADV, DFDQ, DFDV, DFDA, OV,
-               OA_GF)
+ALSO_WRITES = (
+    TAU,
+    J,
+    DJ,
+    rc.PSID,
+    rc.PSIDD,
+    rc.DVDQ,
+    rc.DADQ,
+    rc.DADV,
+    DFDQ,
+    DFDV,
+    DFDA,
+    OV,
+    OA_GF,
+)
 _rnea_derivatives = Algorithm(
-    "rnea_derivatives", rnea_derivatives_kernel, (Q, V, A, F_EXT), (DTAU_DQ, DTAU_DV, M),
-    optional=(F_EXT,), also_writes=ALSO_WRITES).caller()
+    "rnea_derivatives",
+    rnea_derivatives_kernel,
+    (Q, V, A, F_EXT),
+    (DTAU_DQ, DTAU_DV, M),
+    optional=(F_EXT,),
+    also_writes=ALSO_WRITES,
+).caller()
 _gravity_derivatives = Algorithm(
-    "generalized_gravity_derivatives", generalized_gravity_derivatives_kernel, (Q,),
-    (DG_DQ,), also_writes=(J, rc.PSIDD, DFDQ)).caller()
+    "generalized_gravity_derivatives",
+    generalized_gravity_derivatives_kernel,
+    (Q,),
+    (DG_DQ,),
+    also_writes=(J, rc.PSIDD, DFDQ),
+).caller()
 _static_derivatives = Algorithm(
-    "static_torque_derivatives", static_torque_derivatives_kernel, (Q, F_EXT),
-    (DTAU_DQ,), also_writes=(J, rc.PSIDD, DFDQ)).caller()
+    "static_torque_derivatives",
+    static_torque_derivatives_kernel,
+    (Q, F_EXT),
+    (DTAU_DQ,),
+    also_writes=(J, rc.PSIDD, DFDQ),
+).caller()
 
 
-def rnea_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
-                     f_ext: ArrayLike | None = None, *,
-                     threads: int = 1) -> tuple[Array, Array, Array]:
+def rnea_derivatives(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> tuple[Array, Array, Array]:
     """Derivatives of ``rnea`` with respect to configuration, velocity and acceleration.
 
     Singh, Russell and Wensing (2022), based on Carpentier and Mansard (2018); O(n d) for a tree of
@@ -260,8 +339,9 @@ def rnea_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     return _rnea_derivatives(model, data, threads, q, v, a, f_ext)
 
 
-def generalized_gravity_derivatives(model: Model, data: Data, q: ArrayLike, *,
-                                    threads: int = 1) -> Array:
+def generalized_gravity_derivatives(
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1
+) -> Array:
     """Derivative of ``generalized_gravity`` with respect to configuration.
 
     Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d.
@@ -277,8 +357,9 @@ def generalized_gravity_derivatives(model: Model, data: Data, q: ArrayLike, *,
     return _gravity_derivatives(model, data, threads, q)
 
 
-def static_torque_derivatives(model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *,
-                              threads: int = 1) -> Array:
+def static_torque_derivatives(
+    model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *, threads: int = 1
+) -> Array:
     """Derivative of ``static_torque`` with respect to configuration.
 
     Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. External forces are

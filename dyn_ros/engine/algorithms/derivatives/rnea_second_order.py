@@ -28,6 +28,7 @@ Columns of the same joint are used in both roles, e before f and f before e. Ent
 between the roles are valid for one order only, and two change: d2tau_d/dv_e dv_f = -F2 S_f if e
 and f are columns of the same joint, d2tau_f/dv_d dv_e = (F1 + F2 + Y S_d x S_e) S_f if d and e are.
 """
+
 from __future__ import annotations
 
 from collections import namedtuple
@@ -46,19 +47,32 @@ from . import rnea_columns as rc
 from . import rnea_derivatives as rd
 
 CUBE = ("nv", "nv", "nv")
-D2TAU_DQDQ = field("d2tau_dqdq", CUBE,
-                   "[i, j, k] is the derivative of dtau_dq[i, j] along velocity k, the direction "
-                   "in which ``Model.integrate`` moves q: torques in N m or N, directions in rad "
-                   "or m.", sparse=True)
-D2TAU_DVDV = field("d2tau_dvdv", CUBE, "[i, j, k] is the derivative of dtau_dv[i, j] with respect "
-                                       "to velocity k.", sparse=True)
-D2TAU_DQDV = field("d2tau_dqdv", CUBE, "[i, j, k] is the derivative of dtau_dq[i, j] with respect "
-                                       "to velocity k.", sparse=True)
-D2TAU_DADQ = field("d2tau_dadq", CUBE,
-                   "[i, j, k] is the derivative of M[i, j] along velocity k.", sparse=True)
+D2TAU_DQDQ = field(
+    "d2tau_dqdq",
+    CUBE,
+    "[i, j, k] is the derivative of dtau_dq[i, j] along velocity k, the direction "
+    "in which ``Model.integrate`` moves q: torques in N m or N, directions in rad "
+    "or m.",
+    sparse=True,
+)
+D2TAU_DVDV = field(
+    "d2tau_dvdv",
+    CUBE,
+    "[i, j, k] is the derivative of dtau_dv[i, j] with respect to velocity k.",
+    sparse=True,
+)
+D2TAU_DQDV = field(
+    "d2tau_dqdv",
+    CUBE,
+    "[i, j, k] is the derivative of dtau_dq[i, j] with respect to velocity k.",
+    sparse=True,
+)
+D2TAU_DADQ = field(
+    "d2tau_dadq", CUBE, "[i, j, k] is the derivative of M[i, j] along velocity k.", sparse=True
+)
 TENSORS = D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ
 
-Outer = namedtuple("Outer", "S Fa Fv Fq Y P D u")   # column d; u = B' S_d
+Outer = namedtuple("Outer", "S Fa Fv Fq Y P D u")  # column d; u = B' S_d
 Forces = namedtuple("Forces", "F1 F2 F3 F4 F5 F6 F7 difference")
 
 
@@ -67,11 +81,20 @@ def coriolis_rate(B, S):
     """S x* B - B S x, which has the form of B."""
     s, p, W = S.linear, B.momentum, al.skew(S.angular)
     L, R, t = al.product(W, B.angular), al.product(B.angular, W), al.dot(s, p)
-    return al.CoriolisInertia(al.cross(S.angular, p),
-                              (L[0] - R[0] + t - p[0] * s[0], L[1] - R[1] - p[0] * s[1],
-                               L[2] - R[2] - p[0] * s[2], L[3] - R[3] - p[1] * s[0], L[4] - R[4] + t
-                               - p[1] * s[1], L[5] - R[5] - p[1] * s[2], L[6] - R[6] - p[2] * s[0],
-                               L[7] - R[7] - p[2] * s[1], L[8] - R[8] + t - p[2] * s[2]))
+    return al.CoriolisInertia(
+        al.cross(S.angular, p),
+        (
+            L[0] - R[0] + t - p[0] * s[0],
+            L[1] - R[1] - p[0] * s[1],
+            L[2] - R[2] - p[0] * s[2],
+            L[3] - R[3] - p[1] * s[0],
+            L[4] - R[4] + t - p[1] * s[1],
+            L[5] - R[5] - p[1] * s[2],
+            L[6] - R[6] - p[2] * s[0],
+            L[7] - R[7] - p[2] * s[1],
+            L[8] - R[8] + t - p[2] * s[2],
+        ),
+    )
 
 
 @kernel
@@ -80,11 +103,19 @@ def outer_column(r, i, c):
     Y = al.load_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA) + 10 * i)
     B = al.load_coriolis(r.work, ly.offset(r, rc.COMPOSITE_CORIOLIS) + 12 * i)
     S, psid = load_column(r, J, i, c), load_column(r, rc.PSID, i, c)
-    D = al.coriolis_add(coriolis_rate(B, S),
-                        al.coriolis_inertia(Y, psid, al.momentum(Y, psid).linear))
-    return Outer(S, load_force_column(r, rd.DFDA, i, c), load_force_column(r, rd.DFDV, i, c),
-                 load_force_column(r, rd.DFDQ, i, c), Y, inertia_rate(Y, S), D,
-                 al.coriolis_transpose_times(B, S))
+    D = al.coriolis_add(
+        coriolis_rate(B, S), al.coriolis_inertia(Y, psid, al.momentum(Y, psid).linear)
+    )
+    return Outer(
+        S,
+        load_force_column(r, rd.DFDA, i, c),
+        load_force_column(r, rd.DFDV, i, c),
+        load_force_column(r, rd.DFDQ, i, c),
+        Y,
+        inertia_rate(Y, S),
+        D,
+        al.coriolis_transpose_times(B, S),
+    )
 
 
 @kernel
@@ -102,8 +133,10 @@ def forces(r, d, j, b, one_joint):
     if one_joint:
         F5 = al.momentum(d.Y, al.motion_cross(d.S, S))
     F6 = al.force_add(al.force_add(turned, rate), al.force_cross(S, d.Fv))
-    F7 = al.force_add(al.force_add(al.coriolis_times(d.D, psid), al.force_cross(S, d.Fq)),
-                      al.momentum(d.P, load_column(r, rc.PSIDD, j, b)))
+    F7 = al.force_add(
+        al.force_add(al.coriolis_times(d.D, psid), al.force_cross(S, d.Fq)),
+        al.momentum(d.P, load_column(r, rc.PSIDD, j, b)),
+    )
     F1, F2 = al.force_cross(S, d.Fa), al.momentum(d.P, S)
     return Forces(F1, F2, F3, al.coriolis_transpose_times(d.D, S), F5, F6, F7, al.force_sub(F1, F2))
 
@@ -168,8 +201,17 @@ def second_order(r):
                 F = forces(r, d, j, b, j == i)
                 k, a = j, ly.ncolumns(r, j) - 1
                 while k > 0:
-                    store_entries(r, ly.idx_v(r, i) + c, ly.idx_v(r, j) + b, ly.idx_v(r, k) + a, F,
-                                  k, a, j == i, k == j)
+                    store_entries(
+                        r,
+                        ly.idx_v(r, i) + c,
+                        ly.idx_v(r, j) + b,
+                        ly.idx_v(r, k) + a,
+                        F,
+                        k,
+                        a,
+                        j == i,
+                        k == j,
+                    )
                     k, a = ly.column_before(r, k, a)
                 j, b = ly.column_before(r, j, b)
 
@@ -183,13 +225,25 @@ def rnea_second_order_derivatives_kernel(r):
 
 
 _second_order = Algorithm(
-    "rnea_second_order_derivatives", rnea_second_order_derivatives_kernel, (Q, V, A, F_EXT),
-    TENSORS, optional=(F_EXT,), also_writes=(rd.DTAU_DQ, rd.DTAU_DV, M, *rd.ALSO_WRITES)).caller()
+    "rnea_second_order_derivatives",
+    rnea_second_order_derivatives_kernel,
+    (Q, V, A, F_EXT),
+    TENSORS,
+    optional=(F_EXT,),
+    also_writes=(rd.DTAU_DQ, rd.DTAU_DV, M, *rd.ALSO_WRITES),
+).caller()
 
 
-def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
-                                  a: ArrayLike, f_ext: ArrayLike | None = None, *,
-                                  threads: int = 1) -> tuple[Array, Array, Array, Array]:
+def rnea_second_order_derivatives(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> tuple[Array, Array, Array, Array]:
     """Second-order derivatives of ``rnea`` with respect to configuration, velocity, acceleration.
 
     Singh, Russell and Wensing (2022), in closed form; O(n d^2) for a tree of depth d. Derivatives

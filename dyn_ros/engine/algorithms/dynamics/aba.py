@@ -5,6 +5,7 @@
 Featherstone (2008), table 7.1, expressed in the root frame. The columns of a joint with several
 degrees of freedom are eliminated one by one.
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -22,16 +23,19 @@ from .crba import COMPOSITE, crba_kernel
 from .rnea import NLE, add_force, external_force, nonlinear_effects_kernel
 
 DDQ = field("ddq", ("nv",), "Joint accelerations [rad/s2, m/s2].")
-LINK_ACCELERATION = field("link_accelerations", ("rows", 6),
-                          "Spatial acceleration of each joint's body, including the root's, "
-                          "expressed in the world at the joint's origin [m/s2, rad/s2].")
+LINK_ACCELERATION = field(
+    "link_accelerations",
+    ("rows", 6),
+    "Spatial acceleration of each joint's body, including the root's, "
+    "expressed in the world at the joint's origin [m/s2, rad/s2].",
+)
 BIAS = field("_c", ("rows", 6))
-CHILDREN = field("_Yaba", ("rows", 21))       # articulated inertias of a joint's children
+CHILDREN = field("_Yaba", ("rows", 21))  # articulated inertias of a joint's children
 BIAS_FORCE = field("_pA", ("rows", 6))
 U = field("_U", ("nv", 6))
 DINV = field("_Dinv", ("nv",))
 BIAS_TORQUE = field("_u", ("nv",))
-SIZE = field("_carried", ("rows", 2))         # mass and inertia of a joint's subtree; see add_size
+SIZE = field("_carried", ("rows", 2))  # mass and inertia of a joint's subtree; see add_size
 
 
 @kernel
@@ -58,15 +62,22 @@ def articulated_column(r, i, c, Y):
     s, size = ly.offset(r, ra.COLUMNS) + 6 * (ly.idx_column(r, i) + c), ly.offset(r, SIZE) + 2 * i
     if ly.kind(r, i) == ly.REVOLUTE:
         u = al.load3(r.work, s)
-        return (al.Force(al.rotate(Y.cross, u), al.symmetric_times(Y.angular, u)),
-                load(r.work, size + 1))
+        return (
+            al.Force(al.rotate(Y.cross, u), al.symmetric_times(Y.angular, u)),
+            load(r.work, size + 1),
+        )
     if ly.kind(r, i) == ly.PRISMATIC:
         u = al.load3(r.work, s)
-        return (al.Force(al.symmetric_times(Y.linear, u), al.rotate_inverse(Y.cross, u)),
-                load(r.work, size))
+        return (
+            al.Force(al.symmetric_times(Y.linear, u), al.rotate_inverse(Y.cross, u)),
+            load(r.work, size),
+        )
     S = al.load_motion(r.work, s)
-    return (al.articulated_times(Y, S), al.dot(S.linear, S.linear) * load(r.work, size)
-            + al.dot(S.angular, S.angular) * load(r.work, size + 1))
+    return (
+        al.articulated_times(Y, S),
+        al.dot(S.linear, S.linear) * load(r.work, size)
+        + al.dot(S.angular, S.angular) * load(r.work, size + 1),
+    )
 
 
 @kernel
@@ -86,8 +97,11 @@ def add_size(r, i, mass, inertia):
 @kernel
 def pass_size(r, i):
     """Add the size of the subtree of joint i to the children of its parent."""
-    size, total, p = ly.offset(
-        r, SIZE) + 2 * i, ly.offset(r, SIZE) + 2 * ly.parent(r, i), ra.from_parent(r, i)
+    size, total, p = (
+        ly.offset(r, SIZE) + 2 * i,
+        ly.offset(r, SIZE) + 2 * ly.parent(r, i),
+        ra.from_parent(r, i),
+    )
     mass = load(r.work, size)
     inertia = load(r.work, size + 1) + 2.0 * al.dot(p, p) * mass
     if not ly.is_last_child(r, i):
@@ -150,8 +164,13 @@ def bias_force(r, i):
         k = ly.idx_v(r, i) + c
         u = load(r.work, ly.offset(r, TAU_IN) + k) - ra.dot_column(r, i, c, pA)
         store(r.work, ly.offset(r, BIAS_TORQUE) + k, u)
-        pA = al.force_add(pA, al.force_scale(load(r.work, ly.offset(r, DINV) + k) * u,
-                                             al.load_force(r.work, ly.offset(r, U) + 6 * k)))
+        pA = al.force_add(
+            pA,
+            al.force_scale(
+                load(r.work, ly.offset(r, DINV) + k) * u,
+                al.load_force(r.work, ly.offset(r, U) + 6 * k),
+            ),
+        )
     return pA
 
 
@@ -174,14 +193,16 @@ def outward_accelerations(r):
     """Pass 3: joint accelerations."""
     a_ = ly.offset(r, LINK_ACCELERATION)
     for i in range(1, ly.njoints(r) + 1):
-        a = al.motion_add(al.motion_moved(ra.from_parent(r, i),
-                                          al.load_motion(r.work, a_ + 6 * ly.parent(r, i))),
-                          al.load_motion(r.work, ly.offset(r, BIAS) + 6 * i))
+        a = al.motion_add(
+            al.motion_moved(ra.from_parent(r, i), al.load_motion(r.work, a_ + 6 * ly.parent(r, i))),
+            al.load_motion(r.work, ly.offset(r, BIAS) + 6 * i),
+        )
         for c in range(ly.ncolumns(r, i)):
             k = ly.idx_v(r, i) + c
             x = load(r.work, ly.offset(r, DINV) + k) * (
                 load(r.work, ly.offset(r, BIAS_TORQUE) + k)
-                - al.power(al.load_force(r.work, ly.offset(r, U) + 6 * k), a))
+                - al.power(al.load_force(r.work, ly.offset(r, U) + 6 * k), a)
+            )
             store(r.work, ly.offset(r, DDQ) + k, x)
             a = ra.add_column(r, i, c, a, x)
         al.store_spatial(r.work, a_ + 6 * i, a)
@@ -194,8 +215,11 @@ def projected_aba_kernel(r):
     factor(r)
     nonlinear_effects_kernel(r)
     for k in range(ly.nv(r)):
-        store(r.work, ly.offset(r, DDQ) + k,
-              load(r.work, ly.offset(r, TAU_IN) + k) - load(r.work, ly.offset(r, NLE) + k))
+        store(
+            r.work,
+            ly.offset(r, DDQ) + k,
+            load(r.work, ly.offset(r, TAU_IN) + k) - load(r.work, ly.offset(r, NLE) + k),
+        )
     solve(r, ly.offset(r, DDQ))
 
 
@@ -207,12 +231,26 @@ def aba_kernel(r):
     outward_accelerations(r)
 
 
-_aba = Algorithm("aba", aba_kernel, (Q, V, TAU_IN, F_EXT), (DDQ,), optional=(F_EXT,),
-                 coupled=projected_aba_kernel).caller()
+_aba = Algorithm(
+    "aba",
+    aba_kernel,
+    (Q, V, TAU_IN, F_EXT),
+    (DDQ,),
+    optional=(F_EXT,),
+    coupled=projected_aba_kernel,
+).caller()
 
 
-def aba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
-        f_ext: ArrayLike | None = None, *, threads: int = 1) -> Array:
+def aba(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> Array:
     """Forward dynamics: the joint accelerations for given torques, M^-1 (tau - nle + J' f_ext).
 
     Articulated-body algorithm, Featherstone (2008), table 7.1; O(n). Includes ``model.armature``.

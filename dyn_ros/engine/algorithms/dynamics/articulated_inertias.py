@@ -7,6 +7,7 @@ mimic joints couple branches, the subtree of each joint is treated on its own: w
 inertia Y, the inertia matrix H of the joints behind it, and the forces F on its body that hold it
 while these joints accelerate, it is Y - F H^-1 F' (section 7.2).
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -32,13 +33,21 @@ from .crba import (
 )
 from .rnea import add_force
 
-YABA = field("Yaba", ("rows", 6, 6), "Articulated-body inertia of each joint's subtree, expressed "
-                                     "in the joint frame, at its origin [kg, kg m, kg m2].")
-OYABA = field("oYaba", ("rows", 6, 6), "Articulated-body inertia of each joint's subtree, "
-                                       "expressed in the world, at its origin [kg, kg m, kg m2].")
-BEHIND = field("_behind_M", ("nv", "nv"))       # H: of the joints behind one joint
-HOLDING = field("_behind_F", ("nv", 6))         # F, a row for each velocity
-BEHIND_SIZE = field("_behind_size", ("nv",))    # the diagonal of H without cancellation
+YABA = field(
+    "Yaba",
+    ("rows", 6, 6),
+    "Articulated-body inertia of each joint's subtree, expressed "
+    "in the joint frame, at its origin [kg, kg m, kg m2].",
+)
+OYABA = field(
+    "oYaba",
+    ("rows", 6, 6),
+    "Articulated-body inertia of each joint's subtree, "
+    "expressed in the world, at its origin [kg, kg m, kg m2].",
+)
+BEHIND = field("_behind_M", ("nv", "nv"))  # H: of the joints behind one joint
+HOLDING = field("_behind_F", ("nv", 6))  # F, a row for each velocity
+BEHIND_SIZE = field("_behind_size", ("nv",))  # the diagonal of H without cancellation
 ROUNDING = 2e-15
 """A smaller pivot, relative to the inertia of the subtree, is a rounding error."""
 
@@ -47,10 +56,12 @@ ROUNDING = 2e-15
 def store_result(r, i, Y):
     """Store an inertia about the origin of joint i, expressed in its frame and in the world."""
     R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
-    store_articulated_matrix(r.work, ly.offset(r, YABA) + 36 * i,
-                             al.articulated_rotated(al.transposed(R), Y))
-    store_articulated_matrix(r.work, ly.offset(r, OYABA) + 36 * i,
-                             al.articulated_moved(ra.from_root(r, i), Y))
+    store_articulated_matrix(
+        r.work, ly.offset(r, YABA) + 36 * i, al.articulated_rotated(al.transposed(R), Y)
+    )
+    store_articulated_matrix(
+        r.work, ly.offset(r, OYABA) + 36 * i, al.articulated_moved(ra.from_root(r, i), Y)
+    )
 
 
 @kernel
@@ -67,6 +78,7 @@ def articulated_inertias_kernel(r):
 
 # --- with mimic joints
 
+
 @kernel
 def is_last_of_velocity(r, j, end):
     """Whether no joint between j and end has the velocity of joint j."""
@@ -82,8 +94,12 @@ def add_behind(r, i, j, c):
     n, H = ly.nv(r), ly.offset(r, BEHIND)
     k, Y, S = ly.idx_v(r, j) + c, composite(r, j), ra.load_column(r, j, c)
     F = composite_column(r, j, c, Y)
-    ly.increase(r.work, ly.offset(r, BEHIND_SIZE) + k, al.dot(S.linear, S.linear) * Y.mass
-                + al.dot(S.angular, S.angular) * al.symmetric_size(Y.rotational))
+    ly.increase(
+        r.work,
+        ly.offset(r, BEHIND_SIZE) + k,
+        al.dot(S.linear, S.linear) * Y.mass
+        + al.dot(S.angular, S.angular) * al.symmetric_size(Y.rotational),
+    )
     for d in range(ly.ncolumns(r, j)):
         ly.increase(r.work, H + (ly.idx_v(r, j) + d) * n + k, ra.dot_column(r, j, d, F))
     F = al.force_moved(ra.from_parent(r, j), F)
@@ -127,8 +143,11 @@ def eliminate_behind(r, k, Y):
         if a != k:
             for b in range(n):
                 ly.increase(r.work, H + a * n + b, -x * load(r.work, H + k * n + b))
-            al.store_spatial(r.work, F_ + 6 * a,
-                             al.force_sub(al.load_force(r.work, F_ + 6 * a), al.force_scale(x, F)))
+            al.store_spatial(
+                r.work,
+                F_ + 6 * a,
+                al.force_sub(al.load_force(r.work, F_ + 6 * a), al.force_scale(x, F)),
+            )
     return al.articulated_less_outer(Y, F, s)
 
 
@@ -147,12 +166,18 @@ def coupled_articulated_inertias_kernel(r):
         store_result(r, i, Y)
 
 
-_articulated = Algorithm("articulated_inertias", articulated_inertias_kernel, (Q,), (YABA, OYABA),
-                         coupled=coupled_articulated_inertias_kernel).caller()
+_articulated = Algorithm(
+    "articulated_inertias",
+    articulated_inertias_kernel,
+    (Q,),
+    (YABA, OYABA),
+    coupled=coupled_articulated_inertias_kernel,
+).caller()
 
 
-def articulated_inertias(model: Model, data: Data, q: ArrayLike, *,
-                         threads: int = 1) -> tuple[Array, Array]:
+def articulated_inertias(
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1
+) -> tuple[Array, Array]:
     """Articulated-body inertia of each joint's subtree, whose other joints move freely.
 
     The inertia of the body of the joint when it is moved as a handle, if the joint and

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Momentum of each body, force of each joint; kinetic, potential and mechanical energy."""
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -16,12 +17,24 @@ from ...model.model import Model
 from ..kinematics.kinematics import place_all, place_in_world
 from .rnea import TAU, newton_euler
 
-H = field("h", ("rows", 6), "Momentum (linear, angular) of each joint's body, expressed in the "
-                            "joint frame, at its origin [kg m/s, kg m2/s].")
-OH = field("oh", ("rows", 6), "Momentum (linear, angular) of each joint's body, expressed in the "
-                              "world, at its origin [kg m/s, kg m2/s].")
-OF = field("of", ("rows", 6), "Force and moment that each joint transmits to its body, expressed "
-                              "in the world, at its origin [N, N m].")
+H = field(
+    "h",
+    ("rows", 6),
+    "Momentum (linear, angular) of each joint's body, expressed in the "
+    "joint frame, at its origin [kg m/s, kg m2/s].",
+)
+OH = field(
+    "oh",
+    ("rows", 6),
+    "Momentum (linear, angular) of each joint's body, expressed in the "
+    "world, at its origin [kg m/s, kg m2/s].",
+)
+OF = field(
+    "of",
+    ("rows", 6),
+    "Force and moment that each joint transmits to its body, expressed "
+    "in the world, at its origin [N, N m].",
+)
 KINETIC = field("kinetic_energy", (), "Kinetic energy, including the rotors [J].")
 POTENTIAL = field("potential_energy", (), "Potential energy, -m g.com [J].")
 MECHANICAL = field("mechanical_energy", (), "Sum of kinetic and potential energy [J].")
@@ -64,6 +77,7 @@ def joint_forces_kernel(r):
 
 # --- energy
 
+
 @kernel
 def add_rotors(r, twice):
     """Add the rotors' part to twice the kinetic energy."""
@@ -98,25 +112,50 @@ def store_potential(r):
 
 @kernel
 def store_sum(r):
-    store(r.work, ly.offset(r, MECHANICAL),
-          load(r.work, ly.offset(r, KINETIC)) + load(r.work, ly.offset(r, POTENTIAL)))
+    store(
+        r.work,
+        ly.offset(r, MECHANICAL),
+        load(r.work, ly.offset(r, KINETIC)) + load(r.work, ly.offset(r, POTENTIAL)),
+    )
 
 
-_momenta = Algorithm("body_momenta", body_momenta_kernel, (Q, V), (H, OH),
-                     also_writes=(JOINT_V, LIMI, OMI)).caller()
-_forces = Algorithm("joint_forces", joint_forces_kernel, (Q, V, A, F_EXT), (JOINT_F, OF),
-                    optional=(F_EXT,), also_writes=(TAU, JOINT_V, JOINT_A, LIMI, OMI)).caller()
-_kinetic = Algorithm("kinetic_energy", sequence(place_all, store_kinetic), (Q, V), (KINETIC,),
-                     also_writes=(JOINT_V, LIMI, OMI)).caller()
-_potential = Algorithm("potential_energy", sequence(place_all, store_potential), (Q,),
-                       (POTENTIAL,), also_writes=(LIMI, OMI)).caller()
+_momenta = Algorithm(
+    "body_momenta", body_momenta_kernel, (Q, V), (H, OH), also_writes=(JOINT_V, LIMI, OMI)
+).caller()
+_forces = Algorithm(
+    "joint_forces",
+    joint_forces_kernel,
+    (Q, V, A, F_EXT),
+    (JOINT_F, OF),
+    optional=(F_EXT,),
+    also_writes=(TAU, JOINT_V, JOINT_A, LIMI, OMI),
+).caller()
+_kinetic = Algorithm(
+    "kinetic_energy",
+    sequence(place_all, store_kinetic),
+    (Q, V),
+    (KINETIC,),
+    also_writes=(JOINT_V, LIMI, OMI),
+).caller()
+_potential = Algorithm(
+    "potential_energy",
+    sequence(place_all, store_potential),
+    (Q,),
+    (POTENTIAL,),
+    also_writes=(LIMI, OMI),
+).caller()
 _mechanical = Algorithm(
-    "mechanical_energy", sequence(place_all, store_kinetic, store_potential, store_sum), (Q, V),
-    (MECHANICAL,), also_writes=(KINETIC, POTENTIAL, JOINT_V, LIMI, OMI)).caller()
+    "mechanical_energy",
+    sequence(place_all, store_kinetic, store_potential, store_sum),
+    (Q, V),
+    (MECHANICAL,),
+    also_writes=(KINETIC, POTENTIAL, JOINT_V, LIMI, OMI),
+).caller()
 
 
-def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
-                 threads: int = 1) -> tuple[Array, Array]:
+def body_momenta(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+) -> tuple[Array, Array]:
     """Momentum of each joint's body.
 
     Featherstone (2008), section 2.13; O(n). This is the momentum of the single body, as after
@@ -133,8 +172,16 @@ def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     return _momenta(model, data, threads, q, v)
 
 
-def joint_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
-                 f_ext: ArrayLike | None = None, *, threads: int = 1) -> tuple[Array, Array]:
+def joint_forces(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> tuple[Array, Array]:
     """Force that each joint transmits to its body, which moves and supports the whole subtree.
 
     Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). The force includes the
@@ -151,8 +198,9 @@ def joint_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
     return _forces(model, data, threads, q, v, a, f_ext)
 
 
-def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
-                   threads: int = 1) -> Scalar:
+def kinetic_energy(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+) -> Scalar:
     """Kinetic energy, v' M v / 2, including the rotors (``model.armature``).
 
     Featherstone (2008), section 2.13, body by body; O(n).
@@ -183,8 +231,9 @@ def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     return _potential(model, data, threads, q)
 
 
-def mechanical_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
-                      threads: int = 1) -> Scalar:
+def mechanical_energy(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+) -> Scalar:
     """Sum of kinetic and potential energy; its rate is the power of the joint torques.
 
     O(n).

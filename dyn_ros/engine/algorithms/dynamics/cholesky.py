@@ -6,6 +6,7 @@ M = L' D L with L unit lower triangular and as sparse as the tree: Featherstone,
 Dynamics Algorithms (2008), tables 6.3 to 6.5. Public results are those of M = U D U' with U = L'.
 No product computes an entry of a matrix that is not in the tree.
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -20,7 +21,7 @@ from ...model.model import Model
 from ..kinematics.root_axes import load_column
 from .crba import COMPOSITE, M, crba_kernel
 
-L = field("_L", ("nv", "nv"))        # L below the diagonal, D on it
+L = field("_L", ("nv", "nv"))  # L below the diagonal, D on it
 DIAGONAL_SIZE = field("_diagonal_size", ("nv",))
 DOUBTFUL = 1e-7
 """A smaller pivot, relative to the inertia of the subtree, may be a rounding error.
@@ -29,11 +30,19 @@ singular.py decides whether it is. The value is about the square root of the mac
 pivot d, for inertias of size 1, amplifies rounding errors of later pivots by up to 1 / d. If no
 pivot is below the threshold, none is a rounding error.
 """
-UPPER = field("U", ("nv", "nv"),
-              "Unit upper triangular factor of M = U D U', as sparse as the tree; complete, with "
-              "the zeros below the diagonal and the ones on it.", True)
-D = field("D", ("nv",), "Diagonal of M = U D U': the inertia that each velocity moves while its "
-                        "descendants are free [kg m2, kg].")
+UPPER = field(
+    "U",
+    ("nv", "nv"),
+    "Unit upper triangular factor of M = U D U', as sparse as the tree; complete, with "
+    "the zeros below the diagonal and the ones on it.",
+    True,
+)
+D = field(
+    "D",
+    ("nv",),
+    "Diagonal of M = U D U': the inertia that each velocity moves while its "
+    "descendants are free [kg m2, kg].",
+)
 D_INVERSE = field("Dinv", ("nv",), "Inverse of D [1/(kg m2), 1/kg].")
 VECTOR = field("_b", ("nv",))
 PRODUCT = field("_product", ("nv",), "The vector times the matrix.")
@@ -56,9 +65,12 @@ def diagonal_sizes(r):
         Y = al.load_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i)
         for c in range(ly.ncolumns(r, i)):
             S = load_column(r, i, c)
-            ly.increase(r.work, ly.offset(r, DIAGONAL_SIZE) + ly.idx_v(r, i) + c,
-                        al.dot(S.linear, S.linear) * Y.mass
-                        + al.dot(S.angular, S.angular) * al.symmetric_size(Y.rotational))
+            ly.increase(
+                r.work,
+                ly.offset(r, DIAGONAL_SIZE) + ly.idx_v(r, i) + c,
+                al.dot(S.linear, S.linear) * Y.mass
+                + al.dot(S.angular, S.angular) * al.symmetric_size(Y.rotational),
+            )
 
 
 @kernel
@@ -190,14 +202,17 @@ def product_kernel(r):
 
 
 _cholesky = Algorithm("cholesky", cholesky_kernel, (Q,), (UPPER, D, D_INVERSE)).caller()
-_products = Algorithm("cholesky_solve", product_kernel, (Q, VECTOR), (PRODUCT,),
-                      options=(OPERATION,))
+_products = Algorithm(
+    "cholesky_solve", product_kernel, (Q, VECTOR), (PRODUCT,), options=(OPERATION,)
+)
 _solve, _M_times, _U_times, _Ut_times, _U_solve, _Ut_solve = (
-    _products.caller() for _ in range(6))       # each has its own array for a single state
+    _products.caller() for _ in range(6)
+)  # each has its own array for a single state
 
 
-def cholesky(model: Model, data: Data, q: ArrayLike, *,
-             threads: int = 1) -> tuple[Array, Array, Array]:
+def cholesky(
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1
+) -> tuple[Array, Array, Array]:
     """Factors of the inertia matrix, M = U D U'.
 
     U is unit upper triangular, and nonzero only where a joint is an ancestor of the other one:
@@ -213,8 +228,9 @@ def cholesky(model: Model, data: Data, q: ArrayLike, *,
     return _cholesky(model, data, threads, q)
 
 
-def cholesky_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
-                   threads: int = 1) -> Array:
+def cholesky_solve(
+    model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
+) -> Array:
     """M^-1 b, without computing M^-1.
 
     Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M includes
@@ -234,8 +250,9 @@ def cholesky_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
     return _solve(model, data, threads, SOLVE, q, b)
 
 
-def cholesky_M_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
-                     threads: int = 1) -> Array:
+def cholesky_M_times(
+    model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
+) -> Array:
     """M b, without the products with zeros of M.
 
     Featherstone (2008), section 6.5; O(n d) for a tree of depth d. M includes ``model.armature``.
@@ -256,8 +273,9 @@ def cholesky_M_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
     return _M_times(model, data, threads, M_TIMES, q, b)
 
 
-def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
-                     threads: int = 1) -> Array:
+def cholesky_U_times(
+    model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
+) -> Array:
     """U b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
 
     Examples
@@ -269,8 +287,9 @@ def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
     return _U_times(model, data, threads, U_TIMES, q, b)
 
 
-def cholesky_Ut_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
-                      threads: int = 1) -> Array:
+def cholesky_Ut_times(
+    model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
+) -> Array:
     """U' b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
 
     Examples
@@ -282,8 +301,9 @@ def cholesky_Ut_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
     return _Ut_times(model, data, threads, UT_TIMES, q, b)
 
 
-def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
-                     threads: int = 1) -> Array:
+def cholesky_U_solve(
+    model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
+) -> Array:
     """U^-1 b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
 
     Examples
@@ -295,8 +315,9 @@ def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
     return _U_solve(model, data, threads, U_SOLVE, q, b)
 
 
-def cholesky_Ut_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
-                      threads: int = 1) -> Array:
+def cholesky_Ut_solve(
+    model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
+) -> Array:
     """U'^-1 b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
 
     Examples

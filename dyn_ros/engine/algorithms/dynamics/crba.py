@@ -7,6 +7,7 @@ root frame, each about its own joint's origin (root_axes.py). The rate of a rigi
 the form of an inertia without mass, whose first moment is the linear momentum; rates are therefore
 transformed and summed like inertias.
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -22,16 +23,30 @@ from ..kinematics import root_axes as ra
 
 M = field("M", ("nv", "nv"), "Joint-space inertia matrix, full [kg m2, kg m, kg].", sparse=True)
 COMPOSITE = field("_composite", ("rows", 10))
-YCRB = field("Ycrb", ("rows", 6, 6),
-             "Inertia of each joint's subtree, with joints locked, expressed in the joint frame, "
-             "at its origin [kg, kg m, kg m2].")
-OYCRB = field("oYcrb", ("rows", 6, 6), "Inertia of each joint's subtree, with joints locked, "
-                                       "expressed in the world, at its origin [kg, kg m, kg m2].")
-DYCRB = field("dYcrb", ("rows", 6, 6), "doYcrb, expressed in the joint frame, at its origin; not "
-                                       "the derivative of the entries of Ycrb, which do not depend "
-                                       "on the joint's own motion [kg/s, kg m/s, kg m2/s].")
-DOYCRB = field("doYcrb", ("rows", 6, 6), "Rate of oYcrb, the sum of ov x* Y - Y ov x over the "
-                                         "bodies [kg/s, kg m/s, kg m2/s].")
+YCRB = field(
+    "Ycrb",
+    ("rows", 6, 6),
+    "Inertia of each joint's subtree, with joints locked, expressed in the joint frame, "
+    "at its origin [kg, kg m, kg m2].",
+)
+OYCRB = field(
+    "oYcrb",
+    ("rows", 6, 6),
+    "Inertia of each joint's subtree, with joints locked, "
+    "expressed in the world, at its origin [kg, kg m, kg m2].",
+)
+DYCRB = field(
+    "dYcrb",
+    ("rows", 6, 6),
+    "doYcrb, expressed in the joint frame, at its origin; not "
+    "the derivative of the entries of Ycrb, which do not depend "
+    "on the joint's own motion [kg/s, kg m/s, kg m2/s].",
+)
+DOYCRB = field(
+    "doYcrb",
+    ("rows", 6, 6),
+    "Rate of oYcrb, the sum of ov x* Y - Y ov x over the bodies [kg/s, kg m/s, kg m2/s].",
+)
 COMPOSITE_RATE = field("_composite_rate", ("rows", 10))
 
 
@@ -53,8 +68,11 @@ def add_to_parent(r, field, i):
     """Add the inertia of the subtree of joint i to its parent's; return it."""
     Y = al.load_inertia(r.work, ly.offset(r, field) + 10 * i)
     p = ly.offset(r, field) + 10 * ly.parent(r, i)
-    al.store_inertia(r.work, p, al.inertia_add(al.load_inertia(r.work, p),
-                                               al.inertia_moved(ra.from_parent(r, i), Y)))
+    al.store_inertia(
+        r.work,
+        p,
+        al.inertia_add(al.load_inertia(r.work, p), al.inertia_moved(ra.from_parent(r, i), Y)),
+    )
     return Y
 
 
@@ -99,6 +117,7 @@ def crba_kernel(r):
 
 # --- composite inertias
 
+
 @kernel
 def composite(r, i):
     return al.load_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i)
@@ -118,11 +137,18 @@ def inertia_rate(Y, v):
     S, h, u = Y.rotational, Y.moment, v.linear
     W = al.product(al.skew(v.angular), (S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz))
     d = 2.0 * al.dot(u, h)
-    return al.Inertia(0.0 * d, al.add(al.scale(Y.mass, u), al.cross(v.angular, h)),
-                      al.Symmetric(2.0 * (W[0] - u[0] * h[0]) + d, W[1] + W[3] - u[0] * h[1]
-                                   - u[1] * h[0], 2.0 * (W[4] - u[1] * h[1]) + d,
-                                   W[2] + W[6] - u[0] * h[2] - u[2] * h[0], W[5] + W[7]
-                                   - u[1] * h[2] - u[2] * h[1], 2.0 * (W[8] - u[2] * h[2]) + d))
+    return al.Inertia(
+        0.0 * d,
+        al.add(al.scale(Y.mass, u), al.cross(v.angular, h)),
+        al.Symmetric(
+            2.0 * (W[0] - u[0] * h[0]) + d,
+            W[1] + W[3] - u[0] * h[1] - u[1] * h[0],
+            2.0 * (W[4] - u[1] * h[1]) + d,
+            W[2] + W[6] - u[0] * h[2] - u[2] * h[0],
+            W[5] + W[7] - u[1] * h[2] - u[2] * h[1],
+            2.0 * (W[8] - u[2] * h[2]) + d,
+        ),
+    )
 
 
 @kernel
@@ -137,8 +163,11 @@ def place_bodies(r):
 def move_bodies(r):
     """After ``place_bodies``: store velocities and the rates of the bodies' inertias."""
     for i in range(1, ly.njoints(r) + 1):
-        al.store_inertia(r.work, ly.offset(r, COMPOSITE_RATE) + 10 * i,
-                         inertia_rate(composite(r, i), ra.body_velocity(r, i)))
+        al.store_inertia(
+            r.work,
+            ly.offset(r, COMPOSITE_RATE) + 10 * i,
+            inertia_rate(composite(r, i), ra.body_velocity(r, i)),
+        )
 
 
 @kernel
@@ -178,10 +207,12 @@ def store_inertia_matrix(a, i, Y):
 def store_composite(r, i, Y, local, world):
     """Store an inertia about the origin of joint i, expressed in its frame and in the world."""
     R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
-    store_inertia_matrix(r.work, ly.offset(r, local) + 36 * i,
-                         al.inertia_rotated(al.transposed(R), Y))
-    store_inertia_matrix(r.work, ly.offset(r, world) + 36 * i,
-                         al.inertia_moved(ra.from_root(r, i), Y))
+    store_inertia_matrix(
+        r.work, ly.offset(r, local) + 36 * i, al.inertia_rotated(al.transposed(R), Y)
+    )
+    store_inertia_matrix(
+        r.work, ly.offset(r, world) + 36 * i, al.inertia_moved(ra.from_root(r, i), Y)
+    )
 
 
 @kernel
@@ -206,8 +237,13 @@ def composite_inertias_kernel(r):
 
 
 _crba = Algorithm("crba", crba_kernel, (Q,), (M,)).caller()
-_composites = Algorithm("composite_inertias", composite_inertias_kernel, (Q, V),
-                        (YCRB, OYCRB, DYCRB, DOYCRB), optional=(V,)).caller()
+_composites = Algorithm(
+    "composite_inertias",
+    composite_inertias_kernel,
+    (Q, V),
+    (YCRB, OYCRB, DYCRB, DOYCRB),
+    optional=(V,),
+).caller()
 
 
 def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
@@ -228,8 +264,9 @@ def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     return _crba(model, data, threads, q)
 
 
-def composite_inertias(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None, *,
-                       threads: int = 1) -> tuple[Array, Array, Array, Array]:
+def composite_inertias(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None, *, threads: int = 1
+) -> tuple[Array, Array, Array, Array]:
     """Inertia of the subtree of each joint, with its joints locked, and its rate.
 
     Featherstone (2008), section 6.2; O(n). The matrices map motions to momenta, with linear parts

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Force that every joint transmits, fixed joints included."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -19,10 +20,13 @@ from ...model.inputs import finite_array, require_model
 from ...model.model import Model
 from .rnea import TAU, add_force, external_force, newton_euler
 
-FRAME_F = field("frame_f", ("nframes", 6),
-                "Force and moment that the joint of each frame transmits, expressed in the frame, "
-                "at its origin [N, N m].")
-WRENCHES = field("_wrenches", ("nframes", 6))       # on the link of each frame, expressed in it
+FRAME_F = field(
+    "frame_f",
+    ("nframes", 6),
+    "Force and moment that the joint of each frame transmits, expressed in the frame, "
+    "at its origin [N, N m].",
+)
+WRENCHES = field("_wrenches", ("nframes", 6))  # on the link of each frame, expressed in it
 
 
 @kernel
@@ -53,28 +57,41 @@ def frame_forces_kernel(r):
     newton_euler(r, True, ly.offset(r, TAU))
     f_ = ly.offset(r, FRAME_F)
     ly.clear(r.work, f_, 6 * ly.nframes(r))
-    for n in range(ly.nframes(r) - 1, -1, -1):         # in the frames of the joints that move them
+    for n in range(ly.nframes(r) - 1, -1, -1):  # in the frames of the joints that move them
         add_force(r, f_ + 6 * ly.connecting_frame(r, n), link_force(r, n))
         above = ly.connecting_frame_above(r, n)
         if above >= 0:
             f = al.load_force(r.work, f_ + 6 * n)
             if ly.frame_joint(r, n) > 0:
-                f = al.to_parent(al.load_se3(r.work,
-                                             ly.offset(r, LIMI) + 16 * ly.frame_joint(r, n)), f)
+                f = al.to_parent(
+                    al.load_se3(r.work, ly.offset(r, LIMI) + 16 * ly.frame_joint(r, n)), f
+                )
             add_force(r, f_ + 6 * above, f)
-    for n in range(ly.nframes(r) - 1, -1, -1):         # links first, which follow their joints
+    for n in range(ly.nframes(r) - 1, -1, -1):  # links first, which follow their joints
         f = al.load_force(r.work, f_ + 6 * ly.connecting_frame(r, n))
         al.store_spatial(r.work, f_ + 6 * n, force_to_child(ly.frame_placement(r, n), f))
 
 
-_forces = Algorithm("frame_forces", frame_forces_kernel, (Q, V, A, F_EXT, WRENCHES), (FRAME_F,),
-                    optional=(F_EXT, WRENCHES),
-                    also_writes=(TAU, JOINT_V, JOINT_A, JOINT_F)).caller()
+_forces = Algorithm(
+    "frame_forces",
+    frame_forces_kernel,
+    (Q, V, A, F_EXT, WRENCHES),
+    (FRAME_F,),
+    optional=(F_EXT, WRENCHES),
+    also_writes=(TAU, JOINT_V, JOINT_A, JOINT_F),
+).caller()
 
 
-def frame_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
-                 f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None, *,
-                 threads: int = 1) -> Array:
+def frame_forces(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
+    *,
+    threads: int = 1,
+) -> Array:
     """Force that every joint transmits to what it carries, fixed joints included.
 
     For a joint or a fixed joint, this is the force that moves and supports all links beyond it,
@@ -101,14 +118,23 @@ def frame_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
     """
     if isinstance(f_ext, Mapping):
         require_model(model)
-        return _forces(model, data, threads, q, v, a, model.external_forces(f_ext),
-                       _on_frames(model, f_ext))
+        return _forces(
+            model, data, threads, q, v, a, model.external_forces(f_ext), _on_frames(model, f_ext)
+        )
     return _forces(model, data, threads, q, v, a, f_ext, None)
 
 
-def frame_force(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
-                frame: str | int, f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None, *,
-                threads: int = 1) -> Array:
+def frame_force(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    frame: str | int,
+    f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
+    *,
+    threads: int = 1,
+) -> Array:
     """Force that a joint or a fixed joint transmits to what it carries: ``frame_forces`` of one.
 
     Also computes ``data.frame_f``, ``data.tau``, ``data.v``, ``data.a_gf`` and ``data.f``.

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Friction torques of the joints."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -50,8 +51,9 @@ def joint_friction(model: Model, v: ArrayLike, torque: ArrayLike | None = None) 
     """
     speeds, drives = valid(model, "v", v), model.drives
     load = 0.0 * speeds if torque is None else valid(model, "torque", torque)
-    return friction_in(model, speeds, load, step(
-        drives.motor_velocity(speeds), drives.friction_velocity))
+    return friction_in(
+        model, speeds, load, step(drives.motor_velocity(speeds), drives.friction_velocity)
+    )
 
 
 def friction_in(model: Model, v: Array, torque: Array, direction: Array) -> Array:
@@ -89,8 +91,14 @@ def torque_without_friction(model: Model, v: ArrayLike, torque: ArrayLike) -> Ar
     return without_friction(model, model.drives, v, "torque", torque)
 
 
-def without_friction(model: Model, drives: Drives, v: ArrayLike, name: str,
-                     torque: ArrayLike, direction: Array | None = None) -> Array:
+def without_friction(
+    model: Model,
+    drives: Drives,
+    v: ArrayLike,
+    name: str,
+    torque: ArrayLike,
+    direction: Array | None = None,
+) -> Array:
     """As ``torque_without_friction``, with other drives and another name of the argument.
 
     ``direction`` (..., nv) is that of each motor's friction, from -1 to 1; by default it depends
@@ -157,8 +165,11 @@ def _unloaded(model: Model, drives: Drives, v: Array, direction: Array) -> Array
     """Friction and offsets that do not depend on torque, of motors with velocities v."""
     dry = model.friction
     if drives.has_own_friction:
-        dry = (dry + drives.root_friction * np.sqrt(np.abs(v))
-               + drives.stribeck * np.exp(-(v / drives.stribeck_velocity) ** 2))
+        dry = (
+            dry
+            + drives.root_friction * np.sqrt(np.abs(v))
+            + drives.stribeck * np.exp(-((v / drives.stribeck_velocity) ** 2))
+        )
     friction: Array = model.damping * v + dry * direction + drives.offset
     return friction
 

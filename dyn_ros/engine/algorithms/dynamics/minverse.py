@@ -6,6 +6,7 @@ With M = L' D L, sparse along the tree, M^-1 = V' V with V = D^-1/2 L^-T. Column
 of the torques that a unit force of joint k causes at its ancestors in the articulated-body
 algorithm: Featherstone (2008), sections 6.5 and 7.2, and Carpentier (2018).
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -22,11 +23,14 @@ from .aba import DINV, U, eliminate_all
 from .cholesky import factor, pivot, solve_inward
 from .crba import crba_kernel, place_bodies
 
-MINV = field("Minv", ("nv", "nv"),
-             "Inverse of the joint-space inertia matrix, full [rad/s2, m/s2 per N m, N].")
-ROOT = field("_root_of_Minv", ("nv", "padded"), zeros=True)     # V
-STEPS = field("_steps", ("nv", 13))                 # S, U and 1, all times D^-1/2
-PROPAGATED = field("_passing", (6, "padded"))     # forces, one per column
+MINV = field(
+    "Minv",
+    ("nv", "nv"),
+    "Inverse of the joint-space inertia matrix, full [rad/s2, m/s2 per N m, N].",
+)
+ROOT = field("_root_of_Minv", ("nv", "padded"), zeros=True)  # V
+STEPS = field("_steps", ("nv", 13))  # S, U and 1, all times D^-1/2
+PROPAGATED = field("_passing", (6, "padded"))  # forces, one per column
 UNIT = field("_unit", ("nv",))
 
 
@@ -36,8 +40,10 @@ def store_steps(r):
     for i in range(1, ly.njoints(r) + 1):
         p = al.sub(ra.from_parent(r, i), ra.from_parent(r, 1))
         if ly.parent(r, i) > 0:
-            p = al.add(ra.from_parent(r, i),
-                       al.load3(r.work, ly.offset(r, ra.POSITION) + 3 * ly.parent(r, i)))
+            p = al.add(
+                ra.from_parent(r, i),
+                al.load3(r.work, ly.offset(r, ra.POSITION) + 3 * ly.parent(r, i)),
+            )
         al.store3(r.work, ly.offset(r, ra.POSITION) + 3 * i, p)
         for c in range(ly.ncolumns(r, i)):
             k = ly.idx_v(r, i) + c
@@ -52,10 +58,18 @@ def store_steps(r):
 @kernel
 def load_forces(r, f, w, count):
     """Vectors of forces, one in each column from offset f on, in rows of w numbers."""
-    return al.Force((la.load_simd(r.work, f, count), la.load_simd(r.work, f + w, count),
-                     la.load_simd(r.work, f + 2 * w, count)),
-                    (la.load_simd(r.work, f + 3 * w, count), la.load_simd(r.work, f + 4 * w, count),
-                     la.load_simd(r.work, f + 5 * w, count)))
+    return al.Force(
+        (
+            la.load_simd(r.work, f, count),
+            la.load_simd(r.work, f + w, count),
+            la.load_simd(r.work, f + 2 * w, count),
+        ),
+        (
+            la.load_simd(r.work, f + 3 * w, count),
+            la.load_simd(r.work, f + 4 * w, count),
+            la.load_simd(r.work, f + 5 * w, count),
+        ),
+    )
 
 
 @kernel
@@ -91,8 +105,11 @@ def solve_for_root(r):
         la.store(r.work, ly.offset(r, UNIT) + k, 1.0)
         solve_inward(r, ly.offset(r, UNIT))
         for j in range(k + 1):
-            la.store(r.work, ly.offset(r, ROOT) + ly.padded(r) * j + k,
-                     la.load(r.work, ly.offset(r, UNIT) + j) / la.sqrt(pivot(r, j)))
+            la.store(
+                r.work,
+                ly.offset(r, ROOT) + ly.padded(r) * j + k,
+                la.load(r.work, ly.offset(r, UNIT) + j) / la.sqrt(pivot(r, j)),
+            )
 
 
 @kernel
@@ -114,7 +131,7 @@ def add_scaled_four(total, a, x):
 @kernel
 def add_scaled(total, a, x):
     """total + a x, for eight numbers each."""
-    return (add_scaled_four(total[:4], a[:4], x) + add_scaled_four(total[4:], a[4:], x))
+    return add_scaled_four(total[:4], a[:4], x) + add_scaled_four(total[4:], a[4:], x)
 
 
 @kernel
@@ -130,8 +147,10 @@ def add_row(r, x, y, i, c, j):
     """Add the contribution of row j of V to rows i to i + 3 of V' V, in columns c, c + 1, ..."""
     row, k = ly.offset(r, ROOT) + ly.padded(r) * j + i, ly.offset(r, ROOT) + ly.padded(r) * j + c
     a = load_four(r.work, row)
-    return (add_scaled_four(x, a, la.load_simd(r.work, k, la.SIMD_WIDTH)),
-            add_scaled_four(y, a, la.load_simd(r.work, k + la.simd_width(r.work), la.SIMD_WIDTH)))
+    return (
+        add_scaled_four(x, a, la.load_simd(r.work, k, la.SIMD_WIDTH)),
+        add_scaled_four(y, a, la.load_simd(r.work, k + la.simd_width(r.work), la.SIMD_WIDTH)),
+    )
 
 
 @kernel
@@ -209,8 +228,9 @@ def projected_minverse_kernel(r):
     inverse_after_factor(r)
 
 
-_minverse = Algorithm("minverse", minverse_kernel, (Q,), (MINV,),
-                      coupled=projected_minverse_kernel).caller()
+_minverse = Algorithm(
+    "minverse", minverse_kernel, (Q,), (MINV,), coupled=projected_minverse_kernel
+).caller()
 
 
 def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:

@@ -8,6 +8,7 @@ motion subspace of joint i, which moves with the velocity v_i, and the subtree o
 the momentum h_i and the weight w_i contribute s . h_i to p and (v_i x s) . h_i + s . w_i to the
 rate C' v - g. The sums over subtrees take one inward pass; C is not needed.
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -23,11 +24,14 @@ from ...model.model import Model
 from .rnea import add_force
 
 P = field("generalized_momentum", ("nv",), "Generalized momentum, M v [kg m2/s, kg m/s].")
-P_RATE = field("momentum_rate", ("nv",), "Rate of the generalized momentum without joint efforts, "
-                                         "C' v - g [N m, N].")
+P_RATE = field(
+    "momentum_rate",
+    ("nv",),
+    "Rate of the generalized momentum without joint efforts, C' v - g [N m, N].",
+)
 SUBTREE_MOMENTUM = field("_subtree_momentum", ("rows", 6))
-SUBTREE_MASS = field("_subtree_mass", ("rows", 4))      # mass and first moment
-FALL = field("_fall", ("rows", 3))                      # gravity, in the axes of each joint
+SUBTREE_MASS = field("_subtree_mass", ("rows", 4))  # mass and first moment
+FALL = field("_fall", ("rows", 3))  # gravity, in the axes of each joint
 
 
 @kernel
@@ -49,8 +53,11 @@ def momenta_of_bodies(r, velocity):
         al.store_spatial(r.work, h_ + 6 * i, al.momentum(Y, v))
         store(r.work, ly.offset(r, SUBTREE_MASS) + 4 * i, Y.mass)
         al.store3(r.work, ly.offset(r, SUBTREE_MASS) + 4 * i + 1, Y.moment)
-        al.store3(r.work, ly.offset(r, FALL) + 3 * i,
-                  al.rotate_inverse(X.rotation, al.load3(r.work, ly.offset(r, FALL) + 3 * p)))
+        al.store3(
+            r.work,
+            ly.offset(r, FALL) + 3 * i,
+            al.rotate_inverse(X.rotation, al.load3(r.work, ly.offset(r, FALL) + 3 * p)),
+        )
 
 
 @kernel
@@ -97,19 +104,22 @@ def momentum_terms_kernel(r):
         g = al.load3(r.work, ly.offset(r, FALL) + 3 * i)
         weight = al.Force(al.scale(mass, g), al.cross(moment, g))
         add_subspace_transpose_times(r, i, h, ly.offset(r, P), 1)
-        add_subspace_transpose_times(      # (v x s) . h = -s . (v x* h)
-            r, i, al.force_sub(weight, al.force_cross(v, h)), ly.offset(r, P_RATE), 1)
+        add_subspace_transpose_times(  # (v x s) . h = -s . (v x* h)
+            r, i, al.force_sub(weight, al.force_cross(v, h)), ly.offset(r, P_RATE), 1
+        )
         add_momentum_to_parent(r, i, h)
         add_mass_to_parent(r, i, mass, moment)
     add_rotor_momenta(r, ly.offset(r, V))
 
 
-_momentum_terms = Algorithm("momentum_terms", momentum_terms_kernel, (Q, V), (P, P_RATE),
-                            also_writes=(JOINT_V,)).caller()
+_momentum_terms = Algorithm(
+    "momentum_terms", momentum_terms_kernel, (Q, V), (P, P_RATE), also_writes=(JOINT_V,)
+).caller()
 
 
-def momentum_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
-                   threads: int = 1) -> tuple[Array, Array]:
+def momentum_terms(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+) -> tuple[Array, Array]:
     """Generalized momentum p = M v, and its rate without joint efforts, C' v - g.
 
     The joint efforts of a motion are tau = dp/dt - (C' v - g). De Luca and Mattone (2005), with C

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Inverse dynamics by the recursive Newton-Euler algorithm, in body frames, and its relatives."""
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -54,16 +55,23 @@ def external_force(r, i):
 @kernel
 def newton_euler(r, accelerated, tau):
     set_base(r)
-    X_, v_, a_, f_ = ly.offset(
-        r, LIMI), ly.offset(r, JOINT_V), ly.offset(r, JOINT_A), ly.offset(r, JOINT_F)
+    X_, v_, a_, f_ = (
+        ly.offset(r, LIMI),
+        ly.offset(r, JOINT_V),
+        ly.offset(r, JOINT_A),
+        ly.offset(r, JOINT_F),
+    )
     for i in range(1, ly.njoints(r) + 1):
         p = ly.parent(r, i)
         X = joints.joint_placement(r, i)
         al.store_se3(r.work, X_ + 16 * i, X)
-        v = joints.add_subspace_times(r, i, al.to_child(X, al.load_motion(r.work, v_ + 6 * p)),
-                               ly.offset(r, V))
-        a = al.motion_add(al.to_child(X, al.load_motion(r.work, a_ + 6 * p)),
-                          joints.cross_subspace_times(r, i, v, ly.offset(r, V)))
+        v = joints.add_subspace_times(
+            r, i, al.to_child(X, al.load_motion(r.work, v_ + 6 * p)), ly.offset(r, V)
+        )
+        a = al.motion_add(
+            al.to_child(X, al.load_motion(r.work, a_ + 6 * p)),
+            joints.cross_subspace_times(r, i, v, ly.offset(r, V)),
+        )
         if accelerated:
             a = joints.add_subspace_times(r, i, a, ly.offset(r, A))
         Y = ly.body_inertia(r, i)
@@ -115,18 +123,44 @@ def static_torque_kernel(r):
     static_torques(r, ly.offset(r, TAU))
 
 
-_rnea = Algorithm("rnea", rnea_kernel, (Q, V, A, F_EXT), (TAU,), optional=(F_EXT,),
-                  also_writes=(JOINT_V, JOINT_A, JOINT_F)).caller()
-_nle = Algorithm("nonlinear_effects", nonlinear_effects_kernel, (Q, V), (NLE,),
-                 also_writes=(JOINT_V, JOINT_A, JOINT_F)).caller()
-_gravity = Algorithm("generalized_gravity", generalized_gravity_kernel, (Q,), (G,),
-                     also_writes=(JOINT_A, JOINT_F)).caller()
-_static = Algorithm("static_torque", static_torque_kernel, (Q, F_EXT), (TAU,),
-                    optional=(F_EXT,), also_writes=(JOINT_A, JOINT_F)).caller()
+_rnea = Algorithm(
+    "rnea",
+    rnea_kernel,
+    (Q, V, A, F_EXT),
+    (TAU,),
+    optional=(F_EXT,),
+    also_writes=(JOINT_V, JOINT_A, JOINT_F),
+).caller()
+_nle = Algorithm(
+    "nonlinear_effects",
+    nonlinear_effects_kernel,
+    (Q, V),
+    (NLE,),
+    also_writes=(JOINT_V, JOINT_A, JOINT_F),
+).caller()
+_gravity = Algorithm(
+    "generalized_gravity", generalized_gravity_kernel, (Q,), (G,), also_writes=(JOINT_A, JOINT_F)
+).caller()
+_static = Algorithm(
+    "static_torque",
+    static_torque_kernel,
+    (Q, F_EXT),
+    (TAU,),
+    optional=(F_EXT,),
+    also_writes=(JOINT_A, JOINT_F),
+).caller()
 
 
-def rnea(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
-         f_ext: ArrayLike | None = None, *, threads: int = 1) -> Array:
+def rnea(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    f_ext: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> Array:
     """Inverse dynamics: the joint torques for a motion, M a + nle - J' f_ext.
 
     Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). Includes
@@ -146,8 +180,9 @@ def rnea(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
     return _rnea(model, data, threads, q, v, a, f_ext)
 
 
-def nonlinear_effects(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
-                      threads: int = 1) -> Array:
+def nonlinear_effects(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+) -> Array:
     """Coriolis, centrifugal and gravity torques: ``rnea`` at zero acceleration.
 
     Featherstone (2008), table 5.1; O(n).
@@ -179,8 +214,9 @@ def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int 
     return _gravity(model, data, threads, q)
 
 
-def static_torque(model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *,
-                  threads: int = 1) -> Array:
+def static_torque(
+    model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *, threads: int = 1
+) -> Array:
     """Torques that hold the robot still under gravity and external forces, g - J' f_ext.
 
     Featherstone (2008), table 5.1 with v = a = 0; O(n).

@@ -16,9 +16,9 @@ from ...kernel.lanes import floats_at, load, sqrt, store
 from ...machine_code.compiler import Entry
 from ...machine_code.declare import kernel
 
-MEMORY = 3      # rows: external, momentum, known effort
-BLOCKS = 3      # of the covariance: momentum, momentum with external, external
-SCRATCH = 4     # matrices: L; L^-1 times the first two blocks; a column
+MEMORY = 3  # rows: external, momentum, known effort
+BLOCKS = 3  # of the covariance: momentum, momentum with external, external
+SCRATCH = 4  # matrices: L; L^-1 times the first two blocks; a column
 
 
 @kernel
@@ -55,8 +55,11 @@ def predict_covariance(settings, P, h, n):
     for i in range(n):
         for j in range(i + 1):
             a, b = i * n + j, j * n + i
-            total = (load(P, a) + h * (load(P, block + a) + load(P, block + b))
-                     + h * h * load(P, 2 * block + a))
+            total = (
+                load(P, a)
+                + h * (load(P, block + a) + load(P, block + b))
+                + h * h * load(P, 2 * block + a)
+            )
             store(P, a, total)
             store(P, b, total)
     for k in range(block):
@@ -90,8 +93,9 @@ def solve_lower(scratch, x, columns, n):
         for k in range(i):
             factor = load(scratch, i * n + k)
             for c in range(columns):
-                store(x, i * columns + c,
-                      load(x, i * columns + c) - factor * load(x, k * columns + c))
+                store(
+                    x, i * columns + c, load(x, i * columns + c) - factor * load(x, k * columns + c)
+                )
         inverse = 1.0 / load(scratch, i * n + i)
         for c in range(columns):
             store(x, i * columns + c, inverse * load(x, i * columns + c))
@@ -120,8 +124,11 @@ def correct(M, settings, memory, P, scratch, p, n):
     block = 8 * n * n
     factorize(M, floats_at(settings + 16 * n), floats_at(P), floats_at(scratch), n)
     L = floats_at(scratch)
-    W1, W2, z = (floats_at(scratch + block), floats_at(scratch + 2 * block),
-                 floats_at(scratch + 3 * block))
+    W1, W2, z = (
+        floats_at(scratch + block),
+        floats_at(scratch + 2 * block),
+        floats_at(scratch + 3 * block),
+    )
     x = floats_at(memory)
     for k in range(n * n):
         store(W1, k, load(floats_at(P), k))
@@ -152,8 +159,9 @@ def predict(memory, known, P, settings, h, n):
     predict_covariance(floats_at(settings), floats_at(P), h, n)
 
 
-def filter_samples(p, known, M, M_stride, dt, dt_stride, settings, memory, P, scratch, external, n,
-                   count, starts):
+def filter_samples(
+    p, known, M, M_stride, dt, dt_stride, settings, memory, P, scratch, external, n, count, starts
+):
     """The estimate of each sample, in order, in ``external``.
 
     M_stride is the distance of two matrices [bytes]. dt_stride is 0 for one length of all steps, 1

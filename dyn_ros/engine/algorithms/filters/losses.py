@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Which friction the kernels of the momentum observer subtract, and which NumPy before them."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -70,6 +71,7 @@ class Losses:
             motors = self._own.motor_velocity(valid(self._model, "v", v))
             rows = motors.reshape(-1, self._model.nv)
             direction, self._after = directions(
-                self._own, rows, np.broadcast_to(dt, len(rows)), self._before)
+                self._own, rows, np.broadcast_to(dt, len(rows)), self._before
+            )
             direction = direction.reshape(motors.shape)
         return without_friction(self._model, self._own, v, "tau", tau, direction)

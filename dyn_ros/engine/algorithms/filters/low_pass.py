@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A low pass of the first order, and what turns like it: friction after a reversal."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -12,7 +13,7 @@ from ...machine_code.compiler import Entry
 from ...model.drives import Drives
 from ..dynamics.friction import step
 
-_SLOWEST = 1e-9         # rad/s, m/s: after a gap, directions are new even at rest
+_SLOWEST = 1e-9  # rad/s, m/s: after a gap, directions are new even at rest
 
 
 def smooth_samples(x, count, n, share, row_stride, column_stride, value, smooth):
@@ -34,8 +35,9 @@ def smooth_samples(x, count, n, share, row_stride, column_stride, value, smooth)
 LOW_PASS = Entry("low_pass", smooth_samples, "pqqpqqpp")
 
 
-def directions(drives: Drives, v: Array, dt: Array, before: Array | None = None
-               ) -> tuple[Array, Array]:
+def directions(
+    drives: Drives, v: Array, dt: Array, before: Array | None = None
+) -> tuple[Array, Array]:
     """Directions of the friction of motors with velocities v (B, nv), from -1 to 1.
 
     Friction that turns over a distance does so as by Dahl (1968): after a reversal, the difference
@@ -63,8 +65,9 @@ def presliding(v: Array, dt: Array, distance: Array, before: Array) -> Array:
     return _smooth(np.sign(v), -np.expm1(-_path(v, dt, distance)), before)
 
 
-def presliding_changes(v: Array, dt: Array, distance: Array, before: Array, change: Array
-                       ) -> tuple[Array, Array]:
+def presliding_changes(
+    v: Array, dt: Array, distance: Array, before: Array, change: Array
+) -> tuple[Array, Array]:
     """These directions, and their derivatives by the logarithms of the distances, (B, n).
 
     ``change`` (n,) are the derivatives before.

@@ -14,6 +14,7 @@ dr/dt = K (tau_ext - r). Over a step of length h in which the mean of tau_ext is
 which is exact for constant tau_ext and any K h. The mean of u is that of its values at both ends.
 The direct method filters M (v1 - v0) / h - (tau - C v - g - friction) in the same way.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -40,10 +41,17 @@ from .losses import Losses
 from .low_pass import LOW_PASS
 
 EXTERNAL = field("external_effort", ("nv",), "Estimated external efforts [N m, N].")
-OBSERVED = field("observed_momentum", ("nv",), "Generalized momentum of the observer's last sample "
-                                               "[kg m2/s, kg m/s]; its velocity if direct.")
-KNOWN = field("known_effort", ("nv",), "Rate of the generalized momentum without external efforts "
-                                       "at the observer's last sample [N m, N].")
+OBSERVED = field(
+    "observed_momentum",
+    ("nv",),
+    "Generalized momentum of the observer's last sample [kg m2/s, kg m/s]; its velocity if direct.",
+)
+KNOWN = field(
+    "known_effort",
+    ("nv",),
+    "Rate of the generalized momentum without external efforts "
+    "at the observer's last sample [N m, N].",
+)
 STEP = field("_dt", (1,))
 OBSERVER_GAIN = field("_observer_gain", ("nv",))
 DAMPING = field("_damping", ("nv",))
@@ -53,22 +61,22 @@ EXTERNAL_BEFORE = field("_external", ("nv",))
 OBSERVED_BEFORE = field("_momentum", ("nv",))
 KNOWN_BEFORE = field("_known_effort", ("nv",))
 CHANGE = field("_velocity_change", ("nv",))
-DIRECT = declare_option("direct", bits=1)           # 1: M dv/dt instead of d(M v)/dt
+DIRECT = declare_option("direct", bits=1)  # 1: M dv/dt instead of d(M v)/dt
 
 _HALVINGS = 6
-_LARGEST = 0.625 * 2 ** _HALVINGS                   # exp(-40) is zero compared with 1
-_INVERSES = tuple(1.0 / n for n in range(1, 18))    # of the Taylor series of expm1
+_LARGEST = 0.625 * 2**_HALVINGS  # exp(-40) is zero compared with 1
+_INVERSES = tuple(1.0 / n for n in range(1, 18))  # of the Taylor series of expm1
 
 
 @kernel
 def decay(x):
     """exp(-x) to 2e-16, and 1 - exp(-x) to as many digits, for x >= 0."""
-    y = la.select_above(_LARGEST, x, x, _LARGEST) * (-1.0 / 2 ** _HALVINGS)
+    y = la.select_above(_LARGEST, x, x, _LARGEST) * (-1.0 / 2**_HALVINGS)
     t = y * _INVERSES[16]
     for n in range(15, -1, -1):
         t = y * _INVERSES[n] * (1.0 + t)
     for _ in range(_HALVINGS):
-        t = t * (t + 2.0)                           # expm1(2 y) from expm1(y)
+        t = t * (t + 2.0)  # expm1(2 y) from expm1(y)
     return 1.0 + t, -t
 
 
@@ -88,12 +96,14 @@ def filtered(factors, external, change, known_before, known):
 
 # --- one step
 
+
 @kernel
 def observe_velocity(r):
     """Direct method: store M (v1 - v0) in P and minus the nonlinear effects in P_RATE."""
     for k in range(ly.nv(r)):
-        change = la.load(r.work, ly.offset(r, V) + k) - la.load(r.work,
-                                                                ly.offset(r, OBSERVED_BEFORE) + k)
+        change = la.load(r.work, ly.offset(r, V) + k) - la.load(
+            r.work, ly.offset(r, OBSERVED_BEFORE) + k
+        )
         la.store(r.work, ly.offset(r, CHANGE) + k, change)
     momentum_of(r, ly.offset(r, CHANGE))
     nonlinear_effects_kernel(r)
@@ -109,8 +119,9 @@ def observe_momentum(r):
     for k in range(ly.nv(r)):
         p = la.load(r.work, ly.offset(r, P) + k)
         la.store(r.work, ly.offset(r, OBSERVED) + k, p)
-        la.store(r.work, ly.offset(r, P) + k,
-                 p - la.load(r.work, ly.offset(r, OBSERVED_BEFORE) + k))
+        la.store(
+            r.work, ly.offset(r, P) + k, p - la.load(r.work, ly.offset(r, OBSERVED_BEFORE) + k)
+        )
 
 
 @kernel
@@ -122,39 +133,62 @@ def momentum_observer_step_kernel(r):
     dt = la.load(r.work, ly.offset(r, STEP))
     for k in range(0, ly.nv(r), la.simd_width(r.work)):
         n = ly.nv(r) - k
-        friction = friction_effort(la.load_simd(r.work, ly.offset(r, V) + k, n),
-                                   la.load_simd(r.work, ly.offset(r, DAMPING) + k, n),
-                                   la.load_simd(r.work, ly.offset(r, COULOMB) + k, n),
-                                   la.load_simd(r.work, ly.offset(r, REVERSAL) + k, n))
-        known = (la.load_simd(r.work, ly.offset(r, TAU_IN) + k, n)
-                 + la.load_simd(r.work, ly.offset(r, P_RATE) + k, n) - friction)
+        friction = friction_effort(
+            la.load_simd(r.work, ly.offset(r, V) + k, n),
+            la.load_simd(r.work, ly.offset(r, DAMPING) + k, n),
+            la.load_simd(r.work, ly.offset(r, COULOMB) + k, n),
+            la.load_simd(r.work, ly.offset(r, REVERSAL) + k, n),
+        )
+        known = (
+            la.load_simd(r.work, ly.offset(r, TAU_IN) + k, n)
+            + la.load_simd(r.work, ly.offset(r, P_RATE) + k, n)
+            - friction
+        )
         factors = step_factors(la.load_simd(r.work, ly.offset(r, OBSERVER_GAIN) + k, n), dt)
-        external = filtered(factors, la.load_simd(r.work, ly.offset(r, EXTERNAL_BEFORE) + k, n),
-                            la.load_simd(r.work, ly.offset(r, P) + k, n),
-                            la.load_simd(r.work, ly.offset(r, KNOWN_BEFORE) + k, n), known)
+        external = filtered(
+            factors,
+            la.load_simd(r.work, ly.offset(r, EXTERNAL_BEFORE) + k, n),
+            la.load_simd(r.work, ly.offset(r, P) + k, n),
+            la.load_simd(r.work, ly.offset(r, KNOWN_BEFORE) + k, n),
+            known,
+        )
         la.store_simd(r.work, ly.offset(r, EXTERNAL) + k, n, external)
         la.store_simd(r.work, ly.offset(r, KNOWN) + k, n, known)
 
 
 # --- the samples of a recording, one after the other
 
-def filter_samples(v, tau, moved, rate, dt, dt_stride, settings, memory, external, nv, count,
-                   direct):
+
+def filter_samples(
+    v, tau, moved, rate, dt, dt_stride, settings, memory, external, nv, count, direct
+):
     """The residual of each sample, in order; all arguments but the last three are addresses.
 
     moved contains the momenta or, if direct, M times the changes of velocity. dt_stride is 0 for
     one length of all steps, 1 for one for each sample.
     """
     v, tau, moved, rate, dt, settings, memory, external = (
-        la.floats_at(v), la.floats_at(tau), la.floats_at(moved), la.floats_at(rate),
-        la.floats_at(dt), la.floats_at(settings), la.floats_at(memory), la.floats_at(external))
+        la.floats_at(v),
+        la.floats_at(tau),
+        la.floats_at(moved),
+        la.floats_at(rate),
+        la.floats_at(dt),
+        la.floats_at(settings),
+        la.floats_at(memory),
+        la.floats_at(external),
+    )
     for k in range(0, nv, la.simd_width(v)):
         n = nv - k
         gain, damping = la.load_simd(settings, k, n), la.load_simd(settings, nv + k, n)
-        coulomb, reversal = la.load_simd(settings, 2 * nv + k, n), la.load_simd(settings,
-                                                                                3 * nv + k, n)
-        r, p, u = (la.load_simd(memory, k, n), la.load_simd(memory, nv + k, n),
-                   la.load_simd(memory, 2 * nv + k, n))
+        coulomb, reversal = (
+            la.load_simd(settings, 2 * nv + k, n),
+            la.load_simd(settings, 3 * nv + k, n),
+        )
+        r, p, u = (
+            la.load_simd(memory, k, n),
+            la.load_simd(memory, nv + k, n),
+            la.load_simd(memory, 2 * nv + k, n),
+        )
         h = la.load(dt, 0)
         factors = step_factors(gain, h)
         for row in range(count):
@@ -179,10 +213,25 @@ def filter_samples(v, tau, moved, rate, dt, dt_stride, settings, memory, externa
 
 FILTER = Entry("momentum_observer-filter", filter_samples, "q" * 12)
 step = Algorithm(
-    "momentum_observer_step", momentum_observer_step_kernel,
-    (Q, V, TAU_IN, STEP, OBSERVER_GAIN, DAMPING, COULOMB, REVERSAL, EXTERNAL_BEFORE,
-     OBSERVED_BEFORE, KNOWN_BEFORE), (EXTERNAL, OBSERVED, KNOWN), options=(DIRECT,),
-    others=(FILTER, KALMAN_FILTER, LOW_PASS)).caller()
+    "momentum_observer_step",
+    momentum_observer_step_kernel,
+    (
+        Q,
+        V,
+        TAU_IN,
+        STEP,
+        OBSERVER_GAIN,
+        DAMPING,
+        COULOMB,
+        REVERSAL,
+        EXTERNAL_BEFORE,
+        OBSERVED_BEFORE,
+        KNOWN_BEFORE,
+    ),
+    (EXTERNAL, OBSERVED, KNOWN),
+    options=(DIRECT,),
+    others=(FILTER, KALMAN_FILTER, LOW_PASS),
+).caller()
 """The call of one step: (model, data, threads, direct, *inputs)."""
 
 
@@ -211,12 +260,23 @@ class ObserverState(NamedTuple):
     known_effort: Array
 
 
-def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
-                           dt: float | ArrayLike, gain: float | ArrayLike,
-                           external: ArrayLike, momentum: ArrayLike, known_effort: ArrayLike, *,
-                           friction: bool = True,
-                           friction_velocity: float | ArrayLike = 0.0, direct: bool = False,
-                           threads: int = 1) -> ObserverState:
+def momentum_observer_step(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    dt: float | ArrayLike,
+    gain: float | ArrayLike,
+    external: ArrayLike,
+    momentum: ArrayLike,
+    known_effort: ArrayLike,
+    *,
+    friction: bool = True,
+    friction_velocity: float | ArrayLike = 0.0,
+    direct: bool = False,
+    threads: int = 1,
+) -> ObserverState:
     """One step of the momentum observer, for those who keep its state themselves.
 
     ``MomentumObserver`` keeps it, and ``momentum_observer`` computes a whole recording; a batch is
@@ -261,13 +321,27 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     >>> print(state[0].round(3))
     [2. 2. 2. 2. 2. 2. 2.]
     """
-    gains, reversal = positive(model, "gain", gain), not_negative(
-        model, "friction_velocity", friction_velocity)
+    gains, reversal = (
+        positive(model, "gain", gain),
+        not_negative(model, "friction_velocity", friction_velocity),
+    )
     losses = Losses(model, friction, reversal)
     tau = losses.removed(v, tau)
     state: tuple[Array, Array, Array] = step(
-        model, data, threads, int(flag("direct", direct)), q, v, tau, _steps(dt), gains,
-        *losses.kernel, external, momentum, known_effort)
+        model,
+        data,
+        threads,
+        int(flag("direct", direct)),
+        q,
+        v,
+        tau,
+        _steps(dt),
+        gains,
+        *losses.kernel,
+        external,
+        momentum,
+        known_effort,
+    )
     return ObserverState(*state)
 
 
@@ -281,17 +355,25 @@ def not_negative(model: Model, name: str, value: float | ArrayLike) -> Array:
     return _numbers(model, name, value, "at least 0", lambda array: array >= 0.0)
 
 
-def _numbers(model: Model, name: str, value: float | ArrayLike, limit: str,
-             accepts: Callable[[Array], NDArray[np.bool_]]) -> Array:
+def _numbers(
+    model: Model,
+    name: str,
+    value: float | ArrayLike,
+    limit: str,
+    accepts: Callable[[Array], NDArray[np.bool_]],
+) -> Array:
     nv = require_model(model).nv
     is_one = isinstance(value, (float, int, str, np.generic)) or (
-        isinstance(value, np.ndarray) and value.ndim == 0)
+        isinstance(value, np.ndarray) and value.ndim == 0
+    )
     array = finite_array(name, np.full(nv, value) if is_one else value, (nv,))
     wrong = np.flatnonzero(~accepts(array))
     if wrong.size:
         k = int(wrong[0])
-        raise ValueError(f"{name}: expected {limit} for each velocity, got {array[k]} for "
-                         f"{model.velocity_names[k]!r}")
+        raise ValueError(
+            f"{name}: expected {limit} for each velocity, got {array[k]} for "
+            f"{model.velocity_names[k]!r}"
+        )
     return array
 
 
@@ -299,9 +381,10 @@ def _steps(dt: float | ArrayLike) -> Array:
     """The steps as a column, or a ValueError."""
     try:
         array = np.asarray(dt)
-    except ValueError:                              # a ragged list
+    except ValueError:  # a ragged list
         array = np.array(None)
     if array.dtype.kind not in "fiub" or array.ndim > 1 or not (array >= 0.0).all():
-        raise ValueError(f"dt: expected a number of at least 0, or one for each state, got "
-                         f"{dt!r:.80}")
+        raise ValueError(
+            f"dt: expected a number of at least 0, or one for each state, got {dt!r:.80}"
+        )
     return array.astype(float).reshape(*array.shape, 1)

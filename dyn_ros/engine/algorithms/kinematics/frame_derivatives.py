@@ -11,6 +11,7 @@ the motion v_p, a_p of the parent of its joint changes by v_p x u, a_p x u, so
 and with respect to velocity, da = (v_p + v_j - v) x u, with v_j the velocity of joint j's body.
 The classical acceleration, a + (w x v, 0), follows by the product rule.
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -27,19 +28,42 @@ from ...model.model import Model
 from . import frame_jacobians, frames
 from .jacobians import load_column
 
-V_DQ = field("v_partial_dq", ("nv", 6),
-             "Derivative of the velocity (linear, angular) of one frame with respect to "
-             "configuration; each column is along one velocity, in the tangent space [m/s, rad/s "
-             "per rad, m].", True)
-V_DV = field("v_partial_dv", ("nv", 6), "Derivative of the velocity of one frame with respect to "
-                                        "velocity: its Jacobian [m, rad per rad, m].", True)
-A_DQ = field("a_partial_dq", ("nv", 6),
-             "Derivative of the acceleration (linear, angular) of one frame with respect to "
-             "configuration [m/s2, rad/s2 per rad, m].", True)
-A_DV = field("a_partial_dv", ("nv", 6), "Derivative of the acceleration of one frame with respect "
-                                        "to velocity [m/s2, rad/s2 per rad/s, m/s].", True)
-A_DA = field("a_partial_da", ("nv", 6), "Derivative of the acceleration of one frame with respect "
-                                        "to acceleration: its Jacobian [m, rad per rad, m].", True)
+V_DQ = field(
+    "v_partial_dq",
+    ("nv", 6),
+    "Derivative of the velocity (linear, angular) of one frame with respect to "
+    "configuration; each column is along one velocity, in the tangent space [m/s, rad/s "
+    "per rad, m].",
+    True,
+)
+V_DV = field(
+    "v_partial_dv",
+    ("nv", 6),
+    "Derivative of the velocity of one frame with respect to "
+    "velocity: its Jacobian [m, rad per rad, m].",
+    True,
+)
+A_DQ = field(
+    "a_partial_dq",
+    ("nv", 6),
+    "Derivative of the acceleration (linear, angular) of one frame with respect to "
+    "configuration [m/s2, rad/s2 per rad, m].",
+    True,
+)
+A_DV = field(
+    "a_partial_dv",
+    ("nv", 6),
+    "Derivative of the acceleration of one frame with respect "
+    "to velocity [m/s2, rad/s2 per rad/s, m/s].",
+    True,
+)
+A_DA = field(
+    "a_partial_da",
+    ("nv", 6),
+    "Derivative of the acceleration of one frame with respect "
+    "to acceleration: its Jacobian [m, rad per rad, m].",
+    True,
+)
 
 
 @kernel
@@ -53,11 +77,13 @@ def add_joint(r, j, T, v, a, v_j, v_p, a_p):
         da = al.motion_add(al.motion_cross(a_p, u), al.motion_cross(dv, al.motion_sub(v, v_p)))
         da_dv = al.motion_cross(al.motion_add(v_p, al.motion_sub(v_j, v)), u)
         column = al.motion_to_parent(T, u)
-        frame_jacobians.add_to_row(r, V_DQ, k,
-                          al.motion_to_parent(T, al.motion_add(dv, al.motion_cross(w, v))))
+        frame_jacobians.add_to_row(
+            r, V_DQ, k, al.motion_to_parent(T, al.motion_add(dv, al.motion_cross(w, v)))
+        )
         frame_jacobians.add_to_row(r, V_DV, k, column)
-        frame_jacobians.add_to_row(r, A_DQ, k,
-                          al.motion_to_parent(T, al.motion_add(da, al.motion_cross(w, a))))
+        frame_jacobians.add_to_row(
+            r, A_DQ, k, al.motion_to_parent(T, al.motion_add(da, al.motion_cross(w, a)))
+        )
         frame_jacobians.add_to_row(r, A_DV, k, al.motion_to_parent(T, da_dv))
         frame_jacobians.add_to_row(r, A_DA, k, column)
 
@@ -77,8 +103,12 @@ def spatial_derivatives(r):
             v_k = load(r.work, ly.offset(r, V) + ly.idx_v(r, j) + c)
             a_k = load(r.work, ly.offset(r, A) + ly.idx_v(r, j) + c)
             v_p = al.motion_sub(v_p, al.motion_scale(v_k, u))
-            a_p = al.motion_sub(a_p, al.motion_add(al.motion_scale(a_k, u),
-                                                   al.motion_scale(v_k, al.motion_cross(v_j, u))))
+            a_p = al.motion_sub(
+                a_p,
+                al.motion_add(
+                    al.motion_scale(a_k, u), al.motion_scale(v_k, al.motion_cross(v_j, u))
+                ),
+            )
         add_joint(r, j, T, v, a, v_j, v_p, a_p)
         j, v_j, a_j = ly.parent(r, j), v_p, a_p
     return al.motion_to_parent(T, v)
@@ -87,8 +117,10 @@ def spatial_derivatives(r):
 @kernel
 def rate_of_turning(v, dv):
     """Derivative of (w x v, 0), with v and its derivative dv."""
-    return al.Motion(al.add(al.cross(dv.angular, v.linear), al.cross(v.angular, dv.linear)),
-                     al.zero3(v.linear[0]))
+    return al.Motion(
+        al.add(al.cross(dv.angular, v.linear), al.cross(v.angular, dv.linear)),
+        al.zero3(v.linear[0]),
+    )
 
 
 @kernel
@@ -115,18 +147,35 @@ def velocity_derivatives_kernel(r):
 
 
 _velocity_derivatives = Algorithm(
-    "frame_velocity_derivatives", velocity_derivatives_kernel, (Q, V, POINT), (V_DQ, V_DV),
-    optional=(POINT,), options=(FRAME, REFERENCE_FRAME)).caller()
+    "frame_velocity_derivatives",
+    velocity_derivatives_kernel,
+    (Q, V, POINT),
+    (V_DQ, V_DV),
+    optional=(POINT,),
+    options=(FRAME, REFERENCE_FRAME),
+).caller()
 _acceleration_derivatives = Algorithm(
-    "frame_acceleration_derivatives", acceleration_derivatives_kernel, (Q, V, A, POINT),
-    (V_DQ, A_DQ, A_DV, A_DA), optional=(POINT,), also_writes=(V_DV,),
-    options=(FRAME, REFERENCE_FRAME, CLASSICAL)).caller()
+    "frame_acceleration_derivatives",
+    acceleration_derivatives_kernel,
+    (Q, V, A, POINT),
+    (V_DQ, A_DQ, A_DV, A_DA),
+    optional=(POINT,),
+    also_writes=(V_DV,),
+    options=(FRAME, REFERENCE_FRAME, CLASSICAL),
+).caller()
 
 
-def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
-                               frame: str | int, reference_frame: ReferenceFrame | int,
-                               offset: ArrayLike | None = None, *,
-                               threads: int = 1) -> tuple[Array, Array]:
+def frame_velocity_derivatives(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    frame: str | int,
+    reference_frame: ReferenceFrame | int,
+    offset: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> tuple[Array, Array]:
     """Derivatives of ``frame_velocity`` with respect to configuration and velocity.
 
     Carpentier and Mansard (2018), section III; O(d) for a frame at depth d. In LOCAL_WORLD_ALIGNED,
@@ -143,14 +192,23 @@ def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayL
     True
     """
     return _velocity_derivatives(
-        model, data, threads, frame_selector(model, frame, reference_frame), q, v, offset)
+        model, data, threads, frame_selector(model, frame, reference_frame), q, v, offset
+    )
 
 
-def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
-                                   a: ArrayLike, frame: str | int,
-                                   reference_frame: ReferenceFrame | int,
-                                   offset: ArrayLike | None = None, *, classical: bool = False,
-                                   threads: int = 1) -> tuple[Array, Array, Array, Array]:
+def frame_acceleration_derivatives(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    frame: str | int,
+    reference_frame: ReferenceFrame | int,
+    offset: ArrayLike | None = None,
+    *,
+    classical: bool = False,
+    threads: int = 1,
+) -> tuple[Array, Array, Array, Array]:
     """Derivatives of ``frame_acceleration`` with respect to configuration, velocity, acceleration.
 
     Method, complexity and differences from Pinocchio are as for
@@ -172,5 +230,6 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
     True
     """
     selector = frame_selector(model, frame, reference_frame) << CLASSICAL.bits | flag(
-        "classical", classical)
+        "classical", classical
+    )
     return _acceleration_derivatives(model, data, threads, selector, q, v, a, offset)

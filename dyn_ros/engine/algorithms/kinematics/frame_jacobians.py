@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Jacobian of one frame or joint, its rate, and the kinematic Hessian."""
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -16,15 +17,25 @@ from . import frames
 from .frames import IN_FRAME, reference_frame
 from .jacobians import load_column
 
-FRAME_JACOBIAN = field("frame_jacobian", ("nv", 6),
-                       "Jacobian of one frame: columns (linear, angular) [m, rad per rad, m]; a "
-                       "mimic joint contributes to the column of its master.", True)
-FRAME_JACOBIAN_TIME_VARIATION = field("frame_jacobian_time_variation", ("nv", 6),
-                                      "Time derivative of the entries of frame_jacobian [m/s, "
-                                      "rad/s per rad, m].", True)
-FRAME_HESSIAN = field("frame_hessian", (6, "nv", "nv"),
-                      "Kinematic Hessian of one frame, indexed by row (linear, angular) and column "
-                      "of the Jacobian, and coordinate: changes of the entries per rad, m.")
+FRAME_JACOBIAN = field(
+    "frame_jacobian",
+    ("nv", 6),
+    "Jacobian of one frame: columns (linear, angular) [m, rad per rad, m]; a "
+    "mimic joint contributes to the column of its master.",
+    True,
+)
+FRAME_JACOBIAN_TIME_VARIATION = field(
+    "frame_jacobian_time_variation",
+    ("nv", 6),
+    "Time derivative of the entries of frame_jacobian [m/s, rad/s per rad, m].",
+    True,
+)
+FRAME_HESSIAN = field(
+    "frame_hessian",
+    (6, "nv", "nv"),
+    "Kinematic Hessian of one frame, indexed by row (linear, angular) and column "
+    "of the Jacobian, and coordinate: changes of the entries per rad, m.",
+)
 
 
 @kernel
@@ -70,8 +81,9 @@ def add_to_hessian(r, k, x, m):
     n = ly.nv(r)
     for row in range(3):
         ly.increase(r.work, ly.offset(r, FRAME_HESSIAN) + (row * n + k) * n + x, m.linear[row])
-        ly.increase(r.work, ly.offset(r, FRAME_HESSIAN) + ((3 + row) * n + k) * n + x,
-                    m.angular[row])
+        ly.increase(
+            r.work, ly.offset(r, FRAME_HESSIAN) + ((3 + row) * n + k) * n + x, m.angular[row]
+        )
 
 
 @kernel
@@ -90,24 +102,45 @@ def hessian_kernel(r):
                 turn = al.motion_sub(w, u_x) if j < i else w
                 for c in range(ly.ncolumns(r, j)):
                     m = al.motion_cross(turn, load_column(r, IN_FRAME, j, c))
-                    add_to_hessian(r, ly.idx_v(r, j) + c, ly.idx_v(r, i) + b,
-                                   al.motion_to_parent(T, m))
+                    add_to_hessian(
+                        r, ly.idx_v(r, j) + c, ly.idx_v(r, i) + b, al.motion_to_parent(T, m)
+                    )
                 j = ly.parent(r, j)
         i = ly.parent(r, i)
 
 
-_jacobian = Algorithm("frame_jacobian", jacobian_kernel, (Q, POINT), (FRAME_JACOBIAN,),
-                      optional=(POINT,), options=(FRAME, REFERENCE_FRAME)).caller()
-_variation = Algorithm("frame_jacobian_time_variation", jacobian_time_variation_kernel,
-                       (Q, V, POINT), (FRAME_JACOBIAN_TIME_VARIATION,), optional=(POINT,),
-                       also_writes=(FRAME_JACOBIAN,), options=(FRAME, REFERENCE_FRAME)).caller()
-_hessian = Algorithm("frame_hessian", hessian_kernel, (Q,), (FRAME_HESSIAN,),
-                     options=(FRAME, REFERENCE_FRAME)).caller()
+_jacobian = Algorithm(
+    "frame_jacobian",
+    jacobian_kernel,
+    (Q, POINT),
+    (FRAME_JACOBIAN,),
+    optional=(POINT,),
+    options=(FRAME, REFERENCE_FRAME),
+).caller()
+_variation = Algorithm(
+    "frame_jacobian_time_variation",
+    jacobian_time_variation_kernel,
+    (Q, V, POINT),
+    (FRAME_JACOBIAN_TIME_VARIATION,),
+    optional=(POINT,),
+    also_writes=(FRAME_JACOBIAN,),
+    options=(FRAME, REFERENCE_FRAME),
+).caller()
+_hessian = Algorithm(
+    "frame_hessian", hessian_kernel, (Q,), (FRAME_HESSIAN,), options=(FRAME, REFERENCE_FRAME)
+).caller()
 
 
-def frame_jacobian(model: Model, data: Data, q: ArrayLike, frame: str | int,
-                   reference_frame: ReferenceFrame | int, offset: ArrayLike | None = None, *,
-                   threads: int = 1) -> Array:
+def frame_jacobian(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    frame: str | int,
+    reference_frame: ReferenceFrame | int,
+    offset: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> Array:
     """Jacobian of a frame; multiplied by v, it is the velocity of the frame.
 
     Featherstone (2008), section 4.1; O(d) for a frame at depth d.
@@ -121,13 +154,20 @@ def frame_jacobian(model: Model, data: Data, q: ArrayLike, frame: str | int,
     >>> J.shape, (J @ v).shape
     ((6, 7), (6,))
     """
-    return _jacobian(model, data, threads, frame_selector(model, frame, reference_frame),
-                     q, offset)
+    return _jacobian(model, data, threads, frame_selector(model, frame, reference_frame), q, offset)
 
 
-def frame_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
-                                  frame: str | int, reference_frame: ReferenceFrame | int,
-                                  offset: ArrayLike | None = None, *, threads: int = 1) -> Array:
+def frame_jacobian_time_variation(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    frame: str | int,
+    reference_frame: ReferenceFrame | int,
+    offset: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> Array:
     """Time derivative of the entries of ``frame_jacobian``.
 
     Multiplied by v, plus the Jacobian times a, it is the spatial acceleration in WORLD and LOCAL,
@@ -144,12 +184,20 @@ def frame_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
     >>> np.allclose(dJ, (after - before) / (2 * h), atol=1e-8)
     True
     """
-    return _variation(model, data, threads, frame_selector(model, frame, reference_frame),
-                      q, v, offset)
+    return _variation(
+        model, data, threads, frame_selector(model, frame, reference_frame), q, v, offset
+    )
 
 
-def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
-                  reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
+def frame_hessian(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    frame: str | int,
+    reference_frame: ReferenceFrame | int,
+    *,
+    threads: int = 1,
+) -> Array:
     """Kinematic Hessian of a frame: the derivative of its Jacobian with respect to q.
 
     H[i, j, k] is the derivative of entry i, j of the Jacobian along coordinate k, that is along
@@ -166,13 +214,19 @@ def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
     >>> H.shape, np.allclose(H @ v, dJ)
     ((6, 7, 7), True)
     """
-    return _hessian(model, data, threads, frame_selector(model, frame, reference_frame),
-                    q)
+    return _hessian(model, data, threads, frame_selector(model, frame, reference_frame), q)
 
 
-def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
-                   reference_frame: ReferenceFrame | int, offset: ArrayLike | None = None, *,
-                   threads: int = 1) -> Array:
+def joint_jacobian(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    joint: str | int,
+    reference_frame: ReferenceFrame | int,
+    offset: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> Array:
     """``frame_jacobian`` of the frame of a joint.
 
     Examples
@@ -183,13 +237,20 @@ def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
     >>> print(J[:, -1])
     [0. 0. 0. 0. 0. 1.]
     """
-    return _jacobian(model, data, threads, joint_selector(model, joint, reference_frame),
-                     q, offset)
+    return _jacobian(model, data, threads, joint_selector(model, joint, reference_frame), q, offset)
 
 
-def joint_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
-                                  joint: str | int, reference_frame: ReferenceFrame | int,
-                                  offset: ArrayLike | None = None, *, threads: int = 1) -> Array:
+def joint_jacobian_time_variation(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    joint: str | int,
+    reference_frame: ReferenceFrame | int,
+    offset: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> Array:
     """``frame_jacobian_time_variation`` of the frame of a joint.
 
     Examples
@@ -200,12 +261,20 @@ def joint_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
     >>> np.allclose(dJ, dyn_ros.joint_jacobians_time_variation(model, data, q, v))
     True
     """
-    return _variation(model, data, threads, joint_selector(model, joint, reference_frame),
-                      q, v, offset)
+    return _variation(
+        model, data, threads, joint_selector(model, joint, reference_frame), q, v, offset
+    )
 
 
-def joint_hessian(model: Model, data: Data, q: ArrayLike, joint: str | int,
-                  reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
+def joint_hessian(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    joint: str | int,
+    reference_frame: ReferenceFrame | int,
+    *,
+    threads: int = 1,
+) -> Array:
     """``frame_hessian`` of the frame of a joint.
 
     Examples
@@ -216,5 +285,4 @@ def joint_hessian(model: Model, data: Data, q: ArrayLike, joint: str | int,
     >>> np.allclose(H @ v, dJ)
     True
     """
-    return _hessian(model, data, threads, joint_selector(model, joint, reference_frame),
-                    q)
+    return _hessian(model, data, threads, joint_selector(model, joint, reference_frame), q)

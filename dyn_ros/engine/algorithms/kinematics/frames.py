@@ -7,6 +7,7 @@ of the Jacobian are the motion subspaces expressed in the frame, and their rates
 velocity of the frame relative to each joint. Other joints are not visited. A joint is treated as
 its own frame.
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -22,15 +23,21 @@ from ...model.frames import ReferenceFrame, frame_selector
 from ...model.model import Model
 from .jacobians import store_column
 
-IN_FRAME = field("_in_frame", ("ncolumns", 6))      # columns of the joints that move the frame
+IN_FRAME = field("_in_frame", ("ncolumns", 6))  # columns of the joints that move the frame
 THEIR_RATE = field("_their_rate", ("ncolumns", 6))
-FRAME_VELOCITY = field("frame_velocity", (6,),
-                       "Velocity (linear, angular) of one frame [m/s, rad/s].")
-FRAME_ACCELERATION = field("frame_acceleration", (6,),
-                           "Spatial acceleration (linear, angular) of one frame [m/s2, rad/s2].")
-FRAME_CLASSICAL_ACCELERATION = field("frame_classical_acceleration", (6,),
-                                     "Classical acceleration (linear, angular) of one frame [m/s2, "
-                                     "rad/s2].")
+FRAME_VELOCITY = field(
+    "frame_velocity", (6,), "Velocity (linear, angular) of one frame [m/s, rad/s]."
+)
+FRAME_ACCELERATION = field(
+    "frame_acceleration",
+    (6,),
+    "Spatial acceleration (linear, angular) of one frame [m/s2, rad/s2].",
+)
+FRAME_CLASSICAL_ACCELERATION = field(
+    "frame_classical_acceleration",
+    (6,),
+    "Classical acceleration (linear, angular) of one frame [m/s2, rad/s2].",
+)
 WORLD, LOCAL = 0, 1
 
 
@@ -79,8 +86,9 @@ def traverse_to_root(r, moving):
                 v_k = load(r.work, ly.offset(r, V) + ly.idx_v(r, j) + c)
                 a_k = load(r.work, ly.offset(r, A) + ly.idx_v(r, j) + c)
                 v = al.motion_add(v, al.motion_scale(v_k, u))
-                a = al.motion_add(a,
-                                  al.motion_add(al.motion_scale(a_k, u), al.motion_scale(v_k, du)))
+                a = al.motion_add(
+                    a, al.motion_add(al.motion_scale(a_k, u), al.motion_scale(v_k, du))
+                )
         X = al.compose(joint_placement(r, j), X)
         j = ly.parent(r, j)
     return X, v, a
@@ -92,8 +100,10 @@ def to_reference_frame(X, reference):
     if reference == WORLD:
         return X
     if reference == LOCAL:
-        return al.SE3(al.lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), X.translation[0]),
-                      al.zero3(X.translation[0]))
+        return al.SE3(
+            al.lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), X.translation[0]),
+            al.zero3(X.translation[0]),
+        )
     return al.SE3(X.rotation, al.zero3(X.translation[0]))
 
 
@@ -121,22 +131,44 @@ def acceleration_kernel(r):
     T = to_reference_frame(X, reference_frame(r))
     v, a = al.motion_to_parent(T, v), al.motion_to_parent(T, a)
     al.store_spatial(r.work, ly.offset(r, FRAME_ACCELERATION), a)
-    al.store_spatial(r.work, ly.offset(r, FRAME_CLASSICAL_ACCELERATION),
-                     al.Motion(al.add(a.linear, al.cross(v.angular, v.linear)), a.angular))
+    al.store_spatial(
+        r.work,
+        ly.offset(r, FRAME_CLASSICAL_ACCELERATION),
+        al.Motion(al.add(a.linear, al.cross(v.angular, v.linear)), a.angular),
+    )
 
 
-_velocity = Algorithm("frame_velocity", velocity_kernel, (Q, V), (FRAME_VELOCITY,),
-                      options=(FRAME, REFERENCE_FRAME)).caller()
-_acceleration = Algorithm("frame_acceleration", acceleration_kernel, (Q, V, A),
-                          (FRAME_ACCELERATION,), also_writes=(FRAME_CLASSICAL_ACCELERATION,),
-                          options=(FRAME, REFERENCE_FRAME)).caller()
-_classical = Algorithm("frame_classical_acceleration", acceleration_kernel, (Q, V, A),
-                       (FRAME_CLASSICAL_ACCELERATION,), also_writes=(FRAME_ACCELERATION,),
-                       options=(FRAME, REFERENCE_FRAME)).caller()
+_velocity = Algorithm(
+    "frame_velocity", velocity_kernel, (Q, V), (FRAME_VELOCITY,), options=(FRAME, REFERENCE_FRAME)
+).caller()
+_acceleration = Algorithm(
+    "frame_acceleration",
+    acceleration_kernel,
+    (Q, V, A),
+    (FRAME_ACCELERATION,),
+    also_writes=(FRAME_CLASSICAL_ACCELERATION,),
+    options=(FRAME, REFERENCE_FRAME),
+).caller()
+_classical = Algorithm(
+    "frame_classical_acceleration",
+    acceleration_kernel,
+    (Q, V, A),
+    (FRAME_CLASSICAL_ACCELERATION,),
+    also_writes=(FRAME_ACCELERATION,),
+    options=(FRAME, REFERENCE_FRAME),
+).caller()
 
 
-def frame_velocity(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: str | int,
-                   reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
+def frame_velocity(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    frame: str | int,
+    reference_frame: ReferenceFrame | int,
+    *,
+    threads: int = 1,
+) -> Array:
     """Velocity of a frame.
 
     Featherstone (2008), section 4.1; O(d) for a frame at depth d.
@@ -147,13 +179,20 @@ def frame_velocity(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: 
     >>> np.allclose(twist, dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL) @ v)
     True
     """
-    return _velocity(model, data, threads, frame_selector(model, frame, reference_frame),
-                     q, v)
+    return _velocity(model, data, threads, frame_selector(model, frame, reference_frame), q, v)
 
 
-def frame_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
-                       frame: str | int, reference_frame: ReferenceFrame | int, *,
-                       threads: int = 1) -> Array:
+def frame_acceleration(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    frame: str | int,
+    reference_frame: ReferenceFrame | int,
+    *,
+    threads: int = 1,
+) -> Array:
     """Spatial acceleration of a frame, the derivative of its spatial velocity.
 
     Featherstone (2008), section 2.10; O(d) for a frame at depth d. Gravity is not included.
@@ -166,13 +205,22 @@ def frame_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: 
     >>> np.allclose(acceleration, data.frame_jacobian @ a + dJ @ v)
     True
     """
-    return _acceleration(model, data, threads, frame_selector(model, frame, reference_frame),
-                         q, v, a)
+    return _acceleration(
+        model, data, threads, frame_selector(model, frame, reference_frame), q, v, a
+    )
 
 
-def frame_classical_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
-                                 frame: str | int, reference_frame: ReferenceFrame | int, *,
-                                 threads: int = 1) -> Array:
+def frame_classical_acceleration(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    frame: str | int,
+    reference_frame: ReferenceFrame | int,
+    *,
+    threads: int = 1,
+) -> Array:
     """Acceleration of the frame's origin, and its angular acceleration.
 
     The spatial acceleration plus (w x v, 0), Featherstone (2008), equation 2.48; O(d) for a frame
@@ -191,5 +239,4 @@ def frame_classical_acceleration(model: Model, data: Data, q: ArrayLike, v: Arra
     >>> np.allclose(classical[:3] - spatial[:3], np.cross(twist[3:], twist[:3]))
     True
     """
-    return _classical(model, data, threads, frame_selector(model, frame, reference_frame),
-                      q, v, a)
+    return _classical(model, data, threads, frame_selector(model, frame, reference_frame), q, v, a)

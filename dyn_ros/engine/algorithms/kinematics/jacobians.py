@@ -5,6 +5,7 @@
 Column c of a joint is its motion subspace S_c, which is constant in the joint frame; expressed in
 the world, its rate is ov x S_c (Featherstone 2008, section 2.10).
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -19,14 +20,23 @@ from ...machine_code.declare import kernel
 from ...model.model import Model
 from .kinematics import OA, OV, place_in_world, world_column
 
-J = field("J", ("ncolumns", 6),
-          "Jacobian columns (linear, angular) in the order of the joints, expressed in the world, "
-          "at its origin [m, rad per rad, m]; the columns of mimic joints include their "
-          "multipliers.", True)
-DJ = field("dJ", ("ncolumns", 6),
-           "Time derivative of J, in the same order [m/s, rad/s per rad, m].", True)
-DDJ = field("ddJ", ("ncolumns", 6),
-            "Second time derivative of J, in the same order [m/s2, rad/s2 per rad, m].", True)
+J = field(
+    "J",
+    ("ncolumns", 6),
+    "Jacobian columns (linear, angular) in the order of the joints, expressed in the world, "
+    "at its origin [m, rad per rad, m]; the columns of mimic joints include their "
+    "multipliers.",
+    True,
+)
+DJ = field(
+    "dJ", ("ncolumns", 6), "Time derivative of J, in the same order [m/s, rad/s per rad, m].", True
+)
+DDJ = field(
+    "ddJ",
+    ("ncolumns", 6),
+    "Second time derivative of J, in the same order [m/s2, rad/s2 per rad, m].",
+    True,
+)
 
 
 @kernel
@@ -70,8 +80,9 @@ def add_columns(r, i, m, columns, x):
 @kernel
 def move_columns(r, i):
     """Store ov and the columns of dJ of joint i, after ``place_columns``."""
-    ov = add_columns(r, i, al.load_motion(r.work, ly.offset(r, OV) + 6 * ly.parent(r, i)), J,
-                     ly.offset(r, V))
+    ov = add_columns(
+        r, i, al.load_motion(r.work, ly.offset(r, OV) + 6 * ly.parent(r, i)), J, ly.offset(r, V)
+    )
     al.store_spatial(r.work, ly.offset(r, OV) + 6 * i, ov)
     for c in range(ly.ncolumns(r, i)):
         store_column(r, DJ, i, c, al.motion_cross(ov, load_column(r, J, i, c)))
@@ -85,8 +96,16 @@ def accelerate_columns(r, i):
     al.store_spatial(r.work, ly.offset(r, OA) + 6 * i, oa)
     ov = al.load_motion(r.work, ly.offset(r, OV) + 6 * i)
     for c in range(ly.ncolumns(r, i)):
-        store_column(r, DDJ, i, c, al.motion_add(al.motion_cross(oa, load_column(r, J, i, c)),
-                                                 al.motion_cross(ov, load_column(r, DJ, i, c))))
+        store_column(
+            r,
+            DDJ,
+            i,
+            c,
+            al.motion_add(
+                al.motion_cross(oa, load_column(r, J, i, c)),
+                al.motion_cross(ov, load_column(r, DJ, i, c)),
+            ),
+        )
 
 
 @kernel
@@ -113,13 +132,19 @@ def second_time_variation_kernel(r):
         accelerate_columns(r, i)
 
 
-_jacobians = Algorithm("joint_jacobians", joint_jacobians_kernel, (Q,), (J,),
-                       also_writes=(OMI,)).caller()
-_variation = Algorithm("joint_jacobians_time_variation", time_variation_kernel, (Q, V),
-                       (DJ,), also_writes=(J, OV, OMI)).caller()
-_second_variation = Algorithm("joint_jacobians_second_time_variation",
-                              second_time_variation_kernel, (Q, V, A), (DDJ,),
-                              also_writes=(DJ, J, OV, OA, OMI)).caller()
+_jacobians = Algorithm(
+    "joint_jacobians", joint_jacobians_kernel, (Q,), (J,), also_writes=(OMI,)
+).caller()
+_variation = Algorithm(
+    "joint_jacobians_time_variation", time_variation_kernel, (Q, V), (DJ,), also_writes=(J, OV, OMI)
+).caller()
+_second_variation = Algorithm(
+    "joint_jacobians_second_time_variation",
+    second_time_variation_kernel,
+    (Q, V, A),
+    (DDJ,),
+    also_writes=(DJ, J, OV, OA, OMI),
+).caller()
 
 
 def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
@@ -137,8 +162,9 @@ def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1)
     return _jacobians(model, data, threads, q)
 
 
-def joint_jacobians_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
-                                   threads: int = 1) -> Array:
+def joint_jacobians_time_variation(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+) -> Array:
     """Time derivative of ``joint_jacobians``.
 
     Featherstone (2008), section 2.10: ov x S for each column; O(n).
@@ -154,8 +180,9 @@ def joint_jacobians_time_variation(model: Model, data: Data, q: ArrayLike, v: Ar
     return _variation(model, data, threads, q, v)
 
 
-def joint_jacobians_second_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
-                                          a: ArrayLike, *, threads: int = 1) -> Array:
+def joint_jacobians_second_time_variation(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, threads: int = 1
+) -> Array:
     """Second time derivative of ``joint_jacobians``.
 
     The derivative of ov x S, oa x S + ov x (ov x S), for each column: Featherstone (2008), section

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Placements, velocities and accelerations of all joints; Featherstone (2008), equations 4.6."""
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -14,19 +15,39 @@ from ...kernel.types import Array, ArrayLike
 from ...machine_code.declare import kernel, sequence
 from ...model.model import Model
 
-JOINT_ACC = field("a", ("rows", 6), "Spatial acceleration (linear, angular) of each joint frame, "
-                                    "expressed in it [m/s2, rad/s2].")
-OV = field("ov", ("rows", 6),
-           "Velocity of each joint frame, expressed in the world, at its origin [m/s, rad/s].")
-OA = field("oa", ("rows", 6), "Spatial acceleration of each joint frame, expressed in the world, "
-                              "at its origin [m/s2, rad/s2].")
-OA_GF = field("oa_gf", ("rows", 6), "Spatial acceleration of each joint frame minus gravity, "
-                                    "expressed in the world, at its origin [m/s2, rad/s2].")
-OA_DRIFT = field("oa_drift", ("rows", 6),
-                 "Spatial acceleration of each joint frame for zero joint accelerations, expressed "
-                 "in the world, at its origin [m/s2, rad/s2].")
-OMF = field("oMf", ("nframes", 4, 4), "Placement of each frame in the world, in the order of "
-                                      "the frames, homogeneous [m].")
+JOINT_ACC = field(
+    "a",
+    ("rows", 6),
+    "Spatial acceleration (linear, angular) of each joint frame, expressed in it [m/s2, rad/s2].",
+)
+OV = field(
+    "ov",
+    ("rows", 6),
+    "Velocity of each joint frame, expressed in the world, at its origin [m/s, rad/s].",
+)
+OA = field(
+    "oa",
+    ("rows", 6),
+    "Spatial acceleration of each joint frame, expressed in the world, "
+    "at its origin [m/s2, rad/s2].",
+)
+OA_GF = field(
+    "oa_gf",
+    ("rows", 6),
+    "Spatial acceleration of each joint frame minus gravity, "
+    "expressed in the world, at its origin [m/s2, rad/s2].",
+)
+OA_DRIFT = field(
+    "oa_drift",
+    ("rows", 6),
+    "Spatial acceleration of each joint frame for zero joint accelerations, expressed "
+    "in the world, at its origin [m/s2, rad/s2].",
+)
+OMF = field(
+    "oMf",
+    ("nframes", 4, 4),
+    "Placement of each frame in the world, in the order of the frames, homogeneous [m].",
+)
 
 
 @kernel
@@ -73,10 +94,13 @@ def move_all(r):
     for i in range(1, ly.njoints(r) + 1):
         p = ly.parent(r, i)
         X = al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i)
-        v = add_subspace_times(r, i, al.to_child(X, al.load_motion(r.work, v_ + 6 * p)),
-                               ly.offset(r, V))
-        a = al.motion_add(al.to_child(X, al.load_motion(r.work, a_ + 6 * p)),
-                          cross_subspace_times(r, i, v, ly.offset(r, V)))
+        v = add_subspace_times(
+            r, i, al.to_child(X, al.load_motion(r.work, v_ + 6 * p)), ly.offset(r, V)
+        )
+        a = al.motion_add(
+            al.to_child(X, al.load_motion(r.work, a_ + 6 * p)),
+            cross_subspace_times(r, i, v, ly.offset(r, V)),
+        )
         a = add_subspace_times(r, i, a, ly.offset(r, A))
         al.store_spatial(r.work, v_ + 6 * i, v)
         al.store_spatial(r.work, a_ + 6 * i, a)
@@ -92,11 +116,14 @@ def subtract_gravity(r):
         R = al.load_se3(r.work, ly.offset(r, OMI) + 16 * i).rotation
         a = al.load_motion(r.work, ly.offset(r, JOINT_ACC) + 6 * i)
         oa = al.load_motion(r.work, ly.offset(r, OA) + 6 * i)
-        al.store_spatial(r.work, ly.offset(r, JOINT_A) + 6 * i,
-                         al.Motion(al.sub(a.linear, al.rotate_inverse(R, al.lift3(g, R[0]))),
-                                   a.angular))
-        al.store_spatial(r.work, ly.offset(r, OA_GF) + 6 * i,
-                         al.Motion(al.sub(oa.linear, g), oa.angular))
+        al.store_spatial(
+            r.work,
+            ly.offset(r, JOINT_A) + 6 * i,
+            al.Motion(al.sub(a.linear, al.rotate_inverse(R, al.lift3(g, R[0]))), a.angular),
+        )
+        al.store_spatial(
+            r.work, ly.offset(r, OA_GF) + 6 * i, al.Motion(al.sub(oa.linear, g), oa.angular)
+        )
 
 
 @kernel
@@ -125,20 +152,37 @@ def place_frames(r):
         al.store_se3(r.work, ly.offset(r, OMF) + 16 * f, al.compose(X, ly.frame_placement(r, f)))
 
 
-_forward = Algorithm("forward_kinematics", forward_kinematics_kernel, (Q, V, A),
-                     (OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA), optional=(V, A),
-                     also_writes=(JOINT_A, OA_GF)).caller()
-_less_gravity = Algorithm("accelerations_less_gravity", forward_kinematics_kernel, (Q, V, A),
-                          (JOINT_A, OA_GF), optional=(V, A),
-                          also_writes=(OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA)).caller()
+_forward = Algorithm(
+    "forward_kinematics",
+    forward_kinematics_kernel,
+    (Q, V, A),
+    (OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA),
+    optional=(V, A),
+    also_writes=(JOINT_A, OA_GF),
+).caller()
+_less_gravity = Algorithm(
+    "accelerations_less_gravity",
+    forward_kinematics_kernel,
+    (Q, V, A),
+    (JOINT_A, OA_GF),
+    optional=(V, A),
+    also_writes=(OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA),
+).caller()
 _bias = Algorithm("bias_acceleration", bias_acceleration_kernel, (Q, V), (OA_DRIFT,)).caller()
-_placements = Algorithm("frame_placements", sequence(place_all, place_frames), (Q,), (OMF,),
-                        also_writes=(OMI, LIMI)).caller()
+_placements = Algorithm(
+    "frame_placements", sequence(place_all, place_frames), (Q,), (OMF,), also_writes=(OMI, LIMI)
+).caller()
 
 
-def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
-                       a: ArrayLike | None = None, *,
-                       threads: int = 1) -> tuple[Array, Array, Array, Array, Array, Array]:
+def forward_kinematics(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike | None = None,
+    a: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> tuple[Array, Array, Array, Array, Array, Array]:
     """Placement, velocity and acceleration of every joint frame.
 
     Featherstone (2008), table 5.1, first loop; O(n).
@@ -154,9 +198,15 @@ def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
     return _forward(model, data, threads, q, v, a)
 
 
-def accelerations_less_gravity(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
-                               a: ArrayLike | None = None, *,
-                               threads: int = 1) -> tuple[Array, Array]:
+def accelerations_less_gravity(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike | None = None,
+    a: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> tuple[Array, Array]:
     """Spatial accelerations of all joint frames minus gravity, as used in rnea.
 
     Featherstone (2008), table 5.1, first loop; O(n).
@@ -172,8 +222,9 @@ def accelerations_less_gravity(model: Model, data: Data, q: ArrayLike, v: ArrayL
     return _less_gravity(model, data, threads, q, v, a)
 
 
-def bias_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
-                      threads: int = 1) -> Array:
+def bias_acceleration(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+) -> Array:
     """Spatial acceleration of every joint frame for zero joint accelerations.
 
     Featherstone (2008), table 5.1, first loop with a = 0 and no gravity; O(n).

@@ -7,6 +7,7 @@ unlike in a common frame, accuracy is preserved for bodies far from the root. Th
 crba, aba, and all functions for centers of mass. The latter use the first joint's origin instead
 of the root's, so that a distant base does not cost accuracy either.
 """
+
 from ...kernel import algebra as al
 from ...kernel import layout as ly
 from ...kernel.fields import A, V, field
@@ -14,13 +15,13 @@ from ...kernel.joints import column, joint_placement
 from ...kernel.lanes import load, store
 from ...machine_code.declare import kernel
 
-ROTATION = field("_oR", ("rows", 9))          # from the joint frame to the root frame
-FROM_PARENT = field("_arm", ("rows", 3))              # from the parent's origin to the joint's
+ROTATION = field("_oR", ("rows", 9))  # from the joint frame to the root frame
+FROM_PARENT = field("_arm", ("rows", 3))  # from the parent's origin to the joint's
 COLUMNS = field("_columns", ("ncolumns", 6))  # S; revolute and prismatic joints use 3 numbers
 BODY_VELOCITY = field("_velocity", ("rows", 6))
 BODY_ACCELERATION = field("_acceleration", ("rows", 6))
-ORIGIN = field("_first_origin", (3,))         # from the root's origin to the first joint's
-POSITION = field("_position", ("rows", 3))    # from the first joint's origin to the joint's
+ORIGIN = field("_first_origin", (3,))  # from the root's origin to the first joint's
+POSITION = field("_position", ("rows", 3))  # from the first joint's origin to the joint's
 
 
 @kernel
@@ -116,8 +117,9 @@ def dot_column(r, i, c, f):
 def velocity(r, i, field, x):
     """Store in a field, and return, the velocity of joint i whose rates are at offset x."""
     rates = x + ly.idx_v(r, i)
-    v = al.motion_moved(from_parent(r, i),
-                        al.load_motion(r.work, ly.offset(r, field) + 6 * ly.parent(r, i)))
+    v = al.motion_moved(
+        from_parent(r, i), al.load_motion(r.work, ly.offset(r, field) + 6 * ly.parent(r, i))
+    )
     v = add_column(r, i, 0, v, load(r.work, rates))
     for c in range(1, ly.ncolumns(r, i)):
         v = add_column(r, i, c, v, load(r.work, rates + c))
@@ -144,8 +146,10 @@ def bias_acceleration(r, i, v):
 def body_acceleration(r, i, v):
     """Store and return the spatial acceleration of joint i, without gravity; v is its velocity."""
     rates = ly.offset(r, A) + ly.idx_v(r, i)
-    a = al.motion_moved(from_parent(r, i), al.load_motion(r.work, ly.offset(r, BODY_ACCELERATION)
-                                                          + 6 * ly.parent(r, i)))
+    a = al.motion_moved(
+        from_parent(r, i),
+        al.load_motion(r.work, ly.offset(r, BODY_ACCELERATION) + 6 * ly.parent(r, i)),
+    )
     a = al.motion_add(a, bias_acceleration(r, i, v))
     for c in range(ly.ncolumns(r, i)):
         a = add_column(r, i, c, a, load(r.work, rates + c))
@@ -154,6 +158,7 @@ def body_acceleration(r, i, v):
 
 
 # --- relative to the first joint's origin
+
 
 @kernel
 def set_root_relative(r):
@@ -178,10 +183,16 @@ def make_relative(r, i):
     if i == 1:
         al.store3(r.work, ly.offset(r, ORIGIN), from_parent(r, i))
     if ly.parent(r, i) == 0:
-        al.store3(r.work, ly.offset(r, FROM_PARENT) + 3 * i,
-                  al.sub(from_parent(r, i), al.load3(r.work, ly.offset(r, ORIGIN))))
-    al.store3(r.work, ly.offset(r, POSITION) + 3 * i,
-              al.add(position(r, ly.parent(r, i)), from_parent(r, i)))
+        al.store3(
+            r.work,
+            ly.offset(r, FROM_PARENT) + 3 * i,
+            al.sub(from_parent(r, i), al.load3(r.work, ly.offset(r, ORIGIN))),
+        )
+    al.store3(
+        r.work,
+        ly.offset(r, POSITION) + 3 * i,
+        al.add(position(r, ly.parent(r, i)), from_parent(r, i)),
+    )
 
 
 @kernel

@@ -6,6 +6,7 @@ Atkeson, An and Hollerbach (1986): see torque.py. The force f on the body, expre
 that moves with it and at the origin of this frame, is the regressor times the body's parameters in
 this frame. With a force sensor at the frame, these are the parameters of what is attached to it.
 """
+
 from __future__ import annotations
 
 import numpy as np
@@ -23,10 +24,13 @@ from ...model.inputs import as_array, require_finite
 from ...model.model import Model
 from ..kinematics.frames import traverse_to_root
 
-FRAME_BODY_REGRESSOR = field("frame_body_regressor", (6, 10),
-                             "Derivatives of the force and moment on a body that is attached to "
-                             "one frame with respect to its dynamic parameters [N, N m per kg, kg "
-                             "m, kg m2].")
+FRAME_BODY_REGRESSOR = field(
+    "frame_body_regressor",
+    (6, 10),
+    "Derivatives of the force and moment on a body that is attached to "
+    "one frame with respect to its dynamic parameters [N, N m per kg, kg "
+    "m, kg m2].",
+)
 
 
 @kernel
@@ -48,12 +52,21 @@ def store_body_regressor(r, start, w, a):
             store(r.work, start + 10 * (3 + k) + 1 + c, -D[3 * k + c])
     x, y, z = a.angular
     rows = start + 34
-    store_row(r, rows, (x, y - w[0] * w[2], -w[1] * w[2], z + w[0] * w[1],
-                        w[1] * w[1] - w[2] * w[2], w[1] * w[2]))
-    store_row(r, rows + 10, (w[0] * w[2], x + w[1] * w[2], y, w[2] * w[2] - w[0] * w[0],
-                             z - w[0] * w[1], -w[0] * w[2]))
-    store_row(r, rows + 20, (-w[0] * w[1], w[0] * w[0] - w[1] * w[1], w[0] * w[1],
-                             x - w[1] * w[2], y + w[0] * w[2], z))
+    store_row(
+        r,
+        rows,
+        (x, y - w[0] * w[2], -w[1] * w[2], z + w[0] * w[1], w[1] * w[1] - w[2] * w[2], w[1] * w[2]),
+    )
+    store_row(
+        r,
+        rows + 10,
+        (w[0] * w[2], x + w[1] * w[2], y, w[2] * w[2] - w[0] * w[0], z - w[0] * w[1], -w[0] * w[2]),
+    )
+    store_row(
+        r,
+        rows + 20,
+        (-w[0] * w[1], w[0] * w[0] - w[1] * w[1], w[0] * w[1], x - w[1] * w[2], y + w[0] * w[2], z),
+    )
 
 
 @kernel
@@ -61,12 +74,18 @@ def frame_body_regressor_kernel(r):
     X, v, a = traverse_to_root(r, True)
     g = al.rotate_inverse(X.rotation, al.constant3(r.floats, ly.GRAVITY))
     point = al.sub(al.add(a.linear, al.cross(v.angular, v.linear)), g)
-    store_body_regressor(r, ly.offset(r, FRAME_BODY_REGRESSOR), v.angular,
-                         al.Motion(point, a.angular))
+    store_body_regressor(
+        r, ly.offset(r, FRAME_BODY_REGRESSOR), v.angular, al.Motion(point, a.angular)
+    )
 
 
-_frame = Algorithm("frame_body_regressor", frame_body_regressor_kernel, (Q, V, A),
-                   (FRAME_BODY_REGRESSOR,), options=(FRAME,)).caller()
+_frame = Algorithm(
+    "frame_body_regressor",
+    frame_body_regressor_kernel,
+    (Q, V, A),
+    (FRAME_BODY_REGRESSOR,),
+    options=(FRAME,),
+).caller()
 
 
 def body_regressor(v: ArrayLike, a: ArrayLike) -> Array:
@@ -99,8 +118,10 @@ def body_regressor(v: ArrayLike, a: ArrayLike) -> Array:
     """
     twist, rate = _finite_spatial("v", v), _finite_spatial("a", a)
     if twist.ndim == rate.ndim == 2 and len(twist) != len(rate):
-        raise ValueError("batch: expected the same number of states in each argument, got "
-                         f"v: {len(twist)}, a: {len(rate)}")
+        raise ValueError(
+            "batch: expected the same number of states in each argument, got "
+            f"v: {len(twist)}, a: {len(rate)}"
+        )
     twist, rate = np.broadcast_arrays(twist, rate)
     w, dw = twist[..., 3:], rate[..., 3:]
     W = _skew(w)
@@ -134,8 +155,16 @@ def _rotational(w: Array) -> Array:
     return derivatives
 
 
-def frame_body_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
-                         frame: str | int, *, threads: int = 1) -> Array:
+def frame_body_regressor(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    frame: str | int,
+    *,
+    threads: int = 1,
+) -> Array:
     """Regressor Y of the force on a body that is attached to a frame: f = Y x.
 
     x contains the body's parameters in this frame: m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz,
@@ -153,8 +182,16 @@ def frame_body_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a
     return _frame(model, data, threads, frame_number(model, frame), q, v, a)
 
 
-def joint_body_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
-                         joint: str | int, *, threads: int = 1) -> Array:
+def joint_body_regressor(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    joint: str | int,
+    *,
+    threads: int = 1,
+) -> Array:
     """Regressor Y of the force on the body of a joint: f = Y x.
 
     x contains ``Inertia.dynamic_parameters()`` of the joint's body, one of ``model.inertias``. f is

@@ -8,6 +8,7 @@ rotational inertia I are
 
     T = m v.v / 2 + h . (v x w) + w . I w / 2,  U = -g . (m p + R h)
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -23,16 +24,24 @@ from ..kinematics.kinematics import place_in_world
 from .torque import symmetric_product
 
 KINETIC_ENERGY_REGRESSOR = field(
-    "kinetic_energy_regressor", ("parameters",),
+    "kinetic_energy_regressor",
+    ("parameters",),
     "Derivatives of the kinetic energy with respect to the dynamic parameters of all bodies "
-    "[J per kg, kg m, kg m2].")
+    "[J per kg, kg m, kg m2].",
+)
 POTENTIAL_ENERGY_REGRESSOR = field(
-    "potential_energy_regressor", ("parameters",),
+    "potential_energy_regressor",
+    ("parameters",),
     "Derivatives of the potential energy with respect to the dynamic parameters of all bodies "
-    "[J per kg, kg m, kg m2].")
-STATIC_REGRESSOR = field("static_regressor", ("moments", 3),
-                         "Matrix that maps masses and first moments of all bodies to the center of "
-                         "mass, expressed in the world [m per kg, kg m].", transposed=True)
+    "[J per kg, kg m, kg m2].",
+)
+STATIC_REGRESSOR = field(
+    "static_regressor",
+    ("moments", 3),
+    "Matrix that maps masses and first moments of all bodies to the center of "
+    "mass, expressed in the world [m per kg, kg m].",
+    transposed=True,
+)
 
 
 @kernel
@@ -44,8 +53,11 @@ def kinetic_energy_regressor_kernel(r):
         v, w = add_subspace_times(r, i, m, ly.offset(r, V))
         al.store_spatial(r.work, v_ + 6 * i, al.Motion(v, w))
         rotational = symmetric_product(w, al.scale(0.5, w))
-        al.store_inertia(r.work, ly.offset(r, KINETIC_ENERGY_REGRESSOR) + 10 * (i - 1),
-                         al.Inertia(0.5 * al.dot(v, v), al.cross(v, w), rotational))
+        al.store_inertia(
+            r.work,
+            ly.offset(r, KINETIC_ENERGY_REGRESSOR) + 10 * (i - 1),
+            al.Inertia(0.5 * al.dot(v, v), al.cross(v, w), rotational),
+        )
 
 
 @kernel
@@ -54,10 +66,15 @@ def potential_energy_regressor_kernel(r):
     for i in range(1, ly.njoints(r) + 1):
         R, p = place_in_world(r, i, joint_placement(r, i))
         zero = al.zero3(p[0])
-        al.store_inertia(r.work, ly.offset(r, POTENTIAL_ENERGY_REGRESSOR) + 10 * (i - 1),
-                         al.Inertia(al.dot(up, p), al.rotate_inverse(R, up),
-                                    al.Symmetric(zero[0], zero[0], zero[0], zero[0], zero[0],
-                                                 zero[0])))
+        al.store_inertia(
+            r.work,
+            ly.offset(r, POTENTIAL_ENERGY_REGRESSOR) + 10 * (i - 1),
+            al.Inertia(
+                al.dot(up, p),
+                al.rotate_inverse(R, up),
+                al.Symmetric(zero[0], zero[0], zero[0], zero[0], zero[0], zero[0]),
+            ),
+        )
 
 
 @kernel
@@ -80,16 +97,21 @@ def static_regressor_kernel(r):
             al.store3(r.work, start + 3 + 3 * c, al.scale(s, (R[c], R[3 + c], R[6 + c])))
 
 
-_kinetic = Algorithm("kinetic_energy_regressor", kinetic_energy_regressor_kernel, (Q, V),
-                     (KINETIC_ENERGY_REGRESSOR,)).caller()
-_potential = Algorithm("potential_energy_regressor", potential_energy_regressor_kernel, (Q,),
-                       (POTENTIAL_ENERGY_REGRESSOR,)).caller()
-_static = Algorithm("static_regressor", static_regressor_kernel, (Q,),
-                    (STATIC_REGRESSOR,)).caller()
+_kinetic = Algorithm(
+    "kinetic_energy_regressor", kinetic_energy_regressor_kernel, (Q, V), (KINETIC_ENERGY_REGRESSOR,)
+).caller()
+_potential = Algorithm(
+    "potential_energy_regressor",
+    potential_energy_regressor_kernel,
+    (Q,),
+    (POTENTIAL_ENERGY_REGRESSOR,),
+).caller()
+_static = Algorithm("static_regressor", static_regressor_kernel, (Q,), (STATIC_REGRESSOR,)).caller()
 
 
-def kinetic_energy_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
-                             threads: int = 1) -> Array:
+def kinetic_energy_regressor(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+) -> Array:
     """Regressor y of the kinetic energy: ``kinetic_energy`` without rotors = y . theta.
 
     theta as for ``joint_torque_regressor``. The rotors add the sum of
@@ -105,8 +127,9 @@ def kinetic_energy_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLik
     return _kinetic(model, data, threads, q, v)
 
 
-def potential_energy_regressor(model: Model, data: Data, q: ArrayLike, *,
-                               threads: int = 1) -> Array:
+def potential_energy_regressor(
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1
+) -> Array:
     """Regressor y of the potential energy: ``potential_energy`` = y . theta.
 
     theta as for ``joint_torque_regressor``. Gautier (1997); O(n).

@@ -6,6 +6,7 @@ Hollerbach, Khalil and Gautier (2016). The placement of each joint in its parent
 coordinates, is multiplied by the exponential of a small motion, on the right. The motion of the
 frame is that motion, transformed to the frame.
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -21,11 +22,15 @@ from ...model.frames import ReferenceFrame, frame_selector, joint_selector
 from ...model.model import Model
 from ..kinematics.frames import first_joint, start, to_reference_frame
 
-KINEMATIC_REGRESSOR = field("frame_kinematic_regressor", ("placements", 6),
-                            "Derivatives of the placement of one frame with respect to the "
-                            "placements of all joints: rows (linear, angular) [m, rad], columns "
-                            "(linear, angular) of each joint [per m, rad].", transposed=True)
-FROM_PLACEMENT = field("_from_placement", ("rows", 4, 4))     # from the joint's placement, q = 0
+KINEMATIC_REGRESSOR = field(
+    "frame_kinematic_regressor",
+    ("placements", 6),
+    "Derivatives of the placement of one frame with respect to the "
+    "placements of all joints: rows (linear, angular) [m, rad], columns "
+    "(linear, angular) of each joint [per m, rad].",
+    transposed=True,
+)
+FROM_PLACEMENT = field("_from_placement", ("rows", 4, 4))  # from the joint's placement, q = 0
 
 
 @kernel
@@ -33,10 +38,19 @@ def fixed_placement(r, i, like):
     """Pose of the frame of joint i in its parent's frame for zero angles and displacements."""
     row = ly.constants(i)
     P, p = al.constant9(r.floats, row + ly.PLACE), al.constant3(r.floats, row + ly.TRANSLATION)
-    if ly.kind(r, i) == ly.REVOLUTE:                      # see joint_placement
+    if ly.kind(r, i) == ly.REVOLUTE:  # see joint_placement
         C = al.constant9(r.floats, row + ly.PLACE_COS)
-        P = (P[0] + C[0], P[1] + C[1], P[2] + C[2], P[3] + C[3], P[4] + C[4], P[5] + C[5],
-             P[6] + C[6], P[7] + C[7], P[8] + C[8])
+        P = (
+            P[0] + C[0],
+            P[1] + C[1],
+            P[2] + C[2],
+            P[3] + C[3],
+            P[4] + C[4],
+            P[5] + C[5],
+            P[6] + C[6],
+            P[7] + C[7],
+            P[8] + C[8],
+        )
     return al.SE3(al.lift9(P, like), al.lift3(p, like))
 
 
@@ -47,8 +61,9 @@ def traverse_placements(r):
     while j > 0:
         X = al.compose(joint_placement(r, j), X)
         fixed = fixed_placement(r, j, load(r.work, ly.offset(r, OMI)))
-        al.store_se3(r.work, ly.offset(r, FROM_PLACEMENT) + 16 * j,
-                     al.compose(al.inverse(fixed), X))
+        al.store_se3(
+            r.work, ly.offset(r, FROM_PLACEMENT) + 16 * j, al.compose(al.inverse(fixed), X)
+        )
         j = ly.parent(r, j)
     return X
 
@@ -70,17 +85,30 @@ def kinematic_regressor_kernel(r):
     j = first_joint(r)
     while j > 0:
         X = al.load_se3(r.work, ly.offset(r, FROM_PLACEMENT) + 16 * j)
-        store_action(r, ly.offset(r, KINEMATIC_REGRESSOR) + 36 * (j - 1),
-                     al.compose(T, al.inverse(X)))
+        store_action(
+            r, ly.offset(r, KINEMATIC_REGRESSOR) + 36 * (j - 1), al.compose(T, al.inverse(X))
+        )
         j = ly.parent(r, j)
 
 
-_regressor = Algorithm("frame_kinematic_regressor", kinematic_regressor_kernel, (Q,),
-                       (KINEMATIC_REGRESSOR,), options=(FRAME, REFERENCE_FRAME)).caller()
+_regressor = Algorithm(
+    "frame_kinematic_regressor",
+    kinematic_regressor_kernel,
+    (Q,),
+    (KINEMATIC_REGRESSOR,),
+    options=(FRAME, REFERENCE_FRAME),
+).caller()
 
 
-def frame_kinematic_regressor(model: Model, data: Data, q: ArrayLike, frame: str | int,
-                              reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
+def frame_kinematic_regressor(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    frame: str | int,
+    reference_frame: ReferenceFrame | int,
+    *,
+    threads: int = 1,
+) -> Array:
     """Regressor of the placement of a frame: its motion if joints are placed differently.
 
     The six columns of a joint are the motions of the frame for small motions of the joint's
@@ -100,8 +128,15 @@ def frame_kinematic_regressor(model: Model, data: Data, q: ArrayLike, frame: str
     return _regressor(model, data, threads, frame_selector(model, frame, reference_frame), q)
 
 
-def joint_kinematic_regressor(model: Model, data: Data, q: ArrayLike, joint: str | int,
-                              reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
+def joint_kinematic_regressor(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    joint: str | int,
+    reference_frame: ReferenceFrame | int,
+    *,
+    threads: int = 1,
+) -> Array:
     """``frame_kinematic_regressor`` of the frame of a joint.
 
     Examples

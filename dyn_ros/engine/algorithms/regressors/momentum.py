@@ -5,6 +5,7 @@
 Their entries are the derivatives of what a body and a joint that carries it contribute to p = M v
 and to C' v - g; see momentum_terms.py.
 """
+
 from __future__ import annotations
 
 from ...call.algorithm import Algorithm
@@ -19,29 +20,40 @@ from ..kinematics import root_axes as ra
 from .torque import add_to_row, motion_in_body_axes, symmetric_product
 
 MOMENTUM_REGRESSOR = field(
-    "momentum_regressor", ("nv", "parameters"),
+    "momentum_regressor",
+    ("nv", "parameters"),
     "Derivatives of the generalized momentum with respect to the dynamic parameters of all bodies "
-    "[kg m2/s, kg m/s per kg, kg m, kg m2].", sparse=True)
+    "[kg m2/s, kg m/s per kg, kg m, kg m2].",
+    sparse=True,
+)
 MOMENTUM_OBSERVER_REGRESSOR = field(
-    "momentum_observer_regressor", ("nv", "parameters"),
+    "momentum_observer_regressor",
+    ("nv", "parameters"),
     "Derivatives of C' v - g with respect to the dynamic parameters of all bodies [N m, N per kg, "
-    "kg m, kg m2].", sparse=True)
+    "kg m, kg m2].",
+    sparse=True,
+)
 
 
 @kernel
 def momentum_derivatives(v, s):
     """Derivatives of s . h with respect to the parameters of a body that moves with v."""
-    return al.Inertia(al.dot(s.linear, v.linear),
-                      al.add(al.cross(s.linear, v.angular), al.cross(v.linear, s.angular)),
-                      symmetric_product(s.angular, v.angular))
+    return al.Inertia(
+        al.dot(s.linear, v.linear),
+        al.add(al.cross(s.linear, v.angular), al.cross(v.linear, s.angular)),
+        symmetric_product(s.angular, v.angular),
+    )
 
 
 @kernel
 def observer_derivatives(v, s, ds, g):
     """Derivatives of ds . h + s . (weight), with g the acceleration of gravity."""
     rate = momentum_derivatives(v, ds)
-    return al.Inertia(rate.mass + al.dot(g, s.linear),
-                      al.add(rate.moment, al.cross(g, s.angular)), rate.rotational)
+    return al.Inertia(
+        rate.mass + al.dot(g, s.linear),
+        al.add(rate.moment, al.cross(g, s.angular)),
+        rate.rotational,
+    )
 
 
 @kernel
@@ -56,7 +68,7 @@ def store_regressors(r, observing):
         R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
         v = motion_in_body_axes(R, ra.body_velocity(r, i))
         g = al.rotate_inverse(R, al.constant3(r.floats, ly.GRAVITY))
-        p, j = al.zero3(R[0]), i                    # from the origin of joint j to that of joint i
+        p, j = al.zero3(R[0]), i  # from the origin of joint j to that of joint i
         while j > 0:
             v_j = al.load_motion(r.work, ly.offset(r, ra.BODY_VELOCITY) + 6 * j)
             for c in range(ly.ncolumns(r, j)):
@@ -66,8 +78,11 @@ def store_regressors(r, observing):
                 add_to_row(r, ly.offset(r, MOMENTUM_REGRESSOR) + start, momentum_derivatives(v, s))
                 if observing:
                     ds = motion_in_body_axes(R, al.motion_moved(p, al.motion_cross(v_j, S)))
-                    add_to_row(r, ly.offset(r, MOMENTUM_OBSERVER_REGRESSOR) + start,
-                               observer_derivatives(v, s, ds, g))
+                    add_to_row(
+                        r,
+                        ly.offset(r, MOMENTUM_OBSERVER_REGRESSOR) + start,
+                        observer_derivatives(v, s, ds, g),
+                    )
             p = al.add(p, ra.from_parent(r, j))
             j = ly.parent(r, j)
 
@@ -82,14 +97,20 @@ def momentum_observer_regressor_kernel(r):
     store_regressors(r, True)
 
 
-_momentum = Algorithm("momentum_regressor", momentum_regressor_kernel, (Q, V),
-                      (MOMENTUM_REGRESSOR,)).caller()
-_observer = Algorithm("momentum_observer_regressor", momentum_observer_regressor_kernel, (Q, V),
-                      (MOMENTUM_REGRESSOR, MOMENTUM_OBSERVER_REGRESSOR)).caller()
+_momentum = Algorithm(
+    "momentum_regressor", momentum_regressor_kernel, (Q, V), (MOMENTUM_REGRESSOR,)
+).caller()
+_observer = Algorithm(
+    "momentum_observer_regressor",
+    momentum_observer_regressor_kernel,
+    (Q, V),
+    (MOMENTUM_REGRESSOR, MOMENTUM_OBSERVER_REGRESSOR),
+).caller()
 
 
-def momentum_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
-                       threads: int = 1) -> Array:
+def momentum_regressor(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+) -> Array:
     """Regressor Y of the generalized momentum: M v without rotors = Y theta.
 
     theta as for ``joint_torque_regressor``. The rotors have the momentum ``model.armature * v`` in
@@ -106,8 +127,9 @@ def momentum_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     return _momentum(model, data, threads, q, v)
 
 
-def momentum_observer_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
-                                threads: int = 1) -> tuple[Array, Array]:
+def momentum_observer_regressor(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+) -> tuple[Array, Array]:
     """Regressors of the generalized momentum p and of its rate without torques, C' v - g.
 
     The torques of a motion are tau = dp/dt - (C' v - g). Integrated over time or filtered, the

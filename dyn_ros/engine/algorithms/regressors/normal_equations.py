@@ -9,6 +9,7 @@ A row of each state is computed in the lanes of ``LANES`` states. The tile of th
 many columns is transposed, so that a vector holds columns of one state instead. Vectors of sums
 are then loaded and stored once for ``LANES`` states.
 """
+
 from __future__ import annotations
 
 import functools
@@ -29,20 +30,25 @@ from ...model.model import Model
 from ..dynamics.crba import subtree_end
 from .torque import parameter_columns, set_falling_root
 
-NFEATURES = 7           # with the torque, they fill a vector
+NFEATURES = 7  # with the torque, they fill a vector
 
 FEATURES = field("_features", ("nv", NFEATURES))
 ROW_WEIGHTS = field("_row_weights", ("nv",))
 # A row per velocity: columns of all bodies, zeros up to a multiple of SIMD_WIDTH, features, torque
 EQUATIONS = field("_equations", ("nv", "regression"), zeros=True)
-WEIGHT = field("_weight", (1,))                 # of the row of this velocity; zero in padding lanes
-WEIGHTED = field("_weighted", (la.SIMD_WIDTH,))     # a tile of lanes
-TRANSPOSED = field("_equations_by_state", ("regression",))      # of a row: vectors for each state
-PRODUCTS = field("_products", ("nv", "regression", "regression"),
-                 "Sums of products of the columns, in and above the diagonal blocks.", summed=True)
+WEIGHT = field("_weight", (1,))  # of the row of this velocity; zero in padding lanes
+WEIGHTED = field("_weighted", (la.SIMD_WIDTH,))  # a tile of lanes
+TRANSPOSED = field("_equations_by_state", ("regression",))  # of a row: vectors for each state
+PRODUCTS = field(
+    "_products",
+    ("nv", "regression", "regression"),
+    "Sums of products of the columns, in and above the diagonal blocks.",
+    summed=True,
+)
 
 
 # --- the rows
+
 
 @kernel
 def row_length(r):
@@ -84,6 +90,7 @@ def bodies_moved(r, k):
 
 # --- one state
 
+
 @kernel
 def add_products(r, k, i, start, end):
     """Add the products of column i with columns start to end of row k."""
@@ -105,6 +112,7 @@ def add_row(r, k, start, end):
 
 # --- lanes
 
+
 @kernel
 def transpose_block(r, k, n):
     """Multiply columns LANES n ... of row k by its weight, and transpose them."""
@@ -112,14 +120,19 @@ def transpose_block(r, k, n):
     weight = la.load(r.work, ly.offset(r, WEIGHT))
     for c in range(la.LANES):
         la.store(r.work, ly.offset(r, WEIGHTED) + c, weight * la.load(r.work, row + c))
-    la.transpose_tile(r.work, ly.offset(r, WEIGHTED), ly.offset(r, TRANSPOSED) + n,
-                      row_length(r) // la.LANES)
+    la.transpose_tile(
+        r.work, ly.offset(r, WEIGHTED), ly.offset(r, TRANSPOSED) + n, row_length(r) // la.LANES
+    )
 
 
 @kernel
 def four_numbers(r, k, lane):
-    return (la.load_lane(r.work, k, lane), la.load_lane(r.work, k, lane + 1),
-            la.load_lane(r.work, k, lane + 2), la.load_lane(r.work, k, lane + 3))
+    return (
+        la.load_lane(r.work, k, lane),
+        la.load_lane(r.work, k, lane + 1),
+        la.load_lane(r.work, k, lane + 2),
+        la.load_lane(r.work, k, lane + 3),
+    )
 
 
 @kernel
@@ -190,8 +203,12 @@ def normal_equations_kernel(r):
 
 
 _normal_equations = Algorithm(
-    "normal_equations", normal_equations_kernel, (Q, V, A, TAU_IN, FEATURES, ROW_WEIGHTS),
-    (PRODUCTS,), optional=(ROW_WEIGHTS,)).caller()
+    "normal_equations",
+    normal_equations_kernel,
+    (Q, V, A, TAU_IN, FEATURES, ROW_WEIGHTS),
+    (PRODUCTS,),
+    optional=(ROW_WEIGHTS,),
+).caller()
 
 
 class NormalEquations(NamedTuple):
@@ -219,9 +236,18 @@ class NormalEquations(NamedTuple):
     yy: Array
 
 
-def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
-                     tau: ArrayLike, features: ArrayLike, weights: ArrayLike | None = None, *,
-                     threads: int = 1) -> NormalEquations:
+def normal_equations(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    tau: ArrayLike,
+    features: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+) -> NormalEquations:
     """Normal equations of the inertial parameters, for each velocity, summed over all states.
 
     Torque k is the row of ``joint_torque_regressor`` times the inertial parameters of all bodies,
@@ -261,19 +287,23 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     True
     """
     further, count = _padded(features)
-    sums: Array = _normal_equations(model, data, threads, q, v, a, tau, further,
-                                    _not_negative(model, weights))
+    sums: Array = _normal_equations(
+        model, data, threads, q, v, a, tau, further, _not_negative(model, weights)
+    )
     columns, pairs = _places(10 * model.njoints, sums.shape[2], count)
     torque = sums.shape[2] - la.SIMD_WIDTH + NFEATURES
-    return NormalEquations(sums.reshape(len(sums), -1).take(pairs, axis=1),
-                           sums[:, columns, torque], sums[:, torque, torque].copy())
+    return NormalEquations(
+        sums.reshape(len(sums), -1).take(pairs, axis=1),
+        sums[:, columns, torque],
+        sums[:, torque, torque].copy(),
+    )
 
 
 @functools.lru_cache(64)
 def _places(bodies: int, length: int, count: int) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
     """Where rows of a length have the columns, and their products, on and above the diagonal."""
     first = length - la.SIMD_WIDTH
-    columns = np.r_[:bodies, first:first + count]
+    columns = np.r_[:bodies, first : first + count]
     return columns, length * np.minimum.outer(columns, columns) + np.maximum.outer(columns, columns)
 
 
@@ -297,7 +327,7 @@ def _padded(features: ArrayLike) -> tuple[ArrayLike, int]:
     """Features with zeros in the columns that are not used, and the number of the others."""
     try:
         array = np.asarray(features)
-    except ValueError:                  # rejected as other arrays are
+    except ValueError:  # rejected as other arrays are
         return features, NFEATURES
     count = array.shape[-1] if array.ndim in (2, 3) else NFEATURES
     if count >= NFEATURES:

@@ -13,6 +13,7 @@ Each joint that carries the body transmits f. The entries in its rows are the de
 with s a column of its motion subspace. These columns are transformed to the body: 6 numbers each
 instead of the 60 derivatives of f, which would have to be transformed to the joint.
 """
+
 from __future__ import annotations
 
 import numpy as np
@@ -29,17 +30,24 @@ from ...model.model import Model
 from ..kinematics import root_axes as ra
 
 JOINT_TORQUE_REGRESSOR = field(
-    "joint_torque_regressor", ("nv", "parameters"),
+    "joint_torque_regressor",
+    ("nv", "parameters"),
     "Derivatives of the joint torques with respect to the dynamic parameters of all bodies "
-    "[N m, N per kg, kg m, kg m2].", sparse=True)
-JOINT_TORQUE_REGRESSOR_PRODUCT = field("joint_torque_regressor_product", ("parameters",),
-                                       "Product of the transposed joint torque regressor and "
-                                       "torques, in the order of its columns [N2 m2 per kg, kg m, "
-                                       "kg m2].")
+    "[N m, N per kg, kg m, kg m2].",
+    sparse=True,
+)
+JOINT_TORQUE_REGRESSOR_PRODUCT = field(
+    "joint_torque_regressor_product",
+    ("parameters",),
+    "Product of the transposed joint torque regressor and "
+    "torques, in the order of its columns [N2 m2 per kg, kg m, "
+    "kg m2].",
+)
 COMBINED = field("_combined_columns", ("rows", 6))  # sums of columns of S times torques
 
 
 # --- one body, in its own axes
+
 
 @kernel
 def motion_in_body_axes(R, m):
@@ -49,8 +57,14 @@ def motion_in_body_axes(R, m):
 @kernel
 def symmetric_product(a, b):
     """Derivatives of a . I b with respect to the numbers of a symmetric matrix I."""
-    return al.Symmetric(a[0] * b[0], a[0] * b[1] + a[1] * b[0], a[1] * b[1],
-                        a[0] * b[2] + a[2] * b[0], a[1] * b[2] + a[2] * b[1], a[2] * b[2])
+    return al.Symmetric(
+        a[0] * b[0],
+        a[0] * b[1] + a[1] * b[0],
+        a[1] * b[1],
+        a[0] * b[2] + a[2] * b[0],
+        a[1] * b[2] + a[2] * b[1],
+        a[2] * b[2],
+    )
 
 
 @kernel
@@ -61,14 +75,18 @@ def power_derivatives(w, a, s):
     origin as a point of the body, relative to free fall.
     """
     turning, moving = al.cross(s.angular, w), al.cross(s.linear, w)
-    moment = al.add(al.cross(s.linear, a.angular),
-                    al.add(al.cross(moving, w), al.cross(a.linear, s.angular)))
-    return al.Inertia(al.dot(s.linear, a.linear), moment,
-                      al.symmetric_add(symmetric_product(s.angular, a.angular),
-                                       symmetric_product(turning, w)))
+    moment = al.add(
+        al.cross(s.linear, a.angular), al.add(al.cross(moving, w), al.cross(a.linear, s.angular))
+    )
+    return al.Inertia(
+        al.dot(s.linear, a.linear),
+        moment,
+        al.symmetric_add(symmetric_product(s.angular, a.angular), symmetric_product(turning, w)),
+    )
 
 
 # --- joint torques
+
 
 @kernel
 def set_falling_root(r):
@@ -101,7 +119,7 @@ def parameter_columns(r, i, start, row):
     """Store the columns of the parameters of body i, from an offset on, in rows of this length."""
     w, a = motion_of_body(r, i)
     R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
-    p, j = al.zero3(w[0]), i                        # from the origin of joint j to that of joint i
+    p, j = al.zero3(w[0]), i  # from the origin of joint j to that of joint i
     while j > 0:
         for c in range(ly.ncolumns(r, j)):
             s = motion_in_body_axes(R, al.motion_moved(p, ra.load_column(r, j, c)))
@@ -115,11 +133,13 @@ def joint_torque_regressor_kernel(r):
     ly.clear_sparse(r, JOINT_TORQUE_REGRESSOR)
     set_falling_root(r)
     for i in range(1, ly.njoints(r) + 1):
-        parameter_columns(r, i, ly.offset(r, JOINT_TORQUE_REGRESSOR) + 10 * (i - 1),
-                          10 * ly.njoints(r))
+        parameter_columns(
+            r, i, ly.offset(r, JOINT_TORQUE_REGRESSOR) + 10 * (i - 1), 10 * ly.njoints(r)
+        )
 
 
 # --- the product with joint torques
+
 
 @kernel
 def joint_torque_regressor_product_kernel(r):
@@ -127,22 +147,39 @@ def joint_torque_regressor_product_kernel(r):
     ly.clear(r.work, ly.offset(r, COMBINED), 6)
     for i in range(1, ly.njoints(r) + 1):
         w, a = motion_of_body(r, i)
-        s = motion_in_body_axes(al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i),
-                                ra.velocity(r, i, COMBINED, ly.offset(r, TAU_IN)))
-        al.store_inertia(r.work, ly.offset(r, JOINT_TORQUE_REGRESSOR_PRODUCT) + 10 * (i - 1),
-                         power_derivatives(w, a, s))
+        s = motion_in_body_axes(
+            al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i),
+            ra.velocity(r, i, COMBINED, ly.offset(r, TAU_IN)),
+        )
+        al.store_inertia(
+            r.work,
+            ly.offset(r, JOINT_TORQUE_REGRESSOR_PRODUCT) + 10 * (i - 1),
+            power_derivatives(w, a, s),
+        )
 
 
-_joint_torque = Algorithm("joint_torque_regressor", joint_torque_regressor_kernel, (Q, V, A),
-                          (JOINT_TORQUE_REGRESSOR,)).caller()
+_joint_torque = Algorithm(
+    "joint_torque_regressor", joint_torque_regressor_kernel, (Q, V, A), (JOINT_TORQUE_REGRESSOR,)
+).caller()
 _joint_torque_product = Algorithm(
-    "joint_torque_regressor_product", joint_torque_regressor_product_kernel, (Q, V, A, TAU_IN),
-    (JOINT_TORQUE_REGRESSOR_PRODUCT,)).caller()
+    "joint_torque_regressor_product",
+    joint_torque_regressor_product_kernel,
+    (Q, V, A, TAU_IN),
+    (JOINT_TORQUE_REGRESSOR_PRODUCT,),
+).caller()
 
 
-def joint_torque_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *,
-                           armature: bool = False, friction: bool = False,
-                           threads: int = 1) -> Array:
+def joint_torque_regressor(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    *,
+    armature: bool = False,
+    friction: bool = False,
+    threads: int = 1,
+) -> Array:
     """Regressor Y of the joint torques: ``rnea`` = Y theta, with theta the inertial parameters.
 
     theta contains m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz of each joint's body with its
@@ -173,13 +210,24 @@ def joint_torque_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         parts.append(_diagonal(np.asarray(a, float), bodies))
     if flag("friction", friction):
         rates = np.asarray(v, float)
-        parts += [_diagonal(rates, bodies), _diagonal(np.sign(rates), bodies),
-                  _diagonal(np.ones(model.nv), bodies)]
+        parts += [
+            _diagonal(rates, bodies),
+            _diagonal(np.sign(rates), bodies),
+            _diagonal(np.ones(model.nv), bodies),
+        ]
     return np.concatenate(parts, axis=-1) if len(parts) > 1 else bodies
 
 
-def joint_torque_regressor_product(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
-                                   a: ArrayLike, tau: ArrayLike, *, threads: int = 1) -> Array:
+def joint_torque_regressor_product(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    tau: ArrayLike,
+    *,
+    threads: int = 1,
+) -> Array:
     """Product Y' tau of the transposed ``joint_torque_regressor`` and torques.
 
     It is the derivative of tau . rnea(q, v, a) with respect to the inertial parameters: with the

@@ -13,6 +13,7 @@ drive them (`structure`).
 Errors raise a `UrdfError` that names the element and a remedy. Implausible but usable values are
 reported in `Tree.warnings`, or rejected with ``strict=True``.
 """
+
 from .bodies import link_inertia, lumped, rotational_fault, rotational_of, warn_massless
 from .joints import ROOT_JOINT_NAME, make_joint, walk
 from .structure import check_one_tree, mimic_rules
@@ -20,14 +21,35 @@ from .text import MAX_CHARACTERS, UrdfError, child, children, parse_elements, re
 from .tree import LARGEST, MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
 from .values import parse_numbers, placement, placement_of, read_values
 
-__all__ = ["LARGEST", "MAX_CHARACTERS", "MOVING", "ONE_DOF", "ROOT_JOINT_NAME", "SUPPORTED",
-           "Frame", "Joint", "Mimic", "Tree", "UrdfError", "child", "children", "parse_elements",
-           "parse_numbers", "placement", "placement_of", "read_description", "read_urdf",
-           "read_values", "rotational_fault", "rotational_of"]
+__all__ = [
+    "LARGEST",
+    "MAX_CHARACTERS",
+    "MOVING",
+    "ONE_DOF",
+    "ROOT_JOINT_NAME",
+    "SUPPORTED",
+    "Frame",
+    "Joint",
+    "Mimic",
+    "Tree",
+    "UrdfError",
+    "child",
+    "children",
+    "parse_elements",
+    "parse_numbers",
+    "placement",
+    "placement_of",
+    "read_description",
+    "read_urdf",
+    "read_values",
+    "rotational_fault",
+    "rotational_of",
+]
 
 
-def read_urdf(xml: str | bytes, root_joint: str | None = None, mimic: str = "project",
-              strict: bool = False) -> Tree:
+def read_urdf(
+    xml: str | bytes, root_joint: str | None = None, mimic: str = "project", strict: bool = False
+) -> Tree:
     """Read a robot description: the URDF text, with xacro expanded.
 
     Bytes are decoded according to their XML declaration. ``root_joint`` ("floating", "planar";
@@ -61,7 +83,9 @@ def _assemble(robot, root, root_joint, mimic, warnings):
     moving, placed, frames = walk(robot, root, root_joint, links)
     *inertias, base = lumped(robot.links, placed, len(moving), links)
     rules = mimic_rules(robot, moving) if mimic == "project" else [None] * len(moving)
-    joints = tuple(make_joint(joint, inertia, rule, warnings)
-                   for joint, inertia, rule in zip(moving, inertias, rules, strict=True))
+    joints = tuple(
+        make_joint(joint, inertia, rule, warnings)
+        for joint, inertia, rule in zip(moving, inertias, rules, strict=True)
+    )
     warn_massless(joints, warnings)
     return Tree(robot.name, joints, tuple(frames), base, tuple(warnings))

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Lumped inertias of the links on each joint, and joints without inertia."""
+
 import numpy as np
 
 from ...spatial.inertia import Inertia
@@ -9,9 +10,9 @@ from .text import UrdfError
 from .tree import ONE_DOF
 from .values import placement_of
 
-_ROUNDING = 1e-15                    # relative to the largest number of a vector or matrix
-_TEXT_ROUNDING = 1e-6                # of moments in a description, relative to the largest one
-_NOTHING = 1e-15                     # kg m2: negligible moments
+_ROUNDING = 1e-15  # relative to the largest number of a vector or matrix
+_TEXT_ROUNDING = 1e-6  # of moments in a description, relative to the largest one
+_NOTHING = 1e-15  # kg m2: negligible moments
 
 
 def lumped(links, placed, count, inertias):
@@ -50,12 +51,13 @@ def rotational_fault(rotational):
     low, middle, high = np.linalg.eigvalsh(rotational)
     allowed = _TEXT_ROUNDING * max(abs(low), abs(high)) + _NOTHING
     if low < -allowed:
-        return ("is not positive semidefinite: "
-                f"its smallest principal moment is {low:.3g} kg m^2")
+        return f"is not positive semidefinite: its smallest principal moment is {low:.3g} kg m^2"
     if high - middle - low > allowed:
-        return ("violates the triangle inequality: its largest principal "
-                f"moment {high:.3g} kg m^2 exceeds the sum of the others by "
-                f"{high - middle - low:.3g} kg m^2")
+        return (
+            "violates the triangle inequality: its largest principal "
+            f"moment {high:.3g} kg m^2 exceeds the sum of the others by "
+            f"{high - middle - low:.3g} kg m^2"
+        )
     return ""
 
 
@@ -83,7 +85,8 @@ def warn_massless(joints, warnings):
         if all(nothing):
             warnings.append(
                 f'joint "{joints[driver].name}" moves no {_missing(joints[driver])}: the inertia '
-                "matrix is singular; add an inertia to its link, or set its armature")
+                "matrix is singular; add an inertia to its link, or set its armature"
+            )
 
 
 def _heavy(joints):

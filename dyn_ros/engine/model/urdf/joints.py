@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The moving joints and the frames, in Pinocchio's order; axes, limits, damping and friction."""
+
 from __future__ import annotations
 
 import math
@@ -28,8 +29,9 @@ def walk(robot, root, root_joint, inertias):
     if root_joint is not None:
         if any(joint.name == ROOT_JOINT_NAME for joint in robot.joints):
             raise UrdfError(f'a joint is named "{ROOT_JOINT_NAME}", the name of the root joint')
-        root_record = SimpleNamespace(name=ROOT_JOINT_NAME, type=root_joint, axis=None, limit=None,
-                                      dynamics=None)
+        root_record = SimpleNamespace(
+            name=ROOT_JOINT_NAME, type=root_joint, axis=None, limit=None, dynamics=None
+        )
         moving.append(_moving(root_record, -1, np.eye(4)))
         frames.append(Frame(ROOT_JOINT_NAME, "joint", 0, np.eye(4), -1, nothing))
         placed[root] = (0, np.eye(4))
@@ -45,8 +47,10 @@ def walk(robot, root, root_joint, inertias):
             moving.append(_moving(joint, parent, placement))
         placed[joint.child] = child
         link_frames[joint.child] = len(frames) + 1
-        frames += [Frame(joint.name, kind, *child, link_frames[joint.parent], nothing),
-                   Frame(joint.child, "body", *child, len(frames), inertias[joint.child])]
+        frames += [
+            Frame(joint.name, kind, *child, link_frames[joint.parent], nothing),
+            Frame(joint.child, "body", *child, len(frames), inertias[joint.child]),
+        ]
     return moving, placed, frames
 
 
@@ -67,8 +71,20 @@ def _depth_first(robot, root):
 
 def make_joint(joint, inertia, rule, warnings):
     lower, upper, velocity, effort = _limits(joint, warnings)
-    return Joint(joint.name, joint.type, joint.parent, joint.placement, _axis(joint, warnings),
-                 inertia, rule, lower, upper, velocity, effort, *_losses(joint, warnings))
+    return Joint(
+        joint.name,
+        joint.type,
+        joint.parent,
+        joint.placement,
+        _axis(joint, warnings),
+        inertia,
+        rule,
+        lower,
+        upper,
+        velocity,
+        effort,
+        *_losses(joint, warnings),
+    )
 
 
 def _axis(joint, warnings):
@@ -80,7 +96,8 @@ def _axis(joint, warnings):
             warnings.append(
                 f'axis of planar joint "{joint.name}" is {_plain(axis)} and is ignored: the joint '
                 "moves in the x-y plane of its frame; rotate its origin instead, and set the axis "
-                "to 0 0 1")
+                "to 0 0 1"
+            )
         return np.array([0.0, 0.0, 1.0])
     if not axis.any():
         raise UrdfError(f'axis of joint "{joint.name}" is zero; set a direction, such as 0 0 1')
@@ -111,11 +128,14 @@ def _limits(joint, warnings):
     elif lower > upper:
         warnings.append(
             f'joint "{joint.name}" has a lower limit {lower:g} above its upper limit {upper:g}: '
-            "assumed unlimited")
+            "assumed unlimited"
+        )
         lower, upper = -math.inf, math.inf
     elif lower > farthest or upper < -farthest:
-        warnings.append(f'joint "{joint.name}" has the limits {lower:g} and {upper:g}: at most '
-                        f"{farthest:g} is supported")
+        warnings.append(
+            f'joint "{joint.name}" has the limits {lower:g} and {upper:g}: at most '
+            f"{farthest:g} is supported"
+        )
     return lower, upper, limit.velocity, limit.effort
 
 
@@ -131,5 +151,6 @@ def _losses(joint, warnings):
         if value and joint.type not in ONE_DOF:
             warnings.append(
                 f'{what} of {joint.type} joint "{joint.name}" is {value:g} and is ignored; set '
-                f"model.{what}, which has a number for each of its velocities")
+                f"model.{what}, which has a number for each of its velocities"
+            )
     return (damping, friction) if joint.type in ONE_DOF else (0.0, 0.0)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Checks that the links and joints form one tree; mimic joints and the joints that drive them."""
+
 from typing import Any
 
 from .text import UrdfError, listed
@@ -18,8 +19,10 @@ def check_one_tree(robot):
     parent_of = _parents(joints.values())
     roots = [name for name in links if name not in parent_of]
     if len(roots) > 1:
-        raise UrdfError(f"{len(roots)} root links: {listed(roots)}; "
-                        "join all but one to the tree with a joint (fixed, if they do not move)")
+        raise UrdfError(
+            f"{len(roots)} root links: {listed(roots)}; "
+            "join all but one to the tree with a joint (fixed, if they do not move)"
+        )
     _check_no_cycle(links, parent_of)
     return roots[0]
 
@@ -36,8 +39,10 @@ def _by_name(elements, what):
 def _check_ends(joint, links):
     for end, link in (("parent", joint.parent), ("child", joint.child)):
         if link not in links:
-            raise UrdfError(f'{end} of joint "{joint.name}" is the unknown link "{link}"; '
-                            f"available: {listed(links)}")
+            raise UrdfError(
+                f'{end} of joint "{joint.name}" is the unknown link "{link}"; '
+                f"available: {listed(links)}"
+            )
 
 
 def _parents(joints):
@@ -45,9 +50,11 @@ def _parents(joints):
     parent_of: dict[str, Any] = {}
     for joint in joints:
         if joint.child in parent_of:
-            raise UrdfError(f'link "{joint.child}" is the child of two joints, '
-                            f'"{parent_of[joint.child].name}" and "{joint.name}"; '
-                            "remove one of them, because a URDF must be a tree")
+            raise UrdfError(
+                f'link "{joint.child}" is the child of two joints, '
+                f'"{parent_of[joint.child].name}" and "{joint.name}"; '
+                "remove one of them, because a URDF must be a tree"
+            )
         parent_of[joint.child] = joint
     return parent_of
 
@@ -59,15 +66,18 @@ def _check_no_cycle(links, parent_of):
         path: dict[str, None] = {}  # a dict is ordered and allows fast lookup
         while link not in good and link in parent_of:
             if link in path:
-                cycle = list(path)[list(path).index(link):][::-1]
-                raise UrdfError(f"the links {listed(cycle)} form a cycle; a URDF must be a tree, "
-                                f'so remove one of its joints, such as "{parent_of[link].name}"')
+                cycle = list(path)[list(path).index(link) :][::-1]
+                raise UrdfError(
+                    f"the links {listed(cycle)} form a cycle; a URDF must be a tree, "
+                    f'so remove one of its joints, such as "{parent_of[link].name}"'
+                )
             path[link] = None
             link = parent_of[link].parent
         good.update(path)
 
 
 # --- mimic joints
+
 
 def mimic_rules(robot, moving):
     """The rule of each moving joint; None for independent joints."""
@@ -78,8 +88,11 @@ def mimic_rules(robot, moving):
 
 def drivers(robot):
     """The name of the driver and the multiplier of each mimic joint, by its name."""
-    return {name: (driver, multiplier) for name, (driver, multiplier, _) in _rules(robot).items()
-            if driver != name}
+    return {
+        name: (driver, multiplier)
+        for name, (driver, multiplier, _) in _rules(robot).items()
+        if driver != name
+    }
 
 
 def _rules(robot):
@@ -110,8 +123,10 @@ def _resolve(joint, joints, rules):
         multiplier, offset = factor * multiplier, factor * offset + follower.mimic.offset
         for what, value in (("multiplier", multiplier), ("offset", offset)):
             if abs(value) > LARGEST_RATIO:
-                raise UrdfError(f'joint "{follower.name}" follows joint "{driver}" with the {what} '
-                                f"{value:g}; at most {LARGEST_RATIO:g} is supported")
+                raise UrdfError(
+                    f'joint "{follower.name}" follows joint "{driver}" with the {what} '
+                    f"{value:g}; at most {LARGEST_RATIO:g} is supported"
+                )
         rules[follower.name] = (driver, multiplier, offset)
 
 
@@ -120,15 +135,19 @@ def _master(joint, joints):
     master = joints.get(joint.mimic.joint)
     if joint.type not in ONE_DOF:
         raise UrdfError(
-            f'{joint.type} joint "{joint.name}" has a <mimic>; only {listed(ONE_DOF)} joints can')
+            f'{joint.type} joint "{joint.name}" has a <mimic>; only {listed(ONE_DOF)} joints can'
+        )
     if master is None:
         candidates = [other.name for other in joints.values() if other.type in ONE_DOF]
         raise UrdfError(
             f'joint "{joint.name}" mimics the unknown joint "{joint.mimic.joint}"; '
-            f'available: {listed(candidates)} (mimic="ignore" makes mimic joints independent)')
+            f'available: {listed(candidates)} (mimic="ignore" makes mimic joints independent)'
+        )
     if master is joint:
         raise UrdfError(f'joint "{joint.name}" mimics itself; name another joint')
     if master.type not in ONE_DOF:
-        raise UrdfError(f'joint "{joint.name}" mimics the {master.type} joint "{master.name}"; '
-                        f"only {listed(ONE_DOF)} joints can be mimicked")
+        raise UrdfError(
+            f'joint "{joint.name}" mimics the {master.type} joint "{master.name}"; '
+            f"only {listed(ONE_DOF)} joints can be mimicked"
+        )
     return master

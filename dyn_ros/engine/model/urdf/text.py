@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Reading a file or a text into XML elements; only checks that it is a URDF. The error if not."""
+
 from __future__ import annotations
 
 import codecs
@@ -20,8 +21,7 @@ END_OF_MESSAGE = "\n---\n"
 PIPE_TIMEOUT = 30.0
 """Seconds within which a pipe must deliver the whole description; xacro requires a few at most."""
 
-_MOST = (f"at most {MAX_CHARACTERS / 1e6:.0f} million are supported "
-         "(store meshes in separate files)")
+_MOST = f"at most {MAX_CHARACTERS / 1e6:.0f} million are supported (store meshes in separate files)"
 
 # XML's prolog: white space, processing instructions and comments, before a DOCTYPE or the root.
 _PROLOG = re.compile(r"(?:\s|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
@@ -66,11 +66,12 @@ def read_description(path: str | os.PathLike[str], timeout: float = PIPE_TIMEOUT
             if not incoming.poll(1e3 * max(0.0, deadline - time.monotonic())):
                 raise UrdfError(
                     f"the pipe delivered {len(data)} characters and was not closed within "
-                    f"{timeout:g} s; start the program that writes to it, or read a file")
+                    f"{timeout:g} s; start the program that writes to it, or read a file"
+                )
             part = file.read(MAX_CHARACTERS + 1 - len(data))
             if part == b"":
                 return _decode(bytes(data)).removesuffix(END_OF_MESSAGE)
-            data += part or b""         # None: another reader took the data
+            data += part or b""  # None: another reader took the data
     raise UrdfError(f"the description does not end within {MAX_CHARACTERS} characters; {_MOST}")
 
 
@@ -89,13 +90,16 @@ def _text(xml):
     if not text:
         raise UrdfError("the description is empty; expected URDF, <robot name=...> ... </robot>")
     if not text.startswith("<"):
-        raise UrdfError(f"not XML: the description starts with {text[:40]!r}; expected URDF text, "
-                        "<robot name=...> ... </robot> (to read a file, use Model.from_urdf_file)")
-    prolog = _PROLOG.match(text)        # may be empty
+        raise UrdfError(
+            f"not XML: the description starts with {text[:40]!r}; expected URDF text, "
+            "<robot name=...> ... </robot> (to read a file, use Model.from_urdf_file)"
+        )
+    prolog = _PROLOG.match(text)  # may be empty
     if prolog and text.startswith("<!DOCTYPE", prolog.end()):
         raise UrdfError(
             "the description contains a DOCTYPE, which is rejected because it can declare "
-            "entities; remove it and write the values explicitly")
+            "entities; remove it and write the values explicitly"
+        )
     return text
 
 
@@ -114,8 +118,10 @@ def _decode(data):
             raise LookupError("not an encoding of XML")
         return data.decode(encoding)
     except (LookupError, UnicodeError) as error:
-        raise UrdfError(f"the description cannot be decoded as {encoding}: {error}; "
-                        "save it as UTF-8 or correct the encoding in its XML declaration") from None
+        raise UrdfError(
+            f"the description cannot be decoded as {encoding}: {error}; "
+            "save it as UTF-8 or correct the encoding in its XML declaration"
+        ) from None
 
 
 def parse_elements(xml: str | bytes) -> ElementTree.Element:
@@ -133,14 +139,18 @@ def parse_elements(xml: str | bytes) -> ElementTree.Element:
     for element in root.iter():
         if namespace(element).rstrip("/").endswith("xacro"):
             raise UrdfError(
-                f"<xacro:{local_name(element)}> is not expanded; run the xacro command first")
+                f"<xacro:{local_name(element)}> is not expanded; run the xacro command first"
+            )
     return root
 
 
 def children(element: ElementTree.Element, tag: str) -> list[ElementTree.Element]:
     """The children with a name, in the namespace of the element."""
-    return [child for child in element
-            if local_name(child) == tag and namespace(child) == namespace(element)]
+    return [
+        child
+        for child in element
+        if local_name(child) == tag and namespace(child) == namespace(element)
+    ]
 
 
 def namespace(element):

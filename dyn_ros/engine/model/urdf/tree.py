@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The result of reading a description: the moving joints and their bodies."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -118,4 +119,4 @@ class Tree:
     warnings: tuple[str, ...]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tree:
-        return self     # nothing in it can be changed
+        return self  # nothing in it can be changed

@@ -11,6 +11,7 @@ digits of any script as numbers; it ignores repeated elements and prints unknown
 it knows no namespaces. After the checks below, it would only convert records to other records:
 `read_urdf` took 1.5 times as long (panda: 3.3 ms instead of 2.1), and the import 50 ms and 7 MB.
 """
+
 from __future__ import annotations
 
 import math
@@ -34,7 +35,7 @@ class _Attribute(NamedTuple):
 
     holds: Any
     default: Any = _REQUIRED
-    warns: bool = False                 # if it is missing: the specification has no default
+    warns: bool = False  # if it is missing: the specification has no default
 
 
 _NUMBER, _ZERO = _Attribute(1), _Attribute(1, 0.0)
@@ -56,7 +57,7 @@ _ATTRIBUTES: dict[str, dict[str, _Attribute]] = {
     "dynamics": {"damping": _ZERO, "friction": _ZERO},
     "mimic": {"joint": _NAME, "multiplier": _Attribute(1, 1.0), "offset": _ZERO},
 }
-_SINGLE = ("mass", "parent", "child", "axis")       # the value itself takes the place of a record
+_SINGLE = ("mass", "parent", "child", "axis")  # the value itself takes the place of a record
 
 # The largest number of an element, if it differs from that of masses and lengths.
 _LARGEST = {"axis": math.inf, "limit": math.inf, "mimic": LARGEST_RATIO}
@@ -66,8 +67,15 @@ _CHILDREN = {
     "robot": {"link": False, "joint": False},
     "link": {"inertial": False},
     "inertial": {"origin": False, "mass": True, "inertia": False},
-    "joint": {"origin": False, "parent": True, "child": True, "axis": False, "limit": False,
-              "dynamics": False, "mimic": False},
+    "joint": {
+        "origin": False,
+        "parent": True,
+        "child": True,
+        "axis": False,
+        "limit": False,
+        "dynamics": False,
+        "mimic": False,
+    },
     "fixed joint": {"origin": False, "parent": True, "child": True},
 }
 
@@ -103,7 +111,7 @@ def _value(element, tag, attribute, where, warnings):
     holds, default, warns = _ATTRIBUTES[tag][attribute]
     text = element.get(attribute)
     if tag == "robot" and not (text or "").strip():
-        text = None                         # other programs accept it
+        text = None  # other programs accept it
     if text is not None:
         return _parsed(text, holds, f"{attribute} of {where}", _LARGEST.get(tag, LARGEST))
     if default is _REQUIRED:
@@ -181,9 +189,11 @@ def placement_of(record: Any) -> Array:
 def placement(xyz: Sequence[float], rpy: Sequence[float]) -> Array:
     """The homogeneous matrix of a translation [m] and fixed-axis angles [rad]."""
     (cr, cp, cy), (sr, sp, sy) = map(math.cos, rpy), map(math.sin, rpy)
-    return np.array([
-        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr, xyz[0]],
-        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr, xyz[1]],
-        [-sp, cp * sr, cp * cr, xyz[2]],
-        [0.0, 0.0, 0.0, 1.0],
-    ])
+    return np.array(
+        [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr, xyz[0]],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr, xyz[1]],
+            [-sp, cp * sr, cp * cr, xyz[2]],
+            [0.0, 0.0, 0.0, 1.0],
+        ]
+    )

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Centers of mass, energies, composite inertias, momenta and forces of bodies and robots."""
+
 import numpy as np
 import pinocchio
 import pytest
@@ -53,6 +54,7 @@ def subtrees(model):
 
 # --- center of mass
 
+
 @EVERY
 def test_center_of_mass_is_pinocchios(robot, root_joint):
     pair = peer.pair(robot, root_joint)
@@ -75,7 +77,7 @@ def test_centers_of_mass_without_motion(robot, root_joint, name):
     function = getattr(dyn_ros, name)
     q, v, a, _ = pair.state(2)
     zero = np.zeros(pair.model.nv)
-    function(pair.model, pair.data, q, v, a)        # which leaves numbers behind
+    function(pair.model, pair.data, q, v, a)  # which leaves numbers behind
     for given, full in (((), (zero, zero)), ((v,), (v, zero)), ((None, a), (zero, a))):
         some = copies(function(pair.model, pair.data, q, *given))
         for x, y in zip(some, function(pair.model, pair.data, q, *full), strict=True):
@@ -115,8 +117,10 @@ def test_rates_of_centers_of_mass(robot, root_joint):
     pair = peer.pair(robot, root_joint)
     q, v, a, _ = pair.state(4)
     for function in (dyn_ros.center_of_mass, dyn_ros.subtree_centers_of_mass):
+
         def motion(q, v, function=function):
             return np.array(function(pair.model, pair.data, q, v)[:2])
+
         com_rate, vcom_rate = in_time(pair, q, v, a, motion)
         _, vcom, acom, _ = function(pair.model, pair.data, q, v, a)
         peer.close(vcom, com_rate, 1e-9)
@@ -124,6 +128,7 @@ def test_rates_of_centers_of_mass(robot, root_joint):
 
 
 # --- its Jacobian
+
 
 @EVERY
 def test_com_jacobian_is_pinocchios(robot, root_joint):
@@ -148,7 +153,8 @@ def test_subtree_com_jacobian_is_pinocchios(robot, root_joint):
         peer.close(J @ v, vcom[i], TIGHT, scale=max(1.0, np.abs(vcom[i]).max()))
         if mass[i] > 0.0:
             expected = pinocchio.jacobianSubtreeCenterOfMass(
-                pair.pin, pair.pin_data, pair.to_pin_q(q), i + 1)
+                pair.pin, pair.pin_data, pair.to_pin_q(q), i + 1
+            )
             peer.close(J, expected @ pair.G, TIGHT, scale=max(1.0, np.abs(expected).max()))
 
 
@@ -171,8 +177,9 @@ INERTIAL = """<inertial><mass value="2"/><origin xyz="0.1 0 0.2"/>
 
 def feather(inertial, root_joint=None):
     xml = FEATHER.format(inertial=inertial)
-    return peer.Pair(dyn_ros.Model.from_urdf(xml, root_joint),
-                     peer.pinocchio_model(xml, root_joint))
+    return peer.Pair(
+        dyn_ros.Model.from_urdf(xml, root_joint), peer.pinocchio_model(xml, root_joint)
+    )
 
 
 @pytest.mark.parametrize("root_joint", [None, "floating"])
@@ -189,6 +196,7 @@ def test_the_centre_of_a_subtree_without_mass_is_its_joints_origin(inertial, roo
 
     def motion(q, v):
         return np.array(dyn_ros.subtree_centers_of_mass(model, data, q, v)[:2])
+
     com_rate, vcom_rate = in_time(pair, q, v, a, motion)
     peer.close(vcom, com_rate, 1e-9)
     peer.close(acom, vcom_rate, 1e-9)
@@ -223,6 +231,7 @@ def test_a_robot_that_does_not_move():
 
 
 # --- energies
+
 
 @EVERY
 def test_energies_are_pinocchios(robot, root_joint):
@@ -265,6 +274,7 @@ def test_mechanical_energy_grows_by_the_torques_power(robot, root_joint):
 
 
 # --- composite inertias, bodies
+
 
 @EVERY
 def test_composite_inertias_are_pinocchios(robot, root_joint):
@@ -336,12 +346,13 @@ def test_the_whole_robots_momentum_and_force_are_its_bodies(robot, root_joint):
     peer.close(dyn_ros.ccrba(model, data, q, v)[1], h, TIGHT)
     f = dyn_ros.joint_forces(model, data, q, v, a)[1]
     f = to_com @ sum(f[i] for i, joint in enumerate(model.tree.joints) if joint.parent < 0)
-    f[:3] += model.total_mass * model.gravity       # which the first joints bear
+    f[:3] += model.total_mass * model.gravity  # which the first joints bear
     dhg = dyn_ros.centroidal_momentum_time_derivative(model, data, q, v, a)
     peer.close(dhg, f, TIGHT, scale=10.0 * model.total_mass + np.abs(f).max())
 
 
 # --- centroidal momentum
+
 
 @EVERY
 def test_ccrba_is_pinocchios(robot, root_joint):
@@ -366,7 +377,7 @@ def test_dccrba_is_pinocchios(robot, root_joint):
         dAg = dyn_ros.dccrba(pair.model, pair.data, q, v)
         pin, data, q_pin, v_pin, _ = free(pair, q, v, a)
         pinocchio.dccrba(pin, data, q_pin, v_pin)
-        expected = data.dAg @ pair.G                # next to zero for an iris with a fixed base
+        expected = data.dAg @ pair.G  # next to zero for an iris with a fixed base
         scale = np.abs(data.Ag).max() * np.abs(v_pin).max()
         peer.close(dAg, expected, TIGHT, scale)
         assert dAg.flags.f_contiguous
@@ -389,7 +400,7 @@ def test_identities_of_centroidal_momentum(robot, root_joint):
     model, data = pair.model, pair.data
     q, v, a, _ = pair.state(17)
     dhg = dyn_ros.centroidal_momentum_time_derivative(model, data, q, v, a).copy()
-    momentum = data.hg.copy()                       # the sum over the bodies
+    momentum = data.hg.copy()  # the sum over the bodies
     Ag, hg, Ig = copies(dyn_ros.ccrba(model, data, q, v))
     dAg = dyn_ros.dccrba(model, data, q, v).copy()
     peer.close(Ag @ v, hg, TIGHT)
@@ -449,9 +460,12 @@ def test_far_from_the_root_no_digit_is_lost(robot, root_joint, count):
     model, data = pair.model, pair.data
     q, v, a = pair.state(21)[:3] if count is None else pair.states(count)[:3]
     q[..., :3] = 0.0
-    for function, arguments in ((dyn_ros.ccrba, (v,)), (dyn_ros.dccrba, (v,)),
-                                (dyn_ros.centroidal_momentum_time_derivative, (v, a)),
-                                (dyn_ros.com_jacobian, ())):
+    for function, arguments in (
+        (dyn_ros.ccrba, (v,)),
+        (dyn_ros.dccrba, (v,)),
+        (dyn_ros.centroidal_momentum_time_derivative, (v, a)),
+        (dyn_ros.com_jacobian, ()),
+    ):
         near = np.copy(as_tuple(function(model, data, q, *arguments))[-1])
         far = q.copy()
         far[..., :3] = 4e6, -3e6, 1e5
@@ -468,8 +482,7 @@ def test_ignored_mimics_are_free_joints(robot, root_joint):
     for name, (takes, leaves) in FUNCTIONS.items():
         for joint in (0, pair.model.njoints - 1) if "joint" in takes else (None,):
             mine = copies(results(name, pair.model, pair.data, q=q, v=v, a=a, joint=joint))
-            theirs = results(name, loose.model, loose.data, q=q_free, v=G @ v, a=G @ a,
-                             joint=joint)
+            theirs = results(name, loose.model, loose.data, q=q_free, v=G @ v, a=G @ a, joint=joint)
             for field, x, y in zip(leaves.split(), mine, theirs, strict=True):
                 columns = field in ("Ag", "dAg", "Jcom", "subtree_Jcom")
                 peer.close(x, y @ G if columns else y, TIGHT)
@@ -479,8 +492,7 @@ def test_ignored_mimics_are_free_joints(robot, root_joint):
 
 FUNCTIONS = {  # name -> its arguments, what it leaves in Data
     "center_of_mass": ("q v a", "com vcom acom mass"),
-    "subtree_centers_of_mass": (
-        "q v a", "subtree_com subtree_vcom subtree_acom subtree_mass"),
+    "subtree_centers_of_mass": ("q v a", "subtree_com subtree_vcom subtree_acom subtree_mass"),
     "com_jacobian": ("q", "Jcom"),
     "subtree_com_jacobian": ("q joint", "subtree_Jcom"),
     "kinetic_energy": ("q v", "kinetic_energy"),
@@ -515,10 +527,14 @@ def test_results_are_datas_own(name):
         assert x == own if isinstance(x, float) else x is own
 
 
-@pytest.mark.parametrize("name, fields", [
-    ("dccrba", "Ag hg Ig com vcom mass"),
-    ("centroidal_momentum_time_derivative", "hg com vcom acom mass"),
-    ("mechanical_energy", "kinetic_energy potential_energy")])
+@pytest.mark.parametrize(
+    "name, fields",
+    [
+        ("dccrba", "Ag hg Ig com vcom mass"),
+        ("centroidal_momentum_time_derivative", "hg com vcom acom mass"),
+        ("mechanical_energy", "kinetic_energy potential_energy"),
+    ],
+)
 def test_what_else_is_left_in_data(name, fields):
     """The same numbers as from the functions that give them."""
     pair = peer.pair("every_joint", "floating")
@@ -533,8 +549,9 @@ def test_what_else_is_left_in_data(name, fields):
                     peer.close(getattr(data, field), x, TIGHT)
     dyn_ros.center_of_mass(pair.model, pair.data, **state)
     dyn_ros.ccrba(pair.model, pair.data, state["q"], state["v"])
-    peer.close(pair.data.vcom, dyn_ros.com_jacobian(
-        pair.model, pair.data, state["q"]) @ state["v"], TIGHT)
+    peer.close(
+        pair.data.vcom, dyn_ros.com_jacobian(pair.model, pair.data, state["q"]) @ state["v"], TIGHT
+    )
 
 
 @functions
@@ -559,8 +576,9 @@ def test_a_batch_is_its_states(robot, root_joint, name, threads):
         batch = results(name, pair.model, pair.data, threads, **states, joint=2)
         for n in range(count):
             state = {key: value[n] for key, value in states.items()}
-            for x, y in zip(batch, results(name, pair.model, pair.data, **state, joint=2),
-                            strict=True):
+            for x, y in zip(
+                batch, results(name, pair.model, pair.data, **state, joint=2), strict=True
+            ):
                 assert len(x) == count
                 peer.close(x[n], y, 1e-13, scale=max(1.0, np.abs(y).max()))
 
@@ -589,9 +607,13 @@ def test_an_unknown_joint(joint):
 def test_without_compiled_code():
     pair = peer.pair("every_joint", "floating")
     states = [{**dict(zip("qva", state)), "joint": 3} for state in (pair.state(0), pair.states(2))]
-    calls = [(name, {key: state[key] for key in FUNCTIONS[name][0].split()})
-             for name in FUNCTIONS for state in states]
+    calls = [
+        (name, {key: state[key] for key in FUNCTIONS[name][0].split()})
+        for name in FUNCTIONS
+        for state in states
+    ]
     for (name, given), found in zip(calls, peer.uncompiled("every_joint", calls), strict=True):
-        for x, y in zip(as_tuple(found), results(name, pair.model, pair.data, **given),
-                        strict=True):
+        for x, y in zip(
+            as_tuple(found), results(name, pair.model, pair.data, **given), strict=True
+        ):
             peer.close(x, y, 1e-12, scale=max(1.0, np.abs(y).max()))

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The worked example of docs/vereshchagin.md: which torques hold a tool still."""
+
 import importlib.util
 import re
 from pathlib import Path
@@ -50,12 +51,15 @@ def test_constraint_torques_do_not(results):
 
 def drawn(svg):
     """The numbers of all lines."""
-    lines = [element.get("points") for element in ElementTree.fromstring(svg).iter()
-             if element.tag.endswith("polyline")]
+    lines = [
+        element.get("points")
+        for element in ElementTree.fromstring(svg).iter()
+        if element.tag.endswith("polyline")
+    ]
     return np.array(re.findall(r"-?[\d.]+", " ".join(lines)), float)
 
 
 def test_the_figure_shows_this(example, results):
     shown, now = drawn(example.FIGURE.read_text()), drawn(example.figure(results))
     assert shown.shape == now.shape
-    assert np.abs(shown - now).max() < 1.0          # of 760 pixels
+    assert np.abs(shown - now).max() < 1.0  # of 760 pixels

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Constrained dynamics: KDL's results, a dense solution, policies, priorities, invalid input."""
+
 import copy
 import pickle
 from pathlib import Path
@@ -16,35 +17,61 @@ import peer
 KDL = Path(__file__).parent / "kdl"
 CHAINS = ("planar2r", "lwr7", "prismatic3", "rand6")
 COUNTS = {"planar2r": 11, "lwr7": 30, "prismatic3": 6, "rand6": 26}
-cases = pytest.mark.parametrize("chain, case", [
-    (chain, case) for chain in CHAINS for case in range(COUNTS[chain])])
+cases = pytest.mark.parametrize(
+    "chain, case", [(chain, case) for chain in CHAINS for case in range(COUNTS[chain])]
+)
 
 # robot, root joint, how many constraints on which frames; independent of each other
 TASKS = [
     ("ur5", None, {"tool0": 6}),
     ("kinova", None, {"j2s6s200_end_effector": 4}),
-    ("panda", None, {"panda_hand": 5, "panda_link4": 1}),                       # with mimics
+    ("panda", None, {"panda_hand": 5, "panda_link4": 1}),  # with mimics
     ("baxter", None, {"l_gripper_l_finger_tip": 6, "r_gripper_l_finger_tip": 5, "head": 1}),
-    ("allegro_hand", None, {"link_3.0_tip": 3, "link_7.0_tip": 3, "link_11.0_tip": 3,
-                            "link_15.0_tip": 3}),
+    (
+        "allegro_hand",
+        None,
+        {"link_3.0_tip": 3, "link_7.0_tip": 3, "link_11.0_tip": 3, "link_15.0_tip": 3},
+    ),
     ("solo12", "floating", {"FL_FOOT": 3, "FR_FOOT": 3, "HL_FOOT": 3, "HR_FOOT": 3}),
     ("simple_humanoid", "floating", {"l_ankle": 6, "r_ankle": 6, "l_wrist": 6, "r_wrist": 6}),
-    ("talos_reduced", "floating", {
-        "left_sole_link": 6, "right_sole_link": 6, "gripper_left_motor_double_link": 6,
-        "gripper_right_motor_double_link": 6, "head_2_link": 2, "torso_2_link": 2}),
+    (
+        "talos_reduced",
+        "floating",
+        {
+            "left_sole_link": 6,
+            "right_sole_link": 6,
+            "gripper_left_motor_double_link": 6,
+            "gripper_right_motor_double_link": 6,
+            "head_2_link": 2,
+            "torso_2_link": 2,
+        },
+    ),
     ("every_joint", "floating", {"antenna_link": 2, "tip": 3, "slider": 1, "dish": 1}),
     ("every_joint", "planar", {"antenna_link": 2, "tip": 3, "dish": 1}),
     ("tiago", "planar", {"hand_index_link": 6, "head_2_link": 2}),
-    ("g1", "floating", {
-        "left_ankle_roll_link": 6, "right_ankle_roll_link": 6, "left_hand_index_1_link": 6,
-        "right_hand_index_1_link": 6, "torso_link": 2, "left_hand_thumb_2_link": 3,
-        "right_hand_thumb_2_link": 3, "left_hand_middle_1_link": 2,
-        "right_hand_middle_1_link": 2}),                                        # 36 in all
+    (
+        "g1",
+        "floating",
+        {
+            "left_ankle_roll_link": 6,
+            "right_ankle_roll_link": 6,
+            "left_hand_index_1_link": 6,
+            "right_hand_index_1_link": 6,
+            "torso_link": 2,
+            "left_hand_thumb_2_link": 3,
+            "right_hand_thumb_2_link": 3,
+            "left_hand_middle_1_link": 2,
+            "right_hand_middle_1_link": 2,
+        },
+    ),  # 36 in all
     ("ball_joints", None, {"hand/claw": 6, "leg/tip": 3}),
     ("every_joint_on_balls", "floating", {"hand/claw": 3, "leg/claw": 3, "slider": 1}),
 ]
-tasks = pytest.mark.parametrize("robot, root_joint, tips", TASKS, ids=[
-    f"{robot}-{root_joint or 'fixed'}" for robot, root_joint, _ in TASKS])
+tasks = pytest.mark.parametrize(
+    "robot, root_joint, tips",
+    TASKS,
+    ids=[f"{robot}-{root_joint or 'fixed'}" for robot, root_joint, _ in TASKS],
+)
 QUADRUPED = ("solo12", "floating", {"FL_FOOT": 6, "FR_FOOT": 6, "HL_FOOT": 6, "HR_FOOT": 6})
 FEW = [TASKS[0], TASKS[2], TASKS[5], TASKS[8]]
 few = pytest.mark.parametrize("robot, root_joint, tips", FEW, ids=[task[0] for task in FEW])
@@ -56,8 +83,15 @@ def task(robot, root_joint, tips, seed=0):
     q, v, _, tau = pair.state(seed)
     alpha = np.hstack([np.linalg.qr(rng.normal(size=(6, 6)))[0][:, :k] for k in tips.values()])
     tip = [frame for frame, k in tips.items() for _ in range(k)]
-    return pair, {"q": q, "v": v, "alpha": alpha, "beta": rng.uniform(-3.0, 3.0, len(tip)),
-                  "tip": tip, "f_ext": pair.wrenches(seed), "ff_torques": tau}
+    return pair, {
+        "q": q,
+        "v": v,
+        "alpha": alpha,
+        "beta": rng.uniform(-3.0, 3.0, len(tip)),
+        "tip": tip,
+        "f_ext": pair.wrenches(seed),
+        "ff_torques": tau,
+    }
 
 
 def solve(pair, given, **options):
@@ -69,12 +103,18 @@ def kdl_case(chain, case):
     stored = np.load(KDL / f"{chain}.npz")
     model = dyn_ros.Model.from_urdf_file(KDL / f"{chain}.urdf")
     model.armature = stored["armature"]
-    known = {name: stored[name] if name in ("armature", "tip_frames") else stored[name][case]
-             for name in stored.files}
+    known = {
+        name: stored[name] if name in ("armature", "tip_frames") else stored[name][case]
+        for name in stored.files
+    }
     nc = int(known["nc"])
     given = {name: known[name] for name in ("q", "v", "root_acc", "ff_torques")}
-    given |= {"alpha": known["alpha"][:, :nc], "beta": known["beta"][:nc],
-              "tip": str(known["tip_frames"][-1]), "f_ext": in_joint_frames(model, known)}
+    given |= {
+        "alpha": known["alpha"][:, :nc],
+        "beta": known["beta"][:nc],
+        "tip": str(known["tip_frames"][-1]),
+        "f_ext": in_joint_frames(model, known),
+    }
     return model, given, {**known, "nu": known["nu"][:nc]}
 
 
@@ -102,13 +142,19 @@ def at_tips(model, known, accelerations):
 
 
 def assert_as_kdl(model, found, known, rtol):
-    for name in ("ddq", "nu", "constraint_torques", "total_torque",
-                 "constraint_generalized_forces"):
+    for name in (
+        "ddq",
+        "nu",
+        "constraint_torques",
+        "total_torque",
+        "constraint_generalized_forces",
+    ):
         peer.close(getattr(found, name), known[name], rtol)
     peer.close(at_tips(model, known, found.link_accelerations), known["link_acc"][1:], rtol)
 
 
 # ---------------------------------------------------------------------------- KDL
+
 
 def test_all_cases_are_seen():
     for chain in CHAINS:
@@ -121,7 +167,7 @@ def test_agrees_with_kdl(chain, case):
     model, given, known = kdl_case(chain, case)
     data = dyn_ros.Data(model)
     for policy in ("absolute", "relative") if known["regular"] else ("absolute",):
-        if known["fragile"]:                        # see the README: rounding decides
+        if known["fragile"]:  # see the README: rounding decides
             policy = "relative"
         found = dyn_ros.vereshchagin(model, data, **given, singularity=policy)
         assert_as_kdl(model, found, known, 1e-9)
@@ -173,6 +219,7 @@ def test_constraint_torques_are_not_the_torque_to_send():
 
 # ---------------------------------------------------------------------------- dense solution
 
+
 @tasks
 @pytest.mark.parametrize("seed", range(3))
 def test_agrees_with_the_saddle_point_system(robot, root_joint, tips, seed):
@@ -204,16 +251,26 @@ def test_the_tips_obey(robot, root_joint, tips):
     for i in range(model.njoints):
         R = oMi[i][:3, :3]
         expected = np.concatenate([R @ a[i, :3] - model.gravity, R @ a[i, 3:]])
-        peer.close(found.link_accelerations[i], expected, 1e-9,
-                   scale=np.abs(found.link_accelerations).max())
+        peer.close(
+            found.link_accelerations[i],
+            expected,
+            1e-9,
+            scale=np.abs(found.link_accelerations).max(),
+        )
 
 
 @tasks
 def test_sent_torques_move_the_free_robot_so(robot, root_joint, tips):
     pair, given = task(robot, root_joint, tips)
     found = copied(solve(pair, given))
-    ddq = dyn_ros.aba(pair.model, pair.data, given["q"], given["v"],
-                      given["ff_torques"] + found.constraint_generalized_forces, given["f_ext"])
+    ddq = dyn_ros.aba(
+        pair.model,
+        pair.data,
+        given["q"],
+        given["v"],
+        given["ff_torques"] + found.constraint_generalized_forces,
+        given["f_ext"],
+    )
     peer.close(ddq, found.ddq, 1e-9)
 
 
@@ -252,16 +309,21 @@ def test_optional_arguments_are_none(robot, root_joint, tips):
 
 # ---------------------------------------------------------------------------- no constraint
 
+
 @few
-@pytest.mark.parametrize("alpha", [np.zeros((6, 0)), np.zeros((6, 1)), np.zeros((6, 6))],
-                         ids=["none", "one of zeros", "six of zeros"])
+@pytest.mark.parametrize(
+    "alpha",
+    [np.zeros((6, 0)), np.zeros((6, 1)), np.zeros((6, 6))],
+    ids=["none", "one of zeros", "six of zeros"],
+)
 @pytest.mark.parametrize("policy", ["relative", "absolute", "damped"])
 def test_without_constraints_it_is_aba(robot, root_joint, tips, alpha, policy):
     pair, given = task(robot, root_joint, tips)
     given |= {"alpha": alpha, "beta": np.ones(alpha.shape[1]), "tip": given["tip"][0]}
     found = copied(solve(pair, given, singularity=policy))
-    ddq = dyn_ros.aba(pair.model, pair.data, given["q"], given["v"], given["ff_torques"],
-                      given["f_ext"])
+    ddq = dyn_ros.aba(
+        pair.model, pair.data, given["q"], given["v"], given["ff_torques"], given["f_ext"]
+    )
     peer.close(found.ddq, ddq, 1e-12)
     assert found.rank == 0 and found.nu.shape == (alpha.shape[1],)
     for x in (found.nu, found.constraint_torques, found.constraint_generalized_forces):
@@ -271,12 +333,15 @@ def test_without_constraints_it_is_aba(robot, root_joint, tips, alpha, policy):
 @few
 def test_a_column_of_zeros_is_inactive(robot, root_joint, tips):
     pair, given = task(robot, root_joint, tips)
-    given |= {"alpha": given["alpha"][:, :-1], "beta": given["beta"][:-1],
-              "tip": given["tip"][:-1]}
+    given |= {"alpha": given["alpha"][:, :-1], "beta": given["beta"][:-1], "tip": given["tip"][:-1]}
     expected = copied(solve(pair, given))
     k, tip = 2, given["tip"]
-    wide = {**given, "alpha": np.insert(given["alpha"], k, 0.0, 1),
-            "beta": np.insert(given["beta"], k, 7.0), "tip": [*tip[:k], tip[-1], *tip[k:]]}
+    wide = {
+        **given,
+        "alpha": np.insert(given["alpha"], k, 0.0, 1),
+        "beta": np.insert(given["beta"], k, 7.0),
+        "tip": [*tip[:k], tip[-1], *tip[k:]],
+    }
     found = solve(pair, wide)
     assert found.nu[k] == 0.0 and found.rank == expected.rank
     peer.close(np.delete(found.nu, k), expected.nu, 1e-9)
@@ -287,14 +352,19 @@ def test_order_of_the_constraints_is_free():
     pair, given = task(*TASKS[7])
     expected = copied(solve(pair, given))
     order = np.random.default_rng(0).permutation(len(given["tip"]))
-    mixed = {**given, "alpha": given["alpha"][:, order], "beta": given["beta"][order],
-             "tip": [given["tip"][k] for k in order]}
+    mixed = {
+        **given,
+        "alpha": given["alpha"][:, order],
+        "beta": given["beta"][order],
+        "tip": [given["tip"][k] for k in order],
+    }
     found = solve(pair, mixed)
     peer.close(found.ddq, expected.ddq, 1e-10)
     peer.close(found.nu, expected.nu[order], 1e-10)
 
 
 # ---------------------------------------------------------------------------- singularities
+
 
 def inverse(C, gain):
     """Function of the eigenvalues of a symmetric matrix."""
@@ -329,8 +399,11 @@ def test_dependent_constraints_are_met_in_the_least_squares(seed, policy):
 def test_equal_columns_share_the_force(copies):
     pair, given = task("ur5", None, {"tool0": 1})
     expected = copied(solve(pair, given))
-    given |= {"alpha": np.repeat(given["alpha"], copies, 1),
-              "beta": np.repeat(given["beta"], copies), "tip": "tool0"}
+    given |= {
+        "alpha": np.repeat(given["alpha"], copies, 1),
+        "beta": np.repeat(given["beta"], copies),
+        "tip": "tool0",
+    }
     found = solve(pair, given)
     assert found.rank == 1
     peer.close(found.ddq, expected.ddq, 1e-10)
@@ -358,8 +431,12 @@ def test_tolerance_decides_what_is_left_out(policy):
 def test_damping_bounds_the_accelerations_near_a_singularity():
     """An arm that is almost straight is asked to move along itself."""
     model, given, _ = kdl_case("planar2r", 2)
-    given |= {"q": np.array([0.0, 1e-5]), "v": np.zeros(2), "alpha": np.eye(6)[:, :2],
-              "beta": np.array([1.0, 0.0])}
+    given |= {
+        "q": np.array([0.0, 1e-5]),
+        "v": np.zeros(2),
+        "alpha": np.eye(6)[:, :2],
+        "beta": np.array([1.0, 0.0]),
+    }
     data = dyn_ros.Data(model)
     exact = copied(dyn_ros.vereshchagin(model, data, **given))
     damped = copied(dyn_ros.vereshchagin(model, data, **given, singularity="damped"))
@@ -369,22 +446,34 @@ def test_damping_bounds_the_accelerations_near_a_singularity():
 
 def test_a_straight_arm_keeps_what_it_can():
     model, given, _ = kdl_case("planar2r", 2)
-    given |= {"q": np.zeros(2), "v": np.zeros(2), "alpha": np.eye(6)[:, :2],
-              "beta": np.array([1.0, 0.5])}
+    given |= {
+        "q": np.zeros(2),
+        "v": np.zeros(2),
+        "alpha": np.eye(6)[:, :2],
+        "beta": np.array([1.0, 0.5]),
+    }
     data = dyn_ros.Data(model)
     found = copied(dyn_ros.vereshchagin(model, data, **given))
     assert found.rank == 1
-    a = at_tips(model, {"q": given["q"], "tip_frames": ["tip_1", "tip_2"]},
-                found.link_accelerations)
+    a = at_tips(
+        model, {"q": given["q"], "tip_frames": ["tip_1", "tip_2"]}, found.link_accelerations
+    )
     peer.close(a[-1, 1], 0.5, 1e-12)
 
 
 # ---------------------------------------------------------------------------- priorities
 
+
 @tasks
-@pytest.mark.parametrize("priority, opposed", [
-    ("constraint", ("ff", "push")), ("external_force", ("ff",)), ("feedforward", ("push",)),
-    ("equal", ())])
+@pytest.mark.parametrize(
+    "priority, opposed",
+    [
+        ("constraint", ("ff", "push")),
+        ("external_force", ("ff",)),
+        ("feedforward", ("push",)),
+        ("equal", ()),
+    ],
+)
 def test_priorities(robot, root_joint, tips, priority, opposed):
     """What is opposed changes nothing along the constraints, what is not moves the tip freely."""
     pair, given = task(robot, root_joint, tips)
@@ -394,19 +483,27 @@ def test_priorities(robot, root_joint, tips, priority, opposed):
     found = solve(pair, given, priority=priority)
     peer.close(found.nu, nu, 1e-9)
     peer.close(found.ddq, ddq, 1e-9)
-    above = sum((getattr(t, name) for name in ("ff", "push") if name not in opposed),
-                np.zeros(len(ddq)))
+    above = sum(
+        (getattr(t, name) for name in ("ff", "push") if name not in opposed), np.zeros(len(ddq))
+    )
     met = t.A.T @ ddq + t.rest - t.A.T @ np.linalg.solve(t.M, above)
     assert np.abs(met).max() < 1e-8 * max(np.abs(t.A.T @ ddq).max(), 1.0)
 
 
 # ---------------------------------------------------------------------------- calls
 
+
 def states(robot, root_joint, tips, count):
     pair, _ = task(robot, root_joint, tips)
     each = [task(robot, root_joint, tips, seed)[1] for seed in range(count)]
-    return pair, each, {key: each[0]["tip"] if key == "tip" else np.array([x[key] for x in each])
-                        for key in each[0]}
+    return (
+        pair,
+        each,
+        {
+            key: each[0]["tip"] if key == "tip" else np.array([x[key] for x in each])
+            for key in each[0]
+        },
+    )
 
 
 @few
@@ -436,19 +533,27 @@ def test_batch_with_singular_states_among_others():
     for policy in ("relative", "absolute", "damped"):
         found = dyn_ros.vereshchagin(model, data, **given, singularity=policy)
         for row in range(count):
-            alone = dyn_ros.vereshchagin(model, data, **{
-                **given, "q": q[row], "v": 0.1 * q[row], "alpha": alpha[row]}, singularity=policy)
+            alone = dyn_ros.vereshchagin(
+                model,
+                data,
+                **{**given, "q": q[row], "v": 0.1 * q[row], "alpha": alpha[row]},
+                singularity=policy,
+            )
             assert found.rank[row] == alone.rank
             for name in ("ddq", "nu"):
                 peer.close(getattr(found, name)[row], getattr(alone, name), 1e-6)
-    assert list(dyn_ros.vereshchagin(model, data, **given).rank) == [
-        1, 2, 1, 1, 1, 2, 2, 2, 1, 2]
+    assert list(dyn_ros.vereshchagin(model, data, **given).rank) == [1, 2, 1, 1, 1, 2, 2, 2, 1, 2]
 
 
 def test_one_task_for_a_batch_of_states():
     pair, each, together = states("ur5", None, {"tool0": 6}, 9)
-    same = {**together, "alpha": each[0]["alpha"], "beta": each[0]["beta"].tolist(),
-            "f_ext": None, "ff_torques": None}
+    same = {
+        **together,
+        "alpha": each[0]["alpha"],
+        "beta": each[0]["beta"].tolist(),
+        "f_ext": None,
+        "ff_torques": None,
+    }
     found = solve(pair, same)
     for row, given in enumerate(each):
         alone = solve(pair, {**same, "q": given["q"], "v": given["v"]})
@@ -459,8 +564,18 @@ def test_batch_without_constraints():
     pair, _, together = states("ur5", None, {"tool0": 6}, 9)
     found = solve(pair, {**together, "alpha": np.zeros((6, 0)), "beta": [], "tip": "tool0"})
     assert found.nu.shape == (9, 0) and not found.rank.any()
-    peer.close(found.ddq, dyn_ros.aba(pair.model, pair.data, together["q"], together["v"],
-                                      together["ff_torques"], together["f_ext"]), 1e-12)
+    peer.close(
+        found.ddq,
+        dyn_ros.aba(
+            pair.model,
+            pair.data,
+            together["q"],
+            together["v"],
+            together["ff_torques"],
+            together["f_ext"],
+        ),
+        1e-12,
+    )
 
 
 def test_batches_of_other_numbers_of_constraints_one_after_the_other():
@@ -480,8 +595,13 @@ def test_batches_of_other_numbers_of_constraints_one_after_the_other():
 def test_results_are_the_datas_own():
     pair, given = task(*FEW[0])
     found = solve(pair, given)
-    for name in ("ddq", "constraint_torques", "total_torque", "constraint_generalized_forces",
-                 "link_accelerations"):
+    for name in (
+        "ddq",
+        "constraint_torques",
+        "total_torque",
+        "constraint_generalized_forces",
+        "link_accelerations",
+    ):
         assert getattr(found, name) is getattr(pair.data, name)
     assert np.shares_memory(found.nu, solve(pair, given).nu)
     assert isinstance(found.rank, int)
@@ -510,7 +630,7 @@ def test_tips_by_index_and_as_one_name():
 FORMS = {
     "list": np.ndarray.tolist,
     "Fortran": np.asfortranarray,
-    "columns of more": lambda x: np.concatenate([x, x], -1)[..., :x.shape[-1]],
+    "columns of more": lambda x: np.concatenate([x, x], -1)[..., : x.shape[-1]],
     "backwards": lambda x: x[::-1].copy()[::-1],
     "big-endian": lambda x: x.astype(">f8"),
 }
@@ -527,8 +647,11 @@ def test_any_form_of_array(form):
         assert np.array_equal(found.nu, expected.nu)
 
 
-@pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda data: pickle.loads(pickle.dumps(data))],
-                         ids=["copied", "pickled"])
+@pytest.mark.parametrize(
+    "copy_of",
+    [copy.deepcopy, lambda data: pickle.loads(pickle.dumps(data))],
+    ids=["copied", "pickled"],
+)
 def test_data_that_was_copied_after_a_call(copy_of):
     pair, given = task("ur5", None, {"tool0": 6})
     expected = copied(solve(pair, given))
@@ -555,8 +678,11 @@ def test_the_inputs_stay_as_they_are():
 
 def test_without_compiled_code():
     pair, each, together = states("every_joint", "floating", TASKS[8][2], 3)
-    calls = [("vereshchagin", {**given, "singularity": policy})
-             for policy in ("relative", "damped") for given in (each[0], together)]
+    calls = [
+        ("vereshchagin", {**given, "singularity": policy})
+        for policy in ("relative", "damped")
+        for given in (each[0], together)
+    ]
     for (_, given), found in zip(calls, peer.uncompiled("every_joint", calls), strict=True):
         for x, y in zip(found, solve(pair, given), strict=True):
             peer.close(x, y, 1e-10)
@@ -564,22 +690,28 @@ def test_without_compiled_code():
 
 # ---------------------------------------------------------------------------- bad input
 
+
 def spoiled(name, value):
     return lambda given: {**given, name: value}
 
 
 BAD = {
-    "alpha of five rows": (spoiled("alpha", np.eye(5)),
-                           r"alpha: expected shape \(6, m\).*\(5, 5\)"),
-    "alpha of one row": (spoiled("alpha", np.ones(6)),
-                         r"alpha: expected shape \(6, m\).*\(6,\)"),
+    "alpha of five rows": (
+        spoiled("alpha", np.eye(5)),
+        r"alpha: expected shape \(6, m\).*\(5, 5\)",
+    ),
+    "alpha of one row": (spoiled("alpha", np.ones(6)), r"alpha: expected shape \(6, m\).*\(6,\)"),
     "alpha a number": (spoiled("alpha", 1.0), r"alpha: expected shape \(6, m\).*got \(\)"),
     "alpha of text": (spoiled("alpha", "up"), r"alpha: expected shape.*real numbers"),
     "no alpha": (spoiled("alpha", None), r"alpha: expected shape.*real numbers"),
-    "alpha not finite": (spoiled("alpha", np.where(np.eye(6) > 0, np.nan, 0.0)),
-                         r"alpha: expected finite numbers, got nan in alpha\[0, 0\]"),
-    "beta not finite": (spoiled("beta", [0, 0, np.inf, 0, 0, 0]),
-                        r"beta: expected finite numbers, got inf in beta\[2\]"),
+    "alpha not finite": (
+        spoiled("alpha", np.where(np.eye(6) > 0, np.nan, 0.0)),
+        r"alpha: expected finite numbers, got nan in alpha\[0, 0\]",
+    ),
+    "beta not finite": (
+        spoiled("beta", [0, 0, np.inf, 0, 0, 0]),
+        r"beta: expected finite numbers, got inf in beta\[2\]",
+    ),
     "short beta": (spoiled("beta", np.zeros(5)), r"same number of constraints.*alpha: 6.*beta: 5"),
     "beta a number": (spoiled("beta", 1.0), r"beta: expected shape \(m,\)"),
     "no beta": (spoiled("beta", None), r"beta: expected"),
@@ -588,26 +720,46 @@ BAD = {
     "no tip": (spoiled("tip", None), r"tip: expected a name or an index.*tool0"),
     "tip a fraction": (spoiled("tip", 0.5), r"tip: expected a name or an index.*tool0"),
     "one unknown tip": (spoiled("tip", ["tool0"] * 5 + ["hand"]), r"no frame named 'hand'"),
-    "tips too few": (spoiled("tip", ["tool0"] * 5), r"tip: expected one frame, or one for each of "
-                                                    r"the 6 constraints, got 5"),
-    "tip on the base": (spoiled("tip", "base_link"),
-                        r"tip: no joint moves 'base_link'; available: .*tool0"),
-    "seven on one tip": (lambda given: {**given, "alpha": np.ones((6, 7)), "beta": np.ones(7)},
-                         r"tip: expected at most 6 constraints on a tip, got 7 on 'tool0'"),
-    "seven on one of two tips": (lambda given: {
-        **given, "alpha": np.ones((6, 8)), "beta": np.ones(8),
-        "tip": ["tool0", "forearm_link"] + ["tool0"] * 6}, r"got 7 on 'tool0'"),
-    "37 constraints": (lambda given: {**given, "alpha": np.ones((6, 37)), "beta": np.ones(37)},
-                       r"alpha: expected.*m at most 36.*\(6, 37\)"),
+    "tips too few": (
+        spoiled("tip", ["tool0"] * 5),
+        r"tip: expected one frame, or one for each of "
+        r"the 6 constraints, got 5",
+    ),
+    "tip on the base": (
+        spoiled("tip", "base_link"),
+        r"tip: no joint moves 'base_link'; available: .*tool0",
+    ),
+    "seven on one tip": (
+        lambda given: {**given, "alpha": np.ones((6, 7)), "beta": np.ones(7)},
+        r"tip: expected at most 6 constraints on a tip, got 7 on 'tool0'",
+    ),
+    "seven on one of two tips": (
+        lambda given: {
+            **given,
+            "alpha": np.ones((6, 8)),
+            "beta": np.ones(8),
+            "tip": ["tool0", "forearm_link"] + ["tool0"] * 6,
+        },
+        r"got 7 on 'tool0'",
+    ),
+    "37 constraints": (
+        lambda given: {**given, "alpha": np.ones((6, 37)), "beta": np.ones(37)},
+        r"alpha: expected.*m at most 36.*\(6, 37\)",
+    ),
     "short root_acc": (spoiled("root_acc", np.zeros(3)), r"root_acc: expected shape \(6,\)"),
     "short f_ext": (spoiled("f_ext", np.zeros((5, 6))), r"f_ext: expected shape \(6, 6\)"),
     "short ff_torques": (spoiled("ff_torques", np.zeros(5)), r"ff_torques: expected shape \(6,\)"),
-    "unknown policy": (spoiled("singularity", "none"), r"singularity: expected 'relative', "
-                                                       r"'absolute', 'damped', got 'none'"),
+    "unknown policy": (
+        spoiled("singularity", "none"),
+        r"singularity: expected 'relative', "
+        r"'absolute', 'damped', got 'none'",
+    ),
     "policy a list": (spoiled("singularity", []), r"singularity: expected 'relative'"),
-    "unknown priority": (spoiled("priority", 1),
-                         r"priority: expected 'constraint', 'external_force', 'feedforward', "
-                         r"'equal', got 1"),
+    "unknown priority": (
+        spoiled("priority", 1),
+        r"priority: expected 'constraint', 'external_force', 'feedforward', "
+        r"'equal', got 1",
+    ),
     "negative tolerance": (spoiled("tolerance", -1e-3), r"tolerance: expected a number >= 0"),
     "tolerance not finite": (spoiled("tolerance", np.nan), r"tolerance: expected a finite number"),
     "tolerance a list": (spoiled("tolerance", [1e-3]), r"tolerance: expected a finite number"),
@@ -630,8 +782,11 @@ def test_a_number_that_is_none_in_a_batch(name):
     pair, _, together = states("ur5", None, {"tool0": 6}, 9)
     together["root_acc"] = np.zeros((9, 6))
     together[name][5, ..., -1] = np.nan
-    with pytest.raises(ValueError, match=rf"{name}: expected finite numbers, got nan in "
-                                         rf"{name}\[5"):
+    with pytest.raises(
+        ValueError,
+        match=rf"{name}: expected finite numbers, got nan in "
+        rf"{name}\[5",
+    ):
         solve(pair, together)
 
 
@@ -649,8 +804,9 @@ def test_a_joint_that_moves_no_inertia():
       <joint name="loose" type="continuous"><parent link="base"/><child link="arm"/></joint>
     </robot>""")
     with pytest.raises(np.linalg.LinAlgError, match="vereshchagin: 'loose' moves no inertia"):
-        dyn_ros.vereshchagin(model, dyn_ros.Data(model), [0.0], [0.0], np.eye(6), np.zeros(6),
-                             "arm")
+        dyn_ros.vereshchagin(
+            model, dyn_ros.Data(model), [0.0], [0.0], np.eye(6), np.zeros(6), "arm"
+        )
 
 
 def test_a_call_with_another_model_leaves_no_table_behind():
@@ -671,7 +827,7 @@ def test_directions_are_converted_once():
 
         def __array__(self, dtype=None, copy=None):
             self.columns += 1
-            return np.eye(6)[:, :self.columns]
+            return np.eye(6)[:, : self.columns]
 
     pair = peer.new_pair("panda")
     q, v, _, _ = pair.state(1)
@@ -682,8 +838,10 @@ def test_directions_are_converted_once():
 def test_a_model_that_is_none_is_named():
     pair = peer.pair("panda")
     q, v, _, _ = pair.state(1)
-    for call in (lambda: dyn_ros.vereshchagin(None, pair.data, q, v, np.eye(6), np.zeros(6), "a"),
-                 lambda: dyn_ros.frame_jacobian(pair.data, pair.model, q, "panda_hand", 1)):
+    for call in (
+        lambda: dyn_ros.vereshchagin(None, pair.data, q, v, np.eye(6), np.zeros(6), "a"),
+        lambda: dyn_ros.frame_jacobian(pair.data, pair.model, q, "panda_hand", 1),
+    ):
         with pytest.raises(TypeError, match="model: expected a dyn_ros.Model, got"):
             call()
 
@@ -693,16 +851,17 @@ def test_a_part_of_a_robot_holds_its_hand_without_the_rest():
     model = dyn_ros.Model.from_urdf(peer.urdf("tiago"))
     q = model.random_configuration(np.random.default_rng(2))
     names = [f"arm_{n}_joint" for n in range(1, 8)]
-    part = model.reduced({name: x for name, x in zip(model.position_names, q)
-                          if name not in names})
+    part = model.reduced({name: x for name, x in zip(model.position_names, q) if name not in names})
     assert list(part.joint_names) == names
-    beta = [0.0, 0.0, 9.81, 0.0, 0.0, 0.0]          # the spatial acceleration of rest
+    beta = [0.0, 0.0, 9.81, 0.0, 0.0, 0.0]  # the spatial acceleration of rest
     for each, most, torso in ((model, 14.95, -9.57), (part, 12.54, None)):
         q_each = [q[model.position_names.index(name)] for name in each.position_names]
-        plan = dyn_ros.vereshchagin(each, dyn_ros.Data(each), q_each, np.zeros(each.nv), np.eye(6),
-                                    beta, "arm_7_link")
+        plan = dyn_ros.vereshchagin(
+            each, dyn_ros.Data(each), q_each, np.zeros(each.nv), np.eye(6), beta, "arm_7_link"
+        )
         torques = plan.constraint_generalized_forces[
-            [each.velocity_names.index(name) for name in names]]
+            [each.velocity_names.index(name) for name in names]
+        ]
         assert torques.max() == pytest.approx(most, abs=0.005)
         if torso is not None:
             assert plan.ddq[0] == pytest.approx(torso, abs=0.005)

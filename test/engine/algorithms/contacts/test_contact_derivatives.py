@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Derivatives of contact dynamics: differences, Pinocchio where it is right, identities."""
+
 from dataclasses import replace
 
 import dense_contacts as dense
@@ -17,8 +18,15 @@ NAMES = ("ddq_dq", "ddq_dv", "ddq_dtau", "dlambda_dq", "dlambda_dv", "dlambda_dt
 def derivatives(pair, contacts, given, **options):
     """The six derivatives by name."""
     found = dyn_ros.contact_dynamics_derivatives(
-        pair.model, pair.data, given["q"], given["v"], given["tau"], dense.ours(contacts),
-        given["f_ext"], **options)
+        pair.model,
+        pair.data,
+        given["q"],
+        given["v"],
+        given["tau"],
+        dense.ours(contacts),
+        given["f_ext"],
+        **options,
+    )
     return dict(zip(NAMES, map(np.array, found), strict=True))
 
 
@@ -27,12 +35,16 @@ def differences(pair, contacts, given, damping):
     found = dense.ours(contacts)
 
     def solve(q, v, tau, f_ext):
-        ddq, forces = dyn_ros.contact_dynamics(pair.model, pair.data, q, v, tau, found, f_ext,
-                                               damping)
+        ddq, forces = dyn_ros.contact_dynamics(
+            pair.model, pair.data, q, v, tau, found, f_ext, damping
+        )
         return ddq, forces.lambda_c
 
-    by = (dense.by_configuration(pair, given, solve), dense.by_vector(given, "v", solve),
-          dense.by_vector(given, "tau", solve))
+    by = (
+        dense.by_configuration(pair, given, solve),
+        dense.by_vector(given, "v", solve),
+        dense.by_vector(given, "tau", solve),
+    )
     return dict(zip(NAMES, (x for both in zip(*by) for x in both), strict=True))
 
 
@@ -63,8 +75,13 @@ def test_pinocchio(robot, root_joint, contacts, reference, damping):
     pair, contacts = peer.pair(robot, root_joint), in_axes(contacts, reference)
     given = dense.state(pair) | {"f_ext": None}
     found = derivatives(pair, contacts, given, damping=damping)
-    expected = dict(zip(NAMES, dense.pin_derivatives(
-        pair, contacts, given["q"], given["v"], given["tau"], damping), strict=True))
+    expected = dict(
+        zip(
+            NAMES,
+            dense.pin_derivatives(pair, contacts, given["q"], given["v"], given["tau"], damping),
+            strict=True,
+        )
+    )
     names = NAMES
     if not dense.derivatives_are_right(contacts, root_joint, damping):
         names = [name for name in NAMES if not name.endswith("_dq")]
@@ -83,8 +100,9 @@ def test_a_contact_behind_spherical_joints(frame, reference):
     if reference == dense.LOCAL:
         given = given | {"f_ext": None}
         expected = dense.pin_derivatives(pair, contacts, given["q"], given["v"], given["tau"], 0.0)
-        assert_derivatives(pair, given, derivatives(pair, contacts, given),
-                           dict(zip(NAMES, expected, strict=True)))
+        assert_derivatives(
+            pair, given, derivatives(pair, contacts, given), dict(zip(NAMES, expected, strict=True))
+        )
 
 
 @scenes({name: dense.EVERY_SCENE[name] for name in ("solo12", "panda", "every_joint")})
@@ -109,8 +127,12 @@ def test_by_the_torques(robot, root_joint, contacts, damping):
     free = np.abs(np.linalg.inv(M)).max()
     peer.close(ddq_dtau, ddq_dtau.T, 1e-11, free)
     peer.close(M @ ddq_dtau - J.T @ dlambda_dtau, np.eye(pair.model.nv), 1e-9)
-    peer.close(J @ ddq_dtau + damping * dlambda_dtau, np.zeros_like(dlambda_dtau), 1e-9,
-               np.abs(J).max() * free)
+    peer.close(
+        J @ ddq_dtau + damping * dlambda_dtau,
+        np.zeros_like(dlambda_dtau),
+        1e-9,
+        np.abs(J).max() * free,
+    )
 
 
 def test_repeated_rows():
@@ -124,7 +146,7 @@ def test_repeated_rows():
     assert_derivatives(pair, given, twice, once, NAMES[:3])
     sums = {name: twice[name][:12] for name in NAMES[3:]}
     for name, x in sums.items():
-        x[:3] += twice[name][12:]                     # the foot bears what both contacts do
+        x[:3] += twice[name][12:]  # the foot bears what both contacts do
     assert_derivatives(pair, given, sums, once, NAMES[3:])
 
 
@@ -136,13 +158,14 @@ def test_motion_under_repeated_rows(which, reference):
     contacts = in_axes(contacts, reference)
     found, expected = derivatives(pair, contacts, given), differences(pair, contacts, given, 0.0)
     assert not expected["ddq_dv"].any() and np.abs(found["ddq_dv"]).max() < 1e-9
-    assert_derivatives(pair, given, found, expected, ("ddq_dq", "ddq_dtau"),
-                       ddq_dq=dense.DIFFERENCES[reference])
+    assert_derivatives(
+        pair, given, found, expected, ("ddq_dq", "ddq_dtau"), ddq_dq=dense.DIFFERENCES[reference]
+    )
     q, v, tau, f_ext = (np.repeat(given[name][None], 9, 0) for name in ("q", "v", "tau", "f_ext"))
     batch = derivatives(pair, contacts, {"q": q, "v": v, "tau": tau, "f_ext": f_ext})
     for name in NAMES:
         assert np.isfinite(batch[name]).all()
-        torque = found[name[:name.index("_d")] + "_dtau"]      # of which none is zero
+        torque = found[name[: name.index("_d")] + "_dtau"]  # of which none is zero
         peer.close(batch[name][8], found[name], 1e-8, np.abs([*found[name], *torque]).max())
 
 
@@ -183,12 +206,15 @@ def test_batch_after_one_with_linked_bodies():
         peer.close(found[name], expected[name], 1e-12)
 
 
-@pytest.mark.parametrize("changes, message", [
-    ({"q": np.zeros(5)}, r"q: expected shape \(6,\)"),
-    ({"tau": np.full(6, np.inf)}, "tau: expected finite numbers, got inf"),
-    ({"f_ext": np.zeros((5, 6))}, r"f_ext: expected shape \(6, 6\)"),
-    ({"damping": -1.0}, "damping.*-1"),
-])
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"q": np.zeros(5)}, r"q: expected shape \(6,\)"),
+        ({"tau": np.full(6, np.inf)}, "tau: expected finite numbers, got inf"),
+        ({"f_ext": np.zeros((5, 6))}, r"f_ext: expected shape \(6, 6\)"),
+        ({"damping": -1.0}, "damping.*-1"),
+    ],
+)
 def test_bad_input(changes, message):
     pair = peer.pair("ur5", None)
     given = dense.state(pair)

@@ -12,10 +12,19 @@ import peer
 
 # --- contact_inverse_dynamics
 
+
 def inverse(pair, contacts, given, a, weights=None, **options):
     return dyn_ros.contact_inverse_dynamics(
-        pair.model, pair.data, given["q"], given["v"], a, dense.ours(contacts), given["f_ext"],
-        weights, **options)
+        pair.model,
+        pair.data,
+        given["q"],
+        given["v"],
+        a,
+        dense.ours(contacts),
+        given["f_ext"],
+        weights,
+        **options,
+    )
 
 
 def base_columns(pair, root_joint):
@@ -101,14 +110,17 @@ def test_inverse_dynamics_of_a_batch():
         peer.close(forces.lambda_c[row], alone[1].lambda_c, 1e-9)
 
 
-@pytest.mark.parametrize("weights, message", [
-    (np.ones(2), r"weights: expected shape \(3,\), or \(B, 3\)"),
-    (np.ones((2, 2)), r"weights: expected shape \(3,\), or \(B, 3\)"),
-    ([1.0, 0.0, 1.0], "weights: expected positive numbers, got 0"),
-    ([1.0, -2.0, 1.0], "weights: expected positive numbers, got -2"),
-    ([1.0, np.nan, 1.0], "weights: expected .*, got nan"),
-    ("heavy", "weights: expected .*'heavy'"),
-])
+@pytest.mark.parametrize(
+    "weights, message",
+    [
+        (np.ones(2), r"weights: expected shape \(3,\), or \(B, 3\)"),
+        (np.ones((2, 2)), r"weights: expected shape \(3,\), or \(B, 3\)"),
+        ([1.0, 0.0, 1.0], "weights: expected positive numbers, got 0"),
+        ([1.0, -2.0, 1.0], "weights: expected positive numbers, got -2"),
+        ([1.0, np.nan, 1.0], "weights: expected .*, got nan"),
+        ("heavy", "weights: expected .*'heavy'"),
+    ],
+)
 def test_bad_weights(weights, message):
     pair = peer.pair("ur5", None)
     with pytest.raises(ValueError, match=message):
@@ -117,9 +129,19 @@ def test_bad_weights(weights, message):
 
 # --- contact_forces
 
+
 def forces_of(pair, contacts, given, a, weights=None):
-    return dyn_ros.contact_forces(pair.model, pair.data, given["q"], given["v"], a, given["tau"],
-                                  dense.ours(contacts), given["f_ext"], weights)
+    return dyn_ros.contact_forces(
+        pair.model,
+        pair.data,
+        given["q"],
+        given["v"],
+        a,
+        given["tau"],
+        dense.ours(contacts),
+        given["f_ext"],
+        weights,
+    )
 
 
 @scenes()
@@ -147,8 +169,9 @@ def test_forces_of_an_impossible_motion_are_the_closest(robot, root_joint, conta
         expected = np.linalg.lstsq((root * J).T, root * wanted)[0]
         found = forces_of(pair, contacts, given, a, x)
         peer.close(found.lambda_c, expected, 1e-8)
-        peer.close(found.residual, np.abs(J.T @ expected - wanted).max(), 1e-8,
-                   np.abs(wanted).max())
+        peer.close(
+            found.residual, np.abs(J.T @ expected - wanted).max(), 1e-8, np.abs(wanted).max()
+        )
 
 
 @pytest.mark.parametrize("which", dense.SINGULAR)
@@ -200,11 +223,14 @@ def test_forces_of_a_batch():
         peer.close(found.lambda_c[row], forces_of(pair, FEET, given, a[row]).lambda_c, 1e-9)
 
 
-@pytest.mark.parametrize("changes, message", [
-    ({"q": np.zeros(5)}, r"q: expected shape \(6,\)"),
-    ({"tau": np.full(6, np.nan)}, "tau: expected finite numbers, got nan"),
-    ({"f_ext": np.zeros((5, 6))}, r"f_ext: expected shape \(6, 6\)"),
-])
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"q": np.zeros(5)}, r"q: expected shape \(6,\)"),
+        ({"tau": np.full(6, np.nan)}, "tau: expected finite numbers, got nan"),
+        ({"f_ext": np.zeros((5, 6))}, r"f_ext: expected shape \(6, 6\)"),
+    ],
+)
 def test_bad_input_of_forces(changes, message):
     pair = peer.pair("ur5", None)
     with pytest.raises(ValueError, match=message):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Contacts at the limits: rows of rounding errors, none at all, tiny damping, bad arguments."""
+
 import numpy as np
 import pytest
 
@@ -46,12 +47,17 @@ def test_a_tiny_link_does_not_hide_the_contact_of_a_heavy_one(inertia):
         {link.format("tiny", 0.001, inertia, inertia, inertia)}
         <joint name="j" type="revolute"><parent link="base"/><child link="tiny"/>
         <origin xyz="0.3 0.1 0.2"/><axis xyz="0 0 1"/>
-        <limit lower="-3" upper="3" effort="1" velocity="1"/></joint></robot>""", "floating")
+        <limit lower="-3" upper="3" effort="1" velocity="1"/></joint></robot>""",
+        "floating",
+    )
     data, zero = dyn_ros.Data(model), np.zeros(model.nv)
     both = [Contact("base"), Contact("tiny", 3, placement=SE3(np.eye(3), [0.1, 0.0, 0.0]))]
     ddq, forces = dyn_ros.contact_dynamics(model, data, model.neutral(), zero, zero, both)
-    assert forces.rank == np.linalg.matrix_rank(
-        dyn_ros.contact_jacobian(model, data, model.neutral(), both)) == 7
+    assert (
+        forces.rank
+        == np.linalg.matrix_rank(dyn_ros.contact_jacobian(model, data, model.neutral(), both))
+        == 7
+    )
     assert np.abs(ddq[:6]).max() < 1e-3
     carried = forces["base"][2] + forces["tiny"][2]
     assert carried == pytest.approx(9.81 * model.total_mass, rel=1e-3)
@@ -75,13 +81,15 @@ def test_derivatives_without_contacts():
     pair = peer.pair("solo12", "floating")
     q, v, _, tau = pair.state(0)
     found = dyn_ros.contact_dynamics_derivatives(
-        pair.model, dyn_ros.Data(pair.model), q, v, tau, [])
+        pair.model, dyn_ros.Data(pair.model), q, v, tau, []
+    )
     expected = dyn_ros.aba_derivatives(pair.model, dyn_ros.Data(pair.model), q, v, tau)
     for x, y in zip(found, expected):
         peer.close(x, y, 1e-10)
     assert found.dlambda_dq.shape == (0, pair.model.nv)
     dv_dq, dv_dv, *_ = dyn_ros.impulse_dynamics_derivatives(
-        pair.model, dyn_ros.Data(pair.model), q, v, [])
+        pair.model, dyn_ros.Data(pair.model), q, v, []
+    )
     assert not dv_dq.any()
     assert np.array_equal(dv_dv, np.eye(pair.model.nv))
 
@@ -93,23 +101,27 @@ def test_damping_below_rounding_errors(damping, residual):
     q, v, _, tau = pair.state(0)
     feet = [Contact(f"{leg}_FOOT") for leg in ("FL", "FR", "HL", "HR")]
     many = [*feet, Contact("FL_FOOT", name="b"), Contact("FL_FOOT", 6, kp=50.0, name="c")]
-    ddq, forces = dyn_ros.contact_dynamics(pair.model, pair.data, q, v, tau, many,
-                                           damping=damping, residual=residual)
+    ddq, forces = dyn_ros.contact_dynamics(
+        pair.model, pair.data, q, v, tau, many, damping=damping, residual=residual
+    )
     assert np.isfinite(ddq).all() and np.isfinite(forces.lambda_c).all()
     assert forces.residual > 1e-9
 
 
-@pytest.mark.parametrize("arguments, message", [
-    ({"frame": True}, "frame: expected the name or the index"),
-    ({"frame": None}, "frame: expected the name or the index"),
-    ({"frame": "a", "other": 1.5}, "other: expected the name or the index"),
-    ({"frame": "a", "dimension": np.array([3, 6])}, "dimension: expected 6 or 3"),
-    ({"frame": "a", "name": ""}, "name: expected a name"),
-    ({"frame": "a", "kp": -1.0}, "kp: expected a number of 0 or more, got -1"),
-    ({"frame": "a", "kd": np.nan}, "kd: expected a finite number"),
-    ({"frame": "a", "placement": np.ones((4, 4))}, "placement: expected a 4 x 4"),
-    ({"frame": "a", "reference_frame": 3}, "reference_frame: expected"),
-])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"frame": True}, "frame: expected the name or the index"),
+        ({"frame": None}, "frame: expected the name or the index"),
+        ({"frame": "a", "other": 1.5}, "other: expected the name or the index"),
+        ({"frame": "a", "dimension": np.array([3, 6])}, "dimension: expected 6 or 3"),
+        ({"frame": "a", "name": ""}, "name: expected a name"),
+        ({"frame": "a", "kp": -1.0}, "kp: expected a number of 0 or more, got -1"),
+        ({"frame": "a", "kd": np.nan}, "kd: expected a finite number"),
+        ({"frame": "a", "placement": np.ones((4, 4))}, "placement: expected a 4 x 4"),
+        ({"frame": "a", "reference_frame": 3}, "reference_frame: expected"),
+    ],
+)
 def test_arguments_of_a_contact(arguments, message):
     with pytest.raises(ValueError, match=message):
         Contact(**arguments)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Contact dynamics: agreement with a dense solution and with Pinocchio, physics, bad input."""
+
 from dataclasses import replace
 
 import dense_contacts as dense
@@ -14,8 +15,16 @@ import peer
 
 
 def solve(pair, contacts, given, **options):
-    return dyn_ros.contact_dynamics(pair.model, pair.data, given["q"], given["v"], given["tau"],
-                                    dense.ours(contacts), given.get("f_ext"), **options)
+    return dyn_ros.contact_dynamics(
+        pair.model,
+        pair.data,
+        given["q"],
+        given["v"],
+        given["tau"],
+        dense.ours(contacts),
+        given.get("f_ext"),
+        **options,
+    )
 
 
 def assert_solved(found, expected, rtol=1e-9):
@@ -25,6 +34,7 @@ def assert_solved(found, expected, rtol=1e-9):
 
 
 # --- agreement
+
 
 @scenes()
 @REFERENCES
@@ -71,8 +81,11 @@ def test_jacobian_and_delassus_matrix(robot, root_joint, contacts, reference):
     pair, contacts = peer.pair(robot, root_joint), in_axes(contacts, reference)
     q = pair.state(1)[0]
     found = dense.ours(contacts)
-    peer.close(dyn_ros.contact_jacobian(pair.model, pair.data, q, found),
-               dense.jacobian(pair, q, contacts), 1e-12)
+    peer.close(
+        dyn_ros.contact_jacobian(pair.model, pair.data, q, found),
+        dense.jacobian(pair, q, contacts),
+        1e-12,
+    )
     coupling = dyn_ros.delassus_matrix(pair.model, pair.data, q, found).copy()
     peer.close(coupling, dense.delassus(pair, contacts, q), 1e-11)
     peer.close(coupling, coupling.T, 1e-15 if reference == dense.WORLD else 0.0)
@@ -87,13 +100,20 @@ def test_damping_in_world_acts_at_the_contact():
     """It is part of J M^-1 J' before that is moved to the origin of the world."""
     pair = peer.pair("solo12", "floating")
     q = pair.state(1)[0]
-    frame, p = "FL_LOWER_LEG", dyn_ros.frame_placements(pair.model, pair.data, q)[
-        pair.model.frame_index("FL_LOWER_LEG"), :3, 3]
+    frame, p = (
+        "FL_LOWER_LEG",
+        dyn_ros.frame_placements(pair.model, pair.data, q)[
+            pair.model.frame_index("FL_LOWER_LEG"), :3, 3
+        ],
+    )
     X = np.eye(6)
     X[:3, 3:] = [[0.0, -p[2], p[1]], [p[2], 0.0, -p[0]], [-p[1], p[0], 0.0]]
-    at_contact, at_origin = (dyn_ros.delassus_matrix(
-        pair.model, pair.data, q, [dyn_ros.Contact(frame, reference_frame=axes)], 0.3).copy()
-        for axes in (dense.ALIGNED, dense.WORLD))
+    at_contact, at_origin = (
+        dyn_ros.delassus_matrix(
+            pair.model, pair.data, q, [dyn_ros.Contact(frame, reference_frame=axes)], 0.3
+        ).copy()
+        for axes in (dense.ALIGNED, dense.WORLD)
+    )
     peer.close(at_origin, X @ at_contact @ X.T, 1e-12)
 
 
@@ -113,6 +133,7 @@ def test_inverse_and_factor_of_the_delassus_matrix(robot, root_joint, contacts):
 
 # --- physics
 
+
 @scenes()
 @REFERENCES
 def test_forces_on_the_free_robot_move_it_so(robot, root_joint, contacts, reference):
@@ -120,8 +141,14 @@ def test_forces_on_the_free_robot_move_it_so(robot, root_joint, contacts, refere
     given = dense.state(pair)
     ddq, forces = solve(pair, contacts, given)
     push = dense.wrenches(pair, given["q"], contacts, forces.lambda_c)
-    free = dyn_ros.aba(pair.model, dyn_ros.Data(pair.model), given["q"], given["v"], given["tau"],
-                       given["f_ext"] + push)
+    free = dyn_ros.aba(
+        pair.model,
+        dyn_ros.Data(pair.model),
+        given["q"],
+        given["v"],
+        given["tau"],
+        given["f_ext"] + push,
+    )
     peer.close(free, ddq, 1e-9)
 
 
@@ -176,8 +203,9 @@ def test_gains_close_the_error(dimension, reference):
     dense.update(pair, q, v)
     away = pinocchio.SE3(np.eye(3), np.array([0.02, -0.03, 0.01]))
     target = (dense.side(pair, "tool0", None).oMc * away).homogeneous
-    contact = Spec("tool0", dimension, reference, other_placement=target,
-                   kp=rate * rate, kd=2.0 * rate)
+    contact = Spec(
+        "tool0", dimension, reference, other_placement=target, kp=rate * rate, kd=2.0 * rate
+    )
 
     def error():
         dense.update(pair, q, v)
@@ -208,10 +236,14 @@ def test_a_linkage_moves_as_with_mimic_joints():
 
 # --- results
 
+
 def test_forces_by_name():
     pair = peer.pair("talos_reduced", "floating")
-    contacts = [Spec("left_sole_link"), Spec("right_sole_link", 3, name="toe"),
-                Spec(dense.HANDS[0], 3, placement=dense.placed(1), name="hand")]
+    contacts = [
+        Spec("left_sole_link"),
+        Spec("right_sole_link", 3, name="toe"),
+        Spec(dense.HANDS[0], 3, placement=dense.placed(1), name="hand"),
+    ]
     _, forces = solve(pair, contacts, dense.state(pair))
     names = ("left_sole_link", "toe", "hand")
     assert forces.names == tuple(forces) == names and len(forces) == 3
@@ -254,8 +286,9 @@ def test_batch_is_state_after_state(robot, root_joint, contacts, damping, count,
         alone = solve(pair, contacts, given, damping=damping)
         peer.close(ddq[row], alone[0], 1e-9)
         for name in alone[1]:
-            peer.close(forces[name][row], alone[1][name], 1e-9,
-                       scale=np.abs(alone[1].lambda_c).max())
+            peer.close(
+                forces[name][row], alone[1][name], 1e-9, scale=np.abs(alone[1].lambda_c).max()
+            )
 
 
 def test_each_state_of_a_batch_iterates_until_it_is_solved():
@@ -285,6 +318,7 @@ def test_batch_of_one_and_of_none():
 
 
 # --- repeated and contradictory rows, damping
+
 
 @pytest.mark.parametrize("which", dense.SINGULAR)
 @REFERENCES
@@ -334,8 +368,10 @@ def test_proximal_iterations_end():
     torn = [FEET[0], replace(FEET[0], name="torn", kp=30.0)]
     _, forces = solve(pair, torn, given, damping=1e-2, residual=1e-9, max_iterations=7)
     assert forces.iterations == 7 and forces.residual > 0.1
-    counts = [solve(pair, FEET, given, damping=1e-2, residual=residual)[1].iterations
-              for residual in (1e3, 1e-3, 1e-8)]
+    counts = [
+        solve(pair, FEET, given, damping=1e-2, residual=residual)[1].iterations
+        for residual in (1e3, 1e-3, 1e-8)
+    ]
     assert counts[0] < counts[1] < counts[2] < 100
 
 
@@ -345,8 +381,9 @@ def test_proximal_iterations_are_pinocchios(robot, root_joint, contacts, iterati
     pair = peer.pair(robot, root_joint)
     given = dense.state(pair) | {"f_ext": None}
     damping = 0.1
-    expected = dense.pin_dynamics(pair, contacts, given["q"], given["v"], given["tau"], damping,
-                                  iterations)
+    expected = dense.pin_dynamics(
+        pair, contacts, given["q"], given["v"], given["tau"], damping, iterations
+    )
     found = solve(pair, contacts, given, damping=damping, residual=0.0, max_iterations=iterations)
     assert_solved(found, expected)
     assert found[1].iterations == iterations
@@ -361,6 +398,7 @@ def test_much_damping_releases():
 
 
 # --- contacts
+
 
 def test_a_contact():
     contact = dyn_ros.Contact("tool0", 3, ALIGNED, placement=dense.placed(1), **dense.GAINS)
@@ -381,7 +419,8 @@ def test_placements_of_both_kinds():
     q, v, tau = (given[name] for name in ("q", "v", "tau"))
     ddq = dyn_ros.contact_dynamics(pair.model, pair.data, q, v, tau, [arm])[0].copy()
     assert np.array_equal(
-        dyn_ros.contact_dynamics(pair.model, pair.data, q, v, tau, [same])[0], ddq)
+        dyn_ros.contact_dynamics(pair.model, pair.data, q, v, tau, [same])[0], ddq
+    )
 
 
 TURNED_BADLY = np.diag([2.0, 1.0, 1.0, 1.0])
@@ -390,8 +429,10 @@ BAD_CONTACTS = {
     "reference frame": ({"reference_frame": 7}, "7"),
     "placement of another shape": ({"placement": np.eye(3)}, r"placement.*\(4, 4\).*\(3, 3\)"),
     "placement that stretches": ({"placement": TURNED_BADLY}, "placement.*rotation"),
-    "target that is not finite": ({"other_placement": np.full((4, 4), np.nan)},
-                                  "other_placement.*nan"),
+    "target that is not finite": (
+        {"other_placement": np.full((4, 4), np.nan)},
+        "other_placement.*nan",
+    ),
     "negative stiffness": ({"kp": -1.0}, "kp.*-1"),
     "damping that is not finite": ({"kd": np.inf}, "kd.*inf"),
 }
@@ -407,16 +448,22 @@ def test_bad_contacts(how):
 BAD_CALLS = {
     "unknown frame": ((Spec("hand", 3),), {}, "no frame named 'hand'"),
     "unknown other frame": ((Spec("tool0", 3, other="hand"),), {}, "no frame named 'hand'"),
-    "links of one body": ((Spec("tool0", 3, other="wrist_3_link"),), {},
-                          "'tool0' and 'wrist_3_link'.*same body.*'wrist_3_joint'"),
+    "links of one body": (
+        (Spec("tool0", 3, other="wrist_3_link"),),
+        {},
+        "'tool0' and 'wrist_3_link'.*same body.*'wrist_3_joint'",
+    ),
     "root link on the world": ((Spec("base_link", 3),), {}, "no joint moves.*'base_link'"),
     "same name twice": ((ARM, ARM), {}, "tool0"),
     "negative damping": ((ARM,), {"damping": -1.0}, "damping.*-1"),
     "damping that is not finite": ((ARM,), {"damping": np.nan}, "damping.*nan"),
     "residual without damping": ((ARM,), {"residual": 1e-9}, "damping"),
     "negative residual": ((ARM,), {"residual": -1e-9, "damping": 1e-3}, "residual"),
-    "no iterations": ((ARM,), {"residual": 1e-9, "damping": 1e-3, "max_iterations": 0},
-                      "max_iterations.*0"),
+    "no iterations": (
+        (ARM,),
+        {"residual": 1e-9, "damping": 1e-3, "max_iterations": 0},
+        "max_iterations.*0",
+    ),
 }
 
 
@@ -428,24 +475,29 @@ def test_bad_calls(how):
     contacts, options, message = BAD_CALLS[how]
     with pytest.raises(ValueError, match=message):
         solve(pair, contacts, given, **options)
-    assert np.array_equal(solve(pair, (ARM,), given)[0], expected)      # and the next call is right
+    assert np.array_equal(solve(pair, (ARM,), given)[0], expected)  # and the next call is right
 
 
-@pytest.mark.parametrize("name, value, message", [
-    ("q", np.zeros(5), r"q: expected shape \(6,\)"),
-    ("v", np.full(6, np.nan), "v: expected finite numbers, got nan"),
-    ("tau", np.zeros(7), r"tau: expected shape \(6,\)"),
-    ("f_ext", np.zeros((5, 6)), r"f_ext: expected shape \(6, 6\)"),
-])
+@pytest.mark.parametrize(
+    "name, value, message",
+    [
+        ("q", np.zeros(5), r"q: expected shape \(6,\)"),
+        ("v", np.full(6, np.nan), "v: expected finite numbers, got nan"),
+        ("tau", np.zeros(7), r"tau: expected shape \(6,\)"),
+        ("f_ext", np.zeros((5, 6)), r"f_ext: expected shape \(6, 6\)"),
+    ],
+)
 def test_bad_arrays(name, value, message):
     pair = peer.pair("ur5", None)
     with pytest.raises(ValueError, match=message):
         solve(pair, (ARM,), dense.state(pair) | {name: value})
 
 
-@pytest.mark.parametrize("collect", [
-    lambda contact: contact, lambda contact: (contact,), lambda contact: iter([contact])],
-    ids=["alone", "tuple", "iterator"])
+@pytest.mark.parametrize(
+    "collect",
+    [lambda contact: contact, lambda contact: (contact,), lambda contact: iter([contact])],
+    ids=["alone", "tuple", "iterator"],
+)
 def test_contacts_of_any_iterable(collect):
     pair = peer.new_pair("ur5", None)
     given = dense.state(pair)
@@ -461,8 +513,15 @@ def test_at_most_36_rows():
     pair = peer.pair("talos_reduced", "floating")
     given = dense.state(pair)
     given["v"] *= 0.0
-    points = [Spec(("left_sole_link", "right_sole_link", *dense.HANDS)[k % 4], 3,
-                   placement=dense.placed(k), name=f"point {k}") for k in range(13)]
+    points = [
+        Spec(
+            ("left_sole_link", "right_sole_link", *dense.HANDS)[k % 4],
+            3,
+            placement=dense.placed(k),
+            name=f"point {k}",
+        )
+        for k in range(13)
+    ]
     ddq, forces = solve(pair, points[:12], given)
     expected = dense.least_norm(pair, points[:12], **given)
     peer.close(ddq, expected[0], 1e-9)
@@ -482,6 +541,7 @@ def test_contacts_of_another_type(wrong):
 
 # --- without compiled code
 
+
 def flat(found):
     """All arrays of a result."""
     if isinstance(found, tuple):
@@ -495,11 +555,14 @@ def test_without_compiled_code(scene):
     pair = peer.pair(robot, root_joint)
     given = dense.state(pair) | {"contacts": dense.ours(contacts)}
     impact = {name: given[name] for name in ("q", "v", "contacts")}
-    calls = [("contact_dynamics", given), ("contact_dynamics", given | {"damping": 1e-2}),
-             ("contact_dynamics", given | {"damping": 1e-2, "residual": 1e-6}),
-             ("contact_dynamics_derivatives", given),
-             ("impulse_dynamics", impact | {"restitution": 0.4}),
-             ("impulse_dynamics_derivatives", impact | {"restitution": 0.4})]
+    calls = [
+        ("contact_dynamics", given),
+        ("contact_dynamics", given | {"damping": 1e-2}),
+        ("contact_dynamics", given | {"damping": 1e-2, "residual": 1e-6}),
+        ("contact_dynamics_derivatives", given),
+        ("impulse_dynamics", impact | {"restitution": 0.4}),
+        ("impulse_dynamics_derivatives", impact | {"restitution": 0.4}),
+    ]
     for (name, arguments), found in zip(calls, peer.uncompiled(robot, calls), strict=True):
         expected = getattr(dyn_ros, name)(pair.model, pair.data, **arguments)
         for x, y in zip(flat(found), flat(expected), strict=True):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Impulses of contacts: agreement with a dense solution and with Pinocchio, conservation."""
+
 from dataclasses import replace
 
 import dense_contacts as dense
@@ -16,13 +17,15 @@ RESTITUTION = 0.3
 
 
 def hit(pair, contacts, q, v, restitution=0.0, damping=0.0, **options):
-    return dyn_ros.impulse_dynamics(pair.model, pair.data, q, v, dense.ours(contacts),
-                                    restitution, damping, **options)
+    return dyn_ros.impulse_dynamics(
+        pair.model, pair.data, q, v, dense.ours(contacts), restitution, damping, **options
+    )
 
 
 def derivatives(pair, contacts, q, v, restitution=0.0, damping=0.0, **options):
     found = dyn_ros.impulse_dynamics_derivatives(
-        pair.model, pair.data, q, v, dense.ours(contacts), restitution, damping, **options)
+        pair.model, pair.data, q, v, dense.ours(contacts), restitution, damping, **options
+    )
     return dict(zip(NAMES, map(np.array, found), strict=True))
 
 
@@ -33,6 +36,7 @@ def assert_hit(found, expected, rtol=1e-9):
 
 
 # --- the impact
+
 
 @scenes()
 @REFERENCES
@@ -68,14 +72,20 @@ def test_energy(robot, root_joint, contacts, restitution):
     if restitution == 1.0:
         peer.close(left, before, 1e-9)
     else:
-        lost = (1.0 - restitution ** 2) / 2.0 * (J @ v) @ np.linalg.solve(
-            dense.delassus(pair, contacts, q), J @ v)
+        lost = (
+            (1.0 - restitution**2)
+            / 2.0
+            * (J @ v)
+            @ np.linalg.solve(dense.delassus(pair, contacts, q), J @ v)
+        )
         assert lost > 0.0
         peer.close(before - left, lost, 1e-8, before)
 
 
-@pytest.mark.parametrize("contact", [
-    Spec("FL_FOOT", other="HR_FOOT"), Spec("FL_FOOT", reference_frame=ALIGNED, other="HR_FOOT")])
+@pytest.mark.parametrize(
+    "contact",
+    [Spec("FL_FOOT", other="HR_FOOT"), Spec("FL_FOOT", reference_frame=ALIGNED, other="HR_FOOT")],
+)
 def test_bodies_that_collide_keep_the_momentum(contact):
     pair = peer.pair("solo12", "floating")
     q, v, _, _ = pair.state()
@@ -145,6 +155,7 @@ def test_results_are_in_data():
 
 # --- derivatives
 
+
 def differences(pair, contacts, q, v, restitution, damping):
     def solve(q, v):
         after, impulses = hit(pair, contacts, q, v, restitution, damping)
@@ -169,8 +180,12 @@ def test_differences(robot, root_joint, contacts, reference, restitution, dampin
     pair, contacts = peer.pair(robot, root_joint), in_axes(contacts, reference)
     given = (*pair.state()[:2], restitution, damping)
     rtol = dense.DIFFERENCES[reference]
-    assert_derivatives(derivatives(pair, contacts, *given), differences(pair, contacts, *given),
-                       dv_dq=rtol, dimpulse_dq=rtol)
+    assert_derivatives(
+        derivatives(pair, contacts, *given),
+        differences(pair, contacts, *given),
+        dv_dq=rtol,
+        dimpulse_dq=rtol,
+    )
 
 
 @scenes(dense.WITH_THE_WORLD)
@@ -193,11 +208,12 @@ def test_derivatives_of_a_foot_that_hits_twice():
     for name in NAMES[2:]:
         again = twice[name][12:]
         twice[name] = twice[name][:12]
-        twice[name][:3] += again                # the foot bears the impulses of both contacts
+        twice[name][:3] += again  # the foot bears the impulses of both contacts
     assert_derivatives(twice, once)
 
 
 # --- batches, bad input
+
 
 @scenes()
 @pytest.mark.parametrize("count, threads", [(3, 1), (20, 2)])
@@ -211,8 +227,10 @@ def test_batch_is_state_after_state(robot, root_joint, contacts, count, threads)
         alone = hit(pair, contacts, q[row], v[row], *given)
         peer.close(after[row], alone[0], 1e-9)
         peer.close(impulses.lambda_c[row], alone[1].lambda_c, 1e-9)
-        assert_derivatives({name: x[row] for name, x in found.items()},
-                           derivatives(pair, contacts, q[row], v[row], *given))
+        assert_derivatives(
+            {name: x[row] for name, x in found.items()},
+            derivatives(pair, contacts, q[row], v[row], *given),
+        )
 
 
 def test_batch_after_one_with_linked_bodies():

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Operational space, and the factors of the dynamics in contact, against their definitions."""
+
 import dense_contacts as dense
 import numpy as np
 import pytest
@@ -12,9 +13,14 @@ from dyn_ros import ReferenceFrame
 WORLD, LOCAL, ALIGNED = ReferenceFrame
 AXES = pytest.mark.parametrize("axes", list(ReferenceFrame), ids=lambda x: x.name)
 DIMENSIONS = pytest.mark.parametrize("dimension", [3, 6])
-ROBOTS = pytest.mark.parametrize("robot, root_joint, frame", [
-    ("panda", None, "panda_hand"), ("solo12", "floating", "FL_FOOT"),
-    ("talos_reduced", "floating", "left_sole_link")])
+ROBOTS = pytest.mark.parametrize(
+    "robot, root_joint, frame",
+    [
+        ("panda", None, "panda_hand"),
+        ("solo12", "floating", "FL_FOOT"),
+        ("talos_reduced", "floating", "left_sole_link"),
+    ],
+)
 
 
 def jacobian(pair, q, v, frame, axes, dimension):
@@ -38,8 +44,9 @@ def test_equation_of_motion(robot, root_joint, frame, axes, dimension):
     Minv = np.linalg.inv(pair.crba(q))
     Lambda = dyn_ros.operational_space_inertia(*given).copy()
     Jbar = dyn_ros.dynamically_consistent_inverse(*given).copy()
-    mu, p = (x.copy() for x in dyn_ros.operational_space_bias(
-        model, data, q, v, frame, axes, dimension))
+    mu, p = (
+        x.copy() for x in dyn_ros.operational_space_bias(model, data, q, v, frame, axes, dimension)
+    )
     peer.close(Lambda @ J @ Minv @ J.T, np.eye(dimension), 1e-9)
     peer.close(Jbar, Minv @ J.T @ Lambda, 1e-9)
     acceleration = J @ dyn_ros.aba(model, data, q, v, tau) + dJ @ v
@@ -53,14 +60,20 @@ def test_equation_of_motion(robot, root_joint, frame, axes, dimension):
 def test_batches(robot, root_joint, frame):
     pair = peer.pair(robot, root_joint)
     q, v, _, _ = pair.states(9)
-    for function in (dyn_ros.operational_space_inertia, dyn_ros.dynamically_consistent_inverse,
-                     dyn_ros.null_space_projector):
+    for function in (
+        dyn_ros.operational_space_inertia,
+        dyn_ros.dynamically_consistent_inverse,
+        dyn_ros.null_space_projector,
+    ):
         found = function(pair.model, pair.data, q, frame, WORLD)
         for row in range(9):
             peer.close(found[row], function(pair.model, pair.data, q[row], frame, WORLD), 1e-8)
     mu, _ = dyn_ros.operational_space_bias(pair.model, pair.data, q, v, frame, LOCAL)
-    peer.close(mu[4], dyn_ros.operational_space_bias(
-        pair.model, pair.data, q[4], v[4], frame, LOCAL)[0], 1e-8)
+    peer.close(
+        mu[4],
+        dyn_ros.operational_space_bias(pair.model, pair.data, q[4], v[4], frame, LOCAL)[0],
+        1e-8,
+    )
 
 
 def test_far_from_the_worlds_origin():

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """First-order derivatives: of inverse and forward dynamics, statics, frames and the momentum."""
+
 import numpy as np
 import pinocchio
 import pytest
@@ -11,8 +12,20 @@ from dyn_ros import ReferenceFrame
 from peer import as_tuple
 
 EVERY = peer.robots(root_joints=(None, "floating", "planar"))
-SOME = peer.robots(("every_joint", "double_pendulum", "panda", "kinova", "tiago", "solo12",
-                    "talos_reduced", "pr2", "ball_joints", "every_joint_on_balls"))
+SOME = peer.robots(
+    (
+        "every_joint",
+        "double_pendulum",
+        "panda",
+        "kinova",
+        "tiago",
+        "solo12",
+        "talos_reduced",
+        "pr2",
+        "ball_joints",
+        "every_joint_on_balls",
+    )
+)
 REFERENCES = pytest.mark.parametrize("reference", list(ReferenceFrame), ids=lambda x: x.name)
 GRAVITY = (1.5, -2.5, 9.0)
 DIFFERENCES = 1e-9
@@ -64,11 +77,13 @@ def by_configuration(pair, q, function):
 
 def by_motion(x, function):
     """The derivative of an array by a vector, as its last axis; exact for squares."""
-    return np.stack([0.5 * (np.array(function(x + way)) - function(x - way))
-                     for way in np.eye(len(x))], -1)
+    return np.stack(
+        [0.5 * (np.array(function(x + way)) - function(x - way)) for way in np.eye(len(x))], -1
+    )
 
 
 # --- inverse dynamics
+
 
 def pin_rnea_derivatives(pair, q, v, a, f_ext):
     pinocchio.computeRNEADerivatives(*free(pair, q, v, a), *forces(pair, f_ext))
@@ -134,8 +149,11 @@ def parents(pair):
 
 
 def crossed(motions, columns):
-    return np.array([pinocchio.Motion(m).action @ column
-                     for m, column in zip(motions, columns.T)]).reshape(-1, 6).T
+    return (
+        np.array([pinocchio.Motion(m).action @ column for m, column in zip(motions, columns.T)])
+        .reshape(-1, 6)
+        .T
+    )
 
 
 @SOME
@@ -164,15 +182,23 @@ def test_columns_that_rnea_derivatives_leave(robot, root_joint):
 
 # --- statics
 
+
 @EVERY
 def test_gravity_and_static_derivatives_are_pinocchios(robot, root_joint):
     pair = peer.pair(robot, root_joint)
     q, f_ext = pair.state(8)[0], pair.wrenches(8)
-    peer.close(dyn_ros.generalized_gravity_derivatives(pair.model, pair.data, q), projected(
-        pair, pinocchio.computeGeneralizedGravityDerivatives(*free(pair, q))), 1e-12)
-    peer.close(dyn_ros.static_torque_derivatives(pair.model, pair.data, q, f_ext), projected(
-        pair, pinocchio.computeStaticTorqueDerivatives(*free(pair, q), pair.to_pin_f(f_ext))),
-        1e-12)
+    peer.close(
+        dyn_ros.generalized_gravity_derivatives(pair.model, pair.data, q),
+        projected(pair, pinocchio.computeGeneralizedGravityDerivatives(*free(pair, q))),
+        1e-12,
+    )
+    peer.close(
+        dyn_ros.static_torque_derivatives(pair.model, pair.data, q, f_ext),
+        projected(
+            pair, pinocchio.computeStaticTorqueDerivatives(*free(pair, q), pair.to_pin_f(f_ext))
+        ),
+        1e-12,
+    )
 
 
 @SOME
@@ -184,11 +210,13 @@ def test_gravity_and_static_derivatives_are_those_of_torques(robot, root_joint):
     peer.close(
         dyn_ros.generalized_gravity_derivatives(model, data, q).copy(),
         by_configuration(pair, q, lambda q: dyn_ros.generalized_gravity(model, data, q).copy()),
-        DIFFERENCES)
+        DIFFERENCES,
+    )
     peer.close(
         dyn_ros.static_torque_derivatives(model, data, q, f_ext).copy(),
         by_configuration(pair, q, lambda q: dyn_ros.static_torque(model, data, q, f_ext).copy()),
-        DIFFERENCES)
+        DIFFERENCES,
+    )
 
 
 @SOME
@@ -196,14 +224,17 @@ def test_statics_are_rnea_at_rest(robot, root_joint):
     pair = peer.pair(robot, root_joint)
     q, f_ext, rest = pair.state(10)[0], pair.wrenches(10), np.zeros(pair.model.nv)
     static = dyn_ros.static_torque_derivatives(pair.model, pair.data, q, f_ext).copy()
-    peer.close(static, dyn_ros.rnea_derivatives(
-        pair.model, pair.data, q, rest, rest, f_ext)[0], 1e-13)
+    peer.close(
+        static, dyn_ros.rnea_derivatives(pair.model, pair.data, q, rest, rest, f_ext)[0], 1e-13
+    )
     nothing = dyn_ros.static_torque_derivatives(pair.model, pair.data, q, 0.0 * f_ext).copy()
-    assert np.array_equal(nothing, dyn_ros.generalized_gravity_derivatives(
-        pair.model, pair.data, q))
+    assert np.array_equal(
+        nothing, dyn_ros.generalized_gravity_derivatives(pair.model, pair.data, q)
+    )
 
 
 # --- Coriolis matrix
+
 
 @EVERY
 def test_coriolis_matrix_is_pinocchios(robot, root_joint):
@@ -211,8 +242,13 @@ def test_coriolis_matrix_is_pinocchios(robot, root_joint):
     for seed in range(3):
         q, v, _, _ = pair.state(seed)
         expected = projected(pair, pinocchio.computeCoriolisMatrix(*free(pair, q, v)))
-        close(dyn_ros.coriolis_matrix(pair.model, pair.data, q, v), expected, 1e-12,
-              pair.pin_data.J, np.hstack([pair.pin_data.dFdv, pair.pin_data.Ag]))
+        close(
+            dyn_ros.coriolis_matrix(pair.model, pair.data, q, v),
+            expected,
+            1e-12,
+            pair.pin_data.J,
+            np.hstack([pair.pin_data.dFdv, pair.pin_data.Ag]),
+        )
 
 
 @SOME
@@ -228,10 +264,11 @@ def test_identities_of_the_coriolis_matrix(robot, root_joint):
     peer.close(C + C.T, rate, DIFFERENCES)
     peer.close(dyn_ros.coriolis_matrix(model, data, q, -2.0 * v), -2.0 * C, 1e-13)
     dtau_dv = dyn_ros.rnea_derivatives(model, data, q, v, 0.0 * v)[1]
-    peer.close(dtau_dv @ v, 2.0 * C @ v, 1e-12, np.abs(C).max())     # squares in v
+    peer.close(dtau_dv @ v, 2.0 * C @ v, 1e-12, np.abs(C).max())  # squares in v
 
 
 # --- forward dynamics
+
 
 @EVERY
 @pytest.mark.parametrize("pushed", [False, True], ids=["free", "pushed"])
@@ -241,7 +278,7 @@ def test_aba_derivatives_are_pinocchios(robot, root_joint, pushed):
         q, v, _, tau = pair.state(seed)
         f_ext = pair.wrenches(seed) if pushed else None
         ddq = pair.aba(q, v, tau, f_ext)
-        if pair.has_mimics:                         # Pinocchio refuses them
+        if pair.has_mimics:  # Pinocchio refuses them
             dtau_dq, dtau_dv, M = pin_rnea_derivatives(pair, q, v, ddq, f_ext)
             Minv = np.linalg.inv(M)
             expected = -Minv @ dtau_dq, -Minv @ dtau_dv, Minv
@@ -305,6 +342,7 @@ def test_aba_derivatives_where_a_joint_moves_nothing(count):
 
 # --- frames
 
+
 def a_few(pair):
     """Frames far out, in the middle, on the base; joints and links."""
     count = len(pair.model.frame_names)
@@ -313,8 +351,7 @@ def a_few(pair):
 
 def pin_frame(pair, index):
     frame = pair.model.tree.frames[index]
-    kinds = {"joint": pinocchio.JOINT, "fixed_joint": pinocchio.FIXED_JOINT,
-             "body": pinocchio.BODY}
+    kinds = {"joint": pinocchio.JOINT, "fixed_joint": pinocchio.FIXED_JOINT, "body": pinocchio.BODY}
     return pair.pin.getFrameId(frame.name, kinds[frame.kind])
 
 
@@ -338,10 +375,14 @@ def pin_frame_derivatives(pair, index, reference):
     turning = da_da.copy()
     if reference == ReferenceFrame.LOCAL_WORLD_ALIGNED:
         turning[:3] = 0.0
-    motions = (pinocchio.getFrameVelocity(*place, rule),
-               pinocchio.getFrameAcceleration(*place, rule))
-    dv_dq, da_dq = (X.toActionMatrix() @ derivative - motion.action @ turning
-                    for derivative, motion in zip(local, motions))
+    motions = (
+        pinocchio.getFrameVelocity(*place, rule),
+        pinocchio.getFrameAcceleration(*place, rule),
+    )
+    dv_dq, da_dq = (
+        X.toActionMatrix() @ derivative - motion.action @ turning
+        for derivative, motion in zip(local, motions)
+    )
     return dv_dq, da_dq, da_dv, da_da
 
 
@@ -355,7 +396,8 @@ def test_frame_derivatives_are_pinocchios(robot, root_joint, reference):
     for index in a_few(pair):
         expected = [x @ pair.G for x in pin_frame_derivatives(pair, index, reference)]
         found = dyn_ros.frame_acceleration_derivatives(
-            pair.model, pair.data, q, v, a, index, reference)
+            pair.model, pair.data, q, v, a, index, reference
+        )
         for x, y in zip(found, expected, strict=True):
             peer.close(x, y, 1e-11, scale=max(1.0, np.abs(y).max()))
         found = dyn_ros.frame_velocity_derivatives(pair.model, pair.data, q, v, index, reference)
@@ -375,9 +417,14 @@ def test_how_local_world_aligned_derivatives_differ_from_pinocchios(robot, root_
     dv_dq, J = (x @ pair.G for x in pinocchio.getFrameVelocityDerivatives(*place))
     w = pinocchio.getFrameVelocity(*place).angular
     dv_dq[:3] += np.cross(w, J[:3], axisb=0).T
-    peer.close(dyn_ros.frame_velocity_derivatives(
-        pair.model, pair.data, q, v, index, ReferenceFrame.LOCAL_WORLD_ALIGNED)[0], dv_dq, 1e-11,
-        scale=max(1.0, np.abs(dv_dq).max()))
+    peer.close(
+        dyn_ros.frame_velocity_derivatives(
+            pair.model, pair.data, q, v, index, ReferenceFrame.LOCAL_WORLD_ALIGNED
+        )[0],
+        dv_dq,
+        1e-11,
+        scale=max(1.0, np.abs(dv_dq).max()),
+    )
 
 
 @SOME
@@ -387,15 +434,19 @@ def test_frame_derivatives_are_those_of_motions(robot, root_joint, reference):
     model, data = pair.model, pair.data
     q, v, a, _ = pair.state(15)
     for index in a_few(pair)[-2:]:
+
         def velocity(q=q, v=v, index=index):
             return dyn_ros.frame_velocity(model, data, q, v, index, reference).copy()
 
         def acceleration(q=q, v=v, a=a, index=index):
             return dyn_ros.frame_acceleration(model, data, q, v, a, index, reference).copy()
 
-        expected = (by_configuration(pair, q, velocity), by_configuration(pair, q, acceleration),
-                    by_motion(v, lambda v: acceleration(v=v)),
-                    by_motion(a, lambda a: acceleration(a=a)))
+        expected = (
+            by_configuration(pair, q, velocity),
+            by_configuration(pair, q, acceleration),
+            by_motion(v, lambda v: acceleration(v=v)),
+            by_motion(a, lambda a: acceleration(a=a)),
+        )
         found = dyn_ros.frame_acceleration_derivatives(model, data, q, v, a, index, reference)
         for x, y in zip(found, expected, strict=True):
             peer.close(x, y, DIFFERENCES, scale=max(1.0, np.abs(y).max()))
@@ -405,7 +456,7 @@ def test_frame_derivatives_are_those_of_motions(robot, root_joint, reference):
 @pytest.mark.parametrize("name", ["frame_velocity_derivatives", "frame_acceleration_derivatives"])
 def test_an_unknown_frame_or_reference_frame(name):
     pair = peer.pair("panda")
-    motions = pair.state()[:3 if "acceleration" in name else 2]
+    motions = pair.state()[: 3 if "acceleration" in name else 2]
     function = getattr(dyn_ros, name)
     with pytest.raises(ValueError, match="nowhere.*available: .*panda_link5"):
         function(pair.model, pair.data, *motions, "nowhere", 0)
@@ -442,14 +493,19 @@ def test_derivatives_of_points_are_those_of_their_motion(robot, root_joint, refe
     model, data = pair.model, pair.data
     q, v, a, _ = pair.state(25)
     for index in a_few(pair)[-2:]:
+
         def motion(k, q=q, v=v, a=a, index=index):
             return point_motion(pair, q, v, a, index, reference, classical)[k]
 
-        expected = (by_configuration(pair, q, lambda q: motion(0, q)),
-                    by_configuration(pair, q, lambda q: motion(1, q)),
-                    by_motion(v, lambda v: motion(1, v=v)), by_motion(a, lambda a: motion(1, a=a)))
+        expected = (
+            by_configuration(pair, q, lambda q: motion(0, q)),
+            by_configuration(pair, q, lambda q: motion(1, q)),
+            by_motion(v, lambda v: motion(1, v=v)),
+            by_motion(a, lambda a: motion(1, a=a)),
+        )
         found = dyn_ros.frame_acceleration_derivatives(
-            model, data, q, v, a, index, reference, OFFSET, classical=classical)
+            model, data, q, v, a, index, reference, OFFSET, classical=classical
+        )
         for x, y in zip(found, expected, strict=True):
             peer.close(x, y, DIFFERENCES, scale=max(1.0, np.abs(y).max()))
         found = dyn_ros.frame_velocity_derivatives(model, data, q, v, index, reference, OFFSET)
@@ -468,17 +524,22 @@ def test_derivatives_of_the_classical_acceleration_of_a_frame(robot, root_joint,
     def acceleration(q=q, v=v, a=a):
         return dyn_ros.frame_classical_acceleration(model, data, q, v, a, index, reference).copy()
 
-    expected = (by_configuration(pair, q, acceleration), by_motion(v, lambda v: acceleration(v=v)),
-                by_motion(a, lambda a: acceleration(a=a)))
+    expected = (
+        by_configuration(pair, q, acceleration),
+        by_motion(v, lambda v: acceleration(v=v)),
+        by_motion(a, lambda a: acceleration(a=a)),
+    )
     found = dyn_ros.frame_acceleration_derivatives(
-        model, data, q, v, a, index, reference, classical=True)[1:]
+        model, data, q, v, a, index, reference, classical=True
+    )[1:]
     for x, y in zip(found, expected, strict=True):
         peer.close(x, y, DIFFERENCES, scale=max(1.0, np.abs(y).max()))
 
 
 @EVERY
-@pytest.mark.parametrize("reference", [ReferenceFrame.LOCAL, ReferenceFrame.LOCAL_WORLD_ALIGNED],
-                         ids=lambda x: x.name)
+@pytest.mark.parametrize(
+    "reference", [ReferenceFrame.LOCAL, ReferenceFrame.LOCAL_WORLD_ALIGNED], ids=lambda x: x.name
+)
 def test_derivatives_of_points_are_pinocchios(robot, root_joint, reference):
     pair = peer.pair(robot, root_joint)
     q, v, a, _ = pair.state(27)
@@ -486,16 +547,23 @@ def test_derivatives_of_points_are_pinocchios(robot, root_joint, reference):
     for index in a_few(pair):
         frame = pair.pin.frames[pin_frame(pair, index)]
         point = frame.placement * pinocchio.SE3(np.eye(3), OFFSET)
-        place = (pair.pin, pair.pin_data, frame.parentJoint, point,
-                 getattr(pinocchio, reference.name))
+        place = (
+            pair.pin,
+            pair.pin_data,
+            frame.parentJoint,
+            point,
+            getattr(pinocchio, reference.name),
+        )
         dv_dq, dv_dv = pinocchio.getPointVelocityDerivatives(*place)
         expected = pinocchio.getPointClassicAccelerationDerivatives(*place)
         found = dyn_ros.frame_acceleration_derivatives(
-            pair.model, pair.data, q, v, a, index, reference, OFFSET, classical=True)
+            pair.model, pair.data, q, v, a, index, reference, OFFSET, classical=True
+        )
         for x, y in zip((*found, pair.data.v_partial_dv), (*expected, dv_dv), strict=True):
             peer.close(x[:3], y @ pair.G, 1e-11, scale=max(1.0, np.abs(y).max()))
         found = dyn_ros.frame_velocity_derivatives(
-            pair.model, pair.data, q, v, index, reference, OFFSET)
+            pair.model, pair.data, q, v, index, reference, OFFSET
+        )
         for x, y in zip(found, (dv_dq, dv_dv), strict=True):
             peer.close(x[:3], y @ pair.G, 1e-11, scale=max(1.0, np.abs(y).max()))
 
@@ -507,17 +575,18 @@ def test_an_offset_of_zero_is_the_origin(reference):
     index = len(pair.model.frame_names) - 1
     place = pair.model, pair.data, q, v, a, index, reference
     expected = copies(dyn_ros.frame_acceleration_derivatives(*place))
-    for x, y in zip(dyn_ros.frame_acceleration_derivatives(*place, np.zeros(3)), expected,
-                    strict=True):
+    for x, y in zip(
+        dyn_ros.frame_acceleration_derivatives(*place, np.zeros(3)), expected, strict=True
+    ):
         assert np.array_equal(x, y)
-    if reference == ReferenceFrame.WORLD:           # at the world's origin, whatever the point is
-        for x, y in zip(dyn_ros.frame_acceleration_derivatives(*place, OFFSET), expected,
-                        strict=True):
+    if reference == ReferenceFrame.WORLD:  # at the world's origin, whatever the point is
+        for x, y in zip(
+            dyn_ros.frame_acceleration_derivatives(*place, OFFSET), expected, strict=True
+        ):
             peer.close(x, y, 1e-12, scale=np.abs(y).max(initial=1.0))
 
 
-@pytest.mark.parametrize("offsets", [OFFSET, np.outer(np.arange(9.0), OFFSET)],
-                         ids=["one", "each"])
+@pytest.mark.parametrize("offsets", [OFFSET, np.outer(np.arange(9.0), OFFSET)], ids=["one", "each"])
 @pytest.mark.parametrize("classical", [False, True], ids=["spatial", "classical"])
 @pytest.mark.parametrize("robot", ["tiago", "every_joint"])
 def test_a_batch_of_points(robot, classical, offsets):
@@ -526,20 +595,29 @@ def test_a_batch_of_points(robot, classical, offsets):
     q, v, a, _ = pair.states(9, 29)
     place = len(model.frame_names) - 1, ReferenceFrame.LOCAL_WORLD_ALIGNED
     found = dyn_ros.frame_acceleration_derivatives(
-        model, data, q, v, a, *place, offsets, classical=classical, threads=2)
+        model, data, q, v, a, *place, offsets, classical=classical, threads=2
+    )
     velocity = dyn_ros.frame_velocity_derivatives(model, data, q, v, *place, offsets)
     for n, point in enumerate(np.broadcast_to(offsets, (9, 3))):
         state = model, data, q[n], v[n]
-        for x, y in zip(found, dyn_ros.frame_acceleration_derivatives(
-                *state, a[n], *place, point, classical=classical), strict=True):
+        for x, y in zip(
+            found,
+            dyn_ros.frame_acceleration_derivatives(
+                *state, a[n], *place, point, classical=classical
+            ),
+            strict=True,
+        ):
             peer.close(x[n], y, 1e-13, scale=np.abs(y).max(initial=1.0))
-        for x, y in zip(velocity, dyn_ros.frame_velocity_derivatives(*state, *place, point),
-                        strict=True):
+        for x, y in zip(
+            velocity, dyn_ros.frame_velocity_derivatives(*state, *place, point), strict=True
+        ):
             peer.close(x[n], y, 1e-13, scale=np.abs(y).max(initial=1.0))
 
 
-@pytest.mark.parametrize("offset, words", [
-    ([0.0, 0.0], r"offset: expected shape \(3,\)"), ([0.0, np.nan, 0.0], "offset: .*nan")])
+@pytest.mark.parametrize(
+    "offset, words",
+    [([0.0, 0.0], r"offset: expected shape \(3,\)"), ([0.0, np.nan, 0.0], "offset: .*nan")],
+)
 def test_a_wrong_point(offset, words):
     pair = peer.pair("panda")
     q, v, a, _ = pair.state()
@@ -550,6 +628,7 @@ def test_a_wrong_point(offset, words):
 
 
 # --- momentum
+
 
 @EVERY
 def test_centroidal_derivatives_are_pinocchios(robot, root_joint):
@@ -578,7 +657,8 @@ def test_centroidal_derivatives_are_those_of_the_momentum(robot, root_joint):
     model, data = pair.model, pair.data
     q, v, a, _ = pair.state(16)
     dh_dq, dhdot_dq, dhdot_dv, dhdot_da = copies(
-        dyn_ros.centroidal_derivatives(model, data, q, v, a))
+        dyn_ros.centroidal_derivatives(model, data, q, v, a)
+    )
 
     def h(q):
         return dyn_ros.ccrba(model, data, q, v)[1].copy()
@@ -619,8 +699,9 @@ def test_far_from_the_root_no_digit_is_lost(robot, root_joint, count):
         near = copies(results(name, pair.model, pair.data, **state))
         far = state["q"].copy()
         far[..., :away] = (4e6, -3e6, 1e5)[:away]
-        for x, y in zip(results(name, pair.model, pair.data, **{**state, "q": far}), near,
-                        strict=True):
+        for x, y in zip(
+            results(name, pair.model, pair.data, **{**state, "q": far}), near, strict=True
+        ):
             assert np.array_equal(x, y)
 
 
@@ -642,7 +723,9 @@ FUNCTIONS = {  # name -> its arguments, what it leaves in Data
     "aba_derivatives": ("q v tau f_ext", "ddq_dq ddq_dv Minv"),
     "frame_velocity_derivatives": ("q v frame reference_frame", "v_partial_dq v_partial_dv"),
     "frame_acceleration_derivatives": (
-        "q v a frame reference_frame", "v_partial_dq a_partial_dq a_partial_dv a_partial_da"),
+        "q v a frame reference_frame",
+        "v_partial_dq a_partial_dq a_partial_dv a_partial_da",
+    ),
     "centroidal_derivatives": ("q v a", "dh_dq dhdot_dq dhdot_dv dhdot_da"),
     "com_velocity_derivatives": ("q v", "dvcom_dq"),
 }
@@ -656,8 +739,9 @@ def arguments(name, model, frame=-2, **values):
 
 
 def results(name, model, data, threads=1, **values):
-    return as_tuple(getattr(dyn_ros, name)(model, data, **arguments(name, model, **values),
-                                           threads=threads))
+    return as_tuple(
+        getattr(dyn_ros, name)(model, data, **arguments(name, model, **values), threads=threads)
+    )
 
 
 def batch(pair, count):
@@ -728,6 +812,7 @@ def test_without_compiled_code(robot):
     pair = peer.pair(robot, "floating")
     calls = [(name, arguments(name, pair.model, **inputs(pair))) for name in FUNCTIONS]
     for (name, _), found in zip(calls, peer.uncompiled(robot, calls), strict=True):
-        for x, y in zip(as_tuple(found), results(name, pair.model, pair.data, **inputs(pair)),
-                        strict=True):
+        for x, y in zip(
+            as_tuple(found), results(name, pair.model, pair.data, **inputs(pair)), strict=True
+        ):
             peer.close(x, y, 1e-11, scale=max(1.0, np.abs(y).max()))

@@ -4,6 +4,7 @@
 
 The references are differences of the first order, and numbers made by Pinocchio in C++.
 """
+
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +24,19 @@ def differences(function, n, step):
     """Derivatives by n numbers of each matrix of function, the number last; to the sixth order."""
     slopes = []
     for way in step * np.eye(n):
-        at = {k: [np.array(matrix) for matrix in function(k * way)]
-              for k in (-3, -2, -1, 1, 2, 3)}
-        slopes.append([(45.0 * (at[1][m] - at[-1][m]) - 9.0 * (at[2][m] - at[-2][m])
-                        + at[3][m] - at[-3][m]) / (60.0 * step) for m in range(len(at[1]))])
+        at = {k: [np.array(matrix) for matrix in function(k * way)] for k in (-3, -2, -1, 1, 2, 3)}
+        slopes.append(
+            [
+                (
+                    45.0 * (at[1][m] - at[-1][m])
+                    - 9.0 * (at[2][m] - at[-2][m])
+                    + at[3][m]
+                    - at[-3][m]
+                )
+                / (60.0 * step)
+                for m in range(len(at[1]))
+            ]
+        )
     return [np.stack(each, -1) for each in zip(*slopes)]
 
 
@@ -51,6 +61,7 @@ BOTH = pytest.mark.parametrize("call, names", [(rnea, RNEA), (aba, ABA)], ids=["
 
 # --- inverse dynamics
 
+
 @EVERY
 def test_rnea_second_order_by_differences(robot, root_joint):
     """Every index: [i, j, k] is the derivative of [i, j] of the first order by k."""
@@ -61,19 +72,21 @@ def test_rnea_second_order_by_differences(robot, root_joint):
 
     def first(dq, dv):
         return dyn_ros.rnea_derivatives(
-            pair.model, pair.data, pair.model.integrate(q, dq), v + dv, a, f_ext)
+            pair.model, pair.data, pair.model.integrate(q, dq), v + dv, a, f_ext
+        )
 
     dqdq, _, dadq = differences(lambda dq: first(dq, zero), n, 1e-2)
     # quadratic in v, so that a wide step costs nothing, and no digits
     dqdv, dvdv, dadv = differences(lambda dv: first(zero, dv), n, 0.5)
     assert not dadv.any()
-    rounding = 1e-3 * np.abs(first(zero, zero)[2]).max()    # where symmetry makes all but zeros
+    rounding = 1e-3 * np.abs(first(zero, zero)[2]).max()  # where symmetry makes all but zeros
     for got, expected in zip(rnea(pair, q, v, a, f_ext), (dqdq, dvdv, dqdv, dadq)):
         peer.close(got, expected, 1e-9, max(rounding, np.abs(expected).max()))
 
 
-@pytest.mark.parametrize("robot, root_joint, name", [
-    ("ur5", None, "ur5"), ("solo12", "floating", "solo12_ff")])
+@pytest.mark.parametrize(
+    "robot, root_joint, name", [("ur5", None, "ur5"), ("solo12", "floating", "solo12_ff")]
+)
 def test_rnea_second_order_is_pinocchios(robot, root_joint, name):
     known = np.load(GOLDEN / f"{name}.npz")
     found = rnea(peer.pair(robot, root_joint), known["in/q"], known["in/v"], known["in/a"])
@@ -81,9 +94,16 @@ def test_rnea_second_order_is_pinocchios(robot, root_joint, name):
         peer.close(got, known[f"so/{field}"])
 
 
-@pytest.mark.parametrize("robot, root_joint", [
-    ("every_joint", None), ("every_joint", "planar"), ("solo12", "floating"),
-    ("ball_joints", None), ("every_joint_on_balls", "floating")])
+@pytest.mark.parametrize(
+    "robot, root_joint",
+    [
+        ("every_joint", None),
+        ("every_joint", "planar"),
+        ("solo12", "floating"),
+        ("ball_joints", None),
+        ("every_joint_on_balls", "floating"),
+    ],
+)
 def test_directions_of_one_joint_do_not_commute(robot, root_joint):
     """X_k X_j - X_j X_k is the direction [X_k, X_j]: that of the velocity S_k x S_j."""
     pair = peer.pair(robot, root_joint)
@@ -94,12 +114,15 @@ def test_directions_of_one_joint_do_not_commute(robot, root_joint):
     difference = np.zeros((n, n, n))
     for i, joint in enumerate(pair.model.tree.joints):
         at = pair.model.idx_v[i]
-        S = np.eye(6)[{"floating": range(6), "planar": [0, 1, 5],
-                       "spherical": [3, 4, 5]}.get(joint.kind, [])]
+        S = np.eye(6)[
+            {"floating": range(6), "planar": [0, 1, 5], "spherical": [3, 4, 5]}.get(joint.kind, [])
+        ]
         for j, k in np.ndindex(len(S), len(S)):
-            bracket = np.r_[np.cross(S[k, 3:], S[j, :3]) + np.cross(S[k, :3], S[j, 3:]),
-                            np.cross(S[k, 3:], S[j, 3:])]
-            difference[:, at + j, at + k] = slopes[:, at:at + len(S)] @ S @ bracket
+            bracket = np.r_[
+                np.cross(S[k, 3:], S[j, :3]) + np.cross(S[k, :3], S[j, 3:]),
+                np.cross(S[k, 3:], S[j, 3:]),
+            ]
+            difference[:, at + j, at + k] = slopes[:, at : at + len(S)] @ S @ bracket
     peer.close(dqdq - dqdq.swapaxes(1, 2), difference, 1e-12, np.abs(dqdq).max())
     assert difference.any()
     peer.close(dvdv, dvdv.swapaxes(1, 2), 1e-13)
@@ -114,7 +137,7 @@ def test_coriolis_torques_are_quadratic_in_velocity(robot, root_joint):
     moving = dyn_ros.nonlinear_effects(pair.model, pair.data, q, v).copy()
     gravity = dyn_ros.generalized_gravity(pair.model, pair.data, q)
     dvdv = rnea(pair, q, v, a)[1]
-    size = max(np.abs(moving).max(), np.abs(pair.data.M).max())     # symmetric rotors make none
+    size = max(np.abs(moving).max(), np.abs(pair.data.M).max())  # symmetric rotors make none
     peer.close(0.5 * dvdv @ v @ v, moving - gravity, 1e-12, size)
 
 
@@ -133,6 +156,7 @@ def test_rnea_second_order_leaves_the_first(robot, root_joint):
 
 # --- forward dynamics
 
+
 @EVERY
 def test_aba_second_order_by_differences(robot, root_joint):
     pair, (q, v, _, tau), f_ext = loaded(robot, root_joint)
@@ -140,8 +164,9 @@ def test_aba_second_order_by_differences(robot, root_joint):
     zero = np.zeros(n)
 
     def first(dq, dv, dtau):
-        return dyn_ros.aba_derivatives(pair.model, pair.data, pair.model.integrate(q, dq), v + dv,
-                                       tau + dtau, f_ext)
+        return dyn_ros.aba_derivatives(
+            pair.model, pair.data, pair.model.integrate(q, dq), v + dv, tau + dtau, f_ext
+        )
 
     dqdq, _, dtaudq = differences(lambda dq: first(dq, zero, zero), n, 3e-3)
     dqdv, dvdv, dtaudv = differences(lambda dv: first(zero, dv, zero), n, 0.5)
@@ -167,12 +192,14 @@ def test_a_joint_that_moves_no_inertia_has_no_second_order():
     model = dyn_ros.Model.from_urdf(
         '<robot name="bare"><link name="base"/><link name="tip"/>'
         '<joint name="turn" type="continuous"><parent link="base"/><child link="tip"/></joint>'
-        '</robot>')
+        "</robot>"
+    )
     with pytest.raises(np.linalg.LinAlgError, match="turn"):
         dyn_ros.aba_second_order_derivatives(model, dyn_ros.Data(model), [0.0], [0.0], [0.0])
 
 
 # --- calls
+
 
 @BOTH
 def test_results_are_the_datas_own_arrays(call, names):
@@ -198,9 +225,16 @@ def test_no_result_depends_on_an_earlier_call(robot, root_joint, call, names):
 @BOTH
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("count", [1, 8, 21])
-@pytest.mark.parametrize("robot, root_joint", [
-    ("every_joint", "floating"), ("ur5", None), ("baxter", None), ("solo12", "floating"),
-    ("ball_joints", "floating")])
+@pytest.mark.parametrize(
+    "robot, root_joint",
+    [
+        ("every_joint", "floating"),
+        ("ur5", None),
+        ("baxter", None),
+        ("solo12", "floating"),
+        ("ball_joints", "floating"),
+    ],
+)
 def test_batch_is_state_after_state(robot, root_joint, count, threads, call, names):
     pair = peer.pair(robot, root_joint)
     q, v, a, _ = pair.states(count)

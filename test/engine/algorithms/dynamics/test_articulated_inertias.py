@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Articulated-body inertias against Pinocchio, dense matrices and the motion of a free base."""
+
 import numpy as np
 import pinocchio
 import pytest
@@ -17,7 +18,7 @@ def with_armature(robot, root_joint, mimic="project"):
     pair = peer.new_pair(robot, root_joint, mimic)
     armature = np.random.default_rng(1).uniform(0.01, 0.5, pair.model.nv)
     if root_joint:
-        armature[:pair.model.nvs[0]] = 0.0
+        armature[: pair.model.nvs[0]] = 0.0
     pair.set_armature(armature)
     return pair
 
@@ -75,8 +76,11 @@ def dense(pair, i):
                 A[:, columns] = data.J[:, columns]
         A = np.hstack([np.eye(6), A @ pair.G])
         E += A.T @ data.oMi[b].act(pin.inertias[b]).matrix() @ A
-    behind = {k for j in list(pin.subtrees[i])[1:]
-              for k in range(pair.model.idx_v[j - 1], pair.model.idx_v[j - 1] + pin.nvs[j])}
+    behind = {
+        k
+        for j in list(pin.subtrees[i])[1:]
+        for k in range(pair.model.idx_v[j - 1], pair.model.idx_v[j - 1] + pin.nvs[j])
+    }
     at = [6 + k for k in sorted(behind)]
     H = E[np.ix_(at, at)] + np.diag(pair.model.armature[sorted(behind)])
     return E[:6, :6] - E[:6, at] @ np.linalg.solve(H, E[at, :6])
@@ -120,17 +124,20 @@ def test_locked_joints_leave_the_composite_inertia(robot, root_joint):
 def test_free_and_coupled_kernels_agree(monkeypatch):
     """Without mimic joints both methods are right."""
     from dyn_ros.engine.call.algorithm import ALGORITHMS
+
     pair = peer.new_pair("talos_reduced", "floating")
     q = pair.state(6)[0]
     expected = [x.copy() for x in dyn_ros.articulated_inertias(pair.model, pair.data, q)]
     algorithm = ALGORITHMS["articulated_inertias"]
     monkeypatch.setattr(algorithm, "_programs", {False: algorithm._programs[True]})
-    for x, y in zip(dyn_ros.articulated_inertias(pair.model, dyn_ros.Data(pair.model), q),
-                    expected):
+    for x, y in zip(
+        dyn_ros.articulated_inertias(pair.model, dyn_ros.Data(pair.model), q), expected
+    ):
         peer.close(x, y, TIGHT)
 
 
 # --- calls
+
 
 def test_results_are_datas_own():
     pair = peer.pair("panda")
@@ -153,8 +160,10 @@ def test_a_batch_is_its_states(robot, root_joint, threads):
 
 
 LIMIT = '<limit lower="-1" upper="1" effort="1" velocity="1"/>'
-SOLID = ('<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>'
-         "</inertial>")
+SOLID = (
+    '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>'
+    "</inertial>"
+)
 
 
 def hand(mimic="", thumb=""):
@@ -212,7 +221,7 @@ def test_a_robot_that_does_not_move():
 def test_without_compiled_code(robot):
     pair = peer.pair(robot, "floating")
     given = {"q": pair.state(8)[0]}
-    found, = peer.uncompiled(robot, [("articulated_inertias", given)])
+    (found,) = peer.uncompiled(robot, [("articulated_inertias", given)])
     expected = dyn_ros.articulated_inertias(pair.model, pair.data, **given)
     for x, y in zip(found, expected, strict=True):
         peer.close(x, y, 1e-12)

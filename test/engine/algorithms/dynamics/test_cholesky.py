@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The factors of the inertia matrix and products with them, against Pinocchio and identities."""
+
 import numpy as np
 import pinocchio
 import pytest
@@ -11,7 +12,7 @@ from peer import as_tuple
 
 EVERY = peer.robots(root_joints=(None, "floating", "planar"))
 SOME = peer.robots(("every_joint", "panda", "tiago", "solo12", "talos_reduced"))
-PRODUCTS = {    # name -> the same with dense matrices
+PRODUCTS = {  # name -> the same with dense matrices
     "cholesky_solve": lambda M, U, b: np.linalg.solve(M, b),
     "cholesky_M_times": lambda M, U, b: M @ b,
     "cholesky_U_times": lambda M, U, b: U @ b,
@@ -41,6 +42,7 @@ def results(name, model, data, q, b, **options):
 
 # --- factors
 
+
 @EVERY
 @pytest.mark.parametrize("armature", [False, True], ids=["bare", "armature"])
 def test_the_product_of_the_factors_is_the_inertia_matrix(robot, root_joint, armature):
@@ -56,7 +58,7 @@ def test_the_product_of_the_factors_is_the_inertia_matrix(robot, root_joint, arm
 @EVERY
 def test_factors_are_pinocchios(robot, root_joint):
     pair = with_armature(robot, root_joint)
-    if pair.has_mimics:                             # as free joints
+    if pair.has_mimics:  # as free joints
         pair = peer.new_pair(robot, root_joint, mimic="ignore")
     q = pair.state(4)[0]
     pinocchio.crba(pair.pin, pair.pin_data, pair.to_pin_q(q))
@@ -73,9 +75,9 @@ def test_factors_have_the_zeros_of_the_tree(robot, root_joint):
     U = dyn_ros.cholesky(pair.model, pair.data, pair.state(5)[0])[0]
     starts, sizes = pair.pin.idx_vs, pair.pin.nvs
     for j in range(1, pair.pin.njoints):
-        columns = U[:, starts[j]:starts[j] + sizes[j]].copy()
+        columns = U[:, starts[j] : starts[j] + sizes[j]].copy()
         for i in pair.pin.supports[j]:
-            columns[starts[i]:starts[i] + sizes[i]] = 0.0
+            columns[starts[i] : starts[i] + sizes[i]] = 0.0
         assert not columns.any()
 
 
@@ -90,6 +92,7 @@ def test_the_diagonal_is_what_minverse_inverts(robot, root_joint):
 
 
 # --- products
+
 
 @EVERY
 @products
@@ -106,9 +109,11 @@ def test_products_are_those_of_the_matrices(robot, root_joint, name):
 def test_what_a_product_does_another_one_undoes(robot, root_joint):
     pair = peer.pair(robot, root_joint)
     q, b, _, _ = pair.state(8)
-    for one, other in (("cholesky_M_times", "cholesky_solve"),
-                       ("cholesky_U_times", "cholesky_U_solve"),
-                       ("cholesky_Ut_times", "cholesky_Ut_solve")):
+    for one, other in (
+        ("cholesky_M_times", "cholesky_solve"),
+        ("cholesky_U_times", "cholesky_U_solve"),
+        ("cholesky_Ut_times", "cholesky_Ut_solve"),
+    ):
         x = getattr(dyn_ros, one)(pair.model, pair.data, q, b)
         peer.close(getattr(dyn_ros, other)(pair.model, pair.data, q, x), b, 1e-10)
 
@@ -134,6 +139,7 @@ def test_solve_is_pinocchios(robot, root_joint):
 
 # --- calls
 
+
 @functions
 def test_results_are_datas_own(name):
     pair = peer.pair("every_joint", "floating")
@@ -150,8 +156,7 @@ def test_products_do_not_overwrite_each_other():
     q, b, _, _ = pair.state(12)
     found = {name: getattr(dyn_ros, name)(pair.model, pair.data, q, b) for name in PRODUCTS}
     for name, x in found.items():
-        assert np.array_equal(x, getattr(dyn_ros, name)(
-            pair.model, dyn_ros.Data(pair.model), q, b))
+        assert np.array_equal(x, getattr(dyn_ros, name)(pair.model, dyn_ros.Data(pair.model), q, b))
 
 
 @functions
@@ -207,7 +212,7 @@ def test_a_singular_inertia_matrix_names_the_joint(name, count):
       </robot>""")
     zero = np.zeros((1,) if count is None else (count, 1))
     data = dyn_ros.Data(model)
-    if name == "cholesky_M_times":                  # which factors nothing
+    if name == "cholesky_M_times":  # which factors nothing
         assert not dyn_ros.cholesky_M_times(model, data, zero, zero + 1.0).any()
         return
     with pytest.raises(np.linalg.LinAlgError, match="cholesky.*loose"):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Inverse and forward dynamics: agreement with Pinocchio, identities, batches, bad input."""
+
 import pickle
 import re
 import warnings
@@ -28,8 +29,13 @@ ARGUMENTS = {
     "minverse": ("q",),
 }
 RESULTS = {
-    "rnea": "tau", "nonlinear_effects": "nle", "generalized_gravity": "g",
-    "static_torque": "tau", "crba": "M", "aba": "ddq", "minverse": "Minv",
+    "rnea": "tau",
+    "nonlinear_effects": "nle",
+    "generalized_gravity": "g",
+    "static_torque": "tau",
+    "crba": "M",
+    "aba": "ddq",
+    "minverse": "Minv",
 }
 algorithms = pytest.mark.parametrize("name", ARGUMENTS)
 
@@ -59,6 +65,7 @@ def slope(f, h=1e-3):
 
 
 # ---------------------------------------------------------------------------- Pinocchio
+
 
 @algorithms
 @peer.robots(root_joints=(None, "floating", "planar"))
@@ -93,8 +100,9 @@ def test_without_gravity():
     pair.set_gravity((0.0, 0.0, 0.0))
     values = inputs(pair)
     assert not call(pair, "generalized_gravity", values).any()
-    peer.close(call(pair, "nonlinear_effects", values),
-               pair.nonlinear_effects(values["q"], values["v"]))
+    peer.close(
+        call(pair, "nonlinear_effects", values), pair.nonlinear_effects(values["q"], values["v"])
+    )
 
 
 @peer.robots(MIMICKING)
@@ -120,6 +128,7 @@ def test_mimics_as_pinocchio_does_them_itself(robot):
 
 
 # ---------------------------------------------------------------------------- identities
+
 
 @peer.robots()
 def test_inertia_matrix_is_symmetric_and_positive_definite(robot, root_joint):
@@ -175,8 +184,10 @@ def test_forces_add_up(robot, root_joint):
 def test_gravity_is_the_slope_of_potential_energy(robot, root_joint):
     pair = peer.pair(robot, root_joint)
     q = pair.state()[0]
-    expected = [slope(lambda t, way=way: pair.potential_energy(pair.model.integrate(q, t * way)))
-                for way in np.eye(pair.model.nv)]
+    expected = [
+        slope(lambda t, way=way: pair.potential_energy(pair.model.integrate(q, t * way)))
+        for way in np.eye(pair.model.nv)
+    ]
     peer.close(dyn_ros.generalized_gravity(pair.model, pair.data, q), expected, 1e-9)
 
 
@@ -221,6 +232,7 @@ def test_mimics_are_the_projection_of_the_free_robot(robot, root_joint):
 
 # ---------------------------------------------------------------------------- calls
 
+
 @algorithms
 def test_result_is_the_datas_own_array(name):
     pair = peer.pair("every_joint", "floating")
@@ -234,7 +246,8 @@ def test_no_result_depends_on_an_earlier_call(name):
     pair = peer.pair("every_joint", "floating")
     values = inputs(pair)
     fresh = getattr(dyn_ros, name)(
-        pair.model, dyn_ros.Data(pair.model), *arguments(name, values)).copy()
+        pair.model, dyn_ros.Data(pair.model), *arguments(name, values)
+    ).copy()
     for other in ARGUMENTS:
         call(pair, other, inputs(pair, 7))
         assert (call(pair, name, values) == fresh).all()
@@ -243,9 +256,15 @@ def test_no_result_depends_on_an_earlier_call(name):
 @algorithms
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 100])
-@pytest.mark.parametrize("robot, root_joint", [
-    ("every_joint", "floating"), ("ur5", None), ("talos_reduced", "floating"),
-    ("ball_joints", None)])
+@pytest.mark.parametrize(
+    "robot, root_joint",
+    [
+        ("every_joint", "floating"),
+        ("ur5", None),
+        ("talos_reduced", "floating"),
+        ("ball_joints", None),
+    ],
+)
 def test_batch_is_state_after_state(robot, root_joint, count, threads, name):
     pair = peer.pair(robot, root_joint)
     values = batch(pair, count)
@@ -316,8 +335,7 @@ def test_threads_with_a_data_each_do_not_meet():
 
     def work(values):
         data = dyn_ros.Data(pair.model)
-        return [dyn_ros.aba(pair.model, data, *arguments("aba", values)).copy()
-                for _ in range(200)]
+        return [dyn_ros.aba(pair.model, data, *arguments("aba", values)).copy() for _ in range(200)]
 
     with ThreadPoolExecutor(4) as pool:
         for found, wanted in zip(pool.map(work, states), expected, strict=True):
@@ -325,6 +343,7 @@ def test_threads_with_a_data_each_do_not_meet():
 
 
 # ---------------------------------------------------------------------------- good arrays
+
 
 def strided(array):
     wide = np.full((*array.shape, 3), np.nan)
@@ -403,11 +422,13 @@ def test_the_inputs_stay_as_they_are():
 
 # ---------------------------------------------------------------------------- bad arrays
 
+
 def with_number(number):
     def spoil(array):
         array = array.copy()
         array[..., -1] = number
         return array
+
     return spoil
 
 
@@ -432,8 +453,9 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("how", SPOILED)
-@pytest.mark.parametrize("name, argument", [
-    (name, argument) for name in ARGUMENTS for argument in ARGUMENTS[name]])
+@pytest.mark.parametrize(
+    "name, argument", [(name, argument) for name in ARGUMENTS for argument in ARGUMENTS[name]]
+)
 @pytest.mark.parametrize("batched", [False, True], ids=["one", "batch"])
 def test_bad_array(name, argument, how, batched):
     if how == "nothing" and argument == "f_ext":
@@ -517,7 +539,7 @@ def test_quaternion_that_is_not_unit(name, length, batched):
     values = batch(pair, 9) if batched else inputs(pair)
     free = pair.model.joint_index("satellite_free")
     start = pair.model.idx_q[free] + 3
-    values["q"][..., start:start + 4] *= length
+    values["q"][..., start : start + 4] *= length
     with pytest.raises(ValueError, match=r"\bq\b.*unit quaternion.*satellite_free"):
         call(pair, name, values)
 
@@ -527,7 +549,7 @@ def test_quaternion_at_the_edge_of_what_counts_as_unit(batched):
     """Depending on rounding, it is accepted or rejected, with the correct message."""
     pair = peer.pair("solo12", "floating")
     q, refused, count = pair.state(1)[0], 0, 0
-    dyn_ros.crba(pair.model, pair.data, q)          # from now on, compiled code checks numbers
+    dyn_ros.crba(pair.model, pair.data, q)  # from now on, compiled code checks numbers
     for length in (1.0 - 1e-6) ** 0.5, (1.0 + 1e-6) ** 0.5:
         for turn in np.random.default_rng(0).normal(size=(60, 4)):
             for ulps in range(-5, 6):
@@ -564,7 +586,7 @@ def test_a_bad_number_is_found_in_the_part_of_each_thread(row, threads):
 def test_data_of_another_model(name):
     pair, other = peer.pair("ur5"), peer.pair("kinova")
     assert pair.model.nv == other.model.nv
-    call(other, name, inputs(other))    # from now on, compiled code compares the models
+    call(other, name, inputs(other))  # from now on, compiled code compares the models
     with pytest.raises(ValueError, match="data"):
         getattr(dyn_ros, name)(pair.model, other.data, *arguments(name, inputs(pair)))
 
@@ -577,9 +599,15 @@ def test_data_that_is_none(name, data):
         getattr(dyn_ros, name)(pair.model, data, *arguments(name, inputs(pair)))
 
 
-@pytest.mark.parametrize("name, argument", [
-    (name, argument) for name in ARGUMENTS if len(ARGUMENTS[name]) > 1
-    for argument in ARGUMENTS[name]])
+@pytest.mark.parametrize(
+    "name, argument",
+    [
+        (name, argument)
+        for name in ARGUMENTS
+        if len(ARGUMENTS[name]) > 1
+        for argument in ARGUMENTS[name]
+    ],
+)
 def test_batches_of_different_size(name, argument):
     pair = peer.pair("every_joint", "floating")
     values = batch(pair, 9)
@@ -599,10 +627,13 @@ def test_bad_armature_and_gravity():
 
 # ---------------------------------------------------------------------------- singular
 
+
 def massless_hand(kind="revolute", inertial=""):
     """An arm of one joint with a joint "loose" at its end that moves a link with this inertial."""
-    solid = ('<inertial><origin xyz="0 0.1 0.2"/><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" '
-             'iyy="1" iyz="0" izz="1"/></inertial>')
+    solid = (
+        '<inertial><origin xyz="0 0.1 0.2"/><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" '
+        'iyy="1" iyz="0" izz="1"/></inertial>'
+    )
     limit = '<limit lower="-1" upper="1" effort="1" velocity="1"/>'
     return f"""<robot name="massless">
       <link name="base"/><link name="arm">{solid}</link><link name="hand">{inertial}</link>
@@ -611,8 +642,10 @@ def massless_hand(kind="revolute", inertial=""):
     </robot>"""
 
 
-POINT = ('<inertial><origin xyz="{}"/><mass value="1"/><inertia ixx="0" ixy="0" ixz="0" iyy="0" '
-         'iyz="0" izz="0"/></inertial>')
+POINT = (
+    '<inertial><origin xyz="{}"/><mass value="1"/><inertia ixx="0" ixy="0" ixz="0" iyy="0" '
+    'iyz="0" izz="0"/></inertial>'
+)
 SINGULAR = {
     "massless revolute": massless_hand(),
     "massless prismatic": massless_hand("prismatic"),
@@ -643,10 +676,13 @@ def test_singular_names_the_joint(xml, name, count):
 
 def test_singular_with_mimics():
     """M = G' M_free G is singular although no row of it is zero in the free robot."""
-    xml = massless_hand().replace("</robot>", """<link name="thumb"/>
+    xml = massless_hand().replace(
+        "</robot>",
+        """<link name="thumb"/>
       <joint name="limp" type="revolute"><parent link="arm"/><child link="thumb"/>
         <limit lower="-1" upper="1" effort="1" velocity="1"/><mimic joint="loose"/></joint>
-      </robot>""")
+      </robot>""",
+    )
     model = dyn_ros.Model.from_urdf(xml)
     with pytest.raises(np.linalg.LinAlgError, match="loose"):
         dyn_ros.aba(model, dyn_ros.Data(model), [0.1, 0.2], [0.0, 0.0], [0.0, 0.0])
@@ -663,17 +699,22 @@ def test_a_robot_that_does_not_move():
 
 # ---------------------------------------------------------------------------- without compiler
 
+
 def test_without_compiled_code():
     pair = peer.pair("every_joint", "floating")
     values = batch(pair, 9)
     first = {key: value[0] for key, value in values.items()}
-    calls = [(name, {key: given[key] for key in ARGUMENTS[name]})
-             for name in ARGUMENTS for given in (first, values)]
+    calls = [
+        (name, {key: given[key] for key in ARGUMENTS[name]})
+        for name in ARGUMENTS
+        for given in (first, values)
+    ]
     for (name, given), x in zip(calls, peer.uncompiled("every_joint", calls), strict=True):
         peer.close(x, call(pair, name, given), 1e-12)
 
 
 # -- wrenches from frames
+
 
 def test_wrench_on_a_frame_acts_through_that_frames_jacobian():
     """f_ext from `external_forces` gives the torque J' f of Pinocchio's LOCAL frame Jacobian."""
@@ -685,24 +726,28 @@ def test_wrench_on_a_frame_acts_through_that_frames_jacobian():
         got = dyn_ros.rnea(pair.model, pair.data, q, v, a).copy()
         got -= dyn_ros.rnea(pair.model, pair.data, q, v, a, f_ext)
         J = pinocchio.computeFrameJacobian(
-            pair.pin, pair.pin_data, pair.to_pin_q(q), pair.pin.getFrameId(frame),
-            pinocchio.LOCAL)
+            pair.pin, pair.pin_data, pair.to_pin_q(q), pair.pin.getFrameId(frame), pinocchio.LOCAL
+        )
         peer.close(got, pair.G.T @ J.T @ wrench, 1e-12, scale=100.0)
 
 
 def test_wrenches_on_one_joint_add_up_and_the_base_takes_its_own():
     model = peer.pair("panda", None).model
     one = model.external_forces({"panda_link5": np.ones(6)})
-    both = model.external_forces({"panda_link5": np.ones(6), "panda_joint5": np.ones(6),
-                                  "panda_link0": np.ones(6)})
+    both = model.external_forces(
+        {"panda_link5": np.ones(6), "panda_joint5": np.ones(6), "panda_link0": np.ones(6)}
+    )
     peer.close(both, 2.0 * one, 1e-15)
 
 
-@pytest.mark.parametrize("wrenches, message", [
-    ({"no_such": np.zeros(6)}, "no frame named 'no_such'; available: .*panda_link5"),
-    ({"panda_link5": np.zeros(3)}, "wrench on panda_link5: expected 6 finite numbers"),
-    ({"panda_link5": [0, 0, np.nan, 0, 0, 0]}, "wrench on panda_link5"),
-])
+@pytest.mark.parametrize(
+    "wrenches, message",
+    [
+        ({"no_such": np.zeros(6)}, "no frame named 'no_such'; available: .*panda_link5"),
+        ({"panda_link5": np.zeros(3)}, "wrench on panda_link5: expected 6 finite numbers"),
+        ({"panda_link5": [0, 0, np.nan, 0, 0, 0]}, "wrench on panda_link5"),
+    ],
+)
 def test_bad_wrenches_are_named(wrenches, message):
     with pytest.raises(ValueError, match=message):
         peer.pair("panda", None).model.external_forces(wrenches)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Forces that fixed and moving joints transmit."""
+
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -41,6 +42,7 @@ def forces(model, q, v, a, f_ext=None):
 
 # --- moving joints
 
+
 @peer.robots()
 def test_moving_joints_transmit_the_forces_of_the_joints(robot, root_joint):
     pair = peer.pair(robot, root_joint)
@@ -68,6 +70,7 @@ def test_links_have_the_force_of_the_joint_that_connects_them(robot, root_joint)
 
 # --- fixed joints
 
+
 def fixed_joints(model):
     return [n for n, frame in enumerate(model.tree.frames) if frame.kind == "fixed_joint"]
 
@@ -87,12 +90,13 @@ def test_is_the_torque_of_a_floating_joint_in_its_place(robot, root_joint):
     wrenches = on_some(model)
     found = forces(model, q, v, a, wrenches)
     indices = fixed_joints(model)
-    for n in indices[::max(1, len(indices) // 8)]:
+    for n in indices[:: max(1, len(indices) // 8)]:
         name = model.frame_names[n]
         xml = ElementTree.fromstring(peer.urdf(robot))
         xml.find(f"joint[@name='{name}']").set("type", "floating")
-        other = with_payloads(dyn_ros.Model.from_urdf(
-            ElementTree.tostring(xml, encoding="unicode"), root_joint))
+        other = with_payloads(
+            dyn_ros.Model.from_urdf(ElementTree.tostring(xml, encoding="unicode"), root_joint)
+        )
         assert other.frame_names == model.frame_names
         q_other, v_other, a_other = other.neutral(), np.zeros(other.nv), np.zeros(other.nv)
         for k, each in enumerate(model.position_names):
@@ -100,10 +104,11 @@ def test_is_the_torque_of_a_floating_joint_in_its_place(robot, root_joint):
         for k, each in enumerate(model.velocity_names):
             at = other.velocity_names.index(each)
             v_other[at], a_other[at] = v[k], a[k]
-        torques = dyn_ros.rnea(other, dyn_ros.Data(other), q_other, v_other, a_other,
-                               other.external_forces(wrenches))
+        torques = dyn_ros.rnea(
+            other, dyn_ros.Data(other), q_other, v_other, a_other, other.external_forces(wrenches)
+        )
         start = other.idx_v[other.joint_index(name)]
-        peer.close(found[n], torques[start:start + 6], scale=np.abs(found).max())
+        peer.close(found[n], torques[start : start + 6], scale=np.abs(found).max())
 
 
 @peer.robots()
@@ -120,8 +125,11 @@ def test_fixed_joints_as_in_pinocchio(robot, root_joint):
     own = {frame.parent: n for n, frame in enumerate(frames) if frame.kind == "joint"}
     for n in fixed_joints(model):
         frame = frames[n]
-        beside = [act(pair.data.liMi[i], f[i]) for i, joint in enumerate(model.tree.joints)
-                  if joint.parent == frame.parent and not is_beyond(frames, own[i], n)]
+        beside = [
+            act(pair.data.liMi[i], f[i])
+            for i, joint in enumerate(model.tree.joints)
+            if joint.parent == frame.parent and not is_beyond(frames, own[i], n)
+        ]
         theirs = pinocchio.computeSupportedForceByFrame(pair.pin, pair.pin_data, n + 1).vector
         if frame.parent >= 0:
             expected = theirs - act_inverse(frame.placement, sum(beside, np.zeros(6)))
@@ -199,8 +207,9 @@ def test_a_wrench_loads_only_what_is_before_it():
     n = pair.model.frame_index
     peer.close(pushed[n("panda_hand")], push, 1e-12)
     assert not pushed[n("panda_hand_tcp")].any()
-    as_array = free - forces(pair.model, q, v, a, pair.model.external_forces(
-        {"panda_hand_joint": push}))
+    as_array = free - forces(
+        pair.model, q, v, a, pair.model.external_forces({"panda_hand_joint": push})
+    )
     assert not as_array[n("panda_joint8")].any()
     peer.close(as_array[n("panda_joint7")], pushed[n("panda_joint7")], 1e-11)
     two = free - forces(pair.model, q, v, a, {"panda_hand": push, "panda_hand_joint": push})
@@ -213,13 +222,16 @@ def test_a_sensor_in_a_chain_that_is_reversed():
     part = model.chain("wrist_ft_tool_link", "arm_5_link")
     zero = np.zeros(part.nv)
     found = forces(part, zero, zero, zero)
-    beyond = sum(frame.inertia.mass for frame in part.tree.frames[
-        part.frame_names.index("wrist_ft_joint") + 1:])
+    beyond = sum(
+        frame.inertia.mass
+        for frame in part.tree.frames[part.frame_names.index("wrist_ft_joint") + 1 :]
+    )
     weight = found[part.frame_names.index("wrist_ft_joint")][:3]
     assert np.linalg.norm(weight) == pytest.approx(9.81 * beyond)
 
 
 # --- one frame, batches, errors
+
 
 @peer.robots(("every_joint", "panda"))
 def test_batches_and_single_frames(robot, root_joint):
@@ -236,7 +248,8 @@ def test_batches_and_single_frames(robot, root_joint):
         index = pair.model.frame_index(frame)
         for each in (frame, index):
             np.testing.assert_array_equal(
-                dyn_ros.frame_force(pair.model, pair.data, q, v, a, each, f_ext), found[:, index])
+                dyn_ros.frame_force(pair.model, pair.data, q, v, a, each, f_ext), found[:, index]
+            )
             single = dyn_ros.frame_force(pair.model, pair.data, q[10], v[10], a[10], each, f_ext)
             np.testing.assert_array_equal(single, one[index])
 

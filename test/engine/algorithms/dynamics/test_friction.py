@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Friction torques of the joints."""
+
 import numpy as np
 import pytest
 
@@ -28,9 +29,18 @@ def test_damping_grows_with_the_velocity_and_friction_has_its_sign(model):
     assert dyn_ros.joint_friction(model, [-0.0, -0.0]).tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("v, reversal, sign", [
-    (0.3, 0.0, 1.0), (-0.3, 0.0, -1.0), (0.0, 0.0, 0.0), (0.05, 0.2, 0.25), (-0.1, 0.2, -0.5),
-    (0.2, 0.2, 1.0), (-5.0, 0.2, -1.0)])
+@pytest.mark.parametrize(
+    "v, reversal, sign",
+    [
+        (0.3, 0.0, 1.0),
+        (-0.3, 0.0, -1.0),
+        (0.0, 0.0, 0.0),
+        (0.05, 0.2, 0.25),
+        (-0.1, 0.2, -0.5),
+        (0.2, 0.2, 1.0),
+        (-5.0, 0.2, -1.0),
+    ],
+)
 def test_friction_changes_its_sign_within_its_velocity(v, reversal, sign):
     assert friction_effort(v, 2.0, 3.0, reversal) == pytest.approx(2.0 * v + 3.0 * sign)
 
@@ -57,7 +67,7 @@ def test_power_is_that_of_the_joints_of_the_mechanism(robot, root_joint):
     power = 0.0
     for joint, k in zip(model.tree.joints, model.idx_v):
         speed = (joint.mimic.multiplier if joint.mimic else 1.0) * v[k]
-        power += joint.damping * speed ** 2 + joint.friction * abs(speed)
+        power += joint.damping * speed**2 + joint.friction * abs(speed)
     assert power > 0.0
     peer.close(v @ dyn_ros.joint_friction(model, v), power, 1e-13)
 
@@ -77,21 +87,28 @@ def test_motors_apply_what_reaches_the_links_and_friction(robot, coupled):
     robot.damping, robot.friction = rng.uniform(size=(2, robot.nv))
     coupling = np.eye(robot.nv) + 0.7 * np.eye(robot.nv, k=-1) if coupled else None
     robot.drives = robot.drives.with_values(
-        load_friction=0.2, root_friction=rng.normal(size=robot.nv), stribeck_velocity=0.3,
-        stribeck=rng.normal(size=robot.nv), friction_velocity=0.05, coupling=coupling,
-        offset=rng.normal(size=robot.nv))
+        load_friction=0.2,
+        root_friction=rng.normal(size=robot.nv),
+        stribeck_velocity=0.3,
+        stribeck=rng.normal(size=robot.nv),
+        friction_velocity=0.05,
+        coupling=coupling,
+        offset=rng.normal(size=robot.nv),
+    )
     v, tau = 0.1 * rng.normal(size=(50, robot.nv)), rng.normal(size=(50, robot.nv))
     applied = tau + dyn_ros.joint_friction(robot, v, tau)
     assert abs(applied - tau).max() > 1.0
-    np.testing.assert_allclose(dyn_ros.torque_without_friction(robot, v, applied), tau,
-                               rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        dyn_ros.torque_without_friction(robot, v, applied), tau, rtol=1e-12, atol=1e-12
+    )
 
 
 def test_friction_of_one_joint_by_hand(robot):
     v = np.zeros(robot.nv)
     robot.damping, robot.friction = np.full(robot.nv, 2.0), np.full(robot.nv, 3.0)
     robot.drives = robot.drives.with_values(
-        root_friction=0.5, stribeck=-1.0, stribeck_velocity=4.0, load_friction=0.1, offset=7.0)
+        root_friction=0.5, stribeck=-1.0, stribeck_velocity=4.0, load_friction=0.1, offset=7.0
+    )
     v[1], tau = -4.0, np.full(robot.nv, -20.0)
     expected = np.full(robot.nv, 7.0)
     expected[1] = -8.0 - (3.0 + 0.5 * 2.0 - np.exp(-1.0) + 0.1 * 20.0) + 7.0
@@ -106,7 +123,8 @@ def test_power_of_coupled_motors_is_the_power_at_the_joints(robot):
     v = rng.normal(size=robot.nv)
     robot.drives = robot.drives.with_values(coupling=G)
     assert v @ dyn_ros.joint_friction(robot, v) == pytest.approx(
-        np.abs(G @ v) @ robot.friction, rel=1e-12)
+        np.abs(G @ v) @ robot.friction, rel=1e-12
+    )
 
 
 def test_efforts_become_torques(robot):

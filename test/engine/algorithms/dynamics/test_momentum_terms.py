@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Generalized momentum and its rate without efforts."""
+
 import numpy as np
 import pinocchio
 
@@ -73,9 +74,22 @@ def test_without_the_compiler_the_results_are_the_same():
     pair = peer.pair("every_joint", "floating")
     q, v, r, tau = pair.states(3)
     calls = [("momentum_terms", {"q": q, "v": v})] + [
-        ("momentum_observer_step",
-         {"q": q, "v": v, "tau": tau, "dt": 0.02, "gain": 50.0, "external": r, "momentum": v,
-          "known_effort": tau, "direct": direct}) for direct in (False, True)]
+        (
+            "momentum_observer_step",
+            {
+                "q": q,
+                "v": v,
+                "tau": tau,
+                "dt": 0.02,
+                "gain": 50.0,
+                "external": r,
+                "momentum": v,
+                "known_effort": tau,
+                "direct": direct,
+            },
+        )
+        for direct in (False, True)
+    ]
     for (name, each), found in zip(calls, peer.uncompiled("every_joint", calls), strict=True):
         expected = getattr(dyn_ros, name)(pair.model, pair.data, **each)
         for mine, theirs in zip(found, expected, strict=True):

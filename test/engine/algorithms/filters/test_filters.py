@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """One step of the momentum observer."""
+
 import math
 
 import numpy as np
@@ -44,8 +45,9 @@ def test_a_step_is_that_of_the_equations(robot, root_joint, direct):
         change, after = dyn_ros.crba(model, pair.data, q) @ (v - before), v
         u = tau - dyn_ros.nonlinear_effects(model, pair.data, q, v) - friction
     expected = e * r + (1.0 - e) * (change / dt - 0.5 * (known + u))
-    found = dyn_ros.momentum_observer_step(model, pair.data, q, v, tau, dt, gain, r, before, known,
-                                           direct=direct)
+    found = dyn_ros.momentum_observer_step(
+        model, pair.data, q, v, tau, dt, gain, r, before, known, direct=direct
+    )
     peer.close(found.external, expected, 1e-12)
     peer.close(found.momentum, after, 1e-12)
     peer.close(found.known_effort, u, 1e-12, np.abs(rate).max())
@@ -56,8 +58,9 @@ def test_the_first_step_takes_no_time():
     pair = peer.pair("panda")
     q, v, r, tau = pair.state(3)
     zero = np.zeros(pair.model.nv)
-    found = dyn_ros.momentum_observer_step(pair.model, pair.data, q, v, tau, 0.0, 50.0, r, zero,
-                                           zero)
+    found = dyn_ros.momentum_observer_step(
+        pair.model, pair.data, q, v, tau, 0.0, 50.0, r, zero, zero
+    )
     assert np.array_equal(found.external, r)
     peer.close(found.momentum, dyn_ros.momentum_terms(pair.model, pair.data, q, v)[0], 1e-14)
 
@@ -68,28 +71,61 @@ def test_a_batch_is_one_step_of_many_robots(robot, root_joint):
     q, v, r, tau = pair.states(19, seed=2)
     dt = np.linspace(0.0, 0.1, 19)
     for direct in (False, True):
-        each = [[x.copy() for x in dyn_ros.momentum_observer_step(
-            pair.model, pair.data, *state[:3], h, 40.0, *state[3:], direct=direct)]
-            for *state, h in zip(q, v, tau, r, v[::-1], tau[::-1], dt)]
+        each = [
+            [
+                x.copy()
+                for x in dyn_ros.momentum_observer_step(
+                    pair.model, pair.data, *state[:3], h, 40.0, *state[3:], direct=direct
+                )
+            ]
+            for *state, h in zip(q, v, tau, r, v[::-1], tau[::-1], dt)
+        ]
         found = dyn_ros.momentum_observer_step(
-            pair.model, pair.data, q, v, tau, dt, 40.0, r, v[::-1], tau[::-1], direct=direct,
-            threads=2)
+            pair.model,
+            pair.data,
+            q,
+            v,
+            tau,
+            dt,
+            40.0,
+            r,
+            v[::-1],
+            tau[::-1],
+            direct=direct,
+            threads=2,
+        )
         for n, part in enumerate(found):
             expected = np.array([parts[n] for parts in each])
             peer.close(part, expected, 1e-12)
 
 
-@pytest.mark.parametrize("change, words", [
-    ({"dt": -0.1}, "dt: expected a number of at least 0"), ({"dt": "1"}, "dt: expected a number"),
-    ({"dt": [[0.1]]}, "dt: expected a number"), ({"dt": math.nan}, "dt: expected a number"),
-    ({"dt": math.inf}, "dt: expected finite"), ({"gain": 0.0}, "gain: expected more than 0"),
-    ({"gain": [1.0, 2.0]}, "gain: expected 8 finite numbers"),
-    ({"friction_velocity": -1.0}, "friction_velocity: expected at least 0.*'panda_joint1'"),
-    ({"external": [0.0]}, "external: expected shape"), ({"tau": [math.nan] * 8}, "tau: .*nan")])
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"dt": -0.1}, "dt: expected a number of at least 0"),
+        ({"dt": "1"}, "dt: expected a number"),
+        ({"dt": [[0.1]]}, "dt: expected a number"),
+        ({"dt": math.nan}, "dt: expected a number"),
+        ({"dt": math.inf}, "dt: expected finite"),
+        ({"gain": 0.0}, "gain: expected more than 0"),
+        ({"gain": [1.0, 2.0]}, "gain: expected 8 finite numbers"),
+        ({"friction_velocity": -1.0}, "friction_velocity: expected at least 0.*'panda_joint1'"),
+        ({"external": [0.0]}, "external: expected shape"),
+        ({"tau": [math.nan] * 8}, "tau: .*nan"),
+    ],
+)
 def test_bad_arguments_of_a_step_are_rejected(change, words):
     pair = peer.pair("panda")
     q, v, r, tau = pair.state(1)
-    right = {"q": q, "v": v, "tau": tau, "dt": 0.1, "gain": 50.0, "external": r, "momentum": v,
-             "known_effort": tau}
+    right = {
+        "q": q,
+        "v": v,
+        "tau": tau,
+        "dt": 0.1,
+        "gain": 50.0,
+        "external": r,
+        "momentum": v,
+        "known_effort": tau,
+    }
     with pytest.raises(ValueError, match=words):
         dyn_ros.momentum_observer_step(pair.model, pair.data, **{**right, **change})

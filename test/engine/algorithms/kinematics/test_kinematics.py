@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Placements, velocities, accelerations and Jacobians of joints and frames."""
+
 import numpy as np
 import pinocchio
 import pytest
@@ -27,10 +28,8 @@ def homogeneous(placements):
 
 def pin_frames(pair):
     """Pinocchio's indices of dyn_ros's frames; each side has the other's names and kinds."""
-    kinds = {"joint": pinocchio.JOINT, "fixed_joint": pinocchio.FIXED_JOINT,
-             "body": pinocchio.BODY}
-    return [pair.pin.getFrameId(frame.name, kinds[frame.kind])
-            for frame in pair.model.tree.frames]
+    kinds = {"joint": pinocchio.JOINT, "fixed_joint": pinocchio.FIXED_JOINT, "body": pinocchio.BODY}
+    return [pair.pin.getFrameId(frame.name, kinds[frame.kind]) for frame in pair.model.tree.frames]
 
 
 def a_few(pair):
@@ -45,6 +44,7 @@ def update(pair, q, v, a):
 
 
 # --- all joints
+
 
 @ROBOTS
 def test_forward_kinematics_is_pinocchios(robot, root_joint):
@@ -91,8 +91,9 @@ def test_accelerations_less_gravity_are_rneas(robot, root_joint):
     pair = peer.new_pair(robot, root_joint)
     pair.set_gravity((1.0, -2.0, 3.0))
     q, v, a, _ = pair.state(3)
-    a_gf, oa_gf = (x.copy() for x in dyn_ros.accelerations_less_gravity(
-        pair.model, pair.data, q, v, a))
+    a_gf, oa_gf = (
+        x.copy() for x in dyn_ros.accelerations_less_gravity(pair.model, pair.data, q, v, a)
+    )
     pair.rnea(q, v, a)
     peer.close(a_gf, vectors(pair.pin_data.a_gf))
     oa = dyn_ros.forward_kinematics(pair.model, pair.data, q, v, a)[5]
@@ -107,8 +108,13 @@ def test_bias_acceleration_is_that_of_no_joint_acceleration(robot, root_joint):
     q, v, a, _ = pair.state(4)
     bias = dyn_ros.bias_acceleration(pair.model, pair.data, q, v).copy()
     peer.close(bias, dyn_ros.forward_kinematics(pair.model, pair.data, q, v)[5])
-    rate = in_time(pair, q, v, 0.0 * a, lambda q, v: dyn_ros.forward_kinematics(
-        pair.model, pair.data, q, v)[4].copy())
+    rate = in_time(
+        pair,
+        q,
+        v,
+        0.0 * a,
+        lambda q, v: dyn_ros.forward_kinematics(pair.model, pair.data, q, v)[4].copy(),
+    )
     peer.close(bias, rate, 1e-9)
 
 
@@ -117,11 +123,14 @@ def test_frame_placements_are_pinocchios(robot, root_joint):
     pair = peer.pair(robot, root_joint)
     q, v, a, _ = pair.state(5)
     update(pair, q, v, a)
-    peer.close(dyn_ros.frame_placements(pair.model, pair.data, q),
-               homogeneous([pair.pin_data.oMf[f] for f in pin_frames(pair)]))
+    peer.close(
+        dyn_ros.frame_placements(pair.model, pair.data, q),
+        homogeneous([pair.pin_data.oMf[f] for f in pin_frames(pair)]),
+    )
 
 
 # --- one frame
+
 
 @pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: reference.name)
 @ROBOTS
@@ -134,13 +143,21 @@ def test_frame_motion_is_pinocchios(robot, root_joint, reference):
         asked = pair.pin, pair.pin_data, frames[frame], PIN_REFERENCES[reference]
         v_frame = pinocchio.getFrameVelocity(*asked).vector
         scale = max(1.0, np.abs(v_frame).max())
-        peer.close(dyn_ros.frame_velocity(pair.model, pair.data, q, v, frame, reference),
-                   v_frame, scale=scale)
-        peer.close(dyn_ros.frame_acceleration(pair.model, pair.data, q, v, a, frame, reference),
-                   pinocchio.getFrameAcceleration(*asked).vector, scale=scale ** 2)
+        peer.close(
+            dyn_ros.frame_velocity(pair.model, pair.data, q, v, frame, reference),
+            v_frame,
+            scale=scale,
+        )
+        peer.close(
+            dyn_ros.frame_acceleration(pair.model, pair.data, q, v, a, frame, reference),
+            pinocchio.getFrameAcceleration(*asked).vector,
+            scale=scale**2,
+        )
         peer.close(
             dyn_ros.frame_classical_acceleration(pair.model, pair.data, q, v, a, frame, reference),
-            pinocchio.getFrameClassicalAcceleration(*asked).vector, scale=scale ** 2)
+            pinocchio.getFrameClassicalAcceleration(*asked).vector,
+            scale=scale**2,
+        )
 
 
 @pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: reference.name)
@@ -149,17 +166,22 @@ def test_frame_jacobian_is_pinocchios(robot, root_joint, reference):
     pair = peer.pair(robot, root_joint)
     q, v, _, _ = pair.state(7)
     pinocchio.computeJointJacobiansTimeVariation(
-        pair.pin, pair.pin_data, pair.to_pin_q(q), pair.G @ v)
+        pair.pin, pair.pin_data, pair.to_pin_q(q), pair.G @ v
+    )
     pinocchio.updateFramePlacements(pair.pin, pair.pin_data)
     frames = pin_frames(pair)
     for frame in a_few(pair):
         asked = pair.pin, pair.pin_data, frames[frame], PIN_REFERENCES[reference]
-        peer.close(dyn_ros.frame_jacobian(pair.model, pair.data, q, frame, reference),
-                   pinocchio.getFrameJacobian(*asked) @ pair.G)
+        peer.close(
+            dyn_ros.frame_jacobian(pair.model, pair.data, q, frame, reference),
+            pinocchio.getFrameJacobian(*asked) @ pair.G,
+        )
         expected = pinocchio.getFrameJacobianTimeVariation(*asked) @ pair.G
-        peer.close(dyn_ros.frame_jacobian_time_variation(
-            pair.model, pair.data, q, v, frame, reference), expected,
-            scale=max(1.0, np.abs(expected).max()))
+        peer.close(
+            dyn_ros.frame_jacobian_time_variation(pair.model, pair.data, q, v, frame, reference),
+            expected,
+            scale=max(1.0, np.abs(expected).max()),
+        )
 
 
 @pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: reference.name)
@@ -169,20 +191,29 @@ def test_a_joint_is_its_frame(robot, root_joint, reference):
     model, data = pair.model, pair.data
     q, v, _, _ = pair.state(8)
     for i, name in enumerate(model.joint_names):
-        frame = next(f for f, known in enumerate(model.tree.frames)
-                     if known.kind == "joint" and known.parent == i)
+        frame = next(
+            f
+            for f, known in enumerate(model.tree.frames)
+            if known.kind == "joint" and known.parent == i
+        )
         for place in (i, name):
             for joint_function, frame_function, given in (
-                    (dyn_ros.joint_jacobian, dyn_ros.frame_jacobian, (q,)),
-                    (dyn_ros.joint_jacobian_time_variation,
-                     dyn_ros.frame_jacobian_time_variation, (q, v)),
-                    (dyn_ros.joint_hessian, dyn_ros.frame_hessian, (q,))):
+                (dyn_ros.joint_jacobian, dyn_ros.frame_jacobian, (q,)),
+                (
+                    dyn_ros.joint_jacobian_time_variation,
+                    dyn_ros.frame_jacobian_time_variation,
+                    (q, v),
+                ),
+                (dyn_ros.joint_hessian, dyn_ros.frame_hessian, (q,)),
+            ):
                 mine = joint_function(model, data, *given, place, reference).copy()
                 assert np.array_equal(mine, frame_function(model, data, *given, frame, reference))
         pin_q = pair.to_pin_q(q)
         pinocchio.computeJointJacobians(pair.pin, pair.pin_data, pin_q)
-        expected = pinocchio.getJointJacobian(
-            pair.pin, pair.pin_data, i + 1, PIN_REFERENCES[reference]) @ pair.G
+        expected = (
+            pinocchio.getJointJacobian(pair.pin, pair.pin_data, i + 1, PIN_REFERENCES[reference])
+            @ pair.G
+        )
         peer.close(dyn_ros.joint_jacobian(model, data, q, name, reference), expected)
 
 
@@ -193,17 +224,19 @@ def test_jacobian_times_velocity(robot, root_joint, reference):
     pair = peer.pair(robot, root_joint)
     model, data = pair.model, pair.data
     q, v, a, _ = pair.state(9)
-    acceleration = (dyn_ros.frame_classical_acceleration
-                    if reference == ReferenceFrame.LOCAL_WORLD_ALIGNED
-                    else dyn_ros.frame_acceleration)
+    acceleration = (
+        dyn_ros.frame_classical_acceleration
+        if reference == ReferenceFrame.LOCAL_WORLD_ALIGNED
+        else dyn_ros.frame_acceleration
+    )
     for frame in a_few(pair):
         J = dyn_ros.frame_jacobian(model, data, q, frame, reference).copy()
         dJ = dyn_ros.frame_jacobian_time_variation(model, data, q, v, frame, reference)
         scale = max(1.0, np.abs(dJ).max(), np.abs(J).max())
-        peer.close(J @ v, dyn_ros.frame_velocity(model, data, q, v, frame, reference),
-                   scale=scale)
-        peer.close(J @ a + dJ @ v, acceleration(model, data, q, v, a, frame, reference),
-                   scale=scale)
+        peer.close(J @ v, dyn_ros.frame_velocity(model, data, q, v, frame, reference), scale=scale)
+        peer.close(
+            J @ a + dJ @ v, acceleration(model, data, q, v, a, frame, reference), scale=scale
+        )
 
 
 @pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: reference.name)
@@ -214,11 +247,21 @@ def test_time_variation_is_the_rate_of_the_jacobian(robot, root_joint, reference
     model, data = pair.model, pair.data
     q, v, a, _ = pair.state(10)
     for frame in a_few(pair):
-        rate = in_time(pair, q, v, a, lambda q, v, frame=frame: dyn_ros.frame_jacobian(
-            model, data, q, frame, reference, point).copy())
-        peer.close(dyn_ros.frame_jacobian_time_variation(
-            model, data, q, v, frame, reference, point), rate, 1e-9,
-            scale=max(1.0, np.abs(rate).max()))
+        rate = in_time(
+            pair,
+            q,
+            v,
+            a,
+            lambda q, v, frame=frame: dyn_ros.frame_jacobian(
+                model, data, q, frame, reference, point
+            ).copy(),
+        )
+        peer.close(
+            dyn_ros.frame_jacobian_time_variation(model, data, q, v, frame, reference, point),
+            rate,
+            1e-9,
+            scale=max(1.0, np.abs(rate).max()),
+        )
 
 
 @SOME
@@ -229,8 +272,10 @@ def test_point_jacobian(robot, root_joint):
     q, v, _, _ = pair.state(11)
     point = np.array([0.3, -0.1, 0.2])
     for frame in a_few(pair):
+
         def place(q, frame=frame):
             return dyn_ros.frame_placements(model, data, q)[frame] @ np.append(point, 1.0)
+
         R = dyn_ros.frame_placements(model, data, q)[frame, :3, :3].copy()
         aligned = dyn_ros.frame_jacobian(model, data, q, frame, 2, point).copy()
         rate = along(pair, q, v, place)[:3]
@@ -239,14 +284,25 @@ def test_point_jacobian(robot, root_joint):
         peer.close(aligned[3:], at_origin[3:])
         local = dyn_ros.frame_jacobian(model, data, q, frame, 1, point).copy()
         peer.close(local, np.vstack([R.T @ aligned[:3], R.T @ aligned[3:]]))
-        assert np.allclose(dyn_ros.frame_jacobian(model, data, q, frame, 0, point),
-                           dyn_ros.frame_jacobian(model, data, q, frame, 0).copy(), atol=1e-13)
+        assert np.allclose(
+            dyn_ros.frame_jacobian(model, data, q, frame, 0, point),
+            dyn_ros.frame_jacobian(model, data, q, frame, 0).copy(),
+            atol=1e-13,
+        )
 
 
 @pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: reference.name)
-@pytest.mark.parametrize("robot, root_joint", [
-    ("every_joint", "floating"), ("every_joint", "planar"), ("panda", None), ("tiago", "floating"),
-    ("solo12", "floating"), ("ball_joints", "floating")])
+@pytest.mark.parametrize(
+    "robot, root_joint",
+    [
+        ("every_joint", "floating"),
+        ("every_joint", "planar"),
+        ("panda", None),
+        ("tiago", "floating"),
+        ("solo12", "floating"),
+        ("ball_joints", "floating"),
+    ],
+)
 def test_hessian_is_the_derivative_of_the_jacobian(robot, root_joint, reference):
     pair = peer.pair(robot, root_joint)
     model, data = pair.model, pair.data
@@ -254,14 +310,24 @@ def test_hessian_is_the_derivative_of_the_jacobian(robot, root_joint, reference)
     for frame in a_few(pair):
         H = dyn_ros.frame_hessian(model, data, q, frame, reference).copy()
         for k, direction in enumerate(np.eye(model.nv)):
-            slope = along(pair, q, direction, lambda q, frame=frame: dyn_ros.frame_jacobian(
-                model, data, q, frame, reference).copy())
+            slope = along(
+                pair,
+                q,
+                direction,
+                lambda q, frame=frame: dyn_ros.frame_jacobian(
+                    model, data, q, frame, reference
+                ).copy(),
+            )
             peer.close(H[:, :, k], slope, 1e-9, scale=max(1.0, np.abs(slope).max()))
-        peer.close(H @ v, dyn_ros.frame_jacobian_time_variation(
-            model, data, q, v, frame, reference), scale=max(1.0, np.abs(H).max()))
+        peer.close(
+            H @ v,
+            dyn_ros.frame_jacobian_time_variation(model, data, q, v, frame, reference),
+            scale=max(1.0, np.abs(H).max()),
+        )
 
 
 # --- Jacobians of all joints
+
 
 @ROBOTS
 def test_joint_jacobians_are_pinocchios(robot, root_joint):
@@ -269,13 +335,17 @@ def test_joint_jacobians_are_pinocchios(robot, root_joint):
     model, data = pair.model, pair.data
     q, v, _, _ = pair.state(13)
     pinocchio.computeJointJacobiansTimeVariation(
-        pair.pin, pair.pin_data, pair.to_pin_q(q), pair.G @ v)
-    ratios = np.abs(pair.G).sum(axis=1)             # each joint's column has its multiplier in it
+        pair.pin, pair.pin_data, pair.to_pin_q(q), pair.G @ v
+    )
+    ratios = np.abs(pair.G).sum(axis=1)  # each joint's column has its multiplier in it
     signs = np.sign(pair.G.sum(axis=1))
     peer.close(dyn_ros.joint_jacobians(model, data, q), pair.pin_data.J * (ratios * signs))
     expected = pair.pin_data.dJ * (ratios * signs)
-    peer.close(dyn_ros.joint_jacobians_time_variation(model, data, q, v), expected,
-               scale=max(1.0, np.abs(expected).max()))
+    peer.close(
+        dyn_ros.joint_jacobians_time_variation(model, data, q, v),
+        expected,
+        scale=max(1.0, np.abs(expected).max()),
+    )
 
 
 @SOME
@@ -285,12 +355,14 @@ def test_rates_of_joint_jacobians(robot, root_joint):
     q, v, a, _ = pair.state(14)
     rate = in_time(pair, q, v, a, lambda q, v: dyn_ros.joint_jacobians(model, data, q).copy())
     peer.close(dyn_ros.joint_jacobians_time_variation(model, data, q, v), rate, 1e-9)
-    rate = in_time(pair, q, v, a, lambda q, v: dyn_ros.joint_jacobians_time_variation(
-        model, data, q, v).copy())
+    rate = in_time(
+        pair, q, v, a, lambda q, v: dyn_ros.joint_jacobians_time_variation(model, data, q, v).copy()
+    )
     peer.close(dyn_ros.joint_jacobians_second_time_variation(model, data, q, v, a), rate, 1e-9)
 
 
 # --- batches
+
 
 @PLANAR
 def test_planar_bases(robot, root_joint):
@@ -302,12 +374,23 @@ def test_planar_bases(robot, root_joint):
 
 
 FUNCTIONS = {  # name -> its arguments
-    "forward_kinematics": "qva", "accelerations_less_gravity": "qva", "bias_acceleration": "qv",
-    "frame_placements": "q", "joint_jacobians": "q", "joint_jacobians_time_variation": "qv",
-    "joint_jacobians_second_time_variation": "qva", "frame_velocity": "qvf",
-    "frame_acceleration": "qvaf", "frame_classical_acceleration": "qvaf", "frame_jacobian": "qfp",
-    "frame_jacobian_time_variation": "qvfp", "frame_hessian": "qf", "joint_jacobian": "qf",
-    "joint_jacobian_time_variation": "qvf", "joint_hessian": "qf"}
+    "forward_kinematics": "qva",
+    "accelerations_less_gravity": "qva",
+    "bias_acceleration": "qv",
+    "frame_placements": "q",
+    "joint_jacobians": "q",
+    "joint_jacobians_time_variation": "qv",
+    "joint_jacobians_second_time_variation": "qva",
+    "frame_velocity": "qvf",
+    "frame_acceleration": "qvaf",
+    "frame_classical_acceleration": "qvaf",
+    "frame_jacobian": "qfp",
+    "frame_jacobian_time_variation": "qvfp",
+    "frame_hessian": "qf",
+    "joint_jacobian": "qf",
+    "joint_jacobian_time_variation": "qvf",
+    "joint_hessian": "qf",
+}
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -322,11 +405,13 @@ def test_a_batch_is_its_states(robot, root_joint, name, threads):
     last = model.njoints - 1
     references = REFERENCES if "f" in FUNCTIONS[name] else [None]
     for reference in references:
+
         def call(q, v, a, point, reference=reference, **more):
             given = {"q": [q], "v": [v], "a": [a], "f": [last, reference], "p": [point]}
             arguments = [x for key in FUNCTIONS[name] for x in given[key]]
             found = function(model, data, *arguments, **more)
             return found if isinstance(found, tuple) else (found,)
+
         batch = call(q, v, a, points, threads=threads)
         for n in range(count):
             for mine, one in zip(batch, call(q[n], v[n], a[n], points[n])):
@@ -336,30 +421,44 @@ def test_a_batch_is_its_states(robot, root_joint, name, threads):
 
 # --- bad input
 
+
 @pytest.fixture
 def arm():
     pair = peer.pair("panda")
     return pair.model, pair.data, *pair.state()[:2]
 
 
-@pytest.mark.parametrize("name, words", [
-    ("nowhere", ["frame", "'nowhere'", "panda_link7"]),
-    (-1, ["frame", "-1", "from 0 to 24,", "panda_link7"]), (10 ** 6, ["frame", "1000000"]),
-    (None, ["frame", "None"]), ([1], ["frame", r"\[1\]"]), (1.5, ["frame", "1.5"])])
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("nowhere", ["frame", "'nowhere'", "panda_link7"]),
+        (-1, ["frame", "-1", "from 0 to 24,", "panda_link7"]),
+        (10**6, ["frame", "1000000"]),
+        (None, ["frame", "None"]),
+        ([1], ["frame", r"\[1\]"]),
+        (1.5, ["frame", "1.5"]),
+    ],
+)
 def test_an_unknown_frame(arm, name, words):
     model, data, q, v = arm
-    for call in (lambda: dyn_ros.frame_jacobian(model, data, q, name, 0),
-                 lambda: dyn_ros.frame_velocity(model, data, q, v, name, 0),
-                 lambda: dyn_ros.frame_hessian(model, data, q, name, 0)):
+    for call in (
+        lambda: dyn_ros.frame_jacobian(model, data, q, name, 0),
+        lambda: dyn_ros.frame_velocity(model, data, q, v, name, 0),
+        lambda: dyn_ros.frame_hessian(model, data, q, name, 0),
+    ):
         for word in words:
             with pytest.raises(ValueError, match=word):
                 call()
 
 
-@pytest.mark.parametrize("name, words", [
-    ("panda_link7", ["joint", "'panda_link7'", "panda_joint7"]),
-    (9, ["joint", "9", "from 0 to 8,"]),
-    ([1], ["joint", r"\[1\]"])])
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("panda_link7", ["joint", "'panda_link7'", "panda_joint7"]),
+        (9, ["joint", "9", "from 0 to 8,"]),
+        ([1], ["joint", r"\[1\]"]),
+    ],
+)
 def test_an_unknown_joint(arm, name, words):
     model, data, q, _ = arm
     for word in words:
@@ -374,9 +473,13 @@ def test_an_unknown_reference_frame(arm, reference):
         dyn_ros.frame_jacobian(model, data, q, "panda_link7", reference)
 
 
-@pytest.mark.parametrize("point, words", [
-    ((1.0, 2.0), ["offset", r"\(3,\)", r"\(2,\)"]),
-    ((1.0, np.nan, 2.0), ["offset", "nan", r"offset\[1\]"])])
+@pytest.mark.parametrize(
+    "point, words",
+    [
+        ((1.0, 2.0), ["offset", r"\(3,\)", r"\(2,\)"]),
+        ((1.0, np.nan, 2.0), ["offset", "nan", r"offset\[1\]"]),
+    ],
+)
 def test_a_bad_offset(arm, point, words):
     model, data, q, _ = arm
     for word in words:

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Normal equations of the inertial parameters: agreement with the rows that they sum up."""
+
 import numpy as np
 import pytest
 
@@ -27,8 +28,11 @@ def of_rows(pair, q, v, a, tau, features, weights=None):
     rows = np.concatenate([rows, features], axis=-1)
     weights = np.ones(tau.shape) if weights is None else weights
     weighted = (weights[..., None] * rows).transpose(1, 2, 0)
-    return (weighted @ rows.swapaxes(0, 1), (weighted @ tau.T[..., None])[..., 0],
-            np.einsum("bk,bk->k", weights * tau, tau))
+    return (
+        weighted @ rows.swapaxes(0, 1),
+        (weighted @ tau.T[..., None])[..., 0],
+        np.einsum("bk,bk->k", weights * tau, tau),
+    )
 
 
 def sums(pair, *given, **options):
@@ -42,7 +46,7 @@ def all_close(found, expected, rtol=1e-12):
 
 @EVERY
 def test_sums_are_those_of_the_rows(robot, root_joint):
-    pair = peer.new_pair(robot, root_joint)         # not kept, since it takes much memory
+    pair = peer.new_pair(robot, root_joint)  # not kept, since it takes much memory
     given = samples(pair, 19)
     all_close(sums(pair, *given), of_rows(pair, *given))
     all_close(sums(pair, *given[:5]), of_rows(pair, *given[:5]))
@@ -62,7 +66,7 @@ def test_one_state_is_a_batch_of_one(robot, root_joint):
     pair = peer.new_pair(robot, root_joint)
     given = samples(pair, 3)
     for n in range(3):
-        expected = sums(pair, *[x[n:n + 1] for x in given])
+        expected = sums(pair, *[x[n : n + 1] for x in given])
         all_close(sums(pair, *[x[n] for x in given]), expected, 1e-13)
 
 
@@ -73,8 +77,9 @@ def test_matrices_are_symmetric_and_zero_for_other_bodies(robot, root_joint):
     WW = sums(pair, *given).WW
     assert np.array_equal(WW, WW.swapaxes(-1, -2))
     carried = dyn_ros.joint_torque_regressor(pair.model, pair.data, *given[:3]).any(axis=0)
-    assert not WW[:, :carried.shape[1], :carried.shape[1]][
-        ~(carried[:, :, None] & carried[:, None, :])].any()
+    assert not WW[:, : carried.shape[1], : carried.shape[1]][
+        ~(carried[:, :, None] & carried[:, None, :])
+    ].any()
 
 
 def test_rounding_errors_do_not_grow_with_the_number_of_states():
@@ -101,8 +106,13 @@ def test_an_earlier_call_does_not_count():
     sums(pair, *samples(pair, 100, seed=3), threads=2)
     first = sums(pair, *given)
     with pytest.raises(ValueError, match="nan"):
-        sums(pair, *[np.where(np.arange(21).reshape(-1, *[1] * (x.ndim - 1)) == 20, np.nan, x)
-                     for x in given])
+        sums(
+            pair,
+            *[
+                np.where(np.arange(21).reshape(-1, *[1] * (x.ndim - 1)) == 20, np.nan, x)
+                for x in given
+            ],
+        )
     second = sums(pair, *given)
     for mine, theirs in zip(first, second, strict=True):
         assert np.array_equal(mine, theirs)
@@ -126,7 +136,7 @@ def test_parameters_are_found():
     n = 10 * model.njoints
     matrix, right = np.zeros((n + 5 * model.nv,) * 2), np.zeros(n + 5 * model.nv)
     for k in range(model.nv):
-        columns = np.r_[:n, n + 5 * k:n + 5 * k + 5]
+        columns = np.r_[:n, n + 5 * k : n + 5 * k + 5]
         matrix[np.ix_(columns, columns)] += WW[k]
         right[columns] += Wy[k]
     x = np.linalg.lstsq(matrix, right, rcond=1e-12)[0]
@@ -162,7 +172,9 @@ def test_without_the_compiler_the_results_are_the_same():
     pair = peer.pair("every_joint", "floating")
     names = "q", "v", "a", "tau", "features", "weights"
     given = samples(pair, 3)
-    calls = [("normal_equations", dict(zip(names, given, strict=True))),
-             ("normal_equations", {name: x[1] for name, x in zip(names, given, strict=True)})]
+    calls = [
+        ("normal_equations", dict(zip(names, given, strict=True))),
+        ("normal_equations", {name: x[1] for name, x in zip(names, given, strict=True)}),
+    ]
     for (_, each), found in zip(calls, peer.uncompiled("every_joint", calls), strict=True):
         all_close(found, sums(pair, **each))

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Regressors: agreement with the algorithms that they describe and with Pinocchio, batches."""
+
 import numpy as np
 import pinocchio
 import pytest
@@ -28,11 +29,12 @@ def carried(model):
     for body, joints in enumerate(model.supports):
         for i in joints:
             columns = {"floating": 6, "planar": 3, "spherical": 3}.get(model.tree.joints[i].kind, 1)
-            found[model.idx_v[i]:model.idx_v[i] + columns, body] = True
+            found[model.idx_v[i] : model.idx_v[i] + columns, body] = True
     return found.reshape(model.nv, -1)
 
 
 # --- joint torques
+
 
 @EVERY
 def test_torques_are_linear_in_the_parameters(robot, root_joint):
@@ -50,7 +52,8 @@ def test_joint_torque_regressor_is_pinocchios(robot, root_joint):
     for seed in range(3):
         q, v, a, _ = pair.state(seed)
         expected = pair.G.T @ pinocchio.computeJointTorqueRegressor(
-            pair.pin, pair.pin_data, pair.to_pin_q(q), pair.G @ v, pair.G @ a)
+            pair.pin, pair.pin_data, pair.to_pin_q(q), pair.G @ v, pair.G @ a
+        )
         peer.close(regressor(pair, q, v, a), expected, 1e-12)
 
 
@@ -60,12 +63,16 @@ def test_another_gravity_and_payloads(robot, root_joint):
     pair = peer.new_pair(robot, root_joint)
     q, v, a, _ = pair.state(1)
     before = regressor(pair, q, v, a).copy()
-    pair.model.set_payload("box", pair.model.frame_names[-1], 2.0, [0.1, 0.2, 0.3],
-                           np.diag([0.2, 0.3, 0.4]))
+    pair.model.set_payload(
+        "box", pair.model.frame_names[-1], 2.0, [0.1, 0.2, 0.3], np.diag([0.2, 0.3, 0.4])
+    )
     assert np.array_equal(regressor(pair, q, v, a), before)
     pair.model.gravity = (1.5, -2.5, 9.0)
-    peer.close(regressor(pair, q, v, a) @ body_parameters(pair.model),
-               dyn_ros.rnea(pair.model, pair.data, q, v, a), 1e-13)
+    peer.close(
+        regressor(pair, q, v, a) @ body_parameters(pair.model),
+        dyn_ros.rnea(pair.model, pair.data, q, v, a),
+        1e-13,
+    )
 
 
 @SOME
@@ -102,11 +109,13 @@ def test_a_single_vector_of_a_batch_counts_for_all_of_its_states(robot, root_joi
     pair = peer.pair(robot, root_joint)
     q, v, a, _ = pair.states(9)
     tiled = np.tile(v[0], (9, 1))
-    assert np.array_equal(regressor(pair, q, v[0], a, **OPTIONS),
-                          regressor(pair, q, tiled, a, **OPTIONS))
+    assert np.array_equal(
+        regressor(pair, q, v[0], a, **OPTIONS), regressor(pair, q, tiled, a, **OPTIONS)
+    )
 
 
 # --- columns for the joints
+
 
 @SOME
 def test_the_columns_of_joints_give_the_torques_of_rotors_and_friction(robot, root_joint):
@@ -114,8 +123,9 @@ def test_the_columns_of_joints_give_the_torques_of_rotors_and_friction(robot, ro
     model, data, rng = pair.model, pair.data, np.random.default_rng(1)
     model.armature, model.damping[:], model.friction[:] = rng.uniform(0.1, 1.0, (3, model.nv))
     constant = rng.normal(size=model.nv)
-    parameters = np.concatenate([body_parameters(model), model.armature, model.damping,
-                                 model.friction, constant])
+    parameters = np.concatenate(
+        [body_parameters(model), model.armature, model.damping, model.friction, constant]
+    )
     q, v, a, _ = pair.states(9)
     v[:, 0] = 0.0
     expected = dyn_ros.rnea(model, data, q, v, a) + dyn_ros.joint_friction(model, v) + constant
@@ -132,11 +142,11 @@ def test_the_columns_of_joints_follow_those_of_bodies():
     parts = bodies, np.diag(a), np.diag(v), np.diag(np.sign(v)), np.eye(n)
     assert np.array_equal(both, np.hstack(parts))
     assert np.array_equal(regressor(pair, q, v, a, armature=True), np.hstack(parts[:2]))
-    assert np.array_equal(regressor(pair, q, v, a, friction=True),
-                          np.hstack([bodies, *parts[2:]]))
+    assert np.array_equal(regressor(pair, q, v, a, friction=True), np.hstack([bodies, *parts[2:]]))
 
 
 # --- calls
+
 
 def test_results_of_single_states_belong_to_data():
     pair = peer.pair("every_joint")
@@ -163,8 +173,10 @@ def test_bad_arguments_are_rejected(argument, states):
 def test_without_the_compiler_the_results_are_the_same():
     pair = peer.pair("every_joint", "floating")
     q, v, a, _ = pair.states(3)
-    calls = [("joint_torque_regressor", {"q": q[0], "v": v[0], "a": a[0], **OPTIONS}),
-             ("joint_torque_regressor", {"q": q, "v": v, "a": a})]
+    calls = [
+        ("joint_torque_regressor", {"q": q[0], "v": v[0], "a": a[0], **OPTIONS}),
+        ("joint_torque_regressor", {"q": q, "v": v, "a": a}),
+    ]
     for (_, given), found in zip(calls, peer.uncompiled("every_joint", calls), strict=True):
         peer.close(found, regressor(pair, **given), 1e-12)
 
@@ -173,7 +185,7 @@ def test_a_large_batch_overwrites_all_of_an_earlier_result():
     """Its zeros as well, which are written past the caches."""
     pair = peer.pair("talos_reduced", "floating")
     q, v, a, _ = pair.states(105)
-    for _ in range(2):                              # the second in the memory of the first
+    for _ in range(2):  # the second in the memory of the first
         found = regressor(pair, q, v, a)
         for n in (0, 7, 103, 104):
             peer.close(found[n], regressor(pair, q[n], v[n], a[n]))
@@ -182,6 +194,7 @@ def test_a_large_batch_overwrites_all_of_an_earlier_result():
 
 
 # --- the product with joint torques
+
 
 @EVERY
 def test_the_product_is_that_of_the_transposed_regressor(robot, root_joint):
@@ -192,6 +205,7 @@ def test_the_product_is_that_of_the_transposed_regressor(robot, root_joint):
     peer.close(found, expected, 1e-12)
     for n in range(3):
         found = dyn_ros.joint_torque_regressor_product(
-            pair.model, pair.data, q[n], v[n], a[n], tau[n])
+            pair.model, pair.data, q[n], v[n], a[n], tau[n]
+        )
         assert found is pair.data.joint_torque_regressor_product
         peer.close(found, expected[n], 1e-12)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Regressors of the force on a single body."""
+
 import numpy as np
 import pinocchio
 import pytest
@@ -21,6 +22,7 @@ def of_joint(pair, q, v, a, joint, **options):
 
 
 # --- of two vectors
+
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_force_is_linear_in_the_parameters(seed):
@@ -55,6 +57,7 @@ def test_vectors_that_are_none_are_rejected():
 
 
 # --- of frames and joints
+
 
 @EVERY
 def test_regressors_are_pinocchios(robot, root_joint):

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Regressors of the energies and of the center of mass."""
+
 import numpy as np
 import pinocchio
 import pytest
@@ -32,11 +33,18 @@ def test_energies_are_linear_in_the_parameters(robot, root_joint):
     for seed in range(3):
         q, v, _, _ = pair.state(seed)
         rotors = 0.5 * (model.armature * v * v).sum()
-        peer.close(call(pair, NAMES[0], q, v) @ parameters + rotors,
-                   dyn_ros.kinetic_energy(model, data, q, v), 1e-13)
+        peer.close(
+            call(pair, NAMES[0], q, v) @ parameters + rotors,
+            dyn_ros.kinetic_energy(model, data, q, v),
+            1e-13,
+        )
         terms = np.abs(call(pair, NAMES[1], q, v) * parameters).sum()
-        peer.close(call(pair, NAMES[1], q, v) @ parameters,
-                   dyn_ros.potential_energy(model, data, q), 1e-13, scale=terms)
+        peer.close(
+            call(pair, NAMES[1], q, v) @ parameters,
+            dyn_ros.potential_energy(model, data, q),
+            1e-13,
+            scale=terms,
+        )
 
 
 @EVERY
@@ -55,10 +63,14 @@ def test_regressors_are_pinocchios(robot, root_joint):
     for seed in range(3):
         q, v, _, _ = pair.state(seed)
         state = pair.pin, pair.pin_data, pair.to_pin_q(q)
-        peer.close(call(pair, NAMES[0], q, v),
-                   pinocchio.computeKineticEnergyRegressor(*state, pair.G @ v), 1e-12)
-        peer.close(call(pair, NAMES[1], q, v),
-                   pinocchio.computePotentialEnergyRegressor(*state), 1e-12)
+        peer.close(
+            call(pair, NAMES[0], q, v),
+            pinocchio.computeKineticEnergyRegressor(*state, pair.G @ v),
+            1e-12,
+        )
+        peer.close(
+            call(pair, NAMES[1], q, v), pinocchio.computePotentialEnergyRegressor(*state), 1e-12
+        )
         peer.close(call(pair, NAMES[2], q, v), pinocchio.computeStaticRegressor(*state), 1e-12)
 
 

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Kinematic regressors: how errors in the placements of joints move a frame."""
+
 import numpy as np
 import pinocchio
 import pytest
@@ -29,8 +30,7 @@ def test_regressors_are_pinocchios(robot, root_joint, reference_frame):
     pinocchio.framesForwardKinematics(pair.pin, pair.pin_data, pair.to_pin_q(q))
     axes = pinocchio.ReferenceFrame.values[int(reference_frame)]
     for number, theirs in peer.some_frames(pair):
-        expected = pinocchio.computeFrameKinematicRegressor(
-            pair.pin, pair.pin_data, theirs, axes)
+        expected = pinocchio.computeFrameKinematicRegressor(pair.pin, pair.pin_data, theirs, axes)
         peer.close(of_frame(pair, q, number, reference_frame), expected, 1e-12)
     for n, name in enumerate(pair.model.joint_names):
         expected = pinocchio.computeJointKinematicRegressor(pair.pin, pair.pin_data, n + 1, axes)
@@ -50,12 +50,17 @@ def test_the_placement_of_a_frame_changes_accordingly(robot, root_joint):
         for sign in (1.0, -1.0):
             other = pinocchio.Model(pair.pin)
             motion[column % 6] = sign * step
-            other.jointPlacements[joint] = (
-                other.jointPlacements[joint] * pinocchio.exp6(pinocchio.Motion(motion)))
+            other.jointPlacements[joint] = other.jointPlacements[joint] * pinocchio.exp6(
+                pinocchio.Motion(motion)
+            )
             after = peer_placement(other, pair.to_pin_q(q), frame)
             slopes.append(pinocchio.log6(before.actInv(after)).vector / (sign * step))
-        peer.close(found[:, column], 0.5 * (slopes[0] + slopes[1]), 1e-6,
-                   scale=max(1.0, np.abs(found).max()))
+        peer.close(
+            found[:, column],
+            0.5 * (slopes[0] + slopes[1]),
+            1e-6,
+            scale=max(1.0, np.abs(found).max()),
+        )
 
 
 def peer_placement(pin, q, frame):
@@ -76,9 +81,9 @@ def test_motions_along_a_joint_are_those_of_its_coordinate(robot, root_joint, re
         if joint.kind not in ("revolute", "continuous", "prismatic"):
             continue
         axis = np.zeros(6)
-        axis[(0 if joint.kind == "prismatic" else 3):][:3] = joint.axis
+        axis[(0 if joint.kind == "prismatic" else 3) :][:3] = joint.axis
         ratio = joint.mimic.multiplier if joint.mimic else 1.0
-        J[:, pair.model.idx_v[i]] += ratio * (found[:, 6 * i:6 * i + 6] @ axis)
+        J[:, pair.model.idx_v[i]] += ratio * (found[:, 6 * i : 6 * i + 6] @ axis)
         single.append(pair.model.idx_v[i])
     expected = dyn_ros.frame_jacobian(pair.model, pair.data, q, frame, reference_frame)
     peer.close(J[:, single], expected[:, single], 1e-12)

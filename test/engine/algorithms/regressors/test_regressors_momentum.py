@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Regressors of the generalized momentum and of its rate."""
+
 import numpy as np
 import pytest
 
@@ -106,12 +107,21 @@ def test_without_the_compiler_the_results_are_the_same():
     pair = peer.pair("every_joint", "floating")
     q, v, a, _ = pair.states(3)
     frame = pair.model.frame_names[-1]
-    given = {"q": q, "v": v, "a": a, "frame": frame,
-             "reference_frame": dyn_ros.ReferenceFrame.WORLD}
-    wanted = {"momentum_observer_regressor": "qv", "kinetic_energy_regressor": "qv",
-              "potential_energy_regressor": "q", "static_regressor": "q",
-              "frame_body_regressor": ("q", "v", "a", "frame"),
-              "frame_kinematic_regressor": ("q", "frame", "reference_frame")}
+    given = {
+        "q": q,
+        "v": v,
+        "a": a,
+        "frame": frame,
+        "reference_frame": dyn_ros.ReferenceFrame.WORLD,
+    }
+    wanted = {
+        "momentum_observer_regressor": "qv",
+        "kinetic_energy_regressor": "qv",
+        "potential_energy_regressor": "q",
+        "static_regressor": "q",
+        "frame_body_regressor": ("q", "v", "a", "frame"),
+        "frame_kinematic_regressor": ("q", "frame", "reference_frame"),
+    }
     calls = [(name, {key: given[key] for key in keys}) for name, keys in wanted.items()]
     for (name, each), found in zip(calls, peer.uncompiled("every_joint", calls), strict=True):
         expected = getattr(dyn_ros, name)(pair.model, pair.data, **each)
