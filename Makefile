@@ -132,6 +132,7 @@ bench:
 
 lint:
 	$(call set_up,test-wheels)
+	$(VENV)/bin/ruff format --check $(ARGS)
 	$(VENV)/bin/ruff check $(ARGS)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/python tools/check_xml.py

@@ -91,8 +91,8 @@ def pyarrow() -> Any:
     """The package, with its readers of CSV and Parquet."""
     try:
         import pyarrow
-        import pyarrow.csv
-        import pyarrow.parquet
+        import pyarrow.csv  # noqa: F401
+        import pyarrow.parquet  # noqa: F401
     except ImportError:
         raise ImportError(
             "Parquet files, and tables except for identification, require pyarrow: "

@@ -243,8 +243,8 @@ def _limited(model: Model, table: Row, typical: float, k: int) -> EffortFault | 
             "saturated",
             math.nan,
             (
-                f"efforts of {name} are saturated; they stay at {largest:.6g} while the model needs "
-                f"{np.abs(needed[clipped]).max():.3g}"
+                f"efforts of {name} are saturated; they stay at {largest:.6g} while the model "
+                f"needs {np.abs(needed[clipped]).max():.3g}"
             ),
         )
     return None

@@ -105,7 +105,8 @@ def test_numbers_with_an_exponent(model, tmp_path):
         ),
         (
             "joints: {wrist_pitch: {rotor_inertia: 0.1}}",
-            "joint 'wrist_pitch': rotor_inertia: expected only with motors that move several joints",
+            "joint 'wrist_pitch': rotor_inertia: expected only with motors that move several "
+            "joints",
         ),
         (
             "joints: {wrist_roll: {gear_ratio: 0}}",

@@ -387,7 +387,8 @@ def test_feet_in_contact_are_those_of_the_topic(walker):
         lambda status, _: (
             status.message
             == (
-                "no ~/contact_forces: the last message on ~/contacts does not contain HL_FOOT, HR_FOOT"
+                "no ~/contact_forces: the last message on ~/contacts does not contain HL_FOOT, "
+                "HR_FOOT"
             )
         ),
     )

@@ -31,10 +31,12 @@ PAGES = ROOT / "docs" / "first_robot"
 UNTESTABLE = {  # commands of other packages by their beginning, and why they do not run here
     "ros2 launch ur_robot_driver ur_control.launch.py ur_type:=ur5e robot_ip:=192.168.56.101 "
     "use_currents_as_efforts:=": "needs the driver and the robot",
-    "ros2 launch franka_bringup franka.launch.py robot_type:=fr3 robot_ip:=172.16.0.2": "needs the driver and the robot",
+    "ros2 launch franka_bringup franka.launch.py robot_type:=fr3 "
+    "robot_ip:=172.16.0.2": "needs the driver and the robot",
     "ros2 launch tiago_bringup tiago_bringup.launch.py": "needs the robot",
     "ros2 bag record -s mcap -o free ": "needs rosbag2; the simulated driver writes the bag",
-    "ros2 topic echo --once --full-length --field data /robot_description > ": "needs ros2cli; the test writes what it prints",
+    "ros2 topic echo --once --full-length --field data "
+    "/robot_description > ": "needs ros2cli; the test writes what it prints",
     "ros2 topic echo --once /joint_states": "shows what the driver publishes",
 }
 

@@ -223,13 +223,13 @@ def test_the_residual_is_measured_minus_modeled(robot, listen):
             lambda robot: robot.say(
                 1, change=lambda q, v, tau: (q, v, [*tau[:3], -1e11, *tau[4:]])
             ),
-            "the effort of elbow_pitch is -1e+11, but more than 65000 is not plausible; check its unit "
-            "and its sensor, and effort_constant",
+            "the effort of elbow_pitch is -1e+11, but more than 65000 is not plausible; check its "
+            "unit and its sensor, and effort_constant",
         ),
         (
             lambda robot: robot.say(1, change=lambda q, v, tau: (q, [*v[:3], 1e8, *v[4:]], tau)),
-            "the velocity of elbow_pitch is 1e+08, but more than 3100 is not plausible; check its unit "
-            "and its sensor",
+            "the velocity of elbow_pitch is 1e+08, but more than 3100 is not plausible; check its "
+            "unit and its sensor",
         ),
     ],
 )

@@ -453,7 +453,9 @@ def bodies(result: Identification) -> Any:
                         name=name,
                         legendgroup=name,
                         showlegend=not list(figure.select_traces(dict(name=name))),
-                        hovertemplate=f"{label(link)}, {name}: {parameters[0]:.4g} kg<extra></extra>",
+                        hovertemplate=(
+                            f"{label(link)}, {name}: {parameters[0]:.4g} kg<extra></extra>"
+                        ),
                     )
                 )
     _layout(figure, 600, legend=_top_legend(600), margin=dict(l=0, r=0, t=32, b=0))

@@ -100,8 +100,8 @@ def _arguments(config: str, name: str | None) -> Sequence[Argument]:
         (
             "drives",
             "",
-            "Path of a YAML file with the meaning of efforts, rotor inertias and friction. Empty: the "
-            "parameter drives.",
+            "Path of a YAML file with the meaning of efforts, rotor inertias and friction. Empty: "
+            "the parameter drives.",
         ),
         ("use_sim_time", "false", "Use the time of the topic /clock."),
         (
