@@ -250,6 +250,7 @@ def test_the_engine_is_a_wheel_without_ros_and_numba(engine):
         "pyyaml",
         "rich",
         "scipy",
+        "urdf-parser-py",
     }
     assert requirements(engine)["numba"] == ["compiler"]
 
@@ -516,6 +517,7 @@ def test_package_xml_names_what_is_imported():
     stated = {element.text for tag in ("depend", "exec_depend") for element in PACKAGE.iter(tag)}
     assert imported <= stated
     assert "rclpy" in imported
+    assert "urdf_parser_py" in sources and "urdfdom_py" in stated  # the package of that module
 
 
 FOLDERS = (

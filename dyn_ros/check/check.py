@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from xml.etree.ElementTree import Element
 
 import numpy as np
 
@@ -82,8 +83,14 @@ def examine_urdf(
         The description cannot be used.
     """
     tree, faults = _read(xml, root_joint)
-    robot = urdf.read_values(urdf.parse_elements(xml), [])
-    links = {link.name: _link_inertia(link.inertial) for link in robot.links if link.inertial}
+    root = urdf.parse_elements(xml)
+    robot = urdf.read_values(root, [])
+    elements = {element.get("name", ""): element for element in urdf.children(root, "link")}
+    links = {
+        link.name: _link_inertia(elements[link.name], link.inertial)
+        for link in robot.links
+        if link.inertial
+    }
     readings = find_extents(xml, tree, folders, progress)
     of_links = [_link_findings(links, extents, _robot_size(robot)) for extents in readings]
     better = _misplaced(of_links[0]) - _misplaced(of_links[-1])
@@ -144,8 +151,9 @@ def _misplaced(findings: Sequence[Finding]) -> int:
 # --- a link
 
 
-def _link_inertia(inertial: Any) -> LinkInertia:
-    origin = urdf.child(inertial.element, "origin")
+def _link_inertia(link: Element, inertial: Any) -> LinkInertia:
+    element = urdf.child(link, "inertial")
+    origin = None if element is None else urdf.child(element, "origin")
     rpy = "0 0 0" if origin is None else origin.get("rpy", "0 0 0")
     return LinkInertia(
         inertial.mass, urdf.placement_of(inertial), rpy, urdf.rotational_of(inertial)

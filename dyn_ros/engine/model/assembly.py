@@ -221,7 +221,7 @@ def appended(
     warnings = _warnings(model.tree, other.tree)
     warn_massless(robot.tree.joints, warnings)
     return (
-        robot._replace(tree=replace(robot.tree, warnings=tuple(warnings))),
+        robot._replace(tree=replace(robot.tree, warnings=tuple(warnings), robot=None)),
         names[len(names) - other.njoints :],
     )
 

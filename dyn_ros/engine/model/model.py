@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from os import PathLike
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..kernel.types import Array, ArrayLike
 from ..spatial.se3 import SE3
@@ -17,6 +17,9 @@ from .frames import ReferenceFrame
 from .inertias import Inertias
 from .urdf import read_description, read_urdf
 from .wrenches import external_forces
+
+if TYPE_CHECKING:
+    from urdf_parser_py.urdf import Robot
 
 RootJoint: TypeAlias = Literal["floating", "planar"] | None
 MimicJoints: TypeAlias = Literal["project", "ignore"]
@@ -95,18 +98,19 @@ class Model(ConfigurationSpace, Inertias):
     @classmethod
     def from_urdf(
         cls,
-        xml: str | bytes,
+        xml: str | bytes | Robot,
         root_joint: RootJoint = None,
         gravity: ArrayLike = (0.0, 0.0, -9.81),
         mimic: MimicJoints = "project",
         strict: bool = False,
     ) -> Model:
-        """Read a robot from the text of a URDF.
+        """Read a robot from the text of a URDF, or from one that urdf_parser_py has read.
 
         Parameters
         ----------
-        xml : str
-            The URDF.
+        xml : str, bytes or urdf_parser_py.urdf.Robot
+            The URDF. The checks and errors of a Robot are those of a text with its values. Only
+            what dynamics requires of its links and joints is read; it is not changed or kept.
         root_joint : None, "floating" or "planar"
             How the root link moves in the world; None: it is fixed.
         gravity : (3,) array_like
@@ -137,6 +141,32 @@ class Model(ConfigurationSpace, Inertias):
         The other parameters are as in ``from_urdf``.
         """
         return cls.from_urdf(read_description(path), root_joint, gravity, mimic, strict)
+
+    @property
+    def urdf_robot(self) -> Robot | None:
+        """The URDF that was read, as a ``urdf_parser_py.urdf.Robot``; None if there is none.
+
+        It contains what dynamics requires: links with their inertias, joints with their origins,
+        axes, limits, dynamics and mimic rules; of fixed joints, only the origin. Visuals,
+        collisions, materials, transmissions and safety controllers are not read. ``effort`` and
+        ``velocity`` of a limit without them are None.
+
+        Numbers are those of the URDF, also if the model was changed since, by assigned inertias,
+        payloads, locked joints (``reduced``) or frames, or is a ``chain`` of it. Use ``write_urdf``
+        to get a URDF with the inertias of the model. A model from ``append`` has no URDF. Each
+        access returns a new copy, which can be changed and read with ``from_urdf``.
+
+        Examples
+        --------
+        >>> robot = model.urdf_robot
+        >>> robot.link_map["hand_link"].inertial.mass
+        1.2
+        >>> robot.link_map["hand_link"].inertial.mass = 1.5
+        >>> heavier = dyn_ros.Model.from_urdf(robot)
+        >>> round(heavier.total_mass - model.total_mass, 2)
+        0.3
+        """
+        return copy.deepcopy(self.tree.robot)
 
     def reduced(self, lock: Mapping[str, float | ArrayLike]) -> Model:
         """The robot with some of its joints locked, as a model of its own.

@@ -16,7 +16,7 @@ from .configuration import joint_motion
 from .frames import frame_number
 from .inertia import Payload, link_frame
 from .inputs import finite_array
-from .urdf import ONE_DOF, Frame, Tree
+from .urdf import ONE_DOF, Frame
 from .urdf.tree import FARTHEST_ANGLE, LARGEST
 
 _OF_POSITIONS = ("lower", "upper")
@@ -80,7 +80,10 @@ def reduced(model, lock):
     payloads = {
         name: _payload_in_reduced(payload, places) for name, payload in model._payloads.items()
     }
-    return Tree(tree.name, joints, frames, bodies[-1], tree.warnings), payloads
+    return (
+        replace(tree, joints=joints, frames=frames, base_inertia=bodies[-1]),
+        payloads,
+    )
 
 
 def _motions(model, lock):
@@ -316,8 +319,12 @@ class _Chain:
             replace(joint, inertia=body, mimic=self._mimic(joint.mimic))
             for joint, body in zip(self._joints, bodies)
         )
-        tree = self._model.tree
-        return Tree(tree.name, joints, tuple(self._chain_frames), bodies[-1], tree.warnings)
+        return replace(
+            self._model.tree,
+            joints=joints,
+            frames=tuple(self._chain_frames),
+            base_inertia=bodies[-1],
+        )
 
     def _mimic(self, mimic):
         """The rule of a mimic joint; None if its master is not in the chain."""

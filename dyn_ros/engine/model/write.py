@@ -15,7 +15,7 @@ from .model import Model
 from .parameters import from_pseudo_inertia, is_physical, pseudo_inertia
 from .urdf.bodies import link_inertia
 from .urdf.structure import check_one_tree, drivers
-from .urdf.text import UrdfError, child, encoding_of, parse_elements
+from .urdf.text import UrdfError, child, children, encoding_of, parse_elements
 from .urdf.tree import LARGEST, ONE_DOF
 from .urdf.values import placement_of, read_values
 
@@ -94,15 +94,20 @@ def _written(xml, model, payloads):
     check_one_tree(robot)
     text = xml.lstrip("\ufeff \t\r\n")
     editor = Editor(text, root)
-    _write_links(editor, robot, model, payloads)
-    _write_losses(editor, robot, model)
+    _write_links(editor, root, robot, model, payloads)
+    _write_losses(editor, root, robot, model)
     return xml[: len(xml) - len(text)] + editor.text()
 
 
 # --- inertias
 
 
-def _write_links(editor, robot, model, payloads):
+def _by_name(root, tag):
+    return {element.get("name"): element for element in children(root, tag)}
+
+
+def _write_links(editor, root, robot, model, payloads):
+    elements = _by_name(root, "link")
     links = {link.name: link for link in robot.links}
     moved = {joint.child for joint in robot.joints if joint.type != "fixed"}
     bodies: dict[int, list[int]] = {}
@@ -118,7 +123,7 @@ def _write_links(editor, robot, model, payloads):
         names = [model.tree.frames[i].name for i in frames]
         old = [link_inertia(links[name], []).dynamic_parameters() for name in names]
         for name, new in _changed(model, joint, frames, old, payloads, moved):
-            _write_inertial(editor, links[name], new)
+            _write_inertial(editor, elements[name], links[name].inertial, new)
 
 
 def _changed(model, joint, frames, old, payloads, moved):
@@ -216,13 +221,14 @@ def _moved(X, parameters):
     return X.act(AssignedInertia.from_array(parameters)).dynamic_parameters()
 
 
-def _write_inertial(editor, link, parameters):
+def _write_inertial(editor, link, inertial, parameters):
+    """Write the parameters of a body into the element of its link; its record has ``inertial``."""
     body = AssignedInertia.from_array(parameters)
     m, com, about_com = body.mass, body.com, body.rotational
     size = max(np.abs(parameters[4:]).max(), np.abs(about_com).max())
-    if link.inertial is None:
+    if inertial is None:
         editor.insert(
-            link.element,
+            link,
             New(
                 "inertial",
                 {},
@@ -234,28 +240,29 @@ def _write_inertial(editor, link, parameters):
             ),
         )
         return
-    inertial = link.inertial.element
-    _set(editor, child(inertial, "mass"), {"value": [m]}, m)
-    if m or link.inertial.origin is not None:
-        _write_origin(editor, link.inertial, com)
-        R = placement_of(link.inertial)[:3, :3]
+    element = children(link, "inertial")[0]
+    _set(editor, child(element, "mass"), {"value": [m]}, m)
+    if m or inertial.origin is not None:
+        _write_origin(editor, element, com)
+        R = placement_of(inertial)[:3, :3]
         about_com = R.T @ about_com @ R
-    if link.inertial.inertia is not None:
+    if inertial.inertia is not None:
         _set(
             editor,
-            link.inertial.inertia.element,
+            child(element, "inertia"),
             {name: [value] for name, value in zip(_AXES, about_com[_MOMENTS])},
             size,
         )
     elif np.abs(about_com).max() > _ROUNDING * size:
-        editor.insert(inertial, New("inertia", _attributes(about_com, size)), last=True)
+        editor.insert(element, New("inertia", _attributes(about_com, size)), last=True)
 
 
 def _write_origin(editor, inertial, com):
-    if inertial.origin is not None:
-        _set(editor, inertial.origin.element, {"xyz": com}, np.abs(com).max())
+    origin = child(inertial, "origin")
+    if origin is not None:
+        _set(editor, origin, {"xyz": com}, np.abs(com).max())
     elif com.any():
-        editor.insert(inertial.element, New("origin", {"xyz": _list(com), "rpy": "0 0 0"}))
+        editor.insert(inertial, New("origin", {"xyz": _list(com), "rpy": "0 0 0"}))
 
 
 def _attributes(matrix, size):
@@ -265,7 +272,8 @@ def _attributes(matrix, size):
 # --- damping and friction
 
 
-def _write_losses(editor, robot, model):
+def _write_losses(editor, root, robot, model):
+    elements = _by_name(root, "joint")
     joints = {joint.name: joint for joint in robot.joints}
     followers = _followers(robot, model)
     for i, joint in enumerate(model.tree.joints):
@@ -285,7 +293,7 @@ def _write_losses(editor, robot, model):
             driven = {joint.name: 1.0, **followers.get(joint.name, {})}
             _write_driven(
                 editor,
-                [joints[name] for name in driven],
+                [(elements[name], joints[name]) for name in driven],
                 np.array([*driven.values()]),
                 {
                     "damping": float(model.damping[model.idx_v[i]]),
@@ -295,26 +303,29 @@ def _write_losses(editor, robot, model):
 
 
 def _write_driven(editor, joints, ratios, losses):
-    """Write the losses of a joint to it and to those that follow it with these ratios."""
+    """Write the losses of a joint to it and to those that follow it with these ratios.
+
+    ``joints`` are their elements and records.
+    """
     changes: list[dict[str, str]] = [{} for _ in joints]
     for attribute, weights in (("damping", ratios**2), ("friction", np.abs(ratios))):
         value = losses[attribute]
         if not 0.0 <= value <= LARGEST:
             raise ValueError(
-                f"model: joint {joints[0].name!r} has the {attribute} {value:g}, "
+                f"model: joint {joints[0][1].name!r} has the {attribute} {value:g}, "
                 "which a URDF cannot express; assign a number from 0 to "
                 f"{LARGEST:g} to model.{attribute}"
             )
-        old = np.array([_loss(joint, attribute) for joint in joints])
+        old = np.array([_loss(joint, attribute) for _, joint in joints])
         for change, before, new in zip(changes, old, _shared(old, weights, value)):
             if new != before:
                 change[attribute] = _number(new)
-    for joint, change in zip(joints, changes):
+    for (element, joint), change in zip(joints, changes):
         if change and joint.dynamics is None:
-            editor.insert(joint.element, New("dynamics", change), last=True)
+            editor.insert(element, New("dynamics", change), last=True)
         elif change:
             for attribute, text in change.items():
-                editor.set(joint.dynamics.element, attribute, text)
+                editor.set(child(element, "dynamics"), attribute, text)
 
 
 def _loss(joint, attribute):

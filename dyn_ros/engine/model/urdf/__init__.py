@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a robot description (URDF) into a `Tree` of moving joints and bodies.
 
-There are four steps: the text is parsed and reduced to the values that dynamics requires, so that
-unusual meshes or plugins do no harm (`text`, `values`); the links and joints are checked to form
-one tree (`structure`); the tree is traversed in the order of Pinocchio, with fixed joints lumped
-into their parent joints (`joints`, `bodies`); and mimic joints are resolved to the joints that
-drive them (`structure`).
+There are four steps: the text is parsed and reduced to the values that dynamics requires, as
+records of urdf_parser_py, so that unusual meshes or plugins do no harm (`text`, `values`); the
+links and joints are checked to form one tree (`structure`); the tree is traversed in the order of
+Pinocchio, with fixed joints lumped into their parent joints (`joints`, `bodies`); and mimic joints
+are resolved to the joints that drive them (`structure`).
 
 `edit` changes a text that was read, at the positions of its elements.
 
@@ -14,12 +14,26 @@ Errors raise a `UrdfError` that names the element and a remedy. Implausible but 
 reported in `Tree.warnings`, or rejected with ``strict=True``.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .bodies import link_inertia, lumped, rotational_fault, rotational_of, warn_massless
 from .joints import ROOT_JOINT_NAME, make_joint, walk
 from .structure import check_one_tree, mimic_rules
 from .text import MAX_CHARACTERS, UrdfError, child, children, parse_elements, read_description
 from .tree import LARGEST, MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
-from .values import parse_numbers, placement, placement_of, read_values
+from .values import (
+    parse_numbers,
+    placement,
+    placement_of,
+    read_values,
+    record_types,
+    to_element,
+)
+
+if TYPE_CHECKING:
+    from urdf_parser_py.urdf import Robot
 
 __all__ = [
     "LARGEST",
@@ -48,9 +62,12 @@ __all__ = [
 
 
 def read_urdf(
-    xml: str | bytes, root_joint: str | None = None, mimic: str = "project", strict: bool = False
+    xml: str | bytes | Robot,
+    root_joint: str | None = None,
+    mimic: str = "project",
+    strict: bool = False,
 ) -> Tree:
-    """Read a robot description: the URDF text, with xacro expanded.
+    """Read a robot description: the URDF text, with xacro expanded, or a robot of urdf_parser_py.
 
     Bytes are decoded according to their XML declaration. ``root_joint`` ("floating", "planar";
     None: fixed) is the joint between the universe and the root link, named "root_joint". ``mimic``
@@ -65,7 +82,8 @@ def read_urdf(
     _check_choice("root_joint", root_joint, (None, "floating", "planar"))
     _check_choice("mimic", mimic, ("project", "ignore"))
     warnings: list[str] = []
-    robot = read_values(parse_elements(xml), warnings)
+    is_robot = isinstance(xml, record_types()["robot"])
+    robot = read_values(to_element(xml) if is_robot else parse_elements(xml), warnings)
     tree = _assemble(robot, check_one_tree(robot), root_joint, mimic, warnings)
     if strict and warnings:
         raise UrdfError("rejected because of strict=True: " + "; ".join(warnings))
@@ -82,10 +100,11 @@ def _assemble(robot, root, root_joint, mimic, warnings):
     links = {link.name: link_inertia(link, warnings) for link in robot.links}
     moving, placed, frames = walk(robot, root, root_joint, links)
     *inertias, base = lumped(robot.links, placed, len(moving), links)
-    rules = mimic_rules(robot, moving) if mimic == "project" else [None] * len(moving)
+    names = [joint.name for joint, _, _ in moving]
+    rules = mimic_rules(robot, names) if mimic == "project" else [None] * len(moving)
     joints = tuple(
-        make_joint(joint, inertia, rule, warnings)
-        for joint, inertia, rule in zip(moving, inertias, rules, strict=True)
+        make_joint(joint, parent, placement, inertia, rule, warnings)
+        for (joint, parent, placement), inertia, rule in zip(moving, inertias, rules, strict=True)
     )
     warn_massless(joints, warnings)
-    return Tree(robot.name, joints, tuple(frames), base, tuple(warnings))
+    return Tree(robot.name, joints, tuple(frames), base, tuple(warnings), robot)

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from ...spatial.inertia import Inertia
 from .text import UrdfError
 from .tree import FARTHEST_ANGLE, LARGEST, ONE_DOF, Frame, Joint
-from .values import placement_of
+from .values import placement_of, record_types
 
 ROOT_JOINT_NAME = "root_joint"
 
@@ -21,18 +20,16 @@ ROOT_JOINT_NAME = "root_joint"
 def walk(robot, root, root_joint, inertias):
     """Traverse the tree depth first, children by joint name.
 
-    ``inertias`` contains that of each link, in its frame. Returns the records of the moving joints
-    with the index ``parent`` and ``placement``; for each link, the joint that moves it (-1 for the
-    universe) and the placement of the link frame in that joint's frame; and the frames.
+    ``inertias`` contains that of each link, in its frame. Returns the moving joints, each as its
+    record, the index of its parent and its placement there; for each link, the joint that moves it
+    (-1 for the universe) and the placement of the link frame in that joint's frame; and the frames.
     """
     moving, frames, placed, nothing = [], [], {root: (-1, np.eye(4))}, Inertia.zero()
     if root_joint is not None:
         if any(joint.name == ROOT_JOINT_NAME for joint in robot.joints):
             raise UrdfError(f'a joint is named "{ROOT_JOINT_NAME}", the name of the root joint')
-        root_record = SimpleNamespace(
-            name=ROOT_JOINT_NAME, type=root_joint, axis=None, limit=None, dynamics=None
-        )
-        moving.append(_moving(root_record, -1, np.eye(4)))
+        record = record_types()["joint"](ROOT_JOINT_NAME, joint_type=root_joint)
+        moving.append((record, -1, np.eye(4)))
         frames.append(Frame(ROOT_JOINT_NAME, "joint", 0, np.eye(4), -1, nothing))
         placed[root] = (0, np.eye(4))
     link_frames = {root: len(frames)}
@@ -44,7 +41,7 @@ def walk(robot, root, root_joint, inertias):
             child, kind = (parent, placement), "fixed_joint"
         else:
             child, kind = (len(moving), np.eye(4)), "joint"
-            moving.append(_moving(joint, parent, placement))
+            moving.append((joint, parent, placement))
         placed[joint.child] = child
         link_frames[joint.child] = len(frames) + 1
         frames += [
@@ -52,10 +49,6 @@ def walk(robot, root, root_joint, inertias):
             Frame(joint.child, "body", *child, len(frames), inertias[joint.child]),
         ]
     return moving, placed, frames
-
-
-def _moving(joint, parent, placement):
-    return SimpleNamespace(**{**vars(joint), "parent": parent, "placement": placement})
 
 
 def _depth_first(robot, root):
@@ -69,13 +62,14 @@ def _depth_first(robot, root):
         waiting += children[joint.child]
 
 
-def make_joint(joint, inertia, rule, warnings):
+def make_joint(joint, parent, placement, inertia, rule, warnings):
+    """Return the moving joint of a record with its parent and placement, see `walk`."""
     lower, upper, velocity, effort = _limits(joint, warnings)
     return Joint(
         joint.name,
         joint.type,
-        joint.parent,
-        joint.placement,
+        parent,
+        placement,
         _axis(joint, warnings),
         inertia,
         rule,
@@ -136,7 +130,8 @@ def _limits(joint, warnings):
             f'joint "{joint.name}" has the limits {lower:g} and {upper:g}: at most '
             f"{farthest:g} is supported"
         )
-    return lower, upper, limit.velocity, limit.effort
+    velocity, effort = (math.inf if x is None else x for x in (limit.velocity, limit.effort))
+    return lower, upper, velocity, effort
 
 
 def _losses(joint, warnings):
@@ -144,7 +139,7 @@ def _losses(joint, warnings):
     dynamics = joint.dynamics
     if dynamics is None:
         return 0.0, 0.0
-    damping, friction = dynamics.damping or 0.0, dynamics.friction or 0.0
+    damping, friction = dynamics.damping, dynamics.friction
     for what, value in (("damping", damping), ("friction", friction)):
         if value < 0.0:
             raise UrdfError(f'{what} of joint "{joint.name}" is {value:g}; expected 0 or more')

@@ -80,10 +80,10 @@ def _check_no_cycle(links, parent_of):
 
 
 def mimic_rules(robot, moving):
-    """The rule of each moving joint; None for independent joints."""
-    index = {joint.name: number for number, joint in enumerate(moving)}
+    """The rule of each moving joint, given by name; None for independent joints."""
+    index = {name: number for number, name in enumerate(moving)}
     rules = _rules(robot)
-    return [_rule(joint, rules, index) for joint in moving]
+    return [_rule(name, rules, index) for name in moving]
 
 
 def drivers(robot):
@@ -104,9 +104,9 @@ def _rules(robot):
     return rules
 
 
-def _rule(joint, rules, index):
-    driver, multiplier, offset = rules.get(joint.name, (joint.name, 1.0, 0.0))
-    return None if driver == joint.name else Mimic(index[driver], multiplier, offset)
+def _rule(name, rules, index):
+    driver, multiplier, offset = rules.get(name, (name, 1.0, 0.0))
+    return None if driver == name else Mimic(index[driver], multiplier, offset)
 
 
 def _resolve(joint, joints, rules):

@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...spatial.inertia import Inertia
 from ...spatial.value import frozen
+
+if TYPE_CHECKING:
+    from urdf_parser_py.urdf import Robot
 
 ONE_DOF = ("revolute", "continuous", "prismatic")
 MOVING = ONE_DOF + ("floating", "planar")
@@ -110,6 +113,7 @@ class Tree:
     Joints and frames are in Pinocchio's order: depth first, children by joint name; a parent
     precedes its children. `frames` exclude the universe, and those that were added come last.
     `base_inertia` is that of the links fixed to the universe, in the world; zero with a root joint.
+    `robot` has the records that were read; None for trees of several descriptions.
     """
 
     name: str
@@ -117,6 +121,7 @@ class Tree:
     frames: tuple[Frame, ...]
     base_inertia: Inertia
     warnings: tuple[str, ...]
+    robot: Robot | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tree:
-        return self  # nothing in it can be changed
+        return self  # nothing in it is changed

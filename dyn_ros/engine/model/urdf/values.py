@@ -2,22 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The values of a description that dynamics requires, validated: elements become records.
 
-A record has an attribute for each value and each child element that is read; None for a child that
-is missing. ``element`` is the XML element. A robot has the lists ``links`` and ``joints``.
+Records have the types of `urdf_parser_py.urdf`. They contain what is read here: no visuals,
+collisions, materials, transmissions or safety controllers, and of fixed joints only the origin. A
+missing element is None, a missing value its default, or None where the specification has none.
 
-urdf_parser_py 1.2.1 cannot take its place. It refuses descriptions because of meshes, transmissions
+The parser of urdf_parser_py is not used. It refuses descriptions because of meshes, transmissions
 and other elements that dynamics does not need, and limits without effort; it accepts nan, "1_0" and
 digits of any script as numbers; it ignores repeated elements and prints unknown ones to stderr; and
-it knows no namespaces. After the checks below, it would only convert records to other records:
-`read_urdf` took 1.5 times as long (panda: 3.3 ms instead of 2.1), and the import 50 ms and 7 MB.
+it knows no namespaces. Robots that it has read pass the checks below as elements (`to_element`).
 """
 
 from __future__ import annotations
 
 import math
 import re
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
-from types import SimpleNamespace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,15 +36,15 @@ class _Attribute(NamedTuple):
 
     holds: Any
     default: Any = _REQUIRED
-    warns: bool = False  # if it is missing: the specification has no default
+    assumed: str = ""  # in a warning if it is missing: the specification has no default
 
 
 _NUMBER, _ZERO = _Attribute(1), _Attribute(1, 0.0)
 _VECTOR, _NAME = _Attribute(3, (0.0, 0.0, 0.0)), _Attribute(_TEXT)
-_UNLIMITED = _Attribute(1, math.inf, warns=True)
+_UNLIMITED = _Attribute(1, None, assumed="inf")
 
 _ATTRIBUTES: dict[str, dict[str, _Attribute]] = {
-    "robot": {"name": _Attribute(_TEXT, "robot", warns=True)},
+    "robot": {"name": _Attribute(_TEXT, "robot", assumed="robot")},
     "link": {"name": _NAME},
     "joint": {"name": _NAME, "type": _Attribute(SUPPORTED)},
     "inertial": {},
@@ -80,6 +81,24 @@ _CHILDREN = {
 }
 
 
+@cache
+def record_types() -> dict[str, Any]:
+    """Return the types of the records, by element; their import takes up to 30 ms."""
+    from urdf_parser_py import urdf
+
+    return {
+        "robot": urdf.Robot,
+        "link": urdf.Link,
+        "inertial": urdf.Inertial,
+        "inertia": urdf.Inertia,
+        "origin": urdf.Pose,
+        "joint": urdf.Joint,
+        "limit": urdf.JointLimit,
+        "dynamics": urdf.JointDynamics,
+        "mimic": urdf.JointMimic,
+    }
+
+
 def read_values(element, warnings, inside=""):
     """Return the record of an element; ``inside`` names the elements around it for messages."""
     tag = local_name(element)
@@ -93,22 +112,54 @@ def read_values(element, warnings, inside=""):
         raise UrdfError(f"quat_xyzw of {where} is not supported; use rpy")
     if tag in _SINGLE:
         return values.popitem()[1]
-    if tag == "robot":
-        values |= {"links": [], "joints": []}
-    else:
-        values |= dict.fromkeys(_CHILDREN.get(tag, ()))
+    record = record_types()[tag]()
+    for name, value in values.items():
+        setattr(record, name, value)
     for child in _needed_children(element, where, warnings):
         name = local_name(child)
-        record = read_values(child, warnings, f" of {where}" if tag != "robot" else "")
+        value = read_values(child, warnings, f" of {where}" if tag != "robot" else "")
         if tag == "robot":
-            values[f"{name}s"].append(record)
+            record.add_aggregate(name, value)
         else:
-            values[name] = record
-    return SimpleNamespace(element=element, **values)
+            setattr(record, name, value)
+    return record
+
+
+def to_element(record: Any, tag: str = "robot", inside: str = "") -> ElementTree.Element:
+    """Return the element from which a record would be read, with all digits of its numbers.
+
+    Numbers and words of a wrong type become texts that `read_values` rejects, a record of a wrong
+    type is a UrdfError.
+    """
+    element = ElementTree.Element(tag)
+    expected = object if tag in _SINGLE else record_types()[tag]
+    if not isinstance(record, expected):
+        raise UrdfError(
+            f"<{tag}>{inside} is {record!r:.80}; expected a urdf_parser_py.urdf.{expected.__name__}"
+        )
+    for attribute in _ATTRIBUTES[tag]:
+        value = record if tag in _SINGLE else getattr(record, attribute, None)
+        if value is not None:
+            element.set(attribute, _text_of(value))
+    named = f"{tag} {record.name!r}" if hasattr(record, "name") else f"<{tag}>"
+    for name in _children_read(element):
+        if tag == "robot":
+            for each in getattr(record, f"{name}s"):
+                element.append(to_element(each, name))
+        elif (child := getattr(record, name, None)) is not None:
+            element.append(to_element(child, name, f" of {named}{inside}"))
+    return element
+
+
+def _text_of(value):
+    if isinstance(value, str):
+        return value
+    numbers = np.array(value, dtype=object).ravel()
+    return " ".join(repr(x.item() if isinstance(x, np.generic) else x) for x in numbers)
 
 
 def _value(element, tag, attribute, where, warnings):
-    holds, default, warns = _ATTRIBUTES[tag][attribute]
+    holds, default, assumed = _ATTRIBUTES[tag][attribute]
     text = element.get(attribute)
     if tag == "robot" and not (text or "").strip():
         text = None  # other programs accept it
@@ -116,8 +167,8 @@ def _value(element, tag, attribute, where, warnings):
         return _parsed(text, holds, f"{attribute} of {where}", _LARGEST.get(tag, LARGEST))
     if default is _REQUIRED:
         raise UrdfError(f"{where} has no attribute {attribute}; add it")
-    if warns:
-        warnings.append(f"{where} has no {attribute}: assumed to be {default}")
+    if assumed:
+        warnings.append(f"{where} has no {attribute}: assumed to be {assumed}")
     return default
 
 
@@ -139,10 +190,14 @@ def _parsed(text, holds, where, largest):
     return numbers[0] if holds == 1 else numbers
 
 
+def _children_read(element):
+    kind = "fixed joint" if element.get("type") == "fixed" else local_name(element)
+    return _CHILDREN.get(kind, {})
+
+
 def _needed_children(element, where, warnings):
     """Return the children to read: those in the URDF's namespace, the first if one is allowed."""
-    kind = "fixed joint" if element.get("type") == "fixed" else local_name(element)
-    expected = _CHILDREN.get(kind, {})
+    expected = _children_read(element)
     kept, seen = [], set()
     for child in element:
         tag = local_name(child)
