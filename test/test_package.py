@@ -501,6 +501,13 @@ def test_everything_is_pinned(distribution):
     assert [each for each in versions.values() if len(each) > 1] == []
 
 
+def test_the_hooks_run_the_pinned_ruff():
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    assert [f"ruff=={repo['rev'].removeprefix('v')}" for repo in hooks["repos"]] == [
+        pins("test")["ruff"]
+    ]
+
+
 def test_package_xml_names_what_is_imported():
     """Each ROS package that a Python file imports is a dependency in package.xml."""
     sources = "\n".join(
