@@ -98,7 +98,7 @@ def with_rosbags(path):
 def with_dyn_ros(path):
     """Finds the spans of the file and decodes them to arrays."""
     from dyn_ros.cdr import decode
-    from dyn_ros.logs.formats import sources as files
+    from dyn_ros.recordings.formats import sources as files
 
     source, decoder = files.open_source(path), decode.Decoder()
     return sum(len(source.messages(span, [TOPIC], decoder)) for span in source.spans)
@@ -169,7 +169,7 @@ def others(folder, count):
     for signal, values in (("position", q), ("velocity", v), ("effort", q)):
         columns |= {f"{signal}.{name}": values[:, k] for k, name in enumerate(NAMES)}
     for suffix in ("csv", "parquet"):
-        from dyn_ros.identification.columns import write
+        from dyn_ros.recordings.tables.columns import write
 
         path = folder / f"table.{suffix}"
         write(path, columns)

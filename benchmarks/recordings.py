@@ -26,7 +26,7 @@ from logs.recorded import synthetic_mcap  # noqa: E402
 
 import dyn_ros  # noqa: E402
 from dyn_ros.cdr.decode import Decoder  # noqa: E402
-from dyn_ros.logs.formats.sources import open_source, read_span  # noqa: E402
+from dyn_ros.recordings.formats.sources import open_source, read_span  # noqa: E402
 
 ARM = HERE.parent / "dyn_ros" / "robots" / "arm7.urdf"
 MEGABYTE = 1e6

@@ -14,7 +14,7 @@ from pathlib import Path
 from draw_observer import ARM, DAMPING, FRICTION, IMAGES, arm, record
 
 from dyn_ros.command import main as cli
-from dyn_ros.identification.columns import write
+from dyn_ros.recordings.tables.columns import write
 
 DURATION = 6.0  # s
 

@@ -24,7 +24,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_description
-from ..logs.formats import LISTED
+from ..recordings.formats import LISTED
 from ..states.joint_states import STALENESS
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"

@@ -62,7 +62,7 @@ def _calibrate(options: argparse.Namespace) -> None:
     from rich.progress import TimeElapsedColumn
 
     from ..logs.calibration import calibrate, save
-    from ..logs.formats.sources import discover
+    from ..recordings.formats.sources import discover
     from . import tables
 
     model = arguments.read_model(options)

@@ -182,8 +182,8 @@ def _identified(
     options: argparse.Namespace, model: Model, show: Callable[[float, str], None]
 ) -> tuple[Identification, GainEstimate | None]:
     from ..identification import identify
-    from ..logs.formats import is_table
-    from ..logs.formats.sources import discover
+    from ..recordings.formats import is_table
+    from ..recordings.formats.sources import discover
 
     paths, terms = discover(options.recordings), options.friction_terms
     settings: dict[str, Any] = dict(
@@ -261,7 +261,7 @@ def _others(
     options: argparse.Namespace, model: Model, arm: Model, names: Sequence[str], cutoff: float
 ) -> list[Samples]:
     """Recordings beside those that are identified, prepared in the same way; prints warnings."""
-    from ..logs.formats.sources import discover
+    from ..recordings.formats.sources import discover
 
     found = []
     for path in discover(names):
@@ -300,7 +300,7 @@ def _validated(
         return ()
     from ..identification import Samples
     from ..identification.solution import warnings_of_units
-    from ..logs.formats.sources import discover
+    from ..recordings.formats.sources import discover
 
     used = {*map(realpath, discover([*options.recordings, *options.loaded]))}
     for path in (path for path in discover(options.validate) if realpath(path) in used):

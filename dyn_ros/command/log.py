@@ -152,10 +152,10 @@ def _log_to(options: argparse.Namespace, out: Path) -> int:
 
 def _prepared(options: argparse.Namespace, out: Path) -> Log:
     """Check everything that can be checked before the work begins."""
-    from ..logs.formats.sources import discover
     from ..logs.log import OF_EFFORTS, Log, Write, described
     from ..logs.quantities import overlap, require_thresholds, thresholds
-    from ..logs.selection import Request
+    from ..recordings.formats.sources import discover
+    from ..recordings.selection import Request
 
     settings = _settings(options)
     wanted = options.compute or ["state"]

@@ -46,7 +46,7 @@ def add_payload(commands: Commands) -> None:
 def _payload(options: argparse.Namespace) -> None:
     from ..identification import identify_payload
     from ..identification.solution import warnings_of_units
-    from ..logs.formats.sources import discover
+    from ..recordings.formats.sources import discover
     from . import tables
 
     model = arguments.read_model(options)

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..engine.model import Model
-from ..logs.formats import is_table
+from ..recordings.formats import is_table
 from . import arguments
 from .arguments import UsageError, positive, reported
 
 if TYPE_CHECKING:
     from ..identification import Samples
-    from ..identification.columns import Columns
+    from ..recordings.tables.columns import Columns
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -113,7 +113,7 @@ def locked(options: argparse.Namespace, model: Model, paths: Sequence[Path]) -> 
 
 def _columns(options: argparse.Namespace, model: Model, path: Path) -> Columns:
     """The columns of a table, some of which may have other names; errors name the file."""
-    from ..identification.columns import Columns
+    from ..recordings.tables.columns import Columns
 
     with reported(path, always=True):
         return Columns(path, model, arguments.once("--columns", options.columns) or None)

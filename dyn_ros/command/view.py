@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_urdf
-from ..logs.formats import LISTED, suffix_of
+from ..recordings.formats import LISTED, suffix_of
 from . import arguments
 from .arguments import ROBOT, Commands, UsageError, folder, mesh_folders, read_robot, reported
 

@@ -20,8 +20,8 @@ from ..engine.model.drives import LARGEST
 from ..engine.model.inputs import require_model
 from ..engine.model.model import Model
 from ..engine.model.moments import Moment
-from .columns import Columns, Table, errors_of, known_names
-from .motion.arrays import rows_within
+from ..recordings.tables.columns import Columns, Table, errors_of, known_names
+from ..recordings.tables.rows import rows_within
 from .motion.preparation import STUCK
 from .samples import Samples
 

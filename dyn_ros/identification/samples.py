@@ -17,7 +17,8 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.inputs import require_model
 from ..engine.model.model import Model
 from ..engine.model.moments import Moment
-from .columns import Columns, Table, write
+from ..recordings.tables.columns import Columns, Table, write
+from ..recordings.tables.rows import within
 from .motion import arrays, preparation
 from .motion.filtering import is_actuated
 
@@ -354,7 +355,7 @@ class Samples:
         q, v, tau, state, time = source.read(
             position, rates, effort, source.signal("in_contact", frames), source.time()
         )
-        q, v, tau, state, time = arrays.within(since, until, time[:, 0], q, v, tau, state)
+        q, v, tau, state, time = within(since, until, time[:, 0], q, v, tau, state)
         raw = {"q": q, "v": v if velocity else None, "a": None, "tau": tau, "f_ext": None}
         prepared = preparation.prepare(model, time, raw, frames, state if frames else None, cutoff)
         prepared["warnings"] = (*source.ignored(model), *prepared["warnings"])

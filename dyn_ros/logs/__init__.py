@@ -9,21 +9,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 _MODULES = {
-    "Recording": "recording",
-    "Result": "parallel",
-    "gufunc": "ufuncs",
-    "identify": "identification",
-    "map": "parallel",
-    "read": "recording",
+    "Recording": "..recordings.recording",
+    "Result": ".parallel",
+    "gufunc": ".ufuncs",
+    "identify": ".identification",
+    "map": ".parallel",
+    "read": "..recordings.recording",
 }
 __all__ = ["Recording", "Result", "gufunc", "identify", "map", "read"]
 
 if TYPE_CHECKING:
+    from ..recordings.recording import Recording as Recording
+    from ..recordings.recording import read as read
     from .identification import identify as identify
     from .parallel import Result as Result
     from .parallel import map as map
-    from .recording import Recording as Recording
-    from .recording import read as read
     from .ufuncs import gufunc as gufunc
 else:
 
@@ -31,4 +31,4 @@ else:
         """Import the module of a name."""
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+        return getattr(importlib.import_module(_MODULES[name], __name__), name)

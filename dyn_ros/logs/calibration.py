@@ -24,11 +24,11 @@ from ..observer.thresholds import (
     calibrate_thresholds,
     friction_at_rest,
 )
-from .formats.sources import open_source
-from .part import PartStates, read_part
+from ..recordings.formats.sources import open_source
+from ..recordings.part import PartStates, read_part
+from ..recordings.recording import incomplete_of, warnings_of
+from ..recordings.selection import Request, prepared
 from .quantities import THRESHOLDS, Settings, joints_of, observe
-from .recording import incomplete_of, warnings_of
-from .selection import Request, prepared
 from .units import constant_efforts, wrong_units
 from .velocities import from_positions, velocity_notes
 

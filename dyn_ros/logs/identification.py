@@ -24,22 +24,22 @@ from ..engine.model import Model
 from ..engine.model.moments import Moment
 from ..identification import Identification, Samples, lock_joints
 from ..identification import identify as identify_samples
-from ..identification.columns import Columns, errors_of
 from ..identification.locking import concatenated, remaining, without_unrecorded
 from ..identification.normal_equations import add
 from ..identification.shapes import Shapes
 from ..identification.solution import Solution, solution
+from ..recordings.formats import is_table
+from ..recordings.formats.sources import discover, open_source
+from ..recordings.part import read_part
+from ..recordings.plan import Part
+from ..recordings.recording import read, recording_of
+from ..recordings.selection import Prepared, Request, Selection, prepare, reported_joints
+from ..recordings.tables.columns import Columns, errors_of
 from ..states.joint_states import STALENESS
 from . import part_sums
-from .formats import is_table
-from .formats.sources import discover, open_source
 from .parallel import open_workers
-from .part import read_part
-from .recording import read, recording_of
 from .run.jobs import Progress, Total, Workers, completed
-from .run.plan import Part
 from .run.workers import Call, Failure
-from .selection import Prepared, Request, Selection, prepare, reported_joints
 
 Given = Mapping[Path, Mapping[str, str]]
 Load = Callable[..., tuple[Samples, np.ndarray]]

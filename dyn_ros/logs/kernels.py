@@ -5,8 +5,8 @@
 from ..cdr.decode_kernel import DECODE
 from ..engine.call.algorithm import compiled
 from ..observer.runs_kernel import RUNS
+from ..recordings.formats.index_kernel import INDEX_MCAP, INDEX_ROS1
 from ..states.kernel import COLLECT
-from .formats.index_kernel import INDEX_MCAP, INDEX_ROS1
 
 KERNELS = COLLECT, DECODE, INDEX_MCAP, INDEX_ROS1, RUNS
 

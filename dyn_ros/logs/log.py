@@ -16,14 +16,14 @@ import numpy as np
 from .. import __version__
 from ..engine.model.model import Model
 from ..observer.contacts import Contact, joined
+from ..recordings.part import PartStates, read_part
+from ..recordings.plan import Part
+from ..recordings.recording import incomplete_of, notes_of, thinned
+from ..recordings.selection import Prepared, Request, Selection, prepare
 from ..states.joint_states import abbreviated
-from .part import PartStates, read_part
 from .quantities import OF_VELOCITIES, Settings, compute
-from .recording import incomplete_of, notes_of, thinned
 from .run.jobs import Jobs, Progress, Workers
-from .run.plan import Part
 from .run.workers import Call
-from .selection import Prepared, Request, Selection, prepare
 from .units import wrong_units
 from .velocities import are_rates, velocity_notes
 from .write import bag, parquet

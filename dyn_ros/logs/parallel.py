@@ -18,15 +18,15 @@ import numpy as np
 from ..engine.machine_code.workers import cores
 from ..engine.model.model import RootJoint
 from ..engine.model.moments import Moment
+from ..recordings.formats.sources import discover
+from ..recordings.part import read_part
+from ..recordings.plan import Part
+from ..recordings.recording import Recording, recording_of, thinned
+from ..recordings.selection import Base, Prepared, Request, Robot, Selection, prepare, robot_of
 from ..states.joint_states import STALENESS
 from . import kernels
-from .formats.sources import discover
-from .part import read_part
-from .recording import Recording, recording_of, thinned
 from .run.jobs import Jobs, Progress, Workers
-from .run.plan import Part
 from .run.workers import Call, LocalWorkers
-from .selection import Base, Prepared, Request, Robot, Selection, prepare, robot_of
 from .write.results import Origin
 
 _LISTED = 5  # failures in a warning

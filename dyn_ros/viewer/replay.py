@@ -25,13 +25,13 @@ from ..drives import load_drives
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
-from ..logs.formats.sources import Source, open_source
 from ..logs.kernels import KERNELS
-from ..logs.part import read_part
 from ..logs.quantities import Settings, compute, measured, overlap
-from ..logs.recording import warnings_of
-from ..logs.run.plan import Part
-from ..logs.selection import ODOMETRY, Request, Selection, prepared
+from ..recordings.formats.sources import Source, open_source
+from ..recordings.part import read_part
+from ..recordings.plan import Part
+from ..recordings.recording import warnings_of
+from ..recordings.selection import ODOMETRY, Request, Selection, prepared
 from .motion import coordinates
 from .page.plots import Progress
 from .session import Session

@@ -15,9 +15,9 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed: run `make test`
 import dyn_ros
 from dyn_ros.command import main as cli
 from dyn_ros.engine.model.write import write_urdf
-from dyn_ros.identification import columns
 from dyn_ros.logs.calibration import load as load_settings
 from dyn_ros.observer.contacts import Contact, contacts_in, joined
+from dyn_ros.recordings.tables import columns
 
 RATE = 100.0
 PUSHES = (

@@ -15,7 +15,7 @@ from logs.states import ARM7, START, moving
 
 import dyn_ros
 from dyn_ros.command import main as cli
-from dyn_ros.identification import columns
+from dyn_ros.recordings.tables import columns
 
 GAIN = np.where(np.arange(7) % 2, -9.0, 12.0)
 

@@ -17,7 +17,7 @@ from identification.robots import UR10, load
 import dyn_ros
 from dyn_ros import identification
 from dyn_ros.command import main as cli
-from dyn_ros.identification import columns
+from dyn_ros.recordings.tables import columns
 
 ARM = "dyn_ros/robots/arm7.urdf"
 

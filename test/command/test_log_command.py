@@ -118,11 +118,11 @@ def test_parts_have_no_seam(bag, tmp_path):
     assert (
         run(bag, "--robot", ARM, "--compute", "residual", "--out", tmp_path, "--workers", "1") == 0
     )
-    from dyn_ros.logs.formats.sources import open_source
-    from dyn_ros.logs.part import read_part
     from dyn_ros.logs.quantities import compute
-    from dyn_ros.logs.run.plan import plan
-    from dyn_ros.logs.selection import Request, select
+    from dyn_ros.recordings.formats.sources import open_source
+    from dyn_ros.recordings.part import read_part
+    from dyn_ros.recordings.plan import plan
+    from dyn_ros.recordings.selection import Request, select
 
     source = open_source(bag)
     selection = select(source, Request(MODEL))

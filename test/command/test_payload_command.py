@@ -13,7 +13,7 @@ from identification.robots import UR10, load
 
 import dyn_ros
 from dyn_ros.command import main as cli
-from dyn_ros.identification import columns
+from dyn_ros.recordings.tables import columns
 
 MASS, COM = 2.3, [0.02, -0.03, 0.12]
 

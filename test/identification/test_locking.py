@@ -8,7 +8,7 @@ from identification.recordings import perturbed, record, waves
 from identification.robots import description, load
 
 import dyn_ros
-from dyn_ros.identification import columns
+from dyn_ros.recordings.tables import columns
 
 FINGER = "panda_finger_joint1"
 FINGERS = ("panda_leftfinger", "panda_rightfinger")

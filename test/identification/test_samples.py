@@ -15,8 +15,9 @@ from identification.robots import load
 
 import dyn_ros
 import peer
-from dyn_ros.identification import Samples, columns
+from dyn_ros.identification import Samples
 from dyn_ros.identification.normal_equations import with_noise
+from dyn_ros.recordings.tables import columns
 
 RATE = 500.0
 FREQUENCIES = np.array([0.2, 0.5, 0.8])

@@ -14,9 +14,10 @@ from logs.part_samples import load, save
 from logs.recorded import JointState, Sent
 
 import dyn_ros
-from dyn_ros.identification import Samples, columns
+from dyn_ros.identification import Samples
 from dyn_ros.logs.identification import evenly, identify_parts
 from dyn_ros.logs.run.workers import Call, LocalWorkers
+from dyn_ros.recordings.tables import columns
 
 OPTIONS = dict(
     armature=True,

@@ -193,11 +193,11 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
     pytest.importorskip("mcap", reason="no packages for recordings: run `make test`")
     from logs.recorded import JointState, Sent, write_mcap
 
-    from dyn_ros.logs.formats.sources import open_source
-    from dyn_ros.logs.part import read_part
-    from dyn_ros.logs.run.plan import plan
-    from dyn_ros.logs.selection import Request
-    from dyn_ros.logs.selection import select as select_topics
+    from dyn_ros.recordings.formats.sources import open_source
+    from dyn_ros.recordings.part import read_part
+    from dyn_ros.recordings.plan import plan
+    from dyn_ros.recordings.selection import Request
+    from dyn_ros.recordings.selection import select as select_topics
 
     robot, rng, settings = context(), np.random.default_rng(3), Settings(effort_delay=0.002)
     planned = with_faults(moving(robot.model, 9.0, jitter=0.2), rng)

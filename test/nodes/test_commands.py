@@ -31,7 +31,7 @@ pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
 from dyn_ros.command import main as cli
 from dyn_ros.drives import save_drives
 from dyn_ros.engine.model.write import write_urdf
-from dyn_ros.identification import columns
+from dyn_ros.recordings.tables import columns
 
 from .test_pages import generate
 

@@ -17,7 +17,7 @@ from logs.states import moving
 import dyn_ros
 from dyn_ros import logs
 from dyn_ros.demo.run import ARM
-from dyn_ros.identification import columns
+from dyn_ros.recordings.tables import columns
 from dyn_ros.viewer import replay
 from dyn_ros.viewer.actor import Settings
 from dyn_ros.viewer.replay import Replay, open_recording
@@ -162,10 +162,10 @@ def test_any_time_of_it_is_shown(play, arm, small_parts):
 
 
 def test_residuals_are_those_of_the_log_command(play, arm, small_parts):
-    from dyn_ros.logs.part import read_part
     from dyn_ros.logs.quantities import Settings as ObservedSettings
     from dyn_ros.logs.quantities import compute
-    from dyn_ros.logs.run.plan import plan
+    from dyn_ros.recordings.part import read_part
+    from dyn_ros.recordings.plan import plan
 
     player = play(arm)
     (whole,) = plan(replay.open_source(arm), 0.5, size=np.inf)

@@ -14,16 +14,13 @@ from ...engine.kernel.types import Array, ArrayLike
 from ...engine.model.drives import LARGEST
 from ...engine.model.inputs import as_array, coordinate, require_model, require_valid
 from ...engine.model.model import Model
-from ...engine.model.moments import Moment, interval
-from .stamps import readable
+from ...recordings.tables.rows import readable
 
 _CHUNK = 65536
-_FARTHEST = 1e9  # s: no recording is twice that long
 _JUMP = 10.0  # times the typical bend of positions, or the range of efforts
 _LEAST = 1e-3  # rad, m, N m, N: a smaller jump does not matter
 _GAP = 1.5  # times the typical time of seven rows: some are missing
 _RARE = 1e-3  # of the efforts on either side, which this range lacks
-_END = 0.05  # of the rows, at each end, among which corrupt ones are left out
 
 
 def copied_rows(model: Model, name: str, axes: tuple[str | int, ...], value: ArrayLike) -> Array:
@@ -39,31 +36,6 @@ def copied_rows(model: Model, name: str, axes: tuple[str | int, ...], value: Arr
     return array.copy()
 
 
-def within(
-    since: Moment | None, until: Moment | None, time: Array, *columns: Array
-) -> tuple[Array, ...]:
-    """The rows of columns in a half-open interval, and their times [s]."""
-    rows = rows_within(since, until, time)
-    if not len(time):
-        raise ValueError("the table has no rows")
-    if not rows.any():
-        raise ValueError(
-            f"since, until: no sample is in this interval, got {since!r} to {until!r};"
-            f" the stamps are {readable(time.min())} to {readable(time.max())} s"
-        )
-    return *(column[rows] for column in columns), time[rows]
-
-
-def rows_within(since: Moment | None, until: Moment | None, time: Array) -> NDArray[np.bool_]:
-    """Which rows are in a half-open interval."""
-    if (since is None and until is None) or not len(time) or not np.isfinite(time[0]):
-        return np.ones(len(time), bool)
-    first, passed = round(1e9 * float(time[0])), np.round(1e9 * (time - time[0]))
-    begin, end = interval(since, until, first, first + 1 + round(float(np.nanmax(passed))))
-    rows: NDArray[np.bool_] = (passed >= begin - first) & (passed < end - first)
-    return rows
-
-
 def stamps_of(time: ArrayLike) -> Array:
     stamps = np.asarray(time)
     if stamps.ndim != 1 or len(stamps) < 2 or stamps.dtype.kind not in "fiu":
@@ -72,31 +44,6 @@ def stamps_of(time: ArrayLike) -> Array:
             f"shape {stamps.shape} of {stamps.dtype}"
         )
     return np.array(stamps, float)
-
-
-def measured_rows(time: Array, raw: Mapping[str, Array | None]) -> slice:
-    """The rows after the last corrupt one at the beginning, and before the first one at the end.
-
-    A recording that was started or cut in the middle of a row begins or ends with numbers that
-    cannot be. ``check`` names those elsewhere.
-    """
-    count, end = len(time), int(_END * len(time))
-    if not np.isfinite(time).any() or any(
-        array is not None and len(array) != count for array in raw.values()
-    ):
-        return slice(0, count)
-    corrupt = ~(np.abs(time - np.median(time[np.isfinite(time)])) < _FARTHEST)
-    for rows in (slice(0, end), slice(count - end, count)):
-        for array in raw.values():
-            if array is not None:
-                outside = ~(np.abs(array[rows]) < LARGEST)
-                corrupt[rows] |= outside.any(axis=tuple(range(1, outside.ndim)))
-    if corrupt[end : count - end].any():
-        return slice(0, count)
-    first, last = np.flatnonzero(corrupt[:end]), np.flatnonzero(corrupt[count - end :])
-    return slice(
-        int(first[-1]) + 1 if len(first) else 0, count - end + int(last[0]) if len(last) else count
-    )
 
 
 def glitches(model: Model, arrays: Mapping[str, Array]) -> tuple[NDArray[np.bool_], str]:

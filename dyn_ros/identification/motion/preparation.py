@@ -15,6 +15,7 @@ from ...drives.efforts import to_torques
 from ...engine.kernel.types import Array, ArrayLike
 from ...engine.model.inputs import finite_array
 from ...engine.model.model import Model
+from ...recordings.tables.rows import GAP, measured_rows, readable
 from . import arrays, filtering, stamps
 from .cutoff import best_cutoff
 from .filtering import (
@@ -28,7 +29,6 @@ from .filtering import (
 )
 from .lag import late_velocities
 
-GAP = 3.5  # sampling periods without a sample that end a segment
 _SHORT = 0.125  # periods of the cutoff: gaps over which the motion is interpolated
 _STATIONARY = 10.0  # weight of a stretch of samples at rest: that of so many in motion
 _SHORTEST = 10  # samples that must remain of a segment
@@ -59,7 +59,7 @@ def prepare(
     """
     states = arrays.known_contacts(model, contacts, in_contact)
     times = arrays.stamps_of(time)
-    rows = arrays.measured_rows(times, raw)
+    rows = measured_rows(times, raw)
     arrays.check(model, times, raw, states, rows)
     recording = _Preparation(model, {"time": times, **raw, "in_contact": states})
     recording.drop_corrupt(rows)
@@ -155,7 +155,7 @@ class _Preparation:
             return
         first = float(self.arrays["time"][np.argmax(wrong)])
         self.warnings.append(
-            f"dropped {np.sum(wrong)} samples {what}, the first at {stamps.readable(first)} s"
+            f"dropped {np.sum(wrong)} samples {what}, the first at {readable(first)} s"
         )
         rows = np.flatnonzero(~wrong)
         self.arrays = {
@@ -224,7 +224,7 @@ class _Preparation:
                 largest, when = max(jumps, key=lambda pair: abs(pair[0]))
                 self.warnings.append(
                     f"time has {len(jumps)} {what}, the largest of "
-                    f"{abs(largest):.6g} s at {stamps.readable(when)} s"
+                    f"{abs(largest):.6g} s at {readable(when)} s"
                 )
 
     def choose(self, cutoff: float | None) -> None:

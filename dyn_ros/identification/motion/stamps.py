@@ -28,11 +28,6 @@ _BLOCK = 65536  # samples that are processed at a time
 _FEWEST = 200  # samples
 
 
-def readable(time: float) -> str:
-    """A time stamp for messages, which are not longer than a line."""
-    return f"{time:.6f}" if abs(time) < 1e12 else f"{time:.6g}"
-
-
 def repeats(arrays: Mapping[str, Any]) -> NDArray[np.bool_]:
     """Whether each row has the positions, velocities and efforts of the row before, (B,).
 

@@ -16,8 +16,8 @@ from ...engine.call.data import Data
 from ...engine.kernel.types import Array
 from ...engine.model import Model
 from ...engine.model.parameters import pseudo_inertia
+from ...recordings.tables.rows import GAP
 from ..motion.filtering import is_actuated, segments_of
-from ..motion.preparation import GAP
 from ..normal_equations import eliminations
 from ..result import Identification
 from ..samples import Samples

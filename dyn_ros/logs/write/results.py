@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from ..formats import SUFFIXES
+from ...recordings.formats import SUFFIXES
 from .atomic import whole_file
 
 _MANIFEST, _PARTS, _LOCK = "_manifest.json", "_parts.jsonl", "_lock"

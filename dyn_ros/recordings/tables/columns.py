@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..engine.kernel.types import Array
-from ..engine.model.model import Model
-from . import tables
+from ...engine.kernel.types import Array
+from ...engine.model.model import Model
+from . import files as tables
 from .renaming import renamed
 
 Table: TypeAlias = str | PathLike[str] | Mapping[str, Any]

@@ -18,14 +18,15 @@ from ..engine.model.moments import Moment
 from ..states.joint_states import STALENESS, Note, abbreviated
 from .formats.sources import open_source
 from .part import PartStates, Progress, read_part
-from .run.plan import Part
+from .plan import Part
 from .selection import Base, Request, Robot, Selection, prepared
+from .tables.rows import GAP
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-    from ..identification import Samples
+    from .. import Samples
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,10 +53,10 @@ class Recording:
         where they are unknown.
     model : Model or None
         The robot; None if the recording has no description and none was passed.
-    gaps : tuple of (float, float)
-        Times of the states before and after each gap, or jump back, of the stamps [s].
     warnings : tuple of str
         What is wrong with the recording but does not make it unusable.
+    gaps : tuple of (float, float)
+        Times of the states before and after each gap, or jump back, of the stamps [s].
 
     Examples
     --------
@@ -75,7 +76,6 @@ class Recording:
     v: Array
     effort: Array
     model: Model | None = None
-    gaps: tuple[tuple[float, float], ...] = ()
     warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -93,6 +93,15 @@ class Recording:
         """The stamps as a new array, (n,) [s]."""
         return np.multiply(1e-9, self.stamp, dtype=float)
 
+    @property
+    def gaps(self) -> tuple[tuple[float, float], ...]:
+        """Times before and after each gap or jump back [s]."""
+        steps = np.diff(self.stamp)
+        ahead = steps[steps > 0]
+        longest = GAP * np.median(ahead) if len(ahead) else np.inf
+        before = np.flatnonzero((steps < 0) | (steps > longest))
+        return tuple(zip(self.time[before].tolist(), self.time[before + 1].tolist()))
+
     def take(self, rows: slice | NDArray[Any] | Sequence[int]) -> Recording:
         """Return some of the states.
 
@@ -106,7 +115,7 @@ class Recording:
             for field in fields(self)
             if isinstance(value := getattr(self, field.name), np.ndarray)
         }
-        return replace(self, **arrays, gaps=gaps_of(arrays["stamp"]))
+        return replace(self, **arrays)
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return all columns by name.
@@ -174,24 +183,12 @@ class Recording:
             Without a model, columns of it are missing, an effort is never known, or as for
             ``Samples.from_arrays``.
         """
-        from ..identification import Samples
+        from .. import Samples
 
         model = model or self.model
         if model is None:
             raise ValueError(f"{self.name}: expected a model, as the recording has no description")
         return Samples.from_recording(model, self, cutoff=cutoff, velocity=velocity)
-
-
-def gaps_of(stamp: NDArray[np.int64]) -> tuple[tuple[float, float], ...]:
-    """Times before and after each gap or jump back [s]."""
-    from ..identification.motion.filtering import segments_of
-    from ..identification.motion.preparation import GAP
-
-    if len(stamp) < 2:
-        return ()
-    segments, _ = segments_of(1e-9 * (stamp - stamp[0]), GAP)
-    starts = np.array([segment.start for segment in segments[1:]], np.intp)
-    return tuple(zip((1e-9 * stamp[starts - 1]).tolist(), (1e-9 * stamp[starts]).tolist()))
 
 
 def thinned(stamp: NDArray[np.int64], rate: float | None) -> NDArray[np.bool_]:
@@ -239,7 +236,6 @@ def recording_of(
         _columns(states.v, velocities),
         _columns(states.tau, velocities),
         selection.model,
-        gaps_of(states.stamp),
         (*warnings, *warnings_of(part)),
     )
 

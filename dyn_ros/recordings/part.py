@@ -24,7 +24,7 @@ from ..cdr.decode import Decoder, Messages
 from ..states.joint_states import Note, States
 from .formats.sources import read_span
 from .formats.spans import Span
-from .run.plan import Part
+from .plan import Part
 from .selection import Owners, Selection
 
 Progress = Callable[[int, int], object]

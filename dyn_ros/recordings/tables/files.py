@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.kernel.types import Array
+from ...engine.kernel.types import Array
 
 SIGNALS = ("position", "velocity", "acceleration", "effort", "in_contact")
 TIMES = ("time", "__time")

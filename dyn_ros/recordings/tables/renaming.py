@@ -8,8 +8,8 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 
-from ..engine.model.model import Model
-from . import tables
+from ...engine.model.model import Model
+from . import files as tables
 
 _NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
 

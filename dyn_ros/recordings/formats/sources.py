@@ -129,7 +129,7 @@ def _below(path: Path, above: tuple[str, ...] = ()) -> Iterator[Path]:
 def open_source(path: str | PathLike[str], columns: Mapping[str, str] | None = None) -> Source:
     """Open a recording, one of those that ``discover`` returns: find its topics and spans.
 
-    ``columns`` of a table have other names, see ``identification.renaming``. A ValueError if it is
+    ``columns`` of a table have other names, see ``tables.renaming``. A ValueError if it is
     no recording, or nothing of it can be read; an ImportError names the command that installs a
     package for this kind of file.
     """

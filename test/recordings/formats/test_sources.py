@@ -31,10 +31,10 @@ from mcap.writer import Writer as McapWriter
 
 from dyn_ros.cdr import decode, decode_kernel
 from dyn_ros.cdr.decode import Raw
-from dyn_ros.identification import columns as identification_columns
-from dyn_ros.identification import tables
-from dyn_ros.logs.formats import compression, mcap_file
-from dyn_ros.logs.formats import sources as files
+from dyn_ros.recordings.formats import compression, mcap_file
+from dyn_ros.recordings.formats import sources as files
+from dyn_ros.recordings.tables import files as tables
+from dyn_ros.recordings.tables.columns import write as write_table
 
 ARM, HAND = ("shoulder", "elbow", "wrist"), ("finger", "daumen_ä")
 TOPICS = ("/joint_states", "/hand/joint_states", "/odom")
@@ -703,7 +703,7 @@ def test_tables(tmp_path, suffix, monkeypatch):
     columns["position.a"][6] = columns["position.b"][6] = np.nan
     columns["position.root_joint/x"][7] = np.nan
     path = tmp_path / f"table{suffix}"
-    identification_columns.write(path, columns)
+    write_table(path, columns)
     source = files.open_source(path)
     assert len(source.spans) > 5 and not source.damage
     assert [topic[:3] for topic in source.topics] == [
@@ -806,7 +806,7 @@ def test_damaged_tables(tmp_path):
     assert found[0][2] == 1700000000123456789
     np.testing.assert_allclose(found[1][4], [2, 3, 0, 0, 0, np.sin(0.5), np.cos(0.5)])
     parquet = tmp_path / "a.parquet"
-    identification_columns.write(parquet, table(100))
+    write_table(parquet, table(100))
     parquet.write_bytes(parquet.read_bytes()[:-100])
     with pytest.raises(ValueError, match="is cut, or no Parquet file"):
         files.open_source(parquet)

@@ -10,22 +10,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from logs import recorded
+from logs.recorded import JointState, Odometry, Sent
 from states.test_streams import one_by_one, stream
 
 import dyn_ros
 from dyn_ros.cdr.decode import Messages
-from dyn_ros.logs.formats import mcap_file
-from dyn_ros.logs.formats.sources import open_source
-from dyn_ros.logs.formats.spans import Span
-from dyn_ros.logs.part import in_order, read_part
-from dyn_ros.logs.recording import read, recording_of, thinned
-from dyn_ros.logs.run.plan import WARM_UP, plan
-from dyn_ros.logs.selection import Request, select
+from dyn_ros.recordings.formats import mcap_file
+from dyn_ros.recordings.formats.sources import open_source
+from dyn_ros.recordings.formats.spans import Span
+from dyn_ros.recordings.part import in_order, read_part
+from dyn_ros.recordings.plan import WARM_UP, plan
+from dyn_ros.recordings.recording import read, recording_of, thinned
+from dyn_ros.recordings.selection import Request, select
 from dyn_ros.states.joint_states import Rejected
 from dyn_ros.states.messages import MessageCollector
-
-from . import recorded
-from .recorded import JointState, Odometry, Sent
 
 ROBOTS = Path(dyn_ros.__file__).parent / "robots"
 ARM7 = ROBOTS / "arm7.urdf"

@@ -11,10 +11,10 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...engine.model import moments
-from ...engine.model.moments import Moment
-from ..formats.sources import Source
-from ..formats.spans import Span
+from ..engine.model import moments
+from ..engine.model.moments import Moment
+from .formats.sources import Source
+from .formats.spans import Span
 
 SIZE = 32e6
 """Size of a part [bytes, uncompressed]: read and computed within seconds, in little memory."""

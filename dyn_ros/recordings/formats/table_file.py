@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from ...cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ...engine.kernel.types import Array
-from ...identification import tables
-from ...identification.motion.arrays import measured_rows
+from ..tables import files as tables
+from ..tables.rows import measured_rows
 from .spans import TABLE, Format, Scan, Span, Topic
 
 _TOPIC, _BASE_TOPIC = "/joint_states", "/odom"

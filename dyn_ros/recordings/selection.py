@@ -17,9 +17,9 @@ from ..engine.model.model import Model, RootJoint
 from ..engine.model.moments import Moment
 from ..states.blocks import BlockCollector
 from ..states.joint_states import STALENESS, abbreviated, base_kind, check_base, joint_rows
+from . import plan as plans
 from .formats.sources import Source, open_source
 from .formats.spans import DECODABLE
-from .run import plan as plans
 
 Robot: TypeAlias = "Model | str | os.PathLike[str] | None"
 Base: TypeAlias = tuple[Sequence[float], Sequence[float]]
