@@ -8,7 +8,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,29 +17,11 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.inputs import require_model
 from ..engine.model.model import Model
 from ..engine.model.moments import Moment
-from ..recordings.tables.columns import Columns, Table, write
-from ..recordings.tables.rows import within
+from ..recordings.reading import read_table
+from ..recordings.recording import Recording
+from ..recordings.tables.columns import write
+from ..recordings.tables.files import Table
 from .motion import arrays, preparation
-from .motion.filtering import is_actuated
-
-
-class States(Protocol):
-    """What is read of a ``dyn_ros.logs.Recording``."""
-
-    @property
-    def position_names(self) -> tuple[str, ...]: ...
-    @property
-    def velocity_names(self) -> tuple[str, ...]: ...
-    @property
-    def stamp(self) -> NDArray[np.int64]: ...
-    @property
-    def q(self) -> Array: ...
-    @property
-    def v(self) -> Array: ...
-    @property
-    def effort(self) -> Array: ...
-    @property
-    def warnings(self) -> tuple[str, ...]: ...
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -343,32 +325,29 @@ class Samples:
         OSError
             The file cannot be read.
         """
-        require_model(model)
-        source = Columns(table, model, columns)
-        several = [
-            name for name, single in zip(model.velocity_names, is_actuated(model)) if not single
-        ]
-        position = source.signal("position", model.position_names)
-        rates = source.signal("velocity", model.velocity_names) if velocity else []
-        effort = source.signal("effort", model.velocity_names, several)
-        frames = tuple(dict.fromkeys(source.owners("in_contact")))
-        q, v, tau, state, time = source.read(
-            position, rates, effort, source.signal("in_contact", frames), source.time()
+        recording = read_table(
+            require_model(model),
+            table,
+            columns=columns,
+            velocity=velocity,
+            since=since,
+            until=until,
         )
-        q, v, tau, state, time = within(since, until, time[:, 0], q, v, tau, state)
-        raw = {"q": q, "v": v if velocity else None, "a": None, "tau": tau, "f_ext": None}
-        prepared = preparation.prepare(model, time, raw, frames, state if frames else None, cutoff)
-        prepared["warnings"] = (*source.ignored(model), *prepared["warnings"])
-        return cls(**prepared)
+        return cls._of(model, recording, cutoff, velocity)
 
     @classmethod
     def from_recording(
-        cls, model: Model, recording: States, *, cutoff: float | None = None, velocity: bool = False
+        cls,
+        model: Model,
+        recording: Recording,
+        *,
+        cutoff: float | None = None,
+        velocity: bool = False,
     ) -> Samples:
         """Prepare a recording that was read by ``dyn_ros.logs.read``.
 
-        States without the efforts of all joints, or velocities that are used, are dropped, with a
-        warning.
+        States from messages without the efforts of all joints, or velocities that are used, are
+        dropped, with a warning.
 
         Parameters
         ----------
@@ -386,7 +365,7 @@ class Samples:
             known; and as for ``from_arrays``.
         """
         require_model(model)
-        if not hasattr(recording, "position_names"):
+        if not isinstance(recording, Recording):
             raise TypeError(
                 "recording: expected a Recording, such as dyn_ros.logs.read(path, "
                 f"model), got {type(recording).__name__}: {recording!r:.80}"
@@ -400,38 +379,28 @@ class Samples:
                     f"recording: expected the {what} {', '.join(own)}, got "
                     f"{', '.join(names)}; read it with this robot and all joints"
                 )
-        known: NDArray[np.bool_] = np.isfinite(recording.effort)
-        used = [("efforts", known)]
-        if velocity:
-            used.append(("velocities", np.isfinite(recording.v)))
-            known = known & used[1][1]
-        for what, finite in used:
-            for name, column in zip(model.velocity_names, finite.T):
-                if len(column) and not column.any():
-                    raise ValueError(f"recording: the {what} of {name!r} are unknown in all states")
-        rows = np.flatnonzero(known.all(axis=1))
-        stamp = recording.stamp[rows]
-        time = 1e-9 * (stamp - stamp[:1].sum())  # from 0, as floats resolve dates to 0.2 us
-        samples = cls.from_arrays(
-            model,
-            time,
-            recording.q[rows],
-            recording.effort[rows],
-            recording.v[rows] if velocity else None,
-            cutoff=cutoff,
+        return cls._of(model, _known_states(recording, velocity), cutoff, velocity)
+
+    @classmethod
+    def _of(
+        cls, model: Model, recording: Recording, cutoff: float | None, velocity: bool
+    ) -> Samples:
+        """Prepare a recording whose arrays are changed in place; all its states count."""
+        time, stamp = recording.table_time, recording.stamp
+        if time is None:  # from 0, as floats resolve dates to 0.2 us
+            time = 1e-9 * (stamp - stamp[:1].sum())
+        raw: dict[str, Array | None] = {
+            "q": recording.q,
+            "v": recording.v if velocity else None,
+            "a": None,
+            "tau": recording.effort,
+            "f_ext": None,
+        }
+        prepared = preparation.prepare(
+            model, time, raw, recording.contacts, recording.in_contact, cutoff
         )
-        unknown = len(known) - len(rows)
-        dropped = (
-            [
-                f"dropped {unknown} states without the {' and '.join(what for what, _ in used)} "
-                "of all joints"
-            ]
-            if unknown
-            else []
-        )
-        return dataclasses.replace(
-            samples, warnings=(*recording.warnings, *dropped, *samples.warnings)
-        )
+        prepared["warnings"] = (*recording.warnings, *prepared["warnings"])
+        return cls(**prepared)
 
     def to_table(self, model: Model, path: str | PathLike[str]) -> None:
         """Write the samples to a file that ``from_table`` reads, with a model without drives.
@@ -471,3 +440,25 @@ class Samples:
                 for k, name in enumerate(self.contacts)
             }
         write(path, table)
+
+
+def _known_states(recording: Recording, velocity: bool) -> Recording:
+    """A copy of what is known of a recording; of a table that was read as it is, all rows."""
+    if recording.table_time is not None:
+        return recording.take(np.arange(len(recording)))
+    signals = {"efforts": recording.effort, **({"velocities": recording.v} if velocity else {})}
+    known = np.ones(len(recording), bool)
+    for what, values in signals.items():
+        finite = np.isfinite(values)
+        for name, column in zip(recording.velocity_names, finite.T):
+            if len(column) and not column.any():
+                raise ValueError(f"recording: the {what} of {name!r} are unknown in all states")
+        known &= finite.all(axis=1)
+    states = recording.take(np.flatnonzero(known))
+    if len(states) == len(recording):
+        return states
+    dropped = (
+        f"dropped {len(recording) - len(states)} states without the {' and '.join(signals)} "
+        "of all joints"
+    )
+    return dataclasses.replace(states, warnings=(*states.warnings, dropped))

@@ -14,13 +14,13 @@ _MODULES = {
     "gufunc": ".ufuncs",
     "identify": ".identification",
     "map": ".parallel",
-    "read": "..recordings.recording",
+    "read": "..recordings.reading",
 }
 __all__ = ["Recording", "Result", "gufunc", "identify", "map", "read"]
 
 if TYPE_CHECKING:
+    from ..recordings.reading import read as read
     from ..recordings.recording import Recording as Recording
-    from ..recordings.recording import read as read
     from .identification import identify as identify
     from .parallel import Result as Result
     from .parallel import map as map

@@ -26,7 +26,7 @@ from ..observer.thresholds import (
 )
 from ..recordings.formats.sources import open_source
 from ..recordings.part import PartStates, read_part
-from ..recordings.recording import incomplete_of, warnings_of
+from ..recordings.reading import incomplete_of, warnings_of
 from ..recordings.selection import Request, prepared
 from .quantities import THRESHOLDS, Settings, joints_of, observe
 from .units import constant_efforts, wrong_units

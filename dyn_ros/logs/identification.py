@@ -32,7 +32,7 @@ from ..recordings.formats import is_table
 from ..recordings.formats.sources import discover, open_source
 from ..recordings.part import read_part
 from ..recordings.plan import Part
-from ..recordings.recording import read, recording_of
+from ..recordings.reading import read, recording_of
 from ..recordings.selection import Prepared, Request, Selection, prepare, reported_joints
 from ..recordings.tables.columns import Columns, errors_of
 from ..states.joint_states import STALENESS

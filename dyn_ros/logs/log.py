@@ -18,7 +18,7 @@ from ..engine.model.model import Model
 from ..observer.contacts import Contact, joined
 from ..recordings.part import PartStates, read_part
 from ..recordings.plan import Part
-from ..recordings.recording import incomplete_of, notes_of, thinned
+from ..recordings.reading import incomplete_of, notes_of, thinned
 from ..recordings.selection import Prepared, Request, Selection, prepare
 from ..states.joint_states import abbreviated
 from .quantities import OF_VELOCITIES, Settings, compute

@@ -21,7 +21,8 @@ from ..engine.model.moments import Moment
 from ..recordings.formats.sources import discover
 from ..recordings.part import read_part
 from ..recordings.plan import Part
-from ..recordings.recording import Recording, recording_of, thinned
+from ..recordings.reading import recording_of, thinned
+from ..recordings.recording import Recording
 from ..recordings.selection import Base, Prepared, Request, Robot, Selection, prepare, robot_of
 from ..states.joint_states import STALENESS
 from . import kernels

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recordings of a robot, from the bytes of a file to arrays.
 
-`formats` finds topics and messages in bags, `tables` reads columns. `plan` divides a recording into
-parts, `selection` chooses the robot and the topics, `part` makes states of messages, and
-`recording` has the result, a `Recording`.
+`formats` finds topics and messages in bags, `tables` reads columns. `selection` chooses the robot
+and the topics, `plan` divides a recording into parts, and `part` makes states of the messages of
+one. `reading` makes a `Recording` of a bag, a table or columns in memory.
 """

@@ -4,22 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array
-from ..engine.model.model import Model, RootJoint
-from ..engine.model.moments import Moment
-from ..states.joint_states import STALENESS, Note, abbreviated
-from .formats.sources import open_source
-from .part import PartStates, Progress, read_part
-from .plan import Part
-from .selection import Base, Request, Robot, Selection, prepared
+from ..engine.model.model import Model
 from .tables.rows import GAP
 
 if TYPE_CHECKING:
@@ -55,6 +48,13 @@ class Recording:
         The robot; None if the recording has no description and none was passed.
     warnings : tuple of str
         What is wrong with the recording but does not make it unusable.
+    contacts : tuple of str
+        Frames of which is known whether they are in contact with the environment.
+    in_contact : (n, number of contacts) ndarray or None
+        Whether each of them is, 0 or 1.
+    table_time : (n,) ndarray or None
+        Of a table that was read as it is: its time stamps [s]. Unlike states from messages, its
+        rows may be corrupt at the beginning and the end.
     gaps : tuple of (float, float)
         Times of the states before and after each gap, or jump back, of the stamps [s].
 
@@ -77,6 +77,9 @@ class Recording:
     effort: Array
     model: Model | None = None
     warnings: tuple[str, ...] = ()
+    contacts: tuple[str, ...] = ()
+    in_contact: Array | None = None
+    table_time: Array | None = None
 
     def __len__(self) -> int:
         return len(self.stamp)
@@ -91,6 +94,8 @@ class Recording:
     @property
     def time(self) -> Array:
         """The stamps as a new array, (n,) [s]."""
+        if self.table_time is not None:
+            return self.table_time.copy()
         return np.multiply(1e-9, self.stamp, dtype=float)
 
     @property
@@ -123,14 +128,15 @@ class Recording:
         Returns
         -------
         dict of str to (n,) ndarray
-            ``time`` [s], ``stamp`` [ns], ``position.NAME``, ``velocity.NAME`` and ``effort.NAME``:
-            a table that ``Samples.from_table`` reads.
+            ``time`` [s], ``stamp`` [ns], ``position.NAME``, ``velocity.NAME``, ``effort.NAME`` and
+            ``in_contact.FRAME``: a table that ``Samples.from_table`` reads.
         """
         columns: dict[str, NDArray[Any]] = {"time": self.time, "stamp": self.stamp}
         for signal, names, values in (
             ("position", self.position_names, self.q),
             ("velocity", self.velocity_names, self.v),
             ("effort", self.velocity_names, self.effort),
+            *([] if self.in_contact is None else [("in_contact", self.contacts, self.in_contact)]),
         ):
             columns |= {f"{signal}.{name}": values[:, k] for k, name in enumerate(names)}
         return columns
@@ -189,183 +195,3 @@ class Recording:
         if model is None:
             raise ValueError(f"{self.name}: expected a model, as the recording has no description")
         return Samples.from_recording(model, self, cutoff=cutoff, velocity=velocity)
-
-
-def thinned(stamp: NDArray[np.int64], rate: float | None) -> NDArray[np.bool_]:
-    """Whether each state is kept, at most so many a second: the first in each period of the clock.
-
-    What is kept depends on the stamps [ns] alone, and on the state before the first one; None keeps
-    all.
-    """
-    if rate is None:
-        return np.ones(len(stamp), bool)
-    if not 0.0 < rate <= 1e9:
-        raise ValueError(
-            f"rate: expected states a second, more than 0 and at most 1e9, got {rate!r}"
-        )
-    period = stamp // max(round(1e9 / rate), 1)
-    return np.concatenate([np.ones(min(len(stamp), 1), bool), period[1:] != period[:-1]])
-
-
-def recording_of(
-    part: PartStates,
-    selection: Selection,
-    path: str = "",
-    *,
-    whole: bool = False,
-    rate: float | None = None,
-    warnings: Iterable[str] = (),
-) -> Recording:
-    """Return the states of a part of a recording.
-
-    With ``whole``, those that belong to other parts too; ``warnings`` are added to its own.
-    """
-    count = len(part.states.stamp)
-    rows = slice(0, count) if whole else slice(part.warm, count - part.after)
-    states = part.states.take(rows)
-    if rate is not None:
-        states = states.take(thinned(part.states.stamp, rate)[rows])
-    positions, velocities = selection.columns()
-    return Recording(
-        selection.name,
-        path,
-        tuple(selection.position_names[k] for k in positions),
-        tuple(selection.velocity_names[k] for k in velocities),
-        states.stamp,
-        _columns(states.q, positions),
-        _columns(states.v, velocities),
-        _columns(states.tau, velocities),
-        selection.model,
-        (*warnings, *warnings_of(part)),
-    )
-
-
-def _columns(values: Array, chosen: list[int]) -> Array:
-    return values if chosen == list(range(values.shape[1])) else values[:, chosen]
-
-
-def warnings_of(part: PartStates) -> list[str]:
-    """What is wrong with a part, for a person."""
-    rejected = [
-        _text(f"rejected because of {reason}", note) for reason, note in part.rejected.items()
-    ]
-    return [*part.problems, *rejected, *notes_of(part), *filter(None, [incomplete_of(part)])]
-
-
-def notes_of(part: PartStates) -> list[str]:
-    notes = []
-    if part.resets:
-        notes.append(_text("with stamps that jumped back", part.resets))
-    if part.unknown:
-        notes.append(f"ignored joints that the robot does not have: {abbreviated(part.unknown)}")
-    return notes
-
-
-def incomplete_of(part: PartStates) -> str:
-    """Why messages of a part form no state; empty if they do."""
-    if len(part.own.stamp) or not part.messages or not part.missing:
-        return ""
-    return (
-        f"no complete state: the position of {abbreviated(part.missing)} is unknown, or older "
-        "than the others by more than the staleness; --lock JOINT=X locks a joint that is not "
-        "recorded"
-    )
-
-
-def _text(what: str, note: Note) -> str:
-    return (
-        f"{note.messages} messages {what}, the first at {1e-9 * note.first:.6f} s: {note.example}"
-    )
-
-
-def read(
-    path: str | PathLike[str],
-    robot: Robot = None,
-    *,
-    topics: str | Iterable[str] | None = None,
-    odometry: str | None = None,
-    since: Moment | None = None,
-    until: Moment | None = None,
-    joints: Sequence[str] = (),
-    rate: float | None = None,
-    staleness: float = STALENESS,
-    root_joint: RootJoint = None,
-    base: Base | None = None,
-    progress: Progress | None = None,
-) -> Recording:
-    """Read a recording into memory.
-
-    Messages become states by the rules of the nodes: joints are matched by name, several
-    publishers are merged, a state is complete if no joint is more than the staleness behind the
-    newest. What the nodes reject is left out, and mentioned in the warnings.
-
-    Parameters
-    ----------
-    path : str or PathLike
-        A file ``.mcap``, ``.db3``, ``.bag``, ``.csv`` or ``.parquet``, or the folder of a rosbag2.
-    robot : Model, or path of a URDF, optional
-        Default: the description in the recording; without one, the columns have the names in the
-        messages.
-    topics : str or iterable of str, optional
-        Of joint states. Default: all whose last part is ``joint_states``.
-    odometry : str, optional
-        Of a floating or planar base. Default: the topic whose last part is ``odom`` or
-        ``odometry``.
-    since, until : float, str or datetime, optional
-        Read this interval: seconds since 1970, an ISO date, in UTC unless it states its zone, or
-        ``"+S"``: seconds after the start of the recording.
-    joints : sequence of str
-        Return only the columns of these joints, in this order.
-    rate : float, optional
-        Largest number of states per second, which are selected, not resampled.
-    staleness : float
-        Largest difference between stamps within one state [s].
-    root_joint : None, "floating" or "planar"
-        How the root link of a URDF moves in the world.
-    base : tuple of two sequences, optional
-        Constant pose (x y z qx qy qz qw) and twist of a base that moves, instead of odometry.
-    progress : callable, optional
-        Called as ``progress(read, total)`` with numbers of bytes.
-
-    Raises
-    ------
-    ValueError
-        No recording, no topic of joint states, no joint of the robot in it (names the joints of
-        both), two topics that report the same joint, or an argument that is not understood.
-    OSError
-        The file cannot be read.
-    ImportError
-        A package for this kind of file is missing.
-
-    Examples
-    --------
-    >>> states = dyn_ros.logs.read(recording_file, model)
-    >>> len(states), states.q.shape
-    (2000, (2000, 7))
-    """
-    thinned(np.zeros(0, np.int64), rate)
-    if isinstance(robot, Model) and root_joint is not None:
-        raise ValueError(f"root_joint: expected None for a Model, got {root_joint!r}")
-    selection, parts, damage, _ = prepared(
-        open_source(path),
-        Request(
-            robot,
-            topics,
-            odometry,
-            joints,
-            since,
-            until,
-            staleness,
-            root_joint,
-            base,
-            size=float("inf"),
-        ),
-    )
-    part = parts[0] if parts else Part(str(path), 0, 0, 0, (), 0, 0, 0)
-    return recording_of(
-        read_part(part, selection, progress),
-        selection,
-        str(path),
-        rate=rate,
-        warnings=[damage] if damage else [],
-    )

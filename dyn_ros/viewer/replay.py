@@ -30,7 +30,7 @@ from ..logs.quantities import Settings, compute, measured, overlap
 from ..recordings.formats.sources import Source, open_source
 from ..recordings.part import read_part
 from ..recordings.plan import Part
-from ..recordings.recording import warnings_of
+from ..recordings.reading import warnings_of
 from ..recordings.selection import ODOMETRY, Request, Selection, prepared
 from .motion import coordinates
 from .page.plots import Progress

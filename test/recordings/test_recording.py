@@ -21,7 +21,7 @@ from dyn_ros.recordings.formats.sources import open_source
 from dyn_ros.recordings.formats.spans import Span
 from dyn_ros.recordings.part import in_order, read_part
 from dyn_ros.recordings.plan import WARM_UP, plan
-from dyn_ros.recordings.recording import read, recording_of, thinned
+from dyn_ros.recordings.reading import read, recording_of, thinned
 from dyn_ros.recordings.selection import Request, select
 from dyn_ros.states.joint_states import Rejected
 from dyn_ros.states.messages import MessageCollector

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from ...cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ...engine.kernel.types import Array
 from ..tables import files as tables
-from ..tables.rows import measured_rows
+from ..tables.columns import Columns
+from ..tables.rows import LAST_STAMP, measured_rows
 from .spans import TABLE, Format, Scan, Span, Topic
 
 _TOPIC, _BASE_TOPIC = "/joint_states", "/odom"
@@ -28,8 +29,7 @@ _SIGNALS = ("position", "velocity", "effort")
 _POSE = ("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw")
 _TWIST = ("/linear_x", "/linear_y", "/linear_z", "/angular_x", "/angular_y", "/angular_z")
 _PLANAR_POSE, _PLANAR_TWIST = ("/x", "/y", "/theta"), ("/linear_x", "/linear_y", "/angular_z")
-_LAST_TIME = 2**62  # ns
-_EXPECTED = f"convert other units to s, below {1e-9 * _LAST_TIME:.2g}"
+_EXPECTED = f"convert other units to s, below {1e-9 * LAST_STAMP:.2g}"
 
 
 class _Joints(NamedTuple):
@@ -52,27 +52,23 @@ class _Base(NamedTuple):
     twist: tuple[str, ...]
 
 
-class _Columns:
-    """The columns of a table; ``given`` are those with other names, as ``renamed`` returns them."""
+class _Topics:
+    """What the columns of a table are as topics: joints of each, and bases."""
 
-    def __init__(self, names: Sequence[str], path: Path, given: Mapping[str, str]) -> None:
-        tables.require_unique(names, repr(str(path)))
-        usual = {name: name for name in names if name not in given.values()}
-        self.time = given.get("time") or next(
-            (name for name in (tables.STAMP, *tables.TIMES) if name in usual), ""
-        )
+    def __init__(self, columns: Columns, path: Path) -> None:
+        self.time = columns.first_time((tables.STAMP, *tables.TIMES))
         topics: dict[str, dict[str, dict[str, str]]] = {}
-        for name, column in {**usual, **given}.items():
-            signal, owner = tables.parsed(name)
+        for content, column in columns.contents.items():
+            signal, owner = tables.parsed(content)
             if signal in _SIGNALS:
-                signals = topics.setdefault(_topic(name), {kind: {} for kind in _SIGNALS})
+                signals = topics.setdefault(_topic(content), {kind: {} for kind in _SIGNALS})
                 signals[signal][owner] = column
         if not self.time or not any(signals["position"] for signals in topics.values()):
             times = " or ".join(map(repr, tables.TIMES))
             raise ValueError(
                 f"{str(path)!r}: expected a column {times}, in s, and columns such as "
                 "'position.elbow' or '/joint_states/elbow/position', got "
-                f"{', '.join(names[:20])}; specify other names with --columns or "
+                f"{', '.join(columns.names[:20])}; specify other names with --columns or "
                 "columns="
             )
         self.bases = [base for topic, signals in topics.items() for base in _bases(topic, signals)]
@@ -106,6 +102,11 @@ class _Columns:
             if name
         ]
         return list(dict.fromkeys((self.time, *names)))
+
+
+def _topics(table: tables.Csv | tables.Parquet, path: Path, given: Mapping[str, str]) -> _Topics:
+    """Find the topics of a table; ``given`` are columns with other names, by what they contain."""
+    return _Topics(Columns(table, columns=given, name=repr(str(path))), path)
 
 
 def _topic(name: str) -> str:
@@ -152,7 +153,7 @@ def scan(path: Path, given: Mapping[str, str] | None = None) -> Scan:
     tables.pyarrow()
     given = given or {}
     table = _opened(path, bool(given))
-    columns = _Columns(table.names, path, given)
+    columns = _topics(table, path, given)
     spans: list[Span] = []
     problems: dict[str, None] = {}
     unusable: list[float] = []
@@ -194,7 +195,7 @@ def _opened(path: Path, without_names: bool) -> tables.Csv | tables.Parquet:
 
 @functools.lru_cache(1)
 def _open(path: Path, modified: int, without_names: bool) -> tables.Csv | tables.Parquet:
-    return tables.open_table(path, without_names)
+    return tables.open_file(path, without_names)
 
 
 def _read(
@@ -221,11 +222,11 @@ def _stamps(
     """Which rows have a time, and their times [ns]."""
     values = table[name]
     if values.dtype == np.int64 and name == tables.STAMP:
-        known = (values > -_LAST_TIME) & (values < _LAST_TIME)
+        known = (values > -LAST_STAMP) & (values < LAST_STAMP)
         return known, values[known]
     with np.errstate(over="ignore"):
         scaled = np.round(values.astype(float) * (1.0 if name == tables.STAMP else 1e9))
-    usable = np.abs(scaled) < _LAST_TIME
+    usable = np.abs(scaled) < LAST_STAMP
     return usable, scaled[usable].astype(np.int64)
 
 
@@ -238,7 +239,7 @@ def _log_times(stamps: NDArray[np.int64], first: int) -> NDArray[np.int64]:
 def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder) -> Messages:
     block, first, given, *ends = place
     source = _opened(path, bool(given))
-    columns = _Columns(source.names, path, given)
+    columns = _topics(source, path, given)
     table, problems = _read(source, block, columns.names(topics))
     for problem in problems:
         decoder.report(problem)

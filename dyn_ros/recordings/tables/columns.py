@@ -9,41 +9,40 @@ import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...engine.kernel.types import Array
 from ...engine.model.model import Model
 from . import files as tables
+from .files import Csv, Parquet, Table
 from .renaming import renamed
-
-Table: TypeAlias = str | PathLike[str] | Mapping[str, Any]
-"""Path of a file, or columns by name."""
 
 _GROUP = 20000  # rows of a row group of Parquet, and of a CSV file at a time
 _LISTED = 4  # missing columns in a message
 
 
 class Columns:
-    """The columns of a table, and which of them were given; see ``Samples.from_table``."""
+    """The columns of a table by what they contain, such as "time" or "position.elbow".
+
+    Some may be given, because they have other names, see ``Samples.from_table``. Without a model,
+    these are the names of single columns.
+    """
 
     def __init__(
-        self, table: Table, model: Model | None = None, columns: Mapping[str, str] | None = None
+        self,
+        table: Table | Csv | Parquet,
+        model: Model | None = None,
+        columns: Mapping[str, str] | None = None,
+        name: str = "the table",
     ) -> None:
-        self._reader: _Memory | tables.Csv | tables.Parquet
-        if isinstance(table, Mapping):
-            self._reader = _Memory(table)
-        elif isinstance(table, (str, PathLike)):
-            self._reader = tables.open_table(table, without_names=columns is not None)
-        else:
-            raise TypeError(
-                "table: expected the path of a file, or a dict of columns, got "
-                f"{type(table).__name__}: {table!r:.80}"
-            )
+        self._reader = tables.open_table(table, without_names=columns is not None)
         self.names = tuple(self._reader.names)
-        tables.require_unique(self.names)
-        self.given = renamed(model, columns, self.names) if model and columns else {}
+        tables.require_unique(self.names, name)
+        columns = columns or {}
+        self.given = renamed(model, columns, self.names) if model else dict(columns)
+        others = {name: name for name in self.names if name not in self.given.values()}
+        self.contents = {**self.given, **others}
 
     def read(self, *groups: Sequence[str | None]) -> list[Array]:
         """The columns of each group, (B, n), read together; zeros without a name."""
@@ -57,11 +56,15 @@ class Columns:
         self._reader.fill([name for name, _ in places], [values for _, values in places])
         return arrays
 
+    def first_time(self, names: Sequence[str] = tables.TIMES) -> str:
+        """The column of time stamps that is given, or the first of the names; empty without one."""
+        names = ["time"] if "time" in self.given else names
+        return next((self.contents[name] for name in names if name in self.contents), "")
+
     def time(self) -> list[str]:
-        """The name of the column of time stamps; a ValueError if there is none."""
-        given = [self.given["time"]] if "time" in self.given else []
-        if names := given + [name for name in tables.TIMES if name in self.names]:
-            return names[:1]
+        """The name of the column of time stamps [s]; a ValueError if there is none."""
+        if name := self.first_time():
+            return [name]
         expected = " or ".join(map(repr, tables.TIMES))
         raise ValueError(
             f"time: there is no column {expected}, in s; the columns are "
@@ -87,10 +90,7 @@ class Columns:
 
     def owners(self, signal: str) -> list[str]:
         """Return what the columns of a signal belong to, in their order."""
-        names = [name for name in self.names if name not in self.given.values()]
-        return [
-            owner for kind, owner in map(tables.parsed, [*self.given, *names]) if kind == signal
-        ]
+        return [owner for kind, owner in map(tables.parsed, self.contents) if kind == signal]
 
     def ignored(self, model: Model) -> list[str]:
         """A warning about joints that the robot does not have, if any."""
@@ -173,35 +173,3 @@ def errors_of(table: Table) -> Iterator[None]:
         raise ValueError(
             f"{table}: {error}" if isinstance(table, (str, PathLike)) else error
         ) from error
-
-
-class _Memory:
-    """Columns in memory."""
-
-    def __init__(self, columns: Mapping[str, Any]) -> None:
-        self.names = list(columns)
-        self._columns = {name: np.asarray(values) for name, values in columns.items()}
-        first = next((values.shape for values in self._columns.values()), ())
-        for name, values in self._columns.items():
-            if not isinstance(name, str):
-                raise TypeError(
-                    f"table: expected names of columns, got {type(name).__name__}: {name!r:.80}"
-                )
-            if values.ndim != 1 or values.shape != first:
-                raise ValueError(
-                    f"column {name!r}: expected shape ({first[0] if first else 'B'},) "
-                    f"as the first column, got {values.shape}"
-                )
-
-    def __len__(self) -> int:
-        return len(next(iter(self._columns.values()))) if self._columns else 0
-
-    def fill(self, names: Sequence[str], into: Sequence[Array]) -> None:
-        for name, values in zip(names, into):
-            column = self._columns[name]
-            if column.dtype.kind not in "fiub":
-                raise ValueError(
-                    f"column {name!r}: expected numbers, got {column.dtype}: "
-                    f"{column[:1].tolist()!r:.80}"
-                )
-            values[:] = column

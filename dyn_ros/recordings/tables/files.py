@@ -13,7 +13,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -28,6 +28,9 @@ SIGNALS = ("position", "velocity", "acceleration", "effort", "in_contact")
 TIMES = ("time", "__time")
 STAMP = "stamp"  # [ns], as in results; more accurate than a time in s
 NO_TIME = -(2**63)  # an empty cell of STAMP, whose column has no NaN
+
+Table: TypeAlias = str | PathLike[str] | Mapping[str, Any]
+"""Path of a file, or columns by name."""
 
 Place: TypeAlias = tuple[int, ...]
 """Where a block of rows is: offset and length [bytes]; of Parquet row group, first row, count."""
@@ -101,8 +104,22 @@ def pyarrow() -> Any:
     return pyarrow
 
 
-def open_table(path: str | PathLike[str], without_names: bool = False) -> Csv | Parquet:
+def open_table(table: Table | Csv | Parquet, without_names: bool = False) -> Csv | Parquet | Memory:
     """Open a table; columns of a CSV file ``without_names`` have their numbers, from 1."""
+    if isinstance(table, (Csv, Parquet)):
+        return table
+    if isinstance(table, Mapping):
+        return Memory(table)
+    if isinstance(table, (str, PathLike)):
+        return open_file(table, without_names)
+    raise TypeError(
+        "table: expected the path of a file, or a dict of columns, got "
+        f"{type(table).__name__}: {table!r:.80}"
+    )
+
+
+def open_file(path: str | PathLike[str], without_names: bool = False) -> Csv | Parquet:
+    """Open a file, see `open_table`."""
     return Parquet(path) if file_suffix(path) == ".parquet" else Csv(path, without_names)
 
 
@@ -383,3 +400,38 @@ class Parquet:
                 raise ValueError(f"row group {group} has fewer rows than the file states")
             self._next += len(batch)
         return _recorded(self._arrow, self._arrow.Table.from_batches([batch]), columns), []
+
+
+# --- memory
+
+
+class Memory:
+    """Columns in memory."""
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self.names = list(columns)
+        self._columns = {name: np.asarray(values) for name, values in columns.items()}
+        first = next((values.shape for values in self._columns.values()), ())
+        for name, values in self._columns.items():
+            if not isinstance(name, str):
+                raise TypeError(
+                    f"table: expected names of columns, got {type(name).__name__}: {name!r:.80}"
+                )
+            if values.ndim != 1 or values.shape != first:
+                raise ValueError(
+                    f"column {name!r}: expected shape ({first[0] if first else 'B'},) "
+                    f"as the first column, got {values.shape}"
+                )
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values()))) if self._columns else 0
+
+    def fill(self, names: Sequence[str], into: Sequence[Array]) -> None:
+        for name, values in zip(names, into):
+            column = self._columns[name]
+            if column.dtype.kind not in "fiub":
+                raise ValueError(
+                    f"column {name!r}: expected numbers, got {column.dtype}: "
+                    f"{column[:1].tolist()!r:.80}"
+                )
+            values[:] = column

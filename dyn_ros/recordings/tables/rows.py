@@ -14,6 +14,7 @@ from ...engine.model.drives import LARGEST
 from ...engine.model.moments import Moment, interval
 
 GAP = 3.5  # sampling periods without a sample that end a segment
+LAST_STAMP = 2**62  # ns: a later one is in another unit
 _FARTHEST = 1e9  # s: no recording is twice that long
 _END = 0.05  # of the rows, at each end, among which corrupt ones are left out
 

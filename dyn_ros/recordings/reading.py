@@ -1,0 +1,262 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Reading recordings of any kind: bags, tables, and columns in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine.kernel.types import Array
+from ..engine.model.model import Model, RootJoint
+from ..engine.model.moments import Moment
+from ..states.joint_states import STALENESS, Note, abbreviated
+from .formats.sources import open_source
+from .part import PartStates, Progress, read_part
+from .plan import Part
+from .recording import Recording
+from .selection import Base, Request, Robot, Selection, prepared
+from .tables.columns import Columns
+from .tables.files import Table
+from .tables.rows import LAST_STAMP, within
+
+
+def thinned(stamp: NDArray[np.int64], rate: float | None) -> NDArray[np.bool_]:
+    """Whether each state is kept, at most so many a second: the first in each period of the clock.
+
+    What is kept depends on the stamps [ns] alone, and on the state before the first one; None keeps
+    all.
+    """
+    if rate is None:
+        return np.ones(len(stamp), bool)
+    if not 0.0 < rate <= 1e9:
+        raise ValueError(
+            f"rate: expected states a second, more than 0 and at most 1e9, got {rate!r}"
+        )
+    period = stamp // max(round(1e9 / rate), 1)
+    return np.concatenate([np.ones(min(len(stamp), 1), bool), period[1:] != period[:-1]])
+
+
+def recording_of(
+    part: PartStates,
+    selection: Selection,
+    path: str = "",
+    *,
+    whole: bool = False,
+    rate: float | None = None,
+    warnings: Iterable[str] = (),
+) -> Recording:
+    """Return the states of a part of a recording.
+
+    With ``whole``, those that belong to other parts too; ``warnings`` are added to its own.
+    """
+    count = len(part.states.stamp)
+    rows = slice(0, count) if whole else slice(part.warm, count - part.after)
+    states = part.states.take(rows)
+    if rate is not None:
+        states = states.take(thinned(part.states.stamp, rate)[rows])
+    positions, velocities = selection.columns()
+    return Recording(
+        selection.name,
+        path,
+        tuple(selection.position_names[k] for k in positions),
+        tuple(selection.velocity_names[k] for k in velocities),
+        states.stamp,
+        _columns(states.q, positions),
+        _columns(states.v, velocities),
+        _columns(states.tau, velocities),
+        selection.model,
+        (*warnings, *warnings_of(part)),
+    )
+
+
+def _columns(values: Array, chosen: list[int]) -> Array:
+    return values if chosen == list(range(values.shape[1])) else values[:, chosen]
+
+
+def warnings_of(part: PartStates) -> list[str]:
+    """What is wrong with a part, for a person."""
+    rejected = [
+        _text(f"rejected because of {reason}", note) for reason, note in part.rejected.items()
+    ]
+    return [*part.problems, *rejected, *notes_of(part), *filter(None, [incomplete_of(part)])]
+
+
+def notes_of(part: PartStates) -> list[str]:
+    notes = []
+    if part.resets:
+        notes.append(_text("with stamps that jumped back", part.resets))
+    if part.unknown:
+        notes.append(f"ignored joints that the robot does not have: {abbreviated(part.unknown)}")
+    return notes
+
+
+def incomplete_of(part: PartStates) -> str:
+    """Why messages of a part form no state; empty if they do."""
+    if len(part.own.stamp) or not part.messages or not part.missing:
+        return ""
+    return (
+        f"no complete state: the position of {abbreviated(part.missing)} is unknown, or older "
+        "than the others by more than the staleness; --lock JOINT=X locks a joint that is not "
+        "recorded"
+    )
+
+
+def _text(what: str, note: Note) -> str:
+    return (
+        f"{note.messages} messages {what}, the first at {1e-9 * note.first:.6f} s: {note.example}"
+    )
+
+
+def read(
+    path: str | PathLike[str],
+    robot: Robot = None,
+    *,
+    topics: str | Iterable[str] | None = None,
+    odometry: str | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    joints: Sequence[str] = (),
+    rate: float | None = None,
+    staleness: float = STALENESS,
+    root_joint: RootJoint = None,
+    base: Base | None = None,
+    progress: Progress | None = None,
+) -> Recording:
+    """Read a recording into memory.
+
+    Messages become states by the rules of the nodes: joints are matched by name, several
+    publishers are merged, a state is complete if no joint is more than the staleness behind the
+    newest. What the nodes reject is left out, and mentioned in the warnings.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        A file ``.mcap``, ``.db3``, ``.bag``, ``.csv`` or ``.parquet``, or the folder of a rosbag2.
+    robot : Model, or path of a URDF, optional
+        Default: the description in the recording; without one, the columns have the names in the
+        messages.
+    topics : str or iterable of str, optional
+        Of joint states. Default: all whose last part is ``joint_states``.
+    odometry : str, optional
+        Of a floating or planar base. Default: the topic whose last part is ``odom`` or
+        ``odometry``.
+    since, until : float, str or datetime, optional
+        Read this interval: seconds since 1970, an ISO date, in UTC unless it states its zone, or
+        ``"+S"``: seconds after the start of the recording.
+    joints : sequence of str
+        Return only the columns of these joints, in this order.
+    rate : float, optional
+        Largest number of states per second, which are selected, not resampled.
+    staleness : float
+        Largest difference between stamps within one state [s].
+    root_joint : None, "floating" or "planar"
+        How the root link of a URDF moves in the world.
+    base : tuple of two sequences, optional
+        Constant pose (x y z qx qy qz qw) and twist of a base that moves, instead of odometry.
+    progress : callable, optional
+        Called as ``progress(read, total)`` with numbers of bytes.
+
+    Raises
+    ------
+    ValueError
+        No recording, no topic of joint states, no joint of the robot in it (names the joints of
+        both), two topics that report the same joint, or an argument that is not understood.
+    OSError
+        The file cannot be read.
+    ImportError
+        A package for this kind of file is missing.
+
+    Examples
+    --------
+    >>> states = dyn_ros.logs.read(recording_file, model)
+    >>> len(states), states.q.shape
+    (2000, (2000, 7))
+    """
+    thinned(np.zeros(0, np.int64), rate)
+    if isinstance(robot, Model) and root_joint is not None:
+        raise ValueError(f"root_joint: expected None for a Model, got {root_joint!r}")
+    selection, parts, damage, _ = prepared(
+        open_source(path),
+        Request(
+            robot,
+            topics,
+            odometry,
+            joints,
+            since,
+            until,
+            staleness,
+            root_joint,
+            base,
+            size=float("inf"),
+        ),
+    )
+    part = parts[0] if parts else Part(str(path), 0, 0, 0, (), 0, 0, 0)
+    return recording_of(
+        read_part(part, selection, progress),
+        selection,
+        str(path),
+        rate=rate,
+        warnings=[damage] if damage else [],
+    )
+
+
+# --- tables
+
+
+def read_table(
+    model: Model,
+    table: Table,
+    *,
+    columns: Mapping[str, str] | None = None,
+    velocity: bool = False,
+    since: Moment | None = None,
+    until: Moment | None = None,
+) -> Recording:
+    """Read a table as it is, with a state for each row; the arguments are as for `Samples`.
+
+    Velocities are NaN unless ``velocity``. Efforts of joints with several coordinates may be
+    missing; they are 0. A ValueError for columns that are missing or no numbers, or if no row is in
+    the interval.
+    """
+    source = Columns(table, model, columns)
+    several = {
+        name
+        for start, count in zip(model.idx_v, model.nvs)
+        if count > 1
+        for name in model.velocity_names[start : start + count]
+    }
+    position = source.signal("position", model.position_names)
+    rates = source.signal("velocity", model.velocity_names) if velocity else []
+    effort = source.signal("effort", model.velocity_names, several)
+    frames = tuple(dict.fromkeys(source.owners("in_contact")))
+    q, v, tau, state, time = source.read(
+        position, rates, effort, source.signal("in_contact", frames), source.time()
+    )
+    q, v, tau, state, time = within(since, until, time[:, 0], q, v, tau, state)
+    path = "" if isinstance(table, Mapping) else str(table)
+    return Recording(
+        Path(path).stem,
+        path,
+        model.position_names,
+        model.velocity_names,
+        _stamps(time),
+        q,
+        v if velocity else np.broadcast_to(np.nan, tau.shape),
+        tau,
+        model,
+        tuple(source.ignored(model)),
+        frames,
+        state if frames else None,
+        time,
+    )
+
+
+def _stamps(time: Array) -> NDArray[np.int64]:
+    """Times [s] as stamps [ns]; 0 for those that are corrupt."""
+    known = np.abs(time) < 1e-9 * LAST_STAMP
+    return np.round(1e9 * np.where(known, time, 0.0)).astype(np.int64)
