@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from os.path import realpath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -181,12 +181,17 @@ def _identify(options: argparse.Namespace) -> None:
 def _identified(
     options: argparse.Namespace, model: Model, show: Callable[[float, str], None]
 ) -> tuple[Identification, GainEstimate | None]:
-    from ..identification import identify
-    from ..recordings.formats import is_table
+    from ..identification.options import IdentifyOptions
+    from ..logs.identification import identify_recordings
     from ..recordings.formats.sources import discover
 
     paths, terms = discover(options.recordings), options.friction_terms
-    settings: dict[str, Any] = dict(
+    in_parts = options.workers is not None or options.scheduler is not None
+    of_loads = options.effort_constant == ["estimate"]
+    if in_parts and of_loads:
+        raise UsageError("--effort-constant estimate: only without --workers and --scheduler")
+    _require_loads(options, of_loads)
+    wanted = IdentifyOptions(
         friction_terms=None if terms is None else [term for term in terms if term != "none"],
         armature=not options.no_armature,
         friction=not options.no_friction,
@@ -194,63 +199,55 @@ def _identified(
         regularization=options.regularization,
         contact_dimension=options.contact_dimension,
         threads=options.threads,
-        progress=show,
         shapes=_shapes(options, model, show),
     )
-    in_parts = options.workers is not None or options.scheduler is not None
-    of_loads = options.effort_constant == ["estimate"]
-    # folders may contain more than fits in memory
-    if not in_parts and (of_loads or all(is_table(Path(name)) for name in options.recordings)):
-        arm, samples = recorded.read(options, model, paths)
+    gains = None
+
+    def with_constants(arm: Model, samples: Samples | None) -> IdentifyOptions:
+        nonlocal gains
         arguments.require_gains(options, arm, _KNOWN_LOAD)
+        if not of_loads or samples is None:
+            return dataclasses.replace(wanted, motor_constants=_constants(options, arm))
         gains = _gains(options, model, arm, samples)
-        constants = (
-            _constants(options, arm)
-            if gains is None
-            else np.where(np.isfinite(gains.gain), gains.gain, 1.0)
-        )
-        return identify(arm, samples, motor_constants=constants, **settings), gains
-    if of_loads:
-        raise UsageError("--effort-constant estimate: only without --workers and --scheduler")
-    from ..logs import identify as identify_recordings
+        constants = np.where(np.isfinite(gains.gain), gains.gain, 1.0)
+        return dataclasses.replace(wanted, motor_constants=constants)
 
     arguments.report_lost_clusters(options)
-    arm = recorded.locked(options, model, paths)
-    arguments.require_gains(options, arm, _KNOWN_LOAD)
+    robot, lock = (
+        (recorded.locked(options, model, paths), {})
+        if in_parts
+        else recorded.to_lock(options, model, paths)
+    )
     result = identify_recordings(
-        arm,
+        robot,
         paths,
+        with_constants,
+        recorded.read_options(options, model, paths),
+        lock=lock,
         cutoff=options.cutoff,
         velocity=bool(options.velocity),
-        motor_constants=_constants(options, arm),
-        topics=options.topic or None,
-        odometry=options.odometry,
-        columns=recorded.given_columns(options, model, paths),
-        since=options.since,
-        until=options.until,
-        staleness=options.staleness,
+        whole=of_loads,
         workers=options.workers,
         scheduler=options.scheduler,
-        **settings,
+        progress=show,
     )
-    return result, None
+    return result, gains
 
 
-def _gains(
-    options: argparse.Namespace, model: Model, arm: Model, samples: Samples
-) -> GainEstimate | None:
-    """The gains of the drives from recordings with a load, if they are wanted."""
-    if options.effort_constant != ["estimate"]:
-        if options.loaded or options.load or options.load_frame:
-            raise UsageError(
-                "--loaded, --load and --load-frame: only with --effort-constant estimate"
-            )
-        return None
-    if not (options.loaded and options.load and options.load_frame):
+def _require_loads(options: argparse.Namespace, of_loads: bool) -> None:
+    """Raise a `UsageError` unless recordings with a load are given if they are wanted."""
+    given = options.loaded, options.load, options.load_frame
+    if any(given) and not of_loads:
+        raise UsageError("--loaded, --load and --load-frame: only with --effort-constant estimate")
+    if of_loads and not all(given):
         raise UsageError(
             "--effort-constant estimate: pass recordings with a load, its mass and "
             "its frame: --loaded FILE --load KG --load-frame FRAME"
         )
+
+
+def _gains(options: argparse.Namespace, model: Model, arm: Model, samples: Samples) -> GainEstimate:
+    """The gains of the drives from recordings with a load."""
     from ..identification import estimate_gains
 
     loaded = _others(options, model, arm, options.loaded, samples.cutoff)
@@ -265,7 +262,7 @@ def _others(
 
     found = []
     for path in discover(names):
-        found.append(recorded.read_one(options, model, arm, path, cutoff=cutoff))
+        found.append(recorded.read_one(options, model, arm, path, cutoff))
         for text in found[-1].warnings:
             print(f"warning: {path}: {text}", file=sys.stderr)
     return found

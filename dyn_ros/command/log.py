@@ -155,7 +155,7 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     from ..logs.log import OF_EFFORTS, Log, Write, described
     from ..logs.quantities import overlap, require_thresholds, thresholds
     from ..recordings.formats.sources import discover
-    from ..recordings.selection import Request
+    from ..recordings.selection import ReadOptions
 
     settings = _settings(options)
     wanted = options.compute or ["state"]
@@ -176,7 +176,7 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     if model is not None and "contacts" in quantities:
         thresholds(model, settings)
     write = Write(quantities, settings, options.format, options.rate)
-    request = Request(
+    request = ReadOptions(
         robot=model,
         topics=tuple(options.topic) or None,
         odometry=options.odometry,

@@ -5,21 +5,22 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..engine.model import Model
 from ..recordings.formats import is_table
+from ..recordings.selection import ReadOptions
+from ..recordings.tables.columns import Columns
 from . import arguments
 from .arguments import UsageError, positive, reported
 
 if TYPE_CHECKING:
     from ..identification import Samples
-    from ..recordings.tables.columns import Columns
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -79,6 +80,18 @@ def add_lock(command: argparse.ArgumentParser, default: str, more: str = "") -> 
     )
 
 
+def read_options(options: argparse.Namespace, model: Model, paths: Sequence[Path]) -> ReadOptions:
+    """What of recordings is read."""
+    return ReadOptions(
+        topics=tuple(options.topic) or None,
+        odometry=options.odometry,
+        since=options.since,
+        until=options.until,
+        staleness=options.staleness,
+        columns=given_columns(options, model, paths),
+    )
+
+
 def given_columns(
     options: argparse.Namespace, model: Model, paths: Sequence[Path]
 ) -> dict[Path, dict[str, str]]:
@@ -96,25 +109,33 @@ def locked(options: argparse.Namespace, model: Model, paths: Sequence[Path]) -> 
     lock = arguments.once("--lock", options.lock)
     if not all(map(is_table, paths)):
         return reduced(model, options.lock)
-    from ..identification.locking import lock_in_tables
+    from ..identification.locking import lock_unrecorded
 
     tables = []
     for path in paths:
         with suppress(UsageError):  # which whoever reads the table reports
             tables.append((path, _columns(options, model, path)))
     unknown = {name: x for name, x in lock.items() if x is None and name in model.joint_names}
+    read = ReadOptions(since=options.since, until=options.until)
     with reported():
         arm = reduced(model, [pair for pair in lock.items() if pair[0] not in unknown])
-        arm, lines = lock_in_tables(arm, tables, unknown, options.since, options.until)
+        arm, lines = lock_unrecorded(arm, tables, unknown, read)
     for line in lines:
         print(f"warning: {line}", file=sys.stderr)
     return arm
 
 
+def to_lock(
+    options: argparse.Namespace, model: Model, paths: Sequence[Path]
+) -> tuple[Model, dict[str, float | None]]:
+    """The robot, and the joints to lock while tables are read; of bags, they are locked before."""
+    if all(map(is_table, paths)):
+        return model, arguments.once("--lock", options.lock)
+    return reduced(model, options.lock), {}
+
+
 def _columns(options: argparse.Namespace, model: Model, path: Path) -> Columns:
     """The columns of a table, some of which may have other names; errors name the file."""
-    from ..recordings.tables.columns import Columns
-
     with reported(path, always=True):
         return Columns(path, model, arguments.once("--columns", options.columns) or None)
 
@@ -126,73 +147,35 @@ def read(
 
     Joints that were not recorded are locked, those that do not move if ``lock_still``.
     """
-    from ..identification import lock_joints, read_tables
+    from ..identification.locking import read_recordings
 
-    lock, columns = (
-        arguments.once("--lock", options.lock),
-        arguments.once("--columns", options.columns),
+    robot, lock = to_lock(options, model, paths)
+    return read_recordings(
+        robot,
+        paths,
+        read_options(options, model, paths),
+        lock=lock,
+        lock_still=lock_still,
+        cutoff=options.cutoff,
+        velocity=bool(options.velocity),
     )
-    prepared: dict[str, Any] = dict(cutoff=options.cutoff, since=options.since, until=options.until)
-    if all(map(is_table, paths)):
-        return read_tables(
-            model,
-            paths,
-            lock=lock,
-            lock_still=lock_still,
-            velocity=bool(options.velocity),
-            columns=columns or None,
-            **prepared,
-        )
-    if options.columns:
-        raise UsageError("--columns: only for tables")
-    from ..identification.locking import concatenated
-    from ..logs.identification import recorded_robot
-
-    arm, warnings = recorded_robot(reduced(model, options.lock), paths, options.topic or None)
-    samples = concatenated(
-        [read_one(options, model, arm, path, **prepared) for path in paths], paths
-    )
-    samples = dataclasses.replace(samples, warnings=(*warnings, *samples.warnings))
-    return lock_joints(arm, samples) if lock_still else (arm, samples)
 
 
 def read_one(
-    options: argparse.Namespace,
-    model: Model,
-    arm: Model,
-    path: Path,
-    *,
-    cutoff: float | None = None,
-    since: str | None = None,
-    until: str | None = None,
+    options: argparse.Namespace, model: Model, arm: Model, path: Path, cutoff: float
 ) -> Samples:
-    """Read one recording; ``arm`` is the model without locked joints. Errors name the file."""
-    from ..identification import Samples
+    """Read one recording as a whole; ``arm`` is the model without locked joints."""
+    from ..identification.locking import read_samples
 
-    with reported(path, always=True):
-        if is_table(path):
-            columns = _columns(options, model, path).given if options.columns else None
-            return Samples.from_table(
-                arm,
-                path,
-                columns=columns,
-                cutoff=cutoff,
-                since=since,
-                until=until,
-                velocity=bool(options.velocity),
-            )
-        from ..logs import read
-
-        recording = read(
-            path,
-            arm,
-            topics=options.topic or None,
-            odometry=options.odometry,
-            staleness=options.staleness,
-            since=since,
-            until=until,
-        )
-        return recording.to_samples(cutoff=cutoff, velocity=bool(options.velocity))
+    wanted = replace(read_options(options, model, [path]), since=None, until=None)
+    return read_samples(
+        arm,
+        path,
+        wanted,
+        wanted.columns.get(path),
+        cutoff=cutoff,
+        velocity=bool(options.velocity),
+    )
 
 
 def reduced(model: Model, lock: Sequence[tuple[str, float | None]]) -> Model:

@@ -20,7 +20,12 @@ from ..engine.model.drives import LARGEST
 from ..engine.model.inputs import require_model
 from ..engine.model.model import Model
 from ..engine.model.moments import Moment
-from ..recordings.tables.columns import Columns, Table, errors_of, known_names
+from ..recordings.formats import is_table
+from ..recordings.formats.sources import Source, open_source
+from ..recordings.reading import read_bag
+from ..recordings.selection import ReadOptions, reported_joints
+from ..recordings.tables.columns import Columns, errors_of, known_names
+from ..recordings.tables.files import Table
 from ..recordings.tables.rows import rows_within
 from .motion.preparation import STUCK
 from .samples import Samples
@@ -151,34 +156,103 @@ def read_tables(
     >>> arm.nv, samples.warnings[0]
     (4, 'locked: forearm_roll = 0, wrist_pitch = 0, wrist_roll = 0 (no columns)')
     """
+    interval = {name: options.pop(name, None) for name in ("since", "until")}
+    return _read(
+        model,
+        [(table, columns) for table in tables],
+        ReadOptions(**interval),
+        lock or {},
+        lock_still,
+        options,
+    )
+
+
+def read_recordings(
+    model: Model,
+    paths: Sequence[Path],
+    read: ReadOptions,
+    *,
+    lock: Mapping[str, float | None] | None = None,
+    lock_still: bool = True,
+    cutoff: float | None = None,
+    velocity: bool = False,
+) -> tuple[Model, Samples]:
+    """Prepare recordings of any kind, see ``read_tables``; of bags, what is locked is reported."""
+    return _read(
+        model,
+        [(path, read.columns.get(path)) for path in paths],
+        read,
+        lock or {},
+        lock_still,
+        dict(cutoff=cutoff, velocity=velocity),
+    )
+
+
+def _read(
+    model: Model,
+    recordings: Sequence[tuple[Table, Mapping[str, str] | None]],
+    read: ReadOptions,
+    lock: Mapping[str, float | None],
+    lock_still: bool,
+    options: Mapping[str, Any],
+) -> tuple[Model, Samples]:
+    """Read recordings, each with its columns that have other names."""
     require_model(model)
-    sources = []
-    for table in tables:
-        with errors_of(table):
-            sources.append(Columns(table, model, columns))
-    given = dict(lock or {})
-    for name in given:
+    for name in lock:
         _require_single(model, name)
+    opened = [_opened(table, model, columns) for table, columns in recordings]
     incomplete = {
         name: x
-        for name, x in given.items()
+        for name, x in lock.items()
         if not all(
-            source.has(signal, name) for source in sources for signal in ("position", "effort")
+            isinstance(source, Columns) and source.has(signal, name)
+            for source in opened
+            for signal in ("position", "effort")
         )
     }
-    arm, warnings = lock_in_tables(
-        model, [*zip(tables, sources)], incomplete, options.get("since"), options.get("until")
+    names = [table for table, _ in recordings]
+    arm, warnings = lock_unrecorded(model, [*zip(names, opened)], incomplete, read)
+    samples = concatenated(
+        [
+            read_samples(
+                arm,
+                table,
+                read,
+                source.given if columns and isinstance(source, Columns) else None,
+                **options,
+            )
+            for (table, columns), source in zip(recordings, opened)
+        ],
+        names,
     )
-    samples = []
-    for table, source in zip(tables, sources):
-        with errors_of(table):
-            own = None if columns is None else source.given
-            samples.append(Samples.from_table(arm, table, columns=own, **options))
-    joined = concatenated(samples, tables)
-    joined = dataclasses.replace(joined, warnings=(*warnings, *joined.warnings))
-    given = {name: x for name, x in given.items() if name in arm.joint_names}
-    locked = lock_joints(arm, joined, given)
+    samples = dataclasses.replace(samples, warnings=(*warnings, *samples.warnings))
+    left = {name: x for name, x in lock.items() if name in arm.joint_names}
+    locked = lock_joints(arm, samples, left)
     return lock_joints(*locked) if lock_still else locked
+
+
+def _opened(recording: Table, model: Model, columns: Mapping[str, str] | None) -> Columns | Source:
+    if isinstance(recording, (str, PathLike)) and not is_table(Path(recording)):
+        return open_source(recording)
+    with errors_of(recording):
+        return Columns(recording, model, columns)
+
+
+def read_samples(
+    model: Model,
+    recording: Table,
+    read: ReadOptions,
+    columns: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Samples:
+    """Read and prepare one recording; errors name its file."""
+    with errors_of(recording):
+        if isinstance(recording, (str, PathLike)) and not is_table(Path(recording)):
+            found = read_bag(recording, dataclasses.replace(read, robot=model))
+            return Samples.from_recording(model, found, **options)
+        return Samples.from_table(
+            model, recording, columns=columns, since=read.since, until=read.until, **options
+        )
 
 
 def concatenated(samples: Sequence[Samples], sources: Sequence[Table]) -> Samples:
@@ -205,24 +279,30 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def lock_in_tables(
-    model: Model,
-    sources: Sequence[tuple[Table, Columns]],
-    joints: Mapping[str, float | None],
-    since: Moment | None = None,
-    until: Moment | None = None,
+def recorded_robot(
+    model: Model, paths: Sequence[Path], read: ReadOptions
 ) -> tuple[Model, tuple[str, ...]]:
-    """The robot without joints that are given, or have no columns in any table, and warnings."""
-    arm, warnings = without_unrecorded(
-        model,
-        {
-            owner
-            for _, source in sources
-            for signal in ("position", "effort")
-            for owner in source.owners(signal)
-        },
-        joints,
-    )
+    """The robot without joints that no recording contains, and a warning that names them."""
+    opened = [(path, _opened(path, model, read.columns.get(path))) for path in paths]
+    return lock_unrecorded(model, opened, {}, read)
+
+
+def lock_unrecorded(
+    model: Model,
+    recordings: Sequence[tuple[Table, Columns | Source]],
+    joints: Mapping[str, float | None],
+    read: ReadOptions,
+) -> tuple[Model, tuple[str, ...]]:
+    """The robot without joints that are given, or are in no recording, and warnings."""
+    recorded: set[str] = set()
+    tables: list[tuple[Table, Columns]] = []
+    for recording, source in recordings:
+        if isinstance(source, Columns):
+            tables.append((recording, source))
+            recorded |= {*source.owners("position"), *source.owners("effort")}
+        elif source.spans:
+            recorded |= reported_joints(source, model, read.topics)
+    arm, warnings = without_unrecorded(model, recorded, joints)
     left = {name: x for name, x in joints.items() if name in arm.joint_names}
     positions, more = _places(
         arm,
@@ -232,8 +312,8 @@ def lock_in_tables(
                 [
                     np.zeros(0),
                     *(
-                        _recorded(table, source, name, since, until)
-                        for table, source in sources
+                        _recorded(table, source, name, read.since, read.until)
+                        for table, source in tables
                         if source.has("position", name)
                     ),
                 ]

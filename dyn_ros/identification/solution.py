@@ -17,11 +17,11 @@ from ..drives.efforts import rescaled, without_gravity
 from ..drives.units import collapsed_masses, unit_warnings
 from ..engine.algorithms import rnea
 from ..engine.call.data import Data
-from ..engine.kernel.types import Array, ArrayLike
+from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.inputs import one_each, positive_each, require_model
 from .base_parameters import FEATURES, Unknowns, structure, undetermined
-from .friction_terms import OPTIONAL, SLOWEST, STILL, TERMS, FrictionTerms, choose_terms
+from .friction_terms import SLOWEST, STILL, TERMS, FrictionTerms, choose_terms
 from .least_squares import (
     Fit,
     Problem,
@@ -33,10 +33,10 @@ from .least_squares import (
 from .motion.filtering import is_actuated, joint_slices, of_each
 from .motion.preparation import STUCK
 from .normal_equations import Equations, Stretches, add, conditions_of, resolution
+from .options import IdentifyOptions
 from .physical import Reference
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
-from .shapes import Shapes
 from .torque_equations import Progress, TorqueEquations
 
 _HELD = 3  # stretches of consecutive samples that are held out
@@ -132,27 +132,14 @@ class Solution(NamedTuple):
 def solution(
     model: Model,
     samples: Samples | Sequence[Samples],
-    *,
-    armature: bool,
-    friction: bool,
-    stribeck: ArrayLike | None,
-    motor_constants: ArrayLike | None,
-    noise: ArrayLike | None,
-    regularization: float,
-    huber: float | None,
-    held_out: float,
-    seed: int,
-    threads: int,
-    contact_dimension: int,
+    options: IdentifyOptions,
     progress: Progress,
-    friction_terms: Sequence[str] | None = None,
-    shapes: Shapes | None = None,
 ) -> Solution:
-    """Estimate the parameters, with the arguments of ``identify``."""
+    """Estimate the parameters, see ``identify``."""
     samples = _joined(model, samples)
     constants = np.ones(model.nv)
-    if motor_constants is not None:
-        constants = one_each("motor_constants", motor_constants, model.nv)
+    if options.motor_constants is not None:
+        constants = one_each("motor_constants", options.motor_constants, model.nv)
         if not constants.all():
             raise ValueError(
                 f"motor_constants: expected numbers other than 0, got {constants.tolist()}"
@@ -160,18 +147,16 @@ def solution(
         samples = dataclasses.replace(
             samples, tau=rescaled(model, samples.q, samples.tau, constants)
         )
-    chosen = FEATURES[not armature : 1 + 3 * friction]
-    given = None if noise is None else positive_each("noise", noise, model.nv)
+    chosen = FEATURES[not options.armature : 1 + 3 * options.friction]
+    given = None if options.noise is None else positive_each("noise", options.noise, model.nv)
     velocity = (
         np.full(model.nv, np.inf)
-        if stribeck is None
-        else positive_each("stribeck", stribeck, model.nv, SLOWEST)
+        if options.stribeck is None
+        else positive_each("stribeck", options.stribeck, model.nv, SLOWEST)
     )
-    _require_options(regularization, huber, held_out, contact_dimension)
     training, held = blocks(
-        len(samples), held_out, seed, _HELD_CONTACTS if samples.contacts else _HELD
+        len(samples), options.held_out, options.seed, _HELD_CONTACTS if samples.contacts else _HELD
     )
-    allowed = _allowed(friction, friction_terms)
 
     def problem_with(terms: FrictionTerms) -> tuple[Problem, TorqueEquations]:
         unknowns = Unknowns(model, chosen, bool(samples.contacts), dict(zip(TERMS, terms.chosen)))
@@ -180,24 +165,24 @@ def solution(
         problem = Problem(
             unknowns,
             base,
-            Reference(unknowns, base, samples, shapes),
+            Reference(unknowns, base, samples, options.shapes),
             given,
-            huber,
-            regularization,
+            options.huber,
+            options.regularization,
             resolution(model.drives.to_motors(without_gravity(model, samples.q, samples.tau))),
         )
         return problem, TorqueEquations(
             unknowns,
             samples,
             _rows(training),
-            conditions_of(model, samples, terms, contact_dimension),
-            threads,
+            conditions_of(model, samples, terms, options.contact_dimension),
+            options.threads,
             progress,
         )
 
     terms = FrictionTerms.none(model)
-    if friction or stribeck is not None:
-        terms = choose_terms(model, samples, velocity, allowed)
+    if options.friction or options.stribeck is not None:
+        terms = choose_terms(model, samples, velocity, options.allowed_terms)
     _require_support(model, samples)
     problem, some, sums, fitted = _fitted(problem_with, terms)
     joints = _compared(problem, some, _rows(held), fitted.parameters)
@@ -292,15 +277,6 @@ def _rows(some: Sequence[slice]) -> np.ndarray:
     return np.concatenate([np.arange(block.start, block.stop, dtype=np.int32) for block in some])
 
 
-def _allowed(friction: bool, wanted: Sequence[str] | None) -> Sequence[str]:
-    """The terms of friction that may be chosen."""
-    if isinstance(wanted, str) or not set(wanted or ()) <= set(OPTIONAL):
-        raise ValueError(
-            f"friction_terms: expected some of {', '.join(OPTIONAL)}, got {wanted!r:.80}"
-        )
-    return () if not friction else OPTIONAL if wanted is None else tuple(wanted)
-
-
 # --- input
 
 
@@ -315,18 +291,6 @@ def _joined(model: Model, samples: Samples | Sequence[Samples]) -> Samples:
             f"{model.nv}; create the samples with this model"
         )
     return samples
-
-
-def _require_options(
-    regularization: float, huber: float | None, held_out: float, contact_dimension: int
-) -> None:
-    for name, value in (("regularization", regularization), ("huber", huber)):
-        if value is not None and not 0.0 < value < np.inf:
-            raise ValueError(f"{name}: expected a positive number, got {value!r}")
-    if not 0.0 < held_out < 0.9:
-        raise ValueError(f"held_out: expected a fraction between 0 and 0.9, got {held_out!r}")
-    if contact_dimension not in (3, 6):
-        raise ValueError(f"contact_dimension: expected 3 or 6, got {contact_dimension!r}")
 
 
 def _require_samples(unknowns: Unknowns, samples: Samples) -> None:

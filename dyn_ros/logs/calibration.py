@@ -27,7 +27,7 @@ from ..observer.thresholds import (
 from ..recordings.formats.sources import open_source
 from ..recordings.part import PartStates, read_part
 from ..recordings.reading import incomplete_of, warnings_of
-from ..recordings.selection import Request, prepared
+from ..recordings.selection import ReadOptions, prepared
 from .quantities import THRESHOLDS, Settings, joints_of, observe
 from .units import constant_efforts, wrong_units
 from .velocities import from_positions, velocity_notes
@@ -207,7 +207,7 @@ def _of_velocities(
 
 
 def _read(model: Model, path: Path, request: Mapping[str, Any]) -> PartStates:
-    wanted = Request(model, size=float("inf"), **request)
+    wanted = ReadOptions(model, size=float("inf"), **request)
     source = open_source(path, wanted.columns.get(path))
     if source.damage:
         raise ValueError(f"{path}: {source.damage}")

@@ -19,21 +19,22 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.kernel.types import ArrayLike
+from .. import identification
 from ..engine.model import Model
 from ..engine.model.moments import Moment
-from ..identification import Identification, Samples, lock_joints
-from ..identification import identify as identify_samples
-from ..identification.locking import concatenated, remaining, without_unrecorded
+from ..identification import Identification, Samples
+from ..identification.identify import result_of
+from ..identification.locking import read_recordings, recorded_robot, remaining
 from ..identification.normal_equations import add
-from ..identification.shapes import Shapes
+from ..identification.options import IdentifyOptions
 from ..identification.solution import Solution, solution
 from ..recordings.formats import is_table
 from ..recordings.formats.sources import discover, open_source
+from ..recordings.options import takes
 from ..recordings.part import read_part
 from ..recordings.plan import Part
-from ..recordings.reading import read, recording_of
-from ..recordings.selection import Prepared, Request, Selection, prepare, reported_joints
+from ..recordings.reading import recording_of
+from ..recordings.selection import Prepared, ReadOptions, Selection, prepare
 from ..recordings.tables.columns import Columns, errors_of
 from ..states.joint_states import STALENESS
 from . import part_sums
@@ -49,27 +50,17 @@ _CUTOFFS = 5  # of these, which decide about the filter
 _WEIGHTINGS = 6  # passes over all parts, at most
 _MOST = 1_000_000  # samples that are kept in memory
 _SIZE = 8e6  # of a part [bytes]
+_NOTHING_LEFT = "the filter leaves no samples of it"
 _OVERLAP = 1.0  # s, of which the filter drops some
 
 
+@takes(IdentifyOptions)
 def identify(
     model: Model,
     recordings: str | PathLike[str] | Iterable[str | PathLike[str]],
     *,
     cutoff: float | None = None,
     velocity: bool = False,
-    armature: bool = True,
-    friction: bool = True,
-    stribeck: ArrayLike | None = None,
-    friction_terms: Sequence[str] | None = None,
-    motor_constants: ArrayLike | None = None,
-    noise: ArrayLike | None = None,
-    regularization: float = 1.0,
-    huber: float | None = 5.0,
-    held_out: float = 0.2,
-    seed: int = 0,
-    threads: int = 1,
-    contact_dimension: int = 3,
     topics: Iterable[str] | None = None,
     odometry: str | None = None,
     columns: Given | Mapping[str, Mapping[str, str]] | None = None,
@@ -78,8 +69,8 @@ def identify(
     staleness: float = STALENESS,
     workers: int | None = None,
     scheduler: str | None = None,
-    shapes: Shapes | None = None,
     progress: Progress | None = None,
+    **options: Any,
 ) -> Identification:
     """Estimate the parameters of a robot from recordings of any kind and length.
 
@@ -101,13 +92,7 @@ def identify(
         Of the filter of the positions [Hz]; see ``Samples.from_arrays``.
     velocity : bool
         Use measured velocities as well; see ``Samples.from_recording``.
-    armature, friction, stribeck, friction_terms, motor_constants, noise : see ``dyn_ros.identify``
-    regularization, huber, held_out, seed
-        As for ``dyn_ros.identify``.
-    threads : int
-        Number of threads, in memory.
-    contact_dimension : int
-        As for ``dyn_ros.identify``. Contacts are read from tables only, in memory.
+    **options
     topics, odometry, since, until, staleness
         As for ``read``.
     columns : dict of path to dict of str to str, optional
@@ -115,8 +100,6 @@ def identify(
         ``{"recording.csv": {"time": "t", "position.elbow": "q_3"}}``.
     workers, scheduler
         As for ``map``.
-    shapes
-        As for ``dyn_ros.identify``.
     progress : callable, optional
         Called with the fraction that is done, and a word for what is being done.
 
@@ -133,24 +116,7 @@ def identify(
     >>> found.size > 1900, bool(found.identified.is_physical.all())
     (True, True)
     """
-    progress = progress or (lambda done, what: None)
-    paths = discover(recordings)
-    options: dict[str, Any] = dict(
-        armature=armature,
-        friction=friction,
-        stribeck=stribeck,
-        friction_terms=friction_terms,
-        motor_constants=motor_constants,
-        noise=noise,
-        regularization=regularization,
-        huber=huber,
-        held_out=held_out,
-        seed=seed,
-        threads=threads,
-        contact_dimension=contact_dimension,
-        shapes=shapes,
-    )
-    topics = None if topics is None else tuple(topics)
+    paths, own = discover(recordings), IdentifyOptions(**options)
     given = {Path(path): names for path, names in (columns or {}).items()}
     if unknown := [path for path in given if path not in paths or not is_table(path)]:
         raise ValueError(
@@ -158,99 +124,88 @@ def identify(
             f"{str(unknown[0])!r}; the recordings are "
             f"{', '.join(map(str, paths[:5]))}"
         )
-    arm, warnings = recorded_robot(model, paths, topics, given)
-    options = _of_remaining(model, arm, options)
-    request = Request(
-        robot=arm,
-        topics=topics,
-        odometry=odometry,
-        since=since,
-        until=until,
-        staleness=staleness,
-        overlap=(_OVERLAP, _OVERLAP),
-        size=_SIZE,
-        columns=given,
+    return identify_recordings(
+        model,
+        paths,
+        lambda arm, samples: own.of_rows(remaining(model, arm)[1], model.nv),
+        ReadOptions(
+            topics=None if topics is None else tuple(topics),
+            odometry=odometry,
+            since=since,
+            until=until,
+            staleness=staleness,
+            columns=given,
+        ),
+        cutoff=cutoff,
+        velocity=velocity,
+        workers=workers,
+        scheduler=scheduler,
+        progress=progress,
     )
-    if workers is None and scheduler is None and _states(paths, arm, given) <= _MOST:
-        samples = [_samples(path, arm, request, cutoff, velocity) for path in paths]
-        moving, joined = lock_joints(arm, concatenated(samples, paths))
-        found = identify_samples(
-            moving, joined, progress=progress, **_of_remaining(arm, moving, options)
+
+
+def identify_recordings(
+    model: Model,
+    paths: Sequence[Path],
+    options: Callable[[Model, Samples | None], IdentifyOptions],
+    read: ReadOptions,
+    *,
+    lock: Mapping[str, float | None] | None = None,
+    cutoff: float | None = None,
+    velocity: bool = False,
+    whole: bool = False,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    progress: Progress | None = None,
+) -> Identification:
+    """Identify a robot, in memory or in parts, see ``identify``; ``whole``: in memory always.
+
+    ``options`` is called with the robot without locked joints, and with its samples if they are in
+    memory.
+    """
+    progress = progress or (lambda done, what: None)
+    if whole or (workers is None and scheduler is None and _fit_in_memory(paths, model, read)):
+        arm, samples = read_recordings(
+            model, paths, read, lock=lock, cutoff=cutoff, velocity=velocity
         )
-    else:
-        _require_no_contacts(paths, arm, given)
-        with closing(open_workers(workers, scheduler)) as processes:
-            calls = _all_parts(processes, paths, request, velocity)
-            found = identify_parts(
-                arm, calls, processes, cutoff=cutoff, progress=progress, **options
-            )
+        return identification.identify(
+            arm, samples, progress=progress, **vars(options(arm, samples))
+        )
+    _require_no_contacts(paths, model, read)
+    arm, warnings = recorded_robot(model, paths, read)
+    read = dataclasses.replace(read, robot=arm, overlap=(_OVERLAP, _OVERLAP), size=_SIZE)
+    with closing(open_workers(workers, scheduler)) as processes:
+        found = identify_parts(
+            arm,
+            _all_parts(processes, paths, read, velocity),
+            processes,
+            options(arm, None),
+            cutoff=cutoff,
+            progress=progress,
+        )
     return dataclasses.replace(found, warnings=(*warnings, *found.warnings))
 
 
-def recorded_robot(
-    model: Model, paths: Sequence[Path], topics: Iterable[str] | None, given: Given | None = None
-) -> tuple[Model, tuple[str, ...]]:
-    """The robot without joints that no recording contains, and a warning that names them."""
-    topics = None if topics is None else tuple(topics)
-    sources = [open_source(path, (given or {}).get(path)) for path in paths]
-    reported = {
-        name
-        for source in sources
-        if source.spans
-        for name in reported_joints(source, model, topics)
-    }
-    return without_unrecorded(model, reported, {})
-
-
-def _of_remaining(model: Model, arm: Model, options: dict[str, Any]) -> dict[str, Any]:
-    """Options with a number for each joint, for those that are not locked in ``arm``."""
-    own = remaining(model, arm)[1]
-    return options | {
-        name: np.asarray(options[name])[own]
-        for name in ("stribeck", "motor_constants", "noise")
-        if np.shape(options[name]) == (model.nv,)
-    }
-
-
-def _states(paths: Sequence[Path], model: Model, given: Given) -> float:
-    """About how many states recordings have."""
-    message = 100.0 + 40.0 * model.nv  # bytes
-    return (
-        sum(span.size for path in paths for span in open_source(path, given.get(path)).spans)
-        / message
-    )
-
-
-def _samples(
-    path: Path, model: Model, request: Request, cutoff: float | None, velocity: bool
-) -> Samples:
-    with errors_of(path):
-        if is_table(path):
-            return Samples.from_table(
-                model,
-                path,
-                cutoff=cutoff,
-                velocity=velocity,
-                columns=request.columns.get(path),
-                since=request.since,
-                until=request.until,
-            )
-        recording = read(
-            path,
-            model,
-            topics=request.topics,
-            odometry=request.odometry,
-            since=request.since,
-            until=request.until,
-            staleness=request.staleness,
-        )
-        return recording.to_samples(model, cutoff, velocity)
-
-
-def _require_no_contacts(paths: Sequence[Path], model: Model, given: Given) -> None:
+def _fit_in_memory(paths: Sequence[Path], model: Model, read: ReadOptions) -> bool:
+    """Whether recordings have few states, or contacts, which cannot be used in parts."""
+    count = 0.0
     for path in paths:
         with errors_of(path):
-            if is_table(path) and Columns(path, model, given.get(path)).owners("in_contact"):
+            if is_table(path):
+                table = Columns(path, model, read.columns.get(path))
+                if table.owners("in_contact"):
+                    return True
+                count += len(table)
+            else:  # about as many as their messages, of typical bytes
+                size = sum(span.size for span in open_source(path).spans)
+                count += size / (100.0 + 40.0 * model.nv)
+    return count <= _MOST
+
+
+def _require_no_contacts(paths: Sequence[Path], model: Model, read: ReadOptions) -> None:
+    for path in paths:
+        with errors_of(path):
+            if is_table(path) and Columns(path, model, read.columns.get(path)).owners("in_contact"):
                 raise ValueError(
                     "contacts, the columns in_contact, cannot be used when recordings "
                     "are processed in parts; leave out workers and scheduler, and "
@@ -259,11 +214,11 @@ def _require_no_contacts(paths: Sequence[Path], model: Model, given: Given) -> N
 
 
 def _all_parts(
-    workers: Workers, paths: Sequence[Path], request: Request, velocity: bool
+    workers: Workers, paths: Sequence[Path], read: ReadOptions, velocity: bool
 ) -> list[Call]:
     """A call that loads each part of all recordings."""
     prepared: dict[int, Prepared] = {}
-    calls = deque(Call(prepare, (request, path), recording=n) for n, path in enumerate(paths))
+    calls = deque(Call(prepare, (read, path), recording=n) for n, path in enumerate(paths))
     for call, held, failure in completed(workers, calls):
         if failure is not None:
             raise ValueError(f"{paths[call.recording]}: {failure}")
@@ -302,21 +257,28 @@ def identify_parts(
     model: Model,
     calls: Sequence[Call],
     workers: Workers,
+    options: IdentifyOptions,
     *,
     cutoff: float | None,
     progress: Progress,
-    **options: Any,
 ) -> Identification:
     """Estimate the parameters of a robot from parts of recordings.
 
     A part is a call of a function such as ``load_part``, without its first argument, the cutoff of
-    the filter [Hz]. The options are those of ``solution``. The samples of the result are those of
-    the first estimate.
+    the filter [Hz]. The samples of the result are those of the first estimate, which is the result
+    if it knows all parts.
     """
     began = time.perf_counter()
     some = evenly(len(calls), _FIRST)
     cutoff = cutoff or _cutoff([calls[k] for k in some], workers)
-    first = _first_solution(model, [calls[k] for k in some], workers, cutoff, progress, options)
+    first, failures = _first_solution(
+        model, [calls[k] for k in some], workers, cutoff, progress, options
+    )
+    if len(some) == len(calls):
+        result = result_of(first, began)
+        warnings = _of_failures(failures, len(calls))
+        progress(1.0, "done")
+        return dataclasses.replace(result, warnings=(*result.warnings, *warnings))
     stage = part_sums.stage_after(first, len(calls))
     for n in range(_WEIGHTINGS):
         jobs = [
@@ -328,16 +290,21 @@ def identify_parts(
         if n + 1 == _WEIGHTINGS or not stage.decides(fitted, step, total):
             break
         stage = stage.after(fitted, step)
-    warnings = [
-        f"{failures.total()} of {len(calls)} parts of the recordings were not used, most "
-        f"of them because: {reason}"
-        for reason, _ in failures.most_common(1)
-    ]
+    warnings = _of_failures(failures, len(calls))
     result = part_sums.identification(
         first, stage, total, fitted, step, warnings, time.perf_counter() - began
     )
     progress(1.0, "done")
     return result
+
+
+def _of_failures(failures: Counter[str], count: int) -> list[str]:
+    """A warning about parts that were not used, if any."""
+    return [
+        f"{failures.total()} of {count} parts of the recordings were not used, most "
+        f"of them because: {reason}"
+        for reason, _ in failures.most_common(1)
+    ]
 
 
 def evenly(count: int, most: int) -> list[int]:
@@ -357,14 +324,16 @@ def _of_each(
         yield call.number or 0, held, failure
 
 
-def _collected(workers: Workers, calls: Sequence[Call], progress: Progress) -> list[Any]:
-    """The values of calls, in their order; without those that failed."""
+def _collected(
+    workers: Workers, calls: Sequence[Call], progress: Progress
+) -> tuple[list[tuple[Call, Any]], Counter[str]]:
+    """Calls and their values, in their order, and why others failed."""
     outcomes = sorted(_of_each(workers, calls, progress, "reading"), key=lambda outcome: outcome[0])
-    values = [workers.value(held) for _, held, failure in outcomes if failure is None]
+    values = [(calls[n], workers.value(held)) for n, held, failure in outcomes if failure is None]
     if not values:
         reason = outcomes[-1][2] if outcomes else "there are no states; check since and until"
         raise ValueError(f"recordings: no part can be used: {reason}")
-    return values
+    return values, Counter(str(failure) for _, _, failure in outcomes if failure is not None)
 
 
 def _with(function: Callable[..., Any], part: Call) -> Call:
@@ -375,7 +344,8 @@ def _with(function: Callable[..., Any], part: Call) -> Call:
 def _cutoff(calls: Sequence[Call], workers: Workers) -> float:
     """The median of what a few parts suggest."""
     few = [_with(_chosen_cutoff, calls[k]) for k in evenly(len(calls), _CUTOFFS)]
-    return float(np.median(_collected(workers, few, lambda done, what: None)))
+    found, _ = _collected(workers, few, lambda done, what: None)
+    return float(np.median([cutoff for _, cutoff in found]))
 
 
 def _chosen_cutoff(load: Load, *arguments: Any) -> float:
@@ -398,7 +368,7 @@ def _sums(
     """What a part contributes; ``is_known``: the first estimate is made of it, too."""
     samples, rows = load(cutoff, *arguments)
     if not len(rows):
-        raise ValueError("the filter leaves no samples of it")
+        raise ValueError(_NOTHING_LEFT)
     return stage.sums(samples, rows, is_known, recording)
 
 
@@ -408,25 +378,27 @@ def _first_solution(
     workers: Workers,
     cutoff: float,
     progress: Progress,
-    options: dict[str, Any],
-) -> Solution:
-    samples = _collected(
+    options: IdentifyOptions,
+) -> tuple[Solution, Counter[str]]:
+    """An estimate from parts of recordings, and why parts were not used."""
+    found, failures = _collected(
         workers,
         [_with(partial(_inside, cutoff), call) for call in calls],
         lambda done, what: progress(0.1 * done, what),
     )
-    filled = [block for block in samples if len(block)]
+    filled = [(call.recording, samples) for call, samples in found if len(samples)]
+    failures.update((len(found) - len(filled)) * [_NOTHING_LEFT])
     if not filled:
         raise ValueError(
             "recordings: the filter leaves no samples of any part; record for longer, "
             "or pass a larger cutoff"
         )
+    samples = Samples.concatenate([samples for _, samples in filled])
+    recordings = np.repeat(*np.transpose([(n, len(samples)) for n, samples in filled]))
+    samples = dataclasses.replace(samples, recording=recordings.astype(np.int32))
     return solution(
-        model,
-        Samples.concatenate(filled),
-        progress=lambda done, what: progress(0.1 + 0.2 * done, what),
-        **options,
-    )
+        model, samples, options, lambda done, what: progress(0.1 + 0.2 * done, what)
+    ), failures
 
 
 def _total(

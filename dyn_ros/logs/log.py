@@ -19,7 +19,7 @@ from ..observer.contacts import Contact, joined
 from ..recordings.part import PartStates, read_part
 from ..recordings.plan import Part
 from ..recordings.reading import incomplete_of, notes_of, thinned
-from ..recordings.selection import Prepared, Request, Selection, prepare
+from ..recordings.selection import Prepared, ReadOptions, Selection, prepare
 from ..states.joint_states import abbreviated
 from .quantities import OF_VELOCITIES, Settings, compute
 from .run.jobs import Jobs, Progress, Workers
@@ -162,7 +162,7 @@ class Log:
     def __init__(
         self,
         paths: Sequence[Path],
-        request: Request,
+        request: ReadOptions,
         write: Write,
         out: Path,
         options: dict[str, Any],
@@ -278,7 +278,7 @@ class Log:
         return [recorded for recorded in self.recordings if recorded.reasons]
 
 
-def described(request: Request, write: Write, robot: str | None) -> dict[str, Any]:
+def described(request: ReadOptions, write: Write, robot: str | None) -> dict[str, Any]:
     """What results depend on, as in JSON, by the names of options."""
     return {
         "version": __version__,

@@ -23,7 +23,7 @@ from ..recordings.part import read_part
 from ..recordings.plan import Part
 from ..recordings.reading import recording_of, thinned
 from ..recordings.recording import Recording
-from ..recordings.selection import Base, Prepared, Request, Robot, Selection, prepare, robot_of
+from ..recordings.selection import Base, Prepared, ReadOptions, Robot, Selection, prepare, robot_of
 from ..states.joint_states import STALENESS
 from . import kernels
 from .run.jobs import Jobs, Progress, Workers
@@ -132,7 +132,7 @@ def map(
     paths = discover(recordings)
     thinned(np.zeros(0, np.int64), rate)
     _require_sendable(function, reduce, scheduler)
-    request = Request(
+    request = ReadOptions(
         robot=robot_of(robot, root_joint),
         odometry=odometry,
         since=since,

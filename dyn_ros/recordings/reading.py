@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from .formats.sources import open_source
 from .part import PartStates, Progress, read_part
 from .plan import Part
 from .recording import Recording
-from .selection import Base, Request, Robot, Selection, prepared
+from .selection import Base, ReadOptions, Robot, Selection, prepared
 from .tables.columns import Columns
 from .tables.files import Table
 from .tables.rows import LAST_STAMP, within
@@ -180,21 +181,20 @@ def read(
     thinned(np.zeros(0, np.int64), rate)
     if isinstance(robot, Model) and root_joint is not None:
         raise ValueError(f"root_joint: expected None for a Model, got {root_joint!r}")
-    selection, parts, damage, _ = prepared(
-        open_source(path),
-        Request(
-            robot,
-            topics,
-            odometry,
-            joints,
-            since,
-            until,
-            staleness,
-            root_joint,
-            base,
-            size=float("inf"),
-        ),
+    options = ReadOptions(
+        robot, topics, odometry, joints, since, until, staleness, root_joint, base
     )
+    return read_bag(path, options, rate, progress)
+
+
+def read_bag(
+    path: str | PathLike[str],
+    options: ReadOptions,
+    rate: float | None = None,
+    progress: Progress | None = None,
+) -> Recording:
+    """Read a recording into memory, see `read`: states from messages, also from those of tables."""
+    selection, parts, damage, _ = prepared(open_source(path), replace(options, size=float("inf")))
     part = parts[0] if parts else Part(str(path), 0, 0, 0, (), 0, 0, 0)
     return recording_of(
         read_part(part, selection, progress),

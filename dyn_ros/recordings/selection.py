@@ -27,7 +27,7 @@ _SAMPLED = 100  # spans that are searched for topics without messages
 
 
 @dataclass(frozen=True)
-class Request:
+class ReadOptions:
     """What to read of each recording, as the arguments of ``read``.
 
     ``overlap``: seconds before and after each part that are read as well; ``size``: of a part
@@ -107,7 +107,7 @@ class Prepared(NamedTuple):
     interval: tuple[int, int] | None = None
 
 
-def prepare(request: Request, path: Path) -> Prepared:
+def prepare(request: ReadOptions, path: Path) -> Prepared:
     """Find the topics and parts of a recording: the first call for each.
 
     A ValueError if it cannot be read, or contains nothing of the robot.
@@ -118,7 +118,7 @@ def prepare(request: Request, path: Path) -> Prepared:
     return prepared(source, request)
 
 
-def prepared(source: Source, request: Request) -> Prepared:
+def prepared(source: Source, request: ReadOptions) -> Prepared:
     """Find the topics and parts of an open recording; a ValueError as for `select`."""
     selection = select(source, request)
     parts = plans.plan(
@@ -132,7 +132,7 @@ def prepared(source: Source, request: Request) -> Prepared:
     return Prepared(selection, parts, source.damage, interval)
 
 
-def select(source: Source, request: Request) -> Selection:
+def select(source: Source, request: ReadOptions) -> Selection:
     """Choose the robot and the topics of a recording.
 
     A ValueError for a topic that is not there or not readable, topics that report the same joint,

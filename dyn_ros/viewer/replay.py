@@ -31,7 +31,7 @@ from ..recordings.formats.sources import Source, open_source
 from ..recordings.part import read_part
 from ..recordings.plan import Part
 from ..recordings.reading import warnings_of
-from ..recordings.selection import ODOMETRY, Request, Selection, prepared
+from ..recordings.selection import ODOMETRY, ReadOptions, Selection, prepared
 from .motion import coordinates
 from .page.plots import Progress
 from .session import Session
@@ -93,7 +93,7 @@ def open_recording(
         load_drives(model, drives)
     recording = prepared(
         source,
-        Request(
+        ReadOptions(
             model,
             tuple(topics) or None,
             odometry,

@@ -122,10 +122,10 @@ def test_parts_have_no_seam(bag, tmp_path):
     from dyn_ros.recordings.formats.sources import open_source
     from dyn_ros.recordings.part import read_part
     from dyn_ros.recordings.plan import plan
-    from dyn_ros.recordings.selection import Request, select
+    from dyn_ros.recordings.selection import ReadOptions, select
 
     source = open_source(bag)
-    selection = select(source, Request(MODEL))
+    selection = select(source, ReadOptions(MODEL))
     whole = read_part(plan(source, selection.staleness, size=float("inf"))[0], selection)
     expected = compute(MODEL, whole.states, 0, ("residual",)).columns
     for name in [f"residual.{name}" for name in MODEL.velocity_names]:

@@ -15,23 +15,12 @@ from logs.recorded import JointState, Sent
 
 import dyn_ros
 from dyn_ros.identification import Samples
+from dyn_ros.identification.options import IdentifyOptions
 from dyn_ros.logs.identification import evenly, identify_parts
 from dyn_ros.logs.run.workers import Call, LocalWorkers
 from dyn_ros.recordings.tables import columns
 
-OPTIONS = dict(
-    armature=True,
-    friction=True,
-    stribeck=None,
-    motor_constants=None,
-    noise=None,
-    regularization=1.0,
-    huber=3.0,
-    held_out=0.2,
-    seed=0,
-    threads=1,
-    contact_dimension=3,
-)
+OPTIONS = dict(huber=3.0)
 SIZE = 2000  # samples of a part
 
 
@@ -105,7 +94,7 @@ def test_parts_give_what_memory_gives(request, workers, name, changes):
         workers,
         cutoff=10.0,
         progress=lambda done, what: progress.append(done),
-        **options,
+        options=IdentifyOptions(**options),
     )
     whole = dyn_ros.identify(
         model, Samples.from_arrays(model, found.time, found.q, found.tau, cutoff=10.0), **options
@@ -135,7 +124,7 @@ def test_parts_have_the_same_terms_of_friction(loaded, workers):
         workers,
         cutoff=10.0,
         progress=lambda done, what: None,
-        **OPTIONS,
+        options=IdentifyOptions(**OPTIONS),
     )
     whole = dyn_ros.identify(
         model, Samples.from_arrays(model, found.time, found.q, found.tau, cutoff=10.0), **OPTIONS
@@ -157,7 +146,12 @@ def test_parts_have_the_distances_over_which_friction_turns(recording, workers, 
         for start in range(0, len(found.time), 1000)
     ]
     result = identify_parts(
-        model, calls, workers, cutoff=10.0, progress=lambda done, what: None, **options
+        model,
+        calls,
+        workers,
+        IdentifyOptions(**options),
+        cutoff=10.0,
+        progress=lambda done, what: None,
     )
     whole = dyn_ros.identify(
         model, Samples.from_arrays(model, found.time, found.q, found.tau, cutoff=10.0), **options
@@ -180,7 +174,7 @@ def test_the_filter_is_chosen_from_a_few_parts(recording, workers):
         workers,
         cutoff=None,
         progress=lambda done, what: None,
-        **OPTIONS,
+        options=IdentifyOptions(**OPTIONS),
     )
     assert 1.0 < result.samples.cutoff <= 20.0
 
@@ -191,7 +185,12 @@ def test_parts_that_are_too_short_are_reported(recording, workers):
     some = parts(folder, model, len(found.time))
     some.insert(5, Call(load, (folder, model, 100, 110, 0)))  # the last has a single sample
     result = identify_parts(
-        model, some, workers, cutoff=10.0, progress=lambda done, what: None, **OPTIONS
+        model,
+        some,
+        workers,
+        IdentifyOptions(**OPTIONS),
+        cutoff=10.0,
+        progress=lambda done, what: None,
     )
     assert any("2 of 32 parts of the recordings were not used" in text for text in result.warnings)
 
@@ -206,7 +205,7 @@ def test_no_part_can_be_used(recording, workers):
             workers,
             cutoff=10.0,
             progress=lambda done, what: None,
-            **OPTIONS,
+            options=IdentifyOptions(**OPTIONS),
         )
 
 

@@ -196,7 +196,7 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
     from dyn_ros.recordings.formats.sources import open_source
     from dyn_ros.recordings.part import read_part
     from dyn_ros.recordings.plan import plan
-    from dyn_ros.recordings.selection import Request
+    from dyn_ros.recordings.selection import ReadOptions
     from dyn_ros.recordings.selection import select as select_topics
 
     robot, rng, settings = context(), np.random.default_rng(3), Settings(effort_delay=0.002)
@@ -219,7 +219,7 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
     states, residual, external = replay(robot, settings, messages)
 
     source = open_source(path)
-    selection = select_topics(source, Request(robot.model))
+    selection = select_topics(source, ReadOptions(robot.model))
     wanted = ["gravity", "residual", "external"]
     parts = plan(source, selection.staleness, size=size, overlap=overlap(wanted, settings))
     assert len(parts) >= 4 or size == math.inf

@@ -22,7 +22,7 @@ from dyn_ros.recordings.formats.spans import Span
 from dyn_ros.recordings.part import in_order, read_part
 from dyn_ros.recordings.plan import WARM_UP, plan
 from dyn_ros.recordings.reading import read, recording_of, thinned
-from dyn_ros.recordings.selection import Request, select
+from dyn_ros.recordings.selection import ReadOptions, select
 from dyn_ros.states.joint_states import Rejected
 from dyn_ros.states.messages import MessageCollector
 
@@ -376,7 +376,7 @@ def whole_states(path, selection):
 
 def require_whole(path, robot, size, expected_parts, **options):
     source = open_source(path)
-    selection = select(source, Request(robot, **options))
+    selection = select(source, ReadOptions(robot, **options))
     whole = read(path, robot, **options)
     found, parts, recordings = in_parts(path, selection, size)
     assert len(found) >= expected_parts
@@ -422,7 +422,7 @@ def test_parts_of_two_publishers_have_the_latest_values(tmp_path, arm, late):
         motion(arm.joint_names[1:4], 1333, period=3 * MS, late=500_000),
     )
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_007)
-    selection = select(open_source(path), Request(arm))
+    selection = select(open_source(path), ReadOptions(arm))
     require_same(read(path, arm), as_node(arm, messages))
     whole, (planned, parts, _) = whole_states(path, selection), in_parts(path, selection, 90_000)
     assert len(planned) >= 10
@@ -484,7 +484,7 @@ def test_states_after_a_part(tmp_path, arm):
     )
     whole = read(path, arm)
     source = open_source(path)
-    selection = select(source, Request(arm))
+    selection = select(source, ReadOptions(arm))
     part = plan(source, selection.staleness, size=300_000, overlap=(0.2, 0.1))[2]
     found = read_part(part, selection)
     assert found.after == 100 and found.warm == 1000 * WARM_UP
@@ -500,7 +500,7 @@ def test_thinned_parts_are_the_thinned_whole(tmp_path, arm):
         tmp_path / "a.mcap", motion(arm.joint_names, 6000), chunk_size=30_000
     )
     source = open_source(path)
-    selection = select(source, Request(arm))
+    selection = select(source, ReadOptions(arm))
     whole = read(path, arm, rate=30.0)
     parts = [
         recording_of(read_part(part, selection), selection, rate=30.0)
@@ -591,7 +591,7 @@ def test_wrong_times_of_chunks_are_reported(tmp_path, arm):
     (part,) = plan(source, 0.5)
     (span,) = part.spans
     wrong = part._replace(spans=(span._replace(stop=span.stop - 10 * MS),))
-    found = read_part(wrong, select(source, Request(arm)))
+    found = read_part(wrong, select(source, ReadOptions(arm)))
     assert found.problems == (
         "messages outside the times that the file states for their "
         "chunk, which may be lost (10 times)",
@@ -644,7 +644,7 @@ def test_random_streams_in_files(tmp_path, arm, write, name, seed):
         [Sent("/joint_states", START + k, JointState(*event)) for k, event in enumerate(events)],
     )
     expected, rejected, notices = one_by_one(arm, events)
-    found = whole_states(path, select(open_source(path), Request(arm)))
+    found = whole_states(path, select(open_source(path), ReadOptions(arm)))
     np.testing.assert_array_equal(found.states.log_time - START, expected.log_time)
     for one, other in zip(found.states[1:], expected[1:]):
         np.testing.assert_array_equal(one, other)

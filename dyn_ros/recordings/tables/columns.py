@@ -44,6 +44,10 @@ class Columns:
         others = {name: name for name in self.names if name not in self.given.values()}
         self.contents = {**self.given, **others}
 
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._reader)
+
     def read(self, *groups: Sequence[str | None]) -> list[Array]:
         """The columns of each group, (B, n), read together; zeros without a name."""
         arrays = [np.zeros((len(self._reader), len(group))) for group in groups]
