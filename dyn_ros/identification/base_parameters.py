@@ -17,6 +17,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.inputs import require_model
 from .motion.filtering import is_actuated, joint_slices
+from .motion.sampling import STATISTICS, evenly
 from .result import BaseEstimate
 from .samples import Samples
 
@@ -30,14 +31,13 @@ FEATURES = (
     "root_friction",
     "load_friction",
 )
+_RARE = ("root_friction", "load_friction")
 DIRECTED = ("friction", "stribeck", "root_friction", "load_friction")  # which turns with motion
 ANGULAR_UNITS = ("kg m2", "N m s/rad", "N m", "N m", "N m", "N m (s/rad)^0.5", "")
 LINEAR_UNITS = ("kg", "N s/m", "N", "N", "N", "N (s/m)^0.5", "")
-_USUAL = 5  # features; the others are rare
 # Within a body, in the order in which combinations are the usual ones: Ixx - Iyy, masses last
 _ORDER = (4, 5, 7, 8, 9, 1, 2, 3, 6, 0)
-_DEPENDENT = 1e-8  # of a column's length: what remains of a dependent column is rounding
-_NEGLIGIBLE = 1e-9  # coefficients below this are rounding
+DEPENDENT = 1e-8  # of a column's length: what remains of a dependent column is rounding
 _POSES = 30  # in which the response to motions is compared
 
 
@@ -61,9 +61,9 @@ class Unknowns:
     ) -> None:
         self.model, self.chosen, self.bodies = model, tuple(chosen), 10 * model.njoints
         has_further = any(
-            np.any(joints) for name, joints in (further or {}).items() if name in FEATURES[_USUAL:]
+            np.any(joints) for name, joints in (further or {}).items() if name in _RARE
         )
-        self.features = FEATURES if has_further else FEATURES[:_USUAL]
+        self.features = FEATURES if has_further else FEATURES[: -len(_RARE)]
         self.names = (
             *(f"{number}({joint})" for joint in model.joint_names for number in NUMBERS),
             *(f"{feature}({name})" for feature in self.features for name in model.velocity_names),
@@ -241,14 +241,14 @@ def combinations(W: Array, order: Sequence[int]) -> tuple[np.ndarray, Array, flo
         for _ in range(2):  # twice is enough (Kahan)
             rest -= basis[:, : len(chosen)] @ (basis[:, : len(chosen)].T @ rest)
         length = np.linalg.norm(rest)
-        if length > _DEPENDENT:
+        if length > DEPENDENT:
             basis[:, len(chosen)] = rest / length
             chosen.append(j)
     independent = np.array(chosen, int)
     used = basis[:, : len(chosen)]
     R = used.T @ scaled[:, independent]
     coefficients = solve_triangular(R, used.T @ scaled) if chosen else used.T @ scaled
-    coefficients[np.abs(coefficients) < _NEGLIGIBLE] = 0.0
+    coefficients[np.abs(coefficients) < DEPENDENT] = 0.0
     matrix = coefficients * lengths / lengths[independent, None]
     matrix[:, independent] = np.eye(len(chosen))
     singular = np.linalg.svd(R, compute_uv=False)
@@ -259,7 +259,7 @@ def _rank(scaled: Array) -> int:
     if not scaled.size:
         return 0
     diagonal = np.abs(np.diag(qr(scaled, mode="r", pivoting=True)[0]))
-    return int((diagonal > _DEPENDENT * diagonal[0]).sum())
+    return int((diagonal > DEPENDENT * diagonal[0]).sum())
 
 
 def symbolic(row: Array, lead: int, names: Sequence[str]) -> str:
@@ -284,8 +284,8 @@ def undetermined(
     if not missing:
         return ()
     responses = _responses(unknowns.model)
-    fastest = np.quantile(np.abs(samples.v[:: 1 + len(samples) // 100000]), 0.99, axis=0)
-    rate = np.sqrt((samples.a[:: 1 + len(samples) // 100000] ** 2).mean(axis=0))
+    fastest = np.quantile(np.abs(samples.v[evenly(len(samples), STATISTICS)]), 0.99, axis=0)
+    rate = np.sqrt((samples.a[evenly(len(samples), STATISTICS)] ** 2).mean(axis=0))
     return tuple(
         base.names[n] + ": " + _remedy(unknowns, base.independent[n], responses, fastest, rate)
         for n in missing

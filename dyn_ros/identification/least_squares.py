@@ -19,6 +19,7 @@ from ..engine.model import Model
 from .base_parameters import BaseParameters, Unknowns, is_linear
 from .friction_terms import FrictionTerms
 from .motion.filtering import is_actuated
+from .motion.sampling import REGRESSION, normal_deviation
 from .normal_equations import Equations, Stretches, bordered, require_equations
 from .physical import Reference, decomposed, fit
 from .result import JointResult
@@ -32,7 +33,6 @@ _REVERSALS = 3  # times that samples near reversals are left out
 STRETCHES = 64  # of consecutive samples, at most, whose scatter gives the covariance
 _SHORT = 256  # samples of a stretch: fewer of these suffice for a short recording
 _BRIEF = 0.1  # of the longest recording: others belong to the one before
-_SAMPLE = 2500  # samples whose normal equations show what each stretch contributes
 _SINGULAR = 1e-13  # of the largest eigenvalue of the scaled normal equations
 _BOUNDING = 1e-2  # of the divergence of bodies: the weight of that from their bounds
 _NEAR = 0.1  # of the bounds of the reference: closer to zero, bounds matter
@@ -41,7 +41,6 @@ _PRECISION = 1e-6  # of the RMS torque: less noise makes the cost too large for 
 _TRIED = 4000  # samples in which causes of errors are sought, at most
 _NUMBERS = 5_000_000  # of their regressor in memory
 _FURTHEST = 0.5  # of its logarithm: how far a term of friction moves in a step
-_MEDIAN = 1.4826  # standard deviation of normal noise over its median size
 
 
 class Estimate(NamedTuple):
@@ -325,7 +324,7 @@ class Problem(NamedTuple):
         return Stretches(
             recording,
             self.scores(equations, parameters, fitted, edges),
-            self.normal(equations, parameters, fitted, edges, _SAMPLE),
+            self.normal(equations, parameters, fitted, edges, REGRESSION),
         )
 
     def normal(
@@ -387,8 +386,8 @@ def _common(correlations: Array) -> float:
 
 def median_deviation(residuals: Array) -> Array:
     """Standard deviation of each column from the median size of its finite numbers, or NaN."""
-    columns = [np.abs(column[np.isfinite(column)]) for column in residuals.T]
-    return np.array([_MEDIAN * np.median(sizes) if len(sizes) else np.nan for sizes in columns])
+    columns = [column[np.isfinite(column)] for column in residuals.T]
+    return np.array([normal_deviation(known) if len(known) else np.nan for known in columns])
 
 
 def clipped(residuals: Array, limit: Array) -> Array:

@@ -8,7 +8,7 @@ import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from ..engine.algorithms import frame_jacobian, rnea
 from ..engine.call.data import Data
@@ -16,6 +16,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model, ReferenceFrame
 from .friction_terms import STILL, FrictionTerms
 from .motion.filtering import AT_REST, is_actuated
+from .motion.sampling import REGRESSION, STATISTICS, evenly
 from .samples import Samples
 
 _LEAST_LEFT = 0.1  # of the equations, that remain without a stretch of them
@@ -26,8 +27,6 @@ _ALIKE = 0.05  # correlation of neighbors: less narrows intervals by 2 %
 _MOST_STRETCHES = 256  # neighbors of more are added
 _FEWEST_RECORDINGS = 4  # the same, if errors last
 _LEAST_OWN = 1e-2  # of a further column, that others cannot replace
-_NORMAL = 1.96  # standard deviations that contain 95 %
-_SORTED = 20000  # efforts whose steps are sought
 _SAME = 1e-9  # of the largest effort: a smaller step is an error of rounding floats
 
 
@@ -121,13 +120,13 @@ def conditions_of(
     model: Model, samples: Samples, terms: FrictionTerms, contact_dimension: int
 ) -> Conditions:
     """The conditions of a recording, before it is known how far reversals matter."""
-    actuated, v = is_actuated(model), samples.v[:: 1 + len(samples) // 20000]
+    actuated, v = is_actuated(model), samples.v[evenly(len(samples), STATISTICS)]
     fastest = np.quantile(np.abs(model.drives.motor_velocity(v)), 0.99, axis=0)
     # a sensor that does not work shows a constant
     measured = (np.ptp(model.drives.to_motors(samples.tau), axis=0) > 0.0) | ~actuated
     scale = np.ones(model.nv)
     if samples.contacts:  # the RMS torques that the description has
-        some = samples.take(slice(None, None, 1 + len(samples) // 2000))
+        some = samples.take(evenly(len(samples), REGRESSION))
         torque = rnea(model, Data(model), some.q, some.v, some.a)
         scale = np.sqrt((torque**2).mean(axis=0)) + 1e-6
     threshold = np.where(actuated, np.maximum(AT_REST * fastest, STILL), 0.0)
@@ -157,7 +156,7 @@ def require_equations(contacts: tuple[str, ...], count: float, parameters: int) 
 
 def resolution(efforts: Array) -> Array:
     """Standard deviation of the rounding of efforts (B, n), (n,): their step over sqrt(12)."""
-    steps = np.diff(np.sort(efforts[:: 1 + len(efforts) // _SORTED], axis=0), axis=0)
+    steps = np.diff(np.sort(efforts[evenly(len(efforts), STATISTICS)], axis=0), axis=0)
     rounding = _SAME * np.maximum(
         efforts.max(axis=0, initial=0.0), -efforts.min(axis=0, initial=0.0)
     )
@@ -295,7 +294,7 @@ def _widening(
         larger = np.maximum(
             np.mean(variance[some] / own[some]), 1.0 + more * sizes[some] ** 2 / own[some]
         )
-        t = stdtrit((count - 1) * some.sum(), 0.975) / _NORMAL  # of few numbers, as Student's
+        t = stdtrit((count - 1) * some.sum(), 0.975) / ndtri(0.975)  # of few numbers, as Student's
         factor[some] = np.where(larger > 1.0, t**2 * larger, 1.0)
     return factor
 

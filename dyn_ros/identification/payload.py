@@ -26,8 +26,8 @@ from .motion.losses import Losses, losses, rest_of
 from .normal_equations import changes_without, correlation_length
 from .physical import decomposed, fit
 from .samples import Samples
+from .torque_equations import BLOCK
 
-_PART = 4096
 _DENSITY = 1000.0  # kg/m3: of the sphere that stands for what the samples do not determine
 _LIGHTEST = 1e-3  # kg
 _CERTAIN = 3.0  # intervals below zero: a mass is negative
@@ -296,12 +296,12 @@ def _equations(
     data, (columns, own), drives = Data(model), payload_columns(model, index), model.drives
     constant = 0.0 if offset is None else one_each("offset", offset, model.nv)
     W, y = [], []
-    for first in range(0, len(samples), _PART):
-        part = samples.take(slice(first, first + _PART))
+    for first in range(0, len(samples), BLOCK):
+        part = samples.take(slice(first, first + BLOCK))
         rows = joint_torque_regressor(model, data, part.q, part.v, part.a)[..., columns] @ own
         W.append(drives.to_motors(rows.swapaxes(1, 2)).swapaxes(1, 2))
         applied = without_friction(
-            model, drives, part.v, "tau", part.tau - constant, direction[first : first + _PART]
+            model, drives, part.v, "tau", part.tau - constant, direction[first : first + BLOCK]
         )
         y.append(
             drives.to_motors(

@@ -21,10 +21,9 @@ from ..engine.model.urdf.text import END_OF_MESSAGE
 from ..engine.model.write import write_urdf
 from .friction_terms import STILL, directions_of
 from .motion.filtering import AT_REST, is_actuated
+from .motion.sampling import normal_deviation
 from .normal_equations import resolution
 from .samples import Samples
-
-_NORMAL = 1.4826  # standard deviation of normal noise over its median size
 
 
 @dataclass(frozen=True)
@@ -309,7 +308,7 @@ def _error(joint: JointResult, tau: Array, before: Array, after: Array) -> Joint
     if len(tau) < 3:
         return replace(joint, before=np.nan, after=np.nan, noise=np.nan, torque=np.nan)
     noise = max(
-        _NORMAL * np.median(np.abs(np.diff(after, 2))) / np.sqrt(6.0), resolution(tau[:, None])[0]
+        float(normal_deviation(np.diff(after, 2))) / np.sqrt(6.0), resolution(tau[:, None])[0]
     )
     torque, before, after = (np.sqrt(np.mean(x**2)) for x in (tau, before, after))
     return replace(

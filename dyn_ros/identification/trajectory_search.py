@@ -19,6 +19,7 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from ..engine.model.frames import frame_number
 from ..engine.model.inputs import finite_array
+from .base_parameters import DEPENDENT
 
 Box: TypeAlias = tuple[ArrayLike, ArrayLike]
 """Two opposite corners (3,) [m]: the lowest and the highest coordinates."""
@@ -28,19 +29,14 @@ _REACH = 3.0, 0.5
 _VELOCITY = 2.0, 0.5
 _ACCELERATION = 5.0, 2.0
 _FARTHEST = 8.0 * math.pi, 100.0  # larger limits stand for none
-_DENSE = 24  # samples per period of the highest harmonic; at most 0.9 % more
-# is between them (a bound for trigonometric polynomials)
-_SMALLEST = 0.2  # size of a motion, relative to the largest one
 _ITERATIONS = 60
 _SAMPLES = 12  # per period of the highest harmonic, for the optimization
+_DENSE = 2 * _SAMPLES  # at most 0.9 % more is between them (trigonometric polynomials)
 _FINE = 10  # times more to verify a trajectory
-_CANDIDATES = 20  # random trajectories per start
-_SINGULAR = 1e-16  # smallest eigenvalue that counts
 _STEP = 1e-5  # of finite differences
 _TOGETHER = 16  # trajectories that are evaluated at a time
 _PENALTY = 100.0  # for limits of torques and of the workspace
 _SMOOTH = 0.05  # sign(v) is smooth below this part of the velocity limit
-_DEPENDENT = 1e-8  # of a column's length
 
 
 class Series:
@@ -109,7 +105,7 @@ class Limits:
                 self.acceleration[k] / (between * np.abs(a).max(-2)),
             ),
         )
-        size = largest * (_SMALLEST + (1.0 - _SMALLEST) * 0.5 * (1.0 + np.sin(x[..., 0])))
+        size = largest * 0.5 * (1.0 + np.sin(x[..., 0]))
         space = np.maximum(0.0, reach - size * between * 0.5 * (high - low))
         middle = 0.5 * (self.lower + self.upper)
         center = np.broadcast_to(middle, (*x.shape[:-2], len(middle))).copy()
@@ -297,7 +293,7 @@ class TrajectorySearch:
         used = np.flatnonzero(sizes > 1e-10 * sizes.max())
         triangle, order = qr(W[:, used] / sizes[used], mode="r", pivoting=True)
         diagonal = np.abs(np.diag(triangle))
-        kept = np.sort(used[order[: int(np.sum(diagonal > _DEPENDENT * diagonal[0]))]])
+        kept = np.sort(used[order[: int(np.sum(diagonal > DEPENDENT * diagonal[0]))]])
         return self.base[kept], sizes[kept]
 
     def regressor(self, q: Array, v: Array, a: Array) -> Array:
@@ -324,7 +320,7 @@ class TrajectorySearch:
         """Logarithm of the RMS standard deviation of the base parameters."""
         (Y,) = self.base_regressor(motion)
         values = np.linalg.eigvalsh(Y.T @ Y)
-        return 0.5 * math.log(np.mean(1.0 / np.maximum(values, _SINGULAR)))
+        return 0.5 * math.log(np.mean(1.0 / np.maximum(values, np.finfo(float).eps)))
 
     def condition(self, motion: tuple[Array, Array, Array]) -> float:
         """Condition number of a base regressor with columns of equal length."""
@@ -351,13 +347,8 @@ class TrajectorySearch:
         """Trajectories of vectors of variables (count, n)."""
         return self.series.motion(*self.limits.coefficients(x, self.harmonics, self.period))
 
-    def objective(self, x: Array) -> float:
-        """The deviation and a penalty, of a vector of variables (n,)."""
-        motion = self.motion(x[None])
-        return self.deviation(motion) + float(_penalty(self.excess(motion)[0]))
-
     def gradient(self, x: Array) -> tuple[float, Array]:
-        """The objective and its derivatives.
+        """The deviation with a penalty, of a vector of variables (n,), and its derivatives.
 
         With the regressor Y and G = Y' Y, the change of the trace of G^-1 is the sum of all entries
         of -2 Y G^-2, each times the change of Y, which is a difference.
@@ -365,7 +356,7 @@ class TrajectorySearch:
         motion = self.motion(x[None])
         (Y,) = self.base_regressor(motion)
         values, vectors = np.linalg.eigh(Y.T @ Y)
-        values = np.maximum(values, _SINGULAR)
+        values = np.maximum(values, np.finfo(float).eps)
         trace = float(np.sum(1.0 / values))
         change = -Y @ (vectors / values**2 @ vectors.T) / trace
         penalty = _penalty(self.excess(motion)[0])
@@ -378,13 +369,16 @@ class TrajectorySearch:
         return value, np.concatenate(slopes)
 
     def solve(self, rng: np.random.Generator) -> Trajectory:
-        """Improve the best of a few random trajectories."""
+        """Improve a random trajectory."""
         from scipy.optimize import minimize  # 30 MB, which other parts do not need
 
         variables = 2 * self.harmonics * len(self.limits.indices)
-        x = min(rng.standard_normal((_CANDIDATES, variables)), key=self.objective)
         x = minimize(
-            self.gradient, x, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS}
+            self.gradient,
+            rng.standard_normal(variables),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": _ITERATIONS},
         ).x
         return self._verified(*self.limits.coefficients(x, self.harmonics, self.period))
 

@@ -23,6 +23,7 @@ from scipy.fft import next_fast_len
 from ...engine.kernel import lie
 from ...engine.kernel.types import Array
 from ...engine.model.model import Model
+from .sampling import BLOCK
 
 ORDER = 4  # of the filter, which is applied twice
 HIGHEST = 0.2  # largest cutoff that is chosen, relative to the sampling rate
@@ -31,7 +32,6 @@ FASTEST = 20.0  # Hz, the same; faster parts of a motion are jumps of friction
 _SETTLED = 2.0  # periods of the cutoff after which ends do not matter: 1e-3 of a
 _LOWEST = 5e-4  # smallest one
 _MARGIN = 8.0  # periods of the cutoff by which blocks overlap
-_BLOCK = 1 << 15  # least length of a block
 _WINDOW = 20.0  # shape of the Kaiser window: 150 dB from a peak to what leaks
 _RESOLUTION = 8.0  # length of a window [s]
 _NEARLY = 0.8
@@ -181,7 +181,7 @@ def derivatives(time: Array, values: Array, cutoff: float, order: int) -> list[A
     step = (time[-1] - time[0]) / (len(time) - 1)
     rates = [np.empty(values.shape) for _ in range(order + 1)]
     margin = math.ceil(_MARGIN / (cutoff * step))
-    length = max(_BLOCK, 1 << math.ceil(math.log2(4 * margin)))
+    length = max(BLOCK, 1 << math.ceil(math.log2(4 * margin)))
     if len(time) + 2 * margin < 2 * length:  # one block
         length = next_fast_len(len(time) + 2 * margin, real=True)
     w = 2.0 * math.pi * np.fft.rfftfreq(length, step)

@@ -28,6 +28,7 @@ from .filtering import (
     velocities,
 )
 from .lag import late_velocities
+from .sampling import BLOCK
 
 _SHORT = 0.125  # periods of the cutoff: gaps over which the motion is interpolated
 _STATIONARY = 10.0  # weight of a stretch of samples at rest: that of so many in motion
@@ -41,7 +42,6 @@ _SLOW = 0.5  # s: motions are not measured so rarely
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 1e-6, 10.0  # s
 _REPEATED = 0.4  # of the samples
 _FASTEST = 0.4  # largest cutoff that can be chosen, relative to the rate
-_CHUNK = 65536
 
 
 def prepare(
@@ -455,8 +455,8 @@ def _compact(array: Any, rows: NDArray[np.int_]) -> Any:
     """Move rows to the front of an array, in place, and return them."""
     if len(rows) == rows[-1] - rows[0] + 1:
         return array[rows[0] : rows[-1] + 1]
-    for start in range(0, len(rows), _CHUNK):
-        some = rows[start : start + _CHUNK]
+    for start in range(0, len(rows), BLOCK):
+        some = rows[start : start + BLOCK]
         array[start : start + len(some)] = array[some]
     return array[: len(rows)]
 

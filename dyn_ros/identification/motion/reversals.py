@@ -20,8 +20,6 @@ _SPREAD = 0.7  # periods of the cutoff over which the filter spreads a jump
 _LEFT_OUT = 0.6  # of the samples, at most, are near reversals
 _CLIPPED = 30.0  # times the median: larger residuals count as that
 _FEWEST = 30  # residuals for a mean
-_FAR = 32767  # samples: a reversal farther away does not matter
-_BLOCK = 4096  # samples that are processed at a time
 
 
 class Reversals:
@@ -90,18 +88,14 @@ class Reversals:
 def _distances(v: Array, threshold: Array, joints: Sequence[int]) -> np.ndarray:
     """Number of samples to the closest one in which a joint starts, stops or turns, (B,)."""
     count = len(v)
-    distance = np.full(count, _FAR, np.int16)
     changes = np.zeros(count, bool)
     for k in joints:
         for moves in (v[:, k] > threshold[k], v[:, k] < -threshold[k]):
             changes[1:] |= moves[1:] != moves[:-1]
-    turns = np.flatnonzero(changes)
-    for first in range(0, count if len(turns) else 0, _BLOCK):
-        rows = np.arange(first, min(first + _BLOCK, count))
-        after = turns[np.minimum(np.searchsorted(turns, rows), len(turns) - 1)]
-        before = turns[np.maximum(np.searchsorted(turns, rows, "right") - 1, 0)]
-        distance[rows] = np.minimum(np.minimum(np.abs(after - rows), np.abs(rows - before)), _FAR)
-    return distance
+    rows = np.arange(count, dtype=np.int32)
+    since = rows - np.maximum.accumulate(np.where(changes, rows, -count))
+    until = np.minimum.accumulate(np.where(changes, rows, 2 * count)[::-1])[::-1] - rows
+    return np.minimum(since, until)
 
 
 def _settled(distance: np.ndarray, squares: Array) -> int:

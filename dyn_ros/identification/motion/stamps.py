@@ -12,19 +12,18 @@ from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array
 from .filtering import FASTEST, HIGHEST, Segment, derivatives
+from .sampling import BLOCK, normal_deviation
 
 _IRREGULAR = 0.01  # periods: less jitter does not matter
 _ROUNDS = 3  # of shifts and noise in turn
 _EXPLAINED = 0.7  # of the deviations remain: less than half of their power is something else
 _SIMPLER = 1.2  # times the deviation of shifts: equal spacing is more probable
-_NORMAL = 1.4826  # standard deviation of normal noise over its median size
 _FARTHEST = 4.0  # standard deviations of the jitter: larger ones are jumps of the motion
 _CLOSEST = 0.3  # periods between two samples at least
 _BESIDE = 3  # rows before and after in which a robot that moves has moved
 _MANY = 0.5  # times the rows that moved
 _HELD = 0.4  # of the samples in motion, at least, if efforts are held
 _REGULAR = 0.8  # of the steps between new efforts, at least
-_BLOCK = 65536  # samples that are processed at a time
 _FEWEST = 200  # samples
 
 
@@ -86,9 +85,9 @@ def corrected(
     that were dropped; nothing else is missing in each of the ``pieces``.
     """
     segments = [
-        Segment(start, min(start + _BLOCK, one.stop))
+        Segment(start, min(start + BLOCK, one.stop))
         for one in segments
-        for start in range(one.start, one.stop, _BLOCK)
+        for start in range(one.start, one.stop, BLOCK)
     ]
     longest = slice(*max(segments, key=len))
     if len(time[longest]) < _FEWEST or np.std(np.diff(time[longest])) * rate < _IRREGULAR:
@@ -176,5 +175,5 @@ def cutoff(rate: float) -> float:
 
 def _size(x: Array) -> Array:
     """Robust standard deviation of each column."""
-    size: Array = np.maximum(_NORMAL * np.median(np.abs(x), axis=0), 1e-12)
+    size: Array = np.maximum(normal_deviation(x), 1e-12)
     return size

@@ -1,0 +1,25 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""How many samples are enough, and deviations that outliers do not change."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtri
+
+from ...engine.kernel.types import Array
+
+STATISTICS = 20000  # samples for medians and quantiles
+REGRESSION = 2500  # samples for the equations of a motion, which is smooth
+BLOCK = 1 << 15  # samples that are processed at a time, for less memory
+
+
+def evenly(count: int, most: int) -> slice:
+    """Return about this many of some samples, evenly spaced."""
+    return slice(None, None, 1 + count // most)
+
+
+def normal_deviation(x: Array) -> Array:
+    """Return the standard deviation of normal noise with the median size of each column."""
+    deviation: Array = np.median(np.abs(x), axis=0) / ndtri(0.75)
+    return deviation
