@@ -35,7 +35,6 @@ _STATIONARY = 10.0  # weight of a stretch of samples at rest: that of so many in
 _SHORTEST = 10  # samples that must remain of a segment
 STUCK = 1e-3  # rad, m: a joint that moves less is at rest
 _AT_REST = 5.0  # times the noise of a velocity
-_NEARLY = 1e-3  # of the largest velocity of a joint: at rest, without noise
 _AT_LIMIT = 0.999  # of the effort limit
 _BEYOND = 1.01  # times the limit: more than rounding explains
 _SLOW = 0.5  # s: motions are not measured so rarely
@@ -465,7 +464,7 @@ def _weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Ar
     """Weights of the samples: less than 1 at rest in one pose."""
     rest, new = np.ones(len(v), bool), np.zeros(len(v), bool)
     for column, sigma in zip(v.T, noise):
-        rest &= np.abs(column) <= max(_AT_REST * sigma, _NEARLY * np.abs(column).max())
+        rest &= np.abs(column) <= _AT_REST * sigma
     for column in q.T:
         new[1:] |= np.abs(np.diff(column)) > STUCK
     new &= rest  # another pose; of motions there may be millions

@@ -15,10 +15,7 @@ from .filtering import FASTEST, HIGHEST, Segment, derivatives
 from .sampling import BLOCK, normal_deviation
 
 _IRREGULAR = 0.01  # periods: less jitter does not matter
-_ROUNDS = 3  # of shifts and noise in turn
 _EXPLAINED = 0.7  # of the deviations remain: less than half of their power is something else
-_SIMPLER = 1.2  # times the deviation of shifts: equal spacing is more probable
-_FARTHEST = 4.0  # standard deviations of the jitter: larger ones are jumps of the motion
 _CLOSEST = 0.3  # periods between two samples at least
 _BESIDE = 3  # rows before and after in which a robot that moves has moved
 _MANY = 0.5  # times the rows that moved
@@ -107,7 +104,7 @@ def corrected(
     ]
     if min(sizes[1:]) > _EXPLAINED * sizes[0]:
         return None
-    if sizes[1] < _SIMPLER * sizes[2]:
+    if sizes[1] < sizes[2]:
         return equal if np.std(equal - time) * rate > _IRREGULAR else None
     for rows in (slice(*segment) for segment in segments if len(segment) > _FEWEST):
         shift = _shift(*_deviation(shifted[rows], q[rows], rate))
@@ -146,15 +143,11 @@ def _shift(deviation: Array, v: Array) -> Array:
     the size of the jitter.
     """
     noise = _size(deviation)
-    shift = np.zeros(len(v))
-    for _ in range(_ROUNDS):
-        information = (v**2) @ noise**-2
-        raw = (v * deviation) @ noise**-2 / np.maximum(information, 1e-300)
-        certain = information >= np.median(information)
-        jitter = float(_size(raw[certain, None])[0])
-        shift = raw * information / (information + jitter**-2)
-        shift = np.clip(shift, -_FARTHEST * jitter, _FARTHEST * jitter)
-        noise = _size(deviation - shift[:, None] * v)
+    information = (v**2) @ noise**-2
+    raw = (v * deviation) @ noise**-2 / np.maximum(information, 1e-300)
+    certain = information >= np.median(information)
+    jitter = float(_size(raw[certain, None])[0])
+    shift: Array = raw * information / (information + jitter**-2)
     return shift
 
 
