@@ -17,7 +17,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.inputs import require_model
 from .motion.filtering import is_actuated, joint_slices
-from .motion.sampling import STATISTICS, evenly
+from .motion.numerics import ROUNDING, STATISTICS, evenly
 from .result import BaseEstimate
 from .samples import Samples
 
@@ -37,7 +37,6 @@ ANGULAR_UNITS = ("kg m2", "N m s/rad", "N m", "N m", "N m", "N m (s/rad)^0.5", "
 LINEAR_UNITS = ("kg", "N s/m", "N", "N", "N", "N (s/m)^0.5", "")
 # Within a body, in the order in which combinations are the usual ones: Ixx - Iyy, masses last
 _ORDER = (4, 5, 7, 8, 9, 1, 2, 3, 6, 0)
-DEPENDENT = 1e-8  # of a column's length: what remains of a dependent column is rounding
 _POSES = 30  # in which the response to motions is compared
 
 
@@ -241,14 +240,14 @@ def combinations(W: Array, order: Sequence[int]) -> tuple[np.ndarray, Array, flo
         for _ in range(2):  # twice is enough (Kahan)
             rest -= basis[:, : len(chosen)] @ (basis[:, : len(chosen)].T @ rest)
         length = np.linalg.norm(rest)
-        if length > DEPENDENT:
+        if length > ROUNDING:
             basis[:, len(chosen)] = rest / length
             chosen.append(j)
     independent = np.array(chosen, int)
     used = basis[:, : len(chosen)]
     R = used.T @ scaled[:, independent]
     coefficients = solve_triangular(R, used.T @ scaled) if chosen else used.T @ scaled
-    coefficients[np.abs(coefficients) < DEPENDENT] = 0.0
+    coefficients[np.abs(coefficients) < ROUNDING] = 0.0
     matrix = coefficients * lengths / lengths[independent, None]
     matrix[:, independent] = np.eye(len(chosen))
     singular = np.linalg.svd(R, compute_uv=False)
@@ -259,7 +258,7 @@ def _rank(scaled: Array) -> int:
     if not scaled.size:
         return 0
     diagonal = np.abs(np.diag(qr(scaled, mode="r", pivoting=True)[0]))
-    return int((diagonal > DEPENDENT * diagonal[0]).sum())
+    return int((diagonal > ROUNDING * diagonal[0]).sum())
 
 
 def symbolic(row: Array, lead: int, names: Sequence[str]) -> str:

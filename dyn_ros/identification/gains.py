@@ -20,6 +20,7 @@ from ..engine.model.inputs import require_model
 from .base_parameters import Unknowns, in_columns, structure
 from .friction_terms import choose_terms, directions_of, measured_joints
 from .motion.filtering import AT_REST
+from .motion.numerics import SINGULAR
 from .normal_equations import jackknife
 from .payload import payload_columns
 from .physical import decomposed
@@ -33,7 +34,6 @@ _LEAST = 1.1 / _WIDEST  # times a typical one: inverse gains at the bounds of th
 _STEPS = 40  # of a search
 _SEARCHES = 2  # rounds in which signs are sought
 _ROUNDS = 4  # of gains, the load on the gears, and noise
-_SINGULAR = 1e-11  # of the largest eigenvalue of the scaled normal equations
 _FARTHEST = 0.3  # m: typical distance of a load's center from its frame, a weak prior
 
 
@@ -354,7 +354,7 @@ class _Problem:
         A, b = np.vstack([A, prior]), np.concatenate([b, np.zeros(len(prior))])
         length = np.maximum(np.linalg.norm(A, axis=0), 1e-300)
         scaled = A / length
-        H = scaled.T @ scaled + _SINGULAR * np.eye(A.shape[1])
+        H = scaled.T @ scaled + SINGULAR * np.eye(A.shape[1])
         x = solve(H, scaled.T @ b, assume_a="pos") / length
         return x, b - A @ x
 
@@ -387,7 +387,7 @@ class _Problem:
         H = squares.sum(axis=(0, 1))
         H[count + self.count :, count + self.count :] += np.diag(weak)
         scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
-        F, d, _ = decomposed(H, scale, _SINGULAR)
+        F, d, _ = decomposed(H, scale)
         spread, stretches = jackknife(scores, squares, F * d @ F.T)
         wide = float(stdtrit(stretches - 1, 0.975)) * np.sqrt(np.diag(spread)[:count])
         return self._named(c, wide, x, error)

@@ -19,26 +19,17 @@ from ..engine.model import Model
 from .base_parameters import BaseParameters, Unknowns, is_linear
 from .friction_terms import FrictionTerms
 from .motion.filtering import is_actuated
-from .motion.sampling import REGRESSION, normal_deviation
-from .normal_equations import Equations, Stretches, bordered, require_equations
+from .motion.numerics import REGRESSION, normal_deviation
+from .normal_equations import STRETCHES, Equations, Stretches, bordered, require_equations
 from .physical import Reference, decomposed, fit
 from .result import JointResult
 from .torque_equations import TorqueEquations
 
 _OF_ANY_SIGN = ("offset", "stribeck", "root_friction")
-_ROUNDS = 8  # of noise estimates
-_WEIGHTINGS = 6  # of outliers
+_ROUNDS = 8  # of estimates and what depends on them, at most
 _RECURRING = 4.0  # limits of outliers: up to here errors add to the noise, as those of models
-_REVERSALS = 3  # times that samples near reversals are left out
-STRETCHES = 64  # of consecutive samples, at most, whose scatter gives the covariance
-_SHORT = 256  # samples of a stretch: fewer of these suffice for a short recording
-_BRIEF = 0.1  # of the longest recording: others belong to the one before
-_SINGULAR = 1e-13  # of the largest eigenvalue of the scaled normal equations
 _BOUNDING = 1e-2  # of the divergence of bodies: the weight of that from their bounds
-_NEAR = 0.1  # of the bounds of the reference: closer to zero, bounds matter
 _UNLIKELY = 5.0  # decrease of the log-likelihood that noise does not explain
-_PRECISION = 1e-6  # of the RMS torque: less noise makes the cost too large for its rounding
-_TRIED = 4000  # samples in which causes of errors are sought, at most
 _NUMBERS = 5_000_000  # of their regressor in memory
 _FURTHEST = 0.5  # of its logarithm: how far a term of friction moves in a step
 
@@ -93,7 +84,7 @@ class Problem(NamedTuple):
             equations.conditions = equations.conditions._replace(scale=estimate.noise)
             sums = equations.sums(0.1, 0.2)
             estimate = self.estimate(sums, self.noise)
-        for _ in range(_REVERSALS):
+        for _ in range(_ROUNDS):
             if not equations.leave_out_reversals(estimate.parameters):
                 break
             sums = equations.sums(0.2, 0.3)
@@ -156,10 +147,7 @@ class Problem(NamedTuple):
             parameters=estimate.parameters + shift,
         )
         unknowns, reference = self.unknowns, self.reference
-        size = np.sqrt(sums.yy / np.maximum(sums.weight, 1e-300))
-        # rows without torque have the least noise of the largest
-        least = _PRECISION * np.where(size > 0.0, size, size.max(initial=0.0))
-        H, g = self._assembled(sums, np.maximum(estimate.noise, least))
+        H, g = self._assembled(sums, estimate.noise)
         g += H @ shift
         kinds = np.repeat(
             [2 if name in _OF_ANY_SIGN else 1 for name in unknowns.features], unknowns.model.nv
@@ -196,8 +184,7 @@ class Problem(NamedTuple):
         bounds, of_joint = self.reference.bounds, self.reference.of_joint
         every, names = np.ones(len(bounds), bool), self.unknowns.model.joint_names
         parameters = physical(every)
-        slack = (bounds @ parameters) / (bounds @ self.reference.values)
-        if slack.min(initial=1.0) > _NEAR:
+        if not len(bounds):
             return parameters, ()
         free = physical(~every)
         least = self._residual(sums, free)
@@ -257,7 +244,7 @@ class Problem(NamedTuple):
         Returns the sums, the estimate, the fraction of outliers and the limits (nv,).
         """
         fitted, share, every, limit = first, 0.0, sums, first.noise
-        for _ in range(_WEIGHTINGS):
+        for _ in range(_ROUNDS):
             residuals, noise = equations.some_residuals(fitted.parameters), self.noise
             # the median size of residuals does not depend on outliers, but may be zero if rounded
             limit = huber * (
@@ -287,10 +274,8 @@ class Problem(NamedTuple):
     def covariance(self, equations: TorqueEquations, fitted: Fit) -> tuple[Array, int]:
         """Covariance of the estimate, (b, b), from stretches of samples, and their number."""
         ids = equations.samples.recording
-        count = STRETCHES if equations.size > STRETCHES * _SHORT else STRETCHES // 2
+        count = STRETCHES
         turns = [] if ids is None else (np.flatnonzero(np.diff(ids)) + 1).tolist()
-        lengths = np.diff([0, *turns, equations.size])
-        turns = np.array([0, *turns])[lengths > _BRIEF * lengths.max()].tolist()[1:]
         ends = [0, *turns, equations.size]
         while count > 1 and count * (len(ends) - 1) > max(STRETCHES, 2 * len(turns)):
             count //= 2
@@ -375,7 +360,7 @@ def _factors(H: Array) -> tuple[Array, Array, np.ndarray]:
     """F and d with the inverse F d F' of normal equations, and which values they determine."""
     diagonal = np.diag(H)
     scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
-    F, d, determined = decomposed(H, scale, _SINGULAR)
+    F, d, determined = decomposed(H, scale)
     return F, d, determined & (diagonal > 0.0)
 
 
@@ -468,7 +453,7 @@ def _errors(model: Model, equations: TorqueEquations, parameters: Array) -> Erro
     step = max(1, math.ceil(LONGEST / (LAGS * period)))
     count = min(LAGS, int(LONGEST / (step * period)), (len(samples) - 1) // (4 * step))
     lags = step * np.arange(-count, count + 1)
-    tried = min(_TRIED, _NUMBERS // (10 * model.nv * model.njoints))
+    tried = min(REGRESSION, _NUMBERS // (10 * model.nv * model.njoints))
     rows = np.arange(lags[-1], len(samples) - lags[-1], 1 + len(samples) // tried)
     rows = rows[samples.segment[rows - lags[-1]] == samples.segment[rows + lags[-1]]]
     some = samples.take(rows)

@@ -16,18 +16,15 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model, ReferenceFrame
 from .friction_terms import STILL, FrictionTerms
 from .motion.filtering import AT_REST, is_actuated
-from .motion.sampling import REGRESSION, STATISTICS, evenly
+from .motion.numerics import REGRESSION, ROUNDING, SINGULAR, STATISTICS, evenly
 from .samples import Samples
 
-_LEAST_LEFT = 0.1  # of the equations, that remain without a stretch of them
-_DEPENDENT = 1e-12  # squared size of a combination of unit forces that counts as zero
+_LEAST_LEFT = 0.01  # of the equations in a direction, without a stretch or other columns
 _FEWEST = 3  # equations for each parameter
 _FEWEST_STRETCHES = 8  # whose scatter gives a covariance
 _ALIKE = 0.05  # correlation of neighbors: less narrows intervals by 2 %
-_MOST_STRETCHES = 256  # neighbors of more are added
+STRETCHES = 64  # of consecutive samples, whose scatter gives the covariance
 _FEWEST_RECORDINGS = 4  # the same, if errors last
-_LEAST_OWN = 1e-2  # of a further column, that others cannot replace
-_SAME = 1e-9  # of the largest effort: a smaller step is an error of rounding floats
 
 
 class Equations(NamedTuple):
@@ -101,7 +98,7 @@ def eliminations(
         A = np.concatenate([A, others], axis=1)
     A /= np.maximum(np.linalg.norm(A, axis=2, keepdims=True), 1e-300)
     squares, vectors = np.linalg.eigh(A.swapaxes(1, 2) @ A)
-    kept = vectors * (squares < _DEPENDENT)[:, None]
+    kept = vectors * (squares < SINGULAR)[:, None]
     return scale[:, None] * (kept @ kept.swapaxes(1, 2)) / scale
 
 
@@ -157,7 +154,7 @@ def require_equations(contacts: tuple[str, ...], count: float, parameters: int) 
 def resolution(efforts: Array) -> Array:
     """Standard deviation of the rounding of efforts (B, n), (n,): their step over sqrt(12)."""
     steps = np.diff(np.sort(efforts[evenly(len(efforts), STATISTICS)], axis=0), axis=0)
-    rounding = _SAME * np.maximum(
+    rounding = ROUNDING * np.maximum(
         efforts.max(axis=0, initial=0.0), -efforts.min(axis=0, initial=0.0)
     )
     least = np.where(steps > rounding, steps, np.inf).min(axis=0, initial=np.inf)
@@ -189,7 +186,7 @@ class Stretches:
             np.concatenate([self.H, other.H]),
         )
         count = len(every.recording)
-        return every if count <= _MOST_STRETCHES else every.joined(np.arange(0, count, 2))
+        return every if count <= 2 * STRETCHES else every.joined(np.arange(0, count, 2))
 
     def joined(self, starts: np.ndarray) -> Stretches:
         """Each with those that follow, up to the next one of ``starts``."""
@@ -336,7 +333,7 @@ def bordered_inverse(inverse: Array, H: Array) -> Array:
     solved, scale = inverse @ others, 1.0 / np.sqrt(np.maximum(np.diag(squares), 1e-300))
     shares, axes = np.linalg.eigh((squares - others.T @ solved) * scale * scale[:, None])
     axes *= scale[:, None]
-    own = axes / np.maximum(shares, _LEAST_OWN) @ axes.T
+    own = axes / np.maximum(shares, _LEAST_LEFT) @ axes.T
     return np.block([[inverse + solved @ own @ solved.T, -solved @ own], [-own @ solved.T, own]])
 
 

@@ -33,7 +33,6 @@ _LIGHTEST = 1e-3  # kg
 _CERTAIN = 3.0  # intervals below zero: a mass is negative
 _LITTLE = 0.01  # of the mass of the robot: which it is certain to notice
 _TYPICAL = np.repeat([1.0, 0.1, 0.01], [1, 3, 6])  # per kg: lengths of 0.1 m
-_SINGULAR = 1e-12  # of the largest eigenvalue of the scaled normal equations
 _ROUNDS = 6  # of noise estimates
 _BLOCKS = 10  # of consecutive samples: more would depend on each other
 _MOMENTS = np.array([[4, 5, 7], [5, 6, 8], [7, 8, 9]])  # Ixx ... Izz of the ten numbers
@@ -351,7 +350,7 @@ def _solved(W: Array, y: Array, lost: Losses, noise: Array | None) -> _Solved:
         PW = rest_of(W, lost, inverses)
         H = np.einsum("bki,bkj,k->ij", W, PW, sigma**-2.0, optimize=True)
         g = np.einsum("bki,bk,k->i", PW, y, sigma**-2.0, optimize=True)
-        F, d, known = decomposed(H, _TYPICAL, _SINGULAR)
+        F, d, known = decomposed(H, _TYPICAL)
         F = (F * np.sqrt(d))[:, d > 0.0]
         value = F @ (F.T @ g)
         r = rest_of(y - W @ value, lost, inverses)

@@ -21,7 +21,7 @@ from ..engine.model.urdf.text import END_OF_MESSAGE
 from ..engine.model.write import write_urdf
 from .friction_terms import STILL, directions_of
 from .motion.filtering import AT_REST, is_actuated
-from .motion.sampling import normal_deviation
+from .motion.numerics import normal_deviation
 from .normal_equations import resolution
 from .samples import Samples
 

@@ -19,7 +19,7 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from ..engine.model.frames import frame_number
 from ..engine.model.inputs import finite_array
-from .base_parameters import DEPENDENT
+from .motion.numerics import ROUNDING
 
 Box: TypeAlias = tuple[ArrayLike, ArrayLike]
 """Two opposite corners (3,) [m]: the lowest and the highest coordinates."""
@@ -293,7 +293,7 @@ class TrajectorySearch:
         used = np.flatnonzero(sizes > 1e-10 * sizes.max())
         triangle, order = qr(W[:, used] / sizes[used], mode="r", pivoting=True)
         diagonal = np.abs(np.diag(triangle))
-        kept = np.sort(used[order[: int(np.sum(diagonal > DEPENDENT * diagonal[0]))]])
+        kept = np.sort(used[order[: int(np.sum(diagonal > ROUNDING * diagonal[0]))]])
         return self.base[kept], sizes[kept]
 
     def regressor(self, q: Array, v: Array, a: Array) -> Array:

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..drives.efforts import rescaled
 from ..engine.kernel.types import Array
-from ..identification.least_squares import STRETCHES, Fit, Problem, joint_results, squares_of
-from ..identification.normal_equations import Conditions, Equations, Stretches
+from ..identification.least_squares import Fit, Problem, joint_results, squares_of
+from ..identification.normal_equations import STRETCHES, Conditions, Equations, Stretches
 from ..identification.result import Identification
 from ..identification.samples import Samples
 from ..identification.solution import LAST, Solution

@@ -23,14 +23,13 @@ from scipy.fft import next_fast_len
 from ...engine.kernel import lie
 from ...engine.kernel.types import Array
 from ...engine.model.model import Model
-from .sampling import BLOCK
+from .numerics import BLOCK
 
 ORDER = 4  # of the filter, which is applied twice
 HIGHEST = 0.2  # largest cutoff that is chosen, relative to the sampling rate
 AT_REST = 0.01  # of a joint's largest speed; the sign of slower velocities is noise
 FASTEST = 20.0  # Hz, the same; faster parts of a motion are jumps of friction
 _SETTLED = 2.0  # periods of the cutoff after which ends do not matter: 1e-3 of a
-_LOWEST = 5e-4  # smallest one
 _MARGIN = 8.0  # periods of the cutoff by which blocks overlap
 _WINDOW = 20.0  # shape of the Kaiser window: 150 dB from a peak to what leaks
 _RESOLUTION = 8.0  # length of a window [s]
@@ -94,6 +93,11 @@ def spectrum(time: Array, column: Array, segments: Sequence[Segment], rate: floa
     return Spectrum(frequency, density, floor)
 
 
+def highest_cutoff(rate: float) -> float:
+    """Return the highest cutoff that is chosen for a sampling rate [Hz]."""
+    return min(HIGHEST * rate, FASTEST)
+
+
 def choose_cutoff(
     spectra: Sequence[Spectrum], rate: float, longest: float, derivative: int = 2
 ) -> float:
@@ -104,9 +108,8 @@ def choose_cutoff(
     within a fifth of the longest segment [s]; ``derivative`` is 2 for spectra of positions, 1 for
     those of velocities.
     """
-    highest = min(HIGHEST * rate, FASTEST)
     lowest = _shortest(rate, longest)
-    candidates = np.geomspace(lowest, highest, 100)
+    candidates = np.geomspace(lowest, highest_cutoff(rate), 100)
     error = np.zeros(len(candidates))
     gain = _gain(spectra[0].frequency, candidates[:, None])
     removed, left = np.square(1.0 - gain), np.square(gain)
@@ -128,7 +131,7 @@ def lowest_cutoff(
 
     Each joint counts relative to its own motion; the arguments are as for ``choose_cutoff``.
     """
-    candidates = np.geomspace(_shortest(rate, longest), min(HIGHEST * rate, FASTEST), 50)
+    candidates = np.geomspace(_shortest(rate, longest), highest_cutoff(rate), 50)
     removed = np.zeros(len(candidates))
     shares = np.square(1.0 - _gain(spectra[0].frequency, candidates[:, None]))
     for spectrum in spectra:
@@ -141,7 +144,7 @@ def lowest_cutoff(
 
 def _shortest(rate: float, longest: float) -> float:
     """The cutoff whose filter settles within a fifth of the longest segment [Hz]."""
-    return min(max(_LOWEST * rate, 5.0 * _SETTLED / longest), HIGHEST * rate, FASTEST)
+    return min(5.0 * _SETTLED / longest, highest_cutoff(rate))
 
 
 def _motion(spectrum: Spectrum, rate: float) -> Array:

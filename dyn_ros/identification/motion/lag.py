@@ -11,11 +11,8 @@ from ...engine.model.model import Model
 from . import filtering
 
 LONGEST = 0.5  # s: of lags that are tried
-_RATE = 200.0  # Hz, about: samples that are compared
-_CUTOFF = 10.0  # Hz: of the filter of both
-_DIFFERENT = 0.05  # of the velocity (RMS): a lag that matters
-_LEFT = 0.5  # of the squared difference, at most, once velocities are shifted
-_LONG = 3.0  # times the longest lag: the least duration
+DIFFERENCE = 0.05  # of the velocity (RMS): a lag that matters
+UNEXPLAINED = 0.5  # of the squared difference, at most, once velocities are shifted
 
 
 def late_velocities(model: Model, time: Array, q: Array, v: Array) -> str:
@@ -40,28 +37,24 @@ def late_velocities(model: Model, time: Array, q: Array, v: Array) -> str:
 
 def _lag(time: Array, q: Array, v: Array) -> float:
     """By how much velocities are late [s]; 0 if they are not, or it does not matter."""
-    if len(time) < 2 or time[-1] - time[0] < _LONG * LONGEST:
+    if len(time) < 2:
         return 0.0
     rate = (len(time) - 1) / (time[-1] - time[0])
-    cutoff = min(_CUTOFF, filtering.HIGHEST * rate)
-    some = slice(None, None, max(1, round(rate / _RATE)))
-    expected = filtering.derivatives(time, np.unwrap(q), cutoff, 1)[1][some]
-    measured = filtering.derivatives(time, v, cutoff, 0)[0][some]
-    rate *= len(expected) / len(time)
+    cutoff = filtering.highest_cutoff(rate)
+    expected = filtering.derivatives(time, np.unwrap(q), cutoff, 1)[1]
+    measured = filtering.derivatives(time, v, cutoff, 0)[0]
     most = round(LONGEST * rate)
     first = most + filtering.settling_samples(rate, cutoff)
     reference = expected[first : len(expected) - first]
     if not reference.any():
         return 0.0
-    squares = np.array(
-        [
-            np.square(measured[k : k + len(reference)] - reference).sum()
-            for k in range(first - most, first + most + 1)
-        ]
-    )
+    shifted = measured[first - most : len(measured) - first + most]
+    size = np.cumsum(np.append(0.0, shifted**2))
+    size = size[len(reference) :] - size[: -len(reference)]
+    squares = size - 2.0 * np.correlate(shifted, reference, "valid") + reference @ reference
     n = int(np.argmin(squares))
-    matters = squares[most] > _DIFFERENT**2 * float(reference @ reference)
-    if not (matters and most < n < 2 * most and squares[n] < _LEFT * squares[most]):
+    matters = squares[most] > DIFFERENCE**2 * float(reference @ reference)
+    if not (matters and most < n < 2 * most and squares[n] < UNEXPLAINED * squares[most]):
         return 0.0
     before, least, after = squares[n - 1 : n + 2]
     return float(n - most + 0.5 * (before - after) / (before - 2.0 * least + after)) / rate

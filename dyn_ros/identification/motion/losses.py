@@ -13,13 +13,13 @@ from ...engine.algorithms.dynamics.friction import without_friction
 from ...engine.kernel.types import Array
 from ...engine.model import Model
 from .filtering import is_actuated
+from .numerics import SINGULAR
 
 _MOVES = 0.01  # rad/s, m/s: a joint that is never faster is at rest
 _SLOW = 0.15  # of its largest velocity: friction lags behind its sign below
 _FEWEST = 20  # samples in each direction, to determine the friction of a joint
 _CHANGE = 0.5  # of friction: standard deviation of its changes with temperature and time
 _OFFSET = 0.05  # of Coulomb friction: the same of the offset between both directions
-_DEPENDENT = 1e-12  # the squared size of a combination of unit columns that counts as zero
 
 
 class Losses(NamedTuple):
@@ -97,6 +97,6 @@ def rest_of(y: Array, lost: Losses, inverses: Sequence[Array]) -> Array:
 def _inverse(H: Array) -> Array:
     """Inverse of a symmetric matrix, without combinations that it does not determine."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
-    scaled = np.linalg.pinv(H * scale * scale[:, None], _DEPENDENT, hermitian=True)
+    scaled = np.linalg.pinv(H * scale * scale[:, None], SINGULAR, hermitian=True)
     inverse: Array = scaled * scale * scale[:, None]
     return inverse

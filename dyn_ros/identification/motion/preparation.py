@@ -28,7 +28,7 @@ from .filtering import (
     velocities,
 )
 from .lag import late_velocities
-from .sampling import BLOCK
+from .numerics import BLOCK
 
 _SHORT = 0.125  # periods of the cutoff: gaps over which the motion is interpolated
 _STATIONARY = 10.0  # weight of a stretch of samples at rest: that of so many in motion
@@ -171,7 +171,7 @@ class _Preparation:
             self.arrays["q"],
             self.slots,
             self.segments,
-            self._joined(stamps.cutoff(rate)),
+            self._joined(filtering.highest_cutoff(rate)),
             rate,
         )
         if corrected is not None:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array
-from .filtering import FASTEST, HIGHEST, Segment, derivatives
-from .sampling import BLOCK, normal_deviation
+from .filtering import Segment, derivatives, highest_cutoff
+from .numerics import BLOCK, normal_deviation
 
 _IRREGULAR = 0.01  # periods: less jitter does not matter
 _EXPLAINED = 0.7  # of the deviations remain: less than half of their power is something else
@@ -132,7 +132,7 @@ def _in_order(time: Array, rate: float) -> Array:
 
 def _deviation(time: Array, q: Array, rate: float) -> tuple[Array, Array]:
     """Measured minus filtered positions, and the rates of the latter, (B, nq) each."""
-    smooth, v = derivatives(time, q.T, cutoff(rate), 1)
+    smooth, v = derivatives(time, q.T, highest_cutoff(rate), 1)
     return q - smooth.T, v.T
 
 
@@ -159,11 +159,6 @@ def _from_others(deviation: Array, v: Array, noise: Array) -> Array:
         shift = (v * deviation) @ weight / np.maximum((v**2) @ weight, 1e-300)
         left[:, k] -= shift * v[:, k]
     return left
-
-
-def cutoff(rate: float) -> float:
-    """Of the filter of the motion while jitter is sought [Hz]."""
-    return min(HIGHEST * rate, FASTEST)
 
 
 def _size(x: Array) -> Array:

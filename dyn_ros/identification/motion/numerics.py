@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""How many samples are enough, and deviations that outliers do not change."""
+"""How many samples are enough, what counts as rounding, and deviations without outliers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from ...engine.kernel.types import Array
 STATISTICS = 20000  # samples for medians and quantiles
 REGRESSION = 2500  # samples for the equations of a motion, which is smooth
 BLOCK = 1 << 15  # samples that are processed at a time, for less memory
+ROUNDING = 1e-8  # relative size of what differs by rounding alone
+SINGULAR = 1e-13  # eigenvalue of normal equations that counts as zero, relative to the largest
 
 
 def evenly(count: int, most: int) -> slice:
