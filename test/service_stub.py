@@ -78,11 +78,11 @@ def node(xml, **values):
 def feed(node, q, v=None, stamp=7 * NS + 5):
     """Set the latest state of the node, by name as in messages."""
     robot = node.robot
-    if robot.state.needs_odometry:
+    if robot.collector.needs_odometry:
         base, twist = base_of(robot.model, q, np.zeros(robot.model.nv) if v is None else v)
-        robot.state.odometry(pose_numbers(base), twist, stamp)
+        robot.collector.odometry(pose_numbers(base), twist, stamp)
     names, position, velocity = joints_of(robot.model, q, v)
-    robot.state.joint_states(names, position, velocity, (), stamp)
+    robot.collector.joint_states(names, position, velocity, (), stamp)
     robot.received = time.perf_counter()
 
 

@@ -121,7 +121,7 @@ class CentroidalNode(RobotNode):
     def parameters_changed(self, changed: Set[str]) -> None:
         super().parameters_changed(changed)
         if self.robot:
-            self.robot.state.cutoff = self.parameters.values["acceleration_cutoff"]
+            self.robot.collector.cutoff = self.parameters.values["acceleration_cutoff"]
 
     def _feet_reads(self) -> Iterable[str]:
         return ground.reads(self.parameters.values)
@@ -133,7 +133,7 @@ class CentroidalNode(RobotNode):
 
     def _make_state(self, robot: RobotContext) -> Compute:
         """`~/state`: mass, center of mass, locked inertia and, if known, momentum and rates."""
-        robot.state.cutoff = self.parameters.values["acceleration_cutoff"]
+        robot.collector.cutoff = self.parameters.values["acceleration_cutoff"]
         writers: dict[tuple[str, bool, bool], _Writer] = {}
 
         def compute(state: State, terms: Terms) -> Template:
@@ -322,9 +322,9 @@ class CentroidalNode(RobotNode):
 
     def _missing_effort(self, robot: RobotContext, what: str) -> str:
         """Return that something is missing because efforts are unknown, or an empty string."""
-        if not robot.state.collects_effort or robot.state.effort_known:
+        if not robot.collector.collects_effort or robot.collector.effort_known:
             return ""
-        return f"no {what}: unknown effort of " + abbreviated(robot.state.missing_effort())
+        return f"no {what}: unknown effort of " + abbreviated(robot.collector.missing_effort())
 
 
 class _Writer:

@@ -11,25 +11,23 @@ import numpy as np
 from ..cdr.decode import Decoder, Messages
 from ..engine.model.model import Model
 from . import joint_states as rules
-from . import kernel
 from . import memory as mem
 from .collector import Base, Collector, Joints
-from .joint_states import Note, Rejected, States
+from .joint_states import REASONS, Note, Reason, States
 
 
 class BlockCollector(Collector):
     """Collects the states of a recording. What is rejected is counted, and nothing is raised.
 
-    The base is as for `MessageCollector`. `rejected` counts messages by reason, see
-    `kernel.REASONS`; `resets` the stamps that jumped back by more than the staleness, which
+    The base is as for `MessageCollector`. `rejected` counts messages by the label of
+    their `Reason`; `resets` the stamps that jumped back by more than the staleness, which
     discards the collected state. `unknown` are names that are not joints of the model.
     """
 
     def __init__(
         self, model: Model | Joints, staleness: float = rules.STALENESS, base: Base | None = None
     ) -> None:
-        joints = model if isinstance(model, Joints) else Joints.of(model)
-        super().__init__(joints, staleness, base)
+        super().__init__(model, staleness, base)
         self.rejected: dict[str, Note] = {}
         self.resets: Note | None = None
         self.unknown: dict[str, None] = {}
@@ -83,18 +81,12 @@ class BlockCollector(Collector):
         arrays.numbers = np.ascontiguousarray(messages.numbers, float)
         for name, array in states._asdict().items():
             setattr(arrays, f"out_{name}", array)
+        root_link = self._joints.root_link
         arrays.foreign = np.array(
-            [self._is_foreign(child) for child in self._decoder.children], np.int64
+            [not rules.is_root_link(child, root_link) for child in self._decoder.children], np.int64
         )
         self._scalars[[mem.MESSAGE, mem.END, mem.STATES]] = 0, len(arrays.layout), 0
         self._link()
-
-    def _is_foreign(self, child: str) -> bool:
-        try:
-            rules.check_child_frame(child, self._joints.root_link)
-        except Rejected:
-            return True
-        return False
 
     def _take_unknown(self, names: list[str]) -> None:
         self.unknown |= dict.fromkeys(names)
@@ -102,14 +94,14 @@ class BlockCollector(Collector):
     def _take_notes(self) -> None:
         """Add what the compiled rules have noted."""
         for number in map(int, np.flatnonzero(self._arrays.faults[:, mem.NUMBER])):
-            count, where, _ = map(int, self._arrays.faults[number])
+            count, where = map(int, self._arrays.faults[number, : mem.FIRST_DETAIL])
             note = Note(count, int(self._arrays.log_time[where]), self._text(number))
-            if number == kernel.JUMP:
+            if number == Reason.STAMP_JUMP:
                 self.resets = self.resets.plus(note) if self.resets else note
                 continue
-            reason = kernel.REASONS[number]
-            before = self.rejected.get(reason)
-            self.rejected[reason] = before.plus(note) if before else note
+            label = REASONS[number].label
+            before = self.rejected.get(label)
+            self.rejected[label] = before.plus(note) if before else note
 
 
 def _check_bounds(messages: Messages, layouts: int) -> None:

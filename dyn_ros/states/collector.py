@@ -16,7 +16,7 @@ from ..engine.model.model import Model
 from . import joint_states as rules
 from . import kernel
 from . import memory as mem
-from .joint_states import NEVER, Integers, Rejected
+from .joint_states import BASE_NUMBERS, DETAILS, NEVER, Evidence, Integers, Reason
 
 Base = tuple[Sequence[float], Sequence[float]]
 Layout = tuple[int, Integers]  # the part, and the entries (count, 4); see `memory`
@@ -55,6 +55,9 @@ class Joints(NamedTuple):
         )
 
 
+NO_JOINTS = Joints((), (), (), (), np.zeros(0))
+
+
 class Collector:
     """Combines the latest positions and velocities of all joints into states.
 
@@ -73,7 +76,8 @@ class Collector:
     not 1.
     """
 
-    def __init__(self, joints: Joints, staleness: float, base: Base | None = None) -> None:
+    def __init__(self, model: Model | Joints, staleness: float, base: Base | None = None) -> None:
+        joints = model if isinstance(model, Joints) else Joints.of(model)
         nv = sum(joints.nvs)
         self._joints = joints
         self.needs_odometry = joints.base is not None and base is None
@@ -99,7 +103,8 @@ class Collector:
             has_acceleration=np.zeros(nv, np.int64),
             cutoff=np.zeros(1),
             scalars=np.zeros(mem.SCALARS, np.int64),
-            faults=np.zeros((len(kernel.REASONS) + 1, 3), np.int64),
+            faults=np.zeros((len(Reason), mem.FAULT), np.int64),
+            details=np.zeros(DETAILS, np.int64),
         )
         self._scalars = self._arrays.scalars
         self._scalars[[mem.NEWEST, mem.ALLOWED, mem.BASE_PART, mem.LATEST_LIST]] = (
@@ -157,43 +162,18 @@ class Collector:
         return outcome
 
     def _text(self, reason: int) -> str:
-        """What was wrong with the first message of the block that was rejected for a reason."""
-        _, where, detail = map(int, self._arrays.faults[reason])
-        if reason == kernel.LATE:
-            return f"its stamp is {detail * 1e-9:g} s older than the last one of these joints"
-        if reason == kernel.JUMP:
-            return f"stamps jumped back by {detail * 1e-9:g} s; discarding the collected state"
-        layout, start = int(self._arrays.layout[where]), int(self._arrays.start[where])
-        numbers = self._arrays.numbers[start:]
-        try:
-            if layout < 0:
-                rules.check_child_frame(self._decoder.children[-1 - layout], self._joints.root_link)
-                rules.check_base(numbers[:7].tolist(), numbers[7:13].tolist())
-            else:
-                a, b, c = np.cumsum(self._arrays.counts[where]).tolist()
-                self._check(
-                    self._decoder.layouts[layout],
-                    numbers[:a].tolist(),
-                    numbers[a:b].tolist(),
-                    numbers[b:c].tolist(),
-                )
-        except Rejected as error:
-            return str(error)
-        return kernel.REASONS[reason]
-
-    def _check(
-        self,
-        names: tuple[str, ...],
-        position: list[float],
-        velocity: list[float],
-        effort: list[float],
-    ) -> None:
-        """Raise `Rejected` for joint states that cannot be used."""
-        rules.check_lengths(names, position, velocity, effort)
-        used = [i for i, name in enumerate(names) if name in self._slots]
-        for field, numbers in (("position", position), ("velocity", velocity)):
-            if numbers:
-                rules.check_usable(field, [names[i] for i in used], [numbers[i] for i in used])
+        """Describe the first message of the block that was rejected for a reason."""
+        arrays = self._arrays
+        where, *details = arrays.faults[reason, mem.WHERE :].tolist()
+        layout, numbers = int(arrays.layout[where]), arrays.numbers[arrays.start[where] :]
+        if layout < 0:
+            child, root_link = self._decoder.children[-1 - layout], self._joints.root_link
+            evidence = Evidence(BASE_NUMBERS, numbers, details, (), child, root_link)
+        else:
+            evidence = Evidence(
+                self._decoder.layouts[layout], numbers, details, arrays.counts[where].tolist()
+            )
+        return evidence.text(reason)
 
     # --- names
 

@@ -7,134 +7,99 @@ import math
 from ..cdr.decode_kernel import decode_message
 from ..engine.kernel.raw import bytes_at, load32
 from ..engine.machine_code.compiler import Entry
-from ..engine.machine_code.declare import kernel, subroutine
+from ..engine.machine_code.declare import kernel
 from . import joint_states as rules
 from . import memory as mem
-from .joint_states import NEVER
+from .joint_states import NEVER, Reason
 
-REASONS = (
-    "no joint names",
-    "duplicate joint names",
-    "numbers of positions, velocities and efforts that do not match",
-    "position that is not finite",
-    "position that is too large",
-    "velocity that is not finite",
-    "velocity that is too large",
-    "stamp that is older than the last one",
-    "pose of the base that is not finite or too large",
-    "quaternion of the base whose norm is not 1",
-    "twist of the base that is not finite or too large",
-    "child_frame_id that is not the root link",
-)
-"""Why messages are rejected, by number."""
-(
-    EMPTY,
-    TWICE,
-    LENGTHS,
-    POSITION,
-    LARGE_POSITION,
-    VELOCITY,
-    LARGE_VELOCITY,
-    LATE,
-    POSE,
-    NORM,
-    TWIST,
-    CHILD,
-) = range(len(REASONS))
-JUMP = len(REASONS)  # the row of stamps that jump back
-FINE = -1
+# reasons; compiled code has no enums
+NO_NAMES = int(Reason.NO_NAMES)
+DUPLICATE_NAMES = int(Reason.DUPLICATE_NAMES)
+LENGTHS = int(Reason.LENGTHS)
+POSITION_NOT_FINITE = int(Reason.POSITION_NOT_FINITE)
+VELOCITY_NOT_FINITE = int(Reason.VELOCITY_NOT_FINITE)
+LATE_STAMP = int(Reason.LATE_STAMP)
+CHILD_FRAME = int(Reason.CHILD_FRAME)
+STAMP_JUMP = int(Reason.STAMP_JUMP)
 # what `collect` returns: DUE and JUMPED may be combined
 TAKEN, DUE, JUMPED, REJECTED, UNREAD, UNSTAMPED, NEW_NAMES = 0, 1, 2, 4, 8, 16, 32
 _PLAIN = 256  # encapsulation of plain CDR, little endian, without options
-
-base_norm = kernel(rules.base_norm)
-copy_base = kernel(rules.copy_base)
 
 
 # --- what is wrong with a message
 
 
 @kernel
-def note(m, reason, message, detail):
+def note(m, reason, message):
+    """Count a reason; keep the first message that has it, and its details."""
+    m.scalars[mem.LATEST_FAULT] = reason
     fault = mem.fault_of(m, reason)
     if fault[mem.NUMBER] == 0:
-        fault[mem.WHERE], fault[mem.DETAIL] = message, detail
+        fault[mem.WHERE] = message
+        for k in range(rules.DETAILS):
+            fault[mem.FIRST_DETAIL + k] = m.details[k]
     fault[mem.NUMBER] = fault[mem.NUMBER] + 1
 
 
 @kernel
-def fault_in_values(m, start, layout, too_large):
-    """FINE, ``too_large``, or one less if a value of a joint is not finite."""
-    is_finite, is_small = True, True
+def usability_of_joints(m, start, first, layout):
+    """The least usability of a field whose numbers begin at a first place of the message."""
+    least = rules.USABLE
     for i in range(layout[mem.FIRST], layout[mem.FIRST] + layout[mem.COUNT]):
-        x = abs(m.numbers[start + mem.entry_of(m, i)[mem.PLACE]])
-        if not x <= rules.LARGEST:
-            is_small = False
-            is_finite = is_finite and x < math.inf
-    if is_small:
-        return FINE
-    return too_large if is_finite else too_large - 1
+        place = first + mem.entry_of(m, i)[mem.PLACE]
+        found = rules.usability(m.numbers[start + place])
+        if found != rules.USABLE:
+            least = min(least, found)
+            rules.add_place(m.details, place)
+    return least
 
 
 @kernel
 def fault_of_joint_states(m, message, layout):
     size, counts, start = layout[mem.SIZE], mem.counts_of(m, message), m.start[message]
     if layout[mem.PART] == mem.NO_NAMES:
-        return EMPTY
+        return NO_NAMES
     if layout[mem.PART] == mem.DUPLICATE:
-        return TWICE
-    # without `in`, which loads a module of Numba at the start of each process
-    has_velocities, has_efforts = counts[1] != 0, counts[2] != 0
-    if (
-        counts[0] != size
-        or (has_velocities and counts[1] != size)
-        or (has_efforts and counts[2] != size)
-    ):
+        return DUPLICATE_NAMES
+    if not rules.lengths_match(size, counts[0], counts[1], counts[2]):
         return LENGTHS
-    fault = fault_in_values(m, start, layout, LARGE_POSITION)
-    if fault == FINE and has_velocities:
-        return fault_in_values(m, start + size, layout, LARGE_VELOCITY)
-    return fault
-
-
-@kernel
-def are_small(numbers, start, count):
-    small = True
-    for k in range(start, start + count):
-        small = small and abs(numbers[k]) <= rules.LARGEST
-    return small
+    least = usability_of_joints(m, start, 0, layout)
+    if least != rules.USABLE:
+        return POSITION_NOT_FINITE + least
+    if counts[1] != 0:
+        least = usability_of_joints(m, start, size, layout)
+        if least != rules.USABLE:
+            return VELOCITY_NOT_FINITE + least
+    return rules.FINE
 
 
 @kernel
 def fault_of_odometry(m, message):
-    start = m.start[message]
     if m.foreign[-1 - m.layout[message]] != 0:
-        return CHILD
-    if not are_small(m.numbers, start, 7):
-        return POSE
-    if abs(base_norm(m.numbers, start) - 1.0) > rules.QUATERNION_TOLERANCE:
-        return NORM
-    return FINE if are_small(m.numbers, start + 7, 6) else TWIST
+        return CHILD_FRAME
+    return rules.base_fault(m.numbers, m.start[message], m.details)
 
 
 @kernel
-def fault_of_stamp(m, part, stamp, message):
-    """LATE, JUMP or FINE; what is wrong is noted, and a jump back discards the state."""
+def fault_of_stamp(m, part, stamp):
+    """LATE_STAMP, STAMP_JUMP or FINE."""
     last = part[mem.STAMP]
     if last == NEVER or last <= stamp:
-        return FINE
+        return rules.FINE
     behind = last - stamp
-    if 0 <= behind <= m.scalars[mem.ALLOWED]:  # negative after an overflow
-        note(m, LATE, message, behind)
-        return LATE
-    note(m, JUMP, message, behind)
+    m.details[0] = behind
+    # negative after an overflow
+    return LATE_STAMP if 0 <= behind <= m.scalars[mem.ALLOWED] else STAMP_JUMP
+
+
+@kernel
+def discard_state(m):
     m.scalars[mem.NEWEST], m.scalars[mem.IS_COMPLETE] = NEVER, False
     for slot in range(m.scalars[mem.JOINTS]):
         m.stamps[slot] = NEVER
     for k in range(m.scalars[mem.PARTS]):
         part = mem.part_of(m, k)
         part[mem.STAMP], part[mem.AHEAD] = NEVER, 0
-    return JUMP
 
 
 # --- what is taken from a message
@@ -155,7 +120,7 @@ def take_joint_states(m, message, layout):
         m.has_effort[row] = False
         if has_effort:
             m.tau[row] = m.numbers[effort + place]
-            m.has_effort[row] = abs(m.tau[row]) <= rules.LARGEST
+            m.has_effort[row] = rules.usability(m.tau[row]) == rules.USABLE
     m.scalars[mem.KNOWS_EFFORT] = are_set(m.has_effort, m.scalars[mem.NV])
 
 
@@ -167,20 +132,9 @@ def are_set(flags, count):
     return all_set
 
 
-@subroutine
-def quotient(x, y):
-    """Exact: inlined, divisions by one number become products with its reciprocal."""
-    return x / y
-
-
 @kernel
 def take_odometry(m, message):
-    start, is_planar = m.start[message], m.scalars[mem.IS_PLANAR] != 0
-    copy_base(is_planar, m.numbers, start, m.q, m.v)
-    if not is_planar:
-        norm = base_norm(m.numbers, start)
-        for k in range(3, 7):
-            m.q[k] = quotient(m.q[k], norm)
+    rules.copy_base(m.scalars[mem.IS_PLANAR] != 0, m.numbers, m.start[message], m.q, m.v)
     m.has_velocity[0] = True
 
 
@@ -326,25 +280,28 @@ def process(m, message):
     is_odometry = k < 0
     layout = mem.layout_of(m, max(k, 0))
     number = m.scalars[mem.BASE_PART] if is_odometry else layout[mem.PART]
-    fault = FINE
+    m.details[0], fault = 0, rules.FINE
     if not is_odometry:
         fault = fault_of_joint_states(m, message, layout)
     elif number >= 0:
         fault = fault_of_odometry(m, message)
-    if fault != FINE:
-        note(m, fault, message, 0)
+    if fault != rules.FINE:
+        note(m, fault, message)
         return REJECTED
     if number < 0:
         return TAKEN
     part = mem.part_of(m, number)
-    fault = fault_of_stamp(m, part, stamp, message)
-    if fault == LATE:
-        return REJECTED
+    outcome, fault = TAKEN, fault_of_stamp(m, part, stamp)
+    if fault != rules.FINE:
+        note(m, fault, message)
+        if fault == LATE_STAMP:
+            return REJECTED
+        discard_state(m)
+        outcome = JUMPED
     if is_odometry:
         take_odometry(m, message)
     else:
         take_joint_states(m, message, layout)
-    outcome = JUMPED if fault == JUMP else TAKEN
     if is_due(m, part, stamp):
         finish_state(m, message)
         return outcome + DUE

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..engine.kernel.lanes import floats_at, integers_at
 from ..engine.kernel.raw import bytes_at
 from ..engine.machine_code.declare import kernel
+from .joint_states import DETAILS
 
 Memory = namedtuple(
     "Memory",
@@ -59,7 +60,9 @@ Memory = namedtuple(
         "has_acceleration",
         "cutoff",
         "scalars",
+        # what is wrong: by reason, and the details of the message that is processed
         "faults",
+        "details",
     ),
 )
 """Arrays of 64-bit numbers in compiled code: pointers, or addresses of tables."""
@@ -73,8 +76,9 @@ PLACE, SLOT, Q, V = range(4)
 # a part; FIRST and COUNT of its slots among the members
 STAMP, AHEAD = 0, 1
 COMPLETE = 4
-# a fault: how many messages have it, which one was the first, a number that it mentions
-NUMBER, WHERE, DETAIL = range(3)
+# a fault: how many messages have it, which one was the first, and the details of that
+NUMBER, WHERE, FIRST_DETAIL = range(3)
+FAULT = FIRST_DETAIL + DETAILS  # numbers of a fault
 # scalars; the first three are about the block: the next message, the end, the states written
 (
     MESSAGE,
@@ -98,8 +102,9 @@ NUMBER, WHERE, DETAIL = range(3)
     CAPACITY,
     LISTS,
     LATEST_LIST,
+    LATEST_FAULT,
     SCALARS,
-) = range(22)
+) = range(23)
 
 
 class Arrays(SimpleNamespace):
@@ -159,6 +164,7 @@ def memory_at(address):
         floats_at(t[32]),
         integers_at(t[33]),
         t[34],
+        integers_at(t[35]),
     )
 
 
@@ -185,4 +191,4 @@ def part_of(m, k):
 
 @kernel
 def fault_of(m, reason):
-    return integers_at(m.faults + 8 * 3 * reason)
+    return integers_at(m.faults + 8 * FAULT * reason)

@@ -14,9 +14,11 @@ from . import joint_states as rules
 from . import kernel
 from . import memory as mem
 from .collector import Base, Collector, Joints
-from .joint_states import NEVER, Numbers, Rejected, State
-from .kernel import DUE, UNREAD
+from .joint_states import NEVER, Numbers, Reception, Rejected, State
+from .kernel import DUE
 from .memory import KNOWS_ACCELERATION, KNOWS_EFFORT, KNOWS_VELOCITY, NEWEST
+
+_NEW_STATE = Reception.NEW_STATE  # found faster than a member of its class
 
 
 class MessageCollector(Collector):
@@ -33,19 +35,18 @@ class MessageCollector(Collector):
 
     def __init__(
         self,
-        model: Model,
-        staleness: float,
+        model: Model | Joints,
+        staleness: float = rules.STALENESS,
         base: Base | None = None,
         notify: Callable[[str], object] | None = None,
     ) -> None:
-        super().__init__(Joints.of(model), staleness, base)
+        super().__init__(model, staleness, base)
         arrays = self._arrays
         self.q, self.v, self.tau = arrays.q, arrays.v, arrays.tau
         self.collects_effort = self._differentiates = False
         self._acceleration = arrays.acceleration
         self.unknown: tuple[str, ...] = ()
         self.constant = not len(self._live)
-        self._row_names = model.velocity_names
         self._notify = notify or (lambda text: None)
         self._flags = memoryview(self._scalars)  # far faster to read than an array
         self._scalars[[mem.IS_COMPLETE, KNOWS_VELOCITY]] = self.constant
@@ -60,7 +61,7 @@ class MessageCollector(Collector):
 
     def _clear_names(self) -> None:
         self._decoder = Decoder()
-        self._decoder.child("")  # that of all odometries; it is checked before
+        self._decoder.child("")  # the place of that of the latest odometry
         self._arrays.layouts = self._arrays.entries = mem.TABLE
         self._link()
 
@@ -154,25 +155,26 @@ class MessageCollector(Collector):
 
     def missing_effort(self) -> list[str]:
         """Return the names of the joints whose effort is unknown."""
-        return [self._row_names[row] for row in np.flatnonzero(self._arrays.has_effort == 0)]
+        slots = self._arrays.slots[self._arrays.has_effort == 0]
+        return [self._joints.names[slot] for slot in slots]
 
     # --- messages
 
-    def receive(self, data: bytes, now: Callable[[], int]) -> bool | None:
-        """Process a serialized sensor_msgs/JointState; returns and raises as `joint_states`.
+    def receive(self, data: bytes, now: Callable[[], int]) -> Reception:
+        """Process a serialized sensor_msgs/JointState; raises as `joint_states`.
 
-        None, without an effect, unless it is plain little-endian CDR with names that are known:
-        then others read it. `now` returns the stamp of a message that has none [ns].
+        It is UNREAD, without an effect, unless it is plain little-endian CDR with names that are
+        known. `now` returns the stamp of a message that has none [ns].
         """
-        outcome = self._call(data, len(data), self._address, NEVER) if data else UNREAD
+        outcome = self._call(data, len(data), self._address, NEVER) if data else kernel.UNREAD
         if outcome == DUE:
-            return True
-        if outcome == UNREAD and len(data) > self._flags[mem.CAPACITY]:
+            return _NEW_STATE
+        if outcome == kernel.UNREAD and len(data) > self._flags[mem.CAPACITY]:
             self._make_room(len(data))
             return self.receive(data, now)
         if outcome == kernel.UNSTAMPED:
             outcome = self._call(data, len(data), self._address, now())
-        return None if outcome == UNREAD else self._finish(outcome)
+        return self._finish(outcome)
 
     def joint_states(
         self,
@@ -181,8 +183,8 @@ class MessageCollector(Collector):
         velocity: Numbers,
         effort: Numbers,
         stamp: int,
-    ) -> bool:
-        """Process a sensor_msgs/JointState; return whether a state is complete and due.
+    ) -> Reception:
+        """Process a sensor_msgs/JointState.
 
         The stamp is in ns. Raises `Rejected` for no names, duplicate names, lengths that do not
         match, a value for a joint of the model that is not finite or exceeds `LARGEST`, or a stamp
@@ -201,14 +203,22 @@ class MessageCollector(Collector):
             self._link()
         return self._take(layout, stamp, position, velocity, effort)
 
-    def odometry(self, pose: Sequence[float], twist: Sequence[float], stamp: int) -> bool:
+    def odometry(
+        self, pose: Sequence[float], twist: Sequence[float], stamp: int, child: str = ""
+    ) -> Reception:
         """Process the base's pose (x y z qx qy qz qw) in the world and twist in the base frame.
 
-        Returns and raises like `joint_states`; ignored if the base does not move.
+        `child` is the child_frame_id. Raises `Rejected` for another one than the root link, numbers
+        that cannot be used, or a stamp slightly older than the last one. Ignored if the base does
+        not move.
         """
-        return self.needs_odometry and self._take(-1, stamp, pose, twist, ())
+        if not self.needs_odometry:
+            return Reception.NO_STATE
+        self._decoder.children[0] = child
+        self._arrays.foreign[0] = not rules.is_root_link(child, self._joints.root_link)
+        return self._take(-1, stamp, pose, twist, ())
 
-    def _take(self, layout: int, stamp: int, *fields: Numbers) -> bool:
+    def _take(self, layout: int, stamp: int, *fields: Numbers) -> Reception:
         """Process a message that is not serialized."""
         counts = [len(field) for field in fields]
         self._make_room(sum(counts))
@@ -219,19 +229,19 @@ class MessageCollector(Collector):
         arrays.layout[0], arrays.stamp[0], arrays.counts[0] = layout, stamp, counts
         return self._finish(self._run())
 
-    def _finish(self, outcome: int) -> bool:
-        """Whether a state is due; logs and raises what the compiled rules have noted."""
+    def _finish(self, outcome: int) -> Reception:
+        """Return what an outcome means; notify of, or raise, what the compiled rules have noted."""
         if outcome == kernel.NEW_NAMES:
             outcome = self._run()
-        if outcome in (kernel.TAKEN, DUE):
-            return bool(outcome)
-        reason = int(self._arrays.faults[:, mem.NUMBER].argmax())
-        text = self._text(reason)
-        self._arrays.faults[:] = 0
-        if outcome == kernel.REJECTED:
-            raise Rejected(text)
-        self._notify(text)
-        return bool(outcome & DUE)
+        if outcome == kernel.UNREAD:
+            return Reception.UNREAD
+        if outcome & (kernel.REJECTED | kernel.JUMPED):
+            reason = self._flags[mem.LATEST_FAULT]
+            self._arrays.faults[reason, mem.NUMBER] = 0
+            if outcome == kernel.REJECTED:
+                raise Rejected(self._text(reason))
+            self._notify(self._text(reason))
+        return _NEW_STATE if outcome & DUE else Reception.NO_STATE
 
     def _take_unknown(self, names: list[str]) -> None:
         self.unknown = tuple(names)

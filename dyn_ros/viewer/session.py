@@ -20,7 +20,7 @@ import numpy as np
 
 from ..engine.kernel.types import Array
 from ..engine.model.urdf import Tree
-from ..states.joint_states import abbreviated, check_pose
+from ..states.joint_states import abbreviated, check_base
 from ..states.rate_limiter import RateLimiter
 from .actor import Actor, Settings
 from .motion import SpringFollower
@@ -239,7 +239,7 @@ class Session:
         """
         if self.robot is None:
             return
-        check_pose(pose)
+        check_base(pose)
         self._pose, self._odometry_frame = np.array(pose, float), frame
         if stamp or not self._timeline.has_stamps:  # otherwise, the next state contains it
             self._timeline.receive_state(stamp, self._q.copy(), self._pose, time.monotonic())

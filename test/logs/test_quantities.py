@@ -65,25 +65,25 @@ def context(**values):
     robot = RobotContext(ARM7.read_text(), {**VALUES, **values})
     model = model_of(root_joint=None if robot.model.nv == 7 else "floating")
     robot.model.damping[:], robot.model.friction[:] = model.damping, model.friction
-    robot.state.collect(["effort"])
+    robot.collector.collect(["effort"])
     return robot
 
 
 def replay(robot, settings, messages, odometry=()):
     """Process messages as the node does; return the states, and what was published for each."""
     from dyn_ros.nodes.robot.observation import Observation
-    from dyn_ros.states.joint_states import Rejected
+    from dyn_ros.states.joint_states import Reception, Rejected
 
     observation = Observation(robot, node_values(settings), lambda text: None)
     rows, residual, external = [], [], []
     for message in messages:
-        collect = robot.state.joint_states if len(message) == 5 else robot.state.odometry
+        collect = robot.collector.joint_states if len(message) == 5 else robot.collector.odometry
         try:
-            if not collect(*message):
+            if collect(*message) is not Reception.NEW_STATE:
                 continue
         except Rejected:
             continue
-        state = robot.state.latest()
+        state = robot.collector.latest()
         observation.take(state, True)
         nothing = np.full(robot.model.nv, np.nan)
         residual.append(observation.residual.copy() if observation.residual_valid else nothing)
@@ -94,7 +94,7 @@ def replay(robot, settings, messages, odometry=()):
         )
         v[np.isin(names, state.unknown)] = np.nan
         tau = nothing if state.effort is None else state.effort.copy()
-        behind = state.stamp - int(robot.state._live.min())
+        behind = state.stamp - int(robot.collector._live.min())
         rows.append((state.stamp, state.stamp, np.array(state.q), v, tau, behind))
     states = States(*(np.array(each) for each in zip(*rows)))
     return states, np.array(residual), np.array(external)

@@ -23,7 +23,7 @@ from dyn_ros.recordings.part import in_order, read_part
 from dyn_ros.recordings.plan import WARM_UP, plan
 from dyn_ros.recordings.reading import read, recording_of, thinned
 from dyn_ros.recordings.selection import ReadOptions, select
-from dyn_ros.states.joint_states import Rejected
+from dyn_ros.states.joint_states import Reception, Rejected
 from dyn_ros.states.messages import MessageCollector
 
 ROBOTS = Path(dyn_ros.__file__).parent / "robots"
@@ -73,7 +73,7 @@ def as_node(model, messages):
     node.collect(["effort"])
     for _, _, message in sorted(messages, key=lambda each: each.log_time):
         try:
-            due = (
+            reception = (
                 node.odometry(message.pose, message.twist, message.stamp)
                 if isinstance(message, Odometry)
                 else node.joint_states(
@@ -82,7 +82,7 @@ def as_node(model, messages):
             )
         except Rejected:
             continue
-        if due:
+        if reception is Reception.NEW_STATE:
             state = node.latest()
             found.append((state.stamp, state.q.copy(), state.v.copy(), state.effort.copy()))
     return [np.array(each) for each in zip(*found)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from dyn_ros.states import memory as mem
 from dyn_ros.states.blocks import BlockCollector
-from dyn_ros.states.joint_states import Rejected
+from dyn_ros.states.joint_states import Reception, Rejected
 from dyn_ros.states.messages import MessageCollector
 
 SECOND = 1_000_000_000
@@ -84,17 +84,27 @@ def serialized(names, position, velocity, effort, stamp, frame_id="base", order=
     return (b"\0\1\0\0" if order == "<" else b"\0\0\0\0") + body
 
 
-class Bytes(MessageCollector):
+class Fields(MessageCollector):
+    """Takes the fields of messages; returns whether a state is due."""
+
+    def joint_states(self, *fields):
+        return super().joint_states(*fields) is Reception.NEW_STATE
+
+    def odometry(self, *fields):
+        return super().odometry(*fields) is Reception.NEW_STATE
+
+
+class Bytes(Fields):
     """Receives the bytes of joint states; those that it could not read are counted."""
 
     unread = 0
 
     def joint_states(self, *fields):
-        due = self.receive(serialized(*fields), lambda: NOW)
-        if due is None:
+        reception = self.receive(serialized(*fields), lambda: NOW)
+        if reception is Reception.UNREAD:
             self.unread += 1
-            due = super().joint_states(*fields)
-        return due
+            return super().joint_states(*fields)
+        return reception is Reception.NEW_STATE
 
 
 class Blocks(BlockCollector):
@@ -143,4 +153,4 @@ class Blocks(BlockCollector):
         return len(states.stamp) > 0
 
 
-WAYS = {"fields": MessageCollector, "bytes": Bytes, "blocks": Blocks}
+WAYS = {"fields": Fields, "bytes": Bytes, "blocks": Blocks}

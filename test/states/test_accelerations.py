@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from states.feeding import Fields
 
 import dyn_ros
-from dyn_ros.states.messages import MessageCollector
 
 MILLISECOND = 1_000_000
 GAP = 0.5
@@ -29,7 +29,7 @@ def differences():
     """Makes a collector of accelerations for a number of joints and a cutoff frequency."""
 
     def make(nv, cutoff):
-        collector = MessageCollector(model_of(nv), GAP)
+        collector = Fields(model_of(nv), GAP)
         collector.collect(["acceleration"])
         collector.cutoff = cutoff
         return collector
@@ -139,7 +139,7 @@ def test_each_coordinate_goes_by_its_own_stamps(differences):
 
 
 def test_it_begins_with_the_state_before_it_is_requested(differences):
-    collector = MessageCollector(model_of(1), GAP)
+    collector = Fields(model_of(1), GAP)
     feed(collector, [1.0], [0.0])
     collector.collect(["acceleration"])
     assert feed(collector, [1.1], [1.0])[0] == pytest.approx(10.0)
@@ -156,7 +156,7 @@ def say(collector, names, seconds, velocity=None, effort=()):
 
 
 def test_the_collector_passes_on_each_state_with_the_stamps_of_its_parts(arm):
-    collector = MessageCollector(arm, GAP)
+    collector = Fields(arm, GAP)
     collector.collect(["acceleration"])
     a, b = arm.joint_names[:3], arm.joint_names[3:]
     for seconds in (1.0, 1.1, 1.2):
@@ -169,7 +169,7 @@ def test_the_collector_passes_on_each_state_with_the_stamps_of_its_parts(arm):
 
 
 def test_an_unknown_velocity_restarts_it(arm):
-    collector = MessageCollector(arm, GAP)
+    collector = Fields(arm, GAP)
     collector.collect(["acceleration"])
     known = []
     for seconds, velocity in ((1.0, 1.0), (1.1, 1.1), (1.2, None), (1.3, 5.3), (1.4, 5.4)):
@@ -183,7 +183,7 @@ def test_a_moving_base_differs_too_and_one_by_parameter_stands_still():
     floating = dyn_ros.Model.from_urdf(XML, root_joint="floating")
     pose, twist = (0.0,) * 6 + (1.0,), np.arange(1.0, 7.0)
     for base, expected in ((None, 2.0 * twist), ((pose, twist), np.zeros(6))):
-        collector = MessageCollector(floating, GAP, base)
+        collector = Fields(floating, GAP, base)
         collector.collect(["acceleration"])
         for seconds in (1.0, 1.1):
             collector.odometry(pose, 2.0 * seconds * twist, round(seconds * 1e9))
@@ -202,7 +202,7 @@ XML = """<robot name="two"><link name="base"><inertial><mass value="1"/></inerti
 
 @pytest.fixture
 def collector():
-    collector = MessageCollector(
+    collector = Fields(
         dyn_ros.Model.from_urdf(XML, root_joint="floating"), GAP, ((0.0,) * 6 + (1.0,), (0.0,) * 6)
     )
     assert not collector.collects_effort

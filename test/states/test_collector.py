@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
-from states.feeding import SECOND, WAYS, Bytes, serialized
+from states.feeding import SECOND, WAYS, Bytes, Fields, serialized
 
 import dyn_ros
-from dyn_ros.states.joint_states import LARGEST, MAX_LAYOUTS, Rejected
+from dyn_ros.states.joint_states import LARGEST, MAX_LAYOUTS, Reception, Rejected
 from dyn_ros.states.messages import MessageCollector
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
@@ -405,9 +405,9 @@ def test_bytes_of_names_that_never_repeat_are_forgotten(arm):
 
 
 def test_bytes_without_a_stamp_get_the_time_of_reception(arm):
-    collector = MessageCollector(arm, 0.5)
+    collector = Fields(arm, 0.5)
     feed(collector, arm.joint_names, -1.0)
     data = serialized(list(arm.joint_names), [1.0] * 7, [], [], 0)
     for now in (-5, 0, 7):
-        assert collector.receive(data, lambda now=now: now)
+        assert collector.receive(data, lambda now=now: now) is Reception.NEW_STATE
         assert collector.stamp == now

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from states.feeding import SECOND, Bytes, Decoder, packed
+from states.feeding import SECOND, Bytes, Decoder, Fields, packed
 
 import dyn_ros
 from dyn_ros.states.blocks import BlockCollector
 from dyn_ros.states.joint_states import MAX_LAYOUTS, Rejected, States
-from dyn_ros.states.messages import MessageCollector
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 MIMIC = """<robot name="hand"><link name="a"/>
@@ -24,7 +23,7 @@ MIMIC = """<robot name="hand"><link name="a"/>
   <link name="b"/><link name="c"/><link name="d"/></robot>"""
 
 
-def one_by_one(model, events, staleness=0.5, base=None, collector=MessageCollector):
+def one_by_one(model, events, staleness=0.5, base=None, collector=Fields):
     """The states from each message on its own, what was rejected, and the notices."""
     notices, rejected, states = [], [], []
     node = collector(model, staleness, base, notices.append)

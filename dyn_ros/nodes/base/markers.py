@@ -130,7 +130,7 @@ class Markers:
             self._limited = limited
             self._limiter = StampLimiter(parameters.values["markers.rate"])
         robot = self._node.robot
-        stamp = robot.state.stamp if robot else 0
+        stamp = robot.collector.stamp if robot else 0
         return self._reads() if self._limiter.due(stamp, time.perf_counter()) else None
 
     def _reads(self) -> Iterable[str]:

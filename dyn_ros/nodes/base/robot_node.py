@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar, TypeAlias
@@ -14,7 +15,9 @@ from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
 from ...states import joint_states as rules
-from ...states.joint_states import abbreviated
+from ...states.collector import NO_JOINTS
+from ...states.joint_states import Reception, abbreviated
+from ...states.messages import MessageCollector
 from ..messages import conversions
 from ..messages.serialized import deserialized
 from ..robot import RobotContext, SettingError, State
@@ -63,9 +66,9 @@ class RobotNode(BaseNode):
         self._own_services: list[Any] = []
         self.payloads: dict[str, tuple] = {}  # passed from one RobotContext to the next
         # the latest serialized joint states with each list of names, in the order of reception:
-        # by `MessageCollector.layout`, or by the names while there is no robot
-        self._latest: dict[int | tuple[str, ...], bytes] = {}
-        self._latest_layout: int | tuple[str, ...] = ()  # the last key
+        # by `MessageCollector.layout`
+        self._latest: dict[int, bytes] = {}
+        self._latest_layout = -1  # the last key
         self._reported: dict[str, float] = {}  # positions in earlier messages
         self._awaited: Sequence[str] = ()  # joints whose positions the description requires
         self._markers = Markers(self, self.markers)
@@ -209,17 +212,17 @@ class RobotNode(BaseNode):
         for data in self._latest.values():
             message = deserialized(data, JointState)
             for name, position in zip(message.name, message.position):
-                if abs(position) <= rules.LARGEST:
+                if rules.usability(position) == rules.USABLE:
                     positions[name] = position
         return positions
 
-    def _keep(self, key: int | tuple[str, ...], data: bytes) -> None:
+    def _keep(self, layout: int, data: bytes) -> None:
         """Keep valid joint states; use the description that waits for positions in them."""
-        self._latest.pop(key, None)
-        self._latest_layout = key
+        self._latest.pop(layout, None)
+        self._latest_layout = layout
         if len(self._latest) >= rules.MAX_LAYOUTS:
             self._latest.clear()
-        self._latest[key] = data
+        self._latest[layout] = data
         if self._awaited and self._positions().keys() >= set(self._awaited):
             self._awaited = ()
             self.take_description(self.latest_description, "robot_description")
@@ -237,7 +240,7 @@ class RobotNode(BaseNode):
             self.payloads,
             self._positions(),
         )
-        if self._robot and robot.state.needs_odometry:
+        if self._robot and robot.collector.needs_odometry:
             robot.odometry_frame = self._robot.odometry_frame
         if 0 in robot.model.nvs and not self._has_compiled_coupled:
             for node in self.nodes:
@@ -262,6 +265,11 @@ class RobotNode(BaseNode):
 
     # --- from a message to outputs
 
+    @functools.cached_property
+    def _collector_without_robot(self) -> MessageCollector:
+        """Checks messages while there is no robot."""
+        return MessageCollector(NO_JOINTS)
+
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the topics that the parameters require, as `Inputs.listen` expects them."""
         return {}
@@ -277,42 +285,38 @@ class RobotNode(BaseNode):
         received = time.perf_counter()
         self.report.count.messages += 1
         robot = self._robot
-        if robot is None:
+        collector = robot.collector if robot else self._collector_without_robot
+        reception = collector.receive(data, lambda: self.get_clock().now().nanoseconds)
+        if reception is Reception.UNREAD:
             message = deserialized(data, JointState)
-            rules.check_lengths(message.name, message.position, message.velocity, message.effort)
-            self._keep(tuple(message.name), data)
-            return
-        due = robot.state.receive(data, lambda: self.get_clock().now().nanoseconds)
-        if due is None:
-            message = deserialized(data, JointState)
-            due = robot.state.joint_states(
+            reception = collector.joint_states(
                 message.name,
                 message.position,
                 message.velocity,
                 message.effort,
                 self.stamp(message),
             )
-        layout = robot.state.layout[0]
+        layout = collector.layout[0]
         if layout == self._latest_layout and not self._awaited:
             self._latest[layout] = data
         else:
             self._keep(layout, data)
-        if due:
+        if robot and reception is Reception.NEW_STATE:
             process_state(self.nodes, robot, received)
 
     def on_odometry(self, message: Odometry) -> None:
         received = time.perf_counter()
         robot = self.robot
-        if robot is None or not robot.state.needs_odometry:
+        if robot is None or not robot.collector.needs_odometry:
             return
-        rules.check_child_frame(message.child_frame_id, robot.root_link)
-        due = robot.state.odometry(
+        reception = robot.collector.odometry(
             conversions.pose_numbers(message.pose.pose),
             conversions.twist_numbers(message.twist.twist),
             self.stamp(message),
+            message.child_frame_id,
         )
         robot.odometry_frame = message.header.frame_id
-        if due:
+        if reception is Reception.NEW_STATE:
             process_state(self.nodes, robot, received)
 
     # --- diagnostics
@@ -328,15 +332,15 @@ class RobotNode(BaseNode):
             return "waiting for the position of " + abbreviated(self.source._awaited)
         if self.robot is None:
             return "waiting for robot_description"
-        state = self.robot.state
-        missing = state.missing()
+        collector = self.robot.collector
+        missing = collector.missing()
         if missing:
             text = "waiting for the position of " + abbreviated(missing)
-            if state.unknown:
-                text += f"; not in the model: {abbreviated(state.unknown)}"
+            if collector.unknown:
+                text += f"; not in the model: {abbreviated(collector.unknown)}"
             return text
-        if not state.velocity_known:
-            return "unknown velocity of " + abbreviated(state.missing_velocity())
+        if not collector.velocity_known:
+            return "unknown velocity of " + abbreviated(collector.missing_velocity())
         if not self.report.count.states:
             return "no state received in the last second"
         return ""
@@ -362,8 +366,8 @@ class RobotNode(BaseNode):
             problem = "; ".join(self.faults())
         seconds = max(time.monotonic() - count.since, 1e-3)
         age = float("inf")
-        if robot and robot.state.stamp > 0:
-            age = (self.get_clock().now().nanoseconds - robot.state.stamp) * 1e-9
+        if robot and robot.collector.stamp > 0:
+            age = (self.get_clock().now().nanoseconds - robot.collector.stamp) * 1e-9
         received = {"joint_states received [Hz]": f"{count.messages / seconds:.1f}"}
         self.report.publish(
             problem,

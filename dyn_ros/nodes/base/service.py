@@ -155,26 +155,28 @@ def _state_of_request(node: Any, robot: RobotContext, given: RobotState, needed:
 
 
 def _latest_state(node: Any, robot: RobotContext) -> State:
-    state = robot.state
-    if state.constant:
-        return State(state.q, state.v, 0, [])
-    if not state.complete:
-        raise Rejected(f"unknown or stale position of {abbreviated(state.missing())}: {STATE_HINT}")
+    collector = robot.collector
+    if collector.constant:
+        return State(collector.q, collector.v, 0, [])
+    if not collector.complete:
+        raise Rejected(
+            f"unknown or stale position of {abbreviated(collector.missing())}: {STATE_HINT}"
+        )
     age = time.perf_counter() - robot.received
     clock = node.get_clock()
-    if age > state.staleness and clock.ros_time_is_active:  # a simulation may be paused
-        age = 1e-9 * (clock.now().nanoseconds - state.stamp)
-        if age < -state.staleness:
+    if age > collector.staleness and clock.ros_time_is_active:  # a simulation may be paused
+        age = 1e-9 * (clock.now().nanoseconds - collector.stamp)
+        if age < -collector.staleness:
             raise Rejected(
                 f"the latest state is {-age:.3f} s ahead of the clock, which was set "
                 f"back: {STATE_HINT}"
             )
-    if age > state.staleness:
+    if age > collector.staleness:
         raise Rejected(
             f"the latest state is {age:.3f} s old, more than the parameter staleness "
-            f"({state.staleness:g} s) allows: {STATE_HINT}"
+            f"({collector.staleness:g} s) allows: {STATE_HINT}"
         )
-    return state.latest()
+    return collector.latest()
 
 
 def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
@@ -192,11 +194,10 @@ def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
             conversions.pose_numbers(given.base_pose),
             conversions.twist_numbers(given.base_twist),
         )
-        rules.check_base(pose, twist)
         rules.set_base(base, q, v, pose, twist)
     rules.check_names(given.name)
     size, positions, velocities = len(given.name), len(given.position), len(given.velocity)
-    if positions != size or velocities not in (0, size):
+    if not rules.lengths_match(size, positions, velocities, 0):
         raise Rejected(
             f"{size} names, but {positions} positions and {velocities} velocities; "
             "expected one position for each name, and one velocity for each name or "
@@ -204,13 +205,13 @@ def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
         )
     used = [k for k, name in enumerate(given.name) if name in joints]
     own = [joints[given.name[k]] for k in used]
-    for field, values, vector, index in (
-        ("position", given.position, q, model.idx_q),
-        ("velocity", given.velocity, v, model.idx_v),
+    for not_finite, values, vector, index in (
+        (rules.Reason.POSITION_NOT_FINITE, given.position, q, model.idx_q),
+        (rules.Reason.VELOCITY_NOT_FINITE, given.velocity, v, model.idx_v),
     ):
         if len(values):
             chosen = [values[k] for k in used]
-            rules.check_usable(field, [given.name[k] for k in used], chosen)
+            rules.check_usable(not_finite, [given.name[k] for k in used], chosen)
             vector[[index[i] for i in own]] = chosen
     missing = sorted(joints.keys() - set(given.name), key=joints.__getitem__)
     if missing:

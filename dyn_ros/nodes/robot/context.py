@@ -137,7 +137,7 @@ class RobotContext:
         if values["base_source"] == "parameter":
             base = (values["base_pose"], values["base_twist"])
         with blamed_on("base_pose, base_twist"):
-            self.state = MessageCollector(self.model, values["staleness"], base, notify)
+            self.collector = MessageCollector(self.model, values["staleness"], base, notify)
         frames = self.model.tree.frames
         self.root_link = next(frame.name for frame in frames if frame.kind == "body")
         self.frame_id = values["frame_id"] or self.root_link
@@ -160,8 +160,8 @@ class RobotContext:
     def begin_state(self, received: float, reads: Iterable[str]) -> State:
         """Return the complete state received at a time [s]; from now on with what `reads` names."""
         self.received = received
-        self.state.collect(reads)
-        return self.state.latest()
+        self.collector.collect(reads)
+        return self.collector.latest()
 
     def compute(self, state: State, names: Sequence[str]) -> None:
         """Compute these results of `dyn_ros.all_terms` in `data`, in one pass over the kinematics.

@@ -153,12 +153,12 @@ class Observation(Session):
         if state.v is None:
             return "unknown velocity of " + abbreviated(state.unknown)
         if tau is None:
-            missing = self.robot.state.missing_effort()
+            missing = self.robot.collector.missing_effort()
             return "unknown effort of " + abbreviated(missing) if missing else "no effort yet"
         if implausible := self.implausible(state.v, tau):
             return implausible
         max_gap = self.setup.max_gap
-        if behind := self.robot.state.behind(max_gap):
+        if behind := self.robot.collector.behind(max_gap):
             return f"no states of {abbreviated(behind)} for longer than max_gap, {max_gap:g} s"
         return ""
 

@@ -26,7 +26,7 @@ from dyn_ros.nodes.base.dispatch import Dispatch, Output, process_state
 from dyn_ros.nodes.base.parameters import SPECS
 from dyn_ros.nodes.dynamics_node import OUTPUTS, DynamicsNode
 from dyn_ros.nodes.robot.context import RobotContext, Terms
-from dyn_ros.states.joint_states import State
+from dyn_ros.states.joint_states import Reception, State
 from dyn_ros.states.rate_limiter import StampLimiter
 
 ARM7 = (Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf").read_text()
@@ -85,7 +85,9 @@ class Node:
 
     def speak(self, q, v, seconds, effort=()):
         names = self.robot.model.joint_names
-        assert self.robot.state.joint_states(names, q, v, effort, round(seconds * SECOND))
+        stamp = round(seconds * SECOND)
+        reception = self.robot.collector.joint_states(names, q, v, effort, stamp)
+        assert reception is Reception.NEW_STATE
         process_state([self], self.robot, seconds)
         return {
             topic: each.messages[-1] if each.messages else None
@@ -331,7 +333,7 @@ def thinned(max_rate, late):
                 "~/markers",
                 JointState,
                 lambda robot: lambda state, terms: chosen.append(state.stamp),
-                lambda: () if limiter.due(node.robot.state.stamp, 0.0) else None,
+                lambda: () if limiter.due(node.robot.collector.stamp, 0.0) else None,
                 stamped=False,
                 has_rate=True,
             ),
@@ -342,9 +344,10 @@ def thinned(max_rate, late):
     node.dispatch.limit(max_rate)
     for k in range(250):
         now = 5.0 + 0.002 * k
-        assert node.robot.state.joint_states(
+        reception = node.robot.collector.joint_states(
             node.robot.model.joint_names, Q, V, (), round(now * SECOND)
         )
+        assert reception is Reception.NEW_STATE
         process_state([node], node.robot, now + late)
     return chosen, len(node.publishers["~/all"].messages)
 
@@ -365,7 +368,8 @@ def test_a_base_has_no_motors(robot):
 
 def commanded_floating(node):
     names = node.robot.model.joint_names[1:]
-    assert node.robot.state.joint_states(names, Q, V, (), SECOND)
+    reception = node.robot.collector.joint_states(names, Q, V, (), SECOND)
+    assert reception is Reception.NEW_STATE
     process_state([node], node.robot, 1.0)
     return node.publishers["~/command"].messages[-1].data
 

@@ -17,6 +17,7 @@ from sensor_msgs.msg import JointState
 from states.feeding import serialized
 
 from dyn_ros.nodes.base import robot_node as base
+from dyn_ros.states.joint_states import Reception
 from dyn_ros.states.messages import MessageCollector
 
 SECOND = 1_000_000_000
@@ -97,7 +98,7 @@ class Recorder:
         return self
 
     def process(self, nodes, robot, received):
-        state = robot.state.latest()
+        state = robot.collector.latest()
         self.events.append(
             (
                 state.q.tolist(),
@@ -105,7 +106,7 @@ class Recorder:
                 state.stamp,
                 tuple(state.unknown),
                 None if state.effort is None else state.effort.tolist(),
-                robot.state.missing(),
+                robot.collector.missing(),
             )
         )
 
@@ -124,9 +125,9 @@ def test_a_stream_has_the_same_effect_as_when_rclpy_reads_each_message(
     receive = MessageCollector.receive
 
     def count(collector, data, now):
-        due = receive(collector, data, now)
-        taken.append(due is not None)
-        return due
+        reception = receive(collector, data, now)
+        taken.append(reception is not Reception.UNREAD)
+        return reception
 
     messages = list(stream(arm.joint_names, seed))  # rclpy leaves padding undefined
 
@@ -142,7 +143,7 @@ def test_a_stream_has_the_same_effect_as_when_rclpy_reads_each_message(
         node.stop()
         return recorder.events
 
-    expected = events(lambda collector, data, now: None)
+    expected = events(lambda collector, data, now: Reception.UNREAD)
     assert events(count) == expected
     assert sum(taken) > 200 and not all(taken)
 
@@ -164,8 +165,8 @@ def test_other_encapsulations_are_left_to_rclpy(start, arm, before):
     node = start().node
     data = message(arm.joint_names, SECOND, np.random.default_rng(0))
     node.on_joint_states(data)
-    assert node.robot.state.receive(before + data[4:], lambda: 0) is None
-    assert node.robot.state.receive(data, lambda: 0)
+    assert node.robot.collector.receive(before + data[4:], lambda: 0) is Reception.UNREAD
+    assert node.robot.collector.receive(data, lambda: 0) is Reception.NEW_STATE
 
 
 def test_big_endian_messages_are_taken(start, arm):
@@ -174,7 +175,7 @@ def test_big_endian_messages_are_taken(start, arm):
     data = serialized(names, range(7), range(7), [], SECOND, order=">")
     for _ in range(3):
         node.on_joint_states(data)
-        assert node.robot.state.q.tolist() == list(range(7))
+        assert node.robot.collector.q.tolist() == list(range(7))
         assert node._positions() == dict(zip(names, range(7)))
 
 
@@ -194,9 +195,9 @@ def test_a_new_robot_takes_its_own_joint_states(start, arm):
     before, positions = node.robot, node._positions()
     node.take_description(before.description.replace("arm7", "arm8"), "test")
     assert node.robot is not before and node._positions() == positions
-    old = before.state.q.copy()
+    old = before.collector.q.copy()
     for k in range(5):
         node.on_joint_states(make(k + 2 * SECOND))
-    np.testing.assert_array_equal(before.state.q, old)
-    assert node.robot.state.stamp == 2 * SECOND + 4
-    assert list(node._positions().values()) == node.robot.state.q.tolist()
+    np.testing.assert_array_equal(before.collector.q, old)
+    assert node.robot.collector.stamp == 2 * SECOND + 4
+    assert list(node._positions().values()) == node.robot.collector.q.tolist()
