@@ -63,6 +63,7 @@ class MessageCollector(Collector):
         self._decoder = Decoder()
         self._decoder.child("")  # the place of that of the latest odometry
         self._arrays.layouts = self._arrays.entries = mem.TABLE
+        self._scalars[mem.LATEST_LIST] = -1  # compiled code would read behind the lists
         self._link()
 
     def _link(self) -> None:

@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 from states.feeding import SECOND, WAYS, Bytes, Fields, serialized
 
 import dyn_ros
+from dyn_ros.states import memory as mem
 from dyn_ros.states.joint_states import LARGEST, MAX_LAYOUTS, Reception, Rejected
 from dyn_ros.states.messages import MessageCollector
 
@@ -402,6 +403,7 @@ def test_bytes_of_names_that_never_repeat_are_forgotten(arm):
     for i in range(3 * MAX_LAYOUTS):
         assert feed(collector, [*arm.joint_names, f"other{i}"], 1.0 + i)
         assert len(collector._decoder.layouts) <= MAX_LAYOUTS
+        assert collector._scalars[mem.LATEST_LIST] < len(collector._decoder.lists)
 
 
 def test_bytes_without_a_stamp_get_the_time_of_reception(arm):
