@@ -15,10 +15,10 @@ from . import kernel
 from . import memory as mem
 from .collector import Base, Collector, Joints
 from .joint_states import NEVER, Numbers, Reception, Rejected, State
-from .kernel import DUE
+from .kernel import DUE, TAKEN, UNREAD
 from .memory import KNOWS_ACCELERATION, KNOWS_EFFORT, KNOWS_VELOCITY, NEWEST
 
-_NEW_STATE = Reception.NEW_STATE  # found faster than a member of its class
+_NEW_STATE, _NO_STATE = Reception.NEW_STATE, Reception.NO_STATE  # faster than by their class
 
 
 class MessageCollector(Collector):
@@ -62,6 +62,7 @@ class MessageCollector(Collector):
     def _clear_names(self) -> None:
         self._decoder = Decoder()
         self._decoder.child("")  # the place of that of the latest odometry
+        self._arrays.foreign[0] = False
         self._arrays.layouts = self._arrays.entries = mem.TABLE
         self._scalars[mem.LATEST_LIST] = -1  # compiled code would read behind the lists
         self._link()
@@ -167,10 +168,10 @@ class MessageCollector(Collector):
         It is UNREAD, without an effect, unless it is plain little-endian CDR with names that are
         known. `now` returns the stamp of a message that has none [ns].
         """
-        outcome = self._call(data, len(data), self._address, NEVER) if data else kernel.UNREAD
+        outcome = self._call(data, len(data), self._address, NEVER) if data else UNREAD
         if outcome == DUE:
             return _NEW_STATE
-        if outcome == kernel.UNREAD and len(data) > self._flags[mem.CAPACITY]:
+        if outcome == UNREAD and len(data) > self._flags[mem.CAPACITY]:
             self._make_room(len(data))
             return self.receive(data, now)
         if outcome == kernel.UNSTAMPED:
@@ -214,9 +215,10 @@ class MessageCollector(Collector):
         not move.
         """
         if not self.needs_odometry:
-            return Reception.NO_STATE
-        self._decoder.children[0] = child
-        self._arrays.foreign[0] = not rules.is_root_link(child, self._joints.root_link)
+            return _NO_STATE
+        if child != self._decoder.children[0]:
+            self._decoder.children[0] = child
+            self._arrays.foreign[0] = not rules.is_root_link(child, self._joints.root_link)
         return self._take(-1, stamp, pose, twist, ())
 
     def _take(self, layout: int, stamp: int, *fields: Numbers) -> Reception:
@@ -234,15 +236,18 @@ class MessageCollector(Collector):
         """Return what an outcome means; notify of, or raise, what the compiled rules have noted."""
         if outcome == kernel.NEW_NAMES:
             outcome = self._run()
-        if outcome == kernel.UNREAD:
+        if outcome == DUE:
+            return _NEW_STATE
+        if outcome == TAKEN:
+            return _NO_STATE
+        if outcome == UNREAD:
             return Reception.UNREAD
-        if outcome & (kernel.REJECTED | kernel.JUMPED):
-            reason = self._flags[mem.LATEST_FAULT]
-            self._arrays.faults[reason, mem.NUMBER] = 0
-            if outcome == kernel.REJECTED:
-                raise Rejected(self._text(reason))
-            self._notify(self._text(reason))
-        return _NEW_STATE if outcome & DUE else Reception.NO_STATE
+        reason = self._flags[mem.LATEST_FAULT]
+        self._arrays.faults[reason, mem.NUMBER] = 0
+        if outcome == kernel.REJECTED:
+            raise Rejected(self._text(reason))
+        self._notify(self._text(reason))
+        return _NEW_STATE if outcome & DUE else _NO_STATE
 
     def _take_unknown(self, names: list[str]) -> None:
         self.unknown = tuple(names)
