@@ -20,7 +20,8 @@ from . import entries
 from .data import Data
 from .workspace import Workspace
 
-_NOTHING = np.zeros((0, 0))  # the batch of an omitted input
+NO_ROWS = np.zeros((0, 0))
+"""The rows of an omitted input, and of a result that the caller does not return."""
 _extension: Any = extension.native() if JIT else None
 _MOST_SUMMED = 1 << 13  # states; a multiple of LANES
 _LINE = 8  # numbers in a cache line, as in batches.c
@@ -77,7 +78,8 @@ class BatchSpace:
     ) -> None:
         """Set what ``run`` reads and writes, as rows, and its options.
 
-        Rows without columns are omitted inputs and sums. They must outlive ``run``.
+        Rows without columns are omitted inputs, sums, and results that are not returned. They must
+        outlive ``run``.
         """
         table = self._table
         _extension.set_arrays(self._inputs, inputs)
@@ -186,7 +188,7 @@ def _along_tree(model: Model, axes: int) -> NDArray[np.bool_]:
 def as_rows(batch: Array | None) -> Array:
     """Convert a batch of matrices to a batch of rows."""
     if batch is None:
-        return _NOTHING
+        return NO_ROWS
     return batch if batch.ndim == 2 else batch.reshape(len(batch), math.prod(batch.shape[1:]))
 
 

@@ -76,7 +76,7 @@ class Caller:
         arrays = data._run_busy(
             lambda: run(data, selector, values, constraints, size, int(threads))
         )
-        return self._make([arrays[algorithm.results.index(f)] for f in self._results])
+        return self._make([arrays[f] for f in self._results])
 
     # --- one state
 
@@ -207,17 +207,19 @@ class Caller:
     # --- a batch
 
     def _run_batch(self, data, selector, values, constraints, size, threads):
-        """Run on validated arrays with leading axes; return new arrays."""
+        """Run on validated arrays with leading axes; return new arrays by field."""
         algorithm, model = self._algorithm, data.model
         program = algorithm.program(model)
         program.lanes.load(algorithm.announce)
         entries.GATHER.load()
         entries.SCATTER.load()
-        outputs, arrays = zip(
-            *[batch.new_result(data, f, size, constraints) for f in algorithm.results]
+        results = {f: batch.new_result(data, f, size, constraints) for f in self._results}
+        arrays = {f: array for f, (_, array) in results.items()}
+        outputs = tuple(
+            results[f][0] if f in results else batch.NO_ROWS for f in algorithm.results
         )
         inputs = tuple(batch.as_rows(value) for value in values)
-        sums = [f for f in algorithm.results if f.summed]
+        sums = [f for f in arrays if f.summed]
         spaces = data._batch_spaces.setdefault(algorithm, [])
         while len(spaces) < threads and len(spaces) * LANES < size:
             spaces.append(batch.BatchSpace(model, algorithm))
@@ -239,24 +241,24 @@ class Caller:
             algorithm.raise_if_singular(model, values)
         for f in sums:
             for space in spaces[: len(states)]:
-                arrays[algorithm.results.index(f)][...] += space.totals[f]
+                arrays[f][...] += space.totals[f]
         return arrays
 
     def _run_each(self, data, selector, values, constraints, size, threads):
         """A batch without the compiler: one state after the other."""
         model = data.model
-        arrays = [batch.new_result(data, f, size, constraints)[1] for f in self._algorithm.results]
+        arrays = {f: batch.new_result(data, f, size, constraints)[1] for f in self._results}
         ready = data._ready.get(self) or self._prepare(data)
         for n in range(size):
             state = [None if x is None else x[n] for x in values]
             if self._interpret(model, ready, selector, state, constraints):
                 self._algorithm.raise_if_singular(model, state)
-            for output, f in zip(arrays, self._algorithm.results):
+            for f, array in arrays.items():
                 value = public_view(model, f, ready.workspace[f], constraints)
                 if f.summed:
-                    output += value
+                    array += value
                 else:
-                    output[n] = value
+                    array[n] = value
         return arrays
 
 
