@@ -83,7 +83,9 @@ FIELDS = (
 _ALL = (1 << len(FIELDS)) - 1
 _FORCES = _NLE | _DHG_DRIFT
 _MOVING = _FORCES | _HG | _VCOM | _KINETIC
-_CARRIED = _ALL & ~(_J | _OMI | _OMF)
+_WHOLE = _AG | _HG | _IG | _DHG_DRIFT | _COM | _VCOM | _MASS | _JCOM | _POTENTIAL
+_SUBTREES = _SUBTREE_COM | _SUBTREE_MASS
+_COMPOSITE = _G | _FORCES | _WHOLE | _SUBTREES
 
 
 @kernel
@@ -198,15 +200,15 @@ def all_terms_kernel(r):
         h = move_bodies(r)
     if wanted(r, _M):
         inertia_matrix(r)
-    elif wanted(r, _CARRIED):
+    elif wanted(r, _COMPOSITE):
         sum_up(r, COMPOSITE)
     if wanted(r, _G | _FORCES):
         store_gravity(r)
     if wanted(r, _FORCES):
         store_nonlinear_effects(r)
-    if wanted(r, _CARRIED):
+    if wanted(r, _WHOLE):
         store_whole(r, h)
-    if wanted(r, _SUBTREE_COM | _SUBTREE_MASS):
+    if wanted(r, _SUBTREES):
         store_subtrees(r)
 
 
@@ -315,7 +317,7 @@ def all_terms(
     ----------
     only : sequence of str, optional
         Names of the terms to compute, fields of ``Terms``; other fields of ``data`` do not change.
-        Default: all.
+        A batch has memory for these terms alone. Default: all.
 
     Examples
     --------

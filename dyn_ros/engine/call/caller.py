@@ -215,9 +215,7 @@ class Caller:
         entries.SCATTER.load()
         results = {f: batch.new_result(data, f, size, constraints) for f in self._results}
         arrays = {f: array for f, (_, array) in results.items()}
-        outputs = tuple(
-            results[f][0] if f in results else batch.NO_ROWS for f in algorithm.results
-        )
+        outputs = tuple(results[f][0] if f in results else batch.NO_ROWS for f in algorithm.results)
         inputs = tuple(batch.as_rows(value) for value in values)
         sums = [f for f in arrays if f.summed]
         spaces = data._batch_spaces.setdefault(algorithm, [])

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches: tiles of lanes, whole and not, and results larger than the caches."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 import dyn_ros
 import peer
+from dyn_ros.engine.algorithms.all_terms import Terms
 from dyn_ros.engine.call import batch
 from dyn_ros.engine.kernel.lanes import LANES
 from dyn_ros.engine.machine_code import extension
@@ -75,3 +78,29 @@ def test_a_bad_number_in_any_tile_is_found(solo, state):
     q[state, 3:7] *= 1.0 + 1e-5
     with pytest.raises(ValueError, match="unit quaternion"):
         dyn_ros.crba(solo.model, solo.data, q)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("only", [("g",), ("nle", "M", "g"), ("com", "Ig", "hg"), ("oMf", "oMf")])
+def test_some_terms_are_equal_to_those_of_all(solo, only, threads):
+    """Also after other terms, which leave numbers in the workspace."""
+    for size in (1, LANES - 1, 3 * LANES + 1):
+        q, v = solo.states(size)[:2]
+        every = dyn_ros.all_terms(solo.model, dyn_ros.Data(solo.model), q, v)
+        for names in (only, ("J", "kinetic_energy"), only):
+            found = dyn_ros.all_terms(solo.model, solo.data, q, v, only=names, threads=threads)
+            for name, value in zip(names, found if len(names) > 1 else [found], strict=True):
+                assert np.array_equal(value, getattr(every, name)), (size, name)
+
+
+@pytest.mark.parametrize("name", Terms._fields)
+def test_a_term_alone_allocates_no_other(solo, name):
+    size = 4096
+    q, v = solo.states(size)[:2]
+    data = dyn_ros.Data(solo.model)
+    dyn_ros.all_terms(solo.model, data, q[:1], v[:1])  # which allocates the workspace
+    tracemalloc.start()
+    value = dyn_ros.all_terms(solo.model, data, q, v, only=(name,))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.3 * value.nbytes + 8 * size  # rows of whole cache lines
