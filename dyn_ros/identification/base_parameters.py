@@ -13,9 +13,9 @@ from scipy.linalg import qr, solve_triangular
 from ..drives.efforts import torque_regressor
 from ..engine.algorithms import joint_torque_regressor
 from ..engine.call.data import Data
+from ..engine.kernel.arguments import require_model
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from ..engine.model.inputs import require_model
 from .motion.filtering import is_actuated, joint_slices
 from .motion.numerics import ROUNDING, STATISTICS, evenly
 from .result import BaseEstimate

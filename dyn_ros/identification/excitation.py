@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..engine.kernel.arguments import finite_number, require_model
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from ..engine.model.drives import reporting_torques
-from ..engine.model.inputs import finite_array, require_model
 from .samples import Samples
 from .trajectory_search import Box, Series, TrajectorySearch, joint_limits
 
@@ -121,7 +121,7 @@ class Excitation:
         ValueError
             Another suffix, or a rate that is not positive.
         """
-        rate = float(finite_array("rate", rate, ()))
+        rate = finite_number("rate", rate)
         if rate <= 0.0:
             raise ValueError(f"rate: expected points per second, more than 0, got {rate:g}")
         if suffix(path) == ".csv":
@@ -233,7 +233,7 @@ def excite(
     _require_single_coordinates(model)
     number = {"period": period, "duration": duration, "rate": rate, "margin": margin}
     for name, value in number.items():
-        if not float(finite_array(name, value, ())) > 0.0:
+        if not finite_number(name, value) > 0.0:
             raise ValueError(f"{name}: expected more than 0, got {value!r}")
     if margin > 1.0:
         raise ValueError(f"margin: expected at most 1, got {margin!r}")

@@ -14,9 +14,9 @@ from scipy.special import stdtrit
 
 from ..engine.algorithms import joint_torque_regressor, rnea
 from ..engine.call.data import Data
+from ..engine.kernel.arguments import require_model
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from ..engine.model.inputs import require_model
 from .base_parameters import Unknowns, in_columns, structure
 from .friction_terms import choose_terms, directions_of, measured_joints
 from .motion.filtering import AT_REST

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine.kernel.arguments import require_model
 from ..engine.kernel.types import Array
 from ..engine.model.drives import LARGEST
-from ..engine.model.inputs import require_model
 from ..engine.model.model import Model
 from ..engine.model.moments import Moment
 from ..recordings.formats import is_table

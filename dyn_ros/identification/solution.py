@@ -17,9 +17,9 @@ from ..drives.efforts import rescaled, without_gravity
 from ..drives.units import collapsed_masses, unit_warnings
 from ..engine.algorithms import rnea
 from ..engine.call.data import Data
+from ..engine.kernel.arguments import one_each, require_model
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from ..engine.model.inputs import one_each, positive_each, require_model
 from .base_parameters import FEATURES, Unknowns, structure, undetermined
 from .friction_terms import SLOWEST, STILL, TERMS, FrictionTerms, choose_terms
 from .least_squares import (
@@ -148,11 +148,11 @@ def solution(
             samples, tau=rescaled(model, samples.q, samples.tau, constants)
         )
     chosen = FEATURES[not options.armature : 1 + 3 * options.friction]
-    given = None if options.noise is None else positive_each("noise", options.noise, model.nv)
+    given = None if options.noise is None else one_each("noise", options.noise, model.nv, above=0.0)
     velocity = (
         np.full(model.nv, np.inf)
         if options.stribeck is None
-        else positive_each("stribeck", options.stribeck, model.nv, SLOWEST)
+        else one_each("stribeck", options.stribeck, model.nv, least=SLOWEST)
     )
     training, held = blocks(
         len(samples), options.held_out, options.seed, _HELD_CONTACTS if samples.contacts else _HELD

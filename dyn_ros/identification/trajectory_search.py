@@ -15,10 +15,10 @@ from scipy.linalg import null_space, qr
 
 from ..engine.algorithms import frame_placements, joint_friction, joint_torque_regressor, rnea
 from ..engine.call.data import Data
+from ..engine.kernel.arguments import finite_array
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from ..engine.model.frames import frame_number
-from ..engine.model.inputs import finite_array
 from .motion.numerics import ROUNDING
 
 Box: TypeAlias = tuple[ArrayLike, ArrayLike]

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from ..engine.algorithms import generalized_gravity, rnea
 from ..engine.call.data import Data
+from ..engine.kernel.arguments import finite_number, require_model
 from ..engine.kernel.types import Array, ArrayLike
-from ..engine.model.inputs import finite_array, require_model
 from ..engine.model.model import Model
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def estimate_effort_delay(
     """
     from ..identification import Samples  # needs SciPy
 
-    longest = float(finite_array("longest", longest, ()))
+    longest = finite_number("longest", longest)
     if longest <= 0.0:
         raise ValueError(f"longest: expected a positive time, got {longest:g} s")
     model = copy.copy(require_model(model))

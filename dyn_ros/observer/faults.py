@@ -16,8 +16,8 @@ from collections import deque
 import numpy as np
 
 from ..engine.call.data import Data
+from ..engine.kernel.arguments import one_each, require_model
 from ..engine.kernel.types import Array, ArrayLike
-from ..engine.model.inputs import positive_each, require_model
 from ..engine.model.model import Model
 from . import fault_checks
 from .fault_checks import PERIOD, EffortFault, Row
@@ -70,7 +70,7 @@ class EffortMonitor:
 
     def __init__(self, model: Model, gain: float | ArrayLike = 50.0) -> None:
         self._model = require_model(model)
-        self._gain = positive_each("gain", gain, model.nv)
+        self._gain = one_each("gain", gain, model.nv, above=0.0)
         self._data, self._typical = Data(model), fault_checks.typical_efforts(model)
         self.reset()
 

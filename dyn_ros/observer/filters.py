@@ -16,10 +16,9 @@ from ..engine.algorithms.filters import disturbance_filter
 from ..engine.algorithms.filters.low_pass import LOW_PASS
 from ..engine.call.algorithm import compiled
 from ..engine.call.data import Data
+from ..engine.kernel.arguments import finite_number, positive_number, require_model
 from ..engine.kernel.types import Array, ArrayLike
-from ..engine.model.inputs import finite_array, require_model
 from ..engine.model.model import Model
-from .inputs import positive
 
 # --- delays: efforts, and the states in which the motors exerted them
 
@@ -63,7 +62,7 @@ class DelayLine:
     """
 
     def __init__(self, model: Model, delay: float) -> None:
-        self.delay = float(finite_array("delay", delay, ()))
+        self.delay = finite_number("delay", delay)
         self._blend = Blend(model)
         self._samples: deque[Sample] = deque()
 
@@ -210,7 +209,7 @@ class LowPass:
     """
 
     def __init__(self, bandwidth: float) -> None:
-        self._bandwidth = positive("bandwidth", bandwidth)
+        self._bandwidth = positive_number("bandwidth", bandwidth)
         self._value: Array | None = None
 
     def reset(self, value: ArrayLike | None = None) -> None:

@@ -9,27 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..engine.kernel.arguments import as_array, require_valid
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
-from ..engine.model.inputs import as_array, finite_array, require_model, require_valid
 
 _SYMMETRIC = 1e-6  # of the largest variance
 _BLOCK = 1 << 13  # samples: their intermediate results remain in the caches
-
-
-def positive(name: str, value: float) -> float:
-    """A finite number above zero."""
-    number = float(finite_array(name, value, ()))
-    if number <= 0.0:
-        raise ValueError(f"{name}: expected a positive number, got {number:g}")
-    return number
-
-
-def external_effort(model: Model, tau_ext: ArrayLike) -> Array:
-    """External efforts as an array (nv,) or (B, nv) of finite numbers."""
-    array, _ = as_array(require_model(model), "tau_ext", ("nv",), tau_ext)
-    require_valid(model, "tau_ext", ("nv",), array)
-    return np.asarray(array)
 
 
 def whitener(model: Model, covariance: ArrayLike) -> Array:

@@ -12,10 +12,11 @@ import numpy as np
 
 from ..engine.algorithms import joint_jacobians
 from ..engine.call.data import Data
+from ..engine.kernel.arguments import positive_number, require_model, valid_array
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from .hypotheses import POSSIBLE, Hypothesis, bodies_of, hypotheses, places_of, skew
-from .inputs import external_effort, positive, whitener
+from .inputs import whitener
 
 _THRESHOLD_DEVIATIONS = 4.0  # of an effort, in its threshold
 _LARGEST = 1e100  # efforts, divided by their deviations
@@ -166,14 +167,14 @@ def isolate_contact(
     >>> contact.collision, contact.explained, contact.link in contact.possible_links
     (True, True, True)
     """
-    tau = external_effort(model, tau_ext)
+    tau = valid_array(require_model(model), "tau_ext", ("nv",), tau_ext)
     if tau.ndim > 1:
         raise ValueError(
             f"tau_ext: expected a single state, got a batch of shape {tau.shape}; "
             "pass one state after the other"
         )
     limits = _thresholds(model, threshold)
-    force = positive("force", force)
+    force = positive_number("force", force)
     J = joint_jacobians(model, data, q)
     if J.ndim > 2:
         raise ValueError(

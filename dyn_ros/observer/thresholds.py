@@ -20,11 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.algorithms.dynamics.friction import largest_at_rest
+from ..engine.kernel.arguments import finite_array, one_each, positive_number, require_entries
 from ..engine.kernel.types import Array, ArrayLike
-from ..engine.model.inputs import finite_array, one_each
 from ..engine.model.model import Model
 from .fault_checks import typical_efforts
-from .inputs import positive
 
 SLOW = 0.05
 """Velocity above which the direction of friction is certain [rad/s, m/s]."""
@@ -82,11 +81,7 @@ class Thresholds:
         fixed = finite_array("fixed", self.fixed, (np.size(self.fixed),))
         for name in ("fixed", "per_speed", "at_rest"):
             values = one_each(name, getattr(self, name), len(fixed))
-            if (values < 0.0).any():
-                raise ValueError(
-                    f"{name}: expected numbers that are not negative, got "
-                    f"{values.min():g} in {name}[{values.argmin()}]"
-                )
+            require_entries(name, values, values >= 0.0, "numbers that are not negative")
             object.__setattr__(self, name, values)
 
     def of(self, v: ArrayLike) -> Array:
@@ -225,8 +220,8 @@ def calibrate_thresholds(
     residual, speed = finite_rows("external", external), finite_rows("v", v)
     if residual.shape != speed.shape:
         raise ValueError(f"v: expected the shape of external, {residual.shape}, got {speed.shape}")
-    dt = positive("dt", dt)
-    wanted = positive("false_alarms", false_alarms)
+    dt = positive_number("dt", dt)
+    wanted = positive_number("false_alarms", false_alarms)
     if not len(residual) * dt >= SHORTEST:
         raise ValueError(
             f"external: expected at least {SHORTEST:g} s of motion, got "

@@ -21,11 +21,12 @@ import numpy as np
 from ..engine.algorithms import Contact, contact_jacobian, frame_jacobian, frame_placements
 from ..engine.algorithms.contacts.packed import as_tuple, require_contacts
 from ..engine.call.data import Data
+from ..engine.kernel.arguments import positive_number, require_model, valid_array
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model, ReferenceFrame
 from ..engine.model.frames import frame_number
 from .hypotheses import skew
-from .inputs import external_effort, positive, whitener
+from .inputs import whitener
 
 _DAMPING = 0.01  # m: a singular value, for efforts with a standard deviation of 1
 _LENGTH = 0.1  # m
@@ -168,7 +169,7 @@ def external_wrench(
     >>> np.allclose(found.wrench, [0.0, 0.0, -5.0, 0.0, 0.0, 0.0]), found.rank
     (True, 6)
     """
-    tau = external_effort(model, tau_ext)
+    tau = valid_array(require_model(model), "tau_ext", ("nv",), tau_ext)
     number = frame_number(model, frame)
     if model.tree.frames[number].parent < 0:
         raise ValueError(
@@ -178,7 +179,7 @@ def external_wrench(
     at_origin = reference_frame == ReferenceFrame.WORLD
     axes = ReferenceFrame.LOCAL_WORLD_ALIGNED if at_origin else reference_frame
     J = frame_jacobian(model, data, q, frame, axes, offset)
-    lengths = np.array([1.0, 1.0, 1.0, *3 * (positive("length", length),)])
+    lengths = np.array([1.0, 1.0, 1.0, *3 * (positive_number("length", length),)])
     solution = _solve(model, J, tau, lengths, covariance, damping)
     if at_origin:
         solution = _moved(solution, _point(model, data, q, number, offset))
@@ -233,7 +234,7 @@ def external_wrenches(
     >>> print(found.wrenches["front_left_foot"].round(2))
     [ 1.  2. 20.]
     """
-    tau = external_effort(model, tau_ext)
+    tau = valid_array(require_model(model), "tau_ext", ("nv",), tau_ext)
     wanted = tuple(
         Contact(contact) if isinstance(contact, str) else contact
         for contact in ([contacts] if isinstance(contacts, str) else as_tuple(contacts))
@@ -242,7 +243,7 @@ def external_wrenches(
     if not wanted:
         raise ValueError("contacts: expected at least one, got none")
     J = contact_jacobian(model, data, q, [_at_contact(contact) for contact in wanted])
-    metric = positive("length", length)
+    metric = positive_number("length", length)
     lengths = np.concatenate(
         [[1.0, 1.0, 1.0, metric, metric, metric][: contact.dimension] for contact in wanted]
     )
@@ -319,7 +320,7 @@ def _solve(
         weighted, b = W @ A, tau @ W.T
         least = _DAMPING / float(np.sqrt(np.mean(np.diagonal(np.asarray(covariance)))))
     if damping is not None:
-        least = positive("damping", damping)
+        least = positive_number("damping", damping)
     m = len(lengths)
     # all directions, also those beyond the number of efforts
     U, s, Vt = np.linalg.svd(weighted, full_matrices=model.nv < m)

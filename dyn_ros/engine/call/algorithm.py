@@ -13,13 +13,13 @@ import logging
 
 import numpy as np
 
+from ..kernel.arguments import as_array, require_equal, require_valid
 from ..kernel.fields import FIELDS, OPTIONS, Field, Option, Q, fields_among
 from ..kernel.layout import fail
 from ..machine_code import library
 from ..machine_code.compiler import Entry
 from ..machine_code.declare import JIT
 from ..machine_code.reach import references, walk
-from ..model.inputs import as_array, require_equal, require_valid
 from . import entries, singular
 from .caller import Caller
 from .data import Data

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..kernel.arguments import finite_array, require_model
 from ..kernel.types import Array, ArrayLike
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from .frames import frame_number
 from .inertia import Payload, link_frame
-from .inputs import finite_array, require_model
 from .structure import Structure
 from .urdf import MOVING, ONE_DOF, Frame, Joint, Tree
 from .urdf.bodies import warn_massless

@@ -11,8 +11,15 @@ import numpy as np
 
 from ..kernel import algebra as al
 from ..kernel import lie
+from ..kernel.arguments import (
+    as_array,
+    coordinate,
+    finite_number,
+    require_entries,
+    require_equal,
+    require_valid,
+)
 from ..kernel.types import Array, ArrayLike, Scalar
-from .inputs import as_array, coordinate, finite_array, require_equal, require_finite, require_valid
 from .structure import Structure
 
 _UNLIMITED = 1e4  # rad, m: larger limits are regarded as unlimited
@@ -162,7 +169,13 @@ def _common_batch(model: Structure, **arguments: Any) -> list[Array]:
 def _finite(model: Structure, q: ArrayLike) -> Array:
     """Check a configuration, but not its quaternions; return a copy."""
     array, _ = as_array(model, "q", ("nq",), q)
-    require_finite(model, "q", ("nq",), array)
+    require_entries(
+        "q",
+        array,
+        np.isfinite(array),
+        "finite numbers",
+        lambda index: coordinate(model, ("nq",), index),
+    )
     return np.array(array)
 
 
@@ -331,7 +344,7 @@ class ConfigurationSpace(Structure):
         bool or (B,) ndarray of bool
         """
         q = _finite(self, q)
-        tolerance = finite_array("tolerance", tolerance, ())
+        tolerance = finite_number("tolerance", tolerance)
         if tolerance <= 0.0:
             raise ValueError(
                 f"tolerance: expected a number above 0, got {tolerance:g}; it applies "

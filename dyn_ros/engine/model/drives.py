@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernel.arguments import require_entries
 from ..kernel.types import Array
 
 _INTEGRAL = {"is_compensated": False, "is_link_side": False}
@@ -244,9 +245,7 @@ def _checked(name: str, value: Any, nv: int) -> Any:
         ((array >= 0.0) | (name not in _NOT_NEGATIVE), "0 or more"),
         ((array > 0.0) | (name not in _POSITIVE), "more than 0"),
     ):
-        if not accepted.all():
-            k = int(np.argmin(accepted))
-            raise ValueError(f"{name}: expected {expected}, got {array[k]:g} in {name}[{k}]")
+        require_entries(name, array, accepted, expected)
     return array
 
 

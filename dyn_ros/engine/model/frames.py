@@ -8,8 +8,8 @@ import enum
 
 import numpy as np
 
+from ..kernel.arguments import require_model
 from ..kernel.fields import REFERENCE_FRAME
-from .inputs import require_model
 
 
 class ReferenceFrame(enum.IntEnum):

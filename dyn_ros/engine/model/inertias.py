@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernel import layout
+from ..kernel.arguments import coordinate, finite_array, finite_number, require_entries
 from ..kernel.types import Array, ArrayLike
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
@@ -17,7 +18,6 @@ from ..spatial.value import frozen
 from .drives import Drives
 from .frames import frame_number
 from .inertia import AssignedInertia, Payload, link_frame, packed_link
-from .inputs import finite_array
 from .parameters import is_physical
 from .structure import Structure
 from .urdf import LARGEST, rotational_fault
@@ -89,12 +89,13 @@ class Inertias(Structure):
     def _not_negative(self, name, value):
         """Validate a number for each coordinate, of 0 or more."""
         array = finite_array(name, value, (self.nv,))
-        if (array < 0.0).any():
-            k = int(np.argmax(array < 0.0))
-            raise ValueError(
-                f"{name}: expected numbers of 0 or more, got {array[k]:g} in "
-                f"{name}[{k}] ({self.velocity_names[k]!r})"
-            )
+        require_entries(
+            name,
+            array,
+            array >= 0.0,
+            "numbers of 0 or more",
+            lambda index: coordinate(self, ("nv",), index),
+        )
         return array
 
     @property
@@ -123,13 +124,13 @@ class Inertias(Structure):
     @inertial_parameters.setter
     def inertial_parameters(self, value: ArrayLike) -> None:
         total = finite_array("inertial_parameters", value, (self.njoints, layout.INERTIA_ROW))
-        if (np.abs(total) > LARGEST).any():
-            i, k = (int(n) for n in np.argwhere(np.abs(total) > LARGEST)[0])
-            raise ValueError(
-                f"inertial_parameters: expected numbers of at most {LARGEST:g}, got "
-                f"{total[i, k]:g} in inertial_parameters[{i}, {k}] (joint "
-                f"{self.joint_names[i]!r})"
-            )
+        require_entries(
+            "inertial_parameters",
+            total,
+            np.abs(total) <= LARGEST,
+            f"numbers of at most {LARGEST:g}",
+            lambda index: coordinate(self, ("njoints", layout.INERTIA_ROW), index),
+        )
         self._assign(total)
 
     @property
@@ -204,7 +205,7 @@ class Inertias(Structure):
         self._compose_around(taken)
 
     def _new_payload(self, frame, mass, com, inertia):
-        mass = float(finite_array("mass", mass, ()))
+        mass = finite_number("mass", mass)
         com = finite_array("com", com, (3,))
         inertia = finite_array("inertia", inertia, (3, 3))
         if mass <= 0.0:

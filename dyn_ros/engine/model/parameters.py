@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernel.arguments import shaped_array
 from ..kernel.types import Array, ArrayLike, Scalar
-from ..spatial.value import real_array, require_finite_entries
 
 # Tolerances of `is_physical`, relative to the largest squared distance (of gyration, or of the
 # center of mass from the origin): rounding inside of the set, and beyond its boundary, as for
@@ -40,16 +40,6 @@ _ROWS, _COLUMNS = np.array([0, 1, 2, 0, 1, 0, 0, 1, 2]), np.array([0, 1, 2, 1, 2
 """Entries of the triangular factor: those of d1 d2 d3, s12 s23 s13, t1 t2 t3."""
 
 
-def _numbers(name, value, shape):
-    """A float64 array of finite numbers whose last axes have this shape."""
-    expected = f"{name}: expected shape (..., {', '.join(map(str, shape))})"
-    array = real_array(value, str, expected)
-    if array.shape[-len(shape) :] != shape:
-        raise ValueError(f"{expected}, got {array.shape}")
-    require_finite_entries(name, array)
-    return array.astype(np.float64)
-
-
 def pseudo_inertia(parameters: ArrayLike) -> Array:
     """Second moments of the mass about the origin, [integral of r r' dm, m c; m c', m].
 
@@ -67,7 +57,7 @@ def pseudo_inertia(parameters: ArrayLike) -> Array:
     >>> P.shape, float(P[3, 3])                               # the last entry is the mass
     ((4, 4), 2.0)
     """
-    return _pseudo_inertia(_numbers("parameters", parameters, (10,)))
+    return _pseudo_inertia(shaped_array("parameters", parameters, (10,), leading=True))
 
 
 def _pseudo_inertia(parameters):
@@ -105,7 +95,7 @@ def from_pseudo_inertia(matrix: ArrayLike) -> Array:
     >>> np.allclose(dyn_ros.from_pseudo_inertia(dyn_ros.pseudo_inertia(body)), body)
     True
     """
-    P = _numbers("matrix", matrix, (4, 4))
+    P = shaped_array("matrix", matrix, (4, 4), leading=True)
     transposed = P.swapaxes(-1, -2)
     off, largest = (np.abs(x).max((-1, -2)) for x in (P - transposed, P))
     if (off > 1e-9 * largest).any():
@@ -207,7 +197,7 @@ def log_cholesky(parameters: ArrayLike) -> Array:
 
 def _log_cholesky(name, parameters):
     """``log_cholesky`` of an argument with this name."""
-    array = _numbers(name, parameters, (10,))
+    array = shaped_array(name, parameters, (10,), leading=True)
     physical: NDArray[np.bool_] = np.asarray(is_physical(array))
     if not physical.all():
         index = "".join(f"[{i}]" for i in np.argwhere(~physical)[0])
@@ -254,7 +244,7 @@ def from_log_cholesky(coordinates: ArrayLike) -> Array:
     >>> bool(dyn_ros.is_physical(body)), float(body[0])
     (True, 1.0)
     """
-    U = _factor(_numbers("coordinates", coordinates, (10,)))
+    U = _factor(shaped_array("coordinates", coordinates, (10,), leading=True))
     return _from_pseudo_inertia(U @ U.swapaxes(-1, -2))
 
 
@@ -275,7 +265,7 @@ def d_from_log_cholesky(coordinates: ArrayLike) -> Array:
     >>> np.allclose(D, change.T)
     True
     """
-    U = _factor(_numbers("coordinates", coordinates, (10,)))
+    U = _factor(shaped_array("coordinates", coordinates, (10,), leading=True))
     dU = np.zeros((*U.shape[:-2], 10, 4, 4))
     dU[..., 0, :, :] = U
     n, d = np.arange(9), np.arange(3)

@@ -9,13 +9,13 @@ from itertools import pairwise
 import numpy as np
 
 from ..kernel import lie
+from ..kernel.arguments import finite_array
 from ..kernel.types import Array
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from .configuration import joint_motion
 from .frames import frame_number
 from .inertia import Payload, link_frame
-from .inputs import finite_array
 from .urdf import ONE_DOF, Frame
 from .urdf.tree import FARTHEST_ANGLE, LARGEST
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ..kernel.arguments import finite_array, valid_array
 from .configuration import joint_motion, position
 from .frames import ReferenceFrame
-from .inputs import as_array, finite_array, require_valid
 
 _WORLD = "world"
 
@@ -22,8 +22,7 @@ def external_forces(model, wrenches, q, axes):
         )
     placements, batch = None, ()
     if q is not None:
-        q, _ = as_array(model, "q", ("nq",), q)
-        require_valid(model, "q", ("nq",), q)
+        q = valid_array(model, "q", ("nq",), q)
         placements, batch = Placements(model, q), q.shape[:-1]
     reference = _reference(model, axes)
     f_ext = np.zeros((*batch, model.njoints, 6))

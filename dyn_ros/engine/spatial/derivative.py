@@ -13,10 +13,11 @@ from typing import TypeAlias, TypeVar, overload
 import numpy as np
 
 from ..kernel import algebra as al
+from ..kernel.arguments import shaped_array
 from ..kernel.types import Array, ArrayLike
 from .inertia import ArticulatedBodyInertia, Inertia
 from .se3 import SE3, Homogeneous
-from .value import ZERO, Linear, blocks, flat, numbers, require
+from .value import ZERO, Linear, blocks, flat, require
 from .vectors import Force, Motion, Vector
 
 D = TypeVar("D", bound="Derivative")
@@ -86,7 +87,7 @@ class Derivative(Homogeneous, Linear):
     @classmethod
     def from_homogeneous(cls: type[D], matrix: ArrayLike) -> D:
         """Create from a (4, 4) array_like; a ValueError if its last row is not zeros."""
-        H = numbers("matrix", matrix, (4, 4))
+        H = shaped_array("matrix", matrix, (4, 4))
         if H[3].any():
             raise ValueError(f"matrix: expected a last row of zeros, got {H[3]}")
         return cls(H[:3, :3], H[:3, 3])

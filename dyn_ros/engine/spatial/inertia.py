@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 
 from ..kernel import algebra as al
+from ..kernel.arguments import finite_number, positive_number, shaped_array
 from ..kernel.types import Array, ArrayLike
 from .value import (
     Value,
     blocks,
     flat,
     frozen,
-    numbers,
     pack,
     require,
-    require_finite,
     symmetric,
     unpack,
 )
@@ -82,8 +81,8 @@ class Inertia(Value):
     _shown = ("mass", "com", "rotational")
 
     def __init__(self, mass: float, com: ArrayLike, rotational: ArrayLike) -> None:
-        matrix = symmetric("rotational", numbers("rotational", rotational, (3, 3)))
-        self._set(_Body(require_finite("mass", mass), flat("com", com, (3,)), pack(matrix)))
+        matrix = symmetric("rotational", shaped_array("rotational", rotational, (3, 3)))
+        self._set(_Body(finite_number("mass", mass), flat("com", com, (3,)), pack(matrix)))
 
     @classmethod
     def zero(cls) -> Inertia:
@@ -111,25 +110,25 @@ class Inertia(Value):
     @classmethod
     def from_box(cls, mass: float, size: ArrayLike) -> Inertia:
         """A solid box about its center: mass [kg]; edges along x, y and z, (3,) array_like [m]."""
-        x, y, z = (_positive("size", edge) for edge in flat("size", size, (3,)))
+        x, y, z = (positive_number("size", edge) for edge in flat("size", size, (3,)))
         return cls._solid(mass, (y * y + z * z) / 12, (x * x + z * z) / 12, (x * x + y * y) / 12)
 
     @classmethod
     def from_sphere(cls, mass: float, radius: float) -> Inertia:
         """A solid sphere about its center: mass [kg], radius [m]."""
-        moment = 0.4 * _positive("radius", radius) ** 2
+        moment = 0.4 * positive_number("radius", radius) ** 2
         return cls._solid(mass, moment, moment, moment)
 
     @classmethod
     def from_cylinder(cls, mass: float, radius: float, length: float) -> Inertia:
         """A solid cylinder about its center, its axis along z: mass [kg], radius, length [m]."""
-        r, h = _positive("radius", radius), _positive("length", length)
+        r, h = positive_number("radius", radius), positive_number("length", length)
         across = (3.0 * r * r + h * h) / 12
         return cls._solid(mass, across, across, 0.5 * r * r)
 
     @classmethod
     def _solid(cls, mass: float, *moments: float) -> Inertia:
-        mass = _positive("mass", mass)
+        mass = positive_number("mass", mass)
         return cls(mass, _ORIGIN, mass * np.diag(moments))
 
     @property
@@ -268,7 +267,7 @@ class ArticulatedBodyInertia(Value):
     _shown = ("matrix",)
 
     def __init__(self, matrix: ArrayLike) -> None:
-        M = symmetric("matrix", numbers("matrix", matrix, (6, 6)))
+        M = symmetric("matrix", shaped_array("matrix", matrix, (6, 6)))
         self._set(
             al.ArticulatedInertia(
                 pack(M[:3, :3]), tuple(M[:3, 3:].ravel().tolist()), pack(M[3:, 3:])
@@ -307,13 +306,6 @@ class ArticulatedBodyInertia(Value):
         return self._of(
             al.articulated_moved(X.translation, al.articulated_rotated(X.rotation, self._tuple))
         )
-
-
-def _positive(name: str, value: float) -> float:
-    number = require_finite(name, value)
-    if number <= 0.0:
-        raise ValueError(f"{name}: expected a positive number, got {number:g}")
-    return number
 
 
 def _matrix(Y: Any) -> Array:

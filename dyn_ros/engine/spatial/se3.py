@@ -10,8 +10,9 @@ import numpy as np
 
 from ..kernel import algebra as al
 from ..kernel import lie
+from ..kernel.arguments import finite_number, shaped_array
 from ..kernel.types import Array, ArrayLike
-from .value import ZERO, Value, blocks, flat, frozen, numbers, require, require_finite
+from .value import ZERO, Value, blocks, flat, frozen, require
 from .vectors import Motion
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def _rotation(value):
     """The nine numbers of a rotation, from a matrix or a SciPy Rotation."""
     if hasattr(value, "as_matrix"):
         value = value.as_matrix()
-    R = numbers("rotation", value, (3, 3))
+    R = shaped_array("rotation", value, (3, 3))
     off = np.abs(R.T @ R - np.eye(3)).max()
     if off > _ROTATION_TOLERANCE:
         raise ValueError(
@@ -117,7 +118,7 @@ class SE3(Homogeneous):
     @classmethod
     def from_homogeneous(cls, matrix: ArrayLike) -> SE3:
         """Create from a (4, 4) array_like [R p; 0 1]; a ValueError if the last row differs."""
-        H = numbers("matrix", matrix, (4, 4))
+        H = shaped_array("matrix", matrix, (4, 4))
         if np.abs(H[3] - [0.0, 0.0, 0.0, 1.0]).max() > 1e-12:
             raise ValueError(f"matrix: expected a last row of 0 0 0 1, got {H[3]}")
         return cls(H[:3, :3], H[:3, 3])
@@ -130,7 +131,7 @@ class SE3(Homogeneous):
 
         The quaternion is normalized; a ValueError if its squared norm differs from 1 by 1e-6.
         """
-        q = numbers("quaternion", quaternion, (4,))
+        q = shaped_array("quaternion", quaternion, (4,))
         if not abs(q @ q - 1.0) < lie.UNIT_TOLERANCE:
             raise ValueError(
                 f"quaternion: expected a unit quaternion (x y z w), got length "
@@ -146,7 +147,7 @@ class SE3(Homogeneous):
 
         ``motion``, a Motion or (6,) array_like, is expressed in the moving frame [m, rad].
         """
-        p, q = lie.se3_exp(numbers("motion", motion, (6,)))
+        p, q = lie.se3_exp(shaped_array("motion", motion, (6,)))
         return cls._of(al.SE3(al.quaternion_rotation(*q.tolist()), tuple(p.tolist())))
 
     @staticmethod
@@ -156,7 +157,7 @@ class SE3(Homogeneous):
         exp(m + dm) = exp(m) exp(jexp(m) dm), to first order. Bullo and Murray (1995),
         Proportional derivative (PD) control on the Euclidean group.
         """
-        return lie.se3_jexp(numbers("motion", motion, (6,)))
+        return lie.se3_jexp(shaped_array("motion", motion, (6,)))
 
     def log(self) -> Motion:
         """The inverse of ``exp`` [m, rad], with an angle of at most pi.
@@ -218,7 +219,7 @@ TransformSecondDerivative or (..., 3) array_like
         if isinstance(other, Value):
             return other._placed(self._tuple)
         array = np.asarray(other)
-        points = np.moveaxis(numbers("points", array, (*array.shape[:-1], 3)), -1, 0)
+        points = np.moveaxis(shaped_array("points", array, (*array.shape[:-1], 3)), -1, 0)
         moved = al.add(al.rotate(self._tuple.rotation, points), self._tuple.translation)
         return np.stack(moved, -1)
 
@@ -244,4 +245,4 @@ TransformSecondDerivative or (..., 3) array_like
         other one for 1; other values extrapolate.
         """
         step = self.act_inverse(require("other", other, SE3)).log()
-        return self * SE3.exp(require_finite("u", u) * step)
+        return self * SE3.exp(finite_number("u", u) * step)

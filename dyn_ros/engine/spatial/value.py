@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..kernel import algebra as al
+from ..kernel.arguments import finite_number, shaped_array
 from ..kernel.types import Array, ArrayLike
 
 T = TypeVar("T")
@@ -19,46 +18,9 @@ V = TypeVar("V", bound="Value")
 L = TypeVar("L", bound="Linear")
 
 
-def real_array(value: ArrayLike | float, expected: Callable[..., str], *words: object) -> Array:
-    """An array of real numbers; the ValueError for anything else begins with expected(*words)."""
-    try:
-        array = np.asarray(value)
-    except ValueError as error:  # a ragged list
-        raise ValueError(f"{expected(*words)}, got a {type(value).__name__}: {error}") from None
-    if array.dtype.kind not in "fiub":
-        raise ValueError(
-            f"{expected(*words)} of real numbers, got dtype {array.dtype}: {value!r:.80}"
-        )
-    return array
-
-
-def require_finite_entries(
-    name: str, array: Array, where: Callable[[tuple[int, ...]], str] | None = None
-) -> None:
-    """Raise a ValueError that names the first number that is not finite, and where it belongs."""
-    finite = np.isfinite(array)
-    if not finite.all():
-        index = tuple(map(int, np.argwhere(~finite)[0]))
-        place = f" in {name}[{', '.join(map(str, index))}]" if index else ""
-        raise ValueError(
-            f"{name}: expected finite numbers, got {array[index]}{place}"
-            f"{where(index) if where else ''}"
-        )
-
-
-def numbers(name: str, value: ArrayLike | float, shape: tuple[int, ...]) -> Array:
-    """A float64 array of finite numbers of this shape, or a ValueError that names the value."""
-    expected = f"{name}: expected shape {shape}" if shape else f"{name}: expected a number"
-    array = real_array(value, str, expected)
-    if array.shape != shape:
-        raise ValueError(f"{expected}, got {array.shape}")
-    require_finite_entries(name, array)
-    return array.astype(np.float64)
-
-
 def flat(name: str, value: ArrayLike, shape: tuple[int, ...]) -> tuple[float, ...]:
-    """The same as ``numbers``, as a tuple of Python floats in row-major order."""
-    return tuple(numbers(name, value, shape).ravel().tolist())
+    """Return finite numbers of one shape as Python floats in row-major order, or a ValueError."""
+    return tuple(shaped_array(name, value, shape).ravel().tolist())
 
 
 def require(name: str, value: object, kind: type[T]) -> T:
@@ -178,7 +140,7 @@ class Value:
         times the largest magnitude.
         """
         require("other", other, type(self))
-        rtol, atol = require_finite("rtol", rtol), require_finite("atol", atol)
+        rtol, atol = finite_number("rtol", rtol), finite_number("atol", atol)
         return all(
             _close(np.ravel(a), np.ravel(b), rtol, atol) for a, b in zip(self._tuple, other._tuple)
         )
@@ -223,15 +185,4 @@ def _close(a, b, rtol, atol):
 
 def scalar(factor: object) -> float | None:
     """Return a finite number to multiply by, or None if the factor is not a number."""
-    return require_finite("factor", factor) if isinstance(factor, _NUMBERS) else None
-
-
-def require_finite(name: str, value: object) -> float:
-    """Return a finite Python float, or raise a ValueError."""
-    try:
-        number = float(value) if isinstance(value, _NUMBERS) else math.nan
-    except OverflowError:  # an integer beyond the largest float
-        number = math.inf
-    if not math.isfinite(number):
-        raise ValueError(f"{name}: expected a finite number, got {value!r:.80}")
-    return number
+    return finite_number("factor", factor) if isinstance(factor, _NUMBERS) else None

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...drives.efforts import to_torques
+from ...engine.kernel.arguments import finite_number
 from ...engine.kernel.types import Array, ArrayLike
-from ...engine.model.inputs import finite_array
 from ...engine.model.model import Model
 from ...recordings.tables.rows import GAP, measured_rows, readable
 from . import arrays, filtering, stamps
@@ -271,7 +271,7 @@ class _Preparation:
                     "motions"
                 )
         else:
-            self.cutoff = float(finite_array("cutoff", cutoff, ()))
+            self.cutoff = finite_number("cutoff", cutoff)
             if not 0.0 < self.cutoff <= _FASTEST * rate:
                 raise ValueError(
                     f"cutoff: expected more than 0 and at most {_FASTEST * rate:.6g} "

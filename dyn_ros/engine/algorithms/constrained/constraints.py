@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from ...kernel import algebra as al
 from ...kernel import layout as ly
+from ...kernel.arguments import as_array, finite_number, require_model
 from ...kernel.fields import CONSTRAINTS
 from ...kernel.lanes import floats_at, integers_at, load
 from ...kernel.types import Array, Scalar
 from ...machine_code.declare import kernel
 from ...model.frames import frame_number
-from ...model.inputs import as_array, finite_array, require_model
 from ..kinematics.root_axes import ROTATION
 from .semidefinite import ABSOLUTE, DAMPED, RELATIVE
 
@@ -217,7 +217,7 @@ def constraint_table(model, data, name, tip, axes, directions, singularity, tole
             return kept[tip, axes, array.shape[-1], singularity, tolerance, priority], array
     array, _ = as_array(require_model(model), argument, (6, "constraints"), array)
     if tolerance is not None:
-        tolerance = float(finite_array("tolerance", tolerance, ()))
+        tolerance = finite_number("tolerance", tolerance)
     key = (_hashable(tip), _hashable(axes), array.shape[-1], singularity, tolerance, priority)
     with contextlib.suppress(KeyError, TypeError):
         return kept[key], array

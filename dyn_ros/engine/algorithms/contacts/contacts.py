@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from ...kernel.arguments import finite_number
 from ...kernel.types import Array, ArrayLike
 from ...model.frames import ReferenceFrame
-from ...model.inputs import finite_array
 from ...spatial.se3 import SE3
 
 RANK, RESIDUAL, ITERATIONS = range(3)
@@ -176,7 +176,7 @@ def _placement(name: str, value: ArrayLike | SE3 | None) -> SE3:
 
 
 def _gain(name: str, value: float) -> float:
-    gain = float(finite_array(name, value, ()))
+    gain = finite_number(name, value)
     if gain < 0.0:
         raise ValueError(
             f"{name}: expected a number of 0 or more, got {gain:g}; a negative gain "

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import lanes as la
 from ...kernel import layout as ly
 from ...kernel.algebra import dot
+from ...kernel.arguments import as_array, require_entries
 from ...kernel.fields import F_EXT, MAX_CONSTRAINTS, TAU_IN, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
 from ...machine_code.declare import kernel
@@ -330,19 +329,10 @@ def contact_forces(
     return ContactForces(table.rows, lambda_c, solution)
 
 
-def _positive(weights: ArrayLike | None, count: int) -> ArrayLike | None:
+def _positive(weights: ArrayLike | None, count: int) -> Array | None:
     """Validate weights, a number for each of some rows or torques."""
     if weights is None:
         return None
-    expected = f"weights: expected shape ({count},), or (B, {count}) for a batch"
-    try:
-        array = np.asarray(weights)
-    except ValueError as error:  # a ragged list
-        raise ValueError(f"{expected}, got a {type(weights).__name__}: {error}") from None
-    if array.dtype.kind not in "fiub":
-        raise ValueError(f"{expected} of real numbers, got {weights!r:.80}")
-    if array.ndim not in (1, 2) or array.shape[-1] != count:
-        raise ValueError(f"{expected}, got {array.shape}")
-    if not (array > 0.0).all():
-        raise ValueError(f"weights: expected positive numbers, got {array[~(array > 0.0)].flat[0]}")
-    return weights
+    array, _ = as_array(None, "weights", (count,), weights)
+    require_entries("weights", array, array > 0.0, "positive numbers")
+    return array

@@ -8,12 +8,12 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
+from ...kernel.arguments import require_model
 from ...kernel.fields import Q, V, field
 from ...kernel.lanes import lift, load, store
 from ...kernel.types import Array, ArrayLike
 from ...machine_code.declare import kernel, sequence, subroutine
 from ...model.frames import ReferenceFrame
-from ...model.inputs import require_model
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
 from ..constrained.constraints import moving_index

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from ...call.data import Data
 from ...kernel.algebra import SE3, load3, load9
+from ...kernel.arguments import finite_number, require_model
 from ...kernel.fields import MAX_CONSTRAINTS, declare_option, field
 from ...kernel.lanes import floats_at, integers_at, load
 from ...kernel.layout import option
 from ...kernel.types import Array
 from ...machine_code.declare import kernel
 from ...model.frames import ReferenceFrame, frame_number
-from ...model.inputs import finite_array, require_model
 from ...model.model import Model
 from ..constrained.constraints import moving_frames
 from .contacts import Contact
@@ -117,15 +117,15 @@ def require_contacts(contacts):
 
 def _checked_settings(damping, residual, most, restitution):
     """How contacts are resolved; iterations end at the residual, or after the most."""
-    damping = float(finite_array("damping", damping, ()))
+    damping = finite_number("damping", damping)
     if damping < 0.0:
         raise ValueError(f"damping: expected a number of 0 or more, got {damping:g}")
-    restitution = float(finite_array("restitution", restitution, ()))
+    restitution = finite_number("restitution", restitution)
     if not 0.0 <= restitution <= 1.0:
         raise ValueError(f"restitution: expected a number from 0 to 1, got {restitution:g}")
     if residual is None:
         return damping, 0.0, 1, restitution
-    residual = float(finite_array("residual", residual, ()))
+    residual = finite_number("residual", residual)
     if residual < 0.0:
         raise ValueError(f"residual: expected a number of 0 or more, got {residual:g}")
     if damping == 0.0:

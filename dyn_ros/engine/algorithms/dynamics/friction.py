@@ -7,11 +7,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...call.data import Data
+from ...kernel.arguments import require_model, valid_array
 from ...kernel.lanes import select_above
 from ...kernel.types import Array, ArrayLike
 from ...machine_code.declare import kernel
 from ...model.drives import Drives
-from ...model.inputs import as_array, require_model, require_valid
 from ...model.model import Model
 from .rnea import generalized_gravity
 
@@ -49,8 +49,8 @@ def joint_friction(model: Model, v: ArrayLike, torque: ArrayLike | None = None) 
     >>> print(dyn_ros.joint_friction(robot, [2.0, -2.0, 0.0, 0.0, 0.0, 0.0, 0.0])[:3])
     [ 2. -2.  0.]
     """
-    speeds, drives = valid(model, "v", v), model.drives
-    load = 0.0 * speeds if torque is None else valid(model, "torque", torque)
+    speeds, drives = valid_array(require_model(model), "v", ("nv",), v), model.drives
+    load = 0.0 * speeds if torque is None else valid_array(model, "torque", ("nv",), torque)
     return friction_in(
         model, speeds, load, step(drives.motor_velocity(speeds), drives.friction_velocity)
     )
@@ -104,10 +104,10 @@ def without_friction(
     ``direction`` (..., nv) is that of each motor's friction, from -1 to 1; by default it depends
     on the velocity alone.
     """
-    motors = drives.motor_velocity(valid(model, "v", v))
+    motors = drives.motor_velocity(valid_array(require_model(model), "v", ("nv",), v))
     if direction is None:
         direction = step(motors, drives.friction_velocity)
-    left = drives.to_motors(valid(model, name, torque))
+    left = drives.to_motors(valid_array(model, name, ("nv",), torque))
     left = left - _unloaded(model, drives, motors, direction)
     sign = direction * np.sign(left)
     left = left / (1.0 + drives.load_friction * sign)
@@ -144,7 +144,8 @@ def measured_torque(model: Model, data: Data, q: ArrayLike, effort: ArrayLike) -
     >>> print(dyn_ros.measured_torque(robot, data, q, np.full(7, 0.5)))
     [6. 6. 6. 6. 6. 6. 6.]
     """
-    return with_gravity(model, data, q, model.drives.to_torque(valid(model, "effort", effort)))
+    efforts = valid_array(require_model(model), "effort", ("nv",), effort)
+    return with_gravity(model, data, q, model.drives.to_torque(efforts))
 
 
 def with_gravity(model: Model, data: Data, q: ArrayLike, torque: Array) -> Array:
@@ -172,10 +173,3 @@ def _unloaded(model: Model, drives: Drives, v: Array, direction: Array) -> Array
         )
     friction: Array = model.damping * v + dry * direction + drives.offset
     return friction
-
-
-def valid(model: Model, name: str, value: ArrayLike) -> Array:
-    """Numbers for each velocity, (nv,) or (B, nv), or a ValueError that names the argument."""
-    array, _ = as_array(require_model(model), name, ("nv",), value)
-    require_valid(model, name, ("nv",), array)
-    return array

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ...kernel.arguments import flag, valid_array
 from ...kernel.types import Array, ArrayLike
 from ...model.drives import Drives
-from ...model.inputs import flag
 from ...model.model import Model
-from ..dynamics.friction import valid, without_friction
+from ..dynamics.friction import without_friction
 from .low_pass import directions
 
 
@@ -68,7 +68,7 @@ class Losses:
             return tau
         direction = None
         if dt is not None and self._own.friction_distance.any():
-            motors = self._own.motor_velocity(valid(self._model, "v", v))
+            motors = self._own.motor_velocity(valid_array(self._model, "v", ("nv",), v))
             rows = motors.reshape(-1, self._model.nv)
             direction, self._after = directions(
                 self._own, rows, np.broadcast_to(dt, len(rows)), self._before

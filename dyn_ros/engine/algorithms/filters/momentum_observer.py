@@ -27,11 +27,11 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import lanes as la
 from ...kernel import layout as ly
+from ...kernel.arguments import flag, one_each, require_model
 from ...kernel.fields import TAU_IN, Q, V, declare_option, field
 from ...kernel.types import Array, ArrayLike
 from ...machine_code.compiler import Entry
 from ...machine_code.declare import kernel
-from ...model.inputs import finite_array, flag, require_model
 from ...model.model import Model
 from ..dynamics.friction import friction_effort
 from ..dynamics.momentum_terms import P_RATE, P, momentum_of, momentum_terms_kernel
@@ -362,11 +362,7 @@ def _numbers(
     limit: str,
     accepts: Callable[[Array], NDArray[np.bool_]],
 ) -> Array:
-    nv = require_model(model).nv
-    is_one = isinstance(value, (float, int, str, np.generic)) or (
-        isinstance(value, np.ndarray) and value.ndim == 0
-    )
-    array = finite_array(name, np.full(nv, value) if is_one else value, (nv,))
+    array = one_each(name, value, require_model(model).nv)
     wrong = np.flatnonzero(~accepts(array))
     if wrong.size:
         k = int(wrong[0])

@@ -18,12 +18,12 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
+from ...kernel.arguments import flag
 from ...kernel.fields import CLASSICAL, FRAME, POINT, REFERENCE_FRAME, A, Q, V, field
 from ...kernel.lanes import load
 from ...kernel.types import Array, ArrayLike
 from ...machine_code.declare import kernel
 from ...model.frames import ReferenceFrame, frame_selector
-from ...model.inputs import flag
 from ...model.model import Model
 from . import frame_jacobians, frames
 from .jacobians import load_column

@@ -15,12 +15,12 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import layout as ly
+from ...kernel.arguments import valid_array
 from ...kernel.fields import FRAME, REFERENCE_FRAME, A, Q, V, field
 from ...kernel.lanes import store
 from ...kernel.types import Array, ArrayLike
 from ...machine_code.declare import kernel
 from ...model.frames import ReferenceFrame, frame_number, joint_selector
-from ...model.inputs import as_array, require_finite
 from ...model.model import Model
 from ..kinematics.frames import traverse_to_root
 
@@ -116,7 +116,7 @@ def body_regressor(v: ArrayLike, a: ArrayLike) -> Array:
     >>> print((Y @ ball.dynamic_parameters()).round(2))
     [ 0.    0.   19.62  0.    0.    0.  ]
     """
-    twist, rate = _finite_spatial("v", v), _finite_spatial("a", a)
+    twist, rate = valid_array(None, "v", (6,), v), valid_array(None, "a", (6,), a)
     if twist.ndim == rate.ndim == 2 and len(twist) != len(rate):
         raise ValueError(
             "batch: expected the same number of states in each argument, got "
@@ -132,13 +132,6 @@ def body_regressor(v: ArrayLike, a: ArrayLike) -> Array:
     regressor[..., 3:, 1:4] = -_skew(point)
     regressor[..., 3:, 4:] = _rotational(dw) + W @ _rotational(w)
     return regressor
-
-
-def _finite_spatial(name: str, value: ArrayLike) -> Array:
-    array: Array
-    array, _ = as_array(None, name, (6,), value)
-    require_finite(None, name, (6,), array)
-    return array
 
 
 def _skew(x: Array) -> Array:

@@ -22,10 +22,10 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import lanes as la
 from ...kernel import layout as ly
+from ...kernel.arguments import require_entries, require_model, valid_array
 from ...kernel.fields import TAU_IN, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
 from ...machine_code.declare import kernel
-from ...model.inputs import as_array, require_model, require_valid
 from ...model.model import Model
 from ..dynamics.crba import subtree_end
 from .torque import parameter_columns, set_falling_root
@@ -341,9 +341,6 @@ def _not_negative(model: Model, weights: ArrayLike | None) -> Array | None:
     """Return weights as an array, or raise a ValueError."""
     if weights is None:
         return None
-    array: Array
-    array, _ = as_array(require_model(model), "weights", ("nv",), weights)
-    require_valid(model, "weights", ("nv",), array)
-    if (array < 0.0).any():
-        raise ValueError(f"weights: expected numbers of at least 0, got {array.min()}")
+    array = valid_array(require_model(model), "weights", ("nv",), weights)
+    require_entries("weights", array, array >= 0.0, "numbers of at least 0")
     return array

@@ -1,0 +1,269 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Validation of arguments: numbers, arrays of one shape, and arrays with the shapes of a model.
+
+Errors name the argument, the expected and the actual value.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..machine_code.declare import JIT
+from .fields import MAX_CONSTRAINTS, Axis
+from .lie import UNIT_TOLERANCE
+from .types import Array
+
+_FLOAT64 = np.dtype(np.float64)  # compiled code compares identities; unpickled ones differ
+# Stricter than compiled code, which rounds differently and has already rejected the quaternion.
+_UNIT = (1.0 - 1e-8) * UNIT_TOLERANCE if JIT else UNIT_TOLERANCE
+
+
+# --- numbers
+
+
+def finite_number(name: str, value: Any) -> float:
+    """Return a finite number as a float; raise a ValueError for anything else."""
+    if isinstance(value, (int, float)) and abs(value) <= sys.float_info.max:  # at once
+        return float(value)
+    return float(finite_array(name, value, ()))
+
+
+def positive_number(name: str, value: Any) -> float:
+    """Return a finite number above zero as a float; raise a ValueError for anything else."""
+    number = finite_number(name, value)
+    if number <= 0.0:
+        raise ValueError(f"{name}: expected a positive number, got {number:g}")
+    return number
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return whether a value is true; raise a TypeError if it is neither, such as an array."""
+    if value is True or value is False:  # at once
+        return value
+    try:
+        if value is not None and not isinstance(value, str):
+            return bool(value)
+    except (TypeError, ValueError):
+        pass
+    raise TypeError(f"{name}: expected True or False, got {value!r:.80}")
+
+
+# --- arrays of one shape
+
+
+def finite_array(name: str, value: Any, shape: tuple[int, ...]) -> Array:
+    """Return finite numbers of one shape as a new float64 array; raise a ValueError otherwise."""
+    numbers = " x ".join(map(str, shape)) + " finite numbers" if shape else "a finite number"
+    expected = f"{name}: expected {numbers}"
+    try:
+        array = np.asarray(value)
+    except ValueError:  # a ragged list
+        raise ValueError(f"{expected}, got {value!r:.80}") from None
+    is_real = array.dtype.kind in "fiub"  # a string is not a number
+    if is_real and array.shape != shape:
+        raise ValueError(f"{expected}, got shape {array.shape}: {value!r:.80}")
+    if not is_real or _is_masked(value) or not np.isfinite(array).all():
+        raise ValueError(f"{expected}, got {value!r:.80}")
+    return array.astype(np.float64)
+
+
+def shaped_array(name: str, value: Any, shape: tuple[int, ...], leading: bool = False) -> Array:
+    """Return finite numbers of one shape as a new float64 array; raise a ValueError otherwise.
+
+    With ``leading``, there can be any axes before those of ``shape``. As opposed to
+    ``finite_array``, errors show the shape, and the index of a number that is not finite.
+    """
+    axes = f"(..., {', '.join(map(str, shape))})" if leading else shape
+    expected = f"{name}: expected shape {axes}"
+    array = _real_array(value, str, expected)
+    if (array.shape[-len(shape) :] if leading else array.shape) != shape:
+        raise ValueError(f"{expected}, got {array.shape}")
+    require_entries(name, array, np.isfinite(array), "finite numbers")
+    return array.astype(np.float64)
+
+
+def one_each(
+    name: str, value: Any, count: int, *, above: float | None = None, least: float | None = None
+) -> Array:
+    """Return one number for all, or ``count`` numbers, as a new finite array (count,).
+
+    Raises a ValueError for anything else, including numbers that are not ``above`` a bound, or
+    below the ``least`` one.
+    """
+    is_one = not isinstance(value, (list, tuple)) and np.ndim(value) == 0
+    array = finite_array(name, np.full(count, value) if is_one else value, (count,))
+    if above is not None:
+        expected = f"numbers above {above:g}" if above else "positive numbers"
+        require_entries(name, array, array > above, expected)
+    if least is not None:
+        require_entries(name, array, array >= least, f"numbers of at least {least:g}")
+    return array
+
+
+def require_entries(
+    name: str,
+    array: Array,
+    accepted: NDArray[np.bool_],
+    expected: str,
+    where: Callable[[tuple[int, ...]], str] | None = None,
+) -> None:
+    """Raise a ValueError that names the first entry that is not accepted, and where it belongs."""
+    if not accepted.all():
+        index = tuple(map(int, np.argwhere(~accepted)[0]))
+        place = f" in {name}[{', '.join(map(str, index))}]" if index else ""
+        raise ValueError(
+            f"{name}: expected {expected}, got {array[index]:g}{place}"
+            f"{where(index) if where else ''}"
+        )
+
+
+# --- arrays with a shape of the model
+
+
+def require_model(model: Any) -> Any:
+    """Return the model; raise a TypeError if it is not one."""
+    if not hasattr(model, "_frame_selectors"):
+        raise TypeError(
+            f"model: expected a dyn_ros.Model, got {type(model).__name__}: {model!r:.80}"
+        )
+    return model
+
+
+def as_array(model: Any, name: str, axes: tuple[Axis, ...], value: Any) -> tuple[Array, bool]:
+    """Return a contiguous float64 array for one state or a batch, and whether it is a batch.
+
+    ``axes`` is the shape for one state, as ints and "nq", "nv", "njoints"; "constraints" as the
+    last axis allows any length up to ``MAX_CONSTRAINTS``. Raises a ValueError for another shape,
+    or a dtype that is not real. The numbers are not checked.
+    """
+    shape = tuple(
+        [
+            "m"
+            if axis == "constraints"
+            else getattr(model, axis)
+            if isinstance(axis, str)
+            else axis
+            for axis in axes
+        ]
+    )
+    array = _real_array(value, _expected_shape, name, shape)
+    if _is_masked(value):
+        raise ValueError(
+            f"{_expected_shape(name, shape)}, got masked numbers, {value!r:.80}; fill them"
+        )
+    batched = array.ndim == len(shape) + 1
+    actual: tuple[Any, ...] = array.shape[batched:]
+    if "m" in shape and actual and actual[-1] <= MAX_CONSTRAINTS:
+        actual = (*actual[:-1], "m")
+    if actual != shape:
+        raise ValueError(f"{_expected_shape(name, shape)}, got {array.shape}")
+    if array.dtype is not _FLOAT64 or not array.flags.carray:
+        array = np.require(array, np.float64, ("C", "A"))
+    return array, batched
+
+
+def require_valid(model: Any, name: str, axes: tuple[Axis, ...], array: Array | None) -> None:
+    """Raise a ValueError if a number is not finite or a quaternion not unit; accept None."""
+    if array is None:
+        return
+    require_entries(
+        name,
+        array,
+        np.isfinite(array),
+        "finite numbers",
+        lambda index: coordinate(model, axes, index),
+    )
+    if axes == ("nq",):
+        _require_unit_quaternions(model, name, array)
+
+
+def valid_array(model: Any, name: str, axes: tuple[Axis, ...], value: Any) -> Array:
+    """Return a contiguous float64 array for one state or a batch.
+
+    Raises a ValueError as ``as_array`` and ``require_valid``.
+    """
+    array, _ = as_array(model, name, axes, value)
+    require_valid(model, name, axes, array)
+    return array
+
+
+def require_equal(expected: str, numbers: dict[str, int]) -> None:
+    """Raise a ValueError if the numbers, by argument name, differ."""
+    if len(set(numbers.values())) > 1:
+        raise ValueError(
+            f"{expected}, got " + ", ".join(f"{name}: {n}" for name, n in numbers.items())
+        )
+
+
+def coordinate(model: Any, axes: tuple[Axis, ...], index: tuple[int, ...]) -> str:
+    """Return the coordinate or joint that a number belongs to, in parentheses, or ""."""
+    if axes[0] == "njoints":
+        return f" (joint {model.joint_names[index[-2]]!r})"
+    if axes[0] == "nv":
+        return f" ({model.velocity_names[index[-len(axes)]]!r})"
+    if axes[0] != "nq":
+        return ""
+    (owner,) = (
+        name
+        for name, start, count in zip(model.joint_names, model.idx_q, model.nqs)
+        if start <= index[-1] < start + count
+    )
+    return f" (joint {owner!r})"
+
+
+# --- parts
+
+
+def _real_array(value: Any, expected: Callable[..., str], *words: object) -> NDArray[Any]:
+    """An array of real numbers; the ValueError for anything else begins with expected(*words)."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # a ragged list
+        raise ValueError(f"{expected(*words)}, got a {type(value).__name__}: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{expected(*words)} of real numbers, got dtype {array.dtype}: {value!r:.80}"
+        )
+    return array
+
+
+def _is_masked(value: Any) -> bool:
+    """Whether an array has masked entries; such arrays exist only once numpy.ma is imported.
+
+    The import occupies 6 MB.
+    """
+    # another thread may be importing it
+    is_masked = getattr(sys.modules.get("numpy.ma"), "is_masked", None)
+    return is_masked is not None and bool(is_masked(value))
+
+
+def _expected_shape(name: str, shape: tuple[Any, ...]) -> str:
+    """Return the beginning of an error message, with the expected shape."""
+    inner = ", ".join(map(str, shape))
+    most = f" (m at most {MAX_CONSTRAINTS})" if "m" in shape else ""
+    return (
+        f"{name}: expected shape ({inner}{',' * (len(shape) == 1)}), "
+        f"or (B, {inner}) for a batch{most}"
+    )
+
+
+def _require_unit_quaternions(model: Any, name: str, array: Array) -> None:
+    for k in model._unit_quaternions:
+        x, y, z, w = np.moveaxis(array[..., k : k + 4], -1, 0)
+        with np.errstate(over="ignore"):
+            squares = x * x + y * y + z * z + w * w
+        unit = np.abs(squares - 1.0) < _UNIT
+        if not unit.all():
+            index = tuple(np.argwhere(~unit)[0])
+            row = "".join(f"{n}, " for n in index)
+            raise ValueError(
+                f"{name}: expected a unit quaternion (x y z w) in {name}[{row}{k}:{k + 4}]"
+                f"{coordinate(model, ('nq',), (k,))}, got length "
+                f"{np.sqrt(squares[index]):.9g}; normalize it"
+            )
