@@ -7,6 +7,7 @@ Errors name the argument, the expected and the actual value.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -29,9 +30,11 @@ _UNIT = (1.0 - 1e-8) * UNIT_TOLERANCE if JIT else UNIT_TOLERANCE
 
 def finite_number(name: str, value: Any) -> float:
     """Return a finite number as a float; raise a ValueError for anything else."""
-    if isinstance(value, (int, float)) and abs(value) <= sys.float_info.max:  # at once
-        return float(value)
-    return float(finite_array(name, value, ()))
+    try:
+        number = float(value) if isinstance(value, (int, float)) else math.nan
+    except OverflowError:  # an integer beyond the largest float
+        number = math.inf
+    return number if math.isfinite(number) else float(finite_array(name, value, ()))
 
 
 def positive_number(name: str, value: Any) -> float:
