@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The structure of the package: imports point one way."""
+"""The structure of the package: imports point one way, and few modules use private names."""
 
 import ast
 from pathlib import Path
@@ -132,3 +132,78 @@ def circles():
 
 def test_no_modules_import_each_other():
     assert circles() == []
+
+
+INTERNALS = {
+    "nodes": Path("nodes/base/rclpy_internals.py"),
+    "viewer": Path("viewer/page/viser_internals.py"),
+}
+"""The only modules of their folders that use what a library does not document."""
+UNDOCUMENTED = {"nodes": {"handle", "send_response"}, "viewer": set()}
+"""Names without an underscore that belong there as well."""
+STANDARD = {"_replace", "_asdict", "_fields", "_make", "_exit"}
+"""Documented names of the standard library."""
+TREES = {file: ast.parse(path.read_text(encoding="utf-8")) for file, path in MODULES.items()}
+CHECKED = [
+    file for file in MODULES if file.parts[0] in INTERNALS and file not in INTERNALS.values()
+]
+
+
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def is_of_self(node):
+    return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+
+
+def defined(tree):
+    """The names of functions, classes, variables and attributes that a module defines."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield from [node.attr] if is_of_self(node) else []
+
+
+OWN = {name for tree in TREES.values() for name in defined(tree)}
+
+
+def internal_names(folder):
+    """The names that the module for the library of a folder uses, and no other module may."""
+    nodes = ast.walk(TREES[INTERNALS[folder]])
+    names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return {name for name in names if is_private(name)} | UNDOCUMENTED[folder]
+
+
+def private_names(file):
+    """The private names of libraries that a module uses."""
+    names, own = internal_names(file.parts[0]), set(defined(TREES[file]))
+    for node in ast.walk(TREES[file]):
+        if isinstance(node, ast.Attribute):
+            name = node.attr
+            is_foreign = is_private(name) and name not in OWN | STANDARD
+            if is_foreign or name in names - (own if is_of_self(node) else set()):
+                yield name
+        elif isinstance(node, (ast.Import, ast.ImportFrom)) and not getattr(node, "level", 0):
+            text = ".".join([getattr(node, "module", ""), *(each.name for each in node.names)])
+            yield from filter(is_private, text.split("."))
+
+
+@pytest.mark.parametrize("file", [pytest.param(file, id=str(file)) for file in CHECKED])
+def test_private_names_of_libraries_are_in_one_module(file):
+    found = sorted(set(private_names(file)))
+    assert found == [], f"move them to {INTERNALS[file.parts[0]]}, with a reason and a test"
+
+
+@pytest.mark.parametrize(
+    "folder, expected",
+    [
+        ("nodes", {"_service_change_state", "_state_machine", "handle", "send_response"}),
+        ("viewer", {"_impl", "_messages", "_websock_interface", "_websock_server"}),
+    ],
+)
+def test_private_names_are_found(folder, expected):
+    assert set(private_names(INTERNALS[folder])) >= expected

@@ -24,6 +24,7 @@ from dyn_ros.engine.model.urdf import read_description
 
 from ..messages import conversions
 from .parameters import ALWAYS, Parameters, Spec
+from .rclpy_internals import answer_invalid_transitions, state_label
 
 THROTTLE = 5.0  # seconds between two log lines about the same thing
 DESCRIPTION_QOS = QoSProfile(
@@ -147,8 +148,14 @@ class BaseNode(LifecycleNode):
         self, name: str, specs: Sequence[Spec], listens: bool = True, **kwargs: Any
     ) -> None:
         super().__init__(name, **kwargs)
-        change_state = self._service_change_state
-        change_state.callback = self._answer_invalid_transition(change_state.callback)
+        answer_invalid_transitions(
+            self,
+            lambda: self.reject(
+                "change_state",
+                "there is no such transition from the current state; "
+                "`ros2 lifecycle list` with the node's name lists the available ones",
+            ),
+        )
         self.members: list[BaseNode] = []  # other nodes that live in the process of this one
         self._listens = listens
         self._running = self._is_open = False
@@ -174,7 +181,7 @@ class BaseNode(LifecycleNode):
     @property
     def state_label(self) -> str:
         """The state of the lifecycle, such as "active"."""
-        return self._state_machine.current_state[1]
+        return state_label(self)
 
     # --- what a subclass implements
 
@@ -203,26 +210,6 @@ class BaseNode(LifecycleNode):
         """Apply changed parameters."""
 
     # --- lifecycle
-
-    def _answer_invalid_transition(
-        self, change: Callable[[Any, Any], Any]
-    ) -> Callable[[Any, Any], Any]:
-        """Wrap the callback of ~/change_state to answer requests that rclpy leaves unanswered."""
-
-        def call(request: Any, response: Any) -> Any:
-            try:
-                return change(request, response)
-            except Exception as error:
-                if "Transition is not registered" not in str(error):
-                    raise
-                self.reject(
-                    "change_state",
-                    "there is no such transition from the current state; "
-                    "`ros2 lifecycle list` with the node's name lists the available ones",
-                )
-                return response
-
-        return call
 
     def start(self) -> None:
         """Configure and activate this node and its members, each according to its autostart."""

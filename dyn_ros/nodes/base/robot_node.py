@@ -31,7 +31,8 @@ from .markers import Kind, Markers
 from .parameters import DESCRIPTION, SPECS, Spec
 from .process import load_kernels
 from .process import run as run
-from .service import Service, defer, service_callback
+from .rclpy_internals import defer_responses
+from .service import Service, service_callback
 
 Check: TypeAlias = "tuple[Iterable[str], Callable[[RobotContext, Mapping[str, Any]], object]]"
 """Parameters, and what raises a ValueError if their values do not fit a robot."""
@@ -121,7 +122,9 @@ class RobotNode(BaseNode):
         self.dispatch.limit(self.parameters.values["max_rate"])
         self.dispatch.open()
         self._own_services = [
-            defer(self.create_service(service.type, service.name, service_callback(self, service)))
+            defer_responses(
+                self.create_service(service.type, service.name, service_callback(self, service))
+            )
             for service in self.offers
         ]
         self.inputs.listen(self.wanted_inputs(self.parameters.values))

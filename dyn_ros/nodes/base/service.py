@@ -45,24 +45,6 @@ class Service:
     needs_state: Callable[[RobotContext, Any], bool] = lambda robot, request: True
 
 
-def defer(server: Any) -> Any:
-    """Prepare a service of rclpy for callbacks that return a future response; return it.
-
-    rclpy's executors pass what the callback returns, with the header of the request, to the
-    method `send_response`. Its events executor cannot run coroutines.
-    """
-    send = server.send_response
-
-    def send_response(response: Any, header: Any) -> None:
-        if isinstance(response, Future):
-            response.add_done_callback(lambda done: send(done.result(), header))
-        else:
-            send(response, header)
-
-    server.send_response = send_response
-    return server
-
-
 _AT_ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 

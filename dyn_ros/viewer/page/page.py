@@ -9,23 +9,21 @@ import dataclasses
 import gzip
 import io
 import socket
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable
 from html import escape
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import viser
-import websockets.asyncio.server
-from viser._messages import Message
 from websockets.asyncio.server import ServerConnection
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
+from . import viser_internals
 from .trust import Trust
 from .trust import is_loopback as is_loopback
+from .viser_internals import Answer, Message
+from .viser_internals import PageError as PageError
 
 PORTS = 20  # number of ports to try
 MOST_REPORTS = 100  # kinds of refused requests to report
@@ -33,21 +31,12 @@ WIDE = 1150  # from this width on [px], there is room for a second panel beside 
 TITLE = "<title>Viser</title>"
 HERE = Path(__file__).parent
 
-Answer: TypeAlias = Callable[[ServerConnection, Request], "Response | None"]
-"""Answers a request; None: a websocket."""
-
 # Nothing is loaded from elsewhere, no other server is shown, no other page may contain this one.
 POLICY = (
     "default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; "
     "connect-src 'self' ws://{host} wss://{host} blob: data:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
-
-_starting = threading.Lock()
-
-
-class PageError(Exception):
-    """The page cannot be served; the message states the reason and a remedy."""
 
 
 @dataclasses.dataclass
@@ -74,10 +63,6 @@ class DynRosReach(Message, include_in_scene_serialization=False):  # type: ignor
     reaches: bool
 
 
-# viser remembers the kinds of messages that it has found
-Message._subclass_from_type_string.cache_clear()
-
-
 class Server(viser.ViserServer):
     """viser's server without its public tunnel, which answers only trusted requests.
 
@@ -95,10 +80,11 @@ class Server(viser.ViserServer):
         self.windows: dict[int, DynRosWindow] = {}
         self.reaching: set[int] = set()
         self.on_window: Callable[[viser.ClientHandle, DynRosWindow], object] | None = None
-        with _answering(self._answer):
+        with viser_internals.answering(self._answer):
             super().__init__(host=host, port=port, label=title, verbose=False)
-        self._websock_server.register_handler(DynRosWindow, self._receive_window)
-        self._websock_server.register_handler(DynRosReach, self._receive_reach)
+        viser_internals.receive_messages(
+            self, {DynRosWindow: self._receive_window, DynRosReach: self._receive_reach}
+        )
         self.on_client_disconnect(self._forget_window)
 
     def request_share_url(self, verbose: bool = True) -> None:
@@ -149,7 +135,7 @@ class Server(viser.ViserServer):
     def _receive_window(self, client_id: int, message: DynRosWindow) -> None:
         client = self.get_clients().get(client_id)
         if client is None:  # its camera is not known yet: once more, a little later
-            if client_id in self._websock_server._client_state_from_id:
+            if viser_internals.is_connected(self, client_id):
                 self.get_event_loop().call_later(0.05, self._receive_window, client_id, message)
             return
         self.windows[client_id] = message
@@ -167,34 +153,9 @@ class Server(viser.ViserServer):
         self.reaching.discard(client.client_id)
 
 
-@contextlib.contextmanager
-def _answering(
-    handler: Callable[[Answer, ServerConnection, Request], Response | None],
-) -> Iterator[None]:
-    """Have a server that starts in this context pass its requests to a handler.
-
-    viser has no option for it; it starts its server with `websockets.asyncio.server.serve`.
-    """
-    module: Any = websockets.asyncio.server
-    started = []
-
-    def serve(*args: Any, process_request: Answer, **options: Any) -> Any:
-        started.append(True)
-        return original(*args, process_request=partial(handler, process_request), **options)
-
-    with _starting:
-        original, module.serve = module.serve, serve
-        try:
-            yield
-        finally:
-            module.serve = original
-    if not started:
-        raise PageError("the page of this version of viser cannot be protected; install viser 1.1")
-
-
 def _index_page(title: str) -> bytes:
     """Return viser's page with a title, and our script and style, compressed."""
-    text = (Path(viser.__file__).parent / "client" / "build" / "index.html").read_text("utf-8")
+    text = viser_internals.index_html()
     if TITLE not in text:
         raise PageError("the page of this version of viser is not supported; install viser 1.1")
     script, style = ((HERE / name).read_text("utf-8") for name in ("page.js", "page.css"))

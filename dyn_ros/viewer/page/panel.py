@@ -111,23 +111,10 @@ class Panel:
 
     def arrange(self, client: viser.ClientHandle, window: DynRosWindow) -> None:
         """Show the torques in a panel of their own if a window has room for it, else in a tab."""
-        from viser._messages import GuiUpdateMessage
+        from .viser_internals import send_properties, show_tabs
 
-        tabs = [
-            tab for tab in self._tabs._tab_handles if not (window.wide and tab is self._narrow_tab)
-        ]
-        send = client.gui._websock_interface.queue_message
-        send(
-            GuiUpdateMessage(
-                self._tabs._impl.uuid,
-                {
-                    "_tab_labels": tuple(tab._label for tab in tabs),
-                    "_tab_icons_html": (None,) * len(tabs),
-                    "_tab_container_ids": tuple(tab._id for tab in tabs),
-                },
-            )
-        )
-        send(GuiUpdateMessage(self._side._impl.uuid, {"visible": window.wide}))
+        show_tabs(self._tabs, lambda tab: not (window.wide and tab is self._narrow_tab), client)
+        send_properties(self._side, {"visible": window.wide}, client)
         before = self._windows.get(client.client_id)
         self._windows[client.client_id] = window
         # otherwise not again: users may have changed it. The same window reports once more when its
@@ -287,6 +274,8 @@ class Panel:
 
     def show_families(self, families: Mapping[tuple[str, str], bool]) -> None:
         """Show a check box for each (topic, family) of markers, initially as given."""
+        from .viser_internals import identifier
+
         new = [family for family in families if family not in self._seen]
         for topic, family in new:
             kind = BY_FAMILY.get(family)
@@ -308,7 +297,7 @@ class Panel:
                 )
             )
             self._seen[topic, family] = box
-            self._swatches[box._impl.uuid] = kind or Kind(
+            self._swatches[identifier(box)] = kind or Kind(
                 family, topic, "#868e96", f"Markers of the topic {topic}."
             )
         if new:

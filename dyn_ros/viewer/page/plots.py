@@ -270,7 +270,7 @@ class _Plot:
 
 def send_data(plot: viser.GuiUplotHandle, times: Array, samples: Array) -> None:
     """Send times (k,) and values (k, curves), with gaps at null: viser's `data` makes it NaN."""
-    from viser._messages import GuiUpdateMessage
+    from .viser_internals import send_properties
 
     columns: list[Any] = [np.ascontiguousarray(times, float)]
     for values in samples.T:
@@ -279,9 +279,7 @@ def send_data(plot: viser.GuiUplotHandle, times: Array, samples: Array) -> None:
             if np.isfinite(values).all()
             else [x if math.isfinite(x) else None for x in values.tolist()]
         )
-    plot._impl.gui_api._websock_interface.queue_message(
-        GuiUpdateMessage(plot._impl.uuid, {"data": tuple(columns)})
-    )
+    send_properties(plot, {"data": tuple(columns)})
 
 
 def _axes(scale: Scale) -> tuple[dict[str, Any], ...]:
