@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernel.arguments import require_entries
+from ..kernel.arguments import finite_array, require_entries
 from ..kernel.types import Array
 
 _INTEGRAL = {"is_compensated": False, "is_link_side": False}
@@ -250,11 +250,7 @@ def _checked(name: str, value: Any, nv: int) -> Any:
 
 
 def _coupled(value: Any, nv: int) -> Array:
-    matrix = np.array(value, float)
-    if matrix.shape != (nv, nv) or not np.isfinite(matrix).all():
-        raise ValueError(
-            f"coupling: expected a finite matrix of shape ({nv}, {nv}), got shape {matrix.shape}"
-        )
+    matrix = finite_array("coupling", value, (nv, nv))
     sizes = np.linalg.svd(matrix, compute_uv=False)
     if nv and not sizes[-1] > _INDEPENDENT * sizes[0]:
         raise ValueError(
