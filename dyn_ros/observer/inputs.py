@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What observers are given: numbers, external efforts with their covariance, and motions."""
+"""Arguments of observers: covariances of external efforts, and the samples of a motion."""
 
 from __future__ import annotations
 
