@@ -298,7 +298,7 @@ def _moved(measures: tuple[Array, Solid], X: Array) -> tuple[Array, Solid]:
 def _extents(
     tree: Tree, links: Sequence[_LinkShapes], meshes: Meshes, omitted: Sequence[str]
 ) -> Extents:
-    frames = {frame.name: frame for frame in tree.frames if frame.kind == "body"}
+    frames = {link.name: link for link in tree.links}
     placements = _placements(tree)
     groups: dict[int, list[_LinkShapes]] = {}
     shapes_of = {shapes.name: shapes for shapes in links}
@@ -333,8 +333,7 @@ def _placements(tree: Tree) -> dict[str, Array]:
         )
     return {
         frame.name: joints[frame.parent] @ frame.placement if frame.parent >= 0 else frame.placement
-        for frame in tree.frames
-        if frame.kind == "body"
+        for frame in tree.links
     }
 
 

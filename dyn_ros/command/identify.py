@@ -278,7 +278,7 @@ def _shapes(
 
     show(0.0, "shapes")
     shapes = link_shapes(arguments.robot_text(options), arguments.mesh_folders(options))
-    links = [frame.name for frame in model.tree.frames if frame.kind == "body"]
+    links = [link.name for link in model.tree.links]
     if unknown := [name for name in links if name not in shapes]:
         print(
             f"warning: the shapes of {len(unknown)} of {len(links)} links are unknown, such as "

@@ -229,7 +229,7 @@ def node(name: str, root_joint: str, **parameters: str | float) -> Child:
 
 def nodes_of_page(tree: Tree, root_joint: str) -> Iterator[Child]:
     """Yield the other nodes for the page: constraints that hold the tool, contacts, centroidal."""
-    tool = [frame.name for frame in tree.frames if frame.kind == "body"][-1]
+    tool = tree.links[-1].name
     # the robot is fixed, whatever the other nodes assume: what holds its base is no contact
     yield node(
         "observer",

@@ -13,6 +13,7 @@ from ..engine.algorithms import joint_torque_regressor
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
+from ..engine.model.coordinates import velocity_joints
 from .efforts import torque_regressor
 
 LONGEST = 0.1  # s: of delays that are tried
@@ -183,7 +184,7 @@ def _cause(model: Model, errors: Errors, W: Array, k: int, noise: float) -> _Cau
     best, alone = max(late, load, speed), 1.0 - float(own @ own) / float(error @ error)
     is_noise = own @ own < len(own) * (POOR * noise) ** 2
     both, j, less = _coupled(errors, k, basis, own)
-    angles = errors.q[:, [model.idx_q[_joint(model, one)] for one in (k, j)]]
+    angles = errors.q[:, [model.idx_q[velocity_joints(model)[one]] for one in (k, j)]]
     spring = max(
         _explained(np.column_stack([angle, angle**2]), basis, own)[0] for angle in angles.T
     )
@@ -230,11 +231,6 @@ def _of_gravity(model: Model, errors: Errors, W: Array, G: Array, k: int) -> _Ca
     own, scale = _explained(G[known, k] @ np.ravel(model.inertial_parameters), basis, error)
     is_contained = own > _OF_BOTH and abs(scale - 1.0) < _NEAR
     return _Cause(_CONTAINED.format(scale) if is_contained else _GRAVITY.format(part))
-
-
-def _joint(model: Model, k: int) -> int:
-    """The joint of velocity k."""
-    return int(np.searchsorted(np.cumsum(model.nvs), k, side="right"))
 
 
 def _factor(expected: Array, v: Array, a: Array, measured: Array) -> float:

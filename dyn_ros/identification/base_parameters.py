@@ -16,7 +16,8 @@ from ..engine.call.data import Data
 from ..engine.kernel.arguments import require_model
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from .motion.filtering import is_actuated, joint_slices
+from ..engine.model.coordinates import is_linear
+from .motion.filtering import is_actuated
 from .motion.numerics import ROUNDING, STATISTICS, evenly
 from .result import BaseEstimate
 from .samples import Samples
@@ -99,16 +100,6 @@ def in_columns(features: Array) -> Array:
     """Features of each row, (B, nv, F), in the columns of all parameters, (B, nv, F nv)."""
     size, nv, _ = features.shape
     return np.einsum("bkf,kj->bkfj", features, np.eye(nv)).reshape(size, nv, -1)
-
-
-def is_linear(model: Model) -> np.ndarray:
-    """Whether each velocity is a length per time, (nv,) of bool."""
-    linear = np.array(
-        [name.rpartition("/")[2].startswith("linear_") for name in model.velocity_names], bool
-    )
-    for joint in joint_slices(model):
-        linear[joint.v] |= joint.kind == "prismatic"
-    return linear
 
 
 @dataclass(frozen=True, repr=False)

@@ -16,7 +16,8 @@ from ..drives.causes import LAGS, LONGEST, POOR, Errors, likely_causes
 from ..engine.algorithms.regressors.normal_equations import assembled
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from .base_parameters import BaseParameters, Unknowns, is_linear
+from ..engine.model.coordinates import is_linear
+from .base_parameters import BaseParameters, Unknowns
 from .friction_terms import FrictionTerms
 from .motion.filtering import is_actuated
 from .motion.numerics import REGRESSION, normal_deviation

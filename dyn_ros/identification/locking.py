@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..engine.kernel.arguments import require_model
 from ..engine.kernel.types import Array
+from ..engine.model.coordinates import own_joints, single_joints
 from ..engine.model.drives import LARGEST
 from ..engine.model.model import Model
 from ..engine.model.moments import Moment
@@ -334,9 +335,9 @@ def without_unrecorded(
     """
     ends = {*recorded, *(name.rpartition("/")[2] for name in recorded)}
     unknown = sorted(ends - known_names(model))
-    absent = [name for name in _single(model) if name not in ends]
+    absent = [name for name in single_joints(model) if name not in ends]
     locked = {}
-    for name in absent if len(absent) < len(_single(model)) else ():
+    for name in absent if len(absent) < len(single_joints(model)) else ():
         if not difflib.get_close_matches(name, unknown, 1, 0.8):
             position = positions.get(name)
             locked[name] = _nearest_to_zero(model, name) if position is None else position
@@ -364,13 +365,8 @@ def remaining(model: Model, reduced: Model) -> tuple[NDArray[np.int_], NDArray[n
     return q, v
 
 
-def _single(model: Model) -> list[str]:
-    """The joints with one coordinate of their own."""
-    return [name for name, nq, nv in zip(model.joint_names, model.nqs, model.nvs) if nq == nv == 1]
-
-
 def _require_single(model: Model, name: str) -> None:
-    if name not in (single := _single(model)):
+    if name not in (single := single_joints(model)):
         raise ValueError(
             f"lock: no joint {name!r:.80} that moves by itself, with one coordinate; "
             f"available: {', '.join(single)}"
@@ -383,10 +379,10 @@ def _still(model: Model, samples: Samples) -> dict[str, float | None]:
         return {}
     still: dict[str, float | None] = {
         name: None
-        for name in _single(model)
+        for name in single_joints(model)
         if np.ptp(samples.q[:, model.idx_q[model.joint_names.index(name)]]) < STUCK
     }
-    return still if len(still) < sum(count > 0 for count in model.nvs) else {}
+    return still if len(still) < len(own_joints(model)) else {}
 
 
 def _recorded(

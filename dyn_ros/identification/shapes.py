@@ -74,8 +74,8 @@ class Bounds(NamedTuple):
 def bounds_of(model: Model, shapes: Shapes) -> Bounds:
     """The bounds of the bodies all of whose links have known shapes, and that carry no payload."""
     links: dict[int, list[Array] | None] = {}
-    for frame in model.tree.frames:
-        if frame.kind == "body" and frame.parent >= 0:
+    for frame in model.tree.links:
+        if frame.parent >= 0:
             known, points = links.setdefault(frame.parent, []), shapes.get(frame.name)
             if known is None or points is None:
                 links[frame.parent] = None

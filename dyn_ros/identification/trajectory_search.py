@@ -18,6 +18,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.arguments import finite_array
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
+from ..engine.model.coordinates import is_linear
 from ..engine.model.frames import frame_number
 from .motion.numerics import ROUNDING
 
@@ -127,9 +128,7 @@ def joint_limits(
     margin: float = 1.0,
 ) -> Limits:
     """Limits from arguments of ``excite``, of the model with mimic joints, or the usual ones."""
-    angle = np.array(
-        [joint.kind != "prismatic" for joint in model.tree.joints if joint.mimic is None]
-    )
+    angle = ~is_linear(model)
     low, high = _position_limits(model)
     if lower is not None:
         low = _numbers("lower", lower, model.nv)

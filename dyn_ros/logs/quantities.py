@@ -22,6 +22,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.bodies import Body, joined, moved
+from ..engine.model.coordinates import is_linear, own_joints
 from ..observer.contacts import Contact, contacts_in
 from ..observer.session import Session, Setup, runs
 from ..observer.thresholds import Thresholds
@@ -137,7 +138,7 @@ def compute(
             maker.add_rows(name, observed[name][own])
         else:
             getattr(maker, name)(terms)
-    frame = next(frame.name for frame in model.tree.frames if frame.kind == "body")
+    frame = model.tree.root_link
     base = model.tree.joints[0].kind if model.njoints else ""
     moves = base in ("floating", "planar")
     return Table(
@@ -151,16 +152,6 @@ def compute(
         base if moves and 0 in maker.rows.values() else "",
         maker.found,
     )
-
-
-def _lengths(model: Model) -> set[int]:
-    """The rows of v that are velocities of translations."""
-    counts = {"prismatic": 1, "planar": 2, "floating": 3}
-    return {
-        int(first) + k
-        for joint, first, nv in zip(model.tree.joints, model.idx_v, model.nvs)
-        for k in range(min(nv, counts.get(joint.kind, 0)))
-    }
 
 
 class _Maker:
@@ -177,7 +168,7 @@ class _Maker:
         self.rows = {model.velocity_names[row]: row for row in rows}
         self.stamp = states.stamp[own]
         self._q, self._v, self._tau = states.q[own], states.v[own], states.tau[own]
-        self._lengths = _lengths(model)
+        self._lengths = set(np.flatnonzero(is_linear(model)).tolist())
         self.columns: dict[str, Any] = {}
         self.found: list[Contact] = []
         self.units: dict[str, str] = {}
@@ -342,7 +333,7 @@ def observe(
 
 def joints_of(model: Model) -> tuple[str, ...]:
     """The joints with coordinates of their own."""
-    return tuple(name for name, nv in zip(model.joint_names, model.nvs) if nv)
+    return tuple(own_joints(model))
 
 
 def thresholds(model: Model, settings: Settings) -> Thresholds:

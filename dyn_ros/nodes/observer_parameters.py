@@ -180,7 +180,7 @@ def tip(robot: RobotContext, name: str) -> str:
             "the robot has several branches: specify a frame, one of "
             + abbreviated(model.frame_names),
         )
-    return next(frame.name for frame in reversed(model.tree.frames) if frame.kind == "body")
+    return model.tree.links[-1].name
 
 
 def place(robot: RobotContext, values: Mapping[str, Any]) -> tuple[int, int | None]:

@@ -324,7 +324,7 @@ def _writer(
     nu, achieved = (
         conversions.numbers(message, field, m) for field in ("nu", "achieved_acceleration")
     )
-    message.link = constraining.moved_links(robot.model)
+    message.link = robot.model.tree.body_links
     link_accelerations = conversions.matrix(message.link_accelerations, len(message.link), 6)
 
     def write(solution: Solution, q: Array, v: Array, oMf: Array) -> None:

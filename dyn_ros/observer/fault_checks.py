@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..engine.algorithms import joint_torque_regressor, rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
+from ..engine.model.coordinates import is_actuated
 from ..engine.model.model import Model
 
 Kind = Literal["missing", "stuck", "saturated", "sign", "scale"]
@@ -152,7 +153,7 @@ def check(model: Model, data: Data, typical: Array, rows: Sequence[Row]) -> tupl
     if not model.nv:
         return ()
     table = Row(*(np.array(column) for column in zip(*rows)))
-    single = [k for k, count in zip(model.idx_v, model.nvs) if count == 1]
+    single = np.flatnonzero(is_actuated(model)).tolist()
     if model.tree.joints[0].kind == "floating":
         weight = model.total_mass * float(np.linalg.norm(model.gravity))
         free = np.linalg.norm(table.external[:, :3], axis=1) < _FLOATING_LOAD * weight

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
+from ..engine.model.coordinates import velocity_joints
 
 _SHORTEST = 0.05  # m: length of a link
 POSSIBLE = 9.0  # additional cost of links that are possible: 3 standard deviations
@@ -68,7 +69,7 @@ def bodies_of(model: Model) -> Bodies:
 
 
 def _find_bodies(model: Model) -> Bodies:
-    joints, frames = model.tree.joints, model.tree.frames
+    joints = model.tree.joints
     numbers = [j for j, joint in enumerate(joints) if joint.inertia.mass > 0.0]
     boxes = [_box(model, j) for j in numbers]
     columns = [1 if joint.mimic else model.nvs[j] for j, joint in enumerate(joints)]
@@ -76,14 +77,7 @@ def _find_bodies(model: Model) -> Bodies:
     velocities = [model.idx_v[j] + k for j in range(model.njoints) for k in range(columns[j])]
     moves = np.array([[float(i in model.supports[j]) for i in owner] for j in numbers])
     rows = np.eye(model.nv)[:, velocities]
-    names = tuple(
-        next(frame.name for frame in frames if frame.parent == j and frame.kind == "body")
-        for j in numbers
-    )
-    of_velocity = [""] * model.nv
-    for j in reversed(range(model.njoints)):  # the master, not those that mimic it
-        for k in range(model.idx_v[j], model.idx_v[j] + model.nvs[j]):
-            of_velocity[k] = model.joint_names[j]
+    names = tuple(model.tree.body_links[j] for j in numbers)
     return Bodies(
         np.array(numbers, int),
         names,
@@ -91,7 +85,7 @@ def _find_bodies(model: Model) -> Bodies:
         np.array([box[1] for box in boxes]),
         moves,
         None if np.array_equal(rows, np.eye(model.nv)) else rows,
-        tuple(of_velocity),
+        tuple(model.joint_names[j] for j in velocity_joints(model)),
     )
 
 

@@ -21,6 +21,7 @@ from ..engine.algorithms.dynamics.friction import with_gravity
 from ..engine.call.algorithm import compiled
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
+from ..engine.model.coordinates import is_actuated
 from ..engine.model.model import Model
 from . import runs_kernel
 from .fault_checks import largest_efforts, largest_speeds
@@ -381,7 +382,7 @@ class _Filter:
 
 def common_delay(model: Model) -> float:
     """The delay of all drives [s]; a ValueError if they differ."""
-    single = [int(k) for k, nv in zip(model.idx_v, model.nvs) if nv == 1]
+    single = np.flatnonzero(is_actuated(model)).tolist()
     delays = model.drives.delay[single]
     other = np.flatnonzero(delays != delays[:1])
     if other.size:

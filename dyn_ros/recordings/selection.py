@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from ..cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
+from ..engine.model.coordinates import own_joints
 from ..engine.model.model import Model, RootJoint
 from ..engine.model.moments import Moment
 from ..states.blocks import BlockCollector
@@ -335,11 +336,7 @@ def _owners(source: Source, selection: Selection) -> Owners:
 def _with_joints(selection: Selection, joints: tuple[str, ...]) -> Selection:
     """Restrict the columns to some joints."""
     model = selection.model
-    available = (
-        list(selection.names)
-        if model is None
-        else [name for name, nv in zip(model.joint_names, model.nvs) if nv]
-    )
+    available = list(selection.names) if model is None else list(own_joints(model))
     for name in joints:
         if name not in available:
             raise ValueError(

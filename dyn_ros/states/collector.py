@@ -12,6 +12,7 @@ import numpy as np
 from ..cdr.decode import Decoder
 from ..engine.call.algorithm import compiled
 from ..engine.kernel.types import Array
+from ..engine.model.coordinates import own_joints
 from ..engine.model.model import Model
 from . import joint_states as rules
 from . import kernel
@@ -37,10 +38,11 @@ class Joints(NamedTuple):
     @classmethod
     def of(cls, model: Model) -> Joints:
         """The joints of a model that have coordinates of their own."""
-        own = [i for i, joint in enumerate(model.tree.joints) if joint.mimic is None]
-        names = tuple(model.joint_names[i] for i in own)
+        own = own_joints(model)
+        names = tuple(own)
         idx_q, idx_v, nvs = (
-            tuple(int(column[i]) for i in own) for column in (model.idx_q, model.idx_v, model.nvs)
+            tuple(int(column[i]) for i in own.values())
+            for column in (model.idx_q, model.idx_v, model.nvs)
         )
         return cls(
             names,
@@ -51,7 +53,7 @@ class Joints(NamedTuple):
             frozenset(frame.name for frame in model.tree.frames if frame.kind != "body")
             - frozenset(names),
             rules.base_kind(model),
-            next(frame.name for frame in model.tree.frames if frame.kind == "body"),
+            model.tree.root_link,
         )
 
 

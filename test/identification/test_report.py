@@ -75,7 +75,7 @@ def test_page_is_complete_and_needs_no_network(result, page):
     assert "http:" not in text and "https:" not in text
     sources = re.findall(r'(?:src|href)="([^"]*)"', text)
     assert sources and all(each.startswith(("#", "data:")) for each in sources)
-    for name in (*result.model.joint_names, *figures.body_links(result.model)):
+    for name in (*result.model.joint_names, *result.model.tree.body_links):
         assert name in text
     assert len(re.findall(r'class="plot', text)) - text.count('class="plots') == 2 * 3 + 2
     assert text.count("<svg") == len(result.base.names)

@@ -15,6 +15,7 @@ import numpy as np
 from ..kernel.lie import cross
 from ..kernel.types import Array
 from ..model.configuration import GROUPS, joint_motion, position
+from ..model.coordinates import is_linear
 from ..model.model import Model
 
 _ROUNDING = 2e-15  # relative size of a pivot below which a kernel has no significant digits
@@ -50,7 +51,7 @@ def _words(model, pivot):
         repr(model.velocity_names[pivot.velocity]),
         pivot,
     )
-    unit = "kg" if _is_linear(model, pivot.velocity) else "kg m2"
+    unit = "kg" if is_linear(model)[pivot.velocity] else "kg m2"
     effect = "so its acceleration is not determined"
     physical = "correct the inertias of the links that it moves, which are not physical"
     negative = [
@@ -72,17 +73,6 @@ def _words(model, pivot):
     if negative:
         remedy = f"model.armature is negative ({', '.join(negative)}); set it to 0 or more"
     return f"{joint} {why}, {effect}; {remedy}"
-
-
-def _is_linear(model, k):
-    """Whether velocity k is a linear one."""
-    suffix = model.velocity_names[k].rpartition("/")[2]
-    if suffix.startswith(("linear_", "angular_")):
-        return suffix.startswith("linear_")
-    return any(
-        joint.kind == "prismatic" and not joint.mimic and start == k
-        for joint, start in zip(model.tree.joints, model.idx_v)
-    )
 
 
 def _first_singular(model, q):

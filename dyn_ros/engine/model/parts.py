@@ -14,6 +14,7 @@ from ..kernel.types import Array
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from .configuration import joint_motion
+from .coordinates import own_joints
 from .frames import frame_number
 from .inertia import Payload, link_frame
 from .urdf import ONE_DOF, Frame
@@ -107,7 +108,7 @@ def _motions(model, lock):
 def _lockable_joint(model, name):
     """Index of an independent joint."""
     fixed = (frame.name for frame in model.tree.frames if frame.kind == "fixed_joint")
-    independent = ", ".join(joint.name for joint in model.tree.joints if joint.mimic is None)
+    independent = ", ".join(own_joints(model))
     if name not in model.joint_names:
         what = "is fixed already" if name in fixed else "is unknown"
         raise ValueError(f"lock: joint {name!r:.80} {what}; available: {independent}")

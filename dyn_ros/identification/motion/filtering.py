@@ -22,6 +22,9 @@ from scipy.fft import next_fast_len
 
 from ...engine.kernel import lie
 from ...engine.kernel.types import Array
+from ...engine.model.coordinates import JointSlices as JointSlices
+from ...engine.model.coordinates import is_actuated as is_actuated
+from ...engine.model.coordinates import joint_slices as joint_slices
 from ...engine.model.model import Model
 from .numerics import BLOCK
 
@@ -268,30 +271,6 @@ def of_each(recording: NDArray[np.int32] | None, rows: NDArray[Any]) -> list[NDA
 # Components of quaternions are filtered like other signals: with x = the quaternion and ' its
 # conjugate, the angular velocity is 2 x' dx/dt and its derivative 2 x' d2x/dt2, for a quaternion of
 # constant length 1. Filtered ones are a little shorter, which the formulas take into account.
-
-
-class JointSlices(NamedTuple):
-    name: str
-    kind: str
-    q: slice
-    v: slice
-
-
-def joint_slices(model: Model) -> Iterator[JointSlices]:
-    """Yield the slices of all joints except mimic joints."""
-    for joint, q, nq, v, nv in zip(
-        model.tree.joints, model.idx_q, model.nqs, model.idx_v, model.nvs
-    ):
-        if nv:
-            yield JointSlices(joint.name, joint.kind, slice(q, q + nq), slice(v, v + nv))
-
-
-def is_actuated(model: Model) -> np.ndarray:
-    """Whether each velocity belongs to a joint with one coordinate, (nv,) of bool."""
-    actuated = np.zeros(model.nv, bool)
-    for joint in joint_slices(model):
-        actuated[joint.v] = joint.v.stop - joint.v.start == 1
-    return actuated
 
 
 def make_continuous(model: Model, q: Array) -> None:

@@ -370,15 +370,6 @@ def central(parameters: Array) -> tuple[float, Array, Array, Array]:
     return float(P[3, 3]), com, np.maximum(moments, 0.0), axes
 
 
-def body_links(model: Model) -> list[str]:
-    """The link that each joint connects."""
-    frames = model.tree.frames
-    return [
-        next(frame.name for frame in frames if frame.kind == "body" and frame.parent == joint)
-        for joint in range(model.njoints)
-    ]
-
-
 def _sphere() -> tuple[Array, np.ndarray]:
     """Points and triangles of the unit sphere."""
     latitude, longitude = np.meshgrid(
@@ -440,7 +431,7 @@ def bodies(result: Identification) -> Any:
         lighting=dict(ambient=0.75, diffuse=0.4, specular=0.05, roughness=0.9),
     )
     shapes = (("before", model, outline, _circles()), ("after", result.identified, solid, points))
-    for joint, link in enumerate(body_links(model)):
+    for joint, link in enumerate(model.tree.body_links):
         for name, robot, trace, surface in shapes:
             parameters = robot.inertial_parameters[joint]
             if parameters[0] > 0.0:

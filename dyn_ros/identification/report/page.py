@@ -160,7 +160,7 @@ def _bodies(result: Identification) -> Iterator[tuple[Any, ...]]:
     """Link, joint, masses before and after; pairs of centers and radii of gyration [mm]."""
     model = result.model
     for link, joint, *both in zip(
-        figures.body_links(model),
+        model.tree.body_links,
         model.joint_names,
         model.inertial_parameters,
         result.identified.inertial_parameters,

@@ -13,6 +13,7 @@ from rclpy.parameter import Parameter
 from std_msgs.msg import Float64MultiArray
 
 from dyn_ros.engine.kernel.types import Array
+from dyn_ros.engine.model.coordinates import is_actuated
 
 from ...cdr.template import Template
 from ...states.joint_states import Rejected
@@ -153,6 +154,6 @@ class Command:
 def _motors(robot: RobotContext) -> tuple[list[int], list[str]]:
     """Return the published rows of joints with one coordinate, and their names."""
     model = robot.model
-    single = {int(model.idx_v[i]) for i, count in enumerate(model.nvs) if count == 1}
-    rows = [row for row in np.arange(model.nv)[robot.rows].tolist() if row in single]
+    single = is_actuated(model)
+    rows = [row for row in np.arange(model.nv)[robot.rows].tolist() if single[row]]
     return rows, [model.velocity_names[row] for row in rows]

@@ -16,6 +16,7 @@ import numpy as np
 
 from dyn_ros import Model
 from dyn_ros.engine.kernel.types import Array
+from dyn_ros.engine.model.coordinates import own_joints
 from dyn_ros.msg import RobotState
 
 from ...states import joint_states as rules
@@ -168,7 +169,7 @@ def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
     model are ignored. Without velocities, the robot is at rest. The base may be floating or planar.
     """
     q, v = np.array(model.neutral(), float), np.zeros(model.nv)
-    joints = {joint.name: i for i, joint in enumerate(model.tree.joints) if joint.mimic is None}
+    joints = own_joints(model)
     base = rules.base_kind(model)
     if base is not None:
         del joints[model.joint_names[0]]

@@ -145,15 +145,6 @@ def achieved_acceleration(
     return result
 
 
-def moved_links(model: Model) -> list[str]:
-    """Return, for each joint, the link that it moves."""
-    links: dict[int, str] = {}
-    for frame in model.tree.frames:  # depth first: a joint's own link comes first
-        if frame.kind == "body":
-            links.setdefault(frame.parent, frame.name)
-    return [links[joint] for joint in range(model.njoints)]
-
-
 def _moved_frames(model: Model) -> list[str]:
     return [frame.name for frame in model.tree.frames if frame.parent >= 0]
 

@@ -16,6 +16,7 @@ from dyn_ros import Model, ReferenceFrame
 from dyn_ros.engine.kernel.arguments import finite_array
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.frames import frame_number, frame_selector
+from dyn_ros.engine.model.inertia import link_frame
 
 from ...states.joint_states import Rejected
 from ..robot import RobotContext, blamed_on
@@ -24,8 +25,7 @@ from . import conversions
 
 def coinciding_link(model: Model, frame: str | int) -> str:
     """Return a link itself, or the child link of a joint, whose frame coincides and is in TF."""
-    frames = model.tree.frames[frame_number(model, frame) :]
-    return next(link.name for link in frames if link.kind == "body")
+    return model.tree.frames[link_frame(model.tree, frame_number(model, frame))].name
 
 
 def axes_link(robot: RobotContext, field: str, name: str) -> str | None:

@@ -17,6 +17,7 @@ from dyn_ros import Data, Model
 from dyn_ros.drives.file import missing_gains
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import Body
+from dyn_ros.engine.model.coordinates import own_joints
 
 from ...states.joint_states import Rejected, State, abbreviated, joint_rows
 from ...states.messages import MessageCollector
@@ -138,8 +139,7 @@ class RobotContext:
             base = (values["base_pose"], values["base_twist"])
         with blamed_on("base_pose, base_twist"):
             self.collector = MessageCollector(self.model, values["staleness"], base, notify)
-        frames = self.model.tree.frames
-        self.root_link = next(frame.name for frame in frames if frame.kind == "body")
+        self.root_link = self.model.tree.root_link
         self.frame_id = values["frame_id"] or self.root_link
         self.moving_base = root_joint != "fixed"
         self.odometry_frame = ""
@@ -258,7 +258,7 @@ class RobotContext:
 
     def _select(self, joints: Sequence[str]) -> None:
         model = self.model
-        own = [name for name, nv in zip(model.joint_names, model.nvs) if nv]
+        own = own_joints(model)
         for name in joints:
             if name in own:
                 continue

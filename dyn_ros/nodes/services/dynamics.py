@@ -14,6 +14,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 import dyn_ros
 from dyn_ros import Data, Model, ReferenceFrame, srv
 from dyn_ros.engine.kernel.types import Array
+from dyn_ros.engine.model.coordinates import own_joints, single_joints
 from dyn_ros.engine.model.frames import frame_number
 
 from ...states.joint_states import LARGEST, Rejected, abbreviated, duplicates
@@ -149,8 +150,8 @@ def get_energies(robot: RobotContext, request: Any, response: Any, state: State)
 def needs_state(robot: RobotContext, request: Any) -> bool:
     """Return whether the trajectory leaves out joints, or the base moves."""
     model = robot.model
-    own = [name for name, nv in zip(model.joint_names, model.nvs) if nv]
-    return any(nv > 1 for nv in model.nvs) or not set(own) <= set(request.trajectory.joint_names)
+    own = own_joints(model).keys()
+    return any(nv > 1 for nv in model.nvs) or not own <= set(request.trajectory.joint_names)
 
 
 def get_trajectory_efforts(robot: RobotContext, request: Any, response: Any, state: State) -> None:
@@ -191,8 +192,8 @@ def _own_joints(model: Model, names: Sequence[str]) -> tuple[list[int], list[int
     """Return the indices of the names of joints with one coordinate, and of these joints."""
     if len(set(names)) != len(names):
         raise Rejected("trajectory: duplicate joint names: " + abbreviated(duplicates(names)))
-    own = {name: joint for joint, name in enumerate(model.joint_names) if model.nvs[joint] == 1}
-    mimics = {name for name, nv in zip(model.joint_names, model.nvs) if not nv}
+    own = single_joints(model)
+    mimics = set(model.joint_names) - own_joints(model).keys()
     for name in names:
         if name not in own and name not in mimics:
             raise Rejected(

@@ -15,7 +15,6 @@ from dyn_ros.msg import FrameModel, JointModel, LinkModel, Payload
 from ...states.joint_states import Rejected
 from ..base.service import Service
 from ..messages import conversions
-from ..messages.constraints import moved_links
 from ..messages.frames import coinciding_link
 from ..robot import RobotContext
 
@@ -33,7 +32,7 @@ def get_model(robot: RobotContext, request: Any, response: Any) -> None:
     conversions.set_vector(response.gravity, *model.gravity.tolist())
     response.total_mass = model.total_mass
     response.position_name = robot.position_names
-    links = moved_links(model)
+    links = model.tree.body_links
     response.joints = [_joint(model, joint, link) for joint, link in zip(model.tree.joints, links)]
     response.frames = [_frame(model, index) for index in range(len(model.frame_names))]
     response.links = _links(model, links)
@@ -82,16 +81,11 @@ def _frame(model: Model, index: int) -> FrameModel:
 def _links(model: Model, links: Sequence[str]) -> list[LinkModel]:
     """Return a LinkModel for the fixed base, if there is one, and for each joint."""
     bodies = [(name, joint, model.tree.joints[joint].inertia) for joint, name in enumerate(links)]
-    base = [frame.name for frame in model.tree.frames if frame.kind == "body" and frame.parent < 0]
-    if base:
-        bodies.insert(0, (base[0], -1, model.tree.base_inertia))
+    if base := model.tree.links_of_joint.get(-1):
+        bodies.insert(0, (base[0].name, -1, model.tree.base_inertia))
     messages = []
     for name, joint, inertia in bodies:
-        fixed = [
-            frame.name
-            for frame in model.tree.frames
-            if frame.kind == "body" and frame.parent == joint and frame.name != name
-        ]
+        fixed = [link.name for link in model.tree.links_of_joint[joint] if link.name != name]
         messages.append(
             LinkModel(
                 name=name,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ...engine.kernel.lie import matrix_quaternion
 from ...engine.kernel.types import Array, ArrayLike
 from ...engine.model import Model
+from ...engine.model.coordinates import single_joints
 from . import shapes
 
 # visualization_msgs/Marker
@@ -277,7 +278,7 @@ class Screws(_Arrows):
 
 def rows_of_joints(model: Model) -> tuple[list[int], list[int]]:
     """Return the joints with exactly one coordinate, and their rows; a base has several."""
-    joints = [i for i, count in enumerate(model.nvs) if count == 1]
+    joints = list(single_joints(model).values())
     return joints, [model.idx_v[i] for i in joints]
 
 

@@ -105,9 +105,7 @@ class RobotScene:
         self.problems += problems
         drawn: set[int] = set()
         bare: set[int] = set()
-        for frame in self._tree.frames:
-            if frame.kind != "body":
-                continue
+        for frame in self._tree.links:
             shapes = visual.get(frame.name, []), collision.get(frame.name, [])
             for kind, of_link in zip(("visual", "collision"), shapes):
                 shown = [
@@ -155,7 +153,7 @@ class RobotScene:
 
     @property
     def links(self) -> list[str]:
-        return [frame.name for frame in self._tree.frames if frame.kind == "body"]
+        return [link.name for link in self._tree.links]
 
     @property
     def tip(self) -> str:

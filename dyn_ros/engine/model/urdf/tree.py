@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,6 +123,32 @@ class Tree:
     base_inertia: Inertia
     warnings: tuple[str, ...]
     robot: Robot | None = None
+
+    @cached_property
+    def links(self) -> tuple[Frame, ...]:
+        """The frames of the links; the first is that of the root link."""
+        return tuple(frame for frame in self.frames if frame.kind == "body")
+
+    @cached_property
+    def links_of_joint(self) -> dict[int, list[Frame]]:
+        """The links that are fixed to each joint, by its index; -1: those on the universe.
+
+        The first one is the link that the joint connects.
+        """
+        moved: dict[int, list[Frame]] = {}
+        for link in self.links:
+            moved.setdefault(link.parent, []).append(link)
+        return moved
+
+    @property
+    def body_links(self) -> list[str]:
+        """Name of the link that each joint connects."""
+        return [self.links_of_joint[joint][0].name for joint in range(len(self.joints))]
+
+    @property
+    def root_link(self) -> str:
+        """Name of the link that is the root of all others."""
+        return self.links[0].name
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tree:
         return self  # nothing in it is changed
