@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from os import PathLike
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.kernel.names import listed, similar
 from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
 from ..engine.model.drives import LARGEST
@@ -251,10 +251,10 @@ def _require_known(what: str, names: Iterable[Any], known: Iterable[str], where:
     known = tuple(known)
     for name in names:
         if name not in known:
-            close = difflib.get_close_matches(str(name), known, 1)
-            similar = f"; did you mean {close[0]!r}?" if close else ""
+            close = similar(str(name), known, 1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
             raise ValueError(
-                f"{where}no {what} {str(name)!r:.80}{similar}; available: {', '.join(known)}"
+                f"{where}no {what} {str(name)!r:.80}{meant}; available: {listed(known)}"
             )
 
 

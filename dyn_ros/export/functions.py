@@ -15,6 +15,7 @@ from ..engine.algorithms.dynamics.cholesky import OPERATION, UT_SOLVE
 from ..engine.algorithms.filters.momentum_observer import COULOMB, OBSERVER_GAIN
 from ..engine.call.algorithm import ALGORITHMS, Algorithm
 from ..engine.kernel.fields import CONSTRAINTS, FRAME, REFERENCE_FRAME, TERMS, Field, Option
+from ..engine.kernel.names import listed
 from ..engine.model.frames import ReferenceFrame
 
 _TABLES = {CONTACTS: "contacts", CONSTRAINTS: "constraints"}
@@ -96,8 +97,8 @@ def functions(names: Sequence[str] | None = None) -> list[Function]:
     unknown = sorted(set(names or ()) - set(known))
     if unknown:
         raise ValueError(
-            f"functions: {', '.join(map(repr, unknown))} cannot be exported; "
-            f"available: {', '.join(known)}"
+            f"functions: {listed(unknown, write=repr)} cannot be exported; "
+            f"available: {listed(known)}"
         )
     return [_function(name) for name in sorted(set(known if names is None else names))]
 

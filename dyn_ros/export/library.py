@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from ..engine.kernel.names import listed
 from ..engine.machine_code.compiler import Entry
 from ..engine.machine_code.targets import TARGETS, best_target
 from ..engine.machine_code.workers import compile_in_processes
@@ -100,7 +101,7 @@ def checked_targets(targets: Sequence[str] | None) -> list[str]:
     levels = sorted(set(targets or [best_target()]))
     for level in levels:
         if level not in TARGETS:
-            raise ValueError(f"targets: no target {level!r}; available: {', '.join(TARGETS)}")
+            raise ValueError(f"targets: no target {level!r}; available: {listed(TARGETS)}")
     if len({TARGETS[level].triple for level in levels}) > 1:
         raise ValueError(
             f"targets: {' and '.join(levels)} are different processors; export each "

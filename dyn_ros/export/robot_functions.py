@@ -18,6 +18,7 @@ from ..engine.call.robot_library import constants, link_places, parameter_places
 from ..engine.call.workspace import Workspace
 from ..engine.kernel import layout as ly
 from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, TERMS, Field, Option
+from ..engine.kernel.names import listed
 from ..engine.kernel.types import Array
 from ..engine.model.frames import ReferenceFrame
 from ..engine.model.model import Model
@@ -194,7 +195,7 @@ def _inputs(algorithm: Algorithm, with_inputs: Sequence[str]) -> list[Field]:
     if unknown:
         raise ValueError(
             f"with_inputs: {algorithm.name} has no optional input {unknown[0]!r}; "
-            f"available: {', '.join(optional) or 'none'}"
+            f"available: {listed(optional)}"
         )
     return [
         f
@@ -216,10 +217,7 @@ def _options(
         if isinstance(option, Option)
     }
     if sorted(values) != sorted(names):
-        raise ValueError(
-            f"options: {algorithm.name} expects {', '.join(names) or 'none'}, got "
-            f"{', '.join(values) or 'none'}"
-        )
+        raise ValueError(f"options: {algorithm.name} expects {listed(names)}, got {listed(values)}")
     numbers, suffix = {int(TERMS): option_end(algorithm, TERMS) - 1}, ""  # all of them
     for name, option in names.items():
         value = values[name]
@@ -231,7 +229,7 @@ def _options(
             known = ReferenceFrame.__members__
             if value not in known:
                 raise ValueError(
-                    f"options: reference_frame: expected {', '.join(known)}, got {value!r:.80}"
+                    f"options: reference_frame: expected {listed(known)}, got {value!r:.80}"
                 )
             numbers[int(option)], value = int(known[str(value)]), str(value).lower()
         else:

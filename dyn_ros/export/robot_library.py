@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import __version__
+from ..engine.kernel.names import listed
 from ..engine.model.model import Model
 from .functions import Function, functions, parameter_name
 from .header import declaration, documentation
@@ -128,8 +129,7 @@ def _check_inputs(inputs: Sequence[str], chosen: Sequence[Function]) -> None:
     for name in inputs:
         if name not in known:
             raise ValueError(
-                f"inputs: no function has the optional input {name!r}; available: "
-                f"{', '.join(known) or 'none'}"
+                f"inputs: no function has the optional input {name!r}; available: {listed(known)}"
             )
 
 

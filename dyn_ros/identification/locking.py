@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import difflib
 from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.kernel.arguments import require_model
+from ..engine.kernel.names import similar
 from ..engine.kernel.types import Array
 from ..engine.model.coordinates import own_joints, single_joints
 from ..engine.model.drives import LARGEST
@@ -338,7 +338,7 @@ def without_unrecorded(
     absent = [name for name in single_joints(model) if name not in ends]
     locked = {}
     for name in absent if len(absent) < len(single_joints(model)) else ():
-        if not difflib.get_close_matches(name, unknown, 1, 0.8):
+        if not similar(name, unknown, 1, 0.8):
             position = positions.get(name)
             locked[name] = _nearest_to_zero(model, name) if position is None else position
     return (_reduced(model, locked), (_line(locked, "no columns"),)) if locked else (model, ())

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine.kernel.names import listed
 from ..engine.kernel.types import Array
 from ..engine.machine_code.declare import kernel, subroutine
 from ..engine.model.model import Model
@@ -51,7 +52,7 @@ def duplicates(names: Iterable[str]) -> list[str]:
 
 def abbreviated(names: Sequence[str]) -> str:
     """Join names for a message: the first twenty, and the number of the others."""
-    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    return listed(names, 20)
 
 
 def joint_rows(model: Model, joints: Iterable[str]) -> tuple[list[int], list[int]]:

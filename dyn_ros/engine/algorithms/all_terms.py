@@ -20,6 +20,7 @@ from ..kernel import algebra as al
 from ..kernel import layout as ly
 from ..kernel.fields import OMI, TERMS, A, Q, V, field
 from ..kernel.lanes import load, store
+from ..kernel.names import listed
 from ..kernel.types import Array, ArrayLike, Scalar
 from ..machine_code.declare import kernel, subroutine
 from ..model.model import Model
@@ -252,7 +253,7 @@ def _names(only):
             return names
     raise ValueError(
         f"only: expected a sequence of names of terms, got {only!r:.80}; available: "
-        + ", ".join(Terms._fields)
+        + listed(Terms._fields)
     )
 
 
@@ -262,8 +263,8 @@ def _selection(only):
     unknown = [name for name in only if name not in Terms._fields]
     if unknown:
         raise ValueError(
-            f"only: expected names of terms, got {', '.join(map(repr, unknown))}; "
-            f"available: {', '.join(Terms._fields)}"
+            f"only: expected names of terms, got {listed(unknown, write=repr)}; "
+            f"available: {listed(Terms._fields)}"
         )
     numbers = [Terms._fields.index(name) for name in only]
     return (

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from ..kernel.names import listed
 from ..machine_code.compiler import Entry
 from ..machine_code.declare import JIT
 from ..machine_code.workers import compile_in_processes, processors
@@ -63,8 +64,7 @@ def precompile(
     unknown = set(chosen) - set(ALGORITHMS)
     if unknown:
         raise ValueError(
-            f"no algorithm named {', '.join(sorted(unknown))}; available: "
-            + ", ".join(sorted(ALGORITHMS))
+            f"no algorithm named {listed(sorted(unknown))}; available: {listed(sorted(ALGORITHMS))}"
         )
     todo = {entry: name for name in chosen for entry in ALGORITHMS[name].entries(batch, coupled)}
     todo |= {entry: entry.name for entry in more}

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernel.arguments import finite_array, require_model
+from ..kernel.names import listed
 from ..kernel.types import Array, ArrayLike
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
@@ -91,13 +92,13 @@ class Connection:
             if value is not None and self.joint not in kinds:
                 raise ValueError(
                     f"{argument}: expected None for joint={self.joint!r}, got "
-                    f"{value!r:.80}; only {', '.join(kinds)} joints have one"
+                    f"{value!r:.80}; only {listed(kinds)} joints have one"
                 )
 
     def _check_kind(self, other):
         if self.joint not in KINDS:
             raise ValueError(
-                f"joint: expected None or one of {', '.join(map(repr, KINDS))}, got "
+                f"joint: expected None or one of {listed(KINDS, write=repr)}, got "
                 f"{self.joint!r:.80}"
             )
         if _has_root_joint(other.tree):
@@ -256,7 +257,7 @@ def _require_new_names(model, other, theirs, name):
         both = [own for own in new if own in taken]
         if both:
             raise ValueError(
-                f"prefix: both robots have {what} named {', '.join(map(repr, both))}; "
+                f"prefix: both robots have {what} named {listed(both, write=repr)}; "
                 f"pass another prefix, such as {other.name + '/'!r}"
             )
 

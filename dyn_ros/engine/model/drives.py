@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernel.arguments import finite_array, require_entries
+from ..kernel.names import listed
 from ..kernel.types import Array
 
 _INTEGRAL = {"is_compensated": False, "is_link_side": False}
@@ -115,7 +116,7 @@ class Drives:
         """
         names = [field.name for field in fields(cls)]
         for name in values.keys() - set(names):
-            raise ValueError(f"no property {name!r} of drives; available: {', '.join(names)}")
+            raise ValueError(f"no property {name!r} of drives; available: {listed(names)}")
         unit = tuple(values.pop("unit", ("N m",) * nv))
         if len(unit) != nv:
             raise ValueError(f"unit: expected {nv} units, got {len(unit)}")

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..kernel.arguments import require_model
 from ..kernel.fields import REFERENCE_FRAME
+from ..kernel.names import listed, unknown_name
 
 
 class ReferenceFrame(enum.IntEnum):
@@ -93,8 +94,8 @@ def _unknown(what, argument, name, names, reference_frame):
     if not names:
         return ValueError(f"{what}: the robot has none, got {name!r:.80}")
     if isinstance(name, str):
-        return ValueError(f"no {what} named {name!r:.80}; available: {', '.join(names)}")
+        return ValueError(unknown_name(what, name, names))
     return ValueError(
         f"{argument}: expected a name or an index from 0 to {len(names) - 1}, "
-        f"got {name!r:.80}; available: {', '.join(names)}"
+        f"got {name!r:.80}; available: {listed(names)}"
     )

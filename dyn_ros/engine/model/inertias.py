@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..kernel import layout
 from ..kernel.arguments import coordinate, finite_array, finite_number, require_entries
+from ..kernel.names import unknown_name
 from ..kernel.types import Array, ArrayLike
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
@@ -200,8 +201,7 @@ class Inertias(Structure):
         elif name in self._payloads:
             taken = [self._payloads.pop(name)]
         else:
-            there = ", ".join(self._payloads) or "none"
-            raise ValueError(f"no payload named {name!r:.80}; available: {there}")
+            raise ValueError(unknown_name("payload", name, self._payloads))
         self._compose_around(taken)
 
     def _new_payload(self, frame, mass, com, inertia):

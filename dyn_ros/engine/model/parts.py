@@ -10,6 +10,7 @@ import numpy as np
 
 from ..kernel import lie
 from ..kernel.arguments import finite_array
+from ..kernel.names import listed
 from ..kernel.types import Array
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
@@ -108,7 +109,7 @@ def _motions(model, lock):
 def _lockable_joint(model, name):
     """Index of an independent joint."""
     fixed = (frame.name for frame in model.tree.frames if frame.kind == "fixed_joint")
-    independent = ", ".join(own_joints(model))
+    independent = listed(own_joints(model))
     if name not in model.joint_names:
         what = "is fixed already" if name in fixed else "is unknown"
         raise ValueError(f"lock: joint {name!r:.80} {what}; available: {independent}")
@@ -234,7 +235,7 @@ class _Chain:
                 raise ValueError(
                     f"root: the way from {self._frames[self._links[0]].name!r} to the tip passes "
                     f"the {joint.kind} joint {joint.name!r} from its child to its parent, which "
-                    f"only {', '.join(ONE_DOF)} joints support; use a root above it, such as "
+                    f"only {listed(ONE_DOF)} joints support; use a root above it, such as "
                     f"{self._frames[above].name!r}"
                 )
             self._append_joint(joint, self._X, 0.0 - joint.axis)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..kernel import algebra as al
 from ..kernel import layout
+from ..kernel.names import unknown_name
 from ..kernel.types import Array, ArrayLike
 from .drives import Drives
 from .frames import frame_selectors
@@ -288,4 +289,4 @@ def _index(what, name, names):
     try:
         return names.index(name)
     except ValueError:
-        raise ValueError(f"no {what} named {name!r:.80}; available: {', '.join(names)}") from None
+        raise ValueError(unknown_name(what, name, names)) from None

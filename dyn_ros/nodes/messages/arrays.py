@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dyn_ros.engine.kernel.names import listed
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import Matrix, Tensor3
 
@@ -28,7 +29,7 @@ def vector(robot: RobotContext, message: Any, field: str) -> Array:
     rows = [known.get(name, -1) for name in names]
     if -1 in rows:
         raise Rejected(
-            f"{field}: there is no {names[rows.index(-1)]!r:.80}; available: " + ", ".join(known)
+            f"{field}: there is no {names[rows.index(-1)]!r:.80}; available: {listed(known)}"
         )
     if len(set(rows)) != len(rows):
         raise Rejected(f"{field}: duplicate names: " + abbreviated(duplicates(names)))

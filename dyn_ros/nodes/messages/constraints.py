@@ -14,6 +14,7 @@ import dyn_ros
 from dyn_ros import Model
 from dyn_ros.engine.algorithms.constrained.constraints import ConstrainedMotion
 from dyn_ros.engine.kernel.fields import MAX_CONSTRAINTS
+from dyn_ros.engine.kernel.names import listed
 from dyn_ros.engine.kernel.types import Array
 
 from ...states.joint_states import Rejected
@@ -39,7 +40,7 @@ def from_preset(robot: RobotContext, values: Mapping[str, Any]) -> Constraints:
     moved = _moved_frames(robot.model)
     if tip_frame not in moved:
         raise Rejected(
-            f"tip_frame: no moving frame is named {tip_frame!r:.80}; available: {', '.join(moved)}"
+            f"tip_frame: no moving frame is named {tip_frame!r:.80}; available: {listed(moved)}"
         )
     axes = None
     if preset == "hold_pose":

@@ -14,6 +14,7 @@ from geometry_msgs.msg import WrenchStamped
 import dyn_ros
 from dyn_ros import Model, ReferenceFrame
 from dyn_ros.engine.kernel.arguments import finite_array
+from dyn_ros.engine.kernel.names import unknown_name
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.frames import frame_number, frame_selector
 from dyn_ros.engine.model.inertia import link_frame
@@ -37,8 +38,8 @@ def axes_link(robot: RobotContext, field: str, name: str) -> str | None:
     if name in worlds:
         return None
     raise Rejected(
-        f"{field}: no frame named {name!r:.80}; available: "
-        + ", ".join([*frames, *(f"{world} (the world)" for world in worlds)])
+        f"{field}: "
+        + unknown_name("frame", name, [*frames, *(f"{world} (the world)" for world in worlds)])
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import dyn_ros
 from dyn_ros import Data, Model
 from dyn_ros.drives.file import missing_gains
+from dyn_ros.engine.kernel.names import listed, unknown_name
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import Body
 from dyn_ros.engine.model.coordinates import own_joints
@@ -73,7 +74,7 @@ class Terms:
             return value
         raise AttributeError(
             f"the term {name!r} is not declared; add it to the `reads` of the output, which "
-            f"declares {', '.join(sorted(self._names)) or 'none'}"
+            f"declares {listed(sorted(self._names))}"
         )
 
 
@@ -188,10 +189,7 @@ class RobotContext:
     def clear_payload(self, name: str | None = None) -> None:
         """Call `Model.clear_payload`; also removes a payload that was not applied."""
         if name is not None and name not in self.payloads:
-            raise Rejected(
-                f"no payload named {name!r:.80}; available: "
-                + (abbreviated(list(self.payloads)) or "none")
-            )
+            raise Rejected(unknown_name("payload", name, self.payloads, 20))
         for cleared in list(self.payloads) if name is None else [name]:
             del self.payloads[cleared]
             if cleared in self.model.payloads:
@@ -229,8 +227,7 @@ class RobotContext:
             if name not in self.model.joint_names:
                 raise SettingError(
                     "locked_joints",
-                    f"there is no joint {name!r:.80}; available: "
-                    + ", ".join(self.model.joint_names),
+                    f"there is no joint {name!r:.80}; available: {listed(self.model.joint_names)}",
                 )
             if name in lock:
                 raise SettingError("locked_joints", f"duplicate name {name!r:.80}")
@@ -264,11 +261,9 @@ class RobotContext:
                 continue
             if name in model.joint_names:
                 raise SettingError("joints", f"'{name}' is a mimic joint, without its own row")
-            raise SettingError(
-                "joints", f"there is no joint '{name}'; available: " + ", ".join(own)
-            )
+            raise SettingError("joints", f"there is no joint '{name}'; available: {listed(own)}")
         if len(set(joints)) != len(joints):
-            raise SettingError("joints", "duplicate names in " + ", ".join(joints))
+            raise SettingError("joints", "duplicate names in " + listed(joints))
         position_rows, rows = joint_rows(model, joints or own)
         self.names = [model.velocity_names[row] for row in rows]
         self.position_names = [model.position_names[row] for row in position_rows]
@@ -285,7 +280,7 @@ class RobotContext:
             raise SettingError(
                 "armature",
                 f"expected {len(self.names)} numbers, one for each of "
-                f"{', '.join(self.names)}, but got {len(armature)}",
+                f"{listed(self.names)}, but got {len(armature)}",
             )
         if min(armature) < 0.0:
             raise SettingError("armature", f"expected numbers >= 0, but got {armature}")

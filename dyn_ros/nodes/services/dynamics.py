@@ -13,6 +13,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 import dyn_ros
 from dyn_ros import Data, Model, ReferenceFrame, srv
+from dyn_ros.engine.kernel.names import listed
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.coordinates import own_joints, single_joints
 from dyn_ros.engine.model.frames import frame_number
@@ -198,7 +199,7 @@ def _own_joints(model: Model, names: Sequence[str]) -> tuple[list[int], list[int
         if name not in own and name not in mimics:
             raise Rejected(
                 f"trajectory: there is no joint {name!r:.80} with one coordinate; "
-                "available: " + ", ".join(own)
+                f"available: {listed(own)}"
             )
     used = [k for k, name in enumerate(names) if name in own]
     return used, [own[names[k]] for k in used]

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
@@ -16,6 +15,10 @@ from ...engine.kernel.types import Array
 from ...engine.model.model import Model
 from . import files as tables
 from .files import Csv, Parquet, Table
+from ..engine.kernel.names import similar
+from ..engine.kernel.types import Array
+from ..engine.model.model import Model
+from . import tables
 from .renaming import renamed
 
 _GROUP = 20000  # rows of a row group of Parquet, and of a CSV file at a time
@@ -129,11 +132,9 @@ class Columns:
         listed, names = [], [name for name in self.names if tables.parsed(name)[0] in ("", signal)]
         for owner in missing[:_LISTED]:
             words = [f"{signal}.{owner}", f"/{owner}/{signal}"]
-            close = dict.fromkeys(
-                name for word in words for name in difflib.get_close_matches(word, names, 2)
-            )
-            similar = f" (similar: {tables.listed(tuple(close))})" if close else ""
-            listed.append(f"'{signal}.{owner}'{similar}")
+            close = dict.fromkeys(name for word in words for name in similar(word, names))
+            hint = f" (similar: {tables.listed(tuple(close))})" if close else ""
+            listed.append(f"'{signal}.{owner}'{hint}")
         if len(missing) > _LISTED:
             listed.append(f"{len(missing) - _LISTED} more")
         return (

@@ -23,6 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array
+from ..engine.kernel.names import listed as names_in_message
+from ..engine.kernel.types import Array
 
 SIGNALS = ("position", "velocity", "acceleration", "effort", "in_contact")
 TIMES = ("time", "__time")
@@ -70,8 +72,7 @@ def parsed(name: str) -> tuple[str, str]:
 
 def listed(names: Sequence[str]) -> str:
     """Names for an error message, not too many of them."""
-    shown = ", ".join(map(repr, names[:40]))
-    return f"{shown} and {len(names) - 40} more" if len(names) > 40 else shown or "none"
+    return names_in_message(names, 40, repr)
 
 
 def require_unique(names: Sequence[str], table: str = "the table") -> None:

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 
 from ...engine.model.model import Model
 from . import files as tables
+from ..engine.kernel.names import similar
+from ..engine.model.model import Model
+from . import tables
 
 _NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
 
@@ -80,9 +82,9 @@ def _listed(key: str, value: str, names: Sequence[str], most: int) -> list[str]:
 
 
 def _missing(key: str, name: str, names: Sequence[str]) -> ValueError:
-    close = difflib.get_close_matches(name, names, 2)
-    similar = f" (similar: {tables.listed(close)})" if close else ""
+    close = similar(name, names)
+    hint = f" (similar: {tables.listed(close)})" if close else ""
     return ValueError(
-        f"columns: {key}: the table has no column {name!r}{similar}; its columns are "
+        f"columns: {key}: the table has no column {name!r}{hint}; its columns are "
         f"{tables.listed(names)}"
     )

@@ -19,6 +19,7 @@ from ...kernel import layout as ly
 from ...kernel.arguments import as_array, finite_number, require_model
 from ...kernel.fields import CONSTRAINTS
 from ...kernel.lanes import floats_at, integers_at, load
+from ...kernel.names import listed
 from ...kernel.types import Array, Scalar
 from ...machine_code.declare import kernel
 from ...model.frames import frame_number
@@ -139,13 +140,13 @@ def _choice(name, value, known):
         return known[value]
     except (KeyError, TypeError):
         raise ValueError(
-            f"{name}: expected {', '.join(map(repr, known))}, got {value!r:.80}"
+            f"{name}: expected {listed(known, write=repr)}, got {value!r:.80}"
         ) from None
 
 
 def moving_frames(model):
     """The names of the frames that a joint moves, for an error."""
-    return ", ".join(known.name for known in model.tree.frames if known.parent >= 0)
+    return listed(known.name for known in model.tree.frames if known.parent >= 0)
 
 
 def moving_index(model, name, frame):

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from ...kernel.arguments import finite_number
+from ...kernel.names import unknown_name
 from ...kernel.types import Array, ArrayLike
 from ...model.frames import ReferenceFrame
 from ...spatial.se3 import SE3
@@ -222,9 +223,7 @@ class ContactForces(Mapping[str, Array]):
         try:
             return self.lambda_c[..., self._rows[name]]
         except (KeyError, TypeError):
-            raise KeyError(
-                f"no contact named {name!r:.80}; available: {', '.join(self._rows) or 'none'}"
-            ) from None
+            raise KeyError(unknown_name("contact", name, self._rows)) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._rows)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...kernel.names import listed
 from .bodies import link_inertia, lumped, rotational_fault, rotational_of, warn_massless
 from .joints import ROOT_JOINT_NAME, make_joint, walk
 from .structure import check_one_tree, mimic_rules
@@ -92,8 +93,7 @@ def read_urdf(
 
 def _check_choice(argument, value, choices):
     if value not in choices:
-        allowed = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{argument} is {value!r}; expected one of {allowed}")
+        raise ValueError(f"{argument} is {value!r}; expected one of {listed(choices, write=repr)}")
 
 
 def _assemble(robot, root, root_joint, mimic, warnings):

@@ -4,7 +4,7 @@
 
 from typing import Any
 
-from .text import UrdfError, listed
+from .text import UrdfError, quoted
 from .tree import LARGEST_RATIO, ONE_DOF, Mimic
 
 
@@ -20,7 +20,7 @@ def check_one_tree(robot):
     roots = [name for name in links if name not in parent_of]
     if len(roots) > 1:
         raise UrdfError(
-            f"{len(roots)} root links: {listed(roots)}; "
+            f"{len(roots)} root links: {quoted(roots)}; "
             "join all but one to the tree with a joint (fixed, if they do not move)"
         )
     _check_no_cycle(links, parent_of)
@@ -41,7 +41,7 @@ def _check_ends(joint, links):
         if link not in links:
             raise UrdfError(
                 f'{end} of joint "{joint.name}" is the unknown link "{link}"; '
-                f"available: {listed(links)}"
+                f"available: {quoted(links)}"
             )
 
 
@@ -68,7 +68,7 @@ def _check_no_cycle(links, parent_of):
             if link in path:
                 cycle = list(path)[list(path).index(link) :][::-1]
                 raise UrdfError(
-                    f"the links {listed(cycle)} form a cycle; a URDF must be a tree, "
+                    f"the links {quoted(cycle)} form a cycle; a URDF must be a tree, "
                     f'so remove one of its joints, such as "{parent_of[link].name}"'
                 )
             path[link] = None
@@ -114,7 +114,7 @@ def _resolve(joint, joints, rules):
     chain: dict[str, Any] = {}
     while joint.name not in rules and joint.mimic is not None:
         if joint.name in chain:
-            raise UrdfError(f"the joints {listed(chain)} mimic each other; one must be independent")
+            raise UrdfError(f"the joints {quoted(chain)} mimic each other; one must be independent")
         chain[joint.name] = joint
         joint = _master(joint, joints)
     driver, multiplier, offset = rules.setdefault(joint.name, (joint.name, 1.0, 0.0))
@@ -135,19 +135,19 @@ def _master(joint, joints):
     master = joints.get(joint.mimic.joint)
     if joint.type not in ONE_DOF:
         raise UrdfError(
-            f'{joint.type} joint "{joint.name}" has a <mimic>; only {listed(ONE_DOF)} joints can'
+            f'{joint.type} joint "{joint.name}" has a <mimic>; only {quoted(ONE_DOF)} joints can'
         )
     if master is None:
         candidates = [other.name for other in joints.values() if other.type in ONE_DOF]
         raise UrdfError(
             f'joint "{joint.name}" mimics the unknown joint "{joint.mimic.joint}"; '
-            f'available: {listed(candidates)} (mimic="ignore" makes mimic joints independent)'
+            f'available: {quoted(candidates)} (mimic="ignore" makes mimic joints independent)'
         )
     if master is joint:
         raise UrdfError(f'joint "{joint.name}" mimics itself; name another joint')
     if master.type not in ONE_DOF:
         raise UrdfError(
             f'joint "{joint.name}" mimics the {master.type} joint "{master.name}"; '
-            f"only {listed(ONE_DOF)} joints can be mimicked"
+            f"only {quoted(ONE_DOF)} joints can be mimicked"
         )
     return master

@@ -12,6 +12,8 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable
 
+from ...kernel.names import listed
+
 MAX_CHARACTERS = 5_000_000
 """Longer texts are rejected. The largest known descriptions are below 1 MB."""
 
@@ -43,11 +45,9 @@ class UrdfError(ValueError):
     """
 
 
-def listed(names: Iterable[str], most: int = 10) -> str:
-    """Format names in quotes for a message, up to ``most`` of them."""
-    names = list(names)
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(f'"{name}"' for name in names[:most]) + more
+def quoted(names: Iterable[str]) -> str:
+    """Format names in quotes for a message, up to ten of them."""
+    return listed(names, 10, '"{}"'.format)
 
 
 def read_description(path: str | os.PathLike[str], timeout: float = PIPE_TIMEOUT) -> str:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...kernel.names import listed
 from ...kernel.types import Array
 from .text import UrdfError, local_name, namespace
 from .tree import LARGEST, LARGEST_RATIO, SUPPORTED
@@ -177,7 +178,7 @@ def _parsed(text, holds, where, largest):
         raise UrdfError(f"{where} is {text!r:.80}; run the xacro command first")
     if holds is SUPPORTED:
         if text not in SUPPORTED:
-            raise UrdfError(f"{where} is {text!r:.80}; supported: {', '.join(SUPPORTED)}")
+            raise UrdfError(f"{where} is {text!r:.80}; supported: {listed(SUPPORTED)}")
         return text
     if holds == _TEXT:
         if not text.strip():
