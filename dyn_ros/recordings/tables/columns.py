@@ -11,14 +11,11 @@ from os import PathLike
 
 import numpy as np
 
+from ...engine.kernel.names import similar
 from ...engine.kernel.types import Array
 from ...engine.model.model import Model
 from . import files as tables
 from .files import Csv, Parquet, Table
-from ..engine.kernel.names import similar
-from ..engine.kernel.types import Array
-from ..engine.model.model import Model
-from . import tables
 from .renaming import renamed
 
 _GROUP = 20000  # rows of a row group of Parquet, and of a CSV file at a time

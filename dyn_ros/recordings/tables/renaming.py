@@ -7,11 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from ...engine.kernel.names import similar
 from ...engine.model.model import Model
 from . import files as tables
-from ..engine.kernel.names import similar
-from ..engine.model.model import Model
-from . import tables
 
 _NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
 
