@@ -333,7 +333,7 @@ class Samples:
             since=since,
             until=until,
         )
-        return cls._of(model, recording, cutoff, velocity)
+        return cls._of(model, recording, (), cutoff, velocity)
 
     @classmethod
     def from_recording(
@@ -379,11 +379,16 @@ class Samples:
                     f"recording: expected the {what} {', '.join(own)}, got "
                     f"{', '.join(names)}; read it with this robot and all joints"
                 )
-        return cls._of(model, _known_states(recording, velocity), cutoff, velocity)
+        return cls._of(model, *_known_states(recording, velocity), cutoff, velocity)
 
     @classmethod
     def _of(
-        cls, model: Model, recording: Recording, cutoff: float | None, velocity: bool
+        cls,
+        model: Model,
+        recording: Recording,
+        warnings: Sequence[str],
+        cutoff: float | None,
+        velocity: bool,
     ) -> Samples:
         """Prepare a recording whose arrays are changed in place; all its states count."""
         time, stamp = recording.table_time, recording.stamp
@@ -399,7 +404,7 @@ class Samples:
         prepared = preparation.prepare(
             model, time, raw, recording.contacts, recording.in_contact, cutoff
         )
-        prepared["warnings"] = (*recording.warnings, *prepared["warnings"])
+        prepared["warnings"] = (*recording.warnings, *warnings, *prepared["warnings"])
         return cls(**prepared)
 
     def to_table(self, model: Model, path: str | PathLike[str]) -> None:
@@ -442,10 +447,13 @@ class Samples:
         write(path, table)
 
 
-def _known_states(recording: Recording, velocity: bool) -> Recording:
-    """A copy of what is known of a recording; of a table that was read as it is, all rows."""
+def _known_states(recording: Recording, velocity: bool) -> tuple[Recording, Sequence[str]]:
+    """A copy of the states whose efforts are known, and a warning about others.
+
+    Of a table that was read as it is, all rows.
+    """
     if recording.table_time is not None:
-        return recording.take(np.arange(len(recording)))
+        return recording.take(np.arange(len(recording))), ()
     signals = {"efforts": recording.effort, **({"velocities": recording.v} if velocity else {})}
     known = np.ones(len(recording), bool)
     for what, values in signals.items():
@@ -456,9 +464,8 @@ def _known_states(recording: Recording, velocity: bool) -> Recording:
         known &= finite.all(axis=1)
     states = recording.take(np.flatnonzero(known))
     if len(states) == len(recording):
-        return states
-    dropped = (
+        return states, ()
+    return states, (
         f"dropped {len(recording) - len(states)} states without the {' and '.join(signals)} "
-        "of all joints"
+        "of all joints",
     )
-    return dataclasses.replace(states, warnings=(*states.warnings, dropped))

@@ -25,9 +25,10 @@ from ..observer.thresholds import (
     friction_at_rest,
 )
 from ..recordings.formats.sources import open_source
-from ..recordings.part import PartStates, read_part
-from ..recordings.reading import incomplete_of, warnings_of
-from ..recordings.selection import ReadOptions, prepared
+from ..recordings.part import read_part
+from ..recordings.plan import plan
+from ..recordings.recording import Recording
+from ..recordings.selection import ReadOptions, select
 from .quantities import THRESHOLDS, Settings, joints_of, observe
 from .units import constant_efforts, wrong_units
 from .velocities import from_positions, velocity_notes
@@ -206,22 +207,22 @@ def _of_velocities(
     )
 
 
-def _read(model: Model, path: Path, request: Mapping[str, Any]) -> PartStates:
-    wanted = ReadOptions(model, size=float("inf"), **request)
+def _read(model: Model, path: Path, request: Mapping[str, Any]) -> Recording:
+    wanted = ReadOptions(model, **request)
     source = open_source(path, wanted.columns.get(path))
     if source.damage:
         raise ValueError(f"{path}: {source.damage}")
-    selection, parts, _, interval = prepared(source, wanted)
+    parts = plan(select(source, wanted), float("inf"))
     if not parts:
         raise ValueError(
             f"{path}: there are no states"
-            + ("; check --since and --until" if interval else ", nor messages; record it again")
+            + ("; check --since and --until" if source.spans else ", nor messages; record it again")
         )
-    part = read_part(parts[0], selection)
-    if incomplete := incomplete_of(part):
+    part = read_part(parts[0])
+    if incomplete := part.incomplete:
         raise ValueError(f"{path}: {incomplete}; lock its joint if it was never recorded (--lock)")
     if not len(part.own.stamp):
-        reasons = "; ".join(warnings_of(part)) or "all positions are unknown"
+        reasons = "; ".join(part.warnings) or "all positions are unknown"
         raise ValueError(f"{path}: there are no states: {reasons}; record it again")
     if not (len(part.own.stamp) > 1 and np.median(np.diff(part.own.stamp)) > 0):
         raise ValueError(

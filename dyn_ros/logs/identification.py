@@ -33,8 +33,7 @@ from ..recordings.formats.sources import discover, open_source
 from ..recordings.options import takes
 from ..recordings.part import read_part
 from ..recordings.plan import Part
-from ..recordings.reading import recording_of
-from ..recordings.selection import Prepared, ReadOptions, Selection, prepare
+from ..recordings.selection import ReadOptions, prepare
 from ..recordings.tables.columns import Columns, errors_of
 from ..states.joint_states import STALENESS
 from . import part_sums
@@ -217,34 +216,29 @@ def _all_parts(
     workers: Workers, paths: Sequence[Path], read: ReadOptions, velocity: bool
 ) -> list[Call]:
     """A call that loads each part of all recordings."""
-    prepared: dict[int, Prepared] = {}
+    parts: dict[int, list[Part]] = {}
     calls = deque(Call(prepare, (read, path), recording=n) for n, path in enumerate(paths))
     for call, held, failure in completed(workers, calls):
         if failure is not None:
             raise ValueError(f"{paths[call.recording]}: {failure}")
-        prepared[call.recording] = workers.value(held)
+        _, parts[call.recording] = workers.value(held)
     load = partial(load_part, velocity=velocity)
-    return [
-        Call(load, (prepared[n].selection, part), part.size, recording=n)
-        for n in sorted(prepared)
-        for part in prepared[n].parts
-    ]
+    return [Call(load, (part,), part.size, recording=n) for n in sorted(parts) for part in parts[n]]
 
 
 def load_part(
-    cutoff: float | None, selection: Selection, planned: Part, velocity: bool = False
+    cutoff: float | None, part: Part, velocity: bool = False
 ) -> tuple[Samples, np.ndarray]:
     """Samples of a part and of what surrounds it, and the rows of its own; errors name the file."""
-    with errors_of(planned.path):
-        part = read_part(planned, selection)
-        own = part.own.stamp
-        if not len(own):
+    with errors_of(part.path):
+        read = read_part(part)
+        if not len(read):
             raise ValueError("a part of it contains no complete state")
-        recording = recording_of(part, selection, planned.path, whole=True)
-        known = np.isfinite(recording.effort).all(axis=1)
-        start = int(recording.stamp[known][:1].sum())  # the time 0 of the samples
-        samples = recording.to_samples(cutoff=cutoff, velocity=velocity)
-        ends = (1e-9 * (int(stamp) - start) for stamp in own[[0, -1]])
+        all_of_it = dataclasses.replace(read, warm=0, after=0)
+        known = np.isfinite(all_of_it.effort).all(axis=1)
+        start = int(all_of_it.stamp[known][:1].sum())  # the time 0 of the samples
+        samples = all_of_it.to_samples(cutoff=cutoff, velocity=velocity)
+        ends = (1e-9 * (int(stamp) - start) for stamp in read.stamp[[0, -1]])
         return samples, rows_between(samples, *ends)
 
 

@@ -16,10 +16,11 @@ import numpy as np
 from .. import __version__
 from ..engine.model.model import Model
 from ..observer.contacts import Contact, joined
-from ..recordings.part import PartStates, read_part
+from ..recordings.formats.sources import Source
+from ..recordings.part import read_part
 from ..recordings.plan import Part
-from ..recordings.reading import incomplete_of, notes_of, thinned
-from ..recordings.selection import Prepared, ReadOptions, Selection, prepare
+from ..recordings.recording import Recording, thinned
+from ..recordings.selection import ReadOptions, prepare
 from ..states.joint_states import abbreviated
 from .quantities import OF_VELOCITIES, Settings, compute
 from .run.jobs import Jobs, Progress, Workers
@@ -59,10 +60,10 @@ class Write:
     kind: str
     rate: float | None
 
-    def __call__(self, file: Path, selection: Selection, planned: Part) -> dict[str, Any]:
+    def __call__(self, file: Path, planned: Part) -> dict[str, Any]:
         """Do it; return what is known of the part, as JSON has it."""
-        part = read_part(planned, selection)
-        model = selection.model
+        part = read_part(planned)
+        model = planned.model
         if model is None:
             raise ValueError("the recording contains no robot description; pass --robot FILE.urdf")
         table = compute(model, part.states, part.warm, self.quantities, self.settings, part.after)
@@ -77,15 +78,14 @@ class Write:
                 else:
                     bag.write(table, file)
         rejected = {reason: [note.messages, note.example] for reason, note in part.rejected.items()}
-        incomplete = incomplete_of(part)
         return {
             "file": file.name if len(table) else None,
             "messages": part.messages,
             "states": len(table),
             "rejected": rejected,
-            "problems": [*part.problems, *filter(None, [incomplete])],
+            "problems": [*part.problems, *filter(None, [part.incomplete])],
             "notes": [
-                *notes_of(part),
+                *part.notes,
                 *_unknown_signals(model, part, table, self),
                 *(self._contradictions(model, part) if planned.number == 0 else ()),
             ],
@@ -93,7 +93,7 @@ class Write:
             "contacts": contacts,
         }
 
-    def _contradictions(self, model: Model, part: PartStates) -> Iterator[str]:
+    def _contradictions(self, model: Model, part: Recording) -> Iterator[str]:
         """What is unusual about velocities and efforts that are used."""
         if OF_VELOCITIES & set(self.quantities):
             yield from velocity_notes(model, part.own, self.settings)
@@ -101,7 +101,7 @@ class Write:
             yield from wrong_units(model, part.own, self.settings)
 
 
-def _unknown_signals(model: Model, part: PartStates, table: Table, write: Write) -> Iterator[str]:
+def _unknown_signals(model: Model, part: Recording, table: Table, write: Write) -> Iterator[str]:
     """The joints without velocities or efforts, because of which a quantity is unknown."""
     required = " ".join(
         REQUIREMENTS[quantity]
@@ -222,8 +222,8 @@ class Log:
                 self._add(recorded, value)
                 with _writing():
                     recorded.folder.add(call.number, value)
-            elif value.damage:
-                recorded.note(value.damage)
+            elif value[0].damage:
+                recorded.note(value[0].damage)
             if call.number is not None:
                 recorded.waiting -= 1
             is_begun = call.number is not None or failure is None
@@ -231,15 +231,14 @@ class Log:
                 with _writing():
                     bag.write_metadata(recorded.folder.path)
 
-    def _calls(self, index: int, prepared: Prepared) -> tuple[list[Call], float]:
+    def _calls(self, index: int, prepared: tuple[Source, list[Part]]) -> tuple[list[Call], float]:
         """Calls for the parts that are not finished, and the size of those that are."""
+        source, parts = prepared
         recorded = self.recordings[index]
-        if prepared.interval is not None:
-            known = self.interval or prepared.interval
-            self.interval = (
-                min(known[0], prepared.interval[0]),
-                max(known[1], prepared.interval[1]),
-            )
+        times = [time for span in source.spans for time in (span.start, span.stop)]
+        if times:
+            known = *times, *(self.interval or ())
+            self.interval = min(known), max(known)
         with _writing():
             finished = recorded.folder.open(self._overwrite)
         for facts in finished.values():
@@ -247,15 +246,15 @@ class Log:
         left = [
             Call(
                 self._write,
-                (recorded.folder.file(part.number, self._write.kind), prepared.selection, part),
+                (recorded.folder.file(part.number, self._write.kind), part),
                 part.size,
                 part.number,
             )
-            for part in prepared.parts
+            for part in parts
             if part.number not in finished
         ]
         recorded.waiting = len(left)
-        return left, sum(part.size for part in prepared.parts if part.number in finished)
+        return left, sum(part.size for part in parts if part.number in finished)
 
     def _add(self, recorded: Recorded, facts: dict[str, Any]) -> None:
         self.states += facts["states"]

@@ -18,12 +18,11 @@ import numpy as np
 from ..engine.machine_code.workers import cores
 from ..engine.model.model import RootJoint
 from ..engine.model.moments import Moment
-from ..recordings.formats.sources import discover
+from ..recordings.formats.sources import Source, discover
 from ..recordings.part import read_part
-from ..recordings.plan import Part
-from ..recordings.reading import recording_of, thinned
-from ..recordings.recording import Recording
-from ..recordings.selection import Base, Prepared, ReadOptions, Robot, Selection, prepare, robot_of
+from ..recordings.plan import Base, Part
+from ..recordings.recording import Recording, thinned
+from ..recordings.selection import ReadOptions, Robot, prepare, robot_of
 from ..states.joint_states import STALENESS
 from . import kernels
 from .run.jobs import Jobs, Progress, Workers
@@ -178,10 +177,8 @@ def open_workers(
     return LocalWorkers(workers or cores(), retries, fork)
 
 
-def _call(
-    function: Callable[[Recording], Any], rate: float | None, selection: Selection, part: Part
-) -> Any:
-    return function(recording_of(read_part(part, selection), selection, part.path, rate=rate))
+def _call(function: Callable[[Recording], Any], rate: float | None, part: Part) -> Any:
+    return function(read_part(part).thinned(rate))
 
 
 def _require_sendable(function: Any, reduce: Any, scheduler: str | None) -> None:
@@ -237,9 +234,7 @@ def _total(
 
 
 def _calls(
-    function: Callable[..., Any], index: int, prepared: Prepared
+    function: Callable[..., Any], index: int, prepared: tuple[Source, list[Part]]
 ) -> tuple[list[Call], float]:
-    return [
-        Call(function, (prepared.selection, part), part.size, part.number)
-        for part in prepared.parts
-    ], 0.0
+    _, parts = prepared
+    return [Call(function, (part,), part.size, part.number) for part in parts], 0.0

@@ -16,50 +16,27 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from ..cdr.decode import Decoder, Messages
-from ..states.joint_states import Note, States
+from ..states.joint_states import States
 from .formats.sources import read_span
 from .formats.spans import Span
 from .plan import Part
-from .selection import Owners, Selection
+from .recording import Recording
+from .selection import Owners
 
 Progress = Callable[[int, int], object]
 """Called with the number of bytes that were read, and that will be."""
 
 
-class PartStates(NamedTuple):
-    """The states of a part and of the time around its interval.
-
-    The first ``warm`` and the last ``after`` belong to other parts. Then, of the interval: number
-    of messages, those rejected by reason, what could not be read, stamps that jumped back; joints
-    whose position is unknown at the end, and names that are not joints of the robot.
-    """
-
-    states: States
-    warm: int
-    after: int
-    messages: int
-    rejected: dict[str, Note]
-    problems: tuple[str, ...] = ()
-    resets: Note | None = None
-    missing: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-
-    @property
-    def own(self) -> States:
-        return self.states.take(slice(self.warm, len(self.states.stamp) - self.after))
-
-
-def read_part(part: Part, selection: Selection, progress: Progress | None = None) -> PartStates:
-    """Read the states of a part of the recording of a selection.
+def read_part(part: Part, progress: Progress | None = None) -> Recording:
+    """Read the states of a part of a recording.
 
     An OSError if the file cannot be read, a ValueError if two topics report the same joint.
     """
-    reader, collector = _Reader(part, selection, progress), selection.collector()
+    reader, collector = _Reader(part, progress), part.collector()
     sections: tuple[list[States], ...] = [], [], []
     count = 0
     for messages in in_order(part.spans, reader.read):
@@ -74,8 +51,14 @@ def read_part(part: Part, selection: Selection, progress: Progress | None = None
         for problem, times in reader.problems.items()
     )
     warm, _, after = (sum(len(block.stamp) for block in states) for states in sections)
-    return PartStates(
-        States.concatenate([*itertools.chain(*sections)], collector.nq, collector.nv),
+    joined = States.concatenate([*itertools.chain(*sections)], collector.nq, collector.nv)
+    if part.joints:
+        positions, velocities = part.columns()
+        q, v, tau = joined.q[:, positions], joined.v[:, velocities], joined.tau[:, velocities]
+        joined = joined._replace(q=q, v=v, tau=tau)
+    return Recording(
+        part,
+        joined,
         warm,
         after,
         count,
@@ -90,20 +73,20 @@ def read_part(part: Part, selection: Selection, progress: Progress | None = None
 class _Reader:
     """Reads the spans of a part, and counts the problems of those that it owns."""
 
-    def __init__(self, part: Part, selection: Selection, progress: Progress | None) -> None:
+    def __init__(self, part: Part, progress: Progress | None) -> None:
         self.decoder = Decoder()
-        self._part, self._selection, self._progress = part, selection, progress
-        self._owners = Owners(selection)
+        self._part, self._progress = part, progress
+        self._owners = Owners(part)
         self.problems: Counter[str] = Counter()
         self._total, self._done = sum(span.size for span in part.spans), 0
 
     def read(self, span: Span) -> Messages:
         before = Counter(self.decoder.problems)
-        messages = read_span(Path(self._part.path), span, self._selection.read_topics, self.decoder)
+        messages = read_span(Path(self._part.path), span, self._part.read_topics, self.decoder)
         if self._part.owns(span):
             self._check_times(span, messages)
             self.problems += Counter(self.decoder.problems) - before
-        if len(self._selection.topics) > 1:
+        if len(self._part.topics) > 1:
             self._owners.take(messages, self.decoder)
         self._done += span.size
         if self._progress:

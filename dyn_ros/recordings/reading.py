@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -15,102 +16,15 @@ from numpy.typing import NDArray
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model, RootJoint
 from ..engine.model.moments import Moment
-from ..states.joint_states import STALENESS, Note, abbreviated
+from ..states.joint_states import STALENESS, States
 from .formats.sources import open_source
-from .part import PartStates, Progress, read_part
-from .plan import Part
-from .recording import Recording
-from .selection import Base, ReadOptions, Robot, Selection, prepared
+from .part import Progress, read_part
+from .plan import Part, plan
+from .recording import Recording, thinned
+from .selection import Base, ReadOptions, Robot, select
 from .tables.columns import Columns
 from .tables.files import Table
 from .tables.rows import LAST_STAMP, within
-
-
-def thinned(stamp: NDArray[np.int64], rate: float | None) -> NDArray[np.bool_]:
-    """Whether each state is kept, at most so many a second: the first in each period of the clock.
-
-    What is kept depends on the stamps [ns] alone, and on the state before the first one; None keeps
-    all.
-    """
-    if rate is None:
-        return np.ones(len(stamp), bool)
-    if not 0.0 < rate <= 1e9:
-        raise ValueError(
-            f"rate: expected states a second, more than 0 and at most 1e9, got {rate!r}"
-        )
-    period = stamp // max(round(1e9 / rate), 1)
-    return np.concatenate([np.ones(min(len(stamp), 1), bool), period[1:] != period[:-1]])
-
-
-def recording_of(
-    part: PartStates,
-    selection: Selection,
-    path: str = "",
-    *,
-    whole: bool = False,
-    rate: float | None = None,
-    warnings: Iterable[str] = (),
-) -> Recording:
-    """Return the states of a part of a recording.
-
-    With ``whole``, those that belong to other parts too; ``warnings`` are added to its own.
-    """
-    count = len(part.states.stamp)
-    rows = slice(0, count) if whole else slice(part.warm, count - part.after)
-    states = part.states.take(rows)
-    if rate is not None:
-        states = states.take(thinned(part.states.stamp, rate)[rows])
-    positions, velocities = selection.columns()
-    return Recording(
-        selection.name,
-        path,
-        tuple(selection.position_names[k] for k in positions),
-        tuple(selection.velocity_names[k] for k in velocities),
-        states.stamp,
-        _columns(states.q, positions),
-        _columns(states.v, velocities),
-        _columns(states.tau, velocities),
-        selection.model,
-        (*warnings, *warnings_of(part)),
-    )
-
-
-def _columns(values: Array, chosen: list[int]) -> Array:
-    return values if chosen == list(range(values.shape[1])) else values[:, chosen]
-
-
-def warnings_of(part: PartStates) -> list[str]:
-    """What is wrong with a part, for a person."""
-    rejected = [
-        _text(f"rejected because of {reason}", note) for reason, note in part.rejected.items()
-    ]
-    return [*part.problems, *rejected, *notes_of(part), *filter(None, [incomplete_of(part)])]
-
-
-def notes_of(part: PartStates) -> list[str]:
-    notes = []
-    if part.resets:
-        notes.append(_text("with stamps that jumped back", part.resets))
-    if part.unknown:
-        notes.append(f"ignored joints that the robot does not have: {abbreviated(part.unknown)}")
-    return notes
-
-
-def incomplete_of(part: PartStates) -> str:
-    """Why messages of a part form no state; empty if they do."""
-    if len(part.own.stamp) or not part.messages or not part.missing:
-        return ""
-    return (
-        f"no complete state: the position of {abbreviated(part.missing)} is unknown, or older "
-        "than the others by more than the staleness; --lock JOINT=X locks a joint that is not "
-        "recorded"
-    )
-
-
-def _text(what: str, note: Note) -> str:
-    return (
-        f"{note.messages} messages {what}, the first at {1e-9 * note.first:.6f} s: {note.example}"
-    )
 
 
 def read(
@@ -194,15 +108,11 @@ def read_bag(
     progress: Progress | None = None,
 ) -> Recording:
     """Read a recording into memory, see `read`: states from messages, also from those of tables."""
-    selection, parts, damage, _ = prepared(open_source(path), replace(options, size=float("inf")))
-    part = parts[0] if parts else Part(str(path), 0, 0, 0, (), 0, 0, 0)
-    return recording_of(
-        read_part(part, selection, progress),
-        selection,
-        str(path),
-        rate=rate,
-        warnings=[damage] if damage else [],
-    )
+    source = open_source(path)
+    part = select(source, options)
+    recording = read_part(next(iter(plan(part, math.inf)), part), progress).thinned(rate)
+    damage = [source.damage] if source.damage else []
+    return replace(recording, problems=(*damage, *recording.problems))
 
 
 # --- tables
@@ -238,21 +148,17 @@ def read_table(
         position, rates, effort, source.signal("in_contact", frames), source.time()
     )
     q, v, tau, state, time = within(since, until, time[:, 0], q, v, tau, state)
-    path = "" if isinstance(table, Mapping) else str(table)
+    path, stamp = "" if isinstance(table, Mapping) else str(table), _stamps(time)
+    behind = np.broadcast_to(np.int64(0), stamp.shape)
+    if not velocity:
+        v = np.broadcast_to(np.nan, tau.shape)
     return Recording(
-        Path(path).stem,
-        path,
-        model.position_names,
-        model.velocity_names,
-        _stamps(time),
-        q,
-        v if velocity else np.broadcast_to(np.nan, tau.shape),
-        tau,
-        model,
-        tuple(source.ignored(model)),
-        frames,
-        state if frames else None,
-        time,
+        Part(path, Path(path).stem, model),
+        States(stamp, stamp, q, v, tau, behind),
+        problems=tuple(source.ignored(model)),
+        contacts=frames,
+        in_contact=state if frames else None,
+        table_time=time,
     )
 
 

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
+from ..states.joint_states import Note, States, abbreviated
+from .plan import Part
 from .tables.rows import GAP
 
 if TYPE_CHECKING:
@@ -67,28 +69,101 @@ class Recording:
     True
     """
 
-    name: str
-    path: str
-    position_names: tuple[str, ...]
-    velocity_names: tuple[str, ...]
-    stamp: NDArray[np.int64]
-    q: Array
-    v: Array
-    effort: Array
-    model: Model | None = None
-    warnings: tuple[str, ...] = ()
+    part: Part  # what was read
+    states: States
+    warm: int = 0  # of the states, the first that belong to other parts
+    after: int = 0  # the last that do
+    messages: int = 0
+    rejected: Mapping[str, Note] = field(default_factory=dict)  # messages, by reason
+    problems: tuple[str, ...] = ()  # what could not be read
+    resets: Note | None = None  # stamps that jumped back
+    missing: tuple[str, ...] = ()  # joints whose position is unknown at the end
+    unknown: tuple[str, ...] = ()  # names that are not joints of the robot
     contacts: tuple[str, ...] = ()
     in_contact: Array | None = None
     table_time: Array | None = None
 
     def __len__(self) -> int:
-        return len(self.stamp)
+        return len(self.states.stamp) - self.warm - self.after
 
     def __repr__(self) -> str:
         duration = 1e-9 * int(self.stamp[-1] - self.stamp[0]) if len(self) else 0.0
         return (
             f"Recording({self.name!r}, {len(self)} states, {duration:.6g} s, "
             f"nq={len(self.position_names)}, nv={len(self.velocity_names)})"
+        )
+
+    @property
+    def own(self) -> States:
+        """The states without those that belong to other parts."""
+        return self.states.take(slice(self.warm, self.warm + len(self)))
+
+    @property
+    def name(self) -> str:
+        return self.part.name
+
+    @property
+    def path(self) -> str:
+        return self.part.path
+
+    @property
+    def model(self) -> Model | None:
+        return self.part.model
+
+    @property
+    def position_names(self) -> tuple[str, ...]:
+        return tuple(self.part.position_names[k] for k in self.part.columns()[0])
+
+    @property
+    def velocity_names(self) -> tuple[str, ...]:
+        return tuple(self.part.velocity_names[k] for k in self.part.columns()[1])
+
+    @property
+    def stamp(self) -> NDArray[np.int64]:
+        return self.own.stamp
+
+    @property
+    def q(self) -> Array:
+        return self.own.q
+
+    @property
+    def v(self) -> Array:
+        return self.own.v
+
+    @property
+    def effort(self) -> Array:
+        return self.own.tau
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        rejected = [
+            _sentence(f"rejected because of {reason}", note)
+            for reason, note in self.rejected.items()
+        ]
+        incomplete = filter(None, [self.incomplete])
+        return *self.problems, *rejected, *self.notes, *incomplete
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is unusual, but no problem."""
+        notes = []
+        if self.resets:
+            notes.append(_sentence("with stamps that jumped back", self.resets))
+        if self.unknown:
+            notes.append(
+                f"ignored joints that the robot does not have: {abbreviated(self.unknown)}"
+            )
+        return tuple(notes)
+
+    @property
+    def incomplete(self) -> str:
+        """Why messages form no state; empty if they do."""
+        if len(self) or not self.messages or not self.missing:
+            return ""
+        return (
+            f"no complete state: the position of {abbreviated(self.missing)} is unknown, or older "
+            "than the others by more than the staleness; --lock JOINT=X locks a joint that is not "
+            "recorded"
         )
 
     @property
@@ -115,12 +190,19 @@ class Recording:
         rows : slice, or ndarray of int or bool
             A slice returns views of the same arrays.
         """
+        if not isinstance(rows, slice):
+            rows = np.asarray(rows)
         arrays: dict[str, Any] = {
-            field.name: value[rows]
-            for field in fields(self)
-            if isinstance(value := getattr(self, field.name), np.ndarray)
+            name: values[rows]
+            for name in ("in_contact", "table_time")
+            if (values := getattr(self, name)) is not None
         }
-        return replace(self, **arrays)
+        return replace(self, states=self.own.take(rows), warm=0, after=0, **arrays)
+
+    def thinned(self, rate: float | None) -> Recording:
+        """Return at most so many states a second, see ``thinned``, without those of other parts."""
+        own = slice(self.warm, self.warm + len(self))
+        return self.take(slice(None) if rate is None else thinned(self.states.stamp, rate)[own])
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return all columns by name.
@@ -195,3 +277,25 @@ class Recording:
         if model is None:
             raise ValueError(f"{self.name}: expected a model, as the recording has no description")
         return Samples.from_recording(model, self, cutoff=cutoff, velocity=velocity)
+
+
+def thinned(stamp: NDArray[np.int64], rate: float | None) -> NDArray[np.bool_]:
+    """Whether each state is kept, at most so many a second: the first in each period of the clock.
+
+    What is kept depends on the stamps [ns] alone, and on the state before the first one; None keeps
+    all.
+    """
+    if rate is None:
+        return np.ones(len(stamp), bool)
+    if not 0.0 < rate <= 1e9:
+        raise ValueError(
+            f"rate: expected states a second, more than 0 and at most 1e9, got {rate!r}"
+        )
+    period = stamp // max(round(1e9 / rate), 1)
+    return np.concatenate([np.ones(min(len(stamp), 1), bool), period[1:] != period[:-1]])
+
+
+def _sentence(what: str, note: Note) -> str:
+    return (
+        f"{note.messages} messages {what}, the first at {1e-9 * note.first:.6f} s: {note.example}"
+    )

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,14 +16,12 @@ from ..cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ..engine.model.coordinates import own_joints
 from ..engine.model.model import Model, RootJoint
 from ..engine.model.moments import Moment
-from ..states.blocks import BlockCollector
-from ..states.joint_states import STALENESS, abbreviated, base_kind, check_base, joint_rows
-from . import plan as plans
+from ..states.joint_states import STALENESS, abbreviated, base_kind, check_base
 from .formats.sources import Source, open_source
 from .formats.spans import DECODABLE
+from .plan import SIZE, Base, Part, plan, whole
 
 Robot: TypeAlias = "Model | str | os.PathLike[str] | None"
-Base: TypeAlias = tuple[Sequence[float], Sequence[float]]
 _SAMPLED = 100  # spans that are searched for topics without messages
 
 
@@ -46,122 +44,51 @@ class ReadOptions:
     root_joint: RootJoint = None
     base: Base | None = None
     overlap: tuple[float, float] = (0.0, 0.0)
-    size: float = plans.SIZE
+    size: float = SIZE
     columns: Mapping[Path, Mapping[str, str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Selection:
-    """What is read of a recording; it can be sent to other processes.
-
-    ``names`` are the joints that are read; without a model, the order of the columns. ``joints``
-    are those that a `Recording` contains, empty: all. ``base`` is the constant pose and twist of a
-    base that moves, ``odometry`` one topic or none. Unless ``exclusive``, two topics may report the
-    same joint.
-    """
-
-    model: Model | None
-    topics: tuple[str, ...]
-    odometry: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    staleness: float = STALENESS
-    base: Base | None = None
-    exclusive: bool = True
-    name: str = ""
-    joints: tuple[str, ...] = ()
-
-    def collector(self) -> BlockCollector:
-        if self.model is None:
-            return BlockCollector.of_names(self.names, self.staleness)
-        return BlockCollector(self.model, self.staleness, self.base)
-
-    @property
-    def read_topics(self) -> tuple[str, ...]:
-        return (*self.topics, *self.odometry)
-
-    def columns(self) -> tuple[list[int], list[int]]:
-        """Return the columns of q and of v that belong to ``joints``."""
-        model = self.model
-        if model is None or not self.joints:
-            return list(range(len(self.position_names))), list(range(len(self.velocity_names)))
-        return joint_rows(model, self.joints)
-
-    @property
-    def position_names(self) -> tuple[str, ...]:
-        return self.names if self.model is None else self.model.position_names
-
-    @property
-    def velocity_names(self) -> tuple[str, ...]:
-        return self.names if self.model is None else self.model.velocity_names
-
-
-class Prepared(NamedTuple):
-    """A recording that can be read in parts.
-
-    ``damage`` is what is wrong with it, ``interval`` its first and last log time [ns], None if it
-    is empty.
-    """
-
-    selection: Selection
-    parts: list[plans.Part]
-    damage: str
-    interval: tuple[int, int] | None = None
-
-
-def prepare(request: ReadOptions, path: Path) -> Prepared:
-    """Find the topics and parts of a recording: the first call for each.
+def prepare(options: ReadOptions, path: Path) -> tuple[Source, list[Part]]:
+    """Open a recording and find its parts: the first call for each.
 
     A ValueError if it cannot be read, or contains nothing of the robot.
     """
-    source = open_source(path, request.columns.get(path))
+    source = open_source(path, options.columns.get(path))
     if source.damage and not source.spans:
         raise ValueError(source.damage)
-    return prepared(source, request)
+    return source, plan(select(source, options), options.size, options.overlap)
 
 
-def prepared(source: Source, request: ReadOptions) -> Prepared:
-    """Find the topics and parts of an open recording; a ValueError as for `select`."""
-    selection = select(source, request)
-    parts = plans.plan(
-        source, selection.staleness, request.since, request.until, request.size, request.overlap
-    )
-    interval = (
-        (min(span.start for span in source.spans), max(span.stop for span in source.spans))
-        if source.spans
-        else None
-    )
-    return Prepared(selection, parts, source.damage, interval)
-
-
-def select(source: Source, request: ReadOptions) -> Selection:
-    """Choose the robot and the topics of a recording.
+def select(source: Source, options: ReadOptions) -> Part:
+    """Choose the robot, the topics and the interval of a recording, as one part.
 
     A ValueError for a topic that is not there or not readable, topics that report the same joint,
     no joint of the robot, several odometries or none, or a description or base that cannot be used.
     """
-    if not request.staleness > 0.0:
-        raise ValueError(f"staleness: expected more than 0 s, got {request.staleness!r}")
-    model = robot_of(request.robot, request.root_joint) or _described(source, request.root_joint)
-    topics = _joint_topics(source, request.topics)
+    if not options.staleness > 0.0:
+        raise ValueError(f"staleness: expected more than 0 s, got {options.staleness!r}")
+    model = robot_of(options.robot, options.root_joint) or _described(source, options.root_joint)
+    topics = _joint_topics(source, options.topics)
     base = None
     odometry: tuple[str, ...] = ()
     if model is not None and base_kind(model) is not None:
-        base = request.base
+        base = options.base
         if base is None:
-            odometry = _odometry(source, request.odometry)
+            odometry = _odometry(source, options.odometry)
         else:
             check_base(*base)
-    selection = Selection(
-        model,
-        topics,
-        odometry,
-        (),
-        float(request.staleness),
-        base,
-        request.topics is None,
-        source.name,
+    part = replace(
+        whole(source),
+        model=model,
+        topics=topics,
+        odometry=odometry,
+        staleness=float(options.staleness),
+        base=base,
+        exclusive=options.topics is None,
     )
-    return _with_joints(_with_names(source, selection), tuple(request.joints or ()))
+    part = _with_joints(_with_names(source, part), tuple(options.joints or ()))
+    inside = whole(source, options.since, options.until)
+    return replace(part, start=inside.start, stop=inside.stop)
 
 
 # --- the robot
@@ -267,9 +194,9 @@ def _require(source: Source, what: str, names: list[str], available: list[str]) 
 class Owners:
     """Which topic of a recording reports which joints of a robot."""
 
-    def __init__(self, selection: Selection) -> None:
-        self._selection = selection
-        self._known = None if selection.model is None else set(selection.collector().names)
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self._known = None if part.model is None else set(part.collector().names)
         self.topics: set[str] = set()
         self.joints: dict[str, str] = {}  # name: topic
         self.others: dict[str, None] = {}
@@ -290,61 +217,63 @@ class Owners:
                 self.others[name] = None
                 continue
             owner = self.joints.setdefault(name, topic)
-            if owner != topic and self._selection.exclusive:
+            if owner != topic and self._part.exclusive:
                 raise ValueError(
-                    f"{self._selection.name}: the topics {owner} and {topic} both report the joint "
+                    f"{self._part.name}: the topics {owner} and {topic} both report the joint "
                     f"{name!r}; pass topics= with the topics of the robot"
                 )
 
 
 def reported_joints(source: Source, model: Model, topics: Iterable[str] | None) -> set[str]:
     """The joints that messages at the start of a recording report, also of other robots."""
-    selection = Selection(model, _joint_topics(source, topics), exclusive=False, name=source.name)
-    owners = _owners(source, selection)
+    part = replace(
+        whole(source), model=model, topics=_joint_topics(source, topics), exclusive=False
+    )
+    owners = _owners(source, part)
     return {*owners.joints, *owners.others}
 
 
-def _with_names(source: Source, selection: Selection) -> Selection:
+def _with_names(source: Source, part: Part) -> Part:
     """Add the names of the joints; without a model, all those in the recording."""
-    owners = _owners(source, selection)
-    if selection.model is None:
-        return replace(selection, names=tuple(owners.joints))
-    names = selection.collector().names
+    owners = _owners(source, part)
+    if part.model is None:
+        return replace(part, names=tuple(owners.joints))
+    names = part.collector().names
     if names and owners.others and not owners.joints:
         raise ValueError(
             f"{source.name}: no joint of the robot is in the recording; the robot has "
             f"{abbreviated(sorted(names))}; the recording has "
             f"{abbreviated(list(owners.others))}"
         )
-    return replace(selection, names=names)
+    return replace(part, names=names)
 
 
-def _owners(source: Source, selection: Selection) -> Owners:
+def _owners(source: Source, part: Part) -> Owners:
     """Who reports which joints; with a model, until each topic has reported some."""
-    owners, decoder = Owners(selection), Decoder()
+    owners, decoder = Owners(part), Decoder()
     for number, span in enumerate(source.spans):
-        owners.take(source.messages(span, selection.topics, decoder), decoder)
+        owners.take(source.messages(span, part.topics, decoder), decoder)
         if (
-            selection.model is not None
+            part.model is not None
             and owners.joints
-            and (number >= _SAMPLED or owners.topics >= set(selection.topics))
+            and (number >= _SAMPLED or owners.topics >= set(part.topics))
         ):
             break
     return owners
 
 
-def _with_joints(selection: Selection, joints: tuple[str, ...]) -> Selection:
+def _with_joints(part: Part, joints: tuple[str, ...]) -> Part:
     """Restrict the columns to some joints."""
-    model = selection.model
-    available = list(selection.names) if model is None else list(own_joints(model))
+    model = part.model
+    available = list(part.names) if model is None else list(own_joints(model))
     for name in joints:
         if name not in available:
             raise ValueError(
-                f"joints: {selection.name} has no joint {name!r}; available: "
+                f"joints: {part.name} has no joint {name!r}; available: "
                 f"{abbreviated(available) or 'none'}"
             )
     if len(set(joints)) < len(joints):
         raise ValueError(f"joints: expected each once, got {', '.join(joints)}")
     if model is None and joints:
-        return replace(selection, names=joints)
-    return replace(selection, joints=joints)
+        return replace(part, names=joints)
+    return replace(part, joints=joints)

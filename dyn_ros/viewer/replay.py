@@ -29,9 +29,8 @@ from ..logs.kernels import KERNELS
 from ..logs.quantities import Settings, compute, measured, overlap
 from ..recordings.formats.sources import Source, open_source
 from ..recordings.part import read_part
-from ..recordings.plan import Part
-from ..recordings.reading import warnings_of
-from ..recordings.selection import ODOMETRY, ReadOptions, Selection, prepared
+from ..recordings.plan import Part, plan
+from ..recordings.selection import ODOMETRY, ReadOptions, select
 from .motion import coordinates
 from .page.plots import Progress
 from .session import Session
@@ -57,7 +56,6 @@ class OpenRecording:
     name: str
     xml: str
     model: Model
-    selection: Selection
     parts: list[Part]
 
 
@@ -91,19 +89,11 @@ def open_recording(
         raise ValueError(f"{source.name}: the robot description: {error}") from error
     if drives is not None:
         load_drives(model, drives)
-    recording = prepared(
-        source,
-        ReadOptions(
-            model,
-            tuple(topics) or None,
-            odometry,
-            size=PART,
-            overlap=overlap(QUANTITIES, Settings(), model),
-        ),
-    )
-    if not recording.parts:
+    chosen = select(source, ReadOptions(model, tuple(topics) or None, odometry))
+    parts = plan(chosen, PART, overlap(QUANTITIES, Settings(), model))
+    if not parts:
         raise ValueError(f"{source.name}: the recording is empty")
-    return OpenRecording(source.name, xml, model, recording.selection, recording.parts)
+    return OpenRecording(source.name, xml, model, parts)
 
 
 def _has_odometry(source: Source) -> bool:
@@ -210,7 +200,7 @@ class Loader:
     def _load(self, number: int) -> Loaded:
         """Read a part, with its quantities if they are compiled."""
         model = self._recording.model
-        part = read_part(self._recording.parts[number], self._recording.selection)
+        part = read_part(self._recording.parts[number])
         own = part.own
         self.gaps |= find_gaps(own.log_time)
         torques = {"effort": own.tau}
@@ -226,7 +216,7 @@ class Loader:
                     if model.nv
                     else np.zeros((len(own.log_time), 0))
                 )
-        return Loaded(own.log_time, own.q, own.v, torques, tuple(warnings_of(part)))
+        return Loaded(own.log_time, own.q, own.v, torques, part.warnings)
 
 
 def find_gaps(log_time: NDArray[np.int64]) -> set[tuple[int, int]]:

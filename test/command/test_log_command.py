@@ -124,9 +124,7 @@ def test_parts_have_no_seam(bag, tmp_path):
     from dyn_ros.recordings.plan import plan
     from dyn_ros.recordings.selection import ReadOptions, select
 
-    source = open_source(bag)
-    selection = select(source, ReadOptions(MODEL))
-    whole = read_part(plan(source, selection.staleness, size=float("inf"))[0], selection)
+    whole = read_part(plan(select(open_source(bag), ReadOptions(MODEL)), float("inf"))[0])
     expected = compute(MODEL, whole.states, 0, ("residual",)).columns
     for name in [f"residual.{name}" for name in MODEL.velocity_names]:
         found = np.concatenate([part[name] for part in numbers(tmp_path / "recording=run")])

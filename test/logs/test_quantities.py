@@ -218,14 +218,13 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
     path = write_mcap(tmp_path / "a.mcap", sent, chunk_size=1 << 16)
     states, residual, external = replay(robot, settings, messages)
 
-    source = open_source(path)
-    selection = select_topics(source, ReadOptions(robot.model))
     wanted = ["gravity", "residual", "external"]
-    parts = plan(source, selection.staleness, size=size, overlap=overlap(wanted, settings))
+    chosen = select_topics(open_source(path), ReadOptions(robot.model))
+    parts = plan(chosen, size, overlap(wanted, settings))
     assert len(parts) >= 4 or size == math.inf
     tables = []
     for planned in parts:
-        part = read_part(planned, selection)
+        part = read_part(planned)
         tables.append(compute(robot.model, part.states, part.warm, wanted, settings, part.after))
     found = {
         name: np.concatenate([table.columns[name] for table in tables])

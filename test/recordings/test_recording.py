@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recordings as arrays, and in parts."""
 
+import dataclasses
 import datetime
 import functools
 import itertools
@@ -20,8 +21,9 @@ from dyn_ros.recordings.formats import mcap_file
 from dyn_ros.recordings.formats.sources import open_source
 from dyn_ros.recordings.formats.spans import Span
 from dyn_ros.recordings.part import in_order, read_part
-from dyn_ros.recordings.plan import WARM_UP, plan
-from dyn_ros.recordings.reading import read, recording_of, thinned
+from dyn_ros.recordings.plan import WARM_UP, plan, whole
+from dyn_ros.recordings.reading import read
+from dyn_ros.recordings.recording import thinned
 from dyn_ros.recordings.selection import ReadOptions, select
 from dyn_ros.states.joint_states import Reception, Rejected
 from dyn_ros.states.messages import MessageCollector
@@ -360,25 +362,22 @@ def test_progress_ends_at_the_whole(tmp_path, arm):
 # --- parts
 
 
-def in_parts(path, selection, size, **options):
+def in_parts(path, options, size):
     """The recording from its parts, each read by its own, from what another process receives."""
-    source = open_source(path)
-    selection = pickle.loads(pickle.dumps(selection))
-    planned = pickle.loads(pickle.dumps(plan(source, selection.staleness, size=size, **options)))
-    parts = [read_part(part, selection) for part in planned]
-    return planned, parts, [recording_of(each, selection) for each in parts]
+    planned = pickle.loads(pickle.dumps(plan(select(open_source(path), options), size)))
+    parts = [read_part(part) for part in planned]
+    return planned, parts, [each.thinned(None) for each in parts]
 
 
-def whole_states(path, selection):
+def whole_states(path, options):
     """The states of a recording, read at once."""
-    return read_part(plan(open_source(path), selection.staleness, size=np.inf)[0], selection)
+    return read_part(plan(select(open_source(path), options), np.inf)[0])
 
 
 def require_whole(path, robot, size, expected_parts, **options):
-    source = open_source(path)
-    selection = select(source, ReadOptions(robot, **options))
+    wanted = ReadOptions(robot, **options)
     whole = read(path, robot, **options)
-    found, parts, recordings = in_parts(path, selection, size)
+    found, parts, recordings = in_parts(path, wanted, size)
     assert len(found) >= expected_parts
     for name in ("stamp", "q", "v", "effort"):
         np.testing.assert_array_equal(
@@ -388,7 +387,7 @@ def require_whole(path, robot, size, expected_parts, **options):
     for each in parts:
         for reason, note in each.rejected.items():
             counted[reason] = counted.get(reason, 0) + note.messages
-    everything = whole_states(path, selection)
+    everything = whole_states(path, wanted)
     assert counted == {reason: note.messages for reason, note in everything.rejected.items()}
     assert sum(each.messages for each in parts) == everything.messages
     return found, parts
@@ -422,9 +421,9 @@ def test_parts_of_two_publishers_have_the_latest_values(tmp_path, arm, late):
         motion(arm.joint_names[1:4], 1333, period=3 * MS, late=500_000),
     )
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_007)
-    selection = select(open_source(path), ReadOptions(arm))
+    wanted = ReadOptions(arm)
     require_same(read(path, arm), as_node(arm, messages))
-    whole, (planned, parts, _) = whole_states(path, selection), in_parts(path, selection, 90_000)
+    whole, (planned, parts, _) = whole_states(path, wanted), in_parts(path, wanted, 90_000)
     assert len(planned) >= 10
     assert sum(part.messages for part in parts) == whole.messages
     times = np.concatenate([part.own.log_time for part in parts])
@@ -483,28 +482,25 @@ def test_states_after_a_part(tmp_path, arm):
         tmp_path / "a.mcap", motion(arm.joint_names, 6000), chunk_size=30_000
     )
     whole = read(path, arm)
-    source = open_source(path)
-    selection = select(source, ReadOptions(arm))
-    part = plan(source, selection.staleness, size=300_000, overlap=(0.2, 0.1))[2]
-    found = read_part(part, selection)
+    part = plan(select(open_source(path), ReadOptions(arm)), 300_000, (0.2, 0.1))[2]
+    found = read_part(part)
     assert found.after == 100 and found.warm == 1000 * WARM_UP
     first = int(np.searchsorted(whole.stamp, found.own.stamp[0]))
     np.testing.assert_array_equal(
         found.states.stamp, whole.stamp[first - 1000 : first + len(found.own.stamp) + 100]
     )
-    assert len(recording_of(found, selection, whole=True)) == len(found.states.stamp)
+    everything = dataclasses.replace(found, warm=0, after=0)
+    assert len(everything) == len(everything.q) == len(found.states.stamp)
 
 
 def test_thinned_parts_are_the_thinned_whole(tmp_path, arm):
     path = recorded.write_mcap(
         tmp_path / "a.mcap", motion(arm.joint_names, 6000), chunk_size=30_000
     )
-    source = open_source(path)
-    selection = select(source, ReadOptions(arm))
     whole = read(path, arm, rate=30.0)
     parts = [
-        recording_of(read_part(part, selection), selection, rate=30.0)
-        for part in plan(source, selection.staleness, size=100_000)
+        read_part(part).thinned(30.0)
+        for part in plan(select(open_source(path), ReadOptions(arm)), 100_000)
     ]
     np.testing.assert_array_equal(np.concatenate([each.stamp for each in parts]), whole.stamp)
     assert len(whole) == pytest.approx(180, abs=2)
@@ -514,23 +510,28 @@ class Spans:
     """A source of spans alone."""
 
     def __init__(self, *spans):
-        self.path, self.spans = Path("a.mcap"), tuple(spans)
+        self.path, self.name, self.spans = Path("a.mcap"), "a", tuple(spans)
+
+
+def planned(spans, staleness=0.5, until=None, **options):
+    part = dataclasses.replace(whole(Spans(*spans), until=until), staleness=staleness)
+    return plan(part, **options)
 
 
 def test_a_plan_cuts_at_the_starts_of_spans():
     spans = [Span(k * SECOND, (k + 1) * SECOND, 10, (k,)) for k in range(10)]
-    found = plan(Spans(*spans), 0.5, size=30, overlap=(1.5, 0.25))
+    found = planned(spans, size=30, overlap=(1.5, 0.25))
     assert [task.start for task in found] == [0, 3 * SECOND, 6 * SECOND, 9 * SECOND]
     assert [task.stop for task in found] == [3 * SECOND, 6 * SECOND, 9 * SECOND, 10 * SECOND + 1]
     assert [task.size for task in found] == [30, 30, 30, 10]
     assert [span.place[0] for span in found[1].spans] == [1, 2, 3, 4, 5, 6]
     assert found[1].begin == 1.5 * SECOND and found[1].end == 6.25 * SECOND
-    assert plan(Spans(*spans), 0.5, size=30)[2].begin == 5 * SECOND  # the warm-up
-    assert plan(Spans(*spans), 2.0, size=30)[2].begin == 2 * SECOND  # twice the staleness
-    assert plan(Spans(), 0.5) == []
-    assert [part.size for part in plan(Spans(*spans), 0.5, until="+4.5", size=30)] == [30, 20]
+    assert planned(spans, size=30)[2].begin == 5 * SECOND  # the warm-up
+    assert planned(spans, 2.0, size=30)[2].begin == 2 * SECOND  # twice the staleness
+    assert planned([]) == []
+    assert [part.size for part in planned(spans, until="+4.5", size=30)] == [30, 20]
     same = [Span(0, SECOND, 10, (k,)) for k in range(5)]
-    assert len(plan(Spans(*same), 0.5, size=10)) == 1
+    assert len(planned(same, size=10)) == 1
 
 
 def of_part(parts, span):
@@ -588,10 +589,10 @@ def test_a_cut_recording_has_the_states_before_the_cut(tmp_path, arm):
 def test_wrong_times_of_chunks_are_reported(tmp_path, arm):
     path = recorded.write_mcap(tmp_path / "a.mcap", motion(arm.joint_names, 100))
     source = open_source(path)
-    (part,) = plan(source, 0.5)
+    (part,) = plan(select(source, ReadOptions(arm)))
     (span,) = part.spans
-    wrong = part._replace(spans=(span._replace(stop=span.stop - 10 * MS),))
-    found = read_part(wrong, select(source, ReadOptions(arm)))
+    wrong = dataclasses.replace(part, spans=(span._replace(stop=span.stop - 10 * MS),))
+    found = read_part(wrong)
     assert found.problems == (
         "messages outside the times that the file states for their "
         "chunk, which may be lost (10 times)",
@@ -644,7 +645,7 @@ def test_random_streams_in_files(tmp_path, arm, write, name, seed):
         [Sent("/joint_states", START + k, JointState(*event)) for k, event in enumerate(events)],
     )
     expected, rejected, notices = one_by_one(arm, events)
-    found = whole_states(path, select(open_source(path), ReadOptions(arm)))
+    found = whole_states(path, ReadOptions(arm))
     np.testing.assert_array_equal(found.states.log_time - START, expected.log_time)
     for one, other in zip(found.states[1:], expected[1:]):
         np.testing.assert_array_equal(one, other)

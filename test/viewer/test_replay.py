@@ -166,10 +166,12 @@ def test_residuals_are_those_of_the_log_command(play, arm, small_parts):
     from dyn_ros.logs.quantities import compute
     from dyn_ros.recordings.part import read_part
     from dyn_ros.recordings.plan import plan
+    from dyn_ros.recordings.selection import ReadOptions, select
 
     player = play(arm)
-    (whole,) = plan(replay.open_source(arm), 0.5, size=np.inf)
-    part = read_part(whole, player.recording.selection)
+    chosen = select(replay.open_source(arm), ReadOptions(player.recording.model))
+    (whole,) = plan(chosen, np.inf)
+    part = read_part(whole)
     table = compute(player.recording.model, part.states, 0, replay.QUANTITIES, ObservedSettings())
     for seconds in (2.0, 75.0):
         player.seek(seconds)
