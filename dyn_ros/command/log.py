@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FrameType
@@ -155,7 +156,6 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     from ..logs.log import OF_EFFORTS, Log, Write, described
     from ..logs.quantities import overlap, require_thresholds, thresholds
     from ..recordings.formats.sources import discover
-    from ..recordings.selection import ReadOptions
 
     settings = _settings(options)
     wanted = options.compute or ["state"]
@@ -176,16 +176,11 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     if model is not None and "contacts" in quantities:
         thresholds(model, settings)
     write = Write(quantities, settings, options.format, options.rate)
-    request = ReadOptions(
+    request = replace(
+        recorded.read_options(options, whole, paths),
         robot=model,
-        topics=tuple(options.topic) or None,
-        odometry=options.odometry,
-        since=options.since,
-        until=options.until,
-        staleness=options.staleness,
         root_joint=None if options.root_joint == "fixed" else options.root_joint,
         overlap=overlap(quantities, settings, model),
-        columns={} if whole is None else recorded.given_columns(options, whole, paths),
     )
     robot = None
     if model is not None:

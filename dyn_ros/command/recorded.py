@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..engine.model import Model
 from ..recordings.formats import is_table
-from ..recordings.selection import ReadOptions
+from ..recordings.options import ReadOptions
 from ..recordings.tables.columns import Columns
 from . import arguments
 from .arguments import UsageError, positive, reported
@@ -80,15 +80,17 @@ def add_lock(command: argparse.ArgumentParser, default: str, more: str = "") -> 
     )
 
 
-def read_options(options: argparse.Namespace, model: Model, paths: Sequence[Path]) -> ReadOptions:
-    """What of recordings is read."""
+def read_options(
+    options: argparse.Namespace, model: Model | None, paths: Sequence[Path]
+) -> ReadOptions:
+    """What of recordings is read; columns of tables with a model only."""
     return ReadOptions(
         topics=tuple(options.topic) or None,
         odometry=options.odometry,
         since=options.since,
         until=options.until,
         staleness=options.staleness,
-        columns=given_columns(options, model, paths),
+        columns={} if model is None else given_columns(options, model, paths),
     )
 
 

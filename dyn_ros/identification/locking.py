@@ -22,9 +22,11 @@ from ..engine.model.drives import LARGEST
 from ..engine.model.model import Model
 from ..engine.model.moments import Moment
 from ..recordings.formats import is_table
-from ..recordings.formats.sources import Source, open_source
+from ..recordings.formats.sources import open_source
+from ..recordings.formats.spans import Source
+from ..recordings.options import ReadOptions
 from ..recordings.reading import read_bag
-from ..recordings.selection import ReadOptions, reported_joints
+from ..recordings.selection import reported_joints
 from ..recordings.tables.columns import Columns, errors_of, known_names
 from ..recordings.tables.files import Table
 from ..recordings.tables.rows import rows_within

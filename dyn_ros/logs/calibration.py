@@ -25,10 +25,11 @@ from ..observer.thresholds import (
     friction_at_rest,
 )
 from ..recordings.formats.sources import open_source
+from ..recordings.options import ReadOptions
 from ..recordings.part import read_part
 from ..recordings.plan import plan
 from ..recordings.recording import Recording
-from ..recordings.selection import ReadOptions, select
+from ..recordings.selection import select
 from .quantities import THRESHOLDS, Settings, joints_of, observe
 from .units import constant_efforts, wrong_units
 from .velocities import from_positions, velocity_notes

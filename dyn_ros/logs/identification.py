@@ -30,10 +30,10 @@ from ..identification.options import IdentifyOptions
 from ..identification.solution import Solution, solution
 from ..recordings.formats import is_table
 from ..recordings.formats.sources import discover, open_source
-from ..recordings.options import takes
+from ..recordings.options import ReadOptions, takes
 from ..recordings.part import read_part
 from ..recordings.plan import Part
-from ..recordings.selection import ReadOptions, prepare
+from ..recordings.selection import prepare
 from ..recordings.tables.columns import Columns, errors_of
 from ..states.joint_states import STALENESS
 from . import part_sums

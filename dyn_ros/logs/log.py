@@ -16,11 +16,12 @@ import numpy as np
 from .. import __version__
 from ..engine.model.model import Model
 from ..observer.contacts import Contact, joined
-from ..recordings.formats.sources import Source
+from ..recordings.formats.spans import Source
+from ..recordings.options import ReadOptions
 from ..recordings.part import read_part
 from ..recordings.plan import Part
 from ..recordings.recording import Recording, thinned
-from ..recordings.selection import ReadOptions, prepare
+from ..recordings.selection import prepare
 from ..states.joint_states import abbreviated
 from .quantities import OF_VELOCITIES, Settings, compute
 from .run.jobs import Jobs, Progress, Workers

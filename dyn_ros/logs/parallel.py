@@ -18,11 +18,13 @@ import numpy as np
 from ..engine.machine_code.workers import cores
 from ..engine.model.model import RootJoint
 from ..engine.model.moments import Moment
-from ..recordings.formats.sources import Source, discover
+from ..recordings.formats.sources import discover
+from ..recordings.formats.spans import Source
+from ..recordings.options import ReadOptions, Robot
 from ..recordings.part import read_part
 from ..recordings.plan import Base, Part
 from ..recordings.recording import Recording, thinned
-from ..recordings.selection import ReadOptions, Robot, prepare, robot_of
+from ..recordings.selection import prepare, robot_of
 from ..states.joint_states import STALENESS
 from . import kernels
 from .run.jobs import Jobs, Progress, Workers

@@ -1,14 +1,25 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Options of a function as one object, which its callers and other processes share."""
+"""What of recordings is read; and options of a function as one object.
+
+Its callers and other processes share that object.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import fields
-from typing import Any, TypeVar
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 
+from ..engine.model.model import Model, RootJoint
+from ..engine.model.moments import Moment
+from ..states.joint_states import STALENESS
+from .plan import SIZE, Base
+
+Robot: TypeAlias = "Model | str | os.PathLike[str] | None"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -45,3 +56,26 @@ def takes(options: type[Any]) -> Callable[[Function], Function]:
         return function
 
     return shown
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What to read of each recording, as the arguments of ``read``.
+
+    ``overlap``: seconds before and after each part that are read as well; ``size``: of a part
+    [bytes]; ``root_joint``: of the description in the recording; ``columns``: of tables, with other
+    names, by path, as ``open_source`` takes them.
+    """
+
+    robot: Robot = None
+    topics: str | Iterable[str] | None = None
+    odometry: str | None = None
+    joints: Sequence[str] = ()
+    since: Moment | None = None
+    until: Moment | None = None
+    staleness: float = STALENESS
+    root_joint: RootJoint = None
+    base: Base | None = None
+    overlap: tuple[float, float] = (0.0, 0.0)
+    size: float = SIZE
+    columns: Mapping[Path, Mapping[str, str]] = field(default_factory=dict)

@@ -17,8 +17,7 @@ from ..engine.model.model import Model
 from ..engine.model.moments import Moment
 from ..states.blocks import BlockCollector
 from ..states.joint_states import STALENESS, joint_rows
-from .formats.sources import Source
-from .formats.spans import Span
+from .formats.spans import Source, Span
 
 Base: TypeAlias = tuple[Sequence[float], Sequence[float]]
 """Constant pose (x y z qx qy qz qw) and twist of a base that moves."""

@@ -18,10 +18,11 @@ from ..engine.model.model import Model, RootJoint
 from ..engine.model.moments import Moment
 from ..states.joint_states import STALENESS, States
 from .formats.sources import open_source
+from .options import ReadOptions, Robot
 from .part import Progress, read_part
-from .plan import Part, plan
+from .plan import Base, Part, plan
 from .recording import Recording, thinned
-from .selection import Base, ReadOptions, Robot, select
+from .selection import select
 from .tables.columns import Columns
 from .tables.files import Table
 from .tables.rows import LAST_STAMP, within

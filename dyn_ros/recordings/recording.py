@@ -57,8 +57,6 @@ class Recording:
     table_time : (n,) ndarray or None
         Of a table that was read as it is: its time stamps [s]. Unlike states from messages, its
         rows may be corrupt at the beginning and the end.
-    gaps : tuple of (float, float)
-        Times of the states before and after each gap, or jump back, of the stamps [s].
 
     Examples
     --------
@@ -175,7 +173,7 @@ class Recording:
 
     @property
     def gaps(self) -> tuple[tuple[float, float], ...]:
-        """Times before and after each gap or jump back [s]."""
+        """Times of the states before and after each gap, or jump back, of the stamps [s]."""
         steps = np.diff(self.stamp)
         ahead = steps[steps > 0]
         longest = GAP * np.median(ahead) if len(ahead) else np.inf

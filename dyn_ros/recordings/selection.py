@@ -5,47 +5,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 
 from ..cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ..engine.model.coordinates import own_joints
 from ..engine.model.model import Model, RootJoint
-from ..engine.model.moments import Moment
-from ..states.joint_states import STALENESS, abbreviated, base_kind, check_base
-from .formats.sources import Source, open_source
-from .formats.spans import DECODABLE
-from .plan import SIZE, Base, Part, plan, whole
+from ..states.joint_states import abbreviated, base_kind, check_base
+from .formats.sources import description, open_source, read_span
+from .formats.spans import DECODABLE, Source
+from .options import ReadOptions, Robot
+from .plan import Part, plan, whole
 
-Robot: TypeAlias = "Model | str | os.PathLike[str] | None"
 _SAMPLED = 100  # spans that are searched for topics without messages
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """What to read of each recording, as the arguments of ``read``.
-
-    ``overlap``: seconds before and after each part that are read as well; ``size``: of a part
-    [bytes]; ``root_joint``: of the description in the recording; ``columns``: of tables, with other
-    names, by path, as ``open_source`` takes them.
-    """
-
-    robot: Robot = None
-    topics: str | Iterable[str] | None = None
-    odometry: str | None = None
-    joints: Sequence[str] = ()
-    since: Moment | None = None
-    until: Moment | None = None
-    staleness: float = STALENESS
-    root_joint: RootJoint = None
-    base: Base | None = None
-    overlap: tuple[float, float] = (0.0, 0.0)
-    size: float = SIZE
-    columns: Mapping[Path, Mapping[str, str]] = field(default_factory=dict)
 
 
 def prepare(options: ReadOptions, path: Path) -> tuple[Source, list[Part]]:
@@ -104,7 +79,7 @@ def robot_of(robot: Robot, root_joint: RootJoint) -> Model | None:
 
 
 def _described(source: Source, root_joint: RootJoint) -> Model | None:
-    text = source.description()
+    text = description(source)
     if text is None:
         if root_joint is not None:
             raise ValueError(
@@ -252,7 +227,7 @@ def _owners(source: Source, part: Part) -> Owners:
     """Who reports which joints; with a model, until each topic has reported some."""
     owners, decoder = Owners(part), Decoder()
     for number, span in enumerate(source.spans):
-        owners.take(source.messages(span, part.topics, decoder), decoder)
+        owners.take(read_span(source.path, span, part.topics, decoder), decoder)
         if (
             part.model is not None
             and owners.joints

@@ -27,10 +27,12 @@ from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..logs.kernels import KERNELS
 from ..logs.quantities import Settings, compute, measured, overlap
-from ..recordings.formats.sources import Source, open_source
+from ..recordings.formats.sources import description, open_source
+from ..recordings.formats.spans import Source
+from ..recordings.options import ReadOptions
 from ..recordings.part import read_part
 from ..recordings.plan import Part, plan
-from ..recordings.selection import ODOMETRY, ReadOptions, select
+from ..recordings.selection import ODOMETRY, select
 from .motion import coordinates
 from .page.plots import Progress
 from .session import Session
@@ -77,7 +79,7 @@ def open_recording(
     source = open_source(Path(path))
     if source.damage and not source.spans:
         raise ValueError(source.damage)
-    xml = source.description() if xml is None else xml
+    xml = description(source) if xml is None else xml
     if xml is None:
         raise ValueError(f"{source.name}: the recording contains no robot description; pass robot=")
     if root_joint is None:

@@ -120,9 +120,10 @@ def test_parts_have_no_seam(bag, tmp_path):
     )
     from dyn_ros.logs.quantities import compute
     from dyn_ros.recordings.formats.sources import open_source
+    from dyn_ros.recordings.options import ReadOptions
     from dyn_ros.recordings.part import read_part
     from dyn_ros.recordings.plan import plan
-    from dyn_ros.recordings.selection import ReadOptions, select
+    from dyn_ros.recordings.selection import select
 
     whole = read_part(plan(select(open_source(bag), ReadOptions(MODEL)), float("inf"))[0])
     expected = compute(MODEL, whole.states, 0, ("residual",)).columns

@@ -194,9 +194,9 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
     from logs.recorded import JointState, Sent, write_mcap
 
     from dyn_ros.recordings.formats.sources import open_source
+    from dyn_ros.recordings.options import ReadOptions
     from dyn_ros.recordings.part import read_part
     from dyn_ros.recordings.plan import plan
-    from dyn_ros.recordings.selection import ReadOptions
     from dyn_ros.recordings.selection import select as select_topics
 
     robot, rng, settings = context(), np.random.default_rng(3), Settings(effort_delay=0.002)

@@ -20,11 +20,12 @@ from dyn_ros.cdr.decode import Messages
 from dyn_ros.recordings.formats import mcap_file
 from dyn_ros.recordings.formats.sources import open_source
 from dyn_ros.recordings.formats.spans import Span
+from dyn_ros.recordings.options import ReadOptions
 from dyn_ros.recordings.part import in_order, read_part
 from dyn_ros.recordings.plan import WARM_UP, plan, whole
 from dyn_ros.recordings.reading import read
 from dyn_ros.recordings.recording import thinned
-from dyn_ros.recordings.selection import ReadOptions, select
+from dyn_ros.recordings.selection import select
 from dyn_ros.states.joint_states import Reception, Rejected
 from dyn_ros.states.messages import MessageCollector
 

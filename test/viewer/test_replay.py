@@ -164,9 +164,10 @@ def test_any_time_of_it_is_shown(play, arm, small_parts):
 def test_residuals_are_those_of_the_log_command(play, arm, small_parts):
     from dyn_ros.logs.quantities import Settings as ObservedSettings
     from dyn_ros.logs.quantities import compute
+    from dyn_ros.recordings.options import ReadOptions
     from dyn_ros.recordings.part import read_part
     from dyn_ros.recordings.plan import plan
-    from dyn_ros.recordings.selection import ReadOptions, select
+    from dyn_ros.recordings.selection import select
 
     player = play(arm)
     chosen = select(replay.open_source(arm), ReadOptions(player.recording.model))

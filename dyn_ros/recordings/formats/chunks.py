@@ -21,7 +21,7 @@ from . import spans as sp
 from .compression import Damaged
 from .index_kernel import MIN_RECORD
 from .serialized import Channels
-from .spans import Format, Scan, Span, Topic
+from .spans import Format, Source, Span, Topic
 
 Content = Callable[[BinaryIO, tuple[Any, ...]], tuple[bytes, bool]]
 """Returns the records of a chunk at a place, and whether their end is missing; or `Damaged`."""
@@ -92,7 +92,7 @@ class Walk(ABC):
             elif chunk.stop < chunk.start:  # otherwise reported when the chunk is read
                 self.damage = "; ".join(filter(None, (self.damage, problem)))
 
-    def scan(self, span: int) -> Scan:
+    def scan(self, span: int) -> Source:
         counts: Counter[int] = Counter()
         for chunk in self.chunks:
             counts.update(chunk.counts)
@@ -117,7 +117,7 @@ def scan_of(
     counts: Mapping[int, int] | None,
     damage: str,
     span: int,
-) -> Scan:
+) -> Source:
     """Topics and spans; a file may not state the counts of messages by channel.
 
     Chunks are joined to spans of this size; those without messages are left out.
@@ -149,7 +149,7 @@ def scan_of(
             (subset, *(chunk.place for chunk in group)),
         )
 
-    return Scan(sp.merged(topics), tuple(map(span_of, groups)), damage)
+    return Source(sp.merged(topics), tuple(map(span_of, groups)), damage)
 
 
 # --- reading
@@ -190,7 +190,7 @@ def index_of(
     return index[: state[0]], int(state[1])
 
 
-def chunked(scan: Callable[[Path], Scan], entry: Entry, content: Content) -> Format:
+def chunked(scan: Callable[[Path], Source], entry: Entry, content: Content) -> Format:
     def load(path: Path, place: tuple[Any, ...], codes: dict[int, int]) -> Raw:
         contents, indices, problems, size = [], [], [], 0
         with open(path, "rb") as file:

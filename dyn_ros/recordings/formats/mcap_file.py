@@ -21,7 +21,7 @@ from . import spans as sp
 from .chunks import Chunk, read_at
 from .compression import Damaged, decompress
 from .index_kernel import INDEX_MCAP
-from .spans import Scan
+from .spans import Source
 
 MAGIC = b"\x89MCAP0\r\n"
 _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _MESSAGE_INDEX, _DATA_END = 3, 4, 5, 6, 7, 15
@@ -33,11 +33,11 @@ _BLOCK = 1 << 22  # bytes of messages outside chunks that are read at a time
 _SPAN = 1 << 20  # bytes: smaller chunks are joined
 
 
-def scan(path: Path) -> Scan:
+def scan(path: Path) -> Source:
     """Find the topics and spans of a file; a ValueError if it is no MCAP file."""
     with open(path, "rb") as file:
         if empty := sp.require_start(file, MAGIC, path, "MCAP file"):
-            return Scan((), (), empty)
+            return Source((), (), empty)
         return _summarized(file, path.stat().st_size) or _Walk(
             file, path, INDEX_MCAP, _content
         ).walk().scan(_SPAN)
@@ -46,7 +46,7 @@ def scan(path: Path) -> Scan:
 # --- a whole file
 
 
-def _summarized(file: BinaryIO, size: int) -> Scan | None:
+def _summarized(file: BinaryIO, size: int) -> Source | None:
     """What the summary of a file states; None if it cannot be used, or not all is in chunks."""
     try:
         from mcap.reader import SeekingReader

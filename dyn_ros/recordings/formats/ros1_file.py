@@ -22,7 +22,7 @@ from . import spans as sp
 from .chunks import Chunk, read_at
 from .compression import decompress
 from .index_kernel import INDEX_ROS1
-from .spans import Scan
+from .spans import Source
 
 MAGIC = b"#ROSBAG V2.0\n"
 _MESSAGE, _BAG_HEADER, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION = 2, 3, 4, 5, 6, 7
@@ -30,11 +30,11 @@ _HEAD = 1 << 12  # bytes that are read for the header of a record
 _NS = 1_000_000_000
 
 
-def scan(path: Path) -> Scan:
+def scan(path: Path) -> Source:
     """Find the topics and spans of a bag; a ValueError if it is none, or one of another version."""
     with open(path, "rb") as file:
         if empty := sp.require_start(file, MAGIC, path, "bag of format 2.0"):
-            return Scan((), (), empty)
+            return Source((), (), empty)
         bag = _Walk(file, path, INDEX_ROS1, _content)
         bag.headers()
         bag.examine()

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from ...cdr.decode import CDR, ROS1, Decoder, Messages, Raw
 from .compression import ZSTD_MAGIC, Damaged, decompress_message, decompressed_file
-from .spans import STRING, Format, Scan
+from .spans import STRING, Format, Source
 
 Channels = tuple[tuple[int, str, str, str], ...]
 """Channels of a file: number, topic, type, encoding."""
@@ -25,7 +26,7 @@ def ros2_type(name: str) -> str:
 
 
 def serialized(
-    scan: Callable[[Path], Scan], load: Callable[[Path, tuple[Any, ...], dict[int, int]], Raw]
+    scan: Callable[[Path], Source], load: Callable[[Path, tuple[Any, ...], dict[int, int]], Raw]
 ) -> Format:
     """A format of serialized messages, from what scans a file, and loads a span.
 
@@ -34,10 +35,10 @@ def serialized(
     too.
     """
 
-    def scan_any(path: Path) -> Scan:
+    def scan_any(path: Path) -> Source:
         plain, damage = decompressed_file(path)
         scanned = scan(plain)
-        return scanned._replace(damage="; ".join(filter(None, (damage, scanned.damage))))
+        return replace(scanned, damage="; ".join(filter(None, (damage, scanned.damage))))
 
     def load_any(
         path: Path,

@@ -8,14 +8,13 @@ import glob
 import importlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from os import PathLike
 from os.path import realpath
 from pathlib import Path
 
 from ...cdr.decode import CDR, JOINT_STATE, ODOMETRY, ROS1, Decoder, Messages
 from . import IN_ROSBAG2, SUFFIXES, SUFFIXES_OF, suffix_of
-from .spans import DECODABLE, STRING, Format, Scan, Span, Topic, merged
+from .spans import DECODABLE, STRING, Format, Source, Span, Topic, merged
 
 _METADATA = "metadata.yaml"
 _MANIFEST = "_manifest.json"  # in a folder of results
@@ -32,41 +31,6 @@ def format_of(path: Path) -> Format:
     module = next(name for name, suffixes in SUFFIXES_OF.items() if suffix in suffixes)
     reader: Format = importlib.import_module(f".{module}", __package__).FORMAT
     return reader
-
-
-@dataclass(frozen=True)
-class Source:
-    """A recording that can be read in parts: a file, or the folder of a rosbag2. It can be pickled.
-
-    Its name is without suffix; its spans are sorted by their start and may overlap in time;
-    ``damage`` is what is wrong with it and what can be read nevertheless.
-    """
-
-    path: Path
-    name: str
-    topics: tuple[Topic, ...]
-    spans: tuple[Span, ...]
-    damage: str = ""
-
-    def messages(self, span: Span, topics: Collection[str], decoder: Decoder) -> Messages:
-        """Read the joint states and odometry of a span, see ``read_span``."""
-        return read_span(self.path, span, topics, decoder)
-
-    def description(self) -> str | None:
-        """Return the robot description: the first text on a topic of that name, or None."""
-        names = {
-            topic.name
-            for topic in self.topics
-            if topic.type == STRING
-            and topic.name.endswith("robot_description")
-            and topic.encoding in (CDR, ROS1)
-        }
-        for span in self.spans if names else ():
-            name, place = span.place
-            text = format_of(self.path / name).text(self.path / name, place, names)
-            if text is not None:
-                return text
-        return None
 
 
 # --- finding
@@ -136,17 +100,17 @@ def open_source(path: str | PathLike[str], columns: Mapping[str, str] | None = N
     path = Path(path)
     if path.is_dir():
         return _open_folder(path)
-    scan = _scan_table(path, columns) if columns else format_of(path).scan(path)
+    source = _scan_table(path, columns) if columns else format_of(path).scan(path)
     return Source(
+        source.topics,
+        _sorted(_placed("", source)),
+        _joined(source.damage, source.topics),
         path,
         path.name[: -len(suffix_of(path.name) or "")],
-        scan.topics,
-        _sorted(_placed("", scan)),
-        _joined(scan.damage, scan.topics),
     )
 
 
-def _scan_table(path: Path, columns: Mapping[str, str]) -> Scan:
+def _scan_table(path: Path, columns: Mapping[str, str]) -> Source:
     from . import table_file
 
     return table_file.scan(path, columns)
@@ -172,11 +136,11 @@ def _open_folder(path: Path) -> Source:
     if errors and len(errors) == len(names):
         raise errors[0]
     return Source(
-        path,
-        path.resolve().name,
         merged(topics),
         _sorted(spans),
         _joined("; ".join(damage), tuple(topics)),
+        path,
+        path.resolve().name,
     )
 
 
@@ -213,8 +177,8 @@ def _files_of(path: Path) -> tuple[list[str], list[str]]:
     return names, damage
 
 
-def _placed(name: str, scan: Scan) -> list[Span]:
-    return [span._replace(place=(name, span.place)) for span in scan.spans]
+def _placed(name: str, source: Source) -> list[Span]:
+    return [span._replace(place=(name, span.place)) for span in source.spans]
 
 
 def _sorted(spans: list[Span]) -> tuple[Span, ...]:
@@ -243,3 +207,20 @@ def read_span(path: Path, span: Span, topics: Collection[str], decoder: Decoder)
     """
     name, place = span.place
     return format_of(path / name).read(path / name, place, topics, decoder)
+
+
+def description(source: Source) -> str | None:
+    """Return the robot description: the first text on a topic of that name, or None."""
+    names = {
+        topic.name
+        for topic in source.topics
+        if topic.type == STRING
+        and topic.name.endswith("robot_description")
+        and topic.encoding in (CDR, ROS1)
+    }
+    for span in source.spans if names else ():
+        name, place = span.place
+        text = format_of(source.path / name).text(source.path / name, place, names)
+        if text is not None:
+            return text
+    return None

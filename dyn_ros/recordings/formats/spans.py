@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -47,12 +48,20 @@ class Span(NamedTuple):
     place: tuple[Any, ...]
 
 
-class Scan(NamedTuple):
-    """Topics and spans of a file, and what is wrong with it."""
+@dataclass(frozen=True)
+class Source:
+    """A recording that can be read in parts: a file, or the folder of a rosbag2. It can be pickled.
+
+    Its spans are sorted by their start and may overlap in time; ``damage`` is what is wrong with
+    it and what can be read nevertheless. Its name is without suffix. `sources.open_source` sets
+    path and name.
+    """
 
     topics: tuple[Topic, ...]
     spans: tuple[Span, ...]
     damage: str = ""
+    path: Path = Path()
+    name: str = ""
 
 
 class Format(NamedTuple):
@@ -64,7 +73,7 @@ class Format(NamedTuple):
     the first text of a span, None if there is none.
     """
 
-    scan: Callable[[Path], Scan]
+    scan: Callable[[Path], Source]
     read: Callable[[Path, tuple[Any, ...], Collection[str], Decoder], Messages]
     text: Callable[[Path, tuple[Any, ...], Collection[str]], str | None]
 

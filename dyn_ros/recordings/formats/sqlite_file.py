@@ -25,7 +25,7 @@ from . import spans as sp
 from .chunks import Chunk, scan_of
 from .compression import beginning_of_file
 from .serialized import Channels
-from .spans import Scan
+from .spans import Source
 
 MAGIC = b"SQLite format 3\0"
 _SPAN = 1 << 21  # bytes
@@ -70,11 +70,11 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def scan(path: Path) -> Scan:
+def scan(path: Path) -> Source:
     """Find the topics and spans of a database; a ValueError if it is none of rosbag2."""
     with open(path, "rb") as file:
         if empty := sp.require_start(file, MAGIC, path, "database of sqlite3"):
-            return Scan((), (), empty)
+            return Source((), (), empty)
     with closing(_connect(path)) as connection:
         try:
             rows = connection.execute(
@@ -86,12 +86,12 @@ def scan(path: Path) -> Scan:
             )
         except (sqlite3.Error, ValueError, TypeError) as error:
             if path.stat().st_size < _SPAN or "no such" in str(error):
-                return Scan((), (), f"contains no topics of a rosbag2: {error}")
+                return Source((), (), f"contains no topics of a rosbag2: {error}")
             raise ValueError(f"{str(path)!r}: its topics cannot be read: {error}") from None
         return _scan_messages(connection, path, channels)
 
 
-def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channels) -> Scan:
+def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channels) -> Source:
     chunks: list[Chunk] = []
     total: Counter[int] = Counter()
     damage = ""
@@ -106,7 +106,7 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
     if first is None:
         return scan_of(channels, (), total, "", 0)
     if not isinstance(first, int) or not isinstance(last, int):
-        return Scan((), (), f"is damaged; its messages have the numbers {first!r} to {last!r}")
+        return Source((), (), f"is damaged; its messages have the numbers {first!r} to {last!r}")
     mean = max(path.stat().st_size // count, 1) if count else _SPAN // _UNKNOWN
     rows = min(max(_SPAN // mean, _FEWEST), _MOST)
     start, failures = first, 0

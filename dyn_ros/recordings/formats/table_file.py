@@ -22,7 +22,7 @@ from ...engine.kernel.types import Array
 from ..tables import files as tables
 from ..tables.columns import Columns
 from ..tables.rows import LAST_STAMP, measured_rows
-from .spans import TABLE, Format, Scan, Span, Topic
+from .spans import TABLE, Format, Source, Span, Topic
 
 _TOPIC, _BASE_TOPIC = "/joint_states", "/odom"
 _SIGNALS = ("position", "velocity", "effort")
@@ -143,13 +143,13 @@ def _bases(topic: str, signals: dict[str, dict[str, str]]) -> Iterator[_Base]:
 # --- files
 
 
-def scan(path: Path, given: Mapping[str, str] | None = None) -> Scan:
+def scan(path: Path, given: Mapping[str, str] | None = None) -> Source:
     """Find the topics and spans of a table; an error as ``sources.open_source`` raises it.
 
     ``given`` are columns with other names, by what they would be called.
     """
     if path.stat().st_size == 0:
-        return Scan((), (), "is empty: 0 bytes")
+        return Source((), (), "is empty: 0 bytes")
     tables.pyarrow()
     given = given or {}
     table = _opened(path, bool(given))
@@ -185,7 +185,7 @@ def scan(path: Path, given: Mapping[str, str] | None = None) -> Scan:
         span._replace(place=(*span.place, n == 0, n == len(spans) - 1))
         for n, span in enumerate(spans)
     ]
-    return Scan(columns.topics(count), tuple(ends), "; ".join((*problems, *table.damage)))
+    return Source(columns.topics(count), tuple(ends), "; ".join((*problems, *table.damage)))
 
 
 def _opened(path: Path, without_names: bool) -> tables.Csv | tables.Parquet:

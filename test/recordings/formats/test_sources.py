@@ -33,6 +33,7 @@ from dyn_ros.cdr import decode, decode_kernel
 from dyn_ros.cdr.decode import Raw
 from dyn_ros.recordings.formats import compression, mcap_file
 from dyn_ros.recordings.formats import sources as files
+from dyn_ros.recordings.formats.spans import Source
 from dyn_ros.recordings.tables import files as tables
 from dyn_ros.recordings.tables.columns import write as write_table
 
@@ -81,16 +82,14 @@ def recorded(count: int = 400) -> list[Sent]:
     return sent
 
 
-def decoded(
-    source: files.Source, topics: Sequence[str] = TOPICS
-) -> tuple[list[tuple], decode.Decoder]:
+def decoded(source: Source, topics: Sequence[str] = TOPICS) -> tuple[list[tuple], decode.Decoder]:
     """All messages of a recording as tuples, in order of log time."""
     decoder, found = decode.Decoder(), []
     for span in source.spans:
-        found += tuples(source.messages(span, topics, decoder), decoder)
+        found += tuples(files.read_span(source.path, span, topics, decoder), decoder)
         assert all(
             span.start <= row[1] <= span.stop
-            for row in tuples(source.messages(span, topics, decoder), decoder)
+            for row in tuples(files.read_span(source.path, span, topics, decoder), decoder)
         )
     return sorted(found, key=lambda row: row[1]), decoder
 
@@ -201,7 +200,7 @@ def test_every_kind_of_file_gives_the_messages_that_were_sent(written, kind):
     found, decoder = decoded(pickle.loads(pickle.dumps(source)))
     assert found == expected(recorded())
     assert (source.name, source.damage, decoder.problems) == ("bag", "", {})
-    assert source.description() == "<robot name='arm'/>"
+    assert files.description(source) == "<robot name='arm'/>"
     assert [span.start for span in source.spans] == sorted(span.start for span in source.spans)
     types = {topic.name: topic for topic in source.topics}
     assert types["/joint_states"].type == JOINT_STATE
@@ -293,7 +292,7 @@ def test_changed_bytes_do_no_harm(written, kind, tmp_path):
             continue
         decoder = decode.Decoder()
         for span in source.spans:
-            messages = source.messages(span, TOPICS, decoder)
+            messages = files.read_span(source.path, span, TOPICS, decoder)
             ends = messages.start + messages.counts.sum(axis=1)
             assert (messages.start >= 0).all() and (ends <= len(messages.numbers)).all()
             assert (messages.counts >= 0).all()
@@ -536,7 +535,7 @@ def test_no_chunk_is_read_to_find_the_spans_of_a_whole_file(tmp_path, monkeypatc
 def test_a_large_recording(tmp_path):
     path = synthetic_mcap(tmp_path / "a.mcap", ARM, 20_000, rate=500.0)
     source, decoder = files.open_source(path), decode.Decoder()
-    parts = [source.messages(span, TOPICS, decoder) for span in source.spans]
+    parts = [files.read_span(source.path, span, TOPICS, decoder) for span in source.spans]
     stamps = np.concatenate([part.stamp for part in parts])
     assert (stamps == START + 2_000_000 * np.arange(20_000)).all()
     assert decoder.layouts == [ARM] and all((part.counts == 3).all() for part in parts)
