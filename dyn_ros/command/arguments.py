@@ -24,8 +24,13 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_description
+from ..logs.settings import Settings
+from ..observer.settings import settings_in
 from ..recordings.formats import LISTED
 from ..states.joint_states import STALENESS
+
+OBSERVER = "gain", "smoothing", "effort_delay", "effort_constant"
+"""The settings of the observer that are options."""
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Read = TypeVar("Read")
@@ -173,7 +178,7 @@ def require_gains(options: argparse.Namespace, model: Model, remedy: str = _ESTI
 
     ``remedy`` is what helps instead of a gain in the file, or a constant in ``--effort-constant``.
     """
-    words = [str(word) for word in getattr(options, "effort_constant", ())]
+    words = [str(word) for word in getattr(options, "effort_constant", None) or ()]
     if options.drives is None or any("=" not in word for word in words):
         return
     given = {word.rpartition("=")[0] for word in words}
@@ -393,33 +398,33 @@ def add_recordings(command: argparse.ArgumentParser) -> None:
     )
 
 
-def add_observer(command: argparse.ArgumentParser, gain: str, smoothing: str) -> None:
-    """Add the options of the observer; the texts are the defaults."""
-    command.add_argument(
-        "--gain", type=float, metavar="X", help=f"bandwidth of the observer [1/s] (default: {gain})"
-    )
-    command.add_argument(
-        "--smoothing",
-        type=float,
-        metavar="X",
-        help=f"bandwidth of its second low-pass filter [1/s], or 0 for none (default: {smoothing})",
-    )
-    command.add_argument(
-        "--effort-delay",
-        type=float,
-        default=0.0,
-        metavar="SECONDS",
-        help="delay of efforts behind positions, in addition to the delay in --drives (default: 0)",
-    )
-    command.add_argument(
-        "--effort-constant",
-        type=float,
-        nargs="+",
-        default=[],
-        metavar="X",
-        help="torque per unit of effort, for each joint or one for all, in "
-        "addition to the gain in --drives (default: 1)",
-    )
+def add_settings(
+    command: argparse.ArgumentParser, *names: str, default: str = "{}", **defaults: str
+) -> None:
+    """Add options of settings, see ``given_settings``; the texts are the defaults."""
+    for name in names:
+        known = settings_in(Settings)[name]
+        clauses = [
+            text[0].lower() + text[1:].rstrip(".") for text in (known.label, known.note) if text
+        ]
+        usual = default.format(f"{known.empty if known.is_array else known.default:g}")
+        command.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=float,
+            nargs="+" if known.is_array else None,
+            metavar={"s": "SECONDS", "Hz": "HZ"}.get(known.unit, "X"),
+            help=f"{'; '.join(clauses)} (default: {defaults.get(name, usual)})",
+        )
+
+
+def given_settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of ``Settings`` that are given as options of ``add_settings``."""
+    given = {name: getattr(options, name, None) for name in settings_in(Settings)}
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in given.items()
+        if value is not None
+    }
 
 
 def add_workers(command: argparse.ArgumentParser, more: str) -> None:

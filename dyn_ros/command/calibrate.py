@@ -8,6 +8,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from ..logs.settings import CalibrationOptions, Settings
 from . import arguments, recorded
 from .arguments import Commands, positive, reported
 
@@ -37,13 +38,7 @@ def add_calibrate(commands: Commands) -> None:
     )
     arguments.add_root_joint(command)
     recorded.add_velocity(command)
-    command.add_argument(
-        "--cutoff",
-        type=positive,
-        default=10.0,
-        metavar="HZ",
-        help="of the filter of positions for velocities (default: 10)",
-    )
+    arguments.add_settings(command, "cutoff")
     recorded.add_columns(command)
     recorded.add_lock(
         command, "its mean, in tables", ". Joints without columns in tables are locked anyway"
@@ -51,11 +46,16 @@ def add_calibrate(commands: Commands) -> None:
     command.add_argument(
         "--false-alarms",
         type=positive,
-        default=0.1,
+        default=CalibrationOptions.false_alarms,
         metavar="PER_HOUR",
-        help="rate of false alarms to aim at (default: 0.1)",
+        help=f"rate of false alarms to aim at (default: {CalibrationOptions.false_alarms:g})",
     )
-    arguments.add_observer(command, "a tenth of the sampling rate, up to 100", "the gain")
+    arguments.add_settings(
+        command,
+        *arguments.OBSERVER,
+        gain="a tenth of the sampling rate, up to 100",
+        smoothing="the gain",
+    )
 
 
 def _calibrate(options: argparse.Namespace) -> None:
@@ -67,6 +67,8 @@ def _calibrate(options: argparse.Namespace) -> None:
 
     model = arguments.read_model(options)
     arguments.require_folders(options.output)
+    given = arguments.given_settings(options)
+    gain, smoothing = given.pop("gain", None), given.pop("smoothing", None)
     with tables.progress("reading", TimeElapsedColumn()), reported():
         paths = discover(options.recordings)
         arm = recorded.locked(options, model, paths)
@@ -74,18 +76,14 @@ def _calibrate(options: argparse.Namespace) -> None:
         found = calibrate(
             arm,
             paths,
+            CalibrationOptions(
+                Settings(velocity=options.velocity, **given), gain, smoothing, options.false_alarms
+            ),
             columns=recorded.given_columns(options, model, paths),
-            gain=options.gain,
-            smoothing=options.smoothing,
-            effort_delay=options.effort_delay,
-            effort_constant=options.effort_constant,
-            false_alarms=options.false_alarms,
             topics=tuple(options.topic) or None,
             odometry=options.odometry,
             since=options.since,
             until=options.until,
-            velocity=options.velocity,
-            cutoff=options.cutoff,
             staleness=options.staleness,
         )
         save(found, model.name, options.output)

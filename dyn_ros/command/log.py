@@ -88,14 +88,7 @@ def add_log(commands: Commands) -> None:
         "--rate", type=positive, metavar="HZ", help="write at most this number of states per second"
     )
     arguments.add_workers(command, " (default: one for each core)")
-    command.add_argument(
-        "--cutoff",
-        type=float,
-        default=10.0,
-        metavar="X",
-        help="cutoff of the filters of accelerations, for torque, and of "
-        "positions, for velocities [Hz] (default: 10)",
-    )
+    arguments.add_settings(command, "cutoff")
     command.add_argument(
         "--thresholds",
         type=Path,
@@ -103,8 +96,7 @@ def add_log(commands: Commands) -> None:
         help="thresholds and settings of the observer for contacts, which "
         "`dyn_ros calibrate` writes",
     )
-    default = "the value in --thresholds, or 100"
-    arguments.add_observer(command, default, default)
+    arguments.add_settings(command, *arguments.OBSERVER, default="the value in --thresholds, or {}")
 
 
 def _log(options: argparse.Namespace) -> int:
@@ -198,19 +190,9 @@ def _settings(options: argparse.Namespace) -> Settings:
     from ..logs.calibration import load
     from ..logs.quantities import Settings
 
-    values: dict[str, Any] = {} if options.thresholds is None else load(options.thresholds)
-    values |= {
-        name: getattr(options, name)
-        for name in ("gain", "smoothing")
-        if getattr(options, name) is not None
-    }
-    if options.effort_delay:
-        values["effort_delay"] = options.effort_delay
-    if options.effort_constant:
-        values["effort_constant"] = tuple(options.effort_constant)
-    return Settings(
-        joints=tuple(options.joints), cutoff=options.cutoff, velocity=options.velocity, **values
-    )
+    values = {} if options.thresholds is None else load(options.thresholds)
+    values |= arguments.given_settings(options)
+    return Settings(joints=tuple(options.joints), velocity=options.velocity, **values)
 
 
 def _run(options: argparse.Namespace, log: Log) -> bool:

@@ -30,7 +30,9 @@ from ..recordings.part import read_part
 from ..recordings.plan import plan
 from ..recordings.recording import Recording
 from ..recordings.selection import select
-from .quantities import THRESHOLDS, Settings, joints_of, observe
+from ..states.joint_states import States
+from .quantities import joints_of, observe
+from .settings import CalibrationOptions, Settings
 from .units import constant_efforts, wrong_units
 from .velocities import from_positions, velocity_notes
 
@@ -41,7 +43,6 @@ _STRETCHES = 8  # that are held out in turn
 _LEAST_NOISE = 1e-6  # N m, N
 _LEAST_MOTION = 1.0  # s
 _NOISY = 1.5  # times the threshold without measured velocities
-_WRITTEN = ("gain", "smoothing", "friction_velocity", "effort_constant", "effort_delay")
 _HEADER = """\
 # Parameters of observer_node for {name}, also for `dyn_ros log --thresholds`.
 # Arrays have a number for each of {joints}.
@@ -81,42 +82,28 @@ class Calibration:
 
 
 def calibrate(
-    model: Model,
-    paths: Sequence[Path],
-    *,
-    gain: float | None = None,
-    smoothing: float | None = None,
-    effort_delay: float = 0.0,
-    effort_constant: Sequence[float] = (),
-    false_alarms: float = 0.1,
-    velocity: bool | None = None,
-    cutoff: float = Settings.cutoff,
-    **request: Any,
+    model: Model, paths: Sequence[Path], options: CalibrationOptions, **request: Any
 ) -> Calibration:
     """Calibrate thresholds, and check them on stretches that are held out in turn.
 
-    Without a gain, it is a tenth of the sampling rate, up to 100/s. Below ``SLOW``, where
-    thresholds allow for friction in any direction, friction is proportional to the velocity: its
-    error is then at most the friction. ``velocity`` and ``cutoff`` are as in ``Settings``.
+    Below ``SLOW``, where thresholds allow for friction in any direction, friction is proportional
+    to the velocity: its error is then at most the friction.
     """
     read = [(path, _read(model, path, request)) for path in paths]
     parts = [(path, part.own) for path, part in read]
     dt = float(np.median(np.concatenate([1e-9 * np.diff(states.stamp) for _, states in parts])))
     usual = min(_FASTEST, _PER_SAMPLE / dt)
-    gain = usual if gain is None else gain
+    gain = usual if options.gain is None else options.gain
     if gain * dt >= 1.0:
         raise ValueError(
             f"gain: expected less than the sampling rate of the recordings, "
             f"{1.0 / dt:.4g}/s, got {gain:g}; the default is {usual:.3g}"
         )
-    settings = Settings(
+    settings = dataclasses.replace(
+        options.settings,
         gain=gain,
-        smoothing=gain if smoothing is None else smoothing,
+        smoothing=gain if options.smoothing is None else options.smoothing,
         friction_velocity=SLOW,
-        effort_delay=effort_delay,
-        effort_constant=tuple(effort_constant),
-        velocity=velocity,
-        cutoff=cutoff,
         calibrated=joints_of(model),
     )
     free = [_observed(model, path, states, settings) for path, states in parts]
@@ -151,7 +138,7 @@ def calibrate(
             np.concatenate([one.external for one in stretches]),
             np.concatenate([one.speed for one in stretches]),
             dt,
-            false_alarms,
+            options.false_alarms,
             friction=friction,
         )
 
@@ -164,7 +151,7 @@ def calibrate(
         ]
 
     limits = thresholds(free)
-    if velocity is None and any(np.isfinite(states.v).any() for _, states in parts):
+    if settings.velocity is None and any(np.isfinite(states.v).any() for _, states in parts):
         with contextlib.suppress(ValueError):  # the filter leaves too little
             rates = dataclasses.replace(settings, velocity=False)
             warnings += _of_velocities(
@@ -234,7 +221,7 @@ def _read(model: Model, path: Path, request: Mapping[str, Any]) -> Recording:
     return part
 
 
-def _observed(model: Model, path: Path, states: Any, settings: Settings) -> Undisturbed:
+def _observed(model: Model, path: Path, states: States, settings: Settings) -> Undisturbed:
     found = observe(model, from_positions(model, states, settings), settings, ["external", "speed"])
     valid = np.isfinite(found["external"]).all(axis=1)
     if not valid.any():
@@ -270,13 +257,9 @@ def save(calibration: Calibration, name: str, path: str | PathLike[str]) -> None
 
     limits, settings = calibration.thresholds, calibration.settings
     values: dict[str, Any] = {"joints": list(settings.calibrated)}
-    values |= {
-        key: _rounded(getattr(settings, key))
-        for key in _WRITTEN
-        if getattr(settings, key) != getattr(Settings(), key)
-    }
-    for field, key in THRESHOLDS.items():
-        values[key] = _rounded(getattr(limits, field))
+    values |= {name: _rounded(value) for name, value in settings.parameters().items()}
+    for field in ("fixed", "per_speed", "at_rest"):
+        values[f"thresholds.{field}"] = _rounded(getattr(limits, field))
     noise = np.maximum(np.hypot(limits.mean, limits.deviation), _LEAST_NOISE)
     values["noise.external"] = _rounded(noise)
     more = _OF_RATES if settings.velocity is False else ""
@@ -291,6 +274,8 @@ def save(calibration: Calibration, name: str, path: str | PathLike[str]) -> None
 
 
 def _rounded(values: Any) -> Any:
+    if isinstance(values, (bool, str)):
+        return values
     if np.ndim(values):
         return [_rounded(value) for value in values]
     return float(f"{values:.6g}")
@@ -308,40 +293,17 @@ def load(path: str | PathLike[str]) -> dict[str, Any]:
         values = _flat(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{expected}; not valid YAML: {error!s:.200}") from None
-    found: dict[str, Any] = {
-        field: _several(values[key])
-        for field, key in (
-            *((f"thresholds_{name}", key) for name, key in THRESHOLDS.items()),
-            ("effort_constant", "effort_constant"),
-        )
-        if key in values
-    }
-    found |= {
-        key: values[key]
-        for key in (
-            "gain",
-            "smoothing",
-            "friction",
-            "friction_velocity",
-            "effort_delay",
-            "max_gap",
-            "method",
-        )
-        if key in values
-    }
+    found = Settings.arguments_in(values)
     if not found.get("thresholds_fixed"):
         raise ValueError(expected)
     if any(len(found[name]) > 1 for name in found if name.startswith("thresholds_")):
-        found["calibrated"] = tuple(map(str, _several(values.get("joints"))))
+        joints = values.get("joints") or ()
+        found["calibrated"] = (joints,) if isinstance(joints, str) else tuple(map(str, joints))
     try:
         Settings(**found)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     return found
-
-
-def _several(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, list) else () if value is None else (value,)
 
 
 def _flat(content: Any) -> dict[str, Any]:

@@ -24,10 +24,9 @@ from ..engine.model import Model
 from ..engine.model.bodies import Body, joined, moved
 from ..engine.model.coordinates import is_linear, own_joints
 from ..observer.contacts import Contact, contacts_in
-from ..observer.session import Session, Setup, runs
+from ..observer.session import Session, runs
 from ..observer.thresholds import Thresholds
-from ..states.joint_states import joint_rows
-from .settings import THRESHOLDS as THRESHOLDS
+from ..states.joint_states import States, joint_rows
 from .settings import Settings as Settings
 from .velocities import FEWEST, from_positions
 from .write import columns
@@ -66,20 +65,9 @@ def select(model: Model, joints: Sequence[str] = ()) -> tuple[list[int], list[in
     return joint_rows(model, joints or own)
 
 
-def row_values(model: Model, settings: Settings, name: str, default: float) -> Array:
-    """A number for each velocity of the model, (nv,), from a setting of the selected joints."""
-    numbers = getattr(settings, name)
-    values = np.full(model.nv, float(default))
-    if not numbers:
-        return values
-    _, rows = select(model, settings.joints)
-    if len(numbers) not in (1, len(rows)):
-        raise ValueError(
-            f"{name}: expected one number, or {len(rows)}: one for each velocity of "
-            f"the selected joints; got {len(numbers)}"
-        )
-    values[rows] = numbers
-    return values
+def effort_constant(model: Model, settings: Settings) -> Array:
+    """Factor from recorded efforts to those of the drives, (nv,)."""
+    return settings.of_velocities("effort_constant", model, select(model, settings.joints)[1])
 
 
 # --- quantities
@@ -104,7 +92,7 @@ def overlap(
 
 def compute(
     model: Model,
-    states: Any,
+    states: States,
     warm: int,
     quantities: Sequence[str],
     settings: Settings | None = None,
@@ -158,7 +146,7 @@ class _Maker:
     """Makes the columns of quantities, one method for each of them."""
 
     def __init__(
-        self, model: Model, states: Any, own: slice, settings: Settings, recorded: Array
+        self, model: Model, states: States, own: slice, settings: Settings, recorded: Array
     ) -> None:
         self._recorded = recorded  # velocities (n, nv)
         self._model, self._data, self._settings = model, Data(model), settings
@@ -185,7 +173,7 @@ class _Maker:
         """Results of ``all_terms`` for all states; as if at rest where a velocity is unknown."""
         if not names:
             return {}
-        known = np.isfinite(self._v).all(axis=1)
+        known = np.asarray(np.isfinite(self._v).all(axis=1))
         v = np.where(known[:, None], self._v, 0.0)
         results: dict[str, Array] = {}
         for start in range(0, max(len(self._q), 1), _CHUNK):  # without states: the shapes
@@ -209,7 +197,9 @@ class _Maker:
             ratio = external / limits
         for name, row in self.rows.items():
             self.add(f"contacts.{name}", ratio[:, row], "")
-        self.found = contacts_in(1e-9 * self.stamp, external, limits, self._model.velocity_names)
+        self.found = contacts_in(
+            np.multiply(1e-9, self.stamp, dtype=float), external, limits, self._model.velocity_names
+        )
 
     def state(self, terms: dict[str, Array]) -> None:
         """Positions, velocities and efforts as recorded."""
@@ -290,7 +280,7 @@ class _Maker:
 
     def power(self, terms: dict[str, Array]) -> None:
         """Mechanical power of the motors, for each joint and in total."""
-        constant = row_values(self._model, self._settings, "effort_constant", 1.0)
+        constant = effort_constant(self._model, self._settings)
         power = measured(self._model, self._q, self._tau * constant) * self._v
         for name, row in self.rows.items():
             self.add(f"power.{name}", power[:, row], "W")
@@ -302,7 +292,7 @@ def measured(model: Model, q: Array, effort: Array) -> Array:
     return with_gravity(model, Data(model), q, model.drives.to_torque(effort))
 
 
-def is_moving_known(states: Any, max_gap: float) -> NDArray[np.bool_]:
+def is_moving_known(states: States, max_gap: float) -> NDArray[np.bool_]:
     """Whether the velocities of a state are known and no joint is too far behind, (n,)."""
     known: NDArray[np.bool_] = np.isfinite(states.v).all(axis=1) & (
         states.behind <= round(max_gap * 1e9)
@@ -311,17 +301,14 @@ def is_moving_known(states: Any, max_gap: float) -> NDArray[np.bool_]:
 
 
 def observe(
-    model: Model, states: Any, settings: Settings, wanted: Collection[str]
+    model: Model, states: States, settings: Settings, wanted: Collection[str]
 ) -> dict[str, Array]:
     """The "residual" and "external" efforts of each state, as the observer node publishes them.
 
     They are (n, nv), NaN where the node publishes nothing [N m, N].
     """
-    setup = Setup.of(
-        vars(settings),
-        lambda name, default: row_values(model, settings, name.replace(".", "_"), default),
-    )
-    return Session(model, setup).run(
+    _, rows = select(model, settings.joints)
+    return Session(model, settings, rows=rows).run(
         states.stamp,
         states.q,
         states.v,
@@ -345,15 +332,11 @@ def thresholds(model: Model, settings: Settings) -> Thresholds:
             f"thresholds: of a robot with the joints {', '.join(settings.calibrated)};"
             f" this one has {', '.join(own)}; calibrate them for this robot"
         )
-    for field, name in THRESHOLDS.items():
-        values = getattr(settings, f"thresholds_{field}") or (0.0,)
-        if len(values) not in (1, model.nv):
-            raise ValueError(
-                f"{name}: expected one number, or {model.nv}: one for each of "
-                f"{', '.join(model.velocity_names)}; got {len(values)}; calibrate "
-                "them for this robot"
-            )
-        numbers[field] = np.broadcast_to(np.array(values, float), model.nv)
+    try:
+        for field in ("fixed", "per_speed", "at_rest"):
+            numbers[field] = settings.of_velocities(f"thresholds_{field}", model, slice(None), 0.0)
+    except ValueError as error:
+        raise ValueError(f"{error}; calibrate them for this robot") from None
     return Thresholds(**numbers)
 
 

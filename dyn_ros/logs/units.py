@@ -4,28 +4,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..drives.units import unit_warnings
 from ..engine.model.model import Model
 from ..identification.motion.filtering import is_actuated
 from ..identification.motion.preparation import STUCK
-from .quantities import Settings, measured, row_values
+from ..states.joint_states import States
+from .quantities import Settings, effort_constant, measured
 from .velocities import from_positions
 
 _CHECKED, _FEWEST = 5000, 100  # states that show it
 
 
-def wrong_units(model: Model, states: Any, settings: Settings) -> list[str]:
+def wrong_units(model: Model, states: States, settings: Settings) -> list[str]:
     """What contradicts efforts that are torques; empty if nothing does."""
     states = from_positions(model, states, settings)
     known = np.flatnonzero(np.isfinite(states.v).all(axis=1) & np.isfinite(states.tau).any())
     if not is_actuated(model).all() or len(known) < _FEWEST:
         return []
     some = states.take(known[:: 1 + len(known) // _CHECKED])
-    constant = row_values(model, settings, "effort_constant", 1.0)
+    constant = effort_constant(model, settings)
     with np.errstate(divide="ignore", invalid="ignore"):  # equal stamps
         a = np.gradient(some.v, 1e-9 * (some.stamp - some.stamp[0]), axis=0)
     rows = np.isfinite(a).all(axis=1)
@@ -40,7 +39,7 @@ def wrong_units(model: Model, states: Any, settings: Settings) -> list[str]:
     )
 
 
-def constant_efforts(model: Model, states: Any) -> list[str]:
+def constant_efforts(model: Model, states: States) -> list[str]:
     """The joints that move while their effort remains the same, so that it is not measured."""
     if model.nq != model.nv or not len(states.stamp):
         return []

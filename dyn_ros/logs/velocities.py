@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -15,14 +14,14 @@ from ..engine.model.model import Model
 from ..identification.motion import filtering
 from ..identification.motion.lag import late_velocities
 from ..observer.session import runs
-from ..states.joint_states import abbreviated
+from ..states.joint_states import States, abbreviated
 from .settings import Settings
 
 FEWEST = 4  # samples of a run that is differentiated
 _CHECKED = 20000  # states that show whether velocities are late
 
 
-def from_positions(model: Model, states: Any, settings: Settings) -> Any:
+def from_positions(model: Model, states: States, settings: Settings) -> States:
     """The states with the rates of the positions as velocities, where the settings want these.
 
     They are NaN near the ends of a run, where the filter has not settled. Joints with several
@@ -40,7 +39,9 @@ def from_positions(model: Model, states: Any, settings: Settings) -> Any:
     return states._replace(v=v)
 
 
-def _filtered(states: Any, settings: Settings) -> Iterator[tuple[np.ndarray, Array, float, slice]]:
+def _filtered(
+    states: States, settings: Settings
+) -> Iterator[tuple[np.ndarray, Array, float, slice]]:
     """Runs that are longer than the filter settles: rows, times, cutoff, and what remains."""
     for rows in runs(
         states.stamp, states.behind <= round(settings.max_gap * 1e9), settings.max_gap
@@ -55,7 +56,7 @@ def _filtered(states: Any, settings: Settings) -> Iterator[tuple[np.ndarray, Arr
             yield rows, time, cutoff, slice(margin, len(rows) - margin)
 
 
-def are_rates(model: Model, states: Any, settings: Settings) -> np.ndarray:
+def are_rates(model: Model, states: States, settings: Settings) -> np.ndarray:
     """Whether the velocities of each joint are the rates of its positions, (nv,)."""
     absent = np.isnan(states.v).all(axis=0)
     if settings.velocity is not None or not len(states.v):
@@ -64,7 +65,7 @@ def are_rates(model: Model, states: Any, settings: Settings) -> np.ndarray:
     return wanted
 
 
-def velocity_notes(model: Model, states: Any, settings: Settings) -> list[str]:
+def velocity_notes(model: Model, states: States, settings: Settings) -> list[str]:
     """What is unusual about the velocities of states."""
     rates = are_rates(model, states, settings)
     if rates.any():
@@ -81,7 +82,7 @@ def velocity_notes(model: Model, states: Any, settings: Settings) -> list[str]:
             f"{settings.cutoff:g} Hz takes to settle, got {len(states.stamp)} states with a "
             f"sampling period of {period:.6g} s; convert other units, or record for longer"
         ]
-    known = np.isfinite(states.v).all(axis=1)
+    known = np.asarray(np.isfinite(states.v).all(axis=1))
     moving = runs(states.stamp, known, settings.max_gap)
     if not moving:
         return []

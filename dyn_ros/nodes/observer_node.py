@@ -138,14 +138,8 @@ class ObserverNode(RobotNode):
         if observation is None:
             return
         observation.take(state, not RESIDUALS.isdisjoint(self._watched))
-        if self.requests.listens and observation.measured:
-            self.requests.add(
-                robot,
-                state.stamp,
-                observation.measured,
-                observation.external if observation.valid else None,
-                observation.speed,
-            )
+        if self.requests.listens:
+            self.requests.add(state.stamp, observation)
 
     def _observation_of(self, robot: RobotContext) -> Observation | None:
         """Return the observer of a robot; None if a parameter does not fit it."""

@@ -9,106 +9,43 @@ from typing import Any
 
 from rclpy.parameter import Parameter
 
+from dyn_ros.observer.settings import (
+    POSITIVE,
+    ObserverSettings,
+    Setting,
+    parameter_name,
+    settings_in,
+)
+
 from ..states.joint_states import abbreviated
 from .base.parameters import Spec
 from .messages.frames import axes_link, coinciding_link
 from .robot import RobotContext, SettingError, blamed_on
 from .services import observer as observer_services
 
-POSITIVE = (1e-12, 1e12)
+
+def _spec(name: str, known: Setting) -> Spec:
+    """Return the parameter of a setting of the observer."""
+    empty = f"{known.empty:g}" if isinstance(known.empty, float) else known.empty
+    sentences = (f"{known.label}.", known.note, f"Empty: {empty}." if known.is_array else "")
+    return Spec(
+        parameter_name(name),
+        Parameter.Type.DOUBLE_ARRAY if known.is_array else known.default,
+        " ".join(filter(None, sentences)),
+        limits=known.limits,
+        choices=known.choices,
+    )
+
+
+OBSERVER_SPECS = tuple(_spec(*each) for each in settings_in(ObserverSettings).items())
 SPECS = (
-    Spec(
-        "method",
-        "momentum",
-        "momentum: generalized-momentum observer. direct: measured effort minus inverse dynamics. "
-        "kalman: disturbance Kalman filter with noise.*.",
-        choices=("momentum", "direct", "kalman"),
-    ),
-    Spec("gain", 100.0, "Bandwidth of momentum, direct and ~/residual [1/s].", limits=(1e-3, 1e5)),
-    Spec(
-        "smoothing",
-        100.0,
-        "Bandwidth of a second low-pass filter, except with kalman [1/s]. 0: none.",
-        limits=(0.0, 1e5),
-    ),
-    Spec(
-        "joint_gains",
-        Parameter.Type.DOUBLE_ARRAY,
-        "Gain of each row [1/s]. Empty: gain.",
-        limits=(1e-3, 1e5),
-    ),
-    Spec("friction", True, "Include friction of the robot description and drives."),
-    Spec(
-        "friction_velocity",
-        0.0,
-        "Speed below which Coulomb friction is proportional to velocity [rad/s, m/s]. A larger "
-        "one in drives takes precedence.",
-        limits=(0.0, 1e3),
-    ),
-    Spec(
-        "effort_constant",
-        Parameter.Type.DOUBLE_ARRAY,
-        "Factor from effort in joint_states to joint effort, in addition to drives. For currents: "
-        "torque constant times gear ratio. Empty: 1.",
-        limits=(-1e9, 1e9),
-    ),
-    Spec(
-        "effort_delay",
-        0.0,
-        "Delay of efforts behind positions, in addition to drives [s]. Negative: efforts lead.",
-        limits=(-1.0, 1.0),
-    ),
-    Spec(
-        "max_gap",
-        0.2,
-        "Time between two states after which the observer restarts [s].",
-        limits=(1e-4, 60.0),
-    ),
-    Spec(
-        "noise.torque",
-        Parameter.Type.DOUBLE_ARRAY,
-        "For kalman: standard deviation of efforts [N m, N]. Empty: 0.5.",
-        limits=POSITIVE,
-    ),
-    Spec(
-        "noise.velocity",
-        Parameter.Type.DOUBLE_ARRAY,
-        "For kalman: standard deviation of velocities [rad/s, m/s]. Empty: 0.001.",
-        limits=POSITIVE,
-    ),
-    Spec(
-        "noise.disturbance",
-        Parameter.Type.DOUBLE_ARRAY,
-        "For kalman: standard deviation of the change of external efforts in 1 s [N m, N]. "
-        "Empty: 1.",
-        limits=POSITIVE,
-    ),
+    *OBSERVER_SPECS,
     Spec(
         "noise.external",
         Parameter.Type.DOUBLE_ARRAY,
         "Standard deviation of external efforts without contact [N m, N]. Empty: from the "
         "thresholds or kalman.",
         limits=POSITIVE,
-    ),
-    Spec(
-        "thresholds.fixed",
-        Parameter.Type.DOUBLE_ARRAY,
-        "Threshold of the external effort [N m, N]. Empty: thresholds.relative times the effort "
-        "limit.",
-        limits=(0.0, 1e12),
-    ),
-    Spec(
-        "thresholds.per_speed",
-        Parameter.Type.DOUBLE_ARRAY,
-        "Threshold increase per speed [N m s, N s/m]. Empty: 0.",
-        limits=(0.0, 1e12),
-    ),
-    Spec(
-        "thresholds.at_rest",
-        Parameter.Type.DOUBLE_ARRAY,
-        "Threshold increase at rest, down to 0 at 0.05 rad/s or m/s [N m, N]. Empty: friction at "
-        "rest.",
-        limits=(0.0, 1e12),
     ),
     Spec(
         "thresholds.relative",
@@ -147,21 +84,9 @@ SPECS = (
     *observer_services.SPECS,
 )
 RESTARTING = frozenset(
-    {
-        "method",
-        "gain",
-        "joint_gains",
-        "smoothing",
-        "friction",
-        "friction_velocity",
-        "effort_constant",
-        "effort_delay",
-        "max_gap",
-        "noise.torque",
-        "noise.velocity",
-        "noise.disturbance",
-    }
+    spec.name for spec in OBSERVER_SPECS if not spec.name.startswith("thresholds.")
 )
+"""Parameters with which the observer is made; others apply while it runs."""
 
 
 def tip(robot: RobotContext, name: str) -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +18,9 @@ from ..engine.call.data import Data
 from ..engine.kernel.arguments import finite_number, positive_number, require_model
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.model import Model
+from .inputs import Sample
 
 # --- delays: efforts, and the states in which the motors exerted them
-
-
-class Sample(NamedTuple):
-    """A state and the efforts of the motors in it."""
-
-    time: float
-    q: Array
-    v: Array
-    tau: Array
 
 
 class DelayLine:
@@ -116,38 +107,23 @@ class DelayLine:
         )
 
 
-class StampedMotion(NamedTuple):
-    """Samples in order of time: numbers and stamps [ns], (n,); q (n, nq); v and tau (n, nv)."""
+def aligned(
+    model: Model, stamp: NDArray[np.int64], q: Array, v: Array, tau: Array, delay: int
+) -> tuple[slice, tuple[Array, Array, Array]]:
+    """Return for which samples a ``DelayLine`` with a delay in ns has q, v and tau, and these.
 
-    rows: NDArray[np.int64]
-    stamp: NDArray[np.int64]
-    q: Array
-    v: Array
-    tau: Array
-
-
-def aligned(model: Model, motion: StampedMotion, delay: int) -> StampedMotion:
-    """What a ``DelayLine`` with a delay in ns returns for each sample, without the first ones.
-
-    ``stamp`` and ``rows`` remain those of the samples that it was pushed with.
+    It has none for the first ones. Stamps [ns] are (n,), in order of time.
     """
     lag = abs(delay)
-    before = np.searchsorted(motion.stamp, motion.stamp - lag, side="right") - 1
-    kept = np.flatnonzero(before >= 0)
+    before = np.searchsorted(stamp, stamp - lag, side="right") - 1
+    kept = slice(int(np.count_nonzero(before < 0)), None)
     before = before[kept]
     after = before + 1
-    share = (
-        (motion.stamp[kept] - motion.stamp[before] - lag)
-        / (motion.stamp[after] - motion.stamp[before])
-    )[:, None]
-    rows, stamp = motion.rows[kept], motion.stamp[kept]
-    q, v, tau = motion.q[kept], motion.v[kept], motion.tau[kept]
+    share = ((stamp[kept] - stamp[before] - lag) / (stamp[after] - stamp[before]))[:, None]
     if delay < 0:
-        tau = motion.tau[before] + share * (motion.tau[after] - motion.tau[before])
-    else:
-        q = Blend(model)(motion.q[before], motion.q[after], share[:, 0])
-        v = motion.v[before] + share * (motion.v[after] - motion.v[before])
-    return StampedMotion(rows, stamp, q, v, tau)
+        return kept, (q[kept], v[kept], tau[before] + share * (tau[after] - tau[before]))
+    blended = Blend(model)(q[before], q[after], share[:, 0])
+    return kept, (blended, v[before] + share * (v[after] - v[before]), tau[kept])
 
 
 class Blend:

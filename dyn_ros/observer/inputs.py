@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of observers: covariances of external efforts, and the samples of a motion."""
+"""Arguments of observers: covariances of external efforts, and samples."""
 
 from __future__ import annotations
 
@@ -48,10 +48,19 @@ def whitener(model: Model, covariance: ArrayLike) -> Array:
     return np.asarray(np.linalg.inv(factor) / scale)
 
 
-# --- the samples of a motion
+# --- samples
 
 
-class Motion(NamedTuple):
+class Sample(NamedTuple):
+    """A state and the efforts of the motors in it."""
+
+    time: float  # [s], or the stamp [ns]
+    q: Array  # (nq,)
+    v: Array  # (nv,)
+    tau: Array  # (nv,)
+
+
+class SampleSeries(NamedTuple):
     """Samples in order of time."""
 
     q: Array  # (N, nq)
@@ -64,25 +73,25 @@ class Motion(NamedTuple):
         """How far the steps of two samples are apart in dt: 0 if there is one for all."""
         return int(len(self.dt) > 1)
 
-    def blocks(self) -> Iterator[tuple[slice, Motion]]:
+    def blocks(self) -> Iterator[tuple[slice, SampleSeries]]:
         """The samples in blocks, with their rows."""
         for start in range(0, len(self.q), _BLOCK):
             rows = slice(start, start + _BLOCK)
             dt = self.dt[rows] if len(self.dt) > 1 else self.dt
-            yield rows, Motion(self.q[rows], self.v[rows], self.tau[rows], dt)
+            yield rows, SampleSeries(self.q[rows], self.v[rows], self.tau[rows], dt)
 
 
 def validated(
     model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float | ArrayLike
-) -> Motion:
-    """The motion of arrays, or a ValueError."""
+) -> SampleSeries:
+    """Return the samples in arrays, or raise a ValueError."""
     configurations = _samples(model, "q", "nq", q)
     velocities, efforts = _samples(model, "v", "nv", v), _samples(model, "tau", "nv", tau)
     count = len(configurations)
     for name, array in (("v", velocities), ("tau", efforts)):
         if len(array) != count:
             raise ValueError(f"{name}: expected {count} samples as in q, got {len(array)}")
-    return Motion(configurations, velocities, efforts, _steps(dt, count))
+    return SampleSeries(configurations, velocities, efforts, _steps(dt, count))
 
 
 def _samples(model: Model, name: str, axis: str, value: ArrayLike) -> Array:

@@ -19,7 +19,7 @@ from ..engine.kernel.arguments import finite_array, require_model
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.model import Model
 from .filters import DisturbanceFilter
-from .inputs import Motion, validated
+from .inputs import SampleSeries, validated
 
 METHODS = ("momentum", "direct", "kalman")
 _LARGEST = 1e300  # sum of the squares of external efforts that is not an overflow
@@ -326,7 +326,7 @@ class MomentumObserver:
             self._q, self._dt = samples.q[-1].copy(), float(samples.dt[-1])
         return external
 
-    def _filter(self, samples: Motion, threads: int, external: Array) -> None:
+    def _filter(self, samples: SampleSeries, threads: int, external: Array) -> None:
         """Write the residual after each sample to the rows of ``external``."""
         moved, rate = self._terms(samples, threads)
         settings = np.array([self._gain, *self._losses.kernel])
@@ -346,7 +346,7 @@ class MomentumObserver:
         self._state = memory[0], samples.v[-1].copy() if self._direct else memory[1], memory[2]
 
     def _filter_disturbances(
-        self, kalman: DisturbanceFilter, samples: Motion, threads: int, external: Array
+        self, kalman: DisturbanceFilter, samples: SampleSeries, threads: int, external: Array
     ) -> None:
         """Write the estimate of the Kalman filter after each sample to the rows."""
         zero = np.zeros(self._model.nv)
@@ -370,7 +370,7 @@ class MomentumObserver:
         )
         kalman.run(samples.q, momentum, known, samples.dt, samples.dt_stride, threads, external)
 
-    def _terms(self, samples: Motion, threads: int) -> tuple[Array, Array]:
+    def _terms(self, samples: SampleSeries, threads: int) -> tuple[Array, Array]:
         """Momenta, or M times changes of velocity; and the rates that go with them."""
         model, data = self._model, self._data
         if not self._direct:

@@ -10,8 +10,8 @@ it cannot be continued over.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,107 +25,62 @@ from ..engine.model.coordinates import is_actuated
 from ..engine.model.model import Model
 from . import runs_kernel
 from .fault_checks import largest_efforts, largest_speeds
-from .filters import DelayLine, LowPass, Sample, StampedMotion, aligned
+from .filters import DelayLine, LowPass, aligned
+from .inputs import Sample, SampleSeries
 from .momentum_observer import MomentumObserver
+from .settings import KALMAN_NOISE, ObserverSettings, Rows
 
 SETTLED = 4.0
 """Time constants after which an observer has settled: 98 %."""
 
-KALMAN_NOISE = {"torque": 0.5, "velocity": 1e-3, "disturbance": 1.0}
-"""Standard deviations for "kalman": of efforts, velocities, external efforts in one second."""
-
 Index = NDArray[np.int64]
-
-
-class Setup(NamedTuple):
-    """What an observer is computed with."""
-
-    constant: Array  # (nv,), factor of measured efforts; multiplies the drives' gain
-    gains: Array  # (nv,) [1/s]
-    method: Any
-    smoothing: float  # bandwidth of the second low pass [1/s]; 0: none
-    friction: bool
-    friction_velocity: float  # [rad/s, m/s]
-    noise: Mapping[str, Array]  # (nv,) each; arguments of ``MomentumObserver`` for "kalman"
-    delay: float  # of efforts, added to the drives' delay [s]
-    max_gap: float  # [s]
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any], rows: Callable[[str, float], Array]) -> Setup:
-        """From the parameters of the node; ``rows`` reads those with a number for each joint."""
-        method = values["method"]
-        is_kalman = method == "kalman"
-        noise = (
-            {
-                f"{name}_noise": rows(f"noise.{name}", default)
-                for name, default in KALMAN_NOISE.items()
-            }
-            if is_kalman
-            else {}
-        )
-        return cls(
-            rows("effort_constant", 1.0),
-            rows("joint_gains", values["gain"]),
-            method,
-            0.0 if is_kalman else values["smoothing"],
-            values["friction"],
-            values["friction_velocity"],
-            noise,
-            values["effort_delay"],
-            values["max_gap"],
-        )
-
-    def lags(self) -> list[LowPass]:
-        """The low passes of external efforts; of different gains, the slowest one."""
-        if self.method == "kalman" or not len(self.gains):
-            return []
-        bandwidths = float(self.gains.min()), self.smoothing
-        return [LowPass(bandwidth) for bandwidth in bandwidths if bandwidth]
-
-    @property
-    def settling(self) -> float:
-        """Time from the start of the observer to its first result [s]."""
-        return SETTLED * (
-            1.0 / float(self.gains.min(initial=math.inf))
-            + (1.0 / self.smoothing if self.smoothing else 0.0)
-        )
-
-
-class Measurement(NamedTuple):
-    """A state as measured, and what belongs together."""
-
-    q: Array
-    tau: Array  # torques at the joints
-    sample: Sample  # efforts, and the state in which the motors exerted them
 
 
 class Session:
     """The observer of one robot, fed state by state with ``update``, or at once with ``run``.
 
-    ``notify`` is called with why it restarts. ``measured`` is the latest state, or None if it could
-    not be used, for the reason in ``problem``; ``q``, ``v`` and ``tau`` are the torques in it, and
-    the state in which the motors exerted them. ``external`` is what the environment exerts on the
-    joints [N m, N]: of the latest state if ``valid``, otherwise meaningless. ``residual`` and
-    ``frictionless`` are measured minus modeled efforts, with and without the friction of the model,
-    through the same filter; of the latest state if ``residual_valid``. ``speed`` is ``abs(v)``
-    through the low passes of the external efforts: thresholds at this speed lag as these do.
+    Settings with a number for each row are for velocities ``rows`` of the model.
+    ``notify`` is called with why it restarts. ``measured`` is the latest state with the torques at
+    the joints, or None if it could not be used, for the reason in ``problem``; ``q``, ``v`` and
+    ``tau`` are torques and the state in which the motors exerted them. ``external`` is what the
+    environment exerts on the joints [N m, N]: of the latest state if ``valid``, otherwise
+    meaningless. ``residual`` and ``frictionless`` are measured minus modeled efforts, with and
+    without the friction of the model, through the same filter; of the latest state if
+    ``residual_valid``. ``speed`` is ``abs(v)`` through the low passes of the external efforts:
+    thresholds at this speed lag as these do.
+    ``gains`` (nv,) are the bandwidths [1/s], and ``noise`` (nv,) each that of "kalman", by argument
+    of ``MomentumObserver``; ``settling_time`` passes from the start to the first result [s].
     """
 
     def __init__(
-        self, model: Model, setup: Setup, notify: Callable[[str], object] = lambda why: None
+        self,
+        model: Model,
+        settings: ObserverSettings,
+        notify: Callable[[str], object] = lambda why: None,
+        *,
+        rows: Rows = slice(None),
     ) -> None:
-        self.model, self.setup, self._notify = model, setup, notify
-        self._settling = setup.settling
+        self.model, self.settings, self._notify = model, settings, notify
+        self.gains = settings.of_velocities("joint_gains", model, rows, settings.gain)
+        self.noise = {
+            f"{name}_noise": settings.of_velocities(f"noise_{name}", model, rows)
+            for name in (KALMAN_NOISE if settings.method == "kalman" else ())
+        }
+        self.settling_time = SETTLED * (
+            1.0 / float(self.gains.min(initial=math.inf))
+            + (1.0 / settings.second_bandwidth if settings.second_bandwidth else 0.0)
+        )
         self._largest = {"effort": largest_efforts(model), "velocity": largest_speeds(model)}
-        self._data = Data(model)
+        self.data = Data(model)
         self._filters: dict[str, _Filter] = {}
-        self.filter("external")  # which checks the setup
-        self._lags = setup.lags()
-        self._gain = setup.constant * model.drives.gain
+        self.filter("external")  # which checks the settings
+        self._lags = self._low_passes()
+        constant = settings.of_velocities("effort_constant", model, rows)
+        self._gain = constant * model.drives.gain
         self._is_simple = model.drives.reports_torque
-        self._delay = round(1e9 * (setup.delay + common_delay(model)))  # in ns
+        self._delay = round(1e9 * (settings.effort_delay + common_delay(model)))  # in ns
         self._line = DelayLine(model, self._delay)
-        self.measured: Measurement | None = None
+        self.measured: Sample | None = None
         self.q, self.v, self.tau = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
         self.external, self.residual, self.frictionless, self.speed = np.zeros((4, model.nv))
         self.valid = self.residual_valid = False
@@ -135,8 +90,15 @@ class Session:
     def filter(self, name: str) -> _Filter:
         """The filter of "external", "residual" or "frictionless"."""
         if name not in self._filters:
-            self._filters[name] = _Filter(self.model, self._data, self.setup, name)
+            self._filters[name] = _Filter(self, name)
         return self._filters[name]
+
+    def _low_passes(self) -> list[LowPass]:
+        """The low passes of external efforts; of different gains, the slowest one."""
+        if self.settings.method == "kalman" or not len(self.gains):
+            return []
+        bandwidths = float(self.gains.min()), self.settings.smoothing
+        return [LowPass(bandwidth) for bandwidth in bandwidths if bandwidth]
 
     @property
     def settling(self) -> bool:
@@ -152,7 +114,7 @@ class Session:
 
     def _completed(self, q: Array, torque: Array) -> Array:
         """With gravity that is compensated, in the configuration that belongs to the effort."""
-        return torque if self._is_simple else with_gravity(self.model, self._data, q, torque)
+        return torque if self._is_simple else with_gravity(self.model, self.data, q, torque)
 
     # --- state by state
 
@@ -201,11 +163,11 @@ class Session:
         sample = self._line.push(stamp, q, v, tau)
         if sample is None:
             return None
-        if not self._is_simple:
-            sample = sample._replace(tau=self._completed(sample.q, sample.tau))
-            tau = self._completed(q, tau) if self._delay else sample.tau
-        self.measured = Measurement(q, tau, sample)
         _, self.q, self.v, self.tau = sample
+        if not self._is_simple:
+            self.tau = self._completed(self.q, self.tau)
+            tau = self._completed(q, tau) if self._delay else self.tau
+        self.measured = Sample(stamp, q, v, tau)
         return self._process(stamp, dt, residual)
 
     def _process(self, stamp: int, dt: float, residual: bool) -> tuple[Array, float] | None:
@@ -229,13 +191,13 @@ class Session:
         return observed, dt
 
     def _has_settled(self, duration: Any) -> Any:
-        return 1e-9 * duration >= self._settling
+        return 1e-9 * duration >= self.settling_time
 
     def interruption(self, stamp: int) -> str:
         """Why the observer cannot be continued at a stamp, or an empty string."""
         if not self._running:
             return ""
-        dt, max_gap = 1e-9 * (stamp - self._stamp), self.setup.max_gap
+        dt, max_gap = 1e-9 * (stamp - self._stamp), self.settings.max_gap
         period = runs_kernel.period_after(dt, self._period, max_gap)
         if dt < 0.0:
             return f"stamps jumped back by {-dt:g} s"
@@ -301,32 +263,30 @@ class Session:
             return results
         torque = self.to_torque(tau)
         known = known & self.usable(v, torque)
-        for rows in runs(stamp, known, self.setup.max_gap):
+        for rows in runs(stamp, known, self.settings.max_gap):
             if not self._has_settled(float(stamp[rows[-1]] - stamp[rows[0]])):
                 continue
             which = _slice(rows)
-            motion = StampedMotion(rows, stamp[which], q[which], v[which], torque[which])
+            stamps, run = stamp[which], (q[which], v[which], torque[which])
             if self._delay:
-                motion = aligned(self.model, motion, self._delay)
-            motion = motion._replace(tau=self._completed(motion.q, motion.tau))
-            valid = self._has_settled(motion.stamp - motion.stamp[:1])
+                kept, run = aligned(self.model, stamps, *run, self._delay)
+                rows, stamps = rows[kept], stamps[kept]
+            valid = self._has_settled(stamps - stamps[:1])
             if not valid.any():
                 continue
-            dt = np.concatenate([[1.0], 1e-9 * np.diff(motion.stamp)])  # the first: unused
+            dt = np.concatenate([[1.0], 1e-9 * np.diff(stamps)])  # the first: unused
+            samples = SampleSeries(*run, dt)
+            samples = samples._replace(tau=self._completed(samples.q, samples.tau))
             for name, values in results.items():
-                found = (
-                    self._speeds(motion.v, dt)
-                    if name == "speed"
-                    else self.filter(name).run(motion, dt)
-                )
-                values[motion.rows[valid]] = found[valid]
+                found = self._speeds(samples) if name == "speed" else self.filter(name).run(samples)
+                values[rows[valid]] = found[valid]
         return results
 
-    def _speeds(self, v: Array, dt: Array) -> Array:
-        speed = np.abs(v)
+    def _speeds(self, samples: SampleSeries) -> Array:
+        speed = np.abs(samples.v)
         for lag in self._lags:
             lag.reset()
-            speed = lag.run(speed, dt)
+            speed = lag.run(speed, samples.dt)
         return speed
 
 
@@ -335,19 +295,21 @@ class _Filter:
 
     started: int | None = None  # the stamp of its first sample [ns]
 
-    def __init__(self, model: Model, data: Data, setup: Setup, name: str) -> None:
-        self._model, self._data = model, data
+    def __init__(self, session: Session, name: str) -> None:
+        settings, self._model, self._data = session.settings, session.model, session.data
         self._is_residual = name != "external"
-        self._friction = name == "residual" or name == "external" and setup.friction
+        self._friction = name == "residual" or name == "external" and settings.friction
+        method: Any = "direct" if self._is_residual else settings.method
         self.observer = MomentumObserver(
-            model,
-            setup.gains,
-            method="direct" if self._is_residual else setup.method,
+            session.model,
+            session.gains,
+            method=method,
             friction=self._friction,
-            friction_velocity=setup.friction_velocity,
-            **({} if self._is_residual else setup.noise),
+            friction_velocity=settings.friction_velocity,
+            **({} if self._is_residual else session.noise),
         )
-        self._low_pass = LowPass(setup.smoothing) if setup.smoothing else None
+        second = settings.second_bandwidth
+        self._low_pass = LowPass(second) if second else None
 
     def start(self, q: Array, v: Array, tau: Array) -> None:
         """Start with the external efforts of a robot that does not accelerate."""
@@ -371,12 +333,12 @@ class _Filter:
         smooth = self._low_pass.update(observed, dt) if self._low_pass else observed
         return observed, -smooth if self._is_residual else smooth, self.started
 
-    def run(self, motion: StampedMotion, dt: Array) -> Array:
-        """The result for each sample of a motion from its start, (n, nv)."""
-        self.start(motion.q[0], motion.v[0], motion.tau[0])
-        external = self.observer.run(motion.q, motion.v, motion.tau, dt)
+    def run(self, samples: SampleSeries) -> Array:
+        """The result for each sample from the start, (n, nv)."""
+        self.start(samples.q[0], samples.v[0], samples.tau[0])
+        external = self.observer.run(*samples)
         if self._low_pass:
-            external = self._low_pass.run(external, dt)
+            external = self._low_pass.run(external, samples.dt)
         return -external if self._is_residual else external
 
 

@@ -11,7 +11,7 @@ import pytest
 from logs.states import ARM7, START, States, model_of, moving
 
 import dyn_ros
-from dyn_ros.logs.quantities import THRESHOLDS, Settings, compute, observe, overlap, select
+from dyn_ros.logs.quantities import Settings, compute, observe, overlap, select
 from dyn_ros.logs.write.columns import QUANTITIES
 
 VALUES = {
@@ -47,8 +47,8 @@ def node_values(settings):
     }
     for name in ("torque", "velocity", "disturbance"):
         values[f"noise.{name}"] = values.pop(f"noise_{name}")
-    for field, name in THRESHOLDS.items():
-        values[name] = values.pop(f"thresholds_{field}")
+    for name in ("fixed", "per_speed", "at_rest"):
+        values[f"thresholds.{name}"] = values.pop(f"thresholds_{name}")
     return {
         **OBSERVER,
         **{

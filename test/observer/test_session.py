@@ -6,25 +6,16 @@ import numpy as np
 import pytest
 from observer import motions
 
-from dyn_ros.observer.session import Session, Setup
+from dyn_ros.observer.session import Session
+from dyn_ros.observer.settings import ObserverSettings
 
 SECOND = 1_000_000_000
 ROBOTS = {"arm": ("panda", None), "legs": ("solo12", "floating"), "balls": ("ball_joints", None)}
 
 
-def setup_of(model, **values):
-    """A setup with the defaults of the node."""
-    ones = np.ones(model.nv)
-    defaults = {
-        "method": "momentum",
-        "gain": 60.0,
-        "smoothing": 80.0,
-        "friction": True,
-        "friction_velocity": 0.0,
-        "effort_delay": 0.0,
-        "max_gap": 0.2,
-    }
-    return Setup.of(defaults | values, lambda name, default: default * ones)
+def settings_of(**values):
+    """Settings with bandwidths that differ."""
+    return ObserverSettings(**{"gain": 60.0, "smoothing": 80.0, **values})
 
 
 def recorded(model, seconds=1.0):
@@ -79,9 +70,9 @@ def test_one_by_one_equals_all_at_once(robot, values):
     stamp, q, v, tau = recorded(model)
     known = np.ones(len(stamp), bool)
     known[70] = False
-    setup = setup_of(model, **values)
-    expected = one_by_one(Session(model, setup), stamp, q, v, tau, known)
-    found = Session(model, setup).run(stamp, q, v, tau, known, expected)
+    settings = settings_of(**values)
+    expected = one_by_one(Session(model, settings), stamp, q, v, tau, known)
+    found = Session(model, settings).run(stamp, q, v, tau, known, expected)
     for name, rows in expected.items():
         assert np.isfinite(rows).any()
         np.testing.assert_array_equal(found[name], rows, err_msg=name)
@@ -91,12 +82,12 @@ def test_one_by_one_equals_all_at_once(robot, values):
 def test_stamps_may_be_negative(first):
     model = motions.lossy("panda")
     stamp, q, v, tau = (rows[:60] for rows in recorded(model))
-    setup, known = setup_of(model), np.ones(60, bool)
-    later = one_by_one(Session(model, setup), stamp, q, v, tau, known)
+    settings, known = settings_of(), np.ones(60, bool)
+    later = one_by_one(Session(model, settings), stamp, q, v, tau, known)
     stamp = stamp - stamp[0] + first
-    found = one_by_one(Session(model, setup), stamp, q, v, tau, known)
+    found = one_by_one(Session(model, settings), stamp, q, v, tau, known)
     assert np.isfinite(later["external"]).any()
-    at_once = Session(model, setup).run(stamp, q, v, tau, known, later)
+    at_once = Session(model, settings).run(stamp, q, v, tau, known, later)
     for name, rows in later.items():
         np.testing.assert_array_equal(found[name], rows, err_msg=name)
         np.testing.assert_array_equal(at_once[name], rows, err_msg=name)
@@ -106,7 +97,7 @@ def test_why_it_restarts():
     model = motions.lossy("panda")
     stamp, q, v, tau = recorded(model)
     reasons = []
-    session = Session(model, setup_of(model), reasons.append)
+    session = Session(model, settings_of(), reasons.append)
     results = one_by_one(session, stamp, q, v, tau, np.arange(len(stamp)) != 30)
     assert reasons == [
         "the observer restarts: unknown",
@@ -120,7 +111,7 @@ def test_why_it_restarts():
 def test_values_that_cannot_be_measured():
     model = motions.lossy("panda")
     _, _, v, tau = recorded(model)
-    session = Session(model, setup_of(model))
+    session = Session(model, settings_of())
     assert session.usable(v, tau).all() and not session.implausible(v[0], tau[0])
     v[3, 1], tau[5, 2] = -1e9, 1e9
     assert np.flatnonzero(~session.usable(v, tau)).tolist() == [3, 5]

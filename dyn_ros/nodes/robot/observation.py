@@ -16,7 +16,8 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.observer import IsolatedContact
 from dyn_ros.observer.fault_checks import Kind
 from dyn_ros.observer.faults import EffortMonitor
-from dyn_ros.observer.session import KALMAN_NOISE, Session, Setup
+from dyn_ros.observer.session import Session
+from dyn_ros.observer.settings import ObserverSettings, row_values
 from dyn_ros.observer.thresholds import friction_at_rest
 
 from ...states.joint_states import Rejected, State, abbreviated
@@ -25,29 +26,6 @@ from .context import RobotContext, SettingError
 NONE = 1e12  # threshold of rows that have none
 _LEAST = 1e-6  # threshold and standard deviation [N m, N]
 _LEAST_VARIANCE = 1e-18  # N2, m2
-
-
-def row_values(
-    robot: RobotContext,
-    values: Mapping[str, Any],
-    parameter: str,
-    default: Array | float,
-    positive: bool = False,
-) -> Array:
-    """Return a number for each row, (nv,): of published ones in a parameter, or the default."""
-    numbers = values[parameter]
-    if positive and any(number <= 0.0 for number in numbers):
-        raise SettingError(parameter, f"expected numbers > 0, got {list(numbers)}")
-    result = np.broadcast_to(np.array(default, float), robot.model.nv).copy()
-    if len(numbers) not in (0, 1, len(robot.names)):
-        raise SettingError(
-            parameter,
-            f"expected one number, or {len(robot.names)}: one for each "
-            f"of {abbreviated(robot.names)}; got {len(numbers)}",
-        )
-    if len(numbers):
-        result[robot.rows] = numbers
-    return result
 
 
 class Observation(Session):
@@ -68,17 +46,10 @@ class Observation(Session):
         for name, text in robot.missing_gains.items():
             if name in model.velocity_names and not values["effort_constant"]:
                 raise SettingError("drives", text)
-        positive = "joint_gains", *(f"noise.{name}" for name in KALMAN_NOISE)
-        super().__init__(
-            model,
-            Setup.of(
-                values,
-                lambda name, default: row_values(robot, values, name, default, name in positive),
-            ),
-            notify,
-        )
+        settings = ObserverSettings(**ObserverSettings.arguments_in(values))
+        super().__init__(model, settings, notify, rows=robot.rows)
         self.robot = robot
-        self._monitor = EffortMonitor(model, self.setup.gains)
+        self._monitor = EffortMonitor(model, self.gains)
         self.tare = np.zeros(model.nv)
         self.exceeded = np.zeros(model.nv, bool)
         self.collision = False
@@ -96,7 +67,7 @@ class Observation(Session):
         """Return the covariance of the errors of `external`, (nv, nv)."""
         if self._noise is not None:
             return np.diag(self._noise**2)
-        if self.setup.method == "kalman":
+        if self.settings.method == "kalman":
             covariance = self.filter("external").observer.covariance
             assert covariance is not None
             return covariance
@@ -112,7 +83,7 @@ class Observation(Session):
 
     def rising(self, stamp: int) -> bool:
         """Whether the external efforts of a collision have not yet settled."""
-        return self.collision and 1e-9 * self.since(stamp) < self.setup.settling
+        return self.collision and 1e-9 * self.since(stamp) < self.settling_time
 
     def rest(self) -> None:
         self.stop()
@@ -157,7 +128,7 @@ class Observation(Session):
             return "unknown effort of " + abbreviated(missing) if missing else "no effort yet"
         if implausible := self.implausible(state.v, tau):
             return implausible
-        max_gap = self.setup.max_gap
+        max_gap = self.settings.max_gap
         if behind := self.robot.collector.behind(max_gap):
             return f"no states of {abbreviated(behind)} for longer than max_gap, {max_gap:g} s"
         return ""
@@ -184,23 +155,25 @@ def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresh
     )
     fixed = np.full(model.nv, NONE)
     fixed[robot.rows] = limit[robot.rows]
-    fixed = row_values(robot, values, "thresholds.fixed", fixed)
+    settings = ObserverSettings(**ObserverSettings.arguments_in(values))
+    fixed = settings.of_velocities("thresholds_fixed", model, robot.rows, fixed)
     base = int(model.nvs[0]) if robot.moving_base else 0
-    if len(values["thresholds.fixed"]) < len(robot.names):
+    if len(settings.thresholds_fixed) < len(robot.names):
         fixed[:base] = NONE
-    friction = friction_at_rest(model) if values["friction"] else 0.0
+    friction = friction_at_rest(model) if settings.friction else 0.0
     return dyn_ros.Thresholds(
         fixed,
-        row_values(robot, values, "thresholds.per_speed", 0.0),
-        row_values(robot, values, "thresholds.at_rest", friction),
+        settings.of_velocities("thresholds_per_speed", model, robot.rows),
+        settings.of_velocities("thresholds_at_rest", model, robot.rows, friction),
     )
 
 
 def deviations(robot: RobotContext, values: Mapping[str, Any]) -> Array | None:
     """Return the deviations of external efforts, (nv,), `NONE` if not published; or None."""
-    if not values["noise.external"]:
+    numbers = values["noise.external"]
+    if not numbers:
         return None
-    return row_values(robot, values, "noise.external", NONE, positive=True)
+    return row_values("noise.external", numbers, robot.model, robot.rows, NONE)
 
 
 class ContactAverage:

@@ -18,7 +18,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.drives import reporting_torques
 from dyn_ros.observer import thresholds
 from dyn_ros.observer.fault_checks import is_unexplained
-from dyn_ros.observer.session import Measurement, common_delay
+from dyn_ros.observer.session import common_delay
 from dyn_ros.observer.thresholds import CalibratedThresholds
 from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
 
@@ -27,6 +27,7 @@ from ..base.parameters import Spec
 from ..base.service import Pending, Service
 from ..messages import arrays, conversions
 from ..robot import RobotContext, blamed_on
+from ..robot.observation import Observation
 from . import weighing
 from .listening import Listening, Record, Recorder, Task
 from .model import NAME_LENGTH
@@ -124,32 +125,29 @@ class Requests:
         """Whether a request needs more states, now or later."""
         return self.listening.listens or self._moves is not None
 
-    def add(
-        self,
-        robot: RobotContext,
-        stamp: int,
-        measurement: Measurement,
-        external: Array | None,
-        speed: Array,
-    ) -> None:
-        """Take a state: the external efforts are None if they are unknown; speed as they lag."""
-        q, tau, sample = measurement
+    def add(self, stamp: int, observation: Observation) -> None:
+        """Take a state with a stamp [ns] that has just been observed."""
+        measured, sample = observation.measured, (observation.q, observation.v, observation.tau)
+        if measured is None:
+            return
         if self.listening.listens:
+            external = observation.external if observation.valid else np.zeros_like(sample[2])
             self.listening.add(
                 self._node.steady_time(),
-                external is not None,
+                observation.valid,
                 stamp,
-                q,
-                tau,
-                *sample[1:],
-                np.zeros_like(tau) if external is None else external,
-                speed,
+                measured.q,
+                measured.tau,
+                *sample,
+                external,
+                observation.speed,
             )
         elif self._moves is not None:
-            if robot is not self._poses_of[0] or self._moves.duration > LONGEST_MOVE:
+            is_other = observation.robot is not self._poses_of[0]
+            if is_other or self._moves.duration > LONGEST_MOVE:
                 self._moves = None
-            elif np.abs(sample.v).max(initial=0.0) > weighing.SLOW:
-                self._moves.add(stamp, sample.q, sample.v, sample.tau)
+            elif np.abs(observation.v).max(initial=0.0) > weighing.SLOW:
+                self._moves.add(stamp, *sample)
 
     # --- thresholds
 
