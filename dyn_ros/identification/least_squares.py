@@ -123,9 +123,7 @@ class Problem(NamedTuple):
                 break
             before, current = current, self._residual(sums, parameters)
             current /= np.sqrt(max(1.0 - len(self.base) / max(sums.weight.sum(), 1.0), 1e-3))
-            # The noise of a row without torque is that of the motion, times the bodies
             current = np.maximum(current, self.least) * np.sqrt(correlation)
-            current[sums.yy == 0.0] /= max(self._shrinkage(value), 1e-3)
             if np.abs(current / before - 1.0).max() < 1e-3:
                 break
         return Estimate(
@@ -222,15 +220,6 @@ class Problem(NamedTuple):
         residual = np.sqrt(np.maximum(squares, rounding) / np.maximum(sums.weight, 1e-300))
         largest = max(residual[sums.weight > 0.0].max(initial=0.0), 1e-9)
         return np.where(sums.weight > 0.0, residual, largest)
-
-    def _shrinkage(self, value: Array) -> float:
-        """How much smaller the bodies of an estimate are than in the description."""
-        bodies = self.base.independent < self.unknowns.bodies
-        size, described = (
-            np.linalg.norm(values[bodies] / self.reference.typical[bodies])
-            for values in (value, self.base.matrix @ self.reference.described)
-        )
-        return float(min(size / max(described, 1e-300), 1.0))
 
     def _without_outliers(
         self,

@@ -23,7 +23,7 @@ _LEAST_LEFT = 0.01  # of the equations in a direction, without a stretch or othe
 _FEWEST = 3  # equations for each parameter
 _FEWEST_STRETCHES = 8  # whose scatter gives a covariance
 _ALIKE = 0.05  # correlation of neighbors: less narrows intervals by 2 %
-STRETCHES = 64  # of consecutive samples, whose scatter gives the covariance
+STRETCHES = 32  # of consecutive samples, whose scatter gives the covariance
 _FEWEST_RECORDINGS = 4  # the same, if errors last
 
 

@@ -157,7 +157,7 @@ def fit(
         if (closer := decrement(start)) < largest:
             z, largest = start, max(1.0, closer)
     for share in np.geomspace(largest, 1.0, 2 + int(np.log10(largest))):
-        z = minimize(partial(cost, share=share), z, _CONVERGED if share == 1.0 else _CLOSE * share)
+        z = minimize(partial(cost, share=share), z, _CONVERGED if share == 1.0 else share)
     x = T @ z
     x[: 10 * n] = _inside(x[: 10 * n].reshape(n, 10), reference[: 10 * n].reshape(n, 10)).ravel()
     return x

@@ -27,16 +27,10 @@ from .filtering import (
     joint_slices,
     settling_samples,
 )
+from .numerics import BETTER, BLOCK, REGRESSION, RIDGE, STRETCHES
 
-_SHARE = 0.25  # of the first cutoff: the lowest one that is tried
-_STEP = 0.5**0.5  # from one candidate to the next
-_STRETCHES = 8  # of consecutive samples, each of which is held out once
-_LONGEST = 4000  # samples of a stretch, at most
-_ROWS = 2400  # samples of the regression, at most
-_FEWEST = 20  # samples of a stretch in the regression
-_BETTER = 0.98  # of the error, in the mean of the joints: more is noise
+_CANDIDATES = (0.7, 0.5, 0.35, 0.25)  # of the first cutoff
 _CERTAIN = 2.5  # standard errors of an improvement
-_RIDGE = 1e-7  # relative to each parameter's own sum of squares
 
 Rates = Callable[[Sequence[JointSlices], Segment, slice, float], tuple[Array, Array, Array]]
 """Filtered q, v and a of consecutive joints in some rows of a segment, for a cutoff."""
@@ -56,23 +50,18 @@ def best_cutoff(
     tau: Array,
     segments: Sequence[Segment],
     rate: float,
-    limits: tuple[float, float],
+    first: float,
     rates: Rates,
 ) -> float:
-    """The first of two cutoffs [Hz], or a lower one, not below the second, if torques prefer it.
+    """The first cutoff [Hz], or a lower one, down to a quarter of it, if torques prefer it.
 
     All candidates are compared on the same samples of the recording; ``tau`` are its torques, which
     are the only forces.
     """
-    first, lowest = limits[0], max(limits[1], _SHARE * limits[0])
-    margin = settling_samples(rate, lowest)
+    margin = settling_samples(rate, first * _CANDIDATES[-1])
     pieces = _pieces([(one.start + margin, one.stop - margin) for one in segments])
-    step = 1 + sum(map(len, pieces)) // _ROWS
-    if (
-        not is_actuated(model).all()
-        or len(pieces) < _STRETCHES // 2
-        or min(map(len, pieces)) < _FEWEST * step
-    ):
+    step = 1 + sum(map(len, pieces)) // REGRESSION
+    if not is_actuated(model).all() or len(pieces) < STRETCHES // 2:
         return first
 
     joints, windows = list(joint_slices(model)), _windows(pieces, margin)
@@ -92,29 +81,29 @@ def best_cutoff(
     reference = _errors(model, motion, moves)
     if not reference.size:
         return first
-    best, least, cutoff = first, 0.0, first * _STEP
-    while cutoff >= lowest:
+    best, least = first, 0.0
+    for share in _CANDIDATES:
+        cutoff = share * first
         gain = np.nanmean(np.log(_errors(model, stretches(cutoff), moves) / reference), axis=1)
         if gain.mean() >= least:
             break
         least = gain.mean()
-        if least < min(np.log(_BETTER), -_CERTAIN * gain.std() / np.sqrt(len(gain))):
+        if least < min(np.log(BETTER), -_CERTAIN * gain.std() / np.sqrt(len(gain))):
             best = cutoff
-        cutoff *= _STEP
     return best
 
 
 def _pieces(inner: Sequence[tuple[int, int]]) -> list[Segment]:
     """Stretches of about equal length, evenly from all of a recording."""
-    length = max(sum(max(stop - start, 0) for start, stop in inner) / _STRETCHES, 1.0)
+    length = max(sum(max(stop - start, 0) for start, stop in inner) / STRETCHES, 1.0)
     pieces = []
     for start, stop in inner:
         ends = np.linspace(start, stop, round(max(stop - start, 0) / length) + 1).astype(int)
         pieces += [
-            Segment(int(one), int(min(one + _LONGEST, other)))
+            Segment(int(one), int(min(one + BLOCK, other)))
             for one, other in itertools.pairwise(ends)
         ]
-    chosen = np.linspace(0, len(pieces) - 1, min(len(pieces), 2 * _STRETCHES)).round()
+    chosen = np.linspace(0, len(pieces) - 1, min(len(pieces), 2 * STRETCHES)).round()
     return [pieces[int(n)] for n in chosen]
 
 
@@ -188,7 +177,7 @@ def _solution(model: Model, A: Array, b: Array) -> Array:
     """The parameters of each joint's row, (..., nv, c), by least squares of all joints."""
     scale = np.sqrt(np.diagonal(A, axis1=-2, axis2=-1))
     scale = np.where(scale > 0.0, scale, 1.0)
-    A = A / scale[..., None] / scale[..., None, :] + _RIDGE * np.eye(A.shape[-1])
+    A = A / scale[..., None] / scale[..., None, :] + RIDGE * np.eye(A.shape[-1])
     x = np.linalg.solve(A, (b / scale)[..., None])[..., 0] / scale
     bodies = 10 * model.njoints
     own = x[..., bodies:].reshape(*x.shape[:-1], -1, model.nv).swapaxes(-1, -2)

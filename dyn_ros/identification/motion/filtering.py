@@ -36,14 +36,11 @@ _SETTLED = 2.0  # periods of the cutoff after which ends do not matter: 1e-3 of 
 _MARGIN = 8.0  # periods of the cutoff by which blocks overlap
 _WINDOW = 20.0  # shape of the Kaiser window: 150 dB from a peak to what leaks
 _RESOLUTION = 8.0  # length of a window [s]
-_NEARLY = 0.8
 _SYSTEMATIC = 30.0  # weight of what the filter removes; noise averages out
-_REMOVED = 0.02  # of velocities (RMS), at most, by the lowest cutoff
 _NOISE_BAND = 0.25, 0.45  # where spectra contain nothing but noise, relative to the rate
 _ABOVE = 30.0  # times the noise floor: motion, even in a spectrum of few windows
 _ROUNDING = 1e-13  # the least noise: that of the arithmetic
 _BAND = 0.04  # width of a band of noise, relative to the sampling rate
-_STILL = 0.01  # cutoff if nothing moves, relative to the sampling rate
 _UNIFORM = 1e-3  # largest deviation of time stamps from a grid, in periods
 _QUATERNION = {"floating": 3, "spherical": 0}  # kind -> its index among the numbers in q
 _ANGLE = {"continuous": 0, "planar": 2}  # kind -> index of an angle without limits
@@ -75,8 +72,7 @@ class Spectrum(NamedTuple):
 def spectrum(time: Array, column: Array, segments: Sequence[Segment], rate: float) -> Spectrum:
     """The spectrum of a signal (B,) and its noise floor, by Welch's method; the rate is in Hz."""
     length = 2 ** round(math.log2(max(_RESOLUTION * rate, 64.0)))
-    if max(map(len, segments)) < length:  # others that are nearly as long count, too
-        length = max(round(_NEARLY * max(map(len, segments))), 2)
+    length = min(length, max(map(len, segments)))
     window = np.kaiser(length, _WINDOW)
     total, count = np.zeros(length // 2 + 1), 0
     for segment in segments:
@@ -111,8 +107,8 @@ def choose_cutoff(
     within a fifth of the longest segment [s]; ``derivative`` is 2 for spectra of positions, 1 for
     those of velocities.
     """
-    lowest = _shortest(rate, longest)
-    candidates = np.geomspace(lowest, highest_cutoff(rate), 100)
+    highest = highest_cutoff(rate)
+    candidates = np.geomspace(min(5.0 * _SETTLED / longest, highest), highest, 100)
     error = np.zeros(len(candidates))
     gain = _gain(spectra[0].frequency, candidates[:, None])
     removed, left = np.square(1.0 - gain), np.square(gain)
@@ -122,32 +118,7 @@ def choose_cutoff(
         if not motion.sum() > 0.0:
             continue
         error += (_SYSTEMATIC * (removed @ motion) + spectrum.floor * (left @ power)) / motion.sum()
-    if not error.any():  # nothing moves
-        return float(max(lowest, _STILL * rate))
     return float(candidates[np.argmin(error)])
-
-
-def lowest_cutoff(
-    spectra: Sequence[Spectrum], rate: float, longest: float, derivative: int = 2
-) -> float:
-    """The lowest cutoff that leaves all but a fiftieth of the velocities [Hz].
-
-    Each joint counts relative to its own motion; the arguments are as for ``choose_cutoff``.
-    """
-    candidates = np.geomspace(_shortest(rate, longest), highest_cutoff(rate), 50)
-    removed = np.zeros(len(candidates))
-    shares = np.square(1.0 - _gain(spectra[0].frequency, candidates[:, None]))
-    for spectrum in spectra:
-        power = (2.0 * math.pi * spectrum.frequency) ** (2 * derivative - 2)
-        motion = _motion(spectrum, rate) * power
-        removed += shares @ motion / max(motion.sum(), 1e-300)
-    removed[-1] = 0.0
-    return float(candidates[np.argmax(removed <= _REMOVED**2 * len(spectra))])
-
-
-def _shortest(rate: float, longest: float) -> float:
-    """The cutoff whose filter settles within a fifth of the longest segment [Hz]."""
-    return min(5.0 * _SETTLED / longest, highest_cutoff(rate))
 
 
 def _motion(spectrum: Spectrum, rate: float) -> Array:

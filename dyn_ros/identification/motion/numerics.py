@@ -9,10 +9,13 @@ from scipy.special import ndtri
 
 from ...engine.kernel.types import Array
 
+STRETCHES = 8  # of consecutive samples, each predicted from the others, to choose a model
+BETTER = 0.98  # of the error: what remains with a choice that is not noise
 STATISTICS = 20000  # samples for medians and quantiles
 REGRESSION = 2500  # samples for the equations of a motion, which is smooth
 BLOCK = 1 << 15  # samples that are processed at a time, for less memory
 ROUNDING = 1e-8  # relative size of what differs by rounding alone
+RIDGE = 1e-7  # of each column's sum of squares, for combinations that are not determined
 SINGULAR = 1e-13  # eigenvalue of normal equations that counts as zero, relative to the largest
 
 

@@ -24,7 +24,6 @@ from .filtering import (
     Spectrum,
     choose_cutoff,
     joint_slices,
-    lowest_cutoff,
     velocities,
 )
 from .lag import late_velocities
@@ -249,10 +248,7 @@ class _Preparation:
         how = "given"
         if cutoff is None:
             longest = self.period * max(map(len, self.segments))
-            first, lowest = (
-                limit(spectra, rate, longest, 1 if given else 2)
-                for limit in (choose_cutoff, lowest_cutoff)
-            )
+            first = choose_cutoff(spectra, rate, longest, 1 if given else 2)
             self.cutoff = first
             if self.arrays["f_ext"] is None and self.arrays["in_contact"] is None:
                 self.cutoff = best_cutoff(
@@ -260,7 +256,7 @@ class _Preparation:
                     self.arrays["tau"],
                     self._joined(first),
                     rate,
-                    (first, lowest),
+                    first,
                     self._rates,
                 )
             how = f"chosen {'from their spectra' if self.cutoff == first else 'by torque errors'}"
