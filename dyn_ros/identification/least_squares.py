@@ -20,14 +20,13 @@ from ..engine.model.coordinates import is_linear
 from .base_parameters import BaseParameters, Unknowns
 from .friction_terms import FrictionTerms
 from .motion.filtering import is_actuated
-from .motion.numerics import REGRESSION, normal_deviation
+from .motion.numerics import REGRESSION, ROUNDS, normal_deviation
 from .normal_equations import STRETCHES, Equations, Stretches, bordered, require_equations
 from .physical import Reference, decomposed, fit
 from .result import JointResult
 from .torque_equations import TorqueEquations
 
 _OF_ANY_SIGN = ("offset", "stribeck", "root_friction")
-_ROUNDS = 8  # of estimates and what depends on them, at most
 _RECURRING = 4.0  # limits of outliers: up to here errors add to the noise, as those of models
 _BOUNDING = 1e-2  # of the divergence of bodies: the weight of that from their bounds
 _UNLIKELY = 5.0  # decrease of the log-likelihood that noise does not explain
@@ -85,7 +84,7 @@ class Problem(NamedTuple):
             equations.conditions = equations.conditions._replace(scale=estimate.noise)
             sums = equations.sums(0.1, 0.2)
             estimate = self.estimate(sums, self.noise)
-        for _ in range(_ROUNDS):
+        for _ in range(ROUNDS):
             if not equations.leave_out_reversals(estimate.parameters):
                 break
             sums = equations.sums(0.2, 0.3)
@@ -115,7 +114,7 @@ class Problem(NamedTuple):
         that would say as much.
         """
         current = self._residual(sums, self.reference.described) if noise is None else noise
-        for _ in range(_ROUNDS):
+        for _ in range(ROUNDS):
             value, inverse, determined = self._solved(sums, current)
             parameters = np.zeros(len(self.unknowns))
             parameters[self.base.independent] = value
@@ -234,7 +233,7 @@ class Problem(NamedTuple):
         Returns the sums, the estimate, the fraction of outliers and the limits (nv,).
         """
         fitted, share, every, limit = first, 0.0, sums, first.noise
-        for _ in range(_ROUNDS):
+        for _ in range(ROUNDS):
             residuals, noise = equations.some_residuals(fitted.parameters), self.noise
             # the median size of residuals does not depend on outliers, but may be zero if rounded
             limit = huber * (

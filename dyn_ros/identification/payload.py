@@ -23,17 +23,16 @@ from ..engine.spatial.value import require
 from .base_parameters import NUMBERS
 from .friction_terms import directions_of
 from .motion.losses import Losses, losses, rest_of
+from .motion.numerics import ROUNDS
 from .normal_equations import changes_without, correlation_length
-from .physical import decomposed, fit
+from .physical import MASSLESS, decomposed, fit
 from .samples import Samples
 from .torque_equations import BLOCK
 
 _DENSITY = 1000.0  # kg/m3: of the sphere that stands for what the samples do not determine
-_LIGHTEST = 1e-3  # kg
 _CERTAIN = 3.0  # intervals below zero: a mass is negative
 _LITTLE = 0.01  # of the mass of the robot: which it is certain to notice
 _TYPICAL = np.repeat([1.0, 0.1, 0.01], [1, 3, 6])  # per kg: lengths of 0.1 m
-_ROUNDS = 6  # of noise estimates
 _BLOCKS = 10  # of consecutive samples: more would depend on each other
 _MOMENTS = np.array([[4, 5, 7], [5, 6, 8], [7, 8, 9]])  # Ixx ... Izz of the ten numbers
 
@@ -168,7 +167,7 @@ def identify_payload(
         )
     solved = _solved(W, y, lost, sigma)
     value, (deviation, half) = solved.value, _spread(solved, np.eye(10))
-    mass = max(abs(value[0]), _LIGHTEST)
+    mass = max(abs(value[0]), MASSLESS)
     known = solved.known & (
         deviation < np.append(max(mass, _LITTLE * model.total_mass), _TYPICAL[1:] * mass)
     )
@@ -340,7 +339,7 @@ def _solved(W: Array, y: Array, lost: Losses, noise: Array | None) -> _Solved:
     least = 1e-9 + 1e-6 * np.abs(y).max()
     free = max(1.0 - 10.0 / y.size, 0.1)
     sigma, lengths, r = np.ones(y.shape[1]), np.ones(y.shape[1]), y
-    for n in range(_ROUNDS):
+    for n in range(ROUNDS):
         if noise is None:
             sigma = np.maximum(np.sqrt((r**2).sum(axis=0) / lost.rows / free), least)
             lengths = np.array([correlation_length(x) for x in r.T]) if n else lengths
@@ -391,7 +390,7 @@ def _spread(solved: _Solved, J: Array) -> tuple[Array, Array]:
 
 def _sphere(value: Array, known: np.ndarray) -> Array:
     """A sphere of water with the mass and center that are known."""
-    mass = max(value[0], _LIGHTEST)
+    mass = max(value[0], MASSLESS)
     com = np.where(known[1:4], value[1:4], 0.0) / mass
     radius = (0.75 * mass / (np.pi * _DENSITY)) ** (1.0 / 3.0)
     return Inertia(mass, com, np.eye(3) * 0.4 * mass * radius**2).dynamic_parameters()

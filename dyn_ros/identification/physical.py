@@ -28,13 +28,13 @@ from .samples import Samples
 from .shapes import Shapes, bounds_of, within
 
 _LIGHTEST = 1e-2  # of the mean mass: the reference for a body without mass
-_MASSLESS = 1e-3  # kg: a body of less counts as one without mass, as does a robot on average
+MASSLESS = 1e-3  # kg: a body of less counts as one without mass, as does a robot on average
 _THIN = 5e-4  # m: a body of less extent counts as flat
 _FLAT = 0.1  # of its length: the thickness of the reference for a flat body
 _SIZE = 0.05  # m: the extent of the reference for a body that has none
 _UNKNOWN = 0.02  # of a joint's median torque: friction, if the description specifies none
 _WEIGHT = 1e-2  # of the divergence from a reference that the description does not specify
-_STEPS = 200
+_STEPS = 200  # of Newton's method, at most
 _CONVERGED = 1e-10  # squared Newton decrement
 _CLOSE = 1e-4
 
@@ -223,7 +223,7 @@ def physical_bodies(model: Model) -> tuple[Array, list[int]]:
     """The bodies (njoints, 10) with mass and extent, and the joints whose body was changed."""
     bodies = np.array(model.inertial_parameters)
     mean = bodies[:, 0].mean() if len(bodies) else 0.0
-    lightest = _LIGHTEST * (mean if mean >= _MASSLESS else 1.0)
+    lightest = _LIGHTEST * (mean if mean >= MASSLESS else 1.0)
     changed = []
     for i in range(len(bodies)):
         nearest = _nearest(bodies[i], lightest)
@@ -236,7 +236,7 @@ def physical_bodies(model: Model) -> tuple[Array, list[int]]:
 def _nearest(body: Array, lightest: float) -> Array:
     """The body with a positive mass, and with extent in each direction."""
     mass, center, second = lightest, np.zeros(3), np.zeros((3, 3))
-    if body[0] >= _MASSLESS:
+    if body[0] >= MASSLESS:
         mass, center = body[0], body[1:4] / body[0]
         second = pseudo_inertia(body)[:3, :3] - mass * np.outer(center, center)
     spread, axes = np.linalg.eigh(second / mass)

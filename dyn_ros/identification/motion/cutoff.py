@@ -27,7 +27,7 @@ from .filtering import (
     joint_slices,
     settling_samples,
 )
-from .numerics import BETTER, BLOCK, REGRESSION, RIDGE, STRETCHES
+from .numerics import BETTER, BLOCK, FOLDS, REGRESSION, RIDGE
 
 _CANDIDATES = (0.7, 0.5, 0.35, 0.25)  # of the first cutoff
 _CERTAIN = 2.5  # standard errors of an improvement
@@ -61,7 +61,7 @@ def best_cutoff(
     margin = settling_samples(rate, first * _CANDIDATES[-1])
     pieces = _pieces([(one.start + margin, one.stop - margin) for one in segments])
     step = 1 + sum(map(len, pieces)) // REGRESSION
-    if not is_actuated(model).all() or len(pieces) < STRETCHES // 2:
+    if not is_actuated(model).all() or len(pieces) < FOLDS // 2:
         return first
 
     joints, windows = list(joint_slices(model)), _windows(pieces, margin)
@@ -95,7 +95,7 @@ def best_cutoff(
 
 def _pieces(inner: Sequence[tuple[int, int]]) -> list[Segment]:
     """Stretches of about equal length, evenly from all of a recording."""
-    length = max(sum(max(stop - start, 0) for start, stop in inner) / STRETCHES, 1.0)
+    length = max(sum(max(stop - start, 0) for start, stop in inner) / FOLDS, 1.0)
     pieces = []
     for start, stop in inner:
         ends = np.linspace(start, stop, round(max(stop - start, 0) / length) + 1).astype(int)
@@ -103,7 +103,7 @@ def _pieces(inner: Sequence[tuple[int, int]]) -> list[Segment]:
             Segment(int(one), int(min(one + BLOCK, other)))
             for one, other in itertools.pairwise(ends)
         ]
-    chosen = np.linspace(0, len(pieces) - 1, min(len(pieces), 2 * STRETCHES)).round()
+    chosen = np.linspace(0, len(pieces) - 1, min(len(pieces), 2 * FOLDS)).round()
     return [pieces[int(n)] for n in chosen]
 
 

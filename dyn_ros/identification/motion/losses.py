@@ -17,9 +17,7 @@ from .numerics import SINGULAR
 
 _MOVES = 0.01  # rad/s, m/s: a joint that is never faster is at rest
 _SLOW = 0.15  # of its largest velocity: friction lags behind its sign below
-_FEWEST = 20  # samples in each direction, to determine the friction of a joint
-_CHANGE = 0.5  # of friction: standard deviation of its changes with temperature and time
-_OFFSET = 0.05  # of Coulomb friction: the same of the offset between both directions
+_OFFSET = 0.05  # of Coulomb friction: standard deviation of the offset between both directions
 
 
 class Losses(NamedTuple):
@@ -57,9 +55,9 @@ def losses(
     )
     for k in np.flatnonzero(is_actuated(model)).tolist() if friction is not False else ():
         directions = [int((moves[:, k] & (sign * v[:, k] > 0.0)).sum()) for sign in (1.0, -1.0)]
-        if sum(directions) < _FEWEST and model.friction[k] > 0.0:
+        if not any(directions) and model.friction[k] > 0.0:
             used[:, k] = ~moves.any(axis=1)
-        elif (max if friction else min)(directions) >= _FEWEST:
+        elif (any if friction else all)(directions):
             used[:, k] = moves[:, k]
             columns, lost.sizes[k] = _changes(model, k, v[:, k], direction[:, k], torque[:, k])
             lost.columns[k] = columns * moves[:, [k]] * root
@@ -70,19 +68,12 @@ def losses(
 def _changes(model: Model, k: int, v: Array, sign: Array, torque: Array) -> tuple[Array, Array]:
     """Columns of friction and offset of a motor, (B, n), and how much their factors change, (n,).
 
-    By half of the friction of the model, or by any amount where it has none. ``sign`` (B,) is its
-    direction.
+    Friction changes by any amount, the offset by little. ``sign`` (B,) is the direction.
     """
     load = model.drives.load_friction[k]
     columns = np.stack([sign, v, np.ones_like(v), sign * np.abs(torque)], axis=1)
     columns /= (1.0 + load * sign * np.sign(torque))[:, None]  # as the torque without friction
-    sizes = np.array(
-        [
-            *(_CHANGE * x or np.inf for x in (model.friction[k], model.damping[k])),
-            _OFFSET * model.friction[k],
-            _CHANGE * load,
-        ]
-    )
+    sizes = np.array([np.inf, np.inf, _OFFSET * model.friction[k], np.inf if load else 0.0])
     return columns[:, sizes > 0.0], sizes[sizes > 0.0]
 
 

@@ -9,7 +9,8 @@ from scipy.special import ndtri
 
 from ...engine.kernel.types import Array
 
-STRETCHES = 8  # of consecutive samples, each predicted from the others, to choose a model
+ROUNDS = 8  # of estimates in turn with what depends on them, at most
+FOLDS = 8  # of consecutive samples, each predicted from the others, to choose a model
 BETTER = 0.98  # of the error: what remains with a choice that is not noise
 STATISTICS = 20000  # samples for medians and quantiles
 REGRESSION = 2500  # samples for the equations of a motion, which is smooth
