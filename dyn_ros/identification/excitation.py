@@ -19,7 +19,6 @@ from ..engine.model.drives import reporting_torques
 from .samples import Samples
 from .trajectory_search import Box, Series, TrajectorySearch, joint_limits
 
-_STARTS = 3
 _MANY = 10**7  # samples of a trajectory
 _DIGITS = 6  # of numbers in files
 
@@ -153,7 +152,7 @@ def excite(
     joints: Sequence[str] | None = None,
     workspace: Mapping[str, Box] | None = None,
     armature: bool = True,
-    starts: int = _STARTS,
+    starts: int = 3,
     seed: int = 0,
     progress: Callable[[int, int], object] | None = None,
 ) -> Excitation:

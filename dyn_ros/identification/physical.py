@@ -25,11 +25,10 @@ from .base_parameters import BaseParameters, Unknowns
 from .friction_terms import STILL
 from .motion.numerics import SINGULAR, STATISTICS, evenly
 from .samples import Samples
-from .shapes import Shapes, bounds_of, within
+from .shapes import THIN, Shapes, bounds_of, within
 
 _LIGHTEST = 1e-2  # of the mean mass: the reference for a body without mass
 MASSLESS = 1e-3  # kg: a body of less counts as one without mass, as does a robot on average
-_THIN = 5e-4  # m: a body of less extent counts as flat
 _FLAT = 0.1  # of its length: the thickness of the reference for a flat body
 _SIZE = 0.05  # m: the extent of the reference for a body that has none
 _UNKNOWN = 0.02  # of a joint's median torque: friction, if the description specifies none
@@ -240,9 +239,9 @@ def _nearest(body: Array, lightest: float) -> Array:
         mass, center = body[0], body[1:4] / body[0]
         second = pseudo_inertia(body)[:3, :3] - mass * np.outer(center, center)
     spread, axes = np.linalg.eigh(second / mass)
-    if spread[0] >= _THIN**2:
+    if spread[0] >= THIN**2:
         return body
-    least = _FLAT**2 * spread[2] if spread[2] > _THIN**2 else _SIZE**2
+    least = _FLAT**2 * spread[2] if spread[2] > THIN**2 else _SIZE**2
     second = mass * (axes * np.maximum(spread, least)) @ axes.T
     upper = np.column_stack([second + mass * np.outer(center, center), mass * center])
     return from_pseudo_inertia(np.vstack([upper, [*mass * center, mass]]))

@@ -27,7 +27,7 @@ from ..engine.model.model import Model
 from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..engine.model.urdf import read_urdf
 
-_THINNEST = 1e-4  # m: shapes of less thickness, such as planes, bound nothing
+THIN = 5e-4  # m: a shape or a body of less extent counts as flat
 _LEAST = 0.05  # of the bounds of a body that fills its shapes: those of a reference
 
 Shapes = Mapping[str, ArrayLike]
@@ -87,7 +87,7 @@ def bounds_of(model: Model, shapes: Shapes) -> Bounds:
     for joint, known in links.items():
         if known and joint not in loaded and sum(map(len, known)):
             hull = Hull(np.vstack(known))
-            if hull.solid.volume > _THINNEST**3:
+            if hull.solid.volume > THIN**3:
                 own = np.zeros((len(_DIRECTIONS), model.njoints, 10))
                 own[:, joint], solids[joint] = _of_hull(hull)
                 rows.append(own.reshape(len(own), -1))

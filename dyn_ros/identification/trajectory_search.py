@@ -20,7 +20,7 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from ..engine.model.coordinates import is_linear
 from ..engine.model.frames import frame_number
-from .motion.numerics import ROUNDING
+from .motion.numerics import BLOCK, ROUNDING
 
 Box: TypeAlias = tuple[ArrayLike, ArrayLike]
 """Two opposite corners (3,) [m]: the lowest and the highest coordinates."""
@@ -34,8 +34,6 @@ _ITERATIONS = 60
 _SAMPLES = 12  # per period of the highest harmonic, for the optimization
 _DENSE = 2 * _SAMPLES  # at most 0.9 % more is between them (trigonometric polynomials)
 _FINE = 10  # times more to verify a trajectory
-_STEP = 1e-5  # of finite differences
-_TOGETHER = 16  # trajectories that are evaluated at a time
 _PENALTY = 100.0  # for limits of torques and of the workspace
 _SMOOTH = 0.05  # sign(v) is smooth below this part of the velocity limit
 
@@ -359,11 +357,13 @@ class TrajectorySearch:
         trace = float(np.sum(1.0 / values))
         change = -Y @ (vectors / values**2 @ vectors.T) / trace
         penalty = _penalty(self.excess(motion)[0])
-        points, slopes = x + _STEP * np.eye(len(x)), []
-        for start in range(0, len(points), _TOGETHER):
-            motion = self.motion(points[start : start + _TOGETHER])
+        step = np.sqrt(np.finfo(float).eps)
+        points, slopes = x + step * np.eye(len(x)), []
+        together = max(1, 16 * BLOCK // Y.size)
+        for start in range(0, len(points), together):
+            motion = self.motion(points[start : start + together])
             moved = np.einsum("kij,ij->k", self.base_regressor(motion) - Y, change)
-            slopes.append((moved + _penalty(self.excess(motion)) - penalty) / _STEP)
+            slopes.append((moved + _penalty(self.excess(motion)) - penalty) / step)
         value = 0.5 * math.log(trace / len(values)) + float(penalty)
         return value, np.concatenate(slopes)
 

@@ -34,11 +34,9 @@ _STATIONARY = 10.0  # weight of a stretch of samples at rest: that of so many in
 _SHORTEST = 10  # samples that must remain of a segment
 STUCK = 1e-3  # rad, m: a joint that moves less is at rest
 _AT_REST = 5.0  # times the noise of a velocity
-_AT_LIMIT = 0.999  # of the effort limit
-_BEYOND = 1.01  # times the limit: more than rounding explains
+_AT_LIMIT = 0.01  # of the effort limit: a larger difference is not rounding
 _SLOW = 0.5  # s: motions are not measured so rarely
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 1e-6, 10.0  # s
-_REPEATED = 0.4  # of the samples
 _FASTEST = 0.4  # largest cutoff that can be chosen, relative to the rate
 
 
@@ -385,7 +383,7 @@ class _Preparation:
 
     def report_repeats(self, repeats: NDArray[np.bool_]) -> None:
         share = repeats.mean() if repeats.size else 0.0
-        if share > _REPEATED:
+        if share > stamps.REPEATED:
             self.warnings.append(
                 f"{100.0 * share:.0f} % of the samples in motion repeat the positions of the "
                 "sample before, because they are published more often than measured; record "
@@ -397,8 +395,8 @@ class _Preparation:
             limit = self.model.effort_limit[k]
             if not 0.0 < limit < math.inf:
                 continue
-            beyond = int(np.sum(np.abs(tau[:, k]) > _BEYOND * limit))
-            count = int(np.sum(np.abs(tau[:, k]) >= _AT_LIMIT * limit)) - beyond
+            beyond = int(np.sum(np.abs(tau[:, k]) > (1.0 + _AT_LIMIT) * limit))
+            count = int(np.sum(np.abs(tau[:, k]) >= (1.0 - _AT_LIMIT) * limit)) - beyond
             if count > beyond:  # otherwise the unit or the limit is another one
                 self.warnings.append(
                     f"the effort of joint {name!r} is at its limit of {limit:g} in {count} of "

@@ -18,8 +18,7 @@ _IRREGULAR = 0.01  # periods: less jitter does not matter
 _EXPLAINED = 0.7  # of the deviations remain: less than half of their power is something else
 _CLOSEST = 0.3  # periods between two samples at least
 _BESIDE = 3  # rows before and after in which a robot that moves has moved
-_MANY = 0.5  # times the rows that moved
-_HELD = 0.4  # of the samples in motion, at least, if efforts are held
+REPEATED = 0.4  # of the rows in motion: more repeat if they are published too often
 _REGULAR = 0.8  # of the steps between new efforts, at least
 _FEWEST = 200  # samples
 
@@ -45,7 +44,7 @@ def repeats(arrays: Mapping[str, Any]) -> NDArray[np.bool_]:
     moves = np.zeros(len(same) + 2 * _BESIDE, bool)
     moves[_BESIDE + 1 : -_BESIDE] = (arrays["q"][1:] != arrays["q"][:-1]).any(axis=1)
     near = np.any(np.lib.stride_tricks.sliding_window_view(moves, _BESIDE), axis=1)
-    few = same.sum() < _MANY * max(moves.sum(), 1)
+    few = same.sum() < REPEATED * max(moves.sum(), 1)
     result: NDArray[np.bool_] = same & few & near[: len(same)] & near[_BESIDE + 1 :]
     return result
 
@@ -58,7 +57,7 @@ def held(q: Array, tau: Array) -> NDArray[np.bool_] | None:
     """
     same = np.concatenate([[False], (tau[1:] == tau[:-1]).all(axis=1)])
     moves = np.concatenate([[True], (q[1:] != q[:-1]).any(axis=1)])
-    if (same & moves).sum() <= _HELD * moves.sum():
+    if (same & moves).sum() <= REPEATED * moves.sum():
         return None
     lengths = np.diff(np.flatnonzero(~same & moves))
     regular = np.abs(lengths - np.median(lengths)) <= 1.0 if len(lengths) else lengths
