@@ -73,7 +73,7 @@ class Problem(NamedTuple):
     least: Array  # (nv,), the least noise: of rounded efforts
 
     def first_estimate(self, equations: TorqueEquations) -> tuple[Estimate, Equations]:
-        """Estimate until it is known which samples count, and how contacts are eliminated.
+        """Estimate until it is known how contacts are eliminated.
 
         Also returns the sums of these.
         """
@@ -83,11 +83,6 @@ class Problem(NamedTuple):
         if contacts:  # whose elimination depends on the noise
             equations.conditions = equations.conditions._replace(scale=estimate.noise)
             sums = equations.sums(0.1, 0.2)
-            estimate = self.estimate(sums, self.noise)
-        for _ in range(ROUNDS):
-            if not equations.leave_out_reversals(estimate.parameters):
-                break
-            sums = equations.sums(0.2, 0.3)
             estimate = self.estimate(sums, self.noise)
         return estimate, sums
 
@@ -458,5 +453,4 @@ def _errors(model: Model, equations: TorqueEquations, parameters: Array) -> Erro
         np.where(known, equations.residuals(some, parameters)[0], np.nan),
         drives.to_motors(samples.tau[rows[:, None] + lags]),
         period * lags.astype(float),
-        equations.reversals.is_steady(rows),
     )

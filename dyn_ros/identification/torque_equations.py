@@ -23,13 +23,12 @@ from . import normal_equations as ne
 from .base_parameters import DIRECTED, FEATURES, Unknowns, in_columns
 from .friction_terms import with_changes
 from .motion.filtering import is_actuated
-from .motion.reversals import Reversals
 from .samples import Samples
 
 _LITTLE = 0.1  # of a row's noise: where less is left, the row says nothing
 _DENSE = 512  # of these, where all columns of all rows are computed
 _STRETCHES = 4  # of consecutive samples, for their correlation
-_SAMPLE = 20000  # residuals for their median, and for their distance from reversals
+_SAMPLE = 20000  # residuals for their median
 _NOISY = 2000  # samples whose noise is simulated
 _SUMMED = 16384  # samples whose equations are added up in one call
 BLOCK = 4096  # samples that are processed at a time
@@ -70,15 +69,6 @@ class TorqueEquations:
         self._actuated, self._drives = is_actuated(self._model), self._model.drives
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv :].any())
         self.change_friction()
-        self.reversals = Reversals(
-            self._drives.motor_velocity(samples.v),
-            conditions.threshold,
-            np.flatnonzero(self._actuated & self._has_friction),
-            samples.time,
-            samples.cutoff,
-            samples.recording,
-        )
-        self._drop_near_reversals()
 
     def change_friction(self, step: Array | float = 0.0) -> None:
         """Add a step to the logarithms of the distances and velocities of friction, (m,)."""
@@ -88,18 +78,12 @@ class TorqueEquations:
             direction, self._changes = with_changes(terms.of(self._drives), self.samples)
             self.samples = dataclasses.replace(self.samples, direction=direction)
 
-    def _drop_near_reversals(self) -> None:
-        near = self.reversals.distance < self.conditions.nearest
-        self.samples = dataclasses.replace(
-            self.samples, weight=np.where(near, 0.0, self.samples.weight)
-        )
-
     @property
     def size(self) -> int:
         return len(self.rows)
 
     def of(self, rows: np.ndarray) -> TorqueEquations:
-        """The same for other samples, but for those near reversals that are left out here."""
+        """The same for other samples."""
         equations = copy.copy(self)  # which shares the model
         equations.rows = rows.astype(np.int32)
         return equations
@@ -425,16 +409,6 @@ class TorqueEquations:
             self.conditions.scale,
             at_rest,
         )
-
-    def leave_out_reversals(self, parameters: Array) -> bool:
-        """Leave out samples near reversals if residuals are larger there; whether it did."""
-        nearest = self.reversals.unsettled(
-            self._some(_SAMPLE), np.abs(self.some_residuals(parameters))
-        )
-        before = np.count_nonzero(self.samples.weight)
-        self.conditions = self.conditions._replace(nearest=max(nearest, self.conditions.nearest))
-        self._drop_near_reversals()
-        return bool(np.count_nonzero(self.samples.weight) < before)
 
     def correlations(self, parameters: Array) -> Array:
         """Number of consecutive samples over which the residuals of each row are correlated."""
