@@ -14,7 +14,8 @@ import numpy as np
 from ..cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ..engine.model.coordinates import own_joints
 from ..engine.model.model import Model, RootJoint
-from ..states.joint_states import abbreviated, base_kind, check_base
+from ..states.joint_states import abbreviated, base_kind
+from ..states.rules import check_base
 from .formats.sources import description, open_source, read_span
 from .formats.spans import DECODABLE, Source
 from .options import ReadOptions, Robot

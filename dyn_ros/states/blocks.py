@@ -10,10 +10,10 @@ import numpy as np
 
 from ..cdr.decode import Decoder, Messages
 from ..engine.model.model import Model
-from . import joint_states as rules
 from . import memory as mem
 from .collector import Base, Collector, Joints
-from .joint_states import REASONS, Note, Reason, States
+from .joint_states import STALENESS, Note, States
+from .rules import REASONS, Reason, check_names, is_root_link
 
 
 class BlockCollector(Collector):
@@ -25,7 +25,7 @@ class BlockCollector(Collector):
     """
 
     def __init__(
-        self, model: Model | Joints, staleness: float = rules.STALENESS, base: Base | None = None
+        self, model: Model | Joints, staleness: float = STALENESS, base: Base | None = None
     ) -> None:
         super().__init__(model, staleness, base)
         self.rejected: dict[str, Note] = {}
@@ -34,9 +34,9 @@ class BlockCollector(Collector):
         self._scalars[mem.WRITES] = True
 
     @classmethod
-    def of_names(cls, names: Sequence[str], staleness: float = rules.STALENESS) -> BlockCollector:
+    def of_names(cls, names: Sequence[str], staleness: float = STALENESS) -> BlockCollector:
         """Return a collector without a model: a position and a velocity for each unique name."""
-        rules.check_names(list(names))
+        check_names(list(names))
         columns = tuple(range(len(names)))
         return cls(
             Joints(tuple(names), columns, columns, (1,) * len(names), np.zeros(len(names))),
@@ -83,7 +83,7 @@ class BlockCollector(Collector):
             setattr(arrays, f"out_{name}", array)
         root_link = self._joints.root_link
         arrays.foreign = np.array(
-            [not rules.is_root_link(child, root_link) for child in self._decoder.children], np.int64
+            [not is_root_link(child, root_link) for child in self._decoder.children], np.int64
         )
         self._scalars[[mem.MESSAGE, mem.END, mem.STATES]] = 0, len(arrays.layout), 0
         self._link()

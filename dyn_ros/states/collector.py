@@ -14,10 +14,10 @@ from ..engine.call.algorithm import compiled
 from ..engine.kernel.types import Array
 from ..engine.model.coordinates import own_joints
 from ..engine.model.model import Model
-from . import joint_states as rules
 from . import kernel
 from . import memory as mem
-from .joint_states import BASE_NUMBERS, DETAILS, NEVER, Evidence, Integers, Reason
+from .joint_states import MAX_LAYOUTS, NEVER, Integers, base_kind
+from .rules import BASE_NUMBERS, DETAILS, Evidence, Reason, set_base
 
 Base = tuple[Sequence[float], Sequence[float]]
 Layout = tuple[int, Integers]  # the part, and the entries (count, 4); see `memory`
@@ -52,7 +52,7 @@ class Joints(NamedTuple):
             np.array(model.neutral(), float),
             frozenset(frame.name for frame in model.tree.frames if frame.kind != "body")
             - frozenset(names),
-            rules.base_kind(model),
+            base_kind(model),
             model.tree.root_link,
         )
 
@@ -122,7 +122,7 @@ class Collector:
         if joints.base is not None:
             self._add_base_part()
             if base is not None:
-                rules.set_base(joints.base, self._arrays.q, self._arrays.v, *base)
+                set_base(joints.base, self._arrays.q, self._arrays.v, *base)
                 self._arrays.has_velocity[0] = self._scalars[mem.GIVEN] = True
 
     def _clear_efforts(self) -> None:
@@ -198,7 +198,7 @@ class Collector:
             return mem.NO_NAMES, mem.TABLE
         if len(set(names)) < len(names):
             return mem.DUPLICATE, mem.TABLE
-        if len(self._layouts) >= rules.MAX_LAYOUTS:
+        if len(self._layouts) >= MAX_LAYOUTS:
             self._forget()
         self._take_unknown(
             [name for name in names if name not in self._slots and name not in self._joints.ignored]

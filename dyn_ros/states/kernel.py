@@ -8,9 +8,10 @@ from ..cdr.decode_kernel import decode_message
 from ..engine.kernel.raw import bytes_at, load32
 from ..engine.machine_code.compiler import Entry
 from ..engine.machine_code.declare import kernel
-from . import joint_states as rules
 from . import memory as mem
-from .joint_states import NEVER, Reason
+from . import rules
+from .joint_states import NEVER
+from .rules import Reason
 
 # reasons; compiled code has no enums
 NO_NAMES = int(Reason.NO_NAMES)

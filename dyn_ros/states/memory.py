@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..engine.kernel.lanes import floats_at, integers_at
 from ..engine.kernel.raw import bytes_at
 from ..engine.machine_code.declare import kernel
-from .joint_states import DETAILS
+from .rules import DETAILS
 
 Memory = namedtuple(
     "Memory",

@@ -10,13 +10,21 @@ import numpy as np
 
 from ..cdr.decode import Decoder
 from ..engine.model.model import Model
-from . import joint_states as rules
 from . import kernel
 from . import memory as mem
 from .collector import Base, Collector, Joints
-from .joint_states import NEVER, Numbers, Reception, Rejected, State
+from .joint_states import (
+    MAX_LAYOUTS,
+    NEVER,
+    STALENESS,
+    Numbers,
+    Reception,
+    Rejected,
+    State,
+)
 from .kernel import DUE, TAKEN, UNREAD
 from .memory import KNOWS_ACCELERATION, KNOWS_EFFORT, KNOWS_VELOCITY, NEWEST
+from .rules import is_root_link
 
 _NEW_STATE, _NO_STATE = Reception.NEW_STATE, Reception.NO_STATE  # faster than by their class
 
@@ -36,7 +44,7 @@ class MessageCollector(Collector):
     def __init__(
         self,
         model: Model | Joints,
-        staleness: float = rules.STALENESS,
+        staleness: float = STALENESS,
         base: Base | None = None,
         notify: Callable[[str], object] | None = None,
     ) -> None:
@@ -195,7 +203,7 @@ class MessageCollector(Collector):
         names = tuple(names)
         layout = self._decoder.number_of(names)
         if layout is None:
-            if len(self._decoder.layouts) >= rules.MAX_LAYOUTS:
+            if len(self._decoder.layouts) >= MAX_LAYOUTS:
                 self._clear_names()
             layout = self._decoder.layout(names)
             self._decoder.add_list(
@@ -218,7 +226,7 @@ class MessageCollector(Collector):
             return _NO_STATE
         if child != self._decoder.children[0]:
             self._decoder.children[0] = child
-            self._arrays.foreign[0] = not rules.is_root_link(child, self._joints.root_link)
+            self._arrays.foreign[0] = not is_root_link(child, self._joints.root_link)
         return self._take(-1, stamp, pose, twist, ())
 
     def _take(self, layout: int, stamp: int, *fields: Numbers) -> Reception:

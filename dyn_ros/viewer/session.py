@@ -20,8 +20,9 @@ import numpy as np
 
 from ..engine.kernel.types import Array
 from ..engine.model.urdf import Tree
-from ..states.joint_states import abbreviated, check_base
+from ..states.joint_states import abbreviated
 from ..states.rate_limiter import RateLimiter
+from ..states.rules import check_base
 from .actor import Actor, Settings
 from .motion import SpringFollower
 from .page import page

@@ -12,8 +12,9 @@ from states.feeding import NOW, SECOND, WAYS, Decoder, packed, serialized
 
 from dyn_ros.states.blocks import BlockCollector
 from dyn_ros.states.collector import NO_JOINTS
-from dyn_ros.states.joint_states import LARGEST, Reason, Reception, Rejected
+from dyn_ros.states.joint_states import LARGEST, Reception, Rejected
 from dyn_ros.states.messages import MessageCollector
+from dyn_ros.states.rules import Reason
 
 UPRIGHT = (1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0)
 STILL = (0.0,) * 6

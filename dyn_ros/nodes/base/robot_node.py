@@ -14,10 +14,10 @@ from rclpy.lifecycle import TransitionCallbackReturn
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
-from ...states import joint_states as rules
 from ...states.collector import NO_JOINTS
-from ...states.joint_states import Reception, abbreviated
+from ...states.joint_states import MAX_LAYOUTS, Reception, abbreviated
 from ...states.messages import MessageCollector
+from ...states.rules import USABLE, usability
 from ..messages import conversions
 from ..messages.serialized import deserialized
 from ..robot import RobotContext, SettingError, State
@@ -215,7 +215,7 @@ class RobotNode(BaseNode):
         for data in self._latest.values():
             message = deserialized(data, JointState)
             for name, position in zip(message.name, message.position):
-                if rules.usability(position) == rules.USABLE:
+                if usability(position) == USABLE:
                     positions[name] = position
         return positions
 
@@ -223,7 +223,7 @@ class RobotNode(BaseNode):
         """Keep valid joint states; use the description that waits for positions in them."""
         self._latest.pop(layout, None)
         self._latest_layout = layout
-        if len(self._latest) >= rules.MAX_LAYOUTS:
+        if len(self._latest) >= MAX_LAYOUTS:
             self._latest.clear()
         self._latest[layout] = data
         if self._awaited and self._positions().keys() >= set(self._awaited):

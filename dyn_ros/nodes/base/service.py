@@ -19,8 +19,8 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.coordinates import own_joints
 from dyn_ros.msg import RobotState
 
-from ...states import joint_states as rules
-from ...states.joint_states import STATE_HINT, Rejected, State, abbreviated
+from ...states import rules
+from ...states.joint_states import STATE_HINT, Rejected, State, abbreviated, base_kind
 from ..messages import conversions
 from ..robot import RobotContext
 
@@ -170,7 +170,7 @@ def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
     """
     q, v = np.array(model.neutral(), float), np.zeros(model.nv)
     joints = own_joints(model)
-    base = rules.base_kind(model)
+    base = base_kind(model)
     if base is not None:
         del joints[model.joint_names[0]]
         pose, twist = (
