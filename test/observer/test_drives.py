@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 from observer import motions
-from observer.test_session import one_by_one, recorded, setup_of
+from observer.test_session import one_by_one, recorded, settings_of
 
 import dyn_ros
 from dyn_ros.observer import fault_checks
@@ -242,13 +242,13 @@ def test_currents_show_the_efforts_of_a_clean_robot(robot, root_joint, coupled, 
     if delay:  # without gaps, over which nothing is late
         stamp = 7_000_000_000 + 5_000_000 * np.arange(len(stamp))
     effort = measured(lossy, stamp, q, applied(lossy, tau, v), delay) / constant
-    setup = setup_of(model)
+    settings = settings_of()
     known = np.ones(len(stamp), bool)
     wanted = "external", "residual"
-    clean = Session(model, setup).run(stamp, q, v, tau, known, wanted)
-    setup = setup._replace(constant=np.full(nv, constant))
-    found = Session(lossy, setup).run(stamp, q, v, effort, known, wanted)
-    single = one_by_one(Session(lossy, setup), stamp, q, v, effort, known)
+    clean = Session(model, settings).run(stamp, q, v, tau, known, wanted)
+    settings = settings_of(effort_constant=(constant,))
+    found = Session(lossy, settings).run(stamp, q, v, effort, known, wanted)
+    single = one_by_one(Session(lossy, settings), stamp, q, v, effort, known)
     for name in wanted:
         expected = np.roll(clean[name], delay, axis=0)
         expected[: 100 if delay else 0] = np.nan  # until the starts no longer matter
@@ -264,7 +264,7 @@ def test_delays_that_differ_are_an_error():
     model = motions.lossy("panda")
     model.drives = dyn_ros.Drives.of(8, delay=[0.0] * 7 + [0.002])
     with pytest.raises(ValueError, match="one delay for all joints, got 0 s for .* 0.002 s for"):
-        Session(model, setup_of(model))
+        Session(model, settings_of())
 
 
 def test_the_whole_delay_is_estimated_whatever_is_declared():
