@@ -10,9 +10,9 @@ from .gains import GainEstimate as GainEstimate
 from .gains import estimate_gains as estimate_gains
 from .identify import identify as identify
 from .locking import lock_joints as lock_joints
-from .locking import read_tables as read_tables
 from .payload import PayloadEstimate as PayloadEstimate
 from .payload import identify_payload as identify_payload
+from .reading import read_tables as read_tables
 from .result import BaseEstimate as BaseEstimate
 from .result import Identification as Identification
 from .result import JointResult as JointResult

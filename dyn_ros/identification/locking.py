@@ -7,9 +7,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from os import PathLike
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +18,14 @@ from ..engine.model.coordinates import own_joints, single_joints
 from ..engine.model.drives import LARGEST
 from ..engine.model.model import Model
 from ..engine.model.moments import Moment
-from ..recordings.formats import is_table
-from ..recordings.formats.sources import open_source
 from ..recordings.formats.spans import Source
 from ..recordings.options import ReadOptions
-from ..recordings.reading import read_bag
 from ..recordings.selection import reported_joints
 from ..recordings.tables.columns import Columns, errors_of, known_names
 from ..recordings.tables.files import Table
 from ..recordings.tables.rows import rows_within
 from .motion.preparation import STUCK
 from .samples import Samples
-
-_NAMED = 3  # recordings in a warning
 
 
 def lock_joints(
@@ -89,7 +81,7 @@ def lock_joints(
             "create it with the model from Model.reduced"
         )
     for name in joints:
-        _require_single(model, name)
+        require_single(model, name)
     positions, warnings = _places(
         model,
         joints,
@@ -108,186 +100,6 @@ def lock_joints(
         motion_noise=None if noise is None else noise[:, v],
         warnings=(*samples.warnings, *warnings),
     )
-
-
-def read_tables(
-    model: Model,
-    tables: Sequence[Table],
-    *,
-    lock: Mapping[str, float | None] | None = None,
-    lock_still: bool = True,
-    columns: Mapping[str, str] | None = None,
-    **options: Any,
-) -> tuple[Model, Samples]:
-    """Prepare recordings of one robot from tables, with joints locked that did not move.
-
-    These are the joints with neither positions nor efforts in the tables, at 0 or the nearest
-    limit, and those whose positions remain the same; see ``lock_joints``. Joints that are given
-    need no efforts, and no positions if they have one.
-
-    Parameters
-    ----------
-    model : Model
-    tables : sequence of str, PathLike, or Mapping of str to (B,) array_like
-    lock : dict of str to float or None, optional
-        More joints to lock, as for ``lock_joints``.
-    lock_still : bool
-        Whether to lock joints whose positions remain the same.
-    columns
-        As for ``Samples.from_table``; joints are numbered before any is locked.
-    options
-        Other ones of ``Samples.from_table``.
-
-    Returns
-    -------
-    Model, Samples
-        As of ``lock_joints``.
-
-    Raises
-    ------
-    ValueError
-        As ``Samples.from_table``, after the name of the file, and ``lock_joints``.
-    OSError
-        A file cannot be read.
-
-    Examples
-    --------
-    >>> table = {"time": recording.time}
-    >>> for k, name in enumerate(model.joint_names[:4]):
-    ...     table |= {f"position.{name}": recording.q[:, k], f"effort.{name}": recording.tau[:, k]}
-    >>> arm, samples = dyn_ros.read_tables(model, [table])
-    >>> arm.nv, samples.warnings[0]
-    (4, 'locked: forearm_roll = 0, wrist_pitch = 0, wrist_roll = 0 (no columns)')
-    """
-    interval = {name: options.pop(name, None) for name in ("since", "until")}
-    return _read(
-        model,
-        [(table, columns) for table in tables],
-        ReadOptions(**interval),
-        lock or {},
-        lock_still,
-        options,
-    )
-
-
-def read_recordings(
-    model: Model,
-    paths: Sequence[Path],
-    read: ReadOptions,
-    *,
-    lock: Mapping[str, float | None] | None = None,
-    lock_still: bool = True,
-    cutoff: float | None = None,
-    velocity: bool = False,
-) -> tuple[Model, Samples]:
-    """Prepare recordings of any kind, see ``read_tables``; of bags, what is locked is reported."""
-    return _read(
-        model,
-        [(path, read.columns.get(path)) for path in paths],
-        read,
-        lock or {},
-        lock_still,
-        dict(cutoff=cutoff, velocity=velocity),
-    )
-
-
-def _read(
-    model: Model,
-    recordings: Sequence[tuple[Table, Mapping[str, str] | None]],
-    read: ReadOptions,
-    lock: Mapping[str, float | None],
-    lock_still: bool,
-    options: Mapping[str, Any],
-) -> tuple[Model, Samples]:
-    """Read recordings, each with its columns that have other names."""
-    require_model(model)
-    for name in lock:
-        _require_single(model, name)
-    opened = [_opened(table, model, columns) for table, columns in recordings]
-    incomplete = {
-        name: x
-        for name, x in lock.items()
-        if not all(
-            isinstance(source, Columns) and source.has(signal, name)
-            for source in opened
-            for signal in ("position", "effort")
-        )
-    }
-    names = [table for table, _ in recordings]
-    arm, warnings = lock_unrecorded(model, [*zip(names, opened)], incomplete, read)
-    samples = concatenated(
-        [
-            read_samples(
-                arm,
-                table,
-                read,
-                source.given if columns and isinstance(source, Columns) else None,
-                **options,
-            )
-            for (table, columns), source in zip(recordings, opened)
-        ],
-        names,
-    )
-    samples = dataclasses.replace(samples, warnings=(*warnings, *samples.warnings))
-    left = {name: x for name, x in lock.items() if name in arm.joint_names}
-    locked = lock_joints(arm, samples, left)
-    return lock_joints(*locked) if lock_still else locked
-
-
-def _opened(recording: Table, model: Model, columns: Mapping[str, str] | None) -> Columns | Source:
-    if isinstance(recording, (str, PathLike)) and not is_table(Path(recording)):
-        return open_source(recording)
-    with errors_of(recording):
-        return Columns(recording, model, columns)
-
-
-def read_samples(
-    model: Model,
-    recording: Table,
-    read: ReadOptions,
-    columns: Mapping[str, str] | None = None,
-    **options: Any,
-) -> Samples:
-    """Read and prepare one recording; errors name its file."""
-    with errors_of(recording):
-        if isinstance(recording, (str, PathLike)) and not is_table(Path(recording)):
-            found = read_bag(recording, dataclasses.replace(read, robot=model))
-            return Samples.from_recording(model, found, **options)
-        return Samples.from_table(
-            model, recording, columns=columns, since=read.since, until=read.until, **options
-        )
-
-
-def concatenated(samples: Sequence[Samples], sources: Sequence[Table]) -> Samples:
-    """Recordings of one robot as one; a warning about some of them names their files."""
-    names = [
-        Path(source).name if isinstance(source, (str, PathLike)) else f"table {n + 1}"
-        for n, source in enumerate(sources)
-    ]
-    found: dict[str, list[str]] = {}
-    for name, one in zip(names, samples):
-        for text in dict.fromkeys(one.warnings):
-            found.setdefault(text, []).append(name)
-    return dataclasses.replace(
-        Samples.concatenate(samples),
-        warnings=tuple(
-            text if len(own) == len(names) else f"{text} (in {_some(own)})"
-            for text, own in found.items()
-        ),
-    )
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
-
-
-def recorded_robot(
-    model: Model, paths: Sequence[Path], read: ReadOptions
-) -> tuple[Model, tuple[str, ...]]:
-    """The robot without joints that no recording contains, and a warning that names them."""
-    opened = [(path, _opened(path, model, read.columns.get(path))) for path in paths]
-    return lock_unrecorded(model, opened, {}, read)
 
 
 def lock_unrecorded(
@@ -367,7 +179,7 @@ def remaining(model: Model, reduced: Model) -> tuple[NDArray[np.int_], NDArray[n
     return q, v
 
 
-def _require_single(model: Model, name: str) -> None:
+def require_single(model: Model, name: str) -> None:
     if name not in (single := single_joints(model)):
         raise ValueError(
             f"lock: no joint {name!r:.80} that moves by itself, with one coordinate; "

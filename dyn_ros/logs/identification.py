@@ -24,9 +24,10 @@ from ..engine.model import Model
 from ..engine.model.moments import Moment
 from ..identification import Identification, Samples
 from ..identification.identify import result_of
-from ..identification.locking import read_recordings, recorded_robot, remaining
+from ..identification.locking import remaining
 from ..identification.normal_equations import add
 from ..identification.options import IdentifyOptions
+from ..identification.reading import read_recordings, recorded_robot
 from ..identification.solution import Solution, solution
 from ..recordings.formats import is_table
 from ..recordings.formats.sources import discover, open_source
@@ -76,11 +77,11 @@ def identify(
     Recordings of up to a million states are read into memory, as ``dyn_ros.identify`` requires;
     joints that were not recorded or do not move are locked, see ``dyn_ros.lock_joints``.
     Longer ones, and all with ``workers`` or ``scheduler``, are processed in parts: a first estimate
-    from some of them decides about noise and outliers, then the normal equations of all parts are
-    added up. Where both are possible, the estimates differ by less than a tenth of a standard
-    deviation, and by less than a quarter where friction turns over a distance much shorter than the
-    motion. The errors of ``Identification.joints`` are then of the first estimate, on all parts
-    that it did not use.
+    from up to 16 of them is the result if these are all. Otherwise it decides about noise and
+    outliers, and the normal equations of all parts are added up. Where both are possible, the
+    estimates differ by less than a tenth of a standard deviation, and by less than a quarter where
+    friction turns over a distance much shorter than the motion. The errors of
+    ``Identification.joints`` are then of the first estimate, on all parts that it did not use.
 
     Parameters
     ----------
@@ -171,7 +172,7 @@ def identify_recordings(
             arm, samples, progress=progress, **vars(options(arm, samples))
         )
     _require_no_contacts(paths, model, read)
-    arm, warnings = recorded_robot(model, paths, read)
+    arm, warnings = recorded_robot(model, paths, read, lock)
     read = dataclasses.replace(read, robot=arm, overlap=(_OVERLAP, _OVERLAP), size=_SIZE)
     with closing(open_workers(workers, scheduler)) as processes:
         found = identify_parts(
@@ -189,15 +190,15 @@ def _fit_in_memory(paths: Sequence[Path], model: Model, read: ReadOptions) -> bo
     """Whether recordings have few states, or contacts, which cannot be used in parts."""
     count = 0.0
     for path in paths:
+        if not is_table(path):  # about as many as messages of typical sizes
+            size = sum(span.size for span in open_source(path).spans)
+            count += size / (100.0 + 40.0 * model.nv)
+            continue
         with errors_of(path):
-            if is_table(path):
-                table = Columns(path, model, read.columns.get(path))
-                if table.owners("in_contact"):
-                    return True
-                count += len(table)
-            else:  # about as many as their messages, of typical bytes
-                size = sum(span.size for span in open_source(path).spans)
-                count += size / (100.0 + 40.0 * model.nv)
+            table = Columns(path, model, read.columns.get(path))
+            if table.owners("in_contact"):
+                return True
+            count += len(table)
     return count <= _MOST
 
 
