@@ -29,8 +29,8 @@ _OF_DRIVES = {
     "friction_distance": 0.0,
     "rotor_inertia": 0.0,
 }
-_EFFORT = ("unit", "gain", "gear_ratio", "gravity_compensated", "side")
-_KEYS = (*_EFFORT, *_OF_MODEL, *_OF_DRIVES)
+_FLAGS = {"gravity_compensated": "is_compensated", "smooth_friction": "has_smooth_friction"}
+_KEYS = ("unit", "gain", "gear_ratio", *_FLAGS, "side", *_OF_MODEL, *_OF_DRIVES)
 _SIDES = ("motor", "link")
 _ROTOR = ("armature", "rotor_inertia")
 _TORQUES = ("nm", "n·m", "n*m", "n-m", "n")  # units that need no gain, without spaces
@@ -55,7 +55,8 @@ def load_drives(model: Model, path: str | PathLike[str]) -> None:
     path : str or PathLike
         A YAML file with ``joints``, a mapping from names, as in ``model.velocity_names``, to
         properties: ``unit``, ``gain``, ``gear_ratio``, ``gravity_compensated``, ``side`` ("motor"
-        or "link"), ``armature``, ``damping``, ``friction``, and other attributes of ``Drives``. The
+        or "link"), ``smooth_friction``, ``armature``, ``damping``, ``friction``, and other
+        attributes of ``Drives``. The
         gain is multiplied by the gear ratio. Motors that move several joints are described by
         ``motors``, with ``joints``, a list of their names, and ``matrix``, the velocities of the
         motors for velocities of these joints. With them, ``armature`` follows from the
@@ -148,8 +149,7 @@ def save_drives(model: Model, path: str | PathLike[str]) -> None:
             joint["unit"] = drives.unit[k]
         if drives.gain[k] != 1.0 or "unit" in joint:
             joint["gain"] = _rounded(drives.gain[k])
-        if drives.is_compensated[k]:
-            joint["gravity_compensated"] = True
+        joint |= {key: True for key, name in _FLAGS.items() if getattr(drives, name)[k]}
         if drives.is_link_side[k]:
             joint["side"] = "link"
         for source, names in ((model, _OF_MODEL), (drives, _OF_DRIVES)):
@@ -283,8 +283,9 @@ def _read(model: Model, content: Mapping[str, Any]) -> tuple[dict[str, Array], d
                     f"{where}gear_ratio: expected a finite number other than 0, got {ratio:g}"
                 )
             values["gain"][k] = ratio * _number(where, "gain", joint.get("gain", 1.0))
-        if "gravity_compensated" in joint:
-            values["is_compensated"][k] = _flag(where, joint["gravity_compensated"])
+        for key, name in _FLAGS.items():
+            if key in joint:
+                values[name][k] = _flag(where, key, joint[key])
         if "side" in joint:
             if joint["side"] not in _SIDES:
                 raise ValueError(f"{where}side: expected motor or link, got {joint['side']!r:.80}")
@@ -319,9 +320,9 @@ def _number(where: str, key: str, value: Any) -> float:
     return number
 
 
-def _flag(where: str, value: Any) -> bool:
+def _flag(where: str, key: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{where}gravity_compensated: expected true or false, got {value!r:.80}")
+        raise ValueError(f"{where}{key}: expected true or false, got {value!r:.80}")
     return value
 
 

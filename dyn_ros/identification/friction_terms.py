@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..drives.efforts import torque_regressor, without_gravity
-from ..engine.algorithms.dynamics.friction import step
+from ..engine.algorithms.dynamics.friction import step, step_change
 from ..engine.algorithms.filters.low_pass import directions, presliding, presliding_changes
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
@@ -26,7 +26,10 @@ SLOWEST = 1e-6  # rad/s, m/s: of the decrease of Stribeck friction; less is not 
 _STRETCHES = 8  # of consecutive samples, each predicted by all others
 _MOST = 6  # of them, in which a term must lower the error
 _BETTER = 0.96  # of the squared error, at most, with a term that is chosen
-_WIDTHS = (0.03, 0.1, 0.2)  # of the largest speed: where the step of friction ends
+_TOLD = 2.0  # standard deviations by which another form errs more
+_WIDTHS = (0.01, 0.03, 0.1, 0.3)  # of the largest speed, of the step of friction
+_NARROWEST = 0.75 * AT_REST  # of it: a narrower step is seen in few samples, if at all
+_RAMP = 1.5  # times the width of tanh(v / width): the ramp that resembles it
 _DISTANCES = (1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2, 0.1)  # s at the largest speed
 _FURTHEST = 0.04  # rad, m: no drive's friction turns over more
 _SPREADS = (2.0, 1.2)  # factors between widths or distances, of which the best is sought
@@ -45,11 +48,13 @@ class FrictionTerms(NamedTuple):
     """The friction of each joint, beyond damping and Coulomb friction."""
 
     chosen: np.ndarray  # (3, nv) of bool, for each of ``TERMS``
-    width: Array  # (nv,), velocity up to which friction grows in proportion to it
+    width: Array  # (nv,), velocity up to which friction grows, or 0
+    is_smooth: np.ndarray  # (nv,) of bool, whether it grows as tanh(v / width), not v / width
     distance: Array  # (nv,), over which friction turns after a reversal, or 0
     stribeck: Array  # (nv,), velocity at which Stribeck friction decreases; or infinite
-    limits: Array  # (2, nv), of this velocity; equal if it is given
+    limits: Array  # (2, 3, nv), of width, distance and this velocity; equal if it is given
     load: Array  # (10 njoints + nv,), bodies and armature that load the gears
+    alike: list[str]  # joints with a form that the data cannot tell from others, and these
 
     @classmethod
     def none(cls, model: Model) -> FrictionTerms:
@@ -57,47 +62,59 @@ class FrictionTerms(NamedTuple):
         return cls(
             np.zeros((len(TERMS), model.nv), bool),
             np.zeros(model.nv),
+            np.zeros(model.nv, bool),
             np.zeros(model.nv),
             np.full(model.nv, np.inf),
-            np.zeros((2, model.nv)),
+            np.zeros((2, 3, model.nv)),
             np.concatenate([np.ravel(model.inertial_parameters), model.armature]),
+            [],
         )
 
     def of(self, drives: Drives) -> Drives:
         """Drives whose friction turns as these terms state."""
-        return drives.with_values(friction_velocity=self.width, friction_distance=self.distance)
+        return drives.with_values(
+            friction_velocity=self.width,
+            has_smooth_friction=self.is_smooth,
+            friction_distance=self.distance,
+        )
+
+    @property
+    def scales(self) -> Array:
+        """The widths, distances and velocities of Stribeck friction, (3, nv)."""
+        return np.stack([self.width, self.distance, self.stribeck])
 
     @property
     def free(self) -> np.ndarray:
-        """Which distances and velocities of Stribeck friction are estimated, (2, nv) of bool."""
-        return np.stack([self.distance > 0.0, self.chosen[0] & (self.limits[0] < self.limits[1])])
+        """Which of these scales are estimated, (3, nv) of bool."""
+        free: np.ndarray = self.limits[0] < self.limits[1]
+        return free
 
     def changed(self, step: Array | float) -> FrictionTerms:
-        """The same with a step added to the logarithms of what is free, (m,)."""
-        free, factor = self.free, np.ones((2, len(self.distance)))
-        factor[free] = np.exp(step)
-        return self._replace(
-            distance=self.distance * factor[0],
-            stribeck=np.where(
-                free[1], np.clip(self.stribeck * factor[1], *self.limits), self.stribeck
-            ),
-        )
+        """The same with a step added to the logarithms of the scales that are free, (m,)."""
+        scales, free = self.scales, self.free
+        scales[free] = np.clip(scales[free] * np.exp(step), *self.limits[:, free])
+        return self._replace(width=scales[0], distance=scales[1], stribeck=scales[2])
 
     def within(self, step: Array) -> Array:
         """A step (m,) without what leads beyond the limits."""
-        sizes, after = (
-            np.stack([terms.distance, terms.stribeck])[self.free]
-            for terms in (self, self.changed(step))
-        )
+        sizes, after = (terms.scales[self.free] for terms in (self, self.changed(step)))
         result: Array = np.log(after / sizes)
         return result
 
     def direction(self, v: Array, samples: Samples) -> Array:
         """Of the friction of motors with velocities v (B, nv), from -1 to 1."""
-        at_once: Array = step(v, self.width)
-        if samples.direction is None:
-            return at_once
-        return np.where(self.distance > 0.0, samples.direction, at_once)
+        at_once: Array = step(v, self.width, self.is_smooth)
+        return self._turned(at_once, samples.direction)
+
+    def direction_change(self, v: Array, turned: Array | None) -> Array:
+        """Its derivatives by the logarithms of widths and distances, (B, nv).
+
+        ``turned`` are those of friction that turns over a distance.
+        """
+        return self._turned(step_change(v, self.width, self.is_smooth), turned)
+
+    def _turned(self, at_once: Array, turned: Array | None) -> Array:
+        return at_once if turned is None else np.where(self.distance > 0.0, turned, at_once)
 
 
 def directions_of(drives: Drives, samples: Samples) -> Array:
@@ -133,11 +150,44 @@ def _steps(samples: Samples) -> Array:
     return np.where(is_next & (dt >= 0.0), dt, _LONG)
 
 
-class _Candidate(NamedTuple):
-    term: int | None  # index in ``TERMS``; None: only another way to turn
-    velocity: float  # at which it decreases, or 0
-    turn: tuple[float, float]  # width of the ramp; distance over which friction turns
-    factors: list[Array]  # of the direction
+class _Form(NamedTuple):
+    """A form of a joint's friction: how it turns, and its terms beyond Coulomb friction."""
+
+    width: float = 0.0
+    is_smooth: bool = False
+    distance: float = 0.0
+    velocity: float = 0.0  # at which Stribeck friction decreases; 0: there is none
+    has_root: bool = False
+    has_load: bool = False
+
+    @property
+    def depends_on_velocity(self) -> bool:
+        """Whether friction depends on the velocity beyond its step."""
+        return self.velocity > 0.0 or self.has_root
+
+    @property
+    def complexity(self) -> int:
+        """The number of terms that depend on motion."""
+        return any(self.turn) + self.depends_on_velocity + self.has_load
+
+    @property
+    def at_once(self) -> _Form:
+        """The same terms with a step."""
+        return self._replace(width=0.0, is_smooth=False, distance=0.0)
+
+    @property
+    def turn(self) -> tuple[float, bool, float]:
+        """Width, shape and distance of the turn."""
+        return self[:3]
+
+    def __str__(self) -> str:
+        turn = "friction_distance" if self.distance else "smooth_friction" * self.is_smooth
+        names = [
+            turn or "friction_velocity" * (self.width > 0.0),
+            "stribeck" * (self.velocity > 0.0),
+            "root_friction" * self.has_root,
+        ]
+        return " and ".join(filter(None, names)) or "a step"
 
 
 def choose_terms(
@@ -169,137 +219,236 @@ def choose_terms(
     terms.load[:bodies], terms.load[bodies + joints] = held.x[:bodies], held.x[bodies::_OWN]
     every, dt, rows = model.drives.motor_velocity(samples.v), _steps(samples), rows[: len(some)]
     for n, k in enumerate(joints):
-        direction = partial(_direction, every[:, [k]], dt, rows)
-        held.exchange(
-            n,
-            _chosen(
-                terms,
-                int(k),
-                v[:, k],
-                moves[n],
-                direction,
-                np.abs(held.load(n) + gravity[:, k]),
-                partial(held.errors, n),
-                allowed,
-            ),
+        search = _Search(
+            v[:, k],
+            moves[n],
+            partial(_direction, every[:, [k]], dt, rows),
+            np.abs(held.load(n) + gravity[:, k]),
+            partial(held.errors, n),
+            allowed,
+            float(stribeck[k]) if given[k] else 0.0,
         )
+        form, others = search.form()
+        terms.width[k], terms.is_smooth[k], terms.distance[k] = form.turn
+        terms.chosen[:, k] = form.velocity > 0.0, form.has_root, form.has_load
+        terms.stribeck[k] = form.velocity or np.inf
+        terms.limits[:, :, k] = search.limits(form).T
+        if others:
+            names = ", ".join(dict.fromkeys(map(str, others)))
+            terms.alike.append(f"{model.velocity_names[k]} ({form}, or {names})")
+        held.exchange(n, search.columns(form))
     return terms
 
 
-def _direction(v: Array, dt: Array, rows: np.ndarray, width: float, distance: float) -> Array:
-    """The direction in some rows of friction with a ramp, or that turns over a distance.
-
-    v (B, 1) and dt (B,) are of all samples.
-    """
+def _direction(
+    v: Array, dt: Array, rows: np.ndarray, width: float, is_smooth: bool, distance: float
+) -> Array:
+    """The direction of friction in some rows; v (B, 1) and dt (B,) are of all samples."""
     if not distance:
-        return step(v[rows, 0], width)
+        return step(v[rows, 0], width, is_smooth)
     return presliding(v, dt, np.array([distance]), np.sign(v[0]))[rows, 0]
 
 
-def _chosen(
-    terms: FrictionTerms,
-    k: int,
-    v: Array,
-    moves: np.ndarray,
-    direction: Callable[[float, float], Array],
-    load: Array,
-    errors: Callable[[Array], tuple[Array, Array]],
-    allowed: Sequence[str],
-) -> Array:
-    """Add what lowers the error of a joint to the terms; the columns of its friction, (B, c).
+class _Search:
+    """A search for the form of a joint's friction with the least error of held-out torques.
 
-    ``v``, ``moves`` and ``load`` are (B,), as is the ``direction`` for a width and a distance;
-    ``errors`` has the errors with choices of columns, and the smallest coefficients of the last
-    ones.
+    Velocities ``v``, the load and ``moves`` are (B,), as is the ``direction`` for a width, shape
+    and distance; ``errors`` has the errors with choices of columns, and the smallest coefficients
+    of the last ones.
     """
-    fastest = float(np.quantile(np.abs(v), 0.99))
-    distances = fastest * np.array(_DISTANCES if "friction_distance" in allowed else ())
 
-    def decreasing(velocity: float) -> Array:
-        return np.exp(-((v / velocity) ** 2))
+    def __init__(
+        self,
+        v: Array,
+        moves: np.ndarray,
+        direction: Callable[[float, bool, float], Array],
+        load: Array,
+        errors: Callable[[Array], tuple[Array, Array]],
+        allowed: Sequence[str],
+        given: float,
+    ) -> None:
+        self._v, self._load, self._errors = v, load, errors
+        self._directed = cache(lambda *turn: direction(*turn) * moves)
+        self._given, self._allowed = given, allowed
+        fastest = float(np.quantile(np.abs(v), 0.99))
+        self.widths = _NARROWEST * fastest, fastest
+        self.velocities = (
+            (0.2 * _DECREASES[0] * fastest, 1.5 * _DECREASES[-1] * fastest)
+            if not given
+            else (given, given)
+        )
+        self._turns = (_Form(), *(_Form(share * fastest, True) for share in _WIDTHS))
+        self._distances = [
+            _Form(distance=share * fastest)
+            for share in (_DISTANCES if "friction_distance" in allowed else ())
+            if share * fastest < _FURTHEST
+        ]
+        self._terms: list[dict[str, Any]] = []
+        if "root_friction" in allowed and not given:
+            self._terms.append({"has_root": True})
+        if "stribeck" in allowed and not given:
+            self._terms += [{"velocity": share * fastest} for share in _DECREASES]
 
-    @cache
-    def directed(turn: tuple[float, float]) -> Array:
-        return direction(*turn) * moves
+    def limits(self, form: _Form) -> Array:
+        """Of width, distance and velocity, (3, 2); equal where they are not estimated."""
+        limits = self.widths, (0.0, np.inf), self.velocities
+        scales = form.width, form.distance, form.velocity
+        return np.array([limit if scale else (0.0, 0.0) for limit, scale in zip(limits, scales)])
 
-    def columns(turn: tuple[float, float], *factors: Array) -> Array:
-        return np.stack([directed(turn), *(directed(turn) * one for one in factors)], axis=1)
+    def columns(self, form: _Form) -> Array:
+        """What the coefficients of a form multiply, (B, c)."""
+        direction = self._directed(*form.turn)
+        columns = [direction]
+        if form.velocity:
+            columns.append(direction * np.exp(-((self._v / form.velocity) ** 2)))
+        if form.has_root:
+            columns.append(direction * np.sqrt(np.abs(self._v)))
+        if form.has_load:
+            columns.append(direction * self._load)
+        return np.stack(columns, axis=1)
 
-    def narrowed(columns_of: Callable[[float], Array], spreads: Sequence[float]) -> float:
-        """The factor of a width, distance or velocity with the least error, by a parabola."""
-        factor = 1.0
-        for spread in spreads:
-            tried = factor * spread ** np.arange(-2.0, 3.0)
-            error = errors(np.stack([columns_of(float(one)) for one in tried]))[0].sum(axis=1)
+    def _errors_of(self, forms: Sequence[_Form]) -> tuple[Array, Array]:
+        """Errors in each stretch, (m, stretches), and last coefficients, of as many columns."""
+        return self._errors(np.stack([self.columns(form) for form in forms]))
+
+    def _least(self, forms: Sequence[_Form]) -> tuple[_Form, Array]:
+        """The form with the least error, and this error, (stretches,)."""
+        error = self._errors_of(forms)[0]
+        n = int(error.sum(axis=1).argmin())
+        return forms[n], error[n]
+
+    def _narrowed(self, form: _Form, name: str, spreads: Sequence[float]) -> _Form:
+        """The form with the width, distance or velocity of the least error, by a parabola."""
+        value: float = getattr(form, name)
+        for spread in spreads if value else ():
+            tried = value * spread ** np.arange(-2.0, 3.0)
+            forms = [_with(form, name, one) for one in tried]
+            error = self._errors_of(forms)[0].sum(axis=1)
             n = min(max(int(error.argmin()), 1), len(tried) - 2)
             before, least, after = error[n - 1 : n + 2]
             bend = max(before - 2.0 * least + after, 1e-12 * least)
-            factor = tried[n] * spread ** np.clip(0.5 * (before - after) / bend, -1.0, 1.0)
-        return float(factor)
+            value = tried[n] * spread ** np.clip(0.5 * (before - after) / bend, -1.0, 1.0)
+        return _with(form, name, value)
 
-    place = 0  # of Stribeck friction among the factors
-    factors = [decreasing(float(terms.stribeck[k]))] if terms.chosen[0, k] else []
-    while True:  # add what lowers it most
-        turn, others = (float(terms.width[k]), float(terms.distance[k])), []
-        turns = [_Candidate(None, 0.0, turn, factors)]  # the present choice
-        if not any(turn):
-            turns += [
-                _Candidate(None, 0.0, one, factors)
-                for one in (
-                    *((share * fastest, 0.0) for share in _WIDTHS),
-                    *((0.0, one) for one in distances if one < _FURTHEST),
-                )
+    def _turning(self, form: _Form) -> list[_Form]:
+        """The best form of each kind of turn, with the other terms of this one: at once first."""
+
+        def least(turns: Sequence[_Form]) -> _Form:
+            forms = [
+                form._replace(width=turn.width, is_smooth=turn.is_smooth, distance=turn.distance)
+                for turn in turns
             ]
-        if "load_friction" in allowed and not terms.chosen[2, k]:
-            others.append(_Candidate(2, 0.0, turn, [*factors, load]))
-        if "root_friction" in allowed and not terms.chosen[:2, k].any():
-            others.append(_Candidate(1, 0.0, turn, [*factors, np.sqrt(np.abs(v))]))
-        if "stribeck" in allowed and not terms.chosen[:2, k].any():
+            found = self._least(forms)[0]
+            name = "distance" if found.distance else "width"
+            return self._narrowed(found, name, _SPREADS)
+
+        found = [form.at_once, least(self._turns[1:])]
+        found.append(least([_Form(_RAMP * found[1].width)]))
+        if self._distances:
+            found.append(least(self._distances))
+        low, high = self.widths
+        return [one for one in found if not one.width or low < one.width < high]
+
+    def _turned(self, form: _Form) -> tuple[_Form, Array]:
+        """The form with the turn of the least error, and this error, (stretches,)."""
+        found = self._turning(form)
+        errors = self._errors_of(found)[0]
+        return min(
+            (
+                (one, error)
+                for one, error in zip(found, errors)
+                if not any(one.turn) or (_is_better if one.distance else _is_told)(error, errors[0])
+            ),
+            key=lambda pair: pair[1].sum(),
+        )
+
+    def _refined(self, form: _Form) -> tuple[_Form, Array]:
+        """The form with the velocity and the turn of the least error, and this error."""
+        form, error = self._turned(self._with_velocity(form))
+        return self._least([form, self._with_velocity(form)]) if any(form.turn) else (form, error)
+
+    def _with_velocity(self, form: _Form) -> _Form:
+        """The form with the velocity of the least error."""
+        if not form.velocity or self._given:
+            return form
+        found = self._narrowed(form, "velocity", _CLOSER)
+        return found._replace(velocity=float(np.clip(found.velocity, *self.velocities)))
+
+    def form(self) -> tuple[_Form, list[_Form]]:
+        """The form with the least error, and others of which the data cannot tell it."""
+        form, error = self._turned(_Form(velocity=self._given))
+        while (more := self._with_a_term(form, error)) is not None:
+            form, error = more
+        return form, self._alike(form, error)
+
+    def _with_a_term(self, form: _Form, error: Array) -> tuple[_Form, Array] | None:
+        """The form with the term that lowers its error most, if one does; and the error."""
+        others = []
+        if "load_friction" in self._allowed and not form.has_load:
+            others.append(form._replace(has_load=True))
+        if not form.depends_on_velocity:  # which a wide step resembles
             others += [
-                _Candidate(0, share * fastest, turn, [*factors, decreasing(share * fastest)])
-                for share in _DECREASES
+                turn._replace(has_load=form.has_load, **term)
+                for turn in (form, *self._turns)
+                for term in self._terms
             ]
-        tried = [
-            pair
-            for some in (turns, others)
-            if some
-            for pair in zip(
-                *errors(np.stack([columns(one.turn, *one.factors) for one in some])), some
-            )
-        ]
-        error = tried[0][0]
+        if not others:
+            return None
+        plain = self._errors_of([form.at_once])[0][0]
         better = [
-            (found, one)
-            for found, coefficient, one in tried
-            if _is_better(found, error) and (one.term != 2 or coefficient > 0.0)
+            (found.sum(), other)
+            for found, coefficient, other in zip(*self._errors_of(others), others)
+            if _is_better(found, plain if other.complexity == form.complexity else error)
+            and (other.complexity > form.complexity or _is_told(found, error))
+            and (other.has_load == form.has_load or coefficient > 0.0)
         ]
         if not better:
-            break
-        best = min(better, key=lambda pair: pair[0].sum())[1]
-        factors, (terms.width[k], terms.distance[k]) = best.factors, best.turn
-        if best.term is not None:
-            terms.chosen[best.term, k] = True
-        if best.velocity:
-            terms.stribeck[k] = best.velocity
-            terms.limits[:, k] = 0.2 * _DECREASES[0] * fastest, 1.5 * _DECREASES[-1] * fastest
-            place = len(factors) - 1
-    if any(turn):
-        factor = narrowed(lambda x: columns((x * turn[0], x * turn[1]), *factors), _SPREADS)
-        terms.width[k], terms.distance[k] = turn = factor * turn[0], factor * turn[1]
-    if terms.free[1, k]:
-        velocity = float(terms.stribeck[k])
+            return None
+        best = min(better)[1]
+        if best.has_load and not form.has_load:
+            return self._turned(best)
+        steps = [one for one in others if one.depends_on_velocity and not any(one.turn)]
+        kinds = ([one for one in steps if one.has_root == is_root] for is_root in (False, True))
+        starts = best, *(self._least(kind)[0] for kind in kinds if kind)
+        return min(map(self._refined, starts), key=lambda pair: pair[1].sum())
 
-        def with_velocity(x: float) -> list[Array]:
-            return [*factors[:place], decreasing(x * velocity), *factors[place + 1 :]]
+    def _alike(self, form: _Form, error: Array) -> list[_Form]:
+        """Forms with as many terms that do not err more, if this is not a step alone."""
+        plain = _Form(has_load=form.has_load)
+        if not _is_better(error, self._errors_of([form.at_once])[0][0]):
+            form = form.at_once  # as its turn matters little
+        if self._given or not _is_better(error, self._errors_of([plain])[0][0]):
+            return []
+        others, bases = [], [plain]
+        if "root_friction" in self._allowed:
+            bases.append(plain._replace(has_root=True))
+        if "stribeck" in self._allowed:
+            forms = [plain._replace(**term) for term in self._terms if "velocity" in term]
+            bases.append(self._with_velocity(self._least(forms)[0]))
+        for base in bases:
+            others += self._turning(base) if form.complexity > base.complexity else [base]
+        return [
+            other
+            for other in others
+            if other.complexity == form.complexity
+            and str(other) != str(form)
+            and not _is_told(error, self._errors_of([other])[0][0])
+        ]
 
-        factor = narrowed(lambda x: columns(turn, *with_velocity(x)), _CLOSER)
-        terms.stribeck[k] = np.clip(factor * velocity, *terms.limits[:, k])
-        factors = with_velocity(terms.stribeck[k] / velocity)
-    return columns(turn, *factors)
+
+def _with(form: _Form, name: str, value: float) -> _Form:
+    values: dict[str, Any] = {name: float(value)}
+    return form._replace(**values)
 
 
 def _is_better(found: Array, error: Array) -> bool:
     return bool(found.sum() < _BETTER * error.sum() and (found < error).sum() >= _MOST)
+
+
+def _is_told(error: Array, other: Array) -> bool:
+    """Whether another error is larger by more than its scatter over the stretches."""
+    more = other - error
+    return bool(more.mean() > _TOLD * more.std(ddof=1) / np.sqrt(len(more)))
 
 
 class _HeldOut:

@@ -325,12 +325,21 @@ class Problem(NamedTuple):
         return scores[:, np.append(self.base.independent, others)]
 
     def step(self, stretches: Stretches, terms: FrictionTerms) -> tuple[Array, Array]:
-        """What scores add to an estimate (b,), and to the logarithms of friction's terms (m,)."""
+        """What scores add to an estimate (b,), and to the logarithms of friction's scales (m,).
+
+        Where limits stop one of these, the others go as far as they do with it.
+        """
         H, scores, b = stretches.H.sum(axis=0), stretches.scores.sum(axis=0), len(self.base)
-        F, d, _ = _factors(H)
-        step = terms.within(np.clip((F @ (d * (F.T @ scores)))[b:], -_FURTHEST, _FURTHEST))
-        F, d, _ = _factors(H[:b, :b])
-        return F @ (d * (F.T @ (scores[:b] - H[:b, b:] @ step))), step
+        step, stopped = np.zeros(len(scores)), np.zeros(len(scores), bool)
+        while True:
+            free = np.flatnonzero(~stopped)
+            F, d, _ = _factors(H[np.ix_(free, free)])
+            step[free] = F @ (d * (F.T @ (scores - H[:, stopped] @ step[stopped])[free]))
+            limited = terms.within(np.clip(step[b:], -_FURTHEST, _FURTHEST))
+            beyond = np.abs(limited - step[b:]) > 1e-9
+            if not beyond.any():
+                return step[:b], step[b:]
+            step[b:], stopped[b:] = np.where(beyond, limited, step[b:]), stopped[b:] | beyond
 
     def spread(self, stretches: Stretches, estimate: Estimate) -> tuple[Array, int]:
         """Covariance of the estimate, (b, b), and the number of independent stretches."""

@@ -124,8 +124,12 @@ class Solution(NamedTuple):
             return conditions.terms
         coupling, squares = self.problem.unknowns.model.drives.coupling, noise[1] ** 2
         slow = _NOISE * np.sqrt(squares if coupling is None else coupling**2 @ squares)
-        return conditions.terms._replace(
-            width=np.maximum(conditions.terms.width, np.minimum(slow, conditions.threshold))
+        terms = conditions.terms
+        is_step = terms.width <= terms.limits[0, 0]
+        width = np.where(is_step, 0.0, terms.width)
+        return terms._replace(
+            width=np.maximum(width, np.minimum(slow, conditions.threshold)),
+            is_smooth=terms.is_smooth & ~is_step,
         )
 
 
@@ -196,6 +200,7 @@ def solution(
             for name in problem.reference.changed
         ),
         *unexplained(model, some, joints, fitted.parameters, given),
+        *_unclear(terms),
     ]
     changes = terms.chosen[2].any() or terms.free.any()  # with estimates
     if not changes:
@@ -322,6 +327,16 @@ def _still(model: Model, samples: Samples) -> list[str]:
         "friction stays unknown, as does what only its motion shows"
         for joint in joint_slices(model)
         if moves[joint.q].max() < STUCK
+    ]
+
+
+def _unclear(terms: FrictionTerms) -> list[str]:
+    """A warning of joints with a form of friction that the samples cannot tell from another."""
+    if not terms.alike:
+        return []
+    return [
+        "the torques do not tell some forms of friction apart, and intervals hold only for the "
+        f"first form: {'; '.join(terms.alike)}; record slow motion and reversals"
     ]
 
 

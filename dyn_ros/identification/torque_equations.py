@@ -71,7 +71,7 @@ class TorqueEquations:
         self.change_friction()
 
     def change_friction(self, step: Array | float = 0.0) -> None:
-        """Add a step to the logarithms of the distances and velocities of friction, (m,)."""
+        """Add a step to the logarithms of friction's scales that are free, (m,)."""
         terms = self.conditions.terms.changed(step)
         self.conditions = self.conditions._replace(terms=terms)
         if terms.distance.any():
@@ -97,10 +97,13 @@ class TorqueEquations:
         features[:, ~self._actuated] = 0.0
         return features
 
-    def _columns(self, samples: Samples) -> tuple[Array | float, ...]:
-        """What each of the features multiplies, (B, nv)."""
+    def _columns(
+        self, samples: Samples, direction: Array | None = None
+    ) -> tuple[Array | float, ...]:
+        """What each of the features multiplies, (B, nv); also for another direction."""
         v, terms = self._drives.motor_velocity(samples.v), self.conditions.terms
-        direction = terms.direction(v, samples) * (np.abs(v) > self.conditions.threshold)
+        direction = terms.direction(v, samples) if direction is None else direction
+        direction = direction * (np.abs(v) > self.conditions.threshold)
         decreasing = root = loaded = direction
         if terms.chosen[0].any():
             decreasing = direction * np.exp(-((v / terms.stribeck) ** 2))
@@ -228,7 +231,7 @@ class TorqueEquations:
     def scores(self, parameters: Array, limit: Array, noise: Array, edges: np.ndarray) -> Array:
         """Gradients of the cost, summed over the samples between consecutive edges, (n, p + m).
 
-        The last m are of the logarithms of the distances and velocities of friction.
+        The last m are of the logarithms of friction's scales that are free.
         """
         joints = np.nonzero(self.conditions.terms.free)[1]
         scores, first = np.zeros((len(edges) - 1, len(parameters) + len(joints))), 0
@@ -274,15 +277,16 @@ class TorqueEquations:
         terms, v = self.conditions.terms, self._drives.motor_velocity(samples.v)
         own = parameters[self._unknowns.bodies :].reshape(-1, self._model.nv)
         changes = np.zeros((len(rows), *terms.free.shape))
-        if samples.direction is not None:
-            columns = self._columns(dataclasses.replace(samples, direction=self._changes[rows]))
-            changes[:, 0] = sum(
+        if terms.free[:2].any():
+            turned = None if samples.direction is None else self._changes[rows]
+            columns = self._columns(samples, terms.direction_change(v, turned))
+            changes[:, 0] = changes[:, 1] = sum(
                 column * numbers
                 for n, (column, numbers) in enumerate(zip(columns, own))
                 if FEATURES[n] in DIRECTED
             )
-        if terms.free[1].any():
-            changes[:, 1] = self._columns(samples)[4] * own[4] * 2.0 * (v / terms.stribeck) ** 2
+        if terms.free[2].any():
+            changes[:, 2] = self._columns(samples)[4] * own[4] * 2.0 * (v / terms.stribeck) ** 2
         return changes[:, terms.free]
 
     def friction_sums(

@@ -17,7 +17,7 @@ from ..kernel.arguments import finite_array, require_entries
 from ..kernel.names import listed
 from ..kernel.types import Array
 
-_INTEGRAL = {"is_compensated": False, "is_link_side": False}
+_INTEGRAL = {"is_compensated": False, "is_link_side": False, "has_smooth_friction": False}
 _NOT_NEGATIVE = ("load_friction", "friction_velocity", "friction_distance", "rotor_inertia")
 _POSITIVE = ("stribeck_velocity",)
 _DEFAULTS = {"gain": 1.0, "stribeck_velocity": np.inf, **_INTEGRAL}
@@ -41,9 +41,10 @@ class Drives:
         + load_friction |torque|) s(v)
 
     with ``model.damping`` and ``model.friction``, and s(v) = v / friction_velocity between -1
-    and 1. After a reversal, s differs from its new value by a part that decreases by a factor of e
-    in each ``friction_distance`` (Dahl 1968), wherever the motion before is known: in observers,
-    recordings and identification. With a ``coupling``, all of this holds for the motors.
+    and 1, or tanh(v / friction_velocity) with ``has_smooth_friction``. After a reversal, s
+    differs from its new value by a part that decreases by a factor of e in each
+    ``friction_distance`` (Dahl 1968), wherever the motion before is known: in observers, recordings
+    and identification. With a ``coupling``, all of this holds for the motors.
 
     Attributes
     ----------
@@ -68,6 +69,9 @@ class Drives:
         decrease [rad/s, m/s].
     friction_velocity : (nv,) ndarray
         Velocity up to which friction grows in proportion to it [rad/s, m/s]; 0: it jumps.
+    has_smooth_friction : (nv,) ndarray of bool
+        Whether friction grows as the hyperbolic tangent of the velocity, as lubricated joints and
+        many simulators do: at ``friction_velocity`` to 76 %.
     friction_distance : (nv,) ndarray
         Distance over which friction turns after a reversal [rad, m]; 0: it turns at once.
     rotor_inertia : (nv,) ndarray
@@ -96,6 +100,7 @@ class Drives:
     stribeck: Array
     stribeck_velocity: Array
     friction_velocity: Array
+    has_smooth_friction: NDArray[np.bool_]
     friction_distance: Array
     rotor_inertia: Array
     coupling: Array | None = None

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...call.data import Data
 from ...kernel.arguments import require_model, valid_array
@@ -51,9 +52,7 @@ def joint_friction(model: Model, v: ArrayLike, torque: ArrayLike | None = None) 
     """
     speeds, drives = valid_array(require_model(model), "v", ("nv",), v), model.drives
     load = 0.0 * speeds if torque is None else valid_array(model, "torque", ("nv",), torque)
-    return friction_in(
-        model, speeds, load, step(drives.motor_velocity(speeds), drives.friction_velocity)
-    )
+    return friction_in(model, speeds, load, direction_at(drives, drives.motor_velocity(speeds)))
 
 
 def friction_in(model: Model, v: Array, torque: Array, direction: Array) -> Array:
@@ -106,7 +105,7 @@ def without_friction(
     """
     motors = drives.motor_velocity(valid_array(require_model(model), "v", ("nv",), v))
     if direction is None:
-        direction = step(motors, drives.friction_velocity)
+        direction = direction_at(drives, motors)
     left = drives.to_motors(valid_array(model, name, ("nv",), torque))
     left = left - _unloaded(model, drives, motors, direction)
     sign = direction * np.sign(left)
@@ -156,10 +155,29 @@ def with_gravity(model: Model, data: Data, q: ArrayLike, torque: Array) -> Array
     return torque + compensated * generalized_gravity(model, data, q)
 
 
-def step(v: Array, width: Array | float) -> Array:
-    """The sign of velocities, which changes linearly between minus and plus the width."""
+def direction_at(drives: Drives, v: Array) -> Array:
+    """Return the direction of each motor's friction at velocities v (..., nv), from -1 to 1."""
+    return step(v, drives.friction_velocity, drives.has_smooth_friction)
+
+
+def step(v: Array, width: Array | float, is_smooth: NDArray[np.bool_] | bool) -> Array:
+    """Return the sign of velocities, which changes over a width of them.
+
+    It changes linearly between minus and plus the width, or smoothly, as tanh(v / width).
+    """
     wide = np.asarray(width) > 0.0
-    return np.where(wide, np.clip(v / np.where(wide, width, 1.0), -1.0, 1.0), np.sign(v))
+    ratio = v / np.where(wide, width, 1.0)
+    sign = np.where(wide, np.clip(ratio, -1.0, 1.0), np.sign(v))
+    smooth = wide & is_smooth
+    return np.where(smooth, np.tanh(ratio), sign) if smooth.any() else sign
+
+
+def step_change(v: Array, width: Array | float, is_smooth: NDArray[np.bool_] | bool) -> Array:
+    """Return the derivative of ``step`` by the logarithm of the width."""
+    wide = np.asarray(width) > 0.0
+    ratio = v / np.where(wide, width, 1.0)
+    inside = np.where(is_smooth, 1.0 - np.tanh(ratio) ** 2, np.abs(ratio) < 1.0)
+    return np.where(wide, -ratio * inside, 0.0)
 
 
 def _unloaded(model: Model, drives: Drives, v: Array, direction: Array) -> Array:

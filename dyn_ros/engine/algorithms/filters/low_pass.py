@@ -11,7 +11,7 @@ from ...kernel import lanes as la
 from ...kernel.types import Array
 from ...machine_code.compiler import Entry
 from ...model.drives import Drives
-from ..dynamics.friction import step
+from ..dynamics.friction import direction_at
 
 _SLOWEST = 1e-9  # rad/s, m/s: after a gap, directions are new even at rest
 
@@ -47,7 +47,7 @@ def directions(
     dt (B,) are the times since the samples before. The second result is what to pass as ``before``
     (nv,) with the samples that follow; without it, the motors have not just turned.
     """
-    found, some = step(v, drives.friction_velocity), np.flatnonzero(drives.friction_distance)
+    found, some = direction_at(drives, v), np.flatnonzero(drives.friction_distance)
     if before is None:
         before, dt = np.sign(v[0]), np.append(0.0, dt[1:])
     turned = presliding(v[:, some], dt, drives.friction_distance[some], before[some])
