@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..engine.model.inputs import require_model
+from ..engine.kernel.arguments import require_model
 from ..engine.model.model import Model
 from ..recordings.formats import is_table
 from ..recordings.formats.sources import open_source
