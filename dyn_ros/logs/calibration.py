@@ -18,10 +18,12 @@ from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 from ..observer.contacts import Contact, contacts_in
 from ..observer.thresholds import (
+    LEAST_NOISE,
     SHORTEST,
     SLOW,
     CalibratedThresholds,
     calibrate_thresholds,
+    calibrated_parameters,
     friction_at_rest,
 )
 from ..recordings.formats.sources import open_source
@@ -40,7 +42,6 @@ _FASTEST = 100.0  # gain [1/s]
 _PER_SAMPLE = 0.1  # of the change of momentum in a sampling period is seen as external if
 # efforts and velocities are apart by one: gain times period
 _STRETCHES = 8  # that are held out in turn
-_LEAST_NOISE = 1e-6  # N m, N
 _LEAST_MOTION = 1.0  # s
 _NOISY = 1.5  # times the threshold without measured velocities
 _HEADER = """\
@@ -182,7 +183,7 @@ def _of_velocities(
 ) -> list[str]:
     """A warning if thresholds without measured velocities, the others, are much smaller."""
     with_measured, without = (np.median(found.of(speed), axis=0) for found in (limits, others))
-    ratio = with_measured / np.maximum(without, _LEAST_NOISE)
+    ratio = with_measured / np.maximum(without, LEAST_NOISE)
     names = [f"{model.velocity_names[k]} ({ratio[k]:.2g})" for k in np.flatnonzero(ratio > _NOISY)]
     return (
         [
@@ -255,13 +256,10 @@ def save(calibration: Calibration, name: str, path: str | PathLike[str]) -> None
     """Write parameters of the observer node."""
     import yaml
 
-    limits, settings = calibration.thresholds, calibration.settings
+    settings = calibration.settings
+    parameters = settings.parameters() | calibrated_parameters(calibration.thresholds)
     values: dict[str, Any] = {"joints": list(settings.calibrated)}
-    values |= {name: _rounded(value) for name, value in settings.parameters().items()}
-    for field in ("fixed", "per_speed", "at_rest"):
-        values[f"thresholds.{field}"] = _rounded(getattr(limits, field))
-    noise = np.maximum(np.hypot(limits.mean, limits.deviation), _LEAST_NOISE)
-    values["noise.external"] = _rounded(noise)
+    values |= {name: _rounded(value) for name, value in parameters.items()}
     more = _OF_RATES if settings.velocity is False else ""
     Path(path).write_text(
         _HEADER.format(name=name, joints=", ".join(calibration.names))

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..observer.settings import POSITIVE, ObserverSettings, setting
+from ..observer.thresholds import FALSE_ALARMS
 
 
 @dataclass(frozen=True)
@@ -49,4 +50,4 @@ class CalibrationOptions:
     settings: Settings = Settings(velocity=None)
     gain: float | None = None  # [1/s]; None: a tenth of the sampling rate, up to 100/s
     smoothing: float | None = None  # [1/s]; None: the gain
-    false_alarms: float = 0.1  # wanted rate of the robot [1/h]
+    false_alarms: float = FALSE_ALARMS  # wanted rate of the robot [1/h]

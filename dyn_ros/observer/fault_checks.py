@@ -113,8 +113,8 @@ def _limits(numbers: Array) -> Array:
 # --- means of tenths of a second
 
 
-class Row(NamedTuple):
-    """A tenth of a second, or a table of them in order of time: with another axis in front."""
+class IntervalMeans(NamedTuple):
+    """Means over a tenth of a second, or over many in order of time: with another axis in front."""
 
     q: Array  # (nq,), at its end; all others but the last are (nv,)
     v: Array  # at its end
@@ -127,12 +127,15 @@ class Row(NamedTuple):
     samples: NDArray[np.int_]  # number of samples, ()
 
 
-def row_of(q: Array, v: Array, block: list[tuple[Array, Array, Array]], limit: Array) -> Row:
+def interval_means(
+    q: Array, v: Array, block: list[tuple[Array, Array, Array]], limit: Array
+) -> IntervalMeans:
+    """Return means of samples: measured efforts, these filtered, and external efforts, (nv,)."""
     raw, tau, external = (np.array(column) for column in zip(*block))
     mean, outside = tau.mean(axis=0), external.mean(axis=0)
     size = np.abs(raw)
     near = np.abs(size - limit) <= _AT_LIMIT * limit
-    return Row(
+    return IntervalMeans(
         np.array(q, float),
         np.array(v, float),
         mean,
@@ -148,16 +151,18 @@ def row_of(q: Array, v: Array, block: list[tuple[Array, Array, Array]], limit: A
 # --- checks
 
 
-def check(model: Model, data: Data, typical: Array, rows: Sequence[Row]) -> tuple[EffortFault, ...]:
+def check(
+    model: Model, data: Data, typical: Array, rows: Sequence[IntervalMeans]
+) -> tuple[EffortFault, ...]:
     """What is wrong with the efforts in these rows."""
     if not model.nv:
         return ()
-    table = Row(*(np.array(column) for column in zip(*rows)))
+    table = IntervalMeans(*(np.array(column) for column in zip(*rows)))
     single = np.flatnonzero(is_actuated(model)).tolist()
     if model.tree.joints[0].kind == "floating":
         weight = model.total_mass * float(np.linalg.norm(model.gravity))
         free = np.linalg.norm(table.external[:, :3], axis=1) < _FLOATING_LOAD * weight
-        table = Row(*(column[free] for column in table))
+        table = IntervalMeans(*(column[free] for column in table))
         if not len(table.q):
             return ()
     faults = {}
@@ -177,7 +182,7 @@ def check(model: Model, data: Data, typical: Array, rows: Sequence[Row]) -> tupl
     return tuple(faults[k] for k in sorted(faults))
 
 
-def _constant(model: Model, table: Row, typical: float, k: int) -> EffortFault | None:
+def _constant(model: Model, table: IntervalMeans, typical: float, k: int) -> EffortFault | None:
     """An effort that is zero although it is needed, or does not change although it should."""
     name, value = model.velocity_names[k], table.constant[-1, k]
     if np.isnan(value):
@@ -217,7 +222,7 @@ def _constant(model: Model, table: Row, typical: float, k: int) -> EffortFault |
     return None
 
 
-def _limited(model: Model, table: Row, typical: float, k: int) -> EffortFault | None:
+def _limited(model: Model, table: IntervalMeans, typical: float, k: int) -> EffortFault | None:
     """An effort that stays at its limit, or at its extreme although more is needed."""
     name, recent = model.velocity_names[k], slice(-round(_RECENT / PERIOD), None)
     if table.is_limited[recent, k].any():
@@ -268,7 +273,7 @@ class _Factor(NamedTuple):
         )
 
 
-def _factor(table: Row, typical: float, k: int) -> _Factor | None:
+def _factor(table: IntervalMeans, typical: float, k: int) -> _Factor | None:
     """Compare measured and needed efforts, whatever the friction; None if inconclusive.
 
     If pushes disturb the comparison, a wrong sign shows in the rest of the time.
@@ -282,7 +287,11 @@ def _factor(table: Row, typical: float, k: int) -> _Factor | None:
 
 
 def _compared(
-    table: Row, typical: float, k: int, rows: NDArray[np.bool_], explained: float = _EXPLAINED
+    table: IntervalMeans,
+    typical: float,
+    k: int,
+    rows: NDArray[np.bool_],
+    explained: float = _EXPLAINED,
 ) -> _Factor | None:
     if np.count_nonzero(rows) < _FEWEST:
         return None
@@ -297,7 +306,7 @@ def _compared(
     return _Factor(value, error, variance > 0.0 and error < (1.0 - explained) * variance, rows)
 
 
-def _untouched(table: Row, k: int) -> NDArray[np.bool_]:
+def _untouched(table: IntervalMeans, k: int) -> NDArray[np.bool_]:
     """The rows that agree best with any factor and friction: the least sum of absolute errors."""
     basis, tau = _friction_columns(table.v[:, k]), table.tau[:, k]
     needed = _without(basis, table.needed[:, k])
@@ -371,7 +380,12 @@ def is_unexplained(model: Model, tau: Array, external: Array) -> NDArray[np.bool
 
 
 def _is_payload(
-    model: Model, data: Data, table: Row, factors: dict[int, _Factor], suspects: set[int], k: int
+    model: Model,
+    data: Data,
+    table: IntervalMeans,
+    factors: dict[int, _Factor],
+    suspects: set[int],
+    k: int,
 ) -> bool:
     """Whether a payload at the end of the arm explains the efforts of a joint, about as well.
 

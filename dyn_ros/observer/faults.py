@@ -20,7 +20,7 @@ from ..engine.kernel.arguments import one_each, require_model
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.model import Model
 from . import fault_checks
-from .fault_checks import PERIOD, EffortFault, Row
+from .fault_checks import PERIOD, EffortFault, IntervalMeans
 from .momentum_observer import momentum_observer
 
 WINDOW = 60.0
@@ -79,7 +79,7 @@ class EffortMonitor:
         nv = self._model.nv
         self.faults: tuple[EffortFault, ...] = ()
         self._block: list[tuple[Array, Array, Array]] = []
-        self._rows: deque[Row] = deque(maxlen=round(WINDOW / PERIOD))
+        self._rows: deque[IntervalMeans] = deque(maxlen=round(WINDOW / PERIOD))
         self._filtered, self._last = np.zeros(nv), np.zeros(nv)
         self._decay, self._dt = np.zeros(nv), 0.0
         self._age, self._elapsed, self._since_check = -1.0, 0.0, 0.0
@@ -115,7 +115,7 @@ class EffortMonitor:
         self._elapsed += dt
         if self._elapsed < PERIOD or len(self._block) < _FEW:
             return False
-        self._rows.append(fault_checks.row_of(q, v, self._block, self._model.effort_limit))
+        self._rows.append(fault_checks.interval_means(q, v, self._block, self._model.effort_limit))
         self._since_check += self._elapsed
         self._block, self._elapsed = [], 0.0
         if self._since_check < _CHECK:
@@ -125,7 +125,7 @@ class EffortMonitor:
         self.faults = self._check(rows) or self._check(rows[-round(_LATEST / PERIOD) :])
         return True
 
-    def _check(self, rows: list[Row]) -> tuple[EffortFault, ...]:
+    def _check(self, rows: list[IntervalMeans]) -> tuple[EffortFault, ...]:
         return fault_checks.check(self._model, self._data, self._typical, rows)
 
 

@@ -31,6 +31,12 @@ SLOW = 0.05
 SHORTEST = 10.0
 """The least duration of a calibration [s]."""
 
+FALSE_ALARMS = 0.1
+"""The rate of false alarms of a robot for which thresholds are calibrated by default [1/h]."""
+
+LEAST_NOISE = 1e-6
+"""The least standard deviation of external efforts [N m, N]."""
+
 _BLOCK = 0.25  # s: of a block only the largest value counts
 _SHARE, _COUNT = 0.3, 80  # the most blocks above the level from which tails are fitted
 _LONGEST = 4  # blocks of a cluster; a longer one counts as several
@@ -160,6 +166,17 @@ class CalibratedThresholds(Thresholds):
         return self.duration * self.false_alarms < _HOUR
 
 
+def calibrated_parameters(found: CalibratedThresholds) -> dict[str, list[float]]:
+    """Return the parameters of the observer node that a calibration sets."""
+    numbers = {
+        "thresholds.fixed": found.fixed,
+        "thresholds.per_speed": found.per_speed,
+        "thresholds.at_rest": found.at_rest,
+        "noise.external": np.maximum(np.hypot(found.mean, found.deviation), LEAST_NOISE),
+    }
+    return {name: np.asarray(values).tolist() for name, values in numbers.items()}
+
+
 def friction_at_rest(model: Model) -> Array:
     """Up to which size friction is unknown at rest, (nv,), with typical loads [N m, N]."""
     load = typical_efforts(model) if model.drives.load_friction.any() else np.zeros(model.nv)
@@ -170,7 +187,7 @@ def calibrate_thresholds(
     external: ArrayLike,
     v: ArrayLike,
     dt: float,
-    false_alarms: float = 0.1,
+    false_alarms: float = FALSE_ALARMS,
     *,
     friction: float | ArrayLike = 0.0,
     least: float | ArrayLike = 0.0,

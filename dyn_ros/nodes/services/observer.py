@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ SPECS = (
     ),
     Spec(
         "calibration.false_alarms",
-        0.1,
+        thresholds.FALSE_ALARMS,
         "Default rate of false alarms for ~/calibrate [1/h].",
         limits=(1e-6, 1e6),
     ),
@@ -57,7 +57,6 @@ SPECS = (
 MOST_POSES = 1000
 LONGEST = 600.0  # that a request listens [s]
 LONGEST_MOVE = 60.0  # of a motion between two requests that is recorded [s]
-_LEAST_NOISE = 1e-6  # N m, N
 
 
 class Requests:
@@ -108,10 +107,10 @@ class Requests:
         if faults:
             raise Rejected("; ".join(faults) + "; correct this and call again")
 
-    def _set(self, **values: Any) -> None:
-        """Set parameters, whose dots are written as two underscores."""
+    def _set(self, values: Mapping[str, Any]) -> None:
+        """Set parameters."""
         result = self._node.set_parameters_atomically(
-            [Parameter(name.replace("__", "."), value=value) for name, value in values.items()]
+            [Parameter(name, value=value) for name, value in values.items()]
         )
         if not result.successful:
             raise Rejected(result.reason)
@@ -181,13 +180,7 @@ class Requests:
             response.deviation = arrays.numbers(limits.deviation)
             response.message = _caveats(limits, slow, wrong)
             if request.apply:
-                noise = np.hypot(limits.mean, limits.deviation)
-                self._set(
-                    thresholds__fixed=limits.fixed.tolist(),
-                    thresholds__per_speed=limits.per_speed.tolist(),
-                    thresholds__at_rest=limits.at_rest.tolist(),
-                    noise__external=np.maximum(noise, _LEAST_NOISE).tolist(),
-                )
+                self._set(thresholds.calibrated_parameters(limits))
 
         return self._begin(
             "~/calibrate",
@@ -213,7 +206,7 @@ class Requests:
             response.delay, response.deviation = estimate.delay, estimate.deviation
             response.states = estimate.states
             if request.apply:
-                self._set(effort_delay=response.delay - declared)
+                self._set({"effort_delay": response.delay - declared})
 
         return self._begin(
             "~/estimate_delay", request, "calibration.duration", False, compute, respond
