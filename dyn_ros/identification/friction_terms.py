@@ -21,6 +21,7 @@ from .samples import Samples
 
 TERMS = ("stribeck", "root_friction", "load_friction")
 OPTIONAL = (*TERMS, "friction_distance")
+_SCALES = ("friction_velocity", "friction_distance", "stribeck_velocity")
 STILL = 1e-9  # rad/s, m/s: less is rounding
 SLOWEST = 1e-6  # rad/s, m/s: of the decrease of Stribeck friction; less is not measured
 _STRETCHES = 8  # of consecutive samples, each predicted by all others
@@ -94,6 +95,17 @@ class FrictionTerms(NamedTuple):
         scales, free = self.scales, self.free
         scales[free] = np.clip(scales[free] * np.exp(step), *self.limits[:, free])
         return self._replace(width=scales[0], distance=scales[1], stribeck=scales[2])
+
+    def intervals(self, names: Sequence[str], half: Array) -> dict[str, tuple[float, float]]:
+        """Intervals of the scales that are free, with half widths (m,) of their logarithms."""
+        values = self.scales[self.free]
+        places = zip(*np.nonzero(self.free))
+        ends = zip(values * np.exp(-half), values * np.exp(half))
+        return {
+            f"{_SCALES[n]}({names[k]})": (float(low), float(high))
+            for (n, k), (low, high) in zip(places, ends)
+            if n or self.width[k] > self.limits[0, 0, k]
+        }
 
     def within(self, step: Array) -> Array:
         """A step (m,) without what leads beyond the limits."""

@@ -256,7 +256,7 @@ class Problem(NamedTuple):
         return shift
 
     def covariance(self, equations: TorqueEquations, fitted: Fit) -> tuple[Array, int]:
-        """Covariance of the estimate, (b, b), from stretches of samples, and their number."""
+        """Covariance from stretches of samples, and their number; see ``spread``."""
         ids = equations.samples.recording
         count = STRETCHES
         turns = [] if ids is None else (np.flatnonzero(np.diff(ids)) + 1).tolist()
@@ -342,7 +342,10 @@ class Problem(NamedTuple):
             step[b:], stopped[b:] = np.where(beyond, limited, step[b:]), stopped[b:] | beyond
 
     def spread(self, stretches: Stretches, estimate: Estimate) -> tuple[Array, int]:
-        """Covariance of the estimate, (b, b), and the number of independent stretches."""
+        """Covariance of the estimate and of the logarithms of friction's scales, (b + m, b + m).
+
+        Also returns the number of independent stretches.
+        """
         kinds = np.maximum(self.base.independent - self.unknowns.bodies, -1)
         kinds //= max(self.unknowns.model.nv, 1)
         sizes = np.where(kinds > 0, np.nan_to_num(estimate.value), 0.0)

@@ -200,8 +200,8 @@ class Stretches:
         return dataclasses.replace(self, scores=self.scores - self.H[..., : len(change)] @ change)
 
     def covariance(self, inverse: Array, sizes: Array, kinds: np.ndarray) -> tuple[Array, int]:
-        """See ``jackknife``; of the first b parameters."""
-        b, more = len(sizes), self.H.shape[1] - len(sizes)
+        """See ``jackknife``; of the first b parameters, then of the m others."""
+        more = self.H.shape[1] - len(sizes)
         inverse = bordered_inverse(inverse, self.H.sum(axis=0))
         _, first, counts = np.unique(self.recording, return_index=True, return_counts=True)
         if counts.min() * len(first) < 2 * _FEWEST_STRETCHES:  # too few to compare recordings
@@ -209,14 +209,13 @@ class Stretches:
         count = 1 << int(counts.min()).bit_length() - 1  # which can be halved
         starts = (first[:, None] + np.arange(count) * counts[:, None] // count).ravel()
         each, shape = self.joined(starts), (len(first), count, len(inverse))
-        covariance, count = jackknife(
+        return jackknife(
             each.scores.reshape(shape),
             each.H.reshape(*shape, len(inverse)),
             inverse,
             np.append(sizes, np.zeros(more)),
             np.append(kinds, np.full(more, -1)),
         )
-        return covariance[:b, :b], count
 
 
 def jackknife(

@@ -138,6 +138,9 @@ class Identification:
     joints : tuple of JointResult, length nv
         Of the motors, where these move several joints.
     base : BaseEstimate
+    friction_intervals : dict of str to (float, float)
+        95 % intervals of the velocities and distances of friction in ``identified.drives`` that
+        were estimated, by names such as "friction_velocity(elbow)" [rad/s, m/s, rad, m].
     samples : Samples
         The recording, or several; efforts times the motor constants, if these were given. Of long
         recordings, ``dyn_ros.logs.identify`` keeps some parts.
@@ -167,6 +170,7 @@ class Identification:
     stribeck_velocity: Array
     joints: tuple[JointResult, ...]
     base: BaseEstimate
+    friction_intervals: dict[str, tuple[float, float]]
     samples: Samples
     size: int
     held_out: tuple[slice, ...]

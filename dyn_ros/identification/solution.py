@@ -70,7 +70,7 @@ class Solution(NamedTuple):
     def identification(
         self, spread: Array, count: int, size: int, seconds: float
     ) -> Identification:
-        """The result, with the covariance (b, b) of the estimate, from ``count`` blocks."""
+        """The result, with the covariance that ``Problem.spread`` has from ``count`` blocks."""
         problem, fitted, conditions = self.problem, self.fitted, self.equations.conditions
         unknowns, warnings = problem.unknowns, self.warnings
         if fitted.outliers > _MANY:
@@ -97,7 +97,9 @@ class Solution(NamedTuple):
                 some.tau,
             )
         )
-        base = _base_estimate(problem, fitted, spread, float(stdtrit(max(count - 1, 1), 0.975)))
+        quantile, b = float(stdtrit(max(count - 1, 1), 0.975)), len(problem.base)
+        base = _base_estimate(problem, fitted, spread[:b, :b], quantile)
+        half = quantile * np.sqrt(np.maximum(np.diag(spread)[b:], 0.0))
         parameters = _without_rounding(unknowns, fitted.parameters, some)
         own = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
         return Identification(
@@ -108,6 +110,7 @@ class Solution(NamedTuple):
             stribeck_velocity=conditions.terms.stribeck,
             joints=self.joints,
             base=base,
+            friction_intervals=conditions.terms.intervals(unknowns.model.velocity_names, half),
             samples=self.samples,
             size=size,
             held_out=self.held_out,

@@ -44,6 +44,7 @@ def test_what_is_written_is_read(model, tmp_path):
         stribeck=own[2],
         stribeck_velocity=0.2,
         friction_velocity=0.01,
+        has_smooth_friction=own[0] > 0.0,
         friction_distance=np.abs(own[0]),
         coupling=np.eye(nv) + 0.5 * np.eye(nv, k=1),
     )

@@ -13,6 +13,7 @@ from identification.recordings import perturbed, record, waves
 from identification.robots import load, truth
 
 import dyn_ros
+from dyn_ros.engine.algorithms.dynamics.friction import step, step_change
 from dyn_ros.identification.friction_terms import directions_of, with_changes
 from dyn_ros.identification.normal_equations import bordered, bordered_inverse
 
@@ -292,3 +293,64 @@ def test_numbers_that_are_rounding_errors_are_not_written(tmp_path, stiffness):
         assert "armature" not in wrist and wrist["damping"] != 0.0
     else:
         assert "stribeck" not in wrist and "stribeck_velocity" not in wrist
+
+
+def smooth(width, seed=0):
+    """A recording of a ur10 whose friction is smooth, with a width of 1 for the largest speed."""
+    true, move = perturbed(load("ur10"), seed=seed), motion(seed=seed)
+    fastest = np.quantile(np.abs(move(np.arange(0.0, 20.0, 0.01))[1]), 0.99, axis=0)
+    true.drives = true.drives.with_values(
+        friction_velocity=width * fastest, has_smooth_friction=True
+    )
+    return record(true, move, noise=0.01, rate=250.0, seed=seed)
+
+
+@pytest.mark.parametrize("width", [0.02, 0.1, 0.3])
+def test_intervals_of_smooth_friction(width):
+    """The width of the step is estimated with an interval, and no term takes its place."""
+    model, inside, widths = load("ur10"), [], []
+    for seed in range(3):
+        recording = smooth(width, seed)
+        found = dyn_ros.identify(model, recording.samples(model))
+        drives, true = found.identified.drives, recording.true.drives
+        assert not drives.stribeck.any() and not drives.root_friction.any()
+        base, values = found.base, truth(recording)
+        is_right = drives.has_smooth_friction
+        assert is_right.sum() >= 4
+        names = np.array(model.joint_names)[is_right]
+        of_friction = [
+            n
+            for n, name in enumerate(base.names)
+            if re.match(rf"(damping|friction)\(({'|'.join(names)})", name)
+        ]
+        own = (base.matrix[:, : len(values)] @ values)[of_friction]
+        inside += list((base.lower[of_friction] < own) & (own < base.upper[of_friction]))
+        for k in np.flatnonzero(is_right):
+            low, high = found.friction_intervals[f"friction_velocity({model.joint_names[k]})"]
+            assert low < drives.friction_velocity[k] < high < 2.0 * low
+            widths.append(low < true.friction_velocity[k] < high)
+    assert np.mean(inside) > 0.9 and np.mean(widths) > 0.8
+
+
+def test_a_form_of_friction_that_the_torques_cannot_tell_from_another():
+    """With much noise, smooth friction resembles a ramp; a step resembles nothing else."""
+    recording, model = smooth(0.1), load("ur10")
+    rng = np.random.default_rng(0)
+    noise = 0.03 * recording.tau.std(axis=0) * rng.standard_normal(recording.tau.shape)
+    noisy = dataclasses.replace(recording, tau=recording.tau + noise)
+    (text,) = [
+        text
+        for text in dyn_ros.identify(model, noisy.samples(model)).warnings
+        if "do not tell some forms of friction apart" in text
+    ]
+    assert "smooth_friction" in text and "friction_velocity" in text and "_joint (" in text
+    _, found = identified()
+    assert not any("forms of friction" in text for text in found.warnings)
+
+
+@pytest.mark.parametrize("is_smooth", [False, True])
+def test_changes_of_the_step(is_smooth):
+    v, width = np.linspace(-0.3, 0.3, 60), 0.1
+    numeric = (step(v, width * 1.00001, is_smooth) - step(v, width * 0.99999, is_smooth)) / 2e-5
+    np.testing.assert_allclose(step_change(v, width, is_smooth), numeric, atol=1e-6)
+    assert not step_change(v, 0.0, is_smooth).any()
