@@ -6,7 +6,8 @@
 
 Each recording is of another robot: other inertias and friction than described, 40 s of motion, 500
 samples per second, encoders of 2^19 counts, and torque noise of 1, 2 or 3 %. Some have friction
-that turns over 10 mrad or decreases with velocity, or errors that last: colored noise, a ripple of
+that turns over 10 mrad, decreases with velocity or changes its sign smoothly, as tanh(v / width)
+with a width of 1 to 30 % of the largest speed, or errors that last: colored noise, a ripple of
 the torque over the angle of the joint, or friction that changes between two or five recordings.
 """
 
@@ -29,11 +30,15 @@ from identification.robots import load, truth
 from identification.test_gains import GAINS, MASS, currents
 
 FREQUENCIES = [0.1, 0.2, 0.4, 0.7]
+WIDTHS = (0.01, 0.03, 0.1, 0.3)
 FRICTION = ("damping", "friction", "offset", "stribeck", "root_friction", "load_friction")
 
 
-def arm(robot, seed, changed=lambda recording: recording, stribeck=0.0):
-    """A model and a recording of another robot of this kind; Stribeck friction is a share."""
+def arm(robot, seed, changed=lambda recording: recording, stribeck=0.0, width=0.0):
+    """A model and a recording of another robot of this kind; Stribeck friction is a share.
+
+    The width of a smooth step of friction is a share of the largest speed.
+    """
     model = load(robot)
     true = perturbed(model, seed=seed)
     if stribeck:
@@ -46,6 +51,11 @@ def arm(robot, seed, changed=lambda recording: recording, stribeck=0.0):
     ]
     middle = np.clip(0.5 * (limits[0] + limits[1]), -3.0, 3.0)
     motion = waves(middle, np.minimum(1.2, 0.45 * (limits[1] - limits[0])), FREQUENCIES, seed)
+    if width:
+        fastest = np.abs(motion(np.arange(0.0, 20.0, 0.01))[1]).max(axis=0)
+        true.drives = true.drives.with_values(
+            friction_velocity=width * fastest, has_smooth_friction=True
+        )
     first, second = (
         changed(
             record(
@@ -120,6 +130,9 @@ KINDS = {
     "panda": lambda seed: arm("panda", seed),
     "ur10, friction turns": lambda seed: arm("ur10", seed, with_presliding),
     "ur10, friction decreases": lambda seed: arm("ur10", seed, stribeck=0.6),
+    "ur10, smooth friction": lambda seed: arm("ur10", seed, width=WIDTHS[seed % len(WIDTHS)]),
+    "panda, smooth friction": lambda seed: arm("panda", seed, width=WIDTHS[seed % len(WIDTHS)]),
+    "ur10, smooth friction decreases": lambda seed: arm("ur10", seed, stribeck=0.6, width=0.03),
     "ur10, colored noise": colored,
     "ur10, ripple": rippled,
     "ur10, friction drifts": drifting,

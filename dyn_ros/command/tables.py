@@ -358,6 +358,8 @@ def _further_friction(result: "Identification") -> Iterator[str]:
             )
             if number and np.isfinite(number)
         ]
+        if ramp[k] and drives.has_smooth_friction[k]:
+            values.append("smooth_friction")
         if values:
             yield f"{joint.name}: {', '.join(values)}"
 

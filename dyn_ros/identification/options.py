@@ -31,10 +31,11 @@ class IdentifyOptions:
     friction_terms : sequence of str, optional
         Further terms of friction that may be chosen, of "stribeck", "root_friction",
         "load_friction" and "friction_distance", as in ``Drives``; by default all. A joint has a
-        term if it lowers the error of torques that were held out. Distances and velocities of
-        terms are estimated, and intervals contain their errors. The sign of velocities becomes
-        a ramp at low speed by the same criterion, and where it is only noise, below ten times the
-        noise of velocities.
+        term if it lowers the error of torques that were held out. The sign of velocities becomes
+        a ramp or a hyperbolic tangent by the same criterion, and a ramp where it is only noise,
+        below ten times the noise of velocities. Widths, distances and velocities of terms are
+        estimated, and intervals contain their errors. A warning names joints with another form
+        of friction that errs as little.
     motor_constants : float or (nv,) array_like, optional
         Torque per unit of measured effort, if efforts are not torques but currents, for example;
         of either sign. Multiplies the gains of ``model.drives``.
