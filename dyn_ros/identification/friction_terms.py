@@ -17,6 +17,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
 from .motion.filtering import AT_REST, is_actuated
+from .motion.numerics import BLOCK, FOLDS, REGRESSION
 from .samples import Samples
 
 TERMS = ("stribeck", "root_friction", "load_friction")
@@ -24,7 +25,6 @@ OPTIONAL = (*TERMS, "friction_distance")
 _SCALES = ("friction_velocity", "friction_distance", "stribeck_velocity")
 STILL = 1e-9  # rad/s, m/s: less is rounding
 SLOWEST = 1e-6  # rad/s, m/s: of the decrease of Stribeck friction; less is not measured
-_STRETCHES = 8  # of consecutive samples, each predicted by all others
 _MOST = 6  # of them, in which a term must lower the error
 _BETTER = 0.96  # of the squared error, at most, with a term that is chosen
 _TOLD = 2.0  # standard deviations by which another form errs more
@@ -32,14 +32,11 @@ _WIDTHS = (0.01, 0.03, 0.1, 0.3)  # of the largest speed, of the step of frictio
 _NARROWEST = 0.75 * AT_REST  # of it: a narrower step is seen in few samples, if at all
 _RAMP = 1.5  # times the width of tanh(v / width): the ramp that resembles it
 _DISTANCES = (1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2, 0.1)  # s at the largest speed
-_FURTHEST = 0.04  # rad, m: no drive's friction turns over more
 _SPREADS = (2.0, 1.2)  # factors between widths or distances, of which the best is sought
 _CLOSER = (1.4, 1.1)  # the same for velocities, of which far ones are alike
 _DECREASES = (0.03, 0.06, 0.12, 0.25, 0.5)  # of the largest speed, of Stribeck friction
 _FEWEST = 400  # samples
-_PART = 4096  # samples at a time
 _LONG = 1e12  # s, between samples that are not consecutive
-_ROWS = 2400  # samples that terms are compared on
 _OWN = 4  # columns of a joint alone: armature, damping, offset, sign of velocity
 _WEIGHTINGS = 2  # of the joints by their errors
 _RIDGE = 1e-6  # of each column's size: combinations that samples do not determine
@@ -133,8 +130,8 @@ def directions_of(drives: Drives, samples: Samples) -> Array:
     """The directions of the friction of the motors in samples in order of time, (B, nv)."""
     v, dt = drives.motor_velocity(samples.v), _steps(samples)
     found, before = np.empty_like(v), None
-    for first in range(0, len(v), _PART):  # for less memory
-        some = slice(first, first + _PART)
+    for first in range(0, len(v), BLOCK):  # for less memory
+        some = slice(first, first + BLOCK)
         found[some], before = directions(drives, v[some], dt[some], before)
     return found
 
@@ -147,8 +144,8 @@ def with_changes(drives: Drives, samples: Samples) -> tuple[Array, Array]:
     v, dt, some = drives.motor_velocity(samples.v), _steps(samples), drives.friction_distance > 0.0
     found, distance = np.zeros((2, *v.shape)), drives.friction_distance[some]
     before, change = np.sign(v[0, some]), np.zeros(len(distance))
-    for first in range(0, len(v), _PART):
-        rows = slice(first, first + _PART)
+    for first in range(0, len(v), BLOCK):
+        rows = slice(first, first + BLOCK)
         both = presliding_changes(v[rows, some], dt[rows], distance, before, change)
         found[:, rows, some] = np.where(v[rows, some] == 0.0, 0.0, both)
         before, change = both[0][-1], both[1][-1]
@@ -213,8 +210,8 @@ def choose_terms(
     terms = FrictionTerms.none(model)
     given = np.isfinite(stribeck)
     terms.chosen[0], terms.stribeck[given] = given, stribeck[given]
-    rows = np.arange(0, len(samples), 1 + len(samples) // _ROWS)
-    some = samples.take(rows[: len(rows) // _STRETCHES * _STRETCHES])
+    rows = np.arange(0, len(samples), 1 + len(samples) // REGRESSION)
+    some = samples.take(rows[: len(rows) // FOLDS * FOLDS])
     if len(some) < _FEWEST or samples.contacts:
         return terms
     v = model.drives.motor_velocity(some.v)
@@ -293,7 +290,6 @@ class _Search:
         self._distances = [
             _Form(distance=share * fastest)
             for share in (_DISTANCES if "friction_distance" in allowed else ())
-            if share * fastest < _FURTHEST
         ]
         self._terms: list[dict[str, Any]] = []
         if "root_friction" in allowed and not given:
@@ -504,7 +500,7 @@ class _HeldOut:
     def _weighted(self) -> tuple[Array, Array]:
         """The normal equations of all joints in each stretch; finds the estimate from all."""
         count = 1 + max(int(columns[-1]) for columns in self._columns)
-        H, g = np.zeros((_STRETCHES, count, count)), np.zeros((_STRETCHES, count))
+        H, g = np.zeros((FOLDS, count, count)), np.zeros((FOLDS, count))
         for moved, columns, (squares, products), size in zip(
             self._moved, self._columns, self._sums, self._size
         ):
@@ -583,7 +579,7 @@ class _HeldOut:
 
 def _in_stretches(values: Iterable[Array]) -> list[Array]:
     """Samples (B, ...) of each joint as (stretches, B / stretches, ...)."""
-    return [own.reshape(_STRETCHES, -1, *own.shape[1:]) for own in values]
+    return [own.reshape(FOLDS, -1, *own.shape[1:]) for own in values]
 
 
 def _inverse(H: Array) -> Array:

@@ -31,6 +31,7 @@ from .least_squares import (
     unexplained,
 )
 from .motion.filtering import is_actuated, joint_slices, of_each
+from .motion.numerics import REGRESSION, ROUNDING, STATISTICS, evenly
 from .motion.preparation import STUCK
 from .normal_equations import Equations, Stretches, add, conditions_of, resolution
 from .options import IdentifyOptions
@@ -42,10 +43,6 @@ from .torque_equations import Progress, TorqueEquations
 _HELD = 3  # stretches of consecutive samples that are held out
 _HELD_CONTACTS = 10  # the same with contacts, all combinations of which should be held out
 _OTHERWISE = 0.2  # of its load: a change with which a gear's friction is not determined
-_DIFFERENCES = 20000  # of consecutive residuals, for their noise
-_CHECKED = 2000  # samples that show whether efforts can be torques
-_ROUNDING = 1e-14  # of a body's size
-_NEGLIGIBLE = 1e-6  # of the RMS torque of a motor
 _MANY = 0.02  # of the torques: more outliers than noise has
 _STEPS = 5  # to the distances and velocities of friction
 _SLOW = 10000  # samples for them: velocities depend on the few that are slow
@@ -86,7 +83,7 @@ class Solution(NamedTuple):
                 "if no other warning says why, the description lacks something that is "
                 "attached there, or meshes are wrong",
             )
-        some = self.samples.take(slice(None, None, 1 + len(self.samples) // _CHECKED))
+        some = self.samples.take(evenly(len(self.samples), REGRESSION))
         warnings += tuple(
             collapsed_masses(
                 unknowns.model,
@@ -318,7 +315,7 @@ def warnings_of_units(model: Model, samples: Samples) -> list[str]:
     """Warnings of efforts that cannot be torques."""
     if samples.contacts or samples.f_ext is not None or not is_actuated(model).all():
         return []
-    some = samples.take(slice(None, None, 1 + len(samples) // _CHECKED))
+    some = samples.take(evenly(len(samples), REGRESSION))
     return unit_warnings(model, some.q, some.v, some.a, some.tau)
 
 
@@ -353,7 +350,7 @@ def _require_support(model: Model, samples: Samples) -> None:
         or (not base.any())
     ):
         return
-    some = samples.take(slice(None, None, 1 + len(samples) // 2000))
+    some = samples.take(evenly(len(samples), REGRESSION))
     data, still = Data(model), np.zeros_like(some.v)
     needed, weight = (
         np.sqrt((torque[:, base] ** 2).sum(axis=1).mean())
@@ -382,9 +379,9 @@ def _compared(
     squares, differences = np.zeros((2, 3, model.nv)), []
     for torques in equations.comparison(rows, (described, parameters)):
         squares += squares_of(torques)
-        last = max(3, _DIFFERENCES * len(torques[2]) // len(rows))
+        last = max(3, STATISTICS * len(torques[2]) // len(rows))
         differences.append(np.diff(torques[2][:last], 2, axis=0))
-    others = equations.rows[: max(0, _DIFFERENCES - len(rows))]  # a short stretch says little
+    others = equations.rows[: max(0, STATISTICS - len(rows))]  # a short stretch says little
     for torques in equations.comparison(others, (described, parameters)):
         differences.append(np.diff(torques[2], 2, axis=0))
     # of white noise they are larger than it; jumps of friction are too rare to count
@@ -424,7 +421,7 @@ def _without_rounding(unknowns: Unknowns, parameters: Array, samples: Samples) -
     bodies = parameters[: unknowns.bodies].reshape(-1, 10)
     moment = bodies[:, [4, 6, 9]].sum(axis=1)
     size = np.stack([bodies[:, 0], np.sqrt(bodies[:, 0] * moment), moment], axis=1)
-    bodies[np.abs(bodies) < _ROUNDING * np.repeat(size, [1, 3, 6], axis=1)] = 0.0
+    bodies[np.abs(bodies) < ROUNDING * np.repeat(size, [1, 3, 6], axis=1)] = 0.0
     own = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
     torque, a, v = (
         np.sqrt(np.mean(x**2, axis=0))
@@ -435,7 +432,7 @@ def _without_rounding(unknowns: Unknowns, parameters: Array, samples: Samples) -
     )
     factors = np.ones_like(own)
     factors[0], factors[1] = a, v  # of armature and damping
-    own[np.abs(own) * factors < _NEGLIGIBLE * torque] = 0.0
+    own[np.abs(own) * factors < ROUNDING * torque] = 0.0
     return parameters
 
 

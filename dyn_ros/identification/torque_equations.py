@@ -23,15 +23,14 @@ from . import normal_equations as ne
 from .base_parameters import DIRECTED, FEATURES, Unknowns, in_columns
 from .friction_terms import with_changes
 from .motion.filtering import is_actuated
+from .motion.numerics import REGRESSION, STATISTICS
 from .samples import Samples
 
 _LITTLE = 0.1  # of a row's noise: where less is left, the row says nothing
 _DENSE = 512  # of these, where all columns of all rows are computed
 _STRETCHES = 4  # of consecutive samples, for their correlation
-_SAMPLE = 20000  # residuals for their median
-_NOISY = 2000  # samples whose noise is simulated
-_SUMMED = 16384  # samples whose equations are added up in one call
 BLOCK = 4096  # samples that are processed at a time
+_SUMMED = 4 * BLOCK  # samples whose equations are added up in one call
 
 Progress = Callable[[float, str], None]
 
@@ -136,7 +135,10 @@ class TorqueEquations:
         """The torques of an estimate (p,) load the gears; their relative change, (nv,)."""
         if not self.conditions.terms.chosen[2].any():
             return np.zeros(self._model.nv)
-        samples, end = self.samples.take(self._some(_NOISY)), self._unknowns.bodies + self._model.nv
+        samples, end = (
+            self.samples.take(self._some(REGRESSION)),
+            self._unknowns.bodies + self._model.nv,
+        )
         before = self._load(samples)
         terms = self.conditions.terms._replace(load=parameters[:end].copy())
         self.conditions = self.conditions._replace(terms=terms)
@@ -317,7 +319,7 @@ class TorqueEquations:
         total, sigma = np.zeros(len(parameters)), self.samples.motion_noise
         if sigma is None or not sigma.any():
             return total
-        samples = self.samples.take(self._some(_NOISY))
+        samples = self.samples.take(self._some(REGRESSION))
         for share, moved in zip(
             (0.5, 0.5, -1.0), (*ne.with_noise(self._model, samples, sigma), samples)
         ):
@@ -329,7 +331,7 @@ class TorqueEquations:
 
     def some_residuals(self, parameters: Array) -> Array:
         """As large as if their noise were complete, (B, nv); NaN in rows without weight."""
-        samples = self.samples.take(self._some(_SAMPLE))
+        samples = self.samples.take(self._some(STATISTICS))
         r, left = self.residuals(samples, parameters)
         return np.where(self.weights(samples) > 0.0, r / left, np.nan)
 
