@@ -98,6 +98,7 @@ class Errors(NamedTuple):
     error: Array  # (B, nv), measured minus modeled [N m, N]; NaN if unknown
     torque: Array  # (B, lags, nv), measured later [N m, N]
     lag: Array  # (lags,), by how much [s], equally spaced about 0
+    steady: np.ndarray  # (B,) of bool, whether no joint starts, stops or turns nearby
 
 
 def likely_causes(model: Model, errors: Errors, noise: Mapping[int, float]) -> dict[int, str]:
@@ -176,6 +177,8 @@ def _cause(model: Model, errors: Errors, W: Array, k: int, noise: float) -> _Cau
     )
     left, own = np.square(rest), rest[:, len(errors.lag) // 2]
     late, delay = _delay(left.sum(axis=0), errors.lag)
+    # a filter delays the jumps of friction less than all else
+    delay = _delay(left[errors.steady].sum(axis=0), errors.lag)[1] or delay
     load, friction = _explained(np.abs(measured - error) * np.sign(v), basis, own)
     speed, _ = _explained(np.sqrt(np.abs(v)) * np.sign(v), basis, own)
     best, alone = max(late, load, speed), 1.0 - float(own @ own) / float(error @ error)

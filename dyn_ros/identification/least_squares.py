@@ -27,6 +27,7 @@ from .result import JointResult
 from .torque_equations import TorqueEquations
 
 _OF_ANY_SIGN = ("offset", "stribeck", "root_friction")
+_BRIEF = 0.1  # of the longest recording: others belong to the one before
 _RECURRING = 4.0  # limits of outliers: up to here errors add to the noise, as those of models
 _BOUNDING = 1e-2  # of the divergence of bodies: the weight of that from their bounds
 _UNLIKELY = 5.0  # decrease of the log-likelihood that noise does not explain
@@ -73,7 +74,7 @@ class Problem(NamedTuple):
     least: Array  # (nv,), the least noise: of rounded efforts
 
     def first_estimate(self, equations: TorqueEquations) -> tuple[Estimate, Equations]:
-        """Estimate until it is known how contacts are eliminated.
+        """Estimate until it is known which samples count, and how contacts are eliminated.
 
         Also returns the sums of these.
         """
@@ -83,6 +84,11 @@ class Problem(NamedTuple):
         if contacts:  # whose elimination depends on the noise
             equations.conditions = equations.conditions._replace(scale=estimate.noise)
             sums = equations.sums(0.1, 0.2)
+            estimate = self.estimate(sums, self.noise)
+        for _ in range(ROUNDS):
+            if not equations.leave_out_reversals(estimate.parameters):
+                break
+            sums = equations.sums(0.2, 0.3)
             estimate = self.estimate(sums, self.noise)
         return estimate, sums
 
@@ -260,6 +266,8 @@ class Problem(NamedTuple):
         ids = equations.samples.recording
         count = STRETCHES
         turns = [] if ids is None else (np.flatnonzero(np.diff(ids)) + 1).tolist()
+        lengths = np.diff([0, *turns, equations.size])
+        turns = np.array([0, *turns])[lengths > _BRIEF * lengths.max()].tolist()[1:]
         ends = [0, *turns, equations.size]
         while count > 1 and count * (len(ends) - 1) > max(STRETCHES, 2 * len(turns)):
             count //= 2
@@ -465,4 +473,5 @@ def _errors(model: Model, equations: TorqueEquations, parameters: Array) -> Erro
         np.where(known, equations.residuals(some, parameters)[0], np.nan),
         drives.to_motors(samples.tau[rows[:, None] + lags]),
         period * lags.astype(float),
+        equations.reversals.is_steady(rows),
     )

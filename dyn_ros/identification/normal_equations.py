@@ -110,12 +110,13 @@ class Conditions(NamedTuple):
     threshold: Array  # (nv,), speeds below which a joint counts as at rest [rad/s, m/s]
     measured: np.ndarray  # (nv,), whether the efforts are measured; true for a base
     scale: Array  # (nv,), noise of the rows, for the elimination of contact forces
+    nearest: int = 0  # samples that are closer to a reversal do not count
 
 
 def conditions_of(
     model: Model, samples: Samples, terms: FrictionTerms, contact_dimension: int
 ) -> Conditions:
-    """The conditions of a recording."""
+    """The conditions of a recording, before it is known how far reversals matter."""
     actuated, v = is_actuated(model), samples.v[evenly(len(samples), STATISTICS)]
     fastest = np.quantile(np.abs(model.drives.motor_velocity(v)), 0.99, axis=0)
     # a sensor that does not work shows a constant

@@ -24,6 +24,7 @@ from .base_parameters import DIRECTED, FEATURES, Unknowns, in_columns
 from .friction_terms import with_changes
 from .motion.filtering import is_actuated
 from .motion.numerics import REGRESSION, STATISTICS
+from .motion.reversals import Reversals
 from .samples import Samples
 
 _LITTLE = 0.1  # of a row's noise: where less is left, the row says nothing
@@ -68,6 +69,15 @@ class TorqueEquations:
         self._actuated, self._drives = is_actuated(self._model), self._model.drives
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv :].any())
         self.change_friction()
+        self.reversals = Reversals(
+            self._drives.motor_velocity(samples.v),
+            conditions.threshold,
+            np.flatnonzero(self._actuated & self._has_friction),
+            samples.time,
+            samples.cutoff,
+            samples.recording,
+        )
+        self._drop_near_reversals()
 
     def change_friction(self, step: Array | float = 0.0) -> None:
         """Add a step to the logarithms of friction's scales that are free, (m,)."""
@@ -77,12 +87,18 @@ class TorqueEquations:
             direction, self._changes = with_changes(terms.of(self._drives), self.samples)
             self.samples = dataclasses.replace(self.samples, direction=direction)
 
+    def _drop_near_reversals(self) -> None:
+        near = self.reversals.distance < self.conditions.nearest
+        self.samples = dataclasses.replace(
+            self.samples, weight=np.where(near, 0.0, self.samples.weight)
+        )
+
     @property
     def size(self) -> int:
         return len(self.rows)
 
     def of(self, rows: np.ndarray) -> TorqueEquations:
-        """The same for other samples."""
+        """The same for other samples, but for those near reversals that are left out here."""
         equations = copy.copy(self)  # which shares the model
         equations.rows = rows.astype(np.int32)
         return equations
@@ -415,6 +431,16 @@ class TorqueEquations:
             self.conditions.scale,
             at_rest,
         )
+
+    def leave_out_reversals(self, parameters: Array) -> bool:
+        """Leave out samples near reversals if residuals are larger there; whether it did."""
+        nearest = self.reversals.unsettled(
+            self._some(STATISTICS), np.abs(self.some_residuals(parameters))
+        )
+        before = np.count_nonzero(self.samples.weight)
+        self.conditions = self.conditions._replace(nearest=max(nearest, self.conditions.nearest))
+        self._drop_near_reversals()
+        return bool(np.count_nonzero(self.samples.weight) < before)
 
     def correlations(self, parameters: Array) -> Array:
         """Number of consecutive samples over which the residuals of each row are correlated."""
