@@ -31,6 +31,7 @@ _BRIEF = 0.1  # of the longest recording: others belong to the one before
 _RECURRING = 4.0  # limits of outliers: up to here errors add to the noise, as those of models
 _BOUNDING = 1e-2  # of the divergence of bodies: the weight of that from their bounds
 _UNLIKELY = 5.0  # decrease of the log-likelihood that noise does not explain
+CAUSE_SAMPLES = 4000  # samples in which causes of errors are sought, at most
 _NUMBERS = 5_000_000  # of their regressor in memory
 _FURTHEST = 0.5  # of its logarithm: how far a term of friction moves in a step
 
@@ -457,7 +458,7 @@ def _errors(model: Model, equations: TorqueEquations, parameters: Array) -> Erro
     step = max(1, math.ceil(LONGEST / (LAGS * period)))
     count = min(LAGS, int(LONGEST / (step * period)), (len(samples) - 1) // (4 * step))
     lags = step * np.arange(-count, count + 1)
-    tried = min(REGRESSION, _NUMBERS // (10 * model.nv * model.njoints))
+    tried = min(CAUSE_SAMPLES, _NUMBERS // (10 * model.nv * model.njoints))
     rows = np.arange(lags[-1], len(samples) - lags[-1], 1 + len(samples) // tried)
     rows = rows[samples.segment[rows - lags[-1]] == samples.segment[rows + lags[-1]]]
     some = samples.take(rows)
