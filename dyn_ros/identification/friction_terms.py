@@ -205,7 +205,8 @@ def choose_terms(
     """The terms that lower the error of torques that were held out, for each joint.
 
     A term is chosen if it lowers the squared error of its joint by more than 4 %, and in most
-    stretches. ``stribeck`` (nv,) is finite where Stribeck friction is wanted, at this velocity.
+    stretches; a step with a width, if it lowers the error by more than that scatters. ``stribeck``
+    (nv,) is finite where Stribeck friction is wanted, at this velocity.
     """
     terms = FrictionTerms.none(model)
     given = np.isfinite(stribeck)
