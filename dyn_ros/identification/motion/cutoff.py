@@ -50,15 +50,16 @@ def best_cutoff(
     tau: Array,
     segments: Sequence[Segment],
     rate: float,
-    first: float,
+    limits: tuple[float, float],
     rates: Rates,
 ) -> float:
-    """The first cutoff [Hz], or a lower one, down to a quarter of it, if torques prefer it.
+    """The first of two cutoffs [Hz], or a lower one, not below the second, if torques prefer it.
 
     All candidates are compared on the same samples of the recording; ``tau`` are its torques, which
     are the only forces.
     """
-    margin = settling_samples(rate, first * _CANDIDATES[-1])
+    first, lowest = limits
+    margin = settling_samples(rate, max(lowest, first * _CANDIDATES[-1]))
     pieces = _pieces([(one.start + margin, one.stop - margin) for one in segments])
     step = 1 + sum(map(len, pieces)) // REGRESSION
     if not is_actuated(model).all() or len(pieces) < FOLDS // 2:
@@ -84,6 +85,8 @@ def best_cutoff(
     best, least = first, 0.0
     for share in _CANDIDATES:
         cutoff = share * first
+        if cutoff < lowest:
+            break
         gain = np.nanmean(np.log(_errors(model, stretches(cutoff), moves) / reference), axis=1)
         if gain.mean() >= least:
             break

@@ -40,6 +40,7 @@ _SYSTEMATIC = 30.0  # weight of what the filter removes; noise averages out
 _NOISE_BAND = 0.25, 0.45  # where spectra contain nothing but noise, relative to the rate
 _ABOVE = 30.0  # times the noise floor: motion, even in a spectrum of few windows
 _ROUNDING = 1e-13  # the least noise: that of the arithmetic
+_REMOVED = 0.02  # of velocities (RMS), at most, by the lowest cutoff
 _BAND = 0.04  # width of a band of noise, relative to the sampling rate
 _UNIFORM = 1e-3  # largest deviation of time stamps from a grid, in periods
 _QUATERNION = {"floating": 3, "spherical": 0}  # kind -> its index among the numbers in q
@@ -119,6 +120,25 @@ def choose_cutoff(
             continue
         error += (_SYSTEMATIC * (removed @ motion) + spectrum.floor * (left @ power)) / motion.sum()
     return float(candidates[np.argmin(error)])
+
+
+def lowest_cutoff(
+    spectra: Sequence[Spectrum], rate: float, longest: float, derivative: int = 2
+) -> float:
+    """The lowest cutoff that leaves all but a fiftieth of the velocities [Hz].
+
+    Each joint counts relative to its own motion; the arguments are as for ``choose_cutoff``.
+    """
+    highest = highest_cutoff(rate)
+    candidates = np.geomspace(min(5.0 * _SETTLED / longest, highest), highest, 50)
+    removed = np.zeros(len(candidates))
+    shares = np.square(1.0 - _gain(spectra[0].frequency, candidates[:, None]))
+    for spectrum in spectra:
+        power = (2.0 * math.pi * spectrum.frequency) ** (2 * derivative - 2)
+        motion = _motion(spectrum, rate) * power
+        removed += shares @ motion / max(motion.sum(), 1e-300)
+    removed[-1] = 0.0
+    return float(candidates[np.argmax(removed <= _REMOVED**2 * len(spectra))])
 
 
 def _motion(spectrum: Spectrum, rate: float) -> Array:

@@ -24,6 +24,7 @@ from .filtering import (
     Spectrum,
     choose_cutoff,
     joint_slices,
+    lowest_cutoff,
     velocities,
 )
 from .lag import late_velocities
@@ -246,7 +247,10 @@ class _Preparation:
         how = "given"
         if cutoff is None:
             longest = self.period * max(map(len, self.segments))
-            first = choose_cutoff(spectra, rate, longest, 1 if given else 2)
+            first, lowest = (
+                limit(spectra, rate, longest, 1 if given else 2)
+                for limit in (choose_cutoff, lowest_cutoff)
+            )
             self.cutoff = first
             if self.arrays["f_ext"] is None and self.arrays["in_contact"] is None:
                 self.cutoff = best_cutoff(
@@ -254,7 +258,7 @@ class _Preparation:
                     self.arrays["tau"],
                     self._joined(first),
                     rate,
-                    first,
+                    (first, lowest),
                     self._rates,
                 )
             how = f"chosen {'from their spectra' if self.cutoff == first else 'by torque errors'}"
