@@ -16,8 +16,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.arguments import require_model
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from ..engine.model.coordinates import is_linear
-from .motion.filtering import is_actuated
+from ..engine.model.coordinates import is_actuated, is_linear
 from .motion.numerics import ROUNDING, STATISTICS, evenly
 from .result import BaseEstimate
 from .samples import Samples

@@ -16,7 +16,8 @@ from ..engine.algorithms.filters.low_pass import directions, presliding, preslid
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
-from .motion.filtering import AT_REST, is_actuated
+from ..engine.model.coordinates import is_actuated
+from .motion.filtering import AT_REST
 from .motion.numerics import BLOCK, FOLDS, REGRESSION
 from .samples import Samples
 

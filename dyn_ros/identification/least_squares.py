@@ -16,10 +16,9 @@ from ..drives.causes import LAGS, LONGEST, POOR, Errors, likely_causes
 from ..engine.algorithms.regressors.normal_equations import assembled
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from ..engine.model.coordinates import is_linear
+from ..engine.model.coordinates import is_actuated, is_linear
 from .base_parameters import BaseParameters, Unknowns
 from .friction_terms import FrictionTerms
-from .motion.filtering import is_actuated
 from .motion.numerics import REGRESSION, ROUNDS, normal_deviation
 from .normal_equations import STRETCHES, Equations, Stretches, bordered, require_equations
 from .physical import Reference, decomposed, fit

@@ -14,8 +14,9 @@ from ..engine.algorithms import frame_jacobian, rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model, ReferenceFrame
+from ..engine.model.coordinates import is_actuated
 from .friction_terms import STILL, FrictionTerms
-from .motion.filtering import AT_REST, is_actuated
+from .motion.filtering import AT_REST
 from .motion.numerics import REGRESSION, ROUNDING, SINGULAR, STATISTICS, evenly
 from .samples import Samples
 

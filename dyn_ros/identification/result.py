@@ -17,10 +17,11 @@ from ..engine.algorithms.dynamics.friction import friction_in, with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
+from ..engine.model.coordinates import is_actuated
 from ..engine.model.urdf.text import END_OF_MESSAGE
 from ..engine.model.write import write_urdf
 from .friction_terms import STILL, directions_of
-from .motion.filtering import AT_REST, is_actuated
+from .motion.filtering import AT_REST
 from .motion.numerics import normal_deviation
 from .normal_equations import resolution
 from .samples import Samples

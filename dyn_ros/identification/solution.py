@@ -20,6 +20,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.arguments import one_each, require_model
 from ..engine.kernel.types import Array
 from ..engine.model import Model
+from ..engine.model.coordinates import is_actuated, joint_slices
 from .base_parameters import FEATURES, Unknowns, structure, undetermined
 from .friction_terms import SLOWEST, STILL, TERMS, FrictionTerms, choose_terms
 from .least_squares import (
@@ -30,7 +31,7 @@ from .least_squares import (
     squares_of,
     unexplained,
 )
-from .motion.filtering import is_actuated, joint_slices, of_each
+from .motion.filtering import of_each
 from .motion.numerics import REGRESSION, ROUNDING, STATISTICS, evenly
 from .motion.preparation import STUCK
 from .normal_equations import Equations, Stretches, add, conditions_of, resolution

@@ -19,10 +19,10 @@ from ..engine.algorithms import rnea
 from ..engine.algorithms.dynamics.friction import with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
+from ..engine.model.coordinates import is_actuated
 from . import normal_equations as ne
 from .base_parameters import DIRECTED, FEATURES, Unknowns, in_columns
 from .friction_terms import with_changes
-from .motion.filtering import is_actuated
 from .motion.numerics import REGRESSION, STATISTICS
 from .motion.reversals import Reversals
 from .samples import Samples

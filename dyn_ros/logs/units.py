@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..drives.units import unit_warnings
+from ..engine.model.coordinates import is_actuated
 from ..engine.model.model import Model
-from ..identification.motion.filtering import is_actuated
 from ..identification.motion.preparation import STUCK
 from ..states.joint_states import States
 from .quantities import Settings, effort_constant, measured

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..engine.kernel.types import Array
+from ..engine.model.coordinates import is_actuated, joint_slices
 from ..engine.model.model import Model
 from ..identification.motion import filtering
 from ..identification.motion.lag import late_velocities
@@ -32,7 +33,7 @@ def from_positions(model: Model, states: States, settings: Settings) -> States:
         return states
     v = np.where(rates, np.nan, states.v)
     for rows, time, cutoff, inner in _filtered(states, settings):
-        for joint in filtering.joint_slices(model):
+        for joint in joint_slices(model):
             if rates[joint.v.start]:
                 q = np.unwrap(states.q[rows, joint.q.start])
                 v[rows[inner], joint.v.start] = filtering.derivatives(time, q, cutoff, 1)[1][inner]
@@ -61,7 +62,7 @@ def are_rates(model: Model, states: States, settings: Settings) -> np.ndarray:
     absent = np.isnan(states.v).all(axis=0)
     if settings.velocity is not None or not len(states.v):
         absent = np.full(model.nv, settings.velocity is False)
-    wanted: np.ndarray = absent & filtering.is_actuated(model)
+    wanted: np.ndarray = absent & is_actuated(model)
     return wanted
 
 

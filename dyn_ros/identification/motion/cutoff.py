@@ -18,15 +18,9 @@ from ...engine.algorithms import normal_equations
 from ...engine.algorithms.regressors.normal_equations import assembled
 from ...engine.call.data import Data
 from ...engine.kernel.types import Array
+from ...engine.model.coordinates import JointSlices, is_actuated, joint_slices
 from ...engine.model.model import Model
-from .filtering import (
-    AT_REST,
-    JointSlices,
-    Segment,
-    is_actuated,
-    joint_slices,
-    settling_samples,
-)
+from .filtering import AT_REST, Segment, settling_samples
 from .numerics import BETTER, BLOCK, FOLDS, REGRESSION, RIDGE
 
 _CANDIDATES = (0.7, 0.5, 0.35, 0.25)  # of the first cutoff

@@ -22,9 +22,7 @@ from scipy.fft import next_fast_len
 
 from ...engine.kernel import lie
 from ...engine.kernel.types import Array
-from ...engine.model.coordinates import JointSlices as JointSlices
-from ...engine.model.coordinates import is_actuated as is_actuated
-from ...engine.model.coordinates import joint_slices as joint_slices
+from ...engine.model.coordinates import joint_slices
 from ...engine.model.model import Model
 from .numerics import BLOCK
 

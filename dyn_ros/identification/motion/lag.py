@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...engine.kernel.types import Array
+from ...engine.model.coordinates import joint_slices
 from ...engine.model.model import Model
 from . import filtering
 
@@ -21,7 +22,7 @@ def late_velocities(model: Model, time: Array, q: Array, v: Array) -> str:
     ``time`` (n,) [s] increases, ``q`` (n, nq) and ``v`` (n, nv) are as measured, without gaps.
     """
     late = {}
-    for joint in filtering.joint_slices(model):
+    for joint in joint_slices(model):
         if joint.v.stop - joint.v.start == 1 and (
             found := _lag(time, q[:, joint.q.start], v[:, joint.v.start])
         ):

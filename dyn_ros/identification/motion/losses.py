@@ -12,7 +12,7 @@ import numpy as np
 from ...engine.algorithms.dynamics.friction import without_friction
 from ...engine.kernel.types import Array
 from ...engine.model import Model
-from .filtering import is_actuated
+from ...engine.model.coordinates import is_actuated
 from .numerics import SINGULAR
 
 _MOVES = 0.01  # rad/s, m/s: a joint that is never faster is at rest

@@ -14,19 +14,12 @@ from numpy.typing import NDArray
 from ...drives.efforts import to_torques
 from ...engine.kernel.arguments import finite_number
 from ...engine.kernel.types import Array, ArrayLike
+from ...engine.model.coordinates import JointSlices, joint_slices
 from ...engine.model.model import Model
 from ...recordings.tables.rows import GAP, measured_rows, readable
 from . import arrays, filtering, stamps
 from .cutoff import best_cutoff
-from .filtering import (
-    JointSlices,
-    Segment,
-    Spectrum,
-    choose_cutoff,
-    joint_slices,
-    lowest_cutoff,
-    velocities,
-)
+from .filtering import Segment, Spectrum, choose_cutoff, lowest_cutoff, velocities
 from .lag import late_velocities
 from .numerics import BLOCK
 

@@ -15,9 +15,10 @@ from ...engine.algorithms import frame_placements, joint_friction, rnea
 from ...engine.call.data import Data
 from ...engine.kernel.types import Array
 from ...engine.model import Model
+from ...engine.model.coordinates import is_actuated
 from ...engine.model.parameters import pseudo_inertia
 from ...recordings.tables.rows import GAP
-from ..motion.filtering import is_actuated, segments_of
+from ..motion.filtering import segments_of
 from ..normal_equations import eliminations
 from ..result import Identification
 from ..samples import Samples

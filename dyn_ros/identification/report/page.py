@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.kernel.types import Array
-from ..motion.filtering import is_actuated
+from ...engine.model.coordinates import is_actuated
 from ..result import Identification, JointResult
 from . import figures
 
