@@ -32,6 +32,7 @@ _TOLD = 2.0  # standard deviations by which another form errs more
 _WIDTHS = (0.01, 0.03, 0.1, 0.3)  # of the largest speed, of the step of friction
 _NARROWEST = 0.75 * AT_REST  # of it: a narrower step is seen in few samples, if at all
 _RAMP = 1.5  # times the width of tanh(v / width): the ramp that resembles it
+MAX_DISTANCE = 0.04  # rad, m: over which the friction of a drive turns
 _DISTANCES = (1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2, 0.1)  # s at the largest speed
 _SPREADS = (2.0, 1.2)  # factors between widths or distances, of which the best is sought
 _CLOSER = (1.4, 1.1)  # the same for velocities, of which far ones are alike
@@ -292,6 +293,7 @@ class _Search:
         self._distances = [
             _Form(distance=share * fastest)
             for share in (_DISTANCES if "friction_distance" in allowed else ())
+            if share * fastest < MAX_DISTANCE
         ]
         self._terms: list[dict[str, Any]] = []
         if "root_friction" in allowed and not given:

@@ -32,7 +32,7 @@ from .least_squares import (
     unexplained,
 )
 from .motion.filtering import of_each
-from .motion.numerics import REGRESSION, ROUNDING, STATISTICS, evenly
+from .motion.numerics import REGRESSION, STATISTICS, evenly
 from .motion.preparation import STUCK
 from .normal_equations import Equations, Stretches, add, conditions_of, resolution
 from .options import IdentifyOptions
@@ -417,12 +417,14 @@ def _base_estimate(problem: Problem, fitted: Fit, spread: Array, quantile: float
 
 
 def _without_rounding(unknowns: Unknowns, parameters: Array, samples: Samples) -> Array:
-    """The parameters, with zeros for numbers that are rounding errors."""
+    """Return the parameters, with zeros for numbers that are rounding errors."""
+    negligible_torque = 1e-6  # relative to the RMS torque of a motor
+    body_rounding = 1e-14  # relative to the size of a body
     parameters, drives = parameters.copy(), unknowns.model.drives
     bodies = parameters[: unknowns.bodies].reshape(-1, 10)
     moment = bodies[:, [4, 6, 9]].sum(axis=1)
     size = np.stack([bodies[:, 0], np.sqrt(bodies[:, 0] * moment), moment], axis=1)
-    bodies[np.abs(bodies) < ROUNDING * np.repeat(size, [1, 3, 6], axis=1)] = 0.0
+    bodies[np.abs(bodies) < body_rounding * np.repeat(size, [1, 3, 6], axis=1)] = 0.0
     own = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
     torque, a, v = (
         np.sqrt(np.mean(x**2, axis=0))
@@ -433,7 +435,7 @@ def _without_rounding(unknowns: Unknowns, parameters: Array, samples: Samples) -
     )
     factors = np.ones_like(own)
     factors[0], factors[1] = a, v  # of armature and damping
-    own[np.abs(own) * factors < ROUNDING * torque] = 0.0
+    own[np.abs(own) * factors < negligible_torque * torque] = 0.0
     return parameters
 
 
