@@ -22,20 +22,26 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.parameters import from_pseudo_inertia, is_physical, pseudo_inertia
 from .base_parameters import BaseParameters, Unknowns
-from .friction_terms import STILL
-from .motion.numerics import SINGULAR, STATISTICS, evenly
+from .motion.numerics import SINGULAR
 from .samples import Samples
 from .shapes import THIN, Shapes, bounds_of, within
 
 _LIGHTEST = 1e-2  # of the mean mass: the reference for a body without mass
 MASSLESS = 1e-3  # kg: a body of less counts as one without mass, as does a robot on average
+MIN_MASS_RATIO = 1e-3  # relative to the reference: a lighter body counts as one without mass
 _FLAT = 0.1  # of its length: the thickness of the reference for a flat body
 _SIZE = 0.05  # m: the extent of the reference for a body that has none
+_STILL = 1e-6  # rad/s, m/s, rad/s2, m/s2: less, in most samples, is rest
 _UNKNOWN = 0.02  # of a joint's median torque: friction, if the description specifies none
 _WEIGHT = 1e-2  # of the divergence from a reference that the description does not specify
-_STEPS = 200  # of Newton's method, at most
+_STEPS = 200
 _CONVERGED = 1e-10  # squared Newton decrement
+PATH_TOLERANCE = 0.1  # squared Newton decrement on the way, relative to the share
+MAX_START_DECREMENT = 100.0  # squared; from a start below it, Newton's method converges
+COST_SINGULAR = 1e-15  # eigenvalue of the quadratic cost that counts as zero, relative
+NEWTON_SINGULAR = 1e-14  # eigenvalue of a Hessian that counts as zero, relative
 _CLOSE = 1e-4
+MIN_STEP = 1e-12  # relative length of a Newton step in the line search
 
 
 def _basis() -> Array:
@@ -111,7 +117,7 @@ def fit(
     T = block_diag(*bodies.transforms, np.diag(np.abs(reference[10 * n :])))
     quadratic, linear = T.T @ H @ T, T.T @ g
     quadratic = (quadratic + quadratic.T) / 2.0
-    F, d, _ = decomposed(quadratic, np.ones(len(linear)))
+    F, d, _ = decomposed(quadratic, np.ones(len(linear)), COST_SINGULAR)
     best = F @ (d * (F.T @ linear))  # of the data alone: the smallest minimum
     z = np.concatenate([bodies.start.ravel(), np.where(is_positive, 1.0, 0.0)])
     inside = np.zeros((0, len(z))) if bounds is None else bounds @ T / (bounds @ reference)[:, None]
@@ -153,19 +159,23 @@ def fit(
     largest = max(1.0, decrement(z))
     if near is not None:
         start = np.linalg.solve(T, near).astype(np.float64)
-        if (closer := decrement(start)) < largest:
-            z, largest = start, max(1.0, closer)
+        if decrement(start) < MAX_START_DECREMENT:
+            z, largest = start, 1.0
     for share in np.geomspace(largest, 1.0, 2 + int(np.log10(largest))):
-        z = minimize(partial(cost, share=share), z, _CONVERGED if share == 1.0 else share)
+        z = minimize(
+            partial(cost, share=share), z, _CONVERGED if share == 1.0 else PATH_TOLERANCE * share
+        )
     x = T @ z
     x[: 10 * n] = _inside(x[: 10 * n].reshape(n, 10), reference[: 10 * n].reshape(n, 10)).ravel()
     return x
 
 
-def decomposed(H: Array, scale: Array) -> tuple[Array, Array, np.ndarray]:
+def decomposed(
+    H: Array, scale: Array, singular: float = SINGULAR
+) -> tuple[Array, Array, np.ndarray]:
     """F and d with the inverse F d F' of scaled normal equations, and what these determine."""
     eigenvalues, vectors = eigh(H * scale * scale[:, None])
-    kept = eigenvalues > SINGULAR * max(eigenvalues[-1], 1e-300)
+    kept = eigenvalues > singular * max(eigenvalues[-1], 1e-300)
     inverse = np.where(kept, 1.0 / np.where(kept, eigenvalues, 1.0), 0.0)
     return scale[:, None] * vectors, inverse, (np.abs(vectors[:, ~kept]) < 1e-6).all(axis=1)
 
@@ -194,7 +204,7 @@ def minimize(
         # close to the minimum, the decrease of the cost is lost in its rounding errors
         while decrease > _CLOSE and not moved[0] <= value - 1e-4 * length * decrease:
             length *= 0.5
-            if (z + length * direction == z).all():
+            if length < MIN_STEP:
                 return z
             moved = cost(z + length * direction)
         if not np.isfinite(moved[0]):
@@ -211,7 +221,7 @@ def _solve(hessian: Array, gradient: Array) -> Array:
         factor = cho_factor(hessian * scale * scale[:, None])
         return scale * cho_solve(factor, scale * gradient)
     except LinAlgError:  # positive definite but for rounding
-        F, d, _ = decomposed(hessian, scale)
+        F, d, _ = decomposed(hessian, scale, NEWTON_SINGULAR)
         return np.asarray(F @ (d * (F.T @ gradient)))
 
 
@@ -222,7 +232,7 @@ def physical_bodies(model: Model) -> tuple[Array, list[int]]:
     """The bodies (njoints, 10) with mass and extent, and the joints whose body was changed."""
     bodies = np.array(model.inertial_parameters)
     mean = bodies[:, 0].mean() if len(bodies) else 0.0
-    lightest = _LIGHTEST * (mean if mean >= MASSLESS else 1.0)
+    lightest = _LIGHTEST * (mean if mean > MASSLESS else 1.0)
     changed = []
     for i in range(len(bodies)):
         nearest = _nearest(bodies[i], lightest)
@@ -235,7 +245,7 @@ def physical_bodies(model: Model) -> tuple[Array, list[int]]:
 def _nearest(body: Array, lightest: float) -> Array:
     """The body with a positive mass, and with extent in each direction."""
     mass, center, second = lightest, np.zeros(3), np.zeros((3, 3))
-    if body[0] >= MASSLESS:
+    if body[0] > MIN_MASS_RATIO * lightest:
         mass, center = body[0], body[1:4] / body[0]
         second = pseudo_inertia(body)[:3, :3] - mass * np.outer(center, center)
     spread, axes = np.linalg.eigh(second / mass)
@@ -272,11 +282,11 @@ class Reference:
         of_bodies = np.ones((model.njoints, 10))
         of_bodies[changed] = _WEIGHT
         tau, v, a = (
-            np.median(np.abs(x[evenly(len(x), STATISTICS)]), axis=0)
+            np.median(np.abs(x[:: 1 + len(x) // 100000]), axis=0)
             for x in (samples.tau, samples.v, samples.a)
         )
         unknown = _UNKNOWN * (tau + 1e-9)
-        v, a = (np.where(x > STILL, x, 1.0) for x in (v, a))
+        v, a = (np.where(x > _STILL, x, 1.0) for x in (v, a))
         given = np.array([model.armature, model.damping, model.friction])
         little = np.array([unknown / a, unknown / v, unknown])
         is_given = given > little  # a placeholder such as 1e-3 says nothing
