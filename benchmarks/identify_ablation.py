@@ -149,7 +149,7 @@ HEURISTICS: dict[str, Heuristic] = {
         ("physical._WEIGHT",), {"physical._WEIGHT": 1.0}
     ),
     "friction that turns over a distance": Heuristic(
-        ("friction_terms._DISTANCES",), {"friction_terms._DISTANCES": ()}
+        ("friction_terms._DISTANCES", "friction_terms.MAX_DISTANCE"), {"friction_terms._DISTANCES": ()}
     ),
     "friction as a ramp": Heuristic(("friction_terms._WIDTHS",), {"friction_terms._WIDTHS": ()}),
     "Stribeck friction": Heuristic(
@@ -175,7 +175,6 @@ REMOVED = {
     "a cutoff for recordings without motion, and a lowest one relative to the rate": "none",
     "fewer stretches for short recordings": "coverage +7 to -5 %, at random",
     "least noise relative to the torque; bodies that shrink": "none",
-    "largest distance of friction": "none",
     "priors of friction's changes, and counts of samples per direction (payload)": "none",
     "clipped starts, steps and rounds of signs (gains)": "none",
     "random candidates and a smallest size (excitation)": "none",
