@@ -172,7 +172,7 @@ REMOVED = {
     "three rounds of shifts of stamps, their limit, a margin for equal spacing": "none",
     "rest relative to the largest velocity": "none",
     "nearly equal segments in spectra": "4 s -11 %, gaps +12 %: at random",
-    "a cutoff for recordings without motion, and a lowest one relative to the rate": "none",
+    "a cutoff for recordings without motion": "none",
     "fewer stretches for short recordings": "coverage +7 to -5 %, at random",
     "least noise relative to the torque; bodies that shrink": "none",
     "priors of friction's changes, and counts of samples per direction (payload)": "none",

@@ -97,7 +97,7 @@ def _pieces(inner: Sequence[tuple[int, int]]) -> list[Segment]:
     for start, stop in inner:
         ends = np.linspace(start, stop, round(max(stop - start, 0) / length) + 1).astype(int)
         pieces += [
-            Segment(int(one), int(min(one + BLOCK, other)))
+            Segment(int(one), int(min(one + BLOCK // 8, other)))
             for one, other in itertools.pairwise(ends)
         ]
     chosen = np.linspace(0, len(pieces) - 1, min(len(pieces), 2 * FOLDS)).round()

@@ -31,6 +31,7 @@ HIGHEST = 0.2  # largest cutoff that is chosen, relative to the sampling rate
 AT_REST = 0.01  # of a joint's largest speed; the sign of slower velocities is noise
 FASTEST = 20.0  # Hz, the same; faster parts of a motion are jumps of friction
 _SETTLED = 2.0  # periods of the cutoff after which ends do not matter: 1e-3 of a
+_LOWEST = 5e-4  # smallest cutoff, relative to the sampling rate
 _MARGIN = 8.0  # periods of the cutoff by which blocks overlap
 _WINDOW = 20.0  # shape of the Kaiser window: 150 dB from a peak to what leaks
 _RESOLUTION = 8.0  # length of a window [s]
@@ -106,8 +107,7 @@ def choose_cutoff(
     within a fifth of the longest segment [s]; ``derivative`` is 2 for spectra of positions, 1 for
     those of velocities.
     """
-    highest = highest_cutoff(rate)
-    candidates = np.geomspace(min(5.0 * _SETTLED / longest, highest), highest, 100)
+    candidates = np.geomspace(_shortest(rate, longest), highest_cutoff(rate), 100)
     error = np.zeros(len(candidates))
     gain = _gain(spectra[0].frequency, candidates[:, None])
     removed, left = np.square(1.0 - gain), np.square(gain)
@@ -127,8 +127,7 @@ def lowest_cutoff(
 
     Each joint counts relative to its own motion; the arguments are as for ``choose_cutoff``.
     """
-    highest = highest_cutoff(rate)
-    candidates = np.geomspace(min(5.0 * _SETTLED / longest, highest), highest, 50)
+    candidates = np.geomspace(_shortest(rate, longest), highest_cutoff(rate), 50)
     removed = np.zeros(len(candidates))
     shares = np.square(1.0 - _gain(spectra[0].frequency, candidates[:, None]))
     for spectrum in spectra:
@@ -137,6 +136,11 @@ def lowest_cutoff(
         removed += shares @ motion / max(motion.sum(), 1e-300)
     removed[-1] = 0.0
     return float(candidates[np.argmax(removed <= _REMOVED**2 * len(spectra))])
+
+
+def _shortest(rate: float, longest: float) -> float:
+    """The cutoff whose filter settles within a fifth of the longest segment [Hz]."""
+    return min(max(_LOWEST * rate, 5.0 * _SETTLED / longest), highest_cutoff(rate))
 
 
 def _motion(spectrum: Spectrum, rate: float) -> Array:
