@@ -45,7 +45,7 @@ from identification.robots import load, truth  # noqa: E402
 from identification.test_coupled_motors import COUPLING  # noqa: E402
 
 PACKAGE = ROOT / "dyn_ros" / "identification"
-NOT_METHODS = "report", "tables.py"  # pages, and the layout of files
+NOT_METHODS = "report", "options.py"  # pages, and defaults of options
 FREQUENCIES = [0.1, 0.2, 0.4, 0.7]  # Hz
 IMPORTANT = 0.02  # change of an error that counts
 
@@ -149,7 +149,8 @@ HEURISTICS: dict[str, Heuristic] = {
         ("physical._WEIGHT",), {"physical._WEIGHT": 1.0}
     ),
     "friction that turns over a distance": Heuristic(
-        ("friction_terms._DISTANCES", "friction_terms.MAX_DISTANCE"), {"friction_terms._DISTANCES": ()}
+        ("friction_terms._DISTANCES", "friction_terms.MAX_DISTANCE"),
+        {"friction_terms._DISTANCES": ()},
     ),
     "friction as a ramp": Heuristic(("friction_terms._WIDTHS",), {"friction_terms._WIDTHS": ()}),
     "Stribeck friction": Heuristic(
