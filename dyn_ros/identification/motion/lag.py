@@ -12,6 +12,9 @@ from ...engine.model.model import Model
 from . import filtering
 
 LONGEST = 0.5  # s: of lags that are tried
+MIN_DURATION = 3.0 * LONGEST  # s
+SAMPLING_RATE = 200.0  # Hz, about: of the samples that are compared
+MAX_CUTOFF = 10.0  # Hz: of the filter of both
 DIFFERENCE = 0.05  # of the velocity (RMS): a lag that matters
 UNEXPLAINED = 0.5  # of the squared difference, at most, once velocities are shifted
 
@@ -38,21 +41,25 @@ def late_velocities(model: Model, time: Array, q: Array, v: Array) -> str:
 
 def _lag(time: Array, q: Array, v: Array) -> float:
     """By how much velocities are late [s]; 0 if they are not, or it does not matter."""
-    if len(time) < 2:
+    if len(time) < 2 or time[-1] - time[0] < MIN_DURATION:
         return 0.0
     rate = (len(time) - 1) / (time[-1] - time[0])
-    cutoff = filtering.highest_cutoff(rate)
-    expected = filtering.derivatives(time, np.unwrap(q), cutoff, 1)[1]
-    measured = filtering.derivatives(time, v, cutoff, 0)[0]
+    cutoff = min(MAX_CUTOFF, filtering.highest_cutoff(rate))
+    some = slice(None, None, max(1, round(rate / SAMPLING_RATE)))
+    expected = filtering.derivatives(time, np.unwrap(q), cutoff, 1)[1][some]
+    measured = filtering.derivatives(time, v, cutoff, 0)[0][some]
+    rate *= len(expected) / len(time)
     most = round(LONGEST * rate)
     first = most + filtering.settling_samples(rate, cutoff)
     reference = expected[first : len(expected) - first]
     if not reference.any():
         return 0.0
-    shifted = measured[first - most : len(measured) - first + most]
-    size = np.cumsum(np.append(0.0, shifted**2))
-    size = size[len(reference) :] - size[: -len(reference)]
-    squares = size - 2.0 * np.correlate(shifted, reference, "valid") + reference @ reference
+    squares = np.array(
+        [
+            np.square(measured[k : k + len(reference)] - reference).sum()
+            for k in range(first - most, first + most + 1)
+        ]
+    )
     n = int(np.argmin(squares))
     matters = squares[most] > DIFFERENCE**2 * float(reference @ reference)
     if not (matters and most < n < 2 * most and squares[n] < UNEXPLAINED * squares[most]):
