@@ -54,9 +54,8 @@ def test_the_yaml_file_includes_one_that_has_these_arguments():
     entities = yaml.safe_load(file.read_text())["launch"]
     check_arguments([each["arg"] for each in entities if "arg" in each], file.read_text())
     known = re.findall(
-        r'^ +\*?\(?\[?\("(\w+)", ',
+        r'\(\s*"(\w+)",\s',
         (ROOT / "dyn_ros" / "nodes" / "base" / "launch_file.py").read_text(),
-        re.MULTILINE,
     )
     namespaces = []
     for group in (each["group"] for each in entities if "group" in each):
