@@ -23,7 +23,7 @@ from ..engine.model.coordinates import is_actuated
 from . import normal_equations as ne
 from .base_parameters import DIRECTED, FEATURES, Unknowns, in_columns
 from .friction_terms import with_changes
-from .motion.numerics import REGRESSION, STATISTICS
+from .motion.numerics import STATISTICS
 from .motion.reversals import Reversals
 from .samples import Samples
 
@@ -31,6 +31,7 @@ _LITTLE = 0.1  # of a row's noise: where less is left, the row says nothing
 _DENSE = 512  # of these, where all columns of all rows are computed
 _STRETCHES = 4  # of consecutive samples, for their correlation
 BLOCK = 4096  # samples that are processed at a time
+NOISE_SAMPLES = 2000  # samples whose noise is simulated
 _SUMMED = 4 * BLOCK  # samples whose equations are added up in one call
 
 Progress = Callable[[float, str], None]
@@ -152,7 +153,7 @@ class TorqueEquations:
         if not self.conditions.terms.chosen[2].any():
             return np.zeros(self._model.nv)
         samples, end = (
-            self.samples.take(self._some(REGRESSION)),
+            self.samples.take(self._some(NOISE_SAMPLES)),
             self._unknowns.bodies + self._model.nv,
         )
         before = self._load(samples)
@@ -335,7 +336,7 @@ class TorqueEquations:
         total, sigma = np.zeros(len(parameters)), self.samples.motion_noise
         if sigma is None or not sigma.any():
             return total
-        samples = self.samples.take(self._some(REGRESSION))
+        samples = self.samples.take(self._some(NOISE_SAMPLES))
         for share, moved in zip(
             (0.5, 0.5, -1.0), (*ne.with_noise(self._model, samples, sigma), samples)
         ):
