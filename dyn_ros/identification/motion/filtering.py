@@ -35,6 +35,7 @@ _LOWEST = 5e-4  # smallest cutoff, relative to the sampling rate
 _MARGIN = 8.0  # periods of the cutoff by which blocks overlap
 _WINDOW = 20.0  # shape of the Kaiser window: 150 dB from a peak to what leaks
 _RESOLUTION = 8.0  # length of a window [s]
+LENGTH_RATIO = 0.8  # shortest window, relative to the longest segment
 _SYSTEMATIC = 30.0  # weight of what the filter removes; noise averages out
 _NOISE_BAND = 0.25, 0.45  # where spectra contain nothing but noise, relative to the rate
 _ABOVE = 30.0  # times the noise floor: motion, even in a spectrum of few windows
@@ -72,7 +73,9 @@ class Spectrum(NamedTuple):
 def spectrum(time: Array, column: Array, segments: Sequence[Segment], rate: float) -> Spectrum:
     """The spectrum of a signal (B,) and its noise floor, by Welch's method; the rate is in Hz."""
     length = 2 ** round(math.log2(max(_RESOLUTION * rate, 64.0)))
-    length = min(length, max(map(len, segments)))
+    longest = max(map(len, segments))
+    if longest < length:  # segments that are nearly as long count, too
+        length = max(round(LENGTH_RATIO * longest), 2)
     window = np.kaiser(length, _WINDOW)
     total, count = np.zeros(length // 2 + 1), 0
     for segment in segments:
