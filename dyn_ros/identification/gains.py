@@ -20,15 +20,21 @@ from ..engine.model import Model
 from .base_parameters import Unknowns, in_columns, structure
 from .friction_terms import choose_terms, directions_of, measured_joints
 from .motion.filtering import AT_REST
-from .motion.numerics import SINGULAR, STATISTICS, evenly
-from .normal_equations import STRETCHES, jackknife
+from .motion.numerics import SINGULAR
+from .normal_equations import jackknife
 from .payload import payload_columns
 from .physical import decomposed
 from .samples import Samples
 
-_WIDEST = 50.0  # factor by which gains differ from a typical one, at most
+_ROWS = 4000  # samples of a recording, at most
+_STRETCHES = 16  # of consecutive samples of each recording, for the intervals
+_FACTOR = 5.0  # by which gains that searches start from differ from a typical one
+_WIDEST = 50.0  # and gains that are found
 _LEAST = 1.1 / _WIDEST  # times a typical one: inverse gains at the bounds of the search
+_STEPS = 40  # of a search
+_SEARCHES = 2  # rounds in which signs are sought
 _ROUNDS = 4  # of gains, the load on the gears, and noise
+_FARTHEST = 0.3  # m: typical distance of a load's center from its frame, a weak prior
 
 
 @dataclass(frozen=True)
@@ -170,7 +176,7 @@ class _Problem:
                 f"frame: expected one for each of {len(loaded)} recordings with a "
                 f"load, got {len(frames)}"
             )
-        some = [one.take(evenly(len(one), STATISTICS)) for one in (*free, *loaded)]
+        some = [one.take(slice(None, None, 1 + len(one) // _ROWS)) for one in (*free, *loaded)]
         self.model, self.masses = model, masses
         joints = set(np.flatnonzero(~model.drives.is_compensated).tolist())
         for one in some:
@@ -261,9 +267,9 @@ class _Problem:
         """Gains, the load on the gears and the noise in turn."""
         torques = [np.zeros((len(one.samples), len(self.joints))) for one in self.recordings]
         starts = self._starts(torques)
-        for _ in range(_ROUNDS):
+        for round_ in range(_ROUNDS):
             reduced = [_Reduced(own) for own in self._blocks(torques)]
-            c, x, _ = self._best(reduced, starts)
+            c, x, _ = self._best(reduced, starts, round_ < _SEARCHES)
             torques = [self._torque(one, x) for one in self.recordings]
             self.sigma = np.array([one.error(c[n], x) for n, one in enumerate(reduced)])
             starts = [c]
@@ -293,14 +299,17 @@ class _Problem:
         found = np.where(np.abs(found) > 1e-6, found, 1e-6)
         self.typical = np.exp(np.median(np.log(np.abs(found))))
         sign = np.where(found < 0.0, -1.0, 1.0)
-        return [found, sign * self.typical]
+        return [
+            sign * np.clip(np.abs(found), self.typical / _FACTOR, self.typical * _FACTOR),
+            sign * self.typical,
+        ]
 
     def _best(
-        self, reduced: Sequence[_Reduced], starts: Sequence[Array]
+        self, reduced: Sequence[_Reduced], starts: Sequence[Array], flips: bool
     ) -> tuple[Array, Array, float]:
         """The best of several searches, and of searches with the other sign of one joint."""
         best = min((self._fitted(reduced, start) for start in starts), key=lambda one: one[2])
-        for _ in self.joints:
+        for _ in range(len(self.joints) if flips else 0):
             others = [
                 self._fitted(
                     reduced,
@@ -325,8 +334,8 @@ class _Problem:
         def residuals(z: Array) -> Array:
             return self._solved(reduced, sign * np.exp(z))[1]
 
-        bounds = np.log(self.typical / _WIDEST), np.log(self.typical * _WIDEST)
-        found = least_squares(residuals, np.clip(np.log(np.abs(c)), *bounds), bounds=bounds)
+        widest = np.log(_WIDEST * self.typical), np.log(self.typical / _WIDEST)
+        found = least_squares(residuals, np.log(np.abs(c)), bounds=widest[::-1], max_nfev=_STEPS)
         c = sign * np.exp(found.x)
         return c, self._solved(reduced, c)[0], float(found.cost)
 
@@ -337,7 +346,11 @@ class _Problem:
             [(one.effort - c[n] * one.known) / self.sigma[n] for n, one in enumerate(reduced)]
         )
         prior = np.zeros((9 * self.loads, A.shape[1]))
-        prior[:, self.count :] = np.diag(np.repeat(1.0 / np.array(self.masses), 9))
+        prior[:, self.count :] = np.diag(
+            np.concatenate(
+                [1.0 / (m * np.repeat([_FARTHEST, _FARTHEST**2], [3, 6])) for m in self.masses]
+            )
+        )
         A, b = np.vstack([A, prior]), np.concatenate([b, np.zeros(len(prior))])
         length = np.maximum(np.linalg.norm(A, axis=0), 1e-300)
         scaled = A / length
@@ -350,7 +363,7 @@ class _Problem:
     ) -> GainEstimate:
         """Intervals from estimates without one stretch of consecutive samples."""
         shared, count = len(x), len(self.joints)
-        scores = np.zeros((len(self.recordings), STRETCHES, count + shared))
+        scores = np.zeros((len(self.recordings), _STRETCHES, count + shared))
         squares = np.zeros((*scores.shape, count + shared))
         error = np.zeros(count)
         for n, own in enumerate(blocks):
@@ -364,14 +377,15 @@ class _Problem:
                 rest = effort - c[n] * torque
                 rest -= Q @ (Q.T @ rest)
                 residual, samples = residual + float(rest @ rest), samples + len(rest)
-                for m, rows in enumerate(np.array_split(np.arange(len(rest)), STRETCHES)):
+                for m, rows in enumerate(np.array_split(np.arange(len(rest)), _STRETCHES)):
                     scores[r, m] += J[rows].T @ rest[rows] / self.sigma[n] ** 2
                     squares[r, m] += J[rows].T @ J[rows] / self.sigma[n] ** 2
             error[n] = np.sqrt(residual / samples)
-        H = squares.sum(axis=(0, 1))
-        H[count + self.count :, count + self.count :] += np.diag(
-            np.repeat(np.array(self.masses) ** -2.0, 9)  # a weak prior: 1 m, 1 m2
+        weak = np.concatenate(
+            [(m * np.repeat([_FARTHEST, _FARTHEST**2], [3, 6])) ** -2.0 for m in self.masses]
         )
+        H = squares.sum(axis=(0, 1))
+        H[count + self.count :, count + self.count :] += np.diag(weak)
         scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
         F, d, _ = decomposed(H, scale)
         spread, stretches = jackknife(scores, squares, F * d @ F.T)
