@@ -18,7 +18,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
 from ..engine.model.coordinates import is_actuated
 from .motion.filtering import AT_REST
-from .motion.numerics import BLOCK, FOLDS, REGRESSION
+from .motion.numerics import BLOCK, FOLDS, REGRESSION, normal_deviation
 from .samples import Samples
 
 TERMS = ("stribeck", "root_friction", "load_friction")
@@ -202,13 +202,19 @@ class _Form(NamedTuple):
 
 
 def choose_terms(
-    model: Model, samples: Samples, stribeck: Array, allowed: Sequence[str] = OPTIONAL
+    model: Model,
+    samples: Samples,
+    stribeck: Array,
+    huber: float | None,
+    allowed: Sequence[str] = OPTIONAL,
 ) -> FrictionTerms:
-    """The terms that lower the error of torques that were held out, for each joint.
+    """Return the terms that lower the error of torques that were held out, for each joint.
 
     A term is chosen if it lowers the squared error of its joint by more than 4 %, and in most
     stretches; a step with a width, if it lowers the error by more than that scatters. ``stribeck``
-    (nv,) is finite where Stribeck friction is wanted, at this velocity.
+    (nv,) is finite where Stribeck friction is wanted, at this velocity. Errors above ``huber``
+    times their standard deviation count linearly, as in the estimate: a push would otherwise
+    decide.
     """
     terms = FrictionTerms.none(model)
     given = np.isfinite(stribeck)
@@ -226,14 +232,14 @@ def choose_terms(
     fastest = np.quantile(np.abs(v), 0.99, axis=0)
     moves = (np.abs(v) > AT_REST * fastest)[:, joints].T
     bodies = 10 * model.njoints
-    held = _HeldOut(bodies, _torque_rows(model, some, joints), tau[:, joints].T, moves)
+    held = _HeldOut(bodies, _torque_rows(model, some, joints), tau[:, joints].T, moves, huber)
     terms.load[:] = 0.0
     terms.load[:bodies], terms.load[bodies + joints] = held.x[:bodies], held.x[bodies::_OWN]
     every, dt, rows = model.drives.motor_velocity(samples.v), _steps(samples), rows[: len(some)]
     for n, k in enumerate(joints):
         search = _Search(
             v[:, k],
-            moves[n],
+            held.weights[n].ravel(),
             partial(_direction, every[:, [k]], dt, rows),
             np.abs(held.load(n) + gravity[:, k]),
             partial(held.errors, n),
@@ -264,15 +270,15 @@ def _direction(
 class _Search:
     """A search for the form of a joint's friction with the least error of held-out torques.
 
-    Velocities ``v``, the load and ``moves`` are (B,), as is the ``direction`` for a width, shape
-    and distance; ``errors`` has the errors with choices of columns, and the smallest coefficients
-    of the last ones.
+    Velocities ``v``, the weights of the samples and the load are (B,), as is the ``direction`` for
+    a width, shape and distance; ``errors`` has the errors with choices of columns, and the smallest
+    coefficients of the last ones.
     """
 
     def __init__(
         self,
         v: Array,
-        moves: np.ndarray,
+        weights: Array,
         direction: Callable[[float, bool, float], Array],
         load: Array,
         errors: Callable[[Array], tuple[Array, Array]],
@@ -280,7 +286,7 @@ class _Search:
         given: float,
     ) -> None:
         self._v, self._load, self._errors = v, load, errors
-        self._directed = cache(lambda *turn: direction(*turn) * moves)
+        self._directed = cache(lambda *turn: direction(*turn) * weights)
         self._given, self._allowed = given, allowed
         fastest = float(np.quantile(np.abs(v), 0.99))
         self.widths = _NARROWEST * fastest, fastest
@@ -468,33 +474,46 @@ class _HeldOut:
 
     ``rows`` are, for each joint, the parameters of the bodies that it moves, and the columns (B, p)
     of these and of its own; ``torque`` and ``counts`` are (joints, B). B is a multiple of the
-    number of stretches. The rows of samples that do not count become zero. Each joint is
-    weighted by its error. ``x`` is the estimate from all stretches: of ``bodies`` parameters, then
-    of each joint.
+    number of stretches. Rows and torques are multiplied by the ``weights`` of their samples, 0 for
+    those that do not count and less than 1 for outliers (Huber 1964). Each joint is weighted by its
+    error. ``x`` is the estimate from all stretches: of ``bodies`` parameters, then of each joint.
     """
 
     def __init__(
-        self, bodies: int, rows: Sequence[tuple[slice, Array]], torque: Array, counts: np.ndarray
+        self,
+        bodies: int,
+        rows: Sequence[tuple[slice, Array]],
+        torque: Array,
+        counts: np.ndarray,
+        huber: float | None,
     ) -> None:
-        self._torque = _in_stretches(torque * counts)
-        self._moved, columns = zip(*rows)
-        self._rows = _in_stretches(some * count[:, None] for some, count in zip(columns, counts))
+        unweighted, torques = _in_stretches([columns for _, columns in rows]), _in_stretches(torque)
+        self._moved = [moved for moved, _ in rows]
         self._columns = [
             np.r_[moved, first : first + _OWN]
             for moved, first in zip(self._moved, range(bodies, bodies + _OWN * len(rows), _OWN))
         ]
-        self._sums = [self._sums_of(n) for n in range(len(rows))]
+        self.weights = _in_stretches(counts.astype(float))
         self._size: Array = np.std(torque * counts, axis=1)
         for _ in range(_WEIGHTINGS):
+            self._weigh(unweighted, torques)
             self._weighted()
-            error = [
-                y - A @ self.x[columns]
-                for A, y, columns in zip(self._rows, self._torque, self._columns)
-            ]
-            self._size = np.maximum(
-                np.sqrt(np.mean(np.square(error), axis=(1, 2))), 1e-9 * self._size
-            )
+            for n, (A, y, weights) in enumerate(zip(unweighted, torques, self.weights)):
+                error = np.where(weights > 0.0, y - A @ self.x[self._columns[n]], 0.0)
+                if huber is not None:
+                    deviation = normal_deviation(error[weights > 0.0])
+                    limit = max(huber * deviation, 1e-9 * self._size[n])
+                    weights[:] = np.sqrt(limit / np.maximum(np.abs(error), limit)) * (weights > 0.0)
+                size = np.sqrt(np.mean((weights * error) ** 2))
+                self._size[n] = max(size, 1e-9 * self._size[n])
+        self._weigh(unweighted, torques)
         self._solve()
+
+    def _weigh(self, rows: Sequence[Array], torques: Sequence[Array]) -> None:
+        """Multiply the rows and torques by the weights of their samples."""
+        self._rows = [A * weights[..., None] for A, weights in zip(rows, self.weights)]
+        self._torque = [y * weights for y, weights in zip(torques, self.weights)]
+        self._sums = [self._sums_of(n) for n in range(len(rows))]
 
     def _sums_of(self, n: int) -> tuple[Array, Array]:
         """The normal equations of a joint in each stretch."""
@@ -529,16 +548,16 @@ class _HeldOut:
         return _length(self._moved[n]) + _OWN - 1
 
     def load(self, n: int) -> Array:
-        """The torque of the bodies and of a joint's armature, (B,)."""
-        some = slice(_length(self._moved[n]) + 1)
-        torque: Array = (self._rows[n][..., some] @ self.x[self._columns[n][some]]).ravel()
-        return torque
+        """The torque of the bodies and of a joint's armature, (B,); 0 in rows without weight."""
+        some, weights = slice(_length(self._moved[n]) + 1), self.weights[n]
+        torque: Array = self._rows[n][..., some] @ self.x[self._columns[n][some]]
+        return np.divide(torque, weights, out=np.zeros_like(torque), where=weights > 0.0).ravel()
 
     def errors(self, n: int, columns: Array) -> tuple[Array, Array]:
         """Squared errors of a joint, (m, stretches), each predicted from the other stretches.
 
-        The joint has other columns, m choices (m, B, c), in place of the sign of its velocity; the
-        rows of samples that do not count are zero. Also returns the smallest coefficients of the
+        The joint has other columns, m choices (m, B, c), in place of the sign of its velocity,
+        multiplied by the weights. Also returns the smallest coefficients of the
         last ones, (m,). By partial regression (Frisch and Waugh 1933), for which the normal
         equations of all joints are solved once.
         """

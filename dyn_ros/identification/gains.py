@@ -22,6 +22,7 @@ from .friction_terms import choose_terms, directions_of, measured_joints
 from .motion.filtering import AT_REST
 from .motion.numerics import SINGULAR
 from .normal_equations import jackknife
+from .options import IdentifyOptions
 from .payload import payload_columns
 from .physical import decomposed
 from .samples import Samples
@@ -191,7 +192,7 @@ class _Problem:
         base = structure(Unknowns(model, ("armature",)))
         self.independent = base.independent
         every = Samples.concatenate(list(some[: len(free)]))
-        self.terms = choose_terms(model, every, np.full(model.nv, np.inf))
+        self.terms = choose_terms(model, every, np.full(model.nv, np.inf), IdentifyOptions.huber)
         self.recordings = [
             self._recording(one, n - len(free), frames) for n, one in enumerate(some)
         ]

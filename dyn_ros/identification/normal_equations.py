@@ -24,7 +24,7 @@ _LEAST_LEFT = 0.01  # of the equations in a direction, without a stretch or othe
 _FEWEST = 3  # equations for each parameter
 _FEWEST_STRETCHES = 8  # whose scatter gives a covariance
 _ALIKE = 0.05  # correlation of neighbors: less narrows intervals by 2 %
-STRETCHES = 32  # of consecutive samples, whose scatter gives the covariance
+STRETCHES = 64  # of consecutive samples, whose scatter gives the covariance
 _FEWEST_RECORDINGS = 4  # the same, if errors last
 
 
@@ -187,7 +187,7 @@ class Stretches:
             np.concatenate([self.H, other.H]),
         )
         count = len(every.recording)
-        return every if count <= 2 * STRETCHES else every.joined(np.arange(0, count, 2))
+        return every if count <= 4 * STRETCHES else every.joined(np.arange(0, count, 2))
 
     def joined(self, starts: np.ndarray) -> Stretches:
         """Each with those that follow, up to the next one of ``starts``."""

@@ -187,7 +187,7 @@ def solution(
 
     terms = FrictionTerms.none(model)
     if options.friction or options.stribeck is not None:
-        terms = choose_terms(model, samples, velocity, options.allowed_terms)
+        terms = choose_terms(model, samples, velocity, options.huber, options.allowed_terms)
     _require_support(model, samples)
     problem, some, sums, fitted = _fitted(problem_with, terms)
     joints = _compared(problem, some, _rows(held), fitted.parameters)
