@@ -149,7 +149,7 @@ HEURISTICS: dict[str, Heuristic] = {
         ("physical._WEIGHT",), {"physical._WEIGHT": 1.0}
     ),
     "friction that turns over a distance": Heuristic(
-        ("friction_terms._DISTANCES", "friction_terms.MAX_DISTANCE"),
+        ("friction_terms._DISTANCES", "friction_terms._MAX_DISTANCE"),
         {"friction_terms._DISTANCES": ()},
     ),
     "friction as a ramp": Heuristic(("friction_terms._WIDTHS",), {"friction_terms._WIDTHS": ()}),

@@ -32,7 +32,7 @@ _TOLD = 2.0  # standard deviations by which another form errs more
 _WIDTHS = (0.01, 0.03, 0.1, 0.3)  # of the largest speed, of the step of friction
 _NARROWEST = 0.75 * AT_REST  # of it: a narrower step is seen in few samples, if at all
 _RAMP = 1.5  # times the width of tanh(v / width): the ramp that resembles it
-MAX_DISTANCE = 0.04  # rad, m: over which the friction of a drive turns
+_MAX_DISTANCE = 0.04  # rad, m, over which friction turns; robots have 0.0002 to 0.003
 _DISTANCES = (1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2, 0.1)  # s at the largest speed
 _SPREADS = (2.0, 1.2)  # factors between widths or distances, of which the best is sought
 _CLOSER = (1.4, 1.1)  # the same for velocities, of which far ones are alike
@@ -299,7 +299,7 @@ class _Search:
         self._distances = [
             _Form(distance=share * fastest)
             for share in (_DISTANCES if "friction_distance" in allowed else ())
-            if share * fastest < MAX_DISTANCE
+            if share * fastest < _MAX_DISTANCE
         ]
         self._terms: list[dict[str, Any]] = []
         if "root_friction" in allowed and not given:
@@ -309,7 +309,7 @@ class _Search:
 
     def limits(self, form: _Form) -> Array:
         """Of width, distance and velocity, (3, 2); equal where they are not estimated."""
-        limits = self.widths, (0.0, np.inf), self.velocities
+        limits = self.widths, (0.0, _MAX_DISTANCE), self.velocities
         scales = form.width, form.distance, form.velocity
         return np.array([limit if scale else (0.0, 0.0) for limit, scale in zip(limits, scales)])
 
@@ -365,7 +365,11 @@ class _Search:
         if self._distances:
             found.append(least(self._distances))
         low, high = self.widths
-        return [one for one in found if not one.width or low < one.width < high]
+        return [
+            one
+            for one in found
+            if (not one.width or low < one.width < high) and one.distance < _MAX_DISTANCE
+        ]
 
     def _turned(self, form: _Form) -> tuple[_Form, Array]:
         """The form with the turn of the least error, and this error, (stretches,)."""
