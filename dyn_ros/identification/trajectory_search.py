@@ -20,7 +20,7 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 from ..engine.model.coordinates import is_linear
 from ..engine.model.frames import frame_number
-from .motion.numerics import BLOCK, ROUNDING
+from .motion.numerics import ROUNDING
 
 Box: TypeAlias = tuple[ArrayLike, ArrayLike]
 """Two opposite corners (3,) [m]: the lowest and the highest coordinates."""
@@ -104,7 +104,8 @@ class Limits:
                 self.acceleration[k] / (between * np.abs(a).max(-2)),
             ),
         )
-        size = largest * 0.5 * (1.0 + np.sin(x[..., 0]))
+        smallest = 0.2  # relative to the largest size
+        size = largest * (smallest + (1.0 - smallest) * 0.5 * (1.0 + np.sin(x[..., 0])))
         space = np.maximum(0.0, reach - size * between * 0.5 * (high - low))
         middle = 0.5 * (self.lower + self.upper)
         center = np.broadcast_to(middle, (*x.shape[:-2], len(middle))).copy()
@@ -344,8 +345,13 @@ class TrajectorySearch:
         """Trajectories of vectors of variables (count, n)."""
         return self.series.motion(*self.limits.coefficients(x, self.harmonics, self.period))
 
+    def objective(self, x: Array) -> float:
+        """Return the deviation with a penalty, of a vector of variables (n,)."""
+        motion = self.motion(x[None])
+        return self.deviation(motion) + float(_penalty(self.excess(motion)[0]))
+
     def gradient(self, x: Array) -> tuple[float, Array]:
-        """The deviation with a penalty, of a vector of variables (n,), and its derivatives.
+        """Return the objective and its derivatives.
 
         With the regressor Y and G = Y' Y, the change of the trace of G^-1 is the sum of all entries
         of -2 Y G^-2, each times the change of Y, which is a difference.
@@ -357,9 +363,9 @@ class TrajectorySearch:
         trace = float(np.sum(1.0 / values))
         change = -Y @ (vectors / values**2 @ vectors.T) / trace
         penalty = _penalty(self.excess(motion)[0])
-        step = np.sqrt(np.finfo(float).eps)
+        step = 1e-5  # of finite differences
         points, slopes = x + step * np.eye(len(x)), []
-        together = max(1, 16 * BLOCK // Y.size)
+        together = 16  # trajectories; more leave the cache
         for start in range(0, len(points), together):
             motion = self.motion(points[start : start + together])
             moved = np.einsum("kij,ij->k", self.base_regressor(motion) - Y, change)
@@ -367,17 +373,14 @@ class TrajectorySearch:
         value = 0.5 * math.log(trace / len(values)) + float(penalty)
         return value, np.concatenate(slopes)
 
-    def solve(self, rng: np.random.Generator) -> Trajectory:
-        """Improve a random trajectory."""
+    def solve(self, rng: np.random.Generator, candidates: int = 20) -> Trajectory:
+        """Improve the best of a few random trajectories."""
         from scipy.optimize import minimize  # 30 MB, which other parts do not need
 
         variables = 2 * self.harmonics * len(self.limits.indices)
+        x = min(rng.standard_normal((candidates, variables)), key=self.objective)
         x = minimize(
-            self.gradient,
-            rng.standard_normal(variables),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": _ITERATIONS},
+            self.gradient, x, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS}
         ).x
         return self._verified(*self.limits.coefficients(x, self.harmonics, self.period))
 
