@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -184,7 +185,11 @@ class _Form(NamedTuple):
     @property
     def at_once(self) -> _Form:
         """The same terms with a step."""
-        return self._replace(width=0.0, is_smooth=False, distance=0.0)
+        return self.with_turn(_Form())
+
+    def with_turn(self, other: _Form) -> _Form:
+        """The same terms with the turn of another form."""
+        return self._replace(width=other.width, is_smooth=other.is_smooth, distance=other.distance)
 
     @property
     def turn(self) -> tuple[float, bool, float]:
@@ -295,7 +300,8 @@ class _Search:
             if not given
             else (given, given)
         )
-        self._turns = (_Form(), *(_Form(share * fastest, True) for share in _WIDTHS))
+        self._smooth_steps = [_Form(share * fastest, is_smooth=True) for share in _WIDTHS]
+        self._ramps = [_Form(_RAMP * step.width) for step in self._smooth_steps]
         self._distances = [
             _Form(distance=share * fastest)
             for share in (_DISTANCES if "friction_distance" in allowed else ())
@@ -349,27 +355,23 @@ class _Search:
         return _with(form, name, value)
 
     def _turning(self, form: _Form) -> list[_Form]:
-        """The best form of each kind of turn, with the other terms of this one: at once first."""
-
-        def least(turns: Sequence[_Form]) -> _Form:
-            forms = [
-                form._replace(width=turn.width, is_smooth=turn.is_smooth, distance=turn.distance)
-                for turn in turns
-            ]
-            found = self._least(forms)[0]
-            name = "distance" if found.distance else "width"
-            return self._narrowed(found, name, _SPREADS)
-
-        found = [form.at_once, least(self._turns[1:])]
-        found.append(least([_Form(_RAMP * found[1].width)]))
-        if self._distances:
-            found.append(least(self._distances))
-        low, high = self.widths
-        return [
-            one
-            for one in found
-            if (not one.width or low < one.width < high) and one.distance < _MAX_DISTANCE
+        """Return a step, and the best turn of each kind that errs less; terms are as in a form."""
+        kinds = [
+            [form.with_turn(turn) for turn in turns]
+            for turns in (self._smooth_steps, self._ramps, self._distances)
+            if turns
         ]
+        turning, (low, high) = [form.at_once], self.widths
+        errors = iter(self._errors_of([*turning, *itertools.chain(*kinds)])[0].sum(axis=1))
+        error_at_once = next(errors)
+        for kind in kinds:
+            best, error = min(zip(kind, errors), key=lambda pair: pair[1])
+            if error >= error_at_once:
+                continue
+            best = self._narrowed(best, "distance" if best.distance else "width", _SPREADS)
+            if best.distance < _MAX_DISTANCE and (not best.width or low < best.width < high):
+                turning.append(best)
+        return turning
 
     def _turned(self, form: _Form) -> tuple[_Form, Array]:
         """The form with the turn of the least error, and this error, (stretches,)."""
@@ -408,18 +410,28 @@ class _Search:
         others = []
         if "load_friction" in self._allowed and not form.has_load:
             others.append(form._replace(has_load=True))
-        if not form.depends_on_velocity:  # which a wide step resembles
-            others += [
-                turn._replace(has_load=form.has_load, **term)
-                for turn in (form, *self._turns)
-                for term in self._terms
-            ]
+        terms = [] if form.depends_on_velocity else self._terms
+        others += [
+            turn._replace(**term) for turn in dict.fromkeys([form, form.at_once]) for term in terms
+        ]
         if not others:
             return None
-        plain = self._errors_of([form.at_once])[0][0]
+        errors, coefficients = self._errors_of(others)
+        if terms and (errors.sum(axis=1) < error.sum()).any():
+            # a wide step resembles these terms
+            wide = [
+                form.with_turn(turn)._replace(**term)
+                for turn in self._smooth_steps
+                for term in terms
+            ]
+            others += wide
+            more = self._errors_of(wide)
+            errors = np.concatenate([errors, more[0]])
+            coefficients = np.concatenate([coefficients, more[1]])
+        plain = self._errors_of([form.at_once])[0][0] if any(form.turn) else error
         better = [
             (found.sum(), other)
-            for found, coefficient, other in zip(*self._errors_of(others), others)
+            for found, coefficient, other in zip(errors, coefficients, others)
             if _is_better(found, plain if other.complexity == form.complexity else error)
             and (other.complexity > form.complexity or _is_told(found, error))
             and (other.has_load == form.has_load or coefficient > 0.0)
@@ -437,6 +449,8 @@ class _Search:
     def _alike(self, form: _Form, error: Array) -> list[_Form]:
         """Forms with as many terms that do not err more, if this is not a step alone."""
         plain = _Form(has_load=form.has_load)
+        if form == plain:
+            return []
         if not _is_better(error, self._errors_of([form.at_once])[0][0]):
             form = form.at_once  # as its turn matters little
         if self._given or not _is_better(error, self._errors_of([plain])[0][0]):
