@@ -505,33 +505,47 @@ class _HeldOut:
         counts: np.ndarray,
         huber: float | None,
     ) -> None:
-        unweighted, torques = _in_stretches([columns for _, columns in rows]), _in_stretches(torque)
         self._moved = [moved for moved, _ in rows]
         self._columns = [
             np.r_[moved, first : first + _OWN]
             for moved, first in zip(self._moved, range(bodies, bodies + _OWN * len(rows), _OWN))
         ]
         self.weights = _in_stretches(counts.astype(float))
+        self._torque = _in_stretches(torque * counts)
+        self._rows = _in_stretches(
+            columns * count[:, None] for (_, columns), count in zip(rows, counts)
+        )
+        self._sums = [self._sums_of(n) for n in range(len(rows))]
         self._size: Array = np.std(torque * counts, axis=1)
         for _ in range(_WEIGHTINGS):
-            self._weigh(unweighted, torques)
             self._weighted()
-            for n, (A, y, weights) in enumerate(zip(unweighted, torques, self.weights)):
-                error = np.where(weights > 0.0, y - A @ self.x[self._columns[n]], 0.0)
+            for n in range(len(rows)):
                 if huber is not None:
-                    deviation = normal_deviation(error[weights > 0.0])
-                    limit = max(huber * deviation, 1e-9 * self._size[n])
-                    weights[:] = np.sqrt(limit / np.maximum(np.abs(error), limit)) * (weights > 0.0)
-                size = np.sqrt(np.mean((weights * error) ** 2))
+                    self._weigh(n, huber)
+                size = np.sqrt(np.mean(self._errors(n) ** 2))
                 self._size[n] = max(size, 1e-9 * self._size[n])
-        self._weigh(unweighted, torques)
         self._solve()
 
-    def _weigh(self, rows: Sequence[Array], torques: Sequence[Array]) -> None:
-        """Multiply the rows and torques by the weights of their samples."""
-        self._rows = [A * weights[..., None] for A, weights in zip(rows, self.weights)]
-        self._torque = [y * weights for y, weights in zip(torques, self.weights)]
-        self._sums = [self._sums_of(n) for n in range(len(rows))]
+    def _errors(self, n: int) -> Array:
+        """The errors of a joint with the estimate from all stretches, times the weights."""
+        errors: Array = self._torque[n] - self._rows[n] @ self.x[self._columns[n]]
+        return errors
+
+    def _weigh(self, n: int, huber: float) -> None:
+        """Multiply the rows and torques of a joint by the weights that its errors give."""
+        before = self.weights[n]
+        counted = before > 0.0
+        errors = self._errors(n)[counted] / before[counted]
+        limit = max(huber * float(normal_deviation(errors)), 1e-9 * self._size[n])
+        weights = np.sqrt(limit / np.maximum(np.abs(errors), limit))
+        if (weights == before[counted]).all():
+            return
+        factors = np.zeros_like(before)
+        factors[counted] = weights / before[counted]
+        self.weights[n] = before * factors
+        self._torque[n] = self._torque[n] * factors
+        self._rows[n] = self._rows[n] * factors[..., None]
+        self._sums[n] = self._sums_of(n)
 
     def _sums_of(self, n: int) -> tuple[Array, Array]:
         """The normal equations of a joint in each stretch."""
