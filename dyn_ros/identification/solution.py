@@ -236,29 +236,13 @@ def _fitted(
 
 
 def _with_friction(problem: Problem, some: TorqueEquations, first: Fit) -> Fit:
-    """Find what is free in the terms of friction (Gauss and Newton); the estimate with it."""
+    """The fit after a step of Gauss and Newton in the scales of friction that are free."""
     parameters, edges = first.estimate.parameters.copy(), np.array([0, some.size])
-
-    def moved(change: Array, step: Array) -> None:
-        parameters[problem.base.independent] += change
-        some.change_friction(step)
-
     scores = problem.scores(some, parameters, first, edges)
     H = problem.normal(some, parameters, first, edges, _SLOW)
-    for _ in range(_STEPS):
-        change, step = problem.step(Stretches(edges[:1], scores, H), some.conditions.terms)
-        moved(change, step)
-        if np.abs(step).max() < LAST:
-            break
-        before = float(scores[0] @ np.append(change, step))
-        scores = problem.scores(some, parameters, first, edges)
-        after = float(scores[0] @ np.append(change, step))
-        if after < -_BEYOND * before:  # the least error lies between
-            back = after / (before - after)
-            moved(back * change, back * step)
-            scores = problem.scores(some, parameters, first, edges)
-        if np.abs(step).max() > _FAR:
-            H = problem.normal(some, parameters, first, edges, _SLOW)
+    change, step = problem.step(Stretches(edges[:1], scores, H), some.conditions.terms)
+    parameters[problem.base.independent] += change
+    some.change_friction(step)
     return first._replace(estimate=first.estimate._replace(parameters=parameters))
 
 
