@@ -247,7 +247,7 @@ def choose_terms(
             held.weights[n].ravel(),
             partial(_direction, every[:, [k]], dt, rows),
             np.abs(held.load(n) + gravity[:, k]),
-            partial(held.errors, n),
+            partial(held.errors, n, *held.without_sign(n)),
             allowed,
             float(stribeck[k]) if given[k] else 0.0,
         )
@@ -585,38 +585,44 @@ class _HeldOut:
         torque: Array = self._rows[n][..., some] @ self.x[self._columns[n][some]]
         return np.divide(torque, weights, out=np.zeros_like(torque), where=weights > 0.0).ravel()
 
-    def errors(self, n: int, columns: Array) -> tuple[Array, Array]:
-        """Squared errors of a joint, (m, stretches), each predicted from the other stretches.
+    def without_sign(self, n: int) -> tuple[Array, Array]:
+        """Covariances (stretches, p, p) and estimates (stretches, p, 1) of a joint's parameters.
 
-        The joint has other columns, m choices (m, B, c), in place of the sign of its velocity,
-        multiplied by the weights. Also returns the smallest coefficients of the
-        last ones, (m,). By partial regression (Frisch and Waugh 1933), for which the normal
-        equations of all joints are solved once.
+        Without each stretch, and without the column of the sign of the joint's velocity.
         """
-        A, y, size = self._rows[n], self._torque[n][..., None], self._size[n]
-        C = np.ascontiguousarray(columns.reshape(len(columns), *y.shape[:2], -1).swapaxes(0, 1))
-        (stretches, m, B, c), transposed = C.shape, C.swapaxes(2, 3)
-        torque = np.broadcast_to(y[:, None], (stretches, m, B, 1))
-        squares = transposed @ np.concatenate([C, torque], axis=3)
-        products = transposed.reshape(stretches, m * c, B) @ A
-        squares, products = ((sums.sum(axis=0) - sums) / size**2 for sums in (squares, products))
         some = self._columns[n]
         own = some[self._place_of_sign(n)]
         rows = self._inverse[:, own, None]
         inverse = self._inverse[:, some] - rows[..., some].swapaxes(1, 2) * (
             rows / self._inverse[:, own, own, None, None]
-        )  # without the sign's column
-        M, z = inverse[..., some] @ products.swapaxes(1, 2), inverse @ self._right[..., None]
+        )
+        return inverse[..., some], inverse @ self._right[..., None]
+
+    def errors(self, n: int, inverse: Array, z: Array, columns: Array) -> tuple[Array, Array]:
+        """Squared errors of a joint, (m, stretches), each predicted from the other stretches.
+
+        The joint has other columns, m choices (m, B, c), in place of the sign of its velocity,
+        multiplied by the weights; ``inverse`` and ``z`` are from ``without_sign``. Also returns the
+        smallest coefficients of the last ones, (m,). By partial regression (Frisch and Waugh 1933),
+        for which the normal equations of all joints are solved once.
+        """
+        A, y, size = self._rows[n], self._torque[n][..., None], self._size[n]
+        C = np.ascontiguousarray(columns.reshape(len(columns), *y.shape[:2], -1).swapaxes(0, 1))
+        (stretches, m, B, c), transposed = C.shape, C.swapaxes(2, 3)
+        rows = transposed.reshape(stretches, m * c, B)
+        CC, Cy, CA = (
+            (sums.sum(axis=0) - sums) / size**2
+            for sums in (transposed @ C, (rows @ y).reshape(stretches, m, c, 1), rows @ A)
+        )
 
         def of_each(columns: Array) -> Array:
             return columns.reshape(stretches, -1, m, c).swapaxes(1, 2)
 
-        each = products.reshape(stretches, m, c, -1)
-        x = _inverse(squares[..., :-1] - each @ of_each(M)) @ (
-            squares[..., -1:] - each @ z[:, None]
-        )
-        rest = (y - A @ z)[:, None] - (C - of_each(A @ M)) @ x
-        return (rest**2).sum(axis=(2, 3)).T / size**2, x[..., -1, 0].min(axis=0)
+        M, each = of_each(inverse @ CA.swapaxes(1, 2)), CA.reshape(stretches, m, c, -1)
+        x = _inverse(CC - each @ M) @ (Cy - each @ z[:, None])
+        others = z - (M @ x)[..., 0].swapaxes(1, 2)
+        rest = y - A @ others - (C @ x)[..., 0].swapaxes(1, 2)
+        return (rest**2).sum(axis=1).T / size**2, x[..., -1, 0].min(axis=0)
 
     def exchange(self, n: int, columns: Array) -> None:
         """Give a joint other columns (B, c) in place of the sign of its velocity; solve again."""
