@@ -19,7 +19,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
 from ..engine.model.coordinates import is_actuated
 from .motion.filtering import AT_REST
-from .motion.numerics import BLOCK, FOLDS, REGRESSION, normal_deviation
+from .motion.numerics import BETTER, BLOCK, FOLDS, REGRESSION, RIDGE, normal_deviation
 from .samples import Samples
 
 TERMS = ("stribeck", "root_friction", "load_friction")
@@ -28,7 +28,6 @@ _SCALES = ("friction_velocity", "friction_distance", "stribeck_velocity")
 STILL = 1e-9  # rad/s, m/s: less is rounding
 SLOWEST = 1e-6  # rad/s, m/s: of the decrease of Stribeck friction; less is not measured
 _MOST = 6  # of them, in which a term must lower the error
-_BETTER = 0.96  # of the squared error, at most, with a term that is chosen
 _TOLD = 2.0  # standard deviations by which another form errs more
 _WIDTHS = (0.01, 0.03, 0.1, 0.3)  # of the largest speed, of the step of friction
 _NARROWEST = 0.75 * AT_REST  # of it: a narrower step is seen in few samples, if at all
@@ -41,8 +40,6 @@ _DECREASES = (0.03, 0.06, 0.12, 0.25, 0.5)  # of the largest speed, of Stribeck 
 _FEWEST = 400  # samples
 _LONG = 1e12  # s, between samples that are not consecutive
 _OWN = 4  # columns of a joint alone: armature, damping, offset, sign of velocity
-_WEIGHTINGS = 2  # of the joints by their errors
-_RIDGE = 1e-6  # of each column's size: combinations that samples do not determine
 
 
 class FrictionTerms(NamedTuple):
@@ -478,7 +475,7 @@ def _with(form: _Form, name: str, value: float) -> _Form:
 
 
 def _is_better(found: Array, error: Array) -> bool:
-    return bool(found.sum() < _BETTER * error.sum() and (found < error).sum() >= _MOST)
+    return bool(found.sum() < BETTER**2 * error.sum() and (found < error).sum() >= _MOST)
 
 
 def _is_told(error: Array, other: Array) -> bool:
@@ -517,7 +514,7 @@ class _HeldOut:
         )
         self._sums = [self._sums_of(n) for n in range(len(rows))]
         self._size: Array = np.std(torque * counts, axis=1)
-        for _ in range(_WEIGHTINGS):
+        for _ in range(2):  # the estimate depends on the weights
             self._weighted()
             for n in range(len(rows)):
                 if huber is not None:
@@ -646,7 +643,7 @@ def _in_stretches(values: Iterable[Array]) -> list[Array]:
 def _inverse(H: Array) -> Array:
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 1e-300))
     scale = scale[..., None] * scale[..., None, :]
-    return np.asarray(np.linalg.inv(H * scale + _RIDGE * np.eye(H.shape[-1])) * scale)
+    return np.asarray(np.linalg.inv(H * scale + RIDGE * np.eye(H.shape[-1])) * scale)
 
 
 def _length(some: slice) -> int:
