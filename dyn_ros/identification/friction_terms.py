@@ -27,7 +27,6 @@ OPTIONAL = (*TERMS, "friction_distance")
 _SCALES = ("friction_velocity", "friction_distance", "stribeck_velocity")
 STILL = 1e-9  # rad/s, m/s: less is rounding
 SLOWEST = 1e-6  # rad/s, m/s: of the decrease of Stribeck friction; less is not measured
-_MOST = 6  # of them, in which a term must lower the error
 _TOLD = 2.0  # standard deviations by which another form errs more
 _WIDTHS = (0.01, 0.03, 0.1, 0.3)  # of the largest speed, of the step of friction
 _NARROWEST = 0.75 * AT_REST  # of it: a narrower step is seen in few samples, if at all
@@ -212,9 +211,9 @@ def choose_terms(
 ) -> FrictionTerms:
     """Return the terms that lower the error of torques that were held out, for each joint.
 
-    A term is chosen if it lowers the squared error of its joint by more than 4 %, and in most
-    stretches; a step with a width, if it lowers the error by more than that scatters. ``stribeck``
-    (nv,) is finite where Stribeck friction is wanted, at this velocity. Errors above ``huber``
+    A term is chosen if it lowers the squared error of its joint by more than 4 %; a step with a
+    width, if it lowers the error by more than that scatters. ``stribeck`` (nv,) is finite where
+    Stribeck friction is wanted, at this velocity. Errors above ``huber``
     times their standard deviation count linearly, as in the estimate: a push would otherwise
     decide.
     """
@@ -475,7 +474,7 @@ def _with(form: _Form, name: str, value: float) -> _Form:
 
 
 def _is_better(found: Array, error: Array) -> bool:
-    return bool(found.sum() < BETTER**2 * error.sum() and (found < error).sum() >= _MOST)
+    return bool(found.sum() < BETTER**2 * error.sum())
 
 
 def _is_told(error: Array, other: Array) -> bool:
