@@ -7,12 +7,13 @@ Its callers and other processes share that object.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 from ..engine.model.model import Model, RootJoint
 from ..engine.model.moments import Moment
@@ -26,11 +27,20 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def takes(options: type[Any]) -> Callable[[Function], Function]:
     """Show the fields of a dataclass as arguments of a function that passes ``**options`` to it.
 
-    ``help`` lists them in the signature, and, in place of ``**options`` in the docstring, with the
-    descriptions in the docstring of the dataclass.
+    Other arguments raise a TypeError. ``help`` lists the fields in the signature, and, in place of
+    ``**options`` in the docstring, with the descriptions in the docstring of the dataclass.
     """
 
     def shown(function: Function) -> Function:
+        @functools.wraps(function)
+        def checked(*arguments: Any, **named: Any) -> Any:
+            for name in named:
+                if name not in signature.parameters:
+                    raise TypeError(
+                        f"{function.__name__}() got an unexpected keyword argument {name!r}"
+                    )
+            return function(*arguments, **named)
+
         signature = inspect.signature(function)
         own = [
             parameter
@@ -49,11 +59,12 @@ def takes(options: type[Any]) -> Callable[[Function], Function]:
             )
             for field in fields(options)
         ]
-        function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        signature = signature.replace(parameters=own)
+        checked.__signature__ = signature  # type: ignore[attr-defined]
         _, _, described = (inspect.getdoc(options) or "").partition("----------\n")
         if documentation := inspect.getdoc(function):
-            function.__doc__ = documentation.replace("**options\n", f"{described}\n")
-        return function
+            checked.__doc__ = documentation.replace("**options\n", f"{described}\n")
+        return cast(Function, checked)
 
     return shown
 

@@ -149,7 +149,7 @@ class Model(ConfigurationSpace, Inertias):
         It contains what dynamics requires: links with their inertias, joints with their origins,
         axes, limits, dynamics and mimic rules; of fixed joints, only the origin. Visuals,
         collisions, materials, transmissions and safety controllers are not read. ``effort`` and
-        ``velocity`` of a limit without them are None.
+        ``velocity`` of a limit without them are None; urdf_parser_py does not write such a limit.
 
         Numbers are those of the URDF, also if the model was changed since, by assigned inertias,
         payloads, locked joints (``reduced``) or frames, or is a ``chain`` of it. Use ``write_urdf``
