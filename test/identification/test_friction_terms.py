@@ -14,7 +14,7 @@ from identification.robots import load, truth
 
 import dyn_ros
 from dyn_ros.engine.algorithms.dynamics.friction import step, step_change
-from dyn_ros.identification.friction_terms import directions_of, with_changes
+from dyn_ros.identification.friction_terms import choose_terms, directions_of, with_changes
 from dyn_ros.identification.normal_equations import bordered, bordered_inverse
 
 
@@ -188,6 +188,15 @@ def test_friction_after_rest_does_not_depend_on_the_recording_before():
     np.testing.assert_allclose(
         two[100], dyn_ros.generalized_gravity(model, dyn_ros.Data(model), samples.q[100])
     )
+
+
+def test_an_error_that_lasts_is_no_distance_of_a_gear():
+    """Torques of springs, which the model lacks; distances of 0.8 to 1 rad would resemble them."""
+    model, time = load("ur10"), np.arange(0.0, 60.0, 0.004)
+    q, _, _ = motion()(time)
+    tau = 10.0 * q + np.random.default_rng(0).standard_normal(q.shape)
+    samples = dyn_ros.Samples.from_arrays(model, time, q, tau)
+    assert not choose_terms(model, samples, np.full(6, np.inf), huber=5.0).distance.any()
 
 
 def test_friction_that_is_not_estimated_remains():

@@ -22,7 +22,9 @@ def test_functions_show_the_options(function):
         assert shown[field.name].kind is inspect.Parameter.KEYWORD_ONLY
         assert f"\n{field.name} : " in documentation
     assert "options" not in shown and "**options" not in documentation
-    with pytest.raises(TypeError, match=r"^identify\(\) got an unexpected keyword argument 'thread'"):
+    with pytest.raises(
+        TypeError, match=r"^identify\(\) got an unexpected keyword argument 'thread'"
+    ):
         function(None, [], thread=2)
 
 
