@@ -96,7 +96,9 @@ class FrictionTerms(NamedTuple):
         """Intervals of the scales that are free, with half widths (m,) of their logarithms."""
         values = self.scales[self.free]
         places = zip(*np.nonzero(self.free))
-        ends = zip(values * np.exp(-half), values * np.exp(half))
+        with np.errstate(over="ignore"):  # of scales that are not determined
+            factors = np.exp(half)
+        ends = zip(values / factors, values * factors)
         return {
             f"{_SCALES[n]}({names[k]})": (float(low), float(high))
             for (n, k), (low, high) in zip(places, ends)
