@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..engine.algorithms import generalized_gravity, joint_torque_regressor, rnea
 from ..engine.call.data import Data
+from ..engine.kernel.names import listed
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 
@@ -32,7 +33,6 @@ _COUNTS = 0.02  # of the mass of the robot: lighter bodies are not reported
 _MOVES = 0.01  # rad/s, m/s: Coulomb friction is complete
 _BOTH = 0.05  # of the samples are in each direction, at least
 _MOST = 0.5  # of the largest gravity torque: more than friction
-_NAMED = 3  # bodies in a message
 _BEYOND = 3.0  # times the limit, where positions are of the motor
 _FAR = (
     "positions lie far beyond the limits: {}; convert them to rad or m if they are in degrees "
@@ -120,13 +120,12 @@ def collapsed_masses(
         least = bodies[np.argmin(own[bodies])]
         scale, where = own[least], f"of {model.joint_names[least]}"
     heaviest = sorted(bodies, key=lambda i: -before[i])
-    masses = ", ".join(
+    masses = (
         f"{after[i]:.3g} kg instead of {before[i]:.3g} kg for the body of {model.joint_names[i]}"
-        for i in heaviest[:_NAMED]
+        for i in heaviest
     )
-    more = f" and {len(bodies) - _NAMED} more" if len(bodies) > _NAMED else ""
     return [
-        f"masses collapsed, so they are not usable: {masses}{more}. Measured torques "
+        f"masses collapsed, so they are not usable: {listed(masses, most=3)}. Measured torques "
         f"are {scale:.2g} times the torques of the description ({where}). "
         f"The likely cause is {_cause(model, bodies)}"
     ]

@@ -20,7 +20,6 @@ from .samples import Samples
 from .trajectory_search import Box, Series, TrajectorySearch, joint_limits
 
 _MANY = 10**7  # samples of a trajectory
-_DIGITS = 6  # of numbers in files
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -317,7 +316,7 @@ def _write_trajectory(
     """Write a trajectory_msgs/JointTrajectory of times (B,) from the start [s], as JSON or YAML."""
 
     def numbers(values: Array) -> list[float]:  # with a decimal point, as floats require
-        return [round(float(value), _DIGITS) + 0.0 for value in values]
+        return [round(float(value), 6) + 0.0 for value in values]
 
     points = []
     for seconds, *of_point in zip(time, q, v, a):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..engine.kernel.arguments import require_model
+from ..engine.kernel.names import listed
 from ..engine.model.model import Model
 from ..recordings.formats import is_table
 from ..recordings.formats.sources import open_source
@@ -21,8 +22,6 @@ from ..recordings.tables.columns import Columns, errors_of
 from ..recordings.tables.files import Table
 from .locking import lock_joints, lock_unrecorded, require_single
 from .samples import Samples
-
-_NAMED = 3  # recordings in a warning
 
 
 def read_tables(
@@ -186,15 +185,10 @@ def concatenated(samples: Sequence[Samples], sources: Sequence[Table]) -> Sample
     return dataclasses.replace(
         Samples.concatenate(samples),
         warnings=tuple(
-            text if len(own) == len(names) else f"{text} (in {_some(own)})"
+            text if len(own) == len(names) else f"{text} (in {listed(own, most=3)})"
             for text, own in found.items()
         ),
     )
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def recorded_robot(

@@ -30,7 +30,6 @@ _REACH = 3.0, 0.5
 _VELOCITY = 2.0, 0.5
 _ACCELERATION = 5.0, 2.0
 _FARTHEST = 8.0 * math.pi, 100.0  # larger limits stand for none
-_ITERATIONS = 60
 _SAMPLES = 12  # per period of the highest harmonic, for the optimization
 _DENSE = 2 * _SAMPLES  # at most 0.9 % more is between them (trigonometric polynomials)
 _FINE = 10  # times more to verify a trajectory
@@ -373,14 +372,16 @@ class TrajectorySearch:
         value = 0.5 * math.log(trace / len(values)) + float(penalty)
         return value, np.concatenate(slopes)
 
-    def solve(self, rng: np.random.Generator, candidates: int = 20) -> Trajectory:
+    def solve(
+        self, rng: np.random.Generator, candidates: int = 20, iterations: int = 60
+    ) -> Trajectory:
         """Improve the best of a few random trajectories."""
         from scipy.optimize import minimize  # 30 MB, which other parts do not need
 
         variables = 2 * self.harmonics * len(self.limits.indices)
         x = min(rng.standard_normal((candidates, variables)), key=self.objective)
         x = minimize(
-            self.gradient, x, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS}
+            self.gradient, x, jac=True, method="L-BFGS-B", options={"maxiter": iterations}
         ).x
         return self._verified(*self.limits.coefficients(x, self.harmonics, self.period))
 

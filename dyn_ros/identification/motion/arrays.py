@@ -15,8 +15,8 @@ from ...engine.kernel.types import Array, ArrayLike
 from ...engine.model.drives import LARGEST
 from ...engine.model.model import Model
 from ...recordings.tables.rows import readable
+from .numerics import BLOCK
 
-_CHUNK = 65536
 _JUMP = 10.0  # times the typical bend of positions, or the range of efforts
 _LEAST = 1e-3  # rad, m, N m, N: a smaller jump does not matter
 _GAP = 1.5  # times the typical time of seven rows: some are missing
@@ -136,8 +136,8 @@ def check(
             )
     for name, array in raw.items():
         axes = {"q": ("nq",), "f_ext": ("njoints", 6)}.get(name, ("nv",))
-        for start in range(rows.start, rows.stop, _CHUNK):
-            some = slice(start, min(start + _CHUNK, rows.stop))
+        for start in range(rows.start, rows.stop, BLOCK):
+            some = slice(start, min(start + BLOCK, rows.stop))
             if array is None or (np.abs(array[some]) < LARGEST).all():
                 continue
             row, *rest = map(int, np.argwhere(~(np.abs(array[some]) < LARGEST))[0])
