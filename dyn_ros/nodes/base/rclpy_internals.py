@@ -27,8 +27,9 @@ def state_label(node: LifecycleNode) -> str:
 def answer_invalid_transitions(node: LifecycleNode, reject: Callable[[], object]) -> None:
     """Answer requests for a transition that the current state does not have; call `reject`.
 
-    rclpy raises an exception in the callback of ~/change_state, which a subclass cannot override:
-    the client would wait forever. It has no type of its own, but a text.
+    rclpy of jazzy raises an exception in the callback of ~/change_state, which a subclass cannot
+    override: the client would wait forever. It has no type of its own, but a text. rclpy of kilted
+    answers.
     """
     service = node._service_change_state
     change = service.callback

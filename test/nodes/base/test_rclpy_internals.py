@@ -70,17 +70,21 @@ def test_invalid_transitions_are_answered(node, spin):
         "LifecycleNode._service_change_state or the text of the exception has changed"
     )
     assert callable(getattr(getattr(node, "_service_change_state", None), "callback", None)), why
-    rejected = []
-    rclpy_internals.answer_invalid_transitions(node, lambda: rejected.append(True))
     client = node.create_client(ChangeState, "~/change_state")
     request = ChangeState.Request()
     request.transition.id = Transition.TRANSITION_ACTIVATE  # not configured yet
+    rejected, expected = [], []
+    try:
+        node._service_change_state.callback(request, ChangeState.Response())
+    except Exception:  # of jazzy; kilted answers
+        expected = [True]
+    rclpy_internals.answer_invalid_transitions(node, lambda: rejected.append(True))
     answer = client.call_async(request)
-    assert spin(answer.done) and rejected == [True], why
+    assert spin(answer.done) and rejected == expected, why
     assert not answer.result().success, why
     request.transition.id = Transition.TRANSITION_CONFIGURE
     answer = client.call_async(request)
-    assert spin(answer.done) and answer.result().success and rejected == [True], why
+    assert spin(answer.done) and answer.result().success and rejected == expected, why
 
 
 @pytest.mark.parametrize("kind", EXECUTORS)
