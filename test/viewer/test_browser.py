@@ -69,20 +69,23 @@ def demo(other_domain):
 
 
 def pushed(domain, *frame):
-    """The lines of examples/push.py, which pushes for ten seconds, if it has found a contact."""
+    """The lines of examples/push.py until it has found three contacts."""
     end = time.monotonic() + START
-    while time.monotonic() < end:
-        process = subprocess.run(
+    while time.monotonic() < end:  # it gives up after ten seconds
+        lines = []
+        with subprocess.Popen(
             [sys.executable, ROOT / "examples" / "push.py", *frame],
             text=True,
             env=dict(os.environ, ROS_DOMAIN_ID=str(domain)),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-        )
-        assert process.returncode == 0, process.stdout
-        lines = process.stdout.splitlines()
-        if sum(each.startswith("contact: ") for each in lines) >= 3:
-            return lines
+        ) as process:
+            for line in process.stdout:
+                lines.append(line.rstrip())
+                if sum(each.startswith("contact: ") for each in lines) == 3:
+                    process.kill()
+                    return lines
+        assert process.returncode == 0, lines
     raise AssertionError(lines)
 
 
@@ -97,8 +100,7 @@ def test_a_push_is_measured_and_located_as_in_the_tutorial(demo):
         assert measured and all(len(line.split()) == len(efforts.split()) for line in measured)
         found = [line for line in lines if line.startswith("contact: ")]
         _, where = contact.split(" on ")
-        # noise decides in every other line whether the outermost link is possible, too
-        assert any(line.endswith(f" on {where}") for line in found), found
+        assert sum(line.endswith(f" on {where}") for line in found) >= len(found) / 3, found
         forces = [float(force) for force in re.findall(r"contact: ([\d.]+) N", "\n".join(found))]
         assert bool(forces) == (not frame), found
         assert not forces or np.median(forces) == pytest.approx(20.0, abs=2.0)
