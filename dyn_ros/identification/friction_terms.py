@@ -96,7 +96,7 @@ class FrictionTerms(NamedTuple):
         """Intervals of the scales that are free, with half widths (m,) of their logarithms."""
         values = self.scales[self.free]
         places = zip(*np.nonzero(self.free))
-        with np.errstate(over="ignore"):  # of scales that are not determined
+        with np.errstate(over="ignore"):  # the interval of an undetermined scale is infinite
             factors = np.exp(half)
         ends = zip(values / factors, values * factors)
         return {
@@ -215,9 +215,8 @@ def choose_terms(
 
     A term is chosen if it lowers the squared error of its joint by more than 4 %; a step with a
     width, if it lowers the error by more than that scatters. ``stribeck`` (nv,) is finite where
-    Stribeck friction is wanted, at this velocity. Errors above ``huber``
-    times their standard deviation count linearly, as in the estimate: a push would otherwise
-    decide.
+    Stribeck friction is wanted, at this velocity. Errors above ``huber`` times their standard
+    deviation count linearly, as in the estimate: a push would otherwise decide.
     """
     terms = FrictionTerms.none(model)
     given = np.isfinite(stribeck)
@@ -531,16 +530,16 @@ class _HeldOut:
 
     def _weigh(self, n: int, huber: float) -> None:
         """Multiply the rows and torques of a joint by the weights that its errors give."""
-        before = self.weights[n]
-        counted = before > 0.0
-        errors = self._errors(n)[counted] / before[counted]
+        old_weights = self.weights[n]
+        counted = old_weights > 0.0
+        errors = self._errors(n)[counted] / old_weights[counted]
         limit = max(huber * float(normal_deviation(errors)), 1e-9 * self._size[n])
         weights = np.sqrt(limit / np.maximum(np.abs(errors), limit))
-        if (weights == before[counted]).all():
+        if (weights == old_weights[counted]).all():
             return
-        factors = np.zeros_like(before)
-        factors[counted] = weights / before[counted]
-        self.weights[n] = before * factors
+        factors = np.zeros_like(old_weights)
+        factors[counted] = weights / old_weights[counted]
+        self.weights[n] = old_weights * factors
         self._torque[n] = self._torque[n] * factors
         self._rows[n] = self._rows[n] * factors[..., None]
         self._sums[n] = self._sums_of(n)
@@ -579,8 +578,8 @@ class _HeldOut:
 
     def load(self, n: int) -> Array:
         """The torque of the bodies and of a joint's armature, (B,); 0 in rows without weight."""
-        some, weights = slice(_length(self._moved[n]) + 1), self.weights[n]
-        torque: Array = self._rows[n][..., some] @ self.x[self._columns[n][some]]
+        columns, weights = slice(_length(self._moved[n]) + 1), self.weights[n]
+        torque: Array = self._rows[n][..., columns] @ self.x[self._columns[n][columns]]
         return np.divide(torque, weights, out=np.zeros_like(torque), where=weights > 0.0).ravel()
 
     def without_sign(self, n: int) -> tuple[Array, Array]:
@@ -588,13 +587,13 @@ class _HeldOut:
 
         Without each stretch, and without the column of the sign of the joint's velocity.
         """
-        some = self._columns[n]
-        own = some[self._place_of_sign(n)]
-        rows = self._inverse[:, own, None]
-        inverse = self._inverse[:, some] - rows[..., some].swapaxes(1, 2) * (
-            rows / self._inverse[:, own, own, None, None]
+        columns = self._columns[n]
+        sign = columns[self._place_of_sign(n)]
+        rows = self._inverse[:, sign, None]
+        inverse = self._inverse[:, columns] - rows[..., columns].swapaxes(1, 2) * (
+            rows / self._inverse[:, sign, sign, None, None]
         )
-        return inverse[..., some], inverse @ self._right[..., None]
+        return inverse[..., columns], inverse @ self._right[..., None]
 
     def errors(self, n: int, inverse: Array, z: Array, columns: Array) -> tuple[Array, Array]:
         """Squared errors of a joint, (m, stretches), each predicted from the other stretches.
@@ -618,9 +617,9 @@ class _HeldOut:
 
         M, each = of_each(inverse @ CA.swapaxes(1, 2)), CA.reshape(stretches, m, c, -1)
         x = _inverse(CC - each @ M) @ (Cy - each @ z[:, None])
-        others = z - (M @ x)[..., 0].swapaxes(1, 2)
-        rest = y - A @ others - (C @ x)[..., 0].swapaxes(1, 2)
-        return (rest**2).sum(axis=1).T / size**2, x[..., -1, 0].min(axis=0)
+        parameters = z - (M @ x)[..., 0].swapaxes(1, 2)
+        residuals = y - A @ parameters - (C @ x)[..., 0].swapaxes(1, 2)
+        return (residuals**2).sum(axis=1).T / size**2, x[..., -1, 0].min(axis=0)
 
     def exchange(self, n: int, columns: Array) -> None:
         """Give a joint other columns (B, c) in place of the sign of its velocity; solve again."""

@@ -28,11 +28,10 @@ from .physical import decomposed
 from .samples import Samples
 
 _ROWS = 4000  # samples of a recording, at most
-_STRETCHES = 16  # of consecutive samples of each recording, for the intervals
+_STRETCHES = 16  # per recording; their scatter gives the intervals
 _FACTOR = 5.0  # by which gains that searches start from differ from a typical one
 _WIDEST = 50.0  # and gains that are found
 _LEAST = 1.1 / _WIDEST  # times a typical one: inverse gains at the bounds of the search
-_STEPS = 40  # of a search
 _SEARCHES = 2  # rounds in which signs are sought
 _ROUNDS = 4  # of gains, the load on the gears, and noise
 _FARTHEST = 0.3  # m: typical distance of a load's center from its frame, a weak prior
@@ -336,7 +335,7 @@ class _Problem:
             return self._solved(reduced, sign * np.exp(z))[1]
 
         widest = np.log(_WIDEST * self.typical), np.log(self.typical / _WIDEST)
-        found = least_squares(residuals, np.log(np.abs(c)), bounds=widest[::-1], max_nfev=_STEPS)
+        found = least_squares(residuals, np.log(np.abs(c)), bounds=widest[::-1], max_nfev=40)
         c = sign * np.exp(found.x)
         return c, self._solved(reduced, c)[0], float(found.cost)
 

@@ -45,11 +45,8 @@ _HELD = 3  # stretches of consecutive samples that are held out
 _HELD_CONTACTS = 10  # the same with contacts, all combinations of which should be held out
 _OTHERWISE = 0.2  # of its load: a change with which a gear's friction is not determined
 _MANY = 0.02  # of the torques: more outliers than noise has
-_STEPS = 5  # to the distances and velocities of friction
-_SLOW = 10000  # samples for them: velocities depend on the few that are slow
-_FAR = 0.1  # of the logarithm of one: after it, normal equations have changed
-_BEYOND = 0.5  # of the slope before a step: it was too large
-LAST = 0.02  # of the logarithm of one: a last step, which errs by its square
+_SLOW = 10000  # samples for the scales of friction, which depend on the few that are slow
+LAST = 0.02  # logarithmic step of a scale of friction after which another changes nothing
 _NOISE = 10.0  # times the noise of a velocity: the direction of faster ones is known
 
 

@@ -32,15 +32,6 @@ def takes(options: type[Any]) -> Callable[[Function], Function]:
     """
 
     def shown(function: Function) -> Function:
-        @functools.wraps(function)
-        def checked(*arguments: Any, **named: Any) -> Any:
-            for name in named:
-                if name not in signature.parameters:
-                    raise TypeError(
-                        f"{function.__name__}() got an unexpected keyword argument {name!r}"
-                    )
-            return function(*arguments, **named)
-
         signature = inspect.signature(function)
         own = [
             parameter
@@ -60,6 +51,16 @@ def takes(options: type[Any]) -> Callable[[Function], Function]:
             for field in fields(options)
         ]
         signature = signature.replace(parameters=own)
+
+        @functools.wraps(function)
+        def checked(*arguments: Any, **named: Any) -> Any:
+            for name in named:
+                if name not in signature.parameters:
+                    raise TypeError(
+                        f"{function.__name__}() got an unexpected keyword argument {name!r}"
+                    )
+            return function(*arguments, **named)
+
         checked.__signature__ = signature  # type: ignore[attr-defined]
         _, _, described = (inspect.getdoc(options) or "").partition("----------\n")
         if documentation := inspect.getdoc(function):
