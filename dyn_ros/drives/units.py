@@ -285,16 +285,20 @@ def _zero(name: str, A: Array, W: Array, effort: Array) -> Iterator[str]:
     X /= np.linalg.norm(X, axis=0)
     squares, V = np.linalg.eigh(X.T @ X)  # faster than singular values
     some = squares > _SINGULAR**2 * squares[-1]
-    s, V = np.sqrt(squares[some]), V[:, some]
-    U = X @ V / s
-    one = 1.0 - U @ U.sum(axis=0)
+    squares, V = squares[some], V[:, some]
+
+    def coefficients(y: Array) -> Array:
+        return V @ ((X.T @ y) @ V / squares)
+
+    one = 1.0 - X @ coefficients(np.ones(len(X)))
     if one @ one < _OWN * len(one):
         return
     zero = float(one @ effort / (one @ one))
-    rest = one * (effort - zero - U @ (U.T @ (effort - zero))) / (one @ one)
+    found = coefficients(effort - zero)
+    rest = one * (effort - zero - X @ found) / (one @ one)
     sums = np.add.reduceat(rest, np.arange(0, len(rest), 1 + len(rest) // _BLOCKS))
     error = _CERTAIN * float(np.sqrt(sums @ sums))
-    friction = float(((U.T @ (effort - zero)) / s) @ V[0]) / np.sqrt(len(v))
+    friction = float(found[0]) / np.sqrt(len(v))
     if abs(zero) - error > abs(friction) + _WRONG * np.sqrt(np.mean(effort**2)):
         yield (
             f"{name}: at rest, its effort is {abs(zero):.2g} "
