@@ -36,7 +36,7 @@ DIRECTED = ("friction", "stribeck", "root_friction", "load_friction")  # which t
 ANGULAR_UNITS = ("kg m2", "N m s/rad", "N m", "N m", "N m", "N m (s/rad)^0.5", "")
 LINEAR_UNITS = ("kg", "N s/m", "N", "N", "N", "N (s/m)^0.5", "")
 # Within a body, in the order in which combinations are the usual ones: Ixx - Iyy, masses last
-_ORDER = (4, 5, 7, 8, 9, 1, 2, 3, 6, 0)
+_LEADING = ("Ixx", "Ixy", "Ixz", "Iyz", "Izz", "m cx", "m cy", "m cz", "Iyy", "m")
 _POSES = 30  # in which the response to motions is compared
 
 
@@ -82,7 +82,8 @@ class Unknowns:
             if name in self.features:
                 wanted[self.features.index(name)] |= joints
         self.active = np.concatenate([np.ones(self.bodies, bool), wanted.ravel()])
-        self.order = [10 * i + k for i in range(model.njoints) for k in _ORDER]
+        leading = [NUMBERS.index(name) for name in _LEADING]
+        self.order = [10 * i + k for i in range(model.njoints) for k in leading]
         self.order += range(self.bodies, len(self.names))
         own = self.bodies + np.arange(model.nv)[:, None] + model.nv * np.arange(len(self.features))
         self.local = (

@@ -18,27 +18,30 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
 from ..engine.model.coordinates import is_actuated
+from ..engine.model.drives import LARGEST
 from .motion.filtering import AT_REST
-from .motion.numerics import BETTER, BLOCK, FOLDS, REGRESSION, RIDGE, normal_deviation
+from .motion.numerics import (
+    BETTER,
+    BLOCK,
+    CERTAIN,
+    FEW_SAMPLES,
+    FOLDS,
+    REGRESSION,
+    ROUNDING,
+    STILL,
+    normal_deviation,
+)
 from .samples import Samples
 
 TERMS = ("stribeck", "root_friction", "load_friction")
 OPTIONAL = (*TERMS, "friction_distance")
 _SCALES = ("friction_velocity", "friction_distance", "stribeck_velocity")
-STILL = 1e-9  # rad/s, m/s: less is rounding
-SLOWEST = 1e-6  # rad/s, m/s: of the decrease of Stribeck friction; less is not measured
-_TOLD = 2.0  # standard deviations by which another form errs more
-_WIDTHS = (0.01, 0.03, 0.1, 0.3)  # of the largest speed, of the step of friction
-_NARROWEST = 0.75 * AT_REST  # of it: a narrower step is seen in few samples, if at all
-_RAMP = 1.5  # times the width of tanh(v / width): the ramp that resembles it
+_SPEEDS = (0.015, 0.04, 0.1, 0.25)  # of the largest one: where friction may change
+_SLOWEST = 0.75 * AT_REST  # of it: what happens below is seen in few samples, if at all
 _MAX_DISTANCE = 0.04  # rad, m, over which friction turns; robots have 0.0002 to 0.003
 _DISTANCES = (1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2, 0.1)  # s at the largest speed
-_SPREADS = (2.0, 1.2)  # factors between widths or distances, of which the best is sought
-_CLOSER = (1.4, 1.1)  # the same for velocities, of which far ones are alike
-_DECREASES = (0.03, 0.06, 0.12, 0.25, 0.5)  # of the largest speed, of Stribeck friction
-_FEWEST = 400  # samples
-_LONG = 1e12  # s, between samples that are not consecutive
-_OWN = 4  # columns of a joint alone: armature, damping, offset, sign of velocity
+_SPREADS = (1.5, 1.1)  # factors between speeds or distances, of which the best is sought
+_OWN = ("armature", "damping", "offset", "friction")  # what multiplies a joint's own columns
 
 
 class FrictionTerms(NamedTuple):
@@ -157,7 +160,7 @@ def _steps(samples: Samples) -> Array:
     """Times since the sample before, (B,); long after a gap."""
     dt = np.diff(samples.time, prepend=samples.time[:1])
     is_next = np.diff(samples.segment, prepend=samples.segment[:1]) == 0
-    return np.where(is_next & (dt >= 0.0), dt, _LONG)
+    return np.where(is_next & (dt >= 0.0), dt, LARGEST)
 
 
 class _Form(NamedTuple):
@@ -223,7 +226,7 @@ def choose_terms(
     terms.chosen[0], terms.stribeck[given] = given, stribeck[given]
     rows = np.arange(0, len(samples), 1 + len(samples) // REGRESSION)
     some = samples.take(rows[: len(rows) // FOLDS * FOLDS])
-    if len(some) < _FEWEST or samples.contacts:
+    if len(some) < FEW_SAMPLES or samples.contacts:
         return terms
     v = model.drives.motor_velocity(some.v)
     joints = measured_joints(model, v, model.drives.to_motors(some.tau))
@@ -236,7 +239,7 @@ def choose_terms(
     bodies = 10 * model.njoints
     held = _HeldOut(bodies, _torque_rows(model, some, joints), tau[:, joints].T, moves, huber)
     terms.load[:] = 0.0
-    terms.load[:bodies], terms.load[bodies + joints] = held.x[:bodies], held.x[bodies::_OWN]
+    terms.load[:bodies], terms.load[bodies + joints] = held.x[:bodies], held.x[bodies :: len(_OWN)]
     every, dt, rows = model.drives.motor_velocity(samples.v), _steps(samples), rows[: len(some)]
     for n, k in enumerate(joints):
         search = _Search(
@@ -256,7 +259,7 @@ def choose_terms(
         if others:
             names = ", ".join(dict.fromkeys(map(str, others)))
             terms.alike.append(f"{model.velocity_names[k]} ({form}, or {names})")
-        held.exchange(n, search.columns(form))
+        held.exchange(n, np.column_stack(search.columns(form)))
     return terms
 
 
@@ -291,33 +294,30 @@ class _Search:
         self._directed = cache(lambda *turn: direction(*turn) * weights)
         self._given, self._allowed = given, allowed
         fastest = float(np.quantile(np.abs(v), 0.99))
-        self.widths = _NARROWEST * fastest, fastest
-        self.velocities = (
-            (0.2 * _DECREASES[0] * fastest, 1.5 * _DECREASES[-1] * fastest)
-            if not given
-            else (given, given)
-        )
-        self._smooth_steps = [_Form(share * fastest, is_smooth=True) for share in _WIDTHS]
-        self._ramps = [_Form(_RAMP * step.width) for step in self._smooth_steps]
+        self._speeds = _SLOWEST * fastest, fastest
+        self._ramps = [_Form(share * fastest) for share in _SPEEDS]
+        self._smooth_steps = [ramp._replace(is_smooth=True) for ramp in self._ramps]
         self._distances = [
             _Form(distance=share * fastest)
             for share in (_DISTANCES if "friction_distance" in allowed else ())
             if share * fastest < _MAX_DISTANCE
         ]
+        self._known: dict[_Form, tuple[Array, float]] = {}  # errors and last coefficients
         self._terms: list[dict[str, Any]] = []
         if "root_friction" in allowed and not given:
             self._terms.append({"has_root": True})
         if "stribeck" in allowed and not given:
-            self._terms += [{"velocity": share * fastest} for share in _DECREASES]
+            self._terms += [{"velocity": share * fastest} for share in _SPEEDS]
 
     def limits(self, form: _Form) -> Array:
         """Of width, distance and velocity, (3, 2); equal where they are not estimated."""
-        limits = self.widths, (0.0, _MAX_DISTANCE), self.velocities
+        given = self._given, self._given
+        limits = self._speeds, (0.0, _MAX_DISTANCE), given if self._given else self._speeds
         scales = form.width, form.distance, form.velocity
         return np.array([limit if scale else (0.0, 0.0) for limit, scale in zip(limits, scales)])
 
-    def columns(self, form: _Form) -> Array:
-        """What the coefficients of a form multiply, (B, c)."""
+    def columns(self, form: _Form) -> list[Array]:
+        """What the coefficients of a form multiply, (B,) each."""
         direction = self._directed(*form.turn)
         columns = [direction]
         if form.velocity:
@@ -326,11 +326,15 @@ class _Search:
             columns.append(direction * np.sqrt(np.abs(self._v)))
         if form.has_load:
             columns.append(direction * self._load)
-        return np.stack(columns, axis=1)
+        return columns
 
     def _errors_of(self, forms: Sequence[_Form]) -> tuple[Array, Array]:
         """Errors in each stretch, (m, stretches), and last coefficients, of as many columns."""
-        return self._errors(np.stack([self.columns(form) for form in forms]))
+        if new := [form for form in dict.fromkeys(forms) if form not in self._known]:
+            columns = np.array([self.columns(form) for form in new])
+            self._known |= zip(new, zip(*self._errors(columns.swapaxes(1, 2))))
+        errors, coefficients = zip(*(self._known[form] for form in forms))
+        return np.array(errors), np.array(coefficients)
 
     def _least(self, forms: Sequence[_Form]) -> tuple[_Form, Array]:
         """The form with the least error, and this error, (stretches,)."""
@@ -338,10 +342,10 @@ class _Search:
         n = int(error.sum(axis=1).argmin())
         return forms[n], error[n]
 
-    def _narrowed(self, form: _Form, name: str, spreads: Sequence[float]) -> _Form:
+    def _narrowed(self, form: _Form, name: str) -> _Form:
         """The form with the width, distance or velocity of the least error, by a parabola."""
         value: float = getattr(form, name)
-        for spread in spreads if value else ():
+        for spread in _SPREADS if value else ():
             tried = value * spread ** np.arange(-2.0, 3.0)
             forms = [_with(form, name, one) for one in tried]
             error = self._errors_of(forms)[0].sum(axis=1)
@@ -358,14 +362,14 @@ class _Search:
             for turns in (self._smooth_steps, self._ramps, self._distances)
             if turns
         ]
-        turning, (low, high) = [form.at_once], self.widths
+        turning, (low, high) = [form.at_once], self._speeds
         errors = iter(self._errors_of([*turning, *itertools.chain(*kinds)])[0].sum(axis=1))
         error_at_once = next(errors)
         for kind in kinds:
             best, error = min(zip(kind, errors), key=lambda pair: pair[1])
             if error >= error_at_once:
                 continue
-            best = self._narrowed(best, "distance" if best.distance else "width", _SPREADS)
+            best = self._narrowed(best, "distance" if best.distance else "width")
             if best.distance < _MAX_DISTANCE and (not best.width or low < best.width < high):
                 turning.append(best)
         return turning
@@ -392,8 +396,8 @@ class _Search:
         """The form with the velocity of the least error."""
         if not form.velocity or self._given:
             return form
-        found = self._narrowed(form, "velocity", _CLOSER)
-        return found._replace(velocity=float(np.clip(found.velocity, *self.velocities)))
+        found = self._narrowed(form, "velocity")
+        return found._replace(velocity=float(np.clip(found.velocity, *self._speeds)))
 
     def form(self) -> tuple[_Form, list[_Form]]:
         """The form with the least error, and others of which the data cannot tell it."""
@@ -481,7 +485,7 @@ def _is_better(found: Array, error: Array) -> bool:
 def _is_told(error: Array, other: Array) -> bool:
     """Whether another error is larger by more than its scatter over the stretches."""
     more = other - error
-    return bool(more.mean() > _TOLD * more.std(ddof=1) / np.sqrt(len(more)))
+    return bool(more.mean() > CERTAIN * more.std(ddof=1) / np.sqrt(len(more)))
 
 
 class _HeldOut:
@@ -504,8 +508,8 @@ class _HeldOut:
     ) -> None:
         self._moved = [moved for moved, _ in rows]
         self._columns = [
-            np.r_[moved, first : first + _OWN]
-            for moved, first in zip(self._moved, range(bodies, bodies + _OWN * len(rows), _OWN))
+            np.r_[moved, bodies + len(_OWN) * n + np.arange(len(_OWN))]
+            for n, moved in enumerate(self._moved)
         ]
         self.weights = _in_stretches(counts.astype(float))
         self._torque = _in_stretches(torque * counts)
@@ -574,7 +578,7 @@ class _HeldOut:
 
     def _place_of_sign(self, n: int) -> int:
         """Index of the sign of the velocity among the columns of a joint."""
-        return _length(self._moved[n]) + _OWN - 1
+        return _length(self._moved[n]) + len(_OWN) - 1
 
     def load(self, n: int) -> Array:
         """The torque of the bodies and of a joint's armature, (B,); 0 in rows without weight."""
@@ -643,7 +647,7 @@ def _in_stretches(values: Iterable[Array]) -> list[Array]:
 def _inverse(H: Array) -> Array:
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 1e-300))
     scale = scale[..., None] * scale[..., None, :]
-    return np.asarray(np.linalg.inv(H * scale + RIDGE * np.eye(H.shape[-1])) * scale)
+    return np.asarray(np.linalg.inv(H * scale + ROUNDING * np.eye(H.shape[-1])) * scale)
 
 
 def _length(some: slice) -> int:

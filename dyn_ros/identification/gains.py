@@ -20,19 +20,16 @@ from ..engine.model import Model
 from .base_parameters import Unknowns, in_columns, structure
 from .friction_terms import choose_terms, directions_of, measured_joints
 from .motion.filtering import AT_REST
-from .motion.numerics import SINGULAR
+from .motion.numerics import ARITHMETIC, FOLDS, REGRESSION
 from .normal_equations import jackknife
 from .options import IdentifyOptions
 from .payload import payload_columns
 from .physical import decomposed
 from .samples import Samples
 
-_ROWS = 4000  # samples of a recording, at most
-_STRETCHES = 16  # per recording; their scatter gives the intervals
-_FACTOR = 5.0  # by which gains that searches start from differ from a typical one
-_WIDEST = 50.0  # and gains that are found
+_STRETCHES = 2 * FOLDS  # per recording; their scatter gives the intervals
+_WIDEST = 50.0  # by which gains differ from a typical one, at most
 _LEAST = 1.1 / _WIDEST  # times a typical one: inverse gains at the bounds of the search
-_SEARCHES = 2  # rounds in which signs are sought
 _ROUNDS = 4  # of gains, the load on the gears, and noise
 _FARTHEST = 0.3  # m: typical distance of a load's center from its frame, a weak prior
 
@@ -176,7 +173,7 @@ class _Problem:
                 f"frame: expected one for each of {len(loaded)} recordings with a "
                 f"load, got {len(frames)}"
             )
-        some = [one.take(slice(None, None, 1 + len(one) // _ROWS)) for one in (*free, *loaded)]
+        some = [one.take(slice(None, None, 1 + len(one) // REGRESSION)) for one in (*free, *loaded)]
         self.model, self.masses = model, masses
         joints = set(np.flatnonzero(~model.drives.is_compensated).tolist())
         for one in some:
@@ -269,7 +266,7 @@ class _Problem:
         starts = self._starts(torques)
         for round_ in range(_ROUNDS):
             reduced = [_Reduced(own) for own in self._blocks(torques)]
-            c, x, _ = self._best(reduced, starts, round_ < _SEARCHES)
+            c, x, _ = self._best(reduced, starts, round_ == 0)
             torques = [self._torque(one, x) for one in self.recordings]
             self.sigma = np.array([one.error(c[n], x) for n, one in enumerate(reduced)])
             starts = [c]
@@ -300,7 +297,7 @@ class _Problem:
         self.typical = np.exp(np.median(np.log(np.abs(found))))
         sign = np.where(found < 0.0, -1.0, 1.0)
         return [
-            sign * np.clip(np.abs(found), self.typical / _FACTOR, self.typical * _FACTOR),
+            sign * np.clip(np.abs(found), self.typical / _WIDEST, self.typical * _WIDEST),
             sign * self.typical,
         ]
 
@@ -354,7 +351,7 @@ class _Problem:
         A, b = np.vstack([A, prior]), np.concatenate([b, np.zeros(len(prior))])
         length = np.maximum(np.linalg.norm(A, axis=0), 1e-300)
         scaled = A / length
-        H = scaled.T @ scaled + SINGULAR * np.eye(A.shape[1])
+        H = scaled.T @ scaled + ARITHMETIC * np.eye(A.shape[1])
         x = solve(H, scaled.T @ b, assume_a="pos") / length
         return x, b - A @ x
 

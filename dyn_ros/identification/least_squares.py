@@ -21,19 +21,17 @@ from .base_parameters import BaseParameters, Unknowns
 from .friction_terms import FrictionTerms
 from .motion.numerics import REGRESSION, ROUNDS, normal_deviation
 from .normal_equations import STRETCHES, Equations, Stretches, bordered, require_equations
-from .physical import Reference, decomposed, fit
+from .physical import WEAK, Reference, decomposed, fit
 from .result import JointResult
 from .torque_equations import TorqueEquations
 
 _OF_ANY_SIGN = ("offset", "stribeck", "root_friction")
 _BRIEF = 0.1  # of the longest recording: others belong to the one before
 _RECURRING = 4.0  # limits of outliers: up to here errors add to the noise, as those of models
-_BOUNDING = 1e-2  # of the divergence of bodies: the weight of that from their bounds
 _UNLIKELY = 5.0  # decrease of the log-likelihood that noise does not explain
-CAUSE_SAMPLES = 4000  # samples in which causes of errors are sought, at most
-_NUMBERS = 5_000_000  # of their regressor in memory
-MIN_STRETCH = 256  # samples; in shorter stretches, intervals of friction hold in 90 %, not 97 %
+_NUMBERS = 5_000_000  # of a regressor in memory
 _FURTHEST = 0.5  # of its logarithm: how far a term of friction moves in a step
+MIN_STRETCH = 256  # samples; in shorter stretches, intervals of friction hold in 90 %, not 97 %
 
 
 class Estimate(NamedTuple):
@@ -166,7 +164,7 @@ class Problem(NamedTuple):
                 self.regularization * reference.weights[order],
                 None if near is None else near[order],
                 reference.bounds[some][:, order],
-                _BOUNDING * self.regularization,
+                WEAK * self.regularization,
             )
             return parameters
 
@@ -303,20 +301,15 @@ class Problem(NamedTuple):
         return Stretches(
             recording,
             self.scores(equations, parameters, fitted, edges),
-            self.normal(equations, parameters, fitted, edges, REGRESSION),
+            self.normal(equations, parameters, fitted, edges),
         )
 
     def normal(
-        self,
-        equations: TorqueEquations,
-        parameters: Array,
-        fitted: Fit,
-        edges: np.ndarray,
-        most: int,
+        self, equations: TorqueEquations, parameters: Array, fitted: Fit, edges: np.ndarray
     ) -> Array:
-        """Normal equations between consecutive edges, (n, b + m, b + m), from so many samples."""
+        """Normal equations between consecutive edges, (n, b + m, b + m), from some samples."""
         own, noise = self.base.independent, fitted.estimate.noise
-        step = 1 + equations.size // most  # of motions, which are smooth
+        step = 1 + equations.size // REGRESSION  # of motions, which are smooth
         parts = [equations.rows[first:last:step] for first, last in itertools.pairwise(edges)]
         H = np.array(
             [self._assembled(sums, noise)[0][np.ix_(own, own)] for sums in equations.sums_of(parts)]
@@ -459,7 +452,7 @@ def _errors(model: Model, equations: TorqueEquations, parameters: Array) -> Erro
     step = max(1, math.ceil(LONGEST / (LAGS * period)))
     count = min(LAGS, int(LONGEST / (step * period)), (len(samples) - 1) // (4 * step))
     lags = step * np.arange(-count, count + 1)
-    tried = min(CAUSE_SAMPLES, _NUMBERS // (10 * model.nv * model.njoints))
+    tried = min(2 * REGRESSION, _NUMBERS // (10 * model.nv * model.njoints))
     rows = np.arange(lags[-1], len(samples) - lags[-1], 1 + len(samples) // tried)
     rows = rows[samples.segment[rows - lags[-1]] == samples.segment[rows + lags[-1]]]
     some = samples.take(rows)

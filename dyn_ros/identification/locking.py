@@ -24,7 +24,7 @@ from ..recordings.selection import reported_joints
 from ..recordings.tables.columns import Columns, errors_of, known_names
 from ..recordings.tables.files import Table
 from ..recordings.tables.rows import rows_within
-from .motion.preparation import STUCK
+from .motion.numerics import STUCK
 from .samples import Samples
 
 

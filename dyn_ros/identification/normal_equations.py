@@ -15,14 +15,21 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model, ReferenceFrame
 from ..engine.model.coordinates import is_actuated
-from .friction_terms import STILL, FrictionTerms
+from .friction_terms import FrictionTerms
 from .motion.filtering import AT_REST
-from .motion.numerics import REGRESSION, ROUNDING, SINGULAR, STATISTICS, evenly
+from .motion.numerics import (
+    ARITHMETIC,
+    FOLDS,
+    REGRESSION,
+    ROUNDING,
+    STATISTICS,
+    STILL,
+    evenly,
+)
 from .samples import Samples
 
 _LEAST_LEFT = 0.01  # of the equations in a direction, without a stretch or other columns
 _FEWEST = 3  # equations for each parameter
-_FEWEST_STRETCHES = 8  # whose scatter gives a covariance
 _ALIKE = 0.05  # correlation of neighbors: less narrows intervals by 2 %
 STRETCHES = 64  # of consecutive samples, whose scatter gives the covariance
 _FEWEST_RECORDINGS = 4  # the same, if errors last
@@ -99,7 +106,7 @@ def eliminations(
         A = np.concatenate([A, others], axis=1)
     A /= np.maximum(np.linalg.norm(A, axis=2, keepdims=True), 1e-300)
     squares, vectors = np.linalg.eigh(A.swapaxes(1, 2) @ A)
-    kept = vectors * (squares < SINGULAR)[:, None]
+    kept = vectors * (squares < ARITHMETIC)[:, None]
     return scale[:, None] * (kept @ kept.swapaxes(1, 2)) / scale
 
 
@@ -206,7 +213,7 @@ class Stretches:
         more = self.H.shape[1] - len(sizes)
         inverse = bordered_inverse(inverse, self.H.sum(axis=0))
         _, first, counts = np.unique(self.recording, return_index=True, return_counts=True)
-        if counts.min() * len(first) < 2 * _FEWEST_STRETCHES:  # too few to compare recordings
+        if counts.min() * len(first) < 2 * FOLDS:  # too few to compare recordings
             first, counts = first[:1], counts.sum(keepdims=True)
         count = 1 << int(counts.min()).bit_length() - 1  # which can be halved
         starts = (first[:, None] + np.arange(count) * counts[:, None] // count).ravel()
@@ -245,7 +252,7 @@ def jackknife(
     scores, H = scores @ F, F.T @ H @ F
     changes = changes_without(scores, H, F)
     whole = changes_without(scores.sum(axis=1, keepdims=True), H.sum(axis=1, keepdims=True), F)
-    while scores.shape[1] > 1 and scores[..., 0].size >= 2 * _FEWEST_STRETCHES:
+    while scores.shape[1] > 1 and scores[..., 0].size >= 2 * FOLDS:
         products = (changes[:, ::2] * changes[:, 1::2]).sum(axis=(0, 1))
         if 2.0 * np.mean(products / np.maximum(_variance(changes), 1e-300)) <= _ALIKE:
             break

@@ -23,17 +23,15 @@ from ..engine.spatial.value import require
 from .base_parameters import NUMBERS
 from .friction_terms import directions_of
 from .motion.losses import Losses, losses, rest_of
-from .motion.numerics import ROUNDS
+from .motion.numerics import BLOCK, FOLDS, ROUNDS
 from .normal_equations import changes_without, correlation_length
 from .physical import MASSLESS, decomposed, fit
 from .samples import Samples
-from .torque_equations import BLOCK
 
 _DENSITY = 1000.0  # kg/m3: of the sphere that stands for what the samples do not determine
 _CERTAIN = 3.0  # intervals below zero: a mass is negative
 _LITTLE = 0.01  # of the mass of the robot: which it is certain to notice
 _TYPICAL = np.repeat([1.0, 0.1, 0.01], [1, 3, 6])  # per kg: lengths of 0.1 m
-_BLOCKS = 10  # of consecutive samples: more would depend on each other
 _MOMENTS = np.array([[4, 5, 7], [5, 6, 8], [7, 8, 9]])  # Ixx ... Izz of the ten numbers
 
 
@@ -366,7 +364,7 @@ def _spread(solved: _Solved, J: Array) -> tuple[Array, Array]:
     changes is the difference of the result without it.
     """
     F, Z, R = J @ solved.F, solved.PW @ solved.F / solved.sigma[:, None], solved.r / solved.sigma
-    edges = np.linspace(0, len(Z), min(len(Z), _BLOCKS) + 1).astype(int)
+    edges = np.linspace(0, len(Z), min(len(Z), FOLDS) + 1).astype(int)
     parts = [(Z[i:j], R[i:j]) for i, j in itertools.pairwise(edges)]
     scores = np.array([np.einsum("bki,bk->ki", z, rest, optimize=True) for z, rest in parts])
     H = np.array([np.einsum("bki,bkj->ij", z, z, optimize=True) for z, _ in parts])

@@ -22,7 +22,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.parameters import from_pseudo_inertia, is_physical, pseudo_inertia
 from .base_parameters import BaseParameters, Unknowns
-from .motion.numerics import SINGULAR
+from .motion.numerics import ARITHMETIC, STILL
 from .samples import Samples
 from .shapes import THIN, Shapes, bounds_of, within
 
@@ -31,17 +31,12 @@ MASSLESS = 1e-3  # kg: a body of less counts as one without mass, as does a robo
 MIN_MASS_RATIO = 1e-3  # relative to the reference: a lighter body counts as one without mass
 _FLAT = 0.1  # of its length: the thickness of the reference for a flat body
 _SIZE = 0.05  # m: the extent of the reference for a body that has none
-_STILL = 1e-6  # rad/s, m/s, rad/s2, m/s2: less, in most samples, is rest
 _UNKNOWN = 0.02  # of a joint's median torque: friction, if the description specifies none
-_WEIGHT = 1e-2  # of the divergence from a reference that the description does not specify
+WEAK = 1e-2  # weight of a reference that the description does not specify, and of shapes
 _STEPS = 200  # of Newton's method, at most
 _CONVERGED = 1e-10  # squared Newton decrement
 PATH_TOLERANCE = 0.1  # squared Newton decrement on the way, relative to the share
-MAX_START_DECREMENT = 100.0  # squared; from a start below it, Newton's method converges
-COST_SINGULAR = 1e-15  # eigenvalue of the quadratic cost that counts as zero, relative
-NEWTON_SINGULAR = 1e-14  # eigenvalue of a Hessian that counts as zero, relative
 _CLOSE = 1e-4
-MIN_STEP = 1e-12  # relative length of a Newton step in the line search
 
 
 def _basis() -> Array:
@@ -117,7 +112,7 @@ def fit(
     T = block_diag(*bodies.transforms, np.diag(np.abs(reference[10 * n :])))
     quadratic, linear = T.T @ H @ T, T.T @ g
     quadratic = (quadratic + quadratic.T) / 2.0
-    F, d, _ = decomposed(quadratic, np.ones(len(linear)), COST_SINGULAR)
+    F, d, _ = decomposed(quadratic, np.ones(len(linear)))
     best = F @ (d * (F.T @ linear))  # of the data alone: the smallest minimum
     z = np.concatenate([bodies.start.ravel(), np.where(is_positive, 1.0, 0.0)])
     inside = np.zeros((0, len(z))) if bounds is None else bounds @ T / (bounds @ reference)[:, None]
@@ -159,8 +154,8 @@ def fit(
     largest = max(1.0, decrement(z))
     if near is not None:
         start = np.linalg.solve(T, near).astype(np.float64)
-        if decrement(start) < MAX_START_DECREMENT:
-            z, largest = start, 1.0
+        if (from_start := max(1.0, decrement(start))) < largest:
+            z, largest = start, from_start
     for share in np.geomspace(largest, 1.0, 2 + int(np.log10(largest))):
         z = minimize(
             partial(cost, share=share), z, _CONVERGED if share == 1.0 else PATH_TOLERANCE * share
@@ -170,12 +165,10 @@ def fit(
     return x
 
 
-def decomposed(
-    H: Array, scale: Array, singular: float = SINGULAR
-) -> tuple[Array, Array, np.ndarray]:
+def decomposed(H: Array, scale: Array) -> tuple[Array, Array, np.ndarray]:
     """F and d with the inverse F d F' of scaled normal equations, and what these determine."""
     eigenvalues, vectors = eigh(H * scale * scale[:, None])
-    kept = eigenvalues > singular * max(eigenvalues[-1], 1e-300)
+    kept = eigenvalues > ARITHMETIC * max(eigenvalues[-1], 1e-300)
     inverse = np.where(kept, 1.0 / np.where(kept, eigenvalues, 1.0), 0.0)
     return scale[:, None] * vectors, inverse, (np.abs(vectors[:, ~kept]) < 1e-6).all(axis=1)
 
@@ -204,7 +197,7 @@ def minimize(
         # close to the minimum, the decrease of the cost is lost in its rounding errors
         while decrease > _CLOSE and not moved[0] <= value - 1e-4 * length * decrease:
             length *= 0.5
-            if length < MIN_STEP:
+            if length < ARITHMETIC:
                 return z
             moved = cost(z + length * direction)
         if not np.isfinite(moved[0]):
@@ -221,7 +214,7 @@ def _solve(hessian: Array, gradient: Array) -> Array:
         factor = cho_factor(hessian * scale * scale[:, None])
         return scale * cho_solve(factor, scale * gradient)
     except LinAlgError:  # positive definite but for rounding
-        F, d, _ = decomposed(hessian, scale, NEWTON_SINGULAR)
+        F, d, _ = decomposed(hessian, scale)
         return np.asarray(F @ (d * (F.T @ gradient)))
 
 
@@ -280,13 +273,13 @@ class Reference:
         bodies = within(bodies, bounds)
         self.changed = tuple(model.joint_names[i] for i in changed)
         of_bodies = np.ones((model.njoints, 10))
-        of_bodies[changed] = _WEIGHT
+        of_bodies[changed] = WEAK
         tau, v, a = (
             np.median(np.abs(x[:: 1 + len(x) // 100000]), axis=0)
             for x in (samples.tau, samples.v, samples.a)
         )
         unknown = _UNKNOWN * (tau + 1e-9)
-        v, a = (np.where(x > _STILL, x, 1.0) for x in (v, a))
+        v, a = (np.where(x > STILL, x, 1.0) for x in (v, a))
         given = np.array([model.armature, model.damping, model.friction])
         little = np.array([unknown / a, unknown / v, unknown])
         is_given = given > little  # a placeholder such as 1e-3 says nothing
@@ -294,7 +287,7 @@ class Reference:
         values = np.vstack(
             [values, 5.0 * unknown, unknown, unknown / np.sqrt(v), np.full(model.nv, _UNKNOWN)]
         )[: len(unknowns.features)]
-        weights = np.full(values.shape, _WEIGHT)
+        weights = np.full(values.shape, WEAK)
         weights[:3][is_given] = 1.0
         self.values = np.concatenate([bodies.ravel(), values.ravel()])
         self.of_joint = bounds.of_joint

@@ -20,9 +20,9 @@ from ..engine.model import Model
 from ..engine.model.coordinates import is_actuated
 from ..engine.model.urdf.text import END_OF_MESSAGE
 from ..engine.model.write import write_urdf
-from .friction_terms import STILL, directions_of
+from .friction_terms import directions_of
 from .motion.filtering import AT_REST
-from .motion.numerics import normal_deviation
+from .motion.numerics import STILL, normal_deviation
 from .normal_equations import resolution
 from .samples import Samples
 

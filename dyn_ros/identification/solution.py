@@ -22,7 +22,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.coordinates import is_actuated, joint_slices
 from .base_parameters import FEATURES, Unknowns, structure, undetermined
-from .friction_terms import SLOWEST, STILL, TERMS, FrictionTerms, choose_terms
+from .friction_terms import TERMS, FrictionTerms, choose_terms
 from .least_squares import (
     Fit,
     Problem,
@@ -32,8 +32,7 @@ from .least_squares import (
     unexplained,
 )
 from .motion.filtering import of_each
-from .motion.numerics import REGRESSION, STATISTICS, evenly
-from .motion.preparation import STUCK
+from .motion.numerics import NOISE_LIMIT, REGRESSION, STATISTICS, STILL, STUCK, evenly
 from .normal_equations import Equations, Stretches, add, conditions_of, resolution
 from .options import IdentifyOptions
 from .physical import Reference
@@ -45,9 +44,7 @@ _HELD = 3  # stretches of consecutive samples that are held out
 _HELD_CONTACTS = 10  # the same with contacts, all combinations of which should be held out
 _OTHERWISE = 0.2  # of its load: a change with which a gear's friction is not determined
 _MANY = 0.02  # of the torques: more outliers than noise has
-_SLOW = 10000  # samples for the scales of friction, which depend on the few that are slow
 LAST = 0.02  # logarithmic step of a scale of friction after which another changes nothing
-_NOISE = 10.0  # times the noise of a velocity: the direction of faster ones is known
 
 
 class Solution(NamedTuple):
@@ -121,7 +118,7 @@ class Solution(NamedTuple):
         if noise is None or "friction" not in self.problem.unknowns.chosen:
             return conditions.terms
         coupling, squares = self.problem.unknowns.model.drives.coupling, noise[1] ** 2
-        slow = _NOISE * np.sqrt(squares if coupling is None else coupling**2 @ squares)
+        slow = NOISE_LIMIT * np.sqrt(squares if coupling is None else coupling**2 @ squares)
         terms = conditions.terms
         is_step = terms.width <= terms.limits[0, 0]
         width = np.where(is_step, 0.0, terms.width)
@@ -154,7 +151,7 @@ def solution(
     velocity = (
         np.full(model.nv, np.inf)
         if options.stribeck is None
-        else one_each("stribeck", options.stribeck, model.nv, least=SLOWEST)
+        else one_each("stribeck", options.stribeck, model.nv, least=STILL)
     )
     training, held = blocks(
         len(samples), options.held_out, options.seed, _HELD_CONTACTS if samples.contacts else _HELD
@@ -236,7 +233,7 @@ def _with_friction(problem: Problem, some: TorqueEquations, first: Fit) -> Fit:
     """The fit after a step of Gauss and Newton in the scales of friction that are free."""
     parameters, edges = first.estimate.parameters.copy(), np.array([0, some.size])
     scores = problem.scores(some, parameters, first, edges)
-    H = problem.normal(some, parameters, first, edges, _SLOW)
+    H = problem.normal(some, parameters, first, edges)
     change, step = problem.step(Stretches(edges[:1], scores, H), some.conditions.terms)
     parameters[problem.base.independent] += change
     some.change_friction(step)

@@ -23,15 +23,12 @@ from ..engine.model.coordinates import is_actuated
 from . import normal_equations as ne
 from .base_parameters import DIRECTED, FEATURES, Unknowns, in_columns
 from .friction_terms import with_changes
-from .motion.numerics import STATISTICS
+from .motion.numerics import BLOCK, FOLDS, REGRESSION, STATISTICS
 from .motion.reversals import Reversals
 from .samples import Samples
 
 _LITTLE = 0.1  # of a row's noise: where less is left, the row says nothing
-_DENSE = 512  # of these, where all columns of all rows are computed
-_STRETCHES = 4  # of consecutive samples, for their correlation
-BLOCK = 4096  # samples that are processed at a time
-NOISE_SAMPLES = 2000  # samples whose noise is simulated
+_DENSE = BLOCK // 8  # samples, where all columns of all rows are computed
 _SUMMED = 4 * BLOCK  # samples whose equations are added up in one call
 
 Progress = Callable[[float, str], None]
@@ -153,7 +150,7 @@ class TorqueEquations:
         if not self.conditions.terms.chosen[2].any():
             return np.zeros(self._model.nv)
         samples, end = (
-            self.samples.take(self._some(NOISE_SAMPLES)),
+            self.samples.take(self._some(REGRESSION)),
             self._unknowns.bodies + self._model.nv,
         )
         before = self._load(samples)
@@ -336,7 +333,7 @@ class TorqueEquations:
         total, sigma = np.zeros(len(parameters)), self.samples.motion_noise
         if sigma is None or not sigma.any():
             return total
-        samples = self.samples.take(self._some(NOISE_SAMPLES))
+        samples = self.samples.take(self._some(BLOCK // 2))
         for share, moved in zip(
             (0.5, 0.5, -1.0), (*ne.with_noise(self._model, samples, sigma), samples)
         ):
@@ -355,7 +352,7 @@ class TorqueEquations:
     def comparison(self, rows: np.ndarray, parameters: Sequence[Array]) -> Iterator[list[Array]]:
         """Measured torques of some samples, and what sets of parameters leave, in parts."""
         for first in range(0, len(rows), BLOCK):
-            samples = self.samples.take(rows[first : first + BLOCK])
+            samples = self._take(rows[first : first + BLOCK])
             known = self.weights(samples) > 0.0
             columns = [self._drives.to_motors(samples.tau)]
             for one in parameters:
@@ -366,8 +363,13 @@ class TorqueEquations:
     def _parts(self, size: int = BLOCK) -> Iterator[tuple[float, Samples]]:
         """Some samples at a time, and the fraction that they complete."""
         for first in range(0, self.size, size):
-            samples = self.samples.take(self.rows[first : first + size])
+            samples = self._take(self.rows[first : first + size])
             yield min(1.0, (first + size) / self.size), samples
+
+    def _take(self, rows: np.ndarray) -> Samples:
+        """Samples of ascending rows; views of them if they are consecutive."""
+        is_range = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
+        return self.samples.take(slice(rows[0], rows[-1] + 1) if is_range else rows)
 
     def _some(self, count: int) -> np.ndarray:
         """Indices of about this many samples."""
@@ -445,9 +447,10 @@ class TorqueEquations:
 
     def correlations(self, parameters: Array) -> Array:
         """Number of consecutive samples over which the residuals of each row are correlated."""
-        sums, length = [], min(BLOCK, 1 << (self.size // _STRETCHES).bit_length() - 1)
-        for first in np.linspace(0, self.size - length, _STRETCHES).astype(int):
-            samples = self.samples.take(self.rows[first : first + length])
+        stretches = FOLDS // 2
+        sums, length = [], min(BLOCK, 1 << (self.size // stretches).bit_length() - 1)
+        for first in np.linspace(0, self.size - length, stretches).astype(int):
+            samples = self._take(self.rows[first : first + length])
             r = self.residuals(samples, parameters)[0] * (self.weights(samples) > 0.0)
             sums.append([ne.correlation_length(x) for x in r.T])
         return np.median(sums, axis=0)

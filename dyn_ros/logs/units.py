@@ -9,7 +9,7 @@ import numpy as np
 from ..drives.units import unit_warnings
 from ..engine.model.coordinates import is_actuated
 from ..engine.model.model import Model
-from ..identification.motion.preparation import STUCK
+from ..identification.motion.numerics import STUCK
 from ..states.joint_states import States
 from .quantities import Settings, effort_constant, measured
 from .velocities import from_positions

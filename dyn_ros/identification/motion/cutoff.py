@@ -21,10 +21,9 @@ from ...engine.kernel.types import Array
 from ...engine.model.coordinates import JointSlices, is_actuated, joint_slices
 from ...engine.model.model import Model
 from .filtering import AT_REST, Segment, settling_samples
-from .numerics import BETTER, BLOCK, FOLDS, REGRESSION, RIDGE
+from .numerics import BETTER, BLOCK, CERTAIN, FOLDS, REGRESSION, ROUNDING
 
 _CANDIDATES = (0.7, 0.5, 0.35, 0.25)  # of the first cutoff
-_CERTAIN = 2.5  # standard errors of an improvement
 
 Rates = Callable[[Sequence[JointSlices], Segment, slice, float], tuple[Array, Array, Array]]
 """Filtered q, v and a of consecutive joints in some rows of a segment, for a cutoff."""
@@ -85,7 +84,7 @@ def best_cutoff(
         if gain.mean() >= least:
             break
         least = gain.mean()
-        if least < min(np.log(BETTER), -_CERTAIN * gain.std() / np.sqrt(len(gain))):
+        if least < min(np.log(BETTER), -CERTAIN * gain.std() / np.sqrt(len(gain))):
             best = cutoff
     return best
 
@@ -97,7 +96,7 @@ def _pieces(inner: Sequence[tuple[int, int]]) -> list[Segment]:
     for start, stop in inner:
         ends = np.linspace(start, stop, round(max(stop - start, 0) / length) + 1).astype(int)
         pieces += [
-            Segment(int(one), int(min(one + BLOCK // 8, other)))
+            Segment(int(one), int(min(one + BLOCK, other)))
             for one, other in itertools.pairwise(ends)
         ]
     chosen = np.linspace(0, len(pieces) - 1, min(len(pieces), 2 * FOLDS)).round()
@@ -174,7 +173,7 @@ def _solution(model: Model, A: Array, b: Array) -> Array:
     """The parameters of each joint's row, (..., nv, c), by least squares of all joints."""
     scale = np.sqrt(np.diagonal(A, axis1=-2, axis2=-1))
     scale = np.where(scale > 0.0, scale, 1.0)
-    A = A / scale[..., None] / scale[..., None, :] + RIDGE * np.eye(A.shape[-1])
+    A = A / scale[..., None] / scale[..., None, :] + ROUNDING * np.eye(A.shape[-1])
     x = np.linalg.solve(A, (b / scale)[..., None])[..., 0] / scale
     bodies = 10 * model.njoints
     own = x[..., bodies:].reshape(*x.shape[:-1], -1, model.nv).swapaxes(-1, -2)

@@ -24,14 +24,13 @@ from ...engine.kernel import lie
 from ...engine.kernel.types import Array
 from ...engine.model.coordinates import joint_slices
 from ...engine.model.model import Model
-from .numerics import BLOCK
+from .numerics import ARITHMETIC, FILTERED
 
 ORDER = 4  # of the filter, which is applied twice
 HIGHEST = 0.2  # largest cutoff that is chosen, relative to the sampling rate
 AT_REST = 0.01  # of a joint's largest speed; the sign of slower velocities is noise
 FASTEST = 20.0  # Hz, the same; faster parts of a motion are jumps of friction
 _SETTLED = 2.0  # periods of the cutoff after which ends do not matter: 1e-3 of a
-_LOWEST = 5e-4  # smallest cutoff, relative to the sampling rate
 _MARGIN = 8.0  # periods of the cutoff by which blocks overlap
 _WINDOW = 20.0  # shape of the Kaiser window: 150 dB from a peak to what leaks
 _RESOLUTION = 8.0  # length of a window [s]
@@ -39,10 +38,8 @@ LENGTH_RATIO = 0.8  # shortest window, relative to the longest segment
 _SYSTEMATIC = 30.0  # weight of what the filter removes; noise averages out
 _NOISE_BAND = 0.25, 0.45  # where spectra contain nothing but noise, relative to the rate
 _ABOVE = 30.0  # times the noise floor: motion, even in a spectrum of few windows
-_ROUNDING = 1e-13  # the least noise: that of the arithmetic
 _REMOVED = 0.02  # of velocities (RMS), at most, by the lowest cutoff
-_BAND = 0.04  # width of a band of noise, relative to the sampling rate
-_UNIFORM = 1e-3  # largest deviation of time stamps from a grid, in periods
+REGULAR = 0.01  # periods: smaller deviations of time stamps from a grid do not matter
 _QUATERNION = {"floating": 3, "spherical": 0}  # kind -> its index among the numbers in q
 _ANGLE = {"continuous": 0, "planar": 2}  # kind -> index of an angle without limits
 
@@ -91,7 +88,7 @@ def spectrum(time: Array, column: Array, segments: Sequence[Segment], rate: floa
     frequency: Array = np.arange(len(density)) * (rate / length)
     low, high = (share * rate for share in _NOISE_BAND)
     noise = density[(low <= frequency) & (frequency <= high)]
-    floor = max(float(np.median(noise)) if noise.size else 0.0, 2.0 * _ROUNDING**2 / rate)
+    floor = max(float(np.median(noise)) if noise.size else 0.0, 2.0 * ARITHMETIC**2 / rate)
     return Spectrum(frequency, density, floor)
 
 
@@ -110,13 +107,13 @@ def choose_cutoff(
     within a fifth of the longest segment [s]; ``derivative`` is 2 for spectra of positions, 1 for
     those of velocities.
     """
-    candidates = np.geomspace(_shortest(rate, longest), highest_cutoff(rate), 100)
+    candidates = np.geomspace(_settled_cutoff(rate, longest), highest_cutoff(rate), 100)
     error = np.zeros(len(candidates))
     gain = _gain(spectra[0].frequency, candidates[:, None])
     removed, left = np.square(1.0 - gain), np.square(gain)
     for spectrum in spectra:
         power = (2.0 * math.pi * spectrum.frequency) ** (2 * derivative)
-        motion = _motion(spectrum, rate) * power
+        motion = _motion(spectrum) * power
         if not motion.sum() > 0.0:
             continue
         error += (_SYSTEMATIC * (removed @ motion) + spectrum.floor * (left @ power)) / motion.sum()
@@ -126,37 +123,29 @@ def choose_cutoff(
 def lowest_cutoff(
     spectra: Sequence[Spectrum], rate: float, longest: float, derivative: int = 2
 ) -> float:
-    """The lowest cutoff that leaves all but a fiftieth of the velocities [Hz].
+    """Return the lowest cutoff that leaves all but a fiftieth of the velocities [Hz].
 
     Each joint counts relative to its own motion; the arguments are as for ``choose_cutoff``.
     """
-    candidates = np.geomspace(_shortest(rate, longest), highest_cutoff(rate), 50)
+    candidates = np.geomspace(_settled_cutoff(rate, longest), highest_cutoff(rate), 50)
     removed = np.zeros(len(candidates))
     shares = np.square(1.0 - _gain(spectra[0].frequency, candidates[:, None]))
     for spectrum in spectra:
         power = (2.0 * math.pi * spectrum.frequency) ** (2 * derivative - 2)
-        motion = _motion(spectrum, rate) * power
+        motion = _motion(spectrum) * power
         removed += shares @ motion / max(motion.sum(), 1e-300)
     removed[-1] = 0.0
     return float(candidates[np.argmax(removed <= _REMOVED**2 * len(spectra))])
 
 
-def _shortest(rate: float, longest: float) -> float:
-    """The cutoff whose filter settles within a fifth of the longest segment [Hz]."""
-    return min(max(_LOWEST * rate, 5.0 * _SETTLED / longest), highest_cutoff(rate))
+def _settled_cutoff(rate: float, longest: float) -> float:
+    """Return the cutoff whose filter settles within a fifth of the longest segment [Hz]."""
+    return min(5.0 * _SETTLED / longest, highest_cutoff(rate))
 
 
-def _motion(spectrum: Spectrum, rate: float) -> Array:
-    """Density of the motion: zero where there is only noise, and above the first band of it.
-
-    Above are vibrations, or images of positions that are sampled less often than recorded.
-    """
+def _motion(spectrum: Spectrum) -> Array:
+    """Density of the motion: zero where there is only noise."""
     above = spectrum.density > _ABOVE * spectrum.floor
-    width = max(2, round(_BAND * rate / spectrum.frequency[1]))
-    last = np.flatnonzero(above)
-    far = np.flatnonzero(np.diff(last) > width)
-    if far.size:
-        above[last[far[0]] + 1 :] = False
     density: Array = np.where(above, spectrum.density, 0.0)
     return density
 
@@ -183,7 +172,7 @@ def derivatives(time: Array, values: Array, cutoff: float, order: int) -> list[A
     step = (time[-1] - time[0]) / (len(time) - 1)
     rates = [np.empty(values.shape) for _ in range(order + 1)]
     margin = math.ceil(_MARGIN / (cutoff * step))
-    length = max(BLOCK, 1 << math.ceil(math.log2(4 * margin)))
+    length = max(FILTERED, 1 << math.ceil(math.log2(4 * margin)))
     if len(time) + 2 * margin < 2 * length:  # one block
         length = next_fast_len(len(time) + 2 * margin, real=True)
     w = 2.0 * math.pi * np.fft.rfftfreq(length, step)
@@ -231,7 +220,7 @@ def _on_grid(time: Array, values: Array) -> tuple[Array, Array]:
     """Interpolate to equally spaced times; nothing is to be done if the stamps are."""
     step = (time[-1] - time[0]) / (len(time) - 1)
     grid = time[0] + step * np.arange(len(time))
-    if np.abs(time - grid).max() <= _UNIFORM * step:
+    if np.abs(time - grid).max() <= REGULAR * step:
         return time, values
     return grid, _interpolated(time, values, grid)
 

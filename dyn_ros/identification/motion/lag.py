@@ -14,7 +14,6 @@ from . import filtering
 LONGEST = 0.5  # s: of lags that are tried
 MIN_DURATION = 3.0 * LONGEST  # s
 SAMPLING_RATE = 200.0  # Hz, about: of the samples that are compared
-MAX_CUTOFF = 10.0  # Hz: of the filter of both
 DIFFERENCE = 0.05  # of the velocity (RMS): a lag that matters
 UNEXPLAINED = 0.5  # of the squared difference, at most, once velocities are shifted
 
@@ -44,7 +43,7 @@ def _lag(time: Array, q: Array, v: Array) -> float:
     if len(time) < 2 or time[-1] - time[0] < MIN_DURATION:
         return 0.0
     rate = (len(time) - 1) / (time[-1] - time[0])
-    cutoff = min(MAX_CUTOFF, filtering.highest_cutoff(rate))
+    cutoff = filtering.highest_cutoff(rate)
     some = slice(None, None, max(1, round(rate / SAMPLING_RATE)))
     expected = filtering.derivatives(time, np.unwrap(q), cutoff, 1)[1][some]
     measured = filtering.derivatives(time, v, cutoff, 0)[0][some]

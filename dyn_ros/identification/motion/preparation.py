@@ -21,16 +21,14 @@ from . import arrays, filtering, stamps
 from .cutoff import best_cutoff
 from .filtering import Segment, Spectrum, choose_cutoff, lowest_cutoff, velocities
 from .lag import late_velocities
-from .numerics import BLOCK
+from .numerics import BLOCK, NOISE_LIMIT, STUCK
 
 _SHORT = 0.125  # periods of the cutoff: gaps over which the motion is interpolated
 _STATIONARY = 10.0  # weight of a stretch of samples at rest: that of so many in motion
 _SHORTEST = 10  # samples that must remain of a segment
-STUCK = 1e-3  # rad, m: a joint that moves less is at rest
-_AT_REST = 5.0  # times the noise of a velocity
 _AT_LIMIT = 0.01  # of the effort limit: a larger difference is not rounding
 _SLOW = 0.5  # s: motions are not measured so rarely
-_SHORTEST_PERIOD, _LONGEST_PERIOD = 1e-6, 10.0  # s
+_PERIODS = 1e-6, 10.0  # s: shorter and longer sampling periods are in another unit
 _FASTEST = 0.4  # largest cutoff that can be chosen, relative to the rate
 
 
@@ -177,7 +175,7 @@ class _Preparation:
         if len(time) < 2:
             raise ValueError("time: all samples have the same time stamp")
         self.segments, self.period = filtering.segments_of(time, GAP)
-        if not _SHORTEST_PERIOD < self.period < _LONGEST_PERIOD:
+        if not _PERIODS[0] < self.period < _PERIODS[1]:
             raise ValueError(
                 f"time: expected stamps in s, got a sampling period of "
                 f"{self.period:.6g} s; convert other units"
@@ -455,7 +453,7 @@ def _weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Ar
     """Weights of the samples: less than 1 at rest in one pose."""
     rest, new = np.ones(len(v), bool), np.zeros(len(v), bool)
     for column, sigma in zip(v.T, noise):
-        rest &= np.abs(column) <= _AT_REST * sigma
+        rest &= np.abs(column) <= NOISE_LIMIT * sigma
     for column in q.T:
         new[1:] |= np.abs(np.diff(column)) > STUCK
     new &= rest  # another pose; of motions there may be millions

@@ -11,16 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array
-from .filtering import Segment, derivatives, highest_cutoff
-from .numerics import BLOCK, normal_deviation
+from .filtering import REGULAR, Segment, derivatives, highest_cutoff
+from .numerics import FEW_SAMPLES, FILTERED, normal_deviation
 
-_IRREGULAR = 0.01  # periods: less jitter does not matter
 _EXPLAINED = 0.7  # of the deviations remain: less than half of their power is something else
 _CLOSEST = 0.3  # periods between two samples at least
 _BESIDE = 3  # rows before and after in which a robot that moves has moved
 REPEATED = 0.4  # of the rows in motion: more repeat if they are published too often
 _REGULAR = 0.8  # of the steps between new efforts, at least
-_FEWEST = 200  # samples
 
 
 def repeats(arrays: Mapping[str, Any]) -> NDArray[np.bool_]:
@@ -61,7 +59,7 @@ def held(q: Array, tau: Array) -> NDArray[np.bool_] | None:
         return None
     lengths = np.diff(np.flatnonzero(~same & moves))
     regular = np.abs(lengths - np.median(lengths)) <= 1.0 if len(lengths) else lengths
-    return same if len(lengths) >= _FEWEST and regular.mean() > _REGULAR else None
+    return same if len(lengths) >= FEW_SAMPLES and regular.mean() > _REGULAR else None
 
 
 def corrected(
@@ -81,12 +79,12 @@ def corrected(
     that were dropped; nothing else is missing in each of the ``pieces``.
     """
     segments = [
-        Segment(start, min(start + BLOCK, one.stop))
+        Segment(start, min(start + FILTERED, one.stop))
         for one in segments
-        for start in range(one.start, one.stop, BLOCK)
+        for start in range(one.start, one.stop, FILTERED)
     ]
     longest = slice(*max(segments, key=len))
-    if len(time[longest]) < _FEWEST or np.std(np.diff(time[longest])) * rate < _IRREGULAR:
+    if len(time[longest]) < FEW_SAMPLES or np.std(np.diff(time[longest])) * rate < REGULAR:
         return None
     equal, shifted = _grid(time, slots, pieces), time.copy()
     for rows in (slice(*segment) for segment in segments):
@@ -104,11 +102,11 @@ def corrected(
     if min(sizes[1:]) > _EXPLAINED * sizes[0]:
         return None
     if sizes[1] < sizes[2]:
-        return equal if np.std(equal - time) * rate > _IRREGULAR else None
-    for rows in (slice(*segment) for segment in segments if len(segment) > _FEWEST):
+        return equal if np.std(equal - time) * rate > REGULAR else None
+    for rows in (slice(*segment) for segment in segments if len(segment) > FEW_SAMPLES):
         shift = _shift(*_deviation(shifted[rows], q[rows], rate))
         shifted[rows] = _in_order(shifted[rows] + shift, rate)
-    return shifted if np.std(shifted - time) * rate > _IRREGULAR else None
+    return shifted if np.std(shifted - time) * rate > REGULAR else None
 
 
 def _grid(time: Array, slots: NDArray[np.int_], pieces: Sequence[Segment]) -> Array:
