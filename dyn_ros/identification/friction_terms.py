@@ -27,7 +27,7 @@ from .motion.numerics import (
     FEW_SAMPLES,
     FOLDS,
     REGRESSION,
-    ROUNDING,
+    RIDGE,
     STILL,
     normal_deviation,
 )
@@ -647,7 +647,7 @@ def _in_stretches(values: Iterable[Array]) -> list[Array]:
 def _inverse(H: Array) -> Array:
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 1e-300))
     scale = scale[..., None] * scale[..., None, :]
-    return np.asarray(np.linalg.inv(H * scale + ROUNDING * np.eye(H.shape[-1])) * scale)
+    return np.asarray(np.linalg.inv(H * scale + RIDGE * np.eye(H.shape[-1])) * scale)
 
 
 def _length(some: slice) -> int:

@@ -36,7 +36,7 @@ WEAK = 1e-2  # weight of a reference that the description does not specify, and 
 _STEPS = 200  # of Newton's method, at most
 _CONVERGED = 1e-10  # squared Newton decrement
 PATH_TOLERANCE = 0.1  # squared Newton decrement on the way, relative to the share
-_CLOSE = 1e-4
+_CLOSE = 1e-4  # squared Newton decrement; below it, rounding hides the decrease of the cost
 
 
 def _basis() -> Array:

@@ -26,9 +26,9 @@ Box: TypeAlias = tuple[ArrayLike, ArrayLike]
 """Two opposite corners (3,) [m]: the lowest and the highest coordinates."""
 
 # Limits where there are none: of revolute joints [rad] and of prismatic joints [m]
-_REACH = 3.0, 0.5
-_VELOCITY = 2.0, 0.5
-_ACCELERATION = 5.0, 2.0
+_REACH = 3.0, 0.5  # rad, m
+_VELOCITY = 2.0, 0.5  # rad/s, m/s
+_ACCELERATION = 5.0, 2.0  # rad/s2, m/s2
 _FARTHEST = 8.0 * math.pi, 100.0  # larger limits stand for none
 _SAMPLES = 12  # per period of the highest harmonic, for the optimization
 _DENSE = 2 * _SAMPLES  # at most 0.9 % more is between them (trigonometric polynomials)

@@ -21,7 +21,7 @@ from ...engine.kernel.types import Array
 from ...engine.model.coordinates import JointSlices, is_actuated, joint_slices
 from ...engine.model.model import Model
 from .filtering import AT_REST, Segment, settling_samples
-from .numerics import BETTER, BLOCK, CERTAIN, FOLDS, REGRESSION, ROUNDING
+from .numerics import BETTER, BLOCK, CERTAIN, FOLDS, REGRESSION, RIDGE
 
 _CANDIDATES = (0.7, 0.5, 0.35, 0.25)  # of the first cutoff
 
@@ -173,7 +173,7 @@ def _solution(model: Model, A: Array, b: Array) -> Array:
     """The parameters of each joint's row, (..., nv, c), by least squares of all joints."""
     scale = np.sqrt(np.diagonal(A, axis1=-2, axis2=-1))
     scale = np.where(scale > 0.0, scale, 1.0)
-    A = A / scale[..., None] / scale[..., None, :] + ROUNDING * np.eye(A.shape[-1])
+    A = A / scale[..., None] / scale[..., None, :] + RIDGE * np.eye(A.shape[-1])
     x = np.linalg.solve(A, (b / scale)[..., None])[..., 0] / scale
     bodies = 10 * model.njoints
     own = x[..., bodies:].reshape(*x.shape[:-1], -1, model.nv).swapaxes(-1, -2)

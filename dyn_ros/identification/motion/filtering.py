@@ -39,6 +39,7 @@ _SYSTEMATIC = 30.0  # weight of what the filter removes; noise averages out
 _NOISE_BAND = 0.25, 0.45  # where spectra contain nothing but noise, relative to the rate
 _ABOVE = 30.0  # times the noise floor: motion, even in a spectrum of few windows
 _REMOVED = 0.02  # of velocities (RMS), at most, by the lowest cutoff
+_BAND = 0.04  # width of a band of noise, relative to the sampling rate
 REGULAR = 0.01  # periods: smaller deviations of time stamps from a grid do not matter
 _QUATERNION = {"floating": 3, "spherical": 0}  # kind -> its index among the numbers in q
 _ANGLE = {"continuous": 0, "planar": 2}  # kind -> index of an angle without limits
@@ -113,7 +114,7 @@ def choose_cutoff(
     removed, left = np.square(1.0 - gain), np.square(gain)
     for spectrum in spectra:
         power = (2.0 * math.pi * spectrum.frequency) ** (2 * derivative)
-        motion = _motion(spectrum) * power
+        motion = _motion(spectrum, rate) * power
         if not motion.sum() > 0.0:
             continue
         error += (_SYSTEMATIC * (removed @ motion) + spectrum.floor * (left @ power)) / motion.sum()
@@ -132,7 +133,7 @@ def lowest_cutoff(
     shares = np.square(1.0 - _gain(spectra[0].frequency, candidates[:, None]))
     for spectrum in spectra:
         power = (2.0 * math.pi * spectrum.frequency) ** (2 * derivative - 2)
-        motion = _motion(spectrum) * power
+        motion = _motion(spectrum, rate) * power
         removed += shares @ motion / max(motion.sum(), 1e-300)
     removed[-1] = 0.0
     return float(candidates[np.argmax(removed <= _REMOVED**2 * len(spectra))])
@@ -143,9 +144,17 @@ def _settled_cutoff(rate: float, longest: float) -> float:
     return min(5.0 * _SETTLED / longest, highest_cutoff(rate))
 
 
-def _motion(spectrum: Spectrum) -> Array:
-    """Density of the motion: zero where there is only noise."""
+def _motion(spectrum: Spectrum, rate: float) -> Array:
+    """Density of the motion: zero where there is only noise, and above the first band of it.
+
+    Above are vibrations, or images of positions that are sampled less often than recorded.
+    """
     above = spectrum.density > _ABOVE * spectrum.floor
+    width = max(2, round(_BAND * rate / spectrum.frequency[1]))
+    last = np.flatnonzero(above)
+    far = np.flatnonzero(np.diff(last) > width)
+    if far.size:
+        above[last[far[0]] + 1 :] = False
     density: Array = np.where(above, spectrum.density, 0.0)
     return density
 

@@ -21,7 +21,8 @@ FILTERED = 8 * BLOCK  # of a signal, whose filter settles at both ends of each b
 STILL = 1e-6  # rad/s, m/s, rad/s2, m/s2: less is rest
 NOISE_LIMIT = 10.0  # standard deviations of its noise, within which a velocity may be 0
 STUCK = 1e-3  # rad, m: a joint that moves less is at rest
-ROUNDING = 1e-8  # relative difference that is rounding; a ridge of it determines everything
+ROUNDING = 1e-8  # relative difference that is rounding
+RIDGE = 1e-7  # of each column's sum of squares, for combinations that are not determined
 ARITHMETIC = 1e-13  # relative error of sums: a smaller eigenvalue or residual counts as zero
 
 
