@@ -157,7 +157,7 @@ def main():
 
 def show(name, make, count):
     """Identify ``count`` recordings and print what their intervals are worth."""
-    found, ratios, seconds = {}, [], 0.0
+    found, of_right_forms, ratios, seconds = {}, [], [], 0.0
     for seed in range(count):
         model, recording, samples = make(seed)
         start = time.perf_counter()
@@ -166,8 +166,12 @@ def show(name, make, count):
         base, values = result.base, truth(recording)
         true = base.matrix[:, : len(values)] @ values
         inside = (base.lower < true) & (true < base.upper)
+        is_right = with_right_form(recording.true, result)
         for n in np.flatnonzero(np.isfinite(base.deviation)):
             found.setdefault(base.names[n], []).append(inside[n])
+            kind, _, rest = base.names[n].partition("(")
+            if kind in FRICTION and is_right[rest.partition(")")[0]]:
+                of_right_forms.append(inside[n])
         noise = (recording.tau - recording.exact_tau).std(axis=0)
         ratios.append(
             [joint.after / sigma for joint, sigma in zip(result.joints, noise) if sigma > 0.0]
@@ -185,9 +189,30 @@ def show(name, make, count):
             f"truth (of single ones {100.0 * min(shares):.0f} to {100.0 * max(shares):.0f} %)"
         )
     print(
+        f"    friction whose form is that of the truth: {100.0 * np.mean(of_right_forms):.1f} % of "
+        f"{len(of_right_forms)}"
+    )
+    print(
         f"    error / noise {np.mean(ratios):.3f}, at most {np.max(ratios):.3f}; "
         f"{seconds / count:.2f} s each"
     )
+
+
+def with_right_form(true, result):
+    """Whether the friction of each joint has the same terms and turns as in the truth."""
+    found, names = result.identified.drives, true.velocity_names
+    widths, velocities = (
+        [f"{scale}({name})" in result.friction_intervals for name in names]
+        for scale in ("friction_velocity", "stribeck_velocity")
+    )
+    is_right = (
+        (np.array(widths) == (true.drives.friction_velocity > 0.0))
+        & (np.array(velocities) == (true.drives.stribeck != 0.0))
+        & (found.has_smooth_friction == true.drives.has_smooth_friction)
+        & (found.root_friction == 0.0)
+        & (found.load_friction == 0.0)
+    )
+    return dict(zip(names, is_right))
 
 
 def show_gains(count):
