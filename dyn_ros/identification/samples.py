@@ -107,11 +107,11 @@ class Samples:
         indices : slice, or ndarray of int or bool
             A slice returns views of the same arrays.
         """
-        is_list = isinstance(indices, np.ndarray) and indices.dtype.kind == "i"
-        rows: dict[str, Any] = {
-            name: array.take(indices, axis=0) if is_list else array[indices]  # faster
-            for name, array in self._rows().items()
-        }
+        rows: dict[str, Any]
+        if isinstance(indices, np.ndarray) and indices.dtype.kind == "i":  # faster
+            rows = {name: array.take(indices, axis=0) for name, array in self._rows().items()}
+        else:
+            rows = {name: array[indices] for name, array in self._rows().items()}
         return dataclasses.replace(self, **rows)
 
     def _rows(self) -> dict[str, NDArray[Any]]:
