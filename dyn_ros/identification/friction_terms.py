@@ -226,7 +226,7 @@ def choose_terms(
     terms.chosen[0], terms.stribeck[given] = given, stribeck[given]
     rows = np.arange(0, len(samples), 1 + len(samples) // REGRESSION)
     some = samples.take(rows[: len(rows) // FOLDS * FOLDS])
-    if len(some) < FEW_SAMPLES or samples.contacts:
+    if len(some) < 2 * FEW_SAMPLES or samples.contacts:  # with fewer, terms increase errors
         return terms
     v = model.drives.motor_velocity(some.v)
     joints = measured_joints(model, v, model.drives.to_motors(some.tau))

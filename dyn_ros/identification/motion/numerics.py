@@ -11,7 +11,7 @@ from ...engine.kernel.types import Array
 
 ROUNDS = 8  # of estimates in turn with what depends on them, at most
 FOLDS = 8  # of consecutive samples, each predicted from the others, to choose a model
-FEW_SAMPLES = 200  # too few to choose a model, or to correct time stamps
+FEW_SAMPLES = 200  # too few to correct time stamps
 BETTER = 0.98  # of the error: what remains with a choice that is not noise
 CERTAIN = 2.0  # standard errors of a difference that is not noise
 STATISTICS = 20000  # samples for medians and quantiles
