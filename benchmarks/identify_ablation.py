@@ -75,7 +75,7 @@ def without_widths(search: Any, form: Any, turning: Any = _Search._turning) -> l
 
 HEURISTICS: dict[str, Heuristic] = {
     "glitches are dropped": Heuristic(
-        ("arrays._JUMP", "arrays._GAP", "arrays._RARE", "numerics.STUCK"),
+        ("arrays._JUMP", "arrays._GAP", "arrays._RARE", "numerics.MIN_TRAVEL"),
         {"motion.arrays.glitches": lambda model, rows: (np.zeros(len(rows["time"]), bool), "")},
     ),
     "repeated rows are dropped": Heuristic(
@@ -86,7 +86,7 @@ HEURISTICS: dict[str, Heuristic] = {
         ("stamps.REPEATED", "stamps._REGULAR"), {"motion.stamps.held": lambda q, tau: None}
     ),
     "stamps are corrected": Heuristic(
-        ("filtering.REGULAR", "stamps._EXPLAINED", "stamps._CLOSEST", "numerics.FEW_SAMPLES"),
+        ("filtering.MAX_JITTER", "stamps._EXPLAINED", "stamps._CLOSEST", "numerics.MIN_SAMPLES"),
         {"motion.stamps.corrected": lambda *arguments: None},
     ),
     "motion over short gaps": Heuristic(
@@ -102,7 +102,12 @@ HEURISTICS: dict[str, Heuristic] = {
     "cutoff below vibrations": Heuristic(("filtering._BAND",), {"motion.filtering._BAND": 10.0}),
     "cutoff below 20 Hz": Heuristic(("filtering.FASTEST",), {"motion.filtering.FASTEST": 1e9}),
     "cutoff by torques": Heuristic(
-        ("cutoff._CANDIDATES", "filtering._REMOVED", "numerics.BETTER", "numerics.CERTAIN"),
+        (
+            "cutoff._CANDIDATES",
+            "filtering._REMOVED",
+            "numerics.BETTER",
+            "numerics.MIN_STANDARD_ERRORS",
+        ),
         {"motion.preparation.best_cutoff": lambda *arguments: arguments[4][0]},
     ),
     "rest counts as ten samples": Heuristic(
@@ -161,17 +166,19 @@ HEURISTICS: dict[str, Heuristic] = {
     "a brief recording belongs to the one before": Heuristic(
         ("least_squares._BRIEF",), {"least_squares._BRIEF": 0.0}
     ),
-    "weak prior of what is not described": Heuristic(("physical.WEAK",), {"physical.WEAK": 1.0}),
+    "weak prior of what is not described": Heuristic(
+        ("physical.WEAK_WEIGHT",), {"physical.WEAK_WEIGHT": 1.0}
+    ),
     "friction that turns over a distance": Heuristic(
         ("friction_terms._DISTANCES", "friction_terms._MAX_DISTANCE"),
         {"friction_terms._DISTANCES": ()},
     ),
     "steps of friction with a width": Heuristic(
-        ("friction_terms._SPEEDS", "friction_terms._SPREADS"),
+        ("friction_terms._RELATIVE_SPEEDS", "friction_terms._SEARCH_FACTORS"),
         {"friction_terms._Search._turning": without_widths},
     ),
     "Stribeck friction": Heuristic(
-        ("friction_terms._SPEEDS", "friction_terms._SPREADS"),
+        ("friction_terms._RELATIVE_SPEEDS", "friction_terms._SEARCH_FACTORS"),
         {"options.OPTIONAL": ("root_friction", "load_friction", "friction_distance")},
     ),
     "load friction": Heuristic(
@@ -182,7 +189,7 @@ HEURISTICS: dict[str, Heuristic] = {
         (), {"friction_terms._HeldOut._weigh": lambda self, joint, huber: None}
     ),
     "widths lower the error by more than it scatters": Heuristic(
-        ("numerics.CERTAIN",), {"friction_terms.CERTAIN": -np.inf}
+        ("numerics.MIN_STANDARD_ERRORS",), {"friction_terms.MIN_STANDARD_ERRORS": -np.inf}
     ),
     "fewer stretches for short recordings": Heuristic(
         ("least_squares.MIN_STRETCH",), {"least_squares.MIN_STRETCH": 0}
@@ -938,7 +945,7 @@ def report(outcomes: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iterator[str
     yield ""
     yield (
         f"The package has {len(thresholds())} thresholds: numeric constants of modules and "
-        "numeric fields of classes, without those of reports and of file formats. Each was halved "
+        "numeric fields of classes, except in reports and file formats. Each was halved "
         "and doubled, with one recording of each simulated case; if it is above 0.5 and below 1, "
         "its distance to 1 was doubled and halved. Constants that are computed from it remained. "
         "The table names the case whose error changes most, if it changes by 2 %, and the case "

@@ -189,7 +189,7 @@ def show(name, make, count):
             f"truth (of single ones {100.0 * min(shares):.0f} to {100.0 * max(shares):.0f} %)"
         )
     print(
-        f"    friction whose form is that of the truth: {100.0 * np.mean(of_right_forms):.1f} % of "
+        f"    friction whose form is recognized: {100.0 * np.mean(of_right_forms):.1f} % of "
         f"{len(of_right_forms)}"
     )
     print(

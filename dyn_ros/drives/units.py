@@ -290,15 +290,16 @@ def _zero(name: str, A: Array, W: Array, effort: Array) -> Iterator[str]:
     def coefficients(y: Array) -> Array:
         return V @ ((X.T @ y) @ V / squares)
 
-    one = 1.0 - X @ coefficients(np.ones(len(X)))
-    if one @ one < _OWN * len(one):
+    constant = 1.0 - X @ coefficients(np.ones(len(X)))
+    square = float(constant @ constant)
+    if square < _OWN * len(constant):
         return
-    zero = float(one @ effort / (one @ one))
-    found = coefficients(effort - zero)
-    rest = one * (effort - zero - X @ found) / (one @ one)
-    sums = np.add.reduceat(rest, np.arange(0, len(rest), 1 + len(rest) // _BLOCKS))
+    zero = float(constant @ effort) / square
+    fitted = coefficients(effort - zero)
+    scores = constant * (effort - zero - X @ fitted) / square
+    sums = np.add.reduceat(scores, np.arange(0, len(scores), 1 + len(scores) // _BLOCKS))
     error = _CERTAIN * float(np.sqrt(sums @ sums))
-    friction = float(found[0]) / np.sqrt(len(v))
+    friction = float(fitted[0]) / np.sqrt(len(v))
     if abs(zero) - error > abs(friction) + _WRONG * np.sqrt(np.mean(effort**2)):
         yield (
             f"{name}: at rest, its effort is {abs(zero):.2g} "

@@ -23,12 +23,12 @@ from .motion.filtering import AT_REST
 from .motion.numerics import (
     BETTER,
     BLOCK,
-    CERTAIN,
-    FEW_SAMPLES,
     FOLDS,
+    MIN_SAMPLES,
+    MIN_SPEED,
+    MIN_STANDARD_ERRORS,
     REGRESSION,
     RIDGE,
-    STILL,
     normal_deviation,
 )
 from .samples import Samples
@@ -36,12 +36,12 @@ from .samples import Samples
 TERMS = ("stribeck", "root_friction", "load_friction")
 OPTIONAL = (*TERMS, "friction_distance")
 _SCALES = ("friction_velocity", "friction_distance", "stribeck_velocity")
-_SPEEDS = (0.015, 0.04, 0.1, 0.25)  # of the largest one: where friction may change
-_SLOWEST = 0.75 * AT_REST  # of it: what happens below is seen in few samples, if at all
+_RELATIVE_SPEEDS = (0.015, 0.04, 0.1, 0.25)  # relative to the largest speed; searches start there
+_MIN_RELATIVE_SPEED = 0.75 * AT_REST  # relative to the largest speed; few samples are slower
 _MAX_DISTANCE = 0.04  # rad, m, over which friction turns; robots have 0.0002 to 0.003
 _DISTANCES = (1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2, 0.1)  # s at the largest speed
-_SPREADS = (1.5, 1.1)  # factors between speeds or distances, of which the best is sought
-_OWN = ("armature", "damping", "offset", "friction")  # what multiplies a joint's own columns
+_SEARCH_FACTORS = (1.5, 1.1)  # between neighbors in the first and the second round of a search
+_OWN_FEATURES = ("armature", "damping", "offset", "friction")  # columns of a joint, in order
 
 
 class FrictionTerms(NamedTuple):
@@ -226,7 +226,7 @@ def choose_terms(
     terms.chosen[0], terms.stribeck[given] = given, stribeck[given]
     rows = np.arange(0, len(samples), 1 + len(samples) // REGRESSION)
     some = samples.take(rows[: len(rows) // FOLDS * FOLDS])
-    if len(some) < 2 * FEW_SAMPLES or samples.contacts:  # with fewer, terms increase errors
+    if len(some) < 2 * MIN_SAMPLES or samples.contacts:  # with fewer, terms increase errors
         return terms
     v = model.drives.motor_velocity(some.v)
     joints = measured_joints(model, v, model.drives.to_motors(some.tau))
@@ -239,7 +239,10 @@ def choose_terms(
     bodies = 10 * model.njoints
     held = _HeldOut(bodies, _torque_rows(model, some, joints), tau[:, joints].T, moves, huber)
     terms.load[:] = 0.0
-    terms.load[:bodies], terms.load[bodies + joints] = held.x[:bodies], held.x[bodies :: len(_OWN)]
+    terms.load[:bodies], terms.load[bodies + joints] = (
+        held.x[:bodies],
+        held.x[bodies :: len(_OWN_FEATURES)],
+    )
     every, dt, rows = model.drives.motor_velocity(samples.v), _steps(samples), rows[: len(some)]
     for n, k in enumerate(joints):
         search = _Search(
@@ -294,8 +297,8 @@ class _Search:
         self._directed = cache(lambda *turn: direction(*turn) * weights)
         self._given, self._allowed = given, allowed
         fastest = float(np.quantile(np.abs(v), 0.99))
-        self._speeds = _SLOWEST * fastest, fastest
-        self._ramps = [_Form(share * fastest) for share in _SPEEDS]
+        self._speeds = _MIN_RELATIVE_SPEED * fastest, fastest
+        self._ramps = [_Form(share * fastest) for share in _RELATIVE_SPEEDS]
         self._smooth_steps = [ramp._replace(is_smooth=True) for ramp in self._ramps]
         self._distances = [
             _Form(distance=share * fastest)
@@ -307,7 +310,7 @@ class _Search:
         if "root_friction" in allowed and not given:
             self._terms.append({"has_root": True})
         if "stribeck" in allowed and not given:
-            self._terms += [{"velocity": share * fastest} for share in _SPEEDS]
+            self._terms += [{"velocity": share * fastest} for share in _RELATIVE_SPEEDS]
 
     def limits(self, form: _Form) -> Array:
         """Of width, distance and velocity, (3, 2); equal where they are not estimated."""
@@ -317,7 +320,7 @@ class _Search:
         return np.array([limit if scale else (0.0, 0.0) for limit, scale in zip(limits, scales)])
 
     def columns(self, form: _Form) -> list[Array]:
-        """What the coefficients of a form multiply, (B,) each."""
+        """Return the columns of the terms of a form, (B,) each."""
         direction = self._directed(*form.turn)
         columns = [direction]
         if form.velocity:
@@ -345,7 +348,7 @@ class _Search:
     def _narrowed(self, form: _Form, name: str) -> _Form:
         """The form with the width, distance or velocity of the least error, by a parabola."""
         value: float = getattr(form, name)
-        for spread in _SPREADS if value else ():
+        for spread in _SEARCH_FACTORS if value else ():
             tried = value * spread ** np.arange(-2.0, 3.0)
             forms = [_with(form, name, one) for one in tried]
             error = self._errors_of(forms)[0].sum(axis=1)
@@ -485,7 +488,7 @@ def _is_better(found: Array, error: Array) -> bool:
 def _is_told(error: Array, other: Array) -> bool:
     """Whether another error is larger by more than its scatter over the stretches."""
     more = other - error
-    return bool(more.mean() > CERTAIN * more.std(ddof=1) / np.sqrt(len(more)))
+    return bool(more.mean() > MIN_STANDARD_ERRORS * more.std(ddof=1) / np.sqrt(len(more)))
 
 
 class _HeldOut:
@@ -508,7 +511,7 @@ class _HeldOut:
     ) -> None:
         self._moved = [moved for moved, _ in rows]
         self._columns = [
-            np.r_[moved, bodies + len(_OWN) * n + np.arange(len(_OWN))]
+            np.r_[moved, bodies + len(_OWN_FEATURES) * n + np.arange(len(_OWN_FEATURES))]
             for n, moved in enumerate(self._moved)
         ]
         self.weights = _in_stretches(counts.astype(float))
@@ -578,7 +581,7 @@ class _HeldOut:
 
     def _place_of_sign(self, n: int) -> int:
         """Index of the sign of the velocity among the columns of a joint."""
-        return _length(self._moved[n]) + len(_OWN) - 1
+        return _length(self._moved[n]) + len(_OWN_FEATURES) - 1
 
     def load(self, n: int) -> Array:
         """The torque of the bodies and of a joint's armature, (B,); 0 in rows without weight."""
@@ -670,5 +673,5 @@ def _torque_rows(model: Model, samples: Samples, joints: np.ndarray) -> list[tup
 def measured_joints(model: Model, v: Array, tau: Array) -> np.ndarray:
     """Indices of velocities of joints that move and whose torque is measured."""
     return np.flatnonzero(
-        is_actuated(model) & (np.ptp(tau, axis=0) > 0.0) & (np.ptp(v, axis=0) > STILL)
+        is_actuated(model) & (np.ptp(tau, axis=0) > 0.0) & (np.ptp(v, axis=0) > MIN_SPEED)
     )

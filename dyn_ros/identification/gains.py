@@ -20,7 +20,7 @@ from ..engine.model import Model
 from .base_parameters import Unknowns, in_columns, structure
 from .friction_terms import choose_terms, directions_of, measured_joints
 from .motion.filtering import AT_REST
-from .motion.numerics import ARITHMETIC, FOLDS, REGRESSION
+from .motion.numerics import FOLDS, REGRESSION, ROUNDOFF
 from .normal_equations import jackknife
 from .options import IdentifyOptions
 from .payload import payload_columns
@@ -351,7 +351,7 @@ class _Problem:
         A, b = np.vstack([A, prior]), np.concatenate([b, np.zeros(len(prior))])
         length = np.maximum(np.linalg.norm(A, axis=0), 1e-300)
         scaled = A / length
-        H = scaled.T @ scaled + ARITHMETIC * np.eye(A.shape[1])
+        H = scaled.T @ scaled + ROUNDOFF * np.eye(A.shape[1])
         x = solve(H, scaled.T @ b, assume_a="pos") / length
         return x, b - A @ x
 

@@ -21,16 +21,16 @@ from .base_parameters import BaseParameters, Unknowns
 from .friction_terms import FrictionTerms
 from .motion.numerics import REGRESSION, ROUNDS, normal_deviation
 from .normal_equations import STRETCHES, Equations, Stretches, bordered, require_equations
-from .physical import WEAK, Reference, decomposed, fit
+from .physical import WEAK_WEIGHT, Reference, decomposed, fit
 from .result import JointResult
 from .torque_equations import TorqueEquations
 
 _OF_ANY_SIGN = ("offset", "stribeck", "root_friction")
 _BRIEF = 0.1  # of the longest recording: others belong to the one before
-_RECURRING = 4.0  # limits of outliers: up to here errors add to the noise, as those of models
+_RECURRING = 4.0  # outlier limits; larger errors count as this much in the noise
 _UNLIKELY = 5.0  # decrease of the log-likelihood that noise does not explain
-_NUMBERS = 5_000_000  # of a regressor in memory
-_FURTHEST = 0.5  # of its logarithm: how far a term of friction moves in a step
+_MAX_REGRESSOR_SIZE = 5_000_000  # numbers in memory
+_MAX_LOG_STEP = 0.5  # of a width, distance or velocity of friction
 MIN_STRETCH = 256  # samples; in shorter stretches, intervals of friction hold in 90 %, not 97 %
 
 
@@ -164,7 +164,7 @@ class Problem(NamedTuple):
                 self.regularization * reference.weights[order],
                 None if near is None else near[order],
                 reference.bounds[some][:, order],
-                WEAK * self.regularization,
+                WEAK_WEIGHT * self.regularization,
             )
             return parameters
 
@@ -338,7 +338,7 @@ class Problem(NamedTuple):
             free = np.flatnonzero(~stopped)
             F, d, _ = _factors(H[np.ix_(free, free)])
             step[free] = F @ (d * (F.T @ (scores - H[:, stopped] @ step[stopped])[free]))
-            limited = terms.within(np.clip(step[b:], -_FURTHEST, _FURTHEST))
+            limited = terms.within(np.clip(step[b:], -_MAX_LOG_STEP, _MAX_LOG_STEP))
             beyond = np.abs(limited - step[b:]) > 1e-9
             if not beyond.any():
                 return step[:b], step[b:]
@@ -452,7 +452,7 @@ def _errors(model: Model, equations: TorqueEquations, parameters: Array) -> Erro
     step = max(1, math.ceil(LONGEST / (LAGS * period)))
     count = min(LAGS, int(LONGEST / (step * period)), (len(samples) - 1) // (4 * step))
     lags = step * np.arange(-count, count + 1)
-    tried = min(2 * REGRESSION, _NUMBERS // (10 * model.nv * model.njoints))
+    tried = min(2 * REGRESSION, _MAX_REGRESSOR_SIZE // (10 * model.nv * model.njoints))
     rows = np.arange(lags[-1], len(samples) - lags[-1], 1 + len(samples) // tried)
     rows = rows[samples.segment[rows - lags[-1]] == samples.segment[rows + lags[-1]]]
     some = samples.take(rows)

@@ -24,7 +24,7 @@ from ..recordings.selection import reported_joints
 from ..recordings.tables.columns import Columns, errors_of, known_names
 from ..recordings.tables.files import Table
 from ..recordings.tables.rows import rows_within
-from .motion.numerics import STUCK
+from .motion.numerics import MIN_TRAVEL
 from .samples import Samples
 
 
@@ -194,7 +194,7 @@ def _still(model: Model, samples: Samples) -> dict[str, float | None]:
     still: dict[str, float | None] = {
         name: None
         for name in single_joints(model)
-        if np.ptp(samples.q[:, model.idx_q[model.joint_names.index(name)]]) < STUCK
+        if np.ptp(samples.q[:, model.idx_q[model.joint_names.index(name)]]) < MIN_TRAVEL
     }
     return still if len(still) < len(own_joints(model)) else {}
 
@@ -225,7 +225,7 @@ def _places(
             position = own.mean() if len(own) else _nearest_to_zero(model, name)
         position = float(position)
         groups.setdefault(why, {})[name] = position
-        if np.abs(own - position).max(initial=0.0) > STUCK:
+        if np.abs(own - position).max(initial=0.0) > MIN_TRAVEL:
             moves.append(
                 f"{name}: locked at {position:.4g}, but recorded from {own.min():.4g} to "
                 f"{own.max():.4g}; the model lacks this motion, so leave the joint free, or lock "

@@ -18,12 +18,12 @@ from ..engine.model.coordinates import is_actuated
 from .friction_terms import FrictionTerms
 from .motion.filtering import AT_REST
 from .motion.numerics import (
-    ARITHMETIC,
     FOLDS,
+    MIN_SPEED,
     REGRESSION,
     ROUNDING,
+    ROUNDOFF,
     STATISTICS,
-    STILL,
     evenly,
 )
 from .samples import Samples
@@ -106,7 +106,7 @@ def eliminations(
         A = np.concatenate([A, others], axis=1)
     A /= np.maximum(np.linalg.norm(A, axis=2, keepdims=True), 1e-300)
     squares, vectors = np.linalg.eigh(A.swapaxes(1, 2) @ A)
-    kept = vectors * (squares < ARITHMETIC)[:, None]
+    kept = vectors * (squares < ROUNDOFF)[:, None]
     return scale[:, None] * (kept @ kept.swapaxes(1, 2)) / scale
 
 
@@ -134,7 +134,7 @@ def conditions_of(
         some = samples.take(evenly(len(samples), REGRESSION))
         torque = rnea(model, Data(model), some.q, some.v, some.a)
         scale = np.sqrt((torque**2).mean(axis=0)) + 1e-6
-    threshold = np.where(actuated, np.maximum(AT_REST * fastest, STILL), 0.0)
+    threshold = np.where(actuated, np.maximum(AT_REST * fastest, MIN_SPEED), 0.0)
     return Conditions(terms, contact_dimension, threshold, measured, scale)
 
 

@@ -22,7 +22,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.parameters import from_pseudo_inertia, is_physical, pseudo_inertia
 from .base_parameters import BaseParameters, Unknowns
-from .motion.numerics import ARITHMETIC, STILL
+from .motion.numerics import MIN_SPEED, ROUNDOFF
 from .samples import Samples
 from .shapes import THIN, Shapes, bounds_of, within
 
@@ -32,7 +32,7 @@ MIN_MASS_RATIO = 1e-3  # relative to the reference: a lighter body counts as one
 _FLAT = 0.1  # of its length: the thickness of the reference for a flat body
 _SIZE = 0.05  # m: the extent of the reference for a body that has none
 _UNKNOWN = 0.02  # of a joint's median torque: friction, if the description specifies none
-WEAK = 1e-2  # weight of a reference that the description does not specify, and of shapes
+WEAK_WEIGHT = 1e-2  # relative to the description; weight of shapes and of typical values
 _STEPS = 200  # of Newton's method, at most
 _CONVERGED = 1e-10  # squared Newton decrement
 PATH_TOLERANCE = 0.1  # squared Newton decrement on the way, relative to the share
@@ -168,7 +168,7 @@ def fit(
 def decomposed(H: Array, scale: Array) -> tuple[Array, Array, np.ndarray]:
     """F and d with the inverse F d F' of scaled normal equations, and what these determine."""
     eigenvalues, vectors = eigh(H * scale * scale[:, None])
-    kept = eigenvalues > ARITHMETIC * max(eigenvalues[-1], 1e-300)
+    kept = eigenvalues > ROUNDOFF * max(eigenvalues[-1], 1e-300)
     inverse = np.where(kept, 1.0 / np.where(kept, eigenvalues, 1.0), 0.0)
     return scale[:, None] * vectors, inverse, (np.abs(vectors[:, ~kept]) < 1e-6).all(axis=1)
 
@@ -197,7 +197,7 @@ def minimize(
         # close to the minimum, the decrease of the cost is lost in its rounding errors
         while decrease > _CLOSE and not moved[0] <= value - 1e-4 * length * decrease:
             length *= 0.5
-            if length < ARITHMETIC:
+            if length < ROUNDOFF:
                 return z
             moved = cost(z + length * direction)
         if not np.isfinite(moved[0]):
@@ -273,13 +273,13 @@ class Reference:
         bodies = within(bodies, bounds)
         self.changed = tuple(model.joint_names[i] for i in changed)
         of_bodies = np.ones((model.njoints, 10))
-        of_bodies[changed] = WEAK
+        of_bodies[changed] = WEAK_WEIGHT
         tau, v, a = (
             np.median(np.abs(x[:: 1 + len(x) // 100000]), axis=0)
             for x in (samples.tau, samples.v, samples.a)
         )
         unknown = _UNKNOWN * (tau + 1e-9)
-        v, a = (np.where(x > STILL, x, 1.0) for x in (v, a))
+        v, a = (np.where(x > MIN_SPEED, x, 1.0) for x in (v, a))
         given = np.array([model.armature, model.damping, model.friction])
         little = np.array([unknown / a, unknown / v, unknown])
         is_given = given > little  # a placeholder such as 1e-3 says nothing
@@ -287,7 +287,7 @@ class Reference:
         values = np.vstack(
             [values, 5.0 * unknown, unknown, unknown / np.sqrt(v), np.full(model.nv, _UNKNOWN)]
         )[: len(unknowns.features)]
-        weights = np.full(values.shape, WEAK)
+        weights = np.full(values.shape, WEAK_WEIGHT)
         weights[:3][is_given] = 1.0
         self.values = np.concatenate([bodies.ravel(), values.ravel()])
         self.of_joint = bounds.of_joint

@@ -22,7 +22,7 @@ from ..engine.model.urdf.text import END_OF_MESSAGE
 from ..engine.model.write import write_urdf
 from .friction_terms import directions_of
 from .motion.filtering import AT_REST
-from .motion.numerics import STILL, normal_deviation
+from .motion.numerics import MIN_SPEED, normal_deviation
 from .normal_equations import resolution
 from .samples import Samples
 
@@ -251,7 +251,7 @@ class Identification:
             )
         drives = self.model.drives
         speed = np.abs(drives.motor_velocity(samples.v))
-        slow = np.maximum(AT_REST * np.quantile(speed, 0.99, axis=0), STILL)
+        slow = np.maximum(AT_REST * np.quantile(speed, 0.99, axis=0), MIN_SPEED)
         moves = (speed > slow) | ~is_actuated(self.model)
         torques = [
             drives.to_motors(tau)

@@ -28,7 +28,7 @@ from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..engine.model.urdf import read_urdf
 
 THIN = 5e-4  # m: a shape or a body of less extent counts as flat
-_LEAST = 0.05  # of the bounds of a body that fills its shapes: those of a reference
+_LEAST = 0.05  # lower bound, relative to a body that fills its shapes
 
 Shapes = Mapping[str, ArrayLike]
 """By the name of each link whose shapes are known, points whose hull contains its mass."""

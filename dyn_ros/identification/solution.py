@@ -32,7 +32,7 @@ from .least_squares import (
     unexplained,
 )
 from .motion.filtering import of_each
-from .motion.numerics import NOISE_LIMIT, REGRESSION, STATISTICS, STILL, STUCK, evenly
+from .motion.numerics import MIN_SPEED, MIN_TRAVEL, NOISE_LIMIT, REGRESSION, STATISTICS, evenly
 from .normal_equations import Equations, Stretches, add, conditions_of, resolution
 from .options import IdentifyOptions
 from .physical import Reference
@@ -151,7 +151,7 @@ def solution(
     velocity = (
         np.full(model.nv, np.inf)
         if options.stribeck is None
-        else one_each("stribeck", options.stribeck, model.nv, least=STILL)
+        else one_each("stribeck", options.stribeck, model.nv, least=MIN_SPEED)
     )
     training, held = blocks(
         len(samples), options.held_out, options.seed, _HELD_CONTACTS if samples.contacts else _HELD
@@ -286,7 +286,7 @@ def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
             f" got {len(samples)} that the filter leaves; record for at least "
             f"{period * (needed - len(samples)):.2g} s longer"
         )
-    if max(samples.v.max(), -samples.v.min()) < STILL:
+    if max(samples.v.max(), -samples.v.min()) < MIN_SPEED:
         raise ValueError("samples: no joint moves; record a motion, such as one of dyn_ros.excite")
 
 
@@ -302,10 +302,10 @@ def _still(model: Model, samples: Samples) -> list[str]:
     """Warnings of joints that do not move in any recording."""
     moves = np.max([np.ptp(q, axis=0) for q in of_each(samples.recording, samples.q)], axis=0)
     return [
-        f"joint {joint.name!r} moves by less than {STUCK:g} rad or m in all recordings, so its "
-        "friction stays unknown, as does what only its motion shows"
+        f"joint {joint.name!r} moves by less than {MIN_TRAVEL:g} rad or m in all recordings, so "
+        "its friction stays unknown, as does what only its motion shows"
         for joint in joint_slices(model)
-        if moves[joint.q].max() < STUCK
+        if moves[joint.q].max() < MIN_TRAVEL
     ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..drives.units import unit_warnings
 from ..engine.model.coordinates import is_actuated
 from ..engine.model.model import Model
-from ..identification.motion.numerics import STUCK
+from ..identification.motion.numerics import MIN_TRAVEL
 from ..states.joint_states import States
 from .quantities import Settings, effort_constant, measured
 from .velocities import from_positions
@@ -43,7 +43,7 @@ def constant_efforts(model: Model, states: States) -> list[str]:
     """The joints that move while their effort remains the same, so that it is not measured."""
     if model.nq != model.nv or not len(states.stamp):
         return []
-    same = (np.ptp(states.tau, axis=0) == 0.0) & (np.ptp(states.q, axis=0) > STUCK)
+    same = (np.ptp(states.tau, axis=0) == 0.0) & (np.ptp(states.q, axis=0) > MIN_TRAVEL)
     return [
         f"{model.velocity_names[k]}: it moves, but its effort is {states.tau[0, k]:.3g} in all "
         "states; it is not measured, so record it, or fix this joint in the description"

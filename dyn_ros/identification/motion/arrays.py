@@ -15,7 +15,7 @@ from ...engine.kernel.types import Array, ArrayLike
 from ...engine.model.drives import LARGEST
 from ...engine.model.model import Model
 from ...recordings.tables.rows import readable
-from .numerics import BLOCK, STUCK
+from .numerics import BLOCK, MIN_TRAVEL
 
 _JUMP = 10.0  # times the typical bend of positions, or the range of efforts
 _GAP = 1.5  # times the typical time of seven rows: some are missing
@@ -58,7 +58,7 @@ def glitches(model: Model, arrays: Mapping[str, Array]) -> tuple[NDArray[np.bool
         ("tau", model.velocity_names, _range),
     ):
         for name, x in zip(names, arrays[signal].T):
-            rows = _apart(x, inner, max(_JUMP * typical(x), STUCK))
+            rows = _apart(x, inner, max(_JUMP * typical(x), MIN_TRAVEL))
             found[rows] = True
             for row in rows[:1]:
                 first = min(first, (row, f"{name}: {x[row]:.3g} after {x[row - 1]:.3g}"))

@@ -21,7 +21,7 @@ from ...engine.kernel.types import Array
 from ...engine.model.coordinates import JointSlices, is_actuated, joint_slices
 from ...engine.model.model import Model
 from .filtering import AT_REST, Segment, settling_samples
-from .numerics import BETTER, BLOCK, CERTAIN, FOLDS, REGRESSION, RIDGE
+from .numerics import BETTER, BLOCK, FOLDS, MIN_STANDARD_ERRORS, REGRESSION, RIDGE
 
 _CANDIDATES = (0.7, 0.5, 0.35, 0.25)  # of the first cutoff
 
@@ -84,7 +84,7 @@ def best_cutoff(
         if gain.mean() >= least:
             break
         least = gain.mean()
-        if least < min(np.log(BETTER), -CERTAIN * gain.std() / np.sqrt(len(gain))):
+        if least < min(np.log(BETTER), -MIN_STANDARD_ERRORS * gain.std() / np.sqrt(len(gain))):
             best = cutoff
     return best
 

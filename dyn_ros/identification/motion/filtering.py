@@ -24,7 +24,7 @@ from ...engine.kernel import lie
 from ...engine.kernel.types import Array
 from ...engine.model.coordinates import joint_slices
 from ...engine.model.model import Model
-from .numerics import ARITHMETIC, FILTERED
+from .numerics import FILTER_BLOCK, ROUNDOFF
 
 ORDER = 4  # of the filter, which is applied twice
 HIGHEST = 0.2  # largest cutoff that is chosen, relative to the sampling rate
@@ -40,7 +40,7 @@ _NOISE_BAND = 0.25, 0.45  # where spectra contain nothing but noise, relative to
 _ABOVE = 30.0  # times the noise floor: motion, even in a spectrum of few windows
 _REMOVED = 0.02  # of velocities (RMS), at most, by the lowest cutoff
 _BAND = 0.04  # width of a band of noise, relative to the sampling rate
-REGULAR = 0.01  # periods: smaller deviations of time stamps from a grid do not matter
+MAX_JITTER = 0.01  # periods; time stamps with less are treated as equally spaced
 _QUATERNION = {"floating": 3, "spherical": 0}  # kind -> its index among the numbers in q
 _ANGLE = {"continuous": 0, "planar": 2}  # kind -> index of an angle without limits
 
@@ -89,7 +89,7 @@ def spectrum(time: Array, column: Array, segments: Sequence[Segment], rate: floa
     frequency: Array = np.arange(len(density)) * (rate / length)
     low, high = (share * rate for share in _NOISE_BAND)
     noise = density[(low <= frequency) & (frequency <= high)]
-    floor = max(float(np.median(noise)) if noise.size else 0.0, 2.0 * ARITHMETIC**2 / rate)
+    floor = max(float(np.median(noise)) if noise.size else 0.0, 2.0 * ROUNDOFF**2 / rate)
     return Spectrum(frequency, density, floor)
 
 
@@ -181,7 +181,7 @@ def derivatives(time: Array, values: Array, cutoff: float, order: int) -> list[A
     step = (time[-1] - time[0]) / (len(time) - 1)
     rates = [np.empty(values.shape) for _ in range(order + 1)]
     margin = math.ceil(_MARGIN / (cutoff * step))
-    length = max(FILTERED, 1 << math.ceil(math.log2(4 * margin)))
+    length = max(FILTER_BLOCK, 1 << math.ceil(math.log2(4 * margin)))
     if len(time) + 2 * margin < 2 * length:  # one block
         length = next_fast_len(len(time) + 2 * margin, real=True)
     w = 2.0 * math.pi * np.fft.rfftfreq(length, step)
@@ -229,7 +229,7 @@ def _on_grid(time: Array, values: Array) -> tuple[Array, Array]:
     """Interpolate to equally spaced times; nothing is to be done if the stamps are."""
     step = (time[-1] - time[0]) / (len(time) - 1)
     grid = time[0] + step * np.arange(len(time))
-    if np.abs(time - grid).max() <= REGULAR * step:
+    if np.abs(time - grid).max() <= MAX_JITTER * step:
         return time, values
     return grid, _interpolated(time, values, grid)
 

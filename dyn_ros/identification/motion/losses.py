@@ -13,7 +13,7 @@ from ...engine.algorithms.dynamics.friction import without_friction
 from ...engine.kernel.types import Array
 from ...engine.model import Model
 from ...engine.model.coordinates import is_actuated
-from .numerics import ARITHMETIC
+from .numerics import ROUNDOFF
 
 _MOVES = 0.01  # rad/s, m/s: a joint that is never faster is at rest
 _SLOW = 0.15  # of its largest velocity: friction lags behind its sign below
@@ -88,6 +88,6 @@ def rest_of(y: Array, lost: Losses, inverses: Sequence[Array]) -> Array:
 def _inverse(H: Array) -> Array:
     """Inverse of a symmetric matrix, without combinations that it does not determine."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
-    scaled = np.linalg.pinv(H * scale * scale[:, None], ARITHMETIC, hermitian=True)
+    scaled = np.linalg.pinv(H * scale * scale[:, None], ROUNDOFF, hermitian=True)
     inverse: Array = scaled * scale * scale[:, None]
     return inverse

@@ -21,14 +21,14 @@ from . import arrays, filtering, stamps
 from .cutoff import best_cutoff
 from .filtering import Segment, Spectrum, choose_cutoff, lowest_cutoff, velocities
 from .lag import late_velocities
-from .numerics import BLOCK, NOISE_LIMIT, STUCK
+from .numerics import BLOCK, MIN_TRAVEL, NOISE_LIMIT
 
 _SHORT = 0.125  # periods of the cutoff: gaps over which the motion is interpolated
-_STATIONARY = 10.0  # weight of a stretch of samples at rest: that of so many in motion
+_STATIONARY = 10.0  # samples in motion that weigh as much as a stretch at rest
 _SHORTEST = 10  # samples that must remain of a segment
 _AT_LIMIT = 0.01  # of the effort limit: a larger difference is not rounding
 _SLOW = 0.5  # s: motions are not measured so rarely
-_PERIODS = 1e-6, 10.0  # s: shorter and longer sampling periods are in another unit
+_PERIOD_RANGE = 1e-6, 10.0  # s; other sampling periods are in another unit
 _FASTEST = 0.4  # largest cutoff that can be chosen, relative to the rate
 
 
@@ -175,7 +175,7 @@ class _Preparation:
         if len(time) < 2:
             raise ValueError("time: all samples have the same time stamp")
         self.segments, self.period = filtering.segments_of(time, GAP)
-        if not _PERIODS[0] < self.period < _PERIODS[1]:
+        if not _PERIOD_RANGE[0] < self.period < _PERIOD_RANGE[1]:
             raise ValueError(
                 f"time: expected stamps in s, got a sampling period of "
                 f"{self.period:.6g} s; convert other units"
@@ -401,7 +401,7 @@ class _Preparation:
     def report_constant(self, q: Array, tau: Array) -> None:
         for joint in joint_slices(self.model):
             k = joint.v.start
-            if joint.v.stop - k > 1 or np.ptp(q[:, joint.q]) < STUCK:
+            if joint.v.stop - k > 1 or np.ptp(q[:, joint.q]) < MIN_TRAVEL:
                 continue
             if not np.ptp(tau[:, k]) > 0.0:
                 self.warnings.append(
@@ -455,7 +455,7 @@ def _weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Ar
     for column, sigma in zip(v.T, noise):
         rest &= np.abs(column) <= NOISE_LIMIT * sigma
     for column in q.T:
-        new[1:] |= np.abs(np.diff(column)) > STUCK
+        new[1:] |= np.abs(np.diff(column)) > MIN_TRAVEL
     new &= rest  # another pose; of motions there may be millions
     new[1:] |= (rest[1:] != rest[:-1]) | (segment[1:] != segment[:-1])
     weight = np.ones(len(v))

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array
-from .filtering import REGULAR, Segment, derivatives, highest_cutoff
-from .numerics import FEW_SAMPLES, FILTERED, normal_deviation
+from .filtering import MAX_JITTER, Segment, derivatives, highest_cutoff
+from .numerics import FILTER_BLOCK, MIN_SAMPLES, normal_deviation
 
 _EXPLAINED = 0.7  # of the deviations remain: less than half of their power is something else
 _CLOSEST = 0.3  # periods between two samples at least
@@ -59,7 +59,7 @@ def held(q: Array, tau: Array) -> NDArray[np.bool_] | None:
         return None
     lengths = np.diff(np.flatnonzero(~same & moves))
     regular = np.abs(lengths - np.median(lengths)) <= 1.0 if len(lengths) else lengths
-    return same if len(lengths) >= FEW_SAMPLES and regular.mean() > _REGULAR else None
+    return same if len(lengths) >= MIN_SAMPLES and regular.mean() > _REGULAR else None
 
 
 def corrected(
@@ -79,12 +79,12 @@ def corrected(
     that were dropped; nothing else is missing in each of the ``pieces``.
     """
     segments = [
-        Segment(start, min(start + FILTERED, one.stop))
+        Segment(start, min(start + FILTER_BLOCK, one.stop))
         for one in segments
-        for start in range(one.start, one.stop, FILTERED)
+        for start in range(one.start, one.stop, FILTER_BLOCK)
     ]
     longest = slice(*max(segments, key=len))
-    if len(time[longest]) < FEW_SAMPLES or np.std(np.diff(time[longest])) * rate < REGULAR:
+    if len(time[longest]) < MIN_SAMPLES or np.std(np.diff(time[longest])) * rate < MAX_JITTER:
         return None
     equal, shifted = _grid(time, slots, pieces), time.copy()
     for rows in (slice(*segment) for segment in segments):
@@ -102,11 +102,11 @@ def corrected(
     if min(sizes[1:]) > _EXPLAINED * sizes[0]:
         return None
     if sizes[1] < sizes[2]:
-        return equal if np.std(equal - time) * rate > REGULAR else None
-    for rows in (slice(*segment) for segment in segments if len(segment) > FEW_SAMPLES):
+        return equal if np.std(equal - time) * rate > MAX_JITTER else None
+    for rows in (slice(*segment) for segment in segments if len(segment) > MIN_SAMPLES):
         shift = _shift(*_deviation(shifted[rows], q[rows], rate))
         shifted[rows] = _in_order(shifted[rows] + shift, rate)
-    return shifted if np.std(shifted - time) * rate > REGULAR else None
+    return shifted if np.std(shifted - time) * rate > MAX_JITTER else None
 
 
 def _grid(time: Array, slots: NDArray[np.int_], pieces: Sequence[Segment]) -> Array:
