@@ -24,7 +24,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_description
-from ..logs.settings import Settings
+from ..logs.quantity_settings import QuantitySettings
 from ..observer.settings import settings_in
 from ..recordings.formats import LISTED
 from ..states.joint_states import STALENESS
@@ -403,7 +403,7 @@ def add_settings(
 ) -> None:
     """Add options of settings, see ``given_settings``; the texts are the defaults."""
     for name in names:
-        known = settings_in(Settings)[name]
+        known = settings_in(QuantitySettings)[name]
         clauses = [
             text[0].lower() + text[1:].rstrip(".") for text in (known.label, known.note) if text
         ]
@@ -418,8 +418,8 @@ def add_settings(
 
 
 def given_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of ``Settings`` that are given as options of ``add_settings``."""
-    given = {name: getattr(options, name, None) for name in settings_in(Settings)}
+    """Return the settings that are given as options of ``add_settings``, by field name."""
+    given = {name: getattr(options, name, None) for name in settings_in(QuantitySettings)}
     return {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in given.items()

@@ -8,7 +8,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from ..logs.settings import CalibrationOptions, Settings
+from ..logs.quantity_settings import CalibrationOptions, QuantitySettings
 from . import arguments, recorded
 from .arguments import Commands, positive, reported
 
@@ -77,7 +77,10 @@ def _calibrate(options: argparse.Namespace) -> None:
             arm,
             paths,
             CalibrationOptions(
-                Settings(velocity=options.velocity, **given), gain, smoothing, options.false_alarms
+                QuantitySettings(velocity=options.velocity, **given),
+                gain,
+                smoothing,
+                options.false_alarms,
             ),
             columns=recorded.given_columns(options, model, paths),
             topics=tuple(options.topic) or None,

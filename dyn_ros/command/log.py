@@ -19,13 +19,13 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..logs.write.columns import QUANTITIES, REQUIREMENTS, known_quantities
+from ..logs.write.quantity_table import QUANTITIES, REQUIREMENTS, known_quantities
 from . import arguments, recorded
 from .arguments import Commands, UsageError, as_option, positive, reported
 
 if TYPE_CHECKING:
     from ..logs.log import Log
-    from ..logs.quantities import Settings
+    from ..logs.quantities import QuantitySettings
 
 _LINE = 10.0  # s between lines of progress, without a terminal
 _LISTED = 50  # recordings that are listed at the end
@@ -185,14 +185,14 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     return Log(paths, request, write, out, described(request, write, robot), options.overwrite)
 
 
-def _settings(options: argparse.Namespace) -> Settings:
+def _settings(options: argparse.Namespace) -> QuantitySettings:
     """The settings in --thresholds, and in options, which replace them."""
     from ..logs.calibration import load
-    from ..logs.quantities import Settings
+    from ..logs.quantities import QuantitySettings
 
     values = {} if options.thresholds is None else load(options.thresholds)
     values |= arguments.given_settings(options)
-    return Settings(joints=tuple(options.joints), velocity=options.velocity, **values)
+    return QuantitySettings(joints=tuple(options.joints), velocity=options.velocity, **values)
 
 
 def _run(options: argparse.Namespace, log: Log) -> bool:

@@ -33,9 +33,9 @@ from ..recordings.plan import plan
 from ..recordings.recording import Recording
 from ..recordings.selection import select
 from ..states.joint_states import States
+from .effort_checks import constant_efforts, wrong_units
 from .quantities import joints_of, observe
-from .settings import CalibrationOptions, Settings
-from .units import constant_efforts, wrong_units
+from .quantity_settings import CalibrationOptions, QuantitySettings
 from .velocities import from_positions, velocity_notes
 
 _FASTEST = 100.0  # gain [1/s]
@@ -75,7 +75,7 @@ class Calibration:
 
     names: tuple[str, ...]
     thresholds: CalibratedThresholds
-    settings: Settings
+    settings: QuantitySettings
     contained: list[tuple[Path, Contact]]
     held_out: list[tuple[Path, Contact]]
     seconds: float
@@ -222,7 +222,7 @@ def _read(model: Model, path: Path, request: Mapping[str, Any]) -> Recording:
     return part
 
 
-def _observed(model: Model, path: Path, states: States, settings: Settings) -> Undisturbed:
+def _observed(model: Model, path: Path, states: States, settings: QuantitySettings) -> Undisturbed:
     found = observe(model, from_positions(model, states, settings), settings, ["external", "speed"])
     valid = np.isfinite(found["external"]).all(axis=1)
     if not valid.any():
@@ -280,7 +280,7 @@ def _rounded(values: Any) -> Any:
 
 
 def load(path: str | PathLike[str]) -> dict[str, Any]:
-    """The settings in a file of parameters of the observer node, for ``Settings``."""
+    """The settings in a file of parameters of the observer node, for ``QuantitySettings``."""
     import yaml
 
     expected = (
@@ -291,14 +291,14 @@ def load(path: str | PathLike[str]) -> dict[str, Any]:
         values = _flat(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{expected}; not valid YAML: {error!s:.200}") from None
-    found = Settings.arguments_in(values)
+    found = QuantitySettings.arguments_in(values)
     if not found.get("thresholds_fixed"):
         raise ValueError(expected)
     if any(len(found[name]) > 1 for name in found if name.startswith("thresholds_")):
         joints = values.get("joints") or ()
         found["calibrated"] = (joints,) if isinstance(joints, str) else tuple(map(str, joints))
     try:
-        Settings(**found)
+        QuantitySettings(**found)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     return found

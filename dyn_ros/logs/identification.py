@@ -40,7 +40,7 @@ from ..states.joint_states import STALENESS
 from . import part_sums
 from .parallel import open_workers
 from .run.jobs import Progress, Total, Workers, completed
-from .run.workers import Call, Failure
+from .run.local_workers import Call, Failure
 
 Given = Mapping[Path, Mapping[str, str]]
 Load = Callable[..., tuple[Samples, np.ndarray]]

@@ -23,13 +23,13 @@ from ..recordings.plan import Part
 from ..recordings.recording import Recording, thinned
 from ..recordings.selection import prepare
 from ..states.joint_states import abbreviated
-from .quantities import OF_VELOCITIES, Settings, compute
+from .effort_checks import wrong_units
+from .quantities import OF_VELOCITIES, QuantitySettings, compute
 from .run.jobs import Jobs, Progress, Workers
-from .run.workers import Call
-from .units import wrong_units
+from .run.local_workers import Call
 from .velocities import are_rates, velocity_notes
 from .write import bag, parquet
-from .write.columns import REQUIREMENTS, Table
+from .write.quantity_table import REQUIREMENTS, Table
 from .write.results import Folder, Origin, alone, folders
 from .write.summary import Summary
 
@@ -57,7 +57,7 @@ class Write:
     """Computes and writes a part, as "parquet" or "mcap", at most so many rows per second."""
 
     quantities: tuple[str, ...]
-    settings: Settings
+    settings: QuantitySettings
     kind: str
     rate: float | None
 

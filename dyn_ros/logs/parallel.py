@@ -28,7 +28,7 @@ from ..recordings.selection import prepare, robot_of
 from ..states.joint_states import STALENESS
 from . import kernels
 from .run.jobs import Jobs, Progress, Workers
-from .run.workers import Call, LocalWorkers
+from .run.local_workers import Call, LocalWorkers
 from .write.results import Origin
 
 _LISTED = 5  # failures in a warning

@@ -27,10 +27,10 @@ from ..observer.contacts import Contact, contacts_in
 from ..observer.session import Session, runs
 from ..observer.thresholds import Thresholds
 from ..states.joint_states import States, joint_rows
-from .settings import Settings as Settings
+from .quantity_settings import QuantitySettings as QuantitySettings
 from .velocities import FEWEST, from_positions
-from .write import columns
-from .write.columns import Table
+from .write import quantity_table
+from .write.quantity_table import Table
 
 _CHUNK = 1 << 13  # states: their intermediate results remain in the caches
 _SETTLED = 16.0  # periods of the cutoff after which the ends of the states no longer matter
@@ -41,7 +41,7 @@ _OF_TERMS = {
     "energy": ("kinetic_energy", "potential_energy"),
 }
 _NEED_VELOCITY = ("nle", "hg", "kinetic_energy")
-OF_VELOCITIES = {*columns.REQUIREMENTS, "centroidal", "energy"}
+OF_VELOCITIES = {*quantity_table.REQUIREMENTS, "centroidal", "energy"}
 _OF_OBSERVER = {
     "residual": ("residual",),
     "external": ("external",),
@@ -65,7 +65,7 @@ def select(model: Model, joints: Sequence[str] = ()) -> tuple[list[int], list[in
     return joint_rows(model, joints or own)
 
 
-def effort_constant(model: Model, settings: Settings) -> Array:
+def effort_constant(model: Model, settings: QuantitySettings) -> Array:
     """Factor from recorded efforts to those of the drives, (nv,)."""
     return settings.of_velocities("effort_constant", model, select(model, settings.joints)[1])
 
@@ -74,7 +74,7 @@ def effort_constant(model: Model, settings: Settings) -> Array:
 
 
 def overlap(
-    quantities: Collection[str], settings: Settings, model: Model | None = None
+    quantities: Collection[str], settings: QuantitySettings, model: Model | None = None
 ) -> tuple[float, float]:
     """Seconds of states before and after others that their quantities depend on.
 
@@ -95,7 +95,7 @@ def compute(
     states: States,
     warm: int,
     quantities: Sequence[str],
-    settings: Settings | None = None,
+    settings: QuantitySettings | None = None,
     after: int = 0,
 ) -> Table:
     """Compute quantities of states, which are in the order in which they were recorded.
@@ -103,8 +103,8 @@ def compute(
     The first ``warm`` and the last ``after`` states only prepare for the others, see ``overlap``,
     and are not in the table.
     """
-    settings = settings or Settings()
-    wanted = columns.known_quantities(quantities)
+    settings = settings or QuantitySettings()
+    wanted = quantity_table.known_quantities(quantities)
     own = slice(warm, len(states.stamp) - after)
     recorded = states.v[own]
     if OF_VELOCITIES & set(wanted):
@@ -146,7 +146,7 @@ class _Maker:
     """Makes the columns of quantities, one method for each of them."""
 
     def __init__(
-        self, model: Model, states: States, own: slice, settings: Settings, recorded: Array
+        self, model: Model, states: States, own: slice, settings: QuantitySettings, recorded: Array
     ) -> None:
         self._recorded = recorded  # velocities (n, nv)
         self._model, self._data, self._settings = model, Data(model), settings
@@ -264,11 +264,11 @@ class _Maker:
         self._add_vector("com_velocity", speed, "m/s")
         self._add_vector("linear_momentum", (fx, fy, fz), "kg m/s")
         self._add_vector("angular_momentum", (mx, my, mz), "kg m2/s")
-        for name, numbers in zip(columns.INERTIA, body.rotational):
+        for name, numbers in zip(quantity_table.INERTIA, body.rotational):
             self.add(f"locked_inertia.{name}", numbers, "kg m2")
 
     def _add_vector(self, name: str, numbers: Any, unit: str) -> None:
-        for axis, values in zip(columns.AXES, numbers):
+        for axis, values in zip(quantity_table.AXES, numbers):
             self.add(f"{name}.{axis}", values, unit)
 
     def energy(self, terms: dict[str, Array]) -> None:
@@ -301,7 +301,7 @@ def is_moving_known(states: States, max_gap: float) -> NDArray[np.bool_]:
 
 
 def observe(
-    model: Model, states: States, settings: Settings, wanted: Collection[str]
+    model: Model, states: States, settings: QuantitySettings, wanted: Collection[str]
 ) -> dict[str, Array]:
     """The "residual" and "external" efforts of each state, as the observer node publishes them.
 
@@ -323,7 +323,7 @@ def joints_of(model: Model) -> tuple[str, ...]:
     return tuple(own_joints(model))
 
 
-def thresholds(model: Model, settings: Settings) -> Thresholds:
+def thresholds(model: Model, settings: QuantitySettings) -> Thresholds:
     """The thresholds of contacts, of all velocities."""
     require_thresholds(settings)
     own, numbers = joints_of(model), {}
@@ -340,7 +340,7 @@ def thresholds(model: Model, settings: Settings) -> Thresholds:
     return Thresholds(**numbers)
 
 
-def require_thresholds(settings: Settings) -> None:
+def require_thresholds(settings: QuantitySettings) -> None:
     """Raise a ValueError if contacts cannot be computed, for lack of thresholds."""
     if not settings.thresholds_fixed:
         raise ValueError(

@@ -16,13 +16,13 @@ from ..identification.motion import filtering
 from ..identification.motion.lag import late_velocities
 from ..observer.session import runs
 from ..states.joint_states import States, abbreviated
-from .settings import Settings
+from .quantity_settings import QuantitySettings
 
 FEWEST = 4  # samples of a run that is differentiated
 _CHECKED = 20000  # states that show whether velocities are late
 
 
-def from_positions(model: Model, states: States, settings: Settings) -> States:
+def from_positions(model: Model, states: States, settings: QuantitySettings) -> States:
     """The states with the rates of the positions as velocities, where the settings want these.
 
     They are NaN near the ends of a run, where the filter has not settled. Joints with several
@@ -41,7 +41,7 @@ def from_positions(model: Model, states: States, settings: Settings) -> States:
 
 
 def _filtered(
-    states: States, settings: Settings
+    states: States, settings: QuantitySettings
 ) -> Iterator[tuple[np.ndarray, Array, float, slice]]:
     """Runs that are longer than the filter settles: rows, times, cutoff, and what remains."""
     for rows in runs(
@@ -57,7 +57,7 @@ def _filtered(
             yield rows, time, cutoff, slice(margin, len(rows) - margin)
 
 
-def are_rates(model: Model, states: States, settings: Settings) -> np.ndarray:
+def are_rates(model: Model, states: States, settings: QuantitySettings) -> np.ndarray:
     """Whether the velocities of each joint are the rates of its positions, (nv,)."""
     absent = np.isnan(states.v).all(axis=0)
     if settings.velocity is not None or not len(states.v):
@@ -66,7 +66,7 @@ def are_rates(model: Model, states: States, settings: Settings) -> np.ndarray:
     return wanted
 
 
-def velocity_notes(model: Model, states: States, settings: Settings) -> list[str]:
+def velocity_notes(model: Model, states: States, settings: QuantitySettings) -> list[str]:
     """What is unusual about the velocities of states."""
     rates = are_rates(model, states, settings)
     if rates.any():

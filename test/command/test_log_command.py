@@ -26,7 +26,7 @@ from dyn_ros import logs
 from dyn_ros.command import main as cli
 from dyn_ros.logs import parallel
 from dyn_ros.logs.write import results
-from dyn_ros.logs.write.columns import QUANTITIES
+from dyn_ros.logs.write.quantity_table import QUANTITIES
 
 ARM = "dyn_ros/robots/arm7.urdf"
 MODEL = dyn_ros.Model.from_urdf_file(ARM)

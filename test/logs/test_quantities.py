@@ -11,8 +11,8 @@ import pytest
 from logs.states import ARM7, START, States, model_of, moving
 
 import dyn_ros
-from dyn_ros.logs.quantities import Settings, compute, observe, overlap, select
-from dyn_ros.logs.write.columns import QUANTITIES
+from dyn_ros.logs.quantities import QuantitySettings, compute, observe, overlap, select
+from dyn_ros.logs.write.quantity_table import QUANTITIES
 
 VALUES = {
     "root_joint": "fixed",
@@ -139,17 +139,17 @@ def agree(found, expected):
 
 
 SETTINGS = [
-    Settings(),
-    Settings(method="direct"),
-    Settings(method="kalman"),
-    Settings(
+    QuantitySettings(),
+    QuantitySettings(method="direct"),
+    QuantitySettings(method="kalman"),
+    QuantitySettings(
         method="kalman", noise_torque=(0.3,), noise_velocity=(0.002,) * 7, noise_disturbance=(4.0,)
     ),
-    Settings(effort_delay=0.0043),
-    Settings(effort_delay=-0.0026),
-    Settings(smoothing=0.0),
-    Settings(friction=False, friction_velocity=0.05, gain=60.0, smoothing=200.0),
-    Settings(
+    QuantitySettings(effort_delay=0.0043),
+    QuantitySettings(effort_delay=-0.0026),
+    QuantitySettings(smoothing=0.0),
+    QuantitySettings(friction=False, friction_velocity=0.05, gain=60.0, smoothing=200.0),
+    QuantitySettings(
         joint_gains=(50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 110.0),
         max_gap=0.05,
         effort_constant=(1.0, -2.0, 3.0, 0.5, 1.0, 1.0, 0.1),
@@ -177,9 +177,9 @@ def test_efforts_and_velocities_that_cannot_be_measurements():
     planned = moving(robot.model, 1.0)
     planned.tau[300, 3], planned.v[600, 2] = 1e11, -1e8
     states, residual, external = replay(
-        robot, Settings(), messages_of(planned, robot.names, rng, faults=False)
+        robot, QuantitySettings(), messages_of(planned, robot.names, rng, faults=False)
     )
-    found = observe(robot.model, states, Settings(), ["residual", "external"])
+    found = observe(robot.model, states, QuantitySettings(), ["residual", "external"])
     agree(found["residual"], residual)
     agree(found["external"], external)
     assert np.nanmax(np.abs(external)) < 1e3
@@ -199,7 +199,7 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
     from dyn_ros.recordings.plan import plan
     from dyn_ros.recordings.selection import select as select_topics
 
-    robot, rng, settings = context(), np.random.default_rng(3), Settings(effort_delay=0.002)
+    robot, rng, settings = context(), np.random.default_rng(3), QuantitySettings(effort_delay=0.002)
     planned = with_faults(moving(robot.model, 9.0, jitter=0.2), rng)
     whole = list(messages_of(planned, robot.names, rng))
     messages = (
@@ -246,9 +246,9 @@ def test_joints_of_two_publishers_one_of_which_lags():
             if not 600_000_000 < since < 950_000_000:  # less than staleness, more than max_gap
                 yield names[4:], q[4:], v[4:], tau[4:], stamp - int(rng.integers(0, 2000))
 
-    states, residual, external = replay(robot, Settings(), messages())
+    states, residual, external = replay(robot, QuantitySettings(), messages())
     assert states.behind.max() > 200_000_000
-    found = observe(robot.model, states, Settings(), ["residual", "external"])
+    found = observe(robot.model, states, QuantitySettings(), ["residual", "external"])
     agree(found["residual"], residual)
     agree(found["external"], external)
 
@@ -263,7 +263,7 @@ def test_a_base_that_moves():
             yield q[:7], v[:6], stamp
             yield names, q[7:], v[6:], tau[6:], stamp
 
-    for settings in (Settings(), Settings(effort_delay=0.005)):
+    for settings in (QuantitySettings(), QuantitySettings(effort_delay=0.005)):
         states, residual, external = replay(robot, settings, messages())
         found = observe(robot.model, states, settings, ["residual", "external"])
         agree(found["residual"], residual)
@@ -353,10 +353,10 @@ def test_torque_is_unknown_near_gaps():
 @pytest.mark.parametrize(
     "settings, delay, quantities",
     [
-        (Settings(), 0.0, QUANTITIES),
-        (Settings(effort_delay=0.0031), 0.0, QUANTITIES),
-        (Settings(gain=40.0, smoothing=0.0), 0.0, QUANTITIES),
-        (Settings(gain=100.0, smoothing=0.0), 0.5, ["residual", "external"]),
+        (QuantitySettings(), 0.0, QUANTITIES),
+        (QuantitySettings(effort_delay=0.0031), 0.0, QUANTITIES),
+        (QuantitySettings(gain=40.0, smoothing=0.0), 0.0, QUANTITIES),
+        (QuantitySettings(gain=100.0, smoothing=0.0), 0.5, ["residual", "external"]),
     ],
 )
 def test_a_part_gives_the_numbers_of_the_whole(settings, delay, quantities):
@@ -385,7 +385,7 @@ def test_power_and_state():
     states = moving(model, 0.1)
     states.tau[3, 2] = np.nan
     columns = compute(
-        model, states, 0, ["power", "state"], Settings(effort_constant=(2.0,))
+        model, states, 0, ["power", "state"], QuantitySettings(effort_constant=(2.0,))
     ).columns
     name = model.velocity_names[1]
     assert (columns[f"effort.{name}"] == states.tau[:, 1]).all()
@@ -401,7 +401,7 @@ def test_selected_joints():
     model = model_of()
     states = moving(model, 1.0)
     joints = model.joint_names[4], model.joint_names[1]
-    table = compute(model, states, 0, ["state", "residual"], Settings(joints=joints))
+    table = compute(model, states, 0, ["state", "residual"], QuantitySettings(joints=joints))
     assert table.names == list(joints)
     whole = compute(model, states, 0, ["residual"])
     assert np.array_equal(
@@ -409,7 +409,7 @@ def test_selected_joints():
         whole.columns[f"residual.{joints[0]}"],
         equal_nan=True,
     )
-    gains = Settings(joints=joints, joint_gains=(50.0, 60.0))
+    gains = QuantitySettings(joints=joints, joint_gains=(50.0, 60.0))
     assert np.isfinite(
         compute(model, states, 0, ["external"], gains).columns[f"external.{joints[1]}"][-1]
     )
@@ -418,7 +418,7 @@ def test_selected_joints():
 def test_no_states():
     model = model_of()
     states = moving(model, 0.1).rows(slice(0, 0))
-    table = compute(model, states, 0, QUANTITIES, Settings(thresholds_fixed=(2.0,)))
+    table = compute(model, states, 0, QUANTITIES, QuantitySettings(thresholds_fixed=(2.0,)))
     assert len(table) == 0
     assert all(len(column) == 0 for column in table.columns.values())
     assert set(table.units) == set(table.columns)
@@ -430,12 +430,12 @@ def test_settings_are_those_of_the_node():
     from dyn_ros.nodes.observer_node import SPECS
 
     defaults = {spec.name: spec.default for spec in SPECS}
-    for name, value in node_values(Settings()).items():
+    for name, value in node_values(QuantitySettings()).items():
         if name in OBSERVER or isinstance(value, list):
             assert name in defaults
         else:
             assert defaults[name] == value
-    assert pickle.loads(pickle.dumps(Settings(gain=3.0))) == Settings(gain=3.0)
+    assert pickle.loads(pickle.dumps(QuantitySettings(gain=3.0))) == QuantitySettings(gain=3.0)
 
 
 @pytest.mark.parametrize(
@@ -450,7 +450,7 @@ def test_settings_are_those_of_the_node():
 )
 def test_wrong_settings(wrong, message):
     with pytest.raises(ValueError, match=message):
-        Settings(**wrong)
+        QuantitySettings(**wrong)
 
 
 def test_settings_that_do_not_fit():
@@ -461,7 +461,7 @@ def test_settings_that_do_not_fit():
     with pytest.raises(ValueError, match="got none"):
         compute(model, states, 0, [])
     with pytest.raises(ValueError, match="effort_constant: expected one number, or 7"):
-        compute(model, states, 0, ["residual"], Settings(effort_constant=(1.0, 2.0)))
+        compute(model, states, 0, ["residual"], QuantitySettings(effort_constant=(1.0, 2.0)))
     with pytest.raises(ValueError, match="joints: 'nose' is no joint of the robot; available: "):
         select(model, ["nose"])
     with pytest.raises(ValueError, match="each name once"):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from .workers import Call, Failure, run
+from .local_workers import Call, Failure, run
 
 _CONNECT = 10.0  # s
 _FIRST_WORKER = 60.0  # s

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .workers import Call, Failure, LocalWorkers
+from .local_workers import Call, Failure, LocalWorkers
 
 if TYPE_CHECKING:
     from .cluster import ClusterWorkers

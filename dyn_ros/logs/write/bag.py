@@ -23,7 +23,7 @@ from ...cdr.definition import parse
 from ...cdr.template import Template
 from ...engine.kernel.types import Array
 from .atomic import whole_file
-from .columns import AXES, INERTIA, Table
+from .quantity_table import AXES, INERTIA, Table
 
 JOINT_STATE, ODOMETRY, CENTROIDAL, NUMBER = (
     "sensor_msgs/msg/JointState",

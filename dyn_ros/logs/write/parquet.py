@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ... import __version__
 from .atomic import whole_file
-from .columns import Table
+from .quantity_table import Table
 
 if TYPE_CHECKING:
     import pyarrow

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...engine.kernel.types import Array
-from .columns import Table
+from .quantity_table import Table
 
 if TYPE_CHECKING:
     from rich.table import Table as Printed

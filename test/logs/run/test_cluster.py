@@ -27,7 +27,7 @@ from dyn_ros.command import main as cli
 pytest.importorskip("distributed", reason="distributed is not installed: run `make test`")
 
 from dyn_ros.logs.run.cluster import ClusterWorkers
-from dyn_ros.logs.run.workers import Call
+from dyn_ros.logs.run.local_workers import Call
 
 
 class Cluster:

@@ -16,7 +16,7 @@ import pytest
 from logs import part_functions as functions
 
 from dyn_ros.logs.run.jobs import Jobs
-from dyn_ros.logs.run.workers import Call, Failure, LocalWorkers
+from dyn_ros.logs.run.local_workers import Call, Failure, LocalWorkers
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ COPIES = """
 import os, sys
 from logs import part_functions as functions
 from logs.run.test_jobs import run
-from dyn_ros.logs.run.workers import LocalWorkers
+from dyn_ros.logs.run.local_workers import LocalWorkers
 workers = LocalWorkers(2, retries=1, fork=True)
 try:
     method = {type(process).__name__ for process in workers._processes}

@@ -13,11 +13,11 @@ pytest.importorskip("pyarrow", reason="no packages for recordings: run `make tes
 
 from logs.states import START, model_of, moving
 
-from dyn_ros.logs.quantities import Settings, compute
+from dyn_ros.logs.quantities import QuantitySettings, compute
 from dyn_ros.logs.write import parquet as write_parquet
-from dyn_ros.logs.write.columns import QUANTITIES, Table
 from dyn_ros.logs.write.curves import Curve, peaks, read_curves
 from dyn_ros.logs.write.plot import arrange, plot
+from dyn_ros.logs.write.quantity_table import QUANTITIES, Table
 
 
 def write(path, seconds, **columns):
@@ -39,7 +39,7 @@ def results(tmp_path_factory):
         states = moving(model, 4.0)
         states.stamp[:] += number * 4_000_000_000
         files.append(folder / f"part-{number:06}.parquet")
-        settings = Settings(thresholds_fixed=(2.0,))
+        settings = QuantitySettings(thresholds_fixed=(2.0,))
         write_parquet.write(compute(model, states, 0, QUANTITIES, settings), files[-1])
     return {"day <1>": files}
 

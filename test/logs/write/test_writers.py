@@ -22,10 +22,10 @@ from pyarrow import dataset, parquet
 from rich.console import Console
 
 import dyn_ros
-from dyn_ros.logs.quantities import Settings, compute
+from dyn_ros.logs.quantities import QuantitySettings, compute
 from dyn_ros.logs.write import bag as write_bag
 from dyn_ros.logs.write import parquet as write_parquet
-from dyn_ros.logs.write.columns import QUANTITIES, Table
+from dyn_ros.logs.write.quantity_table import QUANTITIES, Table
 from dyn_ros.logs.write.summary import Summary
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,7 +43,7 @@ def states():
 
 @pytest.fixture(scope="module")
 def table(states):
-    return compute(model_of(), states, 0, QUANTITIES, Settings(thresholds_fixed=(2.0,)))
+    return compute(model_of(), states, 0, QUANTITIES, QuantitySettings(thresholds_fixed=(2.0,)))
 
 
 @pytest.fixture(scope="module")

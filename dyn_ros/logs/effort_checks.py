@@ -11,13 +11,13 @@ from ..engine.model.coordinates import is_actuated
 from ..engine.model.model import Model
 from ..identification.motion.numerics import MIN_TRAVEL
 from ..states.joint_states import States
-from .quantities import Settings, effort_constant, measured
+from .quantities import QuantitySettings, effort_constant, measured
 from .velocities import from_positions
 
 _CHECKED, _FEWEST = 5000, 100  # states that show it
 
 
-def wrong_units(model: Model, states: States, settings: Settings) -> list[str]:
+def wrong_units(model: Model, states: States, settings: QuantitySettings) -> list[str]:
     """What contradicts efforts that are torques; empty if nothing does."""
     states = from_positions(model, states, settings)
     known = np.flatnonzero(np.isfinite(states.v).all(axis=1) & np.isfinite(states.tau).any())

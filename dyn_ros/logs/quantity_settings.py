@@ -11,7 +11,7 @@ from ..observer.thresholds import FALSE_ALARMS
 
 
 @dataclass(frozen=True)
-class Settings(ObserverSettings):
+class QuantitySettings(ObserverSettings):
     """Settings of what is computed: those of the observer, and of recordings.
 
     Rows of the observer are velocities of the selected joints; those of thresholds are velocities
@@ -47,7 +47,7 @@ class CalibrationOptions:
     unless they are given here.
     """
 
-    settings: Settings = Settings(velocity=None)
+    settings: QuantitySettings = QuantitySettings(velocity=None)
     gain: float | None = None  # [1/s]; None: a tenth of the sampling rate, up to 100/s
     smoothing: float | None = None  # [1/s]; None: the gain
     false_alarms: float = FALSE_ALARMS  # wanted rate of the robot [1/h]
