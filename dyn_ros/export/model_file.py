@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.kernel import layout
+from ..engine.kernel import packing
 from ..engine.kernel.types import Array
 from ..engine.model.inertia import Payload, link_frame, packed_link
 from ..engine.model.model import Model
@@ -42,7 +42,7 @@ SECTIONS = (
 )
 """What follows.
 
-INTS, FLOATS: what kernels read, see ``engine/kernel/layout.py``.
+INTS, FLOATS: what kernels read, see ``engine/kernel/packing.py``.
 BODIES, LINKS: parameters of the bodies of joints and of the links of frames without payloads,
 (njoints, 10) and (nframes, 10). ARMATURE: as if no joint was locked, (nv,).
 LIMITS: lower and upper (nq,), velocity and effort limits, damping and friction (nv,).
@@ -58,15 +58,15 @@ JOINT, FRAME, PAYLOAD = 6, 3, 12
 def layout_digest() -> int:
     """What the layout of a model file and of kernels' tables depends on, a positive integer."""
     numbers = [
-        layout.TREE,
-        layout.TREE_ROW,
-        layout.ROWS,
-        layout.FLOATS_ROW,
-        layout.INERTIA,
-        layout.FRAME_ROW,
-        layout.INERTIA_ROW,
-        layout.TABLE,
-        layout.OFFSET,
+        packing.TREE,
+        packing.TREE_ROW,
+        packing.ROWS,
+        packing.FLOATS_ROW,
+        packing.INERTIA,
+        packing.FRAME_ROW,
+        packing.INERTIA_ROW,
+        packing.TABLE,
+        packing.OFFSET,
         MAX_PAYLOADS,
         len(HEADER),
         len(SECTIONS),

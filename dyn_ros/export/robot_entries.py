@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ..engine.call.algorithm import ALGORITHMS, Algorithm
 from ..engine.call.robot_library import constants
 from ..engine.call.robot_library import digest as robot_digest
-from ..engine.kernel import layout as ly
+from ..engine.kernel import packing as ly
 from ..engine.kernel.fields import Field, axis_lengths
 from ..engine.model.model import Model
 from .robot_functions import recorded, settable_floats

@@ -16,7 +16,7 @@ from ..engine.call import entries
 from ..engine.call.algorithm import Algorithm
 from ..engine.call.robot_library import constants, link_places, parameter_places
 from ..engine.call.workspace import Workspace
-from ..engine.kernel import layout as ly
+from ..engine.kernel import packing as ly
 from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, TERMS, Field, Option
 from ..engine.kernel.names import listed
 from ..engine.kernel.types import Array

@@ -10,7 +10,7 @@ from ..engine.algorithms.constrained import constraints
 from ..engine.algorithms.contacts import packed
 from ..engine.algorithms.contacts.packed import ROWS
 from ..engine.kernel import fields as fd
-from ..engine.kernel import layout as ly
+from ..engine.kernel import packing as ly
 from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, TERMS, Axis, Field, Option
 from ..engine.kernel.lanes import SIMD_WIDTH
 from ..engine.kernel.lie import UNIT_TOLERANCE

@@ -13,8 +13,8 @@ from scipy.linalg import qr, solve_triangular
 from ..drives.efforts import torque_regressor
 from ..engine.algorithms import joint_torque_regressor
 from ..engine.call.data import Data
-from ..engine.kernel.arguments import require_model
 from ..engine.kernel.types import Array
+from ..engine.kernel.validation import require_model
 from ..engine.model import Model
 from ..engine.model.coordinates import is_actuated, is_linear
 from .motion.numerics import ROUNDING, STATISTICS, evenly

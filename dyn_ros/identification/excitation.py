@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..engine.kernel.arguments import finite_number, require_model
 from ..engine.kernel.types import Array, ArrayLike
+from ..engine.kernel.validation import finite_number, require_model
 from ..engine.model import Model
 from ..engine.model.drives import reporting_torques
 from .samples import Samples

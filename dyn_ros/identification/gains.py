@@ -14,8 +14,8 @@ from scipy.special import stdtrit
 
 from ..engine.algorithms import joint_torque_regressor, rnea
 from ..engine.call.data import Data
-from ..engine.kernel.arguments import require_model
 from ..engine.kernel.types import Array
+from ..engine.kernel.validation import require_model
 from ..engine.model import Model
 from .base_parameters import Unknowns, in_columns, structure
 from .friction_terms import choose_terms, directions_of, measured_joints

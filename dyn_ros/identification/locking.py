@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.kernel.arguments import require_model
 from ..engine.kernel.names import similar
 from ..engine.kernel.types import Array
+from ..engine.kernel.validation import require_model
 from ..engine.model.coordinates import own_joints, single_joints
 from ..engine.model.drives import LARGEST
 from ..engine.model.model import Model

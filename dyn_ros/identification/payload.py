@@ -14,8 +14,8 @@ from scipy.special import stdtrit
 from ..engine.algorithms import joint_torque_regressor, rnea
 from ..engine.algorithms.dynamics.friction import without_friction
 from ..engine.call.data import Data
-from ..engine.kernel.arguments import one_each, require_model
 from ..engine.kernel.types import Array, ArrayLike
+from ..engine.kernel.validation import one_each, require_model
 from ..engine.model import Model
 from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..engine.spatial.inertia import Inertia

@@ -10,8 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..engine.kernel.arguments import require_model
 from ..engine.kernel.names import listed
+from ..engine.kernel.validation import require_model
 from ..engine.model.model import Model
 from ..recordings.formats import is_table
 from ..recordings.formats.sources import open_source

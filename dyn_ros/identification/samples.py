@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.kernel.arguments import require_model
 from ..engine.kernel.types import Array, ArrayLike
+from ..engine.kernel.validation import require_model
 from ..engine.model.model import Model
 from ..engine.model.moments import Moment
 from ..recordings.reading import read_table

@@ -17,8 +17,8 @@ from ..drives.efforts import rescaled, without_gravity
 from ..drives.units import collapsed_masses, unit_warnings
 from ..engine.algorithms import rnea
 from ..engine.call.data import Data
-from ..engine.kernel.arguments import one_each, require_model
 from ..engine.kernel.types import Array
+from ..engine.kernel.validation import one_each, require_model
 from ..engine.model import Model
 from ..engine.model.coordinates import is_actuated, joint_slices
 from .base_parameters import FEATURES, Unknowns, structure, undetermined

@@ -15,8 +15,8 @@ from scipy.linalg import null_space, qr
 
 from ..engine.algorithms import frame_placements, joint_friction, joint_torque_regressor, rnea
 from ..engine.call.data import Data
-from ..engine.kernel.arguments import finite_array
 from ..engine.kernel.types import Array, ArrayLike
+from ..engine.kernel.validation import finite_array
 from ..engine.model import Model
 from ..engine.model.coordinates import is_linear
 from ..engine.model.frames import frame_number

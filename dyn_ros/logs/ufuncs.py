@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from ..engine.call.algorithm import ALGORITHMS
 from ..engine.call.data import Data
-from ..engine.kernel.arguments import require_model
 from ..engine.kernel.fields import axis_lengths
 from ..engine.kernel.types import Array
+from ..engine.kernel.validation import require_model
 from ..engine.model import Model
 
 _SHORT = {"nq": "q", "nv": "v"}

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from ..engine.algorithms import generalized_gravity, rnea
 from ..engine.call.data import Data
-from ..engine.kernel.arguments import finite_number, require_model
 from ..engine.kernel.types import Array, ArrayLike
+from ..engine.kernel.validation import finite_number, require_model
 from ..engine.model.model import Model
 
 if TYPE_CHECKING:

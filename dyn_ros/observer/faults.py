@@ -16,8 +16,8 @@ from collections import deque
 import numpy as np
 
 from ..engine.call.data import Data
-from ..engine.kernel.arguments import one_each, require_model
 from ..engine.kernel.types import Array, ArrayLike
+from ..engine.kernel.validation import one_each, require_model
 from ..engine.model.model import Model
 from . import fault_checks
 from .fault_checks import PERIOD, EffortFault, IntervalMeans

@@ -15,8 +15,8 @@ from ..engine.algorithms.filters import disturbance_filter
 from ..engine.algorithms.filters.low_pass import LOW_PASS
 from ..engine.call.algorithm import compiled
 from ..engine.call.data import Data
-from ..engine.kernel.arguments import finite_number, positive_number, require_model
 from ..engine.kernel.types import Array, ArrayLike
+from ..engine.kernel.validation import finite_number, positive_number, require_model
 from ..engine.model.model import Model
 from .inputs import Sample
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.kernel.arguments import as_array, require_valid
 from ..engine.kernel.types import Array, ArrayLike
+from ..engine.kernel.validation import as_array, require_valid
 from ..engine.model import Model
 
 _SYMMETRIC = 1e-6  # of the largest variance

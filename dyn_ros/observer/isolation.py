@@ -12,8 +12,8 @@ import numpy as np
 
 from ..engine.algorithms import joint_jacobians
 from ..engine.call.data import Data
-from ..engine.kernel.arguments import positive_number, require_model, valid_array
 from ..engine.kernel.types import Array, ArrayLike
+from ..engine.kernel.validation import positive_number, require_model, valid_array
 from ..engine.model import Model
 from .hypotheses import POSSIBLE, Hypothesis, bodies_of, hypotheses, places_of, skew
 from .inputs import whitener

@@ -15,8 +15,8 @@ from ..engine.algorithms.filters import momentum_observer as algorithm
 from ..engine.algorithms.filters.losses import Losses
 from ..engine.call.algorithm import compiled
 from ..engine.call.data import Data
-from ..engine.kernel.arguments import finite_array, require_model
 from ..engine.kernel.types import Array, ArrayLike
+from ..engine.kernel.validation import finite_array, require_model
 from ..engine.model.model import Model
 from .filters import DisturbanceFilter
 from .inputs import SampleSeries, validated

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.algorithms.dynamics.friction import largest_at_rest
-from ..engine.kernel.arguments import finite_array, one_each, positive_number, require_entries
 from ..engine.kernel.types import Array, ArrayLike
+from ..engine.kernel.validation import finite_array, one_each, positive_number, require_entries
 from ..engine.model.model import Model
 from .fault_checks import typical_efforts
 

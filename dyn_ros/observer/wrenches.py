@@ -21,8 +21,8 @@ import numpy as np
 from ..engine.algorithms import Contact, contact_jacobian, frame_jacobian, frame_placements
 from ..engine.algorithms.contacts.packed import as_tuple, require_contacts
 from ..engine.call.data import Data
-from ..engine.kernel.arguments import positive_number, require_model, valid_array
 from ..engine.kernel.types import Array, ArrayLike
+from ..engine.kernel.validation import positive_number, require_model, valid_array
 from ..engine.model import Model, ReferenceFrame
 from ..engine.model.frames import frame_number
 from .hypotheses import skew

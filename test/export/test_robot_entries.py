@@ -15,7 +15,7 @@ from dyn_ros.engine.call import entries
 from dyn_ros.engine.call.algorithm import ALGORITHMS
 from dyn_ros.engine.call.robot_library import digest as robot_digest
 from dyn_ros.engine.call.workspace import Workspace, new_field
-from dyn_ros.engine.kernel import layout as ly
+from dyn_ros.engine.kernel import packing as ly
 from dyn_ros.engine.kernel.fields import public_view
 from dyn_ros.engine.machine_code.targets import best_target
 from dyn_ros.export.robot_entries import specialized_entry

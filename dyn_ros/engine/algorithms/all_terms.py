@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, overload
 from ..call.algorithm import Algorithm
 from ..call.data import Data
 from ..kernel import algebra as al
-from ..kernel import layout as ly
+from ..kernel import packing as ly
 from ..kernel.fields import OMI, TERMS, A, Q, V, field
 from ..kernel.lanes import load, store
 from ..kernel.names import listed

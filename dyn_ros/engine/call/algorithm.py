@@ -13,9 +13,9 @@ import logging
 
 import numpy as np
 
-from ..kernel.arguments import as_array, require_equal, require_valid
 from ..kernel.fields import FIELDS, OPTIONS, Field, Option, Q, fields_among
-from ..kernel.layout import fail
+from ..kernel.packing import fail
+from ..kernel.validation import as_array, require_equal, require_valid
 from ..machine_code import library
 from ..machine_code.compiler import Entry
 from ..machine_code.declare import JIT

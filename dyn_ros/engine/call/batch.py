@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernel import layout
+from ..kernel import packing
 from ..kernel.fields import EMPTY, Axis, Field, axis_lengths, public_view
 from ..kernel.lanes import LANES
 from ..kernel.types import Array
@@ -43,7 +43,7 @@ class BatchSpace:
         ]
         self._open_results = [(n, f) for n, f in enumerate(algorithm.results) if f.is_open]
         for f in algorithm.inputs:
-            self._table[layout.HAS_INPUT + f] = True
+            self._table[packing.HAS_INPUT + f] = True
         offset, quaternions = self._workspace.offset, entries.quaternions(model)
         # What entries.GATHER and entries.SCATTER read
         self._inputs = np.array(
@@ -86,13 +86,13 @@ class BatchSpace:
         total = _extension.set_arrays(self._outputs, outputs)
         self._past_caches = total >= _PAST_CACHES
         for option, shift, mask in self._options:
-            table[layout.OPTION + option] = selector >> shift & mask
-        table[layout.NCONSTRAINTS] = 0
+            table[packing.OPTION + option] = selector >> shift & mask
+        table[packing.NCONSTRAINTS] = 0
         for n, f in self._varying:
             columns = inputs[n].shape[1]
-            table[layout.HAS_INPUT + f] = columns > 0
+            table[packing.HAS_INPUT + f] = columns > 0
             if f.is_open and columns:
-                table[layout.NCONSTRAINTS] = columns // entries.heads(f)
+                table[packing.NCONSTRAINTS] = columns // entries.heads(f)
         for n, f in self._open_results:
             self._outputs[n, entries.TILES] = self._address_of_tiles(f, outputs[n].shape[1])
 
@@ -126,10 +126,10 @@ class BatchSpace:
     def _parts(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Ranges of states; the table states how many lanes of their last tile hold one."""
         middle = stop - (stop - start) % LANES
-        self._workspace.table[layout.NSTATES] = LANES
+        self._workspace.table[packing.NSTATES] = LANES
         for first in range(start, middle, _MOST_SUMMED):
             yield first, min(first + _MOST_SUMMED, middle)
-        self._workspace.table[layout.NSTATES] = stop - middle
+        self._workspace.table[packing.NSTATES] = stop - middle
         if middle < stop:
             yield middle, stop
 
@@ -172,8 +172,8 @@ def _carried(model: Model) -> NDArray[np.bool_]:
     """Whether the parameters in the columns belong to bodies that the velocity moves."""
     mask = np.zeros((model.nv, model.njoints, 10), bool)
     for joint, subtree in zip(model._tree_table[1:], model.subtrees):
-        start = joint[layout.IDX_V]
-        mask[start : start + joint[layout.NCOLUMNS], subtree] = True
+        start = joint[packing.IDX_V]
+        mask[start : start + joint[packing.NCOLUMNS], subtree] = True
     return mask
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..kernel.fields import Field, public_view
 from ..kernel.joints import compute_sines
 from ..kernel.lanes import LANES
-from ..kernel.layout import HAS_INPUT, NCONSTRAINTS, OPTION, STATUS, KernelArgs
+from ..kernel.packing import HAS_INPUT, NCONSTRAINTS, OPTION, STATUS, KernelArgs
 from ..kernel.types import Array
 from ..machine_code import extension
 from ..machine_code.declare import JIT

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..kernel import lanes as la
-from ..kernel import layout as ly
+from ..kernel import packing as ly
 from ..kernel.fields import MAX_CONSTRAINTS, Field, Option, axis_lengths
 from ..kernel.joints import compute_sines
 from ..kernel.lie import UNIT_TOLERANCE

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernel import layout as ly
+from ..kernel import packing as ly
 from ..kernel.types import Array
 from ..model.model import Model
 

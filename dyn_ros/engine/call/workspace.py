@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernel import layout
+from ..kernel import packing
 from ..kernel.fields import Field, axis_lengths, initialize
 from ..kernel.lanes import LANES, SIMD_WIDTH
 from ..kernel.types import Array
@@ -41,7 +41,7 @@ class Workspace:
     """Memory for the fields of one algorithm, of one state or of ``LANES`` states at once.
 
     ``fields`` are all that the kernel refers to. The ``published`` ones have memory in ``Data``;
-    all others are scratch of this algorithm: ``work``, (n,) or (n, LANES). See layout for
+    all others are scratch of this algorithm: ``work``, (n,) or (n, LANES). See packing.py for
     ``table``.
     """
 
@@ -54,11 +54,11 @@ class Workspace:
     ) -> None:
         self.model = model
         self._published = dict(published or {})  # which keeps their memory
-        self.table: NDArray[np.int64] = np.zeros(layout.TABLE, np.int64)
+        self.table: NDArray[np.int64] = np.zeros(packing.TABLE, np.int64)
         self._private, end = [], 0
         for known in sorted(fields):
             shape = axis_lengths(model, known.shape)
-            self.table[layout.SIZE + known] = math.prod(shape)
+            self.table[packing.SIZE + known] = math.prod(shape)
             if known not in self._published:
                 self._private.append((known, end, shape))
                 count = math.prod(shape)
@@ -66,11 +66,11 @@ class Workspace:
         rows = (end + _BEHIND, LANES) if lanes else (end + _BEHIND,)
         self.work = aligned(np.zeros, math.prod(rows)).reshape(rows)
         for known, start, shape in self._private:
-            self.table[layout.OFFSET + known] = start
+            self.table[packing.OFFSET + known] = start
             if not known.zeros:
                 initialize(known, self._part(known, start, shape), np.nan)
         for known, array in self._published.items():
-            self.table[layout.OFFSET + known] = (array.ctypes.data - self.work.ctypes.data) // 8
+            self.table[packing.OFFSET + known] = (array.ctypes.data - self.work.ctypes.data) // 8
 
     def _part(self, known: Field, start: int, shape: tuple[int, ...]) -> Array:
         count = math.prod(shape)
@@ -83,12 +83,12 @@ class Workspace:
         if known in self._published:
             return self._published[known]
         return self._part(
-            known, int(self.table[layout.OFFSET + known]), axis_lengths(self.model, known.shape)
+            known, int(self.table[packing.OFFSET + known]), axis_lengths(self.model, known.shape)
         )
 
     def offset(self, known: Field) -> int:
         """Offset of a field, in rows of the workspace."""
-        return int(self.table[layout.OFFSET + known])
+        return int(self.table[packing.OFFSET + known])
 
 
 class _Loan:

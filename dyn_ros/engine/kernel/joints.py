@@ -9,7 +9,7 @@ spherical or floating one. Textbook formulas in S apply to all types: S x, S' f,
 from ..machine_code.declare import kernel
 from . import algebra as al
 from . import lanes as la
-from . import layout as ly
+from . import packing as ly
 from .fields import Q, field
 
 SINE = field("_sine", ("rows",))

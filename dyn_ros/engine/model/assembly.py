@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernel.arguments import finite_array, require_model
 from ..kernel.names import listed
 from ..kernel.types import Array, ArrayLike
+from ..kernel.validation import finite_array, require_model
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from .frames import frame_number

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..kernel import algebra as al
 from ..kernel import lie
-from ..kernel.arguments import (
+from ..kernel.types import Array, ArrayLike, Scalar
+from ..kernel.validation import (
     as_array,
     coordinate,
     finite_number,
@@ -19,7 +20,6 @@ from ..kernel.arguments import (
     require_equal,
     require_valid,
 )
-from ..kernel.types import Array, ArrayLike, Scalar
 from .structure import Structure
 
 _UNLIMITED = 1e4  # rad, m: larger limits are regarded as unlimited

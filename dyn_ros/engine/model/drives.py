@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernel.arguments import finite_array, require_entries
 from ..kernel.names import listed
 from ..kernel.types import Array
+from ..kernel.validation import finite_array, require_entries
 
 _INTEGRAL = {"is_compensated": False, "is_link_side": False, "has_smooth_friction": False}
 _NOT_NEGATIVE = ("load_friction", "friction_velocity", "friction_distance", "rotor_inertia")

@@ -8,9 +8,9 @@ import enum
 
 import numpy as np
 
-from ..kernel.arguments import require_model
 from ..kernel.fields import REFERENCE_FRAME
 from ..kernel.names import listed, unknown_name
+from ..kernel.validation import require_model
 
 
 class ReferenceFrame(enum.IntEnum):

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernel import layout
-from ..kernel.arguments import coordinate, finite_array, finite_number, require_entries
+from ..kernel import packing
 from ..kernel.names import unknown_name
 from ..kernel.types import Array, ArrayLike
+from ..kernel.validation import coordinate, finite_array, finite_number, require_entries
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from ..spatial.value import frozen
@@ -39,7 +39,7 @@ class Inertias(Structure):
     @property
     def armature(self) -> Array:
         """Rotor inertia reflected to each coordinate, (nv,) [kg m2, kg]; settable."""
-        start = layout.ROWS + layout.FLOATS_ROW * (self.njoints + 1)
+        start = packing.ROWS + packing.FLOATS_ROW * (self.njoints + 1)
         return self._floats[start : start + self.nv]
 
     @armature.setter
@@ -120,17 +120,17 @@ class Inertias(Structure):
         fixed to a joint becomes the inertia of the first of them that has mass. Any finite
         numbers are accepted, since an estimate need not be physical: see ``is_physical``.
         """
-        return frozen(self._packed_inertias, (self.njoints, layout.INERTIA_ROW))
+        return frozen(self._packed_inertias, (self.njoints, packing.INERTIA_ROW))
 
     @inertial_parameters.setter
     def inertial_parameters(self, value: ArrayLike) -> None:
-        total = finite_array("inertial_parameters", value, (self.njoints, layout.INERTIA_ROW))
+        total = finite_array("inertial_parameters", value, (self.njoints, packing.INERTIA_ROW))
         require_entries(
             "inertial_parameters",
             total,
             np.abs(total) <= LARGEST,
             f"numbers of at most {LARGEST:g}",
-            lambda index: coordinate(self, ("njoints", layout.INERTIA_ROW), index),
+            lambda index: coordinate(self, ("njoints", packing.INERTIA_ROW), index),
         )
         self._assign(total)
 
@@ -236,9 +236,9 @@ class Inertias(Structure):
     @property
     def _packed_inertias(self) -> Array:
         """Packed inertia of the body of each joint, with payloads, (njoints, 10); a view."""
-        rows = self._floats[layout.ROWS :][: layout.FLOATS_ROW * (self.njoints + 1)]
-        start = layout.INERTIA
-        return rows.reshape(-1, layout.FLOATS_ROW)[1:, start : start + layout.INERTIA_ROW]
+        rows = self._floats[packing.ROWS :][: packing.FLOATS_ROW * (self.njoints + 1)]
+        start = packing.INERTIA
+        return rows.reshape(-1, packing.FLOATS_ROW)[1:, start : start + packing.INERTIA_ROW]
 
     def _assign(self, total):
         """Set the inertias of bodies, with payloads; those that are equal keep their exact values.
@@ -289,10 +289,10 @@ class Inertias(Structure):
         description, so that removed payloads leave no rounding errors.
         """
         start = (
-            layout.ROWS
-            + layout.FLOATS_ROW * (self.njoints + 1)
+            packing.ROWS
+            + packing.FLOATS_ROW * (self.njoints + 1)
             + self.nv
-            + layout.FRAME_ROW * self.nframes
+            + packing.FRAME_ROW * self.nframes
         )
         for index in frames:
             on_link = [
@@ -300,8 +300,8 @@ class Inertias(Structure):
                 for payload in self._payloads.values()
                 if payload.frame == index
             ]
-            row = start + layout.INERTIA_ROW * index
-            self._floats[row : row + layout.INERTIA_ROW] = sum(
+            row = start + packing.INERTIA_ROW * index
+            self._floats[row : row + packing.INERTIA_ROW] = sum(
                 on_link, packed_link(self.tree.frames[index])
             )
         for joint in joints:

@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernel.arguments import shaped_array
 from ..kernel.types import Array, ArrayLike, Scalar
+from ..kernel.validation import shaped_array
 
 # Tolerances of `is_physical`, relative to the largest squared distance (of gyration, or of the
 # center of mass from the origin): rounding inside of the set, and beyond its boundary, as for

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 
 from ..kernel import lie
-from ..kernel.arguments import finite_array
 from ..kernel.names import listed
 from ..kernel.types import Array
+from ..kernel.validation import finite_array
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from .configuration import joint_motion

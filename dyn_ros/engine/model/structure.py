@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ..kernel import algebra as al
-from ..kernel import layout
+from ..kernel import packing
 from ..kernel.names import unknown_name
 from ..kernel.types import Array, ArrayLike
 from .drives import Drives
@@ -30,33 +30,35 @@ _COORDINATES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "spherical": (("/qx", "/qy", "/qz", "/qw"), ("/angular_x", "/angular_y", "/angular_z")),
 }
 _KINDS = {
-    "revolute": layout.REVOLUTE,
-    "continuous": layout.REVOLUTE,
-    "prismatic": layout.PRISMATIC,
-    "planar": layout.PLANAR,
-    "floating": layout.FLOATING,
-    "spherical": layout.SPHERICAL,
+    "revolute": packing.REVOLUTE,
+    "continuous": packing.REVOLUTE,
+    "prismatic": packing.PRISMATIC,
+    "planar": packing.PLANAR,
+    "floating": packing.FLOATING,
+    "spherical": packing.SPHERICAL,
 }
 # kind -> index of its unit quaternion among its numbers in q
 _QUATERNIONS = {"floating": 3, "spherical": 0}
 
 
 def _joint_constants(joint):
-    """The row of floats for one joint (layout.PLACE ...)."""
-    row = np.zeros(layout.FLOATS_ROW)
+    """The row of floats for one joint (packing.PLACE ...)."""
+    row = np.zeros(packing.FLOATS_ROW)
     R, u = joint.placement[:3, :3], joint.axis
     place = R
-    if _KINDS[joint.kind] == layout.REVOLUTE:
+    if _KINDS[joint.kind] == packing.REVOLUTE:
         place = R @ np.outer(u, u)
-        row[layout.PLACE_SIN : layout.PLACE_SIN + 9] = (R @ np.reshape(al.skew(u), (3, 3))).ravel()
-        row[layout.PLACE_COS : layout.PLACE_COS + 9] = (R - place).ravel()
-    row[layout.PLACE : layout.PLACE + 9] = place.ravel()
-    row[layout.TRANSLATION : layout.TRANSLATION + 3] = joint.placement[:3, 3]
-    row[layout.SLIDE : layout.SLIDE + 3] = R @ u
-    row[layout.AXIS : layout.AXIS + 3] = u
-    row[layout.INERTIA : layout.INERTIA + 10] = joint.inertia.dynamic_parameters()
-    row[layout.RATIO] = joint.mimic.multiplier if joint.mimic else 1.0
-    row[layout.SHIFT] = joint.mimic.offset if joint.mimic else 0.0
+        row[packing.PLACE_SIN : packing.PLACE_SIN + 9] = (
+            R @ np.reshape(al.skew(u), (3, 3))
+        ).ravel()
+        row[packing.PLACE_COS : packing.PLACE_COS + 9] = (R - place).ravel()
+    row[packing.PLACE : packing.PLACE + 9] = place.ravel()
+    row[packing.TRANSLATION : packing.TRANSLATION + 3] = joint.placement[:3, 3]
+    row[packing.SLIDE : packing.SLIDE + 3] = R @ u
+    row[packing.AXIS : packing.AXIS + 3] = u
+    row[packing.INERTIA : packing.INERTIA + 10] = joint.inertia.dynamic_parameters()
+    row[packing.RATIO] = joint.mimic.multiplier if joint.mimic else 1.0
+    row[packing.SHIFT] = joint.mimic.offset if joint.mimic else 0.0
     return row
 
 
@@ -140,9 +142,9 @@ class Structure:
         return damping, friction
 
     def _pack(self, joints):
-        """Create the tables of integers and floats that kernels read; see layout."""
-        table = np.zeros((self.njoints + 1, layout.TREE_ROW), np.int64)
-        rows = np.zeros((self.njoints + 1, layout.FLOATS_ROW))
+        """Create the tables of integers and floats that kernels read; see packing.py."""
+        table = np.zeros((self.njoints + 1, packing.TREE_ROW), np.int64)
+        rows = np.zeros((self.njoints + 1, packing.FLOATS_ROW))
         self._ncolumns = 0
         for i, joint in enumerate(joints):
             columns = len(_COORDINATES[joint.kind][1])
@@ -185,7 +187,7 @@ class Structure:
         self._floats = np.concatenate(
             [
                 np.zeros(3),
-                np.eye(6)[list(layout.UNIT_MOTIONS)].ravel(),
+                np.eye(6)[list(packing.UNIT_MOTIONS)].ravel(),
                 rows.ravel(),
                 np.zeros(self.nv),
                 np.ravel(placements),
@@ -195,22 +197,22 @@ class Structure:
         self._ints = self._integers(joints)
 
     def _integers(self, joints):
-        """Sizes, the tree and the lists, in one array; see layout."""
-        header = np.zeros(layout.TREE, np.int64)
-        header[layout.NJOINTS] = self.njoints
-        header[layout.NQ], header[layout.NV] = self.nq, self.nv
-        header[layout.NALLCOLUMNS] = self._ncolumns
-        header[layout.NFRAMES] = self.nframes
-        header[layout.COUPLED] = self._is_coupled = any(joint.mimic for joint in joints)
-        header[layout.NUNIT] = len(self._unit_quaternions)
+        """Sizes, the tree and the lists, in one array; see packing.py."""
+        header = np.zeros(packing.TREE, np.int64)
+        header[packing.NJOINTS] = self.njoints
+        header[packing.NQ], header[packing.NV] = self.nq, self.nv
+        header[packing.NALLCOLUMNS] = self._ncolumns
+        header[packing.NFRAMES] = self.nframes
+        header[packing.COUPLED] = self._is_coupled = any(joint.mimic for joint in joints)
+        header[packing.NUNIT] = len(self._unit_quaternions)
         tables = [header, self._tree_table.ravel(), self._velocity_tree.ravel()]
-        header[layout.UNIT_LIST] = sum(map(len, tables))
-        header[layout.FRAME_LIST] = header[layout.UNIT_LIST] + len(self._unit_quaternions)
+        header[packing.UNIT_LIST] = sum(map(len, tables))
+        header[packing.FRAME_LIST] = header[packing.UNIT_LIST] + len(self._unit_quaternions)
         lists = [np.array(self._unit_quaternions, np.int64), *self._frame_lists()]
         return np.concatenate([*tables, *lists])
 
     def _frame_lists(self):
-        """Joints that move the frames, and how the frames are connected; see layout."""
+        """Joints that move the frames, and how the frames are connected; see packing.py."""
         frames = self.tree.frames
         connecting = list(range(len(frames)))
         above = [-1] * len(frames)

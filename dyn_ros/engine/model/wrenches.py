@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..kernel.arguments import finite_array, valid_array
+from ..kernel.validation import finite_array, valid_array
 from .configuration import joint_motion, position
 from .frames import ReferenceFrame
 

@@ -13,8 +13,8 @@ from typing import TypeAlias, TypeVar, overload
 import numpy as np
 
 from ..kernel import algebra as al
-from ..kernel.arguments import shaped_array
 from ..kernel.types import Array, ArrayLike
+from ..kernel.validation import shaped_array
 from .inertia import ArticulatedBodyInertia, Inertia
 from .se3 import SE3, Homogeneous
 from .value import ZERO, Linear, blocks, flat, require

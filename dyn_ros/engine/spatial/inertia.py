@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..kernel import algebra as al
-from ..kernel.arguments import finite_number, positive_number, shaped_array
 from ..kernel.types import Array, ArrayLike
+from ..kernel.validation import finite_number, positive_number, shaped_array
 from .value import (
     Value,
     blocks,

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..kernel import algebra as al
 from ..kernel import lie
-from ..kernel.arguments import finite_number, shaped_array
 from ..kernel.types import Array, ArrayLike
+from ..kernel.validation import finite_number, shaped_array
 from .value import ZERO, Value, blocks, flat, frozen, require
 from .vectors import Motion
 

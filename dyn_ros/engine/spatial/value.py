@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..kernel import algebra as al
-from ..kernel.arguments import finite_number, shaped_array
 from ..kernel.types import Array, ArrayLike
+from ..kernel.validation import finite_number, shaped_array
 
 T = TypeVar("T")
 V = TypeVar("V", bound="Value")

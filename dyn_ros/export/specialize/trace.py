@@ -16,7 +16,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from ...engine.kernel import lanes as la
-from ...engine.kernel import layout as ly
+from ...engine.kernel import packing as ly
 
 Operand = int | float
 """The index of an operation, or a constant."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...engine.kernel.arguments import as_array, coordinate, require_model, require_valid
 from ...engine.kernel.types import Array, ArrayLike
+from ...engine.kernel.validation import as_array, coordinate, require_model, require_valid
 from ...engine.model.drives import LARGEST
 from ...engine.model.model import Model
 from ...recordings.tables.rows import readable

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...drives.efforts import to_torques
-from ...engine.kernel.arguments import finite_number
 from ...engine.kernel.types import Array, ArrayLike
+from ...engine.kernel.validation import finite_number
 from ...engine.model.coordinates import JointSlices, joint_slices
 from ...engine.model.model import Model
 from ...recordings.tables.rows import GAP, measured_rows, readable

@@ -13,9 +13,9 @@ from geometry_msgs.msg import WrenchStamped
 
 import dyn_ros
 from dyn_ros import Model, ReferenceFrame
-from dyn_ros.engine.kernel.arguments import finite_array
 from dyn_ros.engine.kernel.names import unknown_name
 from dyn_ros.engine.kernel.types import Array
+from dyn_ros.engine.kernel.validation import finite_array
 from dyn_ros.engine.model.frames import frame_number, frame_selector
 from dyn_ros.engine.model.inertia import link_frame
 

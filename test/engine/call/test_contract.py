@@ -32,7 +32,7 @@ from dyn_ros.engine.kernel.fields import (
     axis_lengths,
     field,
 )
-from dyn_ros.engine.kernel.layout import option
+from dyn_ros.engine.kernel.packing import option
 from dyn_ros.engine.machine_code.declare import JIT, kernel
 
 ROBOTS = (*peer.FILES, *peer.BUILT) if JIT else ("every_joint", "panda")
@@ -232,7 +232,7 @@ def test_what_a_caller_wrote_into_a_result_is_gone_after_the_next_call(compute, 
 OWN = """
     from dyn_ros.engine.call.algorithm import Algorithm
     from dyn_ros.engine.kernel.fields import Q, V, field
-    from dyn_ros.engine.kernel.layout import has_input, nv, offset
+    from dyn_ros.engine.kernel.packing import has_input, nv, offset
     from dyn_ros.engine.machine_code.declare import kernel
     from dyn_ros.engine.kernel.lanes import load, store
 
@@ -306,7 +306,7 @@ TOTAL = """
     import dyn_ros
     from dyn_ros.engine.call.algorithm import Algorithm
     from dyn_ros.engine.kernel.fields import BETA, field
-    from dyn_ros.engine.kernel.layout import nconstraints, offset
+    from dyn_ros.engine.kernel.packing import nconstraints, offset
     from dyn_ros.engine.machine_code.declare import kernel
     from dyn_ros.engine.kernel.lanes import load, store
 

@@ -267,7 +267,7 @@ def test_kernels_of_other_packages_are_followed(tmp_path):
 ALGORITHM = """
 from dyn_ros.engine.call.algorithm import ALGORITHMS, Algorithm
 from dyn_ros.engine.kernel.fields import Q, field
-from dyn_ros.engine.kernel.layout import offset
+from dyn_ros.engine.kernel.packing import offset
 from dyn_ros.engine.machine_code.declare import kernel
 from dyn_ros.engine.kernel.lanes import load, store
 

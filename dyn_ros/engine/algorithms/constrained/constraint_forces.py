@@ -12,7 +12,7 @@ The forces of adjacent constraints are propagated together, as a vector.
 
 from ...kernel import algebra as al
 from ...kernel import lanes as la
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import TAU_IN, field
 from ...machine_code.declare import kernel
 from ..dynamics import aba

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...kernel import algebra as al
-from ...kernel import layout as ly
-from ...kernel.arguments import as_array, finite_number, require_model
+from ...kernel import packing as ly
 from ...kernel.fields import CONSTRAINTS
 from ...kernel.lanes import floats_at, integers_at, load
 from ...kernel.names import listed
 from ...kernel.types import Array, Scalar
+from ...kernel.validation import as_array, finite_number, require_model
 from ...machine_code.declare import kernel
 from ...model.frames import frame_number
 from ..kinematics.root_axes import ROTATION

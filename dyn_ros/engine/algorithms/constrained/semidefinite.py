@@ -15,7 +15,7 @@ import math
 
 from ...kernel import algebra as al
 from ...kernel import lanes as la
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import MAX_CONSTRAINTS, field
 from ...machine_code.declare import kernel, subroutine
 

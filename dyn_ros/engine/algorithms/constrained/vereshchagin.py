@@ -17,7 +17,7 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import fields
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
 from ...kernel.lanes import load, store
 from ...kernel.types import ArrayLike

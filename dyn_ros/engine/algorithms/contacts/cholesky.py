@@ -14,11 +14,11 @@ import numpy as np
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import layout as ly
-from ...kernel.arguments import finite_array
+from ...kernel import packing as ly
 from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
 from ...kernel.lanes import load, store
 from ...kernel.types import Array, ArrayLike
+from ...kernel.validation import finite_array
 from ...machine_code.declare import kernel
 from ...model.model import Model
 from ..constrained.constraint_forces import EXCESS

@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ...kernel.arguments import finite_number
 from ...kernel.names import unknown_name
 from ...kernel.types import Array, ArrayLike
+from ...kernel.validation import finite_number
 from ...model.frames import ReferenceFrame
 from ...spatial.se3 import SE3
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import lanes as la
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import MAX_CONSTRAINTS, Q, field
 from ...kernel.types import Array, ArrayLike
 from ...machine_code.declare import kernel, sequence

@@ -15,7 +15,7 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel.fields import F_EXT, TAU_IN, A, Q, V, field
 from ...kernel.lanes import load, store
-from ...kernel.layout import nv, offset
+from ...kernel.packing import nv, offset
 from ...kernel.types import Array, ArrayLike
 from ...machine_code.declare import sequence, subroutine
 from ...model.model import Model

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import Q, V, field
 from ...kernel.lanes import holds_lanes, load, store
 from ...kernel.types import Array, ArrayLike

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import lanes as la
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.algebra import dot
-from ...kernel.arguments import as_array, require_entries
 from ...kernel.fields import F_EXT, MAX_CONSTRAINTS, TAU_IN, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
+from ...kernel.validation import as_array, require_entries
 from ...machine_code.declare import kernel
 from ...model.model import Model
 from ..constrained.constraint_forces import ELIMINATED

@@ -7,11 +7,11 @@ from __future__ import annotations
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
-from ...kernel import layout as ly
-from ...kernel.arguments import require_model
+from ...kernel import packing as ly
 from ...kernel.fields import Q, V, field
 from ...kernel.lanes import lift, load, store
 from ...kernel.types import Array, ArrayLike
+from ...kernel.validation import require_model
 from ...machine_code.declare import kernel, sequence, subroutine
 from ...model.frames import ReferenceFrame
 from ...model.model import Model

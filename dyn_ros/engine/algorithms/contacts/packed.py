@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from ...call.data import Data
 from ...kernel.algebra import SE3, load3, load9
-from ...kernel.arguments import finite_number, require_model
 from ...kernel.fields import MAX_CONSTRAINTS, declare_option, field
 from ...kernel.lanes import floats_at, integers_at, load
-from ...kernel.layout import option
+from ...kernel.packing import option
 from ...kernel.types import Array
+from ...kernel.validation import finite_number, require_model
 from ...machine_code.declare import kernel
 from ...model.frames import ReferenceFrame, frame_number
 from ...model.model import Model

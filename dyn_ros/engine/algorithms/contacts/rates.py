@@ -12,7 +12,7 @@ first body. In LOCAL_WORLD_ALIGNED, the reference point moves, which adds (m.ang
 from collections import namedtuple
 
 from ...kernel import algebra as al
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import field
 from ...kernel.lanes import holds_lanes, load
 from ...kernel.logarithm import log6_rate

@@ -13,7 +13,7 @@ the zeros of dtau and drow, whose columns are as sparse as the tree.
 from collections import namedtuple
 
 from ...kernel import lanes as la
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import MAX_CONSTRAINTS, field
 from ...machine_code.declare import kernel
 from ..constrained import constraint_forces as cf

@@ -7,7 +7,7 @@ of columns.
 """
 
 from ...kernel import lanes as la
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.algebra import scale
 from ...machine_code.declare import kernel
 from ..constrained import constraint_forces as cf

@@ -11,7 +11,7 @@ from collections import namedtuple
 
 from ...kernel import algebra as al
 from ...kernel import lanes as la
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import MAX_CONSTRAINTS, field
 from ...kernel.logarithm import log6
 from ...machine_code.declare import kernel

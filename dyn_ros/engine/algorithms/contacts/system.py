@@ -4,7 +4,7 @@
 
 from ...kernel import lanes as la
 from ...kernel.fields import field
-from ...kernel.layout import nconstraints, offset
+from ...kernel.packing import nconstraints, offset
 from ...machine_code.declare import kernel, subroutine
 from ..constrained import semidefinite
 from ..constrained.constraint_forces import COUPLING, EXCESS

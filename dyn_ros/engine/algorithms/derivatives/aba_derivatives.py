@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import F_EXT, TAU_IN, A, Q, V, field
 from ...kernel.lanes import load, load_simd, simd_width, store
 from ...kernel.types import Array, ArrayLike

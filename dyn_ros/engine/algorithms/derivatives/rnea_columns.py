@@ -3,7 +3,7 @@
 """The columns of the joints and their rates, and the bodies that they move, for derivatives."""
 
 from ...kernel import algebra as al
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import F_EXT, A, V, field
 from ...kernel.lanes import holds_lanes, lift, load
 from ...machine_code.declare import kernel

@@ -19,7 +19,7 @@ from __future__ import annotations
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import F_EXT, A, Q, V, field
 from ...kernel.lanes import holds_lanes, load, store
 from ...kernel.types import Array, ArrayLike

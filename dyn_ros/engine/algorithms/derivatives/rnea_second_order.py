@@ -36,7 +36,7 @@ from collections import namedtuple
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import F_EXT, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
 from ...machine_code.declare import kernel, subroutine

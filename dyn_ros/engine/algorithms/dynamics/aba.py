@@ -11,7 +11,7 @@ from __future__ import annotations
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
 from ...kernel.lanes import all_above, load, store
 from ...kernel.types import Array, ArrayLike

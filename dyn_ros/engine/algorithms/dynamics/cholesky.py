@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import Q, declare_option, field
 from ...kernel.lanes import all_above, load, store
 from ...kernel.types import Array, ArrayLike

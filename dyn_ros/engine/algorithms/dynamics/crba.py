@@ -13,7 +13,7 @@ from __future__ import annotations
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import Q, V, field
 from ...kernel.lanes import store
 from ...kernel.types import Array, ArrayLike

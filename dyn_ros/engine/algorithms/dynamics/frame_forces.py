@@ -11,10 +11,10 @@ import numpy as np
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
-from ...kernel import layout as ly
-from ...kernel.arguments import finite_array, require_model
+from ...kernel import packing as ly
 from ...kernel.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
+from ...kernel.validation import finite_array, require_model
 from ...machine_code.declare import kernel
 from ...model.frames import frame_number
 from ...model.model import Model

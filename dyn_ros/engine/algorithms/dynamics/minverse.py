@@ -13,7 +13,7 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import lanes as la
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import Q, field
 from ...kernel.types import Array, ArrayLike
 from ...machine_code.declare import kernel

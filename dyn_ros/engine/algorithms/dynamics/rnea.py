@@ -8,7 +8,7 @@ from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
 from ...kernel import joints
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, A, Q, V, field
 from ...kernel.lanes import load
 from ...kernel.types import Array, ArrayLike

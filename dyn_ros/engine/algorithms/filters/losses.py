@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...kernel.arguments import flag, valid_array
 from ...kernel.types import Array, ArrayLike
+from ...kernel.validation import flag, valid_array
 from ...model.drives import Drives
 from ...model.model import Model
 from ..dynamics.friction import without_friction

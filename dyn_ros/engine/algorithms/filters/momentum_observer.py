@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import lanes as la
-from ...kernel import layout as ly
-from ...kernel.arguments import flag, one_each, require_model
+from ...kernel import packing as ly
 from ...kernel.fields import TAU_IN, Q, V, declare_option, field
 from ...kernel.types import Array, ArrayLike
+from ...kernel.validation import flag, one_each, require_model
 from ...machine_code.compiler import Entry
 from ...machine_code.declare import kernel
 from ...model.model import Model

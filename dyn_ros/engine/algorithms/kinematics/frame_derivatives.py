@@ -17,11 +17,11 @@ from __future__ import annotations
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
-from ...kernel import layout as ly
-from ...kernel.arguments import flag
+from ...kernel import packing as ly
 from ...kernel.fields import CLASSICAL, FRAME, POINT, REFERENCE_FRAME, A, Q, V, field
 from ...kernel.lanes import load
 from ...kernel.types import Array, ArrayLike
+from ...kernel.validation import flag
 from ...machine_code.declare import kernel
 from ...model.frames import ReferenceFrame, frame_selector
 from ...model.model import Model

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import OMI, A, Q, V, field
 from ...kernel.joints import joint_placement
 from ...kernel.lanes import load

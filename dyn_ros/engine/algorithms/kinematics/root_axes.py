@@ -9,7 +9,7 @@ of the root's, so that a distant base does not cost accuracy either.
 """
 
 from ...kernel import algebra as al
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import A, V, field
 from ...kernel.joints import column, joint_placement
 from ...kernel.lanes import load, store

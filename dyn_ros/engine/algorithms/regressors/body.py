@@ -14,11 +14,11 @@ import numpy as np
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
-from ...kernel import layout as ly
-from ...kernel.arguments import valid_array
+from ...kernel import packing as ly
 from ...kernel.fields import FRAME, REFERENCE_FRAME, A, Q, V, field
 from ...kernel.lanes import store
 from ...kernel.types import Array, ArrayLike
+from ...kernel.validation import valid_array
 from ...machine_code.declare import kernel
 from ...model.frames import ReferenceFrame, frame_number, joint_selector
 from ...model.model import Model

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import FRAME, OMI, REFERENCE_FRAME, Q, field
 from ...kernel.joints import joint_placement
 from ...kernel.lanes import load

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
-from ...kernel import layout as ly
+from ...kernel import packing as ly
 from ...kernel.fields import Q, V, field
 from ...kernel.types import Array, ArrayLike
 from ...machine_code.declare import kernel

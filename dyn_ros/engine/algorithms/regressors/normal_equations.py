@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import lanes as la
-from ...kernel import layout as ly
-from ...kernel.arguments import require_entries, require_model, valid_array
+from ...kernel import packing as ly
 from ...kernel.fields import TAU_IN, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
+from ...kernel.validation import require_entries, require_model, valid_array
 from ...machine_code.declare import kernel
 from ...model.model import Model
 from ..dynamics.crba import subtree_end

@@ -21,10 +21,10 @@ import numpy as np
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
-from ...kernel import layout as ly
-from ...kernel.arguments import flag
+from ...kernel import packing as ly
 from ...kernel.fields import TAU_IN, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
+from ...kernel.validation import flag
 from ...machine_code.declare import kernel
 from ...model.model import Model
 from ..kinematics import root_axes as ra

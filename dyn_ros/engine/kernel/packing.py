@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Memory layout: the packed arrays that a kernel receives, and their accessors.
+"""The packed arrays that a kernel receives: how they are arranged, and access to them.
 
 A kernel has one argument, a ``KernelArgs``: the integers of the model (sizes, the tree), the
 table of the call (status, options, offsets of fields), the floats of the model (its constants) and
