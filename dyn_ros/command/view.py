@@ -200,11 +200,11 @@ def _serve(
 ) -> None:
     """Serve the page until the process is asked to stop."""
     from ..demo.run import has_screen, stop_signals
-    from ..viewer.actor import Settings
+    from ..viewer.actor import PageSettings
     from ..viewer.page.page import PageError, is_loopback
     from ..viewer.session import Session
 
-    settings = Settings(
+    settings = PageSettings(
         mesh_paths=[*options.mesh_path, *folders],
         plays=is_live,
         hangs=is_live,

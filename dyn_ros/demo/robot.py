@@ -32,7 +32,7 @@ from ..engine.model import Model
 from ..engine.model.urdf import read_description
 from ..nodes.messages.conversions import from_inertia, wrench_numbers
 from ..srv import ClearPayload, SetPayload
-from ..viewer.motion import Motion, Steering
+from ..viewer.motion import SineMotion, Steering
 from ..viewer.simulation import CompliantRobot
 
 POLL_PERIOD = 0.01  # seconds between two checks for messages and requests
@@ -47,7 +47,7 @@ def main() -> None:
     options = parser.parse_args()
     xml = read_description(options.urdf)
     model = Model.from_urdf(xml)
-    motion = Motion(model.tree)
+    motion = SineMotion(model.tree)
     # compile while a signal still ends the process at once
     simulated = CompliantRobot(model, motion)
     rclpy.init(args=[])
@@ -68,7 +68,7 @@ class DemoRobot(Node):
     `robot` is at rest at the start of `motion`, by which it moves by itself.
     """
 
-    def __init__(self, xml: str, motion: Motion, robot: CompliantRobot) -> None:
+    def __init__(self, xml: str, motion: SineMotion, robot: CompliantRobot) -> None:
         super().__init__("demo_robot")
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         description = self.create_publisher(String, "robot_description", latched)

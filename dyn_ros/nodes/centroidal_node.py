@@ -20,7 +20,7 @@ from dyn_ros.msg import CentroidalState, ContactForce, ContactForces, ContactSta
 
 from ..cdr.template import Template
 from ..states.joint_states import Rejected, abbreviated, duplicates
-from ..viewer.scene import shapes
+from ..viewer.scene import geometry
 from .base.dispatch import Compute, point_output
 from .base.inputs import SENSOR_QOS
 from .base.parameters import DERIVATIVES, Spec
@@ -273,7 +273,7 @@ class CentroidalNode(RobotNode):
             point = ground.zero_moment_point(
                 wrench[:3],
                 wrench[3:],
-                shapes.upward(gravity),
+                geometry.up_direction(gravity),
                 height,
                 mass * float(np.linalg.norm(gravity)),
             )

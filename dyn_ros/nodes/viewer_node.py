@@ -33,9 +33,9 @@ from .messages.serialized import joint_state_reader, marker_array_reader
 from .services.touch import TouchNode
 
 if TYPE_CHECKING:
-    from dyn_ros.viewer.actor import Settings
+    from dyn_ros.viewer.actor import PageSettings
     from dyn_ros.viewer.session import Session
-    from dyn_ros.viewer.touch import Touch
+    from dyn_ros.viewer.touch_tab import TouchTab
 
 TOPICS = {
     "gravity": "dynamics/gravity",
@@ -185,11 +185,11 @@ class ViewerNode(TouchNode):
         self.session = self._publisher = self._motion = None
         self._marker_topics = set()
 
-    def _settings(self) -> Settings:
-        from dyn_ros.viewer.actor import Settings
+    def _settings(self) -> PageSettings:
+        from dyn_ros.viewer.actor import PageSettings
 
         values = self.parameters.values
-        return Settings(
+        return PageSettings(
             values["plot_seconds"],
             values["push_scale"],
             values["mesh_paths"],
@@ -292,7 +292,7 @@ class ViewerNode(TouchNode):
             f"{len(self.session.robot.names)} joints that move"
         )
 
-    def shows(self, touch: Touch) -> bool:
+    def shows(self, touch: TouchTab) -> bool:
         return self.session is not None and self.session.touch is touch
 
     # What users do on the page, see viewer/actor.py

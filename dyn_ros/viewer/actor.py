@@ -14,7 +14,7 @@ from ..engine.spatial import Inertia
 from .page.plots import LIVE
 
 if TYPE_CHECKING:
-    from .touch import Touch
+    from .touch_tab import TouchTab
 
 
 class Actor(Protocol):
@@ -48,7 +48,7 @@ class Actor(Protocol):
         """Hang a body on a link, or take it off (None)."""
         return
 
-    def weigh(self, touch: Touch) -> None:
+    def weigh(self, touch: TouchTab) -> None:
         """Estimate the payload, and show the result."""
         return
 
@@ -60,7 +60,7 @@ class Actor(Protocol):
 
 
 @dataclass
-class Settings:
+class PageSettings:
     """What a page is like; for `allowed_hosts` see `page.serve`."""
 
     plot_seconds: float = 10.0  # time span of the plots [s]

@@ -17,7 +17,7 @@ import dyn_ros
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.spatial import Inertia
-from .motion import Motion, Steering, coordinates
+from .motion import SineMotion, Steering, coordinates
 from .page.plots import Progress
 from .posture import TIMES
 from .session import Session
@@ -37,7 +37,7 @@ class LocalRobot(StandaloneActor):
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._motion = Motion(model.tree)
+        self._motion = SineMotion(model.tree)
         self._steering = Steering(self._motion)
         self._position, self._velocity, _ = self._motion.at(0.0)  # until it is simulated
         self._pushed: Push = ()
@@ -134,7 +134,7 @@ class LocalRobot(StandaloneActor):
 class Engine:
     """The simulated robot, and the dynamics that the page shows: those without payloads."""
 
-    def __init__(self, model: Model, motion: Motion, frame: str) -> None:
+    def __init__(self, model: Model, motion: SineMotion, frame: str) -> None:
         self.robot = CompliantRobot(model, motion)
         self._model, self._data = model, dyn_ros.Data(model)
         self._names = motion.names

@@ -13,14 +13,14 @@ import dyn_ros
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.urdf import Tree
 from .posture import choose_swing
-from .scene.kinematics import Kinematics
+from .scene.tree_kinematics import TreeKinematics
 
 RESUME = 2.0  # [1/s]: how fast a resumed motion converges to the original one
 SLOWING = 0.2  # time constant with which a motion is held and continues [s]
 STIFFNESS = 8.0  # [1/s]: a joint reaches its slider after about half a second
 
 
-class Motion:
+class SineMotion:
     """Position of each joint over time, with exact derivatives.
 
     Joints with one degree of freedom move, except mimic joints: `names`, in the order of the model.
@@ -28,7 +28,7 @@ class Motion:
     """
 
     def __init__(self, tree: Tree) -> None:
-        robot = Kinematics(tree)
+        robot = TreeKinematics(tree)
         self.names = robot.names
         self.swing, self.stands = choose_swing(robot)
         self._center, self._amplitude, self._frequency = self.swing
@@ -48,10 +48,10 @@ class Motion:
         return position, velocity, acceleration
 
 
-class Resumed:
+class ResumedMotion:
     """A motion from rest at another position [rad, m], which converges to the original one."""
 
-    def __init__(self, motion: Motion, position: ArrayLike) -> None:
+    def __init__(self, motion: SineMotion, position: ArrayLike) -> None:
         self._motion = motion
         self._offset = np.asarray(position) - motion.at(0.0)[0]
 
@@ -94,9 +94,9 @@ class SpringFollower:
 class Steering:
     """A robot's own motion, which users can hold, stop, steer and resume."""
 
-    def __init__(self, motion: Motion) -> None:
+    def __init__(self, motion: SineMotion) -> None:
         self._motion = motion
-        self._moving: Motion | Resumed = motion
+        self._moving: SineMotion | ResumedMotion = motion
         self._follower: SpringFollower | None = None  # instead of its own motion
         self._time = 0.0  # of `_moving`
         self._pace = self._wanted_pace = 1.0  # of its own motion
@@ -110,7 +110,7 @@ class Steering:
         """Move by itself, or stop and follow commands."""
         position, velocity, _ = self._state()
         if plays and self._follower is not None:
-            self._moving, self._follower = Resumed(self._motion, position), None
+            self._moving, self._follower = ResumedMotion(self._motion, position), None
             self._time = 0.0
         elif not plays and self._follower is None:
             self._follower = SpringFollower(position, velocity)
@@ -125,7 +125,7 @@ class Steering:
         self._wanted_pace = 0.0 if holds else 1.0
 
     def advance(self, seconds: float) -> tuple[Array, Array, Array]:
-        """Advance; return position, velocity and acceleration, as `Motion.at` does."""
+        """Advance; return position, velocity and acceleration, as `SineMotion.at` does."""
         if self._follower is not None:
             self._follower.step(seconds)
         else:

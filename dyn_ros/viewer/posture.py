@@ -12,7 +12,7 @@ import numpy as np
 
 from ..engine.kernel.types import Array
 from ..engine.model.urdf import Joint
-from .scene.kinematics import Kinematics, stroke
+from .scene.tree_kinematics import TreeKinematics, stroke
 
 TIMES = np.linspace(0.0, 60.0, 80)  # at which the height of a motion is examined [s]
 CENTERS = 9  # positions of a joint to try
@@ -38,7 +38,7 @@ class Swing(NamedTuple):
         return self.center + self.amplitude * np.sin(times[:, None] * self.frequency)
 
 
-def choose_swing(robot: Kinematics) -> tuple[Swing, bool]:
+def choose_swing(robot: TreeKinematics) -> tuple[Swing, bool]:
     """Return the motion of a robot, and whether it stands on legs."""
     swing = Swing(
         *np.array([_own(joint, number) for number, joint in enumerate(robot.joints)])
@@ -60,7 +60,7 @@ def _own(joint: Joint, number: int) -> tuple[float, float, float]:
     return center, min(0.7 * reach, widest, 0.6 * joint.velocity / frequency), frequency
 
 
-def _neutral(robot: Kinematics) -> Array:
+def _neutral(robot: TreeKinematics) -> Array:
     """Return the positions nearest to zero within the limits, (n,)."""
     limits = np.array([(joint.lower, joint.upper) for joint in robot.joints]).reshape(-1, 2)
     return np.clip(0.0, limits[:, 0], limits[:, 1])
@@ -69,7 +69,7 @@ def _neutral(robot: Kinematics) -> Array:
 # --- above the base
 
 
-def _raised(robot: Kinematics, swing: Swing) -> Swing:
+def _raised(robot: TreeKinematics, swing: Swing) -> Swing:
     """Return a motion above the plane of the base, if there is one, near the given one.
 
     A robot that hangs from its base keeps its motion.
@@ -119,7 +119,7 @@ def _centers(joint: Joint, now: float, amplitude: float) -> Sequence[float]:
 # --- on legs
 
 
-def find_legs(robot: Kinematics) -> list[list[int]]:
+def find_legs(robot: TreeKinematics) -> list[list[int]]:
     """Return the slots of the joints of each leg, from the root on; none if the robot has no legs.
 
     Legs are two or more chains that end on the same level, below everything else, and share no
@@ -145,7 +145,7 @@ def find_legs(robot: Kinematics) -> list[list[int]]:
     return legs
 
 
-def _standing(robot: Kinematics, legs: Sequence[Sequence[int]], swing: Swing) -> Swing:
+def _standing(robot: TreeKinematics, legs: Sequence[Sequence[int]], swing: Swing) -> Swing:
     """Return a motion in which all legs bend together, and all other joints move as given."""
     center, amplitude, frequency = (values.copy() for values in swing)
     neutral = _neutral(robot)
@@ -165,7 +165,9 @@ def _standing(robot: Kinematics, legs: Sequence[Sequence[int]], swing: Swing) ->
     return Swing(center, amplitude, frequency)
 
 
-def _folds(robot: Kinematics, leg: Sequence[int]) -> tuple[dict[int, float], tuple[float, float]]:
+def _folds(
+    robot: TreeKinematics, leg: Sequence[int]
+) -> tuple[dict[int, float], tuple[float, float]]:
     """Return how much the joints of a leg turn as its hip bends by 1, and the range of the hip.
 
     Of both ways to bend, it is the one with the wider range; the range is empty if there is none.

@@ -111,7 +111,7 @@ def _has_odometry(source: Source) -> bool:
 # --- parts
 
 
-class Loaded(NamedTuple):
+class LoadedPart(NamedTuple):
     """A part of a recording: log times of its states [ns], torques by curve, and problems."""
 
     log_time: NDArray[np.int64]
@@ -130,7 +130,7 @@ class Loader:
 
     def __init__(self, recording: OpenRecording) -> None:
         self._recording = recording
-        self._parts: OrderedDict[int, Loaded] = OrderedDict()
+        self._parts: OrderedDict[int, LoadedPart] = OrderedDict()
         self._wanted: list[int] = []
         self._change = threading.Condition()
         self._is_compiled = self._closed = False
@@ -144,7 +144,7 @@ class Loader:
             self._closed = True
             self._change.notify()
 
-    def get(self, number: int) -> Loaded | None:
+    def get(self, number: int) -> LoadedPart | None:
         return self._parts.get(number)
 
     def want(self, numbers: Sequence[int]) -> None:
@@ -176,7 +176,7 @@ class Loader:
             try:
                 part = self._load(number)
             except Exception as error:
-                part = Loaded(
+                part = LoadedPart(
                     np.zeros(0, np.int64),
                     np.zeros((0, 0)),
                     np.zeros((0, 0)),
@@ -199,7 +199,7 @@ class Loader:
         compile_torques(self._recording.model, ALGORITHMS, say, more=KERNELS)
         self._is_compiled, self.progress = True, Progress()
 
-    def _load(self, number: int) -> Loaded:
+    def _load(self, number: int) -> LoadedPart:
         """Read a part, with its quantities if they are compiled."""
         model = self._recording.model
         part = read_part(self._recording.parts[number])
@@ -220,7 +220,7 @@ class Loader:
                     if model.nv
                     else np.zeros((len(own.log_time), 0))
                 )
-        return Loaded(own.log_time, own.q, own.v, torques, part.warnings)
+        return LoadedPart(own.log_time, own.q, own.v, torques, part.warnings)
 
 
 def find_gaps(log_time: NDArray[np.int64]) -> set[tuple[int, int]]:
@@ -313,7 +313,7 @@ class Replay(StandaloneActor):
     def _number(self, now: int) -> int:
         return max(bisect_right(self._starts, now) - 1, 0)
 
-    def _at(self, now: int) -> tuple[int, int, Loaded | None]:
+    def _at(self, now: int) -> tuple[int, int, LoadedPart | None]:
         """Return the part and the row of the latest state at a time [ns]; -1: it is not loaded."""
         number = self._number(now)
         for part_number in (number, number - 1):
@@ -345,7 +345,7 @@ class Replay(StandaloneActor):
             return "end of the recording"
         return f"no states for {age:.1f} s" if age > GAP else ""
 
-    def _draw(self, session: Session, part: Loaded, number: int, row: int) -> None:
+    def _draw(self, session: Session, part: LoadedPart, number: int, row: int) -> None:
         q, v = part.q[row], part.v[row]
         session.receive_states(self._names, q[self._idx_q])
         if self._model.njoints and self._model.tree.joints[0].kind in ("floating", "planar"):

@@ -23,7 +23,7 @@ from ..engine.model.urdf import Tree
 from ..states.joint_states import abbreviated
 from ..states.rate_limiter import RateLimiter
 from ..states.rules import check_base
-from .actor import Actor, Settings
+from .actor import Actor, PageSettings
 from .motion import SpringFollower
 from .page import page
 from .page.panel import Panel, show_waiting
@@ -32,11 +32,11 @@ from .problems import MOST_PROBLEMS, Problems
 from .scene.camera import Cameras, above
 from .scene.floor import Floor, light_simply
 from .scene.handle import PushHandle
-from .scene.kinematics import rotation_matrix
-from .scene.markers import Drawing
+from .scene.marker_drawing import Drawing
 from .scene.scene import RobotScene
+from .scene.tree_kinematics import rotation_matrix
 from .timeline import Timeline
-from .touch import Touch, payload
+from .touch_tab import TouchTab, payload
 
 if TYPE_CHECKING:
     import viser
@@ -59,9 +59,9 @@ class Session:
     """
 
     def __init__(
-        self, host: str, port: int, actor: Actor, settings: Settings | None = None
+        self, host: str, port: int, actor: Actor, settings: PageSettings | None = None
     ) -> None:
-        self._actor, self.settings = actor, settings or Settings()
+        self._actor, self.settings = actor, settings or PageSettings()
         self.server = page.serve(
             host, port, "dyn_ros", self.settings.allowed_hosts, actor.report_refusal
         )
@@ -70,7 +70,7 @@ class Session:
         self.drawing = Drawing(self.server.scene, self.node_of, self.settings.mesh_paths)
         self.robot: RobotScene | None = None
         self.panel: Panel | None = None
-        self.touch: Touch | None = None
+        self.touch: TouchTab | None = None
         self.notice, self.progress = "", Progress()
         self.history: Callable[[], Iterable[tuple[float, Array]]] | None = None
         self._follower: SpringFollower | None = None
@@ -136,7 +136,7 @@ class Session:
             robot.tip if settings.pushes else "",
         )
         with self.panel.touch_tab:
-            self.touch = Touch(
+            self.touch = TouchTab(
                 robot, self.server.gui, settings.hangs, self.panel.events.put, self.node_of
             )
         if expected is not None:
@@ -207,7 +207,7 @@ class Session:
         names: Sequence[str],
         effort: Sequence[float] | Array,
     ) -> None:
-        """Process torques [N m, N] for one of `Settings.curves`, as `receive_states`."""
+        """Process torques [N m, N] for one of `PageSettings.curves`, as `receive_states`."""
         if self.robot is not None:
             for _, slot, x in self._known(names, "efforts", effort):
                 self._torques[curve][slot] = x

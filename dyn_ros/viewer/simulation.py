@@ -20,7 +20,7 @@ import dyn_ros
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model.model import Model
 from ..engine.model.urdf import Joint
-from .motion import Motion, Steering, coordinates
+from .motion import SineMotion, Steering, coordinates
 
 LONGEST_STEP = 0.002  # [s]: for accuracy
 LONGEST_GAP = 0.1  # [s]: after a longer interruption, the robot's time has stood still
@@ -42,7 +42,7 @@ class CompliantRobot:
     deviation of a measured effort.
     """
 
-    def __init__(self, model: Model, motion: Motion) -> None:
+    def __init__(self, model: Model, motion: SineMotion) -> None:
         self.model = dyn_ros.Model(model.tree)
         self._data = dyn_ros.Data(self.model)
         self._known, self._known_data = model, dyn_ros.Data(model)  # by the motors

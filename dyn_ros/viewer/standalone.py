@@ -18,7 +18,7 @@ from ..engine.model.bodies import Body, joined
 from ..engine.model.urdf import read_urdf
 from .actor import Actor
 from .page.plots import Progress
-from .scene import kinds, marker_arrays
+from .scene import legend, marker_arrays
 from .scene.marker_arrays import PlainMarker
 from .session import Session
 
@@ -79,15 +79,15 @@ class Picture:
         self._model, self._data = model, dyn_ros.Data(model)
         self._torques = marker_arrays.torque(
             model,
-            PlainLook(
+            PlainAppearance(
                 "torque", 0.1, full_color=FULL_LOAD, unlimited=100.0, source="nle", frame=frame
             ),
         )
         self._bodies = marker_arrays.inertia(
-            model, PlainLook("inertia", 1.0, 0.4, shape="ellipsoid", frame=frame), {}
+            model, PlainAppearance("inertia", 1.0, 0.4, shape="ellipsoid", frame=frame), {}
         )
         self._ball = marker_arrays.MarkerArrays(
-            PlainLook("com", BALL, frame=frame), marker_arrays.SPHERE
+            PlainAppearance("com", BALL, frame=frame), marker_arrays.SPHERE
         )
 
     def compute(self, q: Array, v: Array) -> SimpleNamespace:
@@ -102,7 +102,7 @@ class Picture:
         bodies = self._bodies(state, terms) if wanted else ()
         whole, _ = joined(Body.of_links(terms.Ig, terms.com), Body.of(self._model.base_inertia))
         if whole.mass > 0.0:
-            self._ball.balls([0], np.array([whole.com]), np.array([BALL]))
+            self._ball.show_spheres([0], np.array([whole.com]), np.array([BALL]))
         for topic, drawn in (
             (DYNAMICS, [*self._torques(state, terms), *bodies]),
             (CENTROIDAL, [self._ball]),
@@ -113,13 +113,13 @@ class Picture:
             session.receive_markers(topic, array)
 
 
-class PlainLook(marker_arrays.Look):
+class PlainAppearance(marker_arrays.Appearance):
     """The appearance without ROS, in the color of its kind, to which `more` belongs."""
 
     frame = WORLD
 
     def __init__(self, family: str, scale: float, alpha: float = 1.0, **more: object) -> None:
-        code = kinds.BY_FAMILY[family].color
+        code = legend.LEGEND_BY_FAMILY[family].color
         color = tuple(int(code[k : k + 2], 16) / 255 for k in (1, 3, 5))
         self.name, self.width, self.scale, self.color = family, 0.01, scale, (*color, alpha)
         vars(self).update(more)
@@ -134,7 +134,7 @@ class PlainLook(marker_arrays.Look):
 
 
 def plain_markers(arrays: marker_arrays.MarkerArrays) -> Iterator[PlainMarker]:
-    """Yield the markers of a `PlainLook`."""
+    """Yield the markers of a `PlainAppearance`."""
     common, own = arrays.prototype, arrays.numbers
     numbers = np.concatenate([own["pose"], own["scale"], own["color"]], axis=1)
     flat = own.get("points", np.zeros((len(arrays), 0)))

@@ -21,7 +21,7 @@ import dyn_ros
 from dyn_ros.demo.robot import PUSH_TIMEOUT, DemoRobot
 from dyn_ros.demo.run import ARM
 from dyn_ros.srv import ClearPayload, SetPayload
-from dyn_ros.viewer.motion import Motion
+from dyn_ros.viewer.motion import SineMotion
 from dyn_ros.viewer.simulation import LONGEST_GAP, CompliantRobot
 
 LIMIT = 30.0  # seconds
@@ -32,7 +32,7 @@ class Person:
 
     def __init__(self):
         model = dyn_ros.Model.from_urdf_file(ARM)
-        self.motion = Motion(model.tree)
+        self.motion = SineMotion(model.tree)
         self.simulated = CompliantRobot(model, self.motion)
         self.robot = DemoRobot(ARM.read_text(), self.motion, self.simulated)
         self.node = rclpy.create_node("person")

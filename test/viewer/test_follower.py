@@ -7,7 +7,7 @@ import pytest
 
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
-from dyn_ros.viewer.motion import STIFFNESS, Motion, Resumed, SpringFollower
+from dyn_ros.viewer.motion import STIFFNESS, ResumedMotion, SineMotion, SpringFollower
 
 
 def test_it_rests_until_a_slider_moves():
@@ -54,9 +54,9 @@ def test_its_velocity_is_the_derivative_and_the_spring_pulls():
 
 
 def test_a_motion_goes_on_from_where_a_hand_left_it():
-    motion = Motion(read_urdf(ARM.read_text()))
+    motion = SineMotion(read_urdf(ARM.read_text()))
     left = motion.at(0.0)[0] + np.linspace(-0.5, 0.5, 7)
-    resumed = Resumed(motion, left)
+    resumed = ResumedMotion(motion, left)
     np.testing.assert_allclose(resumed.at(0.0)[0], left, atol=1e-15)
     np.testing.assert_array_equal(resumed.at(0.0)[1], 0.0)
     for time in (0.3, 2.0):

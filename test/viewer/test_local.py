@@ -16,7 +16,7 @@ from pulling import pull
 import dyn_ros
 from dyn_ros.demo.run import ARM
 from dyn_ros.viewer import local, session
-from dyn_ros.viewer.actor import Settings
+from dyn_ros.viewer.actor import PageSettings
 from dyn_ros.viewer.local import LocalRobot
 from dyn_ros.viewer.session import Session
 from peer import EXAMPLE_ROBOTS, FILES
@@ -32,7 +32,7 @@ class Page:
         self.model = dyn_ros.Model.from_urdf(xml, root_joint)
         self.robot = LocalRobot(self.model)
         self.session = Session(
-            "127.0.0.1", 0, self.robot, Settings(plays=True, hangs=True, curves=local.CURVES)
+            "127.0.0.1", 0, self.robot, PageSettings(plays=True, hangs=True, curves=local.CURVES)
         )
         self.robot.show(self.session, xml)
         self.now = time.monotonic()
@@ -177,15 +177,15 @@ def test_the_appearance_is_that_of_the_nodes():
     from dyn_ros.nodes.base.markers import SHARED
     from dyn_ros.nodes.markers.centroidal import CENTROIDAL
     from dyn_ros.nodes.markers.dynamics import DYNAMICS
-    from dyn_ros.viewer.standalone import BALL, FULL_LOAD, PlainLook
+    from dyn_ros.viewer.standalone import BALL, FULL_LOAD, PlainAppearance
 
     values = {spec.name: spec.default for kind in (*DYNAMICS, *CENTROIDAL) for spec in kind.specs}
     assert dict(values, **{spec.name: spec.default for spec in SHARED})["markers.width"] == (
-        PlainLook("com", 1.0).width
+        PlainAppearance("com", 1.0).width
     )
     for family, alpha in (("torque", 1.0), ("inertia", 0.4), ("com", 1.0)):
         np.testing.assert_allclose(
-            PlainLook(family, 1.0, alpha).color, values[f"markers.{family}.color"], atol=0.005
+            PlainAppearance(family, 1.0, alpha).color, values[f"markers.{family}.color"], atol=0.005
         )
     assert list(FULL_LOAD) == values["markers.torque.full_color"]
     assert values["markers.com.scale"] == BALL

@@ -8,7 +8,7 @@ import pytest
 import dyn_ros
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
-from dyn_ros.viewer.motion import SLOWING, Motion, Resumed, Steering
+from dyn_ros.viewer.motion import SLOWING, ResumedMotion, SineMotion, Steering
 from dyn_ros.viewer.simulation import CompliantRobot
 
 MIXED = """<robot name="mixed">
@@ -43,7 +43,7 @@ def moving(tree):
 
 
 def test_stays_within_the_limits(tree):
-    position, velocity, _ = (np.array(values) for values in zip(*map(Motion(tree).at, TIMES)))
+    position, velocity, _ = (np.array(values) for values in zip(*map(SineMotion(tree).at, TIMES)))
     for i, joint in enumerate(moving(tree)):
         assert np.all(position[:, i] >= joint.lower) and np.all(position[:, i] <= joint.upper)
         assert np.all(np.abs(velocity[:, i]) <= joint.velocity)
@@ -51,9 +51,9 @@ def test_stays_within_the_limits(tree):
 
 @pytest.mark.parametrize("resumed", [False, True], ids=["motion", "resumed"])
 def test_velocity_and_acceleration_are_the_derivatives(tree, resumed):
-    motion, step = Motion(tree), 1e-5
+    motion, step = SineMotion(tree), 1e-5
     if resumed:
-        motion = Resumed(motion, np.linspace(-1.0, 1.0, len(motion.names)))
+        motion = ResumedMotion(motion, np.linspace(-1.0, 1.0, len(motion.names)))
     for time in (0.0, 0.3, 2.0, 17.0):
         before, after = motion.at(time - step), motion.at(time + step)
         for order in (1, 2):
@@ -65,7 +65,7 @@ def test_velocity_and_acceleration_are_the_derivatives(tree, resumed):
 def test_effort_brings_the_energy(xml):
     """Its power is the rate of the mechanical energy; a mimic joint's is its master's."""
     model = dyn_ros.Model.from_urdf(xml)
-    motion, data, step = Motion(model.tree), dyn_ros.Data(model), 1e-3
+    motion, data, step = SineMotion(model.tree), dyn_ros.Data(model), 1e-3
     robot = CompliantRobot(model, motion)
 
     def energy(time):
@@ -83,7 +83,7 @@ def test_effort_brings_the_energy(xml):
 
 
 def test_starts_at_rest_and_then_moves(tree):
-    motion = Motion(tree)
+    motion = SineMotion(tree)
     assert np.all(motion.at(0.0)[1] == 0.0)
     travel = np.ptp([motion.at(time)[0] for time in TIMES], axis=0)
     for joint, distance in zip(moving(tree), travel):
@@ -91,14 +91,14 @@ def test_starts_at_rest_and_then_moves(tree):
 
 
 def test_moves_independent_joints_only():
-    assert Motion(read_urdf(MIXED)).names == ["turn", "slide", "stuck"]
+    assert SineMotion(read_urdf(MIXED)).names == ["turn", "slide", "stuck"]
     floating = read_urdf(MIXED, root_joint="floating")
-    assert Motion(floating).names == ["turn", "slide", "stuck"]
+    assert SineMotion(floating).names == ["turn", "slide", "stuck"]
 
 
 def test_it_is_held_and_continues_where_it_was(tree):
     """Smoothly: velocity and acceleration are the derivatives all the time."""
-    steering, step = Steering(Motion(tree)), 1e-5
+    steering, step = Steering(SineMotion(tree)), 1e-5
     steering.advance(3.0)
     for holds in (True, False):
         steering.hold(holds)
@@ -115,7 +115,7 @@ def test_it_is_held_and_continues_where_it_was(tree):
 
 
 def test_a_held_robot_can_be_steered(tree):
-    steering = Steering(Motion(tree))
+    steering = Steering(SineMotion(tree))
     steering.advance(3.0)
     steering.hold(True)
     position, velocity, _ = steering.advance(0.5 * SLOWING)

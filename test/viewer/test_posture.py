@@ -7,9 +7,9 @@ import pytest
 
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
-from dyn_ros.viewer.motion import Motion
+from dyn_ros.viewer.motion import SineMotion
 from dyn_ros.viewer.posture import CENTERS, Swing, _own, find_legs
-from dyn_ros.viewer.scene.kinematics import Kinematics
+from dyn_ros.viewer.scene.tree_kinematics import TreeKinematics
 from peer import EXAMPLE_ROBOTS, FILES
 
 QUADRUPED = ARM.with_name("quadruped.urdf")
@@ -27,19 +27,19 @@ def example(name):
 
 def heights(tree, motion):
     """Of the lowest point that each joint moves, during the motion, (joints, k)."""
-    return Kinematics(tree).heights(np.array([motion.at(time)[0] for time in TIMES]))[:-1]
+    return TreeKinematics(tree).heights(np.array([motion.at(time)[0] for time in TIMES]))[:-1]
 
 
 def default(tree):
     """The motion about the middle of the limits."""
-    joints = Kinematics(tree).joints
+    joints = TreeKinematics(tree).joints
     return Swing(*np.array([_own(joint, i) for i, joint in enumerate(joints)]).T)
 
 
 @pytest.mark.parametrize("name", ["ur5", "panda", "tiago"])
 def test_an_arm_stays_above_the_plane_of_its_base(name):
     tree = example(name)
-    motion = Motion(tree)
+    motion = SineMotion(tree)
     assert heights(tree, motion).min() > 0.0 and not motion.stands
     assert motion.swing.amplitude.max() > 0.5
 
@@ -47,18 +47,18 @@ def test_an_arm_stays_above_the_plane_of_its_base(name):
 def test_only_what_has_to_be_is_changed():
     """The shoulder of an arm whose middle is horizontal is raised, nothing else."""
     tree = example("ur5")
-    old, new = default(tree), Motion(tree).swing
-    assert Kinematics(tree).heights(old.at(TIMES))[:-1].min() < -0.5
+    old, new = default(tree), SineMotion(tree).swing
+    assert TreeKinematics(tree).heights(old.at(TIMES))[:-1].min() < -0.5
     changed = np.flatnonzero(old.center != new.center)
-    assert [Kinematics(tree).names[slot] for slot in changed] == ["shoulder_lift_joint"]
+    assert [TreeKinematics(tree).names[slot] for slot in changed] == ["shoulder_lift_joint"]
     arm = read_urdf(ARM.read_text())
-    np.testing.assert_array_equal(Motion(arm).swing, default(arm))
+    np.testing.assert_array_equal(SineMotion(arm).swing, default(arm))
 
 
 def test_what_hangs_keeps_hanging():
     tree = read_urdf(PENDULUM)
-    np.testing.assert_array_equal(Motion(tree).swing, default(tree))
-    assert CENTERS > 1 and heights(tree, Motion(tree)).max() < 0.0
+    np.testing.assert_array_equal(SineMotion(tree).swing, default(tree))
+    assert CENTERS > 1 and heights(tree, SineMotion(tree)).max() < 0.0
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_hangs_keeps_hanging():
 def test_legs_bend_together_and_the_feet_stay_level(name, count):
     """Also knees that cannot be stretched, which bend the way they can."""
     tree = read_urdf(QUADRUPED.read_text()) if name == "quadruped" else example(name)
-    robot, motion = Kinematics(tree), Motion(tree)
+    robot, motion = TreeKinematics(tree), SineMotion(tree)
     legs = find_legs(robot)
     assert motion.stands and len(legs) == count
     feet = heights(tree, motion)[[robot.own[leg[-1]] for leg in legs]]
@@ -91,7 +91,7 @@ def test_legs_bend_together_and_the_feet_stay_level(name, count):
 
 def test_legs_with_wheels_above_their_points_of_contact():
     tree = example("centauro")
-    robot, motion = Kinematics(tree), Motion(tree)
+    robot, motion = TreeKinematics(tree), SineMotion(tree)
     legs = find_legs(robot)
     moved = heights(tree, motion)
     contacts = np.array([moved[[robot.own[slot] for slot in leg]].min(axis=0) for leg in legs])
@@ -102,7 +102,7 @@ def test_legs_with_wheels_above_their_points_of_contact():
 
 @pytest.mark.parametrize("name", ["ur5", "panda", "tiago"])
 def test_arms_and_wheels_are_no_legs(name):
-    assert find_legs(Kinematics(example(name))) == []
+    assert find_legs(TreeKinematics(example(name))) == []
 
 
 def test_arms_below_a_common_spine_are_no_legs():
@@ -120,7 +120,7 @@ def test_arms_below_a_common_spine_are_no_legs():
     spine = """<joint name="spine" type="{}"><parent link="base"/><child link="chest"/>
       <limit lower="-1" upper="1" effort="9" velocity="9"/></joint>"""
     robots = [
-        Kinematics(
+        TreeKinematics(
             read_urdf(f"""<robot name="torso"><link name="base"/><link name="chest"/>
       {spine.format(kind)}{chains}</robot>""")
         )

@@ -19,7 +19,7 @@ from dyn_ros import logs
 from dyn_ros.demo.run import ARM
 from dyn_ros.recordings.tables import columns
 from dyn_ros.viewer import replay
-from dyn_ros.viewer.actor import Settings
+from dyn_ros.viewer.actor import PageSettings
 from dyn_ros.viewer.replay import Replay, open_recording
 from dyn_ros.viewer.session import Session
 
@@ -37,7 +37,7 @@ class Player:
         self.recording = open_recording(path, **options)
         self.replay = Replay(self.recording)
         self.session = Session(
-            "127.0.0.1", 0, self.replay, Settings(pushes=False, curves=replay.CURVES)
+            "127.0.0.1", 0, self.replay, PageSettings(pushes=False, curves=replay.CURVES)
         )
         self.replay.show(self.session, self.recording.xml)
         self.session.server.get_clients = lambda: {0: None}  # somebody watches

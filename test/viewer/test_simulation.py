@@ -7,7 +7,7 @@ import pytest
 
 import dyn_ros
 from dyn_ros.demo.run import ARM
-from dyn_ros.viewer.motion import Motion, SpringFollower
+from dyn_ros.viewer.motion import SineMotion, SpringFollower
 from dyn_ros.viewer.simulation import AT_REST, NOISE, CompliantRobot
 from peer import EXAMPLE_ROBOTS, FILES
 
@@ -27,7 +27,7 @@ POINTS = """<robot name="points"><link name="base"/>
 
 def robot_of(xml):
     model = dyn_ros.Model.from_urdf(xml)
-    motion = Motion(model.tree)
+    motion = SineMotion(model.tree)
     return CompliantRobot(model, motion), motion
 
 
@@ -163,7 +163,7 @@ def test_any_robot_stays_where_it_can_be(name, step):
     """Pushed and loaded far beyond reason."""
     file = FILES[name]
     xml = (EXAMPLE_ROBOTS / file).read_text()  # an absolute path replaces the folder
-    if not Motion(dyn_ros.Model.from_urdf(xml).tree).names:
+    if not SineMotion(dyn_ros.Model.from_urdf(xml).tree).names:
         pytest.skip("no joint moves")
     robot, motion = robot_of(xml)
     links = [frame.name for frame in robot.model.tree.frames if frame.kind == "body"]

@@ -22,7 +22,7 @@ from dyn_ros.engine.model.urdf import read_urdf
 pytest.importorskip("viser", reason="no viser: pip install viser")
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: run `make test`")
 
-from dyn_ros.viewer.actor import Settings  # noqa: E402
+from dyn_ros.viewer.actor import PageSettings  # noqa: E402
 from dyn_ros.viewer.scene.marker_arrays import SPHERE  # noqa: E402
 from dyn_ros.viewer.session import Session  # noqa: E402
 
@@ -123,7 +123,7 @@ class Mover(threading.Thread):
 
 @pytest.fixture
 def moving():
-    session = Session("127.0.0.1", 0, Idle(), Settings(pushes=False))
+    session = Session("127.0.0.1", 0, Idle(), PageSettings(pushes=False))
     session.show_robot(read_urdf(ROBOT), ROBOT)
     session._stop_pushing()
     mover = Mover(session, "com")

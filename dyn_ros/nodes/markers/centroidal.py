@@ -15,8 +15,8 @@ from visualization_msgs.msg import Marker
 from dyn_ros.engine.kernel.lie import matrix_quaternion
 from dyn_ros.engine.kernel.types import Array
 
-from ...viewer.scene import shapes
-from ...viewer.scene.marker_arrays import THINNEST, MarkerArrays, Screws
+from ...viewer.scene import geometry
+from ...viewer.scene.marker_arrays import MIN_WIDTH, MarkerArrays, Screws
 from ..base.markers import Draw, Kind, Look
 from ..base.parameters import Spec
 from ..robot import RobotContext, State, Terms, blamed_on
@@ -41,7 +41,7 @@ def ball_at(look: Look, read: Callable[[State, Terms], Array | None]) -> Draw:
         if point is None:
             balls.show([])
         else:
-            balls.balls([0], point[None], np.array([look.scale]))
+            balls.show_spheres([0], point[None], np.array([look.scale]))
         return [balls]
 
     return draw
@@ -50,14 +50,14 @@ def ball_at(look: Look, read: Callable[[State, Terms], Array | None]) -> Draw:
 def com_projection(node: Any, robot: RobotContext, look: Look) -> Draw:
     discs = MarkerArrays(look, Marker.CYLINDER)
     lines = MarkerArrays(look, Marker.LINE_STRIP, "line", 2)
-    up = shapes.upward(robot.model.gravity)
-    turn, widths = shapes.facing(up), np.array([look.scale, look.scale, 0.0])
+    up = geometry.up_direction(robot.model.gravity)
+    turn, widths = geometry.z_axis_quaternion(up), np.array([look.scale, look.scale, 0.0])
 
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
         center = np.array(composite_body(robot, state, terms).body.com)
-        below = shapes.on_ground(center, up, look.height)
-        discs.solids([0], below, turn, widths)
-        lines.lines([0], np.array([[center, below]]))
+        below = geometry.project_to_ground(center, up, look.height)
+        discs.show_solids([0], below, turn, widths)
+        lines.show_lines([0], np.array([[center, below]]))
         return discs, lines
 
     return draw
@@ -74,7 +74,7 @@ def subtree_com(node: Any, robot: RobotContext, look: Look) -> Draw:
         centers, mass = terms.subtree_com, terms.subtree_mass
         heavy = joints[mass[joints] > 0.0]
         share = mass[heavy] / model.total_mass
-        balls.balls((heavy + 1).tolist(), centers[heavy], look.scale * np.cbrt(share))
+        balls.show_spheres((heavy + 1).tolist(), centers[heavy], look.scale * np.cbrt(share))
         return [balls]
 
     return draw
@@ -89,7 +89,7 @@ def momentum(part: slice, node: Any, robot: RobotContext, look: Look) -> Draw:
         if h is None:
             arrows.show([])
         else:
-            arrows.arrows([0], np.array([body.com]), look.scale * np.array([h[part]]))
+            arrows.show_arrows([0], np.array([body.com]), look.scale * np.array([h[part]]))
         return [arrows]
 
     return draw
@@ -101,9 +101,12 @@ def locked_inertia(node: Any, robot: RobotContext, look: Look) -> Draw:
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
         body = composite_body(robot, state, terms).body
         if body.mass > 0.0:
-            spread, axes = shapes.principal_spread(body.mass, body.matrix())
-            solids.solids(
-                [0], body.com, matrix_quaternion(axes), look.scale * shapes.ELLIPSOID * spread
+            spread, axes = geometry.principal_spread(body.mass, body.matrix())
+            solids.show_solids(
+                [0],
+                body.com,
+                matrix_quaternion(axes),
+                look.scale * geometry.ELLIPSOID_WIDTH * spread,
             )
         return [solids]
 
@@ -131,8 +134,8 @@ def _weight(robot: RobotContext) -> float:
 
 
 def friction_cone(node: Any, robot: RobotContext, look: Look) -> Draw:
-    up = shapes.upward(robot.model.gravity)
-    cone = shapes.cone(up, look.scale, look.coefficient * look.scale)
+    up = geometry.up_direction(robot.model.gravity)
+    cone = geometry.cone_outline(up, look.scale, look.coefficient * look.scale)
     lines = MarkerArrays(look, Marker.LINE_STRIP, points=len(cone), width=FINE * look.width)
     colors = np.array([look.color, look.slip_color])
 
@@ -142,19 +145,19 @@ def friction_cone(node: Any, robot: RobotContext, look: Look) -> Draw:
             lines.show([])
             return [lines]
         ids = np.flatnonzero(support.active)
-        lines.lines(ids.tolist(), support.points[ids, None] + cone)
-        slips = shapes.outside_cone(support.forces[ids, :3], up, look.coefficient)
-        lines.paint(ids.tolist(), colors[slips.astype(int)])
+        lines.show_lines(ids.tolist(), support.points[ids, None] + cone)
+        slips = geometry.is_outside_cone(support.forces[ids, :3], up, look.coefficient)
+        lines.set_colors(ids.tolist(), colors[slips.astype(int)])
         return [lines]
 
     return draw
 
 
 def support_polygon(node: Any, robot: RobotContext, look: Look) -> Draw:
-    up = shapes.upward(robot.model.gravity)
-    across = np.array([direction[0] for direction in shapes.across(up[None])]).T
+    up = geometry.up_direction(robot.model.gravity)
+    across = np.array([direction[0] for direction in geometry.perpendicular_vectors(up[None])]).T
     count = len(node.parameters.values["contact_frames"]) + 1
-    lines = MarkerArrays(look, Marker.LINE_STRIP, points=count, width=max(look.scale, THINNEST))
+    lines = MarkerArrays(look, Marker.LINE_STRIP, points=count, width=max(look.scale, MIN_WIDTH))
 
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
         support = node.support(robot, state, terms)
@@ -165,7 +168,7 @@ def support_polygon(node: Any, robot: RobotContext, look: Look) -> Draw:
         closing = np.linspace(corners[-1], corners[0], count - len(corners) + 1)[1:]
         height = node.parameters.values["ground_height"]
         points = np.concatenate([corners, closing]) @ across.T + height * up
-        lines.lines([0], points[None])
+        lines.show_lines([0], points[None])
         return [lines]
 
     return draw
@@ -173,15 +176,15 @@ def support_polygon(node: Any, robot: RobotContext, look: Look) -> Draw:
 
 def center_of_pressure(node: Any, robot: RobotContext, look: Look) -> Draw:
     discs = MarkerArrays(look, Marker.CYLINDER)
-    up = shapes.upward(robot.model.gravity)
-    turn, widths = shapes.facing(up), np.array([look.scale, look.scale, 0.0])
+    up = geometry.up_direction(robot.model.gravity)
+    turn, widths = geometry.z_axis_quaternion(up), np.array([look.scale, look.scale, 0.0])
 
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
         point = node.center_of_pressure(robot, state, terms)
         if point is None:
             discs.show([])
         else:
-            discs.solids([0], point, turn, widths)
+            discs.show_solids([0], point, turn, widths)
         return [discs]
 
     return draw

@@ -17,7 +17,7 @@ import dyn_ros
 from dyn_ros.engine.kernel.lie import matrix_quaternion
 from dyn_ros.engine.kernel.types import Array
 
-from ...viewer.scene import marker_arrays, shapes
+from ...viewer.scene import geometry, marker_arrays
 from ...viewer.scene.marker_arrays import MarkerArrays, Screws, rows_of_joints
 from ..base.markers import Draw, Kind, Look
 from ..base.parameters import Spec
@@ -46,13 +46,15 @@ def manipulability(
 
     def ellipsoid(state: State) -> tuple[Array, Array]:
         J = dyn_ros.frame_jacobian(model, data, state.q, look.frame, LOCAL_WORLD_ALIGNED)
-        half, axes = shapes.velocity_ellipsoid(J[:3, rows])
+        half, axes = geometry.velocity_ellipsoid(J[:3, rows])
         return half, matrix_quaternion(axes)
 
     def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
         half, turn = robot.once(state, f"ellipsoid of {look.frame}", lambda: ellipsoid(state))
         if half[0] > 0.0:
-            solids.solids([0], terms.oMf[frame, :3, 3], turn, 2.0 * look.scale * half_axes(half))
+            solids.show_solids(
+                [0], terms.oMf[frame, :3, 3], turn, 2.0 * look.scale * half_axes(half)
+            )
         else:
             solids.show([])  # a frame on the base
         return [solids]
@@ -135,7 +137,7 @@ DYNAMICS = (
     ),
     Kind(
         "force_ellipsoid",
-        partial(manipulability, shapes.force_half_axes),
+        partial(manipulability, geometry.force_semi_axes),
         "the frame forces for joint torques of norm 1",
         0.05,
         "Length of 1 N for 1 N m [m].",

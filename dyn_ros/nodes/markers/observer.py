@@ -39,7 +39,7 @@ def contact(node: Any, robot: RobotContext, look: Look) -> Draw:
             arrows.show([])
             return [arrows]
         force = look.scale * contact.magnitude * contact.direction
-        arrows.arrows([0], (contact.point - force)[None], force[None])
+        arrows.show_arrows([0], (contact.point - force)[None], force[None])
         return [arrows]
 
     return draw

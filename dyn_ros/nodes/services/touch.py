@@ -15,7 +15,7 @@ from ..base.lifecycle import BaseNode
 from ..messages.conversions import set_inertia
 
 if TYPE_CHECKING:  # needs the extra `viewer`
-    from dyn_ros.viewer.touch import Touch
+    from dyn_ros.viewer.touch_tab import TouchTab
 
 PAYLOAD_NAME, ESTIMATED = "weight", "estimated"
 
@@ -39,7 +39,7 @@ class TouchNode(BaseNode):
         for client in (self._estimate, self._forget, *self._simulated.values()):
             self.destroy_client(client)
 
-    def shows(self, touch: Touch) -> bool:
+    def shows(self, touch: TouchTab) -> bool:
         """Whether the page still shows the robot that this belongs to."""
         raise NotImplementedError
 
@@ -73,7 +73,7 @@ class TouchNode(BaseNode):
             self._forget.call_async(ClearPayload.Request(name=ESTIMATED))
         self._applied = False
 
-    def weigh(self, touch: Touch) -> None:
+    def weigh(self, touch: TouchTab) -> None:
         """Have the observer estimate the payload, and apply and show the estimate."""
         request = EstimatePayload.Request(restart=not self._weighed_before, apply=True)
         self._weighed_before = True
@@ -84,7 +84,7 @@ class TouchNode(BaseNode):
 
         self._estimate.call_async(request).add_done_callback(done)
 
-    def _weighed(self, touch: Touch, response: EstimatePayload.Response) -> None:
+    def _weighed(self, touch: TouchTab, response: EstimatePayload.Response) -> None:
         self._applied = self._applied or response.applied
         text = response.message
         if response.success:

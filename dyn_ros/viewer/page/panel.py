@@ -14,7 +14,7 @@ import numpy as np
 
 from ...engine.kernel.types import Array
 from ...engine.model.urdf import Joint
-from ..scene.kinds import BY_FAMILY, KINDS, Kind
+from ..scene.legend import LEGEND, LEGEND_BY_FAMILY, LegendEntry
 from .plots import LIVE, NONE, NOTHING, Plots, Progress, line
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Panel:
 
     User input is in the queue `events`: ("slide", slot, position), ("play",), ("pause",),
     ("push", link), ("let go",), ("see", topic, family, visible), ("fit", client id), and those of
-    `Touch`, whose place is `touch_tab`.
+    `TouchTab`, whose place is `touch_tab`.
 
     `joints` have a slider and a plot, `links` can be pushed, at first `pushed` (empty: no pushes).
     `seconds` is the time span of the plots. `plays`: the robot has a motion of its own that can be
@@ -259,7 +259,7 @@ class Panel:
 
     def _add_markers(self) -> None:
         self._seen: dict[tuple[str, str], viser.GuiCheckboxHandle] = {}
-        self._swatches: dict[str, Kind] = {}  # by the id of the check box
+        self._swatches: dict[str, LegendEntry] = {}  # by the id of the check box
         self._style = self._gui.add_html(
             line(
                 "Nothing yet. The nodes of dyn_ros publish markers, such as torques and forces.",
@@ -267,7 +267,7 @@ class Panel:
             )
         )
         self._groups: dict[str, viser.GuiFolderHandle] = {}
-        for kind in KINDS:
+        for kind in LEGEND:
             if kind.group not in self._groups:
                 self._groups[kind.group] = self._gui.add_folder(kind.group, visible=False)
         self._gui.add_html('<div class="dyn-room"></div>', order=math.inf)
@@ -278,7 +278,7 @@ class Panel:
 
         new = [family for family in families if family not in self._seen]
         for topic, family in new:
-            kind = BY_FAMILY.get(family)
+            kind = LEGEND_BY_FAMILY.get(family)
             title = kind.group if kind else topic
             if title not in self._groups:
                 with self._markers_tab:
@@ -289,7 +289,7 @@ class Panel:
                 box = self._gui.add_checkbox(
                     self._name(topic, family),
                     families[topic, family],
-                    order=float(KINDS.index(kind)) if kind else None,
+                    order=float(LEGEND.index(kind)) if kind else None,
                 )
             box.on_update(
                 lambda event, what=(topic, family): self.events.put(
@@ -297,7 +297,7 @@ class Panel:
                 )
             )
             self._seen[topic, family] = box
-            self._swatches[identifier(box)] = kind or Kind(
+            self._swatches[identifier(box)] = kind or LegendEntry(
                 family, topic, "#868e96", f"Markers of the topic {topic}."
             )
         if new:
@@ -360,7 +360,7 @@ def show_waiting(server: Server, text: str) -> None:
     server.gui.add_html(f'<div class="dyn-wait" role="status">{title}{line(text, "soft")}</div>')
 
 
-def _markers_style(kinds: Mapping[str, Kind]) -> str:
+def _markers_style(kinds: Mapping[str, LegendEntry]) -> str:
     """Return the style of the check boxes of markers: a swatch, an explanation on hover.
 
     The page's HTML cannot contain check boxes of its own, but it can style labels by their ids.

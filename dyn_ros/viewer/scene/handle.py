@@ -13,7 +13,7 @@ import numpy as np
 
 from ...engine.kernel.types import Array
 from .camera import DIRECTION
-from .looks import segments_frame
+from .glyphs import segments_frame
 from .scene import paint, wxyz
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from ...engine.kernel.lie import matrix_quaternion, quaternion_product
 from ...engine.kernel.types import Array, ArrayLike
 from ...engine.model.urdf import Frame, Tree
 from .camera import DIRECTION
-from .kinematics import Kinematics, stroke
+from .tree_kinematics import TreeKinematics, stroke
 
 if TYPE_CHECKING:
     import trimesh
@@ -60,7 +60,7 @@ class RobotScene:
         self.scene = self._scene = scene
         self._tree, self._folders = tree, folders
         self._root = scene.add_frame("/robot", show_axes=False)
-        self.kinematics = kinematics = Kinematics(tree)
+        self.kinematics = kinematics = TreeKinematics(tree)
         self._moving = kinematics.moving
         self.joints, self.names = kinematics.joints, kinematics.names
         self.slots = kinematics.slots

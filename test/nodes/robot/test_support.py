@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dyn_ros.nodes.robot.support import convex_hull, moment_about_origin, zero_moment_point
-from dyn_ros.viewer.scene import shapes
+from dyn_ros.viewer.scene import geometry
 
 UP = np.array([0.0, 0.0, 1.0])
 
@@ -99,14 +99,14 @@ def test_hulls_of_few_points(points, hull):
 
 def test_a_cone_is_one_line_along_its_edges_and_rim():
     up = direction(np.random.default_rng(5))
-    line = shapes.cone(up, 0.4, 0.3)
+    line = geometry.cone_outline(up, 0.4, 0.3)
     along = line @ up
     beside = np.linalg.norm(line - np.multiply.outer(along, up), axis=1)
     rim = along > 0.2
     close(along[rim], 0.4)
     close(beside[rim], 0.3)
     close(line[~rim], 0.0)
-    assert (~rim).sum() == shapes.CONE_EDGES and not rim[-1]
+    assert (~rim).sum() == geometry.CONE_EDGES and not rim[-1]
     steps = np.linalg.norm(np.diff(line, axis=0), axis=1)
     assert (steps > 0.0).all() and steps.max() < 0.5 + 1e-12
 
@@ -122,4 +122,11 @@ def test_forces_outside_a_cone_slip():
             [0.1, 0.0, -1.0],
         ]
     )
-    assert shapes.outside_cone(forces, UP, 0.7).tolist() == [False, False, True, False, True, True]
+    assert geometry.is_outside_cone(forces, UP, 0.7).tolist() == [
+        False,
+        False,
+        True,
+        False,
+        True,
+        True,
+    ]

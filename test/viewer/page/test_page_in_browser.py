@@ -17,7 +17,7 @@ import viser
 
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
-from dyn_ros.viewer.actor import Settings
+from dyn_ros.viewer.actor import PageSettings
 from dyn_ros.viewer.session import Session
 
 from ..chromium import SLOW
@@ -37,7 +37,7 @@ class Robot:
     """A session with an arm that moves."""
 
     def __init__(self, port=0, described=True):
-        self.session = Session("127.0.0.1", port, Nobody(), Settings(plays=True))
+        self.session = Session("127.0.0.1", port, Nobody(), PageSettings(plays=True))
         self.described = described
         if described:
             self.session.show_robot(read_urdf(ARM.read_text()), ARM.read_text())

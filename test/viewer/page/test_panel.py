@@ -27,7 +27,7 @@ from dyn_ros.viewer.page.panel import (
     round_inward,
     show_waiting,
 )
-from dyn_ros.viewer.scene.kinds import KINDS
+from dyn_ros.viewer.scene.legend import LEGEND
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_limits_below_a_slider(value, unit, text):
 
 
 def test_markers_are_in_groups(panel, server):
-    kinds = {kind.family: kind for kind in KINDS}
+    kinds = {kind.family: kind for kind in LEGEND}
     panel.show_families(
         {
             ("mine", "balls"): True,

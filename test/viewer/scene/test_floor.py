@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
-from dyn_ros.viewer.actor import Settings
+from dyn_ros.viewer.actor import PageSettings
 from dyn_ros.viewer.page import page
 from dyn_ros.viewer.page.page import DynRosWindow
 from dyn_ros.viewer.scene.camera import fitted
@@ -105,7 +105,7 @@ def test_the_robot_is_not_in_the_fog(floor, size):
 
 @pytest.mark.parametrize("software", [False, True])
 def test_a_processor_draws_neither_shadows_nor_the_picture_of_a_hall(software):
-    session, client = Session("127.0.0.1", 0, Mock(), Settings()), Client(1)
+    session, client = Session("127.0.0.1", 0, Mock(), PageSettings()), Client(1)
     session._arrange(client, DynRosWindow(800, 600, False, software))
     session.close()
     lights = {

@@ -12,7 +12,7 @@ import numpy as np
 from ...check.shapes import Shape
 from ...engine.kernel import algebra as al
 from ...engine.kernel.types import Array
-from . import marker_arrays, shapes
+from . import geometry, marker_arrays
 from .marker_arrays import PlainMarker, plain_marker
 from .scene import wxyz
 
@@ -31,7 +31,7 @@ class MarkerError(ValueError):
     """A marker that cannot be shown; the message states the reason."""
 
 
-class Look:
+class Glyph:
     """The appearance of a marker in its frame; `alone`: it needs its own node.
 
     `style` is the kind, a key of `DRAWS`, and the values that the instances of one node have in
@@ -46,7 +46,7 @@ class Look:
         self.pose: tuple[Array, Array] | None = None
         self.shown = all(len(part) for part in parts.values() if isinstance(part, np.ndarray))
 
-    def in_own_frame(self) -> Look:
+    def in_own_frame(self) -> Glyph:
         """Return the same with a node of its own, whose pose contains the motion."""
         if self.alone or not self.shown:
             return self
@@ -59,7 +59,7 @@ class Look:
             parts = {"centers": np.zeros((1, 3)), "axes": np.eye(3)[None]}
         else:
             return self
-        own = Look(self.kind, *self.style[1:], alone=True, **{**self.parts, **parts})
+        own = Glyph(self.kind, *self.style[1:], alone=True, **{**self.parts, **parts})
         own.pose = position, wxyz(R)
         return own
 
@@ -75,12 +75,16 @@ def segments_frame(ends: Array) -> tuple[Array, Array]:
     across = along - np.outer(along @ z, z)
     sizes = np.linalg.norm(across, axis=1)
     bent = np.flatnonzero(sizes > 1e-3 * np.linalg.norm(along, axis=1) + 1e-9)
-    x = across[bent[0]] / sizes[bent[0]] if len(bent) else shapes.across(z[None])[0][0]
+    x = (
+        across[bent[0]] / sizes[bent[0]]
+        if len(bent)
+        else geometry.perpendicular_vectors(z[None])[0][0]
+    )
     return ends[0, 0], np.array([x, al.cross(z, x), z]).T
 
 
-def read(marker: Any) -> Look:
-    """Return the `Look` of a marker; raise a `MarkerError` if it cannot be shown."""
+def read(marker: Any) -> Glyph:
+    """Return the `Glyph` of a marker; raise a `MarkerError` if it cannot be shown."""
     if marker.type not in READERS:
         raise MarkerError(f"unknown type {marker.type}")
     if not isinstance(marker, PlainMarker):
@@ -121,8 +125,8 @@ class _Marker(NamedTuple):
         return points @ self.R.T + self.position
 
 
-def _solid(of: _Marker) -> Look:
-    return Look(
+def _solid(of: _Marker) -> Glyph:
+    return Glyph(
         SOLIDS[of.marker.type],
         centers=of.position[None],
         axes=of.R[None],
@@ -131,11 +135,11 @@ def _solid(of: _Marker) -> Look:
     )
 
 
-def _solids(of: _Marker) -> Look:
+def _solids(of: _Marker) -> Glyph:
     n, scale = len(of.points), of.scale
     if of.marker.type == marker_arrays.POINTS:
         scale = np.array([scale[0], scale[1], min(scale[:2])])
-    return Look(
+    return Glyph(
         SOLIDS[of.marker.type],
         centers=of.placed(of.points),
         axes=np.broadcast_to(of.R, (n, 3, 3)),
@@ -144,7 +148,7 @@ def _solids(of: _Marker) -> Look:
     )
 
 
-def _arrow(of: _Marker) -> Look:
+def _arrow(of: _Marker) -> Glyph:
     position, scale = of.position, of.scale
     if len(of.points):
         if len(of.points) != 2:
@@ -155,7 +159,7 @@ def _arrow(of: _Marker) -> Look:
         ends = np.array([position, position + scale[0] * of.R[:, 0]])
         shaft, head, length = scale[1], 2.0 * scale[1], 0.0
     length = length or HEAD * np.linalg.norm(ends[1] - ends[0])
-    return Look(
+    return Glyph(
         "arrow",
         *(round(float(x), 4) for x in (shaft, head, length)),
         ends=ends[None],
@@ -166,27 +170,27 @@ def _arrow(of: _Marker) -> Look:
     )
 
 
-def _strip(of: _Marker) -> Look:
+def _strip(of: _Marker) -> Glyph:
     points, colors = of.points, of.colors
     return _lines(
         of, np.stack([points[:-1], points[1:]], axis=1), np.stack([colors[:-1], colors[1:]], axis=1)
     )
 
 
-def _list(of: _Marker) -> Look:
+def _list(of: _Marker) -> Glyph:
     n = len(of.points)
     if n % 2:
         raise MarkerError(f"a line list has an even number of points, but got {n}")
     return _lines(of, of.points.reshape(-1, 2, 3), of.colors[:n].reshape(-1, 2, 4))
 
 
-def _lines(of: _Marker, ends: Array, colors: Array) -> Look:
+def _lines(of: _Marker, ends: Array, colors: Array) -> Glyph:
     width = float(of.scale[0])
-    return Look("line", width, ends=of.placed(ends), colors=colors[: len(ends)], width=width)
+    return Glyph("line", width, ends=of.placed(ends), colors=colors[: len(ends)], width=width)
 
 
-def _text(of: _Marker) -> Look:
-    return Look(
+def _text(of: _Marker) -> Glyph:
+    return Glyph(
         "text",
         alone=True,
         text=of.marker.text,
@@ -195,16 +199,16 @@ def _text(of: _Marker) -> Look:
     )
 
 
-def _triangles(of: _Marker) -> Look:
+def _triangles(of: _Marker) -> Glyph:
     n = len(of.points)
     if n % 3:
         raise MarkerError(f"a triangle list has 3 points per triangle, but got {n}")
-    return Look(
+    return Glyph(
         "triangles", alone=True, vertices=of.placed(of.points * of.scale), colors=of.colors[:n]
     )
 
 
-def _mesh(of: _Marker) -> Look:
+def _mesh(of: _Marker) -> Glyph:
     shape = Shape(
         "mesh",
         np.eye(4),
@@ -212,7 +216,7 @@ def _mesh(of: _Marker) -> Look:
         tuple(of.colors[0].tolist()),
         of.marker.mesh_resource,
     )
-    return Look("mesh", alone=True, shape=shape, wxyz=wxyz(of.R), position=of.position)
+    return Glyph("mesh", alone=True, shape=shape, wxyz=wxyz(of.R), position=of.position)
 
 
 READERS = {

@@ -14,8 +14,8 @@ messages = pytest.importorskip("visualization_msgs.msg", reason="no ROS: run `ma
 from geometry_msgs.msg import Point  # noqa: E402
 from std_msgs.msg import ColorRGBA  # noqa: E402
 
-from dyn_ros.viewer.scene import marker_arrays, markers  # noqa: E402
-from dyn_ros.viewer.scene.markers import Drawing  # noqa: E402
+from dyn_ros.viewer.scene import marker_arrays, marker_drawing  # noqa: E402
+from dyn_ros.viewer.scene.marker_drawing import Drawing  # noqa: E402
 
 Marker, MarkerArray = messages.Marker, messages.MarkerArray
 POINTS = [(0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (1.0, 1.0, 0.0), (0.0, 0.0, 2.0)]
@@ -92,7 +92,7 @@ def test_solids(drawing, type):
 
 @pytest.mark.parametrize("kind", ["sphere", "cube", "cylinder"])
 def test_solids_of_size_one_face_outwards(kind):
-    mesh = markers.unit(kind)
+    mesh = marker_drawing.unit(kind)
     np.testing.assert_allclose(mesh.bounds, [(-0.5,) * 3, (0.5,) * 3], atol=1e-12)
     volume = {"cube": 1.0, "sphere": math.pi / 6, "cylinder": math.pi / 4}[kind]
     assert mesh.volume == pytest.approx(volume, rel=0.03)
@@ -408,6 +408,6 @@ def test_a_known_kind_that_comes_and_goes_keeps_its_node(drawing):
 
 
 def test_the_number_of_nodes_that_are_kept_is_bounded(drawing):
-    for id in range(2 * markers.MOST_IDLE):
+    for id in range(2 * marker_drawing.MOST_IDLE):
         take(drawing, marker(ns="com", id=id), marker(ns="com", id=id - 1, action=Marker.DELETE))
-    assert len(nodes(drawing)) <= markers.MOST_IDLE + 1
+    assert len(nodes(drawing)) <= marker_drawing.MOST_IDLE + 1

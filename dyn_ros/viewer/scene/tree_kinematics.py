@@ -13,7 +13,7 @@ from ...engine.kernel.types import Array, ArrayLike
 from ...engine.model.urdf import ONE_DOF, Joint, Tree
 
 
-class Kinematics:
+class TreeKinematics:
     """The joints of a tree, whose root link is at rest.
 
     `moving` are all joints; `joints`, `names` and `slots` those with a coordinate of their own: of

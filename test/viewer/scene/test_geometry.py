@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dyn_ros.engine.kernel.lie import quaternion_exp, rotate
-from dyn_ros.viewer.scene import shapes
+from dyn_ros.viewer.scene import geometry
 
 
 def close(actual, expected, atol=1e-12):
@@ -22,7 +22,9 @@ def moments(square):
     return square.sum() - square
 
 
-@pytest.mark.parametrize("share, factor", [(20.0, shapes.ELLIPSOID), (12.0, shapes.BOX)])
+@pytest.mark.parametrize(
+    "share, factor", [(20.0, geometry.ELLIPSOID_WIDTH), (12.0, geometry.BOX_WIDTH)]
+)
 def test_a_homogeneous_body_is_found_again(share, factor):
     """Along its axes the mass of an ellipsoid spreads by width^2 / 20, of a box by width^2 / 12."""
     rng = np.random.default_rng(1)
@@ -32,7 +34,7 @@ def test_a_homogeneous_body_is_found_again(share, factor):
     rotational = np.array(
         [m * r @ np.diag(moments(w**2 / share)) @ r.T for m, w, r in zip(mass, widths, R)]
     )
-    spread, axes = shapes.principal_spread(mass, rotational)
+    spread, axes = geometry.principal_spread(mass, rotational)
     np.testing.assert_allclose(factor * spread, widths, rtol=1e-9)
     close(np.linalg.det(axes), 1.0)
     again = (
@@ -44,13 +46,13 @@ def test_a_homogeneous_body_is_found_again(share, factor):
 
 
 def test_of_one_body_too_and_a_rod_has_no_width():
-    spread, axes = shapes.principal_spread(2.0, np.diag([6.0, 6.0, 0.0]))
+    spread, axes = geometry.principal_spread(2.0, np.diag([6.0, 6.0, 0.0]))
     close(np.sort(spread), [0.0, 0.0, 3.0**0.5])
     close(abs(axes[:, np.argmax(spread)]), [0, 0, 1])
 
 
 def test_an_inertia_that_no_body_has_gives_no_nan():
-    spread, _ = shapes.principal_spread(1.0, np.diag([5.0, 1.0, 1.0]))
+    spread, _ = geometry.principal_spread(1.0, np.diag([5.0, 1.0, 1.0]))
     close(np.sort(spread), [0.0, 2.5**0.5, 2.5**0.5])
 
 
@@ -59,7 +61,7 @@ def test_the_velocity_ellipsoid_reaches_as_far_as_the_joints_do(joints):
     """Along d unit joint velocities reach |J' d|, an ellipsoid |diag(half) axes' d|."""
     rng = np.random.default_rng(joints)
     J = rng.normal(size=(3, joints))
-    half, axes = shapes.velocity_ellipsoid(J)
+    half, axes = geometry.velocity_ellipsoid(J)
     assert list(half) == sorted(half, reverse=True)
     close(np.linalg.det(axes), 1.0)
     for d in rng.normal(size=(20, 3)):
@@ -69,34 +71,42 @@ def test_the_velocity_ellipsoid_reaches_as_far_as_the_joints_do(joints):
 def test_the_force_ellipsoid_is_the_inverse_and_not_endless():
     rng = np.random.default_rng(2)
     J = rng.normal(size=(3, 5))
-    half, axes = shapes.velocity_ellipsoid(J)
-    reach = shapes.force_half_axes(half)
+    half, axes = geometry.velocity_ellipsoid(J)
+    reach = geometry.force_semi_axes(half)
     for direction in rng.normal(size=(20, 3)):
         direction /= np.linalg.norm(direction)
         force = axes @ (reach * direction)
         close(force @ (J @ J.T) @ force, 1.0)  # tau' tau of its torques tau = J' force
-    close(shapes.force_half_axes(np.array([2.0, 1.0, 0.0])), [0.5, 1.0, 0.5 / shapes.FLATTEST])
-    close(shapes.force_half_axes(np.zeros(3)), np.zeros(3))
+    close(
+        geometry.force_semi_axes(np.array([2.0, 1.0, 0.0])),
+        [0.5, 1.0, 0.5 / geometry.MIN_AXIS_RATIO],
+    )
+    close(geometry.force_semi_axes(np.zeros(3)), np.zeros(3))
 
 
 def test_across_completes_right_handed_axes():
     rng = np.random.default_rng(3)
     axes = np.concatenate([np.eye(3), -np.eye(3), rng.normal(size=(50, 3))])
     axes /= np.linalg.norm(axes, axis=-1, keepdims=True)
-    first, second = shapes.across(axes)
+    first, second = geometry.perpendicular_vectors(axes)
     for columns in zip(first, second, axes):
         R = np.array(columns).T
         close(R.T @ R, np.eye(3))
         close(np.linalg.det(R), 1.0)
-    assert [each.shape for each in shapes.across(np.zeros((0, 3)))] == [(0, 3), (0, 3)]
+    assert [each.shape for each in geometry.perpendicular_vectors(np.zeros((0, 3)))] == [
+        (0, 3),
+        (0, 3),
+    ]
 
 
-@pytest.mark.parametrize("angle", [-shapes.FULL_ARC, -1.0, -0.01, 0.01, 1.0, shapes.FULL_ARC])
+@pytest.mark.parametrize("angle", [-geometry.MAX_ARC, -1.0, -0.01, 0.01, 1.0, geometry.MAX_ARC])
 def test_a_curved_arrow_turns_about_its_axis(angle):
     rng = np.random.default_rng(4)
     R, center, radius = rotation(rng), rng.normal(size=3), 0.3
-    [points] = shapes.curved_arrows(center[None], R[None, :, 0], R[None, :, 1], [radius], [angle])
-    assert len(points) == shapes.CURVED_POINTS
+    [points] = geometry.curved_arrow_points(
+        center[None], R[None, :, 0], R[None, :, 1], [radius], [angle]
+    )
+    assert len(points) == geometry.CURVED_ARROW_POINTS
     x, y, z = R.T @ (points - center).T
     close(z, np.zeros(len(points)))
     turned = np.linspace(angle, 0.0, len(points) - 3)
@@ -110,14 +120,14 @@ def test_a_curved_arrow_turns_about_its_axis(angle):
     close(barbs[0] @ ahead, barbs[1] @ ahead)
     close(barbs[0] + barbs[1], 2.0 * (barbs[0] @ ahead) * ahead)
     assert np.linalg.norm(barbs[0]) < radius * abs(angle)
-    assert shapes.curved_arrows(*np.zeros((3, 0, 3)), [], []).shape == (0, len(points), 3)
+    assert geometry.curved_arrow_points(*np.zeros((3, 0, 3)), [], []).shape == (0, len(points), 3)
 
 
 def test_the_ground_is_reached_along_gravity():
-    up = shapes.upward([3.0, 0.0, -4.0])
+    up = geometry.up_direction([3.0, 0.0, -4.0])
     close(up, [-0.6, 0.0, 0.8])
     point = np.array([1.0, 2.0, 3.0])
-    ground = shapes.on_ground(point, up, 0.25)
+    ground = geometry.project_to_ground(point, up, 0.25)
     close(ground @ up, 0.25)
     close(np.cross(ground - point, up), np.zeros(3))
-    close(shapes.upward(np.zeros(3)), [0, 0, 1])
+    close(geometry.up_direction(np.zeros(3)), [0, 0, 1])

@@ -32,7 +32,7 @@ GOLD = (205, 160, 60)
 ESTIMATE = (12, 140, 140)  # color of the estimated force
 
 
-class Touch:
+class TouchTab:
     """What touches one robot, according to the node observer, and its payload.
 
     Its folders of the page are hidden until there is something to show. `report` receives what

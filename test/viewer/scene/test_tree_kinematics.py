@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dyn_ros
-from dyn_ros.viewer.scene.kinematics import Kinematics
+from dyn_ros.viewer.scene.tree_kinematics import TreeKinematics
 from peer import EXAMPLE_ROBOTS, FILES
 
 
@@ -14,7 +14,7 @@ from peer import EXAMPLE_ROBOTS, FILES
 def test_places_are_those_of_the_engine(name):
     """Also of mimic joints, and of several states at once."""
     model = dyn_ros.Model.from_urdf_file(EXAMPLE_ROBOTS / FILES[name])
-    robot, data = Kinematics(model.tree), dyn_ros.Data(model)
+    robot, data = TreeKinematics(model.tree), dyn_ros.Data(model)
     own = np.random.default_rng(0).uniform(-1.0, 1.0, (3, len(robot.names)))
     places, heights = robot.places(own), robot.heights(own)
     for k, positions in enumerate(own):
@@ -32,7 +32,7 @@ def test_places_are_those_of_the_engine(name):
 
 def test_added_points_count():
     model = dyn_ros.Model.from_urdf_file(EXAMPLE_ROBOTS / FILES["ur5"])
-    robot = Kinematics(model.tree)
+    robot = TreeKinematics(model.tree)
     q = np.zeros((1, len(robot.names)))
     before = robot.heights(q)
     robot.add(-1, np.array([[0.0, 0.0, -0.3]]))

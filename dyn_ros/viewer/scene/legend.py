@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Kind:
+class LegendEntry:
     """A kind of marker, which the page lists under the title `group`; `shown`: from the start.
 
     `family` is the namespace of the markers up to its first slash, `color` the default of the
@@ -26,110 +26,116 @@ TORQUES, MOTION = "Torques", "Center of mass and momentum"
 INERTIA, MANIPULABILITY = "Inertia", "Manipulability"
 CONSTRAINTS, FORCES, GROUND = "Constraints", "Forces and contacts", "Ground"
 
-KINDS = (
-    Kind(
+LEGEND = (
+    LegendEntry(
         "torque",
         TORQUES,
         "#f08c00",
         "Torque of each joint, about its axis; longer and redder near the joint's limit.",
         shown=True,
     ),
-    Kind(
+    LegendEntry(
         "external_effort",
         TORQUES,
         "#1ba1ff",
         "Torque that the environment exerts on each joint, relative to the threshold of a "
         "collision; red beyond it.",
     ),
-    Kind("com", MOTION, "#1f5bff", "Center of mass of the whole robot.", shown=True),
-    Kind("com_projection", MOTION, "#00a0c6", "Point of the ground below the center of mass."),
-    Kind(
+    LegendEntry("com", MOTION, "#1f5bff", "Center of mass of the whole robot.", shown=True),
+    LegendEntry(
+        "com_projection", MOTION, "#00a0c6", "Point of the ground below the center of mass."
+    ),
+    LegendEntry(
         "subtree_com",
         MOTION,
         "#c287f2",
         "Center of mass of what each joint carries; the volume is proportional to the mass.",
     ),
-    Kind(
+    LegendEntry(
         "linear_momentum",
         MOTION,
         "#12a33a",
         "Linear momentum, the mass times the velocity of the center of mass.",
     ),
-    Kind(
+    LegendEntry(
         "angular_momentum",
         MOTION,
         "#a32245",
         "Angular momentum about the center of mass, along its axis.",
     ),
-    Kind(
+    LegendEntry(
         "inertia",
         INERTIA,
         "#9b2ffe",
         "Each link as the homogeneous body with the same mass and inertia.",
     ),
-    Kind(
+    LegendEntry(
         "locked_inertia",
         INERTIA,
         "#2855bc",
         "The whole robot, with its joints locked, as one homogeneous body.",
     ),
-    Kind(
+    LegendEntry(
         "velocity_ellipsoid",
         MANIPULABILITY,
         "#00ae9c",
         "How fast the joints can move a frame in each direction.",
     ),
-    Kind(
+    LegendEntry(
         "force_ellipsoid",
         MANIPULABILITY,
         "#ff6000",
         "How hard the joints can push with a frame in each direction.",
     ),
-    Kind("constraint", CONSTRAINTS, "#823c7e", "Directions along and about which a frame is held."),
-    Kind(
+    LegendEntry(
+        "constraint", CONSTRAINTS, "#823c7e", "Directions along and about which a frame is held."
+    ),
+    LegendEntry(
         "constraint_force",
         CONSTRAINTS,
         "#993a00",
         "Forces and moments with which the constraints hold their frames.",
     ),
-    Kind(
+    LegendEntry(
         "wrench",
         FORCES,
         "#d6189a",
         "Forces (straight) and moments (curved) that act on the robot, as received.",
     ),
-    Kind(
+    LegendEntry(
         "external_wrench",
         FORCES,
         "#a08100",
         "Force and moment at the tip that explain the external torques.",
     ),
-    Kind(
+    LegendEntry(
         "contact",
         FORCES,
         "#ff0064",
         "Force of the contact that the observer has found, on its line of action.",
     ),
-    Kind(
+    LegendEntry(
         "contact_force",
         GROUND,
         "#ff7b66",
         "Force of the ground on each foot, relative to the robot's weight.",
     ),
-    Kind(
+    LegendEntry(
         "friction_cone",
         GROUND,
         "#85a900",
         "Forces inside the cone do not make the foot slip; red if it slips.",
     ),
-    Kind("support_polygon", GROUND, "#1e6832", "Area of the ground between the feet that stand."),
-    Kind(
+    LegendEntry(
+        "support_polygon", GROUND, "#1e6832", "Area of the ground between the feet that stand."
+    ),
+    LegendEntry(
         "center_of_pressure",
         GROUND,
         "#9528b4",
         "Point where the resultant force of the ground acts.",
     ),
-    Kind(
+    LegendEntry(
         "zmp",
         GROUND,
         "#e2869e",
@@ -138,9 +144,9 @@ KINDS = (
 )
 """All kinds, in the order of the page; kinds of one group follow each other."""
 
-BY_FAMILY = {kind.family: kind for kind in KINDS}
+LEGEND_BY_FAMILY = {kind.family: kind for kind in LEGEND}
 
 
 def is_shown_at_first(family: str) -> bool:
     """Return whether a page shows a family of markers at first; unknown families are shown."""
-    return family not in BY_FAMILY or BY_FAMILY[family].shown
+    return family not in LEGEND_BY_FAMILY or LEGEND_BY_FAMILY[family].shown

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dyn_ros.viewer.scene.kinds import BY_FAMILY, KINDS, is_shown_at_first
+from dyn_ros.viewer.scene.legend import LEGEND, LEGEND_BY_FAMILY, is_shown_at_first
 
 LIGHT, DARK = "#e9edf2", "#20252e"  # backgrounds
 CONTRAST = 2.1  # least ratio of luminances
@@ -51,39 +51,39 @@ def published():
 
 
 def test_every_family_that_nodes_publish_is_listed_once():
-    assert sorted(published()) == sorted(kind.family for kind in KINDS)
+    assert sorted(published()) == sorted(kind.family for kind in LEGEND)
 
 
 def test_the_colors_are_those_of_the_nodes():
     for family, color in published().items():
         np.testing.assert_allclose(
-            color[:3], rgb(BY_FAMILY[family].color), atol=0.006, err_msg=family
+            color[:3], rgb(LEGEND_BY_FAMILY[family].color), atol=0.006, err_msg=family
         )
 
 
 def test_groups_are_contiguous():
-    assert len(list(itertools.groupby(KINDS, lambda kind: kind.group))) == len(
-        {kind.group for kind in KINDS}
+    assert len(list(itertools.groupby(LEGEND, lambda kind: kind.group))) == len(
+        {kind.group for kind in LEGEND}
     )
 
 
 def test_two_kinds_are_shown_at_first_and_unknown_ones():
-    assert [kind.family for kind in KINDS if kind.shown] == ["torque", "com"]
+    assert [kind.family for kind in LEGEND if kind.shown] == ["torque", "com"]
     assert is_shown_at_first("com") and not is_shown_at_first("inertia")
     assert is_shown_at_first("obstacles")
 
 
 def test_colors_differ():
-    for a, b in itertools.combinations(KINDS, 2):
+    for a, b in itertools.combinations(LEGEND, 2):
         assert np.linalg.norm(lab(a.color) - lab(b.color)) >= DIFFERENCE, (a.family, b.family)
 
 
 @pytest.mark.parametrize("background", [LIGHT, DARK])
 def test_colors_stand_out_from_light_and_dark(background):
-    for kind in KINDS:
+    for kind in LEGEND:
         pair = sorted([luminance(kind.color), luminance(background)])
         assert (pair[1] + 0.05) / (pair[0] + 0.05) >= CONTRAST, kind.family
 
 
 def test_explanations_are_sentences():
-    assert all(kind.explanation[0].isupper() and kind.explanation.endswith(".") for kind in KINDS)
+    assert all(kind.explanation[0].isupper() and kind.explanation.endswith(".") for kind in LEGEND)

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from ...check.meshes import Folders, MeshError
 from ...engine.kernel.types import Array
-from . import looks, marker_arrays
-from .kinds import BY_FAMILY, is_shown_at_first
+from . import glyphs, marker_arrays
+from .legend import LEGEND_BY_FAMILY, is_shown_at_first
 from .scene import draw_shape, wxyz
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ Sent: TypeAlias = tuple[Values, Callable[..., Any]]
 class NodeKey(NamedTuple):
     """Identifies the node of markers that look alike, below the scene node `parent` of their frame.
 
-    `style` is what the instances of the node have in common, see `Look`; `id` is that of a marker
+    `style` is what the instances of the node have in common, see `Glyph`; `id` is that of a marker
     that has a node of its own.
     """
 
@@ -132,8 +132,8 @@ class Drawing:
         """Assign a marker to the node of those that look like it."""
         marker = self._received[key].marker
         try:
-            look = looks.read(marker)
-            if family(key)[1] in BY_FAMILY:
+            look = glyphs.read(marker)
+            if family(key)[1] in LEGEND_BY_FAMILY:
                 look = look.in_own_frame()
             at = NodeKey(
                 *key[:2],
@@ -232,7 +232,7 @@ class Node:
         self.handle: Any = None  # one of viser's scene node handles, or None
         self.count = 0  # number of instances
         self.lasts = False  # kept without markers, until they return
-        self.markers: dict[MarkerKey, looks.Look] = {}
+        self.markers: dict[MarkerKey, glyphs.Glyph] = {}
 
     def send(self, given: Values, add: Callable[..., Any]) -> None:
         """Set the values of the instances; add the scene node if it has another number of them."""
