@@ -31,13 +31,13 @@ from node_latency import time_to_active  # noqa: E402
 import dyn_ros  # noqa: E402
 import peer  # noqa: E402
 from dyn_ros.engine.machine_code.targets import best_target  # noqa: E402
-from dyn_ros.export import library  # noqa: E402
+from dyn_ros.export import c_library  # noqa: E402
 from dyn_ros.export.model_file import write_model  # noqa: E402
 from dyn_ros.export.robot_functions import (  # noqa: E402
     NotTraceable,
-    parameters,
     parameters_struct,
-    specialized,
+    robot_parameters,
+    specialize_function,
 )
 
 PREFIX = next(p for p in Path(pinocchio.__file__).parents if p.name == "cmeel.prefix")
@@ -118,7 +118,7 @@ def special(model, folder):
         start, size = time.perf_counter(), 0
         for name in FUNCTIONS:
             try:
-                one = specialized(model, name, prefix, best_target(), settable)
+                one = specialize_function(model, name, prefix, best_target(), settable)
             except NotTraceable:
                 head += f"#define NO_{prefix}_{name}\n"
                 continue
@@ -147,13 +147,13 @@ def measured(robot, folder, rounds):
     peer.pinocchio_model(xml).saveToText(str(folder / "pinocchio.txt"))
     write_model(model, folder / "robot.dynros")
     write_tree(model, folder / "tree.json")
-    library.export_library(folder, FUNCTIONS, [best_target()])
+    c_library.export_library(folder, FUNCTIONS, [best_target()])
     rng = np.random.default_rng(0)
     states = np.concatenate(
         [rng.uniform(-2.0, 2.0, (STATES, model.nv)), *rng.standard_normal((2, STATES, model.nv))],
         axis=1,
     )
-    np.concatenate([states.ravel(), parameters(model)]).tofile(folder / "states")
+    np.concatenate([states.ravel(), robot_parameters(model)]).tofile(folder / "states")
     costs, objects = special(model, folder)
     run(python, HERE / "native_casadi.py", "tree.json", "casadi_rnea", cwd=folder)
     run("gcc", "-O3", "-march=native", "-ffast-math", "-c", "casadi_rnea.c", cwd=folder)

@@ -159,8 +159,8 @@ def _write_library(options: argparse.Namespace) -> None:
         reported(options.out),
         Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as bar,
     ):
-        from ..export.library import export_library
-        from ..export.robot_library import export_robot_library
+        from ..export.c_library import export_library
+        from ..export.robot_c_library import export_robot_library
 
         task = bar.add_task("compiling", total=None)
 

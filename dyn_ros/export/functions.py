@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of the C library: what they take and return, from what algorithms declare."""
+"""Functions of the C library: their parameters and results, from the declarations of algorithms."""
 
 from __future__ import annotations
 
@@ -18,58 +18,62 @@ from ..engine.kernel.fields import CONSTRAINTS, FRAME, REFERENCE_FRAME, TERMS, F
 from ..engine.kernel.names import listed
 from ..engine.model.frames import ReferenceFrame
 
-_TABLES = {CONTACTS: "contacts", CONSTRAINTS: "constraints"}
-_EXCLUDED = ("normal_equations",)  # sums over recordings, with functions of Python around it
-_NAMES = {OBSERVER_GAIN: "gain", COULOMB: "friction"}
-# Arguments that the public function does not have are placed beside these.
-_BESIDE = {"damping": "friction", "constraints": "tip", "contacts": "frame"}
+_STRUCTURES = {CONTACTS: "contacts", CONSTRAINTS: "constraints"}
+_EXCLUDED = ("normal_equations",)  # sums over recordings; most of it is Python
+_PARAMETER_NAMES = {OBSERVER_GAIN: "gain", COULOMB: "friction"}
+# Parameters that only C has are placed beside these parameters.
+_NEIGHBORS = {"damping": "friction", "constraints": "tip", "contacts": "frame"}
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the library; its parameters are in the order of those in Python."""
+    """A function of the library.
+
+    Its parameters are in the order of those in Python. With ``selects_joint``, its frame is that of
+    a joint, which C passes as the index of the joint.
+    """
 
     name: str
     algorithm: Algorithm
     parameters: tuple[Field | Option, ...]
-    selects_joint: bool  # by an index of a joint instead of a frame
+    selects_joint: bool
 
     @property
     def inputs(self) -> tuple[Field, ...]:
-        """The parameters that are numbers."""
+        """Parameters that are arrays or numbers, not options."""
         return tuple(x for x in self.parameters if isinstance(x, Field))
 
     @property
     def results(self) -> tuple[Field, ...]:
-        """The fields that it returns."""
+        """Fields that it returns."""
         return tuple(self.algorithm.results)
 
-    def parameter_name(self, known: Field | Option) -> str:
-        """The name of a parameter."""
-        if self.selects_joint and known is FRAME:
+    def parameter_name(self, parameter: Field | Option) -> str:
+        """Return the name of a parameter in C."""
+        if self.selects_joint and parameter is FRAME:
             return "joint"
-        return parameter_name(known)
+        return parameter_name(parameter)
 
-    def result_name(self, known: Field) -> str:
-        """The name of a result, which no parameter has."""
-        name = known.name.lstrip("_")
+    def result_name(self, result: Field) -> str:
+        """Return the name of a result in C, which differs from the names of all parameters."""
+        name = result.name.lstrip("_")
         return f"{name}_out" if name in map(self.parameter_name, self.parameters) else name
 
 
-def table_name(known: Field | Option) -> str:
-    """The structure in C of an option that is the address of a table, or an empty string."""
-    return _TABLES.get(known, "") if isinstance(known, Option) else ""
+def structure_name(parameter: Field | Option) -> str:
+    """Return the name of the C structure that an option points to; "" for other parameters."""
+    return _STRUCTURES.get(parameter, "") if isinstance(parameter, Option) else ""
 
 
-def parameter_name(known: Field | Option) -> str:
-    """The name of a parameter that is a field or an option."""
-    if isinstance(known, Field) and known in _NAMES:
-        return _NAMES[known]
-    return table_name(known) or known.name.lstrip("_")
+def parameter_name(parameter: Field | Option) -> str:
+    """Return the name of a parameter that is a field or an option."""
+    if isinstance(parameter, Field) and parameter in _PARAMETER_NAMES:
+        return _PARAMETER_NAMES[parameter]
+    return structure_name(parameter) or parameter.name.lstrip("_")
 
 
 def option_end(algorithm: Algorithm, option: Option) -> int:
-    """The number after the last one that an option can be."""
+    """Return the exclusive upper bound of an option's values."""
     ends = {
         OPERATION: UT_SOLVE + 1,
         REFERENCE_FRAME: len(ReferenceFrame),
@@ -79,45 +83,46 @@ def option_end(algorithm: Algorithm, option: Option) -> int:
 
 
 def public_function(name: str) -> Any:
-    """The function of this name in Python."""
+    """Return the Python function of this name."""
     return getattr(algorithms, name)
 
 
-def available() -> list[str]:
-    """The names of all functions that can be exported."""
+def function_names() -> list[str]:
+    """Return the names of all functions that can be exported."""
     return sorted(set(ALGORITHMS) - set(_EXCLUDED))
 
 
-def functions(names: Sequence[str] | None = None) -> list[Function]:
-    """The functions of these names, by default all, in alphabetical order.
+def find_functions(names: Sequence[str] | None = None) -> list[Function]:
+    """Return the functions of these names, by default all, in alphabetical order.
 
-    A ValueError names an unknown one, and lists those that are available.
+    Raise a ValueError, which lists the available names, if one is unknown.
     """
-    known = available()
-    unknown = sorted(set(names or ()) - set(known))
+    available = function_names()
+    unknown = sorted(set(names or ()) - set(available))
     if unknown:
         raise ValueError(
             f"functions: {listed(unknown, write=repr)} cannot be exported; "
-            f"available: {listed(known)}"
+            f"available: {listed(available)}"
         )
-    return [_function(name) for name in sorted(set(known if names is None else names))]
+    return [_declare_function(name) for name in sorted(set(available if names is None else names))]
 
 
-def _function(name: str) -> Function:
-    algorithm: Any = ALGORITHMS[name]
-    places = {
-        other: n for n, other in enumerate(inspect.signature(public_function(name)).parameters)
-    }
+def _declare_function(name: str) -> Function:
+    algorithm = ALGORITHMS[name]
+    python_parameters = inspect.signature(public_function(name)).parameters
+    places = {parameter: n for n, parameter in enumerate(python_parameters)}
     selects_joint = "joint" in places
     hidden = [TERMS, REFERENCE_FRAME] if selects_joint else [TERMS]
 
-    def place(known: Field | Option) -> int:
-        own = "joint" if selects_joint and known is FRAME else parameter_name(known)
-        beside = places.get(_BESIDE.get(own, own), places.get("frame", len(places)))
-        return places.get(own, beside)
+    def place(parameter: Field | Option) -> int:
+        is_joint = selects_joint and parameter is FRAME
+        c_name = "joint" if is_joint else parameter_name(parameter)
+        neighbor = _NEIGHBORS.get(c_name, c_name)
+        end = places.get("frame", len(places))
+        return places.get(c_name, places.get(neighbor, end))
 
-    known = [
+    parameters = [
         *(x for x in algorithm.inputs if x is not ROWS),
         *(x for x in algorithm.options if x not in hidden),
     ]
-    return Function(name, algorithm, tuple(sorted(known, key=place)), selects_joint)
+    return Function(name, algorithm, tuple(sorted(parameters, key=place)), selects_joint)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Model files: a robot for the C library, which uses the bytes of the file where they are.
+"""Model files: robots for the C library, which uses the bytes of a file in place.
 
 A file is a header of integers and then sections, each an array of 8-byte numbers or of characters.
 The header contains for each section its offset in bytes and its number of elements. All numbers
@@ -24,9 +24,9 @@ from ..logs.write.atomic import whole_file
 
 MAGIC = int.from_bytes(b"dyn_ros\x01", "little")
 MAX_PAYLOADS = 8
-_ALIGNMENT = 64
+_ALIGNMENT = 64  # bytes
 HEADER = ("MAGIC", "LAYOUT", "SIZE", "CHECKSUM", "NQ", "NV", "NJOINTS", "NFRAMES")
-"""The first integers of the header. The checksum covers all bytes, with zero in its own place."""
+"""First integers of the header. The checksum covers all bytes, with zero in its own place."""
 SECTIONS = (
     "INTS",
     "FLOATS",
@@ -40,7 +40,7 @@ SECTIONS = (
     "NAMES",
     "TEXT",
 )
-"""What follows.
+"""Sections, in their order.
 
 INTS, FLOATS: what kernels read, see ``engine/kernel/packing.py``.
 BODIES, LINKS: parameters of the bodies of joints and of the links of frames without payloads,
@@ -53,10 +53,11 @@ NAMES: for the robot, and each joint, frame, velocity and position, where its na
 Each name ends with a zero.
 """
 JOINT, FRAME, PAYLOAD = 6, 3, 12
+"""Numbers per joint, frame and payload in their sections."""
 
 
-def layout_digest() -> int:
-    """What the layout of a model file and of kernels' tables depends on, a positive integer."""
+def format_digest() -> int:
+    """Return a positive integer that changes with the format of model files and call tables."""
     numbers = [
         packing.TREE,
         packing.TREE_ROW,
@@ -78,7 +79,7 @@ def layout_digest() -> int:
 
 
 def checksum(words: NDArray[np.int64]) -> int:
-    """FNV-1a of 64 bits, over 8-byte words."""
+    """Return the 64-bit FNV-1a hash of 8-byte words."""
     value = 0xCBF29CE484222325
     for word in words.view(np.uint64).tolist():
         value = ((value ^ word) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
@@ -103,44 +104,46 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
     OSError
         The file cannot be written.
     """
-    content, place = model_bytes(model), Path(path)
-    if place.exists() and not place.is_file():
-        place.write_bytes(content)  # such as a pipe
+    content, path = model_bytes(model), Path(path)
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)  # such as a pipe
     else:
-        with whole_file(place.resolve()) as file:  # programs that have mapped the old one keep it
+        # Programs that have mapped a former file keep it.
+        with whole_file(path.resolve()) as file:
             file.write(content)
 
 
 def model_bytes(model: Model) -> bytes:
-    """The content of a model file."""
+    """Return the content of a model file."""
     if len(model.payloads) > MAX_PAYLOADS:
         raise ValueError(
             f"model: expected at most {MAX_PAYLOADS} payloads, got "
             f"{len(model.payloads)}; add some of them to the inertias of links"
         )
-    header = np.zeros(_rounded(len(HEADER) + 2 * len(SECTIONS)), np.int64)
-    header[:3] = MAGIC, layout_digest(), 0
+    header = np.zeros(_aligned_count(len(HEADER) + 2 * len(SECTIONS)), np.int64)
+    header[:3] = MAGIC, format_digest(), 0
     header[4:8] = model.nq, model.nv, model.njoints, model.nframes
-    parts, end = [header.tobytes()], header.nbytes
+    blocks, end = [header.tobytes()], header.nbytes
     for n, section in enumerate(_sections(model)):
         content = section.tobytes()
         header[len(HEADER) + 2 * n :][:2] = end, section.size
-        parts.append(content.ljust(8 * _rounded(-(-len(content) // 8)), b"\0"))
-        end += len(parts[-1])
+        blocks.append(content.ljust(8 * _aligned_count(-(-len(content) // 8)), b"\0"))
+        end += len(blocks[-1])
     header[HEADER.index("SIZE")] = end
-    parts[0] = header.tobytes()
-    words = np.frombuffer(b"".join(parts), np.int64).copy()
+    blocks[0] = header.tobytes()
+    words = np.frombuffer(b"".join(blocks), np.int64).copy()
     words.view(np.uint64)[HEADER.index("CHECKSUM")] = checksum(words)
     return words.tobytes()
 
 
-def _rounded(words: int) -> int:
+def _aligned_count(words: int) -> int:
+    """Return a number of 8-byte words, rounded up to the alignment of sections."""
     unit = _ALIGNMENT // 8
     return -(-words // unit) * unit
 
 
 def _sections(model: Model) -> list[NDArray]:
-    """The sections, in their order."""
+    """Return the sections, in their order."""
     bodies = [joint.inertia.dynamic_parameters() for joint in model.tree.joints]
     links = [packed_link(frame) for frame in model.tree.frames]
     limits = (
@@ -177,18 +180,18 @@ def _sections(model: Model) -> list[NDArray]:
         np.concatenate(limits),
         joints.T.ravel(),
         np.array(frames, np.int64),
-        _slots(list(model._payloads.values())),
+        _payload_slots(list(model._payloads.values())),
         starts.astype(np.int64),
         np.frombuffer(b"".join(encoded), np.uint8),
     ]
 
 
 def frames_of_joints(model: Model) -> list[int]:
-    """The index of each joint's frame."""
+    """Return the index of each joint's frame."""
     return [n for n, frame in enumerate(model.tree.frames) if frame.kind == "joint"]
 
 
-def _slots(payloads: Sequence[Payload]) -> Array:
+def _payload_slots(payloads: Sequence[Payload]) -> Array:
     slots = np.zeros((MAX_PAYLOADS, PAYLOAD))
     for n, payload in enumerate(payloads):
         slots[n] = payload.joint, payload.frame, *payload.inertia.dynamic_parameters()

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The packages of a library for CMake and pkg-config."""
+"""CMake and pkg-config packages of a library."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def soname(name: str) -> str:
-    """The file of a shared library, with the version of its interface."""
+    """Return the file name of a shared library, with the version of its interface."""
     return f"lib{name}.so.{_INTERFACE}"
 
 
-def write(lib: Path, name: str) -> None:
-    """Write the packages of a library, and the link to its file that linkers read."""
+def write_packages(lib: Path, name: str) -> None:
+    """Write the packages of a library, and the symbolic link that linkers look for."""
     values = {"NAME": name, "VERSION": __version__, "INTERFACE": _INTERFACE, "SONAME": soname(name)}
-    for template, place in (
+    for template, path in (
         ("package.pc", f"pkgconfig/{name}.pc"),
         ("Config.cmake", f"cmake/{name}/{name}Config.cmake"),
         ("ConfigVersion.cmake", f"cmake/{name}/{name}ConfigVersion.cmake"),
@@ -28,6 +28,6 @@ def write(lib: Path, name: str) -> None:
         text = (_TEMPLATES / template).read_text(encoding="utf-8")
         for key, value in values.items():
             text = text.replace(f"@{key}@", value)
-        (lib / place).parent.mkdir(parents=True, exist_ok=True)
-        (lib / place).write_text(text, encoding="utf-8")
+        (lib / path).parent.mkdir(parents=True, exist_ok=True)
+        (lib / path).write_text(text, encoding="utf-8")
     (lib / f"lib{name}.so").symlink_to(soname(name))

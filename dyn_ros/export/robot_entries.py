@@ -3,9 +3,9 @@
 """Entries for one robot, which calls from Python use instead of the general entries.
 
 They have the arguments of kernels: the integers of the model, the table of the call, the floats of
-the model, and the work space. The structure of the robot is part of the code; gravity, inertias and
-armature are read from the floats, since a model can change them. Inputs and results are where the
-table says.
+the model, and the workspace. The structure of the robot is part of the code; gravity, inertias and
+armature are read from the floats, since a model can change them. The table contains the offsets of
+inputs and results in the workspace.
 """
 
 from __future__ import annotations
@@ -20,27 +20,33 @@ from ..engine.call.robot_library import digest as robot_digest
 from ..engine.kernel import packing as ly
 from ..engine.kernel.fields import Field, axis_lengths
 from ..engine.model.model import Model
-from .robot_functions import recorded, settable_floats
-from .specialize.emit import Writer, declarations, has_fma, object_of, sincos_functions
-from .specialize.order import ordered
+from .robot_functions import record_kernel, settable_floats
+from .specialize.llvm_ir import (
+    InstructionWriter,
+    compile_object,
+    declarations,
+    has_fma,
+    sincos_functions,
+)
+from .specialize.order import schedule
 from .specialize.trace import NotTraceable
 
 
-class SpecializedEntry(NamedTuple):
-    """The object of an entry, its symbol, and the symbol of its robot's digest, 8 bytes."""
+class RobotEntry(NamedTuple):
+    """ELF object of an entry, its symbol, and the symbol of its robot's digest of 8 bytes."""
 
     content: bytes
     symbol: str
     digest_symbol: str
 
 
-def specialized_entry(model: Model, name: str, target: str) -> SpecializedEntry:
-    """The entry of an algorithm for one state of one robot.
+def specialize_entry(model: Model, name: str, target: str) -> RobotEntry:
+    """Compile the entry of an algorithm for one state of one robot.
 
-    The symbols are ``dyn_ros_NAME_one`` and ``dyn_ros_NAME_robot``. Optional inputs are read if the
-    table says that the caller has passed them.
+    The symbols are ``dyn_ros_NAME_one`` and ``dyn_ros_NAME_robot``. An optional input is read if
+    the table of the call marks it as passed.
 
-    Raises NotTraceable if the algorithm has options, more than one optional input, or branches
+    Raise NotTraceable if the algorithm has options, more than one optional input, or branches
     that depend on the numbers of a call.
     """
     algorithm = ALGORITHMS[name]
@@ -50,62 +56,67 @@ def specialized_entry(model: Model, name: str, target: str) -> SpecializedEntry:
     calls = []
     for suffix, optional in (("without", ()), ("with", algorithm.optional)):
         if suffix == "without" or optional:
-            inner, call, some = _inner(model, algorithm, optional, suffix, has_fma(target))
-            widths |= some
-            functions += inner
+            function, call, sine_widths = _array_function(
+                model, algorithm, optional, suffix, has_fma(target)
+            )
+            widths |= sine_widths
+            functions += function
             calls.append(call)
     digest = robot_digest(model, algorithm)
     text = (
         declarations(widths)
         + sincos_functions(widths)
         + functions
-        + _entry(symbol, algorithm, calls)
+        + _entry_text(symbol, algorithm, calls)
         + f"@dyn_ros_{name}_robot = constant i64 {digest}\n"
     )
-    return SpecializedEntry(object_of(text, target), symbol, f"dyn_ros_{name}_robot")
+    return RobotEntry(compile_object(text, target), symbol, f"dyn_ros_{name}_robot")
 
 
-def _inner(
+def _array_function(
     model: Model, algorithm: Algorithm, optional: tuple[Field, ...], name: str, fuse: bool
 ) -> tuple[str, list[str], set[int]]:
-    """A function of separate arrays, the lines that call it, and the widths of its sines."""
+    """Return a function of separate arrays, lines that call it, and the widths of its sines."""
     inputs = [f for f in algorithm.inputs if f not in algorithm.optional or f in optional]
     settable = {k: ("floats", k) for k in settable_floats(model)}
-    record = recorded(model, algorithm, inputs, {}, settable, constants(model))
+    kernel = record_kernel(model, algorithm, inputs, {}, settable, constants(model))
     stored = {
         f: [(k, x) for k, x in enumerate(values) if isinstance(x, int) or x == x]
-        for f, values in sorted(record.fields.items())
+        for f, values in sorted(kernel.fields.items())
     }
-    kept = [
+    needed_operands = [
         *(x for values in stored.values() for _, x in values),
-        *(x for a, b, _ in record.trace.checks for x in (a, b)),
+        *(x for a, b, _ in kernel.trace.checks for x in (a, b)),
     ]
-    operations, order = ordered(record.trace.operations, kept, fuse)
-    writer = Writer(operations, {f.name: f"%{f.name}" for f in inputs} | {"floats": "%floats"})
+    operations, order = schedule(kernel.trace.operations, needed_operands, fuse)
+    writer = InstructionWriter(
+        operations, {f.name: f"%{f.name}" for f in inputs} | {"floats": "%floats"}
+    )
     writer.write(order)
     for f, values in stored.items():
-        before = math.prod(axis_lengths(model, f.shape)) - len(record.fields[f])
+        # The kernel does not write the first row of some fields, that of the universe.
+        start = math.prod(axis_lengths(model, f.shape)) - len(kernel.fields[f])
         for k, x in values:
-            writer.store(f"%{f.name}", before + k, x)
-    writer.lines.append(f"  ret i64 {writer.status(record.trace.checks)}")
+            writer.store(f"%{f.name}", start + k, x)
+    writer.lines.append(f"  ret i64 {writer.status(kernel.trace.checks)}")
     arrays = [*inputs, *stored]
     arguments = ", ".join(f"ptr noalias %{f}" for f in (*(f.name for f in arrays), "floats"))
     body = "\n".join(writer.lines)
     text = f"define internal i64 @{name}({arguments}) noinline nounwind {{\n{body}\n}}\n"
-    return text, _call(name, arrays), writer.widths
+    return text, _call_lines(name, arrays), writer.sine_widths
 
 
-def _call(name: str, arrays: Sequence[Field]) -> list[str]:
-    """Call a function of separate arrays, which begin at the addresses in the table."""
+def _call_lines(name: str, arrays: Sequence[Field]) -> list[str]:
+    """Return lines that call a function of separate arrays, at the offsets in the table."""
     lines, values = [], []
-    for n, known in enumerate(arrays):
-        here = f"%{name}{n}"
+    for n, field in enumerate(arrays):
+        pointer = f"%{name}{n}"
         lines += [
-            f"  {here}p = getelementptr i64, ptr %table, i64 {ly.OFFSET + known}",
-            f"  {here}o = load i64, ptr {here}p",
-            f"  {here} = getelementptr double, ptr %work, i64 {here}o",
+            f"  {pointer}p = getelementptr i64, ptr %table, i64 {ly.OFFSET + field}",
+            f"  {pointer}o = load i64, ptr {pointer}p",
+            f"  {pointer} = getelementptr double, ptr %work, i64 {pointer}o",
         ]
-        values.append(f"ptr {here}")
+        values.append(f"ptr {pointer}")
     arguments = ", ".join([*values, "ptr %floats"])
     return [
         *lines,
@@ -115,13 +126,13 @@ def _call(name: str, arrays: Sequence[Field]) -> list[str]:
     ]
 
 
-def _entry(symbol: str, algorithm: Algorithm, calls: Sequence[list[str]]) -> str:
-    """The entry, which calls the function without or with the optional input."""
+def _entry_text(symbol: str, algorithm: Algorithm, calls: Sequence[list[str]]) -> str:
+    """Return the entry, which calls the function without or with the optional input."""
     lines = [f"  %status = getelementptr i64, ptr %table, i64 {ly.STATUS}"]
     if algorithm.optional:
-        passed = ly.HAS_INPUT + algorithm.optional[0]
+        has_input = ly.HAS_INPUT + algorithm.optional[0]
         lines += [
-            f"  %p = getelementptr i64, ptr %table, i64 {passed}",
+            f"  %p = getelementptr i64, ptr %table, i64 {has_input}",
             "  %x = load i64, ptr %p",
             "  %b = icmp ne i64 %x, 0",
             "  br i1 %b, label %yes, label %no",

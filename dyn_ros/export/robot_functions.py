@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Functions for one robot: its structure and constants are part of the machine code.
+"""Functions for one robot, whose structure and constants are part of the machine code.
 
-A function takes arrays and keeps its intermediate results in registers and on the stack. It needs
-no model and no work space, and calls nothing but ``memset``.
+A function takes arrays and keeps intermediate results in registers and on the stack. It needs no
+model and no workspace, and only calls ``memset``.
 """
 
 from __future__ import annotations
@@ -22,31 +22,38 @@ from ..engine.kernel.names import listed
 from ..engine.kernel.types import Array
 from ..engine.model.frames import ReferenceFrame
 from ..engine.model.model import Model
-from .functions import Function, functions, option_end, parameter_name, table_name
+from .functions import Function, find_functions, option_end, parameter_name, structure_name
 from .model_file import frames_of_joints
-from .specialize.emit import Writer, declarations, has_fma, object_of, sincos_functions
-from .specialize.order import ordered
-from .specialize.trace import NotTraceable, Operand, Table, Trace, operands, run
+from .specialize.llvm_ir import (
+    InstructionWriter,
+    compile_object,
+    declarations,
+    has_fma,
+    sincos_functions,
+)
+from .specialize.order import schedule
+from .specialize.trace import NotTraceable, Operand, Trace, TracedCallTable, operands, run_kernels
 
 PARAMETERS, LINKS = "parameters", "links"
+"""Names of the arrays that contain the settable floats of a model."""
 
 
-class Specialized(NamedTuple):
-    """The object of a function, its name in C, and its prototype."""
+class RobotFunction(NamedTuple):
+    """ELF object, C name and prototype of a function for one robot."""
 
     content: bytes
     symbol: str
     prototype: str
 
 
-class Record(NamedTuple):
-    """What a kernel does for one robot: a trace, and the operands of each field that it wrote."""
+class RecordedKernel(NamedTuple):
+    """Trace of a kernel that ran for one robot, and the operands of each field that it wrote."""
 
     trace: Trace
     fields: dict[Field, list[Operand]]
 
 
-def specialized(
+def specialize_function(
     model: Model,
     name: str,
     prefix: str,
@@ -54,26 +61,26 @@ def specialized(
     settable: bool = True,
     with_inputs: Sequence[str] = (),
     options: Mapping[str, int | str] | None = None,
-) -> Specialized:
-    """A function for one robot: ``PREFIX_NAME``.
+) -> RobotFunction:
+    """Compile a function for one robot: ``PREFIX_NAME``.
 
-    In C, it takes the inputs of the public function, its results, and with ``settable`` a
-    ``const PREFIX_parameters *`` with what ``parameters`` returns. It returns 0, or the number from
-    1 of a velocity whose pivot may be singular. Arrays must not overlap; the caller makes sure
-    that numbers are finite, quaternions unit, and angles below 1e14.
+    In C, it takes the inputs of the public function, its results, and if ``settable`` a
+    ``const PREFIX_parameters *`` with the numbers of ``robot_parameters``. It returns 0, or the
+    number, from 1, of a velocity whose pivot may be singular. Arrays must not overlap. The caller
+    ensures that numbers are finite, quaternions are unit, and angles are below 1e14.
 
     Parameters
     ----------
     name : str
         Name of the algorithm, such as "rnea".
     prefix : str
-        Of the symbol: an identifier of C.
+        Prefix of the symbol, an identifier of C.
     target : str
         Processor, such as "x86-64-v3"; see ``engine/machine_code/emit.py``.
     settable : bool
-        Whether gravity, inertias and armature are arguments instead of constants.
+        If True, gravity, inertias and armature are arguments; otherwise constants.
     with_inputs : sequence of str
-        Optional inputs that are arguments too, such as "f_ext"; others are left out.
+        Optional inputs that are arguments, too, such as "f_ext"; others are omitted.
     options : dict, optional
         Values of the function's options. They are constants and become part of the name:
         ``{"frame": "tool", "reference_frame": "LOCAL"}`` results in ``PREFIX_NAME_tool_local``.
@@ -81,53 +88,61 @@ def specialized(
     Raises
     ------
     NotTraceable
-        There is only the function for any robot: what it does depends on its inputs, as with
+        The function exists only for all robots: its control flow depends on its inputs, as with
         contacts, or it has so many operations that loops are faster.
     ValueError
         Unknown function, input or option.
     """
-    (function,) = functions([name])
-    algorithm, wanted = function.algorithm, _inputs(function.algorithm, with_inputs)
-    inputs = [x for x in function.inputs if x in wanted]
-    numbers, suffix = _options(model, function, options or {})
+    (function,) = find_functions([name])
+    algorithm = function.algorithm
+    selected = _select_inputs(algorithm, with_inputs)
+    inputs = [x for x in function.inputs if x in selected]
+    option_values, suffix = _parse_options(model, function, options or {})
     symbol = f"{prefix}_{name}{suffix}"
-    floats = constants(model)
-    record = recorded(
-        model, algorithm, inputs, numbers, settable_floats(model) if settable else {}, floats
+    kernel = record_kernel(
+        model,
+        algorithm,
+        inputs,
+        option_values,
+        settable_floats(model) if settable else {},
+        constants(model),
     )
-    results = {function.result_name(f): record.fields[f] for f in function.results}
-    kept = [
+    results = {function.result_name(f): kernel.fields[f] for f in function.results}
+    needed_operands = [
         *(x for values in results.values() for x in values),
-        *(x for a, b, _ in record.trace.checks for x in (a, b)),
+        *(x for a, b, _ in kernel.trace.checks for x in (a, b)),
     ]
-    operations, order = ordered(record.trace.operations, kept, has_fma(target))
+    operations, order = schedule(kernel.trace.operations, needed_operands, has_fma(target))
     if any(operations[n][:2] == ("input", LINKS) for n in order):
         raise NotTraceable(f"{name} depends on inertias of single links; use settable=False")
-    names = [parameter_name(f) for f in inputs]
-    sources = {f.name: f"%{name}" for f, name in zip(inputs, names)}
-    writer = Writer(operations, sources | {PARAMETERS: f"%{PARAMETERS}"})
+    input_names = [parameter_name(f) for f in inputs]
+    sources = {f.name: f"%{name}" for f, name in zip(inputs, input_names)}
+    writer = InstructionWriter(operations, sources | {PARAMETERS: f"%{PARAMETERS}"})
     writer.write(order)
     for result, values in results.items():
         for k, value in enumerate(values):
             writer.store(f"%{result}", k, value)
-    read = [*names, *([PARAMETERS] if settable else [])]
-    arguments = [*names, *results, *read[len(names) :]]
-    status = writer.status(record.trace.checks)
-    content = object_of(_module(writer, symbol, arguments, read, status), target)
-    return Specialized(content, symbol, _prototype(symbol, prefix, names, list(results), settable))
+    parameters = [PARAMETERS] if settable else []
+    arguments = [*input_names, *results, *parameters]
+    read_only = [*input_names, *parameters]
+    status = writer.status(kernel.trace.checks)
+    content = compile_object(_module_text(writer, symbol, arguments, read_only, status), target)
+    return RobotFunction(
+        content, symbol, _prototype(symbol, prefix, input_names, list(results), settable)
+    )
 
 
-def parameters(model: Model) -> Array:
-    """What the functions of a robot read if it is settable, as in the C structure: ``floats``.
+def robot_parameters(model: Model) -> Array:
+    """Return the numbers of the C structure of a robot's settable parameters.
 
-    Gravity (3), for each body its mass, first moments (3) and inertia about the joint's origin
-    (xx, xy, yy, xz, yz, zz), and the armature (nv).
+    They are gravity (3), for each body its mass, first moments (3) and inertia about the joint's
+    origin (xx, xy, yy, xz, yz, zz), and the armature (nv).
     """
     return model._floats[parameter_places(model)]
 
 
 def parameters_struct(model: Model, prefix: str) -> str:
-    """The declaration of the structure of C that contains ``parameters``."""
+    """Return the declaration of the C structure that contains ``robot_parameters``."""
     return (
         "/* What can be set. A body: mass [kg], first moments [kg m], inertia xx xy yy xz yz "
         "zz about the\n   origin of the joint's frame [kg m2]; all in the axes of this frame. "
@@ -141,25 +156,29 @@ def parameters_struct(model: Model, prefix: str) -> str:
 
 
 def settable_floats(model: Model) -> dict[int, tuple[str, int]]:
-    """For the floats that are not constants, where they are read from."""
+    """Return the array and the index in it that each settable float of a model is read from."""
     return {k: (LINKS, k) for k in link_places(model)} | {
         k: (PARAMETERS, n) for n, k in enumerate(parameter_places(model))
     }
 
 
-def recorded(
+def record_kernel(
     model: Model,
     algorithm: Algorithm,
     inputs: Sequence[Field],
     options: Mapping[int, int],
     settable: Mapping[int, tuple[str, int]],
     floats: Array,
-) -> Record:
-    """Run the kernel of an algorithm on numbers that record what it does."""
+) -> RecordedKernel:
+    """Run the kernel of an algorithm on numbers that record its operations.
+
+    ``options`` are values by option. ``settable`` are the array and the index in it of floats that
+    are inputs; ``floats`` are those of the model.
+    """
     program, trace = algorithm.program(model), Trace()
     space = Workspace(model, program.fields)
-    table, work = list(map(int, space.table)), _list(space.work)
-    numbers_of_model = _list(floats)
+    table, work = list(map(int, space.table)), _float_list(space.work)
+    model_floats = _float_list(floats)
     for f in inputs:
         if f.is_open:
             raise NotTraceable(f"{algorithm.name} takes constraints or contacts")
@@ -169,27 +188,28 @@ def recorded(
     for option, value in options.items():
         table[ly.OPTION + option] = value
     for k, (source, n) in settable.items():
-        numbers_of_model[k] = trace.input(source, n)
-    run(
+        model_floats[k] = trace.input(source, n)
+    run_kernels(
         trace,
         (*entries.ALWAYS, program.kernel),
-        ly.KernelArgs(model._ints.tolist(), Table(table, trace), numbers_of_model, work),
+        ly.KernelArgs(model._ints.tolist(), TracedCallTable(table, trace), model_floats, work),
     )
     written = {}
     for f in {*algorithm.results, *algorithm.also_writes}:
         start, end = table[ly.OFFSET + f], table[ly.OFFSET + f] + table[ly.SIZE + f]
-        if f.shape[:1] == ("rows",):  # without the universe
+        if f.shape[:1] == ("rows",):
+            # The first row is for the universe.
             start += (end - start) // (model.njoints + 1)
         written[f] = operands(work[start:end])
-    return Record(trace, written)
+    return RecordedKernel(trace, written)
 
 
-def _list(numbers: Array) -> list[Any]:
+def _float_list(numbers: Array) -> list[Any]:
     return list(map(float, numbers))
 
 
-def _inputs(algorithm: Algorithm, with_inputs: Sequence[str]) -> list[Field]:
-    """The inputs that are required, and those optional ones that are wanted."""
+def _select_inputs(algorithm: Algorithm, with_inputs: Sequence[str]) -> list[Field]:
+    """Return the required inputs, and the optional ones that are listed."""
     optional = [parameter_name(f) for f in algorithm.optional]
     unknown = [name for name in with_inputs if name not in optional]
     if unknown:
@@ -204,34 +224,38 @@ def _inputs(algorithm: Algorithm, with_inputs: Sequence[str]) -> list[Field]:
     ]
 
 
-def _options(
+def _parse_options(
     model: Model, function: Function, values: Mapping[str, int | str]
 ) -> tuple[dict[int, int], str]:
-    """The numbers of options, and their part of the name of the function."""
+    """Return the values by option, and the part of the function's name that they make."""
     algorithm = function.algorithm
-    if any(map(table_name, algorithm.options)):
+    if any(map(structure_name, algorithm.options)):
         raise NotTraceable(f"{algorithm.name} takes constraints or contacts")
-    names = {
+    options = {
         function.parameter_name(option): option
         for option in function.parameters
         if isinstance(option, Option)
     }
-    if sorted(values) != sorted(names):
-        raise ValueError(f"options: {algorithm.name} expects {listed(names)}, got {listed(values)}")
-    numbers, suffix = {int(TERMS): option_end(algorithm, TERMS) - 1}, ""  # all of them
-    for name, option in names.items():
+    if sorted(values) != sorted(options):
+        raise ValueError(
+            f"options: {algorithm.name} expects {listed(options)}, got {listed(values)}"
+        )
+    all_terms = option_end(algorithm, TERMS) - 1
+    numbers, suffix = {int(TERMS): all_terms}, ""
+    for name, option in options.items():
         value = values[name]
         if option == FRAME:
             frames = range(model.nframes) if name == "frame" else frames_of_joints(model)
             index = model.frame_index if name == "frame" else model.joint_index
             numbers[int(option)] = frames[index(str(value))]
         elif option == REFERENCE_FRAME:
-            known = ReferenceFrame.__members__
-            if value not in known:
+            reference_frames = ReferenceFrame.__members__
+            if value not in reference_frames:
                 raise ValueError(
-                    f"options: reference_frame: expected {listed(known)}, got {value!r:.80}"
+                    f"options: reference_frame: expected {listed(reference_frames)}, "
+                    f"got {value!r:.80}"
                 )
-            numbers[int(option)], value = int(known[str(value)]), str(value).lower()
+            numbers[int(option)], value = int(reference_frames[str(value)]), str(value).lower()
         else:
             end = option_end(algorithm, option)
             if not str(value).isdecimal() or int(value) >= end:
@@ -241,19 +265,23 @@ def _options(
     return numbers, suffix
 
 
-def _module(
-    writer: Writer, symbol: str, arguments: Sequence[str], constant: Sequence[str], status: str
+def _module_text(
+    writer: InstructionWriter,
+    symbol: str,
+    arguments: Sequence[str],
+    read_only: Sequence[str],
+    status: str,
 ) -> str:
-    """The text of a module with a function that consists of what has been written."""
-    list_ = ", ".join(
-        f"ptr noalias {'readonly ' * (name in constant)}%{name}" for name in arguments
+    """Return an LLVM module with a function that consists of the written instructions."""
+    parameters = ", ".join(
+        f"ptr noalias {'readonly ' * (name in read_only)}%{name}" for name in arguments
     )
     status = writer.new(f"trunc i64 {status} to i32")
     body = "\n".join(writer.lines)
     return (
-        declarations(writer.widths)
-        + sincos_functions(writer.widths)
-        + f"define i32 @{symbol}({list_}) nounwind willreturn {{\n{body}\n"
+        declarations(writer.sine_widths)
+        + sincos_functions(writer.sine_widths)
+        + f"define i32 @{symbol}({parameters}) nounwind willreturn {{\n{body}\n"
         f"  ret i32 {status}\n}}\n"
     )
 

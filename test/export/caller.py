@@ -12,18 +12,19 @@ from pathlib import Path
 import numpy as np
 
 from dyn_ros.engine.kernel.fields import Field
-from dyn_ros.export.functions import available, functions, table_name
-from dyn_ros.export.sources import is_number
+from dyn_ros.export.c_sources import is_number
+from dyn_ros.export.functions import find_functions, function_names, structure_name
 
 PRELUDE = Path(__file__).with_name("caller.c").read_text()
 
 
 def program(names=None):
     """The source of the program, which calls some functions, or all."""
-    chosen = [one.name for one in functions(names)]
-    calls = "\n".join(_test(one) for one in functions(names))
+    chosen = [one.name for one in find_functions(names)]
+    calls = "\n".join(_test(one) for one in find_functions(names))
     rows = "\n".join(
-        f'  {{"{name}", {f"test_{name}" if name in chosen else "NULL"}}},' for name in available()
+        f'  {{"{name}", {f"test_{name}" if name in chosen else "NULL"}}},'
+        for name in function_names()
     )
     return PRELUDE.replace("@CALLS@", calls).replace("@ROWS@", rows)
 
@@ -35,7 +36,7 @@ def _test(one):
             lines.append(f"    double a{n} = *next(&p);")
         elif isinstance(x, Field):
             lines.append(f"    const double *a{n} = next(&p);")
-        elif kind := table_name(x):
+        elif kind := structure_name(x):
             lines.append(
                 f"    dyn_ros_{kind} t{n}; require(read_{kind}(&t{n}, &p)); "
                 f"const dyn_ros_{kind} *a{n} = &t{n};"

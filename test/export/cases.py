@@ -9,7 +9,7 @@ import numpy as np
 import dyn_ros
 from dyn_ros.engine.algorithms.constrained.constraints import POLICIES, PRIORITIES
 from dyn_ros.engine.kernel.fields import Field, axis_lengths
-from dyn_ros.export.functions import table_name
+from dyn_ros.export.functions import structure_name
 
 PRODUCTS = (
     "cholesky_solve",
@@ -50,7 +50,7 @@ def _draw(one, model, data, rng):
     arguments = []
     for x in one.parameters:
         name = one.parameter_name(x)
-        if table_name(x):
+        if structure_name(x):
             arguments += table
             continue
         if name == "wrenches":  # what f_ext consists of, by name
@@ -114,7 +114,7 @@ def _stored(known, value):
 
 def _table(one, model, rng):
     """The numbers of a table for C, its number of rows, and the arguments for Python."""
-    kind = next(filter(None, map(table_name, one.parameters)), "")
+    kind = next(filter(None, map(structure_name, one.parameters)), "")
     moving = [n for n, frame in enumerate(model.tree.frames) if frame.parent >= 0]
     if kind == "contacts":
         known = inspect.signature(getattr(dyn_ros, one.name)).parameters

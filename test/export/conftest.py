@@ -8,7 +8,7 @@ from export import caller, cases
 from export.tools import ROBOTS, require_tools, robot
 
 import dyn_ros
-from dyn_ros.export.functions import functions
+from dyn_ros.export.functions import find_functions
 from dyn_ros.export.model_file import write_model
 
 STATES = 3
@@ -18,7 +18,7 @@ STATES = 3
 def library(tmp_path_factory):
     """The folder of a library of all functions, for this processor."""
     pytest.importorskip("numba", reason="nothing can be compiled")
-    from dyn_ros.export.library import export_library
+    from dyn_ros.export.c_library import export_library
 
     require_tools("cc", "ar")
     folder = tmp_path_factory.mktemp("library")
@@ -39,7 +39,7 @@ def files(request, tmp_path_factory):
     """The file of a robot, and the file of states with the results of Python."""
     folder, model = tmp_path_factory.mktemp(request.param), robot(request.param)
     data, rng, parts = dyn_ros.Data(model), np.random.default_rng(1), []
-    for one in functions():
+    for one in find_functions():
         states = b"".join(
             caller.packed([*arguments, *results])
             for arguments, results in (cases.case(one, model, data, rng) for _ in range(STATES))

@@ -18,7 +18,7 @@ if not shutil.which("cc") or not JIT:
     pytest.skip("needs cc to link", allow_module_level=True)
 from nodes.robot.test_context import VALUES
 
-from dyn_ros.export.robot_library import export_robot_library
+from dyn_ros.export.robot_c_library import export_robot_library
 from dyn_ros.nodes.robot.context import RobotContext, SettingError
 
 ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"

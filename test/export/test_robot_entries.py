@@ -18,7 +18,7 @@ from dyn_ros.engine.call.workspace import Workspace, new_field
 from dyn_ros.engine.kernel import packing as ly
 from dyn_ros.engine.kernel.fields import public_view
 from dyn_ros.engine.machine_code.targets import best_target
-from dyn_ros.export.robot_entries import specialized_entry
+from dyn_ros.export.robot_entries import specialize_entry
 from dyn_ros.export.specialize.trace import NotTraceable
 
 pytest.importorskip("llvmlite")
@@ -58,7 +58,7 @@ def fields(model, algorithm, values, call):
 def test_leaves_the_same_fields(tmp_path, name, optional):
     """With and without the optional input, and after gravity and an inertia have changed."""
     model, algorithm, rng = load_arm(), ALGORITHMS[name], np.random.default_rng(0)
-    entry = specialized_entry(model, name, best_target())
+    entry = specialize_entry(model, name, best_target())
     function = loaded(entry, tmp_path)[entry.symbol]
     function.restype, function.argtypes = ctypes.c_int64, 4 * [ctypes.c_int64]
     model.gravity = [1.0, 2.0, -9.0]
@@ -81,7 +81,7 @@ def test_leaves_the_same_fields(tmp_path, name, optional):
 def test_digest_of_the_robot(tmp_path):
     """It depends on the structure and on constants, not on what a model can change."""
     model, other, rnea = load_arm(), load_arm(), ALGORITHMS["rnea"]
-    entry = specialized_entry(model, "rnea", best_target())
+    entry = specialize_entry(model, "rnea", best_target())
     word = ctypes.c_int64.in_dll(loaded(entry, tmp_path), entry.digest_symbol)
     digest = robot_digest(model, rnea)
     assert word.value == digest
@@ -101,4 +101,4 @@ def test_digest_of_the_robot(tmp_path):
 
 def test_refuses_options():
     with pytest.raises(NotTraceable, match="frame_jacobian has options"):
-        specialized_entry(load_arm(), "frame_jacobian", "x86-64-v3")
+        specialize_entry(load_arm(), "frame_jacobian", "x86-64-v3")

@@ -14,8 +14,8 @@ import dyn_ros
 import peer
 from dyn_ros.engine.kernel.fields import axis_lengths
 from dyn_ros.engine.machine_code.targets import best_target
-from dyn_ros.export import robot_functions
-from dyn_ros.export.functions import functions
+from dyn_ros.export.functions import find_functions
+from dyn_ros.export.robot_functions import robot_parameters, specialize_function
 from dyn_ros.export.specialize import trace
 
 llvm = pytest.importorskip("llvmlite.binding")
@@ -54,7 +54,7 @@ class Peer:
     """The same function of the engine: its inputs, and its results as the C function's."""
 
     def __init__(self, model, name, with_inputs=(), arguments=()):
-        (self.function,) = functions([name])
+        (self.function,) = find_functions([name])
         optional = self.function.algorithm.optional
         self.inputs = [
             f for f in self.function.inputs if f not in optional or f.name[1:] in with_inputs
@@ -83,10 +83,10 @@ def compare(
     model, name, folder, settable, with_inputs=(), states=STATES, options=None, arguments=()
 ):
     target = best_target()
-    one = robot_functions.specialized(model, name, "robot", target, settable, with_inputs, options)
+    one = specialize_function(model, name, "robot", target, settable, with_inputs, options)
     function, engine = load(one, folder), Peer(model, name, with_inputs, arguments)
     rng = np.random.default_rng(0)
-    more = [robot_functions.parameters(model)] if settable else []
+    more = [robot_parameters(model)] if settable else []
     for _ in range(states):
         state = engine.state(rng)
         expected = engine.results(state)
@@ -122,14 +122,14 @@ def test_of_a_robot_with_one_joint(arm, tmp_path):
 
 def test_reads_what_is_settable(arm, tmp_path):
     """Gravity, inertias and armature that have changed since the export."""
-    one = robot_functions.specialized(arm, "rnea", "robot", best_target())
+    one = specialize_function(arm, "rnea", "robot", best_target())
     function = load(one, tmp_path)
     other = load_arm()
     other.gravity, other.armature = [1.0, 2.0, -3.0], np.linspace(0.1, 0.7, arm.nv)
     other.set_payload("box", "tool", 2.0, [0.1, 0.2, 0.3], 0.1 * np.eye(3))
     engine, tau = Peer(other, "rnea"), np.empty(arm.nv)
     state = engine.state(np.random.default_rng(1))
-    call(function, state, [tau, robot_functions.parameters(other)])
+    call(function, state, [tau, robot_parameters(other)])
     np.testing.assert_allclose(tau, engine.results(state)[0], rtol=0, atol=1e-12)
 
 
@@ -156,8 +156,8 @@ def test_optional_inputs_and_options(arm, tmp_path):
 def test_reports_the_velocity_of_a_singular_pivot(tmp_path):
     """The last body of a chain has no inertia."""
     model = dyn_ros.Model.from_urdf(peer.urdf("double_pendulum"))
-    function = load(robot_functions.specialized(model, "aba", "robot", best_target()), tmp_path)
-    parameters = robot_functions.parameters(model)
+    function = load(specialize_function(model, "aba", "robot", best_target()), tmp_path)
+    parameters = robot_parameters(model)
     parameters[3 + 10 * (model.njoints - 1) :][:10] = 0.0
     q, v, tau, ddq = np.zeros((4, model.nv))
     assert call(function, [q, v, tau], [ddq, parameters]) == model.nv
@@ -165,7 +165,7 @@ def test_reports_the_velocity_of_a_singular_pivot(tmp_path):
 
 def test_names_and_prototypes(arm):
     options = {"frame": "tool", "reference_frame": "WORLD"}
-    one = robot_functions.specialized(arm, "frame_jacobian", "arm7", "aarch64", options=options)
+    one = specialize_function(arm, "frame_jacobian", "arm7", "aarch64", options=options)
     assert one.symbol == "arm7_frame_jacobian_tool_world"
     assert one.prototype == (
         "int arm7_frame_jacobian_tool_world(const double *q, "
@@ -181,27 +181,27 @@ def test_refuses_what_depends_on_the_inputs(arm):
         ("frame_forces", True),
     ):
         with pytest.raises(trace.NotTraceable):
-            robot_functions.specialized(arm, name, "robot", "x86-64-v3", settable)
+            specialize_function(arm, name, "robot", "x86-64-v3", settable)
 
 
 def test_refuses_what_is_faster_with_loops():
     model = dyn_ros.Model.from_urdf(peer.urdf("talos_reduced"))
     with pytest.raises(trace.NotTraceable, match="operations without loops"):
-        robot_functions.specialized(model, "rnea_derivatives", "robot", "x86-64-v4")
+        specialize_function(model, "rnea_derivatives", "robot", "x86-64-v4")
 
 
 def test_bad_arguments(arm):
     with pytest.raises(ValueError, match="no optional input 'f'; available: f_ext"):
-        robot_functions.specialized(arm, "rnea", "robot", "x86-64-v3", with_inputs=("f",))
+        specialize_function(arm, "rnea", "robot", "x86-64-v3", with_inputs=("f",))
     with pytest.raises(ValueError, match="frame_velocity expects frame, reference_frame, got none"):
-        robot_functions.specialized(arm, "frame_velocity", "robot", "x86-64-v3")
+        specialize_function(arm, "frame_velocity", "robot", "x86-64-v3")
 
 
 @pytest.mark.parametrize("target", ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"))
 def test_calls_no_mathematics(arm, target):
     """Code for no processor calls functions of the mathematical library."""
     for name in ("rnea", "minverse"):
-        content = robot_functions.specialized(arm, name, "robot", target).content
+        content = specialize_function(arm, name, "robot", target).content
         symbols = llvm.ObjectFileRef.from_data(content)
         assert any(section.is_text() for section in symbols.sections())
         for function in (b"sin", b"cos", b"fma", b"sqrt", b"rint"):

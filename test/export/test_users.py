@@ -16,10 +16,10 @@ from export.tools import done, require_tools, robot
 import dyn_ros
 from dyn_ros.command.main import main
 from dyn_ros.engine.machine_code.targets import best_target
-from dyn_ros.export.functions import functions
+from dyn_ros.export.functions import find_functions
 
 pytest.importorskip("numba", reason="nothing can be compiled")
-from dyn_ros.export.library import export_library
+from dyn_ros.export.c_library import export_library
 from dyn_ros.export.model_file import write_model
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ def test_the_header_is_strict_c(library, tmp_path, standard):
 
 def test_the_header_documents_every_function(library):
     text = (library / "include" / "dyn_ros.h").read_text()
-    for one in functions():
+    for one in find_functions():
         comment, call = re.search(
             rf"/\* ((?:(?!/\*).)*?) \*/\nsize_t dyn_ros_{one.name}_workspace.*?"
             rf"\nint dyn_ros_{one.name}\((.*?)\);",

@@ -10,7 +10,7 @@ import pytest
 
 import dyn_ros
 import peer
-from dyn_ros.export.functions import available
+from dyn_ros.export.functions import function_names
 
 ROBOTS = {
     "panda": None,
@@ -49,5 +49,5 @@ def robot(name):
 def differences(output, names=None):
     """The largest relative difference of each function that a caller printed."""
     found = dict(line.split() for line in output.splitlines())
-    assert sorted(found) == sorted(names or available())
+    assert sorted(found) == sorted(names or function_names())
     return {name: float(number) for name, number in found.items()}

@@ -44,7 +44,7 @@ def load_native(path: str | os.PathLike[str], model: Model | None = None) -> lis
     --------
     What ``dyn_ros export --robot arm7.urdf --functions rnea crba --python --out FOLDER`` writes:
 
-    >>> from dyn_ros.export.robot_library import export_robot_library
+    >>> from dyn_ros.export.robot_c_library import export_robot_library
     >>> export_robot_library(folder.name, model, names=["rnea", "crba"], python=True)
     >>> dyn_ros.load_native(f"{folder.name}/lib/libarm7.so", model)
     ['crba', 'rnea']

@@ -1,3 +1,3 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""From the kernel of an algorithm to straight-line code for one robot."""
+"""Straight-line code for one robot from the kernel of an algorithm: trace, schedule, LLVM IR."""

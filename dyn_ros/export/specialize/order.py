@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which operations of a trace are needed, fused, and in which order."""
+"""Order in which to compute the operations of a trace that results depend on."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from collections.abc import Iterable, Sequence
 
 from .trace import NotTraceable, Operand, Operation
 
-MOST = 15_000
+MAX_OPERATIONS = 15_000
 """Operations of a function; with more, loops are faster, as measured on x86-64-v4."""
-_FEW = 4_000
+_MAX_CACHED_OPERATIONS = 4_000
+"""Operations whose code fits into the instruction cache; see ``schedule``."""
 
 
 def depends_on(operation: Operation) -> list[int]:
-    """The operations that one reads."""
+    """Return the operations whose results an operation reads."""
     if operation[0] == "input":
         return []
     return [x for x in operation[1:] if isinstance(x, int)]
 
 
-def needed(operations: Sequence[Operation], results: Iterable[Operand]) -> list[int]:
-    """The operations that some results depend on, in order."""
+def needed_operations(operations: Sequence[Operation], results: Iterable[Operand]) -> list[int]:
+    """Return the operations that results depend on, in order."""
     is_needed = bytearray(len(operations))
     for operand in results:
         if isinstance(operand, int):
@@ -30,10 +31,11 @@ def needed(operations: Sequence[Operation], results: Iterable[Operand]) -> list[
         if is_needed[n]:
             for x in depends_on(operations[n]):
                 is_needed[x] = 1
-    return [n for n, is_one in enumerate(is_needed) if is_one]
+    return [n for n, flag in enumerate(is_needed) if flag]
 
 
-def _users(operations: Sequence[Operation], order: Iterable[int]) -> dict[int, list[int]]:
+def _find_users(operations: Sequence[Operation], order: Iterable[int]) -> dict[int, list[int]]:
+    """Return the operations that read the result of each operation."""
     users: dict[int, list[int]] = {n: [] for n in order}
     for n in users:
         for x in depends_on(operations[n]):
@@ -41,65 +43,66 @@ def _users(operations: Sequence[Operation], order: Iterable[int]) -> dict[int, l
     return users
 
 
-def _fused(operations: Sequence[Operation], results: Sequence[Operand]) -> list[Operation]:
-    """Operations in which sums include the products that only sums use.
+def _fuse_products(operations: Sequence[Operation], results: Sequence[Operand]) -> list[Operation]:
+    """Return operations in which sums include the products that only sums use.
 
     Such a product is computed again in each sum: one instruction instead of two, if no other
     operation requires it.
     """
-    users = _users(operations, needed(operations, results))
-    kept = {x for x in results if isinstance(x, int)}
-    free = {
+    users = _find_users(operations, needed_operations(operations, results))
+    result_operations = {x for x in results if isinstance(x, int)}
+    fusible = {
         n
         for n in users
         if operations[n][0] == "mul"
-        and n not in kept
+        and n not in result_operations
         and all(operations[user][0] in ("add", "sub") for user in users[n])
     }
-    chosen: dict[int, int] = {}  # for each sum, the product that it includes
+    product_of_sum: dict[int, int] = {}
     for n in users:
         name, *terms = operations[n]
-        products = [x for x in terms if isinstance(x, int) and x in free]
+        products = [x for x in terms if isinstance(x, int) and x in fusible]
         if name in ("add", "sub") and products and terms[0] != terms[1]:
-            chosen[n] = max(products, key=lambda x: (len(users[x]) > 1, x))
-    gone = {n for n in free if all(chosen.get(user) == n for user in users[n])}
-    new = list(operations)
-    for n, product in chosen.items():
-        if product in gone:
+            product_of_sum[n] = max(products, key=lambda x: (len(users[x]) > 1, x))
+    fused = {n for n in fusible if all(product_of_sum.get(user) == n for user in users[n])}
+    new_operations = list(operations)
+    for n, product in product_of_sum.items():
+        if product in fused:
             name, a, b = operations[n]
             kind = "muladd" if name == "add" else "mulsub" if a == product else "submul"
-            new[n] = kind, *operations[product][1:], b if a == product else a
-    return new
+            summand = b if a == product else a
+            new_operations[n] = kind, *operations[product][1:], summand
+    return new_operations
 
 
-def ordered(
+def schedule(
     operations: Sequence[Operation], results: Sequence[Operand], fuse: bool
 ) -> tuple[Sequence[Operation], list[int]]:
-    """The operations that results depend on, fused, and the order in which to compute them.
+    """Return the operations, fused if wanted, and the order in which to compute needed ones.
 
-    In code that fits into the cache of instructions, operations that are used once are computed
-    just before their use, so that fewer numbers wait in registers. The time of larger code is the
-    time to fetch it; it is smallest in the order of the kernel.
+    In code that fits into the instruction cache, operations that are used once are computed just
+    before their use, so that fewer numbers wait in registers. The time of larger code is the time
+    to fetch it, which is shortest in the order of the kernel.
     """
     if fuse:
-        operations = _fused(operations, results)
-    order_of_kernel = needed(operations, results)
-    if len(order_of_kernel) > MOST:
+        operations = _fuse_products(operations, results)
+    kernel_order = needed_operations(operations, results)
+    if len(kernel_order) > MAX_OPERATIONS:
         raise NotTraceable(
-            f"{len(order_of_kernel)} operations without loops are slower than the "
+            f"{len(kernel_order)} operations without loops are slower than the "
             "function for any robot"
         )
-    if len(order_of_kernel) > _FEW:
-        return operations, order_of_kernel
-    users = _users(operations, order_of_kernel)
+    if len(kernel_order) > _MAX_CACHED_OPERATIONS:
+        return operations, kernel_order
+    users = _find_users(operations, kernel_order)
     order: dict[int, None] = {}
     for n in users:
         if len(users[n]) != 1:
-            _append(operations, n, order)
+            _append_with_operands(operations, n, order)
     return operations, list(order)
 
 
-def _append(operations: Sequence[Operation], n: int, order: dict[int, None]) -> None:
+def _append_with_operands(operations: Sequence[Operation], n: int, order: dict[int, None]) -> None:
     """Append an operation after those that it depends on."""
     pending = [n]
     while pending:

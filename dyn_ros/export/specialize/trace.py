@@ -1,10 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels as straight-line code: what a kernel computes for one robot, operation by operation.
+"""Trace of the operations that a kernel executes for one robot.
 
-A kernel is plain arithmetic, so it also runs on numbers that record what is done with them. Its
-loops and branches depend on the robot only; they are gone from the record, as are operations with
-the zeros and ones among the robot's constants, and those that no result depends on.
+A kernel is plain arithmetic, so it also runs on numbers that record the operations with them. Its
+loops and branches depend on the robot only, so the trace is straight-line code. It omits operations
+with the zeros and ones among the robot's constants.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ...engine.kernel import lanes as la
 from ...engine.kernel import packing as ly
 
 Operand = int | float
-"""The index of an operation, or a constant."""
+"""Index of an operation, or a constant."""
 Operation = tuple[Any, ...]
-"""The name of an operation and its operands; for an input its source, and which number of it."""
+"""Name of an operation and its operands; of an input, the array and the index in it."""
 _COMMUTATIVE = ("add", "mul")
-_BRANCH = "a branch depends on a number of the caller"
+_BRANCH_ON_INPUT = "a branch depends on a number of the caller"
 
 
 class NotTraceable(Exception):
-    """There is only the function for any robot; the message states why."""
+    """A function exists only for all robots; the message states why."""
 
 
 class Trace:
-    """The operations of a kernel: tuples of a name and operands, each of which is recorded once.
+    """Operations of a kernel: tuples of a name and operands, each of which is recorded once.
 
     ``checks`` are the conditions a > b of pivots, with the status of the call if they do not hold.
     """
@@ -39,44 +39,44 @@ class Trace:
     def __init__(self) -> None:
         self.operations: list[Operation] = []
         self.checks: list[tuple[Operand, Operand, int]] = []
-        self._known: dict[Operation, Number] = {}
-        self._failed: tuple[Operand, Operand, int] | None = None
+        self._results: dict[Operation, Number] = {}
+        self._failed_condition: tuple[Operand, Operand, int] | None = None
 
     def number(self, name: str, *operands: Any) -> Number:
-        """The result of an operation."""
+        """Record an operation, unless it is recorded; return its result."""
         key = name, *operands
         if name in _COMMUTATIVE and str(operands[0]) > str(operands[1]):
             key = name, operands[1], operands[0]
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = Number(self, len(self.operations))
+        result = self._results.get(key)
+        if result is None:
+            result = self._results[key] = Number(self, len(self.operations))
             self.operations.append(key)
-        return known
+        return result
 
     def input(self, source: str, k: int) -> Number:
-        """Number k of an array that the caller passes."""
+        """Return number k of an array that the caller passes."""
         return self.number("input", source, k)
 
-    def fails(self, a: Operand, b: Operand) -> None:
-        """Note a condition of a pivot; the kernel must now call ``fail``."""
+    def fail_condition(self, a: Operand, b: Operand) -> None:
+        """Note the condition a > b of a pivot; the kernel must call ``fail`` next."""
         self.require_no_failure()
-        self._failed = a, b, len(self.operations)
+        self._failed_condition = a, b, len(self.operations)
 
-    def take_failure(self, status: int) -> None:
-        """Record the status of the last condition; see ``fail`` in layout.py."""
-        if self._failed is None or self._failed[2] != len(self.operations):
+    def record_status(self, status: int) -> None:
+        """Record the status that ``fail`` in packing.py stores after a condition."""
+        if self._failed_condition is None or self._failed_condition[2] != len(self.operations):
             raise NotTraceable("sets the status without a condition on one pivot")
-        self.checks.append((*self._failed[:2], status))
-        self._failed = None
+        self.checks.append((*self._failed_condition[:2], status))
+        self._failed_condition = None
 
     def require_no_failure(self) -> None:
-        """Raise if the kernel did not call ``fail`` after the last condition: it is another one."""
-        if self._failed is not None:
-            raise NotTraceable(_BRANCH)
+        """Raise NotTraceable if the kernel did not call ``fail`` after the last condition."""
+        if self._failed_condition is not None:
+            raise NotTraceable(_BRANCH_ON_INPUT)
 
 
 class Number:
-    """A number that depends on numbers of the caller; arithmetic with it is recorded."""
+    """Number that depends on numbers of the caller; arithmetic with it is recorded."""
 
     __slots__ = ("index", "trace")
     __array_ufunc__ = None  # NumPy leaves operations with it to this class
@@ -87,18 +87,18 @@ class Number:
     def _is_negative(self) -> bool:
         return self.trace.operations[self.index][0] == "neg"
 
-    def _opposite(self) -> Number:
+    def _negated(self) -> Number:
         return Number(self.trace, self.trace.operations[self.index][1])
 
     def __neg__(self) -> Number:
-        return self._opposite() if self._is_negative() else self.trace.number("neg", self.index)
+        return self._negated() if self._is_negative() else self.trace.number("neg", self.index)
 
     def __add__(self, other: Any) -> Any:
         if isinstance(other, Number):
             if other._is_negative():
-                return self - other._opposite()
+                return self - other._negated()
             if self._is_negative():
-                return other - self._opposite()
+                return other - self._negated()
         elif other == 0.0:
             return self
         return self.trace.number("add", self.index, _operand(other))
@@ -108,7 +108,7 @@ class Number:
     def __sub__(self, other: Any) -> Any:
         if isinstance(other, Number):
             if other._is_negative():
-                return self + other._opposite()
+                return self + other._negated()
             if other.index == self.index:
                 return 0.0
         elif other == 0.0:
@@ -123,9 +123,9 @@ class Number:
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, Number):
             if other._is_negative():
-                return -(self * other._opposite())
+                return -(self * other._negated())
             if self._is_negative():
-                return -(self._opposite() * other)
+                return -(self._negated() * other)
         elif other == 0.0:
             return 0.0
         elif other == 1.0:
@@ -133,7 +133,7 @@ class Number:
         elif other < 0.0:
             return -(self * -other)
         elif self._is_negative():
-            return -(self._opposite() * other)
+            return -(self._negated() * other)
         return self.trace.number("mul", self.index, _operand(other))
 
     __rmul__ = __mul__
@@ -147,12 +147,12 @@ class Number:
         return 0.0 if other == 0.0 else self.trace.number("div", _operand(other), self.index)
 
     def __bool__(self) -> bool:
-        raise NotTraceable(_BRANCH)
+        raise NotTraceable(_BRANCH_ON_INPUT)
 
     __gt__ = __lt__ = __ge__ = __le__ = lambda self, other: bool(self)
 
     def __eq__(self, other: object) -> bool:
-        raise NotTraceable(_BRANCH)
+        raise NotTraceable(_BRANCH_ON_INPUT)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -162,42 +162,44 @@ def _operand(x: Any) -> Operand:
 
 
 def operands(numbers: Iterable[Any]) -> list[Operand]:
-    """Numbers of a workspace as operands."""
+    """Return numbers of a workspace as operands."""
     return [_operand(x) for x in numbers]
 
 
-# --- the operations of lanes.py on such numbers
+# --- operations of lanes.py on Number
 
 
-def _load(a, i):
+def _load(a: list[Any], i: int) -> Any:
     return a[i]
 
 
-def _store(a, i, x):
+def _store(a: list[Any], i: int, x: Any) -> None:
     a[i] = x
 
 
-def _function(name: str, of_floats: Callable) -> Callable:
-    def apply(*arguments):
+def _traced(name: str, float_function: Callable) -> Callable:
+    """Return a function that records an operation, or computes it if all arguments are floats."""
+
+    def apply(*arguments: Any) -> Any:
         for x in arguments:
             if isinstance(x, Number):
                 return x.trace.number(name, *operands(arguments))
-        return of_floats(*arguments)
+        return float_function(*arguments)
 
     return apply
 
 
-def _sincos(x):
+def _sincos(x: Any) -> tuple[Any, Any]:
     if not isinstance(x, Number):
         return math.sin(x), math.cos(x)
     return x.trace.number("sin", x.index), x.trace.number("cos", x.index)
 
 
-def _all_above(a, b):
-    """False for numbers of the caller, so that the kernel takes the branch of a singular pivot."""
+def _all_above(a: Any, b: Any) -> bool:
+    """Return False for numbers of the caller: the kernel takes the branch of a singular pivot."""
     for x in (a, b):
         if isinstance(x, Number):
-            x.trace.fails(_operand(a), _operand(b))
+            x.trace.fail_condition(_operand(a), _operand(b))
             return False
     return a > b
 
@@ -212,17 +214,17 @@ _OPERATIONS: dict[str, Callable] = {
     "simd_width": lambda a: 1,
     "load_simd": lambda a, i, count: a[i],
     "store_simd": lambda a, i, count, x: _store(a, i, x),
-    "select_above": _function("select", lambda a, b, x, y: x if a > b else y),
-    "fma": _function("fma", la.fma),
-    "rint": _function("rint", round),
-    "sqrt": _function("sqrt", math.sqrt),
-    "fabs": _function("fabs", abs),
+    "select_above": _traced("select", lambda a, b, x, y: x if a > b else y),
+    "fma": _traced("fma", la.fma),
+    "rint": _traced("rint", round),
+    "sqrt": _traced("sqrt", math.sqrt),
+    "fabs": _traced("fabs", abs),
     "sincos": _sincos,
 }
 
 
-class _Names:
-    """A module whose functions are rebound."""
+class _ReboundModule:
+    """Module whose functions are rebound."""
 
     def __init__(self, module: ModuleType, rebinding: Rebinding) -> None:
         self._module, self._rebinding = module, rebinding
@@ -232,64 +234,67 @@ class _Names:
 
 
 class Rebinding:
-    """Copies of kernels, with other operations in place of the ones in ``lanes.py``."""
+    """Copies of kernels, with ``operations`` in place of the ones in ``lanes.py``."""
 
     def __init__(self, operations: dict[str, Callable] = _OPERATIONS) -> None:
         self._values: dict[int, Any] = {
-            id(_plain(getattr(la, name))): function for name, function in operations.items()
+            id(_python_function(getattr(la, name))): function
+            for name, function in operations.items()
         }
-        self._kept: list[Any] = []
+        # Objects whose ids are keys of _values.
+        self._referenced: list[Any] = []
 
     def value(self, value: Any) -> Any:
-        """A value that a kernel refers to; functions and modules are rebound."""
-        value = _plain(value)
+        """Return a value that a kernel refers to; functions and modules are rebound."""
+        value = _python_function(value)
         if id(value) in self._values:
             return self._values[id(value)]
         if isinstance(value, FunctionType):
             return self.function(value)
         if isinstance(value, ModuleType):
-            self._kept.append(value)
-            names = self._values[id(value)] = _Names(value, self)
-            return names
+            self._referenced.append(value)
+            module = self._values[id(value)] = _ReboundModule(value, self)
+            return module
         return value
 
     def function(self, function: Any) -> Any:
-        """A copy of a function; everything that it calls is rebound."""
-        function = _plain(function)
-        names: dict[str, Any] = {"__builtins__": builtins}
-        cells = tuple(_cell(None) for _ in function.__closure__ or ())
-        new = FunctionType(
-            function.__code__, names, function.__name__, function.__defaults__, cells
+        """Return a copy of a function; everything that it calls is rebound."""
+        function = _python_function(function)
+        namespace: dict[str, Any] = {"__builtins__": builtins}
+        cells = tuple(_new_cell(None) for _ in function.__closure__ or ())
+        copy = FunctionType(
+            function.__code__, namespace, function.__name__, function.__defaults__, cells
         )
-        self._values[id(function)] = new
-        self._kept.append(function)
-        for name in _names(function.__code__):
+        self._values[id(function)] = copy
+        self._referenced.append(function)
+        for name in _referenced_names(function.__code__):
             if name in function.__globals__:
-                names[name] = self.value(function.__globals__[name])
-        for cell, old in zip(cells, function.__closure__ or ()):
-            cell.cell_contents = self.value(old.cell_contents)
-        return new
+                namespace[name] = self.value(function.__globals__[name])
+        for cell, original in zip(cells, function.__closure__ or ()):
+            cell.cell_contents = self.value(original.cell_contents)
+        return copy
 
 
-def _plain(function: Any) -> Any:
+def _python_function(function: Any) -> Any:
+    """Return the Python function of a compiled one; anything else as it is."""
     return getattr(function, "py_func", function)
 
 
-def _cell(value: Any) -> Any:
+def _new_cell(value: Any) -> Any:
     return (lambda: value).__closure__[0]  # type: ignore[index]
 
 
-def _names(code: CodeType) -> set[str]:
-    """All names that code refers to, including the code of functions within it."""
+def _referenced_names(code: CodeType) -> set[str]:
+    """Return all names that code refers to, including the code of functions within it."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            names |= _names(constant)
+            names |= _referenced_names(constant)
     return names
 
 
-class Table(list):
-    """A table of a call; the status is what a kernel stores after a condition of a pivot."""
+class TracedCallTable(list):
+    """Table of a call in which a kernel can only store the status after a condition of a pivot."""
 
     def __init__(self, numbers: Iterable[int], trace: Trace) -> None:
         super().__init__(numbers)
@@ -298,10 +303,10 @@ class Table(list):
     def __setitem__(self, k: Any, value: Any) -> None:
         if k != ly.STATUS:
             raise NotTraceable("writes to the table of the call")
-        self._trace.take_failure(value)
+        self._trace.record_status(value)
 
 
-def run(trace: Trace, kernels: Iterable[Any], arrays: ly.KernelArgs) -> None:
+def run_kernels(trace: Trace, kernels: Iterable[Any], arrays: ly.KernelArgs) -> None:
     """Run kernels on lists of numbers."""
     rebinding = Rebinding()
     for kernel in kernels:
@@ -310,7 +315,7 @@ def run(trace: Trace, kernels: Iterable[Any], arrays: ly.KernelArgs) -> None:
 
 
 def trace_of_sincos() -> tuple[Trace, tuple[Operand, ...]]:
-    """The operations of ``sincos`` on one number, and its two results."""
+    """Return the operations of ``sincos`` on one number, and its two results."""
     trace = Trace()
     operations = {name: function for name, function in _OPERATIONS.items() if name != "sincos"}
     sine, cosine = Rebinding(operations).function(la.sincos)(trace.input("x", 0))

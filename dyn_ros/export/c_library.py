@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The library for C and C++: machine code of kernels, linked with the C sources in ``runtime``."""
+"""Library for C and C++: machine code of kernels, linked with the C sources in ``runtime``."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..engine.kernel.names import listed
 from ..engine.machine_code.compiler import Entry
 from ..engine.machine_code.targets import TARGETS, best_target
 from ..engine.machine_code.workers import compile_in_processes
-from . import cpp_header, header, packages, sources
-from .functions import functions
+from . import c_header, c_sources, cpp_header, packages
+from .functions import find_functions
 
 try:
     from ..engine.machine_code import emit  # noqa: F401
@@ -29,9 +29,9 @@ except ModuleNotFoundError as error:
     ) from None
 
 RUNTIME = Path(__file__).parent / "runtime"
-_CROSS = {"aarch64": "aarch64-linux-gnu-"}
-# Some compilers protect the stack by default, with functions of the C library.
-_FLAGS = (
+_CROSS_COMPILER_PREFIXES = {"aarch64": "aarch64-linux-gnu-"}
+# Without stack protection and fortification, which need functions of the C library.
+_COMPILER_FLAGS = (
     "-std=c11",
     "-O2",
     "-DNDEBUG",
@@ -76,28 +76,27 @@ def export_library(
     OSError
         There is no C compiler, or a file cannot be written.
     """
-    chosen, levels = functions(names), checked_targets(targets)
-    compile_entries(
-        [program.one for one in chosen for program in one.algorithm.programs], levels, progress
-    )
-    headers = {"dyn_ros.h": header.header(chosen), "dyn_ros.hpp": cpp_header.header(chosen)}
+    functions, levels = find_functions(names), resolve_targets(targets)
+    entries = [program.one for function in functions for program in function.algorithm.programs]
+    compile_entries(entries, levels, progress)
+    headers = {
+        "dyn_ros.h": c_header.c_header_text(functions),
+        "dyn_ros.hpp": cpp_header.cpp_header_text(functions),
+    }
     generated = {
-        "layout.h": sources.layout_header(),
-        "functions.c": sources.functions_source(chosen),
+        "layout.h": c_sources.layout_header(),
+        "functions.c": c_sources.functions_source(functions),
     }
 
     def objects(level: str) -> dict[str, bytes]:
-        return {
-            program.one.symbol: program.one.code_for(level)
-            for one in chosen
-            for program in one.algorithm.programs
-        }
+        return {entry.symbol: entry.code_for(level) for entry in entries}
 
-    link(Path(folder), "dyn_ros", levels, objects, headers, generated, sorted(RUNTIME.glob("*.c")))
+    runtime_sources = sorted(RUNTIME.glob("*.c"))
+    link_library(Path(folder), "dyn_ros", levels, objects, headers, generated, runtime_sources)
 
 
-def checked_targets(targets: Sequence[str] | None) -> list[str]:
-    """The targets, the one that all processors have first; there is a compiler for them."""
+def resolve_targets(targets: Sequence[str] | None) -> list[str]:
+    """Return the targets, the most compatible first; raise if one is unknown or has no compiler."""
     levels = sorted(set(targets or [best_target()]))
     for level in levels:
         if level not in TARGETS:
@@ -108,77 +107,81 @@ def checked_targets(targets: Sequence[str] | None) -> list[str]:
             "to a folder of its own"
         )
     for level in levels:
-        _tool(level, "gcc")
-        _tool(level, "ar")
+        _tool_command(level, "gcc")
+        _tool_command(level, "ar")
     return levels
 
 
 def compile_entries(
     entries: list[Entry], levels: Sequence[str], progress: Callable[[int, int, str], object] | None
 ) -> None:
-    """Compile what the cache does not have; errors are raised when it is read."""
+    """Compile the entries that are not cached; errors are raised when their code is read."""
     missing = [entry for entry in entries if not all(map(entry.is_cached, levels))]
-    begun = iter(range(len(missing)))
-    compile_in_processes(
-        missing,
-        targets=levels,
-        starting=lambda entry: (
-            progress and progress(next(begun, len(missing)), len(missing), entry.name)
-        ),
-    )
+    indices = iter(range(len(missing)))
+
+    def report(entry: Entry) -> None:
+        if progress:
+            progress(next(indices, len(missing)), len(missing), entry.name)
+
+    compile_in_processes(missing, targets=levels, starting=report)
 
 
-def _tool(level: str, name: str) -> list[str]:
-    """The command of a compiler or of ``ar`` for a target."""
+def _tool_command(level: str, name: str) -> list[str]:
+    """Return the command of a compiler or of ``ar`` for a target."""
     is_native = TARGETS[level].triple == TARGETS[best_target()].triple
-    prefix = "" if is_native else _CROSS.get(level, "")
-    is_own = name == "gcc" and not prefix
-    words = shlex.split(os.environ.get("CC", "")) or ["cc"] if is_own else [prefix + name]
+    prefix = "" if is_native else _CROSS_COMPILER_PREFIXES.get(level, "")
+    is_native_compiler = name == "gcc" and not prefix
+    words = [prefix + name]
+    if is_native_compiler:
+        words = shlex.split(os.environ.get("CC", "")) or ["cc"]
     if not shutil.which(words[0]):
         package = f"gcc-{prefix}".removesuffix("-") if prefix else "gcc"
         raise FileNotFoundError(
             f"{words[0]} is needed to link the library for {level}: install "
-            f"{package}{', or set CC' * is_own}"
+            f"{package}{', or set CC' * is_native_compiler}"
         )
     return words
 
 
-def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise OSError(f"{shlex.join(command)[:200]} failed: {done.stderr[-2000:]}")
+def _run_command(command: Sequence[str]) -> None:
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        raise OSError(f"{shlex.join(command)[:200]} failed: {process.stderr[-2000:]}")
 
 
-def link(
+def link_library(
     folder: Path,
     name: str,
     levels: Sequence[str],
     objects: Callable[[str], Mapping[str, bytes]],
     headers: Mapping[str, str],
     generated: Mapping[str, str],
-    fixed: Sequence[Path] = (),
+    sources: Sequence[Path] = (),
     hidden_from_c: Sequence[str] = (),
 ) -> None:
     """Write a library to a folder: one for each target, its headers and its packages.
 
-    ``objects`` returns the objects of a target by symbol; ``generated`` and ``fixed`` are sources;
-    ``hidden_from_c`` are symbols that the library exports, but the header NAME.h does not have.
+    ``objects`` returns the objects of a target by symbol. ``generated`` are the texts of generated
+    sources by file name, ``sources`` the paths of others. ``hidden_from_c`` are symbols that the
+    library exports, but the header NAME.h does not declare.
     """
-    visible = [*re.findall(rf"\b({name}_\w+)(?:\(|;)", headers[f"{name}.h"]), *hidden_from_c]
-    exported = f"{{ global: {'; '.join(dict.fromkeys(visible))}; local: *; }};\n"
+    declared = re.findall(rf"\b({name}_\w+)(?:\(|;)", headers[f"{name}.h"])
+    symbols = "; ".join(dict.fromkeys([*declared, *hidden_from_c]))
+    version_script = f"{{ global: {symbols}; local: *; }};\n"
     with tempfile.TemporaryDirectory(prefix="dyn_ros-export-") as temporary:
         result = Path(temporary) / "result"
-        _write(result / "include", headers)
+        _write_texts(result / "include", headers)
         for level in levels:
             build = Path(temporary) / level
-            _write(build, {**generated, "symbols": exported})
+            _write_texts(build, {**generated, "symbols": version_script})
             for symbol, content in objects(level).items():
                 (build / f"{symbol}.o").write_bytes(content)
-            for source in (*fixed, *(build / file for file in generated if file.endswith(".c"))):
-                _run(
+            generated_sources = [build / file for file in generated if file.endswith(".c")]
+            for source in (*sources, *generated_sources):
+                _run_command(
                     [
-                        *_tool(level, "gcc"),
-                        *_FLAGS,
+                        *_tool_command(level, "gcc"),
+                        *_COMPILER_FLAGS,
                         f"-I{build}",
                         f"-I{result / 'include'}",
                         f"-I{RUNTIME}",
@@ -188,24 +191,25 @@ def link(
                         str(build / f"{source.stem}.o"),
                     ]
                 )
-            place = result / "lib"
-            _link_objects(
-                level, place if level == levels[0] else place / "glibc-hwcaps" / level, name, build
-            )
-        packages.write(result / "lib", name)
-        for old in folder.glob(f"lib/glibc-hwcaps/*/lib{name}.*"):  # the loader prefers them
-            old.unlink()
-        _install(result, folder)
+            lib = result / "lib"
+            if level != levels[0]:
+                lib = lib / "glibc-hwcaps" / level
+            _link_objects(level, lib, name, build)
+        packages.write_packages(result / "lib", name)
+        # The loader would prefer these libraries of a former export.
+        for path in folder.glob(f"lib/glibc-hwcaps/*/lib{name}.*"):
+            path.unlink()
+        _install_files(result, folder)
 
 
-def _write(folder: Path, texts: Mapping[str, str]) -> None:
+def _write_texts(folder: Path, texts: Mapping[str, str]) -> None:
     folder.mkdir(parents=True)
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")
 
 
-def _install(result: Path, folder: Path) -> None:
-    """Copy files to a folder; programs that use a library in it keep the old one."""
+def _install_files(result: Path, folder: Path) -> None:
+    """Copy files to a folder; programs that have loaded a former library keep it."""
     for path in sorted(result.rglob("*")):
         target = folder / path.relative_to(result)
         if path.is_dir():
@@ -215,26 +219,27 @@ def _install(result: Path, folder: Path) -> None:
             shutil.copy(path, target, follow_symlinks=False)
 
 
-def _link_objects(level: str, place: Path, name: str, build: Path) -> None:
+def _link_objects(level: str, lib: Path, name: str, build: Path) -> None:
     """Link the objects in a folder to a shared and to a static library."""
     objects = sorted(map(str, build.glob("*.o")))
-    place.mkdir(parents=True, exist_ok=True)
+    lib.mkdir(parents=True, exist_ok=True)
     soname = packages.soname(name)
-    needs = [f"-Wl,-z,{level}"] if level.startswith("x86") else []  # the loader refuses others
-    _run(
+    # The loader refuses the library on processors below the level.
+    level_flags = [f"-Wl,-z,{level}"] if level.startswith("x86") else []
+    _run_command(
         [
-            *_tool(level, "gcc"),
+            *_tool_command(level, "gcc"),
             "-shared",
             "-nostdlib",
-            *needs,
+            *level_flags,
             f"-Wl,-soname,{soname}",
             f"-Wl,--version-script={build / 'symbols'}",
             "-Wl,--gc-sections",
             "-Wl,-z,relro,-z,now",
             "-o",
-            str(place / soname),
+            str(lib / soname),
             *objects,
             "-lc",
         ]
     )
-    _run([*_tool(level, "ar"), "rcsD", str(place / f"lib{name}.a"), *objects])
+    _run_command([*_tool_command(level, "ar"), "rcsD", str(lib / f"lib{name}.a"), *objects])

@@ -13,7 +13,7 @@ import dyn_ros
 from dyn_ros.command.main import main
 
 pytest.importorskip("numba", reason="nothing can be compiled")
-from dyn_ros.export.robot_library import export_robot_library
+from dyn_ros.export.robot_c_library import export_robot_library
 
 FUNCTIONS = ("rnea", "crba", "aba", "frame_jacobian:frame=hand,reference_frame=LOCAL")
 

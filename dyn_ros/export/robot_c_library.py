@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A library of functions for one robot, with its names and numbers as constants of C."""
+"""Library of functions for one robot, with its names and numbers as constants of C."""
 
 from __future__ import annotations
 
@@ -13,20 +13,26 @@ from typing import NamedTuple
 from .. import __version__
 from ..engine.kernel.names import listed
 from ..engine.model.model import Model
-from .functions import Function, functions, parameter_name
-from .header import declaration, documentation
-from .library import checked_targets, link
-from .robot_entries import SpecializedEntry, specialized_entry
-from .robot_functions import PARAMETERS, Specialized, parameters, parameters_struct, specialized
+from .c_header import declaration, documentation_lines
+from .c_library import link_library, resolve_targets
+from .functions import Function, find_functions, parameter_name
+from .robot_entries import RobotEntry, specialize_entry
+from .robot_functions import (
+    PARAMETERS,
+    RobotFunction,
+    parameters_struct,
+    robot_parameters,
+    specialize_function,
+)
 from .specialize.trace import NotTraceable
 
-USUAL = ("aba", "crba", "generalized_gravity", "nonlinear_effects", "rnea")
+DEFAULT_FUNCTIONS = ("aba", "crba", "generalized_gravity", "nonlinear_effects", "rnea")
 _TEMPLATE = Path(__file__).parent / "templates" / "robot.h"
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
-class _Wanted(NamedTuple):
-    """A function, and the values of its options, such as ``frame``."""
+class _Request(NamedTuple):
+    """Requested function, and the values of its options, such as ``frame``."""
 
     function: Function
     options: dict[str, str]
@@ -55,7 +61,7 @@ def export_robot_library(
     model : Model
         The robot.
     name : str, optional
-        Of the library, and what its names begin with, an identifier of C. Default: the robot's.
+        Name of the library and prefix of its names, an identifier of C. Default: the robot's.
     names : sequence of str, optional
         The functions, such as "rnea". Options follow a colon, and are constants:
         "frame_jacobian:frame=tool,reference_frame=LOCAL". Default: rnea, aba, crba,
@@ -67,8 +73,8 @@ def export_robot_library(
     inputs : sequence of str
         Optional inputs that the functions take, such as "f_ext".
     python : bool
-        Also include what ``load_native`` loads, for functions without options and with at most one
-        optional input; derivatives are not faster than those for all robots.
+        Also include entries for ``load_native``, of functions without options and with at most one
+        optional input; derivatives are omitted, since they would not be faster.
     progress : callable, optional
         Called as ``progress(done, total, name)`` before a function is compiled.
 
@@ -85,85 +91,101 @@ def export_robot_library(
         raise ValueError(f"name: expected an identifier of C, and not dyn_ros, got {prefix!r:.80}")
     if not model.nv:
         raise ValueError(f"model: {model.name} has no joints, on which its functions would depend")
-    levels, wanted = (
-        checked_targets(targets),
-        [_parsed(text) for text in dict.fromkeys(names or USUAL)],
-    )
-    _check_inputs(inputs, [one.function for one in wanted])
-    made: dict[str, list[Specialized]] = {}
-    entries: dict[str, list[SpecializedEntry]] = {level: [] for level in levels}
+    levels = resolve_targets(targets)
+    requests = [_parse_request(text) for text in dict.fromkeys(names or DEFAULT_FUNCTIONS)]
+    _check_inputs(inputs, [request.function for request in requests])
+    functions: dict[str, list[RobotFunction]] = {}
+    entries: dict[str, list[RobotEntry]] = {level: [] for level in levels}
     for level in levels:
-        made[level] = []
-        for one in wanted:
+        functions[level] = []
+        for request in requests:
             if progress:
-                progress(len(made[level]), len(wanted), one.function.name)
-            made[level].append(_specialized(model, one, prefix, level, settable, inputs))
+                progress(len(functions[level]), len(requests), request.function.name)
+            functions[level].append(
+                _specialize_request(model, request, prefix, level, settable, inputs)
+            )
             if python:
-                entries[level] += _entries(model, one.function, level)
-        symbols = [one.symbol for one in made[level]]
+                entries[level] += _python_entries(model, request.function, level)
+        symbols = [function.symbol for function in functions[level]]
         for symbol in symbols:
             if symbols.count(symbol) > 1:
                 raise ValueError(
                     f"functions: two of them would be {symbol} in C; export them "
                     "with different names to different folders"
                 )
-    text = _header(model, prefix, list(zip(wanted, made[levels[0]])), settable, inputs)
-    link(
+    first_level = levels[0]
+    specialized = list(zip(requests, functions[first_level]))
+    header = _header_text(model, prefix, specialized, settable, inputs)
+
+    def objects(level: str) -> dict[str, bytes]:
+        return {function.symbol: function.content for function in functions[level]} | {
+            entry.symbol: entry.content for entry in entries[level]
+        }
+
+    link_library(
         Path(folder),
         prefix,
         levels,
-        lambda level: (
-            {one.symbol: one.content for one in made[level]}
-            | {entry.symbol: entry.content for entry in entries[level]}
-        ),
-        {f"{prefix}.h": text},
-        {"constants.c": _constants(model, prefix)} if settable else {},
+        objects,
+        {f"{prefix}.h": header},
+        {"constants.c": _defaults_source(model, prefix)} if settable else {},
         hidden_from_c=[
-            symbol for entry in entries[levels[0]] for symbol in (entry.symbol, entry.digest_symbol)
+            symbol
+            for entry in entries[first_level]
+            for symbol in (entry.symbol, entry.digest_symbol)
         ],
     )
 
 
-def _check_inputs(inputs: Sequence[str], chosen: Sequence[Function]) -> None:
-    known = sorted({parameter_name(x) for one in chosen for x in one.algorithm.optional})
+def _check_inputs(inputs: Sequence[str], functions: Sequence[Function]) -> None:
+    """Raise a ValueError if no function has one of the optional inputs."""
+    available = sorted(
+        {parameter_name(x) for function in functions for x in function.algorithm.optional}
+    )
     for name in inputs:
-        if name not in known:
+        if name not in available:
             raise ValueError(
-                f"inputs: no function has the optional input {name!r}; available: {listed(known)}"
+                f"inputs: no function has the optional input {name!r}; "
+                f"available: {listed(available)}"
             )
 
 
-def _entries(model: Model, function: Function, level: str) -> list[SpecializedEntry]:
-    """The entry for Python, if there can be one that pays."""
+def _python_entries(model: Model, function: Function, level: str) -> list[RobotEntry]:
+    """Return the entry for Python, if there is one that is faster than the general one."""
     if "derivatives" in function.name:
         return []
     try:
-        return [specialized_entry(model, function.name, level)]
+        return [specialize_entry(model, function.name, level)]
     except NotTraceable:
         return []
 
 
-def _parsed(text: str) -> _Wanted:
-    """A function with its options, from NAME or NAME:OPTION=VALUE,OPTION=VALUE."""
+def _parse_request(text: str) -> _Request:
+    """Parse a function with its options, NAME or NAME:OPTION=VALUE,OPTION=VALUE."""
     name, _, options = text.partition(":")
     pairs = [pair.partition("=") for pair in options.split(",") if pair]
-    (function,) = functions([name])
-    return _Wanted(function, {key: value for key, _, value in pairs})
+    (function,) = find_functions([name])
+    return _Request(function, {key: value for key, _, value in pairs})
 
 
-def _specialized(
-    model: Model, one: _Wanted, prefix: str, level: str, settable: bool, inputs: Sequence[str]
-) -> Specialized:
-    optional = [parameter_name(x) for x in one.function.algorithm.optional]
+def _specialize_request(
+    model: Model,
+    request: _Request,
+    prefix: str,
+    level: str,
+    settable: bool,
+    inputs: Sequence[str],
+) -> RobotFunction:
+    optional = [parameter_name(x) for x in request.function.algorithm.optional]
     try:
-        return specialized(
+        return specialize_function(
             model,
-            one.function.name,
+            request.function.name,
             prefix,
             level,
             settable,
             [name for name in inputs if name in optional],
-            one.options,
+            request.options,
         )
     except NotTraceable as error:
         raise ValueError(
@@ -174,34 +196,33 @@ def _specialized(
 # --- the header
 
 
-def _header(
+def _header_text(
     model: Model,
     prefix: str,
-    made: Iterable[tuple[_Wanted, Specialized]],
+    specialized: Iterable[tuple[_Request, RobotFunction]],
     settable: bool,
     inputs: Sequence[str],
 ) -> str:
-    parts = []
-    for one, result in made:
-        function = one.function
-        known = [
+    declarations = []
+    for request, robot_function in specialized:
+        function = request.function
+        parameters = [
             x
             for x in function.inputs
             if x not in function.algorithm.optional or parameter_name(x) in inputs
         ]
-        lines = documentation(function, known)
-        if one.options:
-            lines.insert(1, f"For {', '.join(f'{k} = {v}' for k, v in one.options.items())}.")
+        lines = documentation_lines(function, parameters)
+        if request.options:
+            options = ", ".join(f"{key} = {value}" for key, value in request.options.items())
+            lines.insert(1, f"For {options}.")
         if settable:
             lines.insert(
                 lines.index("Results:"),
                 f"  {PARAMETERS}: Gravity, inertias and "
                 f"armature, such as &{prefix}_defaults; the last argument.",
             )
-        parts.append(
-            f"/* {chr(10).join(lines).replace(chr(10), chr(10) + '   ')} */\n"
-            f"{declaration(result.prototype)};\n"
-        )
+        comment = "\n".join(lines).replace("\n", "\n   ")
+        declarations.append(f"/* {comment} */\n{declaration(robot_function.prototype)};\n")
     upper = prefix.upper()
     structure = (
         f"{parameters_struct(model, prefix)}\n/* What the robot's description says. */\n"
@@ -213,9 +234,9 @@ def _header(
         "VERSION": __version__,
         "ROBOT": model.name.replace("*/", "* /"),
         "UPPER": upper,
-        "CONSTANTS": _names(model, upper),
+        "CONSTANTS": _name_enumerations(model, upper),
         "PARAMETERS": structure,
-        "FUNCTIONS": "\n".join(parts),
+        "FUNCTIONS": "\n".join(declarations),
     }
     text = _TEMPLATE.read_text(encoding="utf-8")
     for key, value in values.items():
@@ -223,36 +244,36 @@ def _header(
     return text
 
 
-def _names(model: Model, upper: str) -> str:
-    """Enumerations: sizes, joints, frames, and where each number is in q and v."""
+def _name_enumerations(model: Model, upper: str) -> str:
+    """Return enumerations of sizes, joints, frames, and the indices of names in q and v."""
     sizes = {"NQ": model.nq, "NV": model.nv, "NJOINTS": model.njoints, "NFRAMES": model.nframes}
     frames = {name: model.frame_index(name) for name in model.frame_names}
     return "\n".join(
         [
             _enumeration(upper, "", sizes),
-            _enumeration(upper, "JOINT_", _numbered(model.joint_names)),
+            _enumeration(upper, "JOINT_", _indices(model.joint_names)),
             _enumeration(upper, "FRAME_", frames),
-            _enumeration(upper, "Q_", _numbered(model.position_names)),
-            _enumeration(upper, "V_", _numbered(model.velocity_names)),
+            _enumeration(upper, "Q_", _indices(model.position_names)),
+            _enumeration(upper, "V_", _indices(model.velocity_names)),
         ]
     )
 
 
-def _numbered(names: Iterable[str]) -> dict[str, int]:
+def _indices(names: Iterable[str]) -> dict[str, int]:
     return {name: n for n, name in enumerate(names)}
 
 
 def _enumeration(upper: str, kind: str, numbers: dict[str, int]) -> str:
-    """Constants of C; names that are the same as identifiers keep the first one."""
-    lines: dict[str, int] = {}
+    """Return constants of C; of names that result in one identifier, the first is used."""
+    constants: dict[str, int] = {}
     for name, number in numbers.items():
-        lines.setdefault(f"{upper}_{kind}{re.sub(r'[^A-Za-z0-9]', '_', name).upper()}", number)
-    return "enum {\n" + "".join(f"  {name} = {n},\n" for name, n in lines.items()) + "};"
+        constants.setdefault(f"{upper}_{kind}{re.sub(r'[^A-Za-z0-9]', '_', name).upper()}", number)
+    return "enum {\n" + "".join(f"  {name} = {n},\n" for name, n in constants.items()) + "};"
 
 
-def _constants(model: Model, prefix: str) -> str:
-    """The source with the parameters of the description."""
-    numbers = parameters(model).tolist()
+def _defaults_source(model: Model, prefix: str) -> str:
+    """Return the source with the parameters of the description."""
+    numbers = robot_parameters(model).tolist()
     bodies = [numbers[3 + 10 * i : 13 + 10 * i] for i in range(model.njoints)]
     rows = ", ".join(f"{{{', '.join(map(repr, row))}}}" for row in bodies)
     armature = ", ".join(map(repr, numbers[3 + 10 * model.njoints :]))

@@ -8,11 +8,11 @@ import pytest
 from export import caller
 from export.tools import differences, done, require_tools
 
-from dyn_ros.export import sources
-from dyn_ros.export.functions import functions
+from dyn_ros.export import c_sources
+from dyn_ros.export.functions import find_functions
 
 pytest.importorskip("numba", reason="nothing can be compiled")
-from dyn_ros.export.library import RUNTIME, export_library
+from dyn_ros.export.c_library import RUNTIME, export_library
 
 CC = ("cc", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
 
@@ -41,8 +41,8 @@ def program(library, source):
 def sanitized(library, source, kinds):
     """The caller and the C sources of the library, with sanitizers; kernels are as they are."""
     path, build = source.with_name(kinds), source.parent
-    (build / "layout.h").write_text(sources.layout_header())
-    (build / "functions.c").write_text(sources.functions_source(functions()))
+    (build / "layout.h").write_text(c_sources.layout_header())
+    (build / "functions.c").write_text(c_sources.functions_source(find_functions()))
     done(
         [
             *CC,
@@ -103,7 +103,7 @@ def test_symbols(library):
     found = symbols(library / "lib" / "libdyn_ros.so", "-D")
     assert {name for kind, name in found if kind == "U"} <= {"memcpy", "memset"}
     assert all(name.startswith("dyn_ros_") and kind == "T" for kind, name in found if kind != "U")
-    assert {f"dyn_ros_{one.name}" for one in functions()} <= {name for _, name in found}
+    assert {f"dyn_ros_{one.name}" for one in find_functions()} <= {name for _, name in found}
     assert not any("private" in name for _, name in found)
 
 
