@@ -51,7 +51,7 @@ from identification.test_coupled_motors import COUPLING  # noqa: E402
 from dyn_ros.identification.friction_terms import _Search  # noqa: E402
 
 PACKAGE = ROOT / "dyn_ros" / "identification"
-NOT_METHODS = "report", "options"  # pages, and defaults of options
+NOT_METHODS = "report", "identify_options"  # pages, and defaults of options
 PREFIX = "dyn_ros.identification."
 FREQUENCIES = [0.1, 0.2, 0.4, 0.7]  # Hz
 IMPORTANT = 0.02  # change of an error that counts
@@ -179,11 +179,11 @@ HEURISTICS: dict[str, Heuristic] = {
     ),
     "Stribeck friction": Heuristic(
         ("friction_terms._RELATIVE_SPEEDS", "friction_terms._SEARCH_FACTORS"),
-        {"options.OPTIONAL": ("root_friction", "load_friction", "friction_distance")},
+        {"identify_options.OPTIONAL": ("root_friction", "load_friction", "friction_distance")},
     ),
     "load friction": Heuristic(
         ("solution._OTHERWISE",),
-        {"options.OPTIONAL": ("stribeck", "root_friction", "friction_distance")},
+        {"identify_options.OPTIONAL": ("stribeck", "root_friction", "friction_distance")},
     ),
     "outliers count less in the choice of terms": Heuristic(
         (), {"friction_terms._HeldOut._weigh": lambda self, joint, huber: None}

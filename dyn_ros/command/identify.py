@@ -181,7 +181,7 @@ def _identify(options: argparse.Namespace) -> None:
 def _identified(
     options: argparse.Namespace, model: Model, show: Callable[[float, str], None]
 ) -> tuple[Identification, GainEstimate | None]:
-    from ..identification.options import IdentifyOptions
+    from ..identification.identify_options import IdentifyOptions
     from ..logs.identification import identify_recordings
     from ..recordings.formats.sources import discover
 
@@ -296,7 +296,7 @@ def _validated(
     if not options.validate:
         return ()
     from ..identification import Samples
-    from ..identification.solution import warnings_of_units
+    from ..identification.solution import effort_unit_warnings
     from ..recordings.formats.sources import discover
 
     used = {*map(realpath, discover([*options.recordings, *options.loaded]))}
@@ -313,7 +313,7 @@ def _validated(
     joined = dataclasses.replace(
         joined, tau=rescaled(result.model, joined.q, joined.tau, constants)
     )
-    for text in warnings_of_units(result.model, joined):
+    for text in effort_unit_warnings(result.model, joined):
         print(f"warning: --validate: {text}", file=sys.stderr)
     return result.errors(joined)
 

@@ -45,7 +45,7 @@ def add_payload(commands: Commands) -> None:
 
 def _payload(options: argparse.Namespace) -> None:
     from ..identification import identify_payload
-    from ..identification.solution import warnings_of_units
+    from ..identification.solution import effort_unit_warnings
     from ..recordings.formats.sources import discover
     from . import tables
 
@@ -56,7 +56,7 @@ def _payload(options: argparse.Namespace) -> None:
     with tables.progress("reading"), reported():
         arm, samples = recorded.read(options, model, discover(options.recordings), False)
         arguments.require_gains(options, arm)
-        warnings = [*samples.warnings, *warnings_of_units(arm, samples)]
+        warnings = [*samples.warnings, *effort_unit_warnings(arm, samples)]
         found = identify_payload(arm, samples, options.load_frame)
     tables.show_payload(arm.velocity_names, found, warnings)
     if options.output:

@@ -149,7 +149,7 @@ def read(
 
     Joints that were not recorded are locked, those that do not move if ``lock_still``.
     """
-    from ..identification.reading import read_recordings
+    from ..identification.recorded_samples import read_recordings
 
     robot, lock = to_lock(options, model, paths)
     return read_recordings(
@@ -167,7 +167,7 @@ def read_one(
     options: argparse.Namespace, model: Model, arm: Model, path: Path, cutoff: float
 ) -> Samples:
     """Read one recording as a whole; ``arm`` is the model without locked joints."""
-    from ..identification.reading import read_samples
+    from ..identification.recorded_samples import read_samples
 
     wanted = replace(read_options(options, model, [path]), since=None, until=None)
     return read_samples(

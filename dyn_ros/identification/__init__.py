@@ -9,15 +9,15 @@ from .excitation import excite as excite
 from .gains import GainEstimate as GainEstimate
 from .gains import estimate_gains as estimate_gains
 from .identify import identify as identify
+from .link_hulls import link_shapes as link_shapes
 from .locking import lock_joints as lock_joints
 from .payload import PayloadEstimate as PayloadEstimate
 from .payload import identify_payload as identify_payload
-from .reading import read_tables as read_tables
+from .recorded_samples import read_tables as read_tables
 from .result import BaseEstimate as BaseEstimate
 from .result import Identification as Identification
 from .result import JointResult as JointResult
 from .samples import Samples as Samples
-from .shapes import link_shapes as link_shapes
 
 __all__ = [
     "BaseEstimate",

@@ -19,10 +19,10 @@ from ..engine.kernel.validation import require_model
 from ..engine.model import Model
 from .base_parameters import Unknowns, in_columns, structure
 from .friction_terms import choose_terms, directions_of, measured_joints
+from .identify_options import IdentifyOptions
 from .motion.filtering import AT_REST
 from .motion.numerics import FOLDS, REGRESSION, ROUNDOFF
 from .normal_equations import jackknife
-from .options import IdentifyOptions
 from .payload import payload_columns
 from .physical import decomposed
 from .samples import Samples

@@ -10,10 +10,10 @@ from typing import Any
 
 from ..engine.model import Model
 from ..recordings.options import takes
-from .options import IdentifyOptions
+from .identify_options import IdentifyOptions
 from .result import Identification
 from .samples import Samples
-from .solution import Solution, solution
+from .solution import Solution, solve
 from .torque_equations import Progress
 
 
@@ -69,12 +69,12 @@ def identify(
     """
     began = time.perf_counter()
     progress = progress or (lambda done, what: None)
-    result = result_of(solution(model, samples, IdentifyOptions(**options), progress), began)
+    result = make_result(solve(model, samples, IdentifyOptions(**options), progress), began)
     progress(1.0, "done")
     return result
 
 
-def result_of(solved: Solution, began: float) -> Identification:
+def make_result(solved: Solution, began: float) -> Identification:
     """The result of samples that are all in memory; ``began`` is when, by `time.perf_counter`."""
-    spread, count = solved.problem.covariance(solved.equations, solved.fitted)
+    spread, count = solved.problem.covariance(solved.equations, solved.fit)
     return solved.identification(spread, count, len(solved.samples), time.perf_counter() - began)

@@ -20,7 +20,7 @@ from ..engine.model.coordinates import is_actuated, is_linear
 from .base_parameters import BaseParameters, Unknowns
 from .friction_terms import FrictionTerms
 from .motion.numerics import REGRESSION, ROUNDS, normal_deviation
-from .normal_equations import STRETCHES, Equations, Stretches, bordered, require_equations
+from .normal_equations import STRETCH_COUNT, Equations, Stretches, bordered, require_equations
 from .physical import WEAK_WEIGHT, Reference, decomposed, fit
 from .result import JointResult
 from .torque_equations import TorqueEquations
@@ -103,7 +103,7 @@ class Problem(NamedTuple):
                 sums, equations, correlation, estimate, self.huber
             )
         shift = before.shift if before else self._correction(equations, estimate, limit)
-        return self.shifted(
+        return self.fit_with_shift(
             sums, estimate, shift, outliers, correlations, limit, before and before.parameters
         )
 
@@ -129,7 +129,7 @@ class Problem(NamedTuple):
             np.where(determined, value, np.nan), inverse, determined, current, parameters
         )
 
-    def shifted(
+    def fit_with_shift(
         self,
         sums: Equations,
         estimate: Estimate,
@@ -243,7 +243,7 @@ class Problem(NamedTuple):
             if noise is None:
                 noise = np.maximum(clipped(residuals, _RECURRING * limit), self.least)
                 noise = np.where(noise > 0.0, noise, np.inf)
-            excess, outliers, rows = equations.excess(fitted.parameters, limit)
+            excess, outliers, rows = equations.outlier_excess(fitted.parameters, limit)
             share = outliers / max(rows, 1)
             every = sums.minus(excess)
             before, fitted = fitted, self.estimate(every, noise * np.sqrt(correlation))
@@ -261,15 +261,15 @@ class Problem(NamedTuple):
         return shift
 
     def covariance(self, equations: TorqueEquations, fitted: Fit) -> tuple[Array, int]:
-        """Covariance from stretches of samples, and their number; see ``spread``."""
+        """Covariance from stretches of samples, and their number; see ``stretch_covariance``."""
         ids = equations.samples.recording
-        is_short = equations.size < STRETCHES * MIN_STRETCH
-        count = STRETCHES // 2 if is_short else STRETCHES
+        is_short = equations.size < STRETCH_COUNT * MIN_STRETCH
+        count = STRETCH_COUNT // 2 if is_short else STRETCH_COUNT
         turns = [] if ids is None else (np.flatnonzero(np.diff(ids)) + 1).tolist()
         lengths = np.diff([0, *turns, equations.size])
         turns = np.array([0, *turns])[lengths > _BRIEF * lengths.max()].tolist()[1:]
         ends = [0, *turns, equations.size]
-        while count > 1 and count * (len(ends) - 1) > max(STRETCHES, 2 * len(turns)):
+        while count > 1 and count * (len(ends) - 1) > max(STRETCH_COUNT, 2 * len(turns)):
             count //= 2
         edges = np.concatenate(
             [
@@ -280,16 +280,16 @@ class Problem(NamedTuple):
                 ),
             ]
         )
-        stretches = self.stretches(
+        stretches = self.stretch_sums(
             equations,
             fitted.estimate.parameters,
             fitted,
             edges,
             np.repeat(np.arange(len(ends) - 1), count),
         )
-        return self.spread(stretches, fitted.estimate)
+        return self.stretch_covariance(stretches, fitted.estimate)
 
-    def stretches(
+    def stretch_sums(
         self,
         equations: TorqueEquations,
         parameters: Array,
@@ -301,10 +301,10 @@ class Problem(NamedTuple):
         return Stretches(
             recording,
             self.scores(equations, parameters, fitted, edges),
-            self.normal(equations, parameters, fitted, edges),
+            self.stretch_equations(equations, parameters, fitted, edges),
         )
 
-    def normal(
+    def stretch_equations(
         self, equations: TorqueEquations, parameters: Array, fitted: Fit, edges: np.ndarray
     ) -> Array:
         """Normal equations between consecutive edges, (n, b + m, b + m), from some samples."""
@@ -327,7 +327,7 @@ class Problem(NamedTuple):
         others = np.arange(len(parameters), scores.shape[1])
         return scores[:, np.append(self.base.independent, others)]
 
-    def step(self, stretches: Stretches, terms: FrictionTerms) -> tuple[Array, Array]:
+    def newton_step(self, stretches: Stretches, terms: FrictionTerms) -> tuple[Array, Array]:
         """What scores add to an estimate (b,), and to the logarithms of friction's scales (m,).
 
         Where limits stop one of these, the others go as far as they do with it.
@@ -344,7 +344,7 @@ class Problem(NamedTuple):
                 return step[:b], step[b:]
             step[b:], stopped[b:] = np.where(beyond, limited, step[b:]), stopped[b:] | beyond
 
-    def spread(self, stretches: Stretches, estimate: Estimate) -> tuple[Array, int]:
+    def stretch_covariance(self, stretches: Stretches, estimate: Estimate) -> tuple[Array, int]:
         """Covariance of the estimate and of the logarithms of friction's scales, (b + m, b + m).
 
         Also returns the number of independent stretches.
@@ -384,7 +384,7 @@ def clipped(residuals: Array, limit: Array) -> Array:
 # --- what is left
 
 
-def squares_of(torques: Sequence[Array]) -> Array:
+def sum_squares(torques: Sequence[Array]) -> Array:
     """Sums of squares and counts, (2, n, nv), of n arrays (B, nv); NaN is missing."""
     return np.array(
         [

@@ -89,7 +89,7 @@ def lock_joints(
         reason,
     )
     reduced = _reduced(model, positions)
-    q, v = remaining(model, reduced)
+    q, v = remaining_coordinates(model, reduced)
     noise = samples.motion_noise
     return reduced, dataclasses.replace(
         samples,
@@ -160,7 +160,7 @@ def without_unrecorded(
 
 def with_drives(model: Model, reduced: Model) -> Model:
     """A robot with the drives, rotor inertias and friction of one in which joints are locked."""
-    rows, robot = remaining(model, reduced)[1], copy.copy(model)
+    rows, robot = remaining_coordinates(model, reduced)[1], copy.copy(model)
     for name in ("armature", "damping", "friction"):
         values = getattr(model, name).copy()
         values[rows] = getattr(reduced, name)
@@ -169,7 +169,9 @@ def with_drives(model: Model, reduced: Model) -> Model:
     return robot
 
 
-def remaining(model: Model, reduced: Model) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
+def remaining_coordinates(
+    model: Model, reduced: Model
+) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
     """The positions and velocities of a robot that remain when some of its joints are locked."""
     own = [model.joint_names.index(name) for name in reduced.joint_names]
     q, v = (

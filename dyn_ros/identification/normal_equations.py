@@ -31,7 +31,7 @@ from .samples import Samples
 _LEAST_LEFT = 0.01  # of the equations in a direction, without a stretch or other columns
 _FEWEST = 3  # equations for each parameter
 _ALIKE = 0.05  # correlation of neighbors: less narrows intervals by 2 %
-STRETCHES = 64  # of consecutive samples, whose scatter gives the covariance
+STRETCH_COUNT = 64  # of consecutive samples, whose scatter gives the covariance
 _FEWEST_RECORDINGS = 4  # the same, if errors last
 
 
@@ -62,9 +62,9 @@ class Equations(NamedTuple):
         return Equations(*(mine - others for mine, others in zip(self, other)))
 
 
-def add(one: Any, other: Any) -> Any:
+def add_sums(one: Any, other: Any) -> Any:
     """Add sums of different samples: numbers, arrays, or tuples of them."""
-    return type(one)(*map(add, one, other)) if isinstance(one, tuple) else one + other
+    return type(one)(*map(add_sums, one, other)) if isinstance(one, tuple) else one + other
 
 
 def add_rows(sums: Equations, W: Array, y: Array, w: Array) -> None:
@@ -194,9 +194,9 @@ class Stretches:
             np.concatenate([self.H, other.H]),
         )
         count = len(every.recording)
-        return every if count <= 4 * STRETCHES else every.joined(np.arange(0, count, 2))
+        return every if count <= 4 * STRETCH_COUNT else every.merge(np.arange(0, count, 2))
 
-    def joined(self, starts: np.ndarray) -> Stretches:
+    def merge(self, starts: np.ndarray) -> Stretches:
         """Each with those that follow, up to the next one of ``starts``."""
         return Stretches(
             self.recording[starts],
@@ -204,7 +204,7 @@ class Stretches:
             np.add.reduceat(self.H, starts),
         )
 
-    def moved(self, change: Array) -> Stretches:
+    def after_change(self, change: Array) -> Stretches:
         """The same at an estimate with another value (b,)."""
         return dataclasses.replace(self, scores=self.scores - self.H[..., : len(change)] @ change)
 
@@ -217,7 +217,7 @@ class Stretches:
             first, counts = first[:1], counts.sum(keepdims=True)
         count = 1 << int(counts.min()).bit_length() - 1  # which can be halved
         starts = (first[:, None] + np.arange(count) * counts[:, None] // count).ravel()
-        each, shape = self.joined(starts), (len(first), count, len(inverse))
+        each, shape = self.merge(starts), (len(first), count, len(inverse))
         return jackknife(
             each.scores.reshape(shape),
             each.H.reshape(*shape, len(inverse)),

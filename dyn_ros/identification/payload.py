@@ -209,9 +209,9 @@ def identify_payload(
 
 def _units(model: Model, samples: Samples) -> str:
     """What contradicts efforts that are torques; empty if nothing does."""
-    from .solution import warnings_of_units
+    from .solution import effort_unit_warnings
 
-    first, *others = warnings_of_units(model, samples) or [""]
+    first, *others = effort_unit_warnings(model, samples) or [""]
     return first + (f" ({len(others)} more like this)" if others else "")
 
 

@@ -22,9 +22,9 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.parameters import from_pseudo_inertia, is_physical, pseudo_inertia
 from .base_parameters import BaseParameters, Unknowns
+from .link_hulls import THIN, Shapes, bounds_of, within
 from .motion.numerics import MIN_SPEED, ROUNDOFF
 from .samples import Samples
-from .shapes import THIN, Shapes, bounds_of, within
 
 _LIGHTEST = 1e-2  # of the mean mass: the reference for a body without mass
 MASSLESS = 1e-3  # kg: a body of less counts as one without mass, as does a robot on average

@@ -23,18 +23,18 @@ from ..engine.model import Model
 from ..engine.model.coordinates import is_actuated, joint_slices
 from .base_parameters import FEATURES, Unknowns, structure, undetermined
 from .friction_terms import TERMS, FrictionTerms, choose_terms
+from .identify_options import IdentifyOptions
 from .least_squares import (
     Fit,
     Problem,
     joint_results,
     median_deviation,
-    squares_of,
+    sum_squares,
     unexplained,
 )
 from .motion.filtering import of_each
 from .motion.numerics import MIN_SPEED, MIN_TRAVEL, NOISE_LIMIT, REGRESSION, STATISTICS, evenly
-from .normal_equations import Equations, Stretches, add, conditions_of, resolution
-from .options import IdentifyOptions
+from .normal_equations import Equations, Stretches, add_sums, conditions_of, resolution
 from .physical import Reference
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
@@ -44,7 +44,7 @@ _HELD = 3  # stretches of consecutive samples that are held out
 _HELD_CONTACTS = 10  # the same with contacts, all combinations of which should be held out
 _OTHERWISE = 0.2  # of its load: a change with which a gear's friction is not determined
 _MANY = 0.02  # of the torques: more outliers than noise has
-LAST = 0.02  # logarithmic step of a scale of friction after which another changes nothing
+MIN_LOG_STEP = 0.02  # logarithmic step of a scale of friction after which another changes nothing
 
 
 class Solution(NamedTuple):
@@ -53,7 +53,7 @@ class Solution(NamedTuple):
     problem: Problem
     samples: Samples
     equations: TorqueEquations  # of all samples
-    fitted: Fit  # fit of all samples
+    fit: Fit
     held_out: tuple[slice, ...]  # samples that were held out of a first estimate
     joints: tuple[JointResult, ...]  # with errors on the held-out samples
     warnings: tuple[str, ...]  # except about outliers
@@ -62,18 +62,18 @@ class Solution(NamedTuple):
     def identification(
         self, spread: Array, count: int, size: int, seconds: float
     ) -> Identification:
-        """The result, with the covariance that ``Problem.spread`` has from ``count`` blocks."""
-        problem, fitted, conditions = self.problem, self.fitted, self.equations.conditions
+        """The result, with the covariance that ``stretch_covariance`` has from ``count`` blocks."""
+        problem, fit, conditions = self.problem, self.fit, self.equations.conditions
         unknowns, warnings = problem.unknowns, self.warnings
-        if fitted.outliers > _MANY:
+        if fit.outliers > _MANY:
             warnings += (
-                f"{100.0 * fitted.outliers:.1f} % of the torques differ from the model by "
+                f"{100.0 * fit.outliers:.1f} % of the torques differ from the model by "
                 f"more than {problem.huber:g} times the noise; the model lacks "
                 "something, or something touched the robot",
             )
-        if fitted.loose:
+        if fit.loose:
             warnings += (
-                f"the bodies of {', '.join(fitted.loose)} are outside the shapes of their "
+                f"the bodies of {', '.join(fit.loose)} are outside the shapes of their "
                 "links; the shapes are ignored, because the efforts contradict them: "
                 "if no other warning says why, the description lacks something that is "
                 "attached there, or meshes are wrong",
@@ -82,7 +82,7 @@ class Solution(NamedTuple):
         warnings += tuple(
             collapsed_masses(
                 unknowns.model,
-                fitted.parameters[: unknowns.bodies].reshape(-1, 10),
+                fit.parameters[: unknowns.bodies].reshape(-1, 10),
                 some.q,
                 some.v,
                 some.a,
@@ -90,9 +90,9 @@ class Solution(NamedTuple):
             )
         )
         quantile, b = float(stdtrit(max(count - 1, 1), 0.975)), len(problem.base)
-        base = _base_estimate(problem, fitted, spread[:b, :b], quantile)
+        base = _base_estimate(problem, fit, spread[:b, :b], quantile)
         half = quantile * np.sqrt(np.maximum(np.diag(spread)[b:], 0.0))
-        parameters = _without_rounding(unknowns, fitted.parameters, some)
+        parameters = _without_rounding(unknowns, fit.parameters, some)
         own = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
         return Identification(
             model=unknowns.model,
@@ -128,7 +128,7 @@ class Solution(NamedTuple):
         )
 
 
-def solution(
+def solve(
     model: Model,
     samples: Samples | Sequence[Samples],
     options: IdentifyOptions,
@@ -186,7 +186,7 @@ def solution(
     problem, some, sums, fitted = _fitted(problem_with, terms)
     joints = _compared(problem, some, _rows(held), fitted.parameters)
     warnings = [
-        *warnings_of_units(model, samples),
+        *effort_unit_warnings(model, samples),
         *samples.warnings,
         *_still(model, samples),
         *(
@@ -199,7 +199,7 @@ def solution(
     ]
     changes = terms.chosen[2].any() or terms.free.any()  # with estimates
     if not changes:
-        sums = add(sums, some.of(_rows(held)).sums(0.4, 0.7))
+        sums = add_sums(sums, some.of(_rows(held)).sums(0.4, 0.7))
     some = some.of(np.arange(len(samples), dtype=np.int32))
     if terms.free.any():
         fitted = _with_friction(problem, some, fitted)
@@ -233,8 +233,8 @@ def _with_friction(problem: Problem, some: TorqueEquations, first: Fit) -> Fit:
     """The fit after a step of Gauss and Newton in the scales of friction that are free."""
     parameters, edges = first.estimate.parameters.copy(), np.array([0, some.size])
     scores = problem.scores(some, parameters, first, edges)
-    H = problem.normal(some, parameters, first, edges)
-    change, step = problem.step(Stretches(edges[:1], scores, H), some.conditions.terms)
+    H = problem.stretch_equations(some, parameters, first, edges)
+    change, step = problem.newton_step(Stretches(edges[:1], scores, H), some.conditions.terms)
     parameters[problem.base.independent] += change
     some.change_friction(step)
     return first._replace(estimate=first.estimate._replace(parameters=parameters))
@@ -290,7 +290,7 @@ def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
         raise ValueError("samples: no joint moves; record a motion, such as one of dyn_ros.excite")
 
 
-def warnings_of_units(model: Model, samples: Samples) -> list[str]:
+def effort_unit_warnings(model: Model, samples: Samples) -> list[str]:
     """Warnings of efforts that cannot be torques."""
     if samples.contacts or samples.f_ext is not None or not is_actuated(model).all():
         return []
@@ -356,12 +356,12 @@ def _compared(
     """How well the models before and after explain samples that were held out."""
     model, described = problem.unknowns.model, problem.reference.described
     squares, differences = np.zeros((2, 3, model.nv)), []
-    for torques in equations.comparison(rows, (described, parameters)):
-        squares += squares_of(torques)
+    for torques in equations.torques_and_residuals(rows, (described, parameters)):
+        squares += sum_squares(torques)
         last = max(3, STATISTICS * len(torques[2]) // len(rows))
         differences.append(np.diff(torques[2][:last], 2, axis=0))
     others = equations.rows[: max(0, STATISTICS - len(rows))]  # a short stretch says little
-    for torques in equations.comparison(others, (described, parameters)):
+    for torques in equations.torques_and_residuals(others, (described, parameters)):
         differences.append(np.diff(torques[2], 2, axis=0))
     # of white noise they are larger than it; jumps of friction are too rare to count
     noise = median_deviation(np.concatenate(differences)) / np.sqrt(6.0)

@@ -207,7 +207,7 @@ class TorqueEquations:
         """The normal equations; progress goes from ``start`` to ``stop``."""
         sums = self._nothing()
         for done, samples in self._parts(_SUMMED):
-            sums = ne.add(sums, self._of(samples, self.weights(samples)))
+            sums = ne.add_sums(sums, self._of(samples, self.weights(samples)))
             self._progress(start + done * (stop - start), "equations")
         return sums
 
@@ -223,7 +223,7 @@ class TorqueEquations:
             else:
                 yield self._of(samples.take(some), weights[some])
 
-    def excess(self, parameters: Array, limit: Array) -> tuple[ne.Equations, int, int]:
+    def outlier_excess(self, parameters: Array, limit: Array) -> tuple[ne.Equations, int, int]:
         """What residuals above the limit add too much, their number, and the number of all."""
         sums, outliers, rows, first = self._nothing(), 0, 0, 0
         indices: list[np.ndarray] = []
@@ -240,7 +240,7 @@ class TorqueEquations:
             first += len(samples)
             if sum(map(len, indices)) > _SUMMED or first >= self.size:
                 samples = self.samples.take(np.concatenate(indices))
-                sums = ne.add(sums, self._of(samples, np.concatenate(excesses)))
+                sums = ne.add_sums(sums, self._of(samples, np.concatenate(excesses)))
                 indices, excesses = [], []
         return sums, outliers, rows
 
@@ -349,7 +349,9 @@ class TorqueEquations:
         r, left = self.residuals(samples, parameters)
         return np.where(self.weights(samples) > 0.0, r / left, np.nan)
 
-    def comparison(self, rows: np.ndarray, parameters: Sequence[Array]) -> Iterator[list[Array]]:
+    def torques_and_residuals(
+        self, rows: np.ndarray, parameters: Sequence[Array]
+    ) -> Iterator[list[Array]]:
         """Measured torques of some samples, and what sets of parameters leave, in parts."""
         for first in range(0, len(rows), BLOCK):
             samples = self._take(rows[first : first + BLOCK])

@@ -23,12 +23,12 @@ from .. import identification
 from ..engine.model import Model
 from ..engine.model.moments import Moment
 from ..identification import Identification, Samples
-from ..identification.identify import result_of
-from ..identification.locking import remaining
-from ..identification.normal_equations import add
-from ..identification.options import IdentifyOptions
-from ..identification.reading import read_recordings, recorded_robot
-from ..identification.solution import Solution, solution
+from ..identification.identify import make_result
+from ..identification.identify_options import IdentifyOptions
+from ..identification.locking import remaining_coordinates
+from ..identification.normal_equations import add_sums
+from ..identification.recorded_samples import read_recordings, recorded_robot
+from ..identification.solution import Solution, solve
 from ..recordings.formats import is_table
 from ..recordings.formats.sources import discover, open_source
 from ..recordings.options import ReadOptions, takes
@@ -127,7 +127,7 @@ def identify(
     return identify_recordings(
         model,
         paths,
-        lambda arm, samples: own.of_rows(remaining(model, arm)[1], model.nv),
+        lambda arm, samples: own.for_velocities(remaining_coordinates(model, arm)[1], model.nv),
         ReadOptions(
             topics=None if topics is None else tuple(topics),
             odometry=odometry,
@@ -270,7 +270,7 @@ def identify_parts(
         model, [calls[k] for k in some], workers, cutoff, progress, options
     )
     if len(some) == len(calls):
-        result = result_of(first, began)
+        result = make_result(first, began)
         warnings = _of_failures(failures, len(calls))
         progress(1.0, "done")
         return dataclasses.replace(result, warnings=(*result.warnings, *warnings))
@@ -391,7 +391,7 @@ def _first_solution(
     samples = Samples.concatenate([samples for _, samples in filled])
     recordings = np.repeat(*np.transpose([(n, len(samples)) for n, samples in filled]))
     samples = dataclasses.replace(samples, recording=recordings.astype(np.int32))
-    return solution(
+    return solve(
         model, samples, options, lambda done, what: progress(0.1 + 0.2 * done, what)
     ), failures
 
@@ -400,7 +400,7 @@ def _total(
     workers: Workers, calls: Sequence[Call], progress: Progress
 ) -> tuple[part_sums.Sums, Counter[str]]:
     """The sums of all parts, and why others, such as too short ones, contribute nothing."""
-    total, failures = Total(workers, add), Counter[str]()
+    total, failures = Total(workers, add_sums), Counter[str]()
     for number, held, failure in _of_each(workers, calls, progress, "equations"):
         total.put(number, [held] if failure is None else [])
         if failure is not None:

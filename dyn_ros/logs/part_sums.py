@@ -12,24 +12,24 @@ import numpy as np
 
 from ..drives.efforts import rescaled
 from ..engine.kernel.types import Array
-from ..identification.least_squares import Fit, Problem, joint_results, squares_of
-from ..identification.normal_equations import STRETCHES, Conditions, Equations, Stretches
+from ..identification.least_squares import Fit, Problem, joint_results, sum_squares
+from ..identification.normal_equations import STRETCH_COUNT, Conditions, Equations, Stretches
 from ..identification.result import Identification
 from ..identification.samples import Samples
-from ..identification.solution import LAST, Solution
+from ..identification.solution import MIN_LOG_STEP, Solution
 from ..identification.torque_equations import TorqueEquations
 
 _PRECISION = 0.05  # of the standard deviation of an estimate
 
 
 class Sums(NamedTuple):
-    """What parts contribute to the estimate; ``normal_equations.add`` adds them."""
+    """What parts contribute to the estimate; ``normal_equations.add_sums`` adds them."""
 
     equations: Equations  # without what outliers contribute too much
     outliers: int
     rows: int  # number of all residuals
     size: int  # number of samples
-    squares: Array  # see ``squares_of``; of the parts that the first estimate does not know
+    squares: Array  # see ``sum_squares``; of the parts that the first estimate does not know
     stretches: Stretches
 
 
@@ -52,13 +52,13 @@ class Stage(NamedTuple):
         part = TorqueEquations(problem.unknowns, samples, rows.astype(np.int32), self.conditions)
         equations, outliers, count = part.sums(0.0, 0.0), 0, 0
         if problem.huber is not None:
-            excess, outliers, count = part.excess(self.estimate, fitted.limit)
+            excess, outliers, count = part.outlier_excess(self.estimate, fitted.limit)
             equations = equations.minus(excess)
         squares = np.zeros((2, 3, len(fitted.limit)))
         models = problem.reference.described, fitted.parameters
-        for torques in part.comparison(rows[:0] if is_known else rows, models):
-            squares += squares_of(torques)
-        stretches = problem.stretches(
+        for torques in part.torques_and_residuals(rows[:0] if is_known else rows, models):
+            squares += sum_squares(torques)
+        stretches = problem.stretch_sums(
             part,
             self.estimate,
             fitted,
@@ -79,7 +79,7 @@ class Stage(NamedTuple):
         change /= deviation
         return bool(
             total.outliers * change.max(initial=0.0) > _PRECISION * max(total.rows, 1)
-            or np.abs(step).max(initial=0.0) > LAST
+            or np.abs(step).max(initial=0.0) > MIN_LOG_STEP
         )
 
     def after(self, fitted: Fit, step: Array) -> Stage:
@@ -92,29 +92,30 @@ class Stage(NamedTuple):
 
 def stage_after(first: Solution, count: int) -> Stage:
     """The stage after a first estimate, for that many parts."""
-    fitted = first.fitted
+    fit = first.fit
     return Stage(
         first.problem,
         first.equations.conditions,
-        fitted,
-        fitted.estimate.parameters,
+        fit,
+        fit.estimate.parameters,
         first.constants,
-        1 + STRETCHES // count,
+        1 + STRETCH_COUNT // count,
     )
 
 
 def fit(first: Solution, stage: Stage, total: Sums) -> tuple[Fit, Array]:
     """Both estimates from the sums of all parts; the step of friction's terms, (m,)."""
-    problem, before = first.problem, first.fitted
+    problem, before = first.problem, first.fit
     noise = problem.noise if problem.huber is None else before.estimate.noise
     estimate = problem.estimate(total.equations, noise, before.correlation)
     shift, own = before.shift.copy(), problem.base.independent
-    change, step = problem.step(
-        total.stretches.moved((estimate.parameters - stage.estimate)[own]), stage.conditions.terms
+    change, step = problem.newton_step(
+        total.stretches.after_change((estimate.parameters - stage.estimate)[own]),
+        stage.conditions.terms,
     )
     if len(step):
         shift[own] += change
-    return problem.shifted(
+    return problem.fit_with_shift(
         total.equations,
         estimate,
         shift,
@@ -141,7 +142,9 @@ def identification(
             problem.unknowns.model, total.squares, np.array([joint.noise for joint in joints])
         )
     change = (fitted.estimate.parameters - stage.estimate)[problem.base.independent]
-    spread, count = problem.spread(total.stretches.moved(np.append(change, step)), fitted.estimate)
+    spread, count = problem.stretch_covariance(
+        total.stretches.after_change(np.append(change, step)), fitted.estimate
+    )
     first.equations.conditions = stage.after(fitted, step).conditions
-    final = first._replace(fitted=fitted, joints=joints, warnings=(*first.warnings, *warnings))
+    final = first._replace(fit=fitted, joints=joints, warnings=(*first.warnings, *warnings))
     return final.identification(spread, count, total.size, seconds)

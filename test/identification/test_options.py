@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dyn_ros
-from dyn_ros.identification.options import IdentifyOptions
+from dyn_ros.identification.identify_options import IdentifyOptions
 
 
 @pytest.mark.parametrize("function", [dyn_ros.identify, dyn_ros.logs.identify])
@@ -30,7 +30,7 @@ def test_functions_show_the_options(function):
 
 def test_options_can_be_sent_and_follow_joints_that_are_locked():
     options = IdentifyOptions(noise=np.arange(1.0, 4.0), stribeck=0.1)
-    few = pickle.loads(pickle.dumps(options)).of_rows(np.array([0, 2]), 3)
+    few = pickle.loads(pickle.dumps(options)).for_velocities(np.array([0, 2]), 3)
     assert few.noise.tolist() == [1.0, 3.0] and few.stribeck == 0.1
 
 

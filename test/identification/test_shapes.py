@@ -12,7 +12,7 @@ from identification.recordings import record, waves
 
 import dyn_ros
 from dyn_ros.check.hulls import Hull
-from dyn_ros.identification.shapes import bounds_of, within
+from dyn_ros.identification.link_hulls import bounds_of, within
 
 ARM = Path("dyn_ros/robots/arm7.urdf")
 

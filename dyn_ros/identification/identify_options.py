@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engine.kernel.types import ArrayLike
 from .friction_terms import OPTIONAL
-from .shapes import Shapes
+from .link_hulls import Shapes
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ class IdentifyOptions:
             return ()
         return OPTIONAL if self.friction_terms is None else tuple(self.friction_terms)
 
-    def of_rows(self, rows: np.ndarray, count: int) -> IdentifyOptions:
+    def for_velocities(self, rows: np.ndarray, count: int) -> IdentifyOptions:
         """The options for some of ``count`` velocities of a robot, such as those not locked."""
         return replace(
             self,
