@@ -22,19 +22,22 @@ from .link_findings import Finding, LinkInertia, link_findings
 from .meshes import Folders, Progress
 from .shapes import Extents, find_extents
 
-NEGLIGIBLE = np.array([1e-3, 1e-2])  # of the mass and the moments of the links fixed to each other
-SHAPELESS = 10.0  # times as much, of links without shapes: axes of sensors
-OPTICAL = ("_optical", "_optical_frame")  # names of axes of cameras, without a body: REP 103
-SMALLEST_SIZE = 0.02  # m: of a robot, if its joints are closer together
-TURNED = 3  # links that fit only meshes that are turned to z up
+NEGLIGIBLE_FRACTIONS = np.array([1e-3, 1e-2])
+"""Mass and moments relative to those of a rigid body; a link with less is negligible."""
+SHAPELESS_FACTOR = 10.0
+"""Factor of NEGLIGIBLE_FRACTIONS for links without shapes, which are usually axes of sensors."""
+OPTICAL_SUFFIXES = ("_optical", "_optical_frame")
+"""Suffixes of names of camera axes, which have no body (REP 103)."""
+MIN_ROBOT_SIZE = 0.02  # m; a robot whose joints are closer together has this size
+MIN_TURNED_LINKS = 3  # links; if fewer fit better, meshes are not turned to z up
 
-_ALWAYS = ("mesh-unit", "not-physical", "no-mass")  # matter to other programs in any case
-_MISPLACED = ("com-outside", "mass-spread")
+_KINDS_FOR_NEGLIGIBLE_LINKS = ("mesh-unit", "not-physical", "no-mass")  # other programs may fail
+_MISPLACEMENT_KINDS = ("com-outside", "mass-spread")
 
 
 @dataclass(frozen=True, eq=False)
 class Examination:
-    """The result of a check.
+    """Result of a check.
 
     `findings` are in the order of the description. `unseen` has a line for each reason why shapes
     could not be examined, `links` the inertias of all links that have one, by the link's name. The
@@ -52,7 +55,7 @@ class Examination:
 def check_urdf(
     xml: str | bytes, root_joint: str | None = None, folders: Folders = ()
 ) -> list[Finding]:
-    """The findings of `examine_urdf`."""
+    """Return the findings of `examine_urdf`."""
     return examine_urdf(xml, root_joint, folders).findings
 
 
@@ -82,7 +85,7 @@ def examine_urdf(
     UrdfError
         The description cannot be used.
     """
-    tree, faults = _read(xml, root_joint)
+    tree, faults = _read_description(xml, root_joint)
     root = urdf.parse_elements(xml)
     robot = urdf.read_values(root, [])
     elements = {element.get("name", ""): element for element in urdf.children(root, "link")}
@@ -91,10 +94,14 @@ def examine_urdf(
         for link in robot.links
         if link.inertial
     }
-    readings = find_extents(xml, tree, folders, progress)
-    of_links = [_link_findings(links, extents, _robot_size(robot)) for extents in readings]
-    better = _misplaced(of_links[0]) - _misplaced(of_links[-1])
-    best = len(readings) - 1 if better >= TURNED else 0
+    variants = find_extents(xml, tree, folders, progress)
+    size = _robot_size(robot)
+    link_findings_of_variants = [_link_findings(links, extents, size) for extents in variants]
+    improved_count = _count_misplaced(link_findings_of_variants[0]) - _count_misplaced(
+        link_findings_of_variants[-1]
+    )
+    variant = len(variants) - 1 if improved_count >= MIN_TURNED_LINKS else 0
+    extents = variants[variant]
     findings = [
         Finding(
             "description",
@@ -107,20 +114,18 @@ def examine_urdf(
         for text in (*faults, *tree.warnings)
         if not text.startswith("inertia of link")
     ]
-    if best:
-        findings.append(_axis_finding(readings[0], better))
-    findings += of_links[best]
+    if variant:
+        findings.append(_axis_finding(variants[0], improved_count))
+    findings += link_findings_of_variants[variant]
     mimics = {joint.name for joint in robot.joints if joint.mimic}
     for joint in tree.joints:
         if joint.name not in mimics:
             findings += _joint_findings(joint)
-    return Examination(
-        findings, readings[best].unseen, links, readings[best], _negligible(links, readings[best])
-    )
+    return Examination(findings, extents.unseen, links, extents, _negligible_links(links, extents))
 
 
-def _read(xml: str | bytes, root_joint: str | None) -> tuple[Tree, list[str]]:
-    """The description, and what is wrong with its mimic joints if they had to be ignored."""
+def _read_description(xml: str | bytes, root_joint: str | None) -> tuple[Tree, list[str]]:
+    """Read a description; if its mimic joints had to be ignored, also return what is wrong."""
     try:
         return urdf.read_urdf(xml, root_joint), []
     except UrdfError as error:
@@ -130,11 +135,11 @@ def _read(xml: str | bytes, root_joint: str | None) -> tuple[Tree, list[str]]:
             raise error from None
 
 
-def _axis_finding(extents: Extents, better: int) -> Finding:
+def _axis_finding(extents: Extents, improved_count: int) -> Finding:
     return Finding(
         "description",
         f"has {len(extents.y_up)} COLLADA meshes whose up axis is y, "
-        f"such as '{extents.y_up[0]}'; they fit the inertias of {better} more links if "
+        f"such as '{extents.y_up[0]}'; they fit the inertias of {improved_count} more links if "
         "they are turned to z up, but RViz and the viewer do not turn them",
         "export them with z up; here they are turned",
         "mesh-axis",
@@ -143,9 +148,9 @@ def _axis_finding(extents: Extents, better: int) -> Finding:
     )
 
 
-def _misplaced(findings: Sequence[Finding]) -> int:
-    """The number of findings about links whose mass is elsewhere than their shapes."""
-    return len({finding.where for finding in findings if finding.kind in _MISPLACED})
+def _count_misplaced(findings: Sequence[Finding]) -> int:
+    """Return the number of links whose mass is not in their shapes, according to findings."""
+    return len({finding.where for finding in findings if finding.kind in _MISPLACEMENT_KINDS})
 
 
 # --- a link
@@ -160,44 +165,44 @@ def _link_inertia(link: Element, inertial: Any) -> LinkInertia:
     )
 
 
-def _negligible(links: Mapping[str, LinkInertia], extents: Extents) -> set[str]:
-    """The links that are negligible beside links that they are fixed to, such as sensors."""
+def _negligible_links(links: Mapping[str, LinkInertia], extents: Extents) -> set[str]:
+    """Return the links that are negligible beside those they are fixed to, such as sensors."""
     sums: dict[str, Array] = {}
     for name, inertia in links.items():
-        body, own = extents.bodies[name], extents.links[name].own
-        solid = own.solid.inertia(inertia.mass) if own else np.zeros((3, 3))
+        body, extent = extents.bodies[name], extents.links[name].own
+        solid = extent.solid.inertia(inertia.mass) if extent else np.zeros((3, 3))
         moments = max(np.trace(inertia.rotational), np.trace(solid))
         sums[body] = sums.get(body, np.zeros(2)) + (inertia.mass, moments)
+
+    def is_negligible(name: str, inertia: LinkInertia) -> bool:
+        factor = 1.0 if extents.links[name].own else SHAPELESS_FACTOR
+        limits = factor * NEGLIGIBLE_FRACTIONS * sums[extents.bodies[name]]
+        return bool(((inertia.mass, np.trace(inertia.rotational)) < limits).all())
+
     return {
         name
         for name, inertia in links.items()
-        if name.endswith(OPTICAL)
-        or (
-            (inertia.mass, np.trace(inertia.rotational))
-            < (1.0 if extents.links[name].own else SHAPELESS)
-            * NEGLIGIBLE
-            * sums[extents.bodies[name]]
-        ).all()
+        if name.endswith(OPTICAL_SUFFIXES) or is_negligible(name, inertia)
     }
 
 
 def _link_findings(
     links: Mapping[str, LinkInertia], extents: Extents, size: float
 ) -> list[Finding]:
-    negligible = _negligible(links, extents)
+    negligible = _negligible_links(links, extents)
     return [
         finding
-        for name, known in extents.links.items()
-        for finding in link_findings(name, links.get(name), known, size)
-        if name not in negligible or finding.kind in _ALWAYS
+        for name, link_extents in extents.links.items()
+        for finding in link_findings(name, links.get(name), link_extents, size)
+        if name not in negligible or finding.kind in _KINDS_FOR_NEGLIGIBLE_LINKS
     ]
 
 
 def _robot_size(robot: Any) -> float:
-    """The largest distance of a joint from the origin of its parent link [m]; 0 if all are 0."""
+    """Return the largest distance of a joint from its parent link's origin [m]; 0 if all are 0."""
     lengths = [float(np.linalg.norm(urdf.placement_of(joint)[:3, 3])) for joint in robot.joints]
-    longest = max(lengths, default=0.0)
-    return max(longest, SMALLEST_SIZE) if longest > 0.0 else 0.0
+    size = max(lengths, default=0.0)
+    return max(size, MIN_ROBOT_SIZE) if size > 0.0 else 0.0
 
 
 # --- a joint
@@ -214,16 +219,16 @@ def _joint_findings(joint: Joint) -> Iterator[Finding]:
             {"lower": joint.lower, "upper": joint.upper},
             {},
         )
-    for what, value, unit in (
+    for quantity, value, unit in (
         ("effort", joint.effort, "N m or N"),
         ("velocity", joint.velocity, "rad/s or m/s"),
     ):
         if value <= 0.0:
             yield Finding(
                 where,
-                f"has the {what} limit {value:g}",
-                f"set {what} of <limit>, in {unit}",
-                f"{what}-limit",
-                {what: value},
-                {what: [0.0, None]},
+                f"has the {quantity} limit {value:g}",
+                f"set {quantity} of <limit>, in {unit}",
+                f"{quantity}-limit",
+                {quantity: value},
+                {quantity: [0.0, None]},
             )

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array, ArrayLike
 
-_FLAT = 1e-9  # thickness of a flat set of points, relative to its size
-_ROUND = 64  # points of a circle
-_ROUNDING = 1e-13  # of the size of a hull: distances that are 0
+_FLATNESS_TOLERANCE = 1e-9  # thickness relative to size; thinner points are in a plane
+_CIRCLE_POINTS = 64
+_DISTANCE_TOLERANCE = 1e-13  # relative to the size of a hull; smaller distances are 0
 
 
 class Solid(NamedTuple):
-    """A solid of uniform density: volume [m3], center of mass (3,) [m] and covariance (3, 3) [m2].
+    """Solid of uniform density: volume [m3], center of mass (3,) [m] and covariance (3, 3) [m2].
 
     The covariance is the mean of (x - com) (x - com)' over the volume.
     """
@@ -33,7 +33,7 @@ class Solid(NamedTuple):
     covariance: Array
 
     def moved(self, linear: Array, offset: Array) -> Solid:
-        """The image of the solid under x -> linear x + offset."""
+        """Return the image of the solid under x -> linear x + offset."""
         return Solid(
             self.volume * abs(np.linalg.det(linear)),
             linear @ self.com + offset,
@@ -41,7 +41,7 @@ class Solid(NamedTuple):
         )
 
     def inertia(self, mass: float) -> Array:
-        """Rotational inertia about the center of mass [kg m2], (3, 3)."""
+        """Return the rotational inertia about the center of mass [kg m2], (3, 3)."""
         return mass * (np.trace(self.covariance) * np.eye(3) - self.covariance)
 
 
@@ -55,13 +55,14 @@ def union(solids: Sequence[Solid]) -> Solid:
 
 
 def solid_of_triangles(triangles: Array) -> Solid:
-    """The solid in a closed surface of triangles, counterclockwise seen from outside, (n, 3, 3).
+    """Return the solid in a closed surface of triangles (n, 3, 3), counterclockwise from outside.
 
     Its volume is 0 if they enclose nothing, and negative if they are turned inside out.
     """
     center = triangles.reshape(-1, 3).mean(axis=0) if len(triangles) else np.zeros(3)
     a, b, c = (triangles[:, n] - center for n in range(3))
-    volumes = np.einsum("ij,ij->i", a, np.cross(b, c)) / 6.0  # of tetrahedra to the center
+    # Signed volumes, first and second moments of the tetrahedra between triangles and center.
+    volumes = np.einsum("ij,ij->i", a, np.cross(b, c)) / 6.0
     volume = float(volumes.sum())
     if volume == 0.0:
         return Solid(0.0, center, np.zeros((3, 3)))
@@ -72,38 +73,43 @@ def solid_of_triangles(triangles: Array) -> Solid:
 
 
 def box(x: float, y: float, z: float) -> tuple[Array, Solid]:
-    """The corners and the solid of a box around the origin with these edge lengths [m]."""
+    """Return the corners and the solid of a box around the origin with these edge lengths [m]."""
     signs = np.array([[i, j, k] for i in (-1, 1) for j in (-1, 1) for k in (-1, 1)])
     edges = np.array([x, y, z])
     return signs * edges / 2.0, Solid(x * y * z, np.zeros(3), np.diag(edges**2 / 12.0))
 
 
 def cylinder(radius: float, length: float) -> tuple[Array, Solid]:
-    """Points on the edges and the solid of a cylinder along z around the origin [m]."""
-    circle = radius * _circle()
-    points = np.vstack([np.c_[circle, np.full(_ROUND, z)] for z in (-length / 2.0, length / 2.0)])
+    """Return points on the edges and the solid of a cylinder along z around the origin [m]."""
+    circle = radius * _unit_circle()
+    points = np.vstack(
+        [np.c_[circle, np.full(_CIRCLE_POINTS, z)] for z in (-length / 2.0, length / 2.0)]
+    )
     covariance = np.diag([radius**2 / 4.0, radius**2 / 4.0, length**2 / 12.0])
     return points, Solid(math.pi * radius**2 * length, np.zeros(3), covariance)
 
 
 def sphere(radius: float) -> tuple[Array, Solid]:
-    """Points on the surface and the solid of a sphere around the origin [m]."""
-    angles = np.linspace(0.0, math.pi, _ROUND // 2 + 1)
+    """Return points on the surface and the solid of a sphere around the origin [m]."""
+    angles = np.linspace(0.0, math.pi, _CIRCLE_POINTS // 2 + 1)
     points = np.vstack(
-        [np.c_[math.sin(angle) * _circle(), np.full(_ROUND, math.cos(angle))] for angle in angles]
+        [
+            np.c_[math.sin(angle) * _unit_circle(), np.full(_CIRCLE_POINTS, math.cos(angle))]
+            for angle in angles
+        ]
     )
     return radius * points, Solid(
         4.0 / 3.0 * math.pi * radius**3, np.zeros(3), radius**2 / 5.0 * np.eye(3)
     )
 
 
-def _circle() -> Array:
-    angles = np.linspace(0.0, 2.0 * math.pi, _ROUND, endpoint=False)
+def _unit_circle() -> Array:
+    angles = np.linspace(0.0, 2.0 * math.pi, _CIRCLE_POINTS, endpoint=False)
     return np.c_[np.cos(angles), np.sin(angles)]
 
 
 class Hull:
-    """The convex hull of points, (n, 3), of which there is at least one [m].
+    """Convex hull of one or more points (n, 3) [m].
 
     `points` (m, 3) are its corners, `triangles` (k, 3) its surface as rows of them,
     counterclockwise seen from outside. If the points are in a plane, `points` are all of them,
@@ -114,13 +120,13 @@ class Hull:
     def __init__(self, points: ArrayLike) -> None:
         self.points: Array = np.asarray(points, float).reshape(-1, 3)
         self.triangles: NDArray[np.int_] = np.empty((0, 3), int)
-        if _thick(self.points):
-            self._enclose()
+        if _span_space(self.points):
+            self._find_surface()
         self.solid = solid_of_triangles(self.points[self.triangles])
         center = self.solid.com if len(self.triangles) else self.points.mean(axis=0)
         self.radius = float(np.linalg.norm(self.points - center, axis=1).max())
 
-    def _enclose(self) -> None:
+    def _find_surface(self) -> None:
         from scipy.spatial import ConvexHull, QhullError
 
         try:
@@ -135,7 +141,7 @@ class Hull:
         self.points = self.points[corners]
 
     def distance(self, point: Array) -> float:
-        """Distance of a point from the hull [m]; 0 inside.
+        """Return the distance of a point from the hull [m]; 0 inside.
 
         The weights w >= 0 of the corners p that minimize |w (p - point)|^2 + (sum of w - 1)^2 are,
         divided by their sum, those of the nearest point.
@@ -146,12 +152,12 @@ class Hull:
         size = np.linalg.norm(to_points, axis=0).max() or 1.0
         weights, _ = nnls(np.vstack([to_points / size, np.ones(len(self.points))]), [0, 0, 0, 1])
         distance = float(np.linalg.norm(to_points @ weights / weights.sum()))
-        return distance if distance > _ROUNDING * size else 0.0
+        return distance if distance > _DISTANCE_TOLERANCE * size else 0.0
 
 
-def _thick(points: Array) -> bool:
-    """Whether the points are not in a plane."""
+def _span_space(points: Array) -> bool:
+    """Return True if the points are not in a plane."""
     if len(points) < 4:
         return False
     spread = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
-    return bool(spread[2] > _FLAT * spread[0])
+    return bool(spread[2] > _FLATNESS_TOLERANCE * spread[0])

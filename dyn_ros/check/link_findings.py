@@ -15,17 +15,17 @@ from ..engine.kernel.types import Array
 from ..engine.model.urdf import LARGEST, rotational_fault
 from .shapes import Extent, LinkExtents
 
-LIGHTEST, DENSEST = 5.0, 8500.0  # kg/m3: a hollow shell; solid steel, and a little for what
-#                                      coarse meshes leave out
-MARGIN = 0.1  # of the radius of the shapes: mass may be that far outside
-SMALLEST_PART = 0.1  # of a solid's radius of gyration; a smaller one is a point
-TINY, HUGE = 1e-4, 20.0  # m: radii of gyration of links without known shapes
-ROUNDING = 1e-12  # of mass times radius squared: moments that mean zero
-OTHER_UNIT = 100.0  # times the lengths of the robot: a mesh in mm
-PLACEHOLDER = 3.0  # times the moments of a solid: a round number by chance
-SMALLEST_PLACEHOLDER = 1e-3  # kg m2: of links whose shapes are not known
-ROUNDED = 1.006  # a limit divided by it is still met after rounding to 3 digits
-NOISE = 1e-4  # of the largest moment: smaller ones are written as 0
+MIN_DENSITY = 5.0  # kg/m3, a hollow shell
+MAX_DENSITY = 8500.0  # kg/m3, solid steel and an allowance for coarse meshes
+HULL_MARGIN = 0.1  # relative to the radius of the hull; mass may be that far outside
+MIN_GYRATION_RATIO = 0.1  # relative to a solid's radius of gyration; below it, a point mass
+MIN_GYRATION, MAX_GYRATION = 1e-4, 20.0  # m, radius of gyration of a link without measured shapes
+MOMENT_TOLERANCE = 1e-12  # relative to mass times radius squared; smaller moments are 0
+MAX_MESH_RATIO = 100.0  # relative to the size of the robot; a larger mesh is probably in mm
+PLACEHOLDER_FACTOR = 3.0  # ratio to a solid's moments; below it, a round moment may be right
+MIN_PLACEHOLDER = 1e-3  # kg m2, of a link without measured shapes
+ROUNDING_FACTOR = 1.006  # a limit divided by it is still met after rounding to 3 digits
+ENTRY_TOLERANCE = 1e-4  # relative to the largest moment; smaller ones are written as 0
 
 _ENTRIES = (
     ("ixx", 0, 0),
@@ -35,18 +35,18 @@ _ENTRIES = (
     ("iyz", 1, 2),
     ("izz", 2, 2),
 )
-_UNUSABLE = ("point-mass", "not-physical")  # no radii of gyration follow from these
+_UNUSABLE_KINDS = ("point-mass", "not-physical")  # no radius of gyration can be computed
 
 _MATERIALS = (
     (22.6e3, "denser than any material"),
     (11.3e3, "denser than lead"),
-    (DENSEST, "denser than steel"),
+    (MAX_DENSITY, "denser than steel"),
     (0.0, "lighter than foam"),
 )
 
 
 class Finding(NamedTuple):
-    """One finding.
+    """Finding about an element of a description.
 
     `where` is the element, such as 'link "arm"'. `kind` identifies what was found, such as
     "mass-spread"; it does not change between versions. `values` are the numbers of the description
@@ -65,7 +65,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LinkInertia:
-    """The <inertial> of a link: mass [kg], and rotational inertia [kg m2], (3, 3).
+    """<inertial> of a link: mass [kg], and rotational inertia [kg m2], (3, 3).
 
     The latter is about the center of mass, in the axes of <inertial>; their `placement` is
     homogeneous (4, 4), in the link's frame, and `rpy` its angles as in the description.
@@ -82,25 +82,25 @@ class LinkInertia:
         return self.placement[:3, 3]
 
     def covariance(self) -> Array:
-        """Mean of (x - com) (x - com)' over the mass, in the link's axes [m2], (3, 3).
+        """Return the mean of (x - com) (x - com)' over the mass, in the link's axes [m2], (3, 3).
 
-        Numbers beyond 1e30 are cut off.
+        Numbers beyond 1e30 are clipped.
         """
         R = self.placement[:3, :3]
-        half = 0.5 * np.trace(self.rotational) * np.eye(3)
+        half_trace = 0.5 * np.trace(self.rotational) * np.eye(3)
         with np.errstate(over="ignore"):
-            covariance = (half - self.rotational) / self.mass
+            covariance = (half_trace - self.rotational) / self.mass
         return R @ np.clip(covariance, -LARGEST, LARGEST) @ R.T
 
 
 def link_findings(
     name: str, inertia: LinkInertia | None, extents: LinkExtents, size: float
 ) -> Iterator[Finding]:
-    """Yield what is implausible about a link of a robot with a ``size`` [m], 0 if unknown."""
+    """Yield findings about a link of a robot with a ``size`` [m], 0 if unknown."""
     where = f'link "{name}"'
-    if size > 0.0 and extents.mesh > OTHER_UNIT * size:
-        yield _unit_finding(where, extents.mesh, size)
-        extents = LinkExtents()  # its shapes are no measure
+    if size > 0.0 and extents.mesh_radius > MAX_MESH_RATIO * size:
+        yield _unit_finding(where, extents.mesh_radius, size)
+        extents = LinkExtents()  # without shapes, which have the wrong unit
     if inertia is None:
         return
     if inertia.mass == 0.0:
@@ -114,10 +114,9 @@ def link_findings(
                 {"mass": [0.0, None]},
             )
         return
-    own = extents.own or extents.allowed
-    faults = list(_faults(where, inertia, own))
+    faults = list(_inertia_faults(where, inertia, extents.own or extents.allowed))
     yield from faults
-    if not any(finding.kind in _UNUSABLE for finding in faults):
+    if not any(finding.kind in _UNUSABLE_KINDS for finding in faults):
         yield from _inertia_findings(where, inertia, extents)
     if extents.allowed is not None:
         yield from _com_findings(where, inertia, extents.allowed)
@@ -132,17 +131,17 @@ def _unit_finding(where: str, radius: float, size: float) -> Finding:
         'if the file is in mm, add scale="0.001 0.001 0.001" to <mesh>',
         "mesh-unit",
         {"radius": radius},
-        {"radius": [0.0, OTHER_UNIT * size]},
+        {"radius": [0.0, MAX_MESH_RATIO * size]},
     )
 
 
 # --- the inertia alone
 
 
-def _faults(where: str, inertia: LinkInertia, own: Extent | None) -> Iterator[Finding]:
-    """Findings about an inertia that no body with an extent has."""
-    moments = _moments(inertia)
-    solid = _solid_advice(inertia, own)
+def _inertia_faults(where: str, inertia: LinkInertia, extent: Extent | None) -> Iterator[Finding]:
+    """Yield findings about an inertia that no body of more than a point has."""
+    moments = _inertia_entries(inertia)
+    solid = _solid_advice(inertia, extent)
     advice = solid or "set <inertia>, about the center of mass in kg m2"
     if not inertia.rotational.any():
         yield Finding(
@@ -155,8 +154,8 @@ def _faults(where: str, inertia: LinkInertia, own: Extent | None) -> Iterator[Fi
         )
         return
     smallest, _, largest = np.linalg.eigvalsh(inertia.rotational)
-    nothing = ROUNDING * inertia.mass * (own.hull.radius if own else 1.0) ** 2
-    if max(-smallest, largest) <= nothing:
+    radius = extent.hull.radius if extent else 1.0
+    if max(-smallest, largest) <= MOMENT_TOLERANCE * inertia.mass * radius**2:
         yield Finding(
             where,
             f"has moments of inertia up to {max(-smallest, largest):.2g} kg m2, "
@@ -173,7 +172,7 @@ def _faults(where: str, inertia: LinkInertia, own: Extent | None) -> Iterator[Fi
         yield Finding(
             where,
             f"has an inertia that {fault}",
-            _joined(
+            _join_advice(
                 "this is not physical: <inertia> is about the center of mass, in the axes of "
                 "<inertial>'s <origin>; check the order and the signs.",
                 solid,
@@ -183,10 +182,10 @@ def _faults(where: str, inertia: LinkInertia, own: Extent | None) -> Iterator[Fi
             {},
         )
     elif negative:
-        named = ", ".join(f"{key} = {moments[key]:.3g}" for key in negative)
+        assignments = ", ".join(f"{key} = {moments[key]:.3g}" for key in negative)
         yield Finding(
             where,
-            f"has a negative {named}, which is a rounding error",
+            f"has a negative {assignments}, which is a rounding error",
             f"write 0 for {', '.join(negative)}",
             "rounding",
             moments,
@@ -209,78 +208,79 @@ def _inertia_findings(where: str, inertia: LinkInertia, extents: LinkExtents) ->
             _solid_advice(inertia, extents.own)
             or "set <inertia>, about the center of mass in kg m2",
             "placeholder",
-            _moments(inertia),
+            _inertia_entries(inertia),
             {},
         )
         return
     if extents.allowed is None:
-        if not TINY < gyration < HUGE:
+        if not MIN_GYRATION < gyration < MAX_GYRATION:
             yield Finding(
                 where,
                 f"spreads its mass over {gyration:.3g} m (RMS distance from its center)",
                 "is <inertia> in kg m2, and <mass> in kg?",
                 "mass-spread",
                 {"spread": gyration},
-                {"spread": [TINY, HUGE]},
+                {"spread": [MIN_GYRATION, MAX_GYRATION]},
             )
         return
     yield from _spread_findings(where, inertia, extents.allowed, extents.own)
     if extents.own is None:
         return
-    of_solid = math.sqrt(np.trace(extents.own.solid.covariance))
-    if gyration < SMALLEST_PART * of_solid:
+    solid_gyration = math.sqrt(np.trace(extents.own.solid.covariance))
+    if gyration < MIN_GYRATION_RATIO * solid_gyration:
         yield Finding(
             where,
             f"has its mass within {gyration:.3g} m (RMS distance from its "
-            f"center), nearly a point mass; a solid of its shapes has {of_solid:.3g} m",
-            _joined("is <inertia> in kg m2?", _solid_advice(inertia, extents.own)),
+            f"center), nearly a point mass; a solid of its shapes has {solid_gyration:.3g} m",
+            _join_advice("is <inertia> in kg m2?", _solid_advice(inertia, extents.own)),
             "point-like",
             {"spread": gyration},
-            {"spread": [SMALLEST_PART * of_solid, None]},
+            {"spread": [MIN_GYRATION_RATIO * solid_gyration, None]},
         )
 
 
 def _spread_findings(
-    where: str, inertia: LinkInertia, allowed: Extent, own: Extent | None
+    where: str, inertia: LinkInertia, allowed: Extent, link_extent: Extent | None
 ) -> Iterator[Finding]:
     """Compare the second moments of mass with what the hull of the shapes allows.
 
-    Mass on an interval [a, b] whose mean is c has a variance of at most (b - c) (c - a): that of
-    two point masses at its ends. The interval is that of the hull, with its margin, along the
-    principal axes of the inertia and those of the shapes.
+    Mass on an interval [a, b] whose mean is c has a variance of at most (b - c) (c - a), which two
+    point masses at its ends have. The interval is the extent of the hull with its margin along each
+    principal axis of the inertia, and of the shapes.
     """
     covariance = inertia.covariance()
-    margin = MARGIN * allowed.hull.radius
-    worst, excess = 1.0, None
+    margin = HULL_MARGIN * allowed.hull.radius
+    max_ratio, worst_spread = 1.0, None
     for axis in (*np.linalg.eigh(covariance)[1].T, *np.linalg.eigh(allowed.solid.covariance)[1].T):
-        along, mean = allowed.hull.points @ axis, float(axis @ inertia.com)
-        low, high = float(along.min()) - margin, float(along.max()) + margin
+        projections, mean = allowed.hull.points @ axis, float(axis @ inertia.com)
+        low, high = float(projections.min()) - margin, float(projections.max()) + margin
         limit = (high - mean) * (mean - low)
-        if limit <= 0.0:  # the center of mass is outside, which is another finding
+        if limit <= 0.0:  # a center of mass outside is another finding
             limit = 0.25 * (high - low) ** 2
         variance = float(axis @ covariance @ axis)
-        if variance > worst * limit:
-            worst, excess = variance / limit, (axis, math.sqrt(variance), math.sqrt(limit))
-    if excess is not None:
-        axis, spread, most = excess
+        if variance > max_ratio * limit:
+            max_ratio = variance / limit
+            worst_spread = axis, math.sqrt(variance), math.sqrt(limit)
+    if worst_spread is not None:
+        axis, spread, max_spread = worst_spread
         yield Finding(
             where,
             f"spreads its mass over {spread:.3g} m along {_axis_name(axis)} (RMS "
             f"distance from its center of mass); mass in its shapes spreads over at most "
-            f"{most:.3g} m",
-            _joined(
+            f"{max_spread:.3g} m",
+            _join_advice(
                 "is <inertia> in kg m2, about the center of mass, and do the shapes show "
                 "the whole link?",
-                _solid_advice(inertia, own),
+                _solid_advice(inertia, link_extent),
             ),
             "mass-spread",
             {"spread": spread, "direction": axis.tolist()},
-            {"spread": [0.0, most]},
+            {"spread": [0.0, max_spread]},
         )
 
 
 def _is_placeholder(inertia: LinkInertia, extents: LinkExtents, gyration: float) -> bool:
-    """Whether the inertia is a power of ten times the identity, unlike its shapes' inertia."""
+    """Return True if the inertia is a power of ten times the identity, unlike its shapes'."""
     moment = float(inertia.rotational[0, 0])
     if moment <= 0.0 or (inertia.rotational != moment * np.eye(3)).any():
         return False
@@ -288,44 +288,46 @@ def _is_placeholder(inertia: LinkInertia, extents: LinkExtents, gyration: float)
         return False
     if extents.own is None:
         if extents.allowed is None:
-            return moment >= SMALLEST_PLACEHOLDER
+            return moment >= MIN_PLACEHOLDER
         return gyration > 0.5 * extents.allowed.hull.radius
     solid = np.linalg.eigvalsh(extents.own.solid.inertia(inertia.mass))
-    return bool((solid * PLACEHOLDER < moment).any() or (solid > PLACEHOLDER * moment).any())
+    is_smaller = (solid * PLACEHOLDER_FACTOR < moment).any()
+    is_larger = (solid > PLACEHOLDER_FACTOR * moment).any()
+    return bool(is_smaller or is_larger)
 
 
 def _com_findings(where: str, inertia: LinkInertia, allowed: Extent) -> Iterator[Finding]:
-    outside = allowed.hull.distance(inertia.com)
-    if outside <= MARGIN * allowed.hull.radius:
+    distance = allowed.hull.distance(inertia.com)
+    if distance <= HULL_MARGIN * allowed.hull.radius:
         return
-    xyz = " ".join(_number(round(float(x), 6)) for x in allowed.solid.com)
+    xyz = " ".join(_number_text(round(float(x), 6)) for x in allowed.solid.com)
     yield Finding(
         where,
-        f"has its center of mass {outside:.3g} m outside its shapes",
+        f"has its center of mass {distance:.3g} m outside its shapes",
         "<origin> of <inertial> is expressed in the link's frame, in m; the center of "
         f'its shapes: <origin xyz="{xyz}" rpy="{inertia.rpy}"/>',
         "com-outside",
-        {"distance": outside, "com": inertia.com.tolist()},
-        {"distance": [0.0, MARGIN * allowed.hull.radius]},
+        {"distance": distance, "com": inertia.com.tolist()},
+        {"distance": [0.0, HULL_MARGIN * allowed.hull.radius]},
     )
 
 
 def _density_findings(
-    where: str, inertia: LinkInertia, allowed: Extent, own: Extent | None
+    where: str, inertia: LinkInertia, allowed: Extent, link_extent: Extent | None
 ) -> Iterator[Finding]:
-    """Compare with the largest volume that mass can be in, and the least that it has to fill."""
-    volumes = [(allowed.largest, 0.0, DENSEST)]
-    if own is not None:
-        volumes.append((own.solid.volume, LIGHTEST, math.inf))
+    """Compare the mass with the largest volume it can be in, and the solid it has to fill."""
+    volumes = [(allowed.max_volume, 0.0, MAX_DENSITY)]
+    if link_extent is not None:
+        volumes.append((link_extent.solid.volume, MIN_DENSITY, math.inf))
     for volume, low, high in volumes:
         density = inertia.mass / float(volume)
         if low <= density <= high:
             continue
-        material = next(text for least, text in _MATERIALS if density >= least)
+        material = next(text for min_density, text in _MATERIALS if density >= min_density)
         bound = (
-            f"at most {high * volume / ROUNDED:.3g}"
+            f"at most {high * volume / ROUNDING_FACTOR:.3g}"
             if density > high
-            else f"at least {low * volume * ROUNDED:.3g}"
+            else f"at least {low * volume * ROUNDING_FACTOR:.3g}"
         )
         yield Finding(
             where,
@@ -334,40 +336,40 @@ def _density_findings(
             f"is <mass> in kg, and are the shapes in m? If they are, it is {bound} kg",
             "density",
             {"mass": inertia.mass, "volume": float(volume), "density": density},
-            {"density": [LIGHTEST, DENSEST]},
+            {"density": [MIN_DENSITY, MAX_DENSITY]},
         )
 
 
 # --- what the description should say
 
 
-def _solid_advice(inertia: LinkInertia, own: Extent | None) -> str:
-    """The inertia of a solid of the link's shapes, as a line of a description."""
-    if own is None:
+def _solid_advice(inertia: LinkInertia, extent: Extent | None) -> str:
+    """Return the advice to write the inertia of a solid of the link's shapes; "" without these."""
+    if extent is None:
         return ""
     R = inertia.placement[:3, :3]
-    I = R.T @ own.solid.inertia(inertia.mass) @ R
-    I[np.abs(I) < NOISE * np.abs(I).max()] = 0.0
-    words = " ".join(f'{key}="{_number(I[row, column])}"' for key, row, column in _ENTRIES)
+    I = R.T @ extent.solid.inertia(inertia.mass) @ R
+    I[np.abs(I) < ENTRY_TOLERANCE * np.abs(I).max()] = 0.0
+    words = " ".join(f'{key}="{_number_text(I[row, column])}"' for key, row, column in _ENTRIES)
     return f"write <inertia {words}/>, the inertia of a solid with its shapes"
 
 
-def _joined(question: str, solid: str) -> str:
-    """A question, and the advice from the shapes, which may be empty."""
+def _join_advice(question: str, solid: str) -> str:
+    """Join a question and the advice from the shapes, which may be empty."""
     return f"{question} Without better values, {solid}" if solid else question
 
 
-def _moments(inertia: LinkInertia) -> dict[str, float]:
+def _inertia_entries(inertia: LinkInertia) -> dict[str, float]:
     return {key: float(inertia.rotational[row, column]) for key, row, column in _ENTRIES}
 
 
-def _number(x: float) -> str:
+def _number_text(x: float) -> str:
     return f"{x:.6g}" if x else "0"
 
 
 def _axis_name(axis: Array) -> str:
-    """x, y or z if the direction is nearly that axis of the link, or its coordinates."""
-    main = int(np.abs(axis).argmax())
-    if abs(axis[main]) > 0.99:
-        return "xyz"[main]
-    return "({:.2f}, {:.2f}, {:.2f})".format(*(axis * np.sign(axis[main])))
+    """Return x, y or z if the direction is nearly that axis of the link; else its coordinates."""
+    largest = int(np.abs(axis).argmax())
+    if abs(axis[largest]) > 0.99:
+        return "xyz"[largest]
+    return "({:.2f}, {:.2f}, {:.2f})".format(*(axis * np.sign(axis[largest])))

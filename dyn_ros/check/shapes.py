@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The shapes of a robot's links in its description (URDF), and the space that they occupy."""
+"""Shapes of a robot's links in its description (URDF), and the space that they occupy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from ..engine.kernel.types import Array
 from ..engine.model.urdf import Tree, child, children, parse_elements, parse_numbers, placement
 from .hulls import Hull, Solid, box, cylinder, sphere, union
-from .meshes import Folders, Meshes, Progress, measure_meshes, turned_to_z
+from .meshes import Folders, Meshes, Progress, measure_meshes, turn_to_z_up
 
 Color: TypeAlias = tuple[float, ...]
 """Red, green, blue, alpha from 0 to 1."""
@@ -29,12 +29,13 @@ PRIMITIVES: dict[str, Callable[..., tuple[Array, Solid]]] = {
     "cylinder": cylinder,
     "sphere": sphere,
 }
-_SMALLEST, _LARGEST_SHAPE = 1e-6, 1e6  # m: smaller links and larger shapes are not examined
+_MIN_LINK_RADIUS = 1e-6  # m; smaller links are not examined
+_MAX_SHAPE_SIZE = 1e6  # m; shapes that are larger, or farther away, are not examined
 
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """One shape of a link: "box", "cylinder", "sphere" or "mesh", which has a `uri`.
+    """Shape of a link: "box", "cylinder", "sphere" or "mesh", which has a `uri`.
 
     `placement` is homogeneous (4, 4), in the link's frame. `size` is the edge lengths of a box;
     radius and length of a cylinder, along z; radius of a sphere [m]; scale of a mesh [-]. `color`
@@ -56,60 +57,60 @@ def read_shapes(
     problems: list[str] = []
     colors: dict[str, Color | None] = {}
     for material in children(robot, "material"):
-        colors[material.get("name", "")] = _color(material, {}, problems)
+        colors[material.get("name", "")] = _read_color(material, {}, problems)
     shapes: dict[str, dict[str, list[Shape]]] = {"visual": {}, "collision": {}}
     for link in children(robot, "link"):
-        for kind, of_link in shapes.items():
+        for kind, shapes_by_link in shapes.items():
             for element in children(link, kind):
                 try:
-                    shape = _shape(element, colors, problems)
+                    shape = _read_shape(element, colors, problems)
                 except ValueError as error:
                     problems.append(f"a {kind} of link '{link.get('name')}' is omitted: {error}")
                 else:
-                    of_link.setdefault(link.get("name", ""), []).append(shape)
+                    shapes_by_link.setdefault(link.get("name", ""), []).append(shape)
     return shapes["visual"], shapes["collision"], problems
 
 
-def _shape(element: Element, colors: Mapping[str, Color | None], problems: list[str]) -> Shape:
+def _read_shape(element: Element, colors: Mapping[str, Color | None], problems: list[str]) -> Shape:
     origin, geometry = child(element, "origin"), child(element, "geometry")
-    placed = np.eye(4)
+    X = np.eye(4)
     if origin is not None:
-        placed = placement(*(_numbers(origin.get(name, "0 0 0"), 3) for name in ("xyz", "rpy")))
+        X = placement(*(_parse_numbers(origin.get(name, "0 0 0"), 3) for name in ("xyz", "rpy")))
     material = child(element, "material")
-    color = None if material is None else _color(material, colors, problems)
-    form = next(iter(geometry), None) if geometry is not None else None
-    if form is None:
+    color = None if material is None else _read_color(material, colors, problems)
+    primitive = next(iter(geometry), None) if geometry is not None else None
+    if primitive is None:
         raise ValueError("it has no geometry")
-    kind = form.tag.rpartition("}")[2]
+    kind = primitive.tag.rpartition("}")[2]
     if kind == "mesh":
-        scale = _numbers(form.get("scale", "1 1 1"), 3)
-        return Shape(kind, placed, scale, color, form.get("filename", ""))
+        scale = _parse_numbers(primitive.get("scale", "1 1 1"), 3)
+        return Shape(kind, X, scale, color, primitive.get("filename", ""))
     if kind not in _SIZES:
         raise ValueError(f"{kind} is not supported; use box, cylinder, sphere or mesh")
     size = tuple(
         number
         for attribute, count in _SIZES[kind]
-        for number in _numbers(form.get(attribute, ""), count)
+        for number in _parse_numbers(primitive.get(attribute, ""), count)
     )
     if min(size) < 0.0:
         raise ValueError(f"the size of the {kind} is negative: {size}")
-    return Shape(kind, placed, size, color)
+    return Shape(kind, X, size, color)
 
 
-def _color(
-    material: Element, known: Mapping[str, Color | None], problems: list[str]
+def _read_color(
+    material: Element, colors: Mapping[str, Color | None], problems: list[str]
 ) -> Color | None:
     color = child(material, "color")
     if color is None:
-        return known.get(material.get("name", ""))
+        return colors.get(material.get("name", ""))
     try:
-        return tuple(min(max(x, 0.0), 1.0) for x in _numbers(color.get("rgba", ""), 4))
+        return tuple(min(max(x, 0.0), 1.0) for x in _parse_numbers(color.get("rgba", ""), 4))
     except ValueError as error:
         problems.append(f"the color of material '{material.get('name')}' is ignored: {error}")
         return None
 
 
-def _numbers(text: str, count: int) -> tuple[float, ...]:
+def _parse_numbers(text: str, count: int) -> tuple[float, ...]:
     try:
         return tuple(parse_numbers(text, count))
     except ValueError:
@@ -120,40 +121,40 @@ def _numbers(text: str, count: int) -> tuple[float, ...]:
 
 
 class Extent(NamedTuple):
-    """The space that shapes occupy, in a link's frame.
+    """Space that shapes occupy, in a link's frame.
 
-    `hull` is of all shapes, visual and collision. `solid` has uniform density: the visual shapes
-    or, if there are none, those for collisions; a mesh that is not closed counts as its convex
-    hull. `largest` is the volume of the hull, or the total of the visual or of the collision
-    shapes, whichever is largest [m3].
+    `hull` is the hull of all shapes, visual and collision. `solid` has uniform density and consists
+    of the visual shapes or, without these, of the collision shapes; a mesh that is not closed
+    counts as its convex hull. `max_volume` is the largest of the volume of the hull, the total of
+    the visual and the total of the collision shapes [m3].
     """
 
     hull: Hull
     solid: Solid
-    largest: float
+    max_volume: float
 
 
 class LinkExtents(NamedTuple):
-    """The space of a link: its own shapes, and where its mass can be.
+    """Space of a link's `own` shapes, and the space in which its mass is `allowed`.
 
-    The latter, `allowed`, is that of its own shapes, and those of massless links that are fixed to
-    it. If there are none, it is that of all links that are fixed to it. Both are None without
-    shapes, or if not all are known. `mesh` is the radius of its largest mesh about its center [m];
-    0 without meshes.
+    Mass is allowed in its own shapes and in those of massless links that are fixed to it; if none
+    of these has shapes, in those of all links that are fixed to it. A space is None without shapes,
+    or if not all of them could be measured. `mesh_radius` is that of its largest mesh about its
+    center [m]; 0 without meshes.
     """
 
     own: Extent | None = None
     allowed: Extent | None = None
-    mesh: float = 0.0
+    mesh_radius: float = 0.0
 
 
 class Extents(NamedTuple):
-    """The space of the links of a robot.
+    """Space of the links of a robot.
 
-    `unseen` has a line for each reason why shapes could not be examined. `placements` (4, 4) are
-    those of the links in the root link's frame, with all joints at 0. `bodies` has the first of the
-    links that each link is fixed to: the same for those of a rigid body. `y_up` are the meshes in
-    COLLADA files whose up axis is y.
+    `unseen` has a line for each reason why shapes could not be examined. `placements` (4, 4) are in
+    the root link's frame, with all joints at 0. `bodies` has for each link the first link of its
+    rigid body, the links that are fixed to each other. `y_up` are the meshes in COLLADA files whose
+    up axis is y.
     """
 
     links: dict[str, LinkExtents]
@@ -169,10 +170,10 @@ def find_extents(
     """Find the space that the shapes of each link occupy, with meshes as RViz shows them.
 
     If there are COLLADA files whose up axis is y, which RViz and the viewer ignore, a second result
-    has those turned to z up.
+    has these meshes turned to z up.
     """
     visual, collision, problems = read_shapes(xml)
-    meshes, readings = _readings(visual, collision, folders, progress)
+    meshes, variants = _measure_mesh_variants(visual, collision, folders, progress)
     omitted = [line for line in problems if not line.startswith("the color")]
     links = children(parse_elements(xml), "link")
     return [
@@ -182,72 +183,74 @@ def find_extents(
             meshes,
             omitted,
         )
-        for measured in readings
+        for measured in variants
     ]
 
 
 def find_corners(xml: str | bytes, tree: Tree, folders: Folders = ()) -> dict[str, Array]:
-    """The corners of the hull of all shapes of each link, (n, 3), in the link's frame [m].
+    """Find the corners of the hull of all shapes of each link, (n, 3), in the link's frame [m].
 
-    Links whose shapes are not all known are missing; n is 0 without shapes. Meshes in COLLADA files
-    whose up axis is y occupy both spaces.
+    Links whose shapes could not all be measured are missing; n is 0 without shapes. Meshes in
+    COLLADA files whose up axis is y occupy their space with y up and with z up.
     """
     visual, collision, _ = read_shapes(xml)
     corners: dict[str, Array] = {}
-    readings = _readings(visual, collision, folders, None)[1]
+    variants = _measure_mesh_variants(visual, collision, folders, None)[1]
     for link in children(parse_elements(xml), "link"):
-        shapes = [_link_shapes(link, visual, collision, measured) for measured in readings]
-        if all(one.known for one in shapes):
-            points = [points for one in shapes for use in one.uses for points, _ in use]
+        shapes = [_link_shapes(link, visual, collision, measured) for measured in variants]
+        if all(link_shapes.is_measured for link_shapes in shapes):
+            points = [
+                points for link_shapes in shapes for use in link_shapes.uses for points, _ in use
+            ]
             corners[shapes[0].name] = Hull(np.vstack(points)).points if points else np.zeros((0, 3))
     return corners
 
 
-def _readings(
+def _measure_mesh_variants(
     visual: Mapping[str, list[Shape]],
     collision: Mapping[str, list[Shape]],
     folders: Folders,
     progress: Progress | None,
 ) -> tuple[Meshes, list[dict[str, tuple[Array, Solid] | None]]]:
-    """The meshes as they are; if some are y up, also with those turned to z up."""
+    """Measure meshes as they are and, if some have the up axis y, with these turned to z up."""
     meshes = measure_meshes(
         [
             shape.uri
-            for of_link in (visual, collision)
-            for shapes in of_link.values()
+            for shapes_by_link in (visual, collision)
+            for shapes in shapes_by_link.values()
             for shape in shapes
             if shape.kind == "mesh"
         ],
         folders,
         progress,
     )
-    readings = [meshes.measured]
+    variants = [meshes.measured]
     if meshes.y_up:
-        readings.append(
+        variants.append(
             meshes.measured
             | {
-                uri: turned_to_z(*measures)
+                uri: turn_to_z_up(*measures)
                 for uri, measures in meshes.measured.items()
                 if measures and uri in meshes.y_up
             }
         )
-    return meshes, readings
+    return meshes, variants
 
 
 @dataclass(frozen=True, eq=False)
 class _LinkShapes:
-    """The shapes of a link in its frame.
+    """Measured shapes of a link in its frame.
 
-    ``uses`` are the points and the solids of the visual ones and of those for collisions; none if
-    not all of them are known. ``mesh`` is the radius of the largest mesh. A link whose visual
-    shapes are missing is ``known`` by meshes for collisions, but not by a coarse box around it.
+    ``uses`` are the points and the solids of the visual and of the collision shapes; none if not
+    all of them could be measured. ``mesh_radius`` is that of the largest mesh. If visual shapes are
+    missing, meshes for collisions measure a link, but not a coarse box around it.
     """
 
     name: str
     exist: bool
-    known: bool
+    is_measured: bool
     uses: list[list[tuple[Array, Solid]]]
-    mesh: float
+    mesh_radius: float
 
 
 def _link_shapes(
@@ -256,40 +259,40 @@ def _link_shapes(
     collision: Mapping[str, list[Shape]],
     meshes: Mapping[str, tuple[Array, Solid] | None],
 ) -> _LinkShapes:
-    name, exist, mesh = link.get("name", ""), False, 0.0
+    name, exist, mesh_radius = link.get("name", ""), False, 0.0
     uses = []
     for tag, shapes in (("visual", visual), ("collision", collision)):
-        measured = [(shape.kind, _measured(shape, meshes)) for shape in shapes.get(name, [])]
-        known = [measures for _, measures in measured if measures is not None]
+        measurements = [(shape.kind, _measure(shape, meshes)) for shape in shapes.get(name, [])]
+        measured = [measures for _, measures in measurements if measures is not None]
         count = len(children(link, tag))
-        uses.append(known if len(known) == count else [])
+        uses.append(measured if len(measured) == count else [])
         exist |= count > 0
         spans = [
             np.ptp(measures[0], axis=0)
-            for kind, measures in measured
+            for kind, measures in measurements
             if kind == "mesh" and measures is not None
         ]
-        mesh = max([mesh, *(0.5 * float(np.linalg.norm(span)) for span in spans)])
-    substitutes = not children(link, "visual") or all(
+        mesh_radius = max([mesh_radius, *(0.5 * float(np.linalg.norm(span)) for span in spans)])
+    collision_suffices = not children(link, "visual") or all(
         shape.kind == "mesh" for shape in collision.get(name, [])
     )
-    is_known = not exist or bool(uses[0]) or bool(uses[1]) and substitutes
-    return _LinkShapes(name, exist, is_known, uses, mesh)
+    is_measured = not exist or bool(uses[0]) or bool(uses[1]) and collision_suffices
+    return _LinkShapes(name, exist, is_measured, uses, mesh_radius)
 
 
-def _measured(
+def _measure(
     shape: Shape, meshes: Mapping[str, tuple[Array, Solid] | None]
 ) -> tuple[Array, Solid] | None:
-    """The points and the solid of a shape in its link's frame; None if they are not known."""
-    if max(np.abs(shape.size).max(), np.abs(shape.placement).max()) > _LARGEST_SHAPE:
+    """Return the points and the solid of a shape in its link's frame; None if not measured."""
+    if max(np.abs(shape.size).max(), np.abs(shape.placement).max()) > _MAX_SHAPE_SIZE:
         return None
     if shape.kind != "mesh":
-        return _moved(PRIMITIVES[shape.kind](*shape.size), shape.placement)
+        return _transform(PRIMITIVES[shape.kind](*shape.size), shape.placement)
     mesh = meshes[shape.uri]
-    return None if mesh is None else _moved(mesh, shape.placement @ np.diag([*shape.size, 1.0]))
+    return None if mesh is None else _transform(mesh, shape.placement @ np.diag([*shape.size, 1.0]))
 
 
-def _moved(measures: tuple[Array, Solid], X: Array) -> tuple[Array, Solid]:
+def _transform(measures: tuple[Array, Solid], X: Array) -> tuple[Array, Solid]:
     points, solid = measures
     linear, offset = X[:3, :3], X[:3, 3]
     return points @ linear.T + offset, solid.moved(linear, offset)
@@ -307,17 +310,18 @@ def _extents(
     bodies = {shapes.name: group[0].name for group in groups.values() for shapes in group}
     extents, empty = {}, []
     for shapes in links:
-        fixed = [other for other in groups[frames[shapes.name].parent] if other is not shapes]
-        group = [shapes, *(other for other in fixed if frames[other.name].inertia.mass == 0.0)]
-        if not any(other.exist for other in group):
+        body = groups[frames[shapes.name].parent]
+        fixed = [neighbor for neighbor in body if neighbor is not shapes]
+        massless = [neighbor for neighbor in fixed if frames[neighbor.name].inertia.mass == 0.0]
+        group = [shapes, *massless]
+        if not any(member.exist for member in group):
             group = [shapes, *fixed]
-        own = _extent([shapes], [np.eye(4)])
         to_link = np.linalg.inv(placements[shapes.name])
-        allowed = _extent(
-            group, [np.eye(4), *(to_link @ placements[other.name] for other in group[1:])]
-        )
-        extents[shapes.name] = LinkExtents(own, allowed, shapes.mesh)
-        if shapes.exist and shapes.known and own is None:
+        neighbor_placements = [to_link @ placements[neighbor.name] for neighbor in group[1:]]
+        link_extent = _extent([shapes], [np.eye(4)])
+        allowed = _extent(group, [np.eye(4), *neighbor_placements])
+        extents[shapes.name] = LinkExtents(link_extent, allowed, shapes.mesh_radius)
+        if shapes.exist and shapes.is_measured and link_extent is None:
             empty.append(
                 f"the shapes of link '{shapes.name}' enclose no volume and are not examined"
             )
@@ -325,7 +329,7 @@ def _extents(
 
 
 def _placements(tree: Tree) -> dict[str, Array]:
-    """The placement of each link with all joints at 0."""
+    """Return the placement of each link with all joints at 0."""
     joints: list[Array] = []
     for joint in tree.joints:
         joints.append(
@@ -338,13 +342,13 @@ def _placements(tree: Tree) -> dict[str, Array]:
 
 
 def _extent(links: Sequence[_LinkShapes], placements: Sequence[Array]) -> Extent | None:
-    """The extent of the shapes of links, placed; None if one of the links is not known."""
-    if not all(shapes.known for shapes in links):
+    """Return the extent of the shapes of placed links; None if not all could be measured."""
+    if not all(shapes.is_measured for shapes in links):
         return None
     uses: list[list[tuple[Array, Solid]]] = [[], []]
     for shapes, X in zip(links, placements, strict=True):
         for use, measures in zip(uses, shapes.uses):
-            use += [_moved(measured, X) for measured in measures]
+            use += [_transform(measured, X) for measured in measures]
     solids = [
         union([solid for _, solid in use])
         for use in uses
@@ -353,6 +357,6 @@ def _extent(links: Sequence[_LinkShapes], placements: Sequence[Array]) -> Extent
     if not solids:
         return None
     hull = Hull(np.vstack([points for use in uses for points, _ in use]))
-    if hull.radius < _SMALLEST:
+    if hull.radius < _MIN_LINK_RADIUS:
         return None
     return Extent(hull, solids[0], max(hull.solid.volume, *(solid.volume for solid in solids)))

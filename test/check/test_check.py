@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 import peer
 from dyn_ros.check import check_urdf, examine_urdf
 from dyn_ros.check.hulls import Hull, box
-from dyn_ros.check.link_findings import DENSEST, LIGHTEST, MARGIN
+from dyn_ros.check.link_findings import HULL_MARGIN, MAX_DENSITY, MIN_DENSITY
 from dyn_ros.engine.model.urdf import UrdfError
 
 BOX = '<visual><geometry><box size="0.2 0.1 0.4"/></geometry></visual>'
@@ -196,7 +196,7 @@ def test_a_shape_may_be_turned_in_any_way(rpy):
     )
     (finding,) = check_urdf(robot(shape=shape, mass="100", inertia=diagonal(200, 200, 200)))
     reach = np.linalg.norm([0.1, 0.3, 1.0])
-    assert finding.limits["spread"][1] == pytest.approx(0.1 + MARGIN * reach)
+    assert finding.limits["spread"][1] == pytest.approx(0.1 + HULL_MARGIN * reach)
     solid = turn @ np.diag(100.0 / 12.0 * np.array([4.36, 4.04, 0.4])) @ turn.T
     moments = dict(re.findall(r'(i..)="(\S+)"', finding.advice))
     assert float(moments["ixx"]) == pytest.approx(solid[0, 0], rel=1e-5)
@@ -254,10 +254,10 @@ def test_a_density_that_no_body_has(shape, volume):
         f"<collision><geometry>{shape}</geometry></collision>"
     )
     for density, count in (
-        (0.98 * LIGHTEST, 1),
-        (1.02 * LIGHTEST, 0),
-        (0.996 * DENSEST, 0),
-        (1.004 * DENSEST, 1),
+        (0.98 * MIN_DENSITY, 1),
+        (1.02 * MIN_DENSITY, 0),
+        (0.996 * MAX_DENSITY, 0),
+        (1.004 * MAX_DENSITY, 1),
     ):
         mass = density * volume
         moment = 0.003 * mass
@@ -270,7 +270,7 @@ def test_a_density_that_no_body_has(shape, volume):
                 f"has {mass:.3g} kg in shapes of {1e3 * volume:.3g} l: {density:.3g} kg/m3, "
             )
             advised = float(re.search(r"it is at (?:least|most) (\S+) kg", found[0].advice)[1])
-            assert 0.98 < advised / np.clip(mass, LIGHTEST * volume, DENSEST * volume) < 1.02
+            assert 0.98 < advised / np.clip(mass, MIN_DENSITY * volume, MAX_DENSITY * volume) < 1.02
             assert (
                 check_urdf(
                     robot(shape=both, mass=str(advised), inertia=diagonal(moment, moment, moment))
@@ -300,7 +300,7 @@ def test_the_material_of_a_density(density, words):
 def test_a_radius_of_gyration_that_no_body_has(axis):
     """Two point masses at the ends of the shapes, and their margin, have the largest one."""
     half = np.array([0.1, 0.05, 0.2])
-    end = half[axis] + MARGIN * np.linalg.norm(half)
+    end = half[axis] + HULL_MARGIN * np.linalg.norm(half)
     for part, count in ((0.999, 0), (1.001, 1)):
         variances = np.full(3, 1e-4)
         variances[axis] = (part * end) ** 2
