@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the engine with Pinocchio in one run: accuracy, single states, batches.
+"""Compare the engine with Pinocchio in one run: accuracy, single states, batches.
 
     python benchmarks/engine.py [--write docs/performance.md]
 
@@ -30,33 +30,37 @@ import dyn_ros
 import peer
 
 STATES = 8000
-RECORDED = 1_000_000
-SMALL = 1e-14  # errors up to here are not listed
+RECORDING_LENGTH = 1_000_000  # samples
+MAX_UNLISTED_ERROR = 1e-14  # relative
 ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 
 
-def full(upper):
-    """Return a symmetric matrix of which Pinocchio fills only the upper triangle."""
+def symmetric(upper):
+    """Return a symmetric matrix from its upper triangle, which is what Pinocchio fills."""
     return np.triu(upper) + np.triu(upper, 1).T
 
 
 class Case(NamedTuple):
-    """One algorithm in both libraries."""
+    """Algorithm of Pinocchio to compare with.
 
-    theirs: Callable  # (model, data, *arguments)
-    takes: str  # of q, v, a
-    results: Callable = None  # Pinocchio's Data -> what ours returns, as a tuple;
-    #                                   None: what theirs returns
-    in_parallel: Callable = None  # Pinocchio's batch
+    ``function`` takes (model, data, *arguments), and ``arguments`` are the first of "qva".
+    ``results`` returns a tuple of dyn_ros's results from Pinocchio's Data; None: ``function``
+    returns them. ``batch_function`` takes (threads, pool, *arguments).
+    """
+
+    function: Callable
+    arguments: str
+    results: Callable = None
+    batch_function: Callable = None
 
 
 CASES = {
     "rnea": Case(pinocchio.rnea, "qva", lambda d: (d.tau,), pinocchio.rneaInParallel),
     "nonlinear_effects": Case(pinocchio.nonLinearEffects, "qv", lambda d: (d.nle,)),
     "generalized_gravity": Case(pinocchio.computeGeneralizedGravity, "q", lambda d: (d.g,)),
-    "crba": Case(pinocchio.crba, "q", lambda d: (full(d.M),)),
+    "crba": Case(pinocchio.crba, "q", lambda d: (symmetric(d.M),)),
     "aba": Case(pinocchio.aba, "qva", lambda d: (d.ddq,), pinocchio.abaInParallel),
-    "minverse": Case(pinocchio.computeMinverse, "q", lambda d: (full(d.Minv),)),
+    "minverse": Case(pinocchio.computeMinverse, "q", lambda d: (symmetric(d.Minv),)),
     "forward_kinematics": Case(
         pinocchio.forwardKinematics,
         "qva",
@@ -88,12 +92,12 @@ CASES = {
     "all_terms": Case(
         pinocchio.computeAllTerms,
         "qv",
-        lambda d: (full(d.M), d.nle, d.g, d.J, d.Ag, d.hg.vector, d.Ig.matrix()),
+        lambda d: (symmetric(d.M), d.nle, d.g, d.J, d.Ag, d.hg.vector, d.Ig.matrix()),
     ),
     "coriolis_matrix": Case(pinocchio.computeCoriolisMatrix, "qv", lambda d: (d.C,)),
     "momentum_terms": Case(
         lambda m, d, q, v: (
-            full(pinocchio.crba(m, d, q)) @ v,
+            symmetric(pinocchio.crba(m, d, q)) @ v,
             pinocchio.computeCoriolisMatrix(m, d, q, v).T @ v
             - pinocchio.computeGeneralizedGravity(m, d, q),
         ),
@@ -110,23 +114,24 @@ CASES = {
         pinocchio.computePotentialEnergyRegressor, "q", lambda d: (d.potentialEnergyRegressor,)
     ),
     "rnea_derivatives": Case(
-        pinocchio.computeRNEADerivatives, "qva", lambda d: (d.dtau_dq, d.dtau_dv, full(d.M))
+        pinocchio.computeRNEADerivatives, "qva", lambda d: (d.dtau_dq, d.dtau_dv, symmetric(d.M))
     ),
     "aba_derivatives": Case(
-        pinocchio.computeABADerivatives, "qva", lambda d: (d.ddq_dq, d.ddq_dv, full(d.Minv))
+        pinocchio.computeABADerivatives, "qva", lambda d: (d.ddq_dq, d.ddq_dv, symmetric(d.Minv))
     ),
     "generalized_gravity_derivatives": Case(pinocchio.computeGeneralizedGravityDerivatives, "q"),
     "centroidal_derivatives": Case(pinocchio.computeCentroidalDynamicsDerivatives, "qva"),
 }
-NOT_TIMED = (
+# Their times are like those of related functions, so only their results are compared.
+UNTIMED_FUNCTIONS = (
     "static_regressor",
     "kinetic_energy_regressor",
     "potential_energy_regressor",
     "generalized_gravity_derivatives",
     "com_jacobian",
     "joint_jacobians_time_variation",
-)  # like others; only their results are compared
-TIMED = {name: case for name, case in CASES.items() if name not in NOT_TIMED}
+)
+TIMED_CASES = {name: case for name, case in CASES.items() if name not in UNTIMED_FUNCTIONS}
 ROBOTS = (("panda", None), ("talos_reduced", "floating"))
 CONTACT_CASES = (
     "contact_dynamics",
@@ -137,7 +142,7 @@ CONTACT_CASES = (
 )
 
 
-def take_turns(ours, theirs, turns, rounds, repeats):
+def time_in_turns(ours, theirs, turns, rounds, repeats):
     """Return the microseconds per call in each round, [engine, turn * round]."""
     times = [[], []]
     for _ in range(turns):
@@ -151,13 +156,13 @@ def take_turns(ours, theirs, turns, rounds, repeats):
     return np.array(times)
 
 
-def cell(ours, theirs, digits):
+def time_cell(ours, theirs, digits):
     """Return the time of dyn_ros, and the speedup in parentheses."""
     return f"{ours:.{digits}f} ({theirs / ours:.1f})"
 
 
-def table(head, *columns):
-    """Yield the lines of a table, with the head of each column."""
+def table_lines(head, *columns):
+    """Yield the lines of a table with the head of each column."""
     yield "| | " + " | ".join(head) + " |"
     yield "| --- |" + " --- |" * len(head)
     for cells in zip(*columns, strict=True):
@@ -165,25 +170,26 @@ def table(head, *columns):
         yield "| " + " | ".join([f"`{cells[0][0]}`", *(text for _, text in cells)]) + " |"
 
 
-def one_state(pair):
-    """Yield the name and the cell of each function, of single states."""
+def state_cells(pair):
+    """Yield the name and the time cell of each function, called with single states."""
     q, v, a, _ = pair.state()
-    for name, case in TIMED.items():
-        count = len(case.takes)
-        a_, b_ = take_turns(
+    for name, case in TIMED_CASES.items():
+        count = len(case.arguments)
+        ours, theirs = time_in_turns(
             partial(getattr(dyn_ros, name), pair.model, pair.data, *(q, v, a)[:count]),
-            partial(case.theirs, pair.pin, pair.pin_data, *(pair.to_pin_q(q), v, a)[:count]),
+            partial(case.function, pair.pin, pair.pin_data, *(pair.to_pin_q(q), v, a)[:count]),
             60,
             1,
             300,
         ).min(axis=1)
-        yield name, cell(a_, b_, 2)
+        yield name, time_cell(ours, theirs, 2)
 
 
-def gain(one, two):
-    """Return a sentence on the speedup by a second thread."""
+def thread_gain_sentence(one_thread, two_threads):
+    """Return a sentence on the speedup by a second thread, from the cells of both."""
     ratios = [
-        float(a.split()[0]) / float(b.split()[0]) for (_, a), (_, b) in zip(one, two, strict=True)
+        float(a.split()[0]) / float(b.split()[0])
+        for (_, a), (_, b) in zip(one_thread, two_threads, strict=True)
     ]
     return (
         f"With two threads, batches are {min(ratios):.1f} to {max(ratios):.1f} times as fast, "
@@ -192,34 +198,34 @@ def gain(one, two):
 
 
 def call_each(function, pair, arrays):
-    """Loop over states, as a Python user of Pinocchio would."""
+    """Call a function for each state, as a Python user of Pinocchio does."""
     for state in zip(*arrays):
         function(pair.pin, pair.pin_data, *state)
 
 
-def batch(pair, threads):
-    """Yield the name and the cell of each function, per state of a batch."""
+def batch_cells(pair, threads):
+    """Yield the name and the time cell of each function, per state of a batch."""
     q, v, a, _ = pair.states(STATES)
-    theirs = np.array([pair.to_pin_q(x) for x in q]), v, a
-    columns = [np.asfortranarray(x.T) for x in theirs]
+    pin_arrays = np.array([pair.to_pin_q(x) for x in q]), v, a
+    columns = [np.asfortranarray(x.T) for x in pin_arrays]
     pool = pinocchio.ModelPool(pair.pin, threads)
-    for name, case in TIMED.items():
-        count = len(case.takes)
-        mine = partial(
+    for name, case in TIMED_CASES.items():
+        count = len(case.arguments)
+        our_call = partial(
             getattr(dyn_ros, name), pair.model, pair.data, *(q, v, a)[:count], threads=threads
         )
-        if case.in_parallel:
-            yours = partial(case.in_parallel, threads, pool, *columns)
+        if case.batch_function:
+            their_call = partial(case.batch_function, threads, pool, *columns)
         else:
-            yours = partial(call_each, case.theirs, pair, theirs[:count])
-        a_, b_ = np.median(take_turns(mine, yours, 3, 5, 1), axis=1)
-        yield name, cell(a_ / STATES, b_ / STATES, 3)
+            their_call = partial(call_each, case.function, pair, pin_arrays[:count])
+        ours, theirs = np.median(time_in_turns(our_call, their_call, 3, 5, 1), axis=1) / STATES
+        yield name, time_cell(ours, theirs, 3)
 
 
 def contact_cases(pair, contacts):
     """Return by name the calls of both engines for one state, (q, v, tau) -> None."""
     model, data, pin, pin_data = pair.model, pair.data, pair.pin, scenes.contact_data(pair)
-    mine, (models, datas) = scenes.ours(contacts), scenes.rigid(pair, contacts)
+    our_contacts, (models, datas) = scenes.ours(contacts), scenes.rigid(pair, contacts)
     settings = pinocchio.ProximalSettings()
 
     def dynamics(q, v, tau):
@@ -241,55 +247,62 @@ def contact_cases(pair, contacts):
 
     return {
         "contact_dynamics": (
-            lambda q, v, tau: dyn_ros.contact_dynamics(model, data, q, v, tau, mine),
+            lambda q, v, tau: dyn_ros.contact_dynamics(model, data, q, v, tau, our_contacts),
             dynamics,
         ),
         "contact_dynamics_derivatives": (
-            lambda q, v, tau: dyn_ros.contact_dynamics_derivatives(model, data, q, v, tau, mine),
+            lambda q, v, tau: dyn_ros.contact_dynamics_derivatives(
+                model, data, q, v, tau, our_contacts
+            ),
             dynamics_derivatives,
         ),
         "impulse_dynamics": (
-            lambda q, v, tau: dyn_ros.impulse_dynamics(model, data, q, v, mine),
+            lambda q, v, tau: dyn_ros.impulse_dynamics(model, data, q, v, our_contacts),
             impulses,
         ),
         "impulse_dynamics_derivatives": (
-            lambda q, v, tau: dyn_ros.impulse_dynamics_derivatives(model, data, q, v, mine),
+            lambda q, v, tau: dyn_ros.impulse_dynamics_derivatives(model, data, q, v, our_contacts),
             impulse_derivatives,
         ),
         "delassus_matrix": (
-            lambda q, v, tau: dyn_ros.delassus_matrix(model, data, q, mine),
+            lambda q, v, tau: dyn_ros.delassus_matrix(model, data, q, our_contacts),
             delassus,
         ),
     }
 
 
-def contacts_one_state(pair, cases):
-    """Yield the same as `one_state`, of robots in contact."""
+def contact_state_cells(pair, cases):
+    """Yield the cells of `state_cells` for a robot in contact."""
     q, v, _, tau = pair.state()
-    for name, (ours, theirs) in cases.items():
-        a_, b_ = take_turns(
-            partial(ours, q, v, tau), partial(theirs, pair.to_pin_q(q), v, tau), 60, 1, 300
+    for name, (our_function, their_function) in cases.items():
+        ours, theirs = time_in_turns(
+            partial(our_function, q, v, tau),
+            partial(their_function, pair.to_pin_q(q), v, tau),
+            60,
+            1,
+            300,
         ).min(axis=1)
-        yield name, cell(a_, b_, 2)
+        yield name, time_cell(ours, theirs, 2)
 
 
-def contacts_batch(pair, cases):
-    """Yield the same as `batch`, of robots in contact, with one thread."""
+def contact_batch_cells(pair, cases):
+    """Yield the cells of `batch_cells` for a robot in contact, with one thread."""
     q, v, _, tau = pair.states(STATES)
-    theirs = np.array([pair.to_pin_q(x) for x in q]), v, tau
+    pin_arrays = np.array([pair.to_pin_q(x) for x in q]), v, tau
 
     def for_all_states(call):
-        for state in zip(*theirs):
+        for state in zip(*pin_arrays):
             call(*state)
 
-    for name, (ours, call) in cases.items():
-        a_, b_ = np.median(
-            take_turns(partial(ours, q, v, tau), partial(for_all_states, call), 3, 5, 1), axis=1
+    for name, (our_function, their_function) in cases.items():
+        times = time_in_turns(
+            partial(our_function, q, v, tau), partial(for_all_states, their_function), 3, 5, 1
         )
-        yield name, cell(a_ / STATES, b_ / STATES, 3)
+        ours, theirs = np.median(times, axis=1) / STATES
+        yield name, time_cell(ours, theirs, 3)
 
 
-def error(actual, expected):
+def relative_error(actual, expected):
     """Return the largest difference, relative to the largest number unless that is about zero."""
     actual, expected = np.asarray(actual, float), np.asarray(expected, float)
     largest = np.abs(expected).max()
@@ -300,26 +313,28 @@ def as_tuple(results):
     return results if isinstance(results, tuple) else (results,)
 
 
-def accuracy():
-    """Yield rows of the functions whose largest error exceeds 1e-14, over all robots."""
-    worst = dict.fromkeys(CASES, (0.0, ""))
+def accuracy_rows():
+    """Yield rows of the functions whose largest error over all robots exceeds 1e-14."""
+    max_errors = dict.fromkeys(CASES, (0.0, ""))
     for robot in peer.FILES:
         for root_joint in (None, "floating"):
             pair = peer.new_pair(robot, root_joint, "ignore")
             for seed in range(5):
                 q, v, a, _ = pair.state(seed)
                 for name, case in CASES.items():
-                    count = len(case.takes)
+                    count = len(case.arguments)
                     actual = getattr(dyn_ros, name)(pair.model, pair.data, *(q, v, a)[:count])
-                    expected = case.theirs(
+                    expected = case.function(
                         pair.pin, pair.pin_data, *(pair.to_pin_q(q), v, a)[:count]
                     )
                     if case.results:
                         expected = case.results(pair.pin_data)
-                    e = max(map(error, as_tuple(actual), as_tuple(expected)))
-                    worst[name] = max(worst[name], (e, f"{robot}, {root_joint or 'fixed'}"))
-    for name, (e, where) in worst.items():
-        if e > SMALL:
+                    e = max(map(relative_error, as_tuple(actual), as_tuple(expected)))
+                    max_errors[name] = max(
+                        max_errors[name], (e, f"{robot}, {root_joint or 'fixed'}")
+                    )
+    for name, (e, where) in max_errors.items():
+        if e > MAX_UNLISTED_ERROR:
             yield f"| `{name}` | {e:.1e} | {where} |"
 
 
@@ -333,46 +348,46 @@ def contact_report():
     yield ""
     yield "Each foot is a contact of dimension 3. Derivatives include the dynamics."
     yield ""
-    yield from table(
-        ("one state", "batch"), contacts_one_state(pair, cases), contacts_batch(pair, cases)
+    yield from table_lines(
+        ("one state", "batch"), contact_state_cells(pair, cases), contact_batch_cells(pair, cases)
     )
 
 
-def observer_of(model, method):
-    """Return a momentum observer with some noise."""
+def noisy_observer(model, method):
+    """Return a momentum observer that assumes noise."""
     return dyn_ros.MomentumObserver(
         model, method=method, torque_noise=0.5, velocity_noise=1e-3, disturbance_noise=30.0
     )
 
 
-def best_update(model, method, samples):
+def fastest_update(model, method, samples):
     """Return the shortest time of an update [us]: the fastest of 60 turns of 300 calls."""
-    observer, state = observer_of(model, method), [array[0].copy() for array in samples]
-    ours, _ = take_turns(lambda: observer.update(*state, 1e-3), lambda: None, 60, 1, 300)
-    return ours.min()
+    observer, state = noisy_observer(model, method), [array[0].copy() for array in samples]
+    times, _ = time_in_turns(lambda: observer.update(*state, 1e-3), lambda: None, 60, 1, 300)
+    return times.min()
 
 
 def observer_report():
     """Yield the lines of the section on external efforts."""
     model = dyn_ros.Model.from_urdf_file(ARM)
-    samples = np.random.default_rng(0).uniform(-1.0, 1.0, (3, RECORDED, model.nv))
+    samples = np.random.default_rng(0).uniform(-1.0, 1.0, (3, RECORDING_LENGTH, model.nv))
     yield ""
     yield "## External efforts of arm7"
     yield ""
-    yield f"`update` is one call, and a recording has {RECORDED} samples."
+    yield f"`update` is one call, and a recording has {RECORDING_LENGTH} samples."
     yield ""
     yield "| method | update [us] | recording [s] |"
     yield "| --- | --- | --- |"
     for method in ("momentum", "direct", "kalman"):
-        times, _ = take_turns(
-            lambda method=method: observer_of(model, method).run(*samples, 1e-3),
+        times, _ = time_in_turns(
+            lambda method=method: noisy_observer(model, method).run(*samples, 1e-3),
             lambda: None,
             3,
             1,
             1,
         )
         yield (
-            f"| `{method}` | {best_update(model, method, samples):.2f} "
+            f"| `{method}` | {fastest_update(model, method, samples):.2f} "
             f"| {np.median(times) / 1e6:.2f} |"
         )
 
@@ -399,11 +414,11 @@ def report():
     for robot, root_joint in ROBOTS:
         pair = peer.new_pair(robot, root_joint, "ignore")
         head += [robot, f"{robot}, batch"]
-        columns += [one_state(pair), list(batch(pair, 1))]
+        columns += [state_cells(pair), list(batch_cells(pair, 1))]
     yield ""
-    yield from table(head, *columns)
+    yield from table_lines(head, *columns)
     yield ""
-    yield gain(columns[-1], batch(pair, 2))
+    yield thread_gain_sentence(columns[-1], batch_cells(pair, 2))
     yield from contact_report()
     yield from observer_report()
     yield ""
@@ -412,22 +427,22 @@ def report():
     yield (
         "Microseconds of dyn_ros/Pinocchio for one state of chains and binary trees of revolute "
         "joints. Memory is the process's growth, including machine code. At a dash, "
-        f"Pinocchio's `Data`, which grows with nv³, exceeds {sizes.MEMORY >> 30} GB."
+        f"Pinocchio's `Data`, which grows with nv³, exceeds {sizes.MEMORY_LIMIT >> 30} GB."
     )
     yield ""
-    yield from sizes.rows()
+    yield from sizes.table_lines()
     yield ""
     yield "## Accuracy"
     yield ""
     yield (
         "The largest difference from Pinocchio, relative to the result's largest number, "
         f"over 5 random states of {len(peer.FILES)} robots with fixed and floating base, mimic "
-        f"joints independent. Other functions are below {SMALL:.0e}."
+        f"joints independent. Other functions are below {MAX_UNLISTED_ERROR:.0e}."
     )
     yield ""
     yield "| | error | robot |"
     yield "| --- | --- | --- |"
-    yield from accuracy()
+    yield from accuracy_rows()
 
 
 def main():

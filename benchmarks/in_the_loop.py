@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what the engine costs in a control loop: the calls of one cycle, at a rate.
+"""Measure the cost of the engine in a control loop: the time of one call per cycle, at a rate.
 
     python benchmarks/in_the_loop.py [--rate 1000] [--seconds 10] [--write docs/in_the_loop.md]
 
@@ -26,8 +26,8 @@ import dyn_ros
 ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 
 
-def cycles(model: dyn_ros.Model) -> dict[str, Callable[..., object]]:
-    """Return what a controller may compute in a cycle, from (q, v, a, tau)."""
+def cycle_calls(model: dyn_ros.Model) -> dict[str, Callable[..., object]]:
+    """Return calls that a controller may make in a cycle, with (q, v, a, tau), by name."""
     data, axes = dyn_ros.Data(model), dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
     observer = dyn_ros.MomentumObserver(model)
     up = np.eye(6)[:, :3]
@@ -50,13 +50,13 @@ def cycles(model: dyn_ros.Model) -> dict[str, Callable[..., object]]:
     }
 
 
-def at_a_rate(call: Callable[..., object], states: np.ndarray, rate: float) -> np.ndarray:
-    """Return the time of each call [us], one per cycle."""
+def time_calls(call: Callable[..., object], states: np.ndarray, rate: float) -> np.ndarray:
+    """Call at a rate [1/s], with one state per cycle; return the time of each call [us]."""
     times = np.empty(len(states))
-    due = time.perf_counter()
+    cycle_start = time.perf_counter()
     for k, (q, v, a, tau) in enumerate(states):
-        due += 1.0 / rate
-        while (wait := due - time.perf_counter()) > 0.0:
+        cycle_start += 1.0 / rate
+        while (wait := cycle_start - time.perf_counter()) > 0.0:
             time.sleep(wait)
         start = time.perf_counter()
         call(q, v, a, tau)
@@ -77,11 +77,11 @@ def report(rate: float, seconds: float) -> list[str]:
     ]
     gc.collect()
     gc.disable()
-    for name, call in cycles(model).items():
+    for name, call in cycle_calls(model).items():
         call(*states[0])  # the first call compiles or loads
-        times = at_a_rate(call, states, rate)
-        figures = [*np.percentile(times, [50, 99, 99.9]), times.max()]
-        lines.append(f"| {name} | " + " | ".join(f"{x:.1f}" for x in figures) + " |")
+        times = time_calls(call, states, rate)
+        statistics = [*np.percentile(times, [50, 99, 99.9]), times.max()]
+        lines.append(f"| {name} | " + " | ".join(f"{x:.1f}" for x in statistics) + " |")
     return lines
 
 

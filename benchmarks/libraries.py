@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the engine with other libraries in one run: the same arm, the same quantities.
+"""Compare the engine with other libraries in one run: the same arm, the same quantities.
 
     python benchmarks/libraries.py [--write docs/comparison.md]
 
@@ -9,7 +9,7 @@ of calls that starts with a new configuration. The results must agree to 1e-9. T
 quantities are reported. A time is the fastest of 40 turns of 500 calls, in which the libraries
 alternate. KDL is called from C++ (kdl_dynamics.cpp); its Python module is not on the package index.
 
-Libraries that are not installed are left out: `pip install pin idyntree mujoco drake`;
+Libraries that are not installed are omitted: `pip install pin idyntree mujoco drake`;
 for KDL, liborocos-kdl-dev and a C++ compiler. With --write, the table on the page is replaced.
 """
 
@@ -37,9 +37,9 @@ import dyn_ros
 HERE = Path(__file__).parent
 ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 TIP = "tool"
-TURNS, CALLS = 40, 500
-TOLERANCE = 1e-9
-ROWS = {
+TURNS, CALLS_PER_TURN = 40, 500
+MAX_RELATIVE_ERROR = 1e-9
+TIMED_QUANTITIES = {
     "inverse": "inverse dynamics",
     "inertia": "inertia matrix",
     "forward": "forward dynamics",
@@ -61,7 +61,7 @@ Call = Callable[..., np.ndarray]  # (q, v, a, tau)
 
 
 class OurEngine:
-    """dyn_ros."""
+    """Calls of dyn_ros."""
 
     name, distribution = "dyn_ros", None
 
@@ -81,7 +81,7 @@ class OurEngine:
 
 
 class Pinocchio:
-    """Pinocchio."""
+    """Calls of Pinocchio."""
 
     name, distribution = "Pinocchio", "pin"
 
@@ -108,7 +108,7 @@ class Pinocchio:
 
 
 class IDynTree:
-    """iDynTree, whose models have a floating base: results include its six coordinates."""
+    """Calls of iDynTree, whose models have a floating base: results include its six coordinates."""
 
     name, distribution = "iDynTree", "idyntree"
 
@@ -126,7 +126,7 @@ class IDynTree:
 
     def calls(self) -> dict[str, Call]:
         idyn, kindyn, nv = self._idyn, self._kindyn, self._model.getNrOfDOFs()
-        gravity, still = np.array([0.0, 0.0, -9.81]), np.zeros(6)
+        gravity, base_acceleration = np.array([0.0, 0.0, -9.81]), np.zeros(6)
         forces = idyn.FreeFloatingGeneralizedTorques(self._model)
         wrenches = idyn.LinkWrenches(self._model)
         wrenches.zero()
@@ -140,7 +140,7 @@ class IDynTree:
 
         def inverse(q, v, a, tau) -> np.ndarray:
             kindyn.setRobotState(q, v, gravity)
-            kindyn.inverseDynamics(still, a, wrenches, forces)
+            kindyn.inverseDynamics(base_acceleration, a, wrenches, forces)
             return forces.jointTorques().toNumPy()
 
         def inertia(q, v, a, tau) -> np.ndarray:
@@ -157,7 +157,7 @@ class IDynTree:
 
 
 class MuJoCo:
-    """MuJoCo, with the functions that these quantities require; contacts and limits are off."""
+    """Calls of MuJoCo's functions for these quantities; contacts and limits are off."""
 
     name, distribution = "MuJoCo", "mujoco"
 
@@ -165,9 +165,9 @@ class MuJoCo:
         import mujoco
 
         self._mujoco = mujoco
-        keep = '<mujoco><compiler fusestatic="false" discardvisual="true"/></mujoco>'
+        options = '<mujoco><compiler fusestatic="false" discardvisual="true"/></mujoco>'
         self._model = model = mujoco.MjModel.from_xml_string(
-            xml.replace("</robot>", keep + "</robot>")
+            xml.replace("</robot>", options + "</robot>")
         )
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
         self._data = mujoco.MjData(model)
@@ -178,29 +178,29 @@ class MuJoCo:
         nv = model.nv
         torques, matrix, J = np.zeros(nv), np.zeros((nv, nv)), np.zeros((6, nv))
 
-        def place(q: np.ndarray) -> None:
+        def set_positions(q: np.ndarray) -> None:
             data.qpos[:] = q
             mujoco.mj_kinematics(model, data)
             mujoco.mj_comPos(model, data)
 
-        def recursion(q: np.ndarray, velocity: np.ndarray | float, accelerated: int) -> np.ndarray:
-            place(q)
-            data.qvel[:] = velocity
+        def newton_euler(q: np.ndarray, v: np.ndarray | float, has_acceleration: int) -> np.ndarray:
+            set_positions(q)
+            data.qvel[:] = v
             mujoco.mj_comVel(model, data)
-            mujoco.mj_rne(model, data, accelerated, torques)
+            mujoco.mj_rne(model, data, has_acceleration, torques)
             return torques
 
         def inverse(q, v, a, tau) -> np.ndarray:
             data.qacc[:] = a
-            return recursion(q, v, 1)
+            return newton_euler(q, v, 1)
 
         def inertia(q, v, a, tau) -> np.ndarray:
-            place(q)
+            set_positions(q)
             mujoco.mj_crb(model, data)
-            full(matrix)
+            fill(matrix)
             return matrix
 
-        def full(matrix: np.ndarray) -> None:
+        def fill(matrix: np.ndarray) -> None:
             try:
                 mujoco.mj_fullM(model, matrix, data.qM)
             except (AttributeError, TypeError):  # since MuJoCo 4
@@ -212,12 +212,12 @@ class MuJoCo:
             return data.qacc
 
         def tip(q, v, a, tau) -> np.ndarray:
-            place(q)
+            set_positions(q)
             mujoco.mj_jacBody(model, data, J[:3], J[3:], self._tip)
             return J
 
         return {
-            "gravity": lambda q, v, a, tau: recursion(q, 0.0, 0),
+            "gravity": lambda q, v, a, tau: newton_euler(q, 0.0, 0),
             "inverse": inverse,
             "inertia": inertia,
             "forward": forward,
@@ -226,7 +226,7 @@ class MuJoCo:
 
 
 class Drake:
-    """Drake's MultibodyPlant, welded to the world."""
+    """Calls of Drake's MultibodyPlant, welded to the world."""
 
     name, distribution = "Drake", "drake"
 
@@ -236,7 +236,7 @@ class Drake:
         from pydrake.multibody.plant import MultibodyPlant
         from pydrake.multibody.tree import JacobianWrtVariable
 
-        self._speeds = JacobianWrtVariable.kV
+        self._velocity_variables = JacobianWrtVariable.kV
         self._plant = plant = MultibodyPlant(0.0)
         Parser(plant).AddModelsFromString(xml, "urdf")
         plant.WeldFrames(plant.world_frame(), plant.GetFrameByName("base_link"))
@@ -275,7 +275,7 @@ class Drake:
         def tip(q, v, a, tau) -> np.ndarray:
             plant.SetPositions(context, q)
             J = plant.CalcJacobianSpatialVelocity(
-                context, self._speeds, self._tip, origin, world, world
+                context, self._velocity_variables, self._tip, origin, world, world
             )
             return np.vstack([J[3:], J[:3]])
 
@@ -291,14 +291,14 @@ class Drake:
 LIBRARIES = (OurEngine, Pinocchio, IDynTree, MuJoCo, Drake)
 
 
-def opened(xml: str) -> list:
+def load_libraries(xml: str) -> list:
     """Return the libraries that are installed, each with the arm."""
     installed = []
     for kind in LIBRARIES:
         try:
             installed.append(kind(xml))
         except ImportError as error:
-            print(f"{kind.name} is left out: {error}".splitlines()[0], file=sys.stderr)
+            print(f"{kind.name} is omitted: {error}".splitlines()[0], file=sys.stderr)
     return installed
 
 
@@ -312,46 +312,47 @@ def version(library: object) -> str:
     return f"{library.name} {release}"
 
 
-def as_ours(name: str, value: np.ndarray) -> np.ndarray:
-    """Return a result; of a matrix of which only one triangle may be filled, the upper one."""
+def comparable_result(name: str, value: np.ndarray) -> np.ndarray:
+    """Return a result; of an inertia matrix the upper triangle, since only one may be filled."""
     return np.triu(value) if name == "inertia" else np.array(value, float)
 
 
 def require_agreement(libraries: list, state: tuple) -> float:
     """Return the largest relative difference from our results; raise above the tolerance."""
     expected = {
-        name: as_ours(name, call(*state)).copy() for name, call in libraries[0].calls().items()
+        name: comparable_result(name, call(*state)).copy()
+        for name, call in libraries[0].calls().items()
     }
-    worst = 0.0
+    max_error = 0.0
     for library in libraries[1:]:
         for name, call in library.calls().items():
-            error = np.abs(as_ours(name, call(*state)) - expected[name]).max()
+            error = np.abs(comparable_result(name, call(*state)) - expected[name]).max()
             error /= np.abs(expected[name]).max()
-            if not error < TOLERANCE:
+            if not error < MAX_RELATIVE_ERROR:
                 raise SystemExit(f"{library.name}: {name} differs by {error:.1e}")
-            worst = max(worst, error)
-    return worst
+            max_error = max(max_error, error)
+    return max_error
 
 
-def one_state(libraries: list, state: tuple) -> dict[tuple[str, str], float]:
+def time_calls(libraries: list, state: tuple) -> dict[tuple[str, str], float]:
     """Return the fastest time of a call [us], by library and quantity."""
     times = {}
     calls = {library.name: library.calls() for library in libraries}
-    for name in ROWS:
+    for name in TIMED_QUANTITIES:
         for _ in range(TURNS):
-            for library, named in calls.items():
-                if name in named:
-                    call = partial(named[name], *state)
+            for library, calls_by_quantity in calls.items():
+                if name in calls_by_quantity:
+                    call = partial(calls_by_quantity[name], *state)
                     call()
                     start = time.perf_counter()
-                    for _ in range(CALLS):
+                    for _ in range(CALLS_PER_TURN):
                         call()
-                    took = (time.perf_counter() - start) / CALLS * 1e6
-                    times[library, name] = min(took, times.get((library, name), np.inf))
+                    duration = (time.perf_counter() - start) / CALLS_PER_TURN * 1e6
+                    times[library, name] = min(duration, times.get((library, name), np.inf))
     return times
 
 
-def kdl(xml: str, state: tuple) -> dict[str, float]:
+def time_kdl(xml: str, state: tuple) -> dict[str, float]:
     """Return KDL's times from C++ [us] by quantity; empty without KDL or a compiler."""
     compiler = shutil.which("c++")
     if compiler is None:
@@ -359,16 +360,16 @@ def kdl(xml: str, state: tuple) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "kdl"
         flags = shlex.split(os.environ.get("KDL_FLAGS", "-I/usr/include/eigen3"))
-        built = subprocess.run(
+        compilation = subprocess.run(
             [compiler, "-O3", "-o", program, HERE / "kdl_dynamics.cpp", *flags, "-lorocos-kdl"],
             capture_output=True,
             text=True,
         )
-        if built.returncode:
-            print("KDL is left out: liborocos-kdl-dev is not installed", file=sys.stderr)
+        if compilation.returncode:
+            print("KDL is omitted: liborocos-kdl-dev is not installed", file=sys.stderr)
             return {}
         model = dyn_ros.Model.from_urdf(xml)
-        numbers: list[float] = [model.nv, CALLS, TURNS]
+        numbers: list[float] = [model.nv, CALLS_PER_TURN, TURNS]
         for joint in model.tree.joints:
             c, Y = joint.inertia.com, joint.inertia.rotational
             numbers += [
@@ -388,21 +389,21 @@ def kdl(xml: str, state: tuple) -> dict[str, float]:
             ]
         for array in state[:3]:
             numbers += array.tolist()
-        answer = subprocess.run(
+        output = subprocess.run(
             [program],
             input=" ".join(repr(float(x)) for x in numbers),
             text=True,
             capture_output=True,
             check=True,
         ).stdout.split()
-    values = np.array(answer, float)
+    values = np.array(output, float)
     times, (gravity, inverse) = values[:4], values[4:].reshape(2, model.nv)
     data = dyn_ros.Data(model)
     for theirs, ours in (
         (gravity, dyn_ros.generalized_gravity(model, data, state[0])),
         (inverse, dyn_ros.rnea(model, data, *state[:3])),
     ):
-        if not np.abs(theirs - ours).max() < TOLERANCE * np.abs(ours).max():
+        if not np.abs(theirs - ours).max() < MAX_RELATIVE_ERROR * np.abs(ours).max():
             raise SystemExit("KDL: the results differ")
     return dict(zip(("gravity", "inverse", "inertia", "jacobian"), times))
 
@@ -410,22 +411,23 @@ def kdl(xml: str, state: tuple) -> dict[str, float]:
 def report() -> list[str]:
     """Return the lines of the section."""
     xml, rng = arm(), np.random.default_rng(0)
-    libraries = opened(xml)
+    libraries = load_libraries(xml)
     state = tuple(rng.uniform(-1.0, 1.0, (4, 7)))
-    worst = require_agreement(libraries, state)
-    times, theirs = one_state(libraries, state), kdl(xml, state)
+    max_error = require_agreement(libraries, state)
+    times, kdl_times = time_calls(libraries, state), time_kdl(xml, state)
     lines = [
         f"{', '.join(map(version, libraries))}; {platform.machine()}, Python "
-        f"{platform.python_version()}. The results agree to {worst:.0e}. Times are in µs.",
+        f"{platform.python_version()}. The results agree to {max_error:.0e}. Times are in µs.",
         "",
     ]
     names = [library.name for library in libraries]
-    head = [*names, *(["KDL, C++"] if theirs else [])]
+    head = [*names, *(["KDL, C++"] if kdl_times else [])]
     lines += ["| | " + " | ".join(head) + " |", "| --- " * (len(head) + 1) + "|"]
-    for key, words in ROWS.items():
+    for key, description in TIMED_QUANTITIES.items():
         cells = [f"{times[name, key]:.2f}" if (name, key) in times else "" for name in names]
-        cells += [f"{theirs[key]:.2f}" if key in theirs else ""] if theirs else []
-        lines.append(f"| {words} | " + " | ".join(cells) + " |")
+        if kdl_times:
+            cells.append(f"{kdl_times[key]:.2f}" if key in kdl_times else "")
+        lines.append(f"| {description} | " + " | ".join(cells) + " |")
     return lines
 
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the cost of ~/markers: processor time of dyn_ros_node with and without subscribers.
+"""Measure the cost of ~/markers: processor time of dyn_ros_node with and without subscribers.
 
 The robot is a humanoid with 32 joints and a floating base. Joint states are published at 100 Hz
 and markers at 30 Hz: all kinds that are shown by default, and the manipulability of a hand whose
@@ -73,7 +73,7 @@ def processor_time(pid):
 
 
 class Client:
-    """Publishes joint states at 100 Hz and subscribes to markers."""
+    """Client that publishes joint states at 100 Hz and subscribes to markers."""
 
     def __init__(self, model):
         import rclpy
@@ -98,26 +98,28 @@ class Client:
         while time.perf_counter() < end:
             self.executor.spin_once(0.1)
 
-    def shares(self, pid, topics, seconds):
+    def measure_load(self, pid, topics, seconds):
         """Return the load of a core, the arrays per second and their size [bytes]."""
         from visualization_msgs.msg import MarkerArray
 
-        arrived = {topic: [] for topic in topics}
+        received = {topic: [] for topic in topics}
         subscriptions = [
-            self.node.create_subscription(MarkerArray, topic, into.append, 10, raw=True)
-            for topic, into in arrived.items()
+            self.node.create_subscription(MarkerArray, topic, messages.append, 10, raw=True)
+            for topic, messages in received.items()
         ]
         self.spin(1.0)
-        for into in arrived.values():
-            into.clear()
-        begun, taken = time.perf_counter(), processor_time(pid)
+        for messages in received.values():
+            messages.clear()
+        start, start_processor_time = time.perf_counter(), processor_time(pid)
         self.spin(seconds)
-        seconds = time.perf_counter() - begun
-        share = (processor_time(pid) - taken) / seconds
+        seconds = time.perf_counter() - start
+        load = (processor_time(pid) - start_processor_time) / seconds
         for subscription in subscriptions:
             self.node.destroy_subscription(subscription)
         self.spin(0.5)
-        return share, [(len(into) / seconds, len(into[-1])) for into in arrived.values()]
+        return load, [
+            (len(messages) / seconds, len(messages[-1])) for messages in received.values()
+        ]
 
 
 def main(argv=None):
@@ -138,7 +140,7 @@ def main(argv=None):
 
     model = dyn_ros.Model.from_urdf_file(robot_file(), root_joint="floating")
     nodes = ("dynamics", "centroidal", "vereshchagin")
-    kinds = {
+    topics_of_cases = {
         "no subscribers": [],
         **{name: [f"/{name}/markers"] for name in nodes},
         "all": [f"/{name}/markers" for name in nodes],
@@ -156,20 +158,20 @@ def main(argv=None):
             while not client.node.count_publishers("/vereshchagin/markers"):
                 client.spin(0.5)
             client.spin(1.0)
-            best = {}
+            min_loads = {}
             for _ in range(options.rounds):
-                for name, topics in kinds.items():
-                    share, arrays = client.shares(process.pid, topics, options.seconds)
-                    best[name] = min(best.get(name, (share, arrays)), (share, arrays))
+                for name, topics in topics_of_cases.items():
+                    load, arrays = client.measure_load(process.pid, topics, options.seconds)
+                    min_loads[name] = min(min_loads.get(name, (load, arrays)), (load, arrays))
         finally:
             process.terminate()
             process.wait()
-    idle = best["no subscribers"][0]
+    idle_load = min_loads["no subscribers"][0]
     print(f"{model.njoints - 1} joints, 100 joint states per second")
     print(f"{'~/markers of':18}{'core load':>10}{'markers':>9}   arrays per second, bytes of each")
-    for name, (share, arrays) in best.items():
+    for name, (load, arrays) in min_loads.items():
         rates = ", ".join(f"{rate:.0f}, {size}" for rate, size in arrays)
-        print(f"{name:18}{100 * share:9.1f}%{100 * (share - idle):8.1f}%   {rates}")
+        print(f"{name:18}{100 * load:9.1f}%{100 * (load - idle_load):8.1f}%   {rates}")
 
 
 if __name__ == "__main__":

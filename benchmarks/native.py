@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compares functions called from C and C++ with Pinocchio in C++ and C code by CasADi, in one run.
+"""Compare functions called from C and C++ with Pinocchio in C++ and C code by CasADi, in one run.
 
     python benchmarks/native.py [--build FOLDER] [--rounds 3000] [--write docs/native.md]
 
@@ -41,7 +41,7 @@ from dyn_ros.export.robot_functions import (  # noqa: E402
 )
 
 PREFIX = next(p for p in Path(pinocchio.__file__).parents if p.name == "cmeel.prefix")
-FLAGS = (
+COMPILER_FLAGS = (
     "-std=c++17",
     "-w",
     "-O3",
@@ -52,7 +52,7 @@ FLAGS = (
     "-DBOOST_MPL_LIMIT_VECTOR_SIZE=30",
     "-DBOOST_FUSION_INVOKE_MAX_ARITY=10",
 )
-START = """
+STARTUP_PROGRAM = """
 import json, time
 from pathlib import Path
 import numpy as np, dyn_ros
@@ -67,8 +67,8 @@ FUNCTIONS = ("rnea", "aba", "crba", "rnea_derivatives")
 STATES, COPIES = 200, 5
 
 
-def environment(folder):
-    """The Python of an environment with CasADi, and the folder of the headers of Eigen."""
+def create_environment(folder):
+    """Return the Python of an environment with CasADi, and the folder of Eigen's headers."""
     python = folder / "environment" / "bin" / "python"
     if not python.exists():
         venv.create(folder / "environment", with_pip=True)
@@ -77,16 +77,25 @@ def environment(folder):
     return python, eigen
 
 
-def pinocchio_object(eigen, folder):
-    """Compile Pinocchio's functions, once, which takes minutes."""
+def compile_pinocchio(eigen, folder):
+    """Compile Pinocchio's functions unless they are compiled, which takes minutes."""
     path, source = folder / "pinocchio.o", HERE / "native_pinocchio.cpp"
     if not path.exists() or path.stat().st_mtime < source.stat().st_mtime:
-        run("g++", *FLAGS, f"-I{PREFIX / 'include'}", f"-I{eigen}", "-c", source, "-o", path)
+        run_command(
+            "g++",
+            *COMPILER_FLAGS,
+            f"-I{PREFIX / 'include'}",
+            f"-I{eigen}",
+            "-c",
+            source,
+            "-o",
+            path,
+        )
     return path
 
 
 def write_tree(model, path):
-    """The joints of a model with one degree of freedom each, for CasADi."""
+    """Write the joints of a model with one degree of freedom each, for CasADi."""
     joints = [
         {
             "kind": joint.kind,
@@ -111,35 +120,35 @@ def write_tree(model, path):
     )
 
 
-def special(model, folder):
-    """Write the functions for a robot; returns seconds, bytes, and the objects."""
+def write_robot_functions(model, folder):
+    """Write the functions for a robot; return seconds and bytes by prefix, and the objects."""
     head, objects, costs = parameters_struct(model, "robot"), [], {}
     for prefix, settable in (("constant", False), ("robot", True)):
         start, size = time.perf_counter(), 0
         for name in FUNCTIONS:
             try:
-                one = specialize_function(model, name, prefix, best_target(), settable)
+                function = specialize_function(model, name, prefix, best_target(), settable)
             except NotTraceable:
                 head += f"#define NO_{prefix}_{name}\n"
                 continue
-            objects.append(folder / f"{one.symbol}.o")
-            objects[-1].write_bytes(one.content)
-            head += f"{one.prototype};\n"
-            size += len(one.content)
+            objects.append(folder / f"{function.symbol}.o")
+            objects[-1].write_bytes(function.content)
+            head += f"{function.prototype};\n"
+            size += len(function.content)
         costs[prefix] = time.perf_counter() - start, size
     head += "int casadi_rnea(const double **, double **, long long *, double *, int);\n"
     (folder / "robot.h").write_text(f'extern "C" {{\n{head}}}\n')
     return costs, objects
 
 
-def run(*command, **options):
+def run_command(*command, **options):
     return subprocess.run([str(word) for word in command], check=True, text=True, **options)
 
 
-def measured(robot, folder, rounds):
-    """The lines of the program for a robot, and what its own functions cost."""
-    python, eigen = environment(folder)
-    pinocchios = pinocchio_object(eigen, folder)
+def measure(robot, folder, rounds):
+    """Return the times of all contenders, and the costs of the functions for this robot."""
+    python, eigen = create_environment(folder)
+    pinocchios = compile_pinocchio(eigen, folder)
     folder = folder / robot
     folder.mkdir(exist_ok=True)
     xml = peer.urdf(robot)
@@ -154,10 +163,10 @@ def measured(robot, folder, rounds):
         axis=1,
     )
     np.concatenate([states.ravel(), robot_parameters(model)]).tofile(folder / "states")
-    costs, objects = special(model, folder)
-    run(python, HERE / "native_casadi.py", "tree.json", "casadi_rnea", cwd=folder)
-    run("gcc", "-O3", "-march=native", "-ffast-math", "-c", "casadi_rnea.c", cwd=folder)
-    run(
+    costs, objects = write_robot_functions(model, folder)
+    run_command(python, HERE / "native_casadi.py", "tree.json", "casadi_rnea", cwd=folder)
+    run_command("gcc", "-O3", "-march=native", "-ffast-math", "-c", "casadi_rnea.c", cwd=folder)
+    run_command(
         "g++",
         "-std=c++17",
         "-O2",
@@ -174,11 +183,11 @@ def measured(robot, folder, rounds):
         f"-Wl,-rpath,{PREFIX / 'lib'}",
         "-lboost_serialization",
     )
-    return timed(folder, rounds), costs
+    return time_contenders(folder, rounds), costs
 
 
-def timed(folder, rounds):
-    """Run the program: for each function and contender the least, the median and the difference.
+def time_contenders(folder, rounds):
+    """Return the minimum, the median and the difference of each function and contender.
 
     Code that does not fit into the cache of instructions takes up to twice as long at some places
     in the memory of the machine, so several copies of the program run.
@@ -186,7 +195,7 @@ def timed(folder, rounds):
     lines = []
     for n in range(COPIES):
         copy = shutil.copy(folder / "native", folder / f"native{n}")
-        output = run(
+        output = run_command(
             copy,
             folder / "pinocchio.txt",
             folder / "robot.dynros",
@@ -197,18 +206,18 @@ def timed(folder, rounds):
         lines.append([line.split() for line in output.splitlines()])
     return [
         (
-            *same[0][:2],
-            min(float(line[2]) for line in same),
-            float(np.median([float(line[3]) for line in same])),
-            same[0][4],
+            *copies[0][:2],
+            min(float(line[2]) for line in copies),
+            float(np.median([float(line[3]) for line in copies])),
+            copies[0][4],
         )
-        for same in zip(*lines)
+        for copies in zip(*lines)
     ]
 
 
 def introduction():
-    """The first lines of the page."""
-    gcc = run("gcc", "-dumpfullversion", stdout=subprocess.PIPE).stdout.strip()
+    """Yield the first lines of the page."""
+    gcc = run_command("gcc", "-dumpfullversion", stdout=subprocess.PIPE).stdout.strip()
     yield from f"""\
 # Calls from C++
 
@@ -225,10 +234,10 @@ of a call from C++ and, in parentheses, the median, in nanoseconds.
 """.splitlines()
 
 
-def starts():
-    """How long processes take to start: Python with three functions, and a node."""
+def startup_lines():
+    """Yield lines about the time to start Python with three functions, and a node."""
     library = HERE.parent / "build" / "machine_code"
-    run(sys.executable, "-m", "dyn_ros.command.build", "--what", "host", "--out", library)
+    run_command(sys.executable, "-m", "dyn_ros.command.build", "--what", "host", "--out", library)
     yield from (
         "## Startup",
         "",
@@ -238,34 +247,37 @@ def starts():
         "| node: until active [s] | [MB] |",
         "| --- | --- | --- | --- | --- |",
     )
-    for name, chosen in (("library", library / "library"), ("Numba and its cache", "none")):
-        os.environ["DYN_ROS_LIBRARY"] = str(chosen)
+    for name, machine_code in (("library", library / "library"), ("Numba and its cache", "none")):
+        os.environ["DYN_ROS_LIBRARY"] = str(machine_code)
         runs = [
-            json.loads(run(sys.executable, "-c", START, stdout=subprocess.PIPE).stdout)
+            json.loads(
+                run_command(sys.executable, "-c", STARTUP_PROGRAM, stdout=subprocess.PIPE).stdout
+            )
             for _ in range(6)
         ]
         seconds, memory = map(min, zip(*runs[1:]))
-        active, of_node = time_to_active(6)
-        yield f"| {name} | {seconds:.2f} | {memory:.0f} | {active[2]:.2f} | {of_node:.0f} |"
+        active, node_memory = time_to_active(6)
+        yield f"| {name} | {seconds:.2f} | {memory:.0f} | {active[2]:.2f} | {node_memory:.0f} |"
     del os.environ["DYN_ROS_LIBRARY"]
     yield ""
 
 
-def table(robot, lines, costs):
-    """The section of a robot."""
+def table_lines(robot, lines, costs):
+    """Yield the lines of the section of a robot."""
     names, functions = (list(dict.fromkeys(line[n] for line in lines)) for n in (1, 0))
     cells = {
-        (function, name): f"{least:.0f} ({median:.0f})"
-        for function, name, least, median, _ in lines
+        (function, name): f"{minimum:.0f} ({median:.0f})"
+        for function, name, minimum, median, _ in lines
     }
-    worst = max(float(line[4]) for line in lines if line[1] != "Pinocchio")
+    max_difference = max(float(line[4]) for line in lines if line[1] != "Pinocchio")
     yield f"## {robot}, fixed base"
     yield ""
-    (constant, its_size), (settable, size) = costs["constant"], costs["robot"]
+    constant_time, constant_size = costs["constant"]
+    settable_time, settable_size = costs["robot"]
     yield (
-        f"Results differ from Pinocchio by up to {worst:.1e} of the largest number. Constant "
-        f"functions take {constant:.1f} s to generate ({its_size / 1000:.0f} kB), settable ones "
-        f"{settable:.1f} s ({size / 1000:.0f} kB)."
+        f"Results differ from Pinocchio by up to {max_difference:.1e} of the largest number. "
+        f"Constant functions take {constant_time:.1f} s to generate ({constant_size / 1000:.0f} "
+        f"kB), settable ones {settable_time:.1f} s ({settable_size / 1000:.0f} kB)."
     )
     yield ""
     yield f"| | {' | '.join(names)} |"
@@ -284,9 +296,9 @@ def main():
     options = parser.parse_args()
     folder = options.build.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [*introduction(), *starts()]
+    lines = [*introduction(), *startup_lines()]
     for robot in ROBOTS:
-        lines += table(robot, *measured(robot, folder, options.rounds))
+        lines += table_lines(robot, *measure(robot, folder, options.rounds))
     text = "\n".join(lines)
     print(text)
     if options.write:

@@ -3,7 +3,7 @@
 """Inverse dynamics of one robot in C, by CasADi; native.py runs it in an environment of its own.
 
 The recursive Newton-Euler algorithm in body frames, written with the robot's constants, so that
-CasADi leaves out operations with zeros and ones.
+CasADi omits operations with zeros and ones.
 
     native_casadi.py TREE.json FUNCTION           writes FUNCTION.c
 """
@@ -15,18 +15,20 @@ import casadi
 import numpy as np
 from casadi import cross, mtimes
 
-_ROUNDING = 1e-12
+_ROUNDING_TOLERANCE = 1e-12
 
 
-def exact(numbers):
-    """Numbers as an array, in which rounding errors of 0, 1 and -1 are gone."""
+def without_rounding_errors(numbers):
+    """Return an array of the numbers, with 0, 1 and -1 in place of numbers close to them."""
     numbers = np.array(numbers, float)
     nearest = np.round(numbers)
-    return np.where((abs(numbers - nearest) < _ROUNDING) & (abs(nearest) <= 1), nearest, numbers)
+    return np.where(
+        (abs(numbers - nearest) < _ROUNDING_TOLERANCE) & (abs(nearest) <= 1), nearest, numbers
+    )
 
 
 def constant(numbers):
-    return casadi.sparsify(casadi.DM(exact(numbers)))
+    return casadi.sparsify(casadi.DM(without_rounding_errors(numbers)))
 
 
 def skew(x):
@@ -34,11 +36,14 @@ def skew(x):
 
 
 class Body:
-    """A joint and its body: its placement, its motion and its momentum."""
+    """Joint and its body: placement, motion and momentum."""
 
     def __init__(self, joint, q, v, a):
         self.joint, k = joint, joint["velocity"]
-        placement, axis = exact(joint["placement"]), exact(joint["axis"])
+        placement, axis = (
+            without_rounding_errors(joint["placement"]),
+            without_rounding_errors(joint["axis"]),
+        )
         rotation, translation = placement[:3, :3], placement[:3, 3]
         zero = casadi.DM(3, 1)
         self.v, self.a = v[k], a[k]
@@ -65,7 +70,7 @@ class Body:
         return linear, mtimes(self.rotation, force[1]) + cross(self.translation, linear)
 
     def momentum(self, motion):
-        mass, com = self.joint["mass"], exact(self.joint["com"])
+        mass, com = self.joint["mass"], without_rounding_errors(self.joint["com"])
         about_origin = np.array(self.joint["rotational"]) + mass * (
             com @ com * np.eye(3) - np.outer(com, com)
         )
@@ -83,33 +88,33 @@ class Body:
 
 
 def rnea(tree, q, v, a):
-    """The torques."""
+    """Return the torques."""
     bodies = [Body(joint, q, v, a) for joint in tree["joints"]]
-    rest = casadi.DM.zeros(3)
-    velocities, accelerations, forces = [(rest, rest)], [(constant(tree["gravity"]) * -1, rest)], []
+    zero = casadi.DM.zeros(3)
+    velocities, accelerations = [(zero, zero)], [(constant(tree["gravity"]) * -1, zero)]
+    forces = []
     for body in bodies:
         parent = body.joint["parent"] + 1
-        own = body.linear * body.v, body.angular * body.v
-        linear, angular = (x + y for x, y in zip(body.to_child(velocities[parent]), own))
+        joint_v, joint_w = body.linear * body.v, body.angular * body.v
+        linear, angular = body.to_child(velocities[parent])
+        linear, angular = linear + joint_v, angular + joint_w
         linear_a, angular_a = body.to_child(accelerations[parent])
-        linear_a += cross(angular, own[0]) + cross(linear, own[1]) + body.linear * body.a
-        angular_a += cross(angular, own[1]) + body.angular * body.a
+        linear_a += cross(angular, joint_v) + cross(linear, joint_w) + body.linear * body.a
+        angular_a += cross(angular, joint_w) + body.angular * body.a
         velocities.append((linear, angular))
         accelerations.append((linear_a, angular_a))
         forces.append(body.force(velocities[-1], accelerations[-1]))
     torques = [None] * len(bodies)
-    for body, force in reversed(list(zip(bodies, range(len(bodies))))):
+    for i, body in reversed(list(enumerate(bodies))):
         k, parent = body.joint["velocity"], body.joint["parent"]
-        linear, angular = forces[force]
+        linear, angular = forces[i]
         torques[k] = (
             casadi.dot(body.linear, linear)
             + casadi.dot(body.angular, angular)
             + tree["armature"][k] * body.a
         )
         if parent >= 0:
-            forces[parent] = tuple(
-                x + y for x, y in zip(forces[parent], body.to_parent(forces[force]))
-            )
+            forces[parent] = tuple(x + y for x, y in zip(forces[parent], body.to_parent(forces[i])))
     return casadi.vertcat(*torques)
 
 

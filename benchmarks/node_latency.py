@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the latency of dynamics_node, compared with a bare echo node, in one run.
+"""Measure the latency of dynamics_node, compared with a bare echo node, in one run.
 
 A client publishes a JointState of the 7-joint arm at 1 kHz and measures the time until it receives
 the response with the same stamp. In turns of one second, the response comes from
@@ -77,7 +77,7 @@ def start_node(namespace, **streams):
 
 
 class Client:
-    """Publishes joint states in different namespaces and measures the response times."""
+    """Client that publishes joint states in several namespaces and measures response times."""
 
     def __init__(self):
         import rclpy
@@ -91,10 +91,10 @@ class Client:
     def spin_until(self, ready, seconds):
         end = time.perf_counter() + seconds
         while not ready():
-            left = end - time.perf_counter()
-            if left <= 0.0:
+            remaining_time = end - time.perf_counter()
+            if remaining_time <= 0.0:
                 return False
-            self.executor.spin_once(left)
+            self.executor.spin_once(remaining_time)
         return True
 
     def _publisher(self, namespace):
@@ -109,11 +109,11 @@ class Client:
     def round_trips(self, namespace, topic, kind, message, rate, seconds, pid):
         """Return round-trip times [us], missing responses, and the processor time of pid [us]."""
         publisher = self._publisher(namespace)
-        arrived = []
+        answers = []
         subscription = self.node.create_subscription(
             kind,
             namespace + topic,
-            lambda answer: arrived.append((answer.header.stamp.nanosec, time.perf_counter())),
+            lambda answer: answers.append((answer.header.stamp.nanosec, time.perf_counter())),
             10,
         )
         count = round(rate * seconds)
@@ -122,36 +122,37 @@ class Client:
         )
         assert ready, f"{namespace + topic}: no answer"
         message.header.stamp.sec += 1
-        # after these, both ends have found each other for good
-        trips = [self._trip(publisher, message, nanosec, arrived) for nanosec in range(50)]
+        # The publishers and subscriptions of both processes are matched after these.
+        trips = [self._round_trip(publisher, message, nanosec, answers) for nanosec in range(50)]
         if not any(trips):
             raise SystemExit(
                 f"{namespace + topic}: none of 50 messages was answered; end other "
                 "ROS processes of this machine and run it again"
             )
         times, lost = [], 0
-        before = processor_time(pid)
+        start_processor_time = processor_time(pid)
         tick = time.perf_counter()
         for nanosec in range(1000, 1000 + count):
-            took = self._trip(publisher, message, nanosec, arrived)
-            if took is None:
+            duration = self._round_trip(publisher, message, nanosec, answers)
+            if duration is None:
                 lost += 1
             else:
-                times.append(1e6 * took)
+                times.append(1e6 * duration)
             tick = max(tick + 1.0 / rate, time.perf_counter() - 1.0 / rate)
             while time.perf_counter() < tick:
                 self.executor.spin_once(max(tick - time.perf_counter(), 0.0))
-        used = 1e6 * (processor_time(pid) - before)
+        used_time = 1e6 * (processor_time(pid) - start_processor_time)
         self.node.destroy_subscription(subscription)
-        return times, lost, used
+        return times, lost, used_time
 
-    def _trip(self, publisher, message, nanosec, arrived):
+    def _round_trip(self, publisher, message, nanosec, answers):
+        """Return the time until the answer [s]; None if there is none within 0.1 s."""
         message.header.stamp.nanosec = nanosec
-        arrived.clear()
-        begun = time.perf_counter()
+        answers.clear()
+        start = time.perf_counter()
         publisher.publish(message)
-        if self.spin_until(lambda: arrived and arrived[-1][0] == nanosec, 0.1):
-            return arrived[-1][1] - begun
+        if self.spin_until(lambda: answers and answers[-1][0] == nanosec, 0.1):
+            return answers[-1][1] - start
         return None
 
 
@@ -159,34 +160,34 @@ def time_to_active(count):
     """Return the seconds from the start of the process until it is active, and its memory [MB]."""
     seconds, memory = [], []
     for i in range(count):
-        started = time.perf_counter()
+        start = time.perf_counter()
         node = start_node(f"/start{i}", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for line in node.stdout:
             if line.rstrip().endswith(": active"):
                 break
-        seconds.append(time.perf_counter() - started)
-        memory.append(resident(node.pid))
+        seconds.append(time.perf_counter() - start)
+        memory.append(resident_memory(node.pid))
         node.terminate()
         node.wait()
     return sorted(seconds), max(memory)
 
 
-def resident(pid):
-    """Resident memory of a process [MB]."""
+def resident_memory(pid):
+    """Return the resident memory of a process [MB]."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def processor_time(pid):
-    """Processor time of all threads of a process [s]."""
-    total = 0
+    """Return the processor time of all threads of a process [s]."""
+    nanoseconds = 0
     for thread in os.listdir(f"/proc/{pid}/task"):
-        total += int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0])
-    return 1e-9 * total
+        nanoseconds += int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0])
+    return 1e-9 * nanoseconds
 
 
-def percentile(values, share):
-    return sorted(values)[min(int(share * len(values)), len(values) - 1)]
+def quantile(values, fraction):
+    return sorted(values)[min(int(fraction * len(values)), len(values) - 1)]
 
 
 def main(argv=None):
@@ -215,7 +216,7 @@ def main(argv=None):
     message = JointState(name=list(model.joint_names))
     message.position = array.array("d", [0.1] * model.nq)
     message.velocity = array.array("d", [0.2] * model.nv)
-    kinds = {
+    responses = {
         "echo": ("/echo", "/echo/echo", JointState),
         "echo, events": ("/echo_events", "/echo/echo", JointState),
         "raw echo": ("/raw", "/echo/echo", JointState),
@@ -233,37 +234,37 @@ def main(argv=None):
     }
     try:
         client = Client()
-        times = {name: [] for name in kinds}
-        lost, used = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0.0)
+        times = {name: [] for name in responses}
+        lost, used_times = dict.fromkeys(responses, 0), dict.fromkeys(responses, 0.0)
         for _ in range(options.rounds):
-            for name, (namespace, topic, kind) in kinds.items():
-                new, missed, processor = client.round_trips(
+            for name, (namespace, topic, kind) in responses.items():
+                new_times, new_lost, used_time = client.round_trips(
                     namespace, topic, kind, message, options.rate, 1.0, processes[namespace].pid
                 )
-                times[name] += new
-                lost[name] += missed
-                used[name] += processor
-        memory = resident(processes["/node"].pid)
+                times[name] += new_times
+                lost[name] += new_lost
+                used_times[name] += used_time
+        memory = resident_memory(processes["/node"].pid)
     finally:
         for process in processes.values():
             process.terminate()
             process.wait()
-    median = {name: percentile(times[name], 0.5) for name in kinds}
+    median = {name: quantile(times[name], 0.5) for name in responses}
     print(
         f"{'round trip [us]':24}{'p50':>8}{'p99':>8}{'to echo':>9}{'lost':>6}"
         f"{'processor [us]':>16}   at {options.rate:g} Hz, 7 joints"
     )
-    processor_time = {name: used[name] / (len(times[name]) + lost[name]) for name in kinds}
-    for name in kinds:
+    message_times = {name: used_times[name] / (len(times[name]) + lost[name]) for name in responses}
+    for name in responses:
         print(
-            f"{name:24}{median[name]:8.0f}{percentile(times[name], 0.99):8.0f}"
-            f"{median[name] / median['echo']:9.2f}{lost[name]:6}{processor_time[name]:16.0f}"
+            f"{name:24}{median[name]:8.0f}{quantile(times[name], 0.99):8.0f}"
+            f"{median[name] / median['echo']:9.2f}{lost[name]:6}{message_times[name]:16.0f}"
         )
     print(
         f"~/nle to {RAW_EVENTS}: {median['~/nle'] / median[RAW_EVENTS]:.2f}, "
-        f"processor {processor_time['~/nle'] / processor_time[RAW_EVENTS]:.2f}"
+        f"processor {message_times['~/nle'] / message_times[RAW_EVENTS]:.2f}"
     )
-    print(f"resident memory after {len(kinds) * options.rounds} s: {memory:.0f} MB")
+    print(f"resident memory after {len(responses) * options.rounds} s: {memory:.0f} MB")
 
 
 if __name__ == "__main__":

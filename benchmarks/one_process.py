@@ -1,11 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the benefit of running all nodes in one process, compared with two processes.
+"""Measure the benefit of running all nodes in one process, compared with two processes.
 
 A client publishes joint states of the 7-joint arm and subscribes to ~/state of the dynamics and
 the centroidal node. These are provided in turns by dyn_ros_node, and by dynamics_node and
 centroidal_node in two processes; and by a node that computes nothing, but publishes the same bytes
-with the stamp of each joint state: less is not possible in Python. The output is, for each:
+with the stamp of each joint state, which is the minimum in Python. The output is, for each:
 processor time per joint state (of all threads, so including DDS), time until both responses arrive,
 and resident memory. In addition, this process measures the time of the engine for one joint state,
 with one pass for both nodes and with a pass for each node.
@@ -20,9 +20,9 @@ import subprocess
 import sys
 import time
 
-from node_latency import ARM7, SPIN, percentile, processor_time, resident
+from node_latency import ARM7, SPIN, processor_time, quantile, resident_memory
 
-SETS = {
+VARIANTS = {
     "two processes": ("dynamics_node", "centroidal_node"),
     "one process": ("dyn_ros_node",),
     "raw echo, events": ("echo",),
@@ -55,7 +55,7 @@ node.create_subscription(JointState, "joint_states", echo, 10, raw=True)
 )
 
 
-def start(module, namespace):
+def start_process(module, namespace):
     if module == "echo":
         return subprocess.Popen([sys.executable, "-c", ECHO, namespace, "events"])
     return subprocess.Popen(
@@ -74,8 +74,8 @@ def start(module, namespace):
     )
 
 
-class Set:
-    """The processes of one variant, and their responses."""
+class Variant:
+    """Processes of one variant, and their responses."""
 
     def __init__(self, node, name, executables, spin):
         from sensor_msgs.msg import JointState
@@ -83,40 +83,41 @@ class Set:
         from dyn_ros.msg import CentroidalState, JointSpaceDynamics
 
         self.namespace = "/" + name.replace(",", "").replace(" ", "_")
-        self.processes = [start(executable, self.namespace) for executable in executables]
+        self.processes = [start_process(executable, self.namespace) for executable in executables]
         self.publisher = node.create_publisher(JointState, self.namespace + "/joint_states", 10)
-        self.arrived = {}
+        self.answer_times = {}
         self.subscriptions = [
             node.create_subscription(kind, f"{self.namespace}/{topic}/state", self._on_answer, 10)
             for topic, kind in (("dynamics", JointSpaceDynamics), ("centroidal", CentroidalState))
         ]
-        self.spin, self.took, self.used, self.states = spin, [], 0.0, 0
+        self.spin, self.durations = spin, []
+        self.used_time, self.states = 0.0, 0
 
     def _on_answer(self, message):
         key = message.header.stamp.sec, message.header.stamp.nanosec
-        self.arrived.setdefault(key, []).append(time.perf_counter())
+        self.answer_times.setdefault(key, []).append(time.perf_counter())
 
-    def used_so_far(self):
+    def processor_time(self):
         return sum(processor_time(process.pid) for process in self.processes)
 
     def round(self, message, rate, seconds):
-        self.arrived.clear()
-        sent = {}
-        before, begun = self.used_so_far(), time.perf_counter()
+        self.answer_times.clear()
+        publish_times = {}
+        start_processor_time, start = self.processor_time(), time.perf_counter()
         message.header.stamp.sec += 1
         for nanosec in range(round(rate * seconds)):
             message.header.stamp.nanosec = nanosec
-            sent[message.header.stamp.sec, nanosec] = time.perf_counter()
+            publish_times[message.header.stamp.sec, nanosec] = time.perf_counter()
             self.publisher.publish(message)
-            while time.perf_counter() < begun + (nanosec + 1) / rate:
-                self.spin(max(begun + (nanosec + 1) / rate - time.perf_counter(), 0.0))
+            while time.perf_counter() < start + (nanosec + 1) / rate:
+                self.spin(max(start + (nanosec + 1) / rate - time.perf_counter(), 0.0))
         self.spin(0.05)
-        self.used += self.used_so_far() - before
-        self.states += len(sent)
-        self.took += [
-            max(self.arrived[key]) - at
-            for key, at in sent.items()
-            if len(self.arrived.get(key, ())) == 2
+        self.used_time += self.processor_time() - start_processor_time
+        self.states += len(publish_times)
+        self.durations += [
+            max(self.answer_times[key]) - publish_time
+            for key, publish_time in publish_times.items()
+            if len(self.answer_times.get(key, ())) == 2
         ]
 
 
@@ -130,18 +131,18 @@ def engine_times():
     data = dyn_ros.Data(model)
     q, v = model.random_configuration(np.random.default_rng(1)), np.full(model.nv, 0.1)
 
-    def best(*passes):
+    def fastest(*passes):
         times = []
         for _ in range(20):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             for _ in range(500):
                 for terms in passes:
                     dyn_ros.all_terms(model, data, q, v, only=terms)
-            times.append((time.perf_counter() - begun) / 500)
+            times.append((time.perf_counter() - start) / 500)
         return 1e6 * min(times)
 
     dynamics, centroidal = ("g", "M", "nle"), ("com", "Ig", "hg")
-    return best(dynamics + centroidal), best(dynamics, centroidal)
+    return fastest(dynamics + centroidal), fastest(dynamics, centroidal)
 
 
 def main(argv=None):
@@ -161,8 +162,9 @@ def main(argv=None):
     node = rclpy.create_node("client")
     executor = rclpy.executors.SingleThreadedExecutor()
     executor.add_node(node)
-    sets = {
-        name: Set(node, name, executables, executor.spin_once) for name, executables in SETS.items()
+    variants = {
+        name: Variant(node, name, executables, executor.spin_once)
+        for name, executables in VARIANTS.items()
     }
     try:
         model = dyn_ros.Model.from_urdf_file(ARM7)
@@ -172,35 +174,37 @@ def main(argv=None):
         message.header.stamp.sec = 1
         end = time.monotonic() + 60.0
         while not all(
-            len(group.arrived) >= 20 and len(max(group.arrived.values(), key=len)) == 2
-            for group in sets.values()
+            len(variant.answer_times) >= 20
+            and len(max(variant.answer_times.values(), key=len)) == 2
+            for variant in variants.values()
         ):
             assert time.monotonic() < end, "no answers"
             message.header.stamp.nanosec += 1
-            for group in sets.values():
-                group.publisher.publish(message)
+            for variant in variants.values():
+                variant.publisher.publish(message)
             executor.spin_once(0.02)
         for _ in range(options.rounds):
-            for group in sets.values():
-                group.round(message, options.rate, 1.0)
+            for variant in variants.values():
+                variant.round(message, options.rate, 1.0)
         print(
             f"{'':16}{'processor':>12}{'both outputs [us]':>20}{'lost':>6}{'memory':>9}"
             f"   at {options.rate:g} Hz, 7 joints"
         )
-        for name, group in sets.items():
-            memory = sum(resident(process.pid) for process in group.processes)
-            p50, p99 = (1e6 * percentile(group.took, share) for share in (0.5, 0.99))
+        for name, variant in variants.items():
+            memory = sum(resident_memory(process.pid) for process in variant.processes)
+            p50, p99 = (1e6 * quantile(variant.durations, fraction) for fraction in (0.5, 0.99))
             print(
-                f"{name:16}{1e6 * group.used / group.states:9.0f} us{p50:8.0f} p50{p99:8.0f}"
-                f"{group.states - len(group.took):6}{memory:6.0f} MB"
+                f"{name:16}{1e6 * variant.used_time / variant.states:9.0f} us"
+                f"{p50:8.0f} p50{p99:8.0f}"
+                f"{variant.states - len(variant.durations):6}{memory:6.0f} MB"
             )
     finally:
-        for group in sets.values():
-            for process in group.processes:
+        for variant in variants.values():
+            for process in variant.processes:
                 process.terminate()
                 process.wait()
-    together, separate = engine_times()
-    print(f"of this, the engine: {together:.2f} us; with a pass for each node: {separate:.2f} us")
+    one_pass, two_passes = engine_times()
+    print(f"of this, the engine: {one_pass:.2f} us; with a pass for each node: {two_passes:.2f} us")
 
 
 if __name__ == "__main__":

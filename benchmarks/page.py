@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the page in a browser without a graphics card: pictures, states and processor time.
+"""Measure the page in a browser without a graphics card: pictures, states and processor time.
 
 The output is a line for each page: pictures per second that the browser draws, how many of them
 show another state of the robot than the one before, updates per second that the server sends, and
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-SWITCHES = [
+BROWSER_SWITCHES = [
     "--no-sandbox",
     "--disable-gpu",
     "--use-gl=angle",
@@ -33,9 +33,9 @@ SWITCHES = [
     "--disable-component-update",
     "--disable-sync",
 ]
-STARTED = 300_000  # ms; the first start on a machine compiles
-WARM = 5.0  # s; before the measurement
-COUNT = """() => {
+START_TIMEOUT = 300_000  # ms; the first start on a machine compiles
+WARM_UP_TIME = 5.0  # s
+COUNT_SCRIPT = """() => {
     const of = window.counts = {pictures: 0, states: 0, updates: 0};
     const names = Object.keys(__viserMutable.nodeRefFromName).filter(
         name => /^\\/robot(\\/\\d+)+$/.test(name));
@@ -55,54 +55,58 @@ COUNT = """() => {
             message => message.type === "SetOrientationMessage") || 0;
     });
 }"""
-KEEP_LINK = """window.Worker = class extends Worker {
+KEEP_LINK_SCRIPT = """window.Worker = class extends Worker {
     constructor(...options) { super(...options); window.link = this; }
 };"""
 
 
 def processor_time(pids):
     """Return the processor time that processes have used so far [s]."""
-    total = 0
+    ticks = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / os.sysconf("SC_CLK_TCK")
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def processes(pid):
-    """Return a process and all that it has started."""
+def process_tree(pid):
+    """Return a process and all processes that it has started."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(started for child in children for started in processes(int(child)))]
+    return [pid, *(descendant for child in children for descendant in process_tree(int(child)))]
 
 
 def measure(driver, address, server, size, seconds):
     """Return a row of the table."""
-    before = set(processes(os.getpid()))
-    browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=SWITCHES)
+    own_processes = set(process_tree(os.getpid()))
+    browser = driver.chromium.launch(
+        executable_path=shutil.which("chromium"), args=BROWSER_SWITCHES
+    )
     page = browser.new_page(viewport=size)
-    page.add_init_script(KEEP_LINK)
+    page.add_init_script(KEEP_LINK_SCRIPT)
     page.goto(address)
-    page.locator(".dyn-status").wait_for(timeout=STARTED)
-    page.get_by_text("compiling").wait_for(state="detached", timeout=STARTED)
-    page.get_by_text("receiving joint states").wait_for(timeout=STARTED)
-    time.sleep(WARM)
-    servers = processes(server.pid)
-    browsers = set(processes(os.getpid())) - before
-    page.evaluate(COUNT)
-    start, times = time.monotonic(), [processor_time(servers), processor_time(browsers)]
+    page.locator(".dyn-status").wait_for(timeout=START_TIMEOUT)
+    page.get_by_text("compiling").wait_for(state="detached", timeout=START_TIMEOUT)
+    page.get_by_text("receiving joint states").wait_for(timeout=START_TIMEOUT)
+    time.sleep(WARM_UP_TIME)
+    servers = process_tree(server.pid)
+    browsers = set(process_tree(os.getpid())) - own_processes
+    page.evaluate(COUNT_SCRIPT)
+    start = time.monotonic()
+    start_times = [processor_time(servers), processor_time(browsers)]
     time.sleep(seconds)
     counts = page.evaluate("counts")
-    lasted = time.monotonic() - start
-    used = [processor_time(servers) - times[0], processor_time(browsers) - times[1]]
+    duration = time.monotonic() - start
+    server_time = processor_time(servers) - start_times[0]
+    browser_time = processor_time(browsers) - start_times[1]
     browser.close()
     return [
-        *(counts[event] / lasted for event in ("pictures", "states", "updates")),
-        1e3 * used[0] / counts["updates"],
-        1e3 * used[1] / counts["pictures"],
+        *(counts[event] / duration for event in ("pictures", "states", "updates")),
+        1e3 * server_time / counts["updates"],
+        1e3 * browser_time / counts["pictures"],
     ]
 
 
-def run(driver, name, size, seconds):
+def measure_page(driver, name, size, seconds):
     """Measure one page: view, demo, or view of a robot's file."""
     command = [name] if name in ("view", "demo") else ["view", name]
     options = ["--no-browser"] if command[0] == "view" else []
@@ -136,7 +140,7 @@ def main():
         metavar="PAGE",
         help="view, demo, or a robot description (default: view)",
     )
-    parser.add_argument("--size", default="1000x600", help="of the window (default: 1000x600)")
+    parser.add_argument("--size", default="1000x600", help="size of the window (default: 1000x600)")
     parser.add_argument("--seconds", type=float, default=10.0)
     options = parser.parse_args()
     width, height = map(int, options.size.split("x"))
@@ -144,7 +148,7 @@ def main():
     print("page                 pictures/s  states/s  updates/s  server [ms]  browser [ms]")
     with sync_playwright() as driver:
         for name in options.pages:
-            row = run(driver, name, {"width": width, "height": height}, options.seconds)
+            row = measure_page(driver, name, {"width": width, "height": height}, options.seconds)
             print(
                 "{:20} {:10.1f} {:9.1f} {:10.1f} {:12.1f} {:13.1f}".format(
                     Path(name).stem[:20], *row

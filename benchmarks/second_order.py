@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compares second-order derivatives of inverse dynamics with Pinocchio in C++, in one run.
+"""Compare second-order derivatives of inverse dynamics with Pinocchio in C++, in one run.
 
 Pinocchio has no Python binding for them, so second_order.cpp is compiled with its headers and those
 of Eigen, which pip installs. Single states: dyn_ros is called from Python, Pinocchio in a C++ loop
@@ -28,7 +28,7 @@ import dyn_ros  # noqa: E402
 import peer  # noqa: E402
 
 PREFIX = next(p for p in Path(pinocchio.__file__).parents if p.name == "cmeel.prefix")
-FLAGS = (
+COMPILER_FLAGS = (
     "-std=c++17",
     "-w",
     "-O3",
@@ -43,12 +43,12 @@ FLAGS = (
 ROBOTS = (("ur5", None), ("panda", None), ("solo12", "floating"), ("talos_reduced", "floating"))
 
 
-def build(eigen, folder):
+def compile_program(eigen, folder):
     program = folder / "second_order"
     subprocess.run(
         [
             "g++",
-            *FLAGS,
+            *COMPILER_FLAGS,
             f"-I{PREFIX / 'include'}",
             f"-I{eigen}",
             str(HERE / "second_order.cpp"),
@@ -64,17 +64,17 @@ def build(eigen, folder):
     return program
 
 
-def pinocchios(program, pair, state, folder):
-    """Return microseconds and tensors."""
+def run_pinocchio(program, pair, state, folder):
+    """Return the time of a call [us] and the tensors."""
     q, v, a = state
-    model, numbers, result = (folder / name for name in ("model", "state", "result"))
-    pair.pin.saveToText(str(model))
-    numbers.write_text(" ".join(map(repr, map(float, [*pair.to_pin_q(q), *v, *a]))))
+    model_path, state_path, result_path = (folder / name for name in ("model", "state", "result"))
+    pair.pin.saveToText(str(model_path))
+    state_path.write_text(" ".join(map(repr, map(float, [*pair.to_pin_q(q), *v, *a]))))
     output = subprocess.run(
-        [program, model, numbers, result], check=True, capture_output=True, text=True
+        [program, model_path, state_path, result_path], check=True, capture_output=True, text=True
     ).stdout
     n = pair.model.nv
-    tensors = np.fromfile(result).reshape(4, n, n, n)
+    tensors = np.fromfile(result_path).reshape(4, n, n, n)
     return float(output), [tensor.transpose(2, 1, 0) for tensor in tensors]  # column-major
 
 
@@ -94,23 +94,23 @@ def main():
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as name:
-        program = build(options.eigen, Path(name))
+        program = compile_program(options.eigen, Path(name))
         for robot, root_joint in ROBOTS:
             pair = peer.new_pair(robot, root_joint, "ignore")
             model, data = pair.model, pair.data
             state, states = pair.state()[:3], pair.states(options.batch)[:3]
-            one = fastest(partial(rnea, model, data, *state), 50, 60)
-            theirs, tensors = pinocchios(program, pair, state, Path(name))
-            one = min(one, fastest(partial(rnea, model, data, *state), 50, 60))
+            ours = fastest(partial(rnea, model, data, *state), 50, 60)
+            theirs, tensors = run_pinocchio(program, pair, state, Path(name))
+            ours = min(ours, fastest(partial(rnea, model, data, *state), 50, 60))
             error = max(
                 np.abs(x - y).max() / np.abs(y).max()
                 for x, y in zip(rnea(model, data, *state), tensors)
             )
-            many = fastest(partial(rnea, model, data, *states), 1, 5) / options.batch
+            batch = fastest(partial(rnea, model, data, *states), 1, 5) / options.batch
             forward = fastest(partial(aba, model, data, *state), 20, 10)
             print(
-                f"| {robot}, {root_joint or 'fixed'} | {model.nv} | {theirs:.1f} | {one:.1f} "
-                f"| {one / theirs:.2f} | {many:.1f} | {error:.0e} | {forward:.1f} |",
+                f"| {robot}, {root_joint or 'fixed'} | {model.nv} | {theirs:.1f} | {ours:.1f} "
+                f"| {ours / theirs:.2f} | {batch:.1f} | {error:.0e} | {forward:.1f} |",
                 flush=True,
             )
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the latency of a Jacobian request, compared with an empty service, in one run.
+"""Measure the latency of a Jacobian request, compared with an empty service, in one run.
 
 A client sends successive requests for the 7-joint arm and measures the time until the response. In
 turns of one second, the response comes from
@@ -19,9 +19,9 @@ import subprocess
 import sys
 import time
 
-from node_latency import ARM7, SPIN, percentile, start_node
+from node_latency import ARM7, SPIN, quantile, start_node
 
-EMPTY = (
+EMPTY_SERVICE = (
     """
 import sys
 import rclpy
@@ -36,11 +36,11 @@ node.create_service(GetJacobian, "~/get_jacobian", lambda request, response: res
 
 
 def start_empty(namespace, executor):
-    return subprocess.Popen([sys.executable, "-c", EMPTY, namespace, executor])
+    return subprocess.Popen([sys.executable, "-c", EMPTY_SERVICE, namespace, executor])
 
 
 class Client:
-    """Calls services and measures the response times."""
+    """Client that calls services and measures the response times."""
 
     def __init__(self, kind, message):
         import rclpy
@@ -55,29 +55,29 @@ class Client:
         publisher = self.node.create_publisher(JointState, "/node/joint_states", 10)
         self.node.create_timer(0.01, lambda: publisher.publish(message))
 
-    def ask(self, name, request):
+    def call(self, name, request):
         """Return the response and the response time [us]."""
-        begun = time.perf_counter()
+        start = time.perf_counter()
         future = self.clients[name].call_async(request)
         while not future.done():
             self.executor.spin_once(1.0)
-            assert time.perf_counter() < begun + 10.0, f"{name}: no answer"
-        return future.result(), 1e6 * (time.perf_counter() - begun)
+            assert time.perf_counter() < start + 10.0, f"{name}: no answer"
+        return future.result(), 1e6 * (time.perf_counter() - start)
 
-    def find(self, name):
+    def connect(self, name):
         self.clients[name] = self.node.create_client(self.kind, name)
         assert self.clients[name].wait_for_service(60.0), f"{name}: no such service"
-        end = time.perf_counter() + 1.0  # both ends find each other for good
+        end = time.perf_counter() + 1.0  # until both processes have matched the service
         while time.perf_counter() < end:
             self.executor.spin_once(0.1)
 
     def times(self, name, request, seconds):
         """Return the response times [us] and the last response."""
-        took, end = [], time.perf_counter() + seconds
+        durations, end = [], time.perf_counter() + seconds
         while time.perf_counter() < end:
-            answer, duration = self.ask(name, request)
-            took.append(duration)
-        return took, answer
+            answer, duration = self.call(name, request)
+            durations.append(duration)
+        return durations, answer
 
 
 def main(argv=None):
@@ -101,16 +101,16 @@ def main(argv=None):
     position, velocity = array.array("d", [0.1] * model.nq), array.array("d", [0.2] * model.nv)
     message = JointState(name=list(model.joint_names), position=position, velocity=velocity)
     state = RobotState(name=list(model.joint_names), position=position, velocity=velocity)
-    plain = GetJacobian.Request(frame="tool", reference_frame=2)
-    given = GetJacobian.Request(frame="tool", reference_frame=2, state=state)
-    both = GetJacobian.Request(frame="tool", reference_frame=2, time_variation=True)
+    latest_state = GetJacobian.Request(frame="tool", reference_frame=2)
+    state_in_request = GetJacobian.Request(frame="tool", reference_frame=2, state=state)
+    time_variation = GetJacobian.Request(frame="tool", reference_frame=2, time_variation=True)
     calls = {
-        "empty": ("/empty/empty/get_jacobian", plain),
-        "empty, state in the request": ("/empty/empty/get_jacobian", given),
-        "empty, rclpy.spin": ("/empty_spin/empty/get_jacobian", plain),
-        "latest state": ("/node/dynamics/get_jacobian", plain),
-        "with time variation": ("/node/dynamics/get_jacobian", both),
-        "state in the request": ("/node/dynamics/get_jacobian", given),
+        "empty": ("/empty/empty/get_jacobian", latest_state),
+        "empty, state in the request": ("/empty/empty/get_jacobian", state_in_request),
+        "empty, rclpy.spin": ("/empty_spin/empty/get_jacobian", latest_state),
+        "latest state": ("/node/dynamics/get_jacobian", latest_state),
+        "with time variation": ("/node/dynamics/get_jacobian", time_variation),
+        "state in the request": ("/node/dynamics/get_jacobian", state_in_request),
     }
     processes = [
         start_empty("/empty", "events"),
@@ -121,26 +121,26 @@ def main(argv=None):
         client = Client(GetJacobian, message)
         for name, _ in calls.values():
             if name not in client.clients:
-                client.find(name)
+                client.connect(name)
         times = {call: [] for call in calls}
         for _ in range(options.rounds):
             for call, (name, request) in calls.items():
-                client.ask(name, request)
-                new, answer = client.times(name, request, 1.0)
+                client.call(name, request)
+                new_times, answer = client.times(name, request, 1.0)
                 assert answer.success != call.startswith("empty"), answer.message
-                times[call] += new
+                times[call] += new_times
     finally:
         for process in processes:
             process.terminate()
             process.wait()
-    base = percentile(times["empty"], 0.5)
+    empty_time = quantile(times["empty"], 0.5)
     print(
         f"{'GetJacobian, response time [us]':34}{'p50':>8}{'p99':>8}{'to empty':>10}   "
         f"{model.njoints} joints"
     )
     for call in calls:
-        p50, p99 = percentile(times[call], 0.5), percentile(times[call], 0.99)
-        print(f"{call:34}{p50:8.0f}{p99:8.0f}{p50 / base:10.2f}")
+        p50, p99 = quantile(times[call], 0.5), quantile(times[call], 0.99)
+        print(f"{call:34}{p50:8.0f}{p99:8.0f}{p50 / empty_time:10.2f}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compares run times and memory with Pinocchio, for chains and trees of 10, 100 and 1000 joints.
+"""Compare run times and memory with Pinocchio, for chains and trees of 10, 100 and 1000 joints.
 
     python benchmarks/sizes.py
 
@@ -20,25 +20,25 @@ from functools import partial
 
 import numpy as np
 
-COUNTS = 10, 100, 1000
-SHAPES: dict[str, Callable[[int], int]] = {  # name -> the parent of link k
+JOINT_COUNTS = 10, 100, 1000
+PARENT_OF_LINK: dict[str, Callable[[int], int]] = {
     "chain": lambda k: k - 1,
     "tree": lambda k: (k - 1) // 2,
 }
-CALLS = "rnea", "crba", "aba", "rnea_derivatives", "contact_dynamics"
-LIMIT = 2.0  # seconds that one call is repeated for
-MEMORY = 8 << 30  # limit of the address space of each process, in bytes
+FUNCTIONS = "rnea", "crba", "aba", "rnea_derivatives", "contact_dynamics"
+REPETITION_TIME = 2.0  # s, of each call
+MEMORY_LIMIT = 8 << 30  # bytes, address space of each process
 
 
 def urdf(count: int, shape: str) -> str:
-    """A robot of revolute joints with alternating axes; each link hangs on an earlier one."""
+    """Return a robot of revolute joints with alternating axes, in a chain or a tree."""
     inertial = (
         '<inertial><origin xyz="0.1 0 0.2"/><mass value="1"/><inertia ixx="0.1" ixy="0" '
         'ixz="0" iyy="0.2" iyz="0" izz="0.15"/></inertial>'
     )
     links = "".join(f'<link name="l{k}">{inertial}</link>' for k in range(count + 1))
     joints = "".join(
-        f'<joint name="j{k:04}" type="continuous"><parent link="l{SHAPES[shape](k)}"/>'
+        f'<joint name="j{k:04}" type="continuous"><parent link="l{PARENT_OF_LINK[shape](k)}"/>'
         f'<child link="l{k}"/><origin xyz="0.05 0 0.3"/>'
         f'<axis xyz="{k % 3 == 0:d} {k % 3 == 1:d} {k % 3 == 2:d}"/></joint>'
         for k in range(1, count + 1)
@@ -47,33 +47,33 @@ def urdf(count: int, shape: str) -> str:
 
 
 def memory() -> np.ndarray:
-    """Resident memory and address space of this process [MB]."""
+    """Return the resident memory and the address space of this process [MB]."""
     with open("/proc/self/statm") as file:
         size, resident = map(int, file.read().split()[:2])
     return np.array([resident, size]) * 4096 / 1e6
 
 
 def fastest(call: Callable[[], object]) -> float:
-    """Microseconds of the fastest call."""
-    best, end = np.inf, time.perf_counter() + LIMIT
+    """Return the microseconds of the fastest call."""
+    shortest, end = np.inf, time.perf_counter() + REPETITION_TIME
     while time.perf_counter() < end:
         start = time.perf_counter()
         call()
-        best = min(best, time.perf_counter() - start)
-    return best * 1e6
+        shortest = min(shortest, time.perf_counter() - start)
+    return shortest * 1e6
 
 
-def prepared(functions, model, data, q, v, a) -> dict[str, Callable[[], object]]:
-    """Calls without arguments, by name."""
-    arguments = (q, v, a), (q,), (q, v, a), (q, v, a), (q, v, a)
+def bind_calls(functions, model, data, q, v, a) -> dict[str, Callable[[], object]]:
+    """Return calls without arguments, by name."""
+    arguments_of_functions = (q, v, a), (q,), (q, v, a), (q, v, a), (q, v, a)
     return {
-        name: partial(function, model, data, *given)
-        for name, function, given in zip(CALLS, functions, arguments)
+        name: partial(function, model, data, *arguments)
+        for name, function, arguments in zip(FUNCTIONS, functions, arguments_of_functions)
     }
 
 
-def ours(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
-    """The memory before the model, and the calls of dyn_ros."""
+def prepare_dyn_ros(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
+    """Return the memory before the model was created, and the calls of dyn_ros."""
     import dyn_ros
 
     before = memory()
@@ -86,11 +86,11 @@ def ours(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
         dyn_ros.contact_dynamics(model, data, q, v, tau, contacts)
 
     calls = (dyn_ros.rnea, dyn_ros.crba, dyn_ros.aba, dyn_ros.rnea_derivatives, contact_dynamics)
-    return before, prepared(calls, model, data, q, v, a)
+    return before, bind_calls(calls, model, data, q, v, a)
 
 
-def theirs(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
-    """The same for Pinocchio."""
+def prepare_pinocchio(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
+    """Return the memory before the model was created, and the calls of Pinocchio."""
     import pinocchio
 
     before = memory()
@@ -123,14 +123,15 @@ def theirs(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
         pinocchio.computeRNEADerivatives,
         contact_dynamics,
     )
-    return before, prepared(calls, model, data, q, v, a)
+    return before, bind_calls(calls, model, data, q, v, a)
 
 
 def measure(engine: str, count: int, shape: str) -> dict[str, float]:
-    """Times [us] and memory [MB] of one engine on one robot, in this process."""
-    before, calls = {"ours": ours, "theirs": theirs}[engine](urdf(count, shape))
-    for call in calls.values():  # machine code is loaded, memory touched
-        call()
+    """Return times [us] and memory [MB] of one engine for one robot, in this process."""
+    prepare = {"ours": prepare_dyn_ros, "theirs": prepare_pinocchio}[engine]
+    before, calls = prepare(urdf(count, shape))
+    for call in calls.values():
+        call()  # loads machine code and touches memory
     resident, space = memory() - before
     return {
         "resident": resident,
@@ -139,32 +140,35 @@ def measure(engine: str, count: int, shape: str) -> dict[str, float]:
     }
 
 
-def in_process(engine: str, count: int, shape: str) -> dict[str, float]:
-    """``measure`` in its own process; infinite numbers if the memory is not sufficient."""
-    done = subprocess.run(
+def measure_in_process(engine: str, count: int, shape: str) -> dict[str, float]:
+    """Call ``measure`` in its own process; return infinity if the memory is not sufficient."""
+    process = subprocess.run(
         [sys.executable, __file__, engine, str(count), shape], capture_output=True, text=True
     )
-    if done.returncode:
-        return dict.fromkeys((*CALLS, "resident", "space"), np.inf)
-    return json.loads(done.stdout)
+    if process.returncode:
+        return dict.fromkeys((*FUNCTIONS, "resident", "space"), np.inf)
+    return json.loads(process.stdout)
 
 
-def rows() -> Iterator[str]:
-    """The lines of a table: dyn_ros/Pinocchio in each column."""
-    yield "| robot | " + " | ".join(f"`{name}`" for name in CALLS) + " | memory [MB] |"
-    yield "| --- |" + " --- |" * (len(CALLS) + 1)
-    for shape in SHAPES:
-        for count in COUNTS:
-            a, b = (in_process(engine, count, shape) for engine in ("ours", "theirs"))
-            times = " | ".join(f"{a[name]:.1f}/{b[name]:.1f}" for name in CALLS)
-            row = f"| {shape}, {count} | {times} | {a['resident']:.0f}/{b['resident']:.0f} |"
+def table_lines() -> Iterator[str]:
+    """Yield the lines of a table: dyn_ros/Pinocchio in each column."""
+    yield "| robot | " + " | ".join(f"`{name}`" for name in FUNCTIONS) + " | memory [MB] |"
+    yield "| --- |" + " --- |" * (len(FUNCTIONS) + 1)
+    for shape in PARENT_OF_LINK:
+        for count in JOINT_COUNTS:
+            ours, theirs = (
+                measure_in_process(engine, count, shape) for engine in ("ours", "theirs")
+            )
+            times = " | ".join(f"{ours[name]:.1f}/{theirs[name]:.1f}" for name in FUNCTIONS)
+            memory_cell = f"{ours['resident']:.0f}/{theirs['resident']:.0f}"
+            row = f"| {shape}, {count} | {times} | {memory_cell} |"
             yield row.replace("inf", "-")
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 4:
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
         print(json.dumps(measure(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
     else:
-        for row in rows():
-            print(row, flush=True)
+        for line in table_lines():
+            print(line, flush=True)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs all nodes in one process for minutes at full load, and counts what is lost.
+"""Run all nodes in one process for minutes at full load, and count lost messages.
 
 A client publishes joint states of the 7-joint arm at 1 kHz, subscribes to ten outputs of
 dyn_ros_node, and calls its services 18 times a second. The output is, each minute and in the end:
@@ -17,13 +17,13 @@ import subprocess
 import time
 
 import numpy as np
-from node_latency import ARM7, resident
-from one_process import start
+from node_latency import ARM7, resident_memory
+from one_process import start_process
 
-CALLS = 18.0  # per second
+CALL_RATE = 18.0  # 1/s
 NAMESPACE = "/soak"
-# Markers have a rate of their own
-RATED = ("dynamics/markers", "vereshchagin/markers", "centroidal/markers")
+# Outputs that are not published for each joint state.
+MARKER_TOPICS = ("dynamics/markers", "vereshchagin/markers", "centroidal/markers")
 
 
 def outputs():
@@ -45,7 +45,7 @@ def outputs():
         "vereshchagin/constraint_torques": JointState,
         "vereshchagin/solution": ConstrainedDynamics,
         "centroidal/state": CentroidalState,
-        **dict.fromkeys(RATED, MarkerArray),
+        **dict.fromkeys(MARKER_TOPICS, MarkerArray),
     }
 
 
@@ -66,9 +66,9 @@ def requests():
 
 
 class Client:
-    """Publishes joint states, and keeps the latency of each answer."""
+    """Client that publishes joint states and stores the latency of each answer."""
 
-    def __init__(self, most_states):
+    def __init__(self, max_states):
         import rclpy
         from rclpy.experimental import EventsExecutor
         from rclpy.qos import QoSProfile
@@ -84,13 +84,13 @@ class Client:
         self.message.position = array.array("d", [0.1] * model.nq)
         self.message.velocity = array.array("d", [0.2] * model.nv)
         self.publisher = self.node.create_publisher(JointState, NAMESPACE + "/joint_states", 10)
-        self.constraints, self.constrain = self.create_constraints()
-        self.sent = np.zeros(most_states)
+        self.constraints, self.constraints_publisher = self.create_constraints()
+        self.publish_times = np.zeros(max_states)
         self.count = 0
         self.latency = {}  # NaN: no answer
-        self.late, self.calls, self.failed, self.open = 0, 0, 0, {}
+        self.calls, self.failed, self.open = 0, 0, {}
         for topic, kind in outputs().items():
-            self.latency[topic] = np.full(most_states, np.nan, np.float32)
+            self.latency[topic] = np.full(max_states, np.nan, np.float32)
             self.node.create_subscription(
                 kind,
                 f"{NAMESPACE}/{topic}",
@@ -108,10 +108,11 @@ class Client:
                 self.node.create_client(kind, f"{NAMESPACE}/{service}"),
                 request,
             )
-        self.turn = list(self.clients.values())
+        self.client_requests = list(self.clients.values())
 
     def receive(self, topic, data):
-        if topic in RATED:  # an array of messages: counted only
+        if topic in MARKER_TOPICS:
+            # An array of messages, whose latency is not measured.
             self.latency[topic][self.count - 1] = 0.0
             return
         number = (
@@ -120,10 +121,10 @@ class Client:
             - 1000
         )
         if 0 <= number < self.count:
-            self.latency[topic][number] = time.perf_counter() - self.sent[number]
+            self.latency[topic][number] = time.perf_counter() - self.publish_times[number]
 
     def create_constraints(self):
-        """Those that hold the tool against vertical motion, and their publisher."""
+        """Return constraints that hold the tool against vertical motion, and their publisher."""
         from dyn_ros.msg import AccelerationConstraints
 
         constraints = AccelerationConstraints(frame=["tool"])
@@ -137,21 +138,22 @@ class Client:
     def publish(self):
         stamp = self.message.header.stamp
         stamp.sec, stamp.nanosec = 1 + self.count // 1000, self.count % 1000 * 1_000_000
-        self.sent[self.count] = time.perf_counter()
+        self.publish_times[self.count] = time.perf_counter()
         self.count += 1
         self.publisher.publish(self.message)
-        if self.count % 100 == 0:  # older ones than input_timeout are not used
-            self.constrain.publish(self.constraints)
+        if self.count % 100 == 0:
+            # Constraints older than input_timeout are not used.
+            self.constraints_publisher.publish(self.constraints)
 
     def call(self):
-        client, request = self.turn[self.calls % len(self.turn)]
+        client, request = self.client_requests[self.calls % len(self.client_requests)]
         self.calls += 1
         number = self.calls
         future = client.call_async(request)
         self.open[number] = future
-        future.add_done_callback(lambda done: self.answered(number, done))
+        future.add_done_callback(lambda future: self.on_answer(number, future))
 
-    def answered(self, number, future):
+    def on_answer(self, number, future):
         del self.open[number]
         self.failed += not future.result().success
 
@@ -163,7 +165,7 @@ class Client:
 
     def warm_up(self, names):
         """Publish until all outputs have arrived, and call each service once."""
-        for client, _ in self.turn:
+        for client, _ in self.client_requests:
             assert client.wait_for_service(60.0)
 
         def ready():
@@ -171,35 +173,35 @@ class Client:
             return not any(np.isnan(self.latency[topic]).all() for topic in names)
 
         self.spin_until(ready)
-        for _ in self.turn:
+        for _ in self.client_requests:
             self.call()
         self.spin_until(lambda: not self.open)
         assert not self.failed, "a call has failed"
 
     def run(self, seconds, rate):
         """Publish and call for some time."""
-        begun, states, calls = time.perf_counter(), 0, 0
-        while (now := time.perf_counter() - begun) < seconds:
+        start, states, calls = time.perf_counter(), 0, 0
+        while (now := time.perf_counter() - start) < seconds:
             if now * rate >= states:
                 states += 1
                 self.publish()
-            if now * CALLS >= calls:
+            if now * CALL_RATE >= calls:
                 calls += 1
                 self.call()
             self.executor.spin_once(max(0.0, min(states / rate - now, 1.0 / rate)))
 
 
 def report(client, begin, names, pid):
-    """Print what happened since joint state number `begin`."""
+    """Print losses and latencies since joint state number `begin`; return the losses by topic."""
     rows = {topic: client.latency[topic][begin : client.count] for topic in names}
     lost = {topic: int(np.isnan(row).sum()) for topic, row in rows.items()}
-    every = np.concatenate([row[~np.isnan(row)] for row in rows.values()]) * 1e6
-    p50, p99 = np.percentile(every, [50, 99])
+    latencies = np.concatenate([row[~np.isnan(row)] for row in rows.values()]) * 1e6
+    p50, p99 = np.percentile(latencies, [50, 99])
     print(
         f"{client.count - begin:8} states, lost: {sum(lost.values()):4} of "
         f"{len(names) * (client.count - begin)} messages; latency {p50:.0f} us, p99 {p99:.0f}, "
-        f"longest {every.max() / 1000:.1f} ms; {client.calls} calls, {len(client.open)} open, "
-        f"{client.failed} failed; {resident(pid):.0f} MB",
+        f"longest {latencies.max() / 1000:.1f} ms; {client.calls} calls, {len(client.open)} open, "
+        f"{client.failed} failed; {resident_memory(pid):.0f} MB",
         flush=True,
     )
     return lost
@@ -216,17 +218,17 @@ def main(argv=None):
     import rclpy
 
     rclpy.init()
-    node = start("dyn_ros_node", NAMESPACE)
+    node = start_process("dyn_ros_node", NAMESPACE)
     try:
         client = Client(round(60.0 * options.minutes * options.rate) + 100_000)
-        names = [topic for topic in outputs() if topic not in RATED]
-        client.warm_up([*names, *RATED])
+        names = [topic for topic in outputs() if topic not in MARKER_TOPICS]
+        client.warm_up([*names, *MARKER_TOPICS])
         first = client.count
-        left = 60.0 * options.minutes
-        while left > 0.0:
+        remaining_time = 60.0 * options.minutes
+        while remaining_time > 0.0:
             begin = client.count
-            client.run(min(60.0, left), options.rate)
-            left -= 60.0
+            client.run(min(60.0, remaining_time), options.rate)
+            remaining_time -= 60.0
             report(client, begin, names, node.pid)
         client.spin_until(lambda: not client.open, 5.0)
         end = time.perf_counter() + 0.5

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compares constrained dynamics with KDL in C++, on chains of 7 to 70 joints.
+"""Compare constrained dynamics with KDL in C++, on chains of 7 to 70 joints.
 
     python benchmarks/vereshchagin.py
 
@@ -25,34 +25,34 @@ import dyn_ros
 
 HERE = Path(__file__).parent
 ARM = HERE.parent / "dyn_ros" / "robots" / "arm7.urdf"
-JOINTS = (7, 14, 21, 35, 70)
+JOINT_COUNTS = (7, 14, 21, 35, 70)
 STATES = 8000
 
 
-def chain(joints):
+def chain(njoints):
     """Return a model with this number of joints: copies of the demo's arm in series."""
     text, links = [], ["base"]
     arm = dyn_ros.Model.from_urdf_file(ARM)
     text.append('<robot name="chain"><link name="base"/>')
-    for i in range(joints):
+    for i in range(njoints):
         joint = arm.tree.joints[i % arm.njoints]
         inertia = joint.inertia
         (xx, xy, xz), (_, yy, yz), (_, _, zz) = inertia.rotational
         name = f"link_{i + 1}"
         text.append(
-            f'<link name="{name}"><inertial><origin xyz="{spaced(inertia.com)}"/>'
+            f'<link name="{name}"><inertial><origin xyz="{join_numbers(inertia.com)}"/>'
             f'<mass value="{inertia.mass:.17g}"/><inertia ixx="{xx:.17g}" ixy="{xy:.17g}" '
             f'ixz="{xz:.17g}" iyy="{yy:.17g}" iyz="{yz:.17g}" izz="{zz:.17g}"/></inertial></link>'
             f'<joint name="joint_{i + 1}" type="continuous"><parent link="{links[-1]}"/>'
-            f'<child link="{name}"/><origin xyz="{spaced(joint.placement[:3, 3])}" '
-            f'rpy="{spaced(roll_pitch_yaw(joint.placement[:3, :3]))}"/>'
-            f'<axis xyz="{spaced(joint.axis)}"/></joint>'
+            f'<child link="{name}"/><origin xyz="{join_numbers(joint.placement[:3, 3])}" '
+            f'rpy="{join_numbers(roll_pitch_yaw(joint.placement[:3, :3]))}"/>'
+            f'<axis xyz="{join_numbers(joint.axis)}"/></joint>'
         )
         links.append(name)
     return dyn_ros.Model.from_urdf("".join(text) + "</robot>")
 
 
-def spaced(numbers):
+def join_numbers(numbers):
     return " ".join(repr(float(x)) for x in numbers)
 
 
@@ -77,21 +77,21 @@ def task(model):
 
 def fastest(call, repeats, rounds):
     """Return the microseconds per call."""
-    best = float("inf")
+    shortest = float("inf")
     for _ in range(rounds):
         start = time.perf_counter()
         for _ in range(repeats):
             call()
-        best = min(best, (time.perf_counter() - start) / repeats * 1e6)
-    return best
+        shortest = min(shortest, (time.perf_counter() - start) / repeats * 1e6)
+    return shortest
 
 
-def compiled_kdl(folder):
+def compile_kdl(folder):
     """Return the compiled program, or None without KDL or a compiler."""
     compiler, program = shutil.which("c++"), Path(folder) / "kdl"
     if compiler is None:
         return None
-    built = subprocess.run(
+    compilation = subprocess.run(
         [
             compiler,
             "-O3",
@@ -103,10 +103,10 @@ def compiled_kdl(folder):
         ],
         capture_output=True,
     )
-    return program if built.returncode == 0 else None
+    return program if compilation.returncode == 0 else None
 
 
-def kdl(program, model, q, v, alpha, beta, repeats, rounds):
+def run_kdl(program, model, q, v, alpha, beta, repeats, rounds):
     """Return the time per call [us] and the joint accelerations."""
     numbers = [model.nv, len(beta), repeats, rounds]
     for joint, armature in zip(model.tree.joints, model.armature):
@@ -127,22 +127,23 @@ def kdl(program, model, q, v, alpha, beta, repeats, rounds):
             Y[1, 2],
         ]
     numbers += [*q, *v, *alpha.ravel(), *beta]
-    answer = subprocess.run(
+    output = subprocess.run(
         [program],
         input=" ".join(repr(float(x)) for x in numbers),
         text=True,
         capture_output=True,
         check=True,
     ).stdout.split()
-    return float(answer[0]), np.array(answer[1:], float)
+    return float(output[0]), np.array(output[1:], float)
 
 
-def rows(program):
-    for joints in JOINTS:
+def table_rows(program):
+    """Yield the rows of the table."""
+    for joints in JOINT_COUNTS:
         model = chain(joints)
         data, tip, (q, v, alpha, beta) = dyn_ros.Data(model), f"link_{joints}", task(model)
         ddq = dyn_ros.vereshchagin(model, data, q, v, alpha, beta, tip).ddq.copy()
-        repeats = 2000 * JOINTS[0] // joints
+        repeats = 2000 * JOINT_COUNTS[0] // joints
         ours = fastest(
             partial(dyn_ros.vereshchagin, model, data, q, v, alpha, beta, tip), repeats, 40
         )
@@ -154,7 +155,7 @@ def rows(program):
         if program is None:
             yield f"| {joints} | {ours:.2f} | {batch:.3f} | | | |"
             continue
-        theirs, expected = kdl(program, model, q, v, alpha, beta, repeats, 40)
+        theirs, expected = run_kdl(program, model, q, v, alpha, beta, repeats, 40)
         error = np.abs(ddq - expected).max() / np.abs(expected).max()
         yield (
             f"| {joints} | {ours:.2f} | {batch:.3f} | {theirs:.2f} | {ours / theirs:.2f} | "
@@ -172,10 +173,10 @@ def main():
     )
     print("| --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
-        program = compiled_kdl(folder)
+        program = compile_kdl(folder)
         if program is None:
             print("KDL or a C++ compiler is not installed: dyn_ros only", file=sys.stderr)
-        for row in rows(program):
+        for row in table_rows(program):
             print(row, flush=True)
 
 

@@ -667,7 +667,7 @@ def preflight():
 def test_preflight_names_what_is_missing(preflight, monkeypatch, tmp_path, lacking, package):
     present = tmp_path / "Python.h"
     present.touch()
-    monkeypatch.setattr(preflight, "unsupported", lambda: "")
+    monkeypatch.setattr(preflight, "wheels_fault", lambda: "")
     monkeypatch.setattr(preflight.sysconfig, "get_path", lambda name: str(tmp_path))
     monkeypatch.setattr(preflight.shutil, "which", lambda name: "/usr/bin/" + name)
     monkeypatch.setattr(preflight.importlib.util, "find_spec", lambda name: name)
@@ -692,7 +692,7 @@ def test_preflight_names_what_is_missing(preflight, monkeypatch, tmp_path, lacki
 
 def test_preflight_of_the_engine_needs_neither_ros_wheels_nor_cpp(preflight, monkeypatch):
     monkeypatch.setattr(preflight.shutil, "which", lambda name: None if name == "c++" else name)
-    monkeypatch.setattr(preflight, "unsupported", lambda: "no ROS wheels")
+    monkeypatch.setattr(preflight, "wheels_fault", lambda: "no ROS wheels")
     assert preflight.main(engine=True) is None
     monkeypatch.setattr(
         preflight.importlib.util, "find_spec", lambda name: None if name == "ensurepip" else name
