@@ -138,7 +138,7 @@ HEURISTICS: dict[str, Heuristic] = {
         },
     ),
     "recurring errors are noise": Heuristic(
-        ("least_squares._RECURRING",), {"least_squares._RECURRING": 1.0}
+        ("least_squares._MAX_NOISE_RESIDUAL",), {"least_squares._MAX_NOISE_RESIDUAL": 1.0}
     ),
     "noise of the motion": Heuristic(
         (),
@@ -149,22 +149,22 @@ HEURISTICS: dict[str, Heuristic] = {
         },
     ),
     "noise of rounded efforts": Heuristic(
-        (), {"solution.resolution": lambda efforts: np.zeros(efforts.shape[1])}
+        (), {"solution.rounding_deviation": lambda efforts: np.zeros(efforts.shape[1])}
     ),
     "stretches that err alike are one": Heuristic(
-        ("normal_equations._ALIKE", "numerics.FOLDS"),
-        {"normal_equations._ALIKE": 9.0},
+        ("normal_equations._MAX_NEIGHBOR_CORRELATION", "numerics.FOLDS"),
+        {"normal_equations._MAX_NEIGHBOR_CORRELATION": 9.0},
     ),
     "intervals of few recordings": Heuristic(
-        ("normal_equations._FEWEST_RECORDINGS",),
+        ("normal_equations._MIN_RECORDINGS",),
         {
-            "normal_equations._widening": lambda covariance, variance, sizes, kinds, n: np.ones(
-                len(kinds)
+            "normal_equations._variance_ratio": lambda covariance, variance, sizes, kinds, n: (
+                np.ones(len(kinds))
             )
         },
     ),
     "a brief recording belongs to the one before": Heuristic(
-        ("least_squares._BRIEF",), {"least_squares._BRIEF": 0.0}
+        ("least_squares._MIN_RELATIVE_LENGTH",), {"least_squares._MIN_RELATIVE_LENGTH": 0.0}
     ),
     "weak prior of what is not described": Heuristic(
         ("physical.WEAK_WEIGHT",), {"physical.WEAK_WEIGHT": 1.0}
@@ -182,7 +182,7 @@ HEURISTICS: dict[str, Heuristic] = {
         {"identify_options.OPTIONAL": ("root_friction", "load_friction", "friction_distance")},
     ),
     "load friction": Heuristic(
-        ("solution._OTHERWISE",),
+        ("solution._MAX_LOAD_CHANGE",),
         {"identify_options.OPTIONAL": ("stribeck", "root_friction", "friction_distance")},
     ),
     "outliers count less in the choice of terms": Heuristic(
@@ -192,7 +192,7 @@ HEURISTICS: dict[str, Heuristic] = {
         ("numerics.MIN_STANDARD_ERRORS",), {"friction_terms.MIN_STANDARD_ERRORS": -np.inf}
     ),
     "fewer stretches for short recordings": Heuristic(
-        ("least_squares.MIN_STRETCH",), {"least_squares.MIN_STRETCH": 0}
+        ("least_squares.MIN_STRETCH_LENGTH",), {"least_squares.MIN_STRETCH_LENGTH": 0}
     ),
     "nearly equal segments in spectra": Heuristic(
         ("filtering.LENGTH_RATIO",), {"motion.filtering.LENGTH_RATIO": 1.0}
@@ -736,7 +736,7 @@ def run(case: Case, without: Mapping[str, Any], prepared: list[Any] | None) -> O
     """Identify a case without a heuristic; from samples that are prepared, or prepare them."""
     began = time.perf_counter()
     try:
-        with replaced({"solution.unexplained": lambda *arguments: [], **without}):
+        with replaced({"solution.unexplained_error_warnings": lambda *arguments: [], **without}):
             samples = case.samples() if prepared is None else prepared
             result = case.estimate(case.model, samples, **case.options)
     except (ValueError, np.linalg.LinAlgError, FloatingPointError) as error:

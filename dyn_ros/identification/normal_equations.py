@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of torque equations, and which samples count in them."""
+"""Normal equations of the torques of a recording, and the covariance of their solution."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from .motion.numerics import (
 )
 from .samples import Samples
 
-_LEAST_LEFT = 0.01  # of the equations in a direction, without a stretch or other columns
-_FEWEST = 3  # equations for each parameter
-_ALIKE = 0.05  # correlation of neighbors: less narrows intervals by 2 %
-STRETCH_COUNT = 64  # of consecutive samples, whose scatter gives the covariance
-_FEWEST_RECORDINGS = 4  # the same, if errors last
+_MIN_REMAINDER = 0.01  # relative information that stays in a direction when a stretch is removed
+_MIN_EQUATION_RATIO = 3  # equations per parameter; samples with fewer are rejected
+_MAX_NEIGHBOR_CORRELATION = 0.05  # changes of adjacent stretches; below it, intervals err by 2 %
+STRETCH_COUNT = 64  # stretches of consecutive samples, whose scatter gives the covariance
+_MIN_RECORDINGS = 4  # recordings whose scatter gives the covariance; fewer show only its scale
 
 
 class Equations(NamedTuple):
-    """Sums over samples, for each row k of the model.
+    """Weighted sums over samples, for each row k of the model.
 
     With the parameters x of the row's columns, which are ``local[k]`` of the unknowns, the weighted
     sum of squared residuals is yy - 2 Wy.x + x.WW.x.
@@ -45,11 +45,11 @@ class Equations(NamedTuple):
     WW: Array  # (nv, c, c)
     Wy: Array  # (nv, c)
     yy: Array  # (nv,)
-    weight: Array  # (nv,), sum of the weights
+    weight: Array  # (nv,) sum of the weights
 
     @classmethod
-    def nothing(cls, rows: int, columns: int) -> Equations:
-        """The sums of no samples."""
+    def zeros(cls, rows: int, columns: int) -> Equations:
+        """Return the sums of no samples."""
         return cls(
             np.zeros((rows, columns, columns)),
             np.zeros((rows, columns)),
@@ -57,18 +57,18 @@ class Equations(NamedTuple):
             np.zeros(rows),
         )
 
-    def minus(self, other: Equations) -> Equations:
-        """The sums without some samples."""
-        return Equations(*(mine - others for mine, others in zip(self, other)))
+    def minus(self, subset: Equations) -> Equations:
+        """Subtract the sums of a subset of the samples."""
+        return Equations(*(total - removed for total, removed in zip(self, subset)))
 
 
-def add_sums(one: Any, other: Any) -> Any:
+def add_sums(a: Any, b: Any) -> Any:
     """Add sums of different samples: numbers, arrays, or tuples of them."""
-    return type(one)(*map(add_sums, one, other)) if isinstance(one, tuple) else one + other
+    return type(a)(*map(add_sums, a, b)) if isinstance(a, tuple) else a + b
 
 
 def add_rows(sums: Equations, W: Array, y: Array, w: Array) -> None:
-    """Add dense rows W (B, nv, c) with torques y and weights w (B, nv) to sums."""
+    """Add dense rows W (B, nv, c), with torques y and weights w (B, nv), to sums in place."""
     for k in range(W.shape[1]):
         root = np.sqrt(w[:, k])
         rows = root[:, None] * W[:, k]
@@ -77,8 +77,8 @@ def add_rows(sums: Equations, W: Array, y: Array, w: Array) -> None:
         sums.yy[k] += w[:, k] @ y[:, k] ** 2
 
 
-def left(eliminations: Array) -> Array:
-    """Standard deviation of each row's noise after the elimination, relative to that before."""
+def remaining_noise(eliminations: Array) -> Array:
+    """Return each row's noise after the elimination, relative to its noise before, (B, nv)."""
     return np.sqrt(np.maximum(np.einsum("bii->bi", eliminations), 1e-3))
 
 
@@ -88,12 +88,12 @@ def eliminations(
     samples: Samples,
     contact_dimension: int,
     scale: Array,
-    others: Array | None = None,
+    combinations: Array | None = None,
 ) -> Array:
-    """Matrices E with E J' = 0 for the contacts of each sample, (B, nv, nv).
+    """Return matrices E (B, nv, nv) with E J' = 0 for the contacts of each sample.
 
-    They are orthogonal projections of torques divided by their noise, the scale (nv,). They also
-    eliminate other combinations of torques, (B, n, nv).
+    They are orthogonal projections of torques divided by their noise ``scale`` (nv,). They also
+    eliminate ``combinations`` of torques, (B, n, nv).
     """
     axes = ReferenceFrame.LOCAL_WORLD_ALIGNED
     J = np.stack(
@@ -102,45 +102,45 @@ def eliminations(
     if samples.in_contact is not None:
         J *= samples.in_contact[:, :, None, None]
     A = J.reshape(len(samples), -1, model.nv) / scale
-    if others is not None:
-        A = np.concatenate([A, others], axis=1)
+    if combinations is not None:
+        A = np.concatenate([A, combinations], axis=1)
     A /= np.maximum(np.linalg.norm(A, axis=2, keepdims=True), 1e-300)
     squares, vectors = np.linalg.eigh(A.swapaxes(1, 2) @ A)
-    kept = vectors * (squares < ROUNDOFF)[:, None]
-    return scale[:, None] * (kept @ kept.swapaxes(1, 2)) / scale
+    null_vectors = vectors * (squares < ROUNDOFF)[:, None]
+    return scale[:, None] * (null_vectors @ null_vectors.swapaxes(1, 2)) / scale
 
 
 class Conditions(NamedTuple):
-    """Which equations of a recording count, and how; found from samples of all of it."""
+    """Conditions on the equations of a recording, which are derived from all its samples."""
 
     terms: FrictionTerms
     contact_dimension: int  # 3: contacts transmit forces; 6: moments, too
-    threshold: Array  # (nv,), speeds below which a joint counts as at rest [rad/s, m/s]
-    measured: np.ndarray  # (nv,), whether the efforts are measured; true for a base
-    scale: Array  # (nv,), noise of the rows, for the elimination of contact forces
-    nearest: int = 0  # samples that are closer to a reversal do not count
+    threshold: Array  # (nv,) rad/s, m/s; a slower motor counts as at rest
+    measured: np.ndarray  # (nv,) of bool; false for efforts that are constant, true for a base
+    scale: Array  # (nv,) noise of the rows, used to eliminate contact forces
+    reversal_margin: int = 0  # samples; those closer to a reversal do not count
 
 
-def conditions_of(
+def recording_conditions(
     model: Model, samples: Samples, terms: FrictionTerms, contact_dimension: int
 ) -> Conditions:
-    """The conditions of a recording, before it is known how far reversals matter."""
+    """Return the conditions of a recording, as if reversals did not matter."""
     actuated, v = is_actuated(model), samples.v[evenly(len(samples), STATISTICS)]
     fastest = np.quantile(np.abs(model.drives.motor_velocity(v)), 0.99, axis=0)
-    # a sensor that does not work shows a constant
+    # a sensor that does not work reports a constant
     measured = (np.ptp(model.drives.to_motors(samples.tau), axis=0) > 0.0) | ~actuated
     scale = np.ones(model.nv)
-    if samples.contacts:  # the RMS torques that the description has
-        some = samples.take(evenly(len(samples), REGRESSION))
-        torque = rnea(model, Data(model), some.q, some.v, some.a)
+    if samples.contacts:  # RMS torques of the description
+        subset = samples.take(evenly(len(samples), REGRESSION))
+        torque = rnea(model, Data(model), subset.q, subset.v, subset.a)
         scale = np.sqrt((torque**2).mean(axis=0)) + 1e-6
     threshold = np.where(actuated, np.maximum(AT_REST * fastest, MIN_SPEED), 0.0)
     return Conditions(terms, contact_dimension, threshold, measured, scale)
 
 
 def require_equations(contacts: tuple[str, ...], count: float, parameters: int) -> None:
-    """Reject samples that leave too few equations for the parameters."""
-    if count >= _FEWEST * parameters:
+    """Raise a ValueError if samples leave too few equations for the parameters."""
+    if count >= _MIN_EQUATION_RATIO * parameters:
         return
     if contacts:
         raise ValueError(
@@ -150,7 +150,7 @@ def require_equations(contacts: tuple[str, ...], count: float, parameters: int) 
             "points, and state for each sample which frames are in contact"
         )
     raise ValueError(
-        f"samples: expected at least {_FEWEST * parameters} equations of joints "
+        f"samples: expected at least {_MIN_EQUATION_RATIO * parameters} equations of joints "
         f"that move and whose effort is measured, got {count:.3g}; record more "
         "motion, or check the efforts"
     )
@@ -159,18 +159,18 @@ def require_equations(contacts: tuple[str, ...], count: float, parameters: int) 
 # --- samples
 
 
-def resolution(efforts: Array) -> Array:
-    """Standard deviation of the rounding of efforts (B, n), (n,): their step over sqrt(12)."""
+def rounding_deviation(efforts: Array) -> Array:
+    """Return the standard deviation (n,) of the rounding of efforts (B, n): step / sqrt(12)."""
     steps = np.diff(np.sort(efforts[evenly(len(efforts), STATISTICS)], axis=0), axis=0)
     rounding = ROUNDING * np.maximum(
         efforts.max(axis=0, initial=0.0), -efforts.min(axis=0, initial=0.0)
     )
-    least = np.where(steps > rounding, steps, np.inf).min(axis=0, initial=np.inf)
-    return np.where(np.isfinite(least), least, 0.0) / np.sqrt(12.0)
+    step = np.where(steps > rounding, steps, np.inf).min(axis=0, initial=np.inf)
+    return np.where(np.isfinite(step), step, 0.0) / np.sqrt(12.0)
 
 
 def correlation_length(x: Array) -> float:
-    """The sum of the correlations of a signal with itself at all lags, until they end."""
+    """Return the sum of the autocorrelation of a signal over all lags up to its first end."""
     if len(x) < 10 or not x.any():
         return 1.0
     spectrum = np.abs(np.fft.rfft(x, 2 * len(x))) ** 2
@@ -181,23 +181,23 @@ def correlation_length(x: Array) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Stretches:
-    """What stretches of samples contribute to an estimate; sums are over all, in order."""
+    """Contributions of stretches of samples to an estimate, in order of time."""
 
-    recording: np.ndarray  # (n,) of int
+    recording: np.ndarray  # (n,) of int, number of the recording
     scores: Array  # (n, b), gradients
     H: Array  # (n, b, b), normal equations
 
     def __add__(self, other: Stretches) -> Stretches:
-        every = Stretches(
+        joined = Stretches(
             np.append(self.recording, other.recording),
             np.concatenate([self.scores, other.scores]),
             np.concatenate([self.H, other.H]),
         )
-        count = len(every.recording)
-        return every if count <= 4 * STRETCH_COUNT else every.merge(np.arange(0, count, 2))
+        count = len(joined.recording)
+        return joined if count <= 4 * STRETCH_COUNT else joined.merge(np.arange(0, count, 2))
 
     def merge(self, starts: np.ndarray) -> Stretches:
-        """Each with those that follow, up to the next one of ``starts``."""
+        """Merge each stretch at ``starts`` with those that follow it, up to the next start."""
         return Stretches(
             self.recording[starts],
             np.add.reduceat(self.scores, starts),
@@ -205,25 +205,25 @@ class Stretches:
         )
 
     def after_change(self, change: Array) -> Stretches:
-        """The same at an estimate with another value (b,)."""
+        """Return the contributions at an estimate that differs by ``change`` (b,)."""
         return dataclasses.replace(self, scores=self.scores - self.H[..., : len(change)] @ change)
 
     def covariance(self, inverse: Array, sizes: Array, kinds: np.ndarray) -> tuple[Array, int]:
-        """See ``jackknife``; of the first b parameters, then of the m others."""
-        more = self.H.shape[1] - len(sizes)
+        """Return the ``jackknife`` of the b base parameters and the m scales of friction."""
+        scale_count = self.H.shape[1] - len(sizes)
         inverse = bordered_inverse(inverse, self.H.sum(axis=0))
         _, first, counts = np.unique(self.recording, return_index=True, return_counts=True)
         if counts.min() * len(first) < 2 * FOLDS:  # too few to compare recordings
             first, counts = first[:1], counts.sum(keepdims=True)
-        count = 1 << int(counts.min()).bit_length() - 1  # which can be halved
+        count = 1 << int(counts.min()).bit_length() - 1  # a power of 2: jackknife halves it
         starts = (first[:, None] + np.arange(count) * counts[:, None] // count).ravel()
-        each, shape = self.merge(starts), (len(first), count, len(inverse))
+        merged, shape = self.merge(starts), (len(first), count, len(inverse))
         return jackknife(
-            each.scores.reshape(shape),
-            each.H.reshape(*shape, len(inverse)),
+            merged.scores.reshape(shape),
+            merged.H.reshape(*shape, len(inverse)),
             inverse,
-            np.append(sizes, np.zeros(more)),
-            np.append(kinds, np.full(more, -1)),
+            np.append(sizes, np.zeros(scale_count)),
+            np.append(kinds, np.full(scale_count, -1)),
         )
 
 
@@ -234,125 +234,147 @@ def jackknife(
     sizes: Array | None = None,
     kinds: np.ndarray | None = None,
 ) -> tuple[Array, int]:
-    """Covariance (b, b) of an estimate from those without one stretch of samples, and their number.
+    """Return the covariance (b, b) of an estimate by leaving out stretches, and their number.
 
     ``scores`` (recordings, n, b) and ``H`` (recordings, n, b, b) are the gradients and the normal
-    equations of each stretch, ``inverse`` (b, b) the inverse of their sum. Where neighbors err
-    alike, errors last longer: they count as one stretch (Flyvbjerg and Petersen 1989). So do all of
-    a recording if their errors are more alike than others, as of friction that changes between
-    recordings. Two or three recordings show how much it changes for all parameters of one of the
-    ``kinds`` (b,) together, which are positive for friction (Birge 1932), perhaps by a fraction of
-    their ``sizes`` (b,); each recording takes its own share of the change into all parameters.
-    Those of other kinds are widened by what is left.
+    equations of each stretch, ``inverse`` (b, b) the inverse of their sum. Adjacent stretches with
+    correlated errors are merged (Flyvbjerg and Petersen 1989), and so are all stretches of a
+    recording if errors differ more between recordings than within them, as when friction changes.
+    Two or three recordings only determine one scale of this change for all parameters of one of
+    the ``kinds`` (b,), which are positive for friction (Birge 1932): a common factor, or a fraction
+    of their ``sizes`` (b,). Each recording propagates its share of the change to all parameters.
+    Parameters of other kinds are widened by the variance that remains.
     """
     scale = np.sqrt(np.maximum(np.diag(inverse), 1e-300))
     squares, vectors = np.linalg.eigh(inverse / scale / scale[:, None])
     roots = np.sqrt(np.maximum(squares, 0.0))
     F = scale[:, None] * vectors * roots
     scores, H = scores @ F, F.T @ H @ F
-    changes = changes_without(scores, H, F)
-    whole = changes_without(scores.sum(axis=1, keepdims=True), H.sum(axis=1, keepdims=True), F)
+    changes = leave_one_out_changes(scores, H, F)
+    recording_changes = leave_one_out_changes(
+        scores.sum(axis=1, keepdims=True), H.sum(axis=1, keepdims=True), F
+    )
     while scores.shape[1] > 1 and scores[..., 0].size >= 2 * FOLDS:
         products = (changes[:, ::2] * changes[:, 1::2]).sum(axis=(0, 1))
-        if 2.0 * np.mean(products / np.maximum(_variance(changes), 1e-300)) <= _ALIKE:
+        if (
+            2.0 * np.mean(products / np.maximum(_jackknife_variance(changes), 1e-300))
+            <= _MAX_NEIGHBOR_CORRELATION
+        ):
             break
         scores, H = scores[:, ::2] + scores[:, 1::2], H[:, ::2] + H[:, 1::2]
-        changes = changes_without(scores, H, F)
-    ratio = _variance(whole) / np.maximum(_variance(changes), 1e-300)
-    if len(whole) >= _FEWEST_RECORDINGS and ratio.mean() > 1.0:
-        changes = whole
+        changes = leave_one_out_changes(scores, H, F)
+    ratio = _jackknife_variance(recording_changes) / np.maximum(
+        _jackknife_variance(changes), 1e-300
+    )
+    if len(recording_changes) >= _MIN_RECORDINGS and ratio.mean() > 1.0:
+        changes = recording_changes
     changes = changes.reshape(-1, len(F))
     covariance: Array = changes.T @ changes * (1.0 - 1.0 / len(changes))
-    if sizes is not None and kinds is not None and 1 < len(whole) < _FEWEST_RECORDINGS:
-        back = vectors.T / scale / np.where(roots > 0.0, roots, np.inf)[:, None]  # inverse of F
-        covariance = _changing(covariance, _variance(whole), F @ H.sum(axis=1) @ back, sizes, kinds)
+    if sizes is not None and kinds is not None and 1 < len(recording_changes) < _MIN_RECORDINGS:
+        F_inverse = vectors.T / scale / np.where(roots > 0.0, roots, np.inf)[:, None]
+        covariance = _add_recording_variance(
+            covariance,
+            _jackknife_variance(recording_changes),
+            F @ H.sum(axis=1) @ F_inverse,
+            sizes,
+            kinds,
+        )
     return covariance, len(changes)
 
 
-def _changing(
+def _add_recording_variance(
     covariance: Array, variance: Array, shares: Array, sizes: Array, kinds: np.ndarray
 ) -> Array:
-    """The covariance with what changes between few recordings.
+    """Add to a covariance what changes between two or three recordings.
 
-    ``variance`` (b,) is between whole recordings, ``shares`` (recordings, b, b) from the parameters
-    of each recording to the estimate.
+    ``variance`` (b,) is the variance between recordings; ``shares`` (recordings, b, b) map the
+    parameters of each recording to the estimate.
     """
     count = len(shares)
-    factor = np.where(kinds > 0, _widening(covariance, variance, sizes, kinds, count), 1.0)
-    of_friction = shares * np.sqrt(count * (factor - 1.0))
-    covariance = covariance + (of_friction @ covariance @ of_friction.swapaxes(1, 2)).sum(axis=0)
-    factor = np.where(kinds > 0, 1.0, _widening(covariance, variance, sizes, kinds, count))
+    factor = np.where(kinds > 0, _variance_ratio(covariance, variance, sizes, kinds, count), 1.0)
+    friction_shares = shares * np.sqrt(count * (factor - 1.0))
+    covariance = covariance + (friction_shares @ covariance @ friction_shares.swapaxes(1, 2)).sum(
+        axis=0
+    )
+    factor = np.where(kinds > 0, 1.0, _variance_ratio(covariance, variance, sizes, kinds, count))
     return covariance * np.sqrt(factor[:, None] * factor)
 
 
-def _widening(
+def _variance_ratio(
     covariance: Array, variance: Array, sizes: Array, kinds: np.ndarray, count: int
 ) -> Array:
-    """By how much larger the variance between recordings is, (b,).
+    """Return the ratio of the variance between recordings to the covariance's diagonal, (b,).
 
-    Either it is as much larger for all of a kind, or the change is a fraction of their sizes.
+    Parameters of a kind share one ratio, or their change is a common fraction of their sizes.
     """
-    own, factor = np.maximum(np.diag(covariance), 1e-300), np.ones(len(kinds))
-    for some in (kinds == kind for kind in np.unique(kinds)):
-        more = (variance[some] - own[some]).sum() / (float(np.sum(sizes[some] ** 2)) or 1.0)
-        larger = np.maximum(
-            np.mean(variance[some] / own[some]), 1.0 + more * sizes[some] ** 2 / own[some]
+    sampling_variance, factor = np.maximum(np.diag(covariance), 1e-300), np.ones(len(kinds))
+    for is_kind in (kinds == kind for kind in np.unique(kinds)):
+        relative_change = (variance[is_kind] - sampling_variance[is_kind]).sum() / (
+            float(np.sum(sizes[is_kind] ** 2)) or 1.0
         )
-        t = stdtrit((count - 1) * some.sum(), 0.975) / ndtri(0.975)  # of few numbers, as Student's
-        factor[some] = np.where(larger > 1.0, t**2 * larger, 1.0)
+        ratio = np.maximum(
+            np.mean(variance[is_kind] / sampling_variance[is_kind]),
+            1.0 + relative_change * sizes[is_kind] ** 2 / sampling_variance[is_kind],
+        )
+        t = stdtrit((count - 1) * is_kind.sum(), 0.975) / ndtri(0.975)  # Student's t: few numbers
+        factor[is_kind] = np.where(ratio > 1.0, t**2 * ratio, 1.0)
     return factor
 
 
-def changes_without(scores: Array, H: Array, F: Array) -> Array:
-    """How much an estimate changes without each stretch of samples, (recordings, n, b).
+def leave_one_out_changes(scores: Array, H: Array, F: Array) -> Array:
+    """Return the change of an estimate when each stretch is left out, (recordings, n, b).
 
     ``scores`` (recordings, n, m) and ``H`` (recordings, n, m, m) are the gradients and the normal
     equations of each stretch, in coordinates in which the sum of all H is the identity; ``F``
-    (b, m) is from these coordinates to the estimate.
+    (b, m) maps these coordinates to the estimate.
     """
-    one = np.eye(len(F.T))
+    identity = np.eye(len(F.T))
     try:
-        np.linalg.cholesky((1.0 - _LEAST_LEFT) * one - H)
-        left = np.linalg.solve(one - H, scores[..., None])[..., 0]
-    except np.linalg.LinAlgError:  # little would be left in some directions
+        np.linalg.cholesky((1.0 - _MIN_REMAINDER) * identity - H)
+        steps = np.linalg.solve(identity - H, scores[..., None])[..., 0]
+    except np.linalg.LinAlgError:  # a stretch determines some direction alone
         share, axes = np.linalg.eigh(H)
-        left = np.einsum("rnij,rni->rnj", axes, scores) / np.maximum(1.0 - share, _LEAST_LEFT)
-        left = np.einsum("rnij,rnj->rni", axes, left)
-    changes: Array = left @ F.T
+        steps = np.einsum("rnij,rni->rnj", axes, scores) / np.maximum(1.0 - share, _MIN_REMAINDER)
+        steps = np.einsum("rnij,rnj->rni", axes, steps)
+    changes: Array = steps @ F.T
     return changes
 
 
-def _variance(changes: Array) -> Array:
-    """The variance of each parameter, (b,)."""
+def _jackknife_variance(changes: Array) -> Array:
+    """Return the jackknife variance of each parameter, (b,)."""
     variance: Array = (changes**2).sum(axis=(0, 1)) * (1.0 - 1.0 / changes[..., 0].size)
     return variance
 
 
-def bordered(H: Array, others: Array, squares: Array) -> Array:
-    """Normal equations (n, b, b) with m unknowns more, with their own ones (n, m, m)."""
-    return np.block([[H, others], [others.swapaxes(1, 2), squares]])
+def bordered_equations(H: Array, cross: Array, squares: Array) -> Array:
+    """Append m unknowns, with cross terms (n, b, m) and squares (n, m, m), to H (n, b, b)."""
+    return np.block([[H, cross], [cross.swapaxes(1, 2), squares]])
 
 
 def bordered_inverse(inverse: Array, H: Array) -> Array:
-    """The inverse (b + m, b + m) of bordered normal equations H, from that of the first b."""
+    """Return the inverse of bordered equations H (b + m, b + m), from that of the first b."""
     b = len(inverse)
-    others, squares = H[:b, b:], H[b:, b:]
-    solved, scale = inverse @ others, 1.0 / np.sqrt(np.maximum(np.diag(squares), 1e-300))
-    shares, axes = np.linalg.eigh((squares - others.T @ solved) * scale * scale[:, None])
+    cross, squares = H[:b, b:], H[b:, b:]
+    solved, scale = inverse @ cross, 1.0 / np.sqrt(np.maximum(np.diag(squares), 1e-300))
+    shares, axes = np.linalg.eigh((squares - cross.T @ solved) * scale * scale[:, None])
     axes *= scale[:, None]
-    own = axes / np.maximum(shares, _LEAST_LEFT) @ axes.T
-    return np.block([[inverse + solved @ own @ solved.T, -solved @ own], [-own @ solved.T, own]])
+    corner = axes / np.maximum(shares, _MIN_REMAINDER) @ axes.T
+    return np.block(
+        [[inverse + solved @ corner @ solved.T, -solved @ corner], [-corner @ solved.T, corner]]
+    )
 
 
-def with_noise(model: Model, samples: Samples, sigma: Array) -> tuple[Samples, Samples]:
-    """Samples with noise added to their motion, as the filter leaves it, and subtracted."""
+def add_motion_noise(model: Model, samples: Samples, sigma: Array) -> tuple[Samples, Samples]:
+    """Return samples with noise ``sigma`` (3, nv) added to their motion, and subtracted."""
     dq, dv, da = np.random.default_rng(0).standard_normal((3, len(samples), model.nv))
     # the second derivative of a stationary signal is correlated with it: E[q ddq] = -E[dq^2]
     product = sigma[0] * sigma[2]
-    common = np.where(product > 0.0, sigma[1] ** 2 / np.where(product > 0.0, product, 1.0), 0.0)
-    da = np.sqrt(np.maximum(1.0 - common**2, 0.0)) * da - common * dq
+    correlation = np.where(
+        product > 0.0, sigma[1] ** 2 / np.where(product > 0.0, product, 1.0), 0.0
+    )
+    da = np.sqrt(np.maximum(1.0 - correlation**2, 0.0)) * da - correlation * dq
     dq, dv, da = dq * sigma[0], dv * sigma[1], da * sigma[2]
-    more, less = (
+    plus, minus = (
         dataclasses.replace(
             samples,
             q=model.integrate(samples.q, sign * dq),
@@ -361,4 +383,4 @@ def with_noise(model: Model, samples: Samples, sigma: Array) -> tuple[Samples, S
         )
         for sign in (1.0, -1.0)
     )
-    return more, less
+    return plus, minus

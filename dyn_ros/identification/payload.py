@@ -24,8 +24,8 @@ from .base_parameters import NUMBERS
 from .friction_terms import directions_of
 from .motion.losses import Losses, losses, rest_of
 from .motion.numerics import BLOCK, FOLDS, ROUNDS
-from .normal_equations import changes_without, correlation_length
-from .physical import MASSLESS, decomposed, fit
+from .normal_equations import correlation_length, leave_one_out_changes
+from .physical import MASSLESS, decomposed, fit_physical
 from .samples import Samples
 
 _DENSITY = 1000.0  # kg/m3: of the sphere that stands for what the samples do not determine
@@ -188,7 +188,7 @@ def identify_payload(
     body = (
         np.zeros(10)
         if is_empty
-        else fit(solved.H, solved.g, _sphere(value, known), np.zeros(10, int), np.ones(10))
+        else fit_physical(solved.H, solved.g, _sphere(value, known), np.zeros(10, int), np.ones(10))
     )
     com, inertia = _central(body)
     ends = _central_intervals(solved, known & (value[0] > half[0]))
@@ -368,7 +368,7 @@ def _spread(solved: _Solved, J: Array) -> tuple[Array, Array]:
     parts = [(Z[i:j], R[i:j]) for i, j in itertools.pairwise(edges)]
     scores = np.array([np.einsum("bki,bk->ki", z, rest, optimize=True) for z, rest in parts])
     H = np.array([np.einsum("bki,bkj->ij", z, z, optimize=True) for z, _ in parts])
-    changes, cells = changes_without(scores.sum(axis=1)[None], H[None], F)[0], scores @ F.T
+    changes, cells = leave_one_out_changes(scores.sum(axis=1)[None], H[None], F)[0], scores @ F.T
     blocks, joints = len(changes), Z.shape[1]
     of_blocks = (changes**2).sum(axis=0) * (1.0 - 1.0 / blocks)
     of_joints = (cells.sum(axis=0) ** 2).sum(axis=0) * joints / max(joints - 1, 1)

@@ -86,7 +86,7 @@ class Bodies:
         return value, gradient, hessian
 
 
-def fit(
+def fit_physical(
     H: Array,
     g: Array,
     reference: Array,

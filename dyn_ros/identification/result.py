@@ -23,7 +23,7 @@ from ..engine.model.write import write_urdf
 from .friction_terms import directions_of
 from .motion.filtering import AT_REST
 from .motion.numerics import MIN_SPEED, normal_deviation
-from .normal_equations import resolution
+from .normal_equations import rounding_deviation
 from .samples import Samples
 
 
@@ -313,7 +313,8 @@ def _error(joint: JointResult, tau: Array, before: Array, after: Array) -> Joint
     if len(tau) < 3:
         return replace(joint, before=np.nan, after=np.nan, noise=np.nan, torque=np.nan)
     noise = max(
-        float(normal_deviation(np.diff(after, 2))) / np.sqrt(6.0), resolution(tau[:, None])[0]
+        float(normal_deviation(np.diff(after, 2))) / np.sqrt(6.0),
+        rounding_deviation(tau[:, None])[0],
     )
     torque, before, after = (np.sqrt(np.mean(x**2)) for x in (tau, before, after))
     return replace(

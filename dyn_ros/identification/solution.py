@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""An estimate of a robot's parameters, by least squares and as physical bodies."""
+"""Estimation of a robot's parameters: friction terms, least squares, and physical bodies."""
 
 from __future__ import annotations
 
@@ -30,79 +30,87 @@ from .least_squares import (
     joint_results,
     median_deviation,
     sum_squares,
-    unexplained,
+    unexplained_error_warnings,
 )
 from .motion.filtering import of_each
 from .motion.numerics import MIN_SPEED, MIN_TRAVEL, NOISE_LIMIT, REGRESSION, STATISTICS, evenly
-from .normal_equations import Equations, Stretches, add_sums, conditions_of, resolution
+from .normal_equations import (
+    Equations,
+    Stretches,
+    add_sums,
+    recording_conditions,
+    rounding_deviation,
+)
 from .physical import Reference
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
 from .torque_equations import Progress, TorqueEquations
 
-_HELD = 3  # stretches of consecutive samples that are held out
-_HELD_CONTACTS = 10  # the same with contacts, all combinations of which should be held out
-_OTHERWISE = 0.2  # of its load: a change with which a gear's friction is not determined
-_MANY = 0.02  # of the torques: more outliers than noise has
-MIN_LOG_STEP = 0.02  # logarithmic step of a scale of friction after which another changes nothing
+_HELD_OUT_STRETCHES = 3  # stretches of consecutive samples that are held out
+_HELD_OUT_WITH_CONTACTS = 10  # stretches; many, so that they contain all combinations of contacts
+_MAX_LOAD_CHANGE = 0.2  # relative; above it, load-dependent friction is not identifiable
+_MAX_OUTLIER_FRACTION = 0.02  # relative to the number of torques; noise has fewer
+MIN_LOG_STEP = 0.02  # logarithm of a friction scale; a smaller step needs no further one
 
 
 class Solution(NamedTuple):
-    """An estimate, and what it was computed from."""
+    """An estimate, with the problem and the samples that it was computed from."""
 
     problem: Problem
     samples: Samples
-    equations: TorqueEquations  # of all samples
+    equations: TorqueEquations
     fit: Fit
-    held_out: tuple[slice, ...]  # samples that were held out of a first estimate
-    joints: tuple[JointResult, ...]  # with errors on the held-out samples
-    warnings: tuple[str, ...]  # except about outliers
-    constants: Array  # (nv,) of the motors
+    held_out: tuple[slice, ...]  # stretches of samples that the first estimate did not use
+    joints: tuple[JointResult, ...]  # errors are on the held-out samples
+    warnings: tuple[str, ...]  # outliers are added by ``identification``
+    constants: Array  # (nv,) motor constants, torque per unit of effort
 
     def identification(
         self, spread: Array, count: int, size: int, seconds: float
     ) -> Identification:
-        """The result, with the covariance that ``stretch_covariance`` has from ``count`` blocks."""
+        """Return the result, with a covariance that was estimated from ``count`` stretches."""
         problem, fit, conditions = self.problem, self.fit, self.equations.conditions
         unknowns, warnings = problem.unknowns, self.warnings
-        if fit.outliers > _MANY:
+        if fit.outliers > _MAX_OUTLIER_FRACTION:
             warnings += (
                 f"{100.0 * fit.outliers:.1f} % of the torques differ from the model by "
                 f"more than {problem.huber:g} times the noise; the model lacks "
                 "something, or something touched the robot",
             )
-        if fit.loose:
+        if fit.outside_shapes:
             warnings += (
-                f"the bodies of {', '.join(fit.loose)} are outside the shapes of their "
+                f"the bodies of {', '.join(fit.outside_shapes)} are outside the shapes of their "
                 "links; the shapes are ignored, because the efforts contradict them: "
                 "if no other warning says why, the description lacks something that is "
                 "attached there, or meshes are wrong",
             )
-        some = self.samples.take(evenly(len(self.samples), REGRESSION))
+        subset = self.samples.take(evenly(len(self.samples), REGRESSION))
         warnings += tuple(
             collapsed_masses(
                 unknowns.model,
                 fit.parameters[: unknowns.bodies].reshape(-1, 10),
-                some.q,
-                some.v,
-                some.a,
-                some.tau,
+                subset.q,
+                subset.v,
+                subset.a,
+                subset.tau,
             )
         )
-        quantile, b = float(stdtrit(max(count - 1, 1), 0.975)), len(problem.base)
-        base = _base_estimate(problem, fit, spread[:b, :b], quantile)
-        half = quantile * np.sqrt(np.maximum(np.diag(spread)[b:], 0.0))
-        parameters = _without_rounding(unknowns, fit.parameters, some)
-        own = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
+        quantile, base_count = float(stdtrit(max(count - 1, 1), 0.975)), len(problem.base)
+        base = _base_estimate(problem, fit, spread[:base_count, :base_count], quantile)
+        log_half_width = quantile * np.sqrt(np.maximum(np.diag(spread)[base_count:], 0.0))
+        parameters = _without_rounding(unknowns, fit.parameters, subset)
+        feature_values = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
         return Identification(
             model=unknowns.model,
-            identified=_identified(unknowns, self._terms(), parameters, self.constants),
-            offset=own[3],
-            stribeck=own[4],
+            identified=_identified_model(unknowns, self._terms(), parameters, self.constants),
+            offset=feature_values[3],
+            stribeck=feature_values[4],
             stribeck_velocity=conditions.terms.stribeck,
             joints=self.joints,
             base=base,
-            friction_intervals=conditions.terms.intervals(unknowns.model.velocity_names, half),
+            friction_intervals=conditions.terms.intervals(
+                unknowns.model.velocity_names, log_half_width
+            ),
             samples=self.samples,
             size=size,
             held_out=self.held_out,
@@ -113,17 +121,17 @@ class Solution(NamedTuple):
         )
 
     def _terms(self) -> FrictionTerms:
-        """Terms of friction that is small at rest, where noise decides the sign of velocities."""
+        """Return friction terms that are smooth where noise decides the sign of velocities."""
         conditions, noise = self.equations.conditions, self.samples.motion_noise
         if noise is None or "friction" not in self.problem.unknowns.chosen:
             return conditions.terms
         coupling, squares = self.problem.unknowns.model.drives.coupling, noise[1] ** 2
-        slow = NOISE_LIMIT * np.sqrt(squares if coupling is None else coupling**2 @ squares)
+        noise_speed = NOISE_LIMIT * np.sqrt(squares if coupling is None else coupling**2 @ squares)
         terms = conditions.terms
         is_step = terms.width <= terms.limits[0, 0]
         width = np.where(is_step, 0.0, terms.width)
         return terms._replace(
-            width=np.maximum(width, np.minimum(slow, conditions.threshold)),
+            width=np.maximum(width, np.minimum(noise_speed, conditions.threshold)),
             is_smooth=terms.is_smooth & ~is_step,
         )
 
@@ -134,8 +142,8 @@ def solve(
     options: IdentifyOptions,
     progress: Progress,
 ) -> Solution:
-    """Estimate the parameters, see ``identify``."""
-    samples = _joined(model, samples)
+    """Estimate the parameters of a robot; see ``identify``."""
+    samples = _concatenate(model, samples)
     constants = np.ones(model.nv)
     if options.motor_constants is not None:
         constants = one_each("motor_constants", options.motor_constants, model.nv)
@@ -147,17 +155,20 @@ def solve(
             samples, tau=rescaled(model, samples.q, samples.tau, constants)
         )
     chosen = FEATURES[not options.armature : 1 + 3 * options.friction]
-    given = None if options.noise is None else one_each("noise", options.noise, model.nv, above=0.0)
+    noise = None if options.noise is None else one_each("noise", options.noise, model.nv, above=0.0)
     velocity = (
         np.full(model.nv, np.inf)
         if options.stribeck is None
         else one_each("stribeck", options.stribeck, model.nv, least=MIN_SPEED)
     )
-    training, held = blocks(
-        len(samples), options.held_out, options.seed, _HELD_CONTACTS if samples.contacts else _HELD
+    training, held_out = split_held_out(
+        len(samples),
+        options.held_out,
+        options.seed,
+        _HELD_OUT_WITH_CONTACTS if samples.contacts else _HELD_OUT_STRETCHES,
     )
 
-    def problem_with(terms: FrictionTerms) -> tuple[Problem, TorqueEquations]:
+    def make_problem(terms: FrictionTerms) -> tuple[Problem, TorqueEquations]:
         unknowns = Unknowns(model, chosen, bool(samples.contacts), dict(zip(TERMS, terms.chosen)))
         _require_samples(unknowns, samples)
         base = structure(unknowns)
@@ -165,16 +176,18 @@ def solve(
             unknowns,
             base,
             Reference(unknowns, base, samples, options.shapes),
-            given,
+            noise,
             options.huber,
             options.regularization,
-            resolution(model.drives.to_motors(without_gravity(model, samples.q, samples.tau))),
+            rounding_deviation(
+                model.drives.to_motors(without_gravity(model, samples.q, samples.tau))
+            ),
         )
         return problem, TorqueEquations(
             unknowns,
             samples,
-            _rows(training),
-            conditions_of(model, samples, terms, options.contact_dimension),
+            _row_indices(training),
+            recording_conditions(model, samples, terms, options.contact_dimension),
             options.threads,
             progress,
         )
@@ -183,88 +196,98 @@ def solve(
     if options.friction or options.stribeck is not None:
         terms = choose_terms(model, samples, velocity, options.huber, options.allowed_terms)
     _require_support(model, samples)
-    problem, some, sums, fitted = _fitted(problem_with, terms)
-    joints = _compared(problem, some, _rows(held), fitted.parameters)
+    problem, equations, sums, fit = _fit_training_data(make_problem, terms)
+    joints = _held_out_results(problem, equations, _row_indices(held_out), fit.parameters)
     warnings = [
         *effort_unit_warnings(model, samples),
         *samples.warnings,
-        *_still(model, samples),
+        *_unmoved_joint_warnings(model, samples),
         *(
             f"the body of joint {name!r} is not physical in the description; the estimate is "
             "regularized towards one that is"
             for name in problem.reference.changed
         ),
-        *unexplained(model, some, joints, fitted.parameters, given),
-        *_unclear(terms),
+        *unexplained_error_warnings(model, equations, joints, fit.parameters, noise),
+        *_friction_form_warnings(terms),
     ]
-    changes = terms.chosen[2].any() or terms.free.any()  # with estimates
-    if not changes:
-        sums = add_sums(sums, some.of(_rows(held)).sums(0.4, 0.7))
-    some = some.of(np.arange(len(samples), dtype=np.int32))
+    # columns of loads and of friction scales change with the estimate
+    has_new_equations = terms.chosen[2].any() or terms.free.any()
+    if not has_new_equations:
+        sums = add_sums(sums, equations.with_rows(_row_indices(held_out)).sums(0.4, 0.7))
+    equations = equations.with_rows(np.arange(len(samples), dtype=np.int32))
     if terms.free.any():
-        fitted = _with_friction(problem, some, fitted)
-    if changes:
-        sums = some.sums(0.4, 0.7)
-    fitted = problem.fit(some, sums, fitted.estimate, fitted)
-    return Solution(problem, samples, some, fitted, tuple(held), joints, tuple(warnings), constants)
-
-
-def _fitted(
-    problem_with: Callable[[FrictionTerms], tuple[Problem, TorqueEquations]], terms: FrictionTerms
-) -> tuple[Problem, TorqueEquations, Equations, Fit]:
-    """A fit of some samples, their sums; without terms of friction whose load is not known."""
-    while True:
-        problem, some = problem_with(terms)
-        first, sums = problem.first_estimate(some)
-        if terms.chosen[2].any():
-            some.loaded_by(first.parameters)
-            first = problem.estimate(some.sums(0.3, 0.3), problem.noise)
-            some.loaded_by(first.parameters)
-            sums = some.sums(0.3, 0.4)
-        fitted = problem.fit(some, sums, first, None)
-        # physical bodies may load a gear otherwise, if an offset can replace gravity
-        unknown = terms.chosen[2] & (some.loaded_by(fitted.parameters) > _OTHERWISE)
-        if not unknown.any():
-            return problem, some, sums, fitted
-        terms.chosen[2, unknown] = False
-
-
-def _with_friction(problem: Problem, some: TorqueEquations, first: Fit) -> Fit:
-    """The fit after a step of Gauss and Newton in the scales of friction that are free."""
-    parameters, edges = first.estimate.parameters.copy(), np.array([0, some.size])
-    scores = problem.scores(some, parameters, first, edges)
-    H = problem.stretch_equations(some, parameters, first, edges)
-    change, step = problem.newton_step(Stretches(edges[:1], scores, H), some.conditions.terms)
-    parameters[problem.base.independent] += change
-    some.change_friction(step)
-    return first._replace(estimate=first.estimate._replace(parameters=parameters))
-
-
-def blocks(
-    count: int, held_out: float, seed: int, stretches: int = _HELD
-) -> tuple[list[slice], list[slice]]:
-    """Divide samples into stretches of consecutive ones: those to use, and those to hold out.
-
-    Few are held out: short ones between samples that are used would resemble these.
-    """
-    edges = np.linspace(0, count, max(3, round(stretches / held_out)) + 1).astype(int)
-    every = [slice(int(start), int(stop)) for start, stop in itertools.pairwise(edges)]
-    order = np.random.default_rng(seed).permutation(len(every))
-    held = set(order[: min(max(1, round(held_out * len(every))), len(every) - 1)].tolist())
-    return (
-        [rows for n, rows in enumerate(every) if n not in held],
-        [rows for n, rows in enumerate(every) if n in held],
+        fit = _refine_friction_scales(problem, equations, fit)
+    if has_new_equations:
+        sums = equations.sums(0.4, 0.7)
+    fit = problem.fit(equations, sums, fit.estimate, fit)
+    return Solution(
+        problem, samples, equations, fit, tuple(held_out), joints, tuple(warnings), constants
     )
 
 
-def _rows(some: Sequence[slice]) -> np.ndarray:
-    return np.concatenate([np.arange(block.start, block.stop, dtype=np.int32) for block in some])
+def _fit_training_data(
+    make_problem: Callable[[FrictionTerms], tuple[Problem, TorqueEquations]], terms: FrictionTerms
+) -> tuple[Problem, TorqueEquations, Equations, Fit]:
+    """Fit the training samples; drop load friction of joints whose load is not identifiable.
+
+    Returns the problem, the equations, their sums and the fit.
+    """
+    while True:
+        problem, equations = make_problem(terms)
+        first, sums = problem.first_estimate(equations)
+        if terms.chosen[2].any():
+            equations.update_load(first.parameters)
+            first = problem.estimate(equations.sums(0.3, 0.3), problem.noise)
+            equations.update_load(first.parameters)
+            sums = equations.sums(0.3, 0.4)
+        fit = problem.fit(equations, sums, first, None)
+        # physical bodies change the load of a gear if an offset can replace gravity
+        is_unknown = terms.chosen[2] & (equations.update_load(fit.parameters) > _MAX_LOAD_CHANGE)
+        if not is_unknown.any():
+            return problem, equations, sums, fit
+        terms.chosen[2, is_unknown] = False
+
+
+def _refine_friction_scales(problem: Problem, equations: TorqueEquations, first: Fit) -> Fit:
+    """Return the fit after a Gauss-Newton step of the free scales of friction."""
+    parameters, edges = first.estimate.parameters.copy(), np.array([0, equations.size])
+    scores = problem.scores(equations, parameters, first, edges)
+    H = problem.stretch_equations(equations, parameters, first, edges)
+    change, step = problem.newton_step(Stretches(edges[:1], scores, H), equations.conditions.terms)
+    parameters[problem.base.independent] += change
+    equations.change_friction(step)
+    return first._replace(estimate=first.estimate._replace(parameters=parameters))
+
+
+def split_held_out(
+    count: int, held_out: float, seed: int, stretches: int = _HELD_OUT_STRETCHES
+) -> tuple[list[slice], list[slice]]:
+    """Divide samples into stretches to use for training, and stretches to hold out.
+
+    Stretches are long, since short ones would resemble the training samples around them.
+    """
+    edges = np.linspace(0, count, max(3, round(stretches / held_out)) + 1).astype(int)
+    slices = [slice(int(start), int(stop)) for start, stop in itertools.pairwise(edges)]
+    permutation = np.random.default_rng(seed).permutation(len(slices))
+    held_numbers = set(
+        permutation[: min(max(1, round(held_out * len(slices))), len(slices) - 1)].tolist()
+    )
+    return (
+        [rows for n, rows in enumerate(slices) if n not in held_numbers],
+        [rows for n, rows in enumerate(slices) if n in held_numbers],
+    )
+
+
+def _row_indices(slices: Sequence[slice]) -> np.ndarray:
+    """Return the indices of all rows in some slices."""
+    return np.concatenate([np.arange(block.start, block.stop, dtype=np.int32) for block in slices])
 
 
 # --- input
 
 
-def _joined(model: Model, samples: Samples | Sequence[Samples]) -> Samples:
+def _concatenate(model: Model, samples: Samples | Sequence[Samples]) -> Samples:
+    """Join recordings; raise a ValueError if they are of another robot."""
     require_model(model)
     if not isinstance(samples, Samples):
         samples = Samples.concatenate(samples)
@@ -278,6 +301,7 @@ def _joined(model: Model, samples: Samples | Sequence[Samples]) -> Samples:
 
 
 def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
+    """Raise a ValueError if there are too few samples, or no motion."""
     needed = max(100, 10 * int(unknowns.active.sum()) // max(unknowns.model.nv, 1))
     if len(samples) < needed:
         period = np.median(np.diff(samples.time)) if len(samples) > 1 else 0.0
@@ -291,26 +315,26 @@ def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
 
 
 def effort_unit_warnings(model: Model, samples: Samples) -> list[str]:
-    """Warnings of efforts that cannot be torques."""
+    """Return warnings about efforts that cannot be torques."""
     if samples.contacts or samples.f_ext is not None or not is_actuated(model).all():
         return []
-    some = samples.take(evenly(len(samples), REGRESSION))
-    return unit_warnings(model, some.q, some.v, some.a, some.tau)
+    subset = samples.take(evenly(len(samples), REGRESSION))
+    return unit_warnings(model, subset.q, subset.v, subset.a, subset.tau)
 
 
-def _still(model: Model, samples: Samples) -> list[str]:
-    """Warnings of joints that do not move in any recording."""
-    moves = np.max([np.ptp(q, axis=0) for q in of_each(samples.recording, samples.q)], axis=0)
+def _unmoved_joint_warnings(model: Model, samples: Samples) -> list[str]:
+    """Return warnings about joints that do not move in any recording."""
+    travel = np.max([np.ptp(q, axis=0) for q in of_each(samples.recording, samples.q)], axis=0)
     return [
         f"joint {joint.name!r} moves by less than {MIN_TRAVEL:g} rad or m in all recordings, so "
         "its friction stays unknown, as does what only its motion shows"
         for joint in joint_slices(model)
-        if moves[joint.q].max() < MIN_TRAVEL
+        if travel[joint.q].max() < MIN_TRAVEL
     ]
 
 
-def _unclear(terms: FrictionTerms) -> list[str]:
-    """A warning of joints with a form of friction that the samples cannot tell from another."""
+def _friction_form_warnings(terms: FrictionTerms) -> list[str]:
+    """Return a warning about joints whose form of friction the samples do not determine."""
     if not terms.alike:
         return []
     return [
@@ -320,7 +344,7 @@ def _unclear(terms: FrictionTerms) -> list[str]:
 
 
 def _require_support(model: Model, samples: Samples) -> None:
-    """Reject a floating base that stands although no contact or force carries it."""
+    """Raise a ValueError if a floating base stands, but no contact or force carries it."""
     base = ~is_actuated(model)
     if (
         samples.contacts
@@ -329,13 +353,13 @@ def _require_support(model: Model, samples: Samples) -> None:
         or (not base.any())
     ):
         return
-    some = samples.take(evenly(len(samples), REGRESSION))
-    data, still = Data(model), np.zeros_like(some.v)
+    subset = samples.take(evenly(len(samples), REGRESSION))
+    data, still = Data(model), np.zeros_like(subset.v)
     needed, weight = (
         np.sqrt((torque[:, base] ** 2).sum(axis=1).mean())
         for torque in (
-            rnea(model, data, some.q, some.v, some.a).copy(),
-            rnea(model, data, some.q, still, still),
+            rnea(model, data, subset.q, subset.v, subset.a).copy(),
+            rnea(model, data, subset.q, still, still),
         )
     )
     if needed > 0.5 * weight > 0.0:
@@ -350,34 +374,35 @@ def _require_support(model: Model, samples: Samples) -> None:
 # --- result
 
 
-def _compared(
+def _held_out_results(
     problem: Problem, equations: TorqueEquations, rows: np.ndarray, parameters: Array
 ) -> tuple[JointResult, ...]:
-    """How well the models before and after explain samples that were held out."""
+    """Compare the described and the estimated model on samples that were held out."""
     model, described = problem.unknowns.model, problem.reference.described
     squares, differences = np.zeros((2, 3, model.nv)), []
     for torques in equations.torques_and_residuals(rows, (described, parameters)):
         squares += sum_squares(torques)
-        last = max(3, STATISTICS * len(torques[2]) // len(rows))
-        differences.append(np.diff(torques[2][:last], 2, axis=0))
-    others = equations.rows[: max(0, STATISTICS - len(rows))]  # a short stretch says little
-    for torques in equations.torques_and_residuals(others, (described, parameters)):
+        count = max(3, STATISTICS * len(torques[2]) // len(rows))
+        differences.append(np.diff(torques[2][:count], 2, axis=0))
+    # a short held-out stretch alone does not determine the noise
+    training_rows = equations.rows[: max(0, STATISTICS - len(rows))]
+    for torques in equations.torques_and_residuals(training_rows, (described, parameters)):
         differences.append(np.diff(torques[2], 2, axis=0))
-    # of white noise they are larger than it; jumps of friction are too rare to count
+    # second differences of white noise have 6 times its variance; jumps of friction are rare
     noise = median_deviation(np.concatenate(differences)) / np.sqrt(6.0)
-    return joint_results(model, squares, np.maximum(noise, problem.least))
+    return joint_results(model, squares, np.maximum(noise, problem.min_noise))
 
 
-def _base_estimate(problem: Problem, fitted: Fit, spread: Array, quantile: float) -> BaseEstimate:
-    """Values, intervals, and how well each is determined."""
-    base, value, determined = problem.base, fitted.estimate.value, fitted.estimate.determined
-    deviation = np.where(determined, np.sqrt(np.maximum(np.diag(spread), 0.0)), np.inf)
-    # The physical estimate errs no more than least squares do: the truth is physical, too, and what
-    # the recording determines depends little on the description
-    half, after = quantile * deviation, base.matrix @ fitted.parameters
+def _base_estimate(problem: Problem, fit: Fit, covariance: Array, quantile: float) -> BaseEstimate:
+    """Return values, intervals and excitation of the base parameters."""
+    base, value, determined = problem.base, fit.estimate.value, fit.estimate.determined
+    deviation = np.where(determined, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
+    # intervals of least squares hold for the physical estimate: the truth is physical, too, and
+    # determined parameters hardly depend on the description
+    half_width, after = quantile * deviation, base.matrix @ fit.parameters
     size = problem.reference.typical.copy()
-    of_joint = base.independent >= problem.unknowns.bodies
-    size[of_joint] = np.fmax(size, np.abs(value))[of_joint]
+    is_feature = base.independent >= problem.unknowns.bodies
+    size[is_feature] = np.fmax(size, np.abs(value))[is_feature]
     return BaseEstimate(
         names=base.names,
         units=base.units,
@@ -386,8 +411,8 @@ def _base_estimate(problem: Problem, fitted: Fit, spread: Array, quantile: float
         after=after,
         estimate=value,
         deviation=deviation,
-        lower=after - half,
-        upper=after + half,
+        lower=after - half_width,
+        upper=after + half_width,
         excitation=tuple(
             "well" if x < 0.1 else "weakly" if x < 1.0 else "not" for x in deviation / size
         ),
@@ -403,7 +428,7 @@ def _without_rounding(unknowns: Unknowns, parameters: Array, samples: Samples) -
     moment = bodies[:, [4, 6, 9]].sum(axis=1)
     size = np.stack([bodies[:, 0], np.sqrt(bodies[:, 0] * moment), moment], axis=1)
     bodies[np.abs(bodies) < body_rounding * np.repeat(size, [1, 3, 6], axis=1)] = 0.0
-    own = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
+    feature_values = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
     torque, a, v = (
         np.sqrt(np.mean(x**2, axis=0))
         for x in (
@@ -411,32 +436,32 @@ def _without_rounding(unknowns: Unknowns, parameters: Array, samples: Samples) -
             *map(drives.motor_velocity, (samples.a, samples.v)),
         )
     )
-    factors = np.ones_like(own)
-    factors[0], factors[1] = a, v  # of armature and damping
-    own[np.abs(own) * factors < negligible_torque * torque] = 0.0
+    factors = np.ones_like(feature_values)
+    factors[0], factors[1] = a, v  # armature, damping
+    feature_values[np.abs(feature_values) * factors < negligible_torque * torque] = 0.0
     return parameters
 
 
-def _identified(
+def _identified_model(
     unknowns: Unknowns, terms: FrictionTerms, parameters: Array, constants: Array
 ) -> Model:
-    """A copy of the model with these parameters."""
+    """Return a copy of the model with these parameters."""
     identified = copy.copy(unknowns.model)
     identified.inertial_parameters = parameters[: unknowns.bodies].reshape(-1, 10)
-    own = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
-    for name, numbers in zip(FEATURES[:3], own):  # which a model has
+    feature_values = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
+    for name, values in zip(FEATURES[:3], feature_values):  # attributes of a Model
         if name in unknowns.chosen:
-            setattr(identified, name, numbers)
+            setattr(identified, name, values)
     drives, rotors = identified.drives, np.zeros(unknowns.model.nv)
     if drives.coupling is not None and "armature" in unknowns.chosen:
-        rotors = own[0]
+        rotors = feature_values[0]
         identified.armature = (drives.coupling**2).T @ rotors
     if "friction" in unknowns.chosen:
         drives = terms.of(drives)
     identified.drives = drives.with_values(
         gain=drives.gain * constants,
-        stribeck_velocity=np.where(own[4] == 0.0, np.inf, terms.stribeck),
+        stribeck_velocity=np.where(feature_values[4] == 0.0, np.inf, terms.stribeck),
         rotor_inertia=rotors,
-        **dict(zip(unknowns.features[3:], own[3:])),
+        **dict(zip(unknowns.features[3:], feature_values[3:])),
     )
     return identified

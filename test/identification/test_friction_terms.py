@@ -15,7 +15,7 @@ from identification.robots import load, truth
 import dyn_ros
 from dyn_ros.engine.algorithms.dynamics.friction import step, step_change
 from dyn_ros.identification.friction_terms import choose_terms, directions_of, with_changes
-from dyn_ros.identification.normal_equations import bordered, bordered_inverse
+from dyn_ros.identification.normal_equations import bordered_equations, bordered_inverse
 
 
 def motion(nv=6, seed=0):
@@ -167,7 +167,7 @@ def test_inverse_of_bordered_normal_equations():
     H = H @ H.T + 10.0 * np.eye(7)
     others, squares = rng.standard_normal((7, 3)), 20.0 * np.eye(3) + rng.random((3, 1))
     squares += squares.T
-    every = bordered(H[None], others[None], squares[None])[0]
+    every = bordered_equations(H[None], others[None], squares[None])[0]
     np.testing.assert_allclose(every, every.T)
     np.testing.assert_allclose(
         bordered_inverse(np.linalg.inv(H), every), np.linalg.inv(every), rtol=1e-9, atol=1e-12

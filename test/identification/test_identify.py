@@ -16,8 +16,8 @@ from scipy.signal import lfilter
 
 import dyn_ros
 from dyn_ros import Samples, identify
-from dyn_ros.identification.normal_equations import resolution
-from dyn_ros.identification.solution import blocks
+from dyn_ros.identification.normal_equations import rounding_deviation
+from dyn_ros.identification.solution import split_held_out
 
 FREQUENCIES = [0.1, 0.2, 0.4, 0.7]
 
@@ -294,14 +294,14 @@ def test_what_is_held_out_is_not_used():
 
 @pytest.mark.parametrize("count", [100, 1234, 20000])
 def test_blocks(count):
-    training, held = blocks(count, 0.25, seed=3)
+    training, held = split_held_out(count, 0.25, seed=3)
     every = sorted((each.start, each.stop) for each in (*training, *held))
     assert every[0][0] == 0 and every[-1][1] == count
     assert all(one[1] == other[0] for one, other in itertools.pairwise(every))
     share = sum(each.stop - each.start for each in held) / count
     assert share == pytest.approx(0.25, abs=0.06)
-    assert blocks(count, 0.25, seed=3) == (training, held)
-    assert blocks(count, 0.25, seed=4) != (training, held)
+    assert split_held_out(count, 0.25, seed=3) == (training, held)
+    assert split_held_out(count, 0.25, seed=4) != (training, held)
 
 
 def test_friction_counts_as_well_determined_relative_to_itself():
@@ -640,7 +640,7 @@ def test_resolution():
     rng = np.random.default_rng(0)
     smooth = rng.standard_normal(5000)
     steps = np.round(smooth / 0.05) * 0.05 * 12.1
-    found = resolution(np.column_stack([smooth, steps, np.zeros(5000)]))
+    found = rounding_deviation(np.column_stack([smooth, steps, np.zeros(5000)]))
     assert found[0] < 1e-6 and found[2] == 0.0
     assert found[1] == pytest.approx(0.05 * 12.1 / np.sqrt(12.0))
 
@@ -752,5 +752,5 @@ def test_gravity_that_drives_subtract_loads_the_gears():
 
 @pytest.mark.parametrize("held_out", [0.01, 0.89])
 def test_some_stretches_are_held_out_and_some_are_not(held_out):
-    used, held = blocks(1000, held_out, 0)
+    used, held = split_held_out(1000, held_out, 0)
     assert used and held

@@ -7,7 +7,7 @@ import pytest
 from identification.robots import load
 
 import dyn_ros
-from dyn_ros.identification.physical import BASIS, Bodies, fit
+from dyn_ros.identification.physical import BASIS, Bodies, fit_physical
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_not_physical_is_infinite(reference):
 def test_without_data_the_reference_remains(reference):
     x = np.concatenate([reference.ravel(), [0.3, 2.0]])
     kind = np.array([0] * 30 + [1, 2])
-    found = fit(np.zeros((32, 32)), np.zeros(32), x, kind, np.ones(32))
+    found = fit_physical(np.zeros((32, 32)), np.zeros(32), x, kind, np.ones(32))
     np.testing.assert_allclose(found[:31], x[:31], rtol=1e-7, atol=1e-10)
     assert found[31] == 0.0  # a number of any sign is drawn to zero
 
@@ -70,7 +70,7 @@ def test_with_much_data_the_data_decide(reference, rng):
     truth = reference * (1.0 + 0.05 * rng.uniform(size=(3, 1)))
     W = rng.normal(size=(400, 30)) / np.maximum(np.abs(reference.ravel()), 1e-3)
     H, g = W.T @ W * 1e8, W.T @ (W @ truth.ravel()) * 1e8
-    found = fit(H, g, reference.ravel(), np.zeros(30, int), np.ones(30))
+    found = fit_physical(H, g, reference.ravel(), np.zeros(30, int), np.ones(30))
     np.testing.assert_allclose(found, truth.ravel(), rtol=1e-5, atol=1e-8)
 
 
@@ -78,7 +78,7 @@ def test_the_minimum_has_no_slope(reference, rng):
     """At the minimum, the gradient of the whole cost vanishes, in the description's own scale."""
     W = rng.normal(size=(20, 30))
     H, g = W.T @ W, W.T @ rng.normal(size=20)
-    x = fit(H, g, reference.ravel(), np.zeros(30, int), np.full(30, 2.0))
+    x = fit_physical(H, g, reference.ravel(), np.zeros(30, int), np.full(30, 2.0))
     bodies = Bodies(reference)
     z = np.linalg.solve(bodies.transforms, x.reshape(3, 10, 1))[..., 0]
     slope = 2.0 * bodies.divergence(z)[1]
@@ -92,12 +92,16 @@ def test_data_that_contradict_physics(reference, rng):
     impossible[:, 4:] *= -1.0
     impossible[0, 0] = -5.0
     H = np.eye(30) * 1e10
-    found = fit(H, H @ impossible.ravel(), reference.ravel(), np.zeros(30, int), np.ones(30))
+    found = fit_physical(
+        H, H @ impossible.ravel(), reference.ravel(), np.zeros(30, int), np.ones(30)
+    )
     assert dyn_ros.is_physical(found.reshape(3, 10)).all()
 
 
 def test_positive_numbers_stay_positive():
     H = np.eye(2) * 1e8
-    found = fit(H, H @ np.array([-1.0, 3.0]), np.array([0.1, 0.1]), np.array([1, 1]), np.ones(2))
+    found = fit_physical(
+        H, H @ np.array([-1.0, 3.0]), np.array([0.1, 0.1]), np.array([1, 1]), np.ones(2)
+    )
     assert 0.0 < found[0] < 1e-3
     assert found[1] == pytest.approx(3.0, rel=1e-6)

@@ -16,7 +16,7 @@ from identification.robots import load
 import dyn_ros
 import peer
 from dyn_ros.identification import Samples
-from dyn_ros.identification.normal_equations import with_noise
+from dyn_ros.identification.normal_equations import add_motion_noise
 from dyn_ros.recordings.tables import columns
 
 RATE = 500.0
@@ -405,7 +405,7 @@ def test_noise_of_the_motion():
         ),
     ):
         assert np.allclose(np.std(error, axis=0)[:6], sigma[:6], rtol=0.3)
-    more, less = with_noise(model, samples, samples.motion_noise)
+    more, less = add_motion_noise(model, samples, samples.motion_noise)
     change = np.stack([model.difference(less.q, more.q), more.v - less.v, more.a - less.a]) / 2.0
     assert np.allclose(change.std(axis=1), samples.motion_noise, rtol=0.05)
     product = (change[0] * change[2]).mean(axis=0)
