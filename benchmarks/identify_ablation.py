@@ -68,7 +68,7 @@ class Heuristic(NamedTuple):
     without: Mapping[str, Any]
 
 
-def without_widths(search: Any, form: Any, turning: Any = _Search._turning) -> list[Any]:
+def without_widths(search: Any, form: Any, turning: Any = _Search._transitions) -> list[Any]:
     """The turns of friction at once, or over a distance."""
     return [one for one in turning(search, form) if not one.width]
 
@@ -170,15 +170,15 @@ HEURISTICS: dict[str, Heuristic] = {
         ("physical.WEAK_WEIGHT",), {"physical.WEAK_WEIGHT": 1.0}
     ),
     "friction that turns over a distance": Heuristic(
-        ("friction_terms._DISTANCES", "friction_terms._MAX_DISTANCE"),
-        {"friction_terms._DISTANCES": ()},
+        ("friction_terms._INITIAL_DISTANCES", "friction_terms._MAX_DISTANCE"),
+        {"friction_terms._INITIAL_DISTANCES": ()},
     ),
     "steps of friction with a width": Heuristic(
-        ("friction_terms._RELATIVE_SPEEDS", "friction_terms._SEARCH_FACTORS"),
-        {"friction_terms._Search._turning": without_widths},
+        ("friction_terms._INITIAL_SPEEDS", "friction_terms._SEARCH_FACTORS"),
+        {"friction_terms._Search._transitions": without_widths},
     ),
     "Stribeck friction": Heuristic(
-        ("friction_terms._RELATIVE_SPEEDS", "friction_terms._SEARCH_FACTORS"),
+        ("friction_terms._INITIAL_SPEEDS", "friction_terms._SEARCH_FACTORS"),
         {"identify_options.OPTIONAL": ("root_friction", "load_friction", "friction_distance")},
     ),
     "load friction": Heuristic(

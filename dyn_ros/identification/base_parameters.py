@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A robot's parameters, and their combinations that its torques depend on: base parameters."""
+"""Parameters of a robot, and the combinations that its torques depend on: base parameters."""
 
 from __future__ import annotations
 
@@ -31,24 +31,38 @@ FEATURES = (
     "root_friction",
     "load_friction",
 )
-_RARE = ("root_friction", "load_friction")
-DIRECTED = ("friction", "stribeck", "root_friction", "load_friction")  # which turns with motion
+_OPTIONAL_FEATURES = ("root_friction", "load_friction")
+# features whose sign is the direction of motion
+DIRECTED = ("friction", "stribeck", "root_friction", "load_friction")
 ANGULAR_UNITS = ("kg m2", "N m s/rad", "N m", "N m", "N m", "N m (s/rad)^0.5", "")
 LINEAR_UNITS = ("kg", "N s/m", "N", "N", "N", "N (s/m)^0.5", "")
-# Within a body, in the order in which combinations are the usual ones: Ixx - Iyy, masses last
-_LEADING = ("Ixx", "Ixy", "Ixz", "Iyz", "Izz", "m cx", "m cy", "m cz", "Iyy", "m")
-_POSES = 30  # in which the response to motions is compared
+# order within a body that leads to the usual combinations: Ixx - Iyy, masses last
+_LEADING_NUMBERS = ("Ixx", "Ixy", "Ixz", "Iyz", "Izz", "m cx", "m cy", "m cz", "Iyy", "m")
+_POSE_COUNT = 30  # random poses, to compare the torques of motions and of gravity
 
 
 class Unknowns:
     """The p parameters of a robot: 10 for each joint's body, then each feature for each velocity.
 
-    ``bodies`` is the number of those of bodies, ``names`` are such as "friction(elbow)", ``active``
-    (p,) whether each is estimated, ``order`` that in which they are preferred as leading ones of
-    combinations, ``local`` (nv, c) the columns of each row of the equations: those of all bodies
-    and its own features, or all if rows are combined. All joints with one coordinate have
-    the features in ``chosen``; ``further`` are features of some joints, (nv,) of bool. ``features``
-    are the names of all.
+    ``further`` adds features of some joints, (nv,) of bool by name.
+
+    Attributes
+    ----------
+    chosen : tuple of str
+        Features of all joints with one coordinate.
+    features : tuple of str
+        Names of all features, also those that only some joints have.
+    bodies : int
+        Number of parameters of bodies.
+    names, units : tuple of str, length p
+        Such as "friction(elbow)" and "N m".
+    active : (p,) ndarray of bool
+        True for parameters that are estimated.
+    order : list of int
+        Parameters in the order in which they are preferred as leading ones of combinations.
+    local : (nv, c) ndarray of int
+        Columns of each row of the equations: of all bodies and of the joint's features, or all
+        columns if rows are combined.
     """
 
     def __init__(
@@ -60,9 +74,9 @@ class Unknowns:
     ) -> None:
         self.model, self.chosen, self.bodies = model, tuple(chosen), 10 * model.njoints
         has_further = any(
-            np.any(joints) for name, joints in (further or {}).items() if name in _RARE
+            np.any(joints) for name, joints in (further or {}).items() if name in _OPTIONAL_FEATURES
         )
-        self.features = FEATURES if has_further else FEATURES[: -len(_RARE)]
+        self.features = FEATURES if has_further else FEATURES[: -len(_OPTIONAL_FEATURES)]
         self.names = (
             *(f"{number}({joint})" for joint in model.joint_names for number in NUMBERS),
             *(f"{feature}({name})" for feature in self.features for name in model.velocity_names),
@@ -76,20 +90,22 @@ class Unknowns:
                 for k in range(model.nv)
             ),
         )
-        wanted = np.isin(self.features, chosen)[:, None] & is_actuated(model)
-        wanted[0] &= ~model.drives.is_link_side  # where rotors do not act
+        is_estimated = np.isin(self.features, chosen)[:, None] & is_actuated(model)
+        is_estimated[0] &= ~model.drives.is_link_side  # link-side sensors do not measure rotors
         for name, joints in (further or {}).items():
             if name in self.features:
-                wanted[self.features.index(name)] |= joints
-        self.active = np.concatenate([np.ones(self.bodies, bool), wanted.ravel()])
-        leading = [NUMBERS.index(name) for name in _LEADING]
-        self.order = [10 * i + k for i in range(model.njoints) for k in leading]
+                is_estimated[self.features.index(name)] |= joints
+        self.active = np.concatenate([np.ones(self.bodies, bool), is_estimated.ravel()])
+        body_order = [NUMBERS.index(name) for name in _LEADING_NUMBERS]
+        self.order = [10 * i + k for i in range(model.njoints) for k in body_order]
         self.order += range(self.bodies, len(self.names))
-        own = self.bodies + np.arange(model.nv)[:, None] + model.nv * np.arange(len(self.features))
+        feature_columns = (
+            self.bodies + np.arange(model.nv)[:, None] + model.nv * np.arange(len(self.features))
+        )
         self.local = (
             np.tile(np.arange(len(self.names)), (model.nv, 1))
             if are_combined
-            else np.hstack([np.tile(np.arange(self.bodies), (model.nv, 1)), own])
+            else np.hstack([np.tile(np.arange(self.bodies), (model.nv, 1)), feature_columns])
         )
 
     def __len__(self) -> int:
@@ -97,7 +113,7 @@ class Unknowns:
 
 
 def in_columns(features: Array) -> Array:
-    """Features of each row, (B, nv, F), in the columns of all parameters, (B, nv, F nv)."""
+    """Expand features of each row, (B, nv, F), to the columns of all joints, (B, nv, F nv)."""
     size, nv, _ = features.shape
     return np.einsum("bkf,kj->bkfj", features, np.eye(nv)).reshape(size, nv, -1)
 
@@ -147,7 +163,7 @@ class BaseParameters:
 def base_parameters(
     model: Model, *, armature: bool = False, friction: bool = False, seed: int = 0
 ) -> BaseParameters:
-    """The combinations of parameters that a robot's torques depend on.
+    """Compute the combinations of parameters that a robot's torques depend on.
 
     The regressor of random motions within the position limits is decomposed numerically: its rank,
     by QR with column pivoting, is the number of base parameters. Parameters of bodies close to the
@@ -182,14 +198,14 @@ def base_parameters(
 
 
 def structure(unknowns: Unknowns, seed: int = 0) -> BaseParameters:
-    """The combinations of the active parameters that random motions determine."""
+    """Compute the combinations of the active parameters that random motions determine."""
     W = random_regressor(unknowns, np.random.default_rng(seed))
     independent, matrix, condition = combinations(W, unknowns.order)
-    leads = independent.tolist()
+    leading = independent.tolist()
     return BaseParameters(
         unknowns.names,
-        tuple(symbolic(row, lead, unknowns.names) for row, lead in zip(matrix, leads)),
-        tuple(unknowns.units[lead] for lead in leads),
+        tuple(symbolic(row, lead, unknowns.names) for row, lead in zip(matrix, leading)),
+        tuple(unknowns.units[lead] for lead in leading),
         independent,
         matrix,
         condition,
@@ -197,47 +213,47 @@ def structure(unknowns: Unknowns, seed: int = 0) -> BaseParameters:
 
 
 def random_regressor(unknowns: Unknowns, rng: np.random.Generator) -> Array:
-    """Rows of the torque regressor for random motions, enough to determine all parameters."""
+    """Return the torque regressor of random motions, with enough rows for all parameters."""
     model = unknowns.model
     size = 20 + 4 * len(unknowns) // max(model.nv, 1)
     q = np.array([model.random_configuration(rng) for _ in range(size)])
     v, a = rng.normal(0.0, 2.0, (2, size, model.nv))
     bodies = torque_regressor(model, Data(model), q, v, a)
     s, load = np.sign(v), np.abs(bodies.sum(axis=2))
-    own = np.stack(
+    features = np.stack(
         [a, v, s, np.ones_like(v), s * np.exp(-(v**2)), s * np.sqrt(np.abs(v)), s * load], axis=2
     )[:, :, : len(unknowns.features)]
-    W = np.concatenate([bodies, in_columns(own)], axis=2).reshape(-1, len(unknowns))
+    W = np.concatenate([bodies, in_columns(features)], axis=2).reshape(-1, len(unknowns))
     return W * unknowns.active
 
 
 def combinations(W: Array, order: Sequence[int]) -> tuple[np.ndarray, Array, float]:
-    """The independent columns of a regressor, and how the others depend on them.
+    """Find the independent columns of a regressor, and how the others depend on them.
 
-    Unknowns are taken in the order given; one that is not a combination of those before it is
+    Columns are visited in ``order``; a column that is not a combination of the previous ones is
     independent. Returns their indices, the (b, p) matrix of the combinations, and the condition
     number of the independent columns, scaled to equal length.
     """
     lengths = np.linalg.norm(W, axis=0)
-    matters = lengths > 1e-12 * lengths.max(initial=0.0)
-    scaled = np.where(matters, W / np.where(matters, lengths, 1.0), 0.0)
-    rank = _rank(scaled[:, matters])
+    is_nonzero = lengths > 1e-12 * lengths.max(initial=0.0)
+    scaled = np.where(is_nonzero, W / np.where(is_nonzero, lengths, 1.0), 0.0)
+    rank = _rank(scaled[:, is_nonzero])
     basis = np.zeros((len(W), rank))
     chosen: list[int] = []
     for j in order:
-        if len(chosen) == rank or not matters[j]:
+        if len(chosen) == rank or not is_nonzero[j]:
             continue
-        rest = scaled[:, j].copy()
+        residual = scaled[:, j].copy()
         for _ in range(2):  # twice is enough (Kahan)
-            rest -= basis[:, : len(chosen)] @ (basis[:, : len(chosen)].T @ rest)
-        length = np.linalg.norm(rest)
+            residual -= basis[:, : len(chosen)] @ (basis[:, : len(chosen)].T @ residual)
+        length = np.linalg.norm(residual)
         if length > ROUNDING:
-            basis[:, len(chosen)] = rest / length
+            basis[:, len(chosen)] = residual / length
             chosen.append(j)
     independent = np.array(chosen, int)
-    used = basis[:, : len(chosen)]
-    R = used.T @ scaled[:, independent]
-    coefficients = solve_triangular(R, used.T @ scaled) if chosen else used.T @ scaled
+    Q = basis[:, : len(chosen)]
+    R = Q.T @ scaled[:, independent]
+    coefficients = solve_triangular(R, Q.T @ scaled) if chosen else Q.T @ scaled
     coefficients[np.abs(coefficients) < ROUNDING] = 0.0
     matrix = coefficients * lengths / lengths[independent, None]
     matrix[:, independent] = np.eye(len(chosen))
@@ -246,6 +262,7 @@ def combinations(W: Array, order: Sequence[int]) -> tuple[np.ndarray, Array, flo
 
 
 def _rank(scaled: Array) -> int:
+    """Return the numerical rank of a matrix, by QR with column pivoting."""
     if not scaled.size:
         return 0
     diagonal = np.abs(np.diag(qr(scaled, mode="r", pivoting=True)[0]))
@@ -253,7 +270,7 @@ def _rank(scaled: Array) -> int:
 
 
 def symbolic(row: Array, lead: int, names: Sequence[str]) -> str:
-    """A combination as text, its leading parameter first."""
+    """Return a combination as text, with its leading parameter first."""
     text = names[lead]
     for j in np.flatnonzero(row).tolist():
         if j != lead:
@@ -263,57 +280,64 @@ def symbolic(row: Array, lead: int, names: Sequence[str]) -> str:
     return text
 
 
-# --- what a recording does not determine
+# --- undetermined parameters
 
 
 def undetermined(
     unknowns: Unknowns, base: BaseParameters, values: BaseEstimate, samples: Samples
 ) -> tuple[str, ...]:
-    """A sentence for each base parameter that the recording does not determine."""
-    missing = [n for n, excited in enumerate(values.excitation) if excited == "not"]
-    if not missing:
+    """Return a sentence for each base parameter that the recording does not determine."""
+    undetermined_numbers = [
+        n for n, excitation in enumerate(values.excitation) if excitation == "not"
+    ]
+    if not undetermined_numbers:
         return ()
     responses = _responses(unknowns.model)
-    fastest = np.quantile(np.abs(samples.v[evenly(len(samples), STATISTICS)]), 0.99, axis=0)
-    rate = np.sqrt((samples.a[evenly(len(samples), STATISTICS)] ** 2).mean(axis=0))
+    max_speed = np.quantile(np.abs(samples.v[evenly(len(samples), STATISTICS)]), 0.99, axis=0)
+    rms_acceleration = np.sqrt((samples.a[evenly(len(samples), STATISTICS)] ** 2).mean(axis=0))
     return tuple(
-        base.names[n] + ": " + _remedy(unknowns, base.independent[n], responses, fastest, rate)
-        for n in missing
+        base.names[n]
+        + ": "
+        + _remedy(unknowns, base.independent[n], responses, max_speed, rms_acceleration)
+        for n in undetermined_numbers
     )
 
 
-def _remedy(unknowns: Unknowns, lead: int, responses: Array, fastest: Array, rate: Array) -> str:
-    """Which motion would determine a parameter."""
+def _remedy(
+    unknowns: Unknowns, lead: int, responses: Array, max_speed: Array, rms_acceleration: Array
+) -> str:
+    """Return a sentence about the motion that would determine a parameter."""
     model = unknowns.model
     if lead >= unknowns.bodies:
         k = (lead - unknowns.bodies) % model.nv
         return (
             f"move {model.velocity_names[k]} in both directions, at several speeds; it reached "
-            f"{fastest[k]:.2g} {_unit(model, k)}/s"
+            f"{max_speed[k]:.2g} {_unit(model, k)}/s"
         )
     k = int(np.argmax(responses[:, lead]))
     if k == model.nv:
         return "visit more poses, which changes the torque of gravity"
     return (
         f"accelerate {model.velocity_names[k]} more, in different poses; its RMS acceleration "
-        f"was {rate[k]:.2g} {_unit(model, k)}/s2"
+        f"was {rms_acceleration[k]:.2g} {_unit(model, k)}/s2"
     )
 
 
 def _unit(model: Model, k: int) -> str:
+    """Return the unit of a position."""
     return "m" if is_linear(model)[k] else "rad"
 
 
 def _responses(model: Model) -> Array:
-    """How much each parameter's torque depends on each joint's motion and gravity, (nv + 1, p)."""
+    """Return the response of torques to joint motions and gravity, by parameter, (nv + 1, p)."""
     rng, data = np.random.default_rng(0), Data(model)
-    q = np.array([model.random_configuration(rng) for _ in range(_POSES)])
-    still = np.zeros((_POSES, model.nv))
+    q = np.array([model.random_configuration(rng) for _ in range(_POSE_COUNT)])
+    still = np.zeros((_POSE_COUNT, model.nv))
     gravity = joint_torque_regressor(model, data, q, still, still).copy()
     responses = []
     for k in range(model.nv):
         a = still.copy()
         a[:, k] = 1.0
-        moved = joint_torque_regressor(model, data, q, still, a) - gravity
-        responses.append(np.abs(moved).max(axis=(0, 1)))
+        response = joint_torque_regressor(model, data, q, still, a) - gravity
+        responses.append(np.abs(response).max(axis=(0, 1)))
     return np.array([*responses, np.abs(gravity).max(axis=(0, 1)) / 10.0])

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which terms the friction of each joint has, by the torques of stretches that were held out."""
+"""Choice of the friction terms of each joint, by the errors of held-out torques."""
 
 from __future__ import annotations
 
@@ -36,29 +36,36 @@ from .samples import Samples
 TERMS = ("stribeck", "root_friction", "load_friction")
 OPTIONAL = (*TERMS, "friction_distance")
 _SCALES = ("friction_velocity", "friction_distance", "stribeck_velocity")
-_RELATIVE_SPEEDS = (0.015, 0.04, 0.1, 0.25)  # relative to the largest speed; searches start there
+_INITIAL_SPEEDS = (0.015, 0.04, 0.1, 0.25)  # relative to the largest speed; starts of searches
 _MIN_RELATIVE_SPEED = 0.75 * AT_REST  # relative to the largest speed; few samples are slower
-_MAX_DISTANCE = 0.04  # rad, m, over which friction turns; robots have 0.0002 to 0.003
-_DISTANCES = (1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2, 0.1)  # s at the largest speed
-_SEARCH_FACTORS = (1.5, 1.1)  # between neighbors in the first and the second round of a search
-_OWN_FEATURES = ("armature", "damping", "offset", "friction")  # columns of a joint, in order
+_MAX_DISTANCE = 0.04  # rad, m; robots have 0.0002 to 0.003
+_INITIAL_DISTANCES = (
+    1e-4,
+    4e-4,
+    1.6e-3,
+    6.4e-3,
+    2.56e-2,
+    0.1,
+)  # s at the largest speed; starts of searches
+_SEARCH_FACTORS = (1.5, 1.1)  # ratios of adjacent candidates, in two rounds of a search
+_JOINT_FEATURES = ("armature", "damping", "offset", "friction")  # columns of a joint
 
 
 class FrictionTerms(NamedTuple):
     """The friction of each joint, beyond damping and Coulomb friction."""
 
     chosen: np.ndarray  # (3, nv) of bool, for each of ``TERMS``
-    width: Array  # (nv,), velocity up to which friction grows, or 0
-    is_smooth: np.ndarray  # (nv,) of bool, whether it grows as tanh(v / width), not v / width
-    distance: Array  # (nv,), over which friction turns after a reversal, or 0
-    stribeck: Array  # (nv,), velocity at which Stribeck friction decreases; or infinite
-    limits: Array  # (2, 3, nv), of width, distance and this velocity; equal if it is given
-    load: Array  # (10 njoints + nv,), bodies and armature that load the gears
-    alike: list[str]  # joints with a form that the data cannot tell from others, and these
+    width: Array  # (nv,) rad/s, m/s; friction grows up to this velocity; 0: a step
+    is_smooth: np.ndarray  # (nv,) of bool; true: it grows as tanh(v / width), not as v / width
+    distance: Array  # (nv,) rad, m; friction changes sign over it after a reversal; 0: at once
+    stribeck: Array  # (nv,) rad/s, m/s; velocity at which Stribeck friction decreases, or infinite
+    limits: Array  # (2, 3, nv) of width, distance and stribeck; equal if they are not estimated
+    load: Array  # (10 njoints + nv,) bodies and armature that load the gears
+    ambiguous: list[str]  # a text for each joint whose form of friction the data do not determine
 
     @classmethod
     def none(cls, model: Model) -> FrictionTerms:
-        """Friction without further terms."""
+        """Return friction without further terms."""
         return cls(
             np.zeros((len(TERMS), model.nv), bool),
             np.zeros(model.nv),
@@ -70,8 +77,8 @@ class FrictionTerms(NamedTuple):
             [],
         )
 
-    def of(self, drives: Drives) -> Drives:
-        """Drives whose friction turns as these terms state."""
+    def apply(self, drives: Drives) -> Drives:
+        """Return drives with these widths, shapes and distances of friction."""
         return drives.with_values(
             friction_velocity=self.width,
             has_smooth_friction=self.is_smooth,
@@ -80,131 +87,140 @@ class FrictionTerms(NamedTuple):
 
     @property
     def scales(self) -> Array:
-        """The widths, distances and velocities of Stribeck friction, (3, nv)."""
+        """Widths, distances and velocities of Stribeck friction, (3, nv)."""
         return np.stack([self.width, self.distance, self.stribeck])
 
     @property
     def free(self) -> np.ndarray:
-        """Which of these scales are estimated, (3, nv) of bool."""
+        """Mask of the scales that are estimated, (3, nv) of bool."""
         free: np.ndarray = self.limits[0] < self.limits[1]
         return free
 
-    def changed(self, step: Array | float) -> FrictionTerms:
-        """The same with a step added to the logarithms of the scales that are free, (m,)."""
+    def with_step(self, step: Array | float) -> FrictionTerms:
+        """Add a step (m,) to the logarithms of the free scales, within their limits."""
         scales, free = self.scales, self.free
         scales[free] = np.clip(scales[free] * np.exp(step), *self.limits[:, free])
         return self._replace(width=scales[0], distance=scales[1], stribeck=scales[2])
 
-    def intervals(self, names: Sequence[str], half: Array) -> dict[str, tuple[float, float]]:
-        """Intervals of the scales that are free, with half widths (m,) of their logarithms."""
+    def intervals(self, names: Sequence[str], half_widths: Array) -> dict[str, tuple[float, float]]:
+        """Return intervals of the free scales, given half widths (m,) of their logarithms."""
         values = self.scales[self.free]
-        places = zip(*np.nonzero(self.free))
+        indices = zip(*np.nonzero(self.free))
         with np.errstate(over="ignore"):  # the interval of an undetermined scale is infinite
-            factors = np.exp(half)
-        ends = zip(values / factors, values * factors)
+            factors = np.exp(half_widths)
+        intervals = zip(values / factors, values * factors)
         return {
             f"{_SCALES[n]}({names[k]})": (float(low), float(high))
-            for (n, k), (low, high) in zip(places, ends)
+            for (n, k), (low, high) in zip(indices, intervals)
             if n or self.width[k] > self.limits[0, 0, k]
         }
 
-    def within(self, step: Array) -> Array:
-        """A step (m,) without what leads beyond the limits."""
-        sizes, after = (terms.scales[self.free] for terms in (self, self.changed(step)))
+    def limit_step(self, step: Array) -> Array:
+        """Return the part of a step (m,) that stays within the limits."""
+        sizes, after = (terms.scales[self.free] for terms in (self, self.with_step(step)))
         result: Array = np.log(after / sizes)
         return result
 
     def direction(self, v: Array, samples: Samples) -> Array:
-        """Of the friction of motors with velocities v (B, nv), from -1 to 1."""
-        at_once: Array = step(v, self.width, self.is_smooth)
-        return self._turned(at_once, samples.direction)
+        """Return the direction of motor friction at velocities v (B, nv), from -1 to 1."""
+        by_velocity: Array = step(v, self.width, self.is_smooth)
+        return self._select(by_velocity, samples.direction)
 
-    def direction_change(self, v: Array, turned: Array | None) -> Array:
-        """Its derivatives by the logarithms of widths and distances, (B, nv).
+    def direction_change(self, v: Array, distance_change: Array | None) -> Array:
+        """Return derivatives of the direction by log widths and log distances, (B, nv).
 
-        ``turned`` are those of friction that turns over a distance.
+        ``distance_change`` has the derivatives where friction changes sign over a distance.
         """
-        return self._turned(step_change(v, self.width, self.is_smooth), turned)
+        return self._select(step_change(v, self.width, self.is_smooth), distance_change)
 
-    def _turned(self, at_once: Array, turned: Array | None) -> Array:
-        return at_once if turned is None else np.where(self.distance > 0.0, turned, at_once)
-
-
-def directions_of(drives: Drives, samples: Samples) -> Array:
-    """The directions of the friction of the motors in samples in order of time, (B, nv)."""
-    v, dt = drives.motor_velocity(samples.v), _steps(samples)
-    found, before = np.empty_like(v), None
-    for first in range(0, len(v), BLOCK):  # for less memory
-        some = slice(first, first + BLOCK)
-        found[some], before = directions(drives, v[some], dt[some], before)
-    return found
+    def _select(self, by_velocity: Array, by_distance: Array | None) -> Array:
+        """Return ``by_distance`` where friction changes sign over a distance, else the other."""
+        if by_distance is None:
+            return by_velocity
+        return np.where(self.distance > 0.0, by_distance, by_velocity)
 
 
-def with_changes(drives: Drives, samples: Samples) -> tuple[Array, Array]:
-    """These directions, and their derivatives by the logarithms of the distances, (B, nv).
-
-    Both are 0 where friction does not turn over a distance.
-    """
-    v, dt, some = drives.motor_velocity(samples.v), _steps(samples), drives.friction_distance > 0.0
-    found, distance = np.zeros((2, *v.shape)), drives.friction_distance[some]
-    before, change = np.sign(v[0, some]), np.zeros(len(distance))
+def friction_directions(drives: Drives, samples: Samples) -> Array:
+    """Return the direction of motor friction in consecutive samples, (B, nv)."""
+    v, dt = drives.motor_velocity(samples.v), _time_steps(samples)
+    result, previous = np.empty_like(v), None
     for first in range(0, len(v), BLOCK):
         rows = slice(first, first + BLOCK)
-        both = presliding_changes(v[rows, some], dt[rows], distance, before, change)
-        found[:, rows, some] = np.where(v[rows, some] == 0.0, 0.0, both)
-        before, change = both[0][-1], both[1][-1]
-    return found[0], found[1]
+        result[rows], previous = directions(drives, v[rows], dt[rows], previous)
+    return result
 
 
-def _steps(samples: Samples) -> Array:
-    """Times since the sample before, (B,); long after a gap."""
+def friction_direction_changes(drives: Drives, samples: Samples) -> tuple[Array, Array]:
+    """Return directions of friction, and their derivatives by log distances, each (B, nv).
+
+    Both are 0 for motors whose friction does not depend on distance.
+    """
+    v, dt, joints = (
+        drives.motor_velocity(samples.v),
+        _time_steps(samples),
+        drives.friction_distance > 0.0,
+    )
+    result, distance = np.zeros((2, *v.shape)), drives.friction_distance[joints]
+    previous, change = np.sign(v[0, joints]), np.zeros(len(distance))
+    for first in range(0, len(v), BLOCK):
+        rows = slice(first, first + BLOCK)
+        values = presliding_changes(v[rows, joints], dt[rows], distance, previous, change)
+        result[:, rows, joints] = np.where(v[rows, joints] == 0.0, 0.0, values)
+        previous, change = values[0][-1], values[1][-1]
+    return result[0], result[1]
+
+
+def _time_steps(samples: Samples) -> Array:
+    """Return the time since the previous sample, (B,); a large number after a gap."""
     dt = np.diff(samples.time, prepend=samples.time[:1])
     is_next = np.diff(samples.segment, prepend=samples.segment[:1]) == 0
     return np.where(is_next & (dt >= 0.0), dt, LARGEST)
 
 
 class _Form(NamedTuple):
-    """A form of a joint's friction: how it turns, and its terms beyond Coulomb friction."""
+    """Form of a joint's friction: its change of sign, and its terms beyond Coulomb friction."""
 
-    width: float = 0.0
+    width: float = 0.0  # rad/s, m/s
     is_smooth: bool = False
-    distance: float = 0.0
-    velocity: float = 0.0  # at which Stribeck friction decreases; 0: there is none
+    distance: float = 0.0  # rad, m
+    velocity: float = 0.0  # rad/s, m/s; where Stribeck friction decreases; 0: there is none
     has_root: bool = False
     has_load: bool = False
 
     @property
     def depends_on_velocity(self) -> bool:
-        """Whether friction depends on the velocity beyond its step."""
+        """True if friction depends on velocity beyond its change of sign."""
         return self.velocity > 0.0 or self.has_root
 
     @property
     def complexity(self) -> int:
-        """The number of terms that depend on motion."""
-        return any(self.turn) + self.depends_on_velocity + self.has_load
+        """Number of terms that depend on motion."""
+        return any(self.transition) + self.depends_on_velocity + self.has_load
 
     @property
-    def at_once(self) -> _Form:
-        """The same terms with a step."""
-        return self.with_turn(_Form())
+    def with_step(self) -> _Form:
+        """Form with the same terms whose sign changes in a step."""
+        return self.with_transition(_Form())
 
-    def with_turn(self, other: _Form) -> _Form:
-        """The same terms with the turn of another form."""
-        return self._replace(width=other.width, is_smooth=other.is_smooth, distance=other.distance)
+    def with_transition(self, source: _Form) -> _Form:
+        """Return the form with the change of sign of another form."""
+        return self._replace(
+            width=source.width, is_smooth=source.is_smooth, distance=source.distance
+        )
 
     @property
-    def turn(self) -> tuple[float, bool, float]:
-        """Width, shape and distance of the turn."""
+    def transition(self) -> tuple[float, bool, float]:
+        """Width, shape and distance of the change of sign."""
         return self[:3]
 
     def __str__(self) -> str:
-        turn = "friction_distance" if self.distance else "smooth_friction" * self.is_smooth
-        names = [
-            turn or "friction_velocity" * (self.width > 0.0),
+        transition = "friction_distance" if self.distance else "smooth_friction" * self.is_smooth
+        parts = [
+            transition or "friction_velocity" * (self.width > 0.0),
             "stribeck" * (self.velocity > 0.0),
             "root_friction" * self.has_root,
         ]
-        return " and ".join(filter(None, names)) or "a step"
+        return " and ".join(filter(None, parts)) or "a step"
 
 
 def choose_terms(
@@ -214,7 +230,7 @@ def choose_terms(
     huber: float | None,
     allowed: Sequence[str] = OPTIONAL,
 ) -> FrictionTerms:
-    """Return the terms that lower the error of torques that were held out, for each joint.
+    """Choose the friction terms of each joint that lower the error of held-out torques.
 
     A term is chosen if it lowers the squared error of its joint by more than 4 %; a step with a
     width, if it lowers the error by more than that scatters. ``stribeck`` (nv,) is finite where
@@ -222,54 +238,61 @@ def choose_terms(
     deviation count linearly, as in the estimate: a push would otherwise decide.
     """
     terms = FrictionTerms.none(model)
-    given = np.isfinite(stribeck)
-    terms.chosen[0], terms.stribeck[given] = given, stribeck[given]
+    is_specified = np.isfinite(stribeck)
+    terms.chosen[0], terms.stribeck[is_specified] = is_specified, stribeck[is_specified]
     rows = np.arange(0, len(samples), 1 + len(samples) // REGRESSION)
-    some = samples.take(rows[: len(rows) // FOLDS * FOLDS])
-    if len(some) < 2 * MIN_SAMPLES or samples.contacts:  # with fewer, terms increase errors
+    subset = samples.take(rows[: len(rows) // FOLDS * FOLDS])
+    # fewer samples do not determine terms, which then increase errors
+    if len(subset) < 2 * MIN_SAMPLES or samples.contacts:
         return terms
-    v = model.drives.motor_velocity(some.v)
-    joints = measured_joints(model, v, model.drives.to_motors(some.tau))
+    v = model.drives.motor_velocity(subset.v)
+    joints = measured_joints(model, v, model.drives.to_motors(subset.tau))
     if not len(joints):
         return terms
-    tau = model.drives.to_motors(without_gravity(model, some.q, some.tau))
-    gravity = model.drives.to_motors(some.tau) - tau  # which only loads the gears
-    fastest = np.quantile(np.abs(v), 0.99, axis=0)
-    moves = (np.abs(v) > AT_REST * fastest)[:, joints].T
+    tau = model.drives.to_motors(without_gravity(model, subset.q, subset.tau))
+    gravity = model.drives.to_motors(subset.tau) - tau  # loads the gears, but is compensated
+    max_speed = np.quantile(np.abs(v), 0.99, axis=0)
+    is_moving = (np.abs(v) > AT_REST * max_speed)[:, joints].T
     bodies = 10 * model.njoints
-    held = _HeldOut(bodies, _torque_rows(model, some, joints), tau[:, joints].T, moves, huber)
+    held_out = _HeldOut(
+        bodies, _torque_rows(model, subset, joints), tau[:, joints].T, is_moving, huber
+    )
     terms.load[:] = 0.0
     terms.load[:bodies], terms.load[bodies + joints] = (
-        held.x[:bodies],
-        held.x[bodies :: len(_OWN_FEATURES)],
+        held_out.x[:bodies],
+        held_out.x[bodies :: len(_JOINT_FEATURES)],
     )
-    every, dt, rows = model.drives.motor_velocity(samples.v), _steps(samples), rows[: len(some)]
+    motor_velocity, dt, rows = (
+        model.drives.motor_velocity(samples.v),
+        _time_steps(samples),
+        rows[: len(subset)],
+    )
     for n, k in enumerate(joints):
         search = _Search(
             v[:, k],
-            held.weights[n].ravel(),
-            partial(_direction, every[:, [k]], dt, rows),
-            np.abs(held.load(n) + gravity[:, k]),
-            partial(held.errors, n, *held.without_sign(n)),
+            held_out.weights[n].ravel(),
+            partial(_direction, motor_velocity[:, [k]], dt, rows),
+            np.abs(held_out.load(n) + gravity[:, k]),
+            partial(held_out.errors, n, *held_out.without_sign(n)),
             allowed,
-            float(stribeck[k]) if given[k] else 0.0,
+            float(stribeck[k]) if is_specified[k] else 0.0,
         )
-        form, others = search.form()
-        terms.width[k], terms.is_smooth[k], terms.distance[k] = form.turn
+        form, alternatives = search.form()
+        terms.width[k], terms.is_smooth[k], terms.distance[k] = form.transition
         terms.chosen[:, k] = form.velocity > 0.0, form.has_root, form.has_load
         terms.stribeck[k] = form.velocity or np.inf
         terms.limits[:, :, k] = search.limits(form).T
-        if others:
-            names = ", ".join(dict.fromkeys(map(str, others)))
-            terms.alike.append(f"{model.velocity_names[k]} ({form}, or {names})")
-        held.exchange(n, np.column_stack(search.columns(form)))
+        if alternatives:
+            names = ", ".join(dict.fromkeys(map(str, alternatives)))
+            terms.ambiguous.append(f"{model.velocity_names[k]} ({form}, or {names})")
+        held_out.exchange(n, np.column_stack(search.columns(form)))
     return terms
 
 
 def _direction(
     v: Array, dt: Array, rows: np.ndarray, width: float, is_smooth: bool, distance: float
 ) -> Array:
-    """The direction of friction in some rows; v (B, 1) and dt (B,) are of all samples."""
+    """Return the direction of friction in rows of samples with v (B, 1) and dt (B,)."""
     if not distance:
         return step(v[rows, 0], width, is_smooth)
     return presliding(v, dt, np.array([distance]), np.sign(v[0]))[rows, 0]
@@ -279,8 +302,8 @@ class _Search:
     """A search for the form of a joint's friction with the least error of held-out torques.
 
     Velocities ``v``, the weights of the samples and the load are (B,), as is the ``direction`` for
-    a width, shape and distance; ``errors`` has the errors with choices of columns, and the smallest
-    coefficients of the last ones.
+    a width, shape and distance. ``errors`` computes the errors with choices of columns, and the
+    smallest coefficients of the last column. ``stribeck`` is the specified velocity, or 0.
     """
 
     def __init__(
@@ -291,37 +314,37 @@ class _Search:
         load: Array,
         errors: Callable[[Array], tuple[Array, Array]],
         allowed: Sequence[str],
-        given: float,
+        stribeck: float,
     ) -> None:
         self._v, self._load, self._errors = v, load, errors
-        self._directed = cache(lambda *turn: direction(*turn) * weights)
-        self._given, self._allowed = given, allowed
-        fastest = float(np.quantile(np.abs(v), 0.99))
-        self._speeds = _MIN_RELATIVE_SPEED * fastest, fastest
-        self._ramps = [_Form(share * fastest) for share in _RELATIVE_SPEEDS]
+        self._directions = cache(lambda *turn: direction(*turn) * weights)
+        self._stribeck, self._allowed = stribeck, allowed
+        max_speed = float(np.quantile(np.abs(v), 0.99))
+        self._speeds = _MIN_RELATIVE_SPEED * max_speed, max_speed
+        self._ramps = [_Form(share * max_speed) for share in _INITIAL_SPEEDS]
         self._smooth_steps = [ramp._replace(is_smooth=True) for ramp in self._ramps]
         self._distances = [
-            _Form(distance=share * fastest)
-            for share in (_DISTANCES if "friction_distance" in allowed else ())
-            if share * fastest < _MAX_DISTANCE
+            _Form(distance=share * max_speed)
+            for share in (_INITIAL_DISTANCES if "friction_distance" in allowed else ())
+            if share * max_speed < _MAX_DISTANCE
         ]
-        self._known: dict[_Form, tuple[Array, float]] = {}  # errors and last coefficients
+        self._results: dict[_Form, tuple[Array, float]] = {}  # errors and smallest last coefficient
         self._terms: list[dict[str, Any]] = []
-        if "root_friction" in allowed and not given:
+        if "root_friction" in allowed and not stribeck:
             self._terms.append({"has_root": True})
-        if "stribeck" in allowed and not given:
-            self._terms += [{"velocity": share * fastest} for share in _RELATIVE_SPEEDS]
+        if "stribeck" in allowed and not stribeck:
+            self._terms += [{"velocity": share * max_speed} for share in _INITIAL_SPEEDS]
 
     def limits(self, form: _Form) -> Array:
-        """Of width, distance and velocity, (3, 2); equal where they are not estimated."""
-        given = self._given, self._given
-        limits = self._speeds, (0.0, _MAX_DISTANCE), given if self._given else self._speeds
+        """Return limits of width, distance and velocity, (3, 2); equal if not estimated."""
+        fixed = self._stribeck, self._stribeck
+        limits = self._speeds, (0.0, _MAX_DISTANCE), fixed if self._stribeck else self._speeds
         scales = form.width, form.distance, form.velocity
         return np.array([limit if scale else (0.0, 0.0) for limit, scale in zip(limits, scales)])
 
     def columns(self, form: _Form) -> list[Array]:
-        """Return the columns of the terms of a form, (B,) each."""
-        direction = self._directed(*form.turn)
+        """Return the weighted columns of the terms of a form, (B,) each."""
+        direction = self._directions(*form.transition)
         columns = [direction]
         if form.velocity:
             columns.append(direction * np.exp(-((self._v / form.velocity) ** 2)))
@@ -332,173 +355,199 @@ class _Search:
         return columns
 
     def _errors_of(self, forms: Sequence[_Form]) -> tuple[Array, Array]:
-        """Errors in each stretch, (m, stretches), and last coefficients, of as many columns."""
-        if new := [form for form in dict.fromkeys(forms) if form not in self._known]:
+        """Return the errors of forms in each stretch, (m, stretches), and last coefficients (m,).
+
+        All forms have the same number of columns.
+        """
+        if new := [form for form in dict.fromkeys(forms) if form not in self._results]:
             columns = np.array([self.columns(form) for form in new])
-            self._known |= zip(new, zip(*self._errors(columns.swapaxes(1, 2))))
-        errors, coefficients = zip(*(self._known[form] for form in forms))
+            self._results |= zip(new, zip(*self._errors(columns.swapaxes(1, 2))))
+        errors, coefficients = zip(*(self._results[form] for form in forms))
         return np.array(errors), np.array(coefficients)
 
-    def _least(self, forms: Sequence[_Form]) -> tuple[_Form, Array]:
-        """The form with the least error, and this error, (stretches,)."""
+    def _best(self, forms: Sequence[_Form]) -> tuple[_Form, Array]:
+        """Return the form with the least error, and this error, (stretches,)."""
         error = self._errors_of(forms)[0]
         n = int(error.sum(axis=1).argmin())
         return forms[n], error[n]
 
-    def _narrowed(self, form: _Form, name: str) -> _Form:
-        """The form with the width, distance or velocity of the least error, by a parabola."""
+    def _refine_scale(self, form: _Form, name: str) -> _Form:
+        """Minimize the error over a width, distance or velocity, by parabolic interpolation."""
         value: float = getattr(form, name)
-        for spread in _SEARCH_FACTORS if value else ():
-            tried = value * spread ** np.arange(-2.0, 3.0)
-            forms = [_with(form, name, one) for one in tried]
+        for ratio in _SEARCH_FACTORS if value else ():
+            candidates = value * ratio ** np.arange(-2.0, 3.0)
+            forms = [_with_scale(form, name, candidate) for candidate in candidates]
             error = self._errors_of(forms)[0].sum(axis=1)
-            n = min(max(int(error.argmin()), 1), len(tried) - 2)
-            before, least, after = error[n - 1 : n + 2]
-            bend = max(before - 2.0 * least + after, 1e-12 * least)
-            value = tried[n] * spread ** np.clip(0.5 * (before - after) / bend, -1.0, 1.0)
-        return _with(form, name, value)
+            n = min(max(int(error.argmin()), 1), len(candidates) - 2)
+            lower, center, upper = error[n - 1 : n + 2]
+            curvature = max(lower - 2.0 * center + upper, 1e-12 * center)
+            value = candidates[n] * ratio ** np.clip(0.5 * (lower - upper) / curvature, -1.0, 1.0)
+        return _with_scale(form, name, value)
 
-    def _turning(self, form: _Form) -> list[_Form]:
-        """Return a step, and the best turn of each kind that errs less; terms are as in a form."""
+    def _transitions(self, form: _Form) -> list[_Form]:
+        """Return the form with a step, and with the best transition of each kind that errs less."""
         kinds = [
-            [form.with_turn(turn) for turn in turns]
-            for turns in (self._smooth_steps, self._ramps, self._distances)
-            if turns
+            [form.with_transition(transition) for transition in transitions]
+            for transitions in (self._smooth_steps, self._ramps, self._distances)
+            if transitions
         ]
-        turning, (low, high) = [form.at_once], self._speeds
-        errors = iter(self._errors_of([*turning, *itertools.chain(*kinds)])[0].sum(axis=1))
-        error_at_once = next(errors)
+        candidates, (low, high) = [form.with_step], self._speeds
+        errors = iter(self._errors_of([*candidates, *itertools.chain(*kinds)])[0].sum(axis=1))
+        step_error = next(errors)
         for kind in kinds:
             best, error = min(zip(kind, errors), key=lambda pair: pair[1])
-            if error >= error_at_once:
+            if error >= step_error:
                 continue
-            best = self._narrowed(best, "distance" if best.distance else "width")
+            best = self._refine_scale(best, "distance" if best.distance else "width")
             if best.distance < _MAX_DISTANCE and (not best.width or low < best.width < high):
-                turning.append(best)
-        return turning
+                candidates.append(best)
+        return candidates
 
-    def _turned(self, form: _Form) -> tuple[_Form, Array]:
-        """The form with the turn of the least error, and this error, (stretches,)."""
-        found = self._turning(form)
-        errors = self._errors_of(found)[0]
+    def _with_best_transition(self, form: _Form) -> tuple[_Form, Array]:
+        """Return the form with the best change of sign, and its error, (stretches,)."""
+        candidates = self._transitions(form)
+        errors = self._errors_of(candidates)[0]
         return min(
             (
-                (one, error)
-                for one, error in zip(found, errors)
-                if not any(one.turn) or (_is_better if one.distance else _is_told)(error, errors[0])
+                (candidate, error)
+                for candidate, error in zip(candidates, errors)
+                if not any(candidate.transition)
+                or (_is_better if candidate.distance else _is_significantly_better)(
+                    error, errors[0]
+                )
             ),
             key=lambda pair: pair[1].sum(),
         )
 
-    def _refined(self, form: _Form) -> tuple[_Form, Array]:
-        """The form with the velocity and the turn of the least error, and this error."""
-        form, error = self._turned(self._with_velocity(form))
-        return self._least([form, self._with_velocity(form)]) if any(form.turn) else (form, error)
+    def _refine(self, form: _Form) -> tuple[_Form, Array]:
+        """Return the form with the best velocity and change of sign, and its error."""
+        form, error = self._with_best_transition(self._with_velocity(form))
+        return (
+            self._best([form, self._with_velocity(form)]) if any(form.transition) else (form, error)
+        )
 
     def _with_velocity(self, form: _Form) -> _Form:
-        """The form with the velocity of the least error."""
-        if not form.velocity or self._given:
+        """Return the form with the best velocity of Stribeck friction."""
+        if not form.velocity or self._stribeck:
             return form
-        found = self._narrowed(form, "velocity")
-        return found._replace(velocity=float(np.clip(found.velocity, *self._speeds)))
+        refined = self._refine_scale(form, "velocity")
+        return refined._replace(velocity=float(np.clip(refined.velocity, *self._speeds)))
 
     def form(self) -> tuple[_Form, list[_Form]]:
-        """The form with the least error, and others of which the data cannot tell it."""
-        form, error = self._turned(_Form(velocity=self._given))
-        while (more := self._with_a_term(form, error)) is not None:
-            form, error = more
-        return form, self._alike(form, error)
+        """Return the form with the least error, and forms that fit the data as well."""
+        form, error = self._with_best_transition(_Form(velocity=self._stribeck))
+        while (extended := self._add_term(form, error)) is not None:
+            form, error = extended
+        return form, self._ambiguous_forms(form, error)
 
-    def _with_a_term(self, form: _Form, error: Array) -> tuple[_Form, Array] | None:
-        """The form with the term that lowers its error most, if one does; and the error."""
-        others = []
+    def _add_term(self, form: _Form, error: Array) -> tuple[_Form, Array] | None:
+        """Return the form with the term that lowers the error most, and its error, or None."""
+        candidates = []
         if "load_friction" in self._allowed and not form.has_load:
-            others.append(form._replace(has_load=True))
+            candidates.append(form._replace(has_load=True))
         terms = [] if form.depends_on_velocity else self._terms
-        others += [
-            turn._replace(**term) for turn in dict.fromkeys([form, form.at_once]) for term in terms
+        candidates += [
+            transition._replace(**term)
+            for transition in dict.fromkeys([form, form.with_step])
+            for term in terms
         ]
-        if not others:
+        if not candidates:
             return None
-        errors, coefficients = self._errors_of(others)
+        errors, coefficients = self._errors_of(candidates)
         if terms and (errors.sum(axis=1) < error.sum()).any():
             # a wide step resembles these terms
             wide = [
-                form.with_turn(turn)._replace(**term)
-                for turn in self._smooth_steps
+                form.with_transition(transition)._replace(**term)
+                for transition in self._smooth_steps
                 for term in terms
             ]
-            others += wide
-            more = self._errors_of(wide)
-            errors = np.concatenate([errors, more[0]])
-            coefficients = np.concatenate([coefficients, more[1]])
-        plain = self._errors_of([form.at_once])[0][0] if any(form.turn) else error
+            candidates += wide
+            wide_results = self._errors_of(wide)
+            errors = np.concatenate([errors, wide_results[0]])
+            coefficients = np.concatenate([coefficients, wide_results[1]])
+        step_error = self._errors_of([form.with_step])[0][0] if any(form.transition) else error
         better = [
-            (found.sum(), other)
-            for found, coefficient, other in zip(errors, coefficients, others)
-            if _is_better(found, plain if other.complexity == form.complexity else error)
-            and (other.complexity > form.complexity or _is_told(found, error))
-            and (other.has_load == form.has_load or coefficient > 0.0)
+            (candidate_error.sum(), candidate)
+            for candidate_error, coefficient, candidate in zip(errors, coefficients, candidates)
+            if _is_better(
+                candidate_error, step_error if candidate.complexity == form.complexity else error
+            )
+            and (
+                candidate.complexity > form.complexity
+                or _is_significantly_better(candidate_error, error)
+            )
+            and (candidate.has_load == form.has_load or coefficient > 0.0)
         ]
         if not better:
             return None
         best = min(better)[1]
         if best.has_load and not form.has_load:
-            return self._turned(best)
-        steps = [one for one in others if one.depends_on_velocity and not any(one.turn)]
-        kinds = ([one for one in steps if one.has_root == is_root] for is_root in (False, True))
-        starts = best, *(self._least(kind)[0] for kind in kinds if kind)
-        return min(map(self._refined, starts), key=lambda pair: pair[1].sum())
+            return self._with_best_transition(best)
+        step_forms = [
+            step_form
+            for step_form in candidates
+            if step_form.depends_on_velocity and not any(step_form.transition)
+        ]
+        kinds = (
+            [step_form for step_form in step_forms if step_form.has_root == is_root]
+            for is_root in (False, True)
+        )
+        starts = best, *(self._best(kind)[0] for kind in kinds if kind)
+        return min(map(self._refine, starts), key=lambda pair: pair[1].sum())
 
-    def _alike(self, form: _Form, error: Array) -> list[_Form]:
-        """Forms with as many terms that do not err more, if this is not a step alone."""
+    def _ambiguous_forms(self, form: _Form, error: Array) -> list[_Form]:
+        """Return forms with as many terms and no larger error, unless the form is a step alone."""
         plain = _Form(has_load=form.has_load)
         if form == plain:
             return []
-        if not _is_better(error, self._errors_of([form.at_once])[0][0]):
-            form = form.at_once  # as its turn matters little
-        if self._given or not _is_better(error, self._errors_of([plain])[0][0]):
+        if not _is_better(error, self._errors_of([form.with_step])[0][0]):
+            form = form.with_step  # its change of sign matters little
+        if self._stribeck or not _is_better(error, self._errors_of([plain])[0][0]):
             return []
-        others, bases = [], [plain]
+        alternatives, bases = [], [plain]
         if "root_friction" in self._allowed:
             bases.append(plain._replace(has_root=True))
         if "stribeck" in self._allowed:
             forms = [plain._replace(**term) for term in self._terms if "velocity" in term]
-            bases.append(self._with_velocity(self._least(forms)[0]))
+            bases.append(self._with_velocity(self._best(forms)[0]))
         for base in bases:
-            others += self._turning(base) if form.complexity > base.complexity else [base]
+            alternatives += self._transitions(base) if form.complexity > base.complexity else [base]
         return [
-            other
-            for other in others
-            if other.complexity == form.complexity
-            and str(other) != str(form)
-            and not _is_told(error, self._errors_of([other])[0][0])
+            alternative
+            for alternative in alternatives
+            if alternative.complexity == form.complexity
+            and str(alternative) != str(form)
+            and not _is_significantly_better(error, self._errors_of([alternative])[0][0])
         ]
 
 
-def _with(form: _Form, name: str, value: float) -> _Form:
+def _with_scale(form: _Form, name: str, value: float) -> _Form:
+    """Return the form with another width, distance or velocity."""
     values: dict[str, Any] = {name: float(value)}
     return form._replace(**values)
 
 
-def _is_better(found: Array, error: Array) -> bool:
-    return bool(found.sum() < BETTER**2 * error.sum())
+def _is_better(error: Array, reference: Array) -> bool:
+    """Return True if an error (stretches,) is smaller than a reference by more than noise."""
+    return bool(error.sum() < BETTER**2 * reference.sum())
 
 
-def _is_told(error: Array, other: Array) -> bool:
-    """Whether another error is larger by more than its scatter over the stretches."""
-    more = other - error
-    return bool(more.mean() > MIN_STANDARD_ERRORS * more.std(ddof=1) / np.sqrt(len(more)))
+def _is_significantly_better(error: Array, reference: Array) -> bool:
+    """Return True if an error is smaller by more than the difference scatters over stretches."""
+    decrease = reference - error
+    scatter = decrease.std(ddof=1) / np.sqrt(len(decrease))
+    return bool(decrease.mean() > MIN_STANDARD_ERRORS * scatter)
 
 
 class _HeldOut:
-    """Least squares of some samples of all joints, with one stretch held out at a time.
+    """Least squares of the torques of all joints, with one stretch held out at a time.
 
-    ``rows`` are, for each joint, the parameters of the bodies that it moves, and the columns (B, p)
-    of these and of its own; ``torque`` and ``counts`` are (joints, B). B is a multiple of the
-    number of stretches. Rows and torques are multiplied by the ``weights`` of their samples, 0 for
-    those that do not count and less than 1 for outliers (Huber 1964). Each joint is weighted by its
-    error. ``x`` is the estimate from all stretches: of ``bodies`` parameters, then of each joint.
+    ``rows`` has, for each joint, a slice of the parameters of bodies that it moves, and the columns
+    (B, p) of these parameters and of its own. ``torque`` and ``counts`` are (joints, B), where B is
+    a multiple of the number of stretches. Rows and torques are multiplied by the ``weights`` of
+    their samples: 0 for samples that do not count, less than 1 for outliers (Huber 1964). Each
+    joint is weighted by its error. ``x`` is the estimate from all stretches: parameters of bodies,
+    then of each joint.
     """
 
     def __init__(
@@ -509,20 +558,22 @@ class _HeldOut:
         counts: np.ndarray,
         huber: float | None,
     ) -> None:
-        self._moved = [moved for moved, _ in rows]
+        self._body_columns = [bodies_of_joint for bodies_of_joint, _ in rows]
         self._columns = [
-            np.r_[moved, bodies + len(_OWN_FEATURES) * n + np.arange(len(_OWN_FEATURES))]
-            for n, moved in enumerate(self._moved)
+            np.r_[
+                bodies_of_joint, bodies + len(_JOINT_FEATURES) * n + np.arange(len(_JOINT_FEATURES))
+            ]
+            for n, bodies_of_joint in enumerate(self._body_columns)
         ]
         self.weights = _in_stretches(counts.astype(float))
         self._torque = _in_stretches(torque * counts)
         self._rows = _in_stretches(
             columns * count[:, None] for (_, columns), count in zip(rows, counts)
         )
-        self._sums = [self._sums_of(n) for n in range(len(rows))]
+        self._sums = [self._normal_equations(n) for n in range(len(rows))]
         self._size: Array = np.std(torque * counts, axis=1)
-        for _ in range(2):  # the estimate depends on the weights
-            self._weighted()
+        for _ in range(2):  # weights and estimate depend on each other
+            self._estimate()
             for n in range(len(rows)):
                 if huber is not None:
                     self._weigh(n, huber)
@@ -531,12 +582,12 @@ class _HeldOut:
         self._solve()
 
     def _errors(self, n: int) -> Array:
-        """The errors of a joint with the estimate from all stretches, times the weights."""
+        """Return the weighted errors of a joint with the estimate from all stretches."""
         errors: Array = self._torque[n] - self._rows[n] @ self.x[self._columns[n]]
         return errors
 
     def _weigh(self, n: int, huber: float) -> None:
-        """Multiply the rows and torques of a joint by the weights that its errors give."""
+        """Multiply the rows and torques of a joint by weights that its errors determine."""
         old_weights = self.weights[n]
         counted = old_weights > 0.0
         errors = self._errors(n)[counted] / old_weights[counted]
@@ -549,66 +600,67 @@ class _HeldOut:
         self.weights[n] = old_weights * factors
         self._torque[n] = self._torque[n] * factors
         self._rows[n] = self._rows[n] * factors[..., None]
-        self._sums[n] = self._sums_of(n)
+        self._sums[n] = self._normal_equations(n)
 
-    def _sums_of(self, n: int) -> tuple[Array, Array]:
-        """The normal equations of a joint in each stretch."""
+    def _normal_equations(self, n: int) -> tuple[Array, Array]:
+        """Return the normal equations of a joint in each stretch."""
         transposed = self._rows[n].swapaxes(1, 2)
         return transposed @ self._rows[n], (transposed @ self._torque[n][..., None])[..., 0]
 
-    def _weighted(self) -> tuple[Array, Array]:
-        """The normal equations of all joints in each stretch; finds the estimate from all."""
+    def _estimate(self) -> tuple[Array, Array]:
+        """Return the normal equations of all joints in each stretch; set the estimate ``x``."""
         count = 1 + max(int(columns[-1]) for columns in self._columns)
         H, g = np.zeros((FOLDS, count, count)), np.zeros((FOLDS, count))
-        for moved, columns, (squares, products), size in zip(
-            self._moved, self._columns, self._sums, self._size
+        for bodies, columns, (squares, products), size in zip(
+            self._body_columns, self._columns, self._sums, self._size
         ):
-            squares, products, n = squares / size**2, products / size**2, _length(moved)
-            own = columns[n:]
-            H[:, moved, moved] += squares[:, :n, :n]
-            H[:, moved, own] = squares[:, :n, n:]
-            H[:, own, moved] = squares[:, n:, :n]
-            H[:, own[:, None], own] = squares[:, n:, n:]
-            g[:, moved] += products[:, :n]
-            g[:, own] = products[:, n:]
+            squares, products, n = squares / size**2, products / size**2, _length(bodies)
+            joint = columns[n:]
+            H[:, bodies, bodies] += squares[:, :n, :n]
+            H[:, bodies, joint] = squares[:, :n, n:]
+            H[:, joint, bodies] = squares[:, n:, :n]
+            H[:, joint[:, None], joint] = squares[:, n:, n:]
+            g[:, bodies] += products[:, :n]
+            g[:, joint] = products[:, n:]
         self.x = _inverse(H.sum(axis=0)) @ g.sum(axis=0)
         return H, g
 
     def _solve(self) -> None:
-        H, g = self._weighted()
-        self._right = g.sum(axis=0) - g
-        self._inverse = _inverse(H.sum(axis=0) - H)
+        """Solve the normal equations without each stretch."""
+        H, g = self._estimate()
+        self._training_g = g.sum(axis=0) - g
+        self._training_inverse = _inverse(H.sum(axis=0) - H)
 
-    def _place_of_sign(self, n: int) -> int:
-        """Index of the sign of the velocity among the columns of a joint."""
-        return _length(self._moved[n]) + len(_OWN_FEATURES) - 1
+    def _sign_index(self, n: int) -> int:
+        """Return the index of the sign of the velocity among the columns of a joint."""
+        return _length(self._body_columns[n]) + len(_JOINT_FEATURES) - 1
 
     def load(self, n: int) -> Array:
-        """The torque of the bodies and of a joint's armature, (B,); 0 in rows without weight."""
-        columns, weights = slice(_length(self._moved[n]) + 1), self.weights[n]
+        """Return the torque of bodies and armature of a joint, (B,); 0 in rows without weight."""
+        columns, weights = slice(_length(self._body_columns[n]) + 1), self.weights[n]
         torque: Array = self._rows[n][..., columns] @ self.x[self._columns[n][columns]]
         return np.divide(torque, weights, out=np.zeros_like(torque), where=weights > 0.0).ravel()
 
     def without_sign(self, n: int) -> tuple[Array, Array]:
-        """Covariances (stretches, p, p) and estimates (stretches, p, 1) of a joint's parameters.
+        """Return covariances (stretches, p, p) and estimates (stretches, p, 1) of a joint.
 
-        Without each stretch, and without the column of the sign of the joint's velocity.
+        Each is without one stretch, and without the column of the sign of the joint's velocity.
         """
         columns = self._columns[n]
-        sign = columns[self._place_of_sign(n)]
-        rows = self._inverse[:, sign, None]
-        inverse = self._inverse[:, columns] - rows[..., columns].swapaxes(1, 2) * (
-            rows / self._inverse[:, sign, sign, None, None]
+        sign = columns[self._sign_index(n)]
+        rows = self._training_inverse[:, sign, None]
+        inverse = self._training_inverse[:, columns] - rows[..., columns].swapaxes(1, 2) * (
+            rows / self._training_inverse[:, sign, sign, None, None]
         )
-        return inverse[..., columns], inverse @ self._right[..., None]
+        return inverse[..., columns], inverse @ self._training_g[..., None]
 
     def errors(self, n: int, inverse: Array, z: Array, columns: Array) -> tuple[Array, Array]:
-        """Squared errors of a joint, (m, stretches), each predicted from the other stretches.
+        """Return squared errors of a joint, (m, stretches), predicted from the other stretches.
 
-        The joint has other columns, m choices (m, B, c), in place of the sign of its velocity,
-        multiplied by the weights; ``inverse`` and ``z`` are from ``without_sign``. Also returns the
-        smallest coefficients of the last ones, (m,). By partial regression (Frisch and Waugh 1933),
-        for which the normal equations of all joints are solved once.
+        m choices of weighted columns (m, B, c) replace the sign of the joint's velocity;
+        ``inverse`` and ``z`` are from ``without_sign``. Also returns the smallest coefficients of
+        the last columns, (m,). Partial regression (Frisch and Waugh 1933) needs only one solution
+        of the normal equations of all joints.
         """
         A, y, size = self._rows[n], self._torque[n][..., None], self._size[n]
         C = np.ascontiguousarray(columns.reshape(len(columns), *y.shape[:2], -1).swapaxes(0, 1))
@@ -619,59 +671,61 @@ class _HeldOut:
             for sums in (transposed @ C, (rows @ y).reshape(stretches, m, c, 1), rows @ A)
         )
 
-        def of_each(columns: Array) -> Array:
+        def split_choices(columns: Array) -> Array:
             return columns.reshape(stretches, -1, m, c).swapaxes(1, 2)
 
-        M, each = of_each(inverse @ CA.swapaxes(1, 2)), CA.reshape(stretches, m, c, -1)
-        x = _inverse(CC - each @ M) @ (Cy - each @ z[:, None])
+        M, CA_choices = split_choices(inverse @ CA.swapaxes(1, 2)), CA.reshape(stretches, m, c, -1)
+        x = _inverse(CC - CA_choices @ M) @ (Cy - CA_choices @ z[:, None])
         parameters = z - (M @ x)[..., 0].swapaxes(1, 2)
         residuals = y - A @ parameters - (C @ x)[..., 0].swapaxes(1, 2)
         return (residuals**2).sum(axis=1).T / size**2, x[..., -1, 0].min(axis=0)
 
     def exchange(self, n: int, columns: Array) -> None:
-        """Give a joint other columns (B, c) in place of the sign of its velocity; solve again."""
-        own = self._place_of_sign(n)
+        """Replace the sign of a joint's velocity by columns (B, c), and solve again."""
+        sign = self._sign_index(n)
         columns = columns.reshape(*self._torque[n].shape, -1)
-        if (columns[..., 0] == self._rows[n][..., own]).all() and columns.shape[-1] == 1:
+        if (columns[..., 0] == self._rows[n][..., sign]).all() and columns.shape[-1] == 1:
             return
         self._rows[n] = np.concatenate([self._rows[n], columns[..., 1:]], axis=2)
-        self._rows[n][..., own] = columns[..., 0]
-        more = len(self.x) + np.arange(columns.shape[-1] - 1)
-        self._columns[n] = np.append(self._columns[n], more)
-        self._sums[n] = self._sums_of(n)
+        self._rows[n][..., sign] = columns[..., 0]
+        added = len(self.x) + np.arange(columns.shape[-1] - 1)
+        self._columns[n] = np.append(self._columns[n], added)
+        self._sums[n] = self._normal_equations(n)
         self._solve()
 
 
 def _in_stretches(values: Iterable[Array]) -> list[Array]:
-    """Samples (B, ...) of each joint as (stretches, B / stretches, ...)."""
-    return [own.reshape(FOLDS, -1, *own.shape[1:]) for own in values]
+    """Reshape samples (B, ...) of each joint to (stretches, B / stretches, ...)."""
+    return [array.reshape(FOLDS, -1, *array.shape[1:]) for array in values]
 
 
 def _inverse(H: Array) -> Array:
+    """Return the inverse of normal equations (..., p, p), with a ridge for rank deficiency."""
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 1e-300))
     scale = scale[..., None] * scale[..., None, :]
     return np.asarray(np.linalg.inv(H * scale + RIDGE * np.eye(H.shape[-1])) * scale)
 
 
-def _length(some: slice) -> int:
-    return int(some.stop - some.start)
+def _length(interval: slice) -> int:
+    """Return the number of elements of a slice."""
+    return int(interval.stop - interval.start)
 
 
 def _torque_rows(model: Model, samples: Samples, joints: np.ndarray) -> list[tuple[slice, Array]]:
-    """For each motor, the parameters of the bodies that it moves, and its columns (B, p)."""
+    """Return, for each motor, the parameters of bodies that it moves, and its columns (B, p)."""
     W = torque_regressor(model, Data(model), samples.q, samples.v, samples.a)
     W = model.drives.to_motors(W.swapaxes(1, 2)).swapaxes(1, 2)
     v, a = model.drives.motor_velocity(samples.v), model.drives.motor_velocity(samples.a)
-    own, rows = np.stack([a, v, np.ones_like(v), np.sign(v)], axis=2), []
+    joint_columns, rows = np.stack([a, v, np.ones_like(v), np.sign(v)], axis=2), []
     for k in joints:
-        used = np.flatnonzero(W[:, k].any(axis=0))
-        moved = slice(int(used[0]), int(used[-1]) + 1) if used.size else slice(0, 0)
-        rows.append((moved, np.hstack([W[:, k, moved], own[:, k]])))
+        nonzero = np.flatnonzero(W[:, k].any(axis=0))
+        bodies = slice(int(nonzero[0]), int(nonzero[-1]) + 1) if nonzero.size else slice(0, 0)
+        rows.append((bodies, np.hstack([W[:, k, bodies], joint_columns[:, k]])))
     return rows
 
 
 def measured_joints(model: Model, v: Array, tau: Array) -> np.ndarray:
-    """Indices of velocities of joints that move and whose torque is measured."""
+    """Return the velocity indices of joints that move and whose torque is measured."""
     return np.flatnonzero(
         is_actuated(model) & (np.ptp(tau, axis=0) > 0.0) & (np.ptp(v, axis=0) > MIN_SPEED)
     )

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Torque per unit of measured effort, from recordings with and without a load of known mass."""
+"""Gains of drives (torque per unit of effort) from motions with and without a known load."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..engine.kernel.types import Array
 from ..engine.kernel.validation import require_model
 from ..engine.model import Model
 from .base_parameters import Unknowns, in_columns, structure
-from .friction_terms import choose_terms, directions_of, measured_joints
+from .friction_terms import choose_terms, friction_directions, measured_joints
 from .identify_options import IdentifyOptions
 from .motion.filtering import AT_REST
 from .motion.numerics import FOLDS, REGRESSION, ROUNDOFF
@@ -27,11 +27,11 @@ from .payload import payload_columns
 from .physical import decomposed
 from .samples import Samples
 
-_STRETCHES = 2 * FOLDS  # per recording; their scatter gives the intervals
-_WIDEST = 50.0  # by which gains differ from a typical one, at most
-_LEAST = 1.1 / _WIDEST  # times a typical one: inverse gains at the bounds of the search
-_ROUNDS = 4  # of gains, the load on the gears, and noise
-_FARTHEST = 0.3  # m: typical distance of a load's center from its frame, a weak prior
+_STRETCH_COUNT = 2 * FOLDS  # stretches of a recording, whose scatter gives the intervals
+_MAX_GAIN_RATIO = 50.0  # relative to a typical gain, or its inverse; bounds of the search
+_MIN_INVERSE_GAIN = 1.1 / _MAX_GAIN_RATIO  # relative to a typical one; lower means at the bound
+_GAIN_ROUNDS = 4  # alternating estimates of gains, loads on gears, and noise
+_PRIOR_DISTANCE = 0.3  # m; weak prior of the distance from a load's frame to its center
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,12 @@ class GainEstimate:
 
 
 class _Recording(NamedTuple):
-    """One recording: regressors of its samples."""
+    """A recording with its regressors, for the n joints whose gains are estimated."""
 
     samples: Samples
-    direction: Array  # (B, nv) of friction
-    Y: Array  # (B, n, b) of the robot's base parameters, for the joints that count
-    L: Array  # (B, n, 10) of the load in its frame; empty without one
+    direction: Array  # (B, nv) direction of friction
+    Y: Array  # (B, n, b) regressor of the robot's base parameters
+    L: Array  # (B, n, 10) regressor of the load in its frame; zeros without a load
     load: int  # number of the load, or -1
 
 
@@ -122,39 +122,50 @@ def estimate_gains(
     True
     """
     require_model(model)
-    problem = _Problem(
+    problem = _GainProblem(
         model,
-        _several(free),
-        _several(loaded),
-        _masses(mass, _several(loaded)),
+        _to_list(free),
+        _to_list(loaded),
+        _require_masses(mass, _to_list(loaded)),
         [frame] if isinstance(frame, str) else list(frame),
     )
     return problem.solve()
 
 
-def _several(samples: Samples | Sequence[Samples]) -> list[Samples]:
+def _to_list(samples: Samples | Sequence[Samples]) -> list[Samples]:
+    """Return one or several recordings as a list."""
     return [samples] if isinstance(samples, Samples) else list(samples)
 
 
-def _masses(mass: float | Sequence[float], loaded: Sequence[Samples]) -> list[float]:
-    masses = [float(one) for one in np.atleast_1d(np.asarray(mass, float))]
+def _require_masses(mass: float | Sequence[float], loaded: Sequence[Samples]) -> list[float]:
+    """Return the mass in each recording; raise a ValueError if one is missing or not positive."""
+    masses = [float(value) for value in np.atleast_1d(np.asarray(mass, float))]
     masses = masses * len(loaded) if len(masses) == 1 else masses
     if len(masses) != len(loaded) or not loaded:
         raise ValueError(
             f"mass: expected one for each of {len(loaded)} recordings with a load, "
             f"got {len(masses)}"
         )
-    for one in masses:
-        if not 0.0 < one < np.inf:
-            raise ValueError(f"mass: expected more than 0 kg, got {one:g}")
+    for value in masses:
+        if not 0.0 < value < np.inf:
+            raise ValueError(f"mass: expected more than 0 kg, got {value:g}")
     return masses
 
 
-class _Problem:
-    """Efforts of joints: (Y theta + L phi) / gain + friction, with the mass in phi known.
+class _Equations(NamedTuple):
+    """Equations of one joint in the samples of a recording in which it moves."""
 
-    All but the inverse gains c are linear for given c: theta, the loads' other nine numbers, and
-    friction, which c does not multiply.
+    A: Array  # (B, shared parameters)
+    F: Array  # (B, columns) friction and offset
+    known_torque: Array  # (B,) N m, N; torque of the known mass
+    effort: Array  # (B,) measured
+
+
+class _GainProblem:
+    """Model of efforts: (Y theta + L phi) / gain + friction, where phi contains the known mass.
+
+    For given inverse gains c, all other unknowns are linear: theta, the other nine numbers of each
+    load, and friction, which c does not multiply. ``x`` is theta followed by the loads' numbers.
     """
 
     def __init__(
@@ -173,11 +184,14 @@ class _Problem:
                 f"frame: expected one for each of {len(loaded)} recordings with a "
                 f"load, got {len(frames)}"
             )
-        some = [one.take(slice(None, None, 1 + len(one) // REGRESSION)) for one in (*free, *loaded)]
+        subsets = [
+            samples.take(slice(None, None, 1 + len(samples) // REGRESSION))
+            for samples in (*free, *loaded)
+        ]
         self.model, self.masses = model, masses
         joints = set(np.flatnonzero(~model.drives.is_compensated).tolist())
-        for one in some:
-            joints &= set(measured_joints(model, one.v, one.tau).tolist())
+        for samples in subsets:
+            joints &= set(measured_joints(model, samples.v, samples.tau).tolist())
         self.joints = np.array(sorted(joints), int)
         if not len(self.joints):
             raise ValueError(
@@ -187,128 +201,142 @@ class _Problem:
             )
         base = structure(Unknowns(model, ("armature",)))
         self.independent = base.independent
-        every = Samples.concatenate(list(some[: len(free)]))
-        self.terms = choose_terms(model, every, np.full(model.nv, np.inf), IdentifyOptions.huber)
+        unloaded = Samples.concatenate(list(subsets[: len(free)]))
+        self.terms = choose_terms(model, unloaded, np.full(model.nv, np.inf), IdentifyOptions.huber)
         self.recordings = [
-            self._recording(one, n - len(free), frames) for n, one in enumerate(some)
+            self._recording(samples, n - len(free), frames) for n, samples in enumerate(subsets)
         ]
         self.count = len(base.independent)
         self.loads = len(loaded)
         self.typical = 1.0  # inverse gain
         self.sigma = np.array(
             [
-                np.sqrt(np.mean(np.concatenate([one.tau[:, k] for one in some]) ** 2))
+                np.sqrt(np.mean(np.concatenate([samples.tau[:, k] for samples in subsets]) ** 2))
                 for k in self.joints
             ]
         )
 
     def _recording(self, samples: Samples, load: int, frames: Sequence[str]) -> _Recording:
+        """Compute the regressors of a recording."""
         model = self.model
-        direction = directions_of(self.terms.of(model.drives), samples)
+        direction = friction_directions(self.terms.apply(model.drives), samples)
         W = joint_torque_regressor(model, Data(model), samples.q, samples.v, samples.a)
         rotors = in_columns(samples.a[:, :, None])
         Y = np.concatenate([W, rotors], axis=2)[:, self.joints][:, :, self.independent]
         if load < 0:
             return _Recording(samples, direction, Y, np.zeros((*Y.shape[:2], 10)), -1)
-        columns, own = payload_columns(model, model.frame_index(frames[load]))
-        return _Recording(samples, direction, Y, W[:, self.joints][:, :, columns] @ own, load)
+        columns, transform = payload_columns(model, model.frame_index(frames[load]))
+        return _Recording(samples, direction, Y, W[:, self.joints][:, :, columns] @ transform, load)
 
-    def _rows(self, k: int) -> list[Array]:
-        """Samples in which joint k moves, of each recording."""
-        speeds = [np.abs(one.samples.v[:, k]) for one in self.recordings]
+    def _moving_rows(self, k: int) -> list[Array]:
+        """Return masks of the samples in which joint k moves, for each recording."""
+        speeds = [np.abs(recording.samples.v[:, k]) for recording in self.recordings]
         return [speed > AT_REST * np.quantile(speed, 0.99) for speed in speeds]
 
     # --- columns
 
-    def _friction(self, one: _Recording, n: int, torque: Array) -> Array:
-        """Columns of friction and offset of joint n in a recording, (B, columns)."""
-        k, v = self.joints[n], one.samples.v[:, self.joints[n]]
-        s = one.direction[:, k]
-        columns = [v, s, np.ones_like(v)]
+    def _friction_columns(self, recording: _Recording, n: int, torque: Array) -> Array:
+        """Return the columns of friction and offset of joint n in a recording, (B, columns)."""
+        k, v = self.joints[n], recording.samples.v[:, self.joints[n]]
+        direction = recording.direction[:, k]
+        columns = [v, direction, np.ones_like(v)]
         if self.terms.chosen[0, k]:
-            columns.append(s * np.exp(-((v / self.terms.stribeck[k]) ** 2)))
+            columns.append(direction * np.exp(-((v / self.terms.stribeck[k]) ** 2)))
         if self.terms.chosen[1, k]:
-            columns.append(s * np.sqrt(np.abs(v)))
-        columns.append(s * np.abs(torque))
+            columns.append(direction * np.sqrt(np.abs(v)))
+        columns.append(direction * np.abs(torque))
         return np.column_stack(columns)
 
-    def _torque(self, one: _Recording, x: Array) -> Array:
-        """Torques of the robot and its load, (B, n)."""
+    def _modeled_torque(self, recording: _Recording, x: Array) -> Array:
+        """Return the torques of the robot and its load, (B, n)."""
         theta, phi = x[: self.count], x[self.count : self.count + 9 * self.loads].reshape(-1, 9)
-        torque = one.Y @ theta
-        if one.load >= 0:
-            torque = torque + one.L @ np.concatenate([[self.masses[one.load]], phi[one.load]])
+        torque = recording.Y @ theta
+        if recording.load >= 0:
+            torque = torque + recording.L @ np.concatenate(
+                [[self.masses[recording.load]], phi[recording.load]]
+            )
         return torque
 
-    def _blocks(self, torques: Sequence[Array]) -> list[list[tuple[Array, Array, Array, Array]]]:
-        """For each joint and recording: inertial columns, friction's, the known, and efforts."""
+    def _equations(self, torques: Sequence[Array]) -> list[list[_Equations]]:
+        """Return the ``_Equations`` of each joint in each recording."""
         shared = self.count + 9 * self.loads
         result = []
         for n, k in enumerate(self.joints):
-            own = []
-            for one, torque, rows in zip(self.recordings, torques, self._rows(int(k))):
-                known = np.zeros(len(one.samples))
-                A = np.zeros((len(one.samples), shared))
-                A[:, : self.count] = one.Y[:, n]
-                if one.load >= 0:
-                    A[:, self.count + 9 * one.load :][:, :9] = one.L[:, n, 1:]
-                    known = one.L[:, n, 0] * self.masses[one.load]
-                F = self._friction(one, n, torque[:, n])
-                own.append((A[rows], F[rows], known[rows], one.samples.tau[rows, k]))
-            result.append(own)
+            joint_equations = []
+            for recording, torque, rows in zip(self.recordings, torques, self._moving_rows(int(k))):
+                known_torque = np.zeros(len(recording.samples))
+                A = np.zeros((len(recording.samples), shared))
+                A[:, : self.count] = recording.Y[:, n]
+                if recording.load >= 0:
+                    A[:, self.count + 9 * recording.load :][:, :9] = recording.L[:, n, 1:]
+                    known_torque = recording.L[:, n, 0] * self.masses[recording.load]
+                F = self._friction_columns(recording, n, torque[:, n])
+                joint_equations.append(
+                    _Equations(A[rows], F[rows], known_torque[rows], recording.samples.tau[rows, k])
+                )
+            result.append(joint_equations)
         return result
 
     # --- the estimate
 
     def solve(self) -> GainEstimate:
-        """Gains, the load on the gears and the noise in turn."""
-        torques = [np.zeros((len(one.samples), len(self.joints))) for one in self.recordings]
-        starts = self._starts(torques)
-        for round_ in range(_ROUNDS):
-            reduced = [_Reduced(own) for own in self._blocks(torques)]
-            c, x, _ = self._best(reduced, starts, round_ == 0)
-            torques = [self._torque(one, x) for one in self.recordings]
-            self.sigma = np.array([one.error(c[n], x) for n, one in enumerate(reduced)])
+        """Estimate gains, the load on the gears and the noise in turn."""
+        torques = [
+            np.zeros((len(recording.samples), len(self.joints))) for recording in self.recordings
+        ]
+        starts = self._initial_gains(torques)
+        for round_ in range(_GAIN_ROUNDS):
+            reduced = [_ReducedEquations(equations) for equations in self._equations(torques)]
+            c, x, _ = self._search(reduced, starts, round_ == 0)
+            torques = [self._modeled_torque(recording, x) for recording in self.recordings]
+            self.sigma = np.array([equations.error(c[n], x) for n, equations in enumerate(reduced)])
             starts = [c]
-        return self._result(c, x, self._blocks(torques))
+        return self._estimate_intervals(c, x, self._equations(torques))
 
-    def _starts(self, torques: Sequence[Array]) -> list[Array]:
-        """Inverse gains to start from: as the description has it, and the same for all joints."""
-        data, found = Data(self.model), np.zeros(len(self.joints))
-        moves = np.zeros(len(found), bool)
-        blocks = self._blocks(torques)
+    def _initial_gains(self, torques: Sequence[Array]) -> list[Array]:
+        """Return inverse gains to start from: by the description, and one for all joints."""
+        data, inverse_gains = Data(self.model), np.zeros(len(self.joints))
+        has_torque = np.zeros(len(inverse_gains), bool)
+        equations = self._equations(torques)
         for n, k in enumerate(self.joints):
             products = np.zeros(2)
-            for one, (_, F, _, effort), rows in zip(self.recordings, blocks[n], self._rows(int(k))):
-                s = one.samples
+            for recording, (_, F, _, effort), rows in zip(
+                self.recordings, equations[n], self._moving_rows(int(k))
+            ):
+                s = recording.samples
                 modeled = rnea(self.model, data, s.q, s.v, s.a)[rows, k]
                 Q = np.linalg.qr(F[:, :3])[0]
                 modeled = modeled - Q @ (Q.T @ modeled)
                 products += modeled @ effort, modeled @ modeled
-            found[n] = products[0] / max(products[1], 1e-300)
-            moves[n] = products[1] > 0.0
-        if not moves.any():
+            inverse_gains[n] = products[0] / max(products[1], 1e-300)
+            has_torque[n] = products[1] > 0.0
+        if not has_torque.any():
             raise ValueError(
                 "model: no joint moves a mass in the description, with which the "
                 "search for gains begins; write rough masses and inertias, such as "
                 "half or twice the real ones"
             )
-        found = np.where(np.abs(found) > 1e-6, found, 1e-6)
-        self.typical = np.exp(np.median(np.log(np.abs(found))))
-        sign = np.where(found < 0.0, -1.0, 1.0)
+        inverse_gains = np.where(np.abs(inverse_gains) > 1e-6, inverse_gains, 1e-6)
+        self.typical = np.exp(np.median(np.log(np.abs(inverse_gains))))
+        sign = np.where(inverse_gains < 0.0, -1.0, 1.0)
         return [
-            sign * np.clip(np.abs(found), self.typical / _WIDEST, self.typical * _WIDEST),
+            sign
+            * np.clip(
+                np.abs(inverse_gains),
+                self.typical / _MAX_GAIN_RATIO,
+                self.typical * _MAX_GAIN_RATIO,
+            ),
             sign * self.typical,
         ]
 
-    def _best(
-        self, reduced: Sequence[_Reduced], starts: Sequence[Array], flips: bool
+    def _search(
+        self, reduced: Sequence[_ReducedEquations], starts: Sequence[Array], flips: bool
     ) -> tuple[Array, Array, float]:
-        """The best of several searches, and of searches with the other sign of one joint."""
-        best = min((self._fitted(reduced, start) for start in starts), key=lambda one: one[2])
+        """Return the best of several searches; ``flips``: also with the other sign of a joint."""
+        best = min((self._fit(reduced, start) for start in starts), key=_cost)
         for _ in range(len(self.joints) if flips else 0):
-            others = [
-                self._fitted(
+            flipped = [
+                self._fit(
                     reduced,
                     np.where(
                         np.arange(len(self.joints)) == n, -np.sign(best[0]) * self.typical, best[0]
@@ -316,36 +344,42 @@ class _Problem:
                 )
                 for n in range(len(self.joints))
             ]
-            found = min(others, key=lambda one: one[2])
-            if found[2] >= best[2]:
+            candidate = min(flipped, key=_cost)
+            if candidate[2] >= best[2]:
                 break
-            best = found
+            best = candidate
         return best
 
-    def _fitted(self, reduced: Sequence[_Reduced], c: Array) -> tuple[Array, Array, float]:
-        """The inverse gains with the least cost, the shared parameters, and the cost."""
-        from scipy.optimize import least_squares  # 0.1 s, which most users do not need
+    def _fit(self, reduced: Sequence[_ReducedEquations], c: Array) -> tuple[Array, Array, float]:
+        """Return the inverse gains with the least cost, the shared parameters, and the cost."""
+        from scipy.optimize import least_squares  # the import takes 0.1 s
 
         sign = np.sign(c)
 
         def residuals(z: Array) -> Array:
-            return self._solved(reduced, sign * np.exp(z))[1]
+            return self._solve_linear(reduced, sign * np.exp(z))[1]
 
-        widest = np.log(_WIDEST * self.typical), np.log(self.typical / _WIDEST)
-        found = least_squares(residuals, np.log(np.abs(c)), bounds=widest[::-1], max_nfev=40)
-        c = sign * np.exp(found.x)
-        return c, self._solved(reduced, c)[0], float(found.cost)
+        bounds = np.log(self.typical / _MAX_GAIN_RATIO), np.log(_MAX_GAIN_RATIO * self.typical)
+        result = least_squares(residuals, np.log(np.abs(c)), bounds=bounds, max_nfev=40)
+        c = sign * np.exp(result.x)
+        return c, self._solve_linear(reduced, c)[0], float(result.cost)
 
-    def _solved(self, reduced: Sequence[_Reduced], c: Array) -> tuple[Array, Array]:
-        """Shared parameters for given inverse gains, and what remains, divided by the noise."""
-        A = np.vstack([one.R * c[n] / self.sigma[n] for n, one in enumerate(reduced)])
+    def _solve_linear(self, reduced: Sequence[_ReducedEquations], c: Array) -> tuple[Array, Array]:
+        """Return the shared parameters for given inverse gains, and residuals over the noise."""
+        A = np.vstack([equations.R * c[n] / self.sigma[n] for n, equations in enumerate(reduced)])
         b = np.concatenate(
-            [(one.effort - c[n] * one.known) / self.sigma[n] for n, one in enumerate(reduced)]
+            [
+                (equations.effort - c[n] * equations.known_torque) / self.sigma[n]
+                for n, equations in enumerate(reduced)
+            ]
         )
         prior = np.zeros((9 * self.loads, A.shape[1]))
         prior[:, self.count :] = np.diag(
             np.concatenate(
-                [1.0 / (m * np.repeat([_FARTHEST, _FARTHEST**2], [3, 6])) for m in self.masses]
+                [
+                    1.0 / (m * np.repeat([_PRIOR_DISTANCE, _PRIOR_DISTANCE**2], [3, 6]))
+                    for m in self.masses
+                ]
             )
         )
         A, b = np.vstack([A, prior]), np.concatenate([b, np.zeros(len(prior))])
@@ -355,46 +389,53 @@ class _Problem:
         x = solve(H, scaled.T @ b, assume_a="pos") / length
         return x, b - A @ x
 
-    def _result(
-        self, c: Array, x: Array, blocks: Sequence[Sequence[tuple[Array, ...]]]
+    def _estimate_intervals(
+        self, c: Array, x: Array, equations: Sequence[Sequence[_Equations]]
     ) -> GainEstimate:
-        """Intervals from estimates without one stretch of consecutive samples."""
+        """Estimate intervals by leaving out one stretch of consecutive samples at a time."""
         shared, count = len(x), len(self.joints)
-        scores = np.zeros((len(self.recordings), _STRETCHES, count + shared))
+        scores = np.zeros((len(self.recordings), _STRETCH_COUNT, count + shared))
         squares = np.zeros((*scores.shape, count + shared))
         error = np.zeros(count)
-        for n, own in enumerate(blocks):
-            residual, samples = 0.0, 0
-            for r, (A, F, known, effort) in enumerate(own):
-                torque = A @ x + known
+        for n, joint_equations in enumerate(equations):
+            sum_of_squares, sample_count = 0.0, 0
+            for r, (A, F, known_torque, effort) in enumerate(joint_equations):
+                torque = A @ x + known_torque
                 J = np.zeros((len(A), count + shared))
                 J[:, n], J[:, count:] = torque, c[n] * A
                 Q = np.linalg.qr(F)[0]
                 J -= Q @ (Q.T @ J)
-                rest = effort - c[n] * torque
-                rest -= Q @ (Q.T @ rest)
-                residual, samples = residual + float(rest @ rest), samples + len(rest)
-                for m, rows in enumerate(np.array_split(np.arange(len(rest)), _STRETCHES)):
-                    scores[r, m] += J[rows].T @ rest[rows] / self.sigma[n] ** 2
+                residual = effort - c[n] * torque
+                residual -= Q @ (Q.T @ residual)
+                sum_of_squares, sample_count = (
+                    sum_of_squares + float(residual @ residual),
+                    sample_count + len(residual),
+                )
+                for m, rows in enumerate(np.array_split(np.arange(len(residual)), _STRETCH_COUNT)):
+                    scores[r, m] += J[rows].T @ residual[rows] / self.sigma[n] ** 2
                     squares[r, m] += J[rows].T @ J[rows] / self.sigma[n] ** 2
-            error[n] = np.sqrt(residual / samples)
-        weak = np.concatenate(
-            [(m * np.repeat([_FARTHEST, _FARTHEST**2], [3, 6])) ** -2.0 for m in self.masses]
+            error[n] = np.sqrt(sum_of_squares / sample_count)
+        prior = np.concatenate(
+            [
+                (m * np.repeat([_PRIOR_DISTANCE, _PRIOR_DISTANCE**2], [3, 6])) ** -2.0
+                for m in self.masses
+            ]
         )
         H = squares.sum(axis=(0, 1))
-        H[count + self.count :, count + self.count :] += np.diag(weak)
+        H[count + self.count :, count + self.count :] += np.diag(prior)
         scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
         F, d, _ = decomposed(H, scale)
-        spread, stretches = jackknife(scores, squares, F * d @ F.T)
-        wide = float(stdtrit(stretches - 1, 0.975)) * np.sqrt(np.diag(spread)[:count])
-        return self._named(c, wide, x, error)
+        covariance, stretch_count = jackknife(scores, squares, F * d @ F.T)
+        half_width = float(stdtrit(stretch_count - 1, 0.975)) * np.sqrt(np.diag(covariance)[:count])
+        return self._gain_estimate(c, half_width, x, error)
 
-    def _named(self, c: Array, wide: Array, x: Array, error: Array) -> GainEstimate:
+    def _gain_estimate(self, c: Array, half_width: Array, x: Array, error: Array) -> GainEstimate:
+        """Return the result; raise a ValueError if no gain is determined."""
         gain, lower, upper, errors = np.full((4, self.model.nv), np.nan)
         gain[self.joints], errors[self.joints] = 1.0 / c, error
-        ends = np.sort([1.0 / (c - wide), 1.0 / (c + wide)], axis=0)
-        certain = np.abs(c) > wide  # otherwise the effort does not depend on the load
-        if not certain.any() or np.median(np.abs(c)) < _LEAST * self.typical:
+        interval = np.sort([1.0 / (c - half_width), 1.0 / (c + half_width)], axis=0)
+        is_certain = np.abs(c) > half_width  # else, the effort may not depend on the load
+        if not is_certain.any() or np.median(np.abs(c)) < _MIN_INVERSE_GAIN * self.typical:
             raise ValueError(
                 "loaded: no gain is determined, since the efforts show no load, or a "
                 "much smaller or larger one than "
@@ -402,27 +443,32 @@ class _Problem:
                 " in kg, its frame, and that these recordings are with it, the others "
                 "without"
             )
-        lower[self.joints] = np.where(certain, ends[0], -np.inf)
-        upper[self.joints] = np.where(certain, ends[1], np.inf)
+        lower[self.joints] = np.where(is_certain, interval[0], -np.inf)
+        upper[self.joints] = np.where(is_certain, interval[1], np.inf)
         phi = x[self.count :].reshape(-1, 9)
         return GainEstimate(gain, lower, upper, phi[:, :3] / np.array(self.masses)[:, None], errors)
 
 
-class _Reduced:
-    """The equations of one joint, without what friction can explain, as few rows (QR)."""
+def _cost(fit: tuple[Array, Array, float]) -> float:
+    """Return the cost of the result of a search."""
+    return fit[2]
 
-    def __init__(self, own: Sequence[tuple[Array, Array, Array, Array]]) -> None:
+
+class _ReducedEquations:
+    """Equations of one joint, projected off the columns of friction, as few rows (QR)."""
+
+    def __init__(self, equations: Sequence[_Equations]) -> None:
         rows = []
-        self._samples = 0
-        for A, F, known, effort in own:
-            M = np.column_stack([A, known, effort])
+        self._sample_count = 0
+        for A, F, known_torque, effort in equations:
+            M = np.column_stack([A, known_torque, effort])
             Q = np.linalg.qr(F)[0]
             rows.append(np.linalg.qr(M - Q @ (Q.T @ M), mode="r"))
-            self._samples += len(A)
+            self._sample_count += len(A)
         R = np.asarray(np.linalg.qr(np.vstack(rows), mode="r"))
-        self.R, self.known, self.effort = R[:, :-2], R[:, -2], R[:, -1]
+        self.R, self.known_torque, self.effort = R[:, :-2], R[:, -2], R[:, -1]
 
     def error(self, c: float, x: Array) -> float:
-        """RMS of what is left of the efforts."""
-        rest = self.effort - c * (self.R @ x + self.known)
-        return float(np.sqrt(rest @ rest / max(self._samples, 1)))
+        """Return the RMS residual of the efforts."""
+        residual = self.effort - c * (self.R @ x + self.known_torque)
+        return float(np.sqrt(residual @ residual / max(self._sample_count, 1)))

@@ -32,7 +32,7 @@ from .result import JointResult
 from .torque_equations import TorqueEquations
 
 _SIGNED_FEATURES = ("offset", "stribeck", "root_friction")
-_MIN_RELATIVE_LENGTH = 0.1  # relative to the longest recording; shorter ones join their precursor
+_MIN_RELATIVE_LENGTH = 0.1  # relative to the longest recording; shorter ones join the previous one
 _MAX_NOISE_RESIDUAL = 4.0  # outlier limits; larger residuals are clipped in estimates of noise
 _MAX_LIKELIHOOD_LOSS = 5.0  # log-likelihood; above it, efforts contradict the shapes of links
 _MAX_REGRESSOR_SIZE = 5_000_000  # numbers in memory
@@ -354,7 +354,7 @@ class Problem(NamedTuple):
             free = np.flatnonzero(~fixed)
             F, d, _ = _factorize(H[np.ix_(free, free)])
             step[free] = F @ (d * (F.T @ (scores - H[:, fixed] @ step[fixed])[free]))
-            limited = terms.within(np.clip(step[b:], -_MAX_LOG_STEP, _MAX_LOG_STEP))
+            limited = terms.limit_step(np.clip(step[b:], -_MAX_LOG_STEP, _MAX_LOG_STEP))
             exceeds = np.abs(limited - step[b:]) > 1e-9
             if not exceeds.any():
                 return step[:b], step[b:]

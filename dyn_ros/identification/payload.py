@@ -21,7 +21,7 @@ from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..engine.spatial.inertia import Inertia
 from ..engine.spatial.value import require
 from .base_parameters import NUMBERS
-from .friction_terms import directions_of
+from .friction_terms import friction_directions
 from .motion.losses import Losses, losses, rest_of
 from .motion.numerics import BLOCK, FOLDS, ROUNDS
 from .normal_equations import correlation_length, leave_one_out_changes
@@ -154,7 +154,7 @@ def identify_payload(
         )
     index = _frame_index(model, frame)
     name = model.frame_names[index]
-    direction = directions_of(model.drives, samples)
+    direction = friction_directions(model.drives, samples)
     W, y = _equations(model, samples, direction, index, offset)
     lost, used = losses(model, samples.v, samples.tau, samples.weight, direction, friction)
     W[~used] = y[~used] = 0.0

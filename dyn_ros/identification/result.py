@@ -20,7 +20,7 @@ from ..engine.model import Model
 from ..engine.model.coordinates import is_actuated
 from ..engine.model.urdf.text import END_OF_MESSAGE
 from ..engine.model.write import write_urdf
-from .friction_terms import directions_of
+from .friction_terms import friction_directions
 from .motion.filtering import AT_REST
 from .motion.numerics import MIN_SPEED, normal_deviation
 from .normal_equations import rounding_deviation
@@ -305,7 +305,7 @@ class Identification:
 
 
 def _friction(model: Model, samples: Samples, torque: Array) -> Array:
-    return friction_in(model, samples.v, torque, directions_of(model.drives, samples))
+    return friction_in(model, samples.v, torque, friction_directions(model.drives, samples))
 
 
 def _error(joint: JointResult, tau: Array, before: Array, after: Array) -> JointResult:

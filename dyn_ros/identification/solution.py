@@ -335,11 +335,11 @@ def _unmoved_joint_warnings(model: Model, samples: Samples) -> list[str]:
 
 def _friction_form_warnings(terms: FrictionTerms) -> list[str]:
     """Return a warning about joints whose form of friction the samples do not determine."""
-    if not terms.alike:
+    if not terms.ambiguous:
         return []
     return [
         "the torques do not tell some forms of friction apart, and intervals hold only for the "
-        f"first form: {'; '.join(terms.alike)}; record slow motion and reversals"
+        f"first form: {'; '.join(terms.ambiguous)}; record slow motion and reversals"
     ]
 
 
@@ -457,7 +457,7 @@ def _identified_model(
         rotors = feature_values[0]
         identified.armature = (drives.coupling**2).T @ rotors
     if "friction" in unknowns.chosen:
-        drives = terms.of(drives)
+        drives = terms.apply(drives)
     identified.drives = drives.with_values(
         gain=drives.gain * constants,
         stribeck_velocity=np.where(feature_values[4] == 0.0, np.inf, terms.stribeck),

@@ -22,7 +22,7 @@ from ..engine.kernel.types import Array
 from ..engine.model.coordinates import is_actuated
 from . import normal_equations as ne
 from .base_parameters import DIRECTED, FEATURES, Unknowns, in_columns
-from .friction_terms import with_changes
+from .friction_terms import friction_direction_changes
 from .motion.numerics import BLOCK, FOLDS, REGRESSION, STATISTICS
 from .motion.reversals import Reversals
 from .samples import Samples
@@ -80,10 +80,12 @@ class TorqueEquations:
 
     def change_friction(self, step: Array | float = 0.0) -> None:
         """Add a step (m,) to the logarithms of the free scales of friction."""
-        terms = self.conditions.terms.changed(step)
+        terms = self.conditions.terms.with_step(step)
         self.conditions = self.conditions._replace(terms=terms)
         if terms.distance.any():
-            direction, self._direction_changes = with_changes(terms.of(self._drives), self.samples)
+            direction, self._direction_changes = friction_direction_changes(
+                terms.apply(self._drives), self.samples
+            )
             self.samples = dataclasses.replace(self.samples, direction=direction)
 
     def _drop_near_reversals(self) -> None:

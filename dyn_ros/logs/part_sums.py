@@ -86,7 +86,7 @@ class Stage(NamedTuple):
         """The stage after a fit, and a step of the logarithms of friction's terms (m,)."""
         return self._replace(
             estimate=fitted.estimate.parameters,
-            conditions=self.conditions._replace(terms=self.conditions.terms.changed(step)),
+            conditions=self.conditions._replace(terms=self.conditions.terms.with_step(step)),
         )
 
 

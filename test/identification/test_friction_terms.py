@@ -14,7 +14,11 @@ from identification.robots import load, truth
 
 import dyn_ros
 from dyn_ros.engine.algorithms.dynamics.friction import step, step_change
-from dyn_ros.identification.friction_terms import choose_terms, directions_of, with_changes
+from dyn_ros.identification.friction_terms import (
+    choose_terms,
+    friction_direction_changes,
+    friction_directions,
+)
 from dyn_ros.identification.normal_equations import bordered_equations, bordered_inverse
 
 
@@ -153,10 +157,13 @@ def test_changes_of_directions(length):
         return model.drives.with_values(friction_distance=factor * distance)
 
     numeric = (
-        directions_of(drives(1.0 + 1e-5), samples) - directions_of(drives(1.0 - 1e-5), samples)
+        friction_directions(drives(1.0 + 1e-5), samples)
+        - friction_directions(drives(1.0 - 1e-5), samples)
     ) / 2e-5
-    direction, changes = with_changes(drives(1.0), samples)
-    np.testing.assert_array_equal(direction[:, :5], directions_of(drives(1.0), samples)[:, :5])
+    direction, changes = friction_direction_changes(drives(1.0), samples)
+    np.testing.assert_array_equal(
+        direction[:, :5], friction_directions(drives(1.0), samples)[:, :5]
+    )
     np.testing.assert_allclose(changes, numeric, atol=1e-6)
     assert np.abs(numeric).max() > 0.7
 
