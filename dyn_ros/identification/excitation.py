@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Motions to record: periodic trajectories that reveal a robot's parameters."""
+"""Periodic trajectories to record, which excite a robot's parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..engine.model.drives import reporting_torques
 from .samples import Samples
 from .trajectory_search import Box, Series, TrajectorySearch, joint_limits
 
-_MANY = 10**7  # samples of a trajectory
+_MAX_SAMPLES = 10**7  # samples of a trajectory
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -74,7 +74,7 @@ class Excitation:
         )
 
     def at(self, time: ArrayLike) -> tuple[Array, Array, Array]:
-        """Positions, velocities and accelerations at other times.
+        """Return positions, velocities and accelerations at other times.
 
         Parameters
         ----------
@@ -125,9 +125,9 @@ class Excitation:
         if suffix(path) == ".csv":
             self.samples().to_table(self.model, path)
             return
-        if self.time[-1] * rate > _MANY:
+        if self.time[-1] * rate > _MAX_SAMPLES:
             raise ValueError(
-                f"rate: expected at most {_MANY:g} points, got {rate:g} per second "
+                f"rate: expected at most {_MAX_SAMPLES:g} points, got {rate:g} per second "
                 f"for {self.time[-1]:g} s; pass a smaller one"
             )
         count = max(2, round(self.time[-1] * rate) + 1)
@@ -242,9 +242,9 @@ def excite(
         )
     if seed < 0:
         raise ValueError(f"seed: expected an integer >= 0, got {seed}")
-    if max(period, duration) * rate > _MANY:
+    if max(period, duration) * rate > _MAX_SAMPLES:
         raise ValueError(
-            f"duration: expected at most {_MANY:g} samples of the result, got a "
+            f"duration: expected at most {_MAX_SAMPLES:g} samples of the result, got a "
             f"period of {period:g} s and a duration of {duration:g} s at "
             f"rate={rate:g}; pass smaller ones"
         )
@@ -265,13 +265,13 @@ def excite(
         solutions.append(search.solve(rng))
         if progress is not None:
             progress(start + 1, starts)
-    best = min(solutions, key=lambda one: one.deviation)
+    best = min(solutions, key=lambda trajectory: trajectory.deviation)
     if best.fault:
         raise ValueError(
             f"no trajectory was found that keeps the limits: {best.fault}. Narrow "
             "lower and upper to positions that keep them, or pass other limits"
         )
-    time, motion, tau, condition = search.sampled(best, rate, max(1, round(duration / period)))
+    time, motion, tau, condition = search.sample(best, rate, max(1, round(duration / period)))
     return Excitation(
         model,
         time,
@@ -285,14 +285,15 @@ def excite(
 
 
 def _require_single_coordinates(model: Model) -> None:
-    several = [
+    """Raise a ValueError if a joint has several coordinates, or none moves."""
+    described_joints = [
         f"{joint.name!r} ({joint.kind})"
         for joint, nv in zip(require_model(model).tree.joints, model.nvs)
         if nv > 1
     ]
-    if several:
+    if described_joints:
         raise ValueError(
-            f"model: expected joints with one coordinate, got {', '.join(several)}; "
+            f"model: expected joints with one coordinate, got {', '.join(described_joints)}; "
             "lock them with model.reduced(), or load the robot without a root joint"
         )
     if not model.nv:
@@ -315,13 +316,14 @@ def _write_trajectory(
 ) -> None:
     """Write a trajectory_msgs/JointTrajectory of times (B,) from the start [s], as JSON or YAML."""
 
-    def numbers(values: Array) -> list[float]:  # with a decimal point, as floats require
+    def numbers(values: Array) -> list[float]:
+        """Return numbers without -0, which YAML and JSON write with a decimal point."""
         return [round(float(value), 6) + 0.0 for value in values]
 
     points = []
-    for seconds, *of_point in zip(time, q, v, a):
+    for seconds, *point_values in zip(time, q, v, a):
         point: dict[str, object] = dict(
-            zip(("positions", "velocities", "accelerations"), map(numbers, of_point))
+            zip(("positions", "velocities", "accelerations"), map(numbers, point_values))
         )
         sec, nanosec = divmod(round(1e9 * float(seconds)), 10**9)
         points.append(point | {"time_from_start": {"sec": sec, "nanosec": nanosec}})

@@ -155,11 +155,9 @@ def friction_direction_changes(drives: Drives, samples: Samples) -> tuple[Array,
 
     Both are 0 for motors whose friction does not depend on distance.
     """
-    v, dt, joints = (
-        drives.motor_velocity(samples.v),
-        _time_steps(samples),
-        drives.friction_distance > 0.0,
-    )
+    v = drives.motor_velocity(samples.v)
+    dt = _time_steps(samples)
+    joints = drives.friction_distance > 0.0
     result, distance = np.zeros((2, *v.shape)), drives.friction_distance[joints]
     previous, change = np.sign(v[0, joints]), np.zeros(len(distance))
     for first in range(0, len(v), BLOCK):
@@ -262,11 +260,9 @@ def choose_terms(
         held_out.x[:bodies],
         held_out.x[bodies :: len(_JOINT_FEATURES)],
     )
-    motor_velocity, dt, rows = (
-        model.drives.motor_velocity(samples.v),
-        _time_steps(samples),
-        rows[: len(subset)],
-    )
+    motor_velocity = model.drives.motor_velocity(samples.v)
+    dt = _time_steps(samples)
+    rows = rows[: len(subset)]
     for n, k in enumerate(joints):
         search = _Search(
             v[:, k],

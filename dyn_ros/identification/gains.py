@@ -24,7 +24,7 @@ from .motion.filtering import AT_REST
 from .motion.numerics import FOLDS, REGRESSION, ROUNDOFF
 from .normal_equations import jackknife
 from .payload import payload_columns
-from .physical import decomposed
+from .physical import decompose
 from .samples import Samples
 
 _STRETCH_COUNT = 2 * FOLDS  # stretches of a recording, whose scatter gives the intervals
@@ -407,10 +407,8 @@ class _GainProblem:
                 J -= Q @ (Q.T @ J)
                 residual = effort - c[n] * torque
                 residual -= Q @ (Q.T @ residual)
-                sum_of_squares, sample_count = (
-                    sum_of_squares + float(residual @ residual),
-                    sample_count + len(residual),
-                )
+                sum_of_squares = sum_of_squares + float(residual @ residual)
+                sample_count = sample_count + len(residual)
                 for m, rows in enumerate(np.array_split(np.arange(len(residual)), _STRETCH_COUNT)):
                     scores[r, m] += J[rows].T @ residual[rows] / self.sigma[n] ** 2
                     squares[r, m] += J[rows].T @ J[rows] / self.sigma[n] ** 2
@@ -424,7 +422,7 @@ class _GainProblem:
         H = squares.sum(axis=(0, 1))
         H[count + self.count :, count + self.count :] += np.diag(prior)
         scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
-        F, d, _ = decomposed(H, scale)
+        F, d, _ = decompose(H, scale)
         covariance, stretch_count = jackknife(scores, squares, F * d @ F.T)
         half_width = float(stdtrit(stretch_count - 1, 0.975)) * np.sqrt(np.diag(covariance)[:count])
         return self._gain_estimate(c, half_width, x, error)

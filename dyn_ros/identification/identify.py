@@ -74,7 +74,9 @@ def identify(
     return result
 
 
-def make_result(solved: Solution, began: float) -> Identification:
-    """The result of samples that are all in memory; ``began`` is when, by `time.perf_counter`."""
-    spread, count = solved.problem.covariance(solved.equations, solved.fit)
-    return solved.identification(spread, count, len(solved.samples), time.perf_counter() - began)
+def make_result(solution: Solution, began: float) -> Identification:
+    """Return the result of samples in memory; ``began`` is a time of `time.perf_counter`."""
+    covariance, count = solution.problem.covariance(solution.equations, solution.fit)
+    return solution.identification(
+        covariance, count, len(solution.samples), time.perf_counter() - began
+    )

@@ -16,7 +16,7 @@ from .link_hulls import Shapes
 
 @dataclass(frozen=True, eq=False)
 class IdentifyOptions:
-    """What ``dyn_ros.identify`` takes beside the samples, checked as far as it needs no model.
+    """Options of ``dyn_ros.identify``, validated as far as no model is needed.
 
     Attributes
     ----------
@@ -88,21 +88,21 @@ class IdentifyOptions:
             )
         if self.contact_dimension not in (3, 6):
             raise ValueError(f"contact_dimension: expected 3 or 6, got {self.contact_dimension!r}")
-        wanted = self.friction_terms
-        if isinstance(wanted, str) or not set(wanted or ()) <= set(OPTIONAL):
+        terms = self.friction_terms
+        if isinstance(terms, str) or not set(terms or ()) <= set(OPTIONAL):
             raise ValueError(
-                f"friction_terms: expected some of {', '.join(OPTIONAL)}, got {wanted!r:.80}"
+                f"friction_terms: expected some of {', '.join(OPTIONAL)}, got {terms!r:.80}"
             )
 
     @property
     def allowed_terms(self) -> Sequence[str]:
-        """The terms of friction that may be chosen."""
+        """Terms of friction that may be chosen."""
         if not self.friction:
             return ()
         return OPTIONAL if self.friction_terms is None else tuple(self.friction_terms)
 
     def for_velocities(self, rows: np.ndarray, count: int) -> IdentifyOptions:
-        """The options for some of ``count`` velocities of a robot, such as those not locked."""
+        """Return options for the velocities in ``rows`` of ``count``, such as unlocked joints."""
         return replace(
             self,
             **{

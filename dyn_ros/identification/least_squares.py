@@ -27,7 +27,7 @@ from .normal_equations import (
     bordered_equations,
     require_equations,
 )
-from .physical import WEAK_WEIGHT, Reference, decomposed, fit_physical
+from .physical import WEAK_WEIGHT, Reference, decompose, fit_physical
 from .result import JointResult
 from .torque_equations import TorqueEquations
 
@@ -375,7 +375,7 @@ def _factorize(H: Array) -> tuple[Array, Array, np.ndarray]:
     """Return F, d with the inverse F d F' of normal equations, and a mask of determined values."""
     diagonal = np.diag(H)
     scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
-    F, d, determined = decomposed(H, scale)
+    F, d, determined = decompose(H, scale)
     return F, d, determined & (diagonal > 0.0)
 
 

@@ -27,15 +27,15 @@ from ..engine.model.model import Model
 from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..engine.model.urdf import read_urdf
 
-THIN = 5e-4  # m: a shape or a body of less extent counts as flat
-_LEAST = 0.05  # lower bound, relative to a body that fills its shapes
+MIN_THICKNESS = 5e-4  # m; a thinner shape or body counts as flat
+_MIN_BOUND_RATIO = 0.05  # relative to a body that fills its shapes; lower bound
 
 Shapes = Mapping[str, ArrayLike]
-"""By the name of each link whose shapes are known, points whose hull contains its mass."""
+"""Points (n, 3) [m] whose convex hull contains the mass of a link, by the name of the link."""
 
 
 def link_shapes(description: str | bytes, folders: Folders = ()) -> dict[str, Array]:
-    """The space that the shapes of each link of a robot occupy.
+    """Compute the space that the shapes of each link of a robot occupy.
 
     Parameters
     ----------
@@ -60,45 +60,43 @@ def link_shapes(description: str | bytes, folders: Folders = ()) -> dict[str, Ar
 
 
 class Bounds(NamedTuple):
-    """Bounds of shapes on bodies: ``rows @ parameters`` are positive; (k, 10 njoints).
+    """Bounds of shapes on the parameters of bodies: ``rows @ parameters`` is positive."""
 
-    ``of_joint`` (k,) are the joints that the rows are about. ``solids`` (njoints, 10) are bodies of
-    the mass 1 that fill the shapes, NaN where these are not known.
-    """
-
-    rows: Array
-    of_joint: NDArray[np.int_]
-    solids: Array
+    rows: Array  # (k, 10 njoints)
+    of_joint: NDArray[np.int_]  # (k,) joint of each row
+    solids: Array  # (njoints, 10) bodies of 1 kg that fill the shapes; NaN if these are unknown
 
 
-def bounds_of(model: Model, shapes: Shapes) -> Bounds:
-    """The bounds of the bodies all of whose links have known shapes, and that carry no payload."""
+def shape_bounds(model: Model, shapes: Shapes) -> Bounds:
+    """Return bounds of the bodies whose links all have known shapes, and that carry no payload."""
     links: dict[int, list[Array] | None] = {}
     for frame in model.tree.links:
         if frame.parent >= 0:
-            known, points = links.setdefault(frame.parent, []), shapes.get(frame.name)
-            if known is None or points is None:
+            corners_of_joint, points = links.setdefault(frame.parent, []), shapes.get(frame.name)
+            if corners_of_joint is None or points is None:
                 links[frame.parent] = None
             else:
                 corners = np.asarray(points, float).reshape(-1, 3)
-                known.append(corners @ frame.placement[:3, :3].T + frame.placement[:3, 3])
+                corners_of_joint.append(
+                    corners @ frame.placement[:3, :3].T + frame.placement[:3, 3]
+                )
     loaded = {payload.joint for payload in model._payloads.values()}
     rows, of_joint, solids = [], [], np.full((model.njoints, 10), np.nan)
-    for joint, known in links.items():
-        if known and joint not in loaded and sum(map(len, known)):
-            hull = Hull(np.vstack(known))
-            if hull.solid.volume > THIN**3:
-                own = np.zeros((len(_DIRECTIONS), model.njoints, 10))
-                own[:, joint], solids[joint] = _of_hull(hull)
-                rows.append(own.reshape(len(own), -1))
-                of_joint += [joint] * len(own)
+    for joint, corners_of_joint in links.items():
+        if corners_of_joint and joint not in loaded and sum(map(len, corners_of_joint)):
+            hull = Hull(np.vstack(corners_of_joint))
+            if hull.solid.volume > MIN_THICKNESS**3:
+                joint_rows = np.zeros((len(_DIRECTIONS), model.njoints, 10))
+                joint_rows[:, joint], solids[joint] = _hull_bounds(hull)
+                rows.append(joint_rows.reshape(len(joint_rows), -1))
+                of_joint += [joint] * len(joint_rows)
     return Bounds(
         np.concatenate([np.zeros((0, 10 * model.njoints)), *rows]), np.array(of_joint, int), solids
     )
 
 
-def _of_hull(hull: Hull) -> tuple[Array, Array]:
-    """The rows of a body, (k, 10), and one of the mass 1 that fills the hull."""
+def _hull_bounds(hull: Hull) -> tuple[Array, Array]:
+    """Return the bounds of a body in a hull, (k, 10), and the body of 1 kg that fills it, (10,)."""
     solid = hull.solid
     axes = np.linalg.eigh(solid.covariance)[1]
     n = _DIRECTIONS @ axes.T
@@ -118,27 +116,27 @@ def _of_hull(hull: Hull) -> tuple[Array, Array]:
     return rows, from_pseudo_inertia(second)
 
 
-def _directions() -> Array:
-    """Unit vectors to the faces, edges and corners of a cube, one of two opposite ones, (13, 3)."""
+def _cube_directions() -> Array:
+    """Return unit vectors (13, 3) to faces, edges and corners of a cube, without opposite ones."""
     vectors = [v for v in itertools.product((-1, 0, 1), repeat=3) if v > (0, 0, 0)]
     array = np.array(vectors, float)
     return array / np.linalg.norm(array, axis=1, keepdims=True)
 
 
-_DIRECTIONS = _directions()
+_DIRECTIONS = _cube_directions()
 
 
-def within(bodies: Array, bounds: Bounds) -> Array:
-    """Bodies (njoints, 10) with as much of those that fill their shapes that they are within."""
+def move_within(bodies: Array, bounds: Bounds) -> Array:
+    """Move bodies (njoints, 10) towards those that fill their shapes, until they are within."""
     changed = bodies.copy()
     for i, solid in enumerate(bounds.solids):
         if np.isnan(solid[0]):
             continue
-        own = bounds.rows[bounds.of_joint == i, 10 * i : 10 * i + 10]
-        full = bodies[i, 0] * solid
-        value, least = own @ bodies[i], _LEAST * (own @ full)
-        short = value < least
-        if short.any():
-            share = ((least - value) / (own @ full - value))[short].max()
-            changed[i] = (1.0 - share) * bodies[i] + share * full
+        rows = bounds.rows[bounds.of_joint == i, 10 * i : 10 * i + 10]
+        solid_body = bodies[i, 0] * solid
+        value, lower_bound = rows @ bodies[i], _MIN_BOUND_RATIO * (rows @ solid_body)
+        is_outside = value < lower_bound
+        if is_outside.any():
+            share = ((lower_bound - value) / (rows @ solid_body - value))[is_outside].max()
+            changed[i] = (1.0 - share) * bodies[i] + share * solid_body
     return changed

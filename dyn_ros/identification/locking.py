@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Joints that are locked for an identification: those that were not recorded, or do not move."""
+"""Locking of joints that were not recorded or do not move, before an identification."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def lock_joints(
         )
     reason = "its mean"
     if joints is None:
-        joints, reason = _still(require_model(model), samples), "does not move"
+        joints, reason = _unmoved_joints(require_model(model), samples), "does not move"
     if not joints:
         return model, samples
     if samples.f_ext is not None:
@@ -82,13 +82,13 @@ def lock_joints(
         )
     for name in joints:
         require_single(model, name)
-    positions, warnings = _places(
+    positions, warnings = _locked_positions(
         model,
         joints,
         {name: samples.q[:, model.idx_q[model.joint_names.index(name)]] for name in joints},
         reason,
     )
-    reduced = _reduced(model, positions)
+    reduced = _lock(model, positions)
     q, v = remaining_coordinates(model, reduced)
     noise = samples.motion_noise
     return reduced, dataclasses.replace(
@@ -108,7 +108,7 @@ def lock_unrecorded(
     joints: Mapping[str, float | None],
     read: ReadOptions,
 ) -> tuple[Model, tuple[str, ...]]:
-    """The robot without joints that are given, or are in no recording, and warnings."""
+    """Lock joints that are given or in no recording; return the robot and warnings."""
     recorded: set[str] = set()
     tables: list[tuple[Table, Columns]] = []
     for recording, source in recordings:
@@ -118,34 +118,34 @@ def lock_unrecorded(
         elif source.spans:
             recorded |= reported_joints(source, model, read.topics)
     arm, warnings = without_unrecorded(model, recorded, joints)
-    left = {name: x for name, x in joints.items() if name in arm.joint_names}
-    positions, more = _places(
+    remaining = {name: x for name, x in joints.items() if name in arm.joint_names}
+    positions, lock_warnings = _locked_positions(
         arm,
-        left,
+        remaining,
         {
             name: np.concatenate(
                 [
                     np.zeros(0),
                     *(
-                        _recorded(table, source, name, read.since, read.until)
+                        _recorded_positions(table, source, name, read.since, read.until)
                         for table, source in tables
                         if source.has("position", name)
                     ),
                 ]
             )
-            for name in left
+            for name in remaining
         },
     )
-    return _reduced(arm, positions) if positions else arm, (*warnings, *more)
+    return _lock(arm, positions) if positions else arm, (*warnings, *lock_warnings)
 
 
 def without_unrecorded(
     model: Model, recorded: Collection[str], positions: Mapping[str, float | None]
 ) -> tuple[Model, tuple[str, ...]]:
-    """The robot without joints of which nothing was recorded, and a warning that names them.
+    """Lock joints of which nothing was recorded; return the robot and a warning that names them.
 
-    They are locked at the given positions, or at 0 or the nearest limit. None is if nothing was
-    recorded of all joints; and none whose name is similar to what was recorded of no joint.
+    They are locked at the given positions, or at 0 or the nearest limit. No joint is locked if
+    none was recorded, or if its name resembles a recorded name that is not a joint.
     """
     ends = {*recorded, *(name.rpartition("/")[2] for name in recorded)}
     unknown = sorted(ends - known_names(model))
@@ -155,11 +155,11 @@ def without_unrecorded(
         if not similar(name, unknown, 1, 0.8):
             position = positions.get(name)
             locked[name] = _nearest_to_zero(model, name) if position is None else position
-    return (_reduced(model, locked), (_line(locked, "no columns"),)) if locked else (model, ())
+    return (_lock(model, locked), (_lock_warning(locked, "no columns"),)) if locked else (model, ())
 
 
 def with_drives(model: Model, reduced: Model) -> Model:
-    """A robot with the drives, rotor inertias and friction of one in which joints are locked."""
+    """Return a robot with the drives, rotor inertias and friction of its reduced robot."""
     rows, robot = remaining_coordinates(model, reduced)[1], copy.copy(model)
     for name in ("armature", "damping", "friction"):
         values = getattr(model, name).copy()
@@ -172,16 +172,17 @@ def with_drives(model: Model, reduced: Model) -> Model:
 def remaining_coordinates(
     model: Model, reduced: Model
 ) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
-    """The positions and velocities of a robot that remain when some of its joints are locked."""
-    own = [model.joint_names.index(name) for name in reduced.joint_names]
+    """Return the indices of positions and velocities of a robot that its reduced robot has."""
+    joints = [model.joint_names.index(name) for name in reduced.joint_names]
     q, v = (
-        np.concatenate([np.arange(start[i], start[i] + count[i]) for i in own])
+        np.concatenate([np.arange(start[i], start[i] + count[i]) for i in joints])
         for start, count in ((model.idx_q, model.nqs), (model.idx_v, model.nvs))
     )
     return q, v
 
 
 def require_single(model: Model, name: str) -> None:
+    """Raise a ValueError if a joint does not have one coordinate of its own."""
     if name not in (single := single_joints(model)):
         raise ValueError(
             f"lock: no joint {name!r:.80} that moves by itself, with one coordinate; "
@@ -189,8 +190,8 @@ def require_single(model: Model, name: str) -> None:
         )
 
 
-def _still(model: Model, samples: Samples) -> dict[str, float | None]:
-    """The joints that do not move, unless no joint does."""
+def _unmoved_joints(model: Model, samples: Samples) -> dict[str, float | None]:
+    """Return the joints that do not move, or none if no joint moves."""
     if samples.f_ext is not None:
         return {}
     still: dict[str, float | None] = {
@@ -201,43 +202,50 @@ def _still(model: Model, samples: Samples) -> dict[str, float | None]:
     return still if len(still) < len(own_joints(model)) else {}
 
 
-def _recorded(
+def _recorded_positions(
     table: Table, source: Columns, name: str, since: Moment | None, until: Moment | None
 ) -> Array:
-    """The positions of a joint in an interval of a table."""
+    """Return the positions of a joint in an interval of a table."""
     with errors_of(table):
         positions, time = source.read(source.signal("position", [name]), source.time())
         rows = rows_within(since, until, time[:, 0])
     return positions[rows & (np.abs(positions[:, 0]) < LARGEST), 0]
 
 
-def _places(
+def _locked_positions(
     model: Model,
     joints: Mapping[str, float | None],
     recorded: Mapping[str, Array],
     reason: str = "its mean",
 ) -> tuple[dict[str, float], list[str]]:
-    """Where joints are locked, and warnings: those without a position are so for this reason."""
+    """Return positions at which joints are locked, and warnings.
+
+    ``reason`` explains the positions that are not given.
+    """
     groups: dict[str, dict[str, float]] = {}
-    moves = []
+    motion_warnings = []
     for name, position in joints.items():
-        own, why = recorded[name], "as given"
+        values, explanation = recorded[name], "as given"
         if position is None:
-            why = reason if len(own) else "no positions"
-            position = own.mean() if len(own) else _nearest_to_zero(model, name)
+            explanation = reason if len(values) else "no positions"
+            position = values.mean() if len(values) else _nearest_to_zero(model, name)
         position = float(position)
-        groups.setdefault(why, {})[name] = position
-        if np.abs(own - position).max(initial=0.0) > MIN_TRAVEL:
-            moves.append(
-                f"{name}: locked at {position:.4g}, but recorded from {own.min():.4g} to "
-                f"{own.max():.4g}; the model lacks this motion, so leave the joint free, or lock "
-                "it where it was"
+        groups.setdefault(explanation, {})[name] = position
+        if np.abs(values - position).max(initial=0.0) > MIN_TRAVEL:
+            motion_warnings.append(
+                f"{name}: locked at {position:.4g}, but recorded from {values.min():.4g} to "
+                f"{values.max():.4g}; the model lacks this motion, so leave the joint free, or "
+                "lock it where it was"
             )
     positions = {name: x for group in groups.values() for name, x in group.items()}
-    return positions, [*(_line(group, why) for why, group in groups.items()), *moves]
+    return positions, [
+        *(_lock_warning(group, explanation) for explanation, group in groups.items()),
+        *motion_warnings,
+    ]
 
 
-def _reduced(model: Model, positions: Mapping[str, float]) -> Model:
+def _lock(model: Model, positions: Mapping[str, float]) -> Model:
+    """Return the robot with locked joints; raise a ValueError if no joint remains."""
     reduced = model.reduced(positions)
     if not reduced.nv:
         raise ValueError(
@@ -248,9 +256,11 @@ def _reduced(model: Model, positions: Mapping[str, float]) -> Model:
 
 
 def _nearest_to_zero(model: Model, name: str) -> float:
+    """Return the position of a joint within its limits that is nearest to zero."""
     k = model.idx_q[model.joint_names.index(name)]
     return float(np.clip(0.0, model.lower[k], model.upper[k]))
 
 
-def _line(positions: Mapping[str, float], reason: str) -> str:
+def _lock_warning(positions: Mapping[str, float], reason: str) -> str:
+    """Return a warning that names locked joints."""
     return f"locked: {', '.join(f'{name} = {x:.4g}' for name, x in positions.items())} ({reason})"

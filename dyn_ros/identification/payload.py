@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of a payload, from a few poses or a motion."""
+"""Estimation of the parameters of a payload, from a few poses or a motion."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from .friction_terms import friction_directions
 from .motion.losses import Losses, losses, rest_of
 from .motion.numerics import BLOCK, FOLDS, ROUNDS
 from .normal_equations import correlation_length, leave_one_out_changes
-from .physical import MASSLESS, decomposed, fit_physical
+from .physical import MIN_MASS, decompose, fit_physical
 from .samples import Samples
 
-_DENSITY = 1000.0  # kg/m3: of the sphere that stands for what the samples do not determine
-_CERTAIN = 3.0  # intervals below zero: a mass is negative
-_LITTLE = 0.01  # of the mass of the robot: which it is certain to notice
-_TYPICAL = np.repeat([1.0, 0.1, 0.01], [1, 3, 6])  # per kg: lengths of 0.1 m
-_MOMENTS = np.array([[4, 5, 7], [5, 6, 8], [7, 8, 9]])  # Ixx ... Izz of the ten numbers
+_WATER_DENSITY = 1000.0  # kg/m3; a sphere of water replaces what the samples do not determine
+_MIN_NEGATIVE_INTERVALS = 3.0  # half widths of the interval; a mass further below 0 is rejected
+_NOTICEABLE_MASS = 0.01  # relative to the robot's mass; samples must determine at least this mass
+_TYPICAL_SIZES = np.repeat([1.0, 0.1, 0.01], [1, 3, 6])  # per kg, for lengths of 0.1 m
+# positions of Ixx ... Izz among the ten numbers
+_MOMENT_INDICES = np.array([[4, 5, 7], [5, 6, 8], [7, 8, 9]])
 
 
 @dataclass(frozen=True)
@@ -156,126 +157,135 @@ def identify_payload(
     name = model.frame_names[index]
     direction = friction_directions(model.drives, samples)
     W, y = _equations(model, samples, direction, index, offset)
-    lost, used = losses(model, samples.v, samples.tau, samples.weight, direction, friction)
-    W[~used] = y[~used] = 0.0
+    friction_losses, is_used = losses(
+        model, samples.v, samples.tau, samples.weight, direction, friction
+    )
+    W[~is_used] = y[~is_used] = 0.0
     sigma = None if noise is None else one_each("noise", noise, model.nv)
     if sigma is not None and not (sigma > 0.0).all():
         raise ValueError(
             f"noise: expected positive numbers, got {sigma.min():g}; pass None to estimate it"
         )
-    solved = _solved(W, y, lost, sigma)
-    value, (deviation, half) = solved.value, _spread(solved, np.eye(10))
-    mass = max(abs(value[0]), MASSLESS)
-    known = solved.known & (
-        deviation < np.append(max(mass, _LITTLE * model.total_mass), _TYPICAL[1:] * mass)
+    fit = _solve(W, y, friction_losses, sigma)
+    value, (deviation, half_width) = fit.value, _deviations(fit, np.eye(10))
+    mass = max(abs(value[0]), MIN_MASS)
+    is_determined = fit.is_determined & (
+        deviation
+        < np.append(max(mass, _NOTICEABLE_MASS * model.total_mass), _TYPICAL_SIZES[1:] * mass)
     )
-    if not known[0]:
+    if not is_determined[0]:
+        reason = _unit_contradiction(model, samples)
+        reason = reason or _undetermined_reason(model, name, fit, half_width[0])
         raise ValueError(
-            f"samples: they do not determine the mass of a payload on {name!r}"
-            f": {_units(model, samples) or _reason(model, name, solved, half[0])}"
+            f"samples: they do not determine the mass of a payload on {name!r}: {reason}"
         )
-    deviation, half = np.where(known, (deviation, half), np.inf)
+    deviation, half_width = np.where(is_determined, (deviation, half_width), np.inf)
     is_empty = value[0] <= 0.0
-    if is_empty and value[0] + _CERTAIN * half[0] < 0.0:
+    if is_empty and value[0] + _MIN_NEGATIVE_INTERVALS * half_width[0] < 0.0:
         raise ValueError(
             f"samples: the mass of a payload on {name!r} would be {value[0]:.3g} kg, "
             "which is not physical: "
             + (
-                _units(model, samples)
+                _unit_contradiction(model, samples)
                 or ("check the signs and units of the efforts, and that the model has no payload")
             )
         )
     body = (
         np.zeros(10)
         if is_empty
-        else fit_physical(solved.H, solved.g, _sphere(value, known), np.zeros(10, int), np.ones(10))
+        else fit_physical(
+            fit.H, fit.g, _reference_sphere(value, is_determined), np.zeros(10, int), np.ones(10)
+        )
     )
-    com, inertia = _central(body)
-    ends = _central_intervals(solved, known & (value[0] > half[0]))
+    com, inertia = _about_center(body)
+    intervals = _central_intervals(fit, is_determined & (value[0] > half_width[0]))
     return PayloadEstimate(
         frame=name,
         mass=float(body[0]),
         com=com,
         inertia=inertia,
         deviation=deviation,
-        lower=value - half,
-        upper=value + half,
-        **ends,
-        determined=tuple(number for number, is_known in zip(NUMBERS, known) if is_known),
-        before=np.sqrt((y**2).sum(axis=0) / lost.rows),
-        after=np.sqrt((solved.rest(y - W @ body) ** 2).sum(axis=0) / lost.rows),
+        lower=value - half_width,
+        upper=value + half_width,
+        **intervals,
+        determined=tuple(number for number, is_known in zip(NUMBERS, is_determined) if is_known),
+        before=np.sqrt((y**2).sum(axis=0) / friction_losses.rows),
+        after=np.sqrt((fit.without_losses(y - W @ body) ** 2).sum(axis=0) / friction_losses.rows),
     )
 
 
-def _units(model: Model, samples: Samples) -> str:
-    """What contradicts efforts that are torques; empty if nothing does."""
+def _unit_contradiction(model: Model, samples: Samples) -> str:
+    """Return a sentence if efforts cannot be torques, else an empty string."""
     from .solution import effort_unit_warnings
 
-    first, *others = effort_unit_warnings(model, samples) or [""]
-    return first + (f" ({len(others)} more like this)" if others else "")
+    first, *further = effort_unit_warnings(model, samples) or [""]
+    return first + (f" ({len(further)} more like this)" if further else "")
 
 
-def _reason(model: Model, name: str, solved: _Solved, half: float) -> str:
-    """Why the mass on a frame is not determined, and what would help."""
-    weight = np.linalg.norm(solved.PW[..., 0], axis=0) / solved.sigma
-    if not solved.known[0]:
-        why = (
+def _undetermined_reason(model: Model, name: str, fit: _PayloadFit, half_width: float) -> str:
+    """Return why the mass on a frame is not determined, and a remedy."""
+    weight = np.linalg.norm(fit.PW[..., 0], axis=0) / fit.sigma
+    if not fit.is_determined[0]:
+        reason = (
             "its weight and its center have the same effect on all torques"
             if weight.any()
             else "its weight acts on no joint in these samples"
         )
-        return f"{why}; record poses in which gravity has other directions in this frame"
+        return f"{reason}; record poses in which gravity has other directions in this frame"
     k = int(np.argmax(weight))
     return (
-        f"it would be {solved.value[0]:.2g} kg +- {half:.2g} kg, since the model explains the "
-        f"torque of {model.velocity_names[k]} with an error of {solved.sigma[k]:.2g} N m or N; "
+        f"it would be {fit.value[0]:.2g} kg +- {half_width:.2g} kg, since the model explains the "
+        f"torque of {model.velocity_names[k]} with an error of {fit.sigma[k]:.2g} N m or N; "
         "record more motion or poses, or identify the robot and its friction first"
     )
 
 
-def _central(body: Array) -> tuple[Array, Array]:
-    """Center of mass, and inertia about it."""
+def _about_center(body: Array) -> tuple[Array, Array]:
+    """Return the center of mass, and the inertia about it."""
     com = body[1:4] / max(body[0], 1e-300)
     P = pseudo_inertia(body)
     second = P[:3, :3] - body[0] * np.outer(com, com)
     return com, np.trace(second) * np.eye(3) - second
 
 
-def _central_intervals(solved: _Solved, known: np.ndarray) -> dict[str, Array]:
-    """Intervals of the center of mass and of the inertia about it, to the first order."""
-    value, E = solved.value if known.any() else np.eye(10)[0], np.eye(3)
-    com, inertia = _central(value)
-    of_com, of_inertia = np.zeros((3, 10)), np.zeros((3, 3, 10))
-    of_com[:, 0], of_com[:, 1:4] = -com / value[0], E / value[0]
-    of_inertia[..., 0] = com @ com * E - np.outer(com, com)
-    of_inertia[..., 1:4] = (
-        com[:, None] * E[:, None] + com[:, None, None] * E - 2.0 * com * E[..., None]
+def _central_intervals(fit: _PayloadFit, is_determined: np.ndarray) -> dict[str, Array]:
+    """Return first-order intervals of the center of mass and of the inertia about it."""
+    value, identity = fit.value if is_determined.any() else np.eye(10)[0], np.eye(3)
+    com, inertia = _about_center(value)
+    com_gradient, inertia_gradient = np.zeros((3, 10)), np.zeros((3, 3, 10))
+    com_gradient[:, 0], com_gradient[:, 1:4] = -com / value[0], identity / value[0]
+    inertia_gradient[..., 0] = com @ com * identity - np.outer(com, com)
+    inertia_gradient[..., 1:4] = (
+        com[:, None] * identity[:, None]
+        + com[:, None, None] * identity
+        - 2.0 * com * identity[..., None]
     )
-    of_inertia[..., 4:] = _MOMENTS[..., None] == np.arange(4, 10)
-    half = _spread(solved, np.vstack([of_com, of_inertia.reshape(9, 10)]))[1]
-    whole = known[:4].all()
-    half[:3][~(known[0] & known[1:4])] = np.inf
-    half[3:][~(whole & known[_MOMENTS].ravel())] = np.inf
-    around = half[3:].reshape(3, 3)
+    inertia_gradient[..., 4:] = _MOMENT_INDICES[..., None] == np.arange(4, 10)
+    half_width = _deviations(fit, np.vstack([com_gradient, inertia_gradient.reshape(9, 10)]))[1]
+    has_center = is_determined[:4].all()
+    half_width[:3][~(is_determined[0] & is_determined[1:4])] = np.inf
+    half_width[3:][~(has_center & is_determined[_MOMENT_INDICES].ravel())] = np.inf
+    inertia_half_width = half_width[3:].reshape(3, 3)
     return {
-        "com_lower": com - half[:3],
-        "com_upper": com + half[:3],
-        "inertia_lower": inertia - around,
-        "inertia_upper": inertia + around,
+        "com_lower": com - half_width[:3],
+        "com_upper": com + half_width[:3],
+        "inertia_lower": inertia - inertia_half_width,
+        "inertia_upper": inertia + inertia_half_width,
     }
 
 
 def payload_columns(model: Model, index: int) -> tuple[slice, Array]:
-    """The columns of the body that carries a frame, and (10, 10) from the frame to its joint."""
-    place = model.tree.frames[index]
-    if place.parent < 0:
+    """Return the columns of the body that carries a frame, and (10, 10) from frame to joint."""
+    owner = model.tree.frames[index]
+    if owner.parent < 0:
         raise ValueError(f"frame: {model.frame_names[index]!r} is fixed; name one that moves")
-    X = place.placement
-    own: Array = from_pseudo_inertia(X @ pseudo_inertia(np.eye(10)) @ X.T).T
-    return slice(10 * place.parent, 10 * place.parent + 10), own
+    X = owner.placement
+    transform: Array = from_pseudo_inertia(X @ pseudo_inertia(np.eye(10)) @ X.T).T
+    return slice(10 * owner.parent, 10 * owner.parent + 10), transform
 
 
 def _frame_index(model: Model, frame: str | int) -> int:
+    """Return the index of a frame; raise a ValueError if there is none."""
     index = frame if isinstance(frame, int) else model.frame_index(frame)
     if not 0 <= index < len(model.frame_names):
         raise ValueError(
@@ -288,107 +298,122 @@ def _frame_index(model: Model, frame: str | int) -> int:
 def _equations(
     model: Model, samples: Samples, direction: Array, index: int, offset: ArrayLike | None
 ) -> tuple[Array, Array]:
-    """The payload's columns of the torques of motors, (B, nv, 10), and what they explain."""
-    data, (columns, own), drives = Data(model), payload_columns(model, index), model.drives
-    constant = 0.0 if offset is None else one_each("offset", offset, model.nv)
+    """Return the payload's regressor of motor torques, (B, nv, 10), and its torques, (B, nv)."""
+    data, (columns, transform), drives = Data(model), payload_columns(model, index), model.drives
+    offset_torque = 0.0 if offset is None else one_each("offset", offset, model.nv)
     W, y = [], []
     for first in range(0, len(samples), BLOCK):
-        part = samples.take(slice(first, first + BLOCK))
-        rows = joint_torque_regressor(model, data, part.q, part.v, part.a)[..., columns] @ own
+        block = samples.take(slice(first, first + BLOCK))
+        rows = (
+            joint_torque_regressor(model, data, block.q, block.v, block.a)[..., columns] @ transform
+        )
         W.append(drives.to_motors(rows.swapaxes(1, 2)).swapaxes(1, 2))
         applied = without_friction(
-            model, drives, part.v, "tau", part.tau - constant, direction[first : first + BLOCK]
+            model,
+            drives,
+            block.v,
+            "tau",
+            block.tau - offset_torque,
+            direction[first : first + BLOCK],
         )
         y.append(
             drives.to_motors(
                 applied
-                - rnea(model, data, part.q, part.v, part.a, part.f_ext)
-                - drives.rotor_torque(part.a)
+                - rnea(model, data, block.q, block.v, block.a, block.f_ext)
+                - drives.rotor_torque(block.a)
             )
         )
     weight = np.sqrt(samples.weight)[:, None]
     return np.concatenate(W) * weight[..., None], np.concatenate(y) * weight
 
 
-class _Solved(NamedTuple):
-    """Least squares of a body and of changes of friction."""
+class _PayloadFit(NamedTuple):
+    """Least squares of a payload and of changes of friction."""
 
-    value: Array  # (10,) of the body
-    H: Array  # (10, 10) and
-    g: Array  # (10,) of its normal equations
-    F: Array  # (10, n), with the inverse F F' of H
-    known: np.ndarray  # (10,) of bool: what H determines
-    lost: Losses
-    inverses: list[Array]  # of the losses
-    PW: Array  # (B, nv, 10), columns of the body without what the losses explain
-    r: Array  # (B, nv), residuals
-    sigma: Array  # (nv,), standard deviation of each motor's torque
+    value: Array  # (10,) parameters of the payload
+    H: Array  # (10, 10) normal equations H value = g
+    g: Array  # (10,)
+    F: Array  # (10, n), where F F' is the inverse of H
+    is_determined: np.ndarray  # (10,) of bool
+    losses: Losses
+    inverses: list[Array]  # inverse normal equations of the losses
+    PW: Array  # (B, nv, 10) columns of the payload, projected off the losses
+    r: Array  # (B, nv) residuals [N m, N]
+    sigma: Array  # (nv,) standard deviation of each motor's torque [N m, N]
 
-    def rest(self, y: Array) -> Array:
-        """Torques (B, nv) without what the losses explain."""
-        return rest_of(y, self.lost, self.inverses)
+    def without_losses(self, y: Array) -> Array:
+        """Return torques (B, nv) projected off the losses."""
+        return rest_of(y, self.losses, self.inverses)
 
 
-def _solved(W: Array, y: Array, lost: Losses, noise: Array | None) -> _Solved:
-    """Weighted least squares; the noise is estimated unless it is given.
+def _solve(W: Array, y: Array, friction_losses: Losses, noise: Array | None) -> _PayloadFit:
+    """Solve weighted least squares; the noise is estimated unless it is given.
 
-    Residuals that are correlated say as much about friction as fewer ones.
+    Correlated residuals count as fewer independent ones when changes of friction are weighted.
     """
-    least = 1e-9 + 1e-6 * np.abs(y).max()
-    free = max(1.0 - 10.0 / y.size, 0.1)
+    min_noise = 1e-9 + 1e-6 * np.abs(y).max()
+    freedom = max(1.0 - 10.0 / y.size, 0.1)
     sigma, lengths, r = np.ones(y.shape[1]), np.ones(y.shape[1]), y
     for n in range(ROUNDS):
         if noise is None:
-            sigma = np.maximum(np.sqrt((r**2).sum(axis=0) / lost.rows / free), least)
+            sigma = np.maximum(
+                np.sqrt((r**2).sum(axis=0) / friction_losses.rows / freedom), min_noise
+            )
             lengths = np.array([correlation_length(x) for x in r.T]) if n else lengths
         else:
             sigma = noise
-        inverses = lost.inverses(sigma**2 * lengths)
-        PW = rest_of(W, lost, inverses)
+        inverses = friction_losses.inverses(sigma**2 * lengths)
+        PW = rest_of(W, friction_losses, inverses)
         H = np.einsum("bki,bkj,k->ij", W, PW, sigma**-2.0, optimize=True)
         g = np.einsum("bki,bk,k->i", PW, y, sigma**-2.0, optimize=True)
-        F, d, known = decomposed(H, _TYPICAL)
+        F, d, is_determined = decompose(H, _TYPICAL_SIZES)
         F = (F * np.sqrt(d))[:, d > 0.0]
         value = F @ (F.T @ g)
-        r = rest_of(y - W @ value, lost, inverses)
+        r = rest_of(y - W @ value, friction_losses, inverses)
         if noise is not None:
             break
-    return _Solved(value, H, g, F, known, lost, inverses, PW, r, sigma)
+    return _PayloadFit(value, H, g, F, is_determined, friction_losses, inverses, PW, r, sigma)
 
 
-def _spread(solved: _Solved, J: Array) -> tuple[Array, Array]:
-    """Standard deviations of J @ body, (n, 10) @ (10,), and half their 95 % intervals.
+def _deviations(fit: _PayloadFit, J: Array) -> tuple[Array, Array]:
+    """Return standard deviations of J @ payload, (n, 10) @ (10,), and half their 95 % intervals.
 
-    Residuals of a motion are errors of the model, which last, and of a joint, in all of a
-    recording: they count as independent if both joint and block of samples differ. What a block
-    changes is the difference of the result without it.
+    Residuals are mostly errors of the model, which last over a block of samples, and over all
+    samples of a joint. They count as independent if both joint and block differ (two-way
+    clustering). The contribution of a block is the change of the result without it.
     """
-    F, Z, R = J @ solved.F, solved.PW @ solved.F / solved.sigma[:, None], solved.r / solved.sigma
+    F, Z, R = J @ fit.F, fit.PW @ fit.F / fit.sigma[:, None], fit.r / fit.sigma
     edges = np.linspace(0, len(Z), min(len(Z), FOLDS) + 1).astype(int)
-    parts = [(Z[i:j], R[i:j]) for i, j in itertools.pairwise(edges)]
-    scores = np.array([np.einsum("bki,bk->ki", z, rest, optimize=True) for z, rest in parts])
-    H = np.array([np.einsum("bki,bkj->ij", z, z, optimize=True) for z, _ in parts])
-    changes, cells = leave_one_out_changes(scores.sum(axis=1)[None], H[None], F)[0], scores @ F.T
-    blocks, joints = len(changes), Z.shape[1]
-    of_blocks = (changes**2).sum(axis=0) * (1.0 - 1.0 / blocks)
-    of_joints = (cells.sum(axis=0) ** 2).sum(axis=0) * joints / max(joints - 1, 1)
-    of_joints = np.maximum(of_joints - (cells**2).sum(axis=(0, 1)), 0.0)
-    variance = of_blocks + of_joints
-    freedom = variance**2 / np.maximum(  # Satterthwaite 1946
-        of_blocks**2 / max(blocks - 1, 1) + of_joints**2 / max(joints - 1, 1), 1e-300
+    blocks = [(Z[i:j], R[i:j]) for i, j in itertools.pairwise(edges)]
+    scores = np.array(
+        [np.einsum("bki,bk->ki", z, residuals, optimize=True) for z, residuals in blocks]
     )
-    for k, (C, size) in enumerate(zip(solved.lost.columns, solved.lost.sizes)):
-        some = np.isfinite(size)  # what is not corrected of changes of friction
-        effect = solved.PW[:, k].T @ C[:, some] * (size[some] / solved.sigma[k] ** 2)
-        variance += ((F @ (solved.F.T @ effect)) ** 2).sum(axis=1)
-    # with a few poses, the scatter of their residuals says little; noise alone is the least
+    H = np.array([np.einsum("bki,bkj->ij", z, z, optimize=True) for z, _ in blocks])
+    changes = leave_one_out_changes(scores.sum(axis=1)[None], H[None], F)[0]
+    cell_changes = scores @ F.T
+    block_count, joint_count = len(changes), Z.shape[1]
+    block_variance = (changes**2).sum(axis=0) * (1.0 - 1.0 / block_count)
+    joint_variance = (
+        (cell_changes.sum(axis=0) ** 2).sum(axis=0) * joint_count / max(joint_count - 1, 1)
+    )
+    joint_variance = np.maximum(joint_variance - (cell_changes**2).sum(axis=(0, 1)), 0.0)
+    variance = block_variance + joint_variance
+    freedom = variance**2 / np.maximum(  # Satterthwaite 1946
+        block_variance**2 / max(block_count - 1, 1) + joint_variance**2 / max(joint_count - 1, 1),
+        1e-300,
+    )
+    for k, (C, size) in enumerate(zip(fit.losses.columns, fit.losses.sizes)):
+        is_limited = np.isfinite(size)
+        effect = fit.PW[:, k].T @ C[:, is_limited] * (size[is_limited] / fit.sigma[k] ** 2)
+        variance += ((F @ (fit.F.T @ effect)) ** 2).sum(axis=1)
+    # a few poses do not determine the scatter of residuals; noise alone is the minimum
     deviation = np.sqrt(np.maximum(variance, (F**2).sum(axis=1)))
     return deviation, stdtrit(np.maximum(freedom, 1.0), 0.975) * deviation
 
 
-def _sphere(value: Array, known: np.ndarray) -> Array:
-    """A sphere of water with the mass and center that are known."""
-    mass = max(value[0], MASSLESS)
-    com = np.where(known[1:4], value[1:4], 0.0) / mass
-    radius = (0.75 * mass / (np.pi * _DENSITY)) ** (1.0 / 3.0)
+def _reference_sphere(value: Array, is_determined: np.ndarray) -> Array:
+    """Return a sphere of water, with the mass and center as far as they are determined."""
+    mass = max(value[0], MIN_MASS)
+    com = np.where(is_determined[1:4], value[1:4], 0.0) / mass
+    radius = (0.75 * mass / (np.pi * _WATER_DENSITY)) ** (1.0 / 3.0)
     return Inertia(mass, com, np.eye(3) * 0.4 * mass * radius**2).dynamic_parameters()

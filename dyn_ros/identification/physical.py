@@ -22,25 +22,25 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.parameters import from_pseudo_inertia, is_physical, pseudo_inertia
 from .base_parameters import BaseParameters, Unknowns
-from .link_hulls import THIN, Shapes, bounds_of, within
+from .link_hulls import MIN_THICKNESS, Shapes, move_within, shape_bounds
 from .motion.numerics import MIN_SPEED, ROUNDOFF
 from .samples import Samples
 
-_LIGHTEST = 1e-2  # of the mean mass: the reference for a body without mass
-MASSLESS = 1e-3  # kg: a body of less counts as one without mass, as does a robot on average
-MIN_MASS_RATIO = 1e-3  # relative to the reference: a lighter body counts as one without mass
-_FLAT = 0.1  # of its length: the thickness of the reference for a flat body
-_SIZE = 0.05  # m: the extent of the reference for a body that has none
-_UNKNOWN = 0.02  # of a joint's median torque: friction, if the description specifies none
+_MIN_REFERENCE_MASS = 1e-2  # relative to the mean mass; reference of a body without mass
+MIN_MASS = 1e-3  # kg; a lighter payload, or lighter mean body of a robot, has no mass
+MIN_MASS_RATIO = 1e-3  # relative to the reference mass; a lighter body has no mass
+_MIN_THICKNESS_RATIO = 0.1  # relative to the length; reference of a flat body
+_DEFAULT_EXTENT = 0.05  # m; reference of a body without extent
+_TYPICAL_FRICTION = 0.02  # relative to a joint's median torque; if the description has no friction
 WEAK_WEIGHT = 1e-2  # relative to the description; weight of shapes and of typical values
-_STEPS = 200  # of Newton's method, at most
-_CONVERGED = 1e-10  # squared Newton decrement
+_MAX_NEWTON_STEPS = 200  # steps of one minimization
+_CONVERGENCE_TOLERANCE = 1e-10  # squared Newton decrement
 PATH_TOLERANCE = 0.1  # squared Newton decrement on the way, relative to the share
-_CLOSE = 1e-4  # squared Newton decrement; below it, rounding hides the decrease of the cost
+_ROUNDING_DECREMENT = 1e-4  # squared Newton decrement; below it, rounding hides the decrease
 
 
 def _basis() -> Array:
-    """An orthonormal basis of the symmetric 4x4 matrices, (10, 4, 4)."""
+    """Return an orthonormal basis of the symmetric 4x4 matrices, (10, 4, 4)."""
     basis = np.zeros((10, 4, 4))
     for k, (i, j) in enumerate(itertools.combinations_with_replacement(range(4), 2)):
         basis[k, i, j] = basis[k, j, i] = 1.0 if i == j else 1.0 / np.sqrt(2.0)
@@ -51,17 +51,18 @@ BASIS = _basis()
 
 
 class Bodies:
-    """Bodies as variables: pseudo-inertias P = L Q L', where L L' is from the description.
+    """Bodies as variables of an optimization: pseudo-inertias P = L Q L'.
 
-    The variables are the numbers of Q in an orthonormal basis, so that the second derivative of the
-    divergence at the description is the identity, whatever the sizes of the bodies.
+    L L' is the pseudo-inertia of the description. The variables are the coordinates of Q in an
+    orthonormal basis, so that the second derivative of the divergence at the description is the
+    identity, whatever the sizes of the bodies.
     """
 
     def __init__(self, reference: Array) -> None:
         factors = np.linalg.cholesky(pseudo_inertia(reference))
         units = pseudo_inertia(np.eye(10)).reshape(10, 16)
         scaled = factors[:, None] @ BASIS @ factors[:, None].swapaxes(-1, -2)
-        # columns: the parameters of each basis element
+        # (n, 10, 10), from coordinates of Q to parameters
         self.transforms = (
             np.linalg.lstsq(units.T, scaled.reshape(-1, 16).T, rcond=None)[0]
             .reshape(10, len(reference), 10)
@@ -70,14 +71,14 @@ class Bodies:
         self.start = np.tile(np.einsum("kii->k", BASIS), (len(reference), 1))
 
     def divergence(self, z: Array) -> tuple[Array, Array, Array]:
-        """The divergence of each body (n,), infinite if it is not physical; gradient, Hessian."""
+        """Return the divergence of each body (n,), infinite if not physical; gradient, Hessian."""
         Q = np.einsum("nk,kij->nij", z, BASIS)
         try:
             L = np.linalg.cholesky(Q)
         except np.linalg.LinAlgError:
             return np.full(len(z), np.inf), z, z
-        half = np.linalg.inv(L)
-        inverse = half.swapaxes(1, 2) @ half
+        factor_inverse = np.linalg.inv(L)
+        inverse = factor_inverse.swapaxes(1, 2) @ factor_inverse
         logarithm = 2.0 * np.log(np.einsum("nii->ni", L)).sum(axis=1)
         value = np.trace(Q, axis1=1, axis2=2) - logarithm - 4.0
         gradient = np.einsum("kii->k", BASIS) - np.einsum("nij,kij->nk", inverse, BASIS)
@@ -94,90 +95,110 @@ def fit_physical(
     strength: Array,
     near: Array | None = None,
     bounds: Array | None = None,
-    bounding: float = 0.0,
+    bound_strength: float = 0.0,
 ) -> Array:
     """Minimize x.H.x / 2 - g.x + the sum of strength * divergence from the reference; all (p,).
 
     ``positive`` is, in ascending order, 0 for the 10 numbers of each body, which must be physical
-    in the reference, 1 for numbers that remain positive, 2 for any numbers. ``strength`` is that of
-    the divergence of each body, in its first number, and of each positive number; and of the
-    squared distance of the others from zero, in units of the reference. The search starts at
-    parameters ``near`` the minimum. Bodies of the result are physical, with a margin for rounding.
-    ``bounds @ parameters`` (k, p) remain positive, with the strength ``bounding``.
+    in the reference, 1 for numbers that remain positive, 2 for numbers of any sign. ``strength``
+    weights the divergence of each body (in its first number) and of each positive number, and the
+    squared distance of the other numbers from zero, in units of the reference. ``bounds`` (k, p)
+    times the parameters remain positive, by a barrier with the weight ``bound_strength``. The
+    search starts at parameters ``near`` the minimum. Bodies of the result are physical, with a
+    margin for rounding.
     """
     n = int((positive == 0).sum()) // 10
-    bodies, places = Bodies(reference[: 10 * n].reshape(n, 10)), np.arange(10 * n).reshape(n, 10)
-    of_body, s, is_positive = strength[: 10 * n : 10], strength[10 * n :], positive[10 * n :] == 1
-    # variables: Q of each body; multiples of the reference; free numbers in their own unit
+    bodies = Bodies(reference[: 10 * n].reshape(n, 10))
+    body_indices = np.arange(10 * n).reshape(n, 10)
+    body_strength = strength[: 10 * n : 10]
+    number_strength = strength[10 * n :]
+    is_positive = positive[10 * n :] == 1
+    # variables: Q of each body; positive numbers relative to the reference; numbers of any sign
     T = block_diag(*bodies.transforms, np.diag(np.abs(reference[10 * n :])))
     quadratic, linear = T.T @ H @ T, T.T @ g
     quadratic = (quadratic + quadratic.T) / 2.0
-    F, d, _ = decomposed(quadratic, np.ones(len(linear)))
-    best = F @ (d * (F.T @ linear))  # of the data alone: the smallest minimum
+    F, d, _ = decompose(quadratic, np.ones(len(linear)))
+    data_minimum = F @ (d * (F.T @ linear))  # shortest minimizer of the quadratic cost
     z = np.concatenate([bodies.start.ravel(), np.where(is_positive, 1.0, 0.0)])
-    inside = np.zeros((0, len(z))) if bounds is None else bounds @ T / (bounds @ reference)[:, None]
+    scaled_bounds = (
+        np.zeros((0, len(z))) if bounds is None else bounds @ T / (bounds @ reference)[:, None]
+    )
 
     def cost(z: Array, share: float) -> tuple[float, Array, Array]:
-        value, gradient, hessian = bodies.divergence(z[: 10 * n].reshape(n, 10))
-        x, within = z[10 * n :], inside @ z
-        if not np.isfinite(value).all() or (x[is_positive] <= 0.0).any() or (within <= 0.0).any():
+        value, body_gradient, body_hessian = bodies.divergence(z[: 10 * n].reshape(n, 10))
+        x, bound_values = z[10 * n :], scaled_bounds @ z
+        if (
+            not np.isfinite(value).all()
+            or (x[is_positive] <= 0.0).any()
+            or (bound_values <= 0.0).any()
+        ):
             return np.inf, z, z
         size = np.where(is_positive, x, 1.0)
-        slope = np.concatenate(
+        gradient = np.concatenate(
             [
-                (of_body[:, None] * gradient).ravel(),
-                np.where(is_positive, s * (1.0 - 1.0 / size), s * x),
+                (body_strength[:, None] * body_gradient).ravel(),
+                np.where(is_positive, number_strength * (1.0 - 1.0 / size), number_strength * x),
             ]
         )
-        slope += bounding * inside.T @ (1.0 - 1.0 / within)
-        bend = np.diag(np.concatenate([np.zeros(10 * n), s / size**2]))
-        bend[places[:, :, None], places[:, None]] = of_body[:, None, None] * hessian
-        bend += bounding * (inside.T / within**2) @ inside
+        gradient += bound_strength * scaled_bounds.T @ (1.0 - 1.0 / bound_values)
+        hessian = np.diag(np.concatenate([np.zeros(10 * n), number_strength / size**2]))
+        hessian[body_indices[:, :, None], body_indices[:, None]] = (
+            body_strength[:, None, None] * body_hessian
+        )
+        hessian += bound_strength * (scaled_bounds.T / bound_values**2) @ scaled_bounds
         distance = (
-            float(of_body @ value)
-            + float((s * (size - np.log(size) - 1.0))[is_positive].sum())
-            + 0.5 * float((s * x**2)[~is_positive].sum())
-            + bounding * float((within - np.log(within) - 1.0).sum())
+            float(body_strength @ value)
+            + float((number_strength * (size - np.log(size) - 1.0))[is_positive].sum())
+            + 0.5 * float((number_strength * x**2)[~is_positive].sum())
+            + bound_strength * float((bound_values - np.log(bound_values) - 1.0).sum())
         )
-        error = quadratic @ (z - best)
+        error = quadratic @ (z - data_minimum)
         return (
-            share * distance + 0.5 * float((z - best) @ error),
-            share * slope + error,
-            share * bend + quadratic,
+            share * distance + 0.5 * float((z - data_minimum) @ error),
+            share * gradient + error,
+            share * hessian + quadratic,
         )
 
-    # from the description to the data: few steps from one share to the next
     def decrement(z: Array) -> float:
-        value, slope, bend = cost(z, 1.0)
-        return float(slope @ _solve(bend, slope)) if np.isfinite(value) else np.inf
+        value, gradient, hessian = cost(z, 1.0)
+        return float(gradient @ _newton_step(hessian, gradient)) if np.isfinite(value) else np.inf
 
-    largest = max(1.0, decrement(z))
+    initial_share = max(1.0, decrement(z))
     if near is not None:
         start = np.linalg.solve(T, near).astype(np.float64)
-        if (from_start := max(1.0, decrement(start))) < largest:
-            z, largest = start, from_start
-    for share in np.geomspace(largest, 1.0, 2 + int(np.log10(largest))):
+        if (start_share := max(1.0, decrement(start))) < initial_share:
+            z, initial_share = start, start_share
+    # follow the path from the description (large share) to the data (share 1)
+    for share in np.geomspace(initial_share, 1.0, 2 + int(np.log10(initial_share))):
         z = minimize(
-            partial(cost, share=share), z, _CONVERGED if share == 1.0 else PATH_TOLERANCE * share
+            partial(cost, share=share),
+            z,
+            _CONVERGENCE_TOLERANCE if share == 1.0 else PATH_TOLERANCE * share,
         )
     x = T @ z
-    x[: 10 * n] = _inside(x[: 10 * n].reshape(n, 10), reference[: 10 * n].reshape(n, 10)).ravel()
+    x[: 10 * n] = _make_physical(
+        x[: 10 * n].reshape(n, 10), reference[: 10 * n].reshape(n, 10)
+    ).ravel()
     return x
 
 
-def decomposed(H: Array, scale: Array) -> tuple[Array, Array, np.ndarray]:
-    """F and d with the inverse F d F' of scaled normal equations, and what these determine."""
+def decompose(H: Array, scale: Array) -> tuple[Array, Array, np.ndarray]:
+    """Return F, d with the inverse F d F' of scaled equations, and a mask of determined values."""
     eigenvalues, vectors = eigh(H * scale * scale[:, None])
-    kept = eigenvalues > ROUNDOFF * max(eigenvalues[-1], 1e-300)
-    inverse = np.where(kept, 1.0 / np.where(kept, eigenvalues, 1.0), 0.0)
-    return scale[:, None] * vectors, inverse, (np.abs(vectors[:, ~kept]) < 1e-6).all(axis=1)
+    is_significant = eigenvalues > ROUNDOFF * max(eigenvalues[-1], 1e-300)
+    inverse = np.where(is_significant, 1.0 / np.where(is_significant, eigenvalues, 1.0), 0.0)
+    return (
+        scale[:, None] * vectors,
+        inverse,
+        (np.abs(vectors[:, ~is_significant]) < 1e-6).all(axis=1),
+    )
 
 
-def _inside(bodies: Array, reference: Array) -> Array:
-    """Bodies at the boundary, moved by as much of the reference as is necessary."""
+def _make_physical(bodies: Array, reference: Array) -> Array:
+    """Move bodies that rounding made unphysical towards the reference, as little as necessary."""
     share = 1e-12
-    while not (inside := np.asarray(is_physical(bodies))).all():
-        bodies = np.where(inside[:, None], bodies, bodies + share * reference)
+    while not (is_valid := np.asarray(is_physical(bodies))).all():
+        bodies = np.where(is_valid[:, None], bodies, bodies + share * reference)
         share *= 10.0
     return bodies
 
@@ -185,79 +206,95 @@ def _inside(bodies: Array, reference: Array) -> Array:
 def minimize(
     cost: Callable[[Array], tuple[float, Array, Array]], z: Array, tolerance: float
 ) -> Array:
-    """Newton's method with backtracking, until its squared decrement is below the tolerance."""
+    """Minimize by Newton's method with backtracking, until the squared decrement is small."""
     value, gradient, hessian = cost(z)
-    for _ in range(_STEPS):
-        direction = -_solve(hessian, gradient)
+    for _ in range(_MAX_NEWTON_STEPS):
+        direction = -_newton_step(hessian, gradient)
         decrease = -float(gradient @ direction)
         if decrease < tolerance:
             break
         length = 1.0
-        moved = cost(z + direction)
+        candidate = cost(z + direction)
         # close to the minimum, the decrease of the cost is lost in its rounding errors
-        while decrease > _CLOSE and not moved[0] <= value - 1e-4 * length * decrease:
+        while (
+            decrease > _ROUNDING_DECREMENT and not candidate[0] <= value - 1e-4 * length * decrease
+        ):
             length *= 0.5
             if length < ROUNDOFF:
                 return z
-            moved = cost(z + length * direction)
-        if not np.isfinite(moved[0]):
+            candidate = cost(z + length * direction)
+        if not np.isfinite(candidate[0]):
             return z
         z = z + length * direction
-        value, gradient, hessian = moved
+        value, gradient, hessian = candidate
     return z
 
 
-def _solve(hessian: Array, gradient: Array) -> Array:
-    """Newton's step; symmetric scaling first, since its entries differ by many orders."""
+def _newton_step(hessian: Array, gradient: Array) -> Array:
+    """Return Newton's step; scaled first, since entries differ by many orders of magnitude."""
     scale = 1.0 / np.sqrt(np.diag(hessian))
     try:
         factor = cho_factor(hessian * scale * scale[:, None])
         return scale * cho_solve(factor, scale * gradient)
-    except LinAlgError:  # positive definite but for rounding
-        F, d, _ = decomposed(hessian, scale)
+    except LinAlgError:  # rounding made it indefinite
+        F, d, _ = decompose(hessian, scale)
         return np.asarray(F @ (d * (F.T @ gradient)))
 
 
-# --- the description
+# --- reference
 
 
 def physical_bodies(model: Model) -> tuple[Array, list[int]]:
-    """The bodies (njoints, 10) with mass and extent, and the joints whose body was changed."""
+    """Return bodies (njoints, 10) with mass and extent, and the joints with a changed body."""
     bodies = np.array(model.inertial_parameters)
-    mean = bodies[:, 0].mean() if len(bodies) else 0.0
-    lightest = _LIGHTEST * (mean if mean > MASSLESS else 1.0)
+    mean_mass = bodies[:, 0].mean() if len(bodies) else 0.0
+    reference_mass = _MIN_REFERENCE_MASS * (mean_mass if mean_mass > MIN_MASS else 1.0)
     changed = []
     for i in range(len(bodies)):
-        nearest = _nearest(bodies[i], lightest)
-        if np.abs(nearest - bodies[i]).max() > 1e-9 * np.abs(nearest).max():
+        regular_body = _nearest_regular_body(bodies[i], reference_mass)
+        if np.abs(regular_body - bodies[i]).max() > 1e-9 * np.abs(regular_body).max():
             changed.append(i)
-            bodies[i] = nearest
+            bodies[i] = regular_body
     return bodies, changed
 
 
-def _nearest(body: Array, lightest: float) -> Array:
-    """The body with a positive mass, and with extent in each direction."""
-    mass, center, second = lightest, np.zeros(3), np.zeros((3, 3))
-    if body[0] > MIN_MASS_RATIO * lightest:
+def _nearest_regular_body(body: Array, reference_mass: float) -> Array:
+    """Return the nearest body with a positive mass and with extent in each direction."""
+    mass, center, second = reference_mass, np.zeros(3), np.zeros((3, 3))
+    if body[0] > MIN_MASS_RATIO * reference_mass:
         mass, center = body[0], body[1:4] / body[0]
         second = pseudo_inertia(body)[:3, :3] - mass * np.outer(center, center)
     spread, axes = np.linalg.eigh(second / mass)
-    if spread[0] >= THIN**2:
+    if spread[0] >= MIN_THICKNESS**2:
         return body
-    least = _FLAT**2 * spread[2] if spread[2] > THIN**2 else _SIZE**2
-    second = mass * (axes * np.maximum(spread, least)) @ axes.T
+    min_spread = (
+        _MIN_THICKNESS_RATIO**2 * spread[2] if spread[2] > MIN_THICKNESS**2 else _DEFAULT_EXTENT**2
+    )
+    second = mass * (axes * np.maximum(spread, min_spread)) @ axes.T
     upper = np.column_stack([second + mass * np.outer(center, center), mass * center])
     return from_pseudo_inertia(np.vstack([upper, [*mass * center, mass]]))
 
 
 class Reference:
-    """What the estimate is regularized towards: ``values`` (p,) of the description, with weights.
+    """Reference of the regularization: parameters of the description, made physical.
 
-    Where it specifies less friction or rotor inertia, a small part of the joint's measured torque.
-    Bodies are moved into their shapes, whose bounds are ``bounds`` (k, p), of the joints
-    ``of_joint`` (k,). ``described`` (p,) are the parameters as they are in the description,
-    ``changed`` the joints whose body is not physical there, ``typical`` (b,) what the base
-    parameters typically are in a robot like this.
+    Friction and rotor inertia are at least a small fraction of the joint's measured torque. Bodies
+    are moved into the shapes of their links.
+
+    Attributes
+    ----------
+    values, weights : (p,) ndarray
+        Parameters, and the weight of the divergence from them.
+    bounds : (k, p) ndarray
+        Bounds of shapes: ``bounds @ parameters`` is positive.
+    of_joint : (k,) ndarray of int
+        Joint of each bound.
+    described : (p,) ndarray
+        Parameters exactly as in the description.
+    changed : tuple of str
+        Joints whose body is not physical in the description.
+    typical : (b,) ndarray
+        Typical sizes of the base parameters in a robot like this.
     """
 
     def __init__(
@@ -269,34 +306,41 @@ class Reference:
     ) -> None:
         model, count = unknowns.model, unknowns.bodies
         bodies, changed = physical_bodies(model)
-        bounds = bounds_of(model, shapes or {})
-        bodies = within(bodies, bounds)
+        bounds = shape_bounds(model, shapes or {})
+        bodies = move_within(bodies, bounds)
         self.changed = tuple(model.joint_names[i] for i in changed)
-        of_bodies = np.ones((model.njoints, 10))
-        of_bodies[changed] = WEAK_WEIGHT
+        body_weights = np.ones((model.njoints, 10))
+        body_weights[changed] = WEAK_WEIGHT
         tau, v, a = (
             np.median(np.abs(x[:: 1 + len(x) // 100000]), axis=0)
             for x in (samples.tau, samples.v, samples.a)
         )
-        unknown = _UNKNOWN * (tau + 1e-9)
+        typical_friction = _TYPICAL_FRICTION * (tau + 1e-9)
         v, a = (np.where(x > MIN_SPEED, x, 1.0) for x in (v, a))
-        given = np.array([model.armature, model.damping, model.friction])
-        little = np.array([unknown / a, unknown / v, unknown])
-        is_given = given > little  # a placeholder such as 1e-3 says nothing
-        values = np.where(is_given, given, little)
+        described_features = np.array([model.armature, model.damping, model.friction])
+        min_features = np.array([typical_friction / a, typical_friction / v, typical_friction])
+        # smaller values are placeholders, such as 1e-3
+        is_described = described_features > min_features
+        values = np.where(is_described, described_features, min_features)
         values = np.vstack(
-            [values, 5.0 * unknown, unknown, unknown / np.sqrt(v), np.full(model.nv, _UNKNOWN)]
+            [
+                values,
+                5.0 * typical_friction,
+                typical_friction,
+                typical_friction / np.sqrt(v),
+                np.full(model.nv, _TYPICAL_FRICTION),
+            ]
         )[: len(unknowns.features)]
         weights = np.full(values.shape, WEAK_WEIGHT)
-        weights[:3][is_given] = 1.0
+        weights[:3][is_described] = 1.0
         self.values = np.concatenate([bodies.ravel(), values.ravel()])
         self.of_joint = bounds.of_joint
         self.bounds = np.hstack([bounds.rows, np.zeros((len(bounds.rows), values.size))])
-        self.weights = np.concatenate([of_bodies.ravel(), weights.ravel()])
+        self.weights = np.concatenate([body_weights.ravel(), weights.ravel()])
         self.described = np.concatenate(
             [
                 np.ravel(model.inertial_parameters),
-                given.ravel(),
+                described_features.ravel(),
                 np.zeros(values.size - 3 * model.nv),
             ]
         )
@@ -305,5 +349,5 @@ class Reference:
             base.matrix[:, :count].reshape(-1, model.njoints, 10),
             Bodies(bodies).transforms,
         ).reshape(len(base), -1)
-        own = base.matrix[:, count:] * self.values[count:]
-        self.typical = np.sqrt((spread**2).sum(axis=1) + (own**2).sum(axis=1))
+        feature_sizes = base.matrix[:, count:] * self.values[count:]
+        self.typical = np.sqrt((spread**2).sum(axis=1) + (feature_sizes**2).sum(axis=1))

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of several recordings of one robot, of any kind."""
+"""Reading of recordings of any kind into samples of one robot."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def read_tables(
     Returns
     -------
     Model, Samples
-        As of ``lock_joints``.
+        See ``lock_joints``.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def read_tables(
     (4, 'locked: forearm_roll = 0, wrist_pitch = 0, wrist_roll = 0 (no columns)')
     """
     interval = {name: options.pop(name, None) for name in ("since", "until")}
-    return _read(
+    return _read_and_lock(
         model,
         [(table, columns) for table in tables],
         ReadOptions(**interval),
@@ -94,8 +94,8 @@ def read_recordings(
     cutoff: float | None = None,
     velocity: bool = False,
 ) -> tuple[Model, Samples]:
-    """Prepare recordings of any kind, see ``read_tables``; of bags, what is locked is reported."""
-    return _read(
+    """Prepare recordings of any kind; see ``read_tables``."""
+    return _read_and_lock(
         model,
         [(path, read.columns.get(path)) for path in paths],
         read,
@@ -105,7 +105,7 @@ def read_recordings(
     )
 
 
-def _read(
+def _read_and_lock(
     model: Model,
     recordings: Sequence[tuple[Table, Mapping[str, str] | None]],
     read: ReadOptions,
@@ -113,11 +113,11 @@ def _read(
     lock_still: bool,
     options: Mapping[str, Any],
 ) -> tuple[Model, Samples]:
-    """Read recordings, each with its columns that have other names."""
+    """Read recordings, each with names of its columns, and lock joints."""
     require_model(model)
     for name in lock:
         require_single(model, name)
-    opened = [_opened(table, model, columns) for table, columns in recordings]
+    opened = [_open_recording(table, model, columns) for table, columns in recordings]
     incomplete = {
         name: x
         for name, x in lock.items()
@@ -127,9 +127,9 @@ def _read(
             for signal in ("position", "effort")
         )
     }
-    names = [table for table, _ in recordings]
-    arm, warnings = lock_unrecorded(model, [*zip(names, opened)], incomplete, read)
-    samples = concatenated(
+    sources = [table for table, _ in recordings]
+    arm, warnings = lock_unrecorded(model, [*zip(sources, opened)], incomplete, read)
+    samples = concatenate_recordings(
         [
             read_samples(
                 arm,
@@ -140,15 +140,18 @@ def _read(
             )
             for (table, columns), source in zip(recordings, opened)
         ],
-        names,
+        sources,
     )
     samples = dataclasses.replace(samples, warnings=(*warnings, *samples.warnings))
-    left = {name: x for name, x in lock.items() if name in arm.joint_names}
-    locked = lock_joints(arm, samples, left)
+    remaining = {name: x for name, x in lock.items() if name in arm.joint_names}
+    locked = lock_joints(arm, samples, remaining)
     return lock_joints(*locked) if lock_still else locked
 
 
-def _opened(recording: Table, model: Model, columns: Mapping[str, str] | None) -> Columns | Source:
+def _open_recording(
+    recording: Table, model: Model, columns: Mapping[str, str] | None
+) -> Columns | Source:
+    """Open a table or a bag."""
     if isinstance(recording, (str, PathLike)) and not is_table(Path(recording)):
         return open_source(recording)
     with errors_of(recording):
@@ -165,28 +168,28 @@ def read_samples(
     """Read and prepare one recording; errors name its file."""
     with errors_of(recording):
         if isinstance(recording, (str, PathLike)) and not is_table(Path(recording)):
-            found = read_bag(recording, dataclasses.replace(read, robot=model))
-            return Samples.from_recording(model, found, **options)
+            states = read_bag(recording, dataclasses.replace(read, robot=model))
+            return Samples.from_recording(model, states, **options)
         return Samples.from_table(
             model, recording, columns=columns, since=read.since, until=read.until, **options
         )
 
 
-def concatenated(samples: Sequence[Samples], sources: Sequence[Table]) -> Samples:
-    """Recordings of one robot as one; a warning about some of them names their files."""
+def concatenate_recordings(samples: Sequence[Samples], sources: Sequence[Table]) -> Samples:
+    """Join recordings of one robot; warnings about some of them name their files."""
     names = [
         Path(source).name if isinstance(source, (str, PathLike)) else f"table {n + 1}"
         for n, source in enumerate(sources)
     ]
-    found: dict[str, list[str]] = {}
-    for name, one in zip(names, samples):
-        for text in dict.fromkeys(one.warnings):
-            found.setdefault(text, []).append(name)
+    names_by_warning: dict[str, list[str]] = {}
+    for name, recording in zip(names, samples):
+        for text in dict.fromkeys(recording.warnings):
+            names_by_warning.setdefault(text, []).append(name)
     return dataclasses.replace(
         Samples.concatenate(samples),
         warnings=tuple(
-            text if len(own) == len(names) else f"{text} (in {listed(own, most=3)})"
-            for text, own in found.items()
+            text if len(affected) == len(names) else f"{text} (in {listed(affected, most=3)})"
+            for text, affected in names_by_warning.items()
         ),
     )
 
@@ -197,8 +200,8 @@ def recorded_robot(
     read: ReadOptions,
     lock: Mapping[str, float | None] | None = None,
 ) -> tuple[Model, tuple[str, ...]]:
-    """The robot without joints that are locked, or are in no recording, and warnings."""
+    """Return the robot without joints that are locked or in no recording, and warnings."""
     for name in lock or {}:
         require_single(model, name)
-    opened = [(path, _opened(path, model, read.columns.get(path))) for path in paths]
+    opened = [(path, _open_recording(path, model, read.columns.get(path))) for path in paths]
     return lock_unrecorded(model, opened, lock or {}, read)

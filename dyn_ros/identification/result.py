@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What an identification returns."""
+"""Results of an identification."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .samples import Samples
 
 @dataclass(frozen=True)
 class JointResult:
-    """How well a row of the model explains the torques that were held out.
+    """Errors of the described and the identified model in the torques of one velocity.
 
     Attributes
     ----------
@@ -188,13 +188,13 @@ class Identification:
 
     @property
     def validation(self) -> Samples:
-        """The samples that were held out of the estimate for ``joints``."""
+        """Samples that were held out of the estimate for ``joints``."""
         return self.samples.take(
             np.concatenate([np.arange(block.start, block.stop) for block in self.held_out])
         )
 
     def torque(self, samples: Samples) -> Array:
-        """Torques that the identified parameters predict for the motion of some samples.
+        """Return the torques that the identified parameters predict for the motion of samples.
 
         Friction may depend on the motion before, so these are consecutive, in order of time.
 
@@ -208,17 +208,17 @@ class Identification:
         model, v = self.identified, samples.v
         torque = rnea(model, Data(model), samples.q, v, samples.a, samples.f_ext)
         torque += model.drives.rotor_torque(samples.a)
-        torque += _friction(model, samples, torque)
+        torque += _friction_torque(model, samples, torque)
         torque = without_gravity(model, samples.q, torque)
         return with_gravity(self.model, Data(self.model), samples.q, torque)
 
     def described_torque(self, samples: Samples) -> Array:
-        """Torques that the description predicts for the motion of some samples, (B, nv)."""
+        """Return the torques that the description predicts for the motion of samples, (B, nv)."""
         torque = rnea(self.model, Data(self.model), samples.q, samples.v, samples.a, samples.f_ext)
-        return torque + _friction(self.model, samples, torque)
+        return torque + _friction_torque(self.model, samples, torque)
 
     def errors(self, samples: Samples) -> tuple[JointResult, ...]:
-        """How well both models explain another recording, which was not used.
+        """Return the errors of both models on a recording that was not used.
 
         Parameters
         ----------
@@ -251,8 +251,8 @@ class Identification:
             )
         drives = self.model.drives
         speed = np.abs(drives.motor_velocity(samples.v))
-        slow = np.maximum(AT_REST * np.quantile(speed, 0.99, axis=0), MIN_SPEED)
-        moves = (speed > slow) | ~is_actuated(self.model)
+        rest_speed = np.maximum(AT_REST * np.quantile(speed, 0.99, axis=0), MIN_SPEED)
+        is_moving = (speed > rest_speed) | ~is_actuated(self.model)
         torques = [
             drives.to_motors(tau)
             for tau in (
@@ -262,7 +262,7 @@ class Identification:
             )
         ]
         return tuple(
-            _error(joint, *(tau[moves[:, k], k] for tau in torques))
+            _joint_errors(joint, *(tau[is_moving[:, k], k] for tau in torques))
             for k, joint in enumerate(self.joints)
         )
 
@@ -300,16 +300,17 @@ class Identification:
         ValueError
             The description is of another robot.
         """
-        old = Path(description).read_bytes().removesuffix(END_OF_MESSAGE.encode())
-        Path(path).write_bytes(write_urdf(old, self.identified))
+        text = Path(description).read_bytes().removesuffix(END_OF_MESSAGE.encode())
+        Path(path).write_bytes(write_urdf(text, self.identified))
 
 
-def _friction(model: Model, samples: Samples, torque: Array) -> Array:
+def _friction_torque(model: Model, samples: Samples, torque: Array) -> Array:
+    """Return the friction of a model in samples, (B, nv)."""
     return friction_in(model, samples.v, torque, friction_directions(model.drives, samples))
 
 
-def _error(joint: JointResult, tau: Array, before: Array, after: Array) -> JointResult:
-    """The errors of a joint, from its torques and what two models leave of them."""
+def _joint_errors(joint: JointResult, tau: Array, before: Array, after: Array) -> JointResult:
+    """Return the errors of a joint, given its torques and the residuals of two models."""
     if len(tau) < 3:
         return replace(joint, before=np.nan, after=np.nan, noise=np.nan, torque=np.nan)
     noise = max(

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Samples: a recording of a robot, ready for identification."""
+"""Samples of a recording, filtered and differentiated, for identification."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Samples:
         return dataclasses.replace(self, **rows)
 
     def _rows(self) -> dict[str, NDArray[Any]]:
-        """The arrays with a row for each sample."""
+        """Return the arrays with a row for each sample."""
         return {
             name: value
             for name, value in vars(self).items()
@@ -140,7 +140,7 @@ class Samples:
                 )
         if len(recordings) == 1:
             return recordings[0]
-        kinds = {
+        signatures = {
             (
                 recording.q.shape[1],
                 recording.v.shape[1],
@@ -150,11 +150,11 @@ class Samples:
             )
             for recording in recordings
         }
-        if len(kinds) != 1:
+        if len(signatures) != 1:
             raise ValueError(
                 f"recordings: expected at least one, all of the same robot with the "
                 f"same contacts and external forces, got {len(recordings)} with "
-                f"{len(kinds)} different sets"
+                f"{len(signatures)} different sets"
             )
         first, segment, count = recordings[0], [], 0
         for recording in recordings:
@@ -171,11 +171,13 @@ class Samples:
             if recording.motion_noise is not None
         ]
         noise = np.sqrt(sum(squares) / sum(map(len, recordings))) if squares else None
-        own = np.repeat(np.arange(len(rows), dtype=np.int32), [len(one) for one in recordings])
+        recording_numbers = np.repeat(
+            np.arange(len(rows), dtype=np.int32), [len(samples) for samples in recordings]
+        )
         return dataclasses.replace(
             first,
             **{**arrays, "segment": np.concatenate(segment), "motion_noise": noise},
-            recording=own,
+            recording=recording_numbers,
             direction=None,
             warnings=tuple(
                 dict.fromkeys(text for recording in recordings for text in recording.warnings)
@@ -337,7 +339,7 @@ class Samples:
             since=since,
             until=until,
         )
-        return cls._of(model, recording, (), cutoff, velocity)
+        return cls._prepare(model, recording, (), cutoff, velocity)
 
     @classmethod
     def from_recording(
@@ -374,19 +376,19 @@ class Samples:
                 "recording: expected a Recording, such as dyn_ros.logs.read(path, "
                 f"model), got {type(recording).__name__}: {recording!r:.80}"
             )
-        for what, names, own in (
+        for what, names, expected_names in (
             ("positions", recording.position_names, model.position_names),
             ("velocities", recording.velocity_names, model.velocity_names),
         ):
-            if tuple(names) != own:
+            if tuple(names) != expected_names:
                 raise ValueError(
-                    f"recording: expected the {what} {', '.join(own)}, got "
+                    f"recording: expected the {what} {', '.join(expected_names)}, got "
                     f"{', '.join(names)}; read it with this robot and all joints"
                 )
-        return cls._of(model, *_known_states(recording, velocity), cutoff, velocity)
+        return cls._prepare(model, *_complete_states(recording, velocity), cutoff, velocity)
 
     @classmethod
-    def _of(
+    def _prepare(
         cls,
         model: Model,
         recording: Recording,
@@ -394,9 +396,9 @@ class Samples:
         cutoff: float | None,
         velocity: bool,
     ) -> Samples:
-        """Prepare a recording whose arrays are changed in place; all its states count."""
+        """Prepare all states of a recording, whose arrays are changed in place."""
         time, stamp = recording.table_time, recording.stamp
-        if time is None:  # from 0, as floats resolve dates to 0.2 us
+        if time is None:  # start at 0: floats resolve dates only to 0.2 us
             time = 1e-9 * (stamp - stamp[:1].sum())
         raw: dict[str, Array | None] = {
             "q": recording.q,
@@ -451,22 +453,22 @@ class Samples:
         write(path, table)
 
 
-def _known_states(recording: Recording, velocity: bool) -> tuple[Recording, Sequence[str]]:
-    """A copy of the states whose efforts are known, and a warning about others.
+def _complete_states(recording: Recording, velocity: bool) -> tuple[Recording, Sequence[str]]:
+    """Return a copy of the states with complete efforts, and a warning about dropped states.
 
-    Of a table that was read as it is, all rows.
+    All rows of a table are kept.
     """
     if recording.table_time is not None:
         return recording.take(np.arange(len(recording))), ()
     signals = {"efforts": recording.effort, **({"velocities": recording.v} if velocity else {})}
-    known = np.ones(len(recording), bool)
+    is_complete = np.ones(len(recording), bool)
     for what, values in signals.items():
         finite = np.isfinite(values)
         for name, column in zip(recording.velocity_names, finite.T):
             if len(column) and not column.any():
                 raise ValueError(f"recording: the {what} of {name!r} are unknown in all states")
-        known &= finite.all(axis=1)
-    states = recording.take(np.flatnonzero(known))
+        is_complete &= finite.all(axis=1)
+    states = recording.take(np.flatnonzero(is_complete))
     if len(states) == len(recording):
         return states, ()
     return states, (

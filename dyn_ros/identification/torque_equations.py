@@ -153,10 +153,8 @@ class TorqueEquations:
         """Load the gears by an estimate (p,); return the relative change of the load, (nv,)."""
         if not self.conditions.terms.chosen[2].any():
             return np.zeros(self._model.nv)
-        samples, end = (
-            self.samples.take(self._spread_rows(REGRESSION)),
-            self._unknowns.bodies + self._model.nv,
-        )
+        samples = self.samples.take(self._spread_rows(REGRESSION))
+        end = self._unknowns.bodies + self._model.nv
         before = self._load(samples)
         terms = self.conditions.terms._replace(load=parameters[:end].copy())
         self.conditions = self.conditions._replace(terms=terms)
@@ -429,15 +427,11 @@ class TorqueEquations:
         """Sum the equations of coupled motors, or those that contact forces do not enter."""
         sums = self._zero_sums()
         for first in range(0, len(samples), _DENSE_BLOCK):
-            block, w = (
-                samples.take(slice(first, first + _DENSE_BLOCK)),
-                weights[first : first + _DENSE_BLOCK],
-            )
-            W, features, y = (
-                torque_regressor(self._model, self._data, block.q, block.v, block.a, self._threads),
-                self.features(block),
-                self._known_torque(block),
-            )
+            block = samples.take(slice(first, first + _DENSE_BLOCK))
+            w = weights[first : first + _DENSE_BLOCK]
+            W = torque_regressor(self._model, self._data, block.q, block.v, block.a, self._threads)
+            features = self.features(block)
+            y = self._known_torque(block)
             row_weights = w
             if block.contacts:
                 E = self._eliminations(block)

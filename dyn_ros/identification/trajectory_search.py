@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The search for a trajectory that reveals a robot's parameters: Fourier series within limits."""
+"""Search for the trajectory that excites a robot's parameters best: Fourier series in limits."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from .motion.numerics import ROUNDING
 Box: TypeAlias = tuple[ArrayLike, ArrayLike]
 """Two opposite corners (3,) [m]: the lowest and the highest coordinates."""
 
-# Limits where there are none: of revolute joints [rad] and of prismatic joints [m]
-_REACH = 3.0, 0.5  # rad, m
-_VELOCITY = 2.0, 0.5  # rad/s, m/s
-_ACCELERATION = 5.0, 2.0  # rad/s2, m/s2
-_FARTHEST = 8.0 * math.pi, 100.0  # larger limits stand for none
-_SAMPLES = 12  # per period of the highest harmonic, for the optimization
-_DENSE = 2 * _SAMPLES  # at most 0.9 % more is between them (trigonometric polynomials)
-_FINE = 10  # times more to verify a trajectory
-_PENALTY = 100.0  # for limits of torques and of the workspace
-_SMOOTH = 0.05  # sign(v) is smooth below this part of the velocity limit
+# limits of revolute and of prismatic joints without limits in the description
+_DEFAULT_REACH = 3.0, 0.5  # rad, m
+_DEFAULT_VELOCITY = 2.0, 0.5  # rad/s, m/s
+_DEFAULT_ACCELERATION = 5.0, 2.0  # rad/s2, m/s2
+_MAX_STATED_LIMIT = 8.0 * math.pi, 100.0  # rad, m; larger position limits mean that there is none
+_SAMPLES_PER_PERIOD = 12  # samples per period of the highest harmonic, in the optimization
+_GRID_SAMPLES = 2 * _SAMPLES_PER_PERIOD  # the maximum between samples is at most 0.9 % larger
+_VERIFICATION_DENSITY = 10  # relative to the optimization; samples that verify a trajectory
+_LIMIT_PENALTY = 100.0  # weight of exceeded limits of torques and of the workspace
+_SIGN_WIDTH = 0.05  # relative to the velocity limit; width of the smooth sign of a velocity
 
 
 class Series:
@@ -50,7 +50,7 @@ class Series:
         )
 
     def motion(self, center: Array, coefficients: Array) -> tuple[Array, Array, Array]:
-        """q, v and a (..., B, nv) of one series per joint.
+        """Return q, v and a (..., B, nv) of one series per joint.
 
         Centers are (..., nv), coefficients (..., nv, 2 harmonics): of sines, then of cosines.
         """
@@ -59,9 +59,9 @@ class Series:
 
 
 def at_rest(harmonics: int) -> Array:
-    """Basis of the coefficients, (2 harmonics, n), whose series starts at rest."""
+    """Return a basis of the coefficients, (2 harmonics, n), whose series starts at rest."""
     k, zeros = np.arange(1.0, harmonics + 1), np.zeros(harmonics)
-    # velocity and acceleration at time zero
+    # rows: velocity and acceleration at time zero
     return np.asarray(null_space(np.array([[*k, *zeros], [*zeros, *k**2]])))
 
 
@@ -77,6 +77,7 @@ class Limits:
 
     @property
     def indices(self) -> NDArray[np.int_]:
+        """Indices of the joints that move."""
         return np.flatnonzero(self.lower < self.upper)
 
     def coefficients(self, x: Array, harmonics: int, period: float) -> tuple[Array, Array]:
@@ -90,22 +91,22 @@ class Limits:
         x = x.reshape(*x.shape[:-1], len(k), 2 * harmonics)
         shape = x[..., 2:] @ at_rest(harmonics).T
         shape /= np.linalg.norm(shape, axis=-1, keepdims=True)
-        count = _DENSE * harmonics
+        count = _GRID_SAMPLES * harmonics
         grid = Series(harmonics, period, np.arange(count) * period / count)
         f, v, a = grid.motion(np.zeros(shape.shape[:-1]), shape)
         low, high = f.min(-2), f.max(-2)
-        between = 1.0 / math.cos(math.pi / _DENSE)
+        overshoot = 1.0 / math.cos(math.pi / _GRID_SAMPLES)
         reach = 0.5 * (self.upper - self.lower)[k]
         largest = np.minimum(
-            reach / (between * 0.5 * (high - low)),
+            reach / (overshoot * 0.5 * (high - low)),
             np.minimum(
-                self.velocity[k] / (between * np.abs(v).max(-2)),
-                self.acceleration[k] / (between * np.abs(a).max(-2)),
+                self.velocity[k] / (overshoot * np.abs(v).max(-2)),
+                self.acceleration[k] / (overshoot * np.abs(a).max(-2)),
             ),
         )
         smallest = 0.2  # relative to the largest size
         size = largest * (smallest + (1.0 - smallest) * 0.5 * (1.0 + np.sin(x[..., 0])))
-        space = np.maximum(0.0, reach - size * between * 0.5 * (high - low))
+        space = np.maximum(0.0, reach - size * overshoot * 0.5 * (high - low))
         middle = 0.5 * (self.lower + self.upper)
         center = np.broadcast_to(middle, (*x.shape[:-2], len(middle))).copy()
         center[..., k] += space * np.sin(x[..., 1]) - size * 0.5 * (low + high)
@@ -125,49 +126,49 @@ def joint_limits(
     joints: Sequence[str] | None = None,
     margin: float = 1.0,
 ) -> Limits:
-    """Limits from arguments of ``excite``, of the model with mimic joints, or the usual ones."""
+    """Return limits from arguments of ``excite``, from the model, or by default."""
     angle = ~is_linear(model)
     low, high = _position_limits(model)
     if lower is not None:
-        low = _numbers("lower", lower, model.nv)
+        low = _numbers_per_joint("lower", lower, model.nv)
     if upper is not None:
-        high = _numbers("upper", upper, model.nv)
+        high = _numbers_per_joint("upper", upper, model.nv)
     center = np.clip(0.0, low, high) if rest is None else finite_array("rest", rest, (model.nq,))
-    reach = np.where(angle, *_REACH)
+    reach = np.where(angle, *_DEFAULT_REACH)
     low = np.where(_is_stop(low, angle), low, np.minimum(center, high) - reach)
     high = np.where(_is_stop(high, angle), high, np.maximum(center, low) + reach)
-    stated = np.isfinite(model.velocity_limit) & (model.velocity_limit > 0.0)
-    fastest = np.where(stated, model.velocity_limit, np.where(angle, *_VELOCITY))
+    is_stated = np.isfinite(model.velocity_limit) & (model.velocity_limit > 0.0)
+    velocity_limit = np.where(is_stated, model.velocity_limit, np.where(angle, *_DEFAULT_VELOCITY))
     if velocity is not None:
-        fastest = _positive("velocity_limit", velocity, model.nv)
-    strongest = np.where(angle, *_ACCELERATION)
+        velocity_limit = _positive_per_joint("velocity_limit", velocity, model.nv)
+    acceleration_limit = np.where(angle, *_DEFAULT_ACCELERATION)
     if acceleration is not None:
-        strongest = _positive("acceleration_limit", acceleration, model.nv)
-    middle, half = 0.5 * (low + high), 0.5 * margin * (high - low)
-    moves = _chosen(model, joints)
-    narrow = moves & ~(half > 0.0)
-    if narrow.any():
-        k = int(np.argmax(narrow))
+        acceleration_limit = _positive_per_joint("acceleration_limit", acceleration, model.nv)
+    middle, half_range = 0.5 * (low + high), 0.5 * margin * (high - low)
+    is_moving = _moving_joints(model, joints)
+    is_immovable = is_moving & ~(half_range > 0.0)
+    if is_immovable.any():
+        k = int(np.argmax(is_immovable))
         raise ValueError(
             f"joint {model.velocity_names[k]!r} cannot move, because its limits are "
             f"{low[k]:g} and {high[k]:g}; pass the other ones as joints"
         )
     return Limits(
-        np.where(moves, middle - half, center),
-        np.where(moves, middle + half, center),
-        margin * fastest,
-        margin * strongest,
+        np.where(is_moving, middle - half_range, center),
+        np.where(is_moving, middle + half_range, center),
+        margin * velocity_limit,
+        margin * acceleration_limit,
         margin,
     )
 
 
 def _is_stop(limit: Array, angle: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether position limits are real, not large numbers that stand for none."""
-    return np.asarray(np.abs(limit) <= np.where(angle, *_FARTHEST))
+    """Return True for position limits, False for large numbers that stand for none."""
+    return np.asarray(np.abs(limit) <= np.where(angle, *_MAX_STATED_LIMIT))
 
 
 def _position_limits(model: Model) -> tuple[Array, Array]:
-    """The position limits of all joints, within the limits of the joints that mimic them."""
+    """Return position limits of all joints, within those of the joints that mimic them."""
     low, high = model.lower.copy(), model.upper.copy()
     for joint, k in zip(model.tree.joints, model.idx_q):
         if joint.mimic and joint.mimic.multiplier:
@@ -178,7 +179,8 @@ def _position_limits(model: Model) -> tuple[Array, Array]:
     return low, high
 
 
-def _chosen(model: Model, joints: Sequence[str] | None) -> NDArray[np.bool_]:
+def _moving_joints(model: Model, joints: Sequence[str] | None) -> NDArray[np.bool_]:
+    """Return a mask of the named joints; raise a ValueError for unknown names."""
     names = model.velocity_names
     if joints is None:
         return np.ones(len(names), bool)
@@ -195,15 +197,17 @@ def _chosen(model: Model, joints: Sequence[str] | None) -> NDArray[np.bool_]:
     return np.isin(names, joints)
 
 
-def _numbers(name: str, value: ArrayLike, count: int) -> Array:
+def _numbers_per_joint(name: str, value: ArrayLike, count: int) -> Array:
+    """Return one number for each joint; raise a ValueError for another shape or NaN."""
     array = np.asarray(value, float)
     if array.shape not in ((), (count,)) or np.isnan(array).any():
         raise ValueError(f"{name}: expected a number, or {count} numbers, got {value!r:.80}")
     return np.broadcast_to(array, (count,)).copy()
 
 
-def _positive(name: str, value: ArrayLike, count: int) -> Array:
-    array = _numbers(name, value, count)
+def _positive_per_joint(name: str, value: ArrayLike, count: int) -> Array:
+    """Return one positive number for each joint; raise a ValueError for others."""
+    array = _numbers_per_joint(name, value, count)
     if not (np.isfinite(array) & (array > 0.0)).all():
         raise ValueError(f"{name}: expected finite numbers above 0, got {value!r:.80}")
     return array
@@ -213,12 +217,12 @@ def _positive(name: str, value: ArrayLike, count: int) -> Array:
 
 
 def _penalty(excess: Array) -> Array:
-    """The penalty of limits that are exceeded."""
-    return _PENALTY * excess * (1.0 + excess)
+    """Return the penalty of limits that are exceeded."""
+    return _LIMIT_PENALTY * excess * (1.0 + excess)
 
 
 def _box(frame: str, corners: Box) -> Array:
-    """The lowest and the highest coordinates of a box, (2, 3)."""
+    """Return the lowest and the highest coordinates of a box, (2, 3)."""
     box = finite_array(f"workspace[{frame!r}]", corners, (2, 3))
     if not (box[0] < box[1]).all():
         raise ValueError(
@@ -234,11 +238,11 @@ class Trajectory(NamedTuple):
     deviation: float  # logarithm of the RMS deviation of the base parameters, or infinite
     center: Array
     coefficients: Array
-    fault: str = ""  # what exceeds limits
+    fault: str = ""  # text about an exceeded limit
 
 
 class TrajectorySearch:
-    """The search for a trajectory.
+    """Search for a trajectory by random starts and L-BFGS.
 
     The variables are, for each joint that moves, the shape of its series, its size and its center,
     scaled so that every vector of variables keeps the limits of the joints.
@@ -255,7 +259,7 @@ class TrajectorySearch:
     ) -> None:
         self.model, self.limits, self.data = model, limits, Data(model)
         self.period, self.harmonics = period, harmonics
-        self.series = self._series(_SAMPLES * harmonics)
+        self.series = self._series(_SAMPLES_PER_PERIOD * harmonics)
         if not isinstance(workspace, Mapping):
             raise TypeError(
                 "workspace: expected a dict of frames and boxes, such as {'tool': "
@@ -266,10 +270,12 @@ class TrajectorySearch:
             for frame, box in workspace.items()
         ]
         effort = model.effort_limit
-        known = (effort > 0.0) & np.isfinite(effort)
-        self.effort = np.where(known, limits.margin * effort, np.inf)
+        has_limit = (effort > 0.0) & np.isfinite(effort)
+        self.effort = np.where(has_limit, limits.margin * effort, np.inf)
         # the inverse of the noise of each torque, in proportion to its limit if all have one
-        self.row_weight = np.median(self.effort) / self.effort if known.all() else np.ones(model.nv)
+        self.row_weight = (
+            np.median(self.effort) / self.effort if has_limit.all() else np.ones(model.nv)
+        )
         # columns of all bodies, then armature, damping, friction and offset of joints that move
         features = model.nv * np.arange(0 if armature else 1, 4)[:, None] + limits.indices
         self.base = np.append(np.arange(10 * model.njoints), 10 * model.njoints + features)
@@ -279,7 +285,7 @@ class TrajectorySearch:
         return Series(self.harmonics, self.period, np.arange(count) * self.period / count)
 
     def _structure(self) -> tuple[NDArray[np.int_], Array]:
-        """Columns of the regressor that no others determine (Gautier 1991), and their RMS."""
+        """Return independent columns of the regressor (Gautier 1991), and their RMS."""
         rng = np.random.default_rng(0)
         q = rng.uniform(self.limits.lower, self.limits.upper, (300, self.model.nv))
         moving = self.limits.lower < self.limits.upper
@@ -287,15 +293,15 @@ class TrajectorySearch:
         a = moving * rng.uniform(-1.0, 1.0, q.shape) * self.limits.acceleration
         W = (self.row_weight[:, None] * self.regressor(q, v, a)).reshape(q.size, -1)
         sizes = np.sqrt(np.mean(W * W, axis=0))
-        used = np.flatnonzero(sizes > 1e-10 * sizes.max())
-        triangle, order = qr(W[:, used] / sizes[used], mode="r", pivoting=True)
+        nonzero = np.flatnonzero(sizes > 1e-10 * sizes.max())
+        triangle, order = qr(W[:, nonzero] / sizes[nonzero], mode="r", pivoting=True)
         diagonal = np.abs(np.diag(triangle))
-        kept = np.sort(used[order[: int(np.sum(diagonal > ROUNDING * diagonal[0]))]])
-        return self.base[kept], sizes[kept]
+        independent = np.sort(nonzero[order[: int(np.sum(diagonal > ROUNDING * diagonal[0]))]])
+        return self.base[independent], sizes[independent]
 
     def regressor(self, q: Array, v: Array, a: Array) -> Array:
-        """The chosen columns of the regressor of torques, (B, nv, columns); smooth in friction."""
-        smooth = np.tanh(v / (_SMOOTH * self.limits.velocity))
+        """Return the base columns of the torque regressor, (B, nv, b), with smooth friction."""
+        smooth = np.tanh(v / (_SIGN_WIDTH * self.limits.velocity))
         features = a, v, smooth, np.ones_like(v)
         bodies = joint_torque_regressor(self.model, self.data, q, v, a)
         count = int(np.searchsorted(self.base, bodies.shape[2]))
@@ -307,41 +313,41 @@ class TrajectorySearch:
         return Y
 
     def base_regressor(self, motion: tuple[Array, Array, Array]) -> Array:
-        """Base regressors (count, rows, b), relative to the noise of rows, sizes of columns."""
+        """Return base regressors (count, rows, b), scaled by noise of rows and sizes of columns."""
         count, steps, nv = motion[0].shape
-        Y = self.regressor(*(part.reshape(-1, nv) for part in motion))
+        Y = self.regressor(*(array.reshape(-1, nv) for array in motion))
         Y *= self.row_weight[:, None] / (math.sqrt(steps) * self.sizes)
         return Y.reshape(count, steps * nv, -1)
 
     def deviation(self, motion: tuple[Array, Array, Array]) -> float:
-        """Logarithm of the RMS standard deviation of the base parameters."""
+        """Return the logarithm of the RMS standard deviation of the base parameters."""
         (Y,) = self.base_regressor(motion)
         values = np.linalg.eigvalsh(Y.T @ Y)
         return 0.5 * math.log(np.mean(1.0 / np.maximum(values, np.finfo(float).eps)))
 
     def condition(self, motion: tuple[Array, Array, Array]) -> float:
-        """Condition number of a base regressor with columns of equal length."""
+        """Return the condition number of a base regressor with columns of equal length."""
         (Y,) = self.base_regressor(motion)
         values = np.linalg.svd(Y / np.linalg.norm(Y, axis=0), compute_uv=False)
         return float(values[0] / values[-1])
 
     def excess(self, motion: tuple[Array, Array, Array]) -> Array:
-        """By how much trajectories exceed torques, in parts of their limits, and boxes, in m."""
-        q, v, a = (part.reshape(-1, part.shape[-1]) for part in motion)
-        over = np.zeros(len(q))
+        """Return the largest relative excess of torque limits, or excess of boxes [m], (count,)."""
+        q, v, a = (array.reshape(-1, array.shape[-1]) for array in motion)
+        excess = np.zeros(len(q))
         if np.isfinite(self.effort).any():
-            tau = self._applied(q, v, a)
-            over = np.maximum(0.0, (np.abs(tau) / self.effort - 1.0).max(axis=1))
+            tau = self._motor_torque(q, v, a)
+            excess = np.maximum(0.0, (np.abs(tau) / self.effort - 1.0).max(axis=1))
         if self.boxes:
             placements = frame_placements(self.model, self.data, q)
             for frame, (low, high) in self.boxes:
                 p = placements[:, frame, :3, 3]
-                over = np.maximum(over, np.maximum(low - p, p - high).max(axis=1))
-        worst: Array = over.reshape(motion[0].shape[:2]).max(axis=1)
+                excess = np.maximum(excess, np.maximum(low - p, p - high).max(axis=1))
+        worst: Array = excess.reshape(motion[0].shape[:2]).max(axis=1)
         return worst
 
     def motion(self, x: Array) -> tuple[Array, Array, Array]:
-        """Trajectories of vectors of variables (count, n)."""
+        """Return the trajectories of vectors of variables (count, n)."""
         return self.series.motion(*self.limits.coefficients(x, self.harmonics, self.period))
 
     def objective(self, x: Array) -> float:
@@ -362,48 +368,48 @@ class TrajectorySearch:
         trace = float(np.sum(1.0 / values))
         change = -Y @ (vectors / values**2 @ vectors.T) / trace
         penalty = _penalty(self.excess(motion)[0])
-        step = 1e-5  # of finite differences
+        step = 1e-5  # finite differences
         points, slopes = x + step * np.eye(len(x)), []
-        together = 16  # trajectories; more leave the cache
-        for start in range(0, len(points), together):
-            motion = self.motion(points[start : start + together])
-            moved = np.einsum("kij,ij->k", self.base_regressor(motion) - Y, change)
-            slopes.append((moved + _penalty(self.excess(motion)) - penalty) / step)
+        batch_size = 16  # trajectories; more leave the cache
+        for start in range(0, len(points), batch_size):
+            motion = self.motion(points[start : start + batch_size])
+            changes = np.einsum("kij,ij->k", self.base_regressor(motion) - Y, change)
+            slopes.append((changes + _penalty(self.excess(motion)) - penalty) / step)
         value = 0.5 * math.log(trace / len(values)) + float(penalty)
         return value, np.concatenate(slopes)
 
     def solve(
         self, rng: np.random.Generator, candidates: int = 20, iterations: int = 60
     ) -> Trajectory:
-        """Improve the best of a few random trajectories."""
-        from scipy.optimize import minimize  # 30 MB, which other parts do not need
+        """Return the best of a few random trajectories, improved by L-BFGS."""
+        from scipy.optimize import minimize  # the import takes 30 MB
 
         variables = 2 * self.harmonics * len(self.limits.indices)
         x = min(rng.standard_normal((candidates, variables)), key=self.objective)
         x = minimize(
             self.gradient, x, jac=True, method="L-BFGS-B", options={"maxiter": iterations}
         ).x
-        return self._verified(*self.limits.coefficients(x, self.harmonics, self.period))
+        return self._verify(*self.limits.coefficients(x, self.harmonics, self.period))
 
-    def _verified(self, center: Array, coefficients: Array) -> Trajectory:
+    def _verify(self, center: Array, coefficients: Array) -> Trajectory:
         """Verify the limits at dense instants; make the motion smaller until it keeps them."""
-        fine = self._series(_FINE * _SAMPLES * self.harmonics)
+        dense_series = self._series(_VERIFICATION_DENSITY * _SAMPLES_PER_PERIOD * self.harmonics)
         for size in np.linspace(1.0, 0.1, 19):
-            moved = fine.motion(center[None], size * coefficients[None])
-            over = float(self.excess(moved)[0])
-            if over <= 0.0:
-                return Trajectory(self.deviation(moved), center, size * coefficients)
-        return Trajectory(math.inf, center, coefficients, self._fault(moved))
+            motion = dense_series.motion(center[None], size * coefficients[None])
+            excess = float(self.excess(motion)[0])
+            if excess <= 0.0:
+                return Trajectory(self.deviation(motion), center, size * coefficients)
+        return Trajectory(math.inf, center, coefficients, self._fault(motion))
 
-    def _applied(self, q: Array, v: Array, a: Array) -> Array:
-        """Torques of the motors, with friction, (B, nv)."""
+    def _motor_torque(self, q: Array, v: Array, a: Array) -> Array:
+        """Return the torques of the motors, with friction, (B, nv)."""
         tau = rnea(self.model, self.data, q, v, a)
         return tau + joint_friction(self.model, v, tau)
 
     def _fault(self, motion: tuple[Array, Array, Array]) -> str:
-        """What the smallest motion exceeds."""
-        q, v, a = (part[0] for part in motion)
-        tau = self._applied(q, v, a)
+        """Return a text about the limit that the smallest motion exceeds."""
+        q, v, a = (array[0] for array in motion)
+        tau = self._motor_torque(q, v, a)
         load = np.abs(tau).max(axis=0) / self.effort
         if load.max() > 1.0:
             k = int(np.argmax(load))
@@ -414,13 +420,17 @@ class TrajectorySearch:
             )
         return "the frames of workspace leave their boxes"
 
-    def sampled(
-        self, best: Trajectory, rate: float, periods: int
+    def sample(
+        self, trajectory: Trajectory, rate: float, periods: int
     ) -> tuple[Array, tuple[Array, Array, Array], Array, float]:
-        """Times, motion, torques and condition number of a solution."""
+        """Return times, motion, torques and condition number of a solution."""
         count = max(2, round(periods * self.period * rate))
         time = np.linspace(0.0, periods * self.period, count + 1)
-        motion = Series(self.harmonics, self.period, time).motion(best.center, best.coefficients)
-        tau = self._applied(*motion)
-        condition = self.condition(self.series.motion(best.center[None], best.coefficients[None]))
+        motion = Series(self.harmonics, self.period, time).motion(
+            trajectory.center, trajectory.coefficients
+        )
+        tau = self._motor_torque(*motion)
+        condition = self.condition(
+            self.series.motion(trajectory.center[None], trajectory.coefficients[None])
+        )
         return time, motion, tau, condition

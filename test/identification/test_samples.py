@@ -617,7 +617,7 @@ import re, sys
 import numpy as np
 import dyn_ros
 from dyn_ros.identification import Samples
-from dyn_ros.identification.normal_equations import with_noise
+from dyn_ros.identification.normal_equations import add_motion_noise
 model = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
 samples = Samples.from_table(model, sys.argv[1])
 dyn_ros.identify(model, samples)

@@ -12,7 +12,7 @@ from identification.recordings import record, waves
 
 import dyn_ros
 from dyn_ros.check.hulls import Hull
-from dyn_ros.identification.link_hulls import bounds_of, within
+from dyn_ros.identification.link_hulls import move_within, shape_bounds
 
 ARM = Path("dyn_ros/robots/arm7.urdf")
 
@@ -75,7 +75,7 @@ def outside(model, shapes):
 
 
 def test_bounds_hold_for_all_mass_within_the_shapes(model, shapes):
-    bounds = bounds_of(model, shapes)
+    bounds = shape_bounds(model, shapes)
     for seed in range(5):
         assert (bounds.rows @ filled(model, shapes, seed).inertial_parameters.ravel() > 0.0).all()
     far = np.array(model.inertial_parameters)
@@ -85,7 +85,7 @@ def test_bounds_hold_for_all_mass_within_the_shapes(model, shapes):
     for bodies in (far, wide):
         broken = bounds.of_joint[bounds.rows @ bodies.ravel() < 0.0]
         assert broken.size and (broken == 3).all()
-        moved = within(bodies, bounds)
+        moved = move_within(bodies, bounds)
         assert (bounds.rows @ moved.ravel() > 0.0).all()
         assert np.array_equal(np.delete(moved, 3, 0), np.delete(bodies, 3, 0))
         assert dyn_ros.is_physical(moved).all()
@@ -136,7 +136,7 @@ def test_a_tool_that_the_description_lacks_has_no_bounds(model, shapes):
         assert joint.after < 1.05 * sigma
     model = copy.copy(model)
     model.set_payload("box", "tool", 1.5, [0.0, 0.05, 0.2], 0.002 * np.eye(3))
-    assert 6 not in bounds_of(model, shapes).of_joint
+    assert 6 not in shape_bounds(model, shapes).of_joint
 
 
 def test_a_link_whose_mesh_is_missing_has_no_bounds(model):
@@ -145,5 +145,5 @@ def test_a_link_whose_mesh_is_missing_has_no_bounds(model):
     own = re.sub("<cylinder[^>]*>", '<mesh filename="package://none/elbow.stl"/>', own)
     shapes = dyn_ros.link_shapes(before + link + own + end + rest)
     assert "elbow_link" not in shapes and "forearm_link" in shapes
-    assert sorted({*bounds_of(model, shapes).of_joint}) == [0, 1, 3, 4, 5, 6]
-    assert not len(bounds_of(model, {}).rows)
+    assert sorted({*shape_bounds(model, shapes).of_joint}) == [0, 1, 3, 4, 5, 6]
+    assert not len(shape_bounds(model, {}).rows)
