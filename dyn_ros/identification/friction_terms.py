@@ -39,14 +39,7 @@ _SCALES = ("friction_velocity", "friction_distance", "stribeck_velocity")
 _INITIAL_SPEEDS = (0.015, 0.04, 0.1, 0.25)  # relative to the largest speed; starts of searches
 _MIN_RELATIVE_SPEED = 0.75 * AT_REST  # relative to the largest speed; few samples are slower
 _MAX_DISTANCE = 0.04  # rad, m; robots have 0.0002 to 0.003
-_INITIAL_DISTANCES = (
-    1e-4,
-    4e-4,
-    1.6e-3,
-    6.4e-3,
-    2.56e-2,
-    0.1,
-)  # s at the largest speed; starts of searches
+_INITIAL_DISTANCES = (1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2, 0.1)  # s at the largest speed
 _SEARCH_FACTORS = (1.5, 1.1)  # ratios of adjacent candidates, in two rounds of a search
 _JOINT_FEATURES = ("armature", "damping", "offset", "friction")  # columns of a joint
 

@@ -31,7 +31,7 @@ from .samples import Samples
 _WATER_DENSITY = 1000.0  # kg/m3; a sphere of water replaces what the samples do not determine
 _MIN_NEGATIVE_INTERVALS = 3.0  # half widths of the interval; a mass further below 0 is rejected
 _NOTICEABLE_MASS = 0.01  # relative to the robot's mass; samples must determine at least this mass
-_TYPICAL_SIZES = np.repeat([1.0, 0.1, 0.01], [1, 3, 6])  # per kg, for lengths of 0.1 m
+_TYPICAL_SIZES = np.repeat([1.0, 0.1, 0.01], [1, 3, 6])  # SI units, for 1 kg and lengths of 0.1 m
 # positions of Ixx ... Izz among the ten numbers
 _MOMENT_INDICES = np.array([[4, 5, 7], [5, 6, 8], [7, 8, 9]])
 
