@@ -93,22 +93,28 @@ HEURISTICS: dict[str, Heuristic] = {
         ("preparation._SHORT",), {"motion.preparation._SHORT": 0.0}
     ),
     "cutoff from spectra": Heuristic(
-        ("filtering._SYSTEMATIC", "filtering._NOISE_BAND", "filtering._ABOVE"),
+        ("filtering._BIAS_WEIGHT", "filtering._NOISE_BAND", "filtering._MIN_SIGNAL_TO_NOISE"),
         {
-            "motion.preparation.choose_cutoff": lambda spectra, rate, longest, order: 0.2 * rate,
-            "motion.preparation.best_cutoff": lambda *arguments: arguments[4][0],
+            "motion.preparation.cutoff_from_spectra": lambda spectra, rate, longest, order: (
+                0.2 * rate
+            ),
+            "motion.preparation.cutoff_from_torques": lambda *arguments: arguments[4][0],
         },
     ),
-    "cutoff below vibrations": Heuristic(("filtering._BAND",), {"motion.filtering._BAND": 10.0}),
-    "cutoff below 20 Hz": Heuristic(("filtering.FASTEST",), {"motion.filtering.FASTEST": 1e9}),
+    "cutoff below vibrations": Heuristic(
+        ("filtering._MIN_NOISE_BAND_WIDTH",), {"motion.filtering._MIN_NOISE_BAND_WIDTH": 10.0}
+    ),
+    "cutoff below 20 Hz": Heuristic(
+        ("filtering.MAX_CUTOFF",), {"motion.filtering.MAX_CUTOFF": 1e9}
+    ),
     "cutoff by torques": Heuristic(
         (
             "cutoff._CANDIDATES",
-            "filtering._REMOVED",
-            "numerics.BETTER",
+            "filtering._MAX_REMOVED_VELOCITY",
+            "numerics.MAX_ERROR_RATIO",
             "numerics.MIN_STANDARD_ERRORS",
         ),
-        {"motion.preparation.best_cutoff": lambda *arguments: arguments[4][0]},
+        {"motion.preparation.cutoff_from_torques": lambda *arguments: arguments[4][0]},
     ),
     "rest counts as ten samples": Heuristic(
         ("preparation._STATIONARY", "numerics.NOISE_LIMIT"),
@@ -127,7 +133,7 @@ HEURISTICS: dict[str, Heuristic] = {
         },
     ),
     "outliers count less": Heuristic(
-        ("numerics.ROUNDS",),
+        ("numerics.MAX_ROUNDS",),
         {
             "least_squares.Problem._without_outliers": lambda self, sums, rows, length, first, _: (
                 sums,
@@ -195,11 +201,11 @@ HEURISTICS: dict[str, Heuristic] = {
         ("least_squares.MIN_STRETCH_LENGTH",), {"least_squares.MIN_STRETCH_LENGTH": 0}
     ),
     "nearly equal segments in spectra": Heuristic(
-        ("filtering.LENGTH_RATIO",), {"motion.filtering.LENGTH_RATIO": 1.0}
+        ("filtering.WINDOW_LENGTH_RATIO",), {"motion.filtering.WINDOW_LENGTH_RATIO": 1.0}
     ),
     "slow samples have no direction": Heuristic(
-        ("filtering.AT_REST",),
-        {"friction_terms.AT_REST": 1e-9, "normal_equations.AT_REST": 1e-9},
+        ("filtering.REST_SPEED_RATIO",),
+        {"friction_terms.REST_SPEED_RATIO": 1e-9, "normal_equations.REST_SPEED_RATIO": 1e-9},
     ),
 }
 REMOVED = {

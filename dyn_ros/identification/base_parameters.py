@@ -17,7 +17,7 @@ from ..engine.kernel.types import Array
 from ..engine.kernel.validation import require_model
 from ..engine.model import Model
 from ..engine.model.coordinates import is_actuated, is_linear
-from .motion.numerics import ROUNDING, STATISTICS, evenly
+from .motion.numerics import RELATIVE_TOLERANCE, STATISTICS_SAMPLES, evenly_spaced
 from .result import BaseEstimate
 from .samples import Samples
 
@@ -247,14 +247,14 @@ def combinations(W: Array, order: Sequence[int]) -> tuple[np.ndarray, Array, flo
         for _ in range(2):  # twice is enough (Kahan)
             residual -= basis[:, : len(chosen)] @ (basis[:, : len(chosen)].T @ residual)
         length = np.linalg.norm(residual)
-        if length > ROUNDING:
+        if length > RELATIVE_TOLERANCE:
             basis[:, len(chosen)] = residual / length
             chosen.append(j)
     independent = np.array(chosen, int)
     Q = basis[:, : len(chosen)]
     R = Q.T @ scaled[:, independent]
     coefficients = solve_triangular(R, Q.T @ scaled) if chosen else Q.T @ scaled
-    coefficients[np.abs(coefficients) < ROUNDING] = 0.0
+    coefficients[np.abs(coefficients) < RELATIVE_TOLERANCE] = 0.0
     matrix = coefficients * lengths / lengths[independent, None]
     matrix[:, independent] = np.eye(len(chosen))
     singular = np.linalg.svd(R, compute_uv=False)
@@ -266,7 +266,7 @@ def _rank(scaled: Array) -> int:
     if not scaled.size:
         return 0
     diagonal = np.abs(np.diag(qr(scaled, mode="r", pivoting=True)[0]))
-    return int((diagonal > ROUNDING * diagonal[0]).sum())
+    return int((diagonal > RELATIVE_TOLERANCE * diagonal[0]).sum())
 
 
 def symbolic(row: Array, lead: int, names: Sequence[str]) -> str:
@@ -293,8 +293,12 @@ def undetermined(
     if not undetermined_numbers:
         return ()
     responses = _responses(unknowns.model)
-    max_speed = np.quantile(np.abs(samples.v[evenly(len(samples), STATISTICS)]), 0.99, axis=0)
-    rms_acceleration = np.sqrt((samples.a[evenly(len(samples), STATISTICS)] ** 2).mean(axis=0))
+    max_speed = np.quantile(
+        np.abs(samples.v[evenly_spaced(len(samples), STATISTICS_SAMPLES)]), 0.99, axis=0
+    )
+    rms_acceleration = np.sqrt(
+        (samples.a[evenly_spaced(len(samples), STATISTICS_SAMPLES)] ** 2).mean(axis=0)
+    )
     return tuple(
         base.names[n]
         + ": "

@@ -19,17 +19,17 @@ from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
 from ..engine.model.coordinates import is_actuated
 from ..engine.model.drives import LARGEST
-from .motion.filtering import AT_REST
+from .motion.filtering import REST_SPEED_RATIO
 from .motion.numerics import (
-    BETTER,
-    BLOCK,
+    BLOCK_SIZE,
     FOLDS,
+    MAX_ERROR_RATIO,
     MIN_SAMPLES,
     MIN_SPEED,
     MIN_STANDARD_ERRORS,
-    REGRESSION,
+    REGRESSION_SAMPLES,
     RIDGE,
-    normal_deviation,
+    robust_deviation,
 )
 from .samples import Samples
 
@@ -37,7 +37,9 @@ TERMS = ("stribeck", "root_friction", "load_friction")
 OPTIONAL = (*TERMS, "friction_distance")
 _SCALES = ("friction_velocity", "friction_distance", "stribeck_velocity")
 _INITIAL_SPEEDS = (0.015, 0.04, 0.1, 0.25)  # relative to the largest speed; starts of searches
-_MIN_RELATIVE_SPEED = 0.75 * AT_REST  # relative to the largest speed; few samples are slower
+_MIN_RELATIVE_SPEED = (
+    0.75 * REST_SPEED_RATIO
+)  # relative to the largest speed; few samples are slower
 _MAX_DISTANCE = 0.04  # rad, m; robots have 0.0002 to 0.003
 _INITIAL_DISTANCES = (1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2, 0.1)  # s at the largest speed
 _SEARCH_FACTORS = (1.5, 1.1)  # ratios of adjacent candidates, in two rounds of a search
@@ -137,8 +139,8 @@ def friction_directions(drives: Drives, samples: Samples) -> Array:
     """Return the direction of motor friction in consecutive samples, (B, nv)."""
     v, dt = drives.motor_velocity(samples.v), _time_steps(samples)
     result, previous = np.empty_like(v), None
-    for first in range(0, len(v), BLOCK):
-        rows = slice(first, first + BLOCK)
+    for first in range(0, len(v), BLOCK_SIZE):
+        rows = slice(first, first + BLOCK_SIZE)
         result[rows], previous = directions(drives, v[rows], dt[rows], previous)
     return result
 
@@ -153,8 +155,8 @@ def friction_direction_changes(drives: Drives, samples: Samples) -> tuple[Array,
     joints = drives.friction_distance > 0.0
     result, distance = np.zeros((2, *v.shape)), drives.friction_distance[joints]
     previous, change = np.sign(v[0, joints]), np.zeros(len(distance))
-    for first in range(0, len(v), BLOCK):
-        rows = slice(first, first + BLOCK)
+    for first in range(0, len(v), BLOCK_SIZE):
+        rows = slice(first, first + BLOCK_SIZE)
         values = presliding_changes(v[rows, joints], dt[rows], distance, previous, change)
         result[:, rows, joints] = np.where(v[rows, joints] == 0.0, 0.0, values)
         previous, change = values[0][-1], values[1][-1]
@@ -231,7 +233,7 @@ def choose_terms(
     terms = FrictionTerms.none(model)
     is_specified = np.isfinite(stribeck)
     terms.chosen[0], terms.stribeck[is_specified] = is_specified, stribeck[is_specified]
-    rows = np.arange(0, len(samples), 1 + len(samples) // REGRESSION)
+    rows = np.arange(0, len(samples), 1 + len(samples) // REGRESSION_SAMPLES)
     subset = samples.take(rows[: len(rows) // FOLDS * FOLDS])
     # fewer samples do not determine terms, which then increase errors
     if len(subset) < 2 * MIN_SAMPLES or samples.contacts:
@@ -243,7 +245,7 @@ def choose_terms(
     tau = model.drives.to_motors(without_gravity(model, subset.q, subset.tau))
     gravity = model.drives.to_motors(subset.tau) - tau  # loads the gears, but is compensated
     max_speed = np.quantile(np.abs(v), 0.99, axis=0)
-    is_moving = (np.abs(v) > AT_REST * max_speed)[:, joints].T
+    is_moving = (np.abs(v) > REST_SPEED_RATIO * max_speed)[:, joints].T
     bodies = 10 * model.njoints
     held_out = _HeldOut(
         bodies, _torque_rows(model, subset, joints), tau[:, joints].T, is_moving, huber
@@ -518,7 +520,7 @@ def _with_scale(form: _Form, name: str, value: float) -> _Form:
 
 def _is_better(error: Array, reference: Array) -> bool:
     """Return True if an error (stretches,) is smaller than a reference by more than noise."""
-    return bool(error.sum() < BETTER**2 * reference.sum())
+    return bool(error.sum() < MAX_ERROR_RATIO**2 * reference.sum())
 
 
 def _is_significantly_better(error: Array, reference: Array) -> bool:
@@ -580,7 +582,7 @@ class _HeldOut:
         old_weights = self.weights[n]
         counted = old_weights > 0.0
         errors = self._errors(n)[counted] / old_weights[counted]
-        limit = max(huber * float(normal_deviation(errors)), 1e-9 * self._size[n])
+        limit = max(huber * float(robust_deviation(errors)), 1e-9 * self._size[n])
         weights = np.sqrt(limit / np.maximum(np.abs(errors), limit))
         if (weights == old_weights[counted]).all():
             return

@@ -20,8 +20,8 @@ from ..engine.model import Model
 from .base_parameters import Unknowns, in_columns, structure
 from .friction_terms import choose_terms, friction_directions, measured_joints
 from .identify_options import IdentifyOptions
-from .motion.filtering import AT_REST
-from .motion.numerics import FOLDS, REGRESSION, ROUNDOFF
+from .motion.filtering import REST_SPEED_RATIO
+from .motion.numerics import FOLDS, REGRESSION_SAMPLES, ROUNDOFF
 from .normal_equations import jackknife
 from .payload import payload_columns
 from .physical import decompose
@@ -185,7 +185,7 @@ class _GainProblem:
                 f"load, got {len(frames)}"
             )
         subsets = [
-            samples.take(slice(None, None, 1 + len(samples) // REGRESSION))
+            samples.take(slice(None, None, 1 + len(samples) // REGRESSION_SAMPLES))
             for samples in (*free, *loaded)
         ]
         self.model, self.masses = model, masses
@@ -231,7 +231,7 @@ class _GainProblem:
     def _moving_rows(self, k: int) -> list[Array]:
         """Return masks of the samples in which joint k moves, for each recording."""
         speeds = [np.abs(recording.samples.v[:, k]) for recording in self.recordings]
-        return [speed > AT_REST * np.quantile(speed, 0.99) for speed in speeds]
+        return [speed > REST_SPEED_RATIO * np.quantile(speed, 0.99) for speed in speeds]
 
     # --- columns
 

@@ -19,7 +19,7 @@ from ..engine.model import Model
 from ..engine.model.coordinates import is_actuated, is_linear
 from .base_parameters import BaseParameters, Unknowns
 from .friction_terms import FrictionTerms
-from .motion.numerics import REGRESSION, ROUNDS, normal_deviation
+from .motion.numerics import MAX_ROUNDS, REGRESSION_SAMPLES, robust_deviation
 from .normal_equations import (
     STRETCH_COUNT,
     Equations,
@@ -90,7 +90,7 @@ class Problem(NamedTuple):
             equations.conditions = equations.conditions._replace(scale=estimate.noise)
             sums = equations.sums(0.1, 0.2)
             estimate = self.estimate(sums, self.noise)
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ROUNDS):
             if not equations.leave_out_reversals(estimate.parameters):
                 break
             sums = equations.sums(0.2, 0.3)
@@ -120,7 +120,7 @@ class Problem(NamedTuple):
         as much information.
         """
         sigma = self._rms_residual(sums, self.reference.described) if noise is None else noise
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ROUNDS):
             value, inverse, determined = self._solve(sums, sigma)
             parameters = np.zeros(len(self.unknowns))
             parameters[self.base.independent] = value
@@ -242,7 +242,7 @@ class Problem(NamedTuple):
         Returns the sums, the estimate, the fraction of outliers and the limits (nv,).
         """
         estimate, outlier_fraction, reduced_sums, limit = first, 0.0, sums, first.noise
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ROUNDS):
             residuals, noise = equations.subsampled_residuals(estimate.parameters), self.noise
             # the median is robust to outliers, but may be zero if efforts are rounded
             limit = huber * (
@@ -322,7 +322,9 @@ class Problem(NamedTuple):
     ) -> Array:
         """Return normal equations between consecutive edges, (n, b + m, b + m), from a subset."""
         independent, noise = self.base.independent, fit.estimate.noise
-        step = 1 + equations.size // REGRESSION  # motions are smooth, so that a subset is enough
+        step = (
+            1 + equations.size // REGRESSION_SAMPLES
+        )  # motions are smooth, so that a subset is enough
         row_sets = [equations.rows[first:last:step] for first, last in itertools.pairwise(edges)]
         H = np.array(
             [
@@ -388,7 +390,7 @@ def median_deviation(residuals: Array) -> Array:
     """Return the standard deviation of each column by the median of its finite sizes, or NaN."""
     finite_columns = [values[np.isfinite(values)] for values in residuals.T]
     return np.array(
-        [normal_deviation(values) if len(values) else np.nan for values in finite_columns]
+        [robust_deviation(values) if len(values) else np.nan for values in finite_columns]
     )
 
 
@@ -472,7 +474,9 @@ def _residual_data(model: Model, equations: TorqueEquations, parameters: Array) 
     step = max(1, math.ceil(LONGEST / (LAGS * period)))
     count = min(LAGS, int(LONGEST / (step * period)), (len(samples) - 1) // (4 * step))
     lags = step * np.arange(-count, count + 1)
-    subset_size = min(2 * REGRESSION, _MAX_REGRESSOR_SIZE // (10 * model.nv * model.njoints))
+    subset_size = min(
+        2 * REGRESSION_SAMPLES, _MAX_REGRESSOR_SIZE // (10 * model.nv * model.njoints)
+    )
     rows = np.arange(lags[-1], len(samples) - lags[-1], 1 + len(samples) // subset_size)
     rows = rows[samples.segment[rows - lags[-1]] == samples.segment[rows + lags[-1]]]
     subset = samples.take(rows)

@@ -16,15 +16,15 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model, ReferenceFrame
 from ..engine.model.coordinates import is_actuated
 from .friction_terms import FrictionTerms
-from .motion.filtering import AT_REST
+from .motion.filtering import REST_SPEED_RATIO
 from .motion.numerics import (
     FOLDS,
     MIN_SPEED,
-    REGRESSION,
-    ROUNDING,
+    REGRESSION_SAMPLES,
+    RELATIVE_TOLERANCE,
     ROUNDOFF,
-    STATISTICS,
-    evenly,
+    STATISTICS_SAMPLES,
+    evenly_spaced,
 )
 from .samples import Samples
 
@@ -125,16 +125,16 @@ def recording_conditions(
     model: Model, samples: Samples, terms: FrictionTerms, contact_dimension: int
 ) -> Conditions:
     """Return the conditions of a recording, as if reversals did not matter."""
-    actuated, v = is_actuated(model), samples.v[evenly(len(samples), STATISTICS)]
+    actuated, v = is_actuated(model), samples.v[evenly_spaced(len(samples), STATISTICS_SAMPLES)]
     fastest = np.quantile(np.abs(model.drives.motor_velocity(v)), 0.99, axis=0)
     # a sensor that does not work reports a constant
     measured = (np.ptp(model.drives.to_motors(samples.tau), axis=0) > 0.0) | ~actuated
     scale = np.ones(model.nv)
     if samples.contacts:  # RMS torques of the description
-        subset = samples.take(evenly(len(samples), REGRESSION))
+        subset = samples.take(evenly_spaced(len(samples), REGRESSION_SAMPLES))
         torque = rnea(model, Data(model), subset.q, subset.v, subset.a)
         scale = np.sqrt((torque**2).mean(axis=0)) + 1e-6
-    threshold = np.where(actuated, np.maximum(AT_REST * fastest, MIN_SPEED), 0.0)
+    threshold = np.where(actuated, np.maximum(REST_SPEED_RATIO * fastest, MIN_SPEED), 0.0)
     return Conditions(terms, contact_dimension, threshold, measured, scale)
 
 
@@ -161,8 +161,10 @@ def require_equations(contacts: tuple[str, ...], count: float, parameters: int) 
 
 def rounding_deviation(efforts: Array) -> Array:
     """Return the standard deviation (n,) of the rounding of efforts (B, n): step / sqrt(12)."""
-    steps = np.diff(np.sort(efforts[evenly(len(efforts), STATISTICS)], axis=0), axis=0)
-    rounding = ROUNDING * np.maximum(
+    steps = np.diff(
+        np.sort(efforts[evenly_spaced(len(efforts), STATISTICS_SAMPLES)], axis=0), axis=0
+    )
+    rounding = RELATIVE_TOLERANCE * np.maximum(
         efforts.max(axis=0, initial=0.0), -efforts.min(axis=0, initial=0.0)
     )
     step = np.where(steps > rounding, steps, np.inf).min(axis=0, initial=np.inf)

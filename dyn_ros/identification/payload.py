@@ -23,7 +23,7 @@ from ..engine.spatial.value import require
 from .base_parameters import NUMBERS
 from .friction_terms import friction_directions
 from .motion.losses import Losses, losses, rest_of
-from .motion.numerics import BLOCK, FOLDS, ROUNDS
+from .motion.numerics import BLOCK_SIZE, FOLDS, MAX_ROUNDS
 from .normal_equations import correlation_length, leave_one_out_changes
 from .physical import MIN_MASS, decompose, fit_physical
 from .samples import Samples
@@ -302,8 +302,8 @@ def _equations(
     data, (columns, transform), drives = Data(model), payload_columns(model, index), model.drives
     offset_torque = 0.0 if offset is None else one_each("offset", offset, model.nv)
     W, y = [], []
-    for first in range(0, len(samples), BLOCK):
-        block = samples.take(slice(first, first + BLOCK))
+    for first in range(0, len(samples), BLOCK_SIZE):
+        block = samples.take(slice(first, first + BLOCK_SIZE))
         rows = (
             joint_torque_regressor(model, data, block.q, block.v, block.a)[..., columns] @ transform
         )
@@ -314,7 +314,7 @@ def _equations(
             block.v,
             "tau",
             block.tau - offset_torque,
-            direction[first : first + BLOCK],
+            direction[first : first + BLOCK_SIZE],
         )
         y.append(
             drives.to_motors(
@@ -354,7 +354,7 @@ def _solve(W: Array, y: Array, friction_losses: Losses, noise: Array | None) -> 
     min_noise = 1e-9 + 1e-6 * np.abs(y).max()
     freedom = max(1.0 - 10.0 / y.size, 0.1)
     sigma, lengths, r = np.ones(y.shape[1]), np.ones(y.shape[1]), y
-    for n in range(ROUNDS):
+    for n in range(MAX_ROUNDS):
         if noise is None:
             sigma = np.maximum(
                 np.sqrt((r**2).sum(axis=0) / friction_losses.rows / freedom), min_noise

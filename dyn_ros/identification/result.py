@@ -21,8 +21,8 @@ from ..engine.model.coordinates import is_actuated
 from ..engine.model.urdf.text import END_OF_MESSAGE
 from ..engine.model.write import write_urdf
 from .friction_terms import friction_directions
-from .motion.filtering import AT_REST
-from .motion.numerics import MIN_SPEED, normal_deviation
+from .motion.filtering import REST_SPEED_RATIO
+from .motion.numerics import MIN_SPEED, robust_deviation
 from .normal_equations import rounding_deviation
 from .samples import Samples
 
@@ -251,7 +251,7 @@ class Identification:
             )
         drives = self.model.drives
         speed = np.abs(drives.motor_velocity(samples.v))
-        rest_speed = np.maximum(AT_REST * np.quantile(speed, 0.99, axis=0), MIN_SPEED)
+        rest_speed = np.maximum(REST_SPEED_RATIO * np.quantile(speed, 0.99, axis=0), MIN_SPEED)
         is_moving = (speed > rest_speed) | ~is_actuated(self.model)
         torques = [
             drives.to_motors(tau)
@@ -314,7 +314,7 @@ def _joint_errors(joint: JointResult, tau: Array, before: Array, after: Array) -
     if len(tau) < 3:
         return replace(joint, before=np.nan, after=np.nan, noise=np.nan, torque=np.nan)
     noise = max(
-        float(normal_deviation(np.diff(after, 2))) / np.sqrt(6.0),
+        float(robust_deviation(np.diff(after, 2))) / np.sqrt(6.0),
         rounding_deviation(tau[:, None])[0],
     )
     torque, before, after = (np.sqrt(np.mean(x**2)) for x in (tau, before, after))

@@ -32,8 +32,15 @@ from .least_squares import (
     sum_squares,
     unexplained_error_warnings,
 )
-from .motion.filtering import of_each
-from .motion.numerics import MIN_SPEED, MIN_TRAVEL, NOISE_LIMIT, REGRESSION, STATISTICS, evenly
+from .motion.filtering import split_by_recording
+from .motion.numerics import (
+    MIN_SPEED,
+    MIN_TRAVEL,
+    NOISE_LIMIT,
+    REGRESSION_SAMPLES,
+    STATISTICS_SAMPLES,
+    evenly_spaced,
+)
 from .normal_equations import (
     Equations,
     Stretches,
@@ -84,7 +91,7 @@ class Solution(NamedTuple):
                 "if no other warning says why, the description lacks something that is "
                 "attached there, or meshes are wrong",
             )
-        subset = self.samples.take(evenly(len(self.samples), REGRESSION))
+        subset = self.samples.take(evenly_spaced(len(self.samples), REGRESSION_SAMPLES))
         warnings += tuple(
             collapsed_masses(
                 unknowns.model,
@@ -318,13 +325,15 @@ def effort_unit_warnings(model: Model, samples: Samples) -> list[str]:
     """Return warnings about efforts that cannot be torques."""
     if samples.contacts or samples.f_ext is not None or not is_actuated(model).all():
         return []
-    subset = samples.take(evenly(len(samples), REGRESSION))
+    subset = samples.take(evenly_spaced(len(samples), REGRESSION_SAMPLES))
     return unit_warnings(model, subset.q, subset.v, subset.a, subset.tau)
 
 
 def _unmoved_joint_warnings(model: Model, samples: Samples) -> list[str]:
     """Return warnings about joints that do not move in any recording."""
-    travel = np.max([np.ptp(q, axis=0) for q in of_each(samples.recording, samples.q)], axis=0)
+    travel = np.max(
+        [np.ptp(q, axis=0) for q in split_by_recording(samples.recording, samples.q)], axis=0
+    )
     return [
         f"joint {joint.name!r} moves by less than {MIN_TRAVEL:g} rad or m in all recordings, so "
         "its friction stays unknown, as does what only its motion shows"
@@ -353,7 +362,7 @@ def _require_support(model: Model, samples: Samples) -> None:
         or (not base.any())
     ):
         return
-    subset = samples.take(evenly(len(samples), REGRESSION))
+    subset = samples.take(evenly_spaced(len(samples), REGRESSION_SAMPLES))
     data, still = Data(model), np.zeros_like(subset.v)
     needed, weight = (
         np.sqrt((torque[:, base] ** 2).sum(axis=1).mean())
@@ -382,10 +391,10 @@ def _held_out_results(
     squares, differences = np.zeros((2, 3, model.nv)), []
     for torques in equations.torques_and_residuals(rows, (described, parameters)):
         squares += sum_squares(torques)
-        count = max(3, STATISTICS * len(torques[2]) // len(rows))
+        count = max(3, STATISTICS_SAMPLES * len(torques[2]) // len(rows))
         differences.append(np.diff(torques[2][:count], 2, axis=0))
     # a short held-out stretch alone does not determine the noise
-    training_rows = equations.rows[: max(0, STATISTICS - len(rows))]
+    training_rows = equations.rows[: max(0, STATISTICS_SAMPLES - len(rows))]
     for torques in equations.torques_and_residuals(training_rows, (described, parameters)):
         differences.append(np.diff(torques[2], 2, axis=0))
     # second differences of white noise have 6 times its variance; jumps of friction are rare

@@ -23,13 +23,13 @@ from ..engine.model.coordinates import is_actuated
 from . import normal_equations as ne
 from .base_parameters import DIRECTED, FEATURES, Unknowns, in_columns
 from .friction_terms import friction_direction_changes
-from .motion.numerics import BLOCK, FOLDS, REGRESSION, STATISTICS
+from .motion.numerics import BLOCK_SIZE, FOLDS, REGRESSION_SAMPLES, STATISTICS_SAMPLES
 from .motion.reversals import Reversals
 from .samples import Samples
 
 _MIN_REMAINING_NOISE = 0.1  # relative; a row that keeps less of its noise is not compared
-_DENSE_BLOCK = BLOCK // 8  # samples; smaller, as all columns of all rows are computed
-_SUM_BLOCK = 4 * BLOCK  # samples whose equations are added up in one call
+_DENSE_BLOCK = BLOCK_SIZE // 8  # samples; smaller, as all columns of all rows are computed
+_SUM_BLOCK = 4 * BLOCK_SIZE  # samples whose equations are added up in one call
 
 Progress = Callable[[float, str], None]
 
@@ -153,7 +153,7 @@ class TorqueEquations:
         """Load the gears by an estimate (p,); return the relative change of the load, (nv,)."""
         if not self.conditions.terms.chosen[2].any():
             return np.zeros(self._model.nv)
-        samples = self.samples.take(self._spread_rows(REGRESSION))
+        samples = self.samples.take(self._spread_rows(REGRESSION_SAMPLES))
         end = self._unknowns.bodies + self._model.nv
         before = self._load(samples)
         terms = self.conditions.terms._replace(load=parameters[:end].copy())
@@ -343,7 +343,7 @@ class TorqueEquations:
         total, sigma = np.zeros(len(parameters)), self.samples.motion_noise
         if sigma is None or not sigma.any():
             return total
-        samples = self.samples.take(self._spread_rows(BLOCK // 2))
+        samples = self.samples.take(self._spread_rows(BLOCK_SIZE // 2))
         for share, moved in zip(
             (0.5, 0.5, -1.0), (*ne.add_motion_noise(self._model, samples, sigma), samples)
         ):
@@ -355,7 +355,7 @@ class TorqueEquations:
 
     def subsampled_residuals(self, parameters: Array) -> Array:
         """Return residuals of a subset, scaled to complete noise, (B, nv); NaN without weight."""
-        samples = self.samples.take(self._spread_rows(STATISTICS))
+        samples = self.samples.take(self._spread_rows(STATISTICS_SAMPLES))
         r, remaining = self.residuals(samples, parameters)
         return np.where(self.weights(samples) > 0.0, r / remaining, np.nan)
 
@@ -363,8 +363,8 @@ class TorqueEquations:
         self, rows: np.ndarray, models: Sequence[Array]
     ) -> Iterator[list[Array]]:
         """Yield, block by block, measured torques of rows and the residuals of each model."""
-        for first in range(0, len(rows), BLOCK):
-            samples = self._take(rows[first : first + BLOCK])
+        for first in range(0, len(rows), BLOCK_SIZE):
+            samples = self._take(rows[first : first + BLOCK_SIZE])
             has_weight = self.weights(samples) > 0.0
             columns = [self._drives.to_motors(samples.tau)]
             for model in models:
@@ -374,7 +374,7 @@ class TorqueEquations:
                 )
             yield columns
 
-    def _blocks(self, size: int = BLOCK) -> Iterator[tuple[float, Samples]]:
+    def _blocks(self, size: int = BLOCK_SIZE) -> Iterator[tuple[float, Samples]]:
         """Yield the fraction that is done after each block of samples, and the block."""
         for first in range(0, self.size, size):
             samples = self._take(self.rows[first : first + size])
@@ -459,7 +459,7 @@ class TorqueEquations:
     def leave_out_reversals(self, parameters: Array) -> bool:
         """Leave out samples near reversals if residuals are larger there; return True if it did."""
         margin = self.reversals.unsettled(
-            self._spread_rows(STATISTICS), np.abs(self.subsampled_residuals(parameters))
+            self._spread_rows(STATISTICS_SAMPLES), np.abs(self.subsampled_residuals(parameters))
         )
         before = np.count_nonzero(self.samples.weight)
         self.conditions = self.conditions._replace(
@@ -471,7 +471,7 @@ class TorqueEquations:
     def correlations(self, parameters: Array) -> Array:
         """Return the number of samples over which residuals of each row are correlated, (nv,)."""
         stretches = FOLDS // 2
-        lengths, block_size = [], min(BLOCK, 1 << (self.size // stretches).bit_length() - 1)
+        lengths, block_size = [], min(BLOCK_SIZE, 1 << (self.size // stretches).bit_length() - 1)
         for first in np.linspace(0, self.size - block_size, stretches).astype(int):
             samples = self._take(self.rows[first : first + block_size])
             r = self.residuals(samples, parameters)[0] * (self.weights(samples) > 0.0)

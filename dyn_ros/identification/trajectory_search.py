@@ -20,7 +20,7 @@ from ..engine.kernel.validation import finite_array
 from ..engine.model import Model
 from ..engine.model.coordinates import is_linear
 from ..engine.model.frames import frame_number
-from .motion.numerics import ROUNDING
+from .motion.numerics import RELATIVE_TOLERANCE
 
 Box: TypeAlias = tuple[ArrayLike, ArrayLike]
 """Two opposite corners (3,) [m]: the lowest and the highest coordinates."""
@@ -296,7 +296,9 @@ class TrajectorySearch:
         nonzero = np.flatnonzero(sizes > 1e-10 * sizes.max())
         triangle, order = qr(W[:, nonzero] / sizes[nonzero], mode="r", pivoting=True)
         diagonal = np.abs(np.diag(triangle))
-        independent = np.sort(nonzero[order[: int(np.sum(diagonal > ROUNDING * diagonal[0]))]])
+        independent = np.sort(
+            nonzero[order[: int(np.sum(diagonal > RELATIVE_TOLERANCE * diagonal[0]))]]
+        )
         return self.base[independent], sizes[independent]
 
     def regressor(self, q: Array, v: Array, a: Array) -> Array:

@@ -51,7 +51,7 @@ def _filtered(
             continue
         time = 1e-9 * (states.stamp[rows] - states.stamp[rows[0]])
         rate = (len(rows) - 1) / time[-1]
-        cutoff = min(settings.cutoff, filtering.HIGHEST * rate)
+        cutoff = min(settings.cutoff, filtering.MAX_CUTOFF_RATIO * rate)
         margin = filtering.settling_samples(rate, cutoff)
         if len(rows) > 2 * margin:
             yield rows, time, cutoff, slice(margin, len(rows) - margin)

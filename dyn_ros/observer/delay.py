@@ -262,9 +262,9 @@ def _deviation(joints: list[_Joint], delay: float, nv: int, period: float) -> tu
 
 def _segments(samples: Samples) -> list[slice]:
     """The rows of each segment that a spline can have."""
-    from ..identification.motion.filtering import divided  # needs SciPy
+    from ..identification.motion.filtering import split_at_cuts  # needs SciPy
 
-    return [slice(*one) for one in divided(np.diff(samples.segment) != 0) if len(one) > 3]
+    return [slice(*one) for one in split_at_cuts(np.diff(samples.segment) != 0) if len(one) > 3]
 
 
 def _inner(samples: Samples, margin: float, is_slow: NDArray[np.bool_]) -> NDArray[np.int_]:

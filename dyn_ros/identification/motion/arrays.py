@@ -15,7 +15,7 @@ from ...engine.kernel.validation import as_array, coordinate, require_model, req
 from ...engine.model.drives import LARGEST
 from ...engine.model.model import Model
 from ...recordings.tables.rows import readable
-from .numerics import BLOCK, MIN_TRAVEL
+from .numerics import BLOCK_SIZE, MIN_TRAVEL
 
 _JUMP = 10.0  # times the typical bend of positions, or the range of efforts
 _GAP = 1.5  # times the typical time of seven rows: some are missing
@@ -135,8 +135,8 @@ def check(
             )
     for name, array in raw.items():
         axes = {"q": ("nq",), "f_ext": ("njoints", 6)}.get(name, ("nv",))
-        for start in range(rows.start, rows.stop, BLOCK):
-            some = slice(start, min(start + BLOCK, rows.stop))
+        for start in range(rows.start, rows.stop, BLOCK_SIZE):
+            some = slice(start, min(start + BLOCK_SIZE, rows.stop))
             if array is None or (np.abs(array[some]) < LARGEST).all():
                 continue
             row, *rest = map(int, np.argwhere(~(np.abs(array[some]) < LARGEST))[0])

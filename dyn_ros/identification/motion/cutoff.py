@@ -20,8 +20,15 @@ from ...engine.call.data import Data
 from ...engine.kernel.types import Array
 from ...engine.model.coordinates import JointSlices, is_actuated, joint_slices
 from ...engine.model.model import Model
-from .filtering import AT_REST, Segment, settling_samples
-from .numerics import BETTER, BLOCK, FOLDS, MIN_STANDARD_ERRORS, REGRESSION, RIDGE
+from .filtering import REST_SPEED_RATIO, Segment, settling_samples
+from .numerics import (
+    BLOCK_SIZE,
+    FOLDS,
+    MAX_ERROR_RATIO,
+    MIN_STANDARD_ERRORS,
+    REGRESSION_SAMPLES,
+    RIDGE,
+)
 
 _CANDIDATES = (0.7, 0.5, 0.35, 0.25)  # of the first cutoff
 
@@ -38,7 +45,7 @@ class Stretch(NamedTuple):
     tau: Array
 
 
-def best_cutoff(
+def cutoff_from_torques(
     model: Model,
     tau: Array,
     segments: Sequence[Segment],
@@ -54,7 +61,7 @@ def best_cutoff(
     first, lowest = limits
     margin = settling_samples(rate, max(lowest, first * _CANDIDATES[-1]))
     pieces = _pieces([(one.start + margin, one.stop - margin) for one in segments])
-    step = 1 + sum(map(len, pieces)) // REGRESSION
+    step = 1 + sum(map(len, pieces)) // REGRESSION_SAMPLES
     if not is_actuated(model).all() or len(pieces) < FOLDS // 2:
         return first
 
@@ -71,7 +78,7 @@ def best_cutoff(
 
     motion = stretches(first)
     speeds = np.abs(np.concatenate([one.v for one in motion])).max(axis=0)
-    moves = [np.abs(one.v) > AT_REST * speeds for one in motion]
+    moves = [np.abs(one.v) > REST_SPEED_RATIO * speeds for one in motion]
     reference = _errors(model, motion, moves)
     if not reference.size:
         return first
@@ -84,7 +91,9 @@ def best_cutoff(
         if gain.mean() >= least:
             break
         least = gain.mean()
-        if least < min(np.log(BETTER), -MIN_STANDARD_ERRORS * gain.std() / np.sqrt(len(gain))):
+        if least < min(
+            np.log(MAX_ERROR_RATIO), -MIN_STANDARD_ERRORS * gain.std() / np.sqrt(len(gain))
+        ):
             best = cutoff
     return best
 
@@ -96,7 +105,7 @@ def _pieces(inner: Sequence[tuple[int, int]]) -> list[Segment]:
     for start, stop in inner:
         ends = np.linspace(start, stop, round(max(stop - start, 0) / length) + 1).astype(int)
         pieces += [
-            Segment(int(one), int(min(one + BLOCK, other)))
+            Segment(int(one), int(min(one + BLOCK_SIZE, other)))
             for one, other in itertools.pairwise(ends)
         ]
     chosen = np.linspace(0, len(pieces) - 1, min(len(pieces), 2 * FOLDS)).round()

@@ -24,25 +24,25 @@ from ...engine.kernel import lie
 from ...engine.kernel.types import Array
 from ...engine.model.coordinates import joint_slices
 from ...engine.model.model import Model
-from .numerics import FILTER_BLOCK, ROUNDOFF
+from .numerics import FILTER_BLOCK_SIZE, ROUNDOFF
 
-ORDER = 4  # of the filter, which is applied twice
-HIGHEST = 0.2  # largest cutoff that is chosen, relative to the sampling rate
-AT_REST = 0.01  # of a joint's largest speed; the sign of slower velocities is noise
-FASTEST = 20.0  # Hz, the same; faster parts of a motion are jumps of friction
-_SETTLED = 2.0  # periods of the cutoff after which ends do not matter: 1e-3 of a
-_MARGIN = 8.0  # periods of the cutoff by which blocks overlap
-_WINDOW = 20.0  # shape of the Kaiser window: 150 dB from a peak to what leaks
-_RESOLUTION = 8.0  # length of a window [s]
-LENGTH_RATIO = 0.8  # shortest window, relative to the longest segment
-_SYSTEMATIC = 30.0  # weight of what the filter removes; noise averages out
-_NOISE_BAND = 0.25, 0.45  # where spectra contain nothing but noise, relative to the rate
-_ABOVE = 30.0  # times the noise floor: motion, even in a spectrum of few windows
-_REMOVED = 0.02  # of velocities (RMS), at most, by the lowest cutoff
-_BAND = 0.04  # width of a band of noise, relative to the sampling rate
-MAX_JITTER = 0.01  # periods; time stamps with less are treated as equally spaced
-_QUATERNION = {"floating": 3, "spherical": 0}  # kind -> its index among the numbers in q
-_ANGLE = {"continuous": 0, "planar": 2}  # kind -> index of an angle without limits
+FILTER_ORDER = 4  # order in each direction, forward and backward
+MAX_CUTOFF_RATIO = 0.2  # chosen cutoff, relative to the sampling rate
+REST_SPEED_RATIO = 0.01  # relative to a joint's largest speed; the sign of slower ones is noise
+MAX_CUTOFF = 20.0  # Hz, if chosen; faster parts of a motion are jumps of friction
+_SETTLING_PERIODS = 2.0  # periods of the cutoff; farther from the ends, a is accurate to 1e-3
+_BLOCK_MARGIN = 8.0  # periods of the cutoff, at each end of a block
+_KAISER_BETA = 20.0  # shape of the window; leakage is 150 dB below a peak
+_WINDOW_LENGTH = 8.0  # s
+WINDOW_LENGTH_RATIO = 0.8  # relative to the longest segment, if all are shorter than the window
+_BIAS_WEIGHT = 30.0  # weight of removed motion, relative to noise, which averages out
+_NOISE_BAND = 0.25, 0.45  # frequencies without motion, relative to the sampling rate
+_MIN_SIGNAL_TO_NOISE = 30.0  # density relative to the noise floor, even with few windows
+_MAX_REMOVED_VELOCITY = 0.02  # RMS, relative to the velocities
+_MIN_NOISE_BAND_WIDTH = 0.04  # relative to the sampling rate; vibrations follow a wider band
+MAX_JITTER = 0.01  # sampling periods; stamps with less are treated as equally spaced
+_QUATERNION_INDEX = {"floating": 3, "spherical": 0}  # index of its first number in q, by kind
+_ANGLE_INDEX = {"continuous": 0, "planar": 2}  # index in q of an angle without limits, by kind
 
 
 class Segment(NamedTuple):
@@ -70,11 +70,11 @@ class Spectrum(NamedTuple):
 
 def spectrum(time: Array, column: Array, segments: Sequence[Segment], rate: float) -> Spectrum:
     """The spectrum of a signal (B,) and its noise floor, by Welch's method; the rate is in Hz."""
-    length = 2 ** round(math.log2(max(_RESOLUTION * rate, 64.0)))
+    length = 2 ** round(math.log2(max(_WINDOW_LENGTH * rate, 64.0)))
     longest = max(map(len, segments))
     if longest < length:  # segments that are nearly as long count, too
-        length = max(round(LENGTH_RATIO * longest), 2)
-    window = np.kaiser(length, _WINDOW)
+        length = max(round(WINDOW_LENGTH_RATIO * longest), 2)
+    window = np.kaiser(length, _KAISER_BETA)
     total, count = np.zeros(length // 2 + 1), 0
     for segment in segments:
         if len(segment) < length:
@@ -95,10 +95,10 @@ def spectrum(time: Array, column: Array, segments: Sequence[Segment], rate: floa
 
 def highest_cutoff(rate: float) -> float:
     """Return the highest cutoff that is chosen for a sampling rate [Hz]."""
-    return min(HIGHEST * rate, FASTEST)
+    return min(MAX_CUTOFF_RATIO * rate, MAX_CUTOFF)
 
 
-def choose_cutoff(
+def cutoff_from_spectra(
     spectra: Sequence[Spectrum], rate: float, longest: float, derivative: int = 2
 ) -> float:
     """Return the cutoff with the smallest predicted error of accelerations [Hz].
@@ -117,7 +117,9 @@ def choose_cutoff(
         motion = _motion(spectrum, rate) * power
         if not motion.sum() > 0.0:
             continue
-        error += (_SYSTEMATIC * (removed @ motion) + spectrum.floor * (left @ power)) / motion.sum()
+        error += (
+            _BIAS_WEIGHT * (removed @ motion) + spectrum.floor * (left @ power)
+        ) / motion.sum()
     return float(candidates[np.argmin(error)])
 
 
@@ -136,12 +138,12 @@ def lowest_cutoff(
         motion = _motion(spectrum, rate) * power
         removed += shares @ motion / max(motion.sum(), 1e-300)
     removed[-1] = 0.0
-    return float(candidates[np.argmax(removed <= _REMOVED**2 * len(spectra))])
+    return float(candidates[np.argmax(removed <= _MAX_REMOVED_VELOCITY**2 * len(spectra))])
 
 
 def _settled_cutoff(rate: float, longest: float) -> float:
     """Return the cutoff whose filter settles within a fifth of the longest segment [Hz]."""
-    return min(5.0 * _SETTLED / longest, highest_cutoff(rate))
+    return min(5.0 * _SETTLING_PERIODS / longest, highest_cutoff(rate))
 
 
 def _motion(spectrum: Spectrum, rate: float) -> Array:
@@ -149,8 +151,8 @@ def _motion(spectrum: Spectrum, rate: float) -> Array:
 
     Above are vibrations, or images of positions that are sampled less often than recorded.
     """
-    above = spectrum.density > _ABOVE * spectrum.floor
-    width = max(2, round(_BAND * rate / spectrum.frequency[1]))
+    above = spectrum.density > _MIN_SIGNAL_TO_NOISE * spectrum.floor
+    width = max(2, round(_MIN_NOISE_BAND_WIDTH * rate / spectrum.frequency[1]))
     last = np.flatnonzero(above)
     far = np.flatnonzero(np.diff(last) > width)
     if far.size:
@@ -162,13 +164,13 @@ def _motion(spectrum: Spectrum, rate: float) -> Array:
 def _gain(frequency: Array, cutoff: float | Array) -> Array:
     """Gain of the filter, forward and backward."""
     square = np.square(frequency / cutoff)
-    gain: Array = 1.0 / (1.0 + reduce(np.multiply, ORDER * [square]))  # faster than a power
+    gain: Array = 1.0 / (1.0 + reduce(np.multiply, FILTER_ORDER * [square]))  # faster than a power
     return gain
 
 
 def settling_samples(rate: float, cutoff: float) -> int:
     """Number of samples at each end of a segment that are not accurate."""
-    return math.ceil(_SETTLED * rate / cutoff)
+    return math.ceil(_SETTLING_PERIODS * rate / cutoff)
 
 
 def derivatives(time: Array, values: Array, cutoff: float, order: int) -> list[Array]:
@@ -180,8 +182,8 @@ def derivatives(time: Array, values: Array, cutoff: float, order: int) -> list[A
     grid, values = _on_grid(time, values)
     step = (time[-1] - time[0]) / (len(time) - 1)
     rates = [np.empty(values.shape) for _ in range(order + 1)]
-    margin = math.ceil(_MARGIN / (cutoff * step))
-    length = max(FILTER_BLOCK, 1 << math.ceil(math.log2(4 * margin)))
+    margin = math.ceil(_BLOCK_MARGIN / (cutoff * step))
+    length = max(FILTER_BLOCK_SIZE, 1 << math.ceil(math.log2(4 * margin)))
     if len(time) + 2 * margin < 2 * length:  # one block
         length = next_fast_len(len(time) + 2 * margin, real=True)
     w = 2.0 * math.pi * np.fft.rfftfreq(length, step)
@@ -234,7 +236,7 @@ def _on_grid(time: Array, values: Array) -> tuple[Array, Array]:
     return grid, _interpolated(time, values, grid)
 
 
-def segments_of(
+def split_at_gaps(
     time: Array, gap: float, period: float | None = None
 ) -> tuple[list[Segment], float]:
     """Split at gaps of so many periods and where stamps go back; also the median period [s]."""
@@ -246,16 +248,18 @@ def segments_of(
                 "time: expected stamps that increase, but no stamp is later than the one before"
             )
         period = float(np.median(ahead))
-    return divided((steps < 0.0) | (steps > gap * period)), period
+    return split_at_cuts((steps < 0.0) | (steps > gap * period)), period
 
 
-def divided(is_cut: NDArray[np.bool_]) -> list[Segment]:
+def split_at_cuts(is_cut: NDArray[np.bool_]) -> list[Segment]:
     """The stretches between cuts; there is a step from each sample but the last to the next."""
     ends = [0, *map(int, np.flatnonzero(is_cut) + 1), len(is_cut) + 1]
     return [Segment(start, stop) for start, stop in itertools.pairwise(ends)]
 
 
-def of_each(recording: NDArray[np.int32] | None, rows: NDArray[Any]) -> list[NDArray[Any]]:
+def split_by_recording(
+    recording: NDArray[np.int32] | None, rows: NDArray[Any]
+) -> list[NDArray[Any]]:
     """The rows of each of several recordings, one after the other; None: of one."""
     return np.split(rows, [] if recording is None else np.flatnonzero(np.diff(recording)) + 1)
 
@@ -270,11 +274,11 @@ def of_each(recording: NDArray[np.int32] | None, rows: NDArray[Any]) -> list[NDA
 def make_continuous(model: Model, q: Array) -> None:
     """Remove jumps by full turns and by changes of sign from q (B, nq), in place."""
     for joint in joint_slices(model):
-        if joint.kind in _ANGLE:
-            angle = q[:, joint.q.start + _ANGLE[joint.kind]]
+        if joint.kind in _ANGLE_INDEX:
+            angle = q[:, joint.q.start + _ANGLE_INDEX[joint.kind]]
             angle[:] = np.unwrap(angle)
-        if joint.kind in _QUATERNION:
-            x = q[:, joint.q.start + _QUATERNION[joint.kind] : joint.q.stop]
+        if joint.kind in _QUATERNION_INDEX:
+            x = q[:, joint.q.start + _QUATERNION_INDEX[joint.kind] : joint.q.stop]
             flips = np.sum(x[1:] * x[:-1], axis=1) < 0.0
             x[1:][np.cumsum(flips) % 2 == 1] *= -1.0
 
@@ -292,7 +296,7 @@ def velocities(kind: str, rates: list[Array]) -> tuple[Array, Array, Array]:
         axis = np.array([0.0, 0.0, 1.0])
         turning, position = omega * axis, slice(0, 2)
     else:
-        first = _QUATERNION[kind]
+        first = _QUATERNION_INDEX[kind]
         x, omega, alpha = _turning(*(rate[:, first:] for rate in rates))
         q = np.concatenate([q[:, :first], x], axis=1)
         if kind == "spherical":
@@ -310,8 +314,8 @@ def velocities(kind: str, rates: list[Array]) -> tuple[Array, Array, Array]:
 
 def velocity_noise(kind: str, noise: Array) -> Array:
     """Standard deviations of the velocities of a joint from the rates of its q."""
-    if kind in _QUATERNION:
-        first = _QUATERNION[kind]
+    if kind in _QUATERNION_INDEX:
+        first = _QUATERNION_INDEX[kind]
         angular = np.full(3, 2.0 * noise[first:].max())
         return angular if kind == "spherical" else np.r_[np.full(3, noise[:3].max()), angular]
     return noise

@@ -18,10 +18,10 @@ from ...engine.model.coordinates import JointSlices, joint_slices
 from ...engine.model.model import Model
 from ...recordings.tables.rows import GAP, measured_rows, readable
 from . import arrays, filtering, stamps
-from .cutoff import best_cutoff
-from .filtering import Segment, Spectrum, choose_cutoff, lowest_cutoff, velocities
+from .cutoff import cutoff_from_torques
+from .filtering import Segment, Spectrum, cutoff_from_spectra, lowest_cutoff, velocities
 from .lag import late_velocities
-from .numerics import BLOCK, MIN_TRAVEL, NOISE_LIMIT
+from .numerics import BLOCK_SIZE, MIN_TRAVEL, NOISE_LIMIT
 
 _SHORT = 0.125  # periods of the cutoff: gaps over which the motion is interpolated
 _STATIONARY = 10.0  # samples in motion that weigh as much as a stretch at rest
@@ -174,7 +174,7 @@ class _Preparation:
         time = self.arrays["time"]
         if len(time) < 2:
             raise ValueError("time: all samples have the same time stamp")
-        self.segments, self.period = filtering.segments_of(time, GAP)
+        self.segments, self.period = filtering.split_at_gaps(time, GAP)
         if not _PERIOD_RANGE[0] < self.period < _PERIOD_RANGE[1]:
             raise ValueError(
                 f"time: expected stamps in s, got a sampling period of "
@@ -194,7 +194,7 @@ class _Preparation:
 
     def _joined(self, cutoff: float) -> list[Segment]:
         longest = max(GAP, _SHORT / (cutoff * self.period))
-        return filtering.segments_of(self.arrays["time"], longest, self.period)[0]
+        return filtering.split_at_gaps(self.arrays["time"], longest, self.period)[0]
 
     def report_gaps(self) -> None:
         time = self.arrays["time"]
@@ -240,11 +240,11 @@ class _Preparation:
             longest = self.period * max(map(len, self.segments))
             first, lowest = (
                 limit(spectra, rate, longest, 1 if given else 2)
-                for limit in (choose_cutoff, lowest_cutoff)
+                for limit in (cutoff_from_spectra, lowest_cutoff)
             )
             self.cutoff = first
             if self.arrays["f_ext"] is None and self.arrays["in_contact"] is None:
-                self.cutoff = best_cutoff(
+                self.cutoff = cutoff_from_torques(
                     self.model,
                     self.arrays["tau"],
                     self._joined(first),
@@ -253,7 +253,7 @@ class _Preparation:
                     self._rates,
                 )
             how = f"chosen {'from their spectra' if self.cutoff == first else 'by torque errors'}"
-            if self.cutoff > 0.99 * filtering.HIGHEST * rate:
+            if self.cutoff > 0.99 * filtering.MAX_CUTOFF_RATIO * rate:
                 self.warnings.append(
                     f"the motion contains frequencies up to {self.cutoff:.3g} Hz, too many for "
                     f"{rate:.6g} samples per second; record more samples per second, or slower "
@@ -269,7 +269,7 @@ class _Preparation:
         self.drop = filtering.settling_samples(rate, self.cutoff)
         self._estimate_noise(spectra, given)
         self.filter = (
-            f"Butterworth low-pass of order {filtering.ORDER}, forward and backward, of "
+            f"Butterworth low-pass of order {filtering.FILTER_ORDER}, forward and backward, of "
             f"{'velocities' if given else 'positions'} at {rate:.6g} samples per second; cutoff "
             f"{self.cutoff:.4g} Hz, {how}; "
             f"{self.drop} samples dropped at each end of a segment; torques are not filtered."
@@ -443,8 +443,8 @@ def _compact(array: Any, rows: NDArray[np.int_]) -> Any:
     """Move rows to the front of an array, in place, and return them."""
     if len(rows) == rows[-1] - rows[0] + 1:
         return array[rows[0] : rows[-1] + 1]
-    for start in range(0, len(rows), BLOCK):
-        some = rows[start : start + BLOCK]
+    for start in range(0, len(rows), BLOCK_SIZE):
+        some = rows[start : start + BLOCK_SIZE]
         array[start : start + len(some)] = array[some]
     return array[: len(rows)]
 
@@ -459,7 +459,7 @@ def _weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Ar
     new &= rest  # another pose; of motions there may be millions
     new[1:] |= (rest[1:] != rest[:-1]) | (segment[1:] != segment[:-1])
     weight = np.ones(len(v))
-    for stretch in filtering.divided(new[1:]):
+    for stretch in filtering.split_at_cuts(new[1:]):
         if rest[stretch.start]:
             weight[slice(*stretch)] = min(1.0, _STATIONARY / len(stretch))
     return weight

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from ...engine.kernel.types import Array
-from .filtering import of_each
+from .filtering import split_by_recording
 
 _SPREAD = 0.7  # periods of the cutoff over which the filter spreads a jump
 _LEFT_OUT = 0.6  # of the samples, at most, are near reversals
@@ -50,7 +50,10 @@ class Reversals:
     def _farthest(self) -> int:
         """The distance up to which most samples of no recording are left out."""
         return int(
-            min(np.quantile(part, _LEFT_OUT) for part in of_each(self._recording, self.distance))
+            min(
+                np.quantile(part, _LEFT_OUT)
+                for part in split_by_recording(self._recording, self.distance)
+            )
         )
 
     def is_steady(self, rows: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array
 from .filtering import MAX_JITTER, Segment, derivatives, highest_cutoff
-from .numerics import FILTER_BLOCK, MIN_SAMPLES, normal_deviation
+from .numerics import FILTER_BLOCK_SIZE, MIN_SAMPLES, robust_deviation
 
 _EXPLAINED = 0.7  # of the deviations remain: less than half of their power is something else
 _CLOSEST = 0.3  # periods between two samples at least
@@ -79,9 +79,9 @@ def corrected(
     that were dropped; nothing else is missing in each of the ``pieces``.
     """
     segments = [
-        Segment(start, min(start + FILTER_BLOCK, one.stop))
+        Segment(start, min(start + FILTER_BLOCK_SIZE, one.stop))
         for one in segments
-        for start in range(one.start, one.stop, FILTER_BLOCK)
+        for start in range(one.start, one.stop, FILTER_BLOCK_SIZE)
     ]
     longest = slice(*max(segments, key=len))
     if len(time[longest]) < MIN_SAMPLES or np.std(np.diff(time[longest])) * rate < MAX_JITTER:
@@ -160,5 +160,5 @@ def _from_others(deviation: Array, v: Array, noise: Array) -> Array:
 
 def _size(x: Array) -> Array:
     """Robust standard deviation of each column."""
-    size: Array = np.maximum(normal_deviation(x), 1e-12)
+    size: Array = np.maximum(robust_deviation(x), 1e-12)
     return size

@@ -18,7 +18,7 @@ from ...engine.model import Model
 from ...engine.model.coordinates import is_actuated
 from ...engine.model.parameters import pseudo_inertia
 from ...recordings.tables.rows import GAP
-from ..motion.filtering import segments_of
+from ..motion.filtering import split_at_gaps
 from ..normal_equations import eliminations
 from ..result import Identification
 from ..samples import Samples
@@ -74,7 +74,7 @@ def shown(result: Identification) -> Samples:
 def stretches_of(samples: Samples) -> list[slice]:
     if len(samples) == 0:
         return []
-    return [slice(*stretch) for stretch in segments_of(samples.time, GAP)[0]]
+    return [slice(*stretch) for stretch in split_at_gaps(samples.time, GAP)[0]]
 
 
 def joined_time(samples: Samples, stretches: list[slice]) -> Array:
