@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.call.algorithm import compiled
-from .decode_kernel import DECODE, KIND_COUNT, REASONS, ROW, STATE
+from .decode_kernel import DECODE, KIND_COUNT, PROBLEMS, PROGRESS_SIZE, ROW_SIZE
 
 JOINT_STATE, ODOMETRY = "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry"
 CDR, ROS1 = "cdr", "ros1"
@@ -20,10 +20,10 @@ _KINDS = {(JOINT_STATE, CDR): 0, (ODOMETRY, CDR): 1, (JOINT_STATE, ROS1): 2, (OD
 
 
 class Raw(NamedTuple):
-    """Serialized messages, and what could not be read."""
+    """Serialized messages, and descriptions of the problems in reading them."""
 
     content: NDArray[np.uint8]
-    rows: NDArray[np.int64]  # (n, 4): `Decoder.code`, log time [ns], offset and length
+    rows: NDArray[np.int64]  # (n, 4): `Decoder.channel_code`, log time [ns], offset, length [bytes]
     problems: tuple[str, ...] = ()
 
 
@@ -35,98 +35,98 @@ class Messages:
     x y z qx qy qz qw, then the linear and the angular velocity.
     """
 
-    layout: NDArray[np.int32]  # index in decoder.layouts; -1 - k: odometry of child k
+    name_list: NDArray[np.int32]  # index in decoder.name_lists; -1 - k: odometry of child frame k
     topic: NDArray[np.int32]  # index in decoder.topics
     log_time: NDArray[np.int64]  # [ns]
     stamp: NDArray[np.int64]  # [ns]; the log time if the message has none
-    counts: NDArray[np.int32]  # (n, 3), of positions, velocities, efforts; or 7, 6, 0
-    start: NDArray[np.int64]  # in numbers
+    counts: NDArray[np.int32]  # (n, 3): positions, velocities, efforts; odometry: 7, 6, 0
+    start: NDArray[np.int64]  # index of the first number in `numbers`
     numbers: NDArray[np.float64]
-    bad: int = 0  # messages that are not decoded, see decoder.problems
+    failures: int = 0  # messages that were not decoded; see decoder.problems
 
     def __len__(self) -> int:
-        return len(self.layout)
+        return len(self.name_list)
 
     def take(self, rows: slice | NDArray[Any]) -> Messages:
         """Return some of the messages; their numbers stay in place."""
         return Messages(
-            self.layout[rows],
+            self.name_list[rows],
             self.topic[rows],
             self.log_time[rows],
             self.stamp[rows],
             self.counts[rows],
             self.start[rows],
             self.numbers,
-            self.bad,
+            self.failures,
         )
 
     @classmethod
-    def none(cls, bad: int = 0) -> Messages:
+    def none(cls, failures: int = 0) -> Messages:
         """Return no messages."""
         i32, i64 = np.zeros(0, np.int32), np.zeros(0, np.int64)
-        return cls(i32, i32, i64, i64, np.zeros((0, 3), np.int32), i64, np.zeros(0), bad)
+        return cls(i32, i32, i64, i64, np.zeros((0, 3), np.int32), i64, np.zeros(0), failures)
 
 
 class Decoder:
-    """Decodes messages, and numbers what they have in common, in the order in which it occurs."""
+    """Decoder of messages; it numbers topics, lists of names and child frames as they occur."""
 
     def __init__(self) -> None:
-        self.layouts: list[tuple[str, ...]] = []  # joint names
-        self.children: list[str] = []  # child frames of odometries
+        self.name_lists: list[tuple[str, ...]] = []  # lists of joint names
+        self.child_frames: list[str] = []  # child_frame_id of odometry
         self.topics: list[str] = []
-        self.problems: dict[str, int] = {}  # what was not decoded or read, how many times
-        # what `decode_message` recognizes
-        self.strings = np.zeros(0, np.uint8)  # each behind its length, of eight bytes
-        self.lists = np.zeros((0, 4), np.int64)  # kind, size, where its strings are, number
-        self._slots: dict[str, int] = {}
-        self._layouts: dict[tuple[str, ...], int] = {}
-        self._children: dict[str, int] = {}
-        self._latest = np.zeros(0, np.int64)
+        self.problems: dict[str, int] = {}  # number of messages with each problem
+        # the lists of strings that `decode_message` recognizes
+        self.strings = np.zeros(0, np.uint8)  # each string behind its length, of eight bytes
+        self.lists = np.zeros((0, 4), np.int64)  # see `find_list`
+        self._topic_numbers: dict[str, int] = {}
+        self._name_list_numbers: dict[tuple[str, ...], int] = {}
+        self._child_frame_numbers: dict[str, int] = {}
+        self._latest_lists = np.zeros(0, np.int64)
 
-    def topic(self, name: str) -> int:
+    def topic_number(self, name: str) -> int:
         """Return the number of a topic."""
-        if name not in self._slots:
-            self._slots[name] = len(self.topics)
+        if name not in self._topic_numbers:
+            self._topic_numbers[name] = len(self.topics)
             self.topics.append(name)
-            self._latest = np.append(self._latest, np.full(KIND_COUNT, -1))
-        return self._slots[name]
+            self._latest_lists = np.append(self._latest_lists, np.full(KIND_COUNT, -1))
+        return self._topic_numbers[name]
 
-    def layout(self, names: tuple[str, ...]) -> int:
+    def name_list_number(self, names: tuple[str, ...]) -> int:
         """Return the number of a list of joint names."""
-        if names not in self._layouts:
-            self._layouts[names] = len(self.layouts)
-            self.layouts.append(names)
-        return self._layouts[names]
+        if names not in self._name_list_numbers:
+            self._name_list_numbers[names] = len(self.name_lists)
+            self.name_lists.append(names)
+        return self._name_list_numbers[names]
 
-    def number_of(self, names: tuple[str, ...]) -> int | None:
+    def find_name_list(self, names: tuple[str, ...]) -> int | None:
         """Return the number of a list of joint names, or None if it is new."""
-        return self._layouts.get(names)
+        return self._name_list_numbers.get(names)
 
-    def child(self, frame: str) -> int:
+    def child_frame_number(self, frame: str) -> int:
         """Return the number, from -1 downward, of a child frame."""
-        if frame not in self._children:
-            self._children[frame] = len(self.children)
-            self.children.append(frame)
-        return -1 - self._children[frame]
+        if frame not in self._child_frame_numbers:
+            self._child_frame_numbers[frame] = len(self.child_frames)
+            self.child_frames.append(frame)
+        return -1 - self._child_frame_numbers[frame]
 
-    def code(self, name: str, kind: str, encoding: str) -> int | None:
+    def channel_code(self, name: str, kind: str, encoding: str) -> int | None:
         """Return the code of a channel, or None if its messages cannot be decoded."""
         number = _KINDS.get((kind, encoding))
-        return None if number is None else self.topic(name) * KIND_COUNT + number
+        return None if number is None else self.topic_number(name) * KIND_COUNT + number
 
     def report(self, problem: str, count: int = 1) -> None:
         """Count a problem."""
         self.problems[problem] = self.problems.get(problem, 0) + count
 
     def decode(self, raw: Raw) -> Messages:
-        """Decode serialized messages."""
+        """Return the decoded messages, and count in `problems` what cannot be decoded."""
         for problem in raw.problems:
             self.report(problem)
         content, index = raw.content, np.ascontiguousarray(raw.rows)
-        rows = np.empty((len(index), ROW), np.int64)
+        rows = np.empty((len(index), ROW_SIZE), np.int64)
         numbers = np.empty(int(index[:, 3].sum()) // 8 + 1)
-        bad = np.zeros((len(self._latest), len(REASONS)), np.int64)
-        state, head = np.zeros(STATE, np.int64), np.zeros(ROW, np.int64)
+        failures = np.zeros((len(self._latest_lists), len(PROBLEMS)), np.int64)
+        progress, head = np.zeros(PROGRESS_SIZE, np.int64), np.zeros(ROW_SIZE, np.int64)
         call = compiled(DECODE)
         while True:
             if not call(
@@ -136,23 +136,24 @@ class Decoder:
                 self.strings.ctypes.data,
                 self.lists.ctypes.data,
                 len(self.lists),
-                self._latest.ctypes.data,
-                bad.ctypes.data,
+                self._latest_lists.ctypes.data,
+                failures.ctypes.data,
                 rows.ctypes.data,
                 numbers.ctypes.data,
-                state.ctypes.data,
+                progress.ctypes.data,
                 head.ctypes.data,
             ):
                 break
-            self._read_list(content, index[state[0]], int(state[3]), head)
-        for code, reason in np.argwhere(bad).tolist():
+            self._read_list(content, index[progress[0]], int(progress[3]), head)
+        for code, reason in np.argwhere(failures).tolist():
             self.report(
-                f"{self.topics[code // KIND_COUNT]}: {REASONS[reason]}", int(bad[code, reason])
+                f"{self.topics[code // KIND_COUNT]}: {PROBLEMS[reason]}",
+                int(failures[code, reason]),
             )
-        return _in_order(rows[: state[1]], numbers[: state[2]], int(bad.sum()))
+        return _sorted_by_time(rows[: progress[1]], numbers[: progress[2]], int(failures.sum()))
 
     def add_list(self, kind: int, number: int, strings: Sequence[bytes]) -> None:
-        """Recognize a list from now on: 0, the names of a layout; 1, a child frame."""
+        """Recognize a list from now on, of joint names (kind 0) or of one child frame (kind 1)."""
         content = b"".join(len(string).to_bytes(8, "little") + string for string in strings)
         row = np.array([[kind, len(strings), len(self.strings), number]], np.int64)
         self.lists = np.concatenate([self.lists, row])
@@ -161,35 +162,46 @@ class Decoder:
     def _read_list(
         self, content: NDArray[np.uint8], row: NDArray[np.int64], code: int, head: NDArray[np.int64]
     ) -> None:
-        """Read the strings of a message and store them; their bounds have been checked."""
-        position, count, width, big = (int(number) for number in head[4:8])
+        """Add the unknown list of strings that `decode` found; it has checked their bounds."""
+        position, count, alignment, is_big_endian = (int(number) for number in head[4:8])
         origin = int(row[2]) + (4 if code & KIND_COUNT - 1 < 2 else 0)
         strings = list(
-            _strings(content, origin, position, count, width, "big" if big else "little")
+            _read_strings(
+                content, origin, position, count, alignment, "big" if is_big_endian else "little"
+            )
         )
         kind = code & 1
         names = tuple(string.split(b"\0")[0].decode("utf-8", "replace") for string in strings)
-        number = self.child(names[0]) if kind else self.layout(names)
+        number = self.child_frame_number(names[0]) if kind else self.name_list_number(names)
         self.add_list(kind, number, strings)
 
 
-def _strings(
-    content: NDArray[np.uint8], origin: int, position: int, count: int, width: int, order: Any
+def _read_strings(
+    content: NDArray[np.uint8],
+    origin: int,
+    position: int,
+    count: int,
+    alignment: int,
+    byte_order: Any,
 ) -> Sequence[bytes]:
-    """Strings that begin at a position behind the origin, without the zero at the end."""
+    """Return the strings that begin at a position behind the origin, without final zeros."""
     strings = []
     for _ in range(count):
-        position += -position % width
-        length = int.from_bytes(content[origin + position : origin + position + 4].tobytes(), order)
+        position += -position % alignment
+        length = int.from_bytes(
+            content[origin + position : origin + position + 4].tobytes(), byte_order
+        )
         position += 4
         string = content[origin + position : origin + position + length].tobytes()
-        strings.append(string[:-1] if width > 1 and string.endswith(b"\0") else string)
+        strings.append(string[:-1] if alignment > 1 and string.endswith(b"\0") else string)
         position += length
     return strings
 
 
-def _in_order(rows: NDArray[np.int64], numbers: NDArray[np.float64], bad: int) -> Messages:
-    """Messages in order of log time."""
+def _sorted_by_time(
+    rows: NDArray[np.int64], numbers: NDArray[np.float64], failures: int
+) -> Messages:
+    """Return the messages in order of log time."""
     log_time = rows[:, 2]
     if (log_time[1:] < log_time[:-1]).any():
         rows = rows[np.argsort(log_time, kind="stable")]
@@ -201,5 +213,5 @@ def _in_order(rows: NDArray[np.int64], numbers: NDArray[np.float64], bad: int) -
         rows[:, 4:7].astype(np.int32),
         rows[:, 7].copy(),
         numbers,
-        bad,
+        failures,
     )

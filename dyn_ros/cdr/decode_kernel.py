@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled functions that decode joint states and odometry: CDR of either byte order, or ROS 1.
 
-A list of joint names is compared with those that are known, string by string, because the bytes
-between strings are undefined. The function returns for a list that is new; its caller adds it, and
-calls again. Every offset is checked: the bytes may contain anything.
+A list of joint names is compared with the lists that occurred before, string by string, because the
+bytes between strings are undefined. At an unknown list, `decode` returns; its caller adds the list,
+and calls again. Every offset is checked, as the bytes may contain anything.
+
+Positions are offsets in the content, and -1 behind its end. Lengths and strings are aligned to
+`alignment` bytes behind `origin`, floats to `double_alignment`; ROS 1 aligns nothing.
 """
 
 from ..engine.kernel.lanes import integers_at
@@ -13,26 +16,24 @@ from ..engine.machine_code.compiler import Entry
 from ..engine.machine_code.declare import kernel
 
 MAX_LISTS = 1000  # bounds memory and time if a publisher never repeats its list of names
-KIND_COUNT = 4  # joint states and odometry of CDR, then of ROS 1; see decode_message
-REASONS = (
+KIND_COUNT = 4  # kinds of messages: joint states and odometry of CDR, then of ROS 1
+PROBLEMS = (
     "",
     "the message is shorter than its contents",
     "the message is not CDR",
     f"more than {MAX_LISTS} different lists of names",
     "the log time is out of range",
 )
-_CUT, _NOT_CDR, _TOO_MANY, _BAD_TIME = range(1, 5)
-_NEW_LIST = -2  # result of decode_message
-_COVARIANCE = 36  # numbers
-
-
-# Positions are offsets in content; -1 is one behind its end
+_TRUNCATED, _NOT_CDR, _EXCESS_LISTS, _INVALID_TIME = range(1, 5)
+_NEW_LIST = -2  # result of decode_message: the list of names is unknown
+_ERROR = -10  # result of decode_message: _ERROR - k is problem k
+_COVARIANCE_SIZE = 36
 
 
 @kernel
-def integer(content, p, big):
-    """Unsigned 32-bit integer of either byte order."""
-    if big == 0:
+def read_uint32(content, p, is_big_endian):
+    """Return the unsigned 32-bit integer at position p, of either byte order."""
+    if is_big_endian == 0:
         return load32(content, p)
     return (
         load8(content, p) << 24
@@ -43,62 +44,68 @@ def integer(content, p, big):
 
 
 @kernel
-def bits(content, p, big):
-    """The bits of a float of either byte order, as an integer."""
-    if big == 0:
+def read_float_bits(content, p, is_big_endian):
+    """Return the bits of the 64-bit float at position p, of either byte order, as an integer."""
+    if is_big_endian == 0:
         return load64(content, p)
-    return integer(content, p, 1) << 32 | integer(content, p + 4, 1)
+    return read_uint32(content, p, 1) << 32 | read_uint32(content, p + 4, 1)
 
 
 @kernel
-def aligned(p, origin, width):
-    """Next position that is a multiple of the width, a power of two, behind the origin."""
+def align(p, origin, width):
+    """Return the next position whose distance from the origin is a multiple of `width`, 2^k."""
     return p + (origin - p & width - 1)
 
 
 @kernel
-def skip_string(content, p, origin, end, width, big):
-    """Position behind a string."""
-    p = aligned(p, origin, width)
+def skip_string(content, p, origin, end, alignment, is_big_endian):
+    """Return the position behind a string."""
+    p = align(p, origin, alignment)
     if p + 4 > end:
         return -1
-    length = integer(content, p, big)
+    length = read_uint32(content, p, is_big_endian)
     if length > end - p - 4:
         return -1
     return p + 4 + length
 
 
 @kernel
-def skip_strings(content, count, p, origin, end, width, big):
-    """Position behind several strings."""
+def skip_strings(content, count, p, origin, end, alignment, is_big_endian):
+    """Return the position behind `count` strings."""
     for _ in range(count):
-        p = skip_string(content, p, origin, end, width, big)
+        p = skip_string(content, p, origin, end, alignment, is_big_endian)
         if p < 0:
             return -1
     return p
 
 
 @kernel
-def match(content, count, p, origin, end, width, big, known, place, known_count):
-    """Position behind strings that are those known at a place, where no zero ends them; else -1."""
-    if count != known_count:
+def match_strings(
+    content, count, p, origin, end, alignment, is_big_endian, strings, place, string_count
+):
+    """Return the position behind a list of strings if it equals a known list; otherwise -1.
+
+    The known list is in `strings` from `place` on: each string behind its length, of eight bytes,
+    and without a final zero.
+    """
+    if count != string_count:
         return -1
     for _ in range(count):
-        p = aligned(p, origin, width)
+        p = align(p, origin, alignment)
         if p + 4 > end:
             return -1
-        length = integer(content, p, big)
+        length = read_uint32(content, p, is_big_endian)
         p = p + 4
         if length > end - p:
             return -1
         size = length
-        if width > 1 and size > 0 and load8(content, p + size - 1) == 0:
+        if alignment > 1 and size > 0 and load8(content, p + size - 1) == 0:
             size = size - 1
-        if load64(known, place) != size:
+        if load64(strings, place) != size:
             return -1
         place = place + 8
         for i in range(size):
-            if load8(content, p + i) != load8(known, place + i):
+            if load8(content, p + i) != load8(strings, place + i):
                 return -1
         place = place + size
         p = p + length
@@ -106,65 +113,85 @@ def match(content, count, p, origin, end, width, big, known, place, known_count)
 
 
 @kernel
-def find_list(content, kind, count, p, origin, end, width, big, known, lists, list_count, latest):
-    """Index of a list of strings, and the position behind it: (-1, -1) if it is not known.
+def find_list(
+    content,
+    kind,
+    count,
+    p,
+    origin,
+    end,
+    alignment,
+    is_big_endian,
+    strings,
+    lists,
+    list_count,
+    latest,
+):
+    """Return the index of a list of strings, and the position behind it; (-1, -1) if unknown.
 
-    Rows of lists: kind, number of strings, place in known, public number.
+    Reads `lists`, with four columns: kind (0 joint names, 1 a child frame), number of strings,
+    place in `strings`, number in the decoder. `latest` is the index that is tried first.
     """
     if latest >= 0:
-        behind = match(
+        list_end = match_strings(
             content,
             count,
             p,
             origin,
             end,
-            width,
-            big,
-            known,
+            alignment,
+            is_big_endian,
+            strings,
             lists[4 * latest + 2],
             lists[4 * latest + 1],
         )
-        if behind >= 0:
-            return latest, behind
+        if list_end >= 0:
+            return latest, list_end
     for k in range(list_count):
         if lists[4 * k] == kind:
-            behind = match(
+            list_end = match_strings(
                 content,
                 count,
                 p,
                 origin,
                 end,
-                width,
-                big,
-                known,
+                alignment,
+                is_big_endian,
+                strings,
                 lists[4 * k + 2],
                 lists[4 * k + 1],
             )
-            if behind >= 0:
-                return k, behind
+            if list_end >= 0:
+                return k, list_end
     return -1, -1
 
 
 @kernel
-def copy_numbers(content, p, count, big, numbers, m):
+def copy_doubles(content, p, count, is_big_endian, numbers, m):
+    """Copy `count` floats at position p to `numbers` from index m on."""
     for i in range(count):
-        numbers[m + i] = bits(content, p + 8 * i, big)
+        numbers[m + i] = read_float_bits(content, p + 8 * i, is_big_endian)
 
 
 @kernel
-def decode_sequences(content, p, origin, end, wide, width, big, head, numbers, m):
-    """Copy three sequences of floats: True unless they are cut."""
+def decode_sequences(
+    content, p, origin, end, double_alignment, alignment, is_big_endian, head, numbers, m
+):
+    """Copy positions, velocities and efforts to `numbers` from index m on; False if truncated.
+
+    Writes their counts to head[1:4].
+    """
     for k in range(3):
-        p = aligned(p, origin, width)
+        p = align(p, origin, alignment)
         if p + 4 > end:
             return False
-        count = integer(content, p, big)
+        count = read_uint32(content, p, is_big_endian)
         p = p + 4
         if count > 0:
-            p = aligned(p, origin, wide)
+            p = align(p, origin, double_alignment)
         if 8 * count > end - p:
             return False
-        copy_numbers(content, p, count, big, numbers, m)
+        copy_doubles(content, p, count, is_big_endian, numbers, m)
         head[1 + k] = count
         m = m + count
         p = p + 8 * count
@@ -172,117 +199,160 @@ def decode_sequences(content, p, origin, end, wide, width, big, head, numbers, m
 
 
 @kernel
-def decode_odometry(content, p, origin, end, wide, big, head, numbers, m):
-    """Copy a pose and a twist: True unless they are cut."""
-    p = aligned(p, origin, wide)
-    if p + 8 * (13 + 2 * _COVARIANCE) > end:
+def decode_odometry(content, p, origin, end, double_alignment, is_big_endian, head, numbers, m):
+    """Copy a pose and a twist to `numbers` from index m on; return False if they are truncated.
+
+    Writes the counts 7, 6, 0 to head[1:4].
+    """
+    p = align(p, origin, double_alignment)
+    if p + 8 * (13 + 2 * _COVARIANCE_SIZE) > end:
         return False
-    copy_numbers(content, p, 7, big, numbers, m)
-    copy_numbers(content, p + 8 * (7 + _COVARIANCE), 6, big, numbers, m + 7)
+    copy_doubles(content, p, 7, is_big_endian, numbers, m)
+    copy_doubles(content, p + 8 * (7 + _COVARIANCE_SIZE), 6, is_big_endian, numbers, m + 7)
     head[1], head[2], head[3] = 7, 6, 0
     return True
 
 
 @kernel
 def decode_message(
-    content, kind, offset, length, known, lists, list_count, latest, numbers, m, head
+    content, kind, offset, length, strings, lists, list_count, latest, numbers, m, head
 ):
-    """Decode a message: index of its list of names, or minus the reason, or ``_NEW_LIST``.
+    """Decode a message; return the index of its list of names, ``_NEW_LIST``, or an error.
 
-    The head becomes its stamp and the numbers of positions, velocities and efforts; for a new
-    list of names where it starts, its number of strings, the width and the byte order.
+    Reads `length` bytes of the content from `offset` on. Writes the numbers to `numbers` from index
+    m on, and head[:4]: the stamp [ns], and the counts of positions, velocities and efforts. For an
+    unknown list of names, writes head[4:8]: its position, number of strings, alignment and byte
+    order.
     """
     p, end, origin = offset, offset + length, offset
-    wide, width, big = 1, 1, 0
+    double_alignment, alignment, is_big_endian = 1, 1, 0
     if kind < 2:
         if length < 4:
-            return -10 - _CUT
+            return _ERROR - _TRUNCATED
         if load8(content, p) != 0 or load8(content, p + 1) > 1:
-            return -10 - _NOT_CDR
-        big = 1 - load8(content, p + 1)
-        origin, wide, width = p + 4, 8, 4
+            return _ERROR - _NOT_CDR
+        is_big_endian = 1 - load8(content, p + 1)
+        origin, double_alignment, alignment = p + 4, 8, 4
     p = p + 4  # behind the encapsulation, or the sequence number of ROS 1
     if p + 8 > end:
-        return -10 - _CUT
-    seconds = integer(content, p, big)
+        return _ERROR - _TRUNCATED
+    seconds = read_uint32(content, p, is_big_endian)
     if seconds >= 1 << 31 and kind < 2:
         seconds = seconds - (1 << 32)
-    head[0] = seconds * 1_000_000_000 + integer(content, p + 4, big)
-    p = skip_string(content, p + 8, origin, end, width, big)
+    head[0] = seconds * 1_000_000_000 + read_uint32(content, p + 4, is_big_endian)
+    p = skip_string(content, p + 8, origin, end, alignment, is_big_endian)
     if p < 0:
-        return -10 - _CUT
+        return _ERROR - _TRUNCATED
     count = 1
     if kind & 1 == 0:
-        p = aligned(p, origin, width)
+        p = align(p, origin, alignment)
         if p + 4 > end:
-            return -10 - _CUT
-        count = integer(content, p, big)
+            return _ERROR - _TRUNCATED
+        count = read_uint32(content, p, is_big_endian)
         p = p + 4
-    known_list, behind = find_list(
-        content, kind & 1, count, p, origin, end, width, big, known, lists, list_count, latest
+    list_index, list_end = find_list(
+        content,
+        kind & 1,
+        count,
+        p,
+        origin,
+        end,
+        alignment,
+        is_big_endian,
+        strings,
+        lists,
+        list_count,
+        latest,
     )
-    if known_list < 0:
-        if skip_strings(content, count, p, origin, end, width, big) < 0:
-            return -10 - _CUT
+    if list_index < 0:
+        if skip_strings(content, count, p, origin, end, alignment, is_big_endian) < 0:
+            return _ERROR - _TRUNCATED
         if list_count >= MAX_LISTS:
-            return -10 - _TOO_MANY
-        head[4], head[5], head[6], head[7] = p - origin, count, width, big
+            return _ERROR - _EXCESS_LISTS
+        head[4], head[5], head[6], head[7] = p - origin, count, alignment, is_big_endian
         return _NEW_LIST
     if kind & 1 == 0:
-        whole = decode_sequences(content, behind, origin, end, wide, width, big, head, numbers, m)
+        is_complete = decode_sequences(
+            content,
+            list_end,
+            origin,
+            end,
+            double_alignment,
+            alignment,
+            is_big_endian,
+            head,
+            numbers,
+            m,
+        )
     else:
-        whole = decode_odometry(content, behind, origin, end, wide, big, head, numbers, m)
-    return known_list if whole else -10 - _CUT
+        is_complete = decode_odometry(
+            content, list_end, origin, end, double_alignment, is_big_endian, head, numbers, m
+        )
+    return list_index if is_complete else _ERROR - _TRUNCATED
 
 
 @kernel
-def add_row(rows, n, a, b, c, d):
-    """Write row n of a matrix of four columns."""
+def write_row(rows, n, a, b, c, d):
+    """Write row n of `rows`, which has four columns."""
     rows[4 * n] = a
     rows[4 * n + 1] = b
     rows[4 * n + 2] = c
     rows[4 * n + 3] = d
 
 
-ROW = 8  # numbers in a row of messages, and in a head
-STATE = 4  # next message, rows, numbers, code of a new list
+ROW_SIZE = 8  # numbers per row of `rows`, and in `head`
+PROGRESS_SIZE = 4  # next message, rows written, numbers written, code of an unknown list
 
 
 def decode(
-    content, index, count, known, lists, list_count, latest, bad, rows, numbers, state, head
+    content,
+    index,
+    count,
+    strings,
+    lists,
+    list_count,
+    latest,
+    failures,
+    rows,
+    numbers,
+    progress,
+    head,
 ):
-    """Decode the messages of an index; all arguments but two counts are addresses.
+    """Decode the messages of an index; return 1 at a message with an unknown list of names, else 0.
 
-    Returns 1 at a message with a new list of names. Rows of messages: number of the list, topic,
-    log time, stamp, three counts, start. latest has the list of the last message of each code.
+    All arguments but `count` and `list_count` are addresses. Reads `content`; `index`, with the
+    columns code, log time, offset and length; and `lists` and `strings` as in `find_list`. Writes
+    `rows`, with the columns number of the list, topic, log time, stamp, three counts, and start in
+    `numbers`; `numbers`; `failures`, with a count for each code and problem; and `latest`, the list
+    of the last message of each code. `progress` says where to continue, see ``PROGRESS_SIZE``.
     """
-    content, known, index, lists = (
+    content, strings, index, lists = (
         bytes_at(content),
-        bytes_at(known),
+        bytes_at(strings),
         integers_at(index),
         integers_at(lists),
     )
-    latest, bad, rows, numbers, state, head = (
+    latest, failures, rows, numbers, progress, head = (
         integers_at(latest),
-        integers_at(bad),
+        integers_at(failures),
         integers_at(rows),
         integers_at(numbers),
-        integers_at(state),
+        integers_at(progress),
         integers_at(head),
     )
-    i, n, m = state[0], state[1], state[2]
+    i, n, m = progress[0], progress[1], progress[2]
     result = 0
     while i < count:
         code = index[4 * i]
         time = index[4 * i + 1]
-        outcome = -10 - _BAD_TIME
+        outcome = _ERROR - _INVALID_TIME
         if time >= 0:
             outcome = decode_message(
                 content,
                 code & KIND_COUNT - 1,
                 index[4 * i + 2],
                 index[4 * i + 3],
-                known,
+                strings,
                 lists,
                 list_count,
                 latest[code],
@@ -291,15 +361,15 @@ def decode(
                 head,
             )
         if outcome == _NEW_LIST:
-            state[3] = code
+            progress[3] = code
             result = 1
             break
         if outcome < 0:
-            place = code * len(REASONS) - 10 - outcome
-            bad[place] = bad[place] + 1
+            place = code * len(PROBLEMS) + _ERROR - outcome
+            failures[place] = failures[place] + 1
         else:
             latest[code] = outcome
-            add_row(
+            write_row(
                 rows,
                 2 * n,
                 lists[4 * outcome + 3],
@@ -307,11 +377,11 @@ def decode(
                 time,
                 time if head[0] == 0 else head[0],
             )
-            add_row(rows, 2 * n + 1, head[1], head[2], head[3], m)
+            write_row(rows, 2 * n + 1, head[1], head[2], head[3], m)
             m = m + head[1] + head[2] + head[3]
             n = n + 1
         i = i + 1
-    state[0], state[1], state[2] = i, n, m
+    progress[0], progress[1], progress[2] = i, n, m
     return result
 
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Messages as bytes: a `Template` serializes all of a message once, and then only its numbers."""
+"""Serialization of messages that repeat: once as a whole, and then only their numbers."""
 
 from __future__ import annotations
 
@@ -10,55 +10,57 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .definition import DTYPES, SEQUENCE, SINGLE, STRING, Definition, Field, definition_of
-from .layout import COUNT, PLAIN, STAMP, TIME, Item, Walk
+from .definition import DTYPES, SEQUENCE, SINGLE, STRING, Definition, MessageField, definition_of
+from .field_ranges import COUNT, PLAIN_ENCAPSULATION, STAMP, TIME, FieldFinder, FieldRange
 
 Numbers = npt.NDArray[Any]
 
-_pack_stamp = STAMP.pack_into  # as a global, a sixth of `set_stamp` faster than an import's
-_ALIGNMENT = 8  # the largest one; the body starts there in memory, so that doubles are aligned
+_pack_stamp = STAMP.pack_into  # a global makes `set_stamp` a sixth faster than an attribute
+_MAX_ALIGNMENT = 8  # bytes; the body starts at this offset in memory, so that doubles are aligned
 
 
-class _Writer:
+class _MessageWriter:
+    """Serializer of messages to a `body`; a field that a message lacks is zero or empty."""
+
     def __init__(self, definition: Definition) -> None:
         self._types = definition.types
         self.body = bytearray()
 
-    def message(self, name: str, value: Any) -> None:
+    def write_message(self, name: str, value: Any) -> None:
         fields = self._types[name]
         for field in fields:
-            self._field(field, getattr(value, field.name, None))
+            self._write_field(field, getattr(value, field.name, None))
         if not fields:
             self.body.append(0)  # CDR has no empty messages
 
-    def length(self, count: int) -> None:
-        """Append what precedes a sequence or a string."""
+    def write_length(self, count: int) -> None:
+        """Append the length of a sequence or a string."""
         self._align(COUNT.size)
         self.body += COUNT.pack(count)
 
     def _align(self, alignment: int) -> None:
         self.body += bytes(-len(self.body) % alignment)
 
-    def _field(self, field: Field, value: Any) -> None:
+    def _write_field(self, field: MessageField, value: Any) -> None:
         elements = value
         if field.size == SINGLE:
             elements = (value,)
         elif value is None:
             elements = [None] * max(field.size, 0)
         if field.size == SEQUENCE:
-            self.length(len(elements))
+            self.write_length(len(elements))
         if field.type in DTYPES:
-            self._numbers(DTYPES[field.type], elements)
+            self._write_numbers(DTYPES[field.type], elements)
             return
         for element in elements:
             if field.type == STRING:
                 characters = (element or "").encode() + b"\0"
-                self.length(len(characters))
+                self.write_length(len(characters))
                 self.body += characters
             else:
-                self.message(field.type, element)
+                self.write_message(field.type, element)
 
-    def _numbers(self, dtype: np.dtype[Any], values: Any) -> None:
+    def _write_numbers(self, dtype: np.dtype[Any], values: Any) -> None:
         if not len(values):
             return
         self._align(dtype.itemsize)
@@ -70,15 +72,16 @@ class _Writer:
             self.body += np.array(values, dtype).tobytes()
 
 
-class _Part:
-    """A message that occurs some times in a row.
+class _RepeatedMessage:
+    """A message that occurs `count` times in a row, with the same content.
 
-    Its repetitions have the same bytes, except for the padding, which depends on where they start.
+    Its repetitions have the same bytes, except for padding, which depends on the alignment of their
+    starts.
     """
 
     def __init__(
         self,
-        writer: _Writer,
+        writer: _MessageWriter,
         definition: Definition,
         kind: str,
         message: Any,
@@ -87,44 +90,44 @@ class _Part:
     ) -> None:
         self.path = path
         self._starts: list[int] = []
-        self._items: dict[int, list[Item]] = {}  # by the start, modulo the alignment
-        written: dict[int, bytes] = {}
+        self._ranges: dict[int, list[FieldRange]] = {}  # key: start modulo _MAX_ALIGNMENT
+        content_of_phase: dict[int, bytes] = {}
         for _ in range(max(count, 1)):
             start = len(writer.body)
-            phase = start % _ALIGNMENT
-            if phase in written:
-                writer.body += written[phase]
+            phase = start % _MAX_ALIGNMENT
+            if phase in content_of_phase:
+                writer.body += content_of_phase[phase]
             else:
-                writer.message(kind, message)
-                written[phase] = bytes(writer.body[start:])
-                self._items[phase] = Walk(definition, each_field=True).items(
-                    bytes(phase) + written[phase], kind, phase, path
+                writer.write_message(kind, message)
+                content_of_phase[phase] = bytes(writer.body[start:])
+                self._ranges[phase] = FieldFinder(definition, each_field=True).find(
+                    bytes(phase) + content_of_phase[phase], kind, phase, path
                 )
             self._starts.append(start)
         if not count:
             del writer.body[self._starts.pop() :]
 
-    def items(self) -> list[Item]:
-        """What the message consists of, in its first repetition."""
-        return next(iter(self._items.values()), [])
+    def ranges(self) -> list[FieldRange]:
+        """Return the ranges of the fields in the first repetition."""
+        return next(iter(self._ranges.values()), [])
 
     def starts(self, k: int) -> list[int]:
-        """Where item k is in the body, for each repetition."""
+        """Return the start of range k in the body, for each repetition."""
         return [
-            start - start % _ALIGNMENT + self._items[start % _ALIGNMENT][k].start
+            start - start % _MAX_ALIGNMENT + self._ranges[start % _MAX_ALIGNMENT][k].start
             for start in self._starts
         ]
 
 
 class Template:
-    """The bytes of a message, whose stamp and numbers are written in place; the rest is constant.
+    """A serialized message whose stamp and numbers are written in place; all else is constant.
 
-    The message is an object with the fields of its definition, by default that of its class; those
-    that it lacks are zero or empty. With counts, its only field is a sequence of messages, of
-    which message i occurs counts[i] times in a row. A path is that of a field, such as "effort" or
-    "inertia.data", or that of a message in this one, such as "com", for all its numbers;
-    "markers.2.pose" is in all repetitions of message 2. A ValueError is raised if it has no
-    numbers, or others between them.
+    The message is an object with the fields of its definition, by default the one of its class;
+    fields that it lacks are zero or empty. With counts, its only field is a sequence of messages,
+    and message i occurs counts[i] times in a row. A path names a field, such as "effort" or
+    "inertia.data", or a message in this one, such as "com", for all its numbers; "markers.2.pose"
+    is in all repetitions of message 2. Raise a ValueError if a path has no numbers, or if its
+    numbers are not contiguous.
     """
 
     def __init__(
@@ -134,23 +137,25 @@ class Template:
         definition: Definition | None = None,
     ) -> None:
         self._definition = definition or definition_of(message.__class__)
-        writer = _Writer(self._definition)
-        self._parts = list(self._write(writer, message, counts))
-        self._buffer = bytearray(_ALIGNMENT - len(PLAIN)) + PLAIN + writer.body
-        self._bytes = memoryview(self._buffer)[_ALIGNMENT - len(PLAIN) :]
+        writer = _MessageWriter(self._definition)
+        self._messages = list(self._write_messages(writer, message, counts))
+        self._buffer = (
+            bytearray(_MAX_ALIGNMENT - len(PLAIN_ENCAPSULATION)) + PLAIN_ENCAPSULATION + writer.body
+        )
+        self._bytes = memoryview(self._buffer)[_MAX_ALIGNMENT - len(PLAIN_ENCAPSULATION) :]
         self._stamps: list[int] = []
-        for part in self._parts:
-            for k, item in enumerate(part.items()):
-                if item.type == TIME and item.name == "header.stamp":
-                    self._stamps += [_ALIGNMENT + start for start in part.starts(k)]
-        self._targets: dict[str, tuple[Numbers, npt.NDArray[np.intp]]] = {}
+        for repeated in self._messages:
+            for k, field in enumerate(repeated.ranges()):
+                if field.type == TIME and field.name == "header.stamp":
+                    self._stamps += [_MAX_ALIGNMENT + start for start in repeated.starts(k)]
+        self._selections: dict[str, tuple[Numbers, npt.NDArray[np.intp]]] = {}
 
-    def _write(
-        self, writer: _Writer, message: Any, counts: Sequence[int] | None
-    ) -> Iterator[_Part]:
+    def _write_messages(
+        self, writer: _MessageWriter, message: Any, counts: Sequence[int] | None
+    ) -> Iterator[_RepeatedMessage]:
         definition = self._definition
         if counts is None:
-            yield _Part(writer, definition, definition.name, message)
+            yield _RepeatedMessage(writer, definition, definition.name, message)
             return
         [(name, kind, _)] = definition.types[definition.name]
         messages = getattr(message, name)
@@ -159,12 +164,12 @@ class Template:
                 f"counts: expected {len(messages)} numbers, one for each message in "
                 f"{name}, but got {len(counts)}"
             )
-        writer.length(sum(counts))
+        writer.write_length(sum(counts))
         for i, (element, count) in enumerate(zip(messages, counts)):
-            yield _Part(writer, definition, kind, element, f"{name}.{i}.", count)
+            yield _RepeatedMessage(writer, definition, kind, element, f"{name}.{i}.", count)
 
     def array(self, path: str) -> Numbers:
-        """The numbers of a field, (n,), as an array that writes into the message."""
+        """Return the numbers of a field, (n,), as an array that writes into the message."""
         dtype, starts, size = self._numbers(path)
         if len(starts) > 1:
             raise ValueError(
@@ -175,55 +180,58 @@ class Template:
 
     def write(self, path: str, values: npt.ArrayLike) -> None:
         """Write the numbers of a field of a message that is repeated, (counts[i], n)."""
-        target = self._targets.get(path)
-        if target is None:
+        selection = self._selections.get(path)
+        if selection is None:
             dtype, starts, size = self._numbers(path)
             if not size:
-                raise self._unknown(path)
-            every = np.frombuffer(self._buffer, dtype, len(self._buffer) // dtype.itemsize)
+                raise self._unknown_path(path)
+            buffer_numbers = np.frombuffer(self._buffer, dtype, len(self._buffer) // dtype.itemsize)
             index = np.array(starts, np.intp)[:, None] // dtype.itemsize + np.arange(size)
-            target = self._targets[path] = every, index
-        every, index = target
-        every[index] = values
+            selection = self._selections[path] = buffer_numbers, index
+        buffer_numbers, index = selection
+        buffer_numbers[index] = values
 
     def _numbers(self, path: str) -> tuple[np.dtype[Any], list[int], int]:
-        """The type of the numbers of a field, where each repetition starts, and their count."""
+        """Return the type of a field's numbers, the start of each repetition, and their count."""
         matches = [
-            (part, k, item)
-            for part in self._parts
-            for k, item in enumerate(part.items())
-            if item.type in DTYPES and f"{item.path}.".startswith(f"{path}.")
+            (repeated, k, field)
+            for repeated in self._messages
+            for k, field in enumerate(repeated.ranges())
+            if field.type in DTYPES and f"{field.path}.".startswith(f"{path}.")
         ]
         if not matches:
-            raise self._unknown(path)
-        filled = [match for match in matches if match[2].size] or matches[:1]
-        part, k, first = filled[0]
+            raise self._unknown_path(path)
+        nonempty = [match for match in matches if match[2].size] or matches[:1]
+        repeated, k, first = nonempty[0]
         stop = first.start
-        for other, _, item in filled:
-            if other is not part or item.type != first.type or item.start != stop:
+        for owner, _, field in nonempty:
+            if owner is not repeated or field.type != first.type or field.start != stop:
                 raise ValueError(
                     f"{self._definition.name}: the numbers of {path!r} are not "
                     "contiguous; request its fields one by one"
                 )
-            stop += item.size
+            stop += field.size
         dtype = DTYPES[first.type]
         return (
             dtype,
-            [_ALIGNMENT + start for start in part.starts(k)],
+            [_MAX_ALIGNMENT + start for start in repeated.starts(k)],
             (stop - first.start) // dtype.itemsize,
         )
 
-    def _unknown(self, path: str) -> ValueError:
-        known = ", ".join(
-            item.path for part in self._parts for item in part.items() if item.type in DTYPES
+    def _unknown_path(self, path: str) -> ValueError:
+        writable_paths = ", ".join(
+            field.path
+            for repeated in self._messages
+            for field in repeated.ranges()
+            if field.type in DTYPES
         )
         return ValueError(
             f"{self._definition.name}: {path!r} has no writable numbers; expected one of "
-            f"{known or 'no field'}, or a message with these"
+            f"{writable_paths or 'no field'}, or a message with these"
         )
 
     def set_stamp(self, nanoseconds: int) -> None:
-        """Set header.stamp [ns], of all repeated messages; a ValueError if there is none."""
+        """Set header.stamp [ns] of all repeated messages; raise a ValueError if there is none."""
         if not self._stamps:
             raise ValueError(f"{self._definition.name}: no header, and therefore no stamp to set")
         sec, nanosec = divmod(nanoseconds, 1_000_000_000)
@@ -233,22 +241,28 @@ class Template:
             _pack_stamp(self._buffer, at, sec, nanosec)
 
     def to_bytes(self) -> bytes:
-        """The serialized message, for `publish`."""
+        """Return the serialized message, for `publish`."""
         return bytes(self._bytes)
 
     def fill(self, stamps: npt.NDArray[np.int64], values: Mapping[str, Any]) -> list[bytes]:
-        """The bytes of a message for each stamp [ns], with a row of these numbers, by path."""
+        """Return a serialized message for each stamp [ns], with its row of the values by path."""
         messages = np.tile(np.frombuffer(self._buffer, np.uint8), (len(stamps), 1))
         for at in self._stamps:
-            _put(messages, at, np.stack(np.divmod(stamps, 1_000_000_000), axis=1).astype("<u4"))
+            _overwrite(
+                messages, at, np.stack(np.divmod(stamps, 1_000_000_000), axis=1).astype("<u4")
+            )
         for path, numbers in values.items():
             dtype, starts, size = self._numbers(path)
-            _put(
+            _overwrite(
                 messages, starts[0], np.asarray(numbers).astype(dtype).reshape(len(messages), size)
             )
-        return [message.tobytes() for message in messages[:, _ALIGNMENT - len(PLAIN) :]]
+        return [
+            message.tobytes()
+            for message in messages[:, _MAX_ALIGNMENT - len(PLAIN_ENCAPSULATION) :]
+        ]
 
 
-def _put(messages: npt.NDArray[np.uint8], start: int, values: Numbers) -> None:
+def _overwrite(messages: npt.NDArray[np.uint8], start: int, values: Numbers) -> None:
+    """Write a row of values into each message, as bytes from `start` on."""
     content = np.ascontiguousarray(values).view(np.uint8)
     messages[:, start : start + content.shape[1]] = content

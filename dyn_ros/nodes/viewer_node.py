@@ -23,7 +23,7 @@ from visualization_msgs.msg import MarkerArray
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.urdf import read_urdf
 
-from ..cdr.layout import Reader
+from ..cdr.field_ranges import PatternReader
 from ..msg import ExternalContact
 from .base.lifecycle import THROTTLE, parameter_description
 from .base.parameters import DESCRIPTION, Spec
@@ -255,7 +255,7 @@ class ViewerNode(TouchNode):
                 conversions.nanoseconds(header.stamp),
             )
 
-    def _on_markers(self, topic: str, reader: Reader[Any], data: bytes) -> None:
+    def _on_markers(self, topic: str, reader: PatternReader[Any], data: bytes) -> None:
         if self.session is not None:
             self.session.receive_markers(topic, reader.read(data))
 

@@ -131,19 +131,19 @@ def merged(first: Messages, second: Messages) -> Messages:
     """Join messages in order of log time; among equal times, ``first`` comes first."""
     if not len(first):
         return second
-    layout, topic, log_time, stamp, counts = (
+    name_list, topic, log_time, stamp, counts = (
         np.concatenate([getattr(first, name), getattr(second, name)])
-        for name in ("layout", "topic", "log_time", "stamp", "counts")
+        for name in ("name_list", "topic", "log_time", "stamp", "counts")
     )
     joined = Messages(
-        layout,
+        name_list,
         topic,
         log_time,
         stamp,
         counts,
         np.concatenate([first.start, second.start + len(first.numbers)]),
         np.concatenate([first.numbers, second.numbers]),
-        first.bad + second.bad,
+        first.failures + second.failures,
     )
     if not len(second) or second.log_time[0] >= first.log_time[-1]:
         return joined
@@ -152,11 +152,11 @@ def merged(first: Messages, second: Messages) -> Messages:
 
 def compact(messages: Messages) -> Messages:
     """Copy messages, without numbers of others."""
-    sizes = np.where(messages.layout < 0, 13, messages.counts.sum(axis=1, dtype=np.int64))
+    sizes = np.where(messages.name_list < 0, 13, messages.counts.sum(axis=1, dtype=np.int64))
     start = np.cumsum(sizes) - sizes
     chosen = np.repeat(messages.start - start, sizes) + np.arange(sizes.sum())
     return Messages(
-        messages.layout,
+        messages.name_list,
         messages.topic,
         messages.log_time,
         messages.stamp,

@@ -179,12 +179,12 @@ class Owners:
 
     def take(self, messages: Messages, decoder: Decoder) -> None:
         """Record who reports what; raise a ValueError if two topics report the same joint."""
-        chosen = messages.layout >= 0
+        chosen = messages.name_list >= 0
         if not chosen.any():
             return
-        pairs = np.unique(np.stack([messages.topic[chosen], messages.layout[chosen]]), axis=1)
-        for topic, layout in pairs.T.tolist():
-            self._add(decoder.topics[topic], decoder.layouts[layout])
+        pairs = np.unique(np.stack([messages.topic[chosen], messages.name_list[chosen]]), axis=1)
+        for topic, name_list in pairs.T.tolist():
+            self._add(decoder.topics[topic], decoder.name_lists[name_list])
 
     def _add(self, topic: str, names: tuple[str, ...]) -> None:
         self.topics.add(topic)

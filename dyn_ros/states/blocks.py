@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""States from blocks of decoded messages, as recordings have them."""
+"""Collector of the states of a recording, from blocks of decoded messages."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .rules import REASONS, Reason, check_names, is_root_link
 
 
 class BlockCollector(Collector):
-    """Collects the states of a recording. What is rejected is counted, and nothing is raised.
+    """Collector of the states of a recording, which counts rejected messages and raises nothing.
 
     The base is as for `MessageCollector`. `rejected` counts messages by the label of
-    their `Reason`; `resets` the stamps that jumped back by more than the staleness, which
+    their `Reason`; `resets` counts stamps that jumped back by more than the staleness, which
     discards the collected state. `unknown` are names that are not joints of the model.
     """
 
@@ -31,7 +31,7 @@ class BlockCollector(Collector):
         self.rejected: dict[str, Note] = {}
         self.resets: Note | None = None
         self.unknown: dict[str, None] = {}
-        self._scalars[mem.WRITES] = True
+        self._scalars[mem.WRITES_STATES] = True
 
     @classmethod
     def of_names(cls, names: Sequence[str], staleness: float = STALENESS) -> BlockCollector:
@@ -56,62 +56,67 @@ class BlockCollector(Collector):
     def push(self, messages: Messages, decoder: Decoder, notes: bool = True) -> States:
         """Process the next messages, in order of log time; return the states that they completed.
 
-        `decoder` has the names they refer to; they may have become more since the last call.
-        `notes`: count what is rejected.
+        `decoder` has the names that they refer to; it may have more than at the last call.
+        `notes`: count rejected messages.
         """
         if decoder is not self._decoder:
             self._decoder = decoder
-            self._arrays.layouts = self._arrays.entries = mem.TABLE
-        _check_bounds(messages, len(decoder.layouts))
-        self._grow(len(decoder.layouts))
-        states = States.empty(len(messages.layout), self.nq, self.nv)
-        self._set_block(messages, states)
-        self._run()
+            self._arrays.name_lists = self._arrays.entries = mem.EMPTY_TABLE
+        _check_bounds(messages, len(decoder.name_lists))
+        self._extend_name_lists(len(decoder.name_lists))
+        states = States.empty(len(messages.name_list), self.nq, self.nv)
+        self._load_block(messages, states)
+        self._process_block()
         if notes:
-            self._take_notes()
+            self._collect_notes()
         self._arrays.faults[:] = 0
-        for name in mem.BLOCK:
-            setattr(self._arrays, name, mem.EMPTY)
-        return states.take(slice(0, int(self._scalars[mem.STATES])))
+        for name in mem.BLOCK_FIELDS:
+            setattr(self._arrays, name, mem.EMPTY_ARRAY)
+        return states.take(slice(0, int(self._scalars[mem.STATE_COUNT])))
 
-    def _set_block(self, messages: Messages, states: States) -> None:
+    def _load_block(self, messages: Messages, states: States) -> None:
+        """Set the arrays of the block to the messages, and to memory for the states."""
         arrays = self._arrays
-        for name in ("layout", "log_time", "stamp", "counts", "start"):
+        for name in ("name_list", "log_time", "stamp", "counts", "start"):
             setattr(arrays, name, np.ascontiguousarray(getattr(messages, name), np.int64))
         arrays.numbers = np.ascontiguousarray(messages.numbers, float)
         for name, array in states._asdict().items():
             setattr(arrays, f"out_{name}", array)
         root_link = self._joints.root_link
-        arrays.foreign = np.array(
-            [not is_root_link(child, root_link) for child in self._decoder.children], np.int64
+        arrays.is_foreign_frame = np.array(
+            [not is_root_link(child, root_link) for child in self._decoder.child_frames], np.int64
         )
-        self._scalars[[mem.MESSAGE, mem.END, mem.STATES]] = 0, len(arrays.layout), 0
-        self._link()
+        self._scalars[[mem.NEXT_MESSAGE, mem.MESSAGE_END, mem.STATE_COUNT]] = (
+            0,
+            len(arrays.name_list),
+            0,
+        )
+        self._update_addresses()
 
-    def _take_unknown(self, names: list[str]) -> None:
+    def _report_unknown_names(self, names: list[str]) -> None:
         self.unknown |= dict.fromkeys(names)
 
-    def _take_notes(self) -> None:
-        """Add what the compiled rules have noted."""
-        for number in map(int, np.flatnonzero(self._arrays.faults[:, mem.NUMBER])):
-            count, where = map(int, self._arrays.faults[number, : mem.FIRST_DETAIL])
-            note = Note(count, int(self._arrays.log_time[where]), self._text(number))
-            if number == Reason.STAMP_JUMP:
+    def _collect_notes(self) -> None:
+        """Add the faults that the compiled rules have recorded to `rejected` and `resets`."""
+        for reason in map(int, np.flatnonzero(self._arrays.faults[:, mem.FAULT_COUNT])):
+            count, message = map(int, self._arrays.faults[reason, : mem.FIRST_DETAIL])
+            note = Note(count, int(self._arrays.log_time[message]), self._fault_text(reason))
+            if reason == Reason.STAMP_JUMP:
                 self.resets = self.resets.plus(note) if self.resets else note
                 continue
-            label = REASONS[number].label
-            before = self.rejected.get(label)
-            self.rejected[label] = before.plus(note) if before else note
+            label = REASONS[reason].label
+            earlier_note = self.rejected.get(label)
+            self.rejected[label] = earlier_note.plus(note) if earlier_note else note
 
 
-def _check_bounds(messages: Messages, layouts: int) -> None:
-    """Raise a ValueError unless all messages are inside of their numbers, unlike compiled code."""
-    layout, counts, start = messages.layout, messages.counts, messages.start
-    stop = start + np.where(layout < 0, 13, counts.sum(axis=1, dtype=np.int64))
-    if len(layout) and (
+def _check_bounds(messages: Messages, list_count: int) -> None:
+    """Raise a ValueError if a message is outside of the numbers; compiled code does not check."""
+    name_list, counts, start = messages.name_list, messages.counts, messages.start
+    stop = start + np.where(name_list < 0, 13, counts.sum(axis=1, dtype=np.int64))
+    if len(name_list) and (
         start.min() < 0
         or counts.min() < 0
         or stop.max() > len(messages.numbers)
-        or layout.max() >= layouts
+        or name_list.max() >= list_count
     ):
-        raise ValueError("messages: expected layouts, counts and starts within the numbers")
+        raise ValueError("messages: expected name lists, counts and starts within the numbers")

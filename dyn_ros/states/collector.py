@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What all collectors of states have in common: the tables of the compiled rules."""
+"""Base class of the collectors of states, which fills the tables of the compiled rules."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..engine.model.coordinates import own_joints
 from ..engine.model.model import Model
 from . import kernel
 from . import memory as mem
-from .joint_states import MAX_LAYOUTS, NEVER, Integers, base_kind
-from .rules import BASE_NUMBERS, DETAILS, Evidence, Reason, set_base
+from .joint_states import MAX_NAME_LISTS, NO_STAMP, Integers, base_kind
+from .rules import BASE_NUMBERS, DETAIL_COUNT, Evidence, Reason, set_base
 
 Base = tuple[Sequence[float], Sequence[float]]
-Layout = tuple[int, Integers]  # the part, and the entries (count, 4); see `memory`
+DescribedNames = tuple[int, Integers]  # group and entries (count, 4) of a name list; see `memory`
 
 
 class Joints(NamedTuple):
@@ -37,11 +37,11 @@ class Joints(NamedTuple):
 
     @classmethod
     def of(cls, model: Model) -> Joints:
-        """The joints of a model that have coordinates of their own."""
-        own = own_joints(model)
-        names = tuple(own)
+        """Return the joints of a model that have coordinates of their own."""
+        joints = own_joints(model)
+        names = tuple(joints)
         idx_q, idx_v, nvs = (
-            tuple(int(column[i]) for i in own.values())
+            tuple(int(column[i]) for i in joints.values())
             for column in (model.idx_q, model.idx_v, model.nvs)
         )
         return cls(
@@ -73,7 +73,7 @@ class Collector:
     bag that loops, a simulation that was reset), the collected state is discarded.
 
     `base` is a constant pose (x y z qx qy qz qw) and twist (linear, angular, expressed in the base
-    frame). Without it, a floating or planar base waits for odometry: `needs_odometry`. Raises
+    frame). Without it, a floating or planar base waits for odometry: `needs_odometry`. Raise
     `Rejected`, a ValueError, if a number is not finite or too large, or the quaternion's norm is
     not 1.
     """
@@ -84,49 +84,55 @@ class Collector:
         self._joints = joints
         self.needs_odometry = joints.base is not None and base is None
         self.names = joints.names if joints.base is None else joints.names[1:]
-        self._slots = {name: slot for slot, name in enumerate(joints.names) if name in self.names}
-        self._layouts: dict[tuple[str, ...], Layout] = {}  # of lists of names
-        self._part_of: dict[tuple[int, ...], int] = {}
+        self._slot_of_name = {
+            name: slot for slot, name in enumerate(joints.names) if name in self.names
+        }
+        self._described_names: dict[tuple[str, ...], DescribedNames] = {}
+        self._group_numbers: dict[tuple[int, ...], int] = {}
         self._decoder = Decoder()
         self._arrays = mem.Arrays(
-            layouts=mem.TABLE,
-            entries=mem.TABLE,
-            parts=np.zeros((0, 5), np.int64),
+            name_lists=mem.EMPTY_TABLE,
+            entries=mem.EMPTY_TABLE,
+            groups=np.zeros((0, 5), np.int64),
             slots=np.repeat(np.arange(len(joints.names)), joints.nvs),
             q=joints.neutral,
             v=np.zeros(nv),
             tau=np.zeros(nv),
-            stamps=np.full(len(joints.names), NEVER),
+            stamps=np.full(len(joints.names), NO_STAMP),
             has_velocity=np.zeros(len(joints.names), np.int64),
             has_effort=np.zeros(nv, np.int64),
             acceleration=np.zeros(nv),
             v_before=np.zeros(nv),
-            stamps_before=np.full(nv, NEVER),
+            stamps_before=np.full(nv, NO_STAMP),
             has_acceleration=np.zeros(nv, np.int64),
             cutoff=np.zeros(1),
-            scalars=np.zeros(mem.SCALARS, np.int64),
-            faults=np.zeros((len(Reason), mem.FAULT), np.int64),
-            details=np.zeros(DETAILS, np.int64),
+            scalars=np.zeros(mem.SCALAR_COUNT, np.int64),
+            faults=np.zeros((len(Reason), mem.FAULT_SIZE), np.int64),
+            details=np.zeros(DETAIL_COUNT, np.int64),
         )
         self._scalars = self._arrays.scalars
-        self._scalars[[mem.NEWEST, mem.ALLOWED, mem.BASE_PART, mem.LATEST_LIST]] = (
-            NEVER,
+        self._scalars[[mem.NEWEST_STAMP, mem.STALENESS, mem.BASE_GROUP, mem.LATEST_LIST]] = (
+            NO_STAMP,
             round(staleness * 1e9),
             -1,
             -1,
         )
-        self._scalars[[mem.JOINTS, mem.NQ, mem.NV]] = len(joints.names), len(joints.neutral), nv
+        self._scalars[[mem.JOINT_COUNT, mem.NQ, mem.NV]] = (
+            len(joints.names),
+            len(joints.neutral),
+            nv,
+        )
         self._scalars[mem.IS_PLANAR] = joints.base == "planar"
         self._call = compiled(kernel.COLLECT)
         self._clear_efforts()
         if joints.base is not None:
-            self._add_base_part()
+            self._add_base_group()
             if base is not None:
                 set_base(joints.base, self._arrays.q, self._arrays.v, *base)
-                self._arrays.has_velocity[0] = self._scalars[mem.GIVEN] = True
+                self._arrays.has_velocity[0] = self._scalars[mem.FIRST_REPORTED_SLOT] = True
 
     def _clear_efforts(self) -> None:
-        """All are unknown; a base has zeros, as no message reports its wrench."""
+        """Mark all efforts as unknown but the zeros of a base, whose wrench no message reports."""
         has_effort = self._arrays.has_effort
         has_effort[:] = np.repeat(
             [name not in self.names for name in self._joints.names], self._joints.nvs
@@ -134,109 +140,128 @@ class Collector:
         self._scalars[mem.KNOWS_EFFORT] = has_effort.all()
 
     @property
-    def _live(self) -> Integers:
-        """The stamps of what messages report."""
-        stamps: Integers = self._arrays.stamps[self._scalars[mem.GIVEN] :]
+    def _reported_stamps(self) -> Integers:
+        """Stamps of the joints that messages report, which exclude a constant base."""
+        stamps: Integers = self._arrays.stamps[self._scalars[mem.FIRST_REPORTED_SLOT] :]
         return stamps
 
     def missing(self) -> list[str]:
         """Return the names of the joints whose position is unknown or stale."""
-        newest, allowed = int(self._scalars[mem.NEWEST]), int(self._scalars[mem.ALLOWED])
-        return self._older(max(newest - allowed, NEVER + 1))
+        newest, allowed = int(self._scalars[mem.NEWEST_STAMP]), int(self._scalars[mem.STALENESS])
+        return self._joints_older_than(max(newest - allowed, NO_STAMP + 1))
 
-    def _older(self, limit: int) -> list[str]:
-        """The joints whose stamp is below a limit."""
-        names = self._joints.names[self._scalars[mem.GIVEN] :]
-        return [name for name, stamp in zip(names, self._live.tolist()) if stamp < limit]
+    def _joints_older_than(self, limit: int) -> list[str]:
+        """Return the names of the joints whose stamp is below a limit."""
+        names = self._joints.names[self._scalars[mem.FIRST_REPORTED_SLOT] :]
+        return [name for name, stamp in zip(names, self._reported_stamps.tolist()) if stamp < limit]
 
     # --- the compiled rules
 
-    def _link(self) -> None:
-        """Note where the arrays are: after one of them was replaced."""
+    def _update_addresses(self) -> None:
+        """Update the addresses for compiled code, after an array was replaced."""
         self._addresses = self._arrays.addresses()
         self._address = int(self._addresses.ctypes.data)
 
-    def _run(self) -> int:
+    def _process_block(self) -> int:
         """Process the messages of the block; return the outcome of the last."""
-        while (outcome := int(self._call(None, 0, self._address, NEVER))) == kernel.NEW_NAMES:
-            layout = int(self._arrays.layout[self._scalars[mem.MESSAGE]])
-            self._describe(layout, self._decoder.layouts[layout])
+        while (outcome := int(self._call(None, 0, self._address, NO_STAMP))) == kernel.NEW_NAMES:
+            list_number = int(self._arrays.name_list[self._scalars[mem.NEXT_MESSAGE]])
+            self._describe_name_list(list_number, self._decoder.name_lists[list_number])
         return outcome
 
-    def _text(self, reason: int) -> str:
+    def _fault_text(self, reason: int) -> str:
         """Describe the first message of the block that was rejected for a reason."""
         arrays = self._arrays
-        where, *details = arrays.faults[reason, mem.WHERE :].tolist()
-        layout, numbers = int(arrays.layout[where]), arrays.numbers[arrays.start[where] :]
-        if layout < 0:
-            child, root_link = self._decoder.children[-1 - layout], self._joints.root_link
+        where, *details = arrays.faults[reason, mem.FIRST_MESSAGE :].tolist()
+        list_number, numbers = int(arrays.name_list[where]), arrays.numbers[arrays.start[where] :]
+        if list_number < 0:
+            child, root_link = self._decoder.child_frames[-1 - list_number], self._joints.root_link
             evidence = Evidence(BASE_NUMBERS, numbers, details, (), child, root_link)
         else:
             evidence = Evidence(
-                self._decoder.layouts[layout], numbers, details, arrays.counts[where].tolist()
+                self._decoder.name_lists[list_number],
+                numbers,
+                details,
+                arrays.counts[where].tolist(),
             )
         return evidence.text(reason)
 
     # --- names
 
-    def _grow(self, count: int) -> None:
-        """Make room for as many layouts as the decoder has."""
-        layouts = self._arrays.layouts
-        more = np.full((max(count - len(layouts), 0), 4), mem.NEW)
-        self._arrays.layouts = np.concatenate([layouts, more])
+    def _extend_name_lists(self, count: int) -> None:
+        """Add rows for new name lists until there are `count`."""
+        name_lists = self._arrays.name_lists
+        new_rows = np.full((max(count - len(name_lists), 0), 4), mem.NEW_LIST)
+        self._arrays.name_lists = np.concatenate([name_lists, new_rows])
 
-    def _describe(self, number: int, names: tuple[str, ...]) -> None:
-        """Describe a layout to the compiled rules."""
-        part, entries = self._layouts.get(names) or self._new_layout(names)
+    def _describe_name_list(self, number: int, names: tuple[str, ...]) -> None:
+        """Describe a name list to the compiled rules: fill its row, and append its entries."""
+        group, entries = self._described_names.get(names) or self._new_name_list(names)
         arrays = self._arrays
-        arrays.layouts[number] = part, len(names), len(arrays.entries), len(entries)
+        arrays.name_lists[number] = group, len(names), len(arrays.entries), len(entries)
         arrays.entries = np.concatenate([arrays.entries, entries])
-        self._link()
+        self._update_addresses()
 
-    def _new_layout(self, names: tuple[str, ...]) -> Layout:
+    def _new_name_list(self, names: tuple[str, ...]) -> DescribedNames:
+        """Return the description of names that are not known yet."""
         if not names:
-            return mem.NO_NAMES, mem.TABLE
+            return mem.EMPTY_LIST, mem.EMPTY_TABLE
         if len(set(names)) < len(names):
-            return mem.DUPLICATE, mem.TABLE
-        if len(self._layouts) >= MAX_LAYOUTS:
-            self._forget()
-        self._take_unknown(
-            [name for name in names if name not in self._slots and name not in self._joints.ignored]
+            return mem.DUPLICATE_LIST, mem.EMPTY_TABLE
+        if len(self._described_names) >= MAX_NAME_LISTS:
+            self._forget_name_lists()
+        self._report_unknown_names(
+            [
+                name
+                for name in names
+                if name not in self._slot_of_name and name not in self._joints.ignored
+            ]
         )
-        used = [(i, self._slots[name]) for i, name in enumerate(names) if name in self._slots]
+        joint_slots = [
+            (i, self._slot_of_name[name])
+            for i, name in enumerate(names)
+            if name in self._slot_of_name
+        ]
         idx_q, idx_v = self._joints.idx_q, self._joints.idx_v
         entries = np.array(
-            [(i, slot, idx_q[slot], idx_v[slot]) for i, slot in used], np.int64
+            [(i, slot, idx_q[slot], idx_v[slot]) for i, slot in joint_slots], np.int64
         ).reshape(-1, 4)
-        part = self._part([slot for _, slot in used]) if used else mem.IGNORED
-        self._layouts[names] = part, entries
-        return part, entries
+        group = (
+            self._group_number([slot for _, slot in joint_slots])
+            if joint_slots
+            else mem.IGNORED_LIST
+        )
+        self._described_names[names] = group, entries
+        return group, entries
 
-    def _take_unknown(self, names: list[str]) -> None:
-        """Process the names in a new list that are not joints of the model."""
+    def _report_unknown_names(self, names: list[str]) -> None:
+        """Report names in a new list that are not joints of the model; do nothing by default."""
 
-    def _forget(self) -> None:
-        """Forget all layouts and parts, since lists of names never repeat."""
-        self._layouts.clear()
-        self._part_of.clear()
-        layouts = self._arrays.layouts
-        layouts[(layouts[:, mem.PART] >= 0) | (layouts[:, mem.PART] == mem.IGNORED)] = mem.NEW
-        self._arrays.entries, self._arrays.members = mem.TABLE, mem.EMPTY
-        self._arrays.parts = np.zeros((0, 5), np.int64)
-        self._add_base_part()
+    def _forget_name_lists(self) -> None:
+        """Forget all name lists and groups, since lists of names never repeat."""
+        self._described_names.clear()
+        self._group_numbers.clear()
+        name_lists = self._arrays.name_lists
+        name_lists[
+            (name_lists[:, mem.GROUP] >= 0) | (name_lists[:, mem.GROUP] == mem.IGNORED_LIST)
+        ] = mem.NEW_LIST
+        self._arrays.entries, self._arrays.members = mem.EMPTY_TABLE, mem.EMPTY_ARRAY
+        self._arrays.groups = np.zeros((0, 5), np.int64)
+        self._add_base_group()
 
-    def _add_base_part(self) -> None:
+    def _add_base_group(self) -> None:
+        """Add the group of a base whose state odometry reports."""
         if self.needs_odometry:
-            self._scalars[mem.BASE_PART] = self._part([0])
+            self._scalars[mem.BASE_GROUP] = self._group_number([0])
 
-    def _part(self, slots: Sequence[int]) -> int:
-        """The number of the part with these joints."""
+    def _group_number(self, slots: Sequence[int]) -> int:
+        """Return the number of the group with these joints; add it if it is new."""
         key = tuple(sorted(slots))
-        if key not in self._part_of:
-            parts, members = self._arrays.parts, self._arrays.members
-            row = [NEVER, 0, len(members), len(key), int(len(key) == len(self._live))]
-            self._arrays.parts = np.concatenate([parts, np.array([row], np.int64)])
+        if key not in self._group_numbers:
+            groups, members = self._arrays.groups, self._arrays.members
+            row = [NO_STAMP, 0, len(members), len(key), int(len(key) == len(self._reported_stamps))]
+            self._arrays.groups = np.concatenate([groups, np.array([row], np.int64)])
             self._arrays.members = np.concatenate([members, np.array(key, np.int64)])
-            self._part_of[key] = len(parts)
-            self._scalars[mem.PARTS] = len(self._part_of)
-        return self._part_of[key]
+            self._group_numbers[key] = len(groups)
+            self._scalars[mem.GROUP_COUNT] = len(self._group_numbers)
+        return self._group_numbers[key]

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a robot, and states of a recording."""
+"""State of a robot at one instant, states of a recording, and names of joints in messages."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from ..engine.kernel.names import listed
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 
-NEVER = -(1 << 62)  # stamp of a value that has not been received yet
-STALENESS = 0.5  # s, the default of the largest difference between stamps within one state
-MAX_LAYOUTS = 1000  # bounds the memory if a publisher never repeats its list of names
-LARGEST = 1e12  # doubles resolve larger angles poorly, and results overflow
-QUATERNION_TOLERANCE = 1e-3  # largest deviation of a norm from 1, to allow for rounded digits
+NO_STAMP = -(1 << 62)  # [ns]; nothing has been received yet
+STALENESS = 0.5  # s; default of the largest difference between the stamps within one state
+MAX_NAME_LISTS = 1000  # bounds the memory if a publisher never repeats its list of names
+MAX_MAGNITUDE = 1e12  # any unit; doubles resolve larger angles poorly, and results overflow
+QUATERNION_TOLERANCE = 1e-3  # deviation of the norm from 1; allows for rounded digits
 Numbers: TypeAlias = "Sequence[float] | Array"
 Integers: TypeAlias = NDArray[np.int64]
 STATE_HINT = "publish it on joint_states, or specify a state in the request"
 
 
 class Reception(Enum):
-    """What a collector has made of a message."""
+    """Outcome of a message that a collector has received."""
 
     NEW_STATE = "a state is complete, and due"
     NO_STATE = "a state is incomplete, or not due yet"
-    UNREAD = "bytes that others have to read"
+    UNREAD = "the bytes must be deserialized by the caller"
 
 
 class Rejected(ValueError):
-    """Input that cannot be used; the text states the reason."""
+    """Error of input that cannot be used; its text states the reason."""
 
 
 def duplicates(names: Iterable[str]) -> list[str]:
@@ -50,10 +50,10 @@ def abbreviated(names: Sequence[str]) -> str:
 
 def joint_rows(model: Model, joints: Iterable[str]) -> tuple[list[int], list[int]]:
     """Return the rows of joints in q and in v, in their order."""
-    numbers = [model.joint_index(name) for name in joints]
+    indices = [model.joint_index(name) for name in joints]
     return (
-        [row for k in numbers for row in range(model.idx_q[k], model.idx_q[k] + model.nqs[k])],
-        [row for k in numbers for row in range(model.idx_v[k], model.idx_v[k] + model.nvs[k])],
+        [row for k in indices for row in range(model.idx_q[k], model.idx_q[k] + model.nqs[k])],
+        [row for k in indices for row in range(model.idx_v[k], model.idx_v[k] + model.nvs[k])],
     )
 
 
@@ -77,12 +77,12 @@ def base_kind(model: Model) -> str | None:
 class State(NamedTuple):
     """A robot's state at one instant, in the order of the model."""
 
-    q: Array
-    velocities: Array  # meaningless for the joints in `unknown`
+    q: Array  # (nq,)
+    velocities: Array  # (nv,), meaningless for the joints in `unknown`
     stamp: int = 0  # [ns]; 0 if the state is from a request
     unknown: Sequence[str] = ()  # names of the joints whose velocity is unknown
-    effort: Array | None = None  # None: not collected, or that of some joint is unknown
-    acceleration: Array | None = None  # as for effort; see `MessageCollector.cutoff`
+    effort: Array | None = None  # (nv,); None if not collected, or unknown for a joint
+    acceleration: Array | None = None  # (nv,); None as for effort; see `MessageCollector.cutoff`
 
     @property
     def v(self) -> Array | None:
@@ -99,9 +99,9 @@ class State(NamedTuple):
 class States(NamedTuple):
     """The states of a robot, in the order of the messages that completed them.
 
-    `log_time` is when that message was recorded, `stamp` the newest stamp in the state, `behind` by
-    how much the oldest is behind it: (n,) [ns]. Positions `q` (n, nq) [rad, m]; velocities and
-    efforts (n, nv) [rad/s, m/s], [N m, N]: NaN where they are unknown.
+    `log_time` is the time at which that message was recorded, `stamp` the newest stamp in the
+    state, `behind` its difference to the oldest one: (n,) [ns]. Positions `q` (n, nq) [rad, m];
+    velocities and efforts (n, nv) [rad/s, m/s], [N m, N]: NaN where they are unknown.
     """
 
     log_time: Integers
@@ -117,7 +117,7 @@ class States(NamedTuple):
 
     @classmethod
     def concatenate(cls, parts: Sequence[States], nq: int, nv: int) -> States:
-        """Join states of one robot, which may be none."""
+        """Return the states of several parts of a recording as one."""
         if len(parts) == 1:
             return parts[0]
         if not parts:
@@ -126,7 +126,7 @@ class States(NamedTuple):
 
     @classmethod
     def empty(cls, count: int, nq: int, nv: int) -> States:
-        """Memory for so many states."""
+        """Return memory for `count` states."""
         return cls(
             np.empty(count, np.int64),
             np.empty(count, np.int64),
@@ -138,16 +138,13 @@ class States(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Messages that were not used for one reason: how many, when the first one was recorded [ns].
+    """Messages that were rejected for one reason."""
 
-    `example` is what was wrong with it.
-    """
-
-    messages: int
-    first: int
-    example: str
+    messages: int  # count
+    first: int  # log time of the first one [ns]
+    example: str  # description of the first one
 
     def plus(self, later: Note) -> Note:
-        """Add messages, the earlier of which is the example."""
+        """Return the note of both; the earlier example remains."""
         earlier = self if self.first <= later.first else later
         return earlier._replace(messages=self.messages + later.messages)

@@ -1,6 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The rules by which messages become states of a robot, compiled."""
+"""Compiled functions that collect messages into states of a robot.
+
+`m` is the `Memory` of a collector, `message` the index of a message in its block.
+"""
 
 import math
 
@@ -10,7 +13,7 @@ from ..engine.machine_code.compiler import Entry
 from ..engine.machine_code.declare import kernel
 from . import memory as mem
 from . import rules
-from .joint_states import NEVER
+from .joint_states import NO_STAMP
 from .rules import Reason
 
 # reasons; compiled code has no enums
@@ -22,99 +25,106 @@ VELOCITY_NOT_FINITE = int(Reason.VELOCITY_NOT_FINITE)
 LATE_STAMP = int(Reason.LATE_STAMP)
 CHILD_FRAME = int(Reason.CHILD_FRAME)
 STAMP_JUMP = int(Reason.STAMP_JUMP)
-# what `collect` returns: DUE and JUMPED may be combined
-TAKEN, DUE, JUMPED, REJECTED, UNREAD, UNSTAMPED, NEW_NAMES = 0, 1, 2, 4, 8, 16, 32
-_PLAIN = 256  # encapsulation of plain CDR, little endian, without options
+# outcomes of `collect`; STATE_DUE and STAMP_JUMPED may be combined
+ACCEPTED, STATE_DUE, STAMP_JUMPED, REJECTED, UNREAD, UNSTAMPED, NEW_NAMES = 0, 1, 2, 4, 8, 16, 32
+_PLAIN_ENCAPSULATION = 256  # first four bytes of plain CDR, little endian, without options
 
 
-# --- what is wrong with a message
+# --- checks of a message
 
 
 @kernel
-def note(m, reason, message):
-    """Count a reason; keep the first message that has it, and its details."""
+def record_fault(m, reason, message):
+    """Count a fault in its row of faults; keep the first message that has it, and m.details."""
     m.scalars[mem.LATEST_FAULT] = reason
     fault = mem.fault_of(m, reason)
-    if fault[mem.NUMBER] == 0:
-        fault[mem.WHERE] = message
-        for k in range(rules.DETAILS):
+    if fault[mem.FAULT_COUNT] == 0:
+        fault[mem.FIRST_MESSAGE] = message
+        for k in range(rules.DETAIL_COUNT):
             fault[mem.FIRST_DETAIL + k] = m.details[k]
-    fault[mem.NUMBER] = fault[mem.NUMBER] + 1
+    fault[mem.FAULT_COUNT] = fault[mem.FAULT_COUNT] + 1
 
 
 @kernel
-def usability_of_joints(m, start, first, layout):
-    """The least usability of a field whose numbers begin at a first place of the message."""
+def least_joint_usability(m, start, first, name_list):
+    """Return the least usability of a field of joint states whose numbers begin at place `first`.
+
+    Adds the places of unusable numbers to m.details. Numbers of ignored joints do not matter.
+    """
     least = rules.USABLE
-    for i in range(layout[mem.FIRST], layout[mem.FIRST] + layout[mem.COUNT]):
+    for i in range(name_list[mem.FIRST], name_list[mem.FIRST] + name_list[mem.COUNT]):
         place = first + mem.entry_of(m, i)[mem.PLACE]
-        found = rules.usability(m.numbers[start + place])
-        if found != rules.USABLE:
-            least = min(least, found)
+        joint_usability = rules.usability(m.numbers[start + place])
+        if joint_usability != rules.USABLE:
+            least = min(least, joint_usability)
             rules.add_place(m.details, place)
     return least
 
 
 @kernel
-def fault_of_joint_states(m, message, layout):
-    size, counts, start = layout[mem.SIZE], mem.counts_of(m, message), m.start[message]
-    if layout[mem.PART] == mem.NO_NAMES:
+def check_joint_states(m, message, name_list):
+    """Return why joint states are rejected, or NO_FAULT; their places are in m.details."""
+    size, counts, start = name_list[mem.SIZE], mem.counts_of(m, message), m.start[message]
+    if name_list[mem.GROUP] == mem.EMPTY_LIST:
         return NO_NAMES
-    if layout[mem.PART] == mem.DUPLICATE:
+    if name_list[mem.GROUP] == mem.DUPLICATE_LIST:
         return DUPLICATE_NAMES
     if not rules.lengths_match(size, counts[0], counts[1], counts[2]):
         return LENGTHS
-    least = usability_of_joints(m, start, 0, layout)
+    least = least_joint_usability(m, start, 0, name_list)
     if least != rules.USABLE:
         return POSITION_NOT_FINITE + least
     if counts[1] != 0:
-        least = usability_of_joints(m, start, size, layout)
+        least = least_joint_usability(m, start, size, name_list)
         if least != rules.USABLE:
             return VELOCITY_NOT_FINITE + least
-    return rules.FINE
+    return rules.NO_FAULT
 
 
 @kernel
-def fault_of_odometry(m, message):
-    if m.foreign[-1 - m.layout[message]] != 0:
+def check_odometry(m, message):
+    """Return why odometry is rejected, or NO_FAULT; places of unusable numbers are in m.details."""
+    if m.is_foreign_frame[-1 - m.name_list[message]] != 0:
         return CHILD_FRAME
     return rules.base_fault(m.numbers, m.start[message], m.details)
 
 
 @kernel
-def fault_of_stamp(m, part, stamp):
-    """LATE_STAMP, STAMP_JUMP or FINE."""
-    last = part[mem.STAMP]
-    if last == NEVER or last <= stamp:
-        return rules.FINE
+def check_stamp(m, group, stamp):
+    """Return LATE_STAMP, STAMP_JUMP or NO_FAULT; the difference of stamps is in m.details [ns]."""
+    last = group[mem.STAMP]
+    if last == NO_STAMP or last <= stamp:
+        return rules.NO_FAULT
     behind = last - stamp
     m.details[0] = behind
-    # negative after an overflow
-    return LATE_STAMP if 0 <= behind <= m.scalars[mem.ALLOWED] else STAMP_JUMP
+    # `behind` is negative after an overflow
+    return LATE_STAMP if 0 <= behind <= m.scalars[mem.STALENESS] else STAMP_JUMP
 
 
 @kernel
 def discard_state(m):
-    m.scalars[mem.NEWEST], m.scalars[mem.IS_COMPLETE] = NEVER, False
-    for slot in range(m.scalars[mem.JOINTS]):
-        m.stamps[slot] = NEVER
-    for k in range(m.scalars[mem.PARTS]):
-        part = mem.part_of(m, k)
-        part[mem.STAMP], part[mem.AHEAD] = NEVER, 0
+    """Reset the stamps of all joints and groups, as if no message had been received."""
+    m.scalars[mem.NEWEST_STAMP], m.scalars[mem.IS_COMPLETE] = NO_STAMP, False
+    for slot in range(m.scalars[mem.JOINT_COUNT]):
+        m.stamps[slot] = NO_STAMP
+    for k in range(m.scalars[mem.GROUP_COUNT]):
+        group = mem.group_of(m, k)
+        group[mem.STAMP], group[mem.UNUSED_REPORTS] = NO_STAMP, 0
 
 
-# --- what is taken from a message
+# --- storing of a message
 
 
 @kernel
-def take_joint_states(m, message, layout):
-    start, size, counts = m.start[message], layout[mem.SIZE], mem.counts_of(m, message)
+def store_joint_states(m, message, name_list):
+    """Copy the numbers of joint states to q, v, tau and the flags of known numbers."""
+    start, size, counts = m.start[message], name_list[mem.SIZE], mem.counts_of(m, message)
     effort = start + size + counts[1]
     has_velocity, has_effort = counts[1] == size, counts[2] == size
-    for i in range(layout[mem.FIRST], layout[mem.FIRST] + layout[mem.COUNT]):
+    for i in range(name_list[mem.FIRST], name_list[mem.FIRST] + name_list[mem.COUNT]):
         entry = mem.entry_of(m, i)
-        place, row = entry[mem.PLACE], entry[mem.V]
-        m.q[entry[mem.Q]] = m.numbers[start + place]
+        place, row = entry[mem.PLACE], entry[mem.IDX_V]
+        m.q[entry[mem.IDX_Q]] = m.numbers[start + place]
         m.has_velocity[entry[mem.SLOT]] = has_velocity
         if has_velocity:
             m.v[row] = m.numbers[start + size + place]
@@ -122,75 +132,84 @@ def take_joint_states(m, message, layout):
         if has_effort:
             m.tau[row] = m.numbers[effort + place]
             m.has_effort[row] = rules.usability(m.tau[row]) == rules.USABLE
-    m.scalars[mem.KNOWS_EFFORT] = are_set(m.has_effort, m.scalars[mem.NV])
+    m.scalars[mem.KNOWS_EFFORT] = all_set(m.has_effort, m.scalars[mem.NV])
 
 
 @kernel
-def are_set(flags, count):
-    all_set = True
+def all_set(flags, count):
+    """Return True if none of the first `count` flags is zero."""
+    all_nonzero = True
     for k in range(count):
-        all_set = all_set and flags[k] != 0
-    return all_set
+        all_nonzero = all_nonzero and flags[k] != 0
+    return all_nonzero
 
 
 @kernel
-def take_odometry(m, message):
+def store_odometry(m, message):
+    """Copy a pose and a twist to the first rows of q and v."""
     rules.copy_base(m.scalars[mem.IS_PLANAR] != 0, m.numbers, m.start[message], m.q, m.v)
     m.has_velocity[0] = True
 
 
-# --- when a state is due
+# --- completion of a state
 
 
 @kernel
-def waits_for_others(m, part, oldest):
-    """Whether a part that is recent has not reported since the last state."""
-    if part[mem.AHEAD] >= 2:
+def waits_for_groups(m, group, oldest):
+    """Return True if a group that reported since `oldest` has not reported after the last state.
+
+    A group that reported twice after it does not wait.
+    """
+    if group[mem.UNUSED_REPORTS] >= 2:
         return False
-    for k in range(m.scalars[mem.PARTS]):
-        other = mem.part_of(m, k)
-        if other[mem.AHEAD] == 0 and other[mem.STAMP] >= oldest:
+    for k in range(m.scalars[mem.GROUP_COUNT]):
+        other_group = mem.group_of(m, k)
+        if other_group[mem.UNUSED_REPORTS] == 0 and other_group[mem.STAMP] >= oldest:
             return True
     return False
 
 
 @kernel
-def is_due(m, part, stamp):
-    """Record a message of a part; whether a state is complete and due."""
-    part[mem.STAMP], part[mem.AHEAD] = stamp, min(part[mem.AHEAD] + 1, 2)
-    for i in range(part[mem.FIRST], part[mem.FIRST] + part[mem.COUNT]):
+def record_report(m, group, stamp):
+    """Record that a group has reported at a stamp; return True if a state is complete and due.
+
+    Writes m.stamps of its joints, its UNUSED_REPORTS, and the scalars NEWEST_STAMP and IS_COMPLETE.
+    """
+    group[mem.STAMP], group[mem.UNUSED_REPORTS] = stamp, min(group[mem.UNUSED_REPORTS] + 1, 2)
+    for i in range(group[mem.FIRST], group[mem.FIRST] + group[mem.COUNT]):
         m.stamps[m.members[i]] = stamp
     newest, is_complete, waits = stamp, True, False
-    if part[mem.COMPLETE] == 0:
+    if group[mem.HAS_ALL_JOINTS] == 0:
         oldest = stamp
-        for slot in range(m.scalars[mem.GIVEN], m.scalars[mem.JOINTS]):
+        for slot in range(m.scalars[mem.FIRST_REPORTED_SLOT], m.scalars[mem.JOINT_COUNT]):
             newest = max(newest, m.stamps[slot])
             oldest = min(oldest, m.stamps[slot])
-        limit = newest - m.scalars[mem.ALLOWED]
+        limit = newest - m.scalars[mem.STALENESS]
         is_complete = oldest >= limit
-        waits = is_complete and waits_for_others(m, part, limit)
-    m.scalars[mem.NEWEST], m.scalars[mem.IS_COMPLETE] = newest, is_complete
+        waits = is_complete and waits_for_groups(m, group, limit)
+    m.scalars[mem.NEWEST_STAMP], m.scalars[mem.IS_COMPLETE] = newest, is_complete
     if waits or not is_complete:
         return False
-    for k in range(m.scalars[mem.PARTS]):
-        part = mem.part_of(m, k)
-        part[mem.AHEAD] = max(part[mem.AHEAD] - 1, 0)
+    for k in range(m.scalars[mem.GROUP_COUNT]):
+        group = mem.group_of(m, k)
+        group[mem.UNUSED_REPORTS] = max(group[mem.UNUSED_REPORTS] - 1, 0)
     return True
 
 
-# --- what is made of a state
+# --- processing of a state
 
 
 @kernel
-def differentiate(m):
+def update_accelerations(m):
     """Update the accelerations: backward differences through a low pass of first order.
 
-    A coordinate whose stamp is NEVER comes from no message: it is constant.
+    Writes acceleration and has_acceleration, and v_before and stamps_before for the next state. A
+    coordinate whose stamp is NO_STAMP comes from no message: it is constant.
     """
     for i in range(m.scalars[mem.NV]):
         stamp, was_known = m.stamps[m.slots[i]], m.has_acceleration[i] != 0
         passed = stamp - m.stamps_before[i]
-        is_next = passed > 0 and passed <= m.scalars[mem.ALLOWED]
+        is_next = passed > 0 and passed <= m.scalars[mem.STALENESS]
         a = m.acceleration[i] if was_known else 0.0
         if is_next:
             h = 1e-9 * passed
@@ -199,21 +218,22 @@ def differentiate(m):
                 share = -math.expm1(-2.0 * math.pi * m.cutoff[0] * h)
             a = a + share * ((m.v[i] - m.v_before[i]) / h - a)
         m.acceleration[i] = a
-        m.has_acceleration[i] = is_next or (passed == 0 and was_known) or stamp == NEVER
+        m.has_acceleration[i] = is_next or (passed == 0 and was_known) or stamp == NO_STAMP
         m.v_before[i], m.stamps_before[i] = m.v[i], stamp
 
 
 @kernel
 def write_state(m, message):
+    """Append the state to the arrays out_...; numbers that are unknown become NaN."""
     k, newest, nq, nv = (
-        m.scalars[mem.STATES],
-        m.scalars[mem.NEWEST],
+        m.scalars[mem.STATE_COUNT],
+        m.scalars[mem.NEWEST_STAMP],
         m.scalars[mem.NQ],
         m.scalars[mem.NV],
     )
-    m.scalars[mem.STATES] = k + 1
+    m.scalars[mem.STATE_COUNT] = k + 1
     oldest = newest
-    for slot in range(m.scalars[mem.GIVEN], m.scalars[mem.JOINTS]):
+    for slot in range(m.scalars[mem.FIRST_REPORTED_SLOT], m.scalars[mem.JOINT_COUNT]):
         oldest = min(oldest, m.stamps[slot])
     m.out_log_time[k], m.out_stamp[k] = m.log_time[message], newest
     m.out_behind[k] = newest - oldest
@@ -226,36 +246,40 @@ def write_state(m, message):
 
 @kernel
 def finish_state(m, message):
-    if m.scalars[mem.WRITES]:
+    """Write the state to the arrays out_..., or update its accelerations and flags."""
+    if m.scalars[mem.WRITES_STATES]:
         write_state(m, message)
         return
-    knows_velocity = are_set(m.has_velocity, m.scalars[mem.JOINTS])
+    knows_velocity = all_set(m.has_velocity, m.scalars[mem.JOINT_COUNT])
     m.scalars[mem.KNOWS_VELOCITY] = knows_velocity
     if m.scalars[mem.DIFFERENTIATES]:
         if knows_velocity:
-            differentiate(m)
+            update_accelerations(m)
         else:
             for i in range(m.scalars[mem.NV]):
-                m.has_acceleration[i], m.stamps_before[i] = False, NEVER
-        m.scalars[mem.KNOWS_ACCELERATION] = are_set(m.has_acceleration, m.scalars[mem.NV])
+                m.has_acceleration[i], m.stamps_before[i] = False, NO_STAMP
+        m.scalars[mem.KNOWS_ACCELERATION] = all_set(m.has_acceleration, m.scalars[mem.NV])
 
 
 # --- from messages to states
 
 
 @kernel
-def read(content, size, now, m):
-    """Decode a serialized message as the only one of the block, if its bytes are as expected."""
-    if size < 4 or size > m.scalars[mem.CAPACITY] or load32(content, 0) != _PLAIN:
+def read_message(content, size, now, m):
+    """Decode serialized joint states as the only message of the block.
+
+    Returns ACCEPTED, UNREAD or UNSTAMPED, see `collect`.
+    """
+    if size < 4 or size > m.scalars[mem.CAPACITY] or load32(content, 0) != _PLAIN_ENCAPSULATION:
         return UNREAD
     number = decode_message(
         content,
         0,
         0,
         size,
-        m.known,
+        m.strings,
         m.lists,
-        m.scalars[mem.LISTS],
+        m.scalars[mem.LIST_COUNT],
         m.scalars[mem.LATEST_LIST],
         m.bits,
         0,
@@ -265,74 +289,75 @@ def read(content, size, now, m):
         return UNREAD
     stamp, counts = m.head[0], mem.counts_of(m, 0)
     if stamp == 0:
-        if now == NEVER:
+        if now == NO_STAMP:
             return UNSTAMPED
         stamp = now
     m.scalars[mem.LATEST_LIST] = number
-    m.layout[0], m.stamp[0] = m.lists[4 * number + 3], stamp
+    m.name_list[0], m.stamp[0] = m.lists[4 * number + 3], stamp
     counts[0], counts[1], counts[2] = m.head[1], m.head[2], m.head[3]
-    return TAKEN
+    return ACCEPTED
 
 
 @kernel
-def process(m, message):
-    """TAKEN, or DUE if the message completes a state, either perhaps with JUMPED; or REJECTED."""
-    k, stamp = m.layout[message], m.stamp[message]
-    is_odometry = k < 0
-    layout = mem.layout_of(m, max(k, 0))
-    number = m.scalars[mem.BASE_PART] if is_odometry else layout[mem.PART]
-    m.details[0], fault = 0, rules.FINE
+def process_message(m, message):
+    """Process a message; return ACCEPTED or STATE_DUE, perhaps with STAMP_JUMPED, or REJECTED."""
+    number, stamp = m.name_list[message], m.stamp[message]
+    is_odometry = number < 0
+    name_list = mem.name_list_of(m, max(number, 0))
+    group_number = m.scalars[mem.BASE_GROUP] if is_odometry else name_list[mem.GROUP]
+    m.details[0], fault = 0, rules.NO_FAULT
     if not is_odometry:
-        fault = fault_of_joint_states(m, message, layout)
-    elif number >= 0:
-        fault = fault_of_odometry(m, message)
-    if fault != rules.FINE:
-        note(m, fault, message)
+        fault = check_joint_states(m, message, name_list)
+    elif group_number >= 0:
+        fault = check_odometry(m, message)
+    if fault != rules.NO_FAULT:
+        record_fault(m, fault, message)
         return REJECTED
-    if number < 0:
-        return TAKEN
-    part = mem.part_of(m, number)
-    outcome, fault = TAKEN, fault_of_stamp(m, part, stamp)
-    if fault != rules.FINE:
-        note(m, fault, message)
+    if group_number < 0:
+        return ACCEPTED
+    group = mem.group_of(m, group_number)
+    outcome, fault = ACCEPTED, check_stamp(m, group, stamp)
+    if fault != rules.NO_FAULT:
+        record_fault(m, fault, message)
         if fault == LATE_STAMP:
             return REJECTED
         discard_state(m)
-        outcome = JUMPED
+        outcome = STAMP_JUMPED
     if is_odometry:
-        take_odometry(m, message)
+        store_odometry(m, message)
     else:
-        take_joint_states(m, message, layout)
-    if is_due(m, part, stamp):
+        store_joint_states(m, message, name_list)
+    if record_report(m, group, stamp):
         finish_state(m, message)
-        return outcome + DUE
+        return outcome + STATE_DUE
     return outcome
 
 
 def collect(content, size, table, now):
-    """Process the messages of the block, or a serialized one that becomes the block.
+    """Process the messages of the block, or a serialized message that becomes the block.
 
-    Empty content stands for those in the block. `table` is the address of the addresses of the
-    arrays of `Memory`; `now` the stamp of a serialized message that has none, or NEVER [ns].
+    `size` is 0 for the block. `table` is the address of the addresses of the arrays of `Memory`;
+    `now` the stamp of a serialized message that has none, or NO_STAMP [ns].
 
-    Returns the outcome of the last message. UNREAD: the serialized message is not plain CDR, little
-    endian, or has names that are new, or is too large; it has had no effect. UNSTAMPED: as before,
-    it has no stamp. NEW_NAMES: the next message of the block has a layout that is not described
-    yet.
+    Returns the outcome of the last message. ACCEPTED: it completes no state that is due. STATE_DUE:
+    it does. STAMP_JUMPED: it discarded the collected state. REJECTED: it has a fault. UNREAD: the
+    serialized message is not plain little-endian CDR, or has new names, or is too large; it has had
+    no effect. UNSTAMPED: it has had no effect, as it has no stamp. NEW_NAMES: the name list of the
+    next message of the block is not described yet.
     """
     m = mem.memory_at(table)
-    outcome = TAKEN
+    outcome = ACCEPTED
     if size > 0:
-        outcome = read(bytes_at(content), size, now, m)
-        if outcome != TAKEN:
+        outcome = read_message(bytes_at(content), size, now, m)
+        if outcome != ACCEPTED:
             return outcome
-    for message in range(m.scalars[mem.MESSAGE], m.scalars[mem.END]):
-        m.scalars[mem.MESSAGE] = message
-        k = m.layout[message]
-        if k >= 0 and mem.layout_of(m, k)[mem.PART] == mem.NEW:
+    for message in range(m.scalars[mem.NEXT_MESSAGE], m.scalars[mem.MESSAGE_END]):
+        m.scalars[mem.NEXT_MESSAGE] = message
+        list_number = m.name_list[message]
+        if list_number >= 0 and mem.name_list_of(m, list_number)[mem.GROUP] == mem.NEW_LIST:
             return NEW_NAMES
-        outcome = process(m, message)
-    m.scalars[mem.MESSAGE] = 0
+        outcome = process_message(m, message)
+    m.scalars[mem.NEXT_MESSAGE] = 0
     return outcome
 
 

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arrays of a collector, for Python and for compiled code.
 
-A *block* is what is processed at once: decoded messages, or one. A *part* is a set of joints that
-one publisher reports, and an *entry* one joint in a list of names.
+A *block* is the decoded messages that are processed by one call. A *name list* is the joint names
+of a message, and an *entry* one joint in it. A *group* is a set of joints that one publisher
+reports, and a *slot* the number of a joint in the collector.
 """
 
 from collections import namedtuple
@@ -16,13 +17,13 @@ from numpy.typing import NDArray
 from ..engine.kernel.lanes import floats_at, integers_at
 from ..engine.kernel.raw import bytes_at
 from ..engine.machine_code.declare import kernel
-from .rules import DETAILS
+from .rules import DETAIL_COUNT
 
 Memory = namedtuple(
     "Memory",
     (
         # the block, and the states that it completes
-        "layout",
+        "name_list",
         "log_time",
         "stamp",
         "counts",
@@ -35,98 +36,99 @@ Memory = namedtuple(
         "out_v",
         "out_tau",
         "out_behind",
-        # serialized messages: the lists of names, and what is decoded first
-        "known",
+        # of serialized messages: see `decode_message`
+        "strings",
         "lists",
         "head",
-        # what the messages mean: tables with the rows that are described below
-        "layouts",
+        # tables, whose columns are described below, and the slot of each row of v
+        "name_lists",
         "entries",
-        "parts",
+        "groups",
         "members",
-        "foreign",
+        "is_foreign_frame",
         "slots",
-        # the state: numbers, the stamp of each joint, and which of them are known
+        # the state, the stamp of each joint, and flags of known numbers
         "q",
         "v",
         "tau",
         "stamps",
         "has_velocity",
         "has_effort",
-        # the accelerations, and the velocities of the state before
+        # the accelerations, and the velocities of the previous state
         "acceleration",
         "v_before",
         "stamps_before",
         "has_acceleration",
         "cutoff",
         "scalars",
-        # what is wrong: by reason, and the details of the message that is processed
+        # faults by reason, and the details of the current message
         "faults",
         "details",
     ),
 )
 """Arrays of 64-bit numbers in compiled code: pointers, or addresses of tables."""
-BLOCK = Memory._fields[:13]
+BLOCK_FIELDS = Memory._fields[:13]
 
-# a layout: its part, number of names, first of its entries, number of entries
-PART, SIZE, FIRST, COUNT = range(4)
-NEW, IGNORED, NO_NAMES, DUPLICATE = -1, -2, -3, -4  # instead of a part
-# an entry: place in the message, slot of the joint, index in q and in v
-PLACE, SLOT, Q, V = range(4)
-# a part; FIRST and COUNT of its slots among the members
-STAMP, AHEAD = 0, 1
-COMPLETE = 4
-# a fault: how many messages have it, which one was the first, and the details of that
-NUMBER, WHERE, FIRST_DETAIL = range(3)
-FAULT = FIRST_DETAIL + DETAILS  # numbers of a fault
-# scalars; the first three are about the block: the next message, the end, the states written
+# columns of name_lists: the group, number of names, first entry, number of entries
+GROUP, SIZE, FIRST, COUNT = range(4)
+NEW_LIST, IGNORED_LIST, EMPTY_LIST, DUPLICATE_LIST = -1, -2, -3, -4  # in the column GROUP
+# columns of entries: place in the message, slot of the joint, index in q and in v
+PLACE, SLOT, IDX_Q, IDX_V = range(4)
+# columns of groups: latest stamp, messages that no state has used yet; the slots of its joints are
+# members[FIRST : FIRST + COUNT]
+STAMP, UNUSED_REPORTS = 0, 1
+HAS_ALL_JOINTS = 4
+# columns of faults: number of messages, the first one of them, and its details
+FAULT_COUNT, FIRST_MESSAGE, FIRST_DETAIL = range(3)
+FAULT_SIZE = FIRST_DETAIL + DETAIL_COUNT  # columns
+# scalars; the first three are counts in the block
 (
-    MESSAGE,
-    END,
-    STATES,
-    NEWEST,
-    ALLOWED,
-    GIVEN,
-    JOINTS,
+    NEXT_MESSAGE,
+    MESSAGE_END,
+    STATE_COUNT,
+    NEWEST_STAMP,
+    STALENESS,
+    FIRST_REPORTED_SLOT,
+    JOINT_COUNT,
     NQ,
     NV,
-    PARTS,
-    BASE_PART,
+    GROUP_COUNT,
+    BASE_GROUP,
     IS_PLANAR,
     IS_COMPLETE,
     KNOWS_VELOCITY,
     KNOWS_EFFORT,
     KNOWS_ACCELERATION,
-    WRITES,
+    WRITES_STATES,
     DIFFERENTIATES,
     CAPACITY,
-    LISTS,
+    LIST_COUNT,
     LATEST_LIST,
     LATEST_FAULT,
-    SCALARS,
+    SCALAR_COUNT,
 ) = range(23)
 
 
 class Arrays(SimpleNamespace):
-    """The same arrays in Python, by their names; those that are not given are empty."""
+    """The arrays of `Memory` in Python; they are empty by default."""
 
     def __init__(self, **arrays: Any) -> None:
-        super().__init__(**dict.fromkeys(Memory._fields, EMPTY) | arrays)
+        super().__init__(**dict.fromkeys(Memory._fields, EMPTY_ARRAY) | arrays)
 
     def addresses(self) -> NDArray[np.int64]:
-        """Where they are, in order; valid until one of them is replaced."""
+        """Return the addresses in the order of `Memory`; valid until an array is replaced."""
         return np.array(
             [getattr(self, name).__array_interface__["data"][0] for name in Memory._fields],
             np.int64,
         )
 
 
-EMPTY, TABLE = np.zeros(0, np.int64), np.zeros((0, 4), np.int64)
+EMPTY_ARRAY, EMPTY_TABLE = np.zeros(0, np.int64), np.zeros((0, 4), np.int64)
 
 
 @kernel
 def memory_at(address):
-    """The arrays from a table of their addresses, in order; tables remain addresses."""
+    """Return the `Memory` at an address of the addresses of its arrays; tables remain addresses."""
     t = integers_at(address)
     return Memory(
         integers_at(t[0]),
@@ -170,25 +172,29 @@ def memory_at(address):
 
 @kernel
 def counts_of(m, message):
-    """Numbers of positions, velocities and efforts."""
+    """Return the row of a message in counts: numbers of positions, velocities and efforts."""
     return integers_at(m.counts + 8 * 3 * message)
 
 
 @kernel
-def layout_of(m, k):
-    return integers_at(m.layouts + 8 * 4 * k)
+def name_list_of(m, k):
+    """Return row k of name_lists: GROUP, SIZE, FIRST, COUNT."""
+    return integers_at(m.name_lists + 8 * 4 * k)
 
 
 @kernel
 def entry_of(m, k):
+    """Return row k of entries: PLACE, SLOT, IDX_Q, IDX_V."""
     return integers_at(m.entries + 8 * 4 * k)
 
 
 @kernel
-def part_of(m, k):
-    return integers_at(m.parts + 8 * 5 * k)
+def group_of(m, k):
+    """Return row k of groups: STAMP, UNUSED_REPORTS, FIRST, COUNT, HAS_ALL_JOINTS."""
+    return integers_at(m.groups + 8 * 5 * k)
 
 
 @kernel
 def fault_of(m, reason):
-    return integers_at(m.faults + 8 * FAULT * reason)
+    """Return the row of a reason in faults: FAULT_COUNT, FIRST_MESSAGE, details."""
+    return integers_at(m.faults + 8 * FAULT_SIZE * reason)

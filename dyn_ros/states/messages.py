@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""States from messages as they arrive, one by one. Independent of ROS."""
+"""Collector of states from messages as they arrive, one by one. Independent of ROS."""
 
 from __future__ import annotations
 
@@ -14,31 +14,34 @@ from . import kernel
 from . import memory as mem
 from .collector import Base, Collector, Joints
 from .joint_states import (
-    MAX_LAYOUTS,
-    NEVER,
+    MAX_NAME_LISTS,
+    NO_STAMP,
     STALENESS,
     Numbers,
     Reception,
     Rejected,
     State,
 )
-from .kernel import DUE, TAKEN, UNREAD
-from .memory import KNOWS_ACCELERATION, KNOWS_EFFORT, KNOWS_VELOCITY, NEWEST
+from .kernel import ACCEPTED, STATE_DUE, UNREAD
+from .memory import KNOWS_ACCELERATION, KNOWS_EFFORT, KNOWS_VELOCITY, NEWEST_STAMP
 from .rules import is_root_link
 
-_NEW_STATE, _NO_STATE = Reception.NEW_STATE, Reception.NO_STATE  # faster than by their class
+_NEW_STATE, _NO_STATE = (
+    Reception.NEW_STATE,
+    Reception.NO_STATE,
+)  # faster than attributes of the class
 
 
 class MessageCollector(Collector):
-    """Collects the state of a robot. A message that cannot be used raises `Rejected`.
+    """Collector of the state of a robot. A message that cannot be used raises `Rejected`.
 
     The base may be floating or planar (first joint below the universe); any other joint of several
     degrees of freedom is a `ValueError`, as no message reports its state. `notify` is called when
     the collected state is discarded. The state is `q` (nq,), `v` (nv,) and the efforts `tau` (nv,),
-    zero for a base, whose wrench is not reported; overwritten by the next message. `constant`: it
-    does not depend on messages, as there are no joints, and no base with odometry. The only entry
-    of `layout` is a number for the list of names in the latest joint states. `unknown` are names
-    that are not joints of the model, from the latest list of names that was new.
+    zero for a base, whose wrench is not reported; the next message overwrites it. `constant` is
+    True if no message changes the state: there are no joints, and no base with odometry. The only
+    entry of `name_list` is the number of the list of names in the latest joint states. `unknown`
+    are names that are not joints of the model, from the latest list of names that was new.
     """
 
     def __init__(
@@ -54,46 +57,48 @@ class MessageCollector(Collector):
         self.collects_effort = self._differentiates = False
         self._acceleration = arrays.acceleration
         self.unknown: tuple[str, ...] = ()
-        self.constant = not len(self._live)
+        self.constant = not len(self._reported_stamps)
         self._notify = notify or (lambda text: None)
         self._flags = memoryview(self._scalars)  # far faster to read than an array
         self._scalars[[mem.IS_COMPLETE, KNOWS_VELOCITY]] = self.constant
-        self._scalars[mem.END] = 1
-        arrays.layout, arrays.stamp, arrays.log_time, arrays.start, arrays.foreign = np.zeros(
-            (5, 1), np.int64
+        self._scalars[mem.MESSAGE_END] = 1
+        arrays.name_list, arrays.stamp, arrays.log_time, arrays.start, arrays.is_foreign_frame = (
+            np.zeros((5, 1), np.int64)
         )
         arrays.counts, arrays.head = np.zeros((1, 3), np.int64), np.zeros(8, np.int64)
-        self._clear_names()
-        self.layout = memoryview(arrays.layout)
-        self._make_room(32)
+        self._reset_names()
+        self.name_list = memoryview(arrays.name_list)
+        self._reserve_numbers(32)
 
-    def _clear_names(self) -> None:
+    def _reset_names(self) -> None:
+        """Forget all lists of names that the decoder knows."""
         self._decoder = Decoder()
-        self._decoder.child("")  # the place of that of the latest odometry
-        self._arrays.foreign[0] = False
-        self._arrays.layouts = self._arrays.entries = mem.TABLE
+        self._decoder.child_frame_number("")  # is replaced by the latest one
+        self._arrays.is_foreign_frame[0] = False
+        self._arrays.name_lists = self._arrays.entries = mem.EMPTY_TABLE
         self._scalars[mem.LATEST_LIST] = -1  # compiled code would read behind the lists
-        self._link()
+        self._update_addresses()
 
-    def _link(self) -> None:
-        self._arrays.known, self._arrays.lists = self._decoder.strings, self._decoder.lists
-        self._scalars[mem.LISTS] = len(self._decoder.lists)
-        super()._link()
+    def _update_addresses(self) -> None:
+        """Update the addresses for compiled code, also of the decoder's lists of names."""
+        self._arrays.strings, self._arrays.lists = self._decoder.strings, self._decoder.lists
+        self._scalars[mem.LIST_COUNT] = len(self._decoder.lists)
+        super()._update_addresses()
 
-    def _make_room(self, count: int) -> None:
-        """Have room for a message with so many numbers."""
+    def _reserve_numbers(self, count: int) -> None:
+        """Extend the memory, if necessary, to a message with `count` numbers."""
         if count > len(self._arrays.numbers):
             self._arrays.numbers = np.zeros(2 * count)
             self._arrays.bits = self._arrays.numbers.view(np.int64)
             self._scalars[mem.CAPACITY] = 16 * count
-            self._link()
+            self._update_addresses()
 
     # --- the state
 
     @property
     def stamp(self) -> int:
-        """The newest stamp in the state, or NEVER [ns]."""
-        return self._flags[NEWEST]
+        """Newest stamp in the state, or NO_STAMP [ns]."""
+        return self._flags[NEWEST_STAMP]
 
     @property
     def complete(self) -> bool:
@@ -112,7 +117,8 @@ class MessageCollector(Collector):
 
     @property
     def staleness(self) -> float:
-        return self._flags[mem.ALLOWED] * 1e-9
+        """Largest difference between the stamps within one state [s]."""
+        return self._flags[mem.STALENESS] * 1e-9
 
     @property
     def cutoff(self) -> float:
@@ -140,7 +146,7 @@ class MessageCollector(Collector):
             if self.velocity_known:
                 arrays = self._arrays
                 arrays.v_before[:], arrays.stamps_before[:] = arrays.v, arrays.stamps[arrays.slots]
-                arrays.has_acceleration[:] = arrays.stamps_before == NEVER
+                arrays.has_acceleration[:] = arrays.stamps_before == NO_STAMP
                 self._scalars[KNOWS_ACCELERATION] = arrays.has_acceleration.all()
 
     def latest(self) -> State:
@@ -149,15 +155,15 @@ class MessageCollector(Collector):
         return State(
             self.q,
             self.v,
-            flags[NEWEST],
+            flags[NEWEST_STAMP],
             () if flags[KNOWS_VELOCITY] else self.missing_velocity(),
             self.tau if self.collects_effort and flags[KNOWS_EFFORT] else None,
             self._acceleration if self._differentiates and flags[KNOWS_ACCELERATION] else None,
         )
 
-    def behind(self, seconds: float) -> list[str]:
-        """Return the names of the joints that are more than this behind the newest [s]."""
-        return self._older(self.stamp - round(seconds * 1e9))
+    def joints_behind(self, seconds: float) -> list[str]:
+        """Return the names of the joints whose stamps are older than the newest by more [s]."""
+        return self._joints_older_than(self.stamp - round(seconds * 1e9))
 
     def missing_velocity(self) -> list[str]:
         """Return the names of the joints whose velocity is unknown."""
@@ -171,20 +177,20 @@ class MessageCollector(Collector):
     # --- messages
 
     def receive(self, data: bytes, now: Callable[[], int]) -> Reception:
-        """Process a serialized sensor_msgs/JointState; raises as `joint_states`.
+        """Process a serialized sensor_msgs/JointState; raise errors as `joint_states`.
 
-        It is UNREAD, without an effect, unless it is plain little-endian CDR with names that are
-        known. `now` returns the stamp of a message that has none [ns].
+        It is UNREAD, without an effect, unless it is plain little-endian CDR with known names.
+        `now` returns the stamp of a message that has none [ns].
         """
-        outcome = self._call(data, len(data), self._address, NEVER) if data else UNREAD
-        if outcome == DUE:
+        outcome = self._call(data, len(data), self._address, NO_STAMP) if data else UNREAD
+        if outcome == STATE_DUE:
             return _NEW_STATE
         if outcome == UNREAD and len(data) > self._flags[mem.CAPACITY]:
-            self._make_room(len(data))
+            self._reserve_numbers(len(data))
             return self.receive(data, now)
         if outcome == kernel.UNSTAMPED:
             outcome = self._call(data, len(data), self._address, now())
-        return self._finish(outcome)
+        return self._process_outcome(outcome)
 
     def joint_states(
         self,
@@ -196,66 +202,66 @@ class MessageCollector(Collector):
     ) -> Reception:
         """Process a sensor_msgs/JointState.
 
-        The stamp is in ns. Raises `Rejected` for no names, duplicate names, lengths that do not
-        match, a value for a joint of the model that is not finite or exceeds `LARGEST`, or a stamp
-        slightly older than the last one.
+        The stamp is in ns. Raise `Rejected` for no names, duplicate names, lengths that do not
+        match, a value for a joint of the model that is not finite or exceeds `MAX_MAGNITUDE`, or a
+        stamp slightly older than the last one.
         """
         names = tuple(names)
-        layout = self._decoder.number_of(names)
-        if layout is None:
-            if len(self._decoder.layouts) >= MAX_LAYOUTS:
-                self._clear_names()
-            layout = self._decoder.layout(names)
+        list_number = self._decoder.find_name_list(names)
+        if list_number is None:
+            if len(self._decoder.name_lists) >= MAX_NAME_LISTS:
+                self._reset_names()
+            list_number = self._decoder.name_list_number(names)
             self._decoder.add_list(
-                0, layout, [name.encode("utf-8", "surrogatepass") for name in names]
+                0, list_number, [name.encode("utf-8", "surrogatepass") for name in names]
             )
-            self._grow(layout + 1)
-            self._link()
-        return self._take(layout, stamp, position, velocity, effort)
+            self._extend_name_lists(list_number + 1)
+            self._update_addresses()
+        return self._process_fields(list_number, stamp, position, velocity, effort)
 
     def odometry(
         self, pose: Sequence[float], twist: Sequence[float], stamp: int, child: str = ""
     ) -> Reception:
         """Process the base's pose (x y z qx qy qz qw) in the world and twist in the base frame.
 
-        `child` is the child_frame_id. Raises `Rejected` for another one than the root link, numbers
-        that cannot be used, or a stamp slightly older than the last one. Ignored if the base does
-        not move.
+        `child` is the child_frame_id. Raise `Rejected` if it is not the root link, if a number
+        cannot be used, or if the stamp is slightly older than the last one. The message is ignored
+        if the base does not move.
         """
         if not self.needs_odometry:
             return _NO_STATE
-        if child != self._decoder.children[0]:
-            self._decoder.children[0] = child
-            self._arrays.foreign[0] = not is_root_link(child, self._joints.root_link)
-        return self._take(-1, stamp, pose, twist, ())
+        if child != self._decoder.child_frames[0]:
+            self._decoder.child_frames[0] = child
+            self._arrays.is_foreign_frame[0] = not is_root_link(child, self._joints.root_link)
+        return self._process_fields(-1, stamp, pose, twist, ())
 
-    def _take(self, layout: int, stamp: int, *fields: Numbers) -> Reception:
-        """Process a message that is not serialized."""
+    def _process_fields(self, list_number: int, stamp: int, *fields: Numbers) -> Reception:
+        """Process a message from its numbers, as the only one of the block."""
         counts = [len(field) for field in fields]
-        self._make_room(sum(counts))
+        self._reserve_numbers(sum(counts))
         arrays, start = self._arrays, 0
         for field, count in zip(fields, counts):
             arrays.numbers[start : start + count] = field
             start += count
-        arrays.layout[0], arrays.stamp[0], arrays.counts[0] = layout, stamp, counts
-        return self._finish(self._run())
+        arrays.name_list[0], arrays.stamp[0], arrays.counts[0] = list_number, stamp, counts
+        return self._process_outcome(self._process_block())
 
-    def _finish(self, outcome: int) -> Reception:
-        """Return what an outcome means; notify of, or raise, what the compiled rules have noted."""
+    def _process_outcome(self, outcome: int) -> Reception:
+        """Return the reception of an outcome; raise, or notify of, the fault that was recorded."""
         if outcome == kernel.NEW_NAMES:
-            outcome = self._run()
-        if outcome == DUE:
+            outcome = self._process_block()
+        if outcome == STATE_DUE:
             return _NEW_STATE
-        if outcome == TAKEN:
+        if outcome == ACCEPTED:
             return _NO_STATE
         if outcome == UNREAD:
             return Reception.UNREAD
         reason = self._flags[mem.LATEST_FAULT]
-        self._arrays.faults[reason, mem.NUMBER] = 0
+        self._arrays.faults[reason, mem.FAULT_COUNT] = 0
         if outcome == kernel.REJECTED:
-            raise Rejected(self._text(reason))
-        self._notify(self._text(reason))
-        return _NEW_STATE if outcome & DUE else _NO_STATE
+            raise Rejected(self._fault_text(reason))
+        self._notify(self._fault_text(reason))
+        return _NEW_STATE if outcome & STATE_DUE else _NO_STATE
 
-    def _take_unknown(self, names: list[str]) -> None:
+    def _report_unknown_names(self, names: list[str]) -> None:
         self.unknown = tuple(names)

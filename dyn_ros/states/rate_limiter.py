@@ -1,19 +1,19 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Rate limiting."""
+"""Rate limiters of events, by the time at which they occur or by stamps."""
 
 import math
 
 
 class RateLimiter:
-    """Limits a rate [Hz], 0: no limit: events pass at most, and on average exactly, this often."""
+    """Limiter of a rate [Hz], 0 for none: on average exactly this rate passes, and never more."""
 
     def __init__(self, rate: float) -> None:
         self._period = 1.0 / rate if rate else 0.0
         self._next = 0.0
 
     def due(self, now: float) -> bool:
-        """Whether an event at a time [s] passes; if so, the next one passes a period later."""
+        """Return True if an event at a time [s] passes; the next one then passes a period later."""
         if now < self._next:
             return False
         self._next += self._period
@@ -23,7 +23,7 @@ class RateLimiter:
 
 
 class StampLimiter:
-    """Limits a rate [Hz] by stamps, so that all nodes with the same rate choose the same states.
+    """Limiter of a rate [Hz] by stamps: all nodes with the same rate choose the same states.
 
     Time is divided into periods that start at multiples of the period since the epoch; the first
     state with a stamp in a period passes. While stamps do not advance, states pass as often by the
@@ -37,10 +37,10 @@ class StampLimiter:
         self._received = RateLimiter(rate)
 
     def due(self, stamp: int, now: float) -> bool:
-        """Whether a state with a stamp [ns] that is received at a time [s] passes."""
+        """Return True if a state with a stamp [ns] that is received at a time [s] passes."""
         if not self._rate:
             return True
         period = math.floor(stamp * 1e-9 * self._rate)
-        stands, new = stamp == self._stamp, period != self._period
+        is_repeated, is_new_period = stamp == self._stamp, period != self._period
         self._stamp, self._period = stamp, period
-        return self._received.due(now) if stands else new
+        return self._received.due(now) if is_repeated else is_new_period

@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What joint states and odometry may contain: why a message is rejected, and the words for it.
+"""Validation of joint states and odometry: the reasons to reject a message, and their texts.
 
-The rules are kernels: compiled code decides by them about messages, and Python calls them for
-requests and parameters.
+The rules are kernels: compiled code applies them to messages, and Python to requests and
+parameters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from ..engine.kernel.types import Array
 from ..engine.machine_code.declare import kernel, subroutine
 from .joint_states import (
-    LARGEST,
+    MAX_MAGNITUDE,
     QUATERNION_TOLERANCE,
     Numbers,
     Rejected,
@@ -34,9 +34,9 @@ _TWIST_LABEL = "twist of the base that is not finite or too large"
 
 
 class Reason(IntEnum):
-    """Why a message is rejected; the last one, why the collected state is discarded.
+    """Reasons to reject a message and, as the last one, to discard the collected state.
 
-    `label` counts messages, `template` describes one of them by its `Evidence`.
+    `label` stands beside a count of messages, `template` describes one message by its `Evidence`.
     """
 
     label: str
@@ -88,10 +88,10 @@ REASONS = tuple(Reason)
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the rules have found in a message, and what a template needs to describe it.
+    """Content of a rejected message, from which the template of the reason is filled.
 
-    `numbers` are those of the message, in the order of `names`, field by field; `details` are from
-    the rules: how much later the last stamp was [ns], or how many numbers are unusable, and where.
+    `numbers` are in the order of `names`, field by field. `details` were written by the rules: the
+    difference to the last stamp [ns], or the number of unusable numbers and their places.
     """
 
     names: Sequence[str]
@@ -107,30 +107,35 @@ class Evidence:
 
     @property
     def size(self) -> int:
+        """Number of names."""
         return len(self.names)
 
     @property
     def duplicates(self) -> str:
+        """Names that occur more than once."""
         return abbreviated(duplicates(self.names))
 
     @property
     def seconds(self) -> float:
+        """Difference to the last stamp [s]."""
         return self.details[0] * 1e-9
 
     @property
     def norm(self) -> float:
-        return base_norm(self.numbers, 0)
+        """Norm of the quaternion of a base."""
+        return base_quaternion_norm(self.numbers, 0)
 
     @property
     def unusable(self) -> str:
+        """Unusable numbers with their names."""
         places = self.details[1 : 1 + self.details[0]]
         return ", ".join(f"{self.names[k % self.size]} = {self.numbers[k]:g}" for k in places)
 
 
-FINE = -1  # instead of a reason
-NOT_FINITE, TOO_LARGE, USABLE = range(3)  # usability; added to a reason, the first two select one
-MAX_PLACES = 10  # of unusable numbers in a text
-DETAILS = 1 + MAX_PLACES  # numbers in the details of an `Evidence`
+NO_FAULT = -1  # in place of a reason
+NOT_FINITE, TOO_LARGE, USABLE = range(3)  # NOT_FINITE and TOO_LARGE are also offsets of reasons
+MAX_LISTED_PLACES = 10  # unusable numbers in a text
+DETAIL_COUNT = 1 + MAX_LISTED_PLACES  # numbers in the details of an `Evidence`
 _POSE_NOT_FINITE = int(Reason.POSE_NOT_FINITE)  # compiled code has no enums
 _QUATERNION_NORM = int(Reason.QUATERNION_NORM)
 _TWIST_NOT_FINITE = int(Reason.TWIST_NOT_FINITE)
@@ -138,39 +143,39 @@ _TWIST_NOT_FINITE = int(Reason.TWIST_NOT_FINITE)
 
 @kernel
 def usability(number: float) -> int:
-    """Return whether a number is USABLE, TOO_LARGE or NOT_FINITE."""
-    if abs(number) <= LARGEST:
+    """Return USABLE, TOO_LARGE or NOT_FINITE for a number."""
+    if abs(number) <= MAX_MAGNITUDE:
         return USABLE
     return TOO_LARGE if abs(number) < math.inf else NOT_FINITE
 
 
 @kernel
 def add_place(details: Any, place: int) -> None:
-    """Add the place of an unusable number to details, unless there are enough."""
-    if details[0] < MAX_PLACES:
+    """Append the place of an unusable number to details, up to MAX_LISTED_PLACES of them."""
+    if details[0] < MAX_LISTED_PLACES:
         details[0] = details[0] + 1
         details[details[0]] = place
 
 
 @kernel
 def least_usability(numbers: Numbers, start: int, first: int, count: int, details: Any) -> int:
-    """Return the least usability of numbers from a first one on; add the places of unusable ones.
+    """Return the least usability of `count` numbers from place `first` on.
 
-    Places count from the start.
+    Appends the places of unusable numbers to details; they are counted from `start`.
     """
     least = USABLE
     for k in range(first, first + count):
-        found = usability(numbers[start + k])
-        if found != USABLE:
-            least = min(least, found)
+        number_usability = usability(numbers[start + k])
+        if number_usability != USABLE:
+            least = min(least, number_usability)
             add_place(details, k)
     return least
 
 
 @kernel
 def lengths_match(size: int, positions: int, velocities: int, efforts: int) -> bool:
-    """Whether each name has a position, and each or none a velocity and an effort."""
-    # without `in`, which loads a module of Numba at the start of each process
+    """Return True if each name has a position, and each or none a velocity and an effort."""
+    # `in` would load a module of Numba at the start of each process
     return (
         positions == size
         and (velocities == size or velocities == 0)
@@ -182,36 +187,41 @@ def lengths_match(size: int, positions: int, velocities: int, efforts: int) -> b
 def base_fault(numbers: Numbers, start: int, details: Any) -> int:
     """Return why the pose (x y z qx qy qz qw) or the twist of a base cannot be used, or FINE.
 
-    The norm of the quaternion may differ from 1 by `QUATERNION_TOLERANCE`.
+    The norm of the quaternion may differ from 1 by `QUATERNION_TOLERANCE`. Appends the places of
+    unusable numbers to details.
     """
     least = least_usability(numbers, start, 0, 7, details)
     if least != USABLE:
         return _POSE_NOT_FINITE + least
-    if abs(base_norm(numbers, start) - 1.0) > QUATERNION_TOLERANCE:
+    if abs(base_quaternion_norm(numbers, start) - 1.0) > QUATERNION_TOLERANCE:
         return _QUATERNION_NORM
     least = least_usability(numbers, start, 7, 6, details)
-    return FINE if least == USABLE else _TWIST_NOT_FINITE + least
+    return NO_FAULT if least == USABLE else _TWIST_NOT_FINITE + least
 
 
 @kernel
-def base_norm(numbers: Numbers, start: int) -> float:
-    """Return the norm of the quaternion in a pose that starts there."""
+def base_quaternion_norm(numbers: Numbers, start: int) -> float:
+    """Return the norm of the quaternion in the pose at numbers[start:]."""
     x, y, z, w = numbers[start + 3], numbers[start + 4], numbers[start + 5], numbers[start + 6]
     return math.sqrt(x * x + y * y + z * z + w * w)
 
 
 @subroutine
-def quotient(x: float, y: float) -> float:
-    """Exact: inlined, divisions by one number become products with its reciprocal."""
+def exact_quotient(x: float, y: float) -> float:
+    """Return x / y, rounded once.
+
+    Not inlined: the compiler would replace divisions by one number by products with its reciprocal.
+    """
     return x / y
 
 
 @kernel
 def copy_base(is_planar: bool, numbers: Numbers, start: int, q: Array, v: Array) -> None:
-    """Set the first coordinates and velocities from a pose and a twist in the base frame.
+    """Set the coordinates q and velocities v of a base from the pose and twist at numbers[start:].
 
-    A planar base takes the position in the plane, the yaw, and the corresponding velocities; a
-    floating one all, and a quaternion of unit length.
+    The twist is expressed in the base frame. A planar base takes the position in the plane, the
+    yaw, and the corresponding velocities. A floating base takes all numbers, and normalizes the
+    quaternion.
     """
     twist = start + 7
     if is_planar:
@@ -220,17 +230,17 @@ def copy_base(is_planar: bool, numbers: Numbers, start: int, q: Array, v: Array)
         q[2] = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
         v[0], v[1], v[2] = numbers[twist], numbers[twist + 1], numbers[twist + 5]
     else:
-        norm = base_norm(numbers, start)
+        norm = base_quaternion_norm(numbers, start)
         for k in range(3):
             q[k] = numbers[start + k]
         for k in range(3, 7):
-            q[k] = quotient(numbers[start + k], norm)
+            q[k] = exact_quotient(numbers[start + k], norm)
         for k in range(6):
             v[k] = numbers[twist + k]
 
 
 def is_root_link(child: str, root_link: str) -> bool:
-    """Whether the child_frame_id of odometry is the root link, perhaps with a prefix, or empty."""
+    """Return True if a child_frame_id is the root link, perhaps with a prefix, or empty."""
     return not child or child == root_link or child.endswith("/" + root_link)
 
 
@@ -241,8 +251,8 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def check_usable(not_finite: Reason, names: Sequence[str], numbers: Sequence[float]) -> None:
-    """Raise `Rejected` if a number is unusable: for this reason, or the next if all are finite."""
-    details = [0] * DETAILS
+    """Raise `Rejected` if a number is not finite, or too large, which is the next reason."""
+    details = [0] * DETAIL_COUNT
     least = least_usability(numbers, 0, 0, len(numbers), details)
     if least != USABLE:
         raise Rejected(Evidence(names, numbers, details).text(not_finite + least))
@@ -250,9 +260,9 @@ def check_usable(not_finite: Reason, names: Sequence[str], numbers: Sequence[flo
 
 def check_base(pose: Sequence[float], twist: Sequence[float] = (0.0,) * 6) -> None:
     """Raise `Rejected` for a base's pose or twist that cannot be used, see `base_fault`."""
-    numbers, details = [*pose, *twist], [0] * DETAILS
+    numbers, details = [*pose, *twist], [0] * DETAIL_COUNT
     fault = base_fault(numbers, 0, details)
-    if fault != FINE:
+    if fault != NO_FAULT:
         raise Rejected(Evidence(BASE_NUMBERS, numbers, details).text(fault))
 
 

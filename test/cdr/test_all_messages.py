@@ -17,7 +17,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from rosbags import typesys
 
 from dyn_ros.cdr.definition import DTYPES, SEQUENCE, SINGLE, STRING, definition_of, parse
-from dyn_ros.cdr.layout import COUNT, LENGTH, STAMP, TIME, Walk
+from dyn_ros.cdr.field_ranges import COUNT, LENGTH, STAMP, TIME, FieldFinder
 from dyn_ros.cdr.template import Template
 
 SHARE = Path(sys.prefix) / "share"
@@ -188,9 +188,9 @@ def test_random_messages(name, store):
                 of_rosbags(store, definition, name, values), name.replace("/", "/msg/")
             )
         )
-        for walk in (Walk(definition), Walk(definition, each_field=True)):
+        for finder in (FieldFinder(definition), FieldFinder(definition, each_field=True)):
             for content in (data, serialize_message(message)):  # with any padding
-                items = walk.items(content[4:])
+                items = finder.find(content[4:])
                 assert list(read(items, content[4:])) == list(flat(definition, name, values))
             stops = [0, *(item.start + item.size for item in items)]
             assert all(stop <= item.start < stop + 8 for stop, item in zip(stops, items))
@@ -203,16 +203,16 @@ def test_bytes_that_are_cut_or_changed(name):
     rng = np.random.default_rng(len(name))
     definition = definition_of(CLASSES[name])
     body = Template(drawn(definition, name, rng), definition=definition).to_bytes()[4:]
-    walk = Walk(definition)
+    finder = FieldFinder(definition)
     for size in {*range(min(len(body), 40)), *rng.integers(len(body), size=10).tolist()}:
         with pytest.raises(ValueError, match="the message ends before its last field"):
-            walk.items(body[:size])
+            finder.find(body[:size])
     for _ in range(30):
         changed = bytearray(body)
         for at in rng.integers(len(body), size=3):
             changed[at] = rng.choice([0, 1, 2, 127, 128, 255])
         try:
-            items = walk.items(changed)
+            items = finder.find(changed)
         except ValueError:
             continue
         assert all(item.start >= 0 and item.start + item.size <= len(body) for item in items)

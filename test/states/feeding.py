@@ -17,41 +17,46 @@ NOW = 7 * SECOND  # the stamp of serialized messages without one
 
 
 class Messages(NamedTuple):
-    layout: np.ndarray
+    name_list: np.ndarray
     topic: np.ndarray
     log_time: np.ndarray
     stamp: np.ndarray
     counts: np.ndarray
     start: np.ndarray
     numbers: np.ndarray
-    bad: int = 0
+    failures: int = 0
 
 
 class Decoder:
     def __init__(self):
-        self.layouts, self.children, self.topics, self.problems = [], [""], ["/joint_states"], {}
+        self.name_lists, self.child_frames, self.topics, self.problems = (
+            [],
+            [""],
+            ["/joint_states"],
+            {},
+        )
 
 
 def packed(events, decoder, log_time=0):
     """Messages of events: (names, position, velocity, effort, stamp) or (pose, twist, stamp)."""
-    layout, counts, stamps, start, numbers = [], [], [], [], []
+    name_list, counts, stamps, start, numbers = [], [], [], [], []
     for event in events:
         start.append(len(numbers))
         stamps.append(event[-1])
         if len(event) == 3:
-            layout.append(-1)
+            name_list.append(-1)
             counts.append((0, 0, 0))
             numbers += [*event[0], *event[1]]
             continue
         names = tuple(event[0])
-        if names not in decoder.layouts:
-            decoder.layouts.append(names)
-        layout.append(decoder.layouts.index(names))
+        if names not in decoder.name_lists:
+            decoder.name_lists.append(names)
+        name_list.append(decoder.name_lists.index(names))
         counts.append([len(values) for values in event[1:4]])
         numbers += [x for values in event[1:4] for x in values]
     times = log_time + np.arange(len(events), dtype=np.int64)
     return Messages(
-        np.array(layout, np.int32),
+        np.array(name_list, np.int32),
         np.zeros(len(events), np.int32),
         times,
         np.array(stamps, np.int64),
@@ -117,7 +122,7 @@ class Blocks(BlockCollector):
 
     @property
     def stamp(self):
-        return int(self._scalars[mem.NEWEST])
+        return int(self._scalars[mem.NEWEST_STAMP])
 
     @property
     def complete(self):

@@ -12,7 +12,7 @@ from states.feeding import SECOND, WAYS, Bytes, Fields, serialized
 
 import dyn_ros
 from dyn_ros.states import memory as mem
-from dyn_ros.states.joint_states import LARGEST, MAX_LAYOUTS, Reception, Rejected
+from dyn_ros.states.joint_states import MAX_MAGNITUDE, MAX_NAME_LISTS, Reception, Rejected
 from dyn_ros.states.messages import MessageCollector
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
@@ -202,7 +202,7 @@ def test_values_of_unknown_joints_are_not_looked_at(collector, arm):
 
 
 def test_of_the_largest_numbers_that_are_taken_results_are_finite(collector, arm):
-    largest = [LARGEST] * 7
+    largest = [MAX_MAGNITUDE] * 7
     assert collector.joint_states(list(arm.joint_names), largest, largest, [], SECOND)
     data = dyn_ros.Data(arm)
     assert np.isfinite(dyn_ros.nonlinear_effects(arm, data, collector.q, collector.v)).all()
@@ -273,9 +273,9 @@ def test_after_a_jump_back_a_state_is_due_when_each_round_ends(make, arm):
 
 
 def test_names_that_never_repeat_do_not_fill_the_memory(collector, arm):
-    for i in range(3 * MAX_LAYOUTS):
+    for i in range(3 * MAX_NAME_LISTS):
         assert feed(collector, [*arm.joint_names, f"other{i}"], 1.0 + i)
-    assert len(collector._layouts) <= MAX_LAYOUTS
+    assert len(collector._described_names) <= MAX_NAME_LISTS
 
 
 def test_a_floating_base_waits_for_odometry(make, floating):
@@ -400,9 +400,9 @@ def test_bytes_are_read_once_their_names_are_known(arm):
 
 def test_bytes_of_names_that_never_repeat_are_forgotten(arm):
     collector = Bytes(arm, 0.5)
-    for i in range(3 * MAX_LAYOUTS):
+    for i in range(3 * MAX_NAME_LISTS):
         assert feed(collector, [*arm.joint_names, f"other{i}"], 1.0 + i)
-        assert len(collector._decoder.layouts) <= MAX_LAYOUTS
+        assert len(collector._decoder.name_lists) <= MAX_NAME_LISTS
         assert collector._scalars[mem.LATEST_LIST] < len(collector._decoder.lists)
 
 

@@ -12,14 +12,14 @@ from states.feeding import NOW, SECOND, WAYS, Decoder, packed, serialized
 
 from dyn_ros.states.blocks import BlockCollector
 from dyn_ros.states.collector import NO_JOINTS
-from dyn_ros.states.joint_states import LARGEST, Reception, Rejected
+from dyn_ros.states.joint_states import MAX_MAGNITUDE, Reception, Rejected
 from dyn_ros.states.messages import MessageCollector
 from dyn_ros.states.rules import Reason
 
 UPRIGHT = (1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0)
 STILL = (0.0,) * 6
 NAMES = ["elbow_pitch", "other", "shoulder_yaw"]
-HUGE = math.nextafter(LARGEST, math.inf)
+HUGE = math.nextafter(MAX_MAGNITUDE, math.inf)
 MESSAGES = {
     Reason.NO_NAMES: ([], [], [], [], SECOND),
     Reason.DUPLICATE_NAMES: (["b", "a", "b", "a", "c"], [0.0] * 5, [], [], SECOND),
@@ -102,8 +102,8 @@ def test_a_block_keeps_the_words_of_the_first_message(floating, reason):
     events.append(later.get(reason, events[1]))
     messages = packed(events, decoder, log_time=40)
     if reason is Reason.CHILD_FRAME:
-        decoder.children = ["", "{0}"]
-        messages = messages._replace(layout=np.array([messages.layout[0], -2, -2], np.int32))
+        decoder.child_frames = ["", "{0}"]
+        messages = messages._replace(name_list=np.array([messages.name_list[0], -2, -2], np.int32))
     collector.push(messages, decoder)
     if reason is Reason.STAMP_JUMP:
         assert collector.rejected == {} and collector.resets == (2, 41, WORDS[reason])
@@ -112,12 +112,14 @@ def test_a_block_keeps_the_words_of_the_first_message(floating, reason):
         assert collector.resets is None
 
 
-@given(st.lists(st.sampled_from([0.0, LARGEST, HUGE, -1e300, math.nan, math.inf]), max_size=15))
+@given(
+    st.lists(st.sampled_from([0.0, MAX_MAGNITUDE, HUGE, -1e300, math.nan, math.inf]), max_size=15)
+)
 def test_unusable_numbers_are_listed_up_to_ten(numbers):
-    unusable = [x for x in numbers if not abs(x) <= LARGEST]
+    unusable = [x for x in numbers if not abs(x) <= MAX_MAGNITUDE]
     names = [f"joint_{k}" for k in range(len(numbers))]
     text = ", ".join(
-        f"{name} = {x:g}" for name, x in zip(names, numbers) if not abs(x) <= LARGEST
+        f"{name} = {x:g}" for name, x in zip(names, numbers) if not abs(x) <= MAX_MAGNITUDE
     ).split(", ")[:10]
     kind = "too large" if all(map(math.isfinite, unusable)) else "not finite"
     collector = BlockCollector.of_names(names)
@@ -145,7 +147,7 @@ def test_a_child_frame_is_not_remembered_with_forgotten_names(floating):
     collector = MessageCollector(floating)
     with pytest.raises(Rejected, match="child_frame_id"):
         collector.odometry(UPRIGHT, STILL, SECOND, "other")
-    collector._clear_names()
+    collector._reset_names()
     assert collector.odometry(UPRIGHT, STILL, SECOND) is Reception.NO_STATE
     for child in ("base_link", "robot/base_link"):
         assert collector.odometry(UPRIGHT, STILL, SECOND, child) is Reception.NO_STATE

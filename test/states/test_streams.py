@@ -11,7 +11,7 @@ from states.feeding import SECOND, Bytes, Decoder, Fields, packed
 
 import dyn_ros
 from dyn_ros.states.blocks import BlockCollector
-from dyn_ros.states.joint_states import MAX_LAYOUTS, Rejected, States
+from dyn_ros.states.joint_states import MAX_NAME_LISTS, Rejected, States
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 MIMIC = """<robot name="hand"><link name="a"/>
@@ -39,7 +39,7 @@ def one_by_one(model, events, staleness=0.5, base=None, collector=Fields):
             arrays = node._arrays
             v[arrays.has_velocity[arrays.slots] == 0] = math.nan
             tau[arrays.has_effort == 0] = math.nan
-            behind = node.stamp - int(node._live.min())
+            behind = node.stamp - int(node._reported_stamps.min())
             states.append((number, node.stamp, node.q.copy(), v, tau, behind))
     columns = list(zip(*states)) if states else [[] for _ in range(6)]
     return States(*(np.array(each) for each in columns)), rejected, notices
@@ -184,13 +184,13 @@ def test_names_that_never_repeat_are_forgotten_as_in_a_node(arm):
     rng = np.random.default_rng(0)
     events = [
         joint_states(rng, (*arm.joint_names[: 4 + k % 4], f"other{k}"), k * 1_000_000)
-        for k in range(2 * MAX_LAYOUTS + 300)
+        for k in range(2 * MAX_NAME_LISTS + 300)
     ]
     events += [joint_states(rng, events[k][0], (9000 + k) * 1_000_000) for k in range(300)]
     require_same(arm, events, rng)
 
 
-def test_another_decoder_is_another_order_of_layouts(arm):
+def test_another_decoder_is_another_order_of_name_lists(arm):
     rng = np.random.default_rng(3)
     events = stream(rng, arm.joint_names, 400, False)
     expected, _, _ = one_by_one(arm, events)
@@ -206,7 +206,7 @@ def test_another_decoder_is_another_order_of_layouts(arm):
 
 def test_odometry_of_another_link_is_rejected(floating):
     collector, decoder = BlockCollector(floating), Decoder()
-    decoder.children = [
+    decoder.child_frames = [
         "",
         "other",
         "robot/base_link",
@@ -214,7 +214,7 @@ def test_odometry_of_another_link_is_rejected(floating):
     ]
     event = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], [0.0] * 6, SECOND
     messages = packed([event] * 3, decoder)
-    messages = messages._replace(layout=np.array([-1, -2, -4], np.int32))
+    messages = messages._replace(name_list=np.array([-1, -2, -4], np.int32))
     collector.push(messages, decoder)
     (note,) = collector.rejected.values()
     assert (note.messages, note.first) == (1, 1)
@@ -237,7 +237,7 @@ def test_names_without_a_model():
     [
         ("start", [-1]),
         ("start", [15]),
-        ("layout", [1]),
+        ("name_list", [1]),
         ("counts", [[7, 7, 8]]),
         ("counts", [[-1, 7, 7]]),
     ],

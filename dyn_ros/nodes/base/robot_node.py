@@ -15,7 +15,7 @@ from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
 from ...states.collector import NO_JOINTS
-from ...states.joint_states import MAX_LAYOUTS, Reception, abbreviated
+from ...states.joint_states import MAX_NAME_LISTS, Reception, abbreviated
 from ...states.messages import MessageCollector
 from ...states.rules import USABLE, usability
 from ..messages import conversions
@@ -67,9 +67,9 @@ class RobotNode(BaseNode):
         self._own_services: list[Any] = []
         self.payloads: dict[str, tuple] = {}  # passed from one RobotContext to the next
         # the latest serialized joint states with each list of names, in the order of reception:
-        # by `MessageCollector.layout`
+        # by `MessageCollector.name_list`
         self._latest: dict[int, bytes] = {}
-        self._latest_layout = -1  # the last key
+        self._latest_name_list = -1  # the last key
         self._reported: dict[str, float] = {}  # positions in earlier messages
         self._awaited: Sequence[str] = ()  # joints whose positions the description requires
         self._markers = Markers(self, self.markers)
@@ -219,13 +219,13 @@ class RobotNode(BaseNode):
                     positions[name] = position
         return positions
 
-    def _keep(self, layout: int, data: bytes) -> None:
+    def _keep(self, name_list: int, data: bytes) -> None:
         """Keep valid joint states; use the description that waits for positions in them."""
-        self._latest.pop(layout, None)
-        self._latest_layout = layout
-        if len(self._latest) >= MAX_LAYOUTS:
+        self._latest.pop(name_list, None)
+        self._latest_name_list = name_list
+        if len(self._latest) >= MAX_NAME_LISTS:
             self._latest.clear()
-        self._latest[layout] = data
+        self._latest[name_list] = data
         if self._awaited and self._positions().keys() >= set(self._awaited):
             self._awaited = ()
             self.take_description(self.latest_description, "robot_description")
@@ -299,11 +299,11 @@ class RobotNode(BaseNode):
                 message.effort,
                 self.stamp(message),
             )
-        layout = collector.layout[0]
-        if layout == self._latest_layout and not self._awaited:
-            self._latest[layout] = data
+        name_list = collector.name_list[0]
+        if name_list == self._latest_name_list and not self._awaited:
+            self._latest[name_list] = data
         else:
-            self._keep(layout, data)
+            self._keep(name_list, data)
         if robot and reception is Reception.NEW_STATE:
             process_state(self.nodes, robot, received)
 

@@ -14,12 +14,12 @@ from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
 from ...cdr.definition import DTYPES, definition_of
-from ...cdr.layout import PLAIN, STAMP, Layout, Reader
+from ...cdr.field_ranges import PLAIN_ENCAPSULATION, STAMP, MessagePattern, PatternReader
 from ...engine.kernel.types import Array
 from ...viewer.scene.marker_arrays import PlainMarker
 
 _NUMBERS = "position", "velocity", "effort"
-_BODY, _stamp_of = len(PLAIN), STAMP.unpack_from
+_BODY, _stamp_of = len(PLAIN_ENCAPSULATION), STAMP.unpack_from
 _STATE_VARYING = frozenset(("header.stamp", *_NUMBERS))
 _MARKERS_VARYING = frozenset(
     ("header.stamp", "id", "action", "pose", "scale", "color", "points", "colors")
@@ -50,23 +50,23 @@ class JointStateFields(NamedTuple):
     effort: Array
 
 
-def joint_state_reader() -> Reader[JointStateFields]:
+def joint_state_reader() -> PatternReader[JointStateFields]:
     """Reads serialized sensor_msgs/JointState; a ValueError if the bytes are not a JointState."""
-    return Reader(_deserialized, _StateLayout)
+    return PatternReader(_deserialized, _JointStatePattern)
 
 
-class _StateLayout(Layout[JointStateFields]):
+class _JointStatePattern(MessagePattern[JointStateFields]):
     def __init__(self, data: bytes, fields: JointStateFields) -> None:
         super().__init__(definition_of(JointState), data, _STATE_VARYING)
         self._name = fields.name
-        self._stamp = _BODY + self.items["header.stamp"].start
-        self._parts = [self.items[name].part for name in _NUMBERS]
-        self._end = _BODY + 8 * max(part.stop for part in self._parts)
+        self._stamp = _BODY + self.ranges["header.stamp"].start
+        self._slices = [self.ranges[name].elements for name in _NUMBERS]
+        self._end = _BODY + 8 * max(numbers.stop for numbers in self._slices)
 
     def read(self, data: bytes) -> JointStateFields:
         sec, nanosec = _stamp_of(data, self._stamp)
         numbers = np.frombuffer(data[_BODY : self._end])  # a copy: doubles are aligned
-        position, velocity, effort = self._parts
+        position, velocity, effort = self._slices
         return JointStateFields(
             sec * 1_000_000_000 + nanosec,
             self._name,
@@ -86,37 +86,38 @@ def _deserialized(data: bytes) -> JointStateFields:
     )
 
 
-def marker_array_reader() -> Reader[Any]:
+def marker_array_reader() -> PatternReader[Any]:
     """Reads serialized MarkerArrays of one topic, as objects with `markers`, or a ValueError."""
-    return Reader(
+    return PatternReader(
         lambda data: deserialized(data, MarkerArray),
-        lambda data, array: _MarkersLayout(data, array.markers),
+        lambda data, array: _MarkersPattern(data, array.markers),
     )
 
 
-class _MarkersLayout(Layout[Any]):
-    """The layout of messages whose markers differ in stamps, ids, actions and numbers only."""
+class _MarkersPattern(MessagePattern[Any]):
+    """The messages whose markers differ only in stamps, ids, actions and numbers."""
 
     def __init__(self, data: bytes, markers: list[Any]) -> None:
         super().__init__(definition_of(MarkerArray), data, _MARKERS_VARYING)
         self._markers = markers
         prefixes = [f"markers.{i}." for i in range(len(markers))]
         stamps, ids, actions, poses, colors = (
-            np.array([self.items[prefix + name].start for prefix in prefixes], np.intp)
+            np.array([self.ranges[prefix + name].start for prefix in prefixes], np.intp)
             for name in ("header.stamp", "id", "action", "pose", "color")
         )
         self._integers = np.stack([stamps, stamps + 4, ids, actions], axis=1) // 4
         self._poses = poses[:, None] // 8 + np.arange(10)  # and scales
         self._colors = colors[:, None] // 4 + np.arange(4)
         self._points, self._point_colors = (
-            [self.items[prefix + name].part for prefix in prefixes] for name in ("points", "colors")
+            [self.ranges[prefix + name].elements for prefix in prefixes]
+            for name in ("points", "colors")
         )
 
     def read(self, data: bytes) -> SimpleNamespace:
         return SimpleNamespace(markers=list(self._read(data)))
 
     def _read(self, data: bytes) -> Iterator[PlainMarker]:
-        body = data[len(PLAIN) :]  # a copy: doubles are aligned
+        body = data[len(PLAIN_ENCAPSULATION) :]  # a copy: doubles are aligned
         integers, floats = (
             np.frombuffer(body, dtype, len(body) // 4) for dtype in (_INTEGERS, _FLOATS)
         )

@@ -129,7 +129,7 @@ class Observation(Session):
         if implausible := self.implausible(state.v, tau):
             return implausible
         max_gap = self.settings.max_gap
-        if behind := self.robot.collector.behind(max_gap):
+        if behind := self.robot.collector.joints_behind(max_gap):
             return f"no states of {abbreviated(behind)} for longer than max_gap, {max_gap:g} s"
         return ""
 

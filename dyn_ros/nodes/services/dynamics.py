@@ -18,7 +18,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.coordinates import own_joints, single_joints
 from dyn_ros.engine.model.frames import frame_number
 
-from ...states.joint_states import LARGEST, Rejected, abbreviated, duplicates
+from ...states.joint_states import MAX_MAGNITUDE, Rejected, abbreviated, duplicates
 from ..base.service import Service
 from ..messages import arrays, conversions
 from ..messages.frames import reference_frame_id, requested_forces
@@ -223,7 +223,7 @@ def _of_points(
                 f"trajectory: point {i} has {len(values)} {field}, expected "
                 f"{len(names)}, one for each joint" + (", or none" * optional)
             )
-    usable = np.abs(result) <= LARGEST
+    usable = np.abs(result) <= MAX_MAGNITUDE
     usable[:, np.setdiff1d(np.arange(len(names)), used)] = True
     if not usable.all():
         i, k = np.argwhere(~usable)[0]

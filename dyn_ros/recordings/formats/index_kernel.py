@@ -6,7 +6,7 @@ There is one function for each format of files. Every offset is checked: a file 
 anything.
 """
 
-from ...cdr.decode_kernel import add_row
+from ...cdr.decode_kernel import write_row
 from ...engine.kernel.lanes import integers_at
 from ...engine.kernel.raw import bytes_at, load8, load16, load32, load64
 from ...engine.machine_code.compiler import Entry
@@ -48,10 +48,10 @@ def index_mcap(content, size, channels, count, index, state):
         if opcode == 5 and length >= 22:
             code = code_of(channels, count, load16(content, start))
             if code >= 0:
-                add_row(index, n, code, load64(content, start + 6), start + 22, length - 22)
+                write_row(index, n, code, load64(content, start + 6), start + 22, length - 22)
                 n = n + 1
         elif count < 0 and (opcode == 3 or opcode == 4):
-            add_row(index, n, -opcode, 0, start, length)
+            write_row(index, n, -opcode, 0, start, length)
             n = n + 1
         elif count < 0 and (opcode == 6 or opcode == 15):
             break
@@ -107,10 +107,10 @@ def index_ros1(content, size, channels, count, index, state):
         if opcode == 2 and number >= 0:
             code = code_of(channels, count, number)
             if code >= 0:
-                add_row(index, n, code, time, start, length)
+                write_row(index, n, code, time, start, length)
                 n = n + 1
         elif count < 0 and opcode == 7:
-            add_row(index, n, -7, 0, position, start + length - position)
+            write_row(index, n, -7, 0, position, start + length - position)
             n = n + 1
         position = start + length
     state[0] = n

@@ -59,7 +59,7 @@ def serialized(
     def read(
         path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder
     ) -> Messages:
-        return decoder.decode(load_any(path, place, topics, decoder.code))
+        return decoder.decode(load_any(path, place, topics, decoder.channel_code))
 
     def text(path: Path, place: tuple[Any, ...], topics: Collection[str]) -> str | None:
         return _first_text(

@@ -311,7 +311,7 @@ def _measured(
 class _Block(NamedTuple):
     """Messages of one topic."""
 
-    layout: int
+    name_list: int
     topic: int
     rows: NDArray[np.intp]
     counts: NDArray[np.int32]
@@ -342,8 +342,8 @@ def _joint_messages(joints: _Joints, table: dict[str, NDArray[Any]], decoder: De
     )
     numbers = np.concatenate([block[rows] for block in blocks], axis=1)[mask]
     return _Block(
-        decoder.layout(joints.names),
-        decoder.topic(joints.topic),
+        decoder.name_list_number(joints.names),
+        decoder.topic_number(joints.topic),
         rows,
         counts.astype(np.int32),
         numbers,
@@ -362,8 +362,8 @@ def _base_messages(base: _Base, table: dict[str, NDArray[Any]], decoder: Decoder
     rows = np.flatnonzero(~np.isnan(pose[:, 0]))
     counts = np.tile(np.array([7, 6, 0], np.int32), (len(rows), 1))
     return _Block(
-        decoder.child(""),
-        decoder.topic(base.topic),
+        decoder.child_frame_number(""),
+        decoder.topic_number(base.topic),
         rows,
         counts,
         np.concatenate([pose, twist], axis=1)[rows].ravel(),
@@ -383,7 +383,7 @@ def _joined(
         return np.repeat(np.array(values, np.int32), lengths)[order]
 
     return Messages(
-        repeated([part.layout for part in parts]),
+        repeated([part.name_list for part in parts]),
         repeated([part.topic for part in parts]),
         log_times[rows][order],
         stamps[rows][order],

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 
-from dyn_ros.cdr.layout import MAX_LAYOUTS
+from dyn_ros.cdr.field_ranges import MAX_PATTERNS
 from dyn_ros.cdr.template import Template
 from dyn_ros.nodes.messages.serialized import joint_state_reader
 
@@ -50,7 +50,7 @@ def test_reads_what_rclpy_reads(messages, tail):
                 assert_read(reader.read(data), data)
 
 
-def test_known_layouts_are_read_without_rclpy(typed):
+def test_known_patterns_are_read_without_rclpy(typed):
     """Those of two publishers in turns, whatever the stamp, the numbers and the padding are."""
     reader = joint_state_reader()
     for i in range(5):
@@ -189,12 +189,12 @@ def test_memory_is_bounded(typed):
     """If a publisher never repeats its names; another one's messages remain fast in between."""
     reader = joint_state_reader()
     regular = serialize_message(joint_state())
-    count = 10 * MAX_LAYOUTS
+    count = 10 * MAX_PATTERNS
     for i in range(count):
         data = serialize_message(joint_state(names=[f"joint_{i}"]))
         assert reader.read(data).name == (f"joint_{i}",)
         reader.read(regular)
-        assert len(reader.layouts) <= MAX_LAYOUTS
+        assert len(reader.patterns) <= MAX_PATTERNS
     assert len(typed) < 1.1 * count
 
 

@@ -16,7 +16,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
 
-from dyn_ros.cdr.layout import MAX_LAYOUTS
+from dyn_ros.cdr.field_ranges import MAX_PATTERNS
 from dyn_ros.nodes.messages.serialized import marker_array_reader
 from dyn_ros.viewer.scene.marker_arrays import PlainMarker, plain_marker
 
@@ -88,7 +88,7 @@ def is_fast(found):
 
 @settings(deadline=None)
 @given(st.lists(markers(), min_size=1, max_size=4), st.data())
-def test_a_message_of_a_known_layout_is_read_without_rclpy(made, data):
+def test_a_message_of_a_known_pattern_is_read_without_rclpy(made, data):
     reader, message = marker_array_reader(), MarkerArray(markers=made)
     for known in (False, True, True):
         change_numbers(message, data.draw)
@@ -125,7 +125,7 @@ def test_padding_may_differ():
     same(found, message)
 
 
-def test_other_layouts():
+def test_unknown_patterns():
     reader = marker_array_reader()
     first = MarkerArray(markers=[Marker(ns="torque", points=[Point(x=1.0)])])
     second = copy.deepcopy(first)
@@ -135,10 +135,10 @@ def test_other_layouts():
             found = reader.read(serialize_message(message))
             assert is_fast(found) is known
             same(found, message)
-    for k in range(2 * MAX_LAYOUTS):
+    for k in range(2 * MAX_PATTERNS):
         message = MarkerArray(markers=[Marker(text="x" * k)])
         same(reader.read(serialize_message(message)), message)
-    assert len(reader.layouts) <= MAX_LAYOUTS
+    assert len(reader.patterns) <= MAX_PATTERNS
 
 
 @pytest.mark.parametrize("message", [MarkerArray(), MarkerArray(markers=[Marker(action=3)])])

@@ -104,13 +104,15 @@ def tuples(messages: decode.Messages, decoder: decode.Decoder) -> list[tuple]:
             messages.numbers[start : start + int(messages.counts[k].sum())],
             np.cumsum(messages.counts[k])[:-1],
         )
-        layout = int(messages.layout[k])
+        name_list = int(messages.name_list[k])
         rows.append(
             (
                 decoder.topics[messages.topic[k]],
                 int(messages.log_time[k]),
                 int(messages.stamp[k]),
-                decoder.layouts[layout] if layout >= 0 else decoder.children[-1 - layout],
+                decoder.name_lists[name_list]
+                if name_list >= 0
+                else decoder.child_frames[-1 - name_list],
                 *(tuple(part.tolist()) for part in parts),
             )
         )
@@ -212,7 +214,7 @@ def test_only_the_requested_topics_are_read(written):
     source = files.open_source(written["mcap zstd"])
     found, decoder = decoded(source, ["/odom"])
     assert found == [row for row in expected(recorded()) if row[0] == "/odom"]
-    assert decoder.topics == ["/odom"] and not decoder.layouts
+    assert decoder.topics == ["/odom"] and not decoder.name_lists
 
 
 @pytest.mark.parametrize("kind", [kind for kind in WRITERS if "file" not in kind])
@@ -316,10 +318,10 @@ def test_no_byte_outside_a_message_is_read(ros1):
             cases.append(bytes(changed))
         for case in cases:
             decoder = decode.Decoder()
-            code = decoder.code("/t", kind, encoding)
+            code = decoder.channel_code("/t", kind, encoding)
             content = np.frombuffer(case, np.uint8)
             found = decoder.decode(Raw(content, np.array([[code, 1, 0, len(case)]])))
-            assert len(found) + found.bad == 1
+            assert len(found) + found.failures == 1
             assert len(found.numbers) * 8 <= len(case)
         whole = decoder.decode(
             Raw(np.frombuffer(message, np.uint8), np.array([[code, 1, 0, len(message)]]))
@@ -328,13 +330,13 @@ def test_no_byte_outside_a_message_is_read(ros1):
         short = decoder.decode(
             Raw(np.frombuffer(message[:-1], np.uint8), np.array([[code, 1, 0, len(message) - 1]]))
         )
-        assert short.bad == 1
+        assert short.failures == 1
         assert decoder.problems["/t: the message is shorter than its contents"] >= 1
 
 
 def one(message: bytes, decoder: decode.Decoder) -> decode.Messages:
     """Decode one message of joint states."""
-    code = decoder.code("/joint_states", JOINT_STATE, "cdr")
+    code = decoder.channel_code("/joint_states", JOINT_STATE, "cdr")
     return decoder.decode(
         Raw(np.frombuffer(message, np.uint8), np.array([[code, 7, 0, len(message)]]))
     )
@@ -349,7 +351,7 @@ def test_bytes_between_the_strings_do_not_matter():
         assert message[place + 1 : place + 5] == struct.pack("<I", 4)
         changed[place] = filler
         assert len(one(bytes(changed), decoder)) == 1
-    assert decoder.layouts == [("ab", "cde")]
+    assert decoder.name_lists == [("ab", "cde")]
 
 
 def test_numbers_are_as_received():
@@ -360,19 +362,19 @@ def test_numbers_are_as_received():
     assert message.numbers.tobytes() == np.array([*special, 1.0, 2.0, 3.0]).tobytes()
     assert len(one(serialized(JointState((), stamp=5)), decoder)) == 1
     assert len(one(serialized(JointState(("", "")), little=False), decoder)) == 1
-    assert decoder.layouts == [ARM, (), ("", "")]
+    assert decoder.name_lists == [ARM, (), ("", "")]
 
 
 def test_other_encapsulations_and_too_many_names_are_reported():
     decoder = decode.Decoder()
     message = bytearray(serialized(JointState(ARM, [1, 2, 3])))
     message[1] = 7
-    assert one(bytes(message), decoder).bad == 1
+    assert one(bytes(message), decoder).failures == 1
     assert decoder.problems == {"/joint_states: the message is not CDR": 1}
     count = decode_kernel.MAX_LISTS + 5
     for k in range(count):
         one(serialized(JointState((f"joint{k}",), [1.0])), decoder)
-    assert len(decoder.layouts) == decode_kernel.MAX_LISTS
+    assert len(decoder.name_lists) == decode_kernel.MAX_LISTS
     assert sum(decoder.problems.values()) == 6
     assert len(one(serialized(JointState(("joint3",), [1.0])), decoder)) == 1
 
@@ -538,7 +540,7 @@ def test_a_large_recording(tmp_path):
     parts = [files.read_span(source.path, span, TOPICS, decoder) for span in source.spans]
     stamps = np.concatenate([part.stamp for part in parts])
     assert (stamps == START + 2_000_000 * np.arange(20_000)).all()
-    assert decoder.layouts == [ARM] and all((part.counts == 3).all() for part in parts)
+    assert decoder.name_lists == [ARM] and all((part.counts == 3).all() for part in parts)
 
 
 # --- rosbag2 and sqlite3
