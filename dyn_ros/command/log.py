@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..logs.write.quantity_table import QUANTITIES, REQUIREMENTS, known_quantities
+from ..logs.write.quantity_table import QUANTITIES, REQUIREMENTS, ordered_quantities
 from . import arguments, recorded
 from .arguments import Commands, UsageError, as_option, positive, reported
 
@@ -145,15 +145,15 @@ def _log_to(options: argparse.Namespace, out: Path) -> int:
 
 def _prepared(options: argparse.Namespace, out: Path) -> Log:
     """Check everything that can be checked before the work begins."""
-    from ..logs.log import OF_EFFORTS, Log, Write, described
-    from ..logs.quantities import overlap, require_thresholds, thresholds
+    from ..logs.log import EFFORT_QUANTITIES, Log, PartWriter, describe_options
+    from ..logs.quantities import require_thresholds, required_overlap, thresholds
     from ..recordings.formats.sources import discover
 
     settings = _settings(options)
     wanted = options.compute or ["state"]
     if options.format == "mcap":  # which contains the joint states too
         wanted = ["state", *wanted]
-    quantities = known_quantities(wanted)
+    quantities = ordered_quantities(wanted)
     for option in ("drives", "columns", "lock"):
         if getattr(options, option) and options.robot is None:
             raise UsageError(f"--{option}: pass --robot too, the description of the robot")
@@ -163,16 +163,16 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     model = whole = None if options.robot is None else arguments.read_model(options)
     if whole is not None:
         model = recorded.locked(options, whole, paths)
-        if OF_EFFORTS & set(quantities):
+        if EFFORT_QUANTITIES & set(quantities):
             arguments.require_gains(options, model)
     if model is not None and "contacts" in quantities:
         thresholds(model, settings)
-    write = Write(quantities, settings, options.format, options.rate)
+    writer = PartWriter(quantities, settings, options.format, options.rate)
     request = replace(
         recorded.read_options(options, whole, paths),
         robot=model,
         root_joint=None if options.root_joint == "fixed" else options.root_joint,
-        overlap=overlap(quantities, settings, model),
+        overlap=required_overlap(quantities, settings, model),
     )
     robot = None
     if model is not None:
@@ -182,7 +182,9 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
         if options.drives is not None:
             content += options.drives.read_bytes()
         robot = hashlib.sha256(content).hexdigest()[:16]
-    return Log(paths, request, write, out, described(request, write, robot), options.overwrite)
+    return Log(
+        paths, request, writer, out, describe_options(request, writer, robot), options.overwrite
+    )
 
 
 def _settings(options: argparse.Namespace) -> QuantitySettings:
@@ -197,7 +199,7 @@ def _settings(options: argparse.Namespace) -> QuantitySettings:
 
 def _run(options: argparse.Namespace, log: Log) -> bool:
     """Do the work; return whether it is finished."""
-    from ..logs.log import NotWritten
+    from ..logs.log import WriteError
 
     try:
         from ..logs.parallel import open_workers
@@ -209,12 +211,12 @@ def _run(options: argparse.Namespace, log: Log) -> bool:
                 log.run(workers, show)
         finally:
             workers.close()
-            log.sweep()
+            log.remove_temporary_files()
     except KeyboardInterrupt:
         again = "; run the same command again to continue" if options.out is not None else ""
         print(f"stopped{again}", file=sys.stderr)
         return False
-    except NotWritten as error:
+    except WriteError as error:
         raise UsageError(
             f"{error}; what is finished remains; free some space or choose another "
             "--out, and run the command again"
@@ -294,7 +296,7 @@ def _show(log: Log, out: Path | None) -> None:
     from .tables import counted, show_contacts, terminal
 
     if log.states:
-        terminal().print(log.summary.printed())
+        terminal().print(log.summary.to_rich())
     for path, contacts in log.contacts.items():
         if contacts:
             show_contacts(path, contacts)

@@ -33,10 +33,10 @@ from ..recordings.plan import plan
 from ..recordings.recording import Recording
 from ..recordings.selection import select
 from ..states.joint_states import States
-from .effort_checks import constant_efforts, wrong_units
-from .quantities import joints_of, observe
+from .effort_checks import constant_effort_warnings, effort_unit_warnings
+from .quantities import independent_joints, observe
 from .quantity_settings import CalibrationOptions, QuantitySettings
-from .velocities import from_positions, velocity_notes
+from .velocities import velocity_notes, with_computed_velocities
 
 _FASTEST = 100.0  # gain [1/s]
 _PER_SAMPLE = 0.1  # of the change of momentum in a sampling period is seen as external if
@@ -105,7 +105,7 @@ def calibrate(
         gain=gain,
         smoothing=gain if options.smoothing is None else options.smoothing,
         friction_velocity=SLOW,
-        calibrated=joints_of(model),
+        calibrated=independent_joints(model),
     )
     free = [_observed(model, path, states, settings) for path, states in parts]
     friction = friction_at_rest(model)
@@ -122,9 +122,9 @@ def calibrate(
         f"{path}: {text}"
         for path, states in parts
         for text in (
-            *constant_efforts(model, states),
+            *constant_effort_warnings(model, states),
             *velocity_notes(model, states, settings),
-            *wrong_units(model, states, settings),
+            *effort_unit_warnings(model, states, settings),
         )
     ]
     still = [model.velocity_names[k] for k in np.flatnonzero(~moves.any(axis=0))]
@@ -223,7 +223,9 @@ def _read(model: Model, path: Path, request: Mapping[str, Any]) -> Recording:
 
 
 def _observed(model: Model, path: Path, states: States, settings: QuantitySettings) -> Undisturbed:
-    found = observe(model, from_positions(model, states, settings), settings, ["external", "speed"])
+    found = observe(
+        model, with_computed_velocities(model, states, settings), settings, ["external", "speed"]
+    )
     valid = np.isfinite(found["external"]).all(axis=1)
     if not valid.any():
         raise ValueError(

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the recorded efforts of states can be torques."""
+"""Checks that the recorded efforts of states can be torques."""
 
 from __future__ import annotations
 
@@ -11,41 +11,42 @@ from ..engine.model.coordinates import is_actuated
 from ..engine.model.model import Model
 from ..identification.motion.numerics import MIN_TRAVEL
 from ..states.joint_states import States
-from .quantities import QuantitySettings, effort_constant, measured
-from .velocities import from_positions
+from .quantities import QuantitySettings, effort_constants, measured_torques
+from .velocities import with_computed_velocities
 
-_CHECKED, _FEWEST = 5000, 100  # states that show it
+_MAX_CHECKED_STATES = 5000
+_MIN_STATES = 100  # fewer are not checked
 
 
-def wrong_units(model: Model, states: States, settings: QuantitySettings) -> list[str]:
-    """What contradicts efforts that are torques; empty if nothing does."""
-    states = from_positions(model, states, settings)
-    known = np.flatnonzero(np.isfinite(states.v).all(axis=1) & np.isfinite(states.tau).any())
-    if not is_actuated(model).all() or len(known) < _FEWEST:
+def effort_unit_warnings(model: Model, states: States, settings: QuantitySettings) -> list[str]:
+    """Return messages on efforts that cannot be torques in N m or N."""
+    states = with_computed_velocities(model, states, settings)
+    known_rows = np.flatnonzero(np.isfinite(states.v).all(axis=1) & np.isfinite(states.tau).any())
+    if not is_actuated(model).all() or len(known_rows) < _MIN_STATES:
         return []
-    some = states.take(known[:: 1 + len(known) // _CHECKED])
-    constant = effort_constant(model, settings)
+    sample = states.take(known_rows[:: 1 + len(known_rows) // _MAX_CHECKED_STATES])
+    constants = effort_constants(model, settings)
     with np.errstate(divide="ignore", invalid="ignore"):  # equal stamps
-        a = np.gradient(some.v, 1e-9 * (some.stamp - some.stamp[0]), axis=0)
-    rows = np.isfinite(a).all(axis=1)
-    if rows.sum() < _FEWEST:
+        a = np.gradient(sample.v, 1e-9 * (sample.stamp - sample.stamp[0]), axis=0)
+    row_mask = np.isfinite(a).all(axis=1)
+    if row_mask.sum() < _MIN_STATES:
         return []
     return unit_warnings(
         model,
-        some.q[rows],
-        some.v[rows],
-        a[rows],
-        measured(model, some.q, some.tau * constant)[rows],
+        sample.q[row_mask],
+        sample.v[row_mask],
+        a[row_mask],
+        measured_torques(model, sample.q, sample.tau * constants)[row_mask],
     )
 
 
-def constant_efforts(model: Model, states: States) -> list[str]:
-    """The joints that move while their effort remains the same, so that it is not measured."""
+def constant_effort_warnings(model: Model, states: States) -> list[str]:
+    """Return messages on joints that move while their effort is constant, so not measured."""
     if model.nq != model.nv or not len(states.stamp):
         return []
-    same = (np.ptp(states.tau, axis=0) == 0.0) & (np.ptp(states.q, axis=0) > MIN_TRAVEL)
+    is_constant = (np.ptp(states.tau, axis=0) == 0.0) & (np.ptp(states.q, axis=0) > MIN_TRAVEL)
     return [
         f"{model.velocity_names[k]}: it moves, but its effort is {states.tau[0, k]:.3g} in all "
         "states; it is not measured, so record it, or fix this joint in the description"
-        for k in np.flatnonzero(same)
+        for k in np.flatnonzero(is_constant)
     ]

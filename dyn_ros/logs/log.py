@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Quantities of many recordings, written to files: what the command ``dyn_ros log`` does."""
+"""The work of the command ``dyn_ros log``: quantities of many recordings, written to files."""
 
 from __future__ import annotations
 
@@ -23,46 +23,47 @@ from ..recordings.plan import Part
 from ..recordings.recording import Recording, thinned
 from ..recordings.selection import prepare
 from ..states.joint_states import abbreviated
-from .effort_checks import wrong_units
-from .quantities import OF_VELOCITIES, QuantitySettings, compute
+from .effort_checks import effort_unit_warnings
+from .quantities import VELOCITY_QUANTITIES, QuantitySettings, compute
 from .run.jobs import Jobs, Progress, Workers
 from .run.local_workers import Call
-from .velocities import are_rates, velocity_notes
+from .velocities import computed_velocity_mask, velocity_notes
 from .write import bag, parquet
 from .write.quantity_table import REQUIREMENTS, Table
-from .write.results import Folder, Origin, alone, folders
+from .write.results import RecordingStat, ResultFolder, lock_folder, result_folders
 from .write.summary import Summary
 
-_MOST_REASONS = 20  # that are kept of a recording
-OF_EFFORTS = {"residual", "external", "contacts", "power"}
+_MAX_REASONS = 20  # problems of a recording, and notes; further ones are not reported
+EFFORT_QUANTITIES = {"residual", "external", "contacts", "power"}
 
 
-class NotWritten(Exception):
-    """Results cannot be written: a full disk, for example."""
+class WriteError(Exception):
+    """Results cannot be written, because of a full disk for example."""
 
 
 @contextmanager
-def _writing(file: Path | None = None) -> Iterator[None]:
+def _report_write_errors(file: Path | None = None) -> Iterator[None]:
+    """Raise a WriteError in place of an OSError."""
     try:
         yield
     except OSError as error:
-        raise NotWritten(f"{file or error.filename or ''}: {error.strerror or error}") from error
+        raise WriteError(f"{file or error.filename or ''}: {error.strerror or error}") from error
 
 
-# --- in the workers
+# --- in the worker processes
 
 
 @dataclass(frozen=True)
-class Write:
-    """Computes and writes a part, as "parquet" or "mcap", at most so many rows per second."""
+class PartWriter:
+    """A function that computes quantities of a part and writes them."""
 
     quantities: tuple[str, ...]
     settings: QuantitySettings
-    kind: str
-    rate: float | None
+    kind: str  # "parquet" or "mcap"
+    rate: float | None  # largest number of rows per second; None: all rows
 
     def __call__(self, file: Path, planned: Part) -> dict[str, Any]:
-        """Do it; return what is known of the part, as JSON has it."""
+        """Write the part to a file; return a report on it, as JSON can represent it."""
         part = read_part(planned)
         model = planned.model
         if model is None:
@@ -70,10 +71,10 @@ class Write:
         table = compute(model, part.states, part.warm, self.quantities, self.settings, part.after)
         contacts = table.contacts
         if self.rate is not None:
-            kept = thinned(part.states.stamp, self.rate)
-            table = table.take(kept[part.warm : len(kept) - part.after])
+            row_mask = thinned(part.states.stamp, self.rate)
+            table = table.take(row_mask[part.warm : len(row_mask) - part.after])
         if len(table):
-            with _writing(file):
+            with _report_write_errors(file):
                 if self.kind == "parquet":
                     parquet.write(table, file)
                 else:
@@ -87,26 +88,28 @@ class Write:
             "problems": [*part.problems, *filter(None, [part.incomplete])],
             "notes": [
                 *part.notes,
-                *_unknown_signals(model, part, table, self),
-                *(self._contradictions(model, part) if planned.number == 0 else ()),
+                *_unknown_signal_notes(model, part, table, self),
+                *(self._signal_notes(model, part) if planned.number == 0 else ()),
             ],
             "summary": Summary.of(table).to_dict(),
             "contacts": contacts,
         }
 
-    def _contradictions(self, model: Model, part: Recording) -> Iterator[str]:
-        """What is unusual about velocities and efforts that are used."""
-        if OF_VELOCITIES & set(self.quantities):
+    def _signal_notes(self, model: Model, part: Recording) -> Iterator[str]:
+        """Yield notes on velocities and efforts that are used and look wrong."""
+        if VELOCITY_QUANTITIES & set(self.quantities):
             yield from velocity_notes(model, part.own, self.settings)
-        if OF_EFFORTS & set(self.quantities):
-            yield from wrong_units(model, part.own, self.settings)
+        if EFFORT_QUANTITIES & set(self.quantities):
+            yield from effort_unit_warnings(model, part.own, self.settings)
 
 
-def _unknown_signals(model: Model, part: Recording, table: Table, write: Write) -> Iterator[str]:
-    """The joints without velocities or efforts, because of which a quantity is unknown."""
-    required = " ".join(
+def _unknown_signal_notes(
+    model: Model, part: Recording, table: Table, writer: PartWriter
+) -> Iterator[str]:
+    """Yield a note on joints without velocities or efforts that make a quantity unknown."""
+    required_signals = " ".join(
         REQUIREMENTS[quantity]
-        for quantity in write.quantities
+        for quantity in writer.quantities
         if quantity in REQUIREMENTS
         and all(
             np.isnan(values).all()
@@ -115,65 +118,77 @@ def _unknown_signals(model: Model, part: Recording, table: Table, write: Write) 
         )
     )
     states = part.own
-    rates = are_rates(model, states, write.settings)  # of which `velocity_notes` speak
-    for signal, values in (("velocities", np.where(rates, 0.0, states.v)), ("efforts", states.tau)):
-        unknown = np.isnan(values).all(axis=0)
-        if signal in required and len(values) and unknown.any():
-            names = [model.velocity_names[i] for i in np.flatnonzero(unknown)]
+    # velocities that are computed from the positions are the subject of `velocity_notes`
+    is_computed = computed_velocity_mask(model, states, writer.settings)
+    velocities = np.where(is_computed, 0.0, states.v)
+    for signal, values in (("velocities", velocities), ("efforts", states.tau)):
+        is_unknown = np.isnan(values).all(axis=0)
+        if signal in required_signals and len(values) and is_unknown.any():
+            names = [model.velocity_names[i] for i in np.flatnonzero(is_unknown)]
             yield f"the {signal} of {abbreviated(names)} are unknown"
 
 
-# --- here
+# --- in this process
 
 
 @dataclass
-class Recorded:
-    """A recording and the folder of its results, and what became of it.
-
-    ``waiting`` is the number of parts that are not finished; ``reasons`` are why something could
-    not be read or computed, and in how many parts.
-    """
+class LoggedRecording:
+    """A recording, the folder of its results, and the state of the work on it."""
 
     path: Path
-    folder: Folder
-    waiting: int = 0
-    reasons: dict[str, int] = field(default_factory=dict)
+    folder: ResultFolder
+    unfinished_parts: int = 0
+    problems: dict[str, int] = field(default_factory=dict)  # number of parts with each problem
 
-    def note(self, reason: str) -> None:
-        if reason in self.reasons or len(self.reasons) < _MOST_REASONS:
-            self.reasons[reason] = self.reasons.get(reason, 0) + 1
+    def add_problem(self, reason: str) -> None:
+        """Note why a part could not be read or computed."""
+        if reason in self.problems or len(self.problems) < _MAX_REASONS:
+            self.problems[reason] = self.problems.get(reason, 0) + 1
 
     def __str__(self) -> str:
         return "; ".join(
             reason if count == 1 else f"{reason} ({count} parts)"
-            for reason, count in self.reasons.items()
+            for reason, count in self.problems.items()
         )
 
 
 class Log:
-    """Computes quantities of recordings into a folder; results that are finished are kept.
+    """Quantities of recordings, computed into a folder that may contain results already.
 
-    ``options`` are what the results depend on, as JSON has it; with ``overwrite``, others are
-    replaced. ``messages`` are those read in this run, ``states`` the rows of all results,
-    ``rejected`` the number of messages that were not used and an example, by reason, ``notes`` what
-    is unusual about messages and the first recording in which it is, ``interval`` the first and
-    last log time of all recordings [ns].
+    ``options`` are the options that the results depend on, as JSON can represent them; with
+    ``overwrite``, results of other options are replaced.
+
+    Attributes
+    ----------
+    recordings : list of LoggedRecording
+    messages : int
+        Number of messages that were read in this run.
+    states : int
+        Number of rows of all results, including those of former runs.
+    rejected : dict of str to (int, str)
+        Number of messages that were not used, and an example, by the reason.
+    notes : dict of str to Path
+        Unusual properties of the messages, and the first recording that has them.
+    interval : (int, int) or None
+        First and last log time of all recordings [ns].
+    summary : Summary
+        Statistics of all columns.
     """
 
     def __init__(
         self,
         paths: Sequence[Path],
-        request: ReadOptions,
-        write: Write,
+        read_options: ReadOptions,
+        writer: PartWriter,
         out: Path,
         options: dict[str, Any],
         overwrite: bool,
     ) -> None:
-        self._request, self._write, self._overwrite = request, write, overwrite
+        self._read_options, self._writer, self._overwrite = read_options, writer, overwrite
         self._out = out
         self.recordings = [
-            Recorded(path, Folder(folder, Origin.of(path), options))
-            for path, folder in zip(paths, folders(paths, out, write.kind))
+            LoggedRecording(path, ResultFolder(folder, RecordingStat.of(path), options))
+            for path, folder in zip(paths, result_folders(paths, out, writer.kind))
         ]
         self.messages = self.states = 0
         self.rejected: dict[str, tuple[int, str]] = {}
@@ -185,110 +200,113 @@ class Log:
     @property
     def contacts(self) -> dict[Path, list[Contact]]:
         """The contacts in each recording, in order of time [s]."""
-        return {path: joined(found) for path, found in self._contacts.items()}
+        return {path: joined(contacts) for path, contacts in self._contacts.items()}
 
     def run(self, workers: Workers, progress: Progress) -> None:
-        """Do everything that is not finished.
+        """Compute all parts that are not finished.
 
-        A ValueError if the folder contains results of other options, or another process writes to
-        it; `NotWritten` if results cannot be written: what is finished remains.
+        Raise a ValueError if the folder contains results of other options, or another process
+        writes to it, and a `WriteError` if results cannot be written; finished results remain.
         """
         with ExitStack() as stack:
-            with _writing():
-                stack.enter_context(alone(self._out))
+            with _report_write_errors():
+                stack.enter_context(lock_folder(self._out))
             self._run(workers, progress)
 
-    def sweep(self) -> None:
-        """Remove what workers that were ended have left of unfinished parts."""
-        for recorded in self.recordings:
-            recorded.folder.sweep()
+    def remove_temporary_files(self) -> None:
+        """Remove incomplete files of workers that were killed."""
+        for recording in self.recordings:
+            recording.folder.remove_temporary_files()
 
     def _run(self, workers: Workers, progress: Progress) -> None:
         jobs = Jobs(
             workers,
-            partial(prepare, self._request),
+            partial(prepare, self._read_options),
             self._calls,
-            [recorded.path for recorded in self.recordings],
-            [float(recorded.folder.origin.size) for recorded in self.recordings],
+            [recording.path for recording in self.recordings],
+            [float(recording.folder.recording.size) for recording in self.recordings],
             progress=progress,
         )
         for call, value, failure in jobs:
-            recorded = self.recordings[call.recording]
-            if failure is not None and failure.kind == NotWritten.__name__:
-                raise NotWritten(failure.message)
+            recording = self.recordings[call.recording]
+            if failure is not None and failure.kind == WriteError.__name__:
+                raise WriteError(failure.message)
             if failure is not None:
-                recorded.note(str(failure))
+                recording.add_problem(str(failure))
             elif call.number is not None:
                 self.messages += value["messages"]
-                self._add(recorded, value)
-                with _writing():
-                    recorded.folder.add(call.number, value)
+                self._add_report(recording, value)
+                with _report_write_errors():
+                    recording.folder.add(call.number, value)
             elif value[0].damage:
-                recorded.note(value[0].damage)
+                recording.add_problem(value[0].damage)
             if call.number is not None:
-                recorded.waiting -= 1
+                recording.unfinished_parts -= 1
             is_begun = call.number is not None or failure is None
-            if is_begun and not recorded.waiting and self._write.kind == "mcap":
-                with _writing():
-                    bag.write_metadata(recorded.folder.path)
+            if is_begun and not recording.unfinished_parts and self._writer.kind == "mcap":
+                with _report_write_errors():
+                    bag.write_metadata(recording.folder.path)
 
     def _calls(self, index: int, prepared: tuple[Source, list[Part]]) -> tuple[list[Call], float]:
-        """Calls for the parts that are not finished, and the size of those that are."""
+        """Return calls for the parts that are not finished, and the size of the finished ones."""
         source, parts = prepared
-        recorded = self.recordings[index]
+        recording = self.recordings[index]
         times = [time for span in source.spans for time in (span.start, span.stop)]
         if times:
-            known = *times, *(self.interval or ())
-            self.interval = min(known), max(known)
-        with _writing():
-            finished = recorded.folder.open(self._overwrite)
-        for facts in finished.values():
-            self._add(recorded, facts)
-        left = [
+            times += self.interval or ()
+            self.interval = min(times), max(times)
+        with _report_write_errors():
+            finished = recording.folder.open(self._overwrite)
+        for report in finished.values():
+            self._add_report(recording, report)
+        calls = [
             Call(
-                self._write,
-                (recorded.folder.file(part.number, self._write.kind), part),
+                self._writer,
+                (recording.folder.file(part.number, self._writer.kind), part),
                 part.size,
                 part.number,
             )
             for part in parts
             if part.number not in finished
         ]
-        recorded.waiting = len(left)
-        return left, sum(part.size for part in parts if part.number in finished)
+        recording.unfinished_parts = len(calls)
+        return calls, sum(part.size for part in parts if part.number in finished)
 
-    def _add(self, recorded: Recorded, facts: dict[str, Any]) -> None:
-        self.states += facts["states"]
-        for reason, (count, example) in facts["rejected"].items():
-            before = self.rejected.get(reason, (0, example))
-            self.rejected[reason] = before[0] + count, before[1]
-        for problem in facts["problems"]:
-            recorded.note(problem)
-        for note in facts["notes"]:
-            if len(self.notes) < _MOST_REASONS:
-                self.notes.setdefault(note, recorded.path)
-        self.summary += Summary.from_dict(facts["summary"])
-        self._contacts.setdefault(recorded.path, []).extend(
-            Contact(*contact) for contact in facts.get("contacts", ())
+    def _add_report(self, recording: LoggedRecording, report: dict[str, Any]) -> None:
+        """Add the report on a finished part."""
+        self.states += report["states"]
+        for reason, (count, example) in report["rejected"].items():
+            previous_count, first_example = self.rejected.get(reason, (0, example))
+            self.rejected[reason] = previous_count + count, first_example
+        for problem in report["problems"]:
+            recording.add_problem(problem)
+        for note in report["notes"]:
+            if len(self.notes) < _MAX_REASONS:
+                self.notes.setdefault(note, recording.path)
+        self.summary += Summary.from_dict(report["summary"])
+        self._contacts.setdefault(recording.path, []).extend(
+            Contact(*contact) for contact in report.get("contacts", ())
         )
 
     @property
-    def damaged(self) -> list[Recorded]:
-        """Recordings of which something could not be read or computed."""
-        return [recorded for recorded in self.recordings if recorded.reasons]
+    def damaged(self) -> list[LoggedRecording]:
+        """The recordings that could not be read or computed completely."""
+        return [recording for recording in self.recordings if recording.problems]
 
 
-def described(request: ReadOptions, write: Write, robot: str | None) -> dict[str, Any]:
-    """What results depend on, as in JSON, by the names of options."""
+def describe_options(
+    read_options: ReadOptions, writer: PartWriter, robot: str | None
+) -> dict[str, Any]:
+    """Return the options that results depend on by name, as JSON can represent them."""
     return {
         "version": __version__,
         "robot": robot,
-        "compute": list(write.quantities),
-        "format": write.kind,
-        "rate": write.rate,
+        "compute": list(writer.quantities),
+        "format": writer.kind,
+        "rate": writer.rate,
         **{
-            name: getattr(request, name)
+            name: getattr(read_options, name)
             for name in ("topics", "odometry", "since", "until", "staleness", "root_joint", "base")
         },
-        **asdict(write.settings),
+        **asdict(writer.settings),
     }

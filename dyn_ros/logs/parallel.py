@@ -29,7 +29,7 @@ from ..states.joint_states import STALENESS
 from . import kernels
 from .run.jobs import Jobs, Progress, Workers
 from .run.local_workers import Call, LocalWorkers
-from .write.results import Origin
+from .write.results import RecordingStat
 
 _LISTED = 5  # failures in a warning
 
@@ -150,7 +150,7 @@ def map(
         plan=functools.partial(prepare, request),
         calls=functools.partial(_calls, functools.partial(_call, function, rate)),
         recordings=paths,
-        sizes=[float(Origin.of(path).size) for path in paths],
+        sizes=[float(RecordingStat.of(path).size) for path in paths],
         progress=progress,
     )
     return (

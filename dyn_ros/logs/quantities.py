@@ -1,8 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What can be computed from the states of a recording, as columns of a table.
+"""Quantities that are computed from the states of a recording, as columns of a table.
 
-Gravity, nonlinear effects, the center of mass and the results of the observer are those that the
+Gravity, nonlinear effects, the center of mass and the results of the observer equal those that the
 nodes publish for the same states. A number that is unknown, or that a node would not publish, is
 NaN.
 """
@@ -28,66 +28,70 @@ from ..observer.session import Session, runs
 from ..observer.thresholds import Thresholds
 from ..states.joint_states import States, joint_rows
 from .quantity_settings import QuantitySettings as QuantitySettings
-from .velocities import FEWEST, from_positions
+from .velocities import MIN_RUN_LENGTH, with_computed_velocities
 from .write import quantity_table
 from .write.quantity_table import Table
 
-_CHUNK = 1 << 13  # states: their intermediate results remain in the caches
-_SETTLED = 16.0  # periods of the cutoff after which the ends of the states no longer matter
-_OF_TERMS = {
+_BATCH_SIZE = 1 << 13  # states; their intermediate results fit in the caches
+_SETTLING_TIME = 16.0  # periods of the cutoff; beyond it, the end of a filter's input has no effect
+_TERMS_BY_QUANTITY = {
     "gravity": ("g",),
     "nle": ("nle",),
     "centroidal": ("com", "Ig", "hg"),
     "energy": ("kinetic_energy", "potential_energy"),
 }
-_NEED_VELOCITY = ("nle", "hg", "kinetic_energy")
-OF_VELOCITIES = {*quantity_table.REQUIREMENTS, "centroidal", "energy"}
-_OF_OBSERVER = {
+_VELOCITY_TERMS = ("nle", "hg", "kinetic_energy")
+VELOCITY_QUANTITIES = {*quantity_table.REQUIREMENTS, "centroidal", "energy"}
+_OBSERVER_RESULTS_BY_QUANTITY = {
     "residual": ("residual",),
     "external": ("external",),
     "contacts": ("external", "speed"),
 }
 
 
-def select(model: Model, joints: Sequence[str] = ()) -> tuple[list[int], list[int]]:
-    """Rows in q and in v of joints, by name; none: of all that have coordinates of their own."""
-    own = joints_of(model)
+def select_joints(model: Model, joints: Sequence[str] = ()) -> tuple[list[int], list[int]]:
+    """Return the rows in q and in v of the named joints; by default of all independent joints."""
+    available = independent_joints(model)
     for name in joints:
-        if name not in own:
+        if name not in available:
             what = (
                 "is a mimic joint, without coordinates of its own"
                 if name in model.joint_names
                 else "is no joint of the robot"
             )
-            raise ValueError(f"joints: {name!r:.80} {what}; available: {', '.join(own)}")
+            raise ValueError(f"joints: {name!r:.80} {what}; available: {', '.join(available)}")
     if len(set(joints)) != len(joints):
         raise ValueError(f"joints: expected each name once, got {', '.join(joints)}")
-    return joint_rows(model, joints or own)
+    return joint_rows(model, joints or available)
 
 
-def effort_constant(model: Model, settings: QuantitySettings) -> Array:
-    """Factor from recorded efforts to those of the drives, (nv,)."""
-    return settings.of_velocities("effort_constant", model, select(model, settings.joints)[1])
+def effort_constants(model: Model, settings: QuantitySettings) -> Array:
+    """Return the factors from recorded efforts to efforts of the drives, (nv,)."""
+    return settings.of_velocities(
+        "effort_constant", model, select_joints(model, settings.joints)[1]
+    )
 
 
 # --- quantities
 
 
-def overlap(
+def required_overlap(
     quantities: Collection[str], settings: QuantitySettings, model: Model | None = None
 ) -> tuple[float, float]:
-    """Seconds of states before and after others that their quantities depend on.
+    """Return the durations before and after a part whose states its quantities depend on [s].
 
     The drives of the model may add a delay of efforts.
     """
     before = after = 0.0
-    if _OF_OBSERVER.keys() & set(quantities):
-        drives = np.zeros(0) if model is None else model.drives.delay
-        before = settings.warm_up + float(np.abs(drives).max(initial=0.0))
-    has_rates = settings.velocity is not True and bool(OF_VELOCITIES & set(quantities))
-    if "torque" in quantities or has_rates:
-        after = _SETTLED / settings.cutoff
-    return before + after if has_rates else max(before, after), after
+    if _OBSERVER_RESULTS_BY_QUANTITY.keys() & set(quantities):
+        delay = np.zeros(0) if model is None else model.drives.delay
+        before = settings.warm_up + float(np.abs(delay).max(initial=0.0))
+    may_differentiate = settings.velocity is not True and bool(
+        VELOCITY_QUANTITIES & set(quantities)
+    )
+    if "torque" in quantities or may_differentiate:
+        after = _SETTLING_TIME / settings.cutoff
+    return before + after if may_differentiate else max(before, after), after
 
 
 def compute(
@@ -100,145 +104,166 @@ def compute(
 ) -> Table:
     """Compute quantities of states, which are in the order in which they were recorded.
 
-    The first ``warm`` and the last ``after`` states only prepare for the others, see ``overlap``,
-    and are not in the table.
+    The table does not contain the first ``warm`` and the last ``after`` states, on which the
+    quantities of the others depend, see ``required_overlap``.
     """
     settings = settings or QuantitySettings()
-    wanted = quantity_table.known_quantities(quantities)
-    own = slice(warm, len(states.stamp) - after)
-    recorded = states.v[own]
-    if OF_VELOCITIES & set(wanted):
-        states = from_positions(model, states, settings)
-    maker = _Maker(model, states, own, settings, recorded)
-    maker.add("time", 1e-9 * maker.stamp, "s")
-    maker.add("stamp", maker.stamp, "ns")
-    terms = maker.terms([term for name in wanted for term in _OF_TERMS.get(name, ())])
-    observed = observe(
-        model,
-        states,
-        settings,
-        dict.fromkeys(result for name in wanted for result in _OF_OBSERVER.get(name, ())),
+    quantities = quantity_table.ordered_quantities(quantities)
+    table_rows = slice(warm, len(states.stamp) - after)
+    recorded_v = states.v[table_rows]
+    if VELOCITY_QUANTITIES & set(quantities):
+        states = with_computed_velocities(model, states, settings)
+    builder = _TableBuilder(model, states, table_rows, settings, recorded_v)
+    builder.add("time", 1e-9 * builder.stamp, "s")
+    builder.add("stamp", builder.stamp, "ns")
+    terms = builder.compute_terms(
+        [term for name in quantities for term in _TERMS_BY_QUANTITY.get(name, ())]
     )
-    for name in wanted:
+    results = dict.fromkeys(
+        result for name in quantities for result in _OBSERVER_RESULTS_BY_QUANTITY.get(name, ())
+    )
+    observed = observe(model, states, settings, results)
+    for name in quantities:
         if name == "contacts":
-            maker.contacts(*(observed[result][own] for result in _OF_OBSERVER[name]))
+            builder.contacts(observed["external"][table_rows], observed["speed"][table_rows])
         elif name in observed:
-            maker.add_rows(name, observed[name][own])
+            builder.add_joint_columns(name, observed[name][table_rows])
         else:
-            getattr(maker, name)(terms)
+            getattr(builder, name)(terms)
     frame = model.tree.root_link
     base = model.tree.joints[0].kind if model.njoints else ""
-    moves = base in ("floating", "planar")
+    base_moves = base in ("floating", "planar")
     return Table(
-        maker.columns,
-        states.log_time[own],
-        maker.units,
-        list(maker.rows),
-        list(maker.position_rows),
+        builder.columns,
+        states.log_time[table_rows],
+        builder.units,
+        list(builder.rows),
+        list(builder.position_rows),
         frame,
-        "world" if moves else frame,
-        base if moves and 0 in maker.rows.values() else "",
-        maker.found,
+        "world" if base_moves else frame,
+        base if base_moves and 0 in builder.rows.values() else "",
+        builder.contacts_found,
     )
 
 
-class _Maker:
-    """Makes the columns of quantities, one method for each of them."""
+class _TableBuilder:
+    """Columns of a table of ``states[rows]``, to which the method of each quantity adds its own.
+
+    ``recorded_v`` (n, nv) are the velocities in the recording; those in ``states`` may be computed
+    from the positions.
+    """
 
     def __init__(
-        self, model: Model, states: States, own: slice, settings: QuantitySettings, recorded: Array
+        self,
+        model: Model,
+        states: States,
+        table_rows: slice,
+        settings: QuantitySettings,
+        recorded_v: Array,
     ) -> None:
-        self._recorded = recorded  # velocities (n, nv)
+        self._recorded_v = recorded_v
         self._model, self._data, self._settings = model, Data(model), settings
-        self._states, self._own = states, own
-        position_rows, rows = select(model, settings.joints)
+        self._states, self._table_rows = states, table_rows
+        position_rows, rows = select_joints(model, settings.joints)
         self.position_rows = {model.position_names[row]: row for row in position_rows}
         self.rows = {model.velocity_names[row]: row for row in rows}
-        self.stamp = states.stamp[own]
-        self._q, self._v, self._tau = states.q[own], states.v[own], states.tau[own]
-        self._lengths = set(np.flatnonzero(is_linear(model)).tolist())
+        self.stamp = states.stamp[table_rows]
+        self._q, self._v = states.q[table_rows], states.v[table_rows]
+        self._tau = states.tau[table_rows]
+        self._linear_rows = set(np.flatnonzero(is_linear(model)).tolist())
         self.columns: dict[str, Any] = {}
-        self.found: list[Contact] = []
+        self.contacts_found: list[Contact] = []
         self.units: dict[str, str] = {}
 
     def add(self, column: str, values: Any, unit: str) -> None:
+        """Add a column."""
         self.columns[column], self.units[column] = np.ascontiguousarray(values), unit
 
-    def add_rows(self, quantity: str, values: Array) -> None:
+    def add_joint_columns(self, quantity: str, efforts: Array) -> None:
         """Add a column for each selected joint, from efforts of all joints, (n, nv)."""
         for name, row in self.rows.items():
-            self.add(f"{quantity}.{name}", values[:, row], "N" if row in self._lengths else "N m")
+            unit = "N" if row in self._linear_rows else "N m"
+            self.add(f"{quantity}.{name}", efforts[:, row], unit)
 
-    def terms(self, names: Sequence[str]) -> dict[str, Array]:
-        """Results of ``all_terms`` for all states; as if at rest where a velocity is unknown."""
+    def compute_terms(self, names: Sequence[str]) -> dict[str, Array]:
+        """Return results of ``all_terms`` for all states, by name.
+
+        Where a velocity is unknown, results that depend on velocities are NaN.
+        """
         if not names:
             return {}
-        known = np.asarray(np.isfinite(self._v).all(axis=1))
-        v = np.where(known[:, None], self._v, 0.0)
+        is_known = np.asarray(np.isfinite(self._v).all(axis=1))
+        v = np.where(is_known[:, None], self._v, 0.0)
         results: dict[str, Array] = {}
-        for start in range(0, max(len(self._q), 1), _CHUNK):  # without states: the shapes
-            rows = slice(start, start + _CHUNK)
-            parts = all_terms(self._model, self._data, self._q[rows], v[rows], only=names)
-            for name, part in zip(names, parts if len(names) > 1 else [parts]):
+        # one batch even without states, for the shapes of the results
+        for start in range(0, max(len(self._q), 1), _BATCH_SIZE):
+            batch = slice(start, start + _BATCH_SIZE)
+            values = all_terms(self._model, self._data, self._q[batch], v[batch], only=names)
+            for name, array in zip(names, values if len(names) > 1 else [values]):
                 if name not in results:
-                    results[name] = np.empty((len(self._q), *part.shape[1:]))
-                results[name][rows] = part
-        for name in _NEED_VELOCITY:
+                    results[name] = np.empty((len(self._q), *array.shape[1:]))
+                results[name][batch] = array
+        for name in _VELOCITY_TERMS:
             if name in results:
-                results[name][~known] = math.nan
+                results[name][~is_known] = math.nan
         return results
 
     # --- quantities
 
     def contacts(self, external: Array, speed: Array) -> None:
-        """External efforts relative to their thresholds, and when they exceed them."""
+        """Add external efforts relative to their thresholds; find when they exceed them."""
         limits = thresholds(self._model, self._settings).of(speed)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = external / limits
         for name, row in self.rows.items():
             self.add(f"contacts.{name}", ratio[:, row], "")
-        self.found = contacts_in(
+        self.contacts_found = contacts_in(
             np.multiply(1e-9, self.stamp, dtype=float), external, limits, self._model.velocity_names
         )
 
     def state(self, terms: dict[str, Array]) -> None:
-        """Positions, velocities and efforts as recorded."""
+        """Add positions, velocities and efforts as recorded."""
         for name, row in self.position_rows.items():
             self.add(f"position.{name}", self._q[:, row], self._position_unit(name))
         for name, row in self.rows.items():
             self.add(
                 f"velocity.{name}",
-                self._recorded[:, row],
-                "m/s" if row in self._lengths else "rad/s",
+                self._recorded_v[:, row],
+                "m/s" if row in self._linear_rows else "rad/s",
             )
-        self.add_rows("effort", self._tau)
+        self.add_joint_columns("effort", self._tau)
         for name, row in self.rows.items():
-            if (unit := self._model.drives.unit[row]) != "N m":  # the default
+            if (unit := self._model.drives.unit[row]) != "N m":  # otherwise not declared
                 self.units[f"effort.{name}"] = unit
 
     def _position_unit(self, name: str) -> str:
+        """Return the unit of a position; empty for parts of a quaternion or of a direction."""
         if name in self.rows:
-            return "m" if self.rows[name] in self._lengths else "rad"
-        last = name.rpartition("/")[2]
-        return "m" if last in ("x", "y", "z") else "rad" if last in ("yaw", "theta") else ""
+            return "m" if self.rows[name] in self._linear_rows else "rad"
+        coordinate = name.rpartition("/")[2]
+        if coordinate in ("x", "y", "z"):
+            return "m"
+        return "rad" if coordinate in ("yaw", "theta") else ""
 
     def gravity(self, terms: dict[str, Array]) -> None:
-        """Torques that hold the robot still."""
-        self.add_rows("gravity", terms["g"])
+        """Add the torques that hold the robot still."""
+        self.add_joint_columns("gravity", terms["g"])
 
     def nle(self, terms: dict[str, Array]) -> None:
-        """Gravity, Coriolis and centrifugal torques."""
-        self.add_rows("nle", terms["nle"])
+        """Add gravity, Coriolis and centrifugal torques."""
+        self.add_joint_columns("nle", terms["nle"])
 
     def torque(self, terms: dict[str, Array]) -> None:
-        """Inverse dynamics of the filtered acceleration."""
+        """Add the inverse dynamics of the filtered acceleration."""
         from ..identification.motion.filtering import derivatives, settling_samples
 
         states, settings = self._states, self._settings
         torque = np.full(states.v.shape, np.nan)
-        for rows in runs(states.stamp, is_moving_known(states, settings.max_gap), settings.max_gap):
+        for rows in runs(
+            states.stamp, complete_state_mask(states, settings.max_gap), settings.max_gap
+        ):
             time = 1e-9 * (states.stamp[rows] - states.stamp[rows[0]])
-            if len(rows) < FEWEST:
+            if len(rows) < MIN_RUN_LENGTH:
                 continue
             margin = settling_samples((len(rows) - 1) / time[-1], settings.cutoff)
             inner = slice(margin, len(rows) - margin)
@@ -249,10 +274,10 @@ class _Maker:
             torque[rows[inner]] = rnea(
                 self._model, self._data, states.q[rows[inner]], v[inner], a[inner]
             )
-        self.add_rows("torque", torque[self._own])
+        self.add_joint_columns("torque", torque[self._table_rows])
 
     def centroidal(self, terms: dict[str, Array]) -> None:
-        """The robot as one body: center of mass, momentum and locked inertia."""
+        """Add the robot as one body: center of mass, momentum and locked inertia."""
         body, lever = joined(
             Body.of_links(terms["Ig"], terms["com"]), Body.of(self._model.base_inertia)
         )
@@ -260,8 +285,8 @@ class _Maker:
         self.add("mass", body.mass, "kg")
         self._add_vector("com", body.com, "m")
         with np.errstate(divide="ignore", invalid="ignore"):
-            speed = np.where(body.mass > 0.0, [fx, fy, fz] / body.mass, math.nan)
-        self._add_vector("com_velocity", speed, "m/s")
+            com_velocity = np.where(body.mass > 0.0, [fx, fy, fz] / body.mass, math.nan)
+        self._add_vector("com_velocity", com_velocity, "m/s")
         self._add_vector("linear_momentum", (fx, fy, fz), "kg m/s")
         self._add_vector("angular_momentum", (mx, my, mz), "kg m2/s")
         for name, numbers in zip(quantity_table.INERTIA, body.rotational):
@@ -272,66 +297,68 @@ class _Maker:
             self.add(f"{name}.{axis}", values, unit)
 
     def energy(self, terms: dict[str, Array]) -> None:
-        """Energy of the moving links."""
+        """Add the energy of the moving links."""
         kinetic, potential = terms["kinetic_energy"], terms["potential_energy"]
         self.add("energy.kinetic", kinetic, "J")
         self.add("energy.potential", potential, "J")
         self.add("energy.total", kinetic + potential, "J")
 
     def power(self, terms: dict[str, Array]) -> None:
-        """Mechanical power of the motors, for each joint and in total."""
-        constant = effort_constant(self._model, self._settings)
-        power = measured(self._model, self._q, self._tau * constant) * self._v
+        """Add the mechanical power of the motors, for each joint and in total."""
+        constant = effort_constants(self._model, self._settings)
+        power = measured_torques(self._model, self._q, self._tau * constant) * self._v
         for name, row in self.rows.items():
             self.add(f"power.{name}", power[:, row], "W")
         self.add("power.total", power.sum(axis=1), "W")
 
 
-def measured(model: Model, q: Array, effort: Array) -> Array:
-    """Torques at the joints (n, nv) from recorded efforts, NaN where these are unknown."""
+def measured_torques(model: Model, q: Array, effort: Array) -> Array:
+    """Return torques at the joints (n, nv) of recorded efforts; NaN where an effort is unknown."""
     return with_gravity(model, Data(model), q, model.drives.to_torque(effort))
 
 
-def is_moving_known(states: States, max_gap: float) -> NDArray[np.bool_]:
-    """Whether the velocities of a state are known and no joint is too far behind, (n,)."""
-    known: NDArray[np.bool_] = np.isfinite(states.v).all(axis=1) & (
+def complete_state_mask(states: States, max_gap: float) -> NDArray[np.bool_]:
+    """Return True for each state whose velocities are known and whose joints are recent, (n,)."""
+    is_complete: NDArray[np.bool_] = np.isfinite(states.v).all(axis=1) & (
         states.behind <= round(max_gap * 1e9)
     )
-    return known
+    return is_complete
 
 
 def observe(
-    model: Model, states: States, settings: QuantitySettings, wanted: Collection[str]
+    model: Model, states: States, settings: QuantitySettings, results: Collection[str]
 ) -> dict[str, Array]:
-    """The "residual" and "external" efforts of each state, as the observer node publishes them.
+    """Return results of the observer for each state by name, as its node publishes them.
 
-    They are (n, nv), NaN where the node publishes nothing [N m, N].
+    ``results`` are names such as "residual", "external" [N m, N] and "speed"; each result is
+    (n, nv), and NaN where the node publishes nothing.
     """
-    _, rows = select(model, settings.joints)
+    _, rows = select_joints(model, settings.joints)
     return Session(model, settings, rows=rows).run(
         states.stamp,
         states.q,
         states.v,
         states.tau,
-        is_moving_known(states, settings.max_gap),
-        wanted,
+        complete_state_mask(states, settings.max_gap),
+        results,
     )
 
 
-def joints_of(model: Model) -> tuple[str, ...]:
-    """The joints with coordinates of their own."""
+def independent_joints(model: Model) -> tuple[str, ...]:
+    """Return the names of the joints with coordinates of their own, all but mimic joints."""
     return tuple(own_joints(model))
 
 
 def thresholds(model: Model, settings: QuantitySettings) -> Thresholds:
-    """The thresholds of contacts, of all velocities."""
+    """Return the thresholds of contacts, for all velocities of the model."""
     require_thresholds(settings)
-    own, numbers = joints_of(model), {}
-    if settings.calibrated not in ((), own):
+    joints = independent_joints(model)
+    if settings.calibrated not in ((), joints):
         raise ValueError(
             f"thresholds: of a robot with the joints {', '.join(settings.calibrated)};"
-            f" this one has {', '.join(own)}; calibrate them for this robot"
+            f" this one has {', '.join(joints)}; calibrate them for this robot"
         )
+    numbers = {}
     try:
         for field in ("fixed", "per_speed", "at_rest"):
             numbers[field] = settings.of_velocities(f"thresholds_{field}", model, slice(None), 0.0)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of what is computed from the states of a recording, and options of a calibration."""
+"""Settings of quantities that are computed from recordings, and options of a calibration."""
 
 from __future__ import annotations
 
@@ -12,22 +12,33 @@ from ..observer.thresholds import FALSE_ALARMS
 
 @dataclass(frozen=True)
 class QuantitySettings(ObserverSettings):
-    """Settings of what is computed: those of the observer, and of recordings.
+    """Settings of quantities: settings of the observer, and of recordings.
 
-    Rows of the observer are velocities of the selected joints; those of thresholds are velocities
-    of the robot.
+    Settings of the observer have a number for each velocity of the selected joints, thresholds a
+    number for each velocity of the robot.
+
+    Attributes
+    ----------
+    joints : tuple of str
+        Joints in the result; empty: all.
+    calibrated : tuple of str
+        Joints of the robot for which thresholds were calibrated; empty: unknown.
+    cutoff : float
+        Cutoff of the filters of positions and accelerations [Hz].
+    velocity : bool or None
+        True: use measured velocities. False: compute velocities from the positions. None: compute
+        those that were not measured.
     """
 
-    joints: tuple[str, ...] = ()  # in the result; empty: all
-    calibrated: tuple[str, ...] = ()  # joints of the robot of thresholds; empty: unknown
+    joints: tuple[str, ...] = ()
+    calibrated: tuple[str, ...] = ()
     cutoff: float = setting(
         10.0,
         "Cutoff of the filters of positions, for velocities, and of accelerations, for torque",
         unit="Hz",
         limits=POSITIVE,
     )
-    velocity: bool | None = True  # measured; False: rates of the positions; None: these
-    # where none are measured
+    velocity: bool | None = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,11 +54,11 @@ class QuantitySettings(ObserverSettings):
 class CalibrationOptions:
     """Options of a calibration of thresholds.
 
-    The gain and the smoothing in ``settings`` do not count: they are chosen for the recordings
-    unless they are given here.
+    ``gain`` and ``smoothing`` replace the values in ``settings``; by default they are chosen for
+    the recordings.
     """
 
     settings: QuantitySettings = QuantitySettings(velocity=None)
     gain: float | None = None  # [1/s]; None: a tenth of the sampling rate, up to 100/s
     smoothing: float | None = None  # [1/s]; None: the gain
-    false_alarms: float = FALSE_ALARMS  # wanted rate of the robot [1/h]
+    false_alarms: float = FALSE_ALARMS  # expected rate for the whole robot [1/h]

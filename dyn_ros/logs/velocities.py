@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Velocities of states: those that were measured, or rates of the positions."""
+"""Velocities of states: measured, or computed as the rates of the positions."""
 
 from __future__ import annotations
 
@@ -18,36 +18,39 @@ from ..observer.session import runs
 from ..states.joint_states import States, abbreviated
 from .quantity_settings import QuantitySettings
 
-FEWEST = 4  # samples of a run that is differentiated
-_CHECKED = 20000  # states that show whether velocities are late
+MIN_RUN_LENGTH = 4  # states; shorter runs are not differentiated
+_MAX_CHECKED_STATES = 20000
 
 
-def from_positions(model: Model, states: States, settings: QuantitySettings) -> States:
-    """The states with the rates of the positions as velocities, where the settings want these.
+def with_computed_velocities(model: Model, states: States, settings: QuantitySettings) -> States:
+    """Return the states with velocities computed from the positions, as the settings require.
 
-    They are NaN near the ends of a run, where the filter has not settled. Joints with several
-    coordinates keep their velocities.
+    Computed velocities are NaN near the ends of a run, where the filter has not settled. Joints
+    with several coordinates keep their velocities.
     """
-    rates = are_rates(model, states, settings)
-    if not rates.any():
+    is_computed = computed_velocity_mask(model, states, settings)
+    if not is_computed.any():
         return states
-    v = np.where(rates, np.nan, states.v)
-    for rows, time, cutoff, inner in _filtered(states, settings):
+    v = np.where(is_computed, np.nan, states.v)
+    for rows, time, cutoff, inner in _filter_runs(states, settings):
         for joint in joint_slices(model):
-            if rates[joint.v.start]:
+            if is_computed[joint.v.start]:
                 q = np.unwrap(states.q[rows, joint.q.start])
                 v[rows[inner], joint.v.start] = filtering.derivatives(time, q, cutoff, 1)[1][inner]
     return states._replace(v=v)
 
 
-def _filtered(
+def _filter_runs(
     states: States, settings: QuantitySettings
 ) -> Iterator[tuple[np.ndarray, Array, float, slice]]:
-    """Runs that are longer than the filter settles: rows, times, cutoff, and what remains."""
+    """Yield runs that are long enough for the filter to settle.
+
+    Each has rows of the states, times [s], the cutoff [Hz], and the slice of settled samples.
+    """
     for rows in runs(
         states.stamp, states.behind <= round(settings.max_gap * 1e9), settings.max_gap
     ):
-        if len(rows) < FEWEST:
+        if len(rows) < MIN_RUN_LENGTH:
             continue
         time = 1e-9 * (states.stamp[rows] - states.stamp[rows[0]])
         rate = (len(rows) - 1) / time[-1]
@@ -57,21 +60,21 @@ def _filtered(
             yield rows, time, cutoff, slice(margin, len(rows) - margin)
 
 
-def are_rates(model: Model, states: States, settings: QuantitySettings) -> np.ndarray:
-    """Whether the velocities of each joint are the rates of its positions, (nv,)."""
-    absent = np.isnan(states.v).all(axis=0)
+def computed_velocity_mask(model: Model, states: States, settings: QuantitySettings) -> np.ndarray:
+    """Return True for each velocity to compute from the positions of its joint, (nv,)."""
+    is_required = np.isnan(states.v).all(axis=0)
     if settings.velocity is not None or not len(states.v):
-        absent = np.full(model.nv, settings.velocity is False)
-    wanted: np.ndarray = absent & is_actuated(model)
-    return wanted
+        is_required = np.full(model.nv, settings.velocity is False)
+    is_computed: np.ndarray = is_required & is_actuated(model)
+    return is_computed
 
 
 def velocity_notes(model: Model, states: States, settings: QuantitySettings) -> list[str]:
-    """What is unusual about the velocities of states."""
-    rates = are_rates(model, states, settings)
-    if rates.any():
-        names = abbreviated([model.velocity_names[k] for k in np.flatnonzero(rates)])
-        if any(_filtered(states, settings)):
+    """Return notes on velocities that are computed, cannot be computed, or are late."""
+    is_computed = computed_velocity_mask(model, states, settings)
+    if is_computed.any():
+        names = abbreviated([model.velocity_names[k] for k in np.flatnonzero(is_computed)])
+        if any(_filter_runs(states, settings)):
             return [
                 f"the velocities of {names} are computed from the positions, with a filter of "
                 f"{settings.cutoff:g} Hz"
@@ -83,12 +86,12 @@ def velocity_notes(model: Model, states: States, settings: QuantitySettings) -> 
             f"{settings.cutoff:g} Hz takes to settle, got {len(states.stamp)} states with a "
             f"sampling period of {period:.6g} s; convert other units, or record for longer"
         ]
-    known = np.asarray(np.isfinite(states.v).all(axis=1))
-    moving = runs(states.stamp, known, settings.max_gap)
-    if not moving:
+    is_known = np.asarray(np.isfinite(states.v).all(axis=1))
+    known_runs = runs(states.stamp, is_known, settings.max_gap)
+    if not known_runs:
         return []
-    some = states.take(max(moving, key=len)[:_CHECKED])
-    late = late_velocities(model, 1e-9 * (some.stamp - some.stamp[0]), some.q, some.v)
+    sample = states.take(max(known_runs, key=len)[:_MAX_CHECKED_STATES])
+    late = late_velocities(model, 1e-9 * (sample.stamp - sample.stamp[0]), sample.q, sample.v)
     return (
         [f"{late}, as a filter delays them; compute them from the positions (--no-velocity)"]
         if late

@@ -26,7 +26,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..logs.kernels import KERNELS
-from ..logs.quantities import QuantitySettings, compute, measured, overlap
+from ..logs.quantities import QuantitySettings, compute, measured_torques, required_overlap
 from ..recordings.formats.sources import description, open_source
 from ..recordings.formats.spans import Source
 from ..recordings.options import ReadOptions
@@ -92,7 +92,7 @@ def open_recording(
     if drives is not None:
         load_drives(model, drives)
     chosen = select(source, ReadOptions(model, tuple(topics) or None, odometry))
-    parts = plan(chosen, PART, overlap(QUANTITIES, QuantitySettings(), model))
+    parts = plan(chosen, PART, required_overlap(QUANTITIES, QuantitySettings(), model))
     if not parts:
         raise ValueError(f"{source.name}: the recording is empty")
     return OpenRecording(source.name, xml, model, parts)
@@ -207,7 +207,7 @@ class Loader:
         self.gaps |= find_gaps(own.log_time)
         torques = {"effort": own.tau}
         if self._is_compiled:
-            torques["effort"] = measured(model, own.q, own.tau)
+            torques["effort"] = measured_torques(model, own.q, own.tau)
             table = compute(
                 model, part.states, part.warm, QUANTITIES, QuantitySettings(), part.after
             )

@@ -463,7 +463,7 @@ def test_invalid_options(small, arguments, capsys):
 
 
 def test_two_runs_do_not_write_to_one_folder(bag, tmp_path, capsys):
-    with results.alone(tmp_path):
+    with results.lock_folder(tmp_path):
         assert cli.main(["log", str(bag), "--robot", str(ARM), "--out", str(tmp_path)]) == 2
     assert "another process writes to this folder" in capsys.readouterr().err
     assert cli.main(["log", str(bag), "--robot", str(ARM), "--out", str(tmp_path)]) == 0

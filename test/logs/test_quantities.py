@@ -11,7 +11,13 @@ import pytest
 from logs.states import ARM7, START, States, model_of, moving
 
 import dyn_ros
-from dyn_ros.logs.quantities import QuantitySettings, compute, observe, overlap, select
+from dyn_ros.logs.quantities import (
+    QuantitySettings,
+    compute,
+    observe,
+    required_overlap,
+    select_joints,
+)
 from dyn_ros.logs.write.quantity_table import QUANTITIES
 
 VALUES = {
@@ -220,7 +226,7 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
 
     wanted = ["gravity", "residual", "external"]
     chosen = select_topics(open_source(path), ReadOptions(robot.model))
-    parts = plan(chosen, size, overlap(wanted, settings))
+    parts = plan(chosen, size, required_overlap(wanted, settings))
     assert len(parts) >= 4 or size == math.inf
     tables = []
     for planned in parts:
@@ -365,7 +371,7 @@ def test_a_part_gives_the_numbers_of_the_whole(settings, delay, quantities):
     settings = dataclasses.replace(settings, thresholds_fixed=(2.0,))
     states = moving(model, 8.0, jitter=0.3)
     whole = compute(model, states, 0, quantities, settings)
-    before, after = overlap(quantities, settings, model)
+    before, after = required_overlap(quantities, settings, model)
     start, stop = 3000, 5000
     warm = start - np.searchsorted(states.stamp, states.stamp[start] - round(before * 1e9))
     more = np.searchsorted(states.stamp, states.stamp[stop] + round(after * 1e9)) - stop
@@ -463,9 +469,9 @@ def test_settings_that_do_not_fit():
     with pytest.raises(ValueError, match="effort_constant: expected one number, or 7"):
         compute(model, states, 0, ["residual"], QuantitySettings(effort_constant=(1.0, 2.0)))
     with pytest.raises(ValueError, match="joints: 'nose' is no joint of the robot; available: "):
-        select(model, ["nose"])
+        select_joints(model, ["nose"])
     with pytest.raises(ValueError, match="each name once"):
-        select(model, [model.joint_names[0]] * 2)
+        select_joints(model, [model.joint_names[0]] * 2)
 
 
 def test_efforts_in_the_units_of_drives():

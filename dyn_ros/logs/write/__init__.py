@@ -1,3 +1,3 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Results as tables, bags and plots."""
+"""Files of results: tables of quantities as Parquet and MCAP, their folders, and plots."""

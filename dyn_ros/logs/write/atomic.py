@@ -14,10 +14,10 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write, which appears under its name once it is complete and on the disk.
+    """Open a file to write that appears under its name once it is complete and on the disk.
 
     Until then it is named ``.NAME.xxxxxxxx.tmp``, which readers of a folder ignore. After an error
-    it is removed, and a file that had the name before remains. Its folder is created.
+    it is removed, and a previous file of that name remains. Its folder is created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
@@ -35,10 +35,10 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Write the names in a folder to the disk; not every file system can."""
+    """Write the names in a folder to the disk, if the file system can."""
     with contextlib.suppress(OSError):
-        number = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(number)
+            os.fsync(descriptor)
         finally:
-            os.close(number)
+            os.close(descriptor)

@@ -1,9 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of quantities as MCAP files with the messages of the nodes, and bags of such files.
+"""MCAP files of quantities with the messages of the nodes, and rosbag2 bags of such files.
 
-A folder of files with a ``metadata.yaml`` is a recording of rosbag2. Messages that a node would not
-publish, because a number is unknown, are left out.
+Messages that a node would not publish, because a number is unknown, are left out.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ geometry_msgs/Vector3 com_acceleration
 geometry_msgs/Vector3 linear_momentum_rate
 geometry_msgs/Vector3 angular_momentum_rate"""
 
-_ROWS = 1 << 13  # states whose messages are in memory at a time
-_TOPICS = {
+_BATCH_SIZE = 1 << 13  # rows whose messages are in memory at a time
+_EFFORT_TOPICS = {
     "gravity": "/dynamics/gravity",
     "nle": "/dynamics/nle",
     "torque": "/dynamics/torque",
@@ -54,23 +53,23 @@ _TOPICS = {
     "contacts": "/observer/threshold_ratios",
     "power": "/dynamics/power",
 }
-_NUMBERS = {
+_NUMBER_TOPICS = {
     "energy.kinetic": "/dynamics/energy/kinetic",
     "energy.potential": "/dynamics/energy/potential",
     "energy.total": "/dynamics/energy/total",
     "power.total": "/dynamics/power/total",
 }
-_MOMENTA = "com_velocity", "linear_momentum", "angular_momentum"
-_PLANAR_TWIST = 0, 1, 5  # linear x, y, angular z
+_MOMENTUM_VECTORS = "com_velocity", "linear_momentum", "angular_momentum"
+_PLANAR_TWIST_ROWS = 0, 1, 5  # linear x, y, angular z
 
 
-class _Sent(NamedTuple):
-    """The messages of a topic: of which rows, and their bytes."""
+class _TopicMessages(NamedTuple):
+    """Serialized messages of a topic, each made from a row of a table."""
 
     topic: str
     type: str
-    rows: Any
-    content: list[bytes]
+    rows: Any  # (n,), ascending
+    messages: list[bytes]  # n
 
 
 def write(table: Table, path: str | Path) -> None:
@@ -80,10 +79,10 @@ def write(table: Table, path: str | Path) -> None:
     moves.
     """
     with whole_file(Path(path)) as file:
-        _write(table, file)
+        _write_mcap(table, file)
 
 
-def _write(table: Table, file: IO[bytes]) -> None:
+def _write_mcap(table: Table, file: IO[bytes]) -> None:
     try:
         import rosbags.typesys  # noqa: F401
         from mcap.writer import Writer
@@ -96,61 +95,64 @@ def _write(table: Table, file: IO[bytes]) -> None:
     channels: dict[str, int] = {}
     schemas: dict[str, int] = {}
     counts: dict[str, int] = {}
-    for start in range(0, len(table), _ROWS):
-        block = table.take(slice(start, start + _ROWS))
-        sent = list(_messages(block))
-        for group in sent:
+    for start in range(0, len(table), _BATCH_SIZE):
+        batch = table.take(slice(start, start + _BATCH_SIZE))
+        groups = list(_messages_by_topic(batch))
+        for group in groups:
             if group.topic in channels:
                 continue
             if group.type not in schemas:
                 schemas[group.type] = writer.register_schema(
-                    group.type, "ros2msg", _definition(group.type).encode()
+                    group.type, "ros2msg", _message_definition(group.type).encode()
                 )
             channels[group.topic] = writer.register_channel(
                 group.topic, "cdr", schemas[group.type], {"offered_qos_profiles": ""}
             )
-        for row, topic, content in _in_order(sent):
-            time = int(block.log_time[row])
+        for row, topic, message in _in_row_order(groups):
+            time = int(batch.log_time[row])
             counts[topic] = counts.get(topic, 0) + 1
-            writer.add_message(channels[topic], time, content, time, counts[topic])
+            writer.add_message(channels[topic], time, message, time, counts[topic])
     writer.finish()
 
 
-def _in_order(sent: Sequence[_Sent]) -> Iterator[tuple[int, str, bytes]]:
-    """Yield row, topic and bytes of messages, row by row."""
-    rows = np.concatenate([group.rows for group in sent]) if sent else np.zeros(0, int)
-    topics = [group.topic for group in sent for _ in group.content]
-    content = [message for group in sent for message in group.content]
+def _in_row_order(groups: Sequence[_TopicMessages]) -> Iterator[tuple[int, str, bytes]]:
+    """Yield row, topic and message, row by row."""
+    rows = np.concatenate([group.rows for group in groups]) if groups else np.zeros(0, int)
+    topics = [group.topic for group in groups for _ in group.messages]
+    messages = [message for group in groups for message in group.messages]
     for k in np.argsort(rows, kind="stable").tolist():
-        yield int(rows[k]), topics[k], content[k]
+        yield int(rows[k]), topics[k], messages[k]
 
 
-def _messages(table: Table) -> Iterator[_Sent]:
+def _messages_by_topic(table: Table) -> Iterator[_TopicMessages]:
     """Yield the messages of each topic for which there are columns."""
     quantities = {name.partition(".")[0] for name in table.columns}
     if "position" in quantities:
-        yield from _states(table)
-    for quantity, topic in _TOPICS.items():
+        yield from _state_messages(table)
+    for quantity, topic in _EFFORT_TOPICS.items():
         if quantity in quantities and table.names:
-            effort = _matrix(table, quantity, table.names)
-            yield _joint_states(
+            effort = _stack_columns(table, quantity, table.names)
+            yield _joint_state_messages(
                 table, topic, table.names, ~np.isnan(effort).any(axis=1), {"effort": effort}
             )
-    for column, topic in _NUMBERS.items():
+    for column, topic in _NUMBER_TOPICS.items():
         if column in table.columns:
             data = table.columns[column]
-            yield _filled(table, topic, NUMBER, _template(NUMBER), ~np.isnan(data), {"data": data})
+            yield _fill_template(
+                table, topic, NUMBER, _message_template(NUMBER), ~np.isnan(data), {"data": data}
+            )
     if "mass" in table.columns:
-        yield _centroidal(table)
+        yield _centroidal_messages(table)
 
 
-def _matrix(table: Table, quantity: str, names: Sequence[str]) -> Array:
+def _stack_columns(table: Table, quantity: str, names: Sequence[str]) -> Array:
+    """Return the columns of a quantity, one for each name, as an array (rows, names)."""
     return np.stack([table.columns[f"{quantity}.{name}"] for name in names], axis=1)
 
 
 @functools.cache
-def _definition(kind: str) -> str:
-    """The definition of a type and of all types in it, as a recording contains it."""
+def _message_definition(kind: str) -> str:
+    """Return the definition of a type and of all types in it, as a recording contains it."""
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
     types = get_typestore(Stores.ROS2_HUMBLE)
@@ -158,19 +160,20 @@ def _definition(kind: str) -> str:
     return types.generate_msgdef(kind, ros_version=2)[0]
 
 
-def _template(kind: str, frame: str = "", **fields: Any) -> Template:
-    """A message in which these fields are not zero or empty."""
+def _message_template(kind: str, frame: str = "", **fields: Any) -> Template:
+    """Return the template of a message whose fields are zero or empty, except those given."""
     return Template(
         SimpleNamespace(header=SimpleNamespace(frame_id=frame), **fields),
-        definition=parse(kind, _definition(kind)),
+        definition=parse(kind, _message_definition(kind)),
     )
 
 
-def _filled(
-    table: Table, topic: str, kind: str, template: Template, which: Any, values: dict[str, Array]
-) -> _Sent:
-    rows = np.flatnonzero(which)
-    return _Sent(
+def _fill_template(
+    table: Table, topic: str, kind: str, template: Template, row_mask: Any, values: dict[str, Array]
+) -> _TopicMessages:
+    """Make a message of each row in the mask; ``values`` has a row of each field for each state."""
+    rows = np.flatnonzero(row_mask)
+    return _TopicMessages(
         topic,
         kind,
         rows,
@@ -180,70 +183,74 @@ def _filled(
     )
 
 
-def _joint_states(
-    table: Table, topic: str, names: Sequence[str], which: Any, values: dict[str, Array]
-) -> _Sent:
-    """JointStates in which the fields are empty that have no values."""
-    template = _template(
+def _joint_state_messages(
+    table: Table, topic: str, names: Sequence[str], row_mask: Any, values: dict[str, Array]
+) -> _TopicMessages:
+    """Make JointStates whose fields are empty unless there are values of them."""
+    template = _message_template(
         JOINT_STATE, table.frame, name=names, **{field: np.zeros(len(names)) for field in values}
     )
-    return _filled(table, topic, JOINT_STATE, template, which, values)
+    return _fill_template(table, topic, JOINT_STATE, template, row_mask, values)
 
 
-def _states(table: Table) -> Iterator[_Sent]:
-    """The states that quantities are computed from."""
-    first = {"floating": 6, "planar": 3}.get(table.base, 0)
-    names = table.names[first:]
+def _state_messages(table: Table) -> Iterator[_TopicMessages]:
+    """Yield the states from which quantities are computed, as joint states and odometry."""
+    base_nv = {"floating": 6, "planar": 3}.get(table.base, 0)
+    names = table.names[base_nv:]
     if names:
         values = {
-            "position": _matrix(table, "position", names),
-            "velocity": _matrix(table, "velocity", names),
-            "effort": _matrix(table, "effort", names),
+            "position": _stack_columns(table, "position", names),
+            "velocity": _stack_columns(table, "velocity", names),
+            "effort": _stack_columns(table, "effort", names),
         }
-        known = {name: ~np.isnan(array).any(axis=1) for name, array in values.items()}
-        for moving in (True, False):
-            for loaded in (True, False):
-                which = (
-                    known["position"] & (known["velocity"] == moving) & (known["effort"] == loaded)
+        is_known = {name: ~np.isnan(array).any(axis=1) for name, array in values.items()}
+        for has_velocity in (True, False):
+            for has_effort in (True, False):
+                row_mask = (
+                    is_known["position"]
+                    & (is_known["velocity"] == has_velocity)
+                    & (is_known["effort"] == has_effort)
                 )
-                fields = ["position", *["velocity"] * moving, *["effort"] * loaded]
-                if which.any():
-                    yield _joint_states(
+                fields = ["position", *["velocity"] * has_velocity, *["effort"] * has_effort]
+                if row_mask.any():
+                    yield _joint_state_messages(
                         table,
                         "/joint_states",
                         names,
-                        which,
+                        row_mask,
                         {name: values[name] for name in fields},
                     )
     if table.base:
-        yield _odometry(table, first)
+        yield _odometry_messages(table, base_nv)
 
 
-def _odometry(table: Table, first: int) -> _Sent:
-    count = len(table.position_names) - len(table.names) + first
-    pose = _matrix(table, "position", table.position_names[:count])
-    twist = _matrix(table, "velocity", table.names[:first])
+def _odometry_messages(table: Table, base_nv: int) -> _TopicMessages:
+    """Make the odometry of a base with ``base_nv`` velocities."""
+    base_nq = len(table.position_names) - len(table.names) + base_nv
+    pose = _stack_columns(table, "position", table.position_names[:base_nq])
+    twist = _stack_columns(table, "velocity", table.names[:base_nv])
     if table.base == "planar":
         planar_pose, planar_twist = pose, twist
         pose, twist = np.zeros((len(pose), 7)), np.zeros((len(pose), 6))
         pose[:, :2] = planar_pose[:, :2]
         pose[:, 5], pose[:, 6] = np.sin(0.5 * planar_pose[:, 2]), np.cos(0.5 * planar_pose[:, 2])
-        twist[:, _PLANAR_TWIST] = planar_twist
-    return _filled(
+        twist[:, _PLANAR_TWIST_ROWS] = planar_twist
+    return _fill_template(
         table,
         "/odom",
         ODOMETRY,
-        _template(ODOMETRY, table.world, child_frame_id=table.frame),
+        _message_template(ODOMETRY, table.world, child_frame_id=table.frame),
         ~(np.isnan(pose).any(axis=1) | np.isnan(twist).any(axis=1)),
         {"pose.pose": pose, "twist.twist": twist},
     )
 
 
-def _centroidal(table: Table) -> _Sent:
+def _centroidal_messages(table: Table) -> _TopicMessages:
+    """Make the centroidal states; accelerations and rates are NaN."""
     columns = table.columns
     vectors = {
         name: np.stack([columns[f"{name}.{axis}"] for axis in AXES], axis=1)
-        for name in ("com", *_MOMENTA)
+        for name in ("com", *_MOMENTUM_VECTORS)
     }
     inertia = np.column_stack(
         [columns["mass"], vectors["com"], *(columns[f"locked_inertia.{name}"] for name in INERTIA)]
@@ -254,10 +261,10 @@ def _centroidal(table: Table) -> _Sent:
         **vectors,
         "velocity_valid": ~np.isnan(columns["linear_momentum.x"]),
     }
-    template = _template(CENTROIDAL, table.world)
+    template = _message_template(CENTROIDAL, table.world)
     for name in ("com_acceleration", "linear_momentum_rate", "angular_momentum_rate"):
         template.array(name)[:] = math.nan
-    return _filled(
+    return _fill_template(
         table, "/centroidal/state", CENTROIDAL, template, ~np.isnan(inertia).any(axis=1), values
     )
 
@@ -265,22 +272,24 @@ def _centroidal(table: Table) -> _Sent:
 # --- bags of several files
 
 
-class _File(NamedTuple):
+class _BagFile(NamedTuple):
+    """Contents of an MCAP file, as the metadata of a bag state them."""
+
     name: str
-    start: int
-    stop: int
+    start: int  # ns
+    stop: int  # ns
     topics: dict[str, tuple[str, int]]  # type and number of messages
 
 
 def write_metadata(folder: str | Path) -> None:
     """Write the metadata.yaml that makes the MCAP files of a folder one bag of rosbag2."""
-    place = Path(folder)
-    files = [_read(path) for path in sorted(place.glob("*.mcap"))]
-    with whole_file(place / "metadata.yaml") as file:
-        file.write(_metadata([one for one in files if one.topics]).encode())
+    files = [_read_bag_file(path) for path in sorted(Path(folder).glob("*.mcap"))]
+    with whole_file(Path(folder) / "metadata.yaml") as metadata:
+        metadata.write(_format_metadata([file for file in files if file.topics]).encode())
 
 
-def _read(path: Path) -> _File:
+def _read_bag_file(path: Path) -> _BagFile:
+    """Read the summary of an MCAP file that ``write`` has written."""
     from mcap.reader import make_reader
 
     with open(path, "rb") as file:
@@ -298,16 +307,17 @@ def _read(path: Path) -> _File:
         )
         for number, channel in summary.channels.items()
     }
-    return _File(path.name, statistics.message_start_time, statistics.message_end_time, topics)
+    return _BagFile(path.name, statistics.message_start_time, statistics.message_end_time, topics)
 
 
-def _metadata(files: Sequence[_File]) -> str:
+def _format_metadata(files: Sequence[_BagFile]) -> str:
+    """Return the text of a metadata.yaml of rosbag2."""
     start = min((file.start for file in files), default=0)
     stop = max((file.stop for file in files), default=0)
-    total: dict[str, tuple[str, int]] = {}
+    topics: dict[str, tuple[str, int]] = {}
     for file in files:
         for topic, (kind, count) in file.topics.items():
-            total[topic] = kind, total.get(topic, (kind, 0))[1] + count
+            topics[topic] = kind, topics.get(topic, (kind, 0))[1] + count
     lines = [
         "rosbag2_bagfile_information:",
         "  version: 5",
@@ -316,10 +326,10 @@ def _metadata(files: Sequence[_File]) -> str:
         f"    nanoseconds: {stop - start}",
         "  starting_time:",
         f"    nanoseconds_since_epoch: {start}",
-        f"  message_count: {sum(count for _, count in total.values())}",
-        "  topics_with_message_count:" + (" []" if not total else ""),
+        f"  message_count: {sum(count for _, count in topics.values())}",
+        "  topics_with_message_count:" + (" []" if not topics else ""),
     ]
-    for topic, (kind, count) in total.items():
+    for topic, (kind, count) in topics.items():
         lines += [
             "    - topic_metadata:",
             f"        name: {topic}",

@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of results as curves of few points: of each interval, the lowest and the highest one.
+"""Columns of results as curves to plot: the lowest and the highest point of each interval.
 
 A curve is interrupted where numbers are unknown, where states are missing, and between recordings.
-Rows are read in parts, so that the memory does not depend on their number.
+Rows are read in batches, so that the memory does not depend on their number.
 """
 
 from __future__ import annotations
@@ -17,98 +17,109 @@ from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array
 from ...observer.runs_kernel import LOST, SHORTEST_GAP
-from .parquet import pyarrow_module
+from .parquet import import_pyarrow
 
-_BATCH = 1 << 17  # rows
-_PAUSE = 0.004  # of the whole time: between two recordings
+_BATCH_SIZE = 1 << 17  # rows
+_RECORDING_GAP = 0.004  # between two recordings on the axis of time, relative to its length
 
 
-class Curve(NamedTuple):
-    """Points of a curve: time since the beginning [s], and y, NaN where it is interrupted."""
+class DecimatedCurve(NamedTuple):
+    """Lowest and highest points of a column, in order of time."""
 
-    x: Array
-    y: NDArray[np.float32]
+    x: Array  # (n,), time since the beginning [s]
+    y: NDArray[np.float32]  # (n,), NaN where the curve is interrupted
 
     @property
-    def is_known(self) -> bool:
+    def has_points(self) -> bool:
+        """True unless all numbers are unknown."""
         return not np.isnan(self.y).all()
 
     @property
-    def alone(self) -> Curve:
+    def isolated_points(self) -> DecimatedCurve:
         """The points without a neighbor, which a line does not show."""
-        known = np.concatenate([[False], ~np.isnan(self.y), [False]])
-        rows = known[1:-1] & ~known[:-2] & ~known[2:]
-        return Curve(self.x[rows], self.y[rows])
+        is_number = np.concatenate([[False], ~np.isnan(self.y), [False]])
+        is_isolated = is_number[1:-1] & ~is_number[:-2] & ~is_number[2:]
+        return DecimatedCurve(self.x[is_isolated], self.y[is_isolated])
 
 
-class Piece(NamedTuple):
-    """A recording on the axis of time [s], and the stamp of its first state [ns]."""
+class RecordingSpan(NamedTuple):
+    """A recording on the axis of time."""
 
     name: str
-    start: float
-    stop: float
-    stamp: int
+    start: float  # s
+    stop: float  # s
+    stamp: int  # ns, of its first state
 
 
 class Curves(NamedTuple):
-    """The curves of several recordings, one after the other, and their units by column."""
+    """The curves of recordings, which follow each other on the axis of time."""
 
-    by_column: dict[str, Curve]
-    units: dict[str, str]
-    pieces: list[Piece]
+    by_column: dict[str, DecimatedCurve]
+    units: dict[str, str]  # by column
+    spans: list[RecordingSpan]
 
 
-def peaks(x: Array, y: Array, edges: NDArray[np.int_]) -> tuple[Array, Array]:
-    """The lowest and the highest point of each interval, in order.
+def min_max_points(x: Array, y: Array, edges: NDArray[np.int_]) -> tuple[Array, Array]:
+    """Return the lowest and the highest point of each interval, in order.
 
-    Intervals begin at the rows ``edges``, ascending from 0. NaN are left out; of an interval
-    without other numbers, its first NaN remains.
+    Intervals begin at the rows ``edges``, ascending from 0. NaN are left out; an interval that
+    contains nothing else keeps its first NaN.
     """
     sizes = np.diff(np.append(edges, len(y)))
-    number = np.repeat(np.arange(len(edges)), sizes)
-    unknown = np.ones(len(edges), bool)
-    chosen = []
+    interval = np.repeat(np.arange(len(edges)), sizes)
+    is_unknown = np.ones(len(edges), bool)
+    extreme_rows = []
     for extreme in (np.fmin, np.fmax):
         hits = np.flatnonzero(y == np.repeat(extreme.reduceat(y, edges), sizes))
-        chosen.append(hits[np.unique(number[hits], return_index=True)[1]])
-        unknown[number[hits]] = False
-    rows = np.unique(np.concatenate([*chosen, edges[unknown]]))
+        extreme_rows.append(hits[np.unique(interval[hits], return_index=True)[1]])
+        is_unknown[interval[hits]] = False
+    rows = np.unique(np.concatenate([*extreme_rows, edges[is_unknown]]))
     return x[rows], y[rows]
 
 
-class _Reader:
-    """Adds the points of recordings, one after the other."""
+class _CurveBuilder:
+    """Points of recordings that are added one after the other.
 
-    def __init__(self, width: int, span: float) -> None:
-        self._width, self._least_gap = width, span
-        self.time, self._last, self._usual = 0.0, np.nan, np.nan
+    ``width`` is the number of rows of an interval; shorter gaps than ``min_gap`` [s] do not
+    interrupt a curve.
+    """
+
+    def __init__(self, width: int, min_gap: float) -> None:
+        self._width, self._min_gap = width, min_gap
+        self._last_stamp, self._sampling_period = np.nan, np.nan
+        self.time = 0.0
         self.points: dict[str, list[tuple[Array, Array]]] = {}
 
-    def begin(self, pause: float) -> float:
-        self.time += pause
-        self._last = np.nan
+    def begin(self, gap: float) -> float:
+        """Begin a recording after a gap [s]; return its time on the axis [s]."""
+        self.time += gap
+        self._last_stamp = np.nan
         return self.time
 
     def add(self, stamp: NDArray[np.int64], columns: Mapping[str, Array]) -> None:
         """Add rows of the current recording."""
         steps = 1e-9 * np.diff(stamp)
-        first = 0.0 if np.isnan(self._last) else 1e-9 * (float(stamp[0]) - self._last)
-        ahead = steps[steps > 0.0]
-        if ahead.size:
-            self._usual = float(np.median(ahead))
-        limit = max(LOST * np.nan_to_num(self._usual), SHORTEST_GAP, self._least_gap)
-        steps = np.concatenate([[first], steps])
-        cut = (steps < 0.0) | (steps > limit)
+        first_step = 0.0
+        if not np.isnan(self._last_stamp):
+            first_step = 1e-9 * (float(stamp[0]) - self._last_stamp)
+        forward_steps = steps[steps > 0.0]
+        if forward_steps.size:
+            self._sampling_period = float(np.median(forward_steps))
+        max_step = max(LOST * np.nan_to_num(self._sampling_period), SHORTEST_GAP, self._min_gap)
+        steps = np.concatenate([[first_step], steps])
+        is_break = (steps < 0.0) | (steps > max_step)
         x = self.time + np.cumsum(np.maximum(steps, 0.0))  # a clock set back goes on
-        edges = np.union1d(np.arange(0, len(x), self._width), np.flatnonzero(cut))
+        edges = np.union1d(np.arange(0, len(x), self._width), np.flatnonzero(is_break))
         for name, values in columns.items():
-            parts = self.points.setdefault(name, [])
-            points = peaks(x, values, edges)
-            at = np.searchsorted(points[0], x[cut])
-            parts.append((np.insert(points[0], at, x[cut]), np.insert(points[1], at, np.nan)))
-        self.time, self._last = float(x[-1]), float(stamp[-1])
+            point_x, point_y = min_max_points(x, values, edges)
+            at = np.searchsorted(point_x, x[is_break])
+            self.points.setdefault(name, []).append(
+                (np.insert(point_x, at, x[is_break]), np.insert(point_y, at, np.nan))
+            )
+        self.time, self._last_stamp = float(x[-1]), float(stamp[-1])
 
     def end(self) -> None:
+        """Interrupt all curves at the end of the current recording."""
         for points in self.points.values():
             points.append((np.array([self.time]), np.array([np.nan])))
 
@@ -116,57 +127,57 @@ class _Reader:
 def read_curves(
     files: Mapping[str, Sequence[Path]], points: int, columns: Collection[str] | None = None
 ) -> Curves:
-    """Read columns of Parquet files as curves of about so many intervals.
+    """Read columns of Parquet files as curves of about ``points`` intervals.
 
-    The files of each recording are in order, by its name; the default are all columns but time and
-    stamp. A ValueError if there are no rows.
+    ``files`` has the files of each recording in order of time, by its name. By default all columns
+    but time and stamp are read. Raise a ValueError if there are no rows.
     """
-    pyarrow_module()
+    import_pyarrow()
     from pyarrow import parquet
 
     metadata = {
         name: [parquet.read_metadata(path) for path in paths] for name, paths in files.items()
     }
-    of_all = [file for of_recording in metadata.values() for file in of_recording]
-    rows = sum(file.num_rows for file in of_all)
+    all_metadata = [file for recording in metadata.values() for file in recording]
+    rows = sum(file.num_rows for file in all_metadata)
     if not rows:
         raise ValueError("plot: expected results with at least one state, got none")
-    schemas = [file.schema.to_arrow_schema() for file in of_all]
+    schemas = [file.schema.to_arrow_schema() for file in all_metadata]
     units = {
         field.name: (field.metadata or {}).get(b"unit", b"").decode()
         for schema in schemas
         for field in schema
         if field.name not in ("time", "stamp") and (columns is None or field.name in columns)
     }
-    span = sum(_seconds(of_recording) for of_recording in metadata.values())
-    reader = _Reader(max(1, rows // points), span / points)
-    pieces: list[Piece] = []
+    duration = sum(_duration(recording) for recording in metadata.values())
+    builder = _CurveBuilder(max(1, rows // points), duration / points)
+    spans: list[RecordingSpan] = []
     for name, paths in files.items():
-        start, stamp = reader.begin(_PAUSE * span if pieces else 0.0), -1
+        start, first_stamp = builder.begin(_RECORDING_GAP * duration if spans else 0.0), -1
         for path in paths:
-            for stamps, values in _batches(path, list(units)):
-                stamp = int(stamps[0]) if stamp < 0 else stamp
-                reader.add(stamps, values)
-        if stamp >= 0:
-            pieces.append(Piece(name, start, reader.time, stamp))
-            reader.end()
+            for stamps, values in _read_batches(path, list(units)):
+                first_stamp = int(stamps[0]) if first_stamp < 0 else first_stamp
+                builder.add(stamps, values)
+        if first_stamp >= 0:
+            spans.append(RecordingSpan(name, start, builder.time, first_stamp))
+            builder.end()
     curves = {}
     for name in units:
-        if name in reader.points:
-            x, y = map(np.concatenate, zip(*reader.points[name]))
-            curves[name] = Curve(x, y.astype(np.float32))
-    return Curves(curves, units, pieces)
+        if name in builder.points:
+            x, y = map(np.concatenate, zip(*builder.points[name]))
+            curves[name] = DecimatedCurve(x, y.astype(np.float32))
+    return Curves(curves, units, spans)
 
 
-def _batches(
+def _read_batches(
     path: Path, columns: Sequence[str]
 ) -> Iterator[tuple[NDArray[np.int64], dict[str, Array]]]:
-    """Yield the stamps and these columns of a file, some rows at a time."""
+    """Yield the stamps and these columns of a file, a batch of rows at a time."""
     from pyarrow import parquet
 
     with parquet.ParquetFile(path, pre_buffer=False) as file:
         names = [column for column in columns if column in file.schema_arrow.names]
-        for batch in file.iter_batches(_BATCH, columns=["stamp", *names]):
+        for batch in file.iter_batches(_BATCH_SIZE, columns=["stamp", *names]):
             if len(batch):
                 yield (
                     batch.column("stamp").to_numpy(),
@@ -177,16 +188,18 @@ def _batches(
                 )
 
 
-def _seconds(files: Sequence[Any]) -> float:
-    """The time that the states of a recording span, from the metadata of its files [s]."""
-    groups = [
+def _duration(files: Sequence[Any]) -> float:
+    """Return the time that the states of a recording span, from its files' metadata [s]."""
+    stamp_statistics = [
         file.row_group(k).column(file.schema.names.index("stamp")).statistics
         for file in files
         for k in range(file.num_row_groups)
     ]
-    known = [stamp for stamp in groups if stamp is not None and stamp.has_min_max]
-    return (
-        1e-9 * (max(stamp.max for stamp in known) - min(stamp.min for stamp in known))
-        if known
-        else 0.0
-    )
+    ranges = [
+        (stamps.min, stamps.max)
+        for stamps in stamp_statistics
+        if stamps is not None and stamps.has_min_max
+    ]
+    if not ranges:
+        return 0.0
+    return 1e-9 * (max(highest for _, highest in ranges) - min(lowest for lowest, _ in ranges))

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of quantities as Parquet files."""
+"""Parquet files of quantities."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .quantity_table import Table
 if TYPE_CHECKING:
     import pyarrow
 
-LEVEL = 1  # of zstd: higher ones take longer and save little, as most digits are noise
-_GROUP = 1 << 17
+_COMPRESSION_LEVEL = 1  # zstd; higher levels take longer and save little: most digits are noise
+_ROW_GROUP_SIZE = 1 << 17  # rows
 
 
 def to_arrow(table: Table) -> pyarrow.Table:
-    """The same table of pyarrow.
+    """Return a table of pyarrow.
 
-    The metadata of each field contain its unit; those of the table, under "dyn_ros", the names of
-    the joints, the frames and the version, as JSON.
+    The metadata of each field contain its unit. The metadata of the table contain, under "dyn_ros",
+    the names of the joints, the frames and the version, as JSON.
     """
-    arrow = pyarrow_module()
+    arrow = import_pyarrow()
     fields = [
         arrow.field(
             name,
@@ -38,19 +38,23 @@ def to_arrow(table: Table) -> pyarrow.Table:
         )
         for name, values in table.columns.items()
     ]
-    about = {
+    metadata = {
         "version": __version__,
         "names": table.names,
         "position_names": table.position_names,
         "frame": table.frame,
         "world": table.world,
     }
-    schema = arrow.schema(fields, metadata={"dyn_ros": json.dumps(about)})
-    return arrow.table([_column(arrow, values) for values in table.columns.values()], schema=schema)
+    schema = arrow.schema(fields, metadata={"dyn_ros": json.dumps(metadata)})
+    arrays = [_arrow_array(arrow, values) for values in table.columns.values()]
+    return arrow.table(arrays, schema=schema)
 
 
-def _column(arrow: Any, values: NDArray[Any]) -> pyarrow.Array:
-    """A column without a copy; arrow.array imports pandas, which takes a quarter of a second."""
+def _arrow_array(arrow: Any, values: NDArray[Any]) -> pyarrow.Array:
+    """Return an array of pyarrow that shares the memory of ``values``.
+
+    ``arrow.array`` would import pandas, which takes a quarter of a second.
+    """
     buffer = arrow.py_buffer(np.ascontiguousarray(values))
     return arrow.Array.from_buffers(
         arrow.from_numpy_dtype(values.dtype), len(values), [None, buffer]
@@ -59,21 +63,22 @@ def _column(arrow: Any, values: NDArray[Any]) -> pyarrow.Array:
 
 def write(table: Table, path: str | Path) -> None:
     """Write a Parquet file, completely or not at all."""
-    content = to_arrow(table)
+    arrow_table = to_arrow(table)
     from pyarrow import parquet
 
     with whole_file(Path(path)) as file:
         parquet.write_table(
-            content,
+            arrow_table,
             file,
             compression="zstd",
-            compression_level=LEVEL,
+            compression_level=_COMPRESSION_LEVEL,
             use_dictionary=False,
-            row_group_size=_GROUP,
+            row_group_size=_ROW_GROUP_SIZE,
         )
 
 
-def pyarrow_module() -> Any:
+def import_pyarrow() -> Any:
+    """Return the module pyarrow; raise an ImportError that names the command that installs it."""
     try:
         import pyarrow
     except ImportError:

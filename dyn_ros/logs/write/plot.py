@@ -1,10 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Plots of results: a picture, or a page whose panels zoom together.
+"""Plots of results: a picture, or a page whose subplots zoom together.
 
-There is a row of panels for each joint, with a column for each kind of quantity, so that a peak
-belongs to a joint at a glance and what has one unit can be compared. Below are those of the whole
-robot.
+There is a row of subplots for each joint, with a column for each kind of quantity, so that the
+joint of a peak is seen at a glance and quantities of one unit can be compared. Subplots of the
+whole robot are below.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ...engine.kernel.types import Array
 from .atomic import whole_file
-from .curves import Curve, Curves, Piece, read_curves
+from .curves import Curves, DecimatedCurve, RecordingSpan, read_curves
 
 SUFFIXES = ".png", ".html"
 
@@ -29,30 +29,32 @@ _GRAY, _GREEN, _ORANGE, _BLUE, _RED, _DARK = (
     "#b3372f",
     "#3c4043",
 )
-_GRID, _LINE, _TEXT, _QUIET = "#e8eaed", "#c9ccd1", "#3c4043", "#6b7078"
+_GRID, _LINE, _TEXT, _SECONDARY_TEXT = "#e8eaed", "#c9ccd1", "#3c4043", "#6b7078"
 _AXES = (("x", _RED), ("y", _GREEN), ("z", _BLUE))
-_UNITS = (
+_TIME_UNITS = (  # shortest duration with this unit [s], seconds in the unit, its symbol
     (3 * 86400.0, 86400.0, "d"),
     (3 * 3600.0, 3600.0, "h"),
     (600.0, 60.0, "min"),
     (0.0, 1.0, "s"),
 )
 
-_PNG_POINTS = 3000  # intervals of a curve in a picture
-_HTML_POINTS = 10_000  # of a curve in a page, at most
-_ALL_POINTS = 150_000  # of all curves in a page
+_PICTURE_INTERVALS = 3000  # per curve of a picture
+_MAX_PAGE_INTERVALS = 10_000  # per curve of a page
+_MAX_PAGE_INTERVALS_OF_ALL_CURVES = 150_000
 _DPI = 110
-_UNKNOWN = "unknown in all states"
+_UNKNOWN_TEXT = "unknown in all states"
 
 
 class Line(NamedTuple):
+    """A curve in a subplot: column of the table, label in the legend, color."""
+
     column: str
     label: str
     color: str
 
 
-# title, and the curves from back to front; a column of a joint also has its name
-_OF_JOINTS: tuple[tuple[str, tuple[Line, ...]], ...] = (
+# title, and the curves from back to front; ``arrange_subplots`` adds the name of a joint to columns
+_JOINT_SUBPLOTS: tuple[tuple[str, tuple[Line, ...]], ...] = (
     ("position", (Line("position", "position", _DARK),)),
     ("velocity", (Line("velocity", "velocity", _DARK),)),
     (
@@ -70,7 +72,7 @@ _OF_JOINTS: tuple[tuple[str, tuple[Line, ...]], ...] = (
     ),
     ("power", (Line("power", "power", _DARK),)),
 )
-_OF_ROBOT = (
+_ROBOT_SUBPLOTS = (
     *(
         (title, tuple(Line(f"{column}.{axis}", axis, color) for axis, color in _AXES))
         for title, column in (
@@ -91,36 +93,36 @@ _OF_ROBOT = (
 )
 
 
-class Panel(NamedTuple):
-    """A panel: row, place in the row, title, unit, lines; joint, or empty."""
+class Subplot(NamedTuple):
+    """Curves on one pair of axes, and its place in the grid."""
 
     row: int
-    place: int
-    places: int
+    grid_column: int
+    grid_columns: int  # number of columns in this row
     title: str
     unit: str
     lines: list[Line]
-    joint: str
+    joint: str  # empty: of the whole robot
 
 
 def plot(files: Mapping[str, Sequence[Path]], path: str | Path) -> None:
     """Plot the Parquet files of recordings, in order of time, by the name of the recording.
 
-    The path ends with .png or .html. A page contains all that it needs; its panels zoom together. A
-    ValueError for another suffix, or nothing to plot; an ImportError names the command that
-    installs a package.
+    The path ends with .png or .html. A page contains all that it needs; its subplots zoom together.
+    Raise a ValueError for another suffix or if there is nothing to plot, and an ImportError that
+    names the command that installs a missing package.
     """
     target = Path(path)
     if target.suffix.lower() not in SUFFIXES:
         raise ValueError(f"plot: expected a file that ends with .png or .html, got {str(path)!r}")
     is_picture = target.suffix.lower() == ".png"
-    curves = _curves(files, is_picture)
-    content = _picture(curves) if is_picture else _page(curves)
+    curves = _read_curves(files, is_picture)
+    content = _make_picture(curves) if is_picture else _make_page(curves)
     with whole_file(target) as file:
         file.write(content)
 
 
-def _curves(files: Mapping[str, Sequence[Path]], is_picture: bool) -> Curves:
+def _read_curves(files: Mapping[str, Sequence[Path]], is_picture: bool) -> Curves:
     from pyarrow import parquet
 
     names = {
@@ -129,75 +131,82 @@ def _curves(files: Mapping[str, Sequence[Path]], is_picture: bool) -> Curves:
         for path in paths[:1]
         for name in parquet.read_schema(path).names
     }
-    wanted = {line.column for panel in arrange(names, {}) for line in panel.lines}
-    if not wanted:
+    columns = {line.column for subplot in arrange_subplots(names, {}) for line in subplot.lines}
+    if not columns:
         raise ValueError(
             "plot: expected results with a column that can be plotted, got "
             + (", ".join(sorted(names)[:20]) or "none")
         )
-    points = _PNG_POINTS if is_picture else min(_HTML_POINTS, _ALL_POINTS // len(wanted))
-    return read_curves(files, points, wanted)
+    intervals = _PICTURE_INTERVALS
+    if not is_picture:
+        intervals = min(_MAX_PAGE_INTERVALS, _MAX_PAGE_INTERVALS_OF_ALL_CURVES // len(columns))
+    return read_curves(files, intervals, columns)
 
 
-def arrange(columns: Collection[str], units: Mapping[str, str]) -> list[Panel]:
-    """The panels for these columns, row by row."""
+def arrange_subplots(columns: Collection[str], units: Mapping[str, str]) -> list[Subplot]:
+    """Return the subplots of these columns, row by row."""
     joints = list(
         dict.fromkeys(
             name.partition(".")[2]
-            for _, lines in _OF_JOINTS
+            for _, lines in _JOINT_SUBPLOTS
             for line in lines
             for name in columns
             if name.startswith(f"{line.column}.") and name != "power.total"
         )
     )
     kinds: list[tuple[str, list[Line]]] = []
-    for title, lines in _OF_JOINTS:
-        present = [
+    for title, lines in _JOINT_SUBPLOTS:
+        lines_of_kind = [
             line for line in lines if any(f"{line.column}.{joint}" in columns for joint in joints)
         ]
-        if present:
-            is_title = len(present) > 1 or present[0].label == "measured"
-            kinds.append((title if is_title else present[0].label, present))
-    panels = []
+        if lines_of_kind:
+            is_title = len(lines_of_kind) > 1 or lines_of_kind[0].label == "measured"
+            kinds.append((title if is_title else lines_of_kind[0].label, lines_of_kind))
+    subplots = []
     for row, joint in enumerate(joints):
-        for place, (title, present) in enumerate(kinds):
-            own = [
+        for grid_column, (title, lines_of_kind) in enumerate(kinds):
+            joint_lines = [
                 line._replace(column=f"{line.column}.{joint}")
-                for line in present
+                for line in lines_of_kind
                 if f"{line.column}.{joint}" in columns
             ]
-            if own:
-                panels.append(
-                    Panel(row, place, len(kinds), title, units.get(own[0].column, ""), own, joint)
+            if joint_lines:
+                unit = units.get(joint_lines[0].column, "")
+                subplots.append(
+                    Subplot(row, grid_column, len(kinds), title, unit, joint_lines, joint)
                 )
     row = len(joints)
-    for title, lines in _OF_ROBOT:
-        if own := [line for line in lines if line.column in columns]:
-            panels.append(Panel(row, 0, 1, title, units.get(own[0].column, ""), own, ""))
+    for title, lines in _ROBOT_SUBPLOTS:
+        robot_lines = [line for line in lines if line.column in columns]
+        if robot_lines:
+            unit = units.get(robot_lines[0].column, "")
+            subplots.append(Subplot(row, 0, 1, title, unit, robot_lines, ""))
             row += 1
-    return panels
+    return subplots
 
 
-def _axis_of_time(pieces: Sequence[Piece]) -> tuple[float, str, str]:
-    """Seconds in a unit of time, the label of the axis, and what is plotted."""
-    span = _span(pieces)
-    seconds, unit = next((seconds, unit) for least, seconds, unit in _UNITS if span >= least)
-    if len(pieces) == 1:
-        return seconds, f"time [{unit}]", f"{pieces[0].name}, from {_date(pieces[0].stamp)}"
+def _describe_time_axis(spans: Sequence[RecordingSpan]) -> tuple[float, str, str]:
+    """Return the seconds in a unit of time, the label of the axis, and the title of the plot."""
+    duration = _total_duration(spans)
+    seconds, unit = next(
+        (seconds, unit) for min_duration, seconds, unit in _TIME_UNITS if duration >= min_duration
+    )
+    if len(spans) == 1:
+        return seconds, f"time [{unit}]", f"{spans[0].name}, from {_date(spans[0].stamp)}"
     return (
         seconds,
         f"recorded time [{unit}]",
-        f"{len(pieces)} recordings, one after the other, from {_date(pieces[0].stamp)}",
+        f"{len(spans)} recordings, one after the other, from {_date(spans[0].stamp)}",
     )
 
 
-def _span(pieces: Sequence[Piece]) -> float:
-    """The time that is shown [s]: some, if there is a single state."""
-    return pieces[-1].stop or 1.0
+def _total_duration(spans: Sequence[RecordingSpan]) -> float:
+    """Return the length of the axis of time [s], which is not 0 if there is a single state."""
+    return spans[-1].stop or 1.0
 
 
 def _has_date(stamp: int) -> bool:
-    """Whether a stamp is a date, and not the time of a simulation."""
+    """Return True if a stamp [ns] is a date, and not the time of a simulation."""
     return stamp >= 10**17
 
 
@@ -208,26 +217,33 @@ def _date(stamp: int) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _layout(curves: Curves, low: float, high: float) -> tuple[list[Panel], int, list[float]]:
-    """The panels, the number of columns, and the heights of rows: high for the whole robot."""
-    panels = arrange(list(curves.units), curves.units)
-    of_robot = {panel.row for panel in panels if not panel.joint}
-    rows = 1 + max(panel.row for panel in panels)
+def _arrange_grid(
+    curves: Curves, joint_height: float, robot_height: float
+) -> tuple[list[Subplot], int, list[float]]:
+    """Return the subplots, the number of columns of the grid, and the heights of its rows."""
+    subplots = arrange_subplots(list(curves.units), curves.units)
+    robot_rows = {subplot.row for subplot in subplots if not subplot.joint}
+    rows = 1 + max(subplot.row for subplot in subplots)
     return (
-        panels,
-        max(panel.places for panel in panels),
-        [high if row in of_robot else low for row in range(rows)],
+        subplots,
+        max(subplot.grid_columns for subplot in subplots),
+        [robot_height if row in robot_rows else joint_height for row in range(rows)],
     )
 
 
-def _is_known(panel: Panel, curves: Curves) -> bool:
-    return any(curves.by_column[line.column].is_known for line in panel.lines)
+def _has_points(subplot: Subplot, curves: Curves) -> bool:
+    return any(curves.by_column[line.column].has_points for line in subplot.lines)
+
+
+def _top_subplot(subplot: Subplot, subplots: Sequence[Subplot]) -> Subplot:
+    """Return the first joint's subplot in the column of the grid of a joint's subplot."""
+    return next(top for top in subplots if top.joint and top.grid_column == subplot.grid_column)
 
 
 # --- picture
 
 
-def _picture(curves: Curves) -> bytes:
+def _make_picture(curves: Curves) -> bytes:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -238,11 +254,11 @@ def _picture(curves: Curves) -> bytes:
         ) from None
     import io
 
-    panels, places, heights = _layout(curves, 1.05, 1.6)
+    subplots, grid_columns, heights = _arrange_grid(curves, 1.05, 1.6)
     rows = len(heights)
-    last_of_joints = max((panel.row for panel in panels if panel.joint), default=-1)
-    heights.insert(last_of_joints + 1, 0.05)  # a space above those of the whole robot
-    width, height = max(10.0, 4.4 * places), sum(heights) + 1.3
+    last_joint_row = max((subplot.row for subplot in subplots if subplot.joint), default=-1)
+    heights.insert(last_joint_row + 1, 0.05)  # a space above the rows of the whole robot
+    width, height = max(10.0, 4.4 * grid_columns), sum(heights) + 1.3
     figure = Figure(figsize=(width, height), dpi=_DPI, facecolor="white")
     FigureCanvasAgg(figure)
     grids = {
@@ -257,33 +273,33 @@ def _picture(curves: Curves) -> bytes:
             top=1.0 - 0.85 / height,
             bottom=0.5 / height,
         )
-        for count in {panel.places for panel in panels}
+        for count in {subplot.grid_columns for subplot in subplots}
     }
-    seconds, label, title = _axis_of_time(curves.pieces)
+    seconds, label, title = _describe_time_axis(curves.spans)
     figure.text(
         0.2 / width, 1.0 - 0.12 / height, title, va="top", fontsize=12, weight="bold", color=_TEXT
     )
-    for panel in panels:
-        row = panel.row + (0 if panel.joint else 1)
-        axes = figure.add_subplot(grids[panel.places][row, panel.place])
-        _draw(axes, panel, curves, seconds)
-        if panel.row not in (last_of_joints, rows - 1):
+    for subplot in subplots:
+        row = subplot.row + (0 if subplot.joint else 1)
+        axes = figure.add_subplot(grids[subplot.grid_columns][row, subplot.grid_column])
+        _draw(axes, subplot, curves, seconds)
+        if subplot.row not in (last_joint_row, rows - 1):
             axes.tick_params(labelbottom=False)
-        if panel.row == rows - 1:
-            axes.set_xlabel(label, fontsize=8.5, color=_QUIET)
-        _add_titles(axes, panel, panels, curves.pieces, seconds)
+        if subplot.row == rows - 1:
+            axes.set_xlabel(label, fontsize=8.5, color=_SECONDARY_TEXT)
+        _add_titles(axes, subplot, subplots, curves.spans, seconds)
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
     return picture.getvalue()
 
 
-def _draw(axes: Any, panel: Panel, curves: Curves, seconds: float) -> None:
+def _draw(axes: Any, subplot: Subplot, curves: Curves, seconds: float) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axes.yaxis.set_major_locator(MaxNLocator(3, min_n_ticks=2))
-    for line in panel.lines:
+    for line in subplot.lines:
         curve = curves.by_column[line.column]
-        is_behind = line.color == _GRAY and len(panel.lines) > 1
+        is_behind = line.color == _GRAY and len(subplot.lines) > 1
         axes.plot(
             curve.x / seconds,
             curve.y,
@@ -291,57 +307,56 @@ def _draw(axes: Any, panel: Panel, curves: Curves, seconds: float) -> None:
             linewidth=1.8 if is_behind else 0.8,
             solid_joinstyle="round",
         )
-        alone = curve.alone
-        axes.plot(alone.x / seconds, alone.y, ".", color=line.color, markersize=4.0)
-    if not _is_known(panel, curves):
+        points = curve.isolated_points
+        axes.plot(points.x / seconds, points.y, ".", color=line.color, markersize=4.0)
+    if not _has_points(subplot, curves):
         axes.set_yticks([])
         axes.annotate(
-            _UNKNOWN,
+            _UNKNOWN_TEXT,
             (0.5, 0.5),
             xycoords="axes fraction",
             fontsize=8.5,
-            color=_QUIET,
+            color=_SECONDARY_TEXT,
             ha="center",
             va="center",
         )
-    for piece in curves.pieces[1:]:
-        axes.axvline(piece.start / seconds, color=_LINE, linewidth=0.8, linestyle=(0, (2, 2)))
-    end = _span(curves.pieces) / seconds
+    for span in curves.spans[1:]:
+        axes.axvline(span.start / seconds, color=_LINE, linewidth=0.8, linestyle=(0, (2, 2)))
+    end = _total_duration(curves.spans) / seconds
     axes.set_xlim(-0.005 * end, 1.005 * end)
     axes.grid(color=_GRID, linewidth=0.7)
     axes.set_axisbelow(True)
-    axes.tick_params(labelsize=7.5, colors=_QUIET, length=0)
+    axes.tick_params(labelsize=7.5, colors=_SECONDARY_TEXT, length=0)
     for side, spine in axes.spines.items():
         spine.set_visible(side == "bottom")
         spine.set_color(_LINE)
 
 
 def _add_titles(
-    axes: Any, panel: Panel, panels: Sequence[Panel], pieces: Sequence[Piece], seconds: float
+    axes: Any,
+    subplot: Subplot,
+    subplots: Sequence[Subplot],
+    spans: Sequence[RecordingSpan],
+    seconds: float,
 ) -> None:
-    """Name the joint, and above the first panel of a column what is in it."""
-    above = [
-        other
-        for other in panels
-        if bool(other.joint) == bool(panel.joint) and other.place == panel.place
-    ]
-    is_first = not panel.joint or panel is above[0]
-    unit = f" [{panel.unit}]" if panel.unit else ""
-    if panel.joint:
-        other = unit if not is_first and panel.unit != above[0].unit else ""
+    """Write the joint, and above the first subplot of a column its title and legend."""
+    is_top = not subplot.joint or subplot is _top_subplot(subplot, subplots)
+    unit = f" [{subplot.unit}]" if subplot.unit else ""
+    if subplot.joint:
+        has_same_unit = is_top or subplot.unit == _top_subplot(subplot, subplots).unit
         axes.set_title(
-            (panel.joint if panel.place == 0 else "") + other,
+            (subplot.joint if subplot.grid_column == 0 else "") + ("" if has_same_unit else unit),
             loc="left",
             fontsize=8.5,
             color=_TEXT,
             pad=2.5,
         )
-    if not is_first:
+    if not is_top:
         return
-    lift = 17 if panel.joint else 3
+    lift = 17 if subplot.joint else 3
     x = 0.0
-    labels = [(line.label, line.color) for line in panel.lines if len(panel.lines) > 1]
-    for text, color in ((panel.title + unit, _TEXT), *labels):
+    labels = [(line.label, line.color) for line in subplot.lines if len(subplot.lines) > 1]
+    for text, color in ((subplot.title + unit, _TEXT), *labels):
         label = axes.annotate(
             text,
             (0.0, 1.0),
@@ -353,16 +368,16 @@ def _add_titles(
             weight="bold",
         )
         x += label.get_window_extent().width * 72.0 / _DPI + 9.0
-    if panel.row == 0 and len(pieces) > 1:
-        for piece in pieces:
+    if subplot.row == 0 and len(spans) > 1:
+        for span in spans:
             axes.annotate(
-                piece.name,
-                (piece.start / seconds, 1.0),
+                span.name,
+                (span.start / seconds, 1.0),
                 xycoords=("data", "axes fraction"),
                 xytext=(2, -8),
                 textcoords="offset points",
                 fontsize=6.5,
-                color=_QUIET,
+                color=_SECONDARY_TEXT,
                 bbox={"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 0.8},
             )
 
@@ -370,47 +385,43 @@ def _add_titles(
 # --- page
 
 
-def _page(curves: Curves) -> bytes:
+def _make_page(curves: Curves) -> bytes:
     try:
-        from plotly import subplots
+        from plotly import subplots as plotly_subplots
     except ImportError:
         raise ImportError(
             'pages require plotly: pip install "dyn_ros[logs]"; a picture, .png, '
             "requires matplotlib"
         ) from None
-    panels, places, heights = _layout(curves, 105, 150)
+    subplots, grid_columns, heights = _arrange_grid(curves, 105, 150)
     rows = len(heights)
     height = round(sum(heights)) + 130
-    at = {(panel.row, panel.place): panel for panel in panels}
-    specs = [
-        [
-            None if (row, place) not in at else {"colspan": places // at[row, place].places}
-            for place in range(places)
-        ]
-        for row in range(rows)
-    ]
-    titles = [_title(panel, panels) for panel in panels]
-    figure = subplots.make_subplots(
+    specs: list[list[dict[str, int] | None]] = [[None] * grid_columns for _ in range(rows)]
+    for subplot in subplots:
+        colspan = grid_columns // subplot.grid_columns
+        specs[subplot.row][subplot.grid_column] = {"colspan": colspan}
+    titles = [_subplot_title(subplot, subplots) for subplot in subplots]
+    figure = plotly_subplots.make_subplots(
         rows=rows,
-        cols=places,
+        cols=grid_columns,
         specs=specs,
         row_heights=heights,
         horizontal_spacing=0.05,
         vertical_spacing=min(0.22 / rows, 26.0 / height),
         subplot_titles=titles,
     )
-    x_of, label = _times(curves)
-    for trace, panel in _traces(panels, curves, x_of):
-        figure.add_trace(trace, panel.row + 1, panel.place + 1)
-    for panel in panels:
-        if not _is_known(panel, curves):
-            _show_unknown(figure, panel)
-    titled = [panel for panel, title in zip(panels, titles) if title]
-    for panel, heading in zip(titled, figure.layout.annotations):
-        domain = figure.get_subplot(panel.row + 1, panel.place + 1).xaxis.domain
+    times_of, label = _time_axis(curves)
+    for trace, subplot in _traces(subplots, curves, times_of):
+        figure.add_trace(trace, subplot.row + 1, subplot.grid_column + 1)
+    for subplot in subplots:
+        if not _has_points(subplot, curves):
+            _show_unknown(figure, subplot)
+    titled = [subplot for subplot, title in zip(subplots, titles) if title]
+    for subplot, heading in zip(titled, figure.layout.annotations):
+        domain = figure.get_subplot(subplot.row + 1, subplot.grid_column + 1).xaxis.domain
         heading.update(x=domain[0], xanchor="left", align="left", font_size=11.5)
-    title = html.escape(_axis_of_time(curves.pieces)[2])
-    _style(figure, curves, title, height, rows, label)
+    title = html.escape(_describe_time_axis(curves.spans)[2])
+    _set_style(figure, curves, title, height, rows, label)
     page: str = figure.to_html(
         include_plotlyjs=True,
         full_html=True,
@@ -427,86 +438,87 @@ def _page(curves: Curves) -> bytes:
 
 
 def _traces(
-    panels: Sequence[Panel], curves: Curves, x_of: Callable[[Curve], Array]
-) -> Iterator[tuple[Any, Panel]]:
-    """The curves of all panels, and marks where a line would not be seen."""
+    subplots: Sequence[Subplot], curves: Curves, times_of: Callable[[DecimatedCurve], Array]
+) -> Iterator[tuple[Any, Subplot]]:
+    """Yield the curves of all subplots, and marks where a line would not be seen."""
     from plotly import graph_objects
 
-    total = sum(len(curves.by_column[line.column].x) for panel in panels for line in panel.lines)
+    total = sum(
+        len(curves.by_column[line.column].x) for subplot in subplots for line in subplot.lines
+    )
     # thousands of points are drawn by the graphics processor
     scatter = graph_objects.Scattergl if total > 60_000 else graph_objects.Scatter
-    for panel in panels:
-        for line in panel.lines:
+    for subplot in subplots:
+        for line in subplot.lines:
             curve, name = curves.by_column[line.column], html.escape(line.label)
-            is_behind = line.color == _GRAY and len(panel.lines) > 1
+            is_behind = line.color == _GRAY and len(subplot.lines) > 1
             yield (
                 scatter(
-                    x=x_of(curve),
+                    x=times_of(curve),
                     y=curve.y,
                     name=name,
                     mode="lines",
                     line={"color": line.color, "width": 3.0 if is_behind else 1.2},
-                    hovertemplate=f"%{{y:.5g}} {panel.unit}<extra>{name}</extra>",
+                    hovertemplate=f"%{{y:.5g}} {subplot.unit}<extra>{name}</extra>",
                 ),
-                panel,
+                subplot,
             )
-            alone = curve.alone
-            if len(alone.x):
+            points = curve.isolated_points
+            if len(points.x):
                 yield (
                     scatter(
-                        x=x_of(alone),
-                        y=alone.y,
+                        x=times_of(points),
+                        y=points.y,
                         mode="markers",
                         hoverinfo="skip",
                         marker={"color": line.color, "size": 5},
                     ),
-                    panel,
+                    subplot,
                 )
 
 
-def _show_unknown(figure: Any, panel: Panel) -> None:
-    place = figure.get_subplot(panel.row + 1, panel.place + 1)
-    place.yaxis.showticklabels = False
-    names = (axis.plotly_name.replace("axis", "") for axis in (place.xaxis, place.yaxis))
+def _show_unknown(figure: Any, subplot: Subplot) -> None:
+    axes = figure.get_subplot(subplot.row + 1, subplot.grid_column + 1)
+    axes.yaxis.showticklabels = False
+    names = (axis.plotly_name.replace("axis", "") for axis in (axes.xaxis, axes.yaxis))
     x, y = (f"{name} domain" for name in names)
     figure.add_annotation(
         x=0.5,
         y=0.5,
         xref=x,
         yref=y,
-        text=_UNKNOWN,
+        text=_UNKNOWN_TEXT,
         showarrow=False,
-        font={"size": 11, "color": _QUIET},
+        font={"size": 11, "color": _SECONDARY_TEXT},
     )
 
 
-def _title(panel: Panel, panels: Sequence[Panel]) -> str:
-    """The title of a panel as plotly shows it."""
-    unit = f" [{panel.unit}]" if panel.unit else ""
-    above = [other for other in panels if other.joint and other.place == panel.place]
-    joint = html.escape(panel.joint) if panel.place == 0 else ""
-    if panel.joint and panel is not above[0]:
-        return joint + (unit if panel.unit != above[0].unit else "")
-    title = f"<b>{html.escape(panel.title)}</b>{unit}"
+def _subplot_title(subplot: Subplot, subplots: Sequence[Subplot]) -> str:
+    """Return the title of a subplot, in HTML as plotly shows it."""
+    unit = f" [{subplot.unit}]" if subplot.unit else ""
+    joint = html.escape(subplot.joint) if subplot.grid_column == 0 else ""
+    if subplot.joint and subplot is not (top := _top_subplot(subplot, subplots)):
+        return joint + (unit if subplot.unit != top.unit else "")
+    title = f"<b>{html.escape(subplot.title)}</b>{unit}"
     labels = [
         f'<b style="color:{line.color}">{html.escape(line.label)}</b>'
-        for line in panel.lines
-        if len(panel.lines) > 1
+        for line in subplot.lines
+        if len(subplot.lines) > 1
     ]
-    if panel.place:  # where the first column has the name of the joint
+    if subplot.grid_column:  # an empty line beside the name of the joint in the first column
         return f"{title}<br>{'  '.join(labels) or '&nbsp;'}"
     return "  ".join([title, *labels]) + (f"<br>{joint}" if joint else "")
 
 
-def _times(curves: Curves) -> tuple[Callable[[Curve], Array], str]:
-    """A function from a curve to its times, and the label of the axis: dates or seconds."""
-    first, is_one = curves.pieces[0], len(curves.pieces) == 1
-    if is_one and _has_date(first.stamp):
-        return (lambda curve: 1e3 * (curve.x - first.start) + 1e-6 * first.stamp), "UTC"
-    return (lambda curve: curve.x), "time [s]" if is_one else "recorded time [s]"
+def _time_axis(curves: Curves) -> tuple[Callable[[DecimatedCurve], Array], str]:
+    """Return a function from a curve to its times, dates or seconds, and the axis label."""
+    span, is_single = curves.spans[0], len(curves.spans) == 1
+    if is_single and _has_date(span.stamp):
+        return (lambda curve: 1e3 * (curve.x - span.start) + 1e-6 * span.stamp), "UTC"
+    return (lambda curve: curve.x), "time [s]" if is_single else "recorded time [s]"
 
 
-def _style(figure: Any, curves: Curves, title: str, height: int, rows: int, label: str) -> None:
+def _set_style(figure: Any, curves: Curves, title: str, height: int, rows: int, label: str) -> None:
     figure.update_layout(
         height=height,
         paper_bgcolor="white",
@@ -532,20 +544,20 @@ def _style(figure: Any, curves: Curves, title: str, height: int, rows: int, labe
     figure.layout.xaxis.matches = None
     figure.update_xaxes(row=rows, showticklabels=True, title_text=label, title_font_size=12)
     figure.update_yaxes(nticks=4, **axis)
-    for piece in curves.pieces[1:]:
-        figure.add_vline(piece.start, line={"color": _LINE, "width": 1, "dash": "dot"})
-    if len(curves.pieces) > 1:
-        for piece in curves.pieces:
+    for span in curves.spans[1:]:
+        figure.add_vline(span.start, line={"color": _LINE, "width": 1, "dash": "dot"})
+    if len(curves.spans) > 1:
+        for span in curves.spans:
             figure.add_annotation(
-                x=piece.start,
+                x=span.start,
                 y=1.0,
                 xref="x",
                 yref="y domain",
                 xanchor="left",
                 yanchor="top",
-                text=html.escape(piece.name),
+                text=html.escape(span.name),
                 showarrow=False,
-                font={"size": 10, "color": _QUIET},
+                font={"size": 10, "color": _SECONDARY_TEXT},
                 bgcolor="rgba(255,255,255,0.8)",
                 borderpad=1,
             )

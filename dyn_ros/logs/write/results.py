@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Folders of results, one for each recording: what they contain, and what is finished.
+"""Folders of results, one for each recording, and the parts of it that are finished.
 
-``_manifest.json`` states the recording and the options, ``_parts.jsonl`` has a line for each
-finished part. Names that start with "_" are ignored by what reads Parquet datasets.
+``_manifest.json`` contains the recording and the options, ``_parts.jsonl`` a line for each finished
+part: its report. Readers of Parquet datasets ignore names that start with "_".
 """
 
 from __future__ import annotations
@@ -22,135 +22,142 @@ from urllib.parse import quote
 from ...recordings.formats import SUFFIXES
 from .atomic import whole_file
 
-_MANIFEST, _PARTS, _LOCK = "_manifest.json", "_parts.jsonl", "_lock"
-_OURS = re.compile(r"part-\d{6,}\.\w+|metadata\.yaml|_manifest\.json|_parts\.jsonl")
-_STOPPED = re.compile(r"\..+\.tmp")  # what a process that was killed leaves
-_FACTS = {"part", "file", "messages", "states", "rejected", "problems", "notes", "summary"}
-PREFIXES = {"parquet": "recording=", "mcap": ""}
+_MANIFEST, _REPORTS, _LOCK = "_manifest.json", "_parts.jsonl", "_lock"
+_RESULT_FILE = re.compile(r"part-\d{6,}\.\w+|metadata\.yaml|_manifest\.json|_parts\.jsonl")
+_TEMPORARY_FILE = re.compile(r"\..+\.tmp")  # remains if a process is killed while it writes
+_REPORT_KEYS = {"part", "file", "messages", "states", "rejected", "problems", "notes", "summary"}
+FOLDER_PREFIXES = {"parquet": "recording=", "mcap": ""}
 
 
-class Origin(NamedTuple):
-    """A recording: absolute path, size of all its files [bytes], latest change [ns]."""
+class RecordingStat(NamedTuple):
+    """Path and state of the files of a recording, by which a change of it is recognized."""
 
-    path: str
-    size: int
-    modified: int
+    path: str  # absolute
+    size: int  # bytes, of all files
+    modified: int  # ns, of the latest change
 
     @classmethod
-    def of(cls, path: Path) -> Origin:
-        """Look at a file, or at the files of a folder; one that cannot be seen has no size."""
+    def of(cls, path: Path) -> RecordingStat:
+        """Return the status of a file, or of the files of a folder; size 0 if unreadable."""
         try:
             files = [file for file in path.iterdir() if file.is_file()] if path.is_dir() else [path]
-            states = [file.stat() for file in files]
+            stats = [file.stat() for file in files]
         except OSError:
-            states = []
+            stats = []
         return cls(
             os.path.abspath(path),
-            sum(status.st_size for status in states),
-            max((status.st_mtime_ns for status in states), default=0),
+            sum(status.st_size for status in stats),
+            max((status.st_mtime_ns for status in stats), default=0),
         )
 
 
-class Folder:
-    """The results of one recording; ``options`` are what they depend on, as JSON has it."""
+class ResultFolder:
+    """The results of one recording.
 
-    def __init__(self, path: Path, origin: Origin, options: Mapping[str, Any]) -> None:
-        self.path, self.origin = path, origin
+    ``options`` are the options that the results depend on, as JSON can represent them.
+    """
+
+    def __init__(self, path: Path, recording: RecordingStat, options: Mapping[str, Any]) -> None:
+        self.path, self.recording = path, recording
         self.options: dict[str, Any] = json.loads(json.dumps(options))
 
     def open(self, overwrite: bool) -> dict[int, dict[str, Any]]:
-        """Prepare the folder; return what is known of finished parts, by their numbers.
+        """Prepare the folder; return the reports on finished parts, by their numbers.
 
-        Results of a recording that has changed since, and with ``overwrite`` all of them, are
-        removed. A ValueError if the folder contains results of other options, or files of something
-        else.
+        Results of a recording that has changed since, and with ``overwrite`` all results, are
+        removed. Raise a ValueError if the folder contains results of other options, or result files
+        without a manifest.
         """
-        self.sweep()
-        known = _read(self.path / _MANIFEST)
-        if known is None and not overwrite and (strange := self._files(_OURS)):
-            raise ValueError(
-                f"{self.path}: contains {strange[0].name!r} but no valid {_MANIFEST}; "
-                "pass another folder, or --overwrite to replace its results"
-            )
-        same = known is not None and known["source"] == self.origin._asdict()
-        if known is not None and same and not overwrite:
-            self._require_same(known["options"])
-            return _read_parts(self.path / _PARTS, self.path)
-        for file in self._files(_OURS):
+        self.remove_temporary_files()
+        manifest = _read_manifest(self.path / _MANIFEST)
+        if manifest is None:
+            if not overwrite and (unexpected := self._files_that_match(_RESULT_FILE)):
+                raise ValueError(
+                    f"{self.path}: contains {unexpected[0].name!r} but no valid {_MANIFEST}; "
+                    "pass another folder, or --overwrite to replace its results"
+                )
+        elif not overwrite and manifest["source"] == self.recording._asdict():
+            self._require_equal_options(manifest["options"])
+            return _read_reports(self.path / _REPORTS, self.path)
+        for file in self._files_that_match(_RESULT_FILE):
             file.unlink()
-        manifest = {"source": self.origin._asdict(), "options": self.options}
+        manifest = {"source": self.recording._asdict(), "options": self.options}
         with whole_file(self.path / _MANIFEST) as manifest_file:
             manifest_file.write(json.dumps(manifest, indent=2).encode() + b"\n")
         return {}
 
-    def sweep(self) -> None:
-        """Remove what a process that was ended while it wrote has left."""
-        for file in self._files(_STOPPED):
+    def remove_temporary_files(self) -> None:
+        """Remove incomplete files of processes that were killed while they wrote."""
+        for file in self._files_that_match(_TEMPORARY_FILE):
             file.unlink(missing_ok=True)
 
-    def _files(self, pattern: re.Pattern[str]) -> list[Path]:
+    def _files_that_match(self, pattern: re.Pattern[str]) -> list[Path]:
         if not self.path.is_dir():
             return []
         return sorted(file for file in self.path.iterdir() if pattern.fullmatch(file.name))
 
-    def _require_same(self, before: Mapping[str, Any]) -> None:
-        different = [
-            f"{name} was {_shown(before.get(name))}, now {_shown(self.options.get(name))}"
-            for name in dict.fromkeys([*before, *self.options])
-            if before.get(name) != self.options.get(name)
+    def _require_equal_options(self, previous_options: Mapping[str, Any]) -> None:
+        """Raise a ValueError if the results were computed with other options."""
+        changes = [
+            f"{name} was {_format_option(previous)}, now {_format_option(current)}"
+            for name in dict.fromkeys([*previous_options, *self.options])
+            if (previous := previous_options.get(name)) != (current := self.options.get(name))
         ]
-        if different:
+        if changes:
             raise ValueError(
-                f"{self.path}: computed with other options: {'; '.join(different)}; "
+                f"{self.path}: computed with other options: {'; '.join(changes)}; "
                 "pass another folder, or --overwrite to compute the results again"
             )
 
     def file(self, number: int, suffix: str) -> Path:
+        """Return the path of the results of a part."""
         return self.path / f"part-{number:06d}.{suffix}"
 
-    def add(self, number: int, facts: Mapping[str, Any]) -> None:
-        with (self.path / _PARTS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"part": number, **facts}) + "\n")
+    def add(self, number: int, report: Mapping[str, Any]) -> None:
+        """Note that a part is finished; ``report`` is what JSON can represent."""
+        with (self.path / _REPORTS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"part": number, **report}) + "\n")
 
 
-def _shown(value: Any) -> str:
+def _format_option(value: Any) -> str:
     return "not given" if value is None else json.dumps(value)
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """Read a manifest; None if there is none, or none that was finished."""
+def _read_manifest(path: Path) -> dict[str, Any] | None:
+    """Return the content of a manifest; None if there is none, or it is not valid."""
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        is_one = set(manifest["source"]) == set(Origin._fields) and isinstance(
+        is_valid = set(manifest["source"]) == set(RecordingStat._fields) and isinstance(
             manifest["options"], dict
         )
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
-    return manifest if is_one else None
+    return manifest if is_valid else None
 
 
-def _read_parts(path: Path, folder: Path) -> dict[int, dict[str, Any]]:
-    """The parts whose lines and files are there; of several lines of a part, the last one."""
-    parts: dict[int, dict[str, Any]] = {}
+def _read_reports(path: Path, folder: Path) -> dict[int, dict[str, Any]]:
+    """Return the reports on parts whose result files exist, by number; the last of each part."""
+    reports: dict[int, dict[str, Any]] = {}
     if not path.exists():
-        return parts
-    _remove_cut_line(path)
+        return reports
+    _remove_incomplete_line(path)
     for line in path.read_bytes().splitlines():
-        facts = _line(line)
-        if facts is not None and (facts["file"] is None or (folder / facts["file"]).exists()):
-            parts[facts.pop("part")] = facts
-    return parts
+        report = _parse_report(line)
+        if report is not None and (report["file"] is None or (folder / report["file"]).exists()):
+            reports[report.pop("part")] = report
+    return reports
 
 
-def _line(line: bytes) -> dict[str, Any] | None:
+def _parse_report(line: bytes) -> dict[str, Any] | None:
+    """Return the report on a part; None if the line is not valid."""
     try:
-        facts = json.loads(line)
+        report = json.loads(line)
     except ValueError:
         return None
-    return facts if isinstance(facts, dict) and facts.keys() >= _FACTS else None
+    return report if isinstance(report, dict) and report.keys() >= _REPORT_KEYS else None
 
 
-def _remove_cut_line(path: Path) -> None:
+def _remove_incomplete_line(path: Path) -> None:
     """Remove an incomplete line at the end: the process or the machine stopped there."""
     with path.open("r+b") as file:
         content = file.read()
@@ -158,10 +165,10 @@ def _remove_cut_line(path: Path) -> None:
 
 
 @contextmanager
-def alone(out: Path) -> Iterator[None]:
+def lock_folder(out: Path) -> Iterator[None]:
     """Keep other processes of this machine from writing to a folder until the block ends.
 
-    A ValueError if another process does.
+    Raise a ValueError if another process writes to it.
     """
     out.mkdir(parents=True, exist_ok=True)
     with (out / _LOCK).open("w") as file:
@@ -177,43 +184,42 @@ def alone(out: Path) -> Iterator[None]:
         yield
 
 
-def folders(paths: Sequence[Path], out: Path, kind: str) -> list[Path]:
-    """The folder of the results of each recording.
+def result_folders(paths: Sequence[Path], out: Path, kind: str) -> list[Path]:
+    """Return the folder of the results of each recording.
 
     It has the name of the recording; where another recording has this name, the folders above it
     come first. A recording keeps the folder that it has.
     """
-    prefix = PREFIXES[kind]
-    known: dict[str, Path] = {}
+    prefix = FOLDER_PREFIXES[kind]
+    folder_of: dict[str, Path] = {}  # by the absolute path of the recording
     if out.is_dir():
         for folder in sorted(out.iterdir()):
-            manifest = _read(folder / _MANIFEST)
+            manifest = _read_manifest(folder / _MANIFEST)
             if manifest is not None and folder.name.startswith(prefix):
-                known[manifest["source"]["path"]] = folder
-    taken = {folder.name for folder in known.values()}
-    chosen = []
-    for path in paths:
-        whole = os.path.abspath(path)
-        if whole not in known:
-            name = next(name for name in _names(Path(whole)) if prefix + name not in taken)
-            known[whole] = out / (prefix + name)
-            taken.add(prefix + name)
-        chosen.append(known[whole])
-    return chosen
+                folder_of[manifest["source"]["path"]] = folder
+    used_names = {folder.name for folder in folder_of.values()}
+    absolute_paths = [os.path.abspath(path) for path in paths]
+    for path in absolute_paths:
+        if path not in folder_of:
+            names = (prefix + name for name in _candidate_names(Path(path)))
+            name = next(name for name in names if name not in used_names)
+            folder_of[path] = out / name
+            used_names.add(name)
+    return [folder_of[path] for path in absolute_paths]
 
 
-def _names(path: Path) -> Iterable[str]:
-    """Names of a recording: its own, then with the folders above it, then with a number."""
-    own = name_of(path)
-    for count in range(len(path.parts) - 1):
-        above = path.parts[len(path.parts) - 1 - count : -1]
-        yield quote("_".join([*above, own]), safe=" ,+@")
-    for count in itertools.count(2):
-        yield quote(f"{own}_{count}", safe=" ,+@")
+def _candidate_names(path: Path) -> Iterable[str]:
+    """Yield the name of a recording, names that begin with folders above it, and with a number."""
+    name = recording_name(path)
+    for depth in range(len(path.parts) - 1):
+        folders = path.parts[len(path.parts) - 1 - depth : -1]
+        yield quote("_".join([*folders, name]), safe=" ,+@")
+    for number in itertools.count(2):
+        yield quote(f"{name}_{number}", safe=" ,+@")
 
 
-def name_of(path: Path) -> str:
-    """The name of a recording, without the suffixes of its format."""
+def recording_name(path: Path) -> str:
+    """Return the name of a recording without the suffixes of its format."""
     name = path.name
     while True:
         shorter = name

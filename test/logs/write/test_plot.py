@@ -15,8 +15,8 @@ from logs.states import START, model_of, moving
 
 from dyn_ros.logs.quantities import QuantitySettings, compute
 from dyn_ros.logs.write import parquet as write_parquet
-from dyn_ros.logs.write.curves import Curve, peaks, read_curves
-from dyn_ros.logs.write.plot import arrange, plot
+from dyn_ros.logs.write.curves import DecimatedCurve, min_max_points, read_curves
+from dyn_ros.logs.write.plot import arrange_subplots, plot
 from dyn_ros.logs.write.quantity_table import QUANTITIES, Table
 
 
@@ -50,7 +50,7 @@ def test_peaks_remain():
     y[[1234, 5678]] = 40.0, -50.0
     y[3000:3500] = np.nan
     x = np.arange(10_000.0)
-    found_x, found = peaks(x, y, np.arange(0, 10_000, 100))
+    found_x, found = min_max_points(x, y, np.arange(0, 10_000, 100))
     assert len(found) <= 200
     assert found_x[np.nanargmax(found)] == 1234.0 and np.nanmax(found) == 40.0
     assert found_x[np.nanargmin(found)] == 5678.0 and np.nanmin(found) == -50.0
@@ -62,7 +62,7 @@ def test_peaks_remain():
 
 def test_few_numbers_are_shown_as_they_are():
     y = np.array([1.0, 1.0, np.nan, 2.0])
-    found_x, found = peaks(np.arange(4.0), y, np.arange(4))
+    found_x, found = min_max_points(np.arange(4.0), y, np.arange(4))
     assert np.array_equal(found, y, equal_nan=True) and (found_x == np.arange(4)).all()
 
 
@@ -76,7 +76,7 @@ def test_a_long_recording_has_few_points_and_its_peak(tmp_path):
     assert 3000 <= len(curve.x) <= 2 * 3100
     assert np.nanmax(curve.y) == 30.0
     assert np.isclose(curve.x[np.nanargmax(curve.y)], 456.789)
-    assert np.isclose(found.pieces[0].stop, time[-1])
+    assert np.isclose(found.spans[0].stop, time[-1])
     assert found.units == {"residual.a": "N m"}
 
 
@@ -102,20 +102,20 @@ def test_recordings_follow_each_other(tmp_path):
         for name, later in (("one", 0.0), ("two", 1e5))
     }
     found = read_curves(files, 500)
-    (one, two), curve = found.pieces, found.by_column["residual.a"]
+    (one, two), curve = found.spans, found.by_column["residual.a"]
     assert (one.name, two.name) == ("one", "two")
     assert one.stop < two.start < one.stop + 0.2 and np.isclose(two.stop - two.start, 9.99)
     assert np.isnan(curve.y[(curve.x >= one.stop - 1e-9) & (curve.x < two.start)]).any()
 
 
-def test_panels_of_joints_and_of_the_whole_robot(results):
+def test_subplots_of_joints_and_of_the_whole_robot(results):
     names = [
         f"{quantity}.{joint}"
         for quantity in ("effort", "gravity", "residual")
         for joint in ("hip", "knee")
     ] + ["energy.total", "power.total"]
-    panels = arrange(names, {"residual.hip": "N m", "energy.total": "J"})
-    assert [(each.row, each.place, each.title, each.joint) for each in panels] == [
+    subplots = arrange_subplots(names, {"residual.hip": "N m", "energy.total": "J"})
+    assert [(each.row, each.grid_column, each.title, each.joint) for each in subplots] == [
         (0, 0, "effort", "hip"),
         (0, 1, "residual", "hip"),
         (1, 0, "effort", "knee"),
@@ -123,8 +123,8 @@ def test_panels_of_joints_and_of_the_whole_robot(results):
         (2, 0, "energy", ""),
         (3, 0, "power of all joints", ""),
     ]
-    assert [line.column for line in panels[0].lines] == ["effort.hip", "gravity.hip"]
-    assert panels[1].unit == "N m"
+    assert [line.column for line in subplots[0].lines] == ["effort.hip", "gravity.hip"]
+    assert subplots[1].unit == "N m"
 
 
 def test_a_picture(results, tmp_path):
@@ -155,8 +155,8 @@ def test_a_page_contains_all_that_it_needs(results, tmp_path):
 def test_points_without_neighbors():
     nan = np.nan
     for y, alone in (([1.0], [0]), ([nan], []), ([1.0, nan, 2.0, 3.0, nan, 4.0, nan], [0, 5])):
-        curve = Curve(np.arange(len(y)), np.array(y))
-        assert curve.alone.x.tolist() == alone and curve.is_known == (alone != [])
+        curve = DecimatedCurve(np.arange(len(y)), np.array(y))
+        assert curve.isolated_points.x.tolist() == alone and curve.has_points == (alone != [])
 
 
 @pytest.fixture

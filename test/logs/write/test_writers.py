@@ -135,10 +135,10 @@ def expected_counts(table):
     """Number of messages of each topic."""
     names, columns = table.names, table.columns
     counts = {"/joint_states": len(table), "/centroidal/state": len(table)}
-    for quantity, topic in write_bag._TOPICS.items():
+    for quantity, topic in write_bag._EFFORT_TOPICS.items():
         values = np.stack([columns[f"{quantity}.{name}"] for name in names])
         counts[topic] = int((~np.isnan(values).any(axis=0)).sum())
-    for name, topic in write_bag._NUMBERS.items():
+    for name, topic in write_bag._NUMBER_TOPICS.items():
         counts[topic] = int((~np.isnan(columns[name])).sum())
     return counts
 
@@ -166,7 +166,9 @@ def check(seen, table, times):
     """Compare messages with columns."""
     columns = table.columns
     stamps = columns["stamp"].tolist()
-    for topic, quantity in {topic: name for name, topic in write_bag._TOPICS.items()}.items():
+    for topic, quantity in {
+        topic: name for name, topic in write_bag._EFFORT_TOPICS.items()
+    }.items():
         values = np.stack([columns[f"{quantity}.{name}"] for name in table.names], axis=1)
         rows = np.flatnonzero(~np.isnan(values).any(axis=1))
         assert len(seen[topic]) == times * len(rows)
@@ -331,7 +333,7 @@ def test_a_summary_of_parts_is_that_of_the_whole(states):
 
 def test_the_summary_in_a_terminal(table):
     console = Console(width=100, record=True, file=open(os.devnull, "w"))
-    console.print(Summary.of(table).printed())
+    console.print(Summary.of(table).to_rich())
     text = console.export_text()
     assert "residual.elbow_pitch" in text and "99.9 %" in text and "kg m2/s" in text
-    console.print(Summary().printed())
+    console.print(Summary().to_rich())
