@@ -1,8 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings of a robot: read, computed and plotted, on one machine and on many.
+"""Work with recordings of a robot: read, compute, write and plot, on one machine or many.
 
-Names are imported when they are first used: a command that needs a list of suffixes starts faster.
+Names are imported when they are first used, so that commands start faster.
 """
 
 import importlib

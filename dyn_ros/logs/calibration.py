@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Thresholds of external efforts from recordings in which nothing touches the robot."""
+"""Thresholds of external efforts, from recordings in which nothing touches the robot."""
 
 from __future__ import annotations
 
@@ -38,67 +38,63 @@ from .quantities import independent_joints, observe
 from .quantity_settings import CalibrationOptions, QuantitySettings
 from .velocities import velocity_notes, with_computed_velocities
 
-_FASTEST = 100.0  # gain [1/s]
-_PER_SAMPLE = 0.1  # of the change of momentum in a sampling period is seen as external if
-# efforts and velocities are apart by one: gain times period
-_STRETCHES = 8  # that are held out in turn
-_LEAST_MOTION = 1.0  # s
-_NOISY = 1.5  # times the threshold without measured velocities
+_MAX_GAIN = 100.0  # 1/s
+_GAIN_PERIOD_PRODUCT = 0.1  # part of the momentum's change in a sampling period that appears as
+# external if efforts and velocities are one sample apart
+_STRETCH_COUNT = 8  # stretches of the recordings, each held out in turn
+_MIN_MOTION_TIME = 1.0  # s
+_MAX_THRESHOLD_RATIO = 1.5  # to thresholds without measured velocities; above it, these are noisy
 _HEADER = """\
 # Parameters of observer_node for {name}, also for `dyn_ros log --thresholds`.
 # Arrays have a number for each of {joints}.
 # thresholds.at_rest is added to thresholds.fixed.
 """
-_OF_RATES = """\
+_NO_VELOCITY_NOTE = """\
 # Velocities that were measured were not used: pass --no-velocity to `dyn_ros log`, too. The node
 # has other velocities.
 """
 
 
 class Undisturbed(NamedTuple):
-    """The states of a recording with valid external efforts."""
+    """The states of a recording, or of a stretch of it, with valid external efforts."""
 
     path: Path
-    time: Array  # [s], from its first state on
-    external: Array  # (n, nv)
-    speed: Array  # (n, nv), as it lags behind the velocity like the external efforts
+    time: Array  # (n,), s, since the first state of the recording
+    external: Array  # (n, nv), N m or N
+    speed: Array  # (n, nv), rad/s or m/s, filtered so that it lags like the external efforts
 
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """Thresholds, the settings of the observer that they belong to, and alarms.
+    """Calibrated thresholds of an observer, and false alarms in the recordings."""
 
-    ``contained`` are alarms in the recordings themselves, ``held_out`` those in stretches of which
-    the thresholds knew nothing, of ``seconds`` in total; by the path of the recording. ``warnings``
-    are what contradicts efforts that are torques.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the velocities
     thresholds: CalibratedThresholds
-    settings: QuantitySettings
-    contained: list[tuple[Path, Contact]]
-    held_out: list[tuple[Path, Contact]]
-    seconds: float
+    settings: QuantitySettings  # of the observer to which the thresholds apply
+    contained: list[tuple[Path, Contact]]  # alarms in all recordings, with their paths
+    held_out: list[tuple[Path, Contact]]  # alarms in stretches with thresholds from the others
+    seconds: float  # total duration of the held-out stretches [s]
     warnings: list[str]
 
 
 def calibrate(
-    model: Model, paths: Sequence[Path], options: CalibrationOptions, **request: Any
+    model: Model, paths: Sequence[Path], options: CalibrationOptions, **read_arguments: Any
 ) -> Calibration:
     """Calibrate thresholds, and check them on stretches that are held out in turn.
 
     Below ``SLOW``, where thresholds allow for friction in any direction, friction is proportional
-    to the velocity: its error is then at most the friction.
+    to the velocity: its error is then at most the friction. ``read_arguments`` are arguments of
+    ``ReadOptions``.
     """
-    read = [(path, _read(model, path, request)) for path in paths]
-    parts = [(path, part.own) for path, part in read]
+    recordings = [(path, _read_recording(model, path, read_arguments)) for path in paths]
+    parts = [(path, recording.own) for path, recording in recordings]
     dt = float(np.median(np.concatenate([1e-9 * np.diff(states.stamp) for _, states in parts])))
-    usual = min(_FASTEST, _PER_SAMPLE / dt)
-    gain = usual if options.gain is None else options.gain
+    default_gain = min(_MAX_GAIN, _GAIN_PERIOD_PRODUCT / dt)
+    gain = default_gain if options.gain is None else options.gain
     if gain * dt >= 1.0:
         raise ValueError(
             f"gain: expected less than the sampling rate of the recordings, "
-            f"{1.0 / dt:.4g}/s, got {gain:g}; the default is {usual:.3g}"
+            f"{1.0 / dt:.4g}/s, got {gain:g}; the default is {default_gain:.3g}"
         )
     settings = dataclasses.replace(
         options.settings,
@@ -107,17 +103,17 @@ def calibrate(
         friction_velocity=SLOW,
         calibrated=independent_joints(model),
     )
-    free = [_observed(model, path, states, settings) for path, states in parts]
+    undisturbed = [_observe_undisturbed(model, path, states, settings) for path, states in parts]
     friction = friction_at_rest(model)
-    speed = np.concatenate([one.speed for one in free])
+    speed = np.concatenate([recording.speed for recording in undisturbed])
     moves = speed > SLOW
-    moving = dt * np.count_nonzero(moves.any(axis=1))
-    if moving < _LEAST_MOTION:
+    motion_time = dt * np.count_nonzero(moves.any(axis=1))
+    if motion_time < _MIN_MOTION_TIME:
         raise ValueError(
-            f"in these recordings joints move faster than {SLOW:g} rad/s or m/s for {moving:.3g} s "
-            "only; record motions such as those in which contacts will be detected"
+            f"in these recordings joints move faster than {SLOW:g} rad/s or m/s for "
+            f"{motion_time:.3g} s only; record motions such as those in which contacts will be detected"
         )
-    warnings = [f"{path}: {text}" for path, part in read for text in part.problems]
+    warnings = [f"{path}: {text}" for path, recording in recordings for text in recording.problems]
     warnings += [
         f"{path}: {text}"
         for path, states in parts
@@ -127,64 +123,69 @@ def calibrate(
             *effort_unit_warnings(model, states, settings),
         )
     ]
-    still = [model.velocity_names[k] for k in np.flatnonzero(~moves.any(axis=0))]
-    if still:
+    slow_joints = [model.velocity_names[k] for k in np.flatnonzero(~moves.any(axis=0))]
+    if slow_joints:
         warnings.append(
-            f"{', '.join(still)}: never faster than {SLOW:g} rad/s or m/s, so these "
+            f"{', '.join(slow_joints)}: never faster than {SLOW:g} rad/s or m/s, so these "
             "thresholds are for rest only; record motions of all joints"
         )
 
-    def thresholds(stretches: Sequence[Undisturbed]) -> CalibratedThresholds:
+    def thresholds_from(stretches: Sequence[Undisturbed]) -> CalibratedThresholds:
         return calibrate_thresholds(
-            np.concatenate([one.external for one in stretches]),
-            np.concatenate([one.speed for one in stretches]),
+            np.concatenate([stretch.external for stretch in stretches]),
+            np.concatenate([stretch.speed for stretch in stretches]),
             dt,
             options.false_alarms,
             friction=friction,
         )
 
-    def alarms(limits: CalibratedThresholds, one: Undisturbed) -> list[tuple[Path, Contact]]:
-        return [
-            (one.path, alarm)
-            for alarm in contacts_in(
-                one.time, one.external, limits.of(one.speed), model.velocity_names
-            )
-        ]
+    def alarms_in(
+        stretch: Undisturbed, thresholds: CalibratedThresholds
+    ) -> list[tuple[Path, Contact]]:
+        limits = thresholds.of(stretch.speed)
+        contacts = contacts_in(stretch.time, stretch.external, limits, model.velocity_names)
+        return [(stretch.path, contact) for contact in contacts]
 
-    limits = thresholds(free)
+    thresholds = thresholds_from(undisturbed)
     if settings.velocity is None and any(np.isfinite(states.v).any() for _, states in parts):
         with contextlib.suppress(ValueError):  # the filter leaves too little
-            rates = dataclasses.replace(settings, velocity=False)
-            warnings += _of_velocities(
-                model,
-                limits,
-                thresholds([_observed(model, path, states, rates) for path, states in parts]),
-                speed,
+            no_velocity = dataclasses.replace(settings, velocity=False)
+            without_velocity = thresholds_from(
+                [_observe_undisturbed(model, path, states, no_velocity) for path, states in parts]
             )
-    stretches, held_out, seconds = _stretches(free), [], 0.0
-    for k, one in enumerate(stretches):
-        others = stretches[:k] + stretches[k + 1 :]
-        if dt * sum(len(other.time) for other in others) >= SHORTEST:
-            held_out += alarms(thresholds(others), one)
-            seconds += dt * len(one.time)
+            warnings += _noisy_velocity_warnings(model, thresholds, without_velocity, speed)
+    stretches, held_out, seconds = _split_stretches(undisturbed), [], 0.0
+    for k, stretch in enumerate(stretches):
+        training = stretches[:k] + stretches[k + 1 :]
+        if dt * sum(len(used.time) for used in training) >= SHORTEST:
+            held_out += alarms_in(stretch, thresholds_from(training))
+            seconds += dt * len(stretch.time)
     return Calibration(
         tuple(model.velocity_names),
-        limits,
+        thresholds,
         settings,
-        [alarm for one in free for alarm in alarms(limits, one)],
+        [alarm for recording in undisturbed for alarm in alarms_in(recording, thresholds)],
         held_out,
         seconds,
         warnings,
     )
 
 
-def _of_velocities(
-    model: Model, limits: CalibratedThresholds, others: CalibratedThresholds, speed: Array
+def _noisy_velocity_warnings(
+    model: Model,
+    with_velocity: CalibratedThresholds,
+    without_velocity: CalibratedThresholds,
+    speed: Array,
 ) -> list[str]:
-    """A warning if thresholds without measured velocities, the others, are much smaller."""
-    with_measured, without = (np.median(found.of(speed), axis=0) for found in (limits, others))
-    ratio = with_measured / np.maximum(without, LEAST_NOISE)
-    names = [f"{model.velocity_names[k]} ({ratio[k]:.2g})" for k in np.flatnonzero(ratio > _NOISY)]
+    """Return a warning if thresholds without measured velocities are much smaller."""
+    medians = [
+        np.median(thresholds.of(speed), axis=0) for thresholds in (with_velocity, without_velocity)
+    ]
+    ratio = medians[0] / np.maximum(medians[1], LEAST_NOISE)
+    names = [
+        f"{model.velocity_names[k]} ({ratio[k]:.2g})"
+        for k in np.flatnonzero(ratio > _MAX_THRESHOLD_RATIO)
+    ]
     return (
         [
             "measured velocities are noisy or late; the thresholds of these joints are so many "
@@ -196,12 +197,13 @@ def _of_velocities(
     )
 
 
-def _read(model: Model, path: Path, request: Mapping[str, Any]) -> Recording:
-    wanted = ReadOptions(model, **request)
-    source = open_source(path, wanted.columns.get(path))
+def _read_recording(model: Model, path: Path, read_arguments: Mapping[str, Any]) -> Recording:
+    """Read a recording as one part; raise a ValueError if it has no usable states."""
+    read_options = ReadOptions(model, **read_arguments)
+    source = open_source(path, read_options.columns.get(path))
     if source.damage:
         raise ValueError(f"{path}: {source.damage}")
-    parts = plan(select(source, wanted), float("inf"))
+    parts = plan(select(source, read_options), float("inf"))
     if not parts:
         raise ValueError(
             f"{path}: there are no states"
@@ -222,33 +224,36 @@ def _read(model: Model, path: Path, request: Mapping[str, Any]) -> Recording:
     return part
 
 
-def _observed(model: Model, path: Path, states: States, settings: QuantitySettings) -> Undisturbed:
-    found = observe(
-        model, with_computed_velocities(model, states, settings), settings, ["external", "speed"]
-    )
-    valid = np.isfinite(found["external"]).all(axis=1)
-    if not valid.any():
+def _observe_undisturbed(
+    model: Model, path: Path, states: States, settings: QuantitySettings
+) -> Undisturbed:
+    """Compute the external efforts of states; raise a ValueError if all are unknown."""
+    states_with_velocity = with_computed_velocities(model, states, settings)
+    results = observe(model, states_with_velocity, settings, ["external", "speed"])
+    external, speed = results["external"], results["speed"]
+    is_valid = np.isfinite(external).all(axis=1)
+    if not is_valid.any():
         raise ValueError(
             f"{path}: external efforts are unknown in all states; they require "
             "velocities and efforts of all joints, without gaps, for longer than the "
             "observer takes to settle"
         )
     time = 1e-9 * (states.stamp - states.stamp[0])
-    return Undisturbed(path, time[valid], found["external"][valid], found["speed"][valid])
+    return Undisturbed(path, time[is_valid], external[is_valid], speed[is_valid])
 
 
-def _stretches(free: Sequence[Undisturbed]) -> list[Undisturbed]:
-    """Whole stretches of about the same length, each of one recording."""
-    total = sum(len(one.time) for one in free)
-    found = []
-    for one in free:
-        count = max(1, round(_STRETCHES * len(one.time) / total))
-        bounds = np.linspace(0, len(one.time), count + 1).astype(int)
-        found += [
-            Undisturbed(one.path, *(values[start:stop] for values in one[1:]))
+def _split_stretches(undisturbed: Sequence[Undisturbed]) -> list[Undisturbed]:
+    """Divide recordings into stretches of about the same length."""
+    total = sum(len(recording.time) for recording in undisturbed)
+    stretches = []
+    for recording in undisturbed:
+        count = max(1, round(_STRETCH_COUNT * len(recording.time) / total))
+        bounds = np.linspace(0, len(recording.time), count + 1).astype(int)
+        stretches += [
+            Undisturbed(recording.path, *(values[start:stop] for values in recording[1:]))
             for start, stop in itertools.pairwise(bounds)
         ]
-    return found
+    return stretches
 
 
 # --- files
@@ -261,11 +266,11 @@ def save(calibration: Calibration, name: str, path: str | PathLike[str]) -> None
     settings = calibration.settings
     parameters = settings.parameters() | calibrated_parameters(calibration.thresholds)
     values: dict[str, Any] = {"joints": list(settings.calibrated)}
-    values |= {name: _rounded(value) for name, value in parameters.items()}
-    more = _OF_RATES if settings.velocity is False else ""
+    values |= {name: _round_values(value) for name, value in parameters.items()}
+    note = _NO_VELOCITY_NOTE if settings.velocity is False else ""
     Path(path).write_text(
         _HEADER.format(name=name, joints=", ".join(calibration.names))
-        + more
+        + note
         + yaml.safe_dump(
             {"/**": {"ros__parameters": values}}, sort_keys=False, default_flow_style=None
         ),
@@ -273,16 +278,17 @@ def save(calibration: Calibration, name: str, path: str | PathLike[str]) -> None
     )
 
 
-def _rounded(values: Any) -> Any:
+def _round_values(values: Any) -> Any:
+    """Round numbers to six digits."""
     if isinstance(values, (bool, str)):
         return values
     if np.ndim(values):
-        return [_rounded(value) for value in values]
+        return [_round_values(value) for value in values]
     return float(f"{values:.6g}")
 
 
 def load(path: str | PathLike[str]) -> dict[str, Any]:
-    """The settings in a file of parameters of the observer node, for ``QuantitySettings``."""
+    """Return arguments of ``QuantitySettings`` from a file of parameters of the observer node."""
     import yaml
 
     expected = (
@@ -290,32 +296,32 @@ def load(path: str | PathLike[str]) -> dict[str, Any]:
         "`dyn_ros calibrate` writes them"
     )
     try:
-        values = _flat(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
+        values = _flatten_parameters(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{expected}; not valid YAML: {error!s:.200}") from None
-    found = QuantitySettings.arguments_in(values)
-    if not found.get("thresholds_fixed"):
+    arguments = QuantitySettings.arguments_in(values)
+    if not arguments.get("thresholds_fixed"):
         raise ValueError(expected)
-    if any(len(found[name]) > 1 for name in found if name.startswith("thresholds_")):
+    if any(len(arguments[name]) > 1 for name in arguments if name.startswith("thresholds_")):
         joints = values.get("joints") or ()
-        found["calibrated"] = (joints,) if isinstance(joints, str) else tuple(map(str, joints))
+        arguments["calibrated"] = (joints,) if isinstance(joints, str) else tuple(map(str, joints))
     try:
-        QuantitySettings(**found)
+        QuantitySettings(**arguments)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    return found
+    return arguments
 
 
-def _flat(content: Any) -> dict[str, Any]:
-    """The parameters of all nodes in a file by their names with dots."""
-    found: dict[str, Any] = {}
+def _flatten_parameters(content: Any) -> dict[str, Any]:
+    """Return the parameters of all nodes in a file, by their names with dots."""
+    parameters: dict[str, Any] = {}
 
     def visit(prefix: str, value: Any) -> None:
         if isinstance(value, dict):
             for key, inner in value.items():
                 visit("" if key == "ros__parameters" else f"{prefix}{key}.", inner)
         else:
-            found[prefix[:-1]] = value
+            parameters[prefix[:-1]] = value
 
     visit("", content)
-    return found
+    return parameters

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Identification from recordings that are too long for the memory of one process.
 
-The parts are added up again only if there are so many outliers that the first estimate matters.
+A first estimate from a few parts decides about noise and outliers. Then a pass over all parts adds
+up their equations. Another pass follows only if the fit depends on the estimate before it.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from ..engine.model import Model
 from ..engine.model.moments import Moment
 from ..identification import Identification, Samples
 from ..identification.identify import make_result
-from ..identification.identify_options import IdentifyOptions
 from ..identification.locking import remaining_coordinates
 from ..identification.normal_equations import add_sums
+from ..identification.identify_options import IdentifyOptions
 from ..identification.recorded_samples import read_recordings, recorded_robot
 from ..identification.solution import Solution, solve
 from ..recordings.formats import is_table
@@ -39,19 +40,19 @@ from ..recordings.tables.columns import Columns, errors_of
 from ..states.joint_states import STALENESS
 from . import part_sums
 from .parallel import open_workers
-from .run.jobs import Progress, Total, Workers, completed
+from .run.jobs import Progress, Reduction, Workers, run_calls
 from .run.local_workers import Call, Failure
 
-Given = Mapping[Path, Mapping[str, str]]
-Load = Callable[..., tuple[Samples, np.ndarray]]
+TableColumns = Mapping[Path, Mapping[str, str]]
+PartLoader = Callable[..., tuple[Samples, np.ndarray]]
 
-_FIRST = 16  # parts of which the first estimate is made, at most
-_CUTOFFS = 5  # of these, which decide about the filter
-_WEIGHTINGS = 6  # passes over all parts, at most
-_MOST = 1_000_000  # samples that are kept in memory
-_SIZE = 8e6  # of a part [bytes]
-_NOTHING_LEFT = "the filter leaves no samples of it"
-_OVERLAP = 1.0  # s, of which the filter drops some
+_MAX_FIRST_PARTS = 16  # in the first estimate
+_MAX_CUTOFF_PARTS = 5  # parts of the first estimate that determine the cutoff of the filter
+_MAX_PASSES = 6
+_MAX_SAMPLES_IN_MEMORY = 1_000_000  # more are processed in parts
+_PART_SIZE = 8e6  # bytes
+_NO_SAMPLES = "the filter leaves no samples of it"
+_PART_OVERLAP = 1.0  # s, before and after a part; the filter drops its ends
 
 
 @takes(IdentifyOptions)
@@ -63,7 +64,7 @@ def identify(
     velocity: bool = False,
     topics: Iterable[str] | None = None,
     odometry: str | None = None,
-    columns: Given | Mapping[str, Mapping[str, str]] | None = None,
+    columns: TableColumns | Mapping[str, Mapping[str, str]] | None = None,
     since: Moment | None = None,
     until: Moment | None = None,
     staleness: float = STALENESS,
@@ -89,14 +90,14 @@ def identify(
     recordings : str, PathLike, or iterable of them
         Files, folders and patterns.
     cutoff : float, optional
-        Of the filter of the positions [Hz]; see ``Samples.from_arrays``.
+        Cutoff of the filter of the positions [Hz]; see ``Samples.from_arrays``.
     velocity : bool
         Use measured velocities as well; see ``Samples.from_recording``.
     **options
     topics, odometry, since, until, staleness
         As for ``read``.
     columns : dict of path to dict of str to str, optional
-        For tables, by path as in ``recordings``, the names of columns that have others, such as
+        For tables, by path as in ``recordings``, columns that have other names, such as
         ``{"recording.csv": {"time": "t", "position.elbow": "q_3"}}``.
     workers, scheduler
         As for ``map``.
@@ -106,7 +107,7 @@ def identify(
     Raises
     ------
     ValueError
-        A recording that cannot be used, or as ``dyn_ros.identify``; names the value and a remedy.
+        A recording cannot be used, or as ``dyn_ros.identify``; names the value and a remedy.
     OSError
         A file cannot be read.
 
@@ -116,9 +117,9 @@ def identify(
     >>> found.size > 1900, bool(found.identified.is_physical.all())
     (True, True)
     """
-    paths, own = discover(recordings), IdentifyOptions(**options)
-    given = {Path(path): names for path, names in (columns or {}).items()}
-    if unknown := [path for path in given if path not in paths or not is_table(path)]:
+    paths, identify_options = discover(recordings), IdentifyOptions(**options)
+    columns_of = {Path(path): names for path, names in (columns or {}).items()}
+    if unknown := [path for path in columns_of if path not in paths or not is_table(path)]:
         raise ValueError(
             f"columns: expected names by the path of each table, got "
             f"{str(unknown[0])!r}; the recordings are "
@@ -127,14 +128,14 @@ def identify(
     return identify_recordings(
         model,
         paths,
-        lambda arm, samples: own.for_velocities(remaining_coordinates(model, arm)[1], model.nv),
+        lambda arm, samples: identify_options.for_velocities(remaining_coordinates(model, arm)[1], model.nv),
         ReadOptions(
             topics=None if topics is None else tuple(topics),
             odometry=odometry,
             since=since,
             until=until,
             staleness=staleness,
-            columns=given,
+            columns=columns_of,
         ),
         cutoff=cutoff,
         velocity=velocity,
@@ -158,7 +159,7 @@ def identify_recordings(
     scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> Identification:
-    """Identify a robot, in memory or in parts, see ``identify``; ``whole``: in memory always.
+    """Identify a robot, in memory or in parts, see ``identify``; with ``whole`` always in memory.
 
     ``options`` is called with the robot without locked joints, and with its samples if they are in
     memory.
@@ -173,24 +174,26 @@ def identify_recordings(
         )
     _require_no_contacts(paths, model, read)
     arm, warnings = recorded_robot(model, paths, read, lock)
-    read = dataclasses.replace(read, robot=arm, overlap=(_OVERLAP, _OVERLAP), size=_SIZE)
+    read = dataclasses.replace(
+        read, robot=arm, overlap=(_PART_OVERLAP, _PART_OVERLAP), size=_PART_SIZE
+    )
     with closing(open_workers(workers, scheduler)) as processes:
-        found = identify_parts(
+        result = identify_parts(
             arm,
-            _all_parts(processes, paths, read, velocity),
+            _plan_parts(processes, paths, read, velocity),
             processes,
             options(arm, None),
             cutoff=cutoff,
             progress=progress,
         )
-    return dataclasses.replace(found, warnings=(*warnings, *found.warnings))
+    return dataclasses.replace(result, warnings=(*warnings, *result.warnings))
 
 
 def _fit_in_memory(paths: Sequence[Path], model: Model, read: ReadOptions) -> bool:
-    """Whether recordings have few states, or contacts, which cannot be used in parts."""
+    """Return True if recordings have few states, or contacts, which cannot be used in parts."""
     count = 0.0
     for path in paths:
-        if not is_table(path):  # about as many as messages of typical sizes
+        if not is_table(path):  # estimated from a typical size of messages
             size = sum(span.size for span in open_source(path).spans)
             count += size / (100.0 + 40.0 * model.nv)
             continue
@@ -199,10 +202,11 @@ def _fit_in_memory(paths: Sequence[Path], model: Model, read: ReadOptions) -> bo
             if table.owners("in_contact"):
                 return True
             count += len(table)
-    return count <= _MOST
+    return count <= _MAX_SAMPLES_IN_MEMORY
 
 
 def _require_no_contacts(paths: Sequence[Path], model: Model, read: ReadOptions) -> None:
+    """Raise a ValueError if a table has contacts."""
     for path in paths:
         with errors_of(path):
             if is_table(path) and Columns(path, model, read.columns.get(path)).owners("in_contact"):
@@ -213,16 +217,16 @@ def _require_no_contacts(paths: Sequence[Path], model: Model, read: ReadOptions)
                 )
 
 
-def _all_parts(
+def _plan_parts(
     workers: Workers, paths: Sequence[Path], read: ReadOptions, velocity: bool
 ) -> list[Call]:
-    """A call that loads each part of all recordings."""
+    """Return calls that load the parts of all recordings."""
     parts: dict[int, list[Part]] = {}
     calls = deque(Call(prepare, (read, path), recording=n) for n, path in enumerate(paths))
-    for call, held, failure in completed(workers, calls):
+    for call, handle, failure in run_calls(workers, calls):
         if failure is not None:
             raise ValueError(f"{paths[call.recording]}: {failure}")
-        _, parts[call.recording] = workers.value(held)
+        _, parts[call.recording] = workers.value(handle)
     load = partial(load_part, velocity=velocity)
     return [Call(load, (part,), part.size, recording=n) for n in sorted(parts) for part in parts[n]]
 
@@ -230,22 +234,25 @@ def _all_parts(
 def load_part(
     cutoff: float | None, part: Part, velocity: bool = False
 ) -> tuple[Samples, np.ndarray]:
-    """Samples of a part and of what surrounds it, and the rows of its own; errors name the file."""
+    """Load the samples of a part with its surroundings; return them, and the rows of the part.
+
+    Errors name the file.
+    """
     with errors_of(part.path):
-        read = read_part(part)
-        if not len(read):
+        recording = read_part(part)
+        if not len(recording):
             raise ValueError("a part of it contains no complete state")
-        all_of_it = dataclasses.replace(read, warm=0, after=0)
-        known = np.isfinite(all_of_it.effort).all(axis=1)
-        start = int(all_of_it.stamp[known][:1].sum())  # the time 0 of the samples
-        samples = all_of_it.to_samples(cutoff=cutoff, velocity=velocity)
-        ends = (1e-9 * (int(stamp) - start) for stamp in read.stamp[[0, -1]])
+        with_overlap = dataclasses.replace(recording, warm=0, after=0)
+        is_known = np.isfinite(with_overlap.effort).all(axis=1)
+        start = int(with_overlap.stamp[is_known][:1].sum())  # the time 0 of the samples
+        samples = with_overlap.to_samples(cutoff=cutoff, velocity=velocity)
+        ends = (1e-9 * (int(stamp) - start) for stamp in recording.stamp[[0, -1]])
         return samples, rows_between(samples, *ends)
 
 
-def rows_between(samples: Samples, first: float, last: float) -> np.ndarray:
-    """The samples from one time to another one [s]."""
-    return np.flatnonzero((samples.time >= first) & (samples.time <= last))
+def rows_between(samples: Samples, start: float, end: float) -> np.ndarray:
+    """Return the rows of samples from one time to another [s]."""
+    return np.flatnonzero((samples.time >= start) & (samples.time <= end))
 
 
 def identify_parts(
@@ -259,42 +266,45 @@ def identify_parts(
 ) -> Identification:
     """Estimate the parameters of a robot from parts of recordings.
 
-    A part is a call of a function such as ``load_part``, without its first argument, the cutoff of
-    the filter [Hz]. The samples of the result are those of the first estimate, which is the result
-    if it knows all parts.
+    Each part is given by a call of a function such as ``load_part``, without its first argument,
+    the cutoff of the filter [Hz]. The result has the samples of the first estimate, which is the
+    result if it used all parts.
     """
-    began = time.perf_counter()
-    some = evenly(len(calls), _FIRST)
-    cutoff = cutoff or _cutoff([calls[k] for k in some], workers)
-    first, failures = _first_solution(
-        model, [calls[k] for k in some], workers, cutoff, progress, options
+    start_time = time.perf_counter()
+    first_parts = spread_indices(len(calls), _MAX_FIRST_PARTS)
+    cutoff = cutoff or _median_cutoff([calls[k] for k in first_parts], workers)
+    first_solution, failures = _solve_first_parts(
+        model, [calls[k] for k in first_parts], workers, cutoff, progress, options
     )
-    if len(some) == len(calls):
-        result = make_result(first, began)
-        warnings = _of_failures(failures, len(calls))
+    if len(first_parts) == len(calls):
+        result = make_result(first_solution, start_time)
+        warnings = _failure_warnings(failures, len(calls))
         progress(1.0, "done")
         return dataclasses.replace(result, warnings=(*result.warnings, *warnings))
-    stage = part_sums.stage_after(first, len(calls))
-    for n in range(_WEIGHTINGS):
-        jobs = [
-            _with(partial(_sums, stage, cutoff, k in some, call.recording), call)
+    current_pass = part_sums.first_pass(first_solution, len(calls))
+    for n in range(_MAX_PASSES):
+        sum_calls = [
+            _call_with_loader(
+                partial(_compute_sums, current_pass, cutoff, k in first_parts, call.recording), call
+            )
             for k, call in enumerate(calls)
         ]
-        total, failures = _total(workers, jobs, _from(1.0 - 0.7 * 0.5**n, progress))
-        fitted, step = part_sums.fit(first, stage, total)
-        if n + 1 == _WEIGHTINGS or not stage.decides(fitted, step, total):
+        pass_progress = _pass_progress(1.0 - 0.7 * 0.5**n, progress)
+        total, failures = _sum_parts(workers, sum_calls, pass_progress)
+        fit, step = part_sums.fit_total(first_solution, current_pass, total)
+        if n + 1 == _MAX_PASSES or not current_pass.requires_next_pass(fit, step, total):
             break
-        stage = stage.after(fitted, step)
-    warnings = _of_failures(failures, len(calls))
+        current_pass = current_pass.next_pass(fit, step)
+    warnings = _failure_warnings(failures, len(calls))
     result = part_sums.identification(
-        first, stage, total, fitted, step, warnings, time.perf_counter() - began
+        first_solution, current_pass, total, fit, step, warnings, time.perf_counter() - start_time
     )
     progress(1.0, "done")
     return result
 
 
-def _of_failures(failures: Counter[str], count: int) -> list[str]:
-    """A warning about parts that were not used, if any."""
+def _failure_warnings(failures: Counter[str], count: int) -> list[str]:
+    """Return a warning if parts were not used."""
     return [
         f"{failures.total()} of {count} parts of the recordings were not used, most "
         f"of them because: {reason}"
@@ -302,72 +312,79 @@ def _of_failures(failures: Counter[str], count: int) -> list[str]:
     ]
 
 
-def evenly(count: int, most: int) -> list[int]:
-    """Indices of at most so many of ``count`` parts, from the first to the last."""
-    return sorted({int(k) for k in np.linspace(0, count - 1, min(count, most)).round()})
+def spread_indices(count: int, max_count: int) -> list[int]:
+    """Return at most ``max_count`` indices from 0 to ``count - 1``, evenly spaced."""
+    return sorted({int(k) for k in np.linspace(0, count - 1, min(count, max_count)).round()})
 
 
-def _of_each(
-    workers: Workers, calls: Sequence[Call], progress: Progress, what: str
+def _numbered_outcomes(
+    workers: Workers, calls: Sequence[Call], progress: Progress, label: str
 ) -> Iterator[tuple[int, Any, Failure | None]]:
-    """Yield the place of each call in the sequence as soon as it is done, and its outcome."""
+    """Yield the index of each call as soon as it is done, the handle of its value, its failure."""
     numbered = deque(call._replace(number=n) for n, call in enumerate(calls))
-    done, size = 0.0, sum(call.size for call in calls) or 1.0
-    for call, held, failure in completed(workers, numbered):
-        done += call.size
-        progress(min(done / size, 1.0), what)
-        yield call.number or 0, held, failure
+    finished_size, total_size = 0.0, sum(call.size for call in calls) or 1.0
+    for call, handle, failure in run_calls(workers, numbered):
+        finished_size += call.size
+        progress(min(finished_size / total_size, 1.0), label)
+        yield call.number or 0, handle, failure
 
 
-def _collected(
+def _collect_values(
     workers: Workers, calls: Sequence[Call], progress: Progress
 ) -> tuple[list[tuple[Call, Any]], Counter[str]]:
-    """Calls and their values, in their order, and why others failed."""
-    outcomes = sorted(_of_each(workers, calls, progress, "reading"), key=lambda outcome: outcome[0])
-    values = [(calls[n], workers.value(held)) for n, held, failure in outcomes if failure is None]
+    """Make calls; return them with their values, in their order, and count reasons of failures."""
+    outcomes = sorted(
+        _numbered_outcomes(workers, calls, progress, "reading"), key=lambda outcome: outcome[0]
+    )
+    values = [
+        (calls[n], workers.value(handle)) for n, handle, failure in outcomes if failure is None
+    ]
     if not values:
         reason = outcomes[-1][2] if outcomes else "there are no states; check since and until"
         raise ValueError(f"recordings: no part can be used: {reason}")
     return values, Counter(str(failure) for _, _, failure in outcomes if failure is not None)
 
 
-def _with(function: Callable[..., Any], part: Call) -> Call:
-    """A call of a function with the recording of a part, and its arguments."""
+def _call_with_loader(function: Callable[..., Any], part: Call) -> Call:
+    """Return a call of a function of the loader of a part and the loader's arguments."""
     return part._replace(function=function, arguments=(part.function, *part.arguments))
 
 
-def _cutoff(calls: Sequence[Call], workers: Workers) -> float:
-    """The median of what a few parts suggest."""
-    few = [_with(_chosen_cutoff, calls[k]) for k in evenly(len(calls), _CUTOFFS)]
-    found, _ = _collected(workers, few, lambda done, what: None)
-    return float(np.median([cutoff for _, cutoff in found]))
+def _median_cutoff(calls: Sequence[Call], workers: Workers) -> float:
+    """Return the median of the cutoffs that a few parts suggest [Hz]."""
+    indices = spread_indices(len(calls), _MAX_CUTOFF_PARTS)
+    cutoff_calls = [_call_with_loader(_choose_cutoff, calls[k]) for k in indices]
+    values, _ = _collect_values(workers, cutoff_calls, lambda done, what: None)
+    return float(np.median([cutoff for _, cutoff in values]))
 
 
-def _chosen_cutoff(load: Load, *arguments: Any) -> float:
+def _choose_cutoff(load: PartLoader, *arguments: Any) -> float:
+    """Return the cutoff that the samples of a part suggest [Hz]."""
     return load(None, *arguments)[0].cutoff
 
 
-def _inside(cutoff: float, load: Load, *arguments: Any) -> Samples:
+def _load_part_samples(cutoff: float, load: PartLoader, *arguments: Any) -> Samples:
+    """Return the samples of a part without its surroundings."""
     samples, rows = load(cutoff, *arguments)
     return samples.take(rows)
 
 
-def _sums(
-    stage: part_sums.Stage,
+def _compute_sums(
+    current_pass: part_sums.Pass,
     cutoff: float,
-    is_known: bool,
+    is_in_first_estimate: bool,
     recording: int,
-    load: Load,
+    load: PartLoader,
     *arguments: Any,
 ) -> part_sums.Sums:
-    """What a part contributes; ``is_known``: the first estimate is made of it, too."""
+    """Return the contribution of a part to the estimate."""
     samples, rows = load(cutoff, *arguments)
     if not len(rows):
-        raise ValueError(_NOTHING_LEFT)
-    return stage.sums(samples, rows, is_known, recording)
+        raise ValueError(_NO_SAMPLES)
+    return current_pass.sums(samples, rows, is_in_first_estimate, recording)
 
 
-def _first_solution(
+def _solve_first_parts(
     model: Model,
     calls: Sequence[Call],
     workers: Workers,
@@ -375,34 +392,34 @@ def _first_solution(
     progress: Progress,
     options: IdentifyOptions,
 ) -> tuple[Solution, Counter[str]]:
-    """An estimate from parts of recordings, and why parts were not used."""
-    found, failures = _collected(
+    """Return an estimate from parts of recordings, and count reasons of parts not used."""
+    loaded, failures = _collect_values(
         workers,
-        [_with(partial(_inside, cutoff), call) for call in calls],
+        [_call_with_loader(partial(_load_part_samples, cutoff), call) for call in calls],
         lambda done, what: progress(0.1 * done, what),
     )
-    filled = [(call.recording, samples) for call, samples in found if len(samples)]
-    failures.update((len(found) - len(filled)) * [_NOTHING_LEFT])
-    if not filled:
+    parts = [(call.recording, samples) for call, samples in loaded if len(samples)]
+    failures.update((len(loaded) - len(parts)) * [_NO_SAMPLES])
+    if not parts:
         raise ValueError(
             "recordings: the filter leaves no samples of any part; record for longer, "
             "or pass a larger cutoff"
         )
-    samples = Samples.concatenate([samples for _, samples in filled])
-    recordings = np.repeat(*np.transpose([(n, len(samples)) for n, samples in filled]))
+    samples = Samples.concatenate([samples for _, samples in parts])
+    recordings = np.repeat(*np.transpose([(n, len(samples)) for n, samples in parts]))
     samples = dataclasses.replace(samples, recording=recordings.astype(np.int32))
     return solve(
         model, samples, options, lambda done, what: progress(0.1 + 0.2 * done, what)
     ), failures
 
 
-def _total(
+def _sum_parts(
     workers: Workers, calls: Sequence[Call], progress: Progress
 ) -> tuple[part_sums.Sums, Counter[str]]:
-    """The sums of all parts, and why others, such as too short ones, contribute nothing."""
-    total, failures = Total(workers, add_sums), Counter[str]()
-    for number, held, failure in _of_each(workers, calls, progress, "equations"):
-        total.put(number, [held] if failure is None else [])
+    """Return the sums of all parts, and count reasons of parts that contribute nothing."""
+    total, failures = Reduction(workers, add_sums), Counter[str]()
+    for number, handle, failure in _numbered_outcomes(workers, calls, progress, "equations"):
+        total.put(number, [handle] if failure is None else [])
         if failure is not None:
             failures[str(failure)] += 1
     combined = total.finish()
@@ -411,6 +428,6 @@ def _total(
     return workers.value(combined[0]), failures
 
 
-def _from(start: float, progress: Progress) -> Progress:
-    """Progress of which half of what is left belongs to this pass; another one may follow."""
+def _pass_progress(start: float, progress: Progress) -> Progress:
+    """Return the progress of a pass: half of what remains, since another one may follow."""
     return lambda done, what: progress(start + 0.5 * (1.0 - start) * done, what)

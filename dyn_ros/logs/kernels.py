@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What recordings need compiled, in addition to algorithms."""
+"""Compiled functions that recordings require in addition to algorithms."""
 
 from ..cdr.decode_kernel import DECODE
 from ..engine.call.algorithm import compiled
@@ -12,6 +12,6 @@ KERNELS = COLLECT, DECODE, INDEX_MCAP, INDEX_ROS1, RUNS
 
 
 def prepare() -> None:
-    """Compile everything, so that worker processes find it in the cache."""
+    """Compile all of them, so that worker processes load them from the cache."""
     for entry in KERNELS:
         compiled(entry)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A function of each part of many recordings, on this machine or a cluster."""
+"""Calls of a function for each part of many recordings, on this machine or a cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .run.jobs import Jobs, Progress, Workers
 from .run.local_workers import Call, LocalWorkers
 from .write.results import RecordingStat
 
-_LISTED = 5  # failures in a warning
+_MAX_LISTED_FAILURES = 5  # in a warning
 
 
 class Result(NamedTuple):
@@ -40,13 +40,13 @@ class Result(NamedTuple):
     Attributes
     ----------
     path : str
-        Of the recording.
+        Path of the recording.
     number : int or None
-        Of the part, in order of time from 0; None if the recording cannot be read.
+        Number of the part, in order of time from 0; None if the recording cannot be read.
     value : object
-        What the function returned.
+        Return value of the function.
     error : str or None
-        Why there is no value.
+        Reason why there is no value.
 
     Examples
     --------
@@ -83,14 +83,14 @@ def map(
 ) -> Any:
     """Call a function for each part of recordings, in several processes.
 
-    A part contains some 100,000 states that follow each other. Where parts begin depends on the
-    recording alone. Each state is in one part.
+    A part is an interval of a recording with about 100,000 states. Each state is in one part; the
+    division depends on the recording only.
 
     Parameters
     ----------
     function : callable
-        Called with a Recording, the part. Locally it has to be importable, such as a function of a
-        module, and a script calls ``map`` below ``if __name__ == "__main__":``.
+        Function of a Recording, which is the part. Locally it has to be importable, such as a
+        function of a module, and a script calls ``map`` below ``if __name__ == "__main__":``.
     recordings : str, PathLike, or iterable of them
         Files, folders and patterns.
     robot : Model, or path of a URDF, optional
@@ -98,29 +98,30 @@ def map(
     workers : int, optional
         Number of processes. Default: one for each core.
     scheduler : str, optional
-        Address of the scheduler of a Dask cluster, which is used instead. Its workers read the
-        recordings under the same paths.
+        Address of the scheduler of a Dask cluster to use instead. Its workers read the recordings
+        under the same paths.
     reduce : callable, optional
-        Combines two values, as ``operator.add``. They are combined in order of time, eight at a
-        time: the result does not depend on the number of processes.
+        Function that combines two values, such as ``operator.add``. Values are combined in order of
+        time, eight at a time, so the result does not depend on the number of processes.
     progress : callable, optional
         Called with the fraction that is done, and the recording that is being read.
     retries : int
-        How often a part is repeated that ends its process. A cluster has its own setting.
+        Number of times that a part is repeated if its process dies. A cluster has its own setting.
     topics, odometry, since, until, joints, rate, staleness, root_joint, base
         As for ``read``.
 
     Returns
     -------
     iterator of Result, or the combined value
-        Without ``reduce``: as soon as each is finished; closing the iterator ends the processes.
-        With ``reduce``: parts that failed are left out, with a warning that names them.
+        Without ``reduce``, results in the order in which parts are finished; closing the iterator
+        ends the processes. With ``reduce``, the value of all parts; a warning names parts that
+        failed, which are left out.
 
     Raises
     ------
     ValueError
-        No recordings, a function that cannot be sent to other processes, no scheduler at the
-        address, or with ``reduce`` no value at all.
+        There are no recordings, the function cannot be sent to other processes, no scheduler
+        answers at the address, or with ``reduce`` there is no value at all.
 
     Examples
     --------
@@ -144,19 +145,21 @@ def map(
         root_joint=root_joint,
         base=base,
     )
-    start = functools.partial(open_workers, workers, scheduler, retries)
-    jobs = functools.partial(
+    start_workers = functools.partial(open_workers, workers, scheduler, retries)
+    make_jobs = functools.partial(
         Jobs,
         plan=functools.partial(prepare, request),
-        calls=functools.partial(_calls, functools.partial(_call, function, rate)),
+        calls=functools.partial(
+            _calls_of_parts, functools.partial(_call_with_part, function, rate)
+        ),
         recordings=paths,
         sizes=[float(RecordingStat.of(path).size) for path in paths],
         progress=progress,
     )
     return (
-        _each(start, jobs, paths)
+        _iterate_results(start_workers, make_jobs, paths)
         if reduce is None
-        else _total(start, functools.partial(jobs, reduce=reduce), paths)
+        else _reduce_values(start_workers, functools.partial(make_jobs, reduce=reduce), paths)
     )
 
 
@@ -179,14 +182,16 @@ def open_workers(
     return LocalWorkers(workers or cores(), retries, fork)
 
 
-def _call(function: Callable[[Recording], Any], rate: float | None, part: Part) -> Any:
+def _call_with_part(function: Callable[[Recording], Any], rate: float | None, part: Part) -> Any:
+    """Call a function with a part, thinned to a rate [1/s]."""
     return function(read_part(part).thinned(rate))
 
 
 def _require_sendable(function: Any, reduce: Any, scheduler: str | None) -> None:
+    """Raise a ValueError if a function cannot be sent to other processes."""
     if not callable(function):
         raise ValueError(f"function: expected a function of a Recording, got {function!r:.80}")
-    if scheduler is not None:  # which sends functions by their code
+    if scheduler is not None:  # a cluster sends functions by their code
         return
     for name, value in (("function", function), ("reduce", reduce)):
         try:
@@ -198,14 +203,18 @@ def _require_sendable(function: Any, reduce: Any, scheduler: str | None) -> None
             ) from None
 
 
-def _each(
-    start: Callable[[], Workers], jobs: Callable[[Workers], Jobs], paths: Sequence[Path]
+def _iterate_results(
+    start_workers: Callable[[], Workers],
+    make_jobs: Callable[[Workers], Jobs],
+    paths: Sequence[Path],
 ) -> Iterator[Result]:
-    with closing(start()) as workers:
-        yield from _results(jobs(workers), paths)
+    """Yield the result of each part as soon as it is done."""
+    with closing(start_workers()) as workers:
+        yield from _results_of(make_jobs(workers), paths)
 
 
-def _results(jobs: Jobs, paths: Sequence[Path]) -> Iterator[Result]:
+def _results_of(jobs: Jobs, paths: Sequence[Path]) -> Iterator[Result]:
+    """Yield the results of parts, and of recordings that cannot be read."""
     for call, value, failure in jobs:
         if failure is not None or call.number is not None:
             yield Result(
@@ -216,27 +225,32 @@ def _results(jobs: Jobs, paths: Sequence[Path]) -> Iterator[Result]:
             )
 
 
-def _total(
-    start: Callable[[], Workers], jobs: Callable[[Workers], Jobs], paths: Sequence[Path]
+def _reduce_values(
+    start_workers: Callable[[], Workers],
+    make_jobs: Callable[[Workers], Jobs],
+    paths: Sequence[Path],
 ) -> Any:
-    with closing(start()) as workers:
-        combined = jobs(workers)
-        failed = [result for result in _results(combined, paths) if result.error is not None]
-        if not combined.total:
+    """Return the combined value of all parts; warn of parts that failed."""
+    with closing(start_workers()) as workers:
+        jobs = make_jobs(workers)
+        failed = [result for result in _results_of(jobs, paths) if result.error is not None]
+        if not jobs.total:
             reason = f": {failed[0].path}: {failed[0].error}" if failed else ""
             raise ValueError(f"recordings: there is no value to combine{reason}")
         if failed:
-            names = "; ".join(f"{result.path}: {result.error}" for result in failed[:_LISTED])
+            listed = failed[:_MAX_LISTED_FAILURES]
+            errors = "; ".join(f"{result.path}: {result.error}" for result in listed)
             warnings.warn(
-                f"{len(failed)} parts or recordings are left out: {names}",
+                f"{len(failed)} parts or recordings are left out: {errors}",
                 RuntimeWarning,
                 stacklevel=3,
             )
-        return combined.total[0]
+        return jobs.total[0]
 
 
-def _calls(
+def _calls_of_parts(
     function: Callable[..., Any], index: int, prepared: tuple[Source, list[Part]]
 ) -> tuple[list[Call], float]:
+    """Return a call for each part, and 0, the size of parts that need no work, for `Jobs`."""
     _, parts = prepared
     return [Call(function, (part,), part.size, part.number) for part in parts], 0.0

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""An identification from parts of recordings: what each contributes, and the result of all."""
+"""Sums that parts of recordings contribute to an identification, and the result of all parts."""
 
 from __future__ import annotations
 
@@ -19,81 +19,83 @@ from ..identification.samples import Samples
 from ..identification.solution import MIN_LOG_STEP, Solution
 from ..identification.torque_equations import TorqueEquations
 
-_PRECISION = 0.05  # of the standard deviation of an estimate
+_MAX_ERROR = 0.05  # relative to the standard deviation; an estimate with more requires a pass
 
 
 class Sums(NamedTuple):
-    """What parts contribute to the estimate; ``normal_equations.add_sums`` adds them."""
+    """Contributions of parts to the estimate; ``normal_equations.add_sums`` adds them."""
 
-    equations: Equations  # without what outliers contribute too much
-    outliers: int
-    rows: int  # number of all residuals
+    equations: Equations  # without the excess contribution of outliers
+    outliers: int  # number of residuals that are outliers
+    rows: int  # number of residuals
     size: int  # number of samples
-    squares: Array  # see ``sum_squares``; of the parts that the first estimate does not know
+    squares: Array  # see ``sum_squares``; only of parts that are not in the first estimate
     stretches: Stretches
 
 
-class Stage(NamedTuple):
-    """What a first estimate decides for all parts."""
+class Pass(NamedTuple):
+    """A pass over all parts, with the noise and the limits of outliers of the first estimate."""
 
     problem: Problem
     conditions: Conditions
-    fitted: Fit
-    estimate: Array  # (p,), of which residuals are outliers or not
-    constants: Array  # (nv,) of the motors
-    stretches: int  # of each part
+    fit: Fit  # the first estimate
+    estimate: Array  # (p,), parameters whose residuals decide which samples are outliers
+    constants: Array  # (nv,), constants of the motors
+    stretches: int  # number of stretches of each part
 
-    def sums(self, samples: Samples, rows: np.ndarray, is_known: bool, recording: int) -> Sums:
-        """What rows of a recording contribute; ``is_known``: also to the first estimate."""
-        problem, fitted = self.problem, self.fitted
+    def sums(
+        self, samples: Samples, rows: np.ndarray, is_in_first_estimate: bool, recording: int
+    ) -> Sums:
+        """Return the contribution of rows of a recording, whose index is ``recording``."""
+        problem, fit = self.problem, self.fit
         samples = dataclasses.replace(
             samples, tau=rescaled(problem.unknowns.model, samples.q, samples.tau, self.constants)
         )
         part = TorqueEquations(problem.unknowns, samples, rows.astype(np.int32), self.conditions)
         equations, outliers, count = part.sums(0.0, 0.0), 0, 0
         if problem.huber is not None:
-            excess, outliers, count = part.outlier_excess(self.estimate, fitted.limit)
+            excess, outliers, count = part.outlier_excess(self.estimate, fit.limit)
             equations = equations.minus(excess)
-        squares = np.zeros((2, 3, len(fitted.limit)))
-        models = problem.reference.described, fitted.parameters
-        for torques in part.torques_and_residuals(rows[:0] if is_known else rows, models):
+        squares = np.zeros((2, 3, len(fit.limit)))
+        models = problem.reference.described, fit.parameters
+        for torques in part.torques_and_residuals(rows[:0] if is_in_first_estimate else rows, models):
             squares += sum_squares(torques)
         stretches = problem.stretch_sums(
             part,
             self.estimate,
-            fitted,
+            fit,
             np.linspace(0, len(rows), self.stretches + 1).astype(int),
             np.full(self.stretches, recording),
         )
         return Sums(equations, outliers, count, len(rows), squares, stretches)
 
-    def decides(self, fitted: Fit, step: Array, total: Sums) -> bool:
-        """Whether a fit depends on the estimate that decided which residuals are outliers.
+    def requires_next_pass(self, fit: Fit, step: Array, total: Sums) -> bool:
+        """Return True if the fit of this pass depends on the estimate before it.
 
-        An error of that one appears in the fit times the fraction of outliers; that of the
-        distances and velocities of friction, squared.
+        An error of that estimate appears in the fit times the fraction of outliers, and an error of
+        the distances and velocities of friction, squared.
         """
-        estimate = fitted.estimate
+        estimate = fit.estimate
         deviation = np.sqrt(np.maximum(np.diag(estimate.inverse), 1e-300))
         change = np.abs(estimate.parameters - self.estimate)[self.problem.base.independent]
         change /= deviation
         return bool(
-            total.outliers * change.max(initial=0.0) > _PRECISION * max(total.rows, 1)
+            total.outliers * change.max(initial=0.0) > _MAX_ERROR * max(total.rows, 1)
             or np.abs(step).max(initial=0.0) > MIN_LOG_STEP
         )
 
-    def after(self, fitted: Fit, step: Array) -> Stage:
-        """The stage after a fit, and a step of the logarithms of friction's terms (m,)."""
+    def next_pass(self, fit: Fit, step: Array) -> Pass:
+        """Return the pass after a fit, and a step of the logarithms of friction's terms (m,)."""
         return self._replace(
-            estimate=fitted.estimate.parameters,
+            estimate=fit.estimate.parameters,
             conditions=self.conditions._replace(terms=self.conditions.terms.with_step(step)),
         )
 
 
-def stage_after(first: Solution, count: int) -> Stage:
-    """The stage after a first estimate, for that many parts."""
+def first_pass(first: Solution, count: int) -> Pass:
+    """Return the pass after a first estimate, for that many parts."""
     fit = first.fit
-    return Stage(
+    return Pass(
         first.problem,
         first.equations.conditions,
         fit,
@@ -103,48 +105,44 @@ def stage_after(first: Solution, count: int) -> Stage:
     )
 
 
-def fit(first: Solution, stage: Stage, total: Sums) -> tuple[Fit, Array]:
-    """Both estimates from the sums of all parts; the step of friction's terms, (m,)."""
-    problem, before = first.problem, first.fit
-    noise = problem.noise if problem.huber is None else before.estimate.noise
-    estimate = problem.estimate(total.equations, noise, before.correlation)
-    shift, own = before.shift.copy(), problem.base.independent
-    change, step = problem.newton_step(
-        total.stretches.after_change((estimate.parameters - stage.estimate)[own]),
-        stage.conditions.terms,
-    )
+def fit_total(first: Solution, current_pass: Pass, total: Sums) -> tuple[Fit, Array]:
+    """Return the fit from the sums of all parts, and the step of friction's terms (m,)."""
+    problem, first_fit = first.problem, first.fit
+    noise = problem.noise if problem.huber is None else first_fit.estimate.noise
+    estimate = problem.estimate(total.equations, noise, first_fit.correlation)
+    shift, independent = first_fit.shift.copy(), problem.base.independent
+    moved = total.stretches.after_change((estimate.parameters - current_pass.estimate)[independent])
+    change, step = problem.newton_step(moved, current_pass.conditions.terms)
     if len(step):
-        shift[own] += change
+        shift[independent] += change
     return problem.fit_with_shift(
         total.equations,
         estimate,
         shift,
         total.outliers / max(total.rows, 1),
-        before.correlations,
-        before.limit,
-        before.parameters,
+        first_fit.correlations,
+        first_fit.limit,
+        first_fit.parameters,
     ), step
 
 
 def identification(
     first: Solution,
-    stage: Stage,
+    current_pass: Pass,
     total: Sums,
-    fitted: Fit,
+    fit: Fit,
     step: Array,
     warnings: Sequence[str],
     seconds: float,
 ) -> Identification:
-    """The result of all parts; ``warnings`` are added to the warnings of the first estimate."""
+    """Return the result of all parts; ``warnings`` are added to those of the first estimate."""
     problem, joints = first.problem, first.joints
     if total.squares[1, 0].any():
         joints = joint_results(
             problem.unknowns.model, total.squares, np.array([joint.noise for joint in joints])
         )
-    change = (fitted.estimate.parameters - stage.estimate)[problem.base.independent]
-    spread, count = problem.stretch_covariance(
-        total.stretches.after_change(np.append(change, step)), fitted.estimate
-    )
-    first.equations.conditions = stage.after(fitted, step).conditions
-    final = first._replace(fit=fitted, joints=joints, warnings=(*first.warnings, *warnings))
+    change = (fit.estimate.parameters - current_pass.estimate)[problem.base.independent]
+    spread, count = problem.stretch_covariance(total.stretches.after_change(np.append(change, step)), fit.estimate)
+    first.equations.conditions = current_pass.next_pass(fit, step).conditions
+    final = first._replace(fit=fit, joints=joints, warnings=(*first.warnings, *warnings))
     return final.identification(spread, count, total.size, seconds)

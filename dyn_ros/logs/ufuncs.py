@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of the engine as generalized ufuncs, for Dask and xarray."""
+"""Generalized ufuncs of functions of the engine, for Dask and xarray."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..engine.kernel.types import Array
 from ..engine.kernel.validation import require_model
 from ..engine.model import Model
 
-_SHORT = {"nq": "q", "nv": "v"}
+_DIMENSION_NAMES = {"nq": "q", "nv": "v"}
 
 Shape = tuple[str | int, ...]
 
@@ -33,32 +33,32 @@ def gufunc(
 ) -> GeneralizedUfunc:
     """Make a generalized ufunc of a function of the engine, for Dask and xarray.
 
-    It can be pickled, and each thread that calls it has a ``Data`` of its own. Pass its
-    ``signature`` and ``output_dtypes`` to ``dask.array.apply_gufunc``, and if the result has axes
-    that no input has, its ``output_sizes``. ``xarray.apply_ufunc`` calls it as it is.
+    It can be pickled, and each thread that calls it has its own ``Data``. Pass its ``signature``
+    and ``output_dtypes`` to ``dask.array.apply_gufunc``, and if the result has axes that no input
+    has, its ``output_sizes``. ``xarray.apply_ufunc`` accepts it directly.
 
     Parameters
     ----------
     function : callable
-        Such as ``dyn_ros.rnea``.
+        Function of the engine, such as ``dyn_ros.rnea``.
     model : Model
     inputs : sequence of str, optional
-        Names of the arguments that are arrays, in their order. By default, those that the function
-        requires.
+        Names of the arguments that are arrays, in their order. By default, the arguments that the
+        function requires.
     **options
         Other arguments, such as ``frame="tool"``.
 
     Returns
     -------
     GeneralizedUfunc
-        Call it with arrays whose last axes are the core dimensions of its ``signature``.
+        Function of arrays whose last axes are the core dimensions of its ``signature``.
 
     Raises
     ------
     TypeError
-        Not a model.
+        ``model`` is not a model.
     ValueError
-        Not a function of the engine for single states, or an unknown argument.
+        ``function`` is not a function of the engine for single states, or an argument is unknown.
 
     Examples
     --------
@@ -95,30 +95,33 @@ class GeneralizedUfunc:
     ) -> None:
         self._function, self._model, self._options = function, model, options
         self.__name__ = getattr(function, "__name__", repr(function))
-        self._local = threading.local()
+        self._thread_local = threading.local()
         self._names = _input_names(self.__name__, function, inputs, options)
         shapes = [_input_shape(self.__name__, name) for name in self._names]
-        self._ins = [axis_lengths(model, shape) for shape in shapes]
+        self._input_shapes = [axis_lengths(model, shape) for shape in shapes]
         result = self._call(
             [
                 model.neutral() if shape == ("nq",) else np.zeros(size)
-                for shape, size in zip(shapes, self._ins)
+                for shape, size in zip(shapes, self._input_shapes)
             ]
         )
-        self._is_single = not isinstance(result, tuple)
-        self._outs = [np.shape(array) for array in _several(result)]
-        axes = _result_axes(model, self.__name__, self._outs)
-        self.signature = f"{','.join(map(_core, shapes))}->{','.join(map(_core, axes))}"
-        known = {axis for shape in shapes for axis in shape}
+        self._has_one_result = not isinstance(result, tuple)
+        self._result_shapes = [np.shape(array) for array in _as_tuple(result)]
+        axes = _result_axes(model, self.__name__, self._result_shapes)
+        inputs_signature, results_signature = (
+            ",".join(map(_core_dimensions, shape_list)) for shape_list in (shapes, axes)
+        )
+        self.signature = f"{inputs_signature}->{results_signature}"
+        input_axes = {axis for shape in shapes for axis in shape}
         self.output_sizes = {
-            _short(axis): size
-            for names, shape in zip(axes, self._outs)
+            _dimension_name(axis): size
+            for names, shape in zip(axes, self._result_shapes)
             for axis, size in zip(names, shape)
-            if axis not in known
+            if axis not in input_axes
         }
-        self.output_dtypes = (float,) * len(self._outs)
+        self.output_dtypes = (float,) * len(self._result_shapes)
 
-    def __reduce__(self) -> tuple[Any, ...]:  # a Data stays in its process
+    def __reduce__(self) -> tuple[Any, ...]:  # without the Data of threads
         return GeneralizedUfunc, (self._function, self._model, self._names, self._options)
 
     def __repr__(self) -> str:
@@ -130,7 +133,7 @@ class GeneralizedUfunc:
         Parameters
         ----------
         *arrays : array_like
-            Their last axes are the core dimensions of ``signature``.
+            Inputs whose last axes are the core dimensions of ``signature``.
 
         Returns
         -------
@@ -139,42 +142,46 @@ class GeneralizedUfunc:
         Raises
         ------
         ValueError
-            The wrong number of arrays, or shapes that do not fit; and as the function does.
+            The number of arrays or their shapes are wrong, or the function raises it.
         """
-        if len(arrays) != len(self._ins):
+        if len(arrays) != len(self._input_shapes):
             raise ValueError(
-                f"{self.__name__}: expected {len(self._ins)} arrays, "
+                f"{self.__name__}: expected {len(self._input_shapes)} arrays, "
                 f"{', '.join(self._names)}, got {len(arrays)}"
             )
-        given = [np.asarray(array) for array in arrays]
+        input_arrays = [np.asarray(array) for array in arrays]
         leading = np.broadcast_shapes(
             *(
                 array.shape[: max(array.ndim - len(core), 0)]
-                for array, core in zip(given, self._ins)
+                for array, core in zip(input_arrays, self._input_shapes)
             )
         )
         if leading:
-            given = [_rows(array, leading, len(core)) for array, core in zip(given, self._ins)]
+            input_arrays = [
+                _flatten_leading(array, leading, len(core))
+                for array, core in zip(input_arrays, self._input_shapes)
+            ]
         results = [
             np.reshape(result, leading + shape) if leading else np.array(result)
-            for result, shape in zip(_several(self._call(given)), self._outs)
+            for result, shape in zip(_as_tuple(self._call(input_arrays)), self._result_shapes)
         ]
-        return results[0] if self._is_single else tuple(results)
+        return results[0] if self._has_one_result else tuple(results)
 
     def _call(self, arrays: Sequence[Array]) -> Any:
-        if not hasattr(self._local, "data"):
-            self._local.data = Data(self._model)
+        """Call the function for arrays with at most one leading axis."""
+        if not hasattr(self._thread_local, "data"):
+            self._thread_local.data = Data(self._model)
         return self._function(
-            self._model, self._local.data, **dict(zip(self._names, arrays)), **self._options
+            self._model, self._thread_local.data, **dict(zip(self._names, arrays)), **self._options
         )
 
 
-def _several(result: Any) -> tuple[Any, ...]:
+def _as_tuple(result: Any) -> tuple[Any, ...]:
     return tuple(result) if isinstance(result, tuple) else (result,)
 
 
-def _rows(array: Array, leading: tuple[int, ...], core: int) -> Array:
-    """One axis in place of the leading ones."""
+def _flatten_leading(array: Array, leading: tuple[int, ...], core: int) -> Array:
+    """Broadcast the leading axes of an array, and merge them to one."""
     shape = array.shape[array.ndim - core :]
     return np.ascontiguousarray(np.broadcast_to(array, leading + shape)).reshape(-1, *shape)
 
@@ -182,6 +189,7 @@ def _rows(array: Array, leading: tuple[int, ...], core: int) -> Array:
 def _input_names(
     name: str, function: Callable[..., Any], inputs: Sequence[str] | None, options: dict[str, Any]
 ) -> tuple[str, ...]:
+    """Return the names of the arguments that are arrays."""
     try:
         parameters = dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):
@@ -190,26 +198,26 @@ def _input_names(
         raise ValueError(
             f"function: expected a function of the engine, such as dyn_ros.rnea, got {name}"
         )
-    others = list(parameters.values())[2:]
+    engine_parameters = list(parameters.values())[2:]
     unknown = [key for key in (*options, *(inputs or ())) if key not in list(parameters)[2:]]
     if unknown:
         raise ValueError(
             f"{name}: has no argument {unknown[0]!r}; it has "
-            f"{', '.join(parameter.name for parameter in others)}"
+            f"{', '.join(parameter.name for parameter in engine_parameters)}"
         )
     if inputs is not None:
         return tuple(inputs)
     return tuple(
         parameter.name
-        for parameter in others
+        for parameter in engine_parameters
         if parameter.default is parameter.empty and parameter.name not in options
     )
 
 
 def _input_shape(name: str, argument: str) -> Shape:
-    """The axes of an argument, from the algorithm of this name, or from any other."""
-    own = [ALGORITHMS[name]] if name in ALGORITHMS else []
-    for algorithm in (*own, *ALGORITHMS.values()):
+    """Return the axes of an argument of a function, from its algorithm or else from any other."""
+    algorithms = [ALGORITHMS[name]] if name in ALGORITHMS else []
+    for algorithm in (*algorithms, *ALGORITHMS.values()):
         for field in algorithm.inputs:
             if field.name.lstrip("_") == argument and not (field.is_open or field.summed):
                 shape: Shape = field.shape
@@ -221,16 +229,16 @@ def _input_shape(name: str, argument: str) -> Shape:
 
 
 def _result_axes(model: Model, name: str, shapes: Sequence[tuple[int, ...]]) -> list[Shape]:
-    """The axes of the results: their names if the algorithm of this name has them."""
+    """Return the axes of the results: names if the algorithm declares them, otherwise sizes."""
     fields = ALGORITHMS[name].results if name in ALGORITHMS else ()
     declared = [field.shape[::-1] if field.transposed else field.shape for field in fields]
     sizes = [axis_lengths(model, shape) for shape in declared]
     return declared if sizes == list(shapes) else list(shapes)
 
 
-def _short(axis: str | int) -> str:
-    return _SHORT.get(str(axis), str(axis))
+def _dimension_name(axis: str | int) -> str:
+    return _DIMENSION_NAMES.get(str(axis), str(axis))
 
 
-def _core(shape: Shape) -> str:
-    return f"({','.join(map(_short, shape))})"
+def _core_dimensions(shape: Shape) -> str:
+    return f"({','.join(map(_dimension_name, shape))})"

@@ -16,7 +16,7 @@ from logs.recorded import JointState, Sent
 import dyn_ros
 from dyn_ros.identification import Samples
 from dyn_ros.identification.identify_options import IdentifyOptions
-from dyn_ros.logs.identification import evenly, identify_parts
+from dyn_ros.logs.identification import identify_parts, spread_indices
 from dyn_ros.logs.run.local_workers import Call, LocalWorkers
 from dyn_ros.recordings.tables import columns
 
@@ -210,9 +210,9 @@ def test_no_part_can_be_used(recording, workers):
 
 
 def test_parts_are_chosen_evenly():
-    assert evenly(5, 16) == [0, 1, 2, 3, 4]
-    assert evenly(101, 3) == [0, 50, 100]
-    assert evenly(1, 3) == [0]
+    assert spread_indices(5, 16) == [0, 1, 2, 3, 4]
+    assert spread_indices(101, 3) == [0, 50, 100]
+    assert spread_indices(1, 3) == [0]
 
 
 @pytest.mark.parametrize("options", [{}, {"workers": 1}])

@@ -1,3 +1,3 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Calls for the parts of recordings, on this machine and on a cluster."""
+"""Calls for parts of recordings, made by worker processes on this machine or of a cluster."""

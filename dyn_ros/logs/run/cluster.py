@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of a Dask cluster that work on recordings."""
+"""Worker processes of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -12,21 +12,26 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from .local_workers import Call, Failure, run
+from .local_workers import Call, Failure, run_call
 
-_CONNECT = 10.0  # s
-_FIRST_WORKER = 60.0  # s
-_COUNT = 5.0  # s between counts of workers
-_LOST = "cancelled", "lost"
-_GONE = (OSError, asyncio.CancelledError, asyncio.TimeoutError, concurrent.futures.CancelledError)
+_CONNECTION_TIMEOUT = 10.0  # s
+_WORKER_TIMEOUT = 60.0  # s
+_COUNT_PERIOD = 5.0  # s, between counts of the threads of workers
+_LOST_STATUSES = "cancelled", "lost"
+_CONNECTION_ERRORS = (
+    OSError,
+    asyncio.CancelledError,
+    asyncio.TimeoutError,
+    concurrent.futures.CancelledError,
+)
 
 
 class ClusterWorkers:
-    """Processes of a Dask cluster, by the address of its scheduler.
+    """Worker processes of the Dask cluster whose scheduler has an address.
 
-    Values stay on the processes that computed them until they are needed. If a process dies, the
-    scheduler repeats its jobs elsewhere; how often is its setting
-    ``distributed.scheduler.allowed-failures``.
+    Values stay on the processes that computed them until they are fetched. If a process dies, the
+    scheduler repeats its tasks elsewhere, as often as ``distributed.scheduler.allowed-failures``
+    in its configuration.
     """
 
     def __init__(self, address: str) -> None:
@@ -39,9 +44,11 @@ class ClusterWorkers:
             ) from None
         self._address = address
         try:
-            if not address.startswith("inproc:"):  # Client reports this, but does not end
+            if not address.startswith("inproc:"):  # Client reports a bad address, but does not end
                 distributed.comm.get_address_host_port(address)
-            self._client = distributed.Client(address, timeout=_CONNECT, set_as_default=False)
+            self._client = distributed.Client(
+                address, timeout=_CONNECTION_TIMEOUT, set_as_default=False
+            )
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"scheduler: no connection to {address!r}: {error or 'no answer'}; "
@@ -49,10 +56,10 @@ class ClusterWorkers:
                 "prints"
             ) from None
         self._completed = distributed.as_completed(loop=self._client.loop)
-        self._under_way: dict[Any, Call] = {}  # by future
-        self._slots, self._counted = 1, -_COUNT
+        self._running: dict[Any, Call] = {}  # a call for each future
+        self._slots, self._count_time = 1, -_COUNT_PERIOD
         try:
-            self._client.wait_for_workers(1, timeout=_FIRST_WORKER)
+            self._client.wait_for_workers(1, timeout=_WORKER_TIMEOUT)
         except TimeoutError:
             self._client.close()
             raise ValueError(
@@ -62,70 +69,72 @@ class ClusterWorkers:
 
     @property
     def slots(self) -> int:
-        """Number of jobs to submit at a time: two for each thread of the workers."""
-        if time.monotonic() > self._counted + _COUNT:
+        """Number of calls to submit at a time, two for each thread of the workers."""
+        if time.monotonic() > self._count_time + _COUNT_PERIOD:
             with suppress(OSError):  # next_done reports a connection that is lost
                 self._slots = 2 * max(1, sum(self._client.nthreads().values()))
-            self._counted = time.monotonic()
+            self._count_time = time.monotonic()
         return self._slots
 
     def submit(self, call: Call) -> None:
-        future = self._submit(run, call.function, *call.arguments)
-        self._under_way[future] = call
+        """Let a process make a call."""
+        future = self._submit_task(run_call, call.function, *call.arguments)
+        self._running[future] = call
         self._completed.add(future)
 
-    def _submit(self, *call: Any) -> Any:
-        with self._connected():
+    def _submit_task(self, *call: Any) -> Any:
+        with self._translate_errors():
             return self._client.submit(*call, pure=False)
 
     def next_done(self) -> tuple[Call, Any, Failure | None]:
-        """Wait for the next call that is done; return it, the future of its value, or a failure."""
+        """Wait for the next submitted call; return it, its future and its failure."""
         future = next(self._completed)
-        call, failure = self._under_way.pop(future), None
-        with self._connected():
-            if future.status in _LOST:
+        call, failure = self._running.pop(future), None
+        with self._translate_errors():
+            if future.status in _LOST_STATUSES:
                 raise asyncio.CancelledError
             if future.status == "error":
-                failure = _failure(future.exception())
+                failure = _to_failure(future.exception())
         return call, future, failure
 
     def combine(self, reduce: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
-        """Combine values from left to right, where they are; return the future of the result."""
-        return self._submit(run, _combined, reduce, *values)
+        """Combine values from left to right on a worker; return the future of the result."""
+        return self._submit_task(run_call, _reduce_values, reduce, *values)
 
-    def value(self, held: Any) -> Any:
-        with self._connected():
-            return held.result()
+    def value(self, future: Any) -> Any:
+        """Fetch the value of a call or combination."""
+        with self._translate_errors():
+            return future.result()
 
     @contextmanager
-    def _connected(self) -> Iterator[None]:
-        """Report a connection that is lost, and a value that is lost and cannot be repeated."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Raise a ConnectionError if the block fails because the scheduler or a value is lost."""
         try:
             yield
-        except _GONE:
+        except _CONNECTION_ERRORS:
             raise ConnectionError(
                 f"the scheduler {self._address!r} ended, or cancelled the jobs; "
                 "start it and run the same again"
             ) from None
-        except Failure as error:  # of combined values
+        except Failure as error:  # only combinations are not reported by `next_done`
             raise RuntimeError(f"reduce: {error}") from None
         except Exception as error:
             raise ConnectionError(
-                f"a value was lost with its worker: {_failure(error)}; run the same again"
+                f"a value was lost with its worker: {_to_failure(error)}; run the same again"
             ) from error
 
     def close(self) -> None:
         """End the connection; calls that are not done are cancelled."""
-        with suppress(*_GONE):
-            self._client.cancel(list(self._under_way))
+        with suppress(*_CONNECTION_ERRORS):
+            self._client.cancel(list(self._running))
         self._client.close()
 
 
-def _combined(reduce: Callable[[Any, Any], Any], *values: Any) -> Any:
+def _reduce_values(reduce: Callable[[Any, Any], Any], *values: Any) -> Any:
     return functools.reduce(reduce, values)
 
 
-def _failure(error: BaseException) -> Failure:
+def _to_failure(error: BaseException) -> Failure:
     if type(error).__name__ == "KilledWorker":
         return Failure(
             "Died",

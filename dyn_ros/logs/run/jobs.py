@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls for each part of many recordings, in the processes of one or many machines.
 
-A recording is planned, which is a call too, and then worked on in parts. Few calls are submitted at
+Each recording is planned by a call, and then processed in parts. Only a few calls are submitted at
 a time, so that memory does not grow with the number of recordings.
 """
 
@@ -21,36 +21,48 @@ Workers: TypeAlias = "LocalWorkers | ClusterWorkers"
 FAN_IN = 8  # values that are combined at a time
 
 Progress = Callable[[float, str], None]
+"""A function that is called with the fraction that is done, and a word for what is being done."""
 
 
-def completed(workers: Workers, *queues: deque[Call]) -> Iterator[tuple[Call, Any, Failure | None]]:
-    """Make the calls in queues, to which others may be added; yield each as soon as it is done.
+def run_calls(workers: Workers, *queues: deque[Call]) -> Iterator[tuple[Call, Any, Failure | None]]:
+    """Make the calls in queues, which may grow meanwhile; yield each as soon as it is done.
 
-    A call is taken from the first queue that has one. A value that is yielded is where it was
-    computed; ``workers.value`` fetches it.
+    A call is taken from the first queue that is not empty. Each is yielded with a handle of its
+    value, which ``workers.value`` fetches from where it was computed, and the failure if it failed.
     """
-    under_way = 0
+    running = 0
     while True:
-        while under_way < workers.slots and (queue := next(filter(None, queues), None)):
+        while running < workers.slots and (queue := next(filter(None, queues), None)):
             workers.submit(queue.popleft())
-            under_way += 1
-        if not under_way:
+            running += 1
+        if not running:
             return
-        under_way -= 1
+        running -= 1
         yield workers.next_done()
 
 
 class Jobs:
-    """Plans recordings and works on their parts.
+    """An iterator that plans recordings and processes their parts.
 
-    ``plan(recording)`` is called in a worker. ``calls(index, planned)`` is called here and returns
-    the calls for the parts, and the size of those that need no work; an exception of it ends
-    everything. The sizes of recordings, in any unit, are for the progress, which is called with the
-    fraction that is done and the recording. ``reduce`` combines two values, see `Total`: ``total``
-    contains the combined value, once all is done, and is empty if there is none.
+    It yields each call as soon as it is done, including calls of ``plan``, with its value or its
+    failure. The value is None if the call failed or values are combined.
 
-    An iteration does everything, and yields each call as soon as it is done, of plans too. Its
-    value is None if it failed or values are combined.
+    Parameters
+    ----------
+    workers : Workers
+    plan : callable
+        Called in a worker with a recording; returns what ``calls`` requires.
+    calls : callable
+        Called in this process with the index of a recording and its plan. Returns the calls for its
+        parts, and the size of the parts that need no work. Its exceptions end the iteration.
+    recordings : sequence
+    sizes : sequence of float
+        Sizes of the recordings, in any unit, for the progress.
+    reduce : callable, optional
+        Combines two values, see `Reduction`. Once the iteration has ended, the list ``total``
+        contains the combined value; it is empty if there is none.
+    progress : callable, optional
+        Called with the fraction that is done, and the recording.
     """
 
     def __init__(
@@ -71,66 +83,71 @@ class Jobs:
             Call(plan, (recording,), recording=index) for index, recording in enumerate(recordings)
         )
         self._parts: deque[Call] = deque()
-        self._left: dict[int, int] = {}  # parts of recordings that are not finished
-        self._totals: dict[int, Total] = {}  # of recordings
-        self._finished, self._all = 0.0, sum(sizes) or 1.0
-        self._top = Total(workers, reduce)
+        self._unfinished_parts: dict[int, int] = {}  # number, by index of recording
+        self._reductions: dict[int, Reduction] = {}  # by index of recording
+        self._finished_size, self._total_size = 0.0, sum(sizes) or 1.0
+        self._total_reduction = Reduction(workers, reduce)
         self.total: list[Any] = []
 
     def __iter__(self) -> Iterator[tuple[Call, Any, Failure | None]]:
-        for call, held, failure in completed(self._workers, self._parts, self._plans):
+        for call, handle, failure in run_calls(self._workers, self._parts, self._plans):
             is_part = call.number is not None
             is_combined = is_part and self._reduce is not None
-            value = None if failure or is_combined else self._workers.value(held)
+            value = None if failure or is_combined else self._workers.value(handle)
             if is_part:
-                self._finish_part(call, [held] if is_combined and not failure else [])
+                self._finish_part(call, [handle] if is_combined and not failure else [])
             else:
                 self._add_parts(call.recording, value, failure)
             yield call, value, failure
-        self.total = [self._workers.value(held) for held in self._top.finish()]
+        self.total = [self._workers.value(handle) for handle in self._total_reduction.finish()]
 
     def _add_parts(self, index: int, planned: Any, failure: Failure | None) -> None:
         calls, finished = ([], 0.0) if failure is not None else self._calls(index, planned)
         size = finished + sum(call.size for call in calls)
         unit = self._sizes[index] / size if size > 0.0 else 0.0
         self._parts.extend(call._replace(recording=index, size=unit * call.size) for call in calls)
-        self._left[index], self._totals[index] = len(calls), Total(self._workers, self._reduce)
+        self._unfinished_parts[index], self._reductions[index] = (
+            len(calls),
+            Reduction(self._workers, self._reduce),
+        )
         self._advance(index, unit * finished if calls else self._sizes[index])
         self._finish_recording(index)
 
     def _finish_part(self, call: Call, values: Sequence[Any]) -> None:
-        self._left[call.recording] -= 1
+        self._unfinished_parts[call.recording] -= 1
         self._advance(call.recording, call.size)
-        self._totals[call.recording].put(call.number or 0, values)
+        self._reductions[call.recording].put(call.number or 0, values)
         self._finish_recording(call.recording)
 
     def _finish_recording(self, index: int) -> None:
-        if not self._left[index]:
-            self._top.put(index, self._totals.pop(index).finish())
+        if not self._unfinished_parts[index]:
+            self._total_reduction.put(index, self._reductions.pop(index).finish())
 
     def _advance(self, index: int, share: float) -> None:
-        self._finished += share
-        self._progress(min(self._finished / self._all, 1.0), str(self._recordings[index]))
+        self._finished_size += share
+        self._progress(
+            min(self._finished_size / self._total_size, 1.0), str(self._recordings[index])
+        )
 
 
-class Total:
-    """Combines values in the order of their numbers, eight at a time, whichever comes first.
+class Reduction:
+    """Values that are combined in the order of their numbers, whichever comes first.
 
-    So the result does not depend on the number of workers. A value is in a sequence, which is empty
-    if it is missing.
+    ``FAN_IN`` values are combined at a time, so the result does not depend on the number of
+    workers. Each value is in a sequence, which is empty if the value is missing.
     """
 
     def __init__(self, workers: Workers, reduce: Callable[[Any, Any], Any] | None) -> None:
         self._workers, self._reduce = workers, reduce
-        self._early: dict[int, Sequence[Any]] = {}
+        self._pending: dict[int, Sequence[Any]] = {}  # by number
         self._next = 0
-        self._levels: list[list[Sequence[Any]]] = []  # of a level, values that wait for others
+        self._levels: list[list[Sequence[Any]]] = []  # values that are combined FAN_IN at a time
 
     def put(self, number: int, values: Sequence[Any]) -> None:
-        """Add the value with a number; those from 0 on come in any order, each once."""
-        self._early[number] = values
-        while self._next in self._early:
-            self._add(self._early.pop(self._next))
+        """Add the value with a number; numbers from 0 come in any order, each once."""
+        self._pending[number] = values
+        while self._next in self._pending:
+            self._add(self._pending.pop(self._next))
             self._next += 1
 
     def _add(self, values: Sequence[Any]) -> None:
@@ -138,18 +155,19 @@ class Total:
             level.append(values)
             if len(level) < FAN_IN:
                 return
-            values = self._combined(level)
+            values = self._combine(level)
             level.clear()
         self._levels.append([values])
 
     def finish(self) -> Sequence[Any]:
+        """Return the combined value in a sequence, which is empty if there are no values."""
         values: Sequence[Any] = ()
         for level in self._levels:
-            values = self._combined([*level, values])
+            values = self._combine([*level, values])
         return values
 
-    def _combined(self, level: Sequence[Sequence[Any]]) -> Sequence[Any]:
-        known = [value for values in level for value in values]
-        if self._reduce is None or len(known) < 2:
-            return known
-        return [self._workers.combine(self._reduce, known)]
+    def _combine(self, level: Sequence[Sequence[Any]]) -> Sequence[Any]:
+        present_values = [value for values in level for value in values]
+        if self._reduce is None or len(present_values) < 2:
+            return present_values
+        return [self._workers.combine(self._reduce, present_values)]

@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of this machine that make calls; `cluster.ClusterWorkers` use many machines.
+"""Worker processes on this machine; `cluster.ClusterWorkers` are on many machines.
 
 Both have the methods ``submit``, ``next_done``, ``combine``, ``value`` and ``close``; ``slots`` is
-how many calls to submit so that no process waits.
+the number of calls to submit at a time so that no process waits.
 """
 
 from __future__ import annotations
@@ -26,27 +26,23 @@ from typing import Any, NamedTuple
 
 from ...recordings.formats import compression
 
-_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_THREAD_COUNT_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Call(NamedTuple):
-    """A call that is to be made.
-
-    ``size`` is that of what it reads, in any unit; ``number`` that of the part of a recording,
-    None for its plan.
-    """
+    """A call to be made by a worker, for a part of a recording or for its plan."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
-    size: float = 1.0
-    number: int | None = None
-    recording: int = 0
+    size: float = 1.0  # amount of data that it reads, in any unit
+    number: int | None = None  # of the part; None for a plan
+    recording: int = 0  # index of the recording
 
 
 class Failure(Exception):
-    """Why a call has no value: class and text of an exception.
+    """Class name and text of the exception of a call.
 
-    Texts can be read in every process, unlike exceptions.
+    Unlike the exception, they can be unpickled in every process.
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -55,6 +51,7 @@ class Failure(Exception):
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
+        """Return the failure that an exception causes."""
         if isinstance(error, Failure):
             return error
         if not isinstance(error, OSError):
@@ -73,76 +70,78 @@ class Failure(Exception):
 
 
 class LocalWorkers:
-    """Processes on this machine: a ``ProcessPoolExecutor``, and another one if one of them dies.
+    """Worker processes on this machine, in a ``ProcessPoolExecutor``.
 
-    Then the calls that were under way are repeated one at a time. One that ends its process alone,
-    and after ``retries`` repetitions again, fails; the others are not affected. With ``fork``, the
-    first processes may be copies of this one, which start at once: nothing else runs in it.
+    If a process dies, the pool is replaced, and the calls that were running are repeated one at a
+    time. A call that ends its process ``retries + 1`` times fails; other calls are not affected.
+    With ``fork``, the first processes may be forks of this one, which start at once; use it only if
+    nothing else runs in this process.
     """
 
     def __init__(self, count: int, retries: int, fork: bool = False) -> None:
         self.slots, self._count, self._retries = count + 1, count, retries
-        self._under_way: dict[Future[bytes], Call] = {}
-        self._done: deque[tuple[Call, Any, Failure | None]] = deque()
+        self._running: dict[Future[bytes], Call] = {}
+        self._finished: deque[tuple[Call, Any, Failure | None]] = deque()
         self._temporary = tempfile.TemporaryDirectory(prefix="dyn_ros-")
-        self._start("fork" if fork and _can_fork() else "spawn")
+        self._start_pool("fork" if fork and _can_fork() else "spawn")
 
-    def _start(self, method: str = "spawn") -> None:
-        before = set(multiprocessing.active_children())
+    def _start_pool(self, method: str = "spawn") -> None:
+        other_children = set(multiprocessing.active_children())
         self._pool = ProcessPoolExecutor(
             self._count,
             multiprocessing.get_context(method),
-            _begin,
+            _initialize_worker,
             (method == "fork", self._temporary.name),
         )
-        with _prepared():  # each of these calls starts a process
-            self._starts = [self._pool.submit(int) for _ in range(self._count)]
-        self._processes = set(multiprocessing.active_children()) - before
+        with _worker_environment():  # the first calls start the processes
+            self._start_calls = [self._pool.submit(int) for _ in range(self._count)]
+        self._processes = set(multiprocessing.active_children()) - other_children
 
     def submit(self, call: Call) -> None:
-        self._under_way[self._send(call)] = call
+        """Let a process make a call."""
+        self._running[self._send_call(call)] = call
 
-    def _send(self, call: Call) -> Future[bytes]:
+    def _send_call(self, call: Call) -> Future[bytes]:
         packed = pickle.dumps((call.function, call.arguments))
         try:
-            return self._pool.submit(run, _call, packed)
+            return self._pool.submit(run_call, _run_pickled, packed)
         except BrokenExecutor as error:
             failed = Future[bytes]()
             failed.set_exception(error)
             return failed
 
     def next_done(self) -> tuple[Call, Any, Failure | None]:
-        """Wait for the next submitted call that is done; return it, its value, or why it failed."""
-        while not self._done:
-            finished = wait(self._under_way, return_when=FIRST_COMPLETED).done
+        """Wait for the next submitted call; return it, and its value or failure."""
+        while not self._finished:
+            finished = wait(self._running, return_when=FIRST_COMPLETED).done
             if any(isinstance(future.exception(), BrokenExecutor) for future in finished):
-                finished = wait(self._under_way).done
-            calls = {future: self._under_way.pop(future) for future in finished}
-            lost = [call for future, call in calls.items() if not self._take(future, call)]
-            if lost:
-                self._restart()
-            for call in lost:
-                self._repeat(call)
-        return self._done.popleft()
+                finished = wait(self._running).done
+            calls = {future: self._running.pop(future) for future in finished}
+            lost_calls = [call for future, call in calls.items() if not self._collect(future, call)]
+            if lost_calls:
+                self._restart_pool()
+            for call in lost_calls:
+                self._retry(call)
+        return self._finished.popleft()
 
-    def _take(self, future: Future[bytes], call: Call) -> bool:
-        """Take what a call returned; return whether its process has survived it."""
+    def _collect(self, future: Future[bytes], call: Call) -> bool:
+        """Store the outcome of a call; return False if its process died."""
         error = future.exception()
         if isinstance(error, BrokenExecutor):
             return False
-        self._done.append(
+        self._finished.append(
             (call, pickle.loads(future.result()), None)
             if error is None
             else (call, None, Failure.of(error))
         )
         return True
 
-    def _repeat(self, call: Call) -> None:
+    def _retry(self, call: Call) -> None:
         for _ in range(self._retries + 1):
-            if self._take(self._send(call), call):
+            if self._collect(self._send_call(call), call):
                 return
-            self._restart()
-        self._done.append(
+            self._restart_pool()
+        self._finished.append(
             (
                 call,
                 None,
@@ -154,26 +153,29 @@ class LocalWorkers:
             )
         )
 
-    def _restart(self) -> None:
+    def _restart_pool(self) -> None:
+        """Replace a pool of which a process died; raise a RuntimeError if none could start."""
         self._pool.shutdown(wait=True, cancel_futures=True)
-        ended = any((process.exitcode or 0) > 0 for process in self._processes)  # killed: negative
-        if ended and all(start.exception() for start in self._starts):
+        # an exit code is negative if a signal killed the process
+        has_failed = any((process.exitcode or 0) > 0 for process in self._processes)
+        if has_failed and all(call.exception() for call in self._start_calls):
             raise RuntimeError(
                 "the worker processes do not start; in a script, call the function "
                 "that starts them below `if __name__ == '__main__':`"
             )
-        self._start()
+        self._start_pool()
 
     def combine(self, reduce: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
         """Combine values from left to right, in this process."""
         return functools.reduce(reduce, values)
 
-    def value(self, held: Any) -> Any:
-        return held
+    def value(self, handle: Any) -> Any:
+        """Return the value of a call or combination, which is in this process."""
+        return handle
 
     def close(self) -> None:
-        """End the processes; calls that are not done are abandoned."""
-        if self._under_way:
+        """End the processes; running calls are abandoned."""
+        if self._running:
             for process in self._processes:
                 process.terminate()
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -181,7 +183,10 @@ class LocalWorkers:
 
 
 def _can_fork() -> bool:
-    """Whether this process can be copied: a lock that another thread holds would never be free."""
+    """Return True if forks of this process work.
+
+    With other threads they may not: a lock that another thread holds is never released in a fork.
+    """
     return (
         sys.platform == "linux"
         and threading.active_count() == 1
@@ -190,18 +195,18 @@ def _can_fork() -> bool:
 
 
 @contextmanager
-def _prepared() -> Iterator[None]:
-    """Start processes that Ctrl-C does not interrupt before they ignore it.
+def _worker_environment() -> Iterator[None]:
+    """Let processes that are started in the block use one thread for linear algebra each.
 
-    Their linear algebra does not compete for the same cores.
+    SIGINT is blocked until they ignore it.
     """
     environment = os.environ.copy()
     signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+    os.environ.update(dict.fromkeys(_THREAD_COUNT_VARIABLES, "1"))
     try:
         yield
     finally:
-        for name in _ONE_THREAD:
+        for name in _THREAD_COUNT_VARIABLES:
             del os.environ[name]
         os.environ.update(environment)
         signal.pthread_sigmask(signal.SIG_SETMASK, signals)
@@ -210,36 +215,41 @@ def _prepared() -> Iterator[None]:
 # --- in the processes
 
 
-def run(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Make a call; its exception becomes one that each process can read."""
+def run_call(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function; raise a `Failure`, which every process can unpickle, for its exceptions."""
     try:
         return function(*arguments)
     except Exception as error:
         raise Failure.of(error) from None
 
 
-def _call(packed: bytes) -> bytes:
-    """Make a call; neither it nor its value can end the pool because it cannot be unpickled."""
+def _run_pickled(packed: bytes) -> bytes:
+    """Make a pickled call; return its pickled value.
+
+    So a function or value that cannot be unpickled does not end the pool.
+    """
     function, arguments = pickle.loads(packed)
     return pickle.dumps(function(*arguments))
 
 
-def _begin(is_copy: bool, temporary: str) -> None:
-    """Prepare a process: Ctrl-C is for its parent, and it ends when the parent does.
+def _initialize_worker(is_forked: bool, temporary: str) -> None:
+    """Let a process ignore SIGINT, and exit when its parent does.
 
-    Its copies of recordings are in a folder of the parent, because it may be killed.
+    It decompresses recordings into a folder of the parent, who removes them if the process is
+    killed.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     compression.folder = temporary
-    threading.Thread(target=_end_with_parent, args=(temporary,), daemon=True).start()
-    if is_copy:  # of a process whose linear algebra uses all cores
+    threading.Thread(target=_exit_with_parent, args=(temporary,), daemon=True).start()
+    if is_forked:  # inherits the threads of a process whose linear algebra uses all cores
         import threadpoolctl
 
         threadpoolctl.threadpool_limits(1)
 
 
-def _end_with_parent(temporary: str) -> None:
+def _exit_with_parent(temporary: str) -> None:
+    """Wait for the end of the parent process; then remove its temporary files and exit."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

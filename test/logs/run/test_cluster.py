@@ -264,13 +264,13 @@ def test_the_command_reports_a_scheduler_that_ends(tmp_path):
 
 
 def test_there_is_no_scheduler(monkeypatch):
-    monkeypatch.setattr("dyn_ros.logs.run.cluster._CONNECT", 1.0)
+    monkeypatch.setattr("dyn_ros.logs.run.cluster._CONNECTION_TIMEOUT", 1.0)
     with pytest.raises(ValueError, match=r"no connection to 'tcp://127.0.0.1:1'.*dask scheduler"):
         ClusterWorkers("tcp://127.0.0.1:1")
 
 
 def test_a_scheduler_without_workers(tmp_path, monkeypatch):
-    monkeypatch.setattr("dyn_ros.logs.run.cluster._FIRST_WORKER", 0.5)
+    monkeypatch.setattr("dyn_ros.logs.run.cluster._WORKER_TIMEOUT", 0.5)
     cluster = Cluster(tmp_path)
     try:
         with pytest.raises(ValueError, match="has no workers; start `dask worker tcp"):
