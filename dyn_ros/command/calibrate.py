@@ -98,7 +98,7 @@ def _show(found: Calibration) -> None:
     from . import tables
 
     limits, settings = found.thresholds, found.settings
-    tables.show_thresholds(found.names, limits)
+    tables.show_thresholds(found.velocity_names, limits)
     hours = found.seconds / 3600.0
     rate = (
         f"; wanted: {limits.false_alarms:g} per hour"

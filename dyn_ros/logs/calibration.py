@@ -39,11 +39,12 @@ from .quantity_settings import CalibrationOptions, QuantitySettings
 from .velocities import velocity_notes, with_computed_velocities
 
 _MAX_GAIN = 100.0  # 1/s
-_GAIN_PERIOD_PRODUCT = 0.1  # part of the momentum's change in a sampling period that appears as
-# external if efforts and velocities are one sample apart
+# If efforts and velocities are one sample apart, this part of the change of momentum in a sampling
+# period appears as external effort.
+_GAIN_PERIOD_PRODUCT = 0.1
 _STRETCH_COUNT = 8  # stretches of the recordings, each held out in turn
 _MIN_MOTION_TIME = 1.0  # s
-_MAX_THRESHOLD_RATIO = 1.5  # to thresholds without measured velocities; above it, these are noisy
+_MAX_THRESHOLD_RATIO = 1.5  # above it, measured velocities are noisy
 _HEADER = """\
 # Parameters of observer_node for {name}, also for `dyn_ros log --thresholds`.
 # Arrays have a number for each of {joints}.
@@ -68,9 +69,9 @@ class Undisturbed(NamedTuple):
 class Calibration:
     """Calibrated thresholds of an observer, and false alarms in the recordings."""
 
-    names: tuple[str, ...]  # of the velocities
+    velocity_names: tuple[str, ...]
     thresholds: CalibratedThresholds
-    settings: QuantitySettings  # of the observer to which the thresholds apply
+    settings: QuantitySettings
     contained: list[tuple[Path, Contact]]  # alarms in all recordings, with their paths
     held_out: list[tuple[Path, Contact]]  # alarms in stretches with thresholds from the others
     seconds: float  # total duration of the held-out stretches [s]
@@ -87,8 +88,10 @@ def calibrate(
     ``ReadOptions``.
     """
     recordings = [(path, _read_recording(model, path, read_arguments)) for path in paths]
-    parts = [(path, recording.own) for path, recording in recordings]
-    dt = float(np.median(np.concatenate([1e-9 * np.diff(states.stamp) for _, states in parts])))
+    recorded_states = [(path, recording.own) for path, recording in recordings]
+    dt = float(
+        np.median(np.concatenate([1e-9 * np.diff(states.stamp) for _, states in recorded_states]))
+    )
     default_gain = min(_MAX_GAIN, _GAIN_PERIOD_PRODUCT / dt)
     gain = default_gain if options.gain is None else options.gain
     if gain * dt >= 1.0:
@@ -103,7 +106,9 @@ def calibrate(
         friction_velocity=SLOW,
         calibrated=independent_joints(model),
     )
-    undisturbed = [_observe_undisturbed(model, path, states, settings) for path, states in parts]
+    undisturbed = [
+        _observe_undisturbed(model, path, states, settings) for path, states in recorded_states
+    ]
     friction = friction_at_rest(model)
     speed = np.concatenate([recording.speed for recording in undisturbed])
     moves = speed > SLOW
@@ -111,12 +116,13 @@ def calibrate(
     if motion_time < _MIN_MOTION_TIME:
         raise ValueError(
             f"in these recordings joints move faster than {SLOW:g} rad/s or m/s for "
-            f"{motion_time:.3g} s only; record motions such as those in which contacts will be detected"
+            f"{motion_time:.3g} s only; record motions such as those in which contacts will be "
+            "detected"
         )
     warnings = [f"{path}: {text}" for path, recording in recordings for text in recording.problems]
     warnings += [
         f"{path}: {text}"
-        for path, states in parts
+        for path, states in recorded_states
         for text in (
             *constant_effort_warnings(model, states),
             *velocity_notes(model, states, settings),
@@ -147,11 +153,16 @@ def calibrate(
         return [(stretch.path, contact) for contact in contacts]
 
     thresholds = thresholds_from(undisturbed)
-    if settings.velocity is None and any(np.isfinite(states.v).any() for _, states in parts):
+    if settings.velocity is None and any(
+        np.isfinite(states.v).any() for _, states in recorded_states
+    ):
         with contextlib.suppress(ValueError):  # the filter leaves too little
             no_velocity = dataclasses.replace(settings, velocity=False)
             without_velocity = thresholds_from(
-                [_observe_undisturbed(model, path, states, no_velocity) for path, states in parts]
+                [
+                    _observe_undisturbed(model, path, states, no_velocity)
+                    for path, states in recorded_states
+                ]
             )
             warnings += _noisy_velocity_warnings(model, thresholds, without_velocity, speed)
     stretches, held_out, seconds = _split_stretches(undisturbed), [], 0.0
@@ -269,7 +280,7 @@ def save(calibration: Calibration, name: str, path: str | PathLike[str]) -> None
     values |= {name: _round_values(value) for name, value in parameters.items()}
     note = _NO_VELOCITY_NOTE if settings.velocity is False else ""
     Path(path).write_text(
-        _HEADER.format(name=name, joints=", ".join(calibration.names))
+        _HEADER.format(name=name, joints=", ".join(calibration.velocity_names))
         + note
         + yaml.safe_dump(
             {"/**": {"ros__parameters": values}}, sort_keys=False, default_flow_style=None

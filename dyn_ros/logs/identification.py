@@ -46,10 +46,10 @@ from .run.local_workers import Call, Failure
 TableColumns = Mapping[Path, Mapping[str, str]]
 PartLoader = Callable[..., tuple[Samples, np.ndarray]]
 
-_MAX_FIRST_PARTS = 16  # in the first estimate
+_MAX_FIRST_ESTIMATE_PARTS = 16
 _MAX_CUTOFF_PARTS = 5  # parts of the first estimate that determine the cutoff of the filter
 _MAX_PASSES = 6
-_MAX_SAMPLES_IN_MEMORY = 1_000_000  # more are processed in parts
+_MAX_SAMPLES_IN_MEMORY = 1_000_000  # longer recordings are processed in parts
 _PART_SIZE = 8e6  # bytes
 _NO_SAMPLES = "the filter leaves no samples of it"
 _PART_OVERLAP = 1.0  # s, before and after a part; the filter drops its ends
@@ -271,7 +271,7 @@ def identify_parts(
     result if it used all parts.
     """
     start_time = time.perf_counter()
-    first_parts = spread_indices(len(calls), _MAX_FIRST_PARTS)
+    first_parts = spread_indices(len(calls), _MAX_FIRST_ESTIMATE_PARTS)
     cutoff = cutoff or _median_cutoff([calls[k] for k in first_parts], workers)
     first_solution, failures = _solve_first_parts(
         model, [calls[k] for k in first_parts], workers, cutoff, progress, options

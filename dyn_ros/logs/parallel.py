@@ -31,7 +31,7 @@ from .run.jobs import Jobs, Progress, Workers
 from .run.local_workers import Call, LocalWorkers
 from .write.results import RecordingStat
 
-_MAX_LISTED_FAILURES = 5  # in a warning
+_MAX_LISTED_FAILURES = 5
 
 
 class Result(NamedTuple):

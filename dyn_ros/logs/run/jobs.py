@@ -83,8 +83,8 @@ class Jobs:
             Call(plan, (recording,), recording=index) for index, recording in enumerate(recordings)
         )
         self._parts: deque[Call] = deque()
-        self._unfinished_parts: dict[int, int] = {}  # number, by index of recording
-        self._reductions: dict[int, Reduction] = {}  # by index of recording
+        self._unfinished_parts: dict[int, int] = {}  # index of recording: count
+        self._reductions: dict[int, Reduction] = {}  # index of recording: reduction
         self._finished_size, self._total_size = 0.0, sum(sizes) or 1.0
         self._total_reduction = Reduction(workers, reduce)
         self.total: list[Any] = []
@@ -139,7 +139,7 @@ class Reduction:
 
     def __init__(self, workers: Workers, reduce: Callable[[Any, Any], Any] | None) -> None:
         self._workers, self._reduce = workers, reduce
-        self._pending: dict[int, Sequence[Any]] = {}  # by number
+        self._pending: dict[int, Sequence[Any]] = {}  # number: value
         self._next = 0
         self._levels: list[list[Sequence[Any]]] = []  # values that are combined FAN_IN at a time
 

@@ -35,7 +35,7 @@ class Call(NamedTuple):
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     size: float = 1.0  # amount of data that it reads, in any unit
-    number: int | None = None  # of the part; None for a plan
+    number: int | None = None  # number of the part; None: the plan of a recording
     recording: int = 0  # index of the recording
 
 

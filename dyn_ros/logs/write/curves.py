@@ -20,7 +20,7 @@ from ...observer.runs_kernel import LOST, SHORTEST_GAP
 from .parquet import import_pyarrow
 
 _BATCH_SIZE = 1 << 17  # rows
-_RECORDING_GAP = 0.004  # between two recordings on the axis of time, relative to its length
+_RECORDING_GAP = 0.004  # relative to the total duration
 
 
 class DecimatedCurve(NamedTuple):
@@ -55,7 +55,7 @@ class Curves(NamedTuple):
     """The curves of recordings, which follow each other on the axis of time."""
 
     by_column: dict[str, DecimatedCurve]
-    units: dict[str, str]  # by column
+    units: dict[str, str]  # unit of each column
     spans: list[RecordingSpan]
 
 

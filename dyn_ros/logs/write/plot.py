@@ -38,9 +38,9 @@ _TIME_UNITS = (  # shortest duration with this unit [s], seconds in the unit, it
     (0.0, 1.0, "s"),
 )
 
-_PICTURE_INTERVALS = 3000  # per curve of a picture
-_MAX_PAGE_INTERVALS = 10_000  # per curve of a page
-_MAX_PAGE_INTERVALS_OF_ALL_CURVES = 150_000
+_INTERVALS_PER_PICTURE_CURVE = 3000
+_MAX_INTERVALS_PER_PAGE_CURVE = 10_000
+_MAX_INTERVALS_PER_PAGE = 150_000
 _DPI = 110
 _UNKNOWN_TEXT = "unknown in all states"
 
@@ -137,9 +137,9 @@ def _read_curves(files: Mapping[str, Sequence[Path]], is_picture: bool) -> Curve
             "plot: expected results with a column that can be plotted, got "
             + (", ".join(sorted(names)[:20]) or "none")
         )
-    intervals = _PICTURE_INTERVALS
+    intervals = _INTERVALS_PER_PICTURE_CURVE
     if not is_picture:
-        intervals = min(_MAX_PAGE_INTERVALS, _MAX_PAGE_INTERVALS_OF_ALL_CURVES // len(columns))
+        intervals = min(_MAX_INTERVALS_PER_PAGE_CURVE, _MAX_INTERVALS_PER_PAGE // len(columns))
     return read_curves(files, intervals, columns)
 
 

@@ -191,7 +191,7 @@ def result_folders(paths: Sequence[Path], out: Path, kind: str) -> list[Path]:
     come first. A recording keeps the folder that it has.
     """
     prefix = FOLDER_PREFIXES[kind]
-    folder_of: dict[str, Path] = {}  # by the absolute path of the recording
+    folder_of: dict[str, Path] = {}  # absolute path of recording: folder
     if out.is_dir():
         for folder in sorted(out.iterdir()):
             manifest = _read_manifest(folder / _MANIFEST)
