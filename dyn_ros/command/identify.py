@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..drives import save_drives
-from ..drives.efforts import rescaled
+from ..drives.efforts import rescale_torques
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.drives import LARGEST
@@ -311,7 +311,7 @@ def _validated(
     )
     constants = result.identified.drives.gain / result.model.drives.gain
     joined = dataclasses.replace(
-        joined, tau=rescaled(result.model, joined.q, joined.tau, constants)
+        joined, tau=rescale_torques(result.model, joined.q, joined.tau, constants)
     )
     for text in effort_unit_warnings(result.model, joined):
         print(f"warning: --validate: {text}", file=sys.stderr)

@@ -19,30 +19,31 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 
-_BLOCK = 16384  # samples whose gravity torques are computed at a time
+_BATCH_SIZE = 16384  # samples whose gravity torques are computed at a time
 
 
 def to_torques(
     model: Model, arrays: dict[str, Any], segments: Sequence[tuple[int, int]]
 ) -> dict[str, Any]:
-    """The arrays of a recording with torques at the joints as "tau", at the time of the positions.
+    """Return the arrays of a recording with efforts "tau" replaced by torques at the joints.
 
-    Changes them in place. Rows of which an effort is not in the recording are left out.
+    The arrays change in place. Delays of efforts are removed, and rows left out whose delayed
+    efforts are not in the recording.
     """
     drives = model.drives
     if drives.delay.any():
-        arrays = _without_delay(drives.delay, arrays, segments)
+        arrays = _remove_delay(drives.delay, arrays, segments)
     if not drives.reports_torque:
         effort = arrays["tau"]
         is_measured = np.ptp(effort, axis=0) > 0.0
         torque = measured_torque(model, Data(model), arrays["q"], effort)
-        # one that is never measured stays constant
+        # gravity is not added to an effort that is not measured, which stays constant
         effort[:] = np.where(drives.is_compensated & ~is_measured, effort, torque)
     return arrays
 
 
-def rescaled(model: Model, q: Array, torque: Array, constants: Array) -> Array:
-    """Torques at the joints (B, nv), if the gains of the drives are ``constants`` times as large.
+def rescale_torques(model: Model, q: Array, torque: Array, constants: Array) -> Array:
+    """Return torques at the joints (B, nv) for gains of the drives ``constants`` times as large.
 
     Gravity torques that the drives subtract remain.
     """
@@ -53,58 +54,58 @@ def rescaled(model: Model, q: Array, torque: Array, constants: Array) -> Array:
 
 
 def without_gravity(model: Model, q: Array, torque: Array) -> Array:
-    """Torques at the joints (B, nv) without the gravity torque that drives subtract."""
+    """Return torques at the joints (B, nv) without the gravity torque that drives subtract."""
     if not model.drives.is_compensated.any():
         return torque
-    left, data = np.empty_like(torque), Data(model)
-    for first in range(0, len(q), _BLOCK):
-        rows = slice(first, first + _BLOCK)
-        left[rows] = -with_gravity(model, data, q[rows], -torque[rows])
-    return left
+    result, data = np.empty_like(torque), Data(model)
+    for start in range(0, len(q), _BATCH_SIZE):
+        rows = slice(start, start + _BATCH_SIZE)
+        result[rows] = -with_gravity(model, data, q[rows], -torque[rows])
+    return result
 
 
 def torque_regressor(
     model: Model, data: Data, q: Array, v: Array, a: Array, threads: int = 1
 ) -> Array:
-    """``joint_torque_regressor`` (B, nv, p) without the gravity that drives subtract."""
+    """Return ``joint_torque_regressor`` (B, nv, p) without the gravity that drives subtract."""
     W = joint_torque_regressor(model, data, q, v, a, threads=threads)
-    compensated, still = model.drives.is_compensated, np.zeros_like(v)
-    if not compensated.any():
+    is_compensated, zero = model.drives.is_compensated, np.zeros_like(v)
+    if not is_compensated.any():
         return W
-    gravity = joint_torque_regressor(model, Data(model), q, still, still, threads=threads)
-    return W - compensated[:, None] * gravity
+    gravity = joint_torque_regressor(model, Data(model), q, zero, zero, threads=threads)
+    return W - is_compensated[:, None] * gravity
 
 
 def torque_regressor_product(
     model: Model, data: Data, q: Array, v: Array, a: Array, w: Array, threads: int = 1
 ) -> Array:
-    """``torque_regressor`` transposed times w (B, nv), without computing it, (B, p)."""
+    """Return ``torque_regressor`` transposed times w (B, nv), without computing it, (B, p)."""
     product = joint_torque_regressor_product(model, data, q, v, a, w, threads=threads)
-    compensated, still = model.drives.is_compensated, np.zeros_like(v)
-    if not compensated.any():
+    is_compensated, zero = model.drives.is_compensated, np.zeros_like(v)
+    if not is_compensated.any():
         return product
     return product - joint_torque_regressor_product(
-        model, Data(model), q, still, still, compensated * w, threads=threads
+        model, Data(model), q, zero, zero, is_compensated * w, threads=threads
     )
 
 
-def _without_delay(
+def _remove_delay(
     delay: Array, arrays: dict[str, Any], segments: Sequence[tuple[int, int]]
 ) -> dict[str, Any]:
-    """Interpolate efforts within segments."""
+    """Interpolate efforts within segments at the times of the positions."""
     time, effort = arrays["time"], arrays["tau"]
-    known = np.zeros(len(time), bool)
+    is_known = np.zeros(len(time), bool)
     for segment in segments:
         rows = slice(*segment)
         stamps = time[rows].copy()
         for k in np.flatnonzero(delay):
             effort[rows, k] = np.interp(stamps + delay[k], stamps, effort[rows, k])
-        known[rows] = (stamps + min(delay.min(), 0.0) >= stamps[0]) & (
+        is_known[rows] = (stamps + min(delay.min(), 0.0) >= stamps[0]) & (
             stamps + max(delay.max(), 0.0) <= stamps[-1]
         )
-    if known.sum() < 2:
+    if is_known.sum() < 2:
         raise ValueError(
             f"drives: efforts are delayed by up to {np.abs(delay).max():g} s, for "
             "which the recording is too short; check the unit, s"
         )
-    return {name: None if array is None else array[known] for name, array in arrays.items()}
+    return {name: None if array is None else array[is_known] for name, array in arrays.items()}

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The file beside a URDF: what efforts are, rotor inertias, and friction."""
+"""The drives file beside a URDF: properties of efforts, rotor inertias, and friction."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
 from ..engine.model.drives import LARGEST
 
-_OF_MODEL = {"armature": 0.0, "damping": 0.0, "friction": 0.0}
-_OF_DRIVES = {
+_MODEL_PROPERTIES = {"armature": 0.0, "damping": 0.0, "friction": 0.0}
+_DRIVE_PROPERTIES = {
     "delay": 0.0,
     "offset": 0.0,
     "load_friction": 0.0,
@@ -30,13 +30,21 @@ _OF_DRIVES = {
     "rotor_inertia": 0.0,
 }
 _FLAGS = {"gravity_compensated": "is_compensated", "smooth_friction": "has_smooth_friction"}
-_KEYS = ("unit", "gain", "gear_ratio", *_FLAGS, "side", *_OF_MODEL, *_OF_DRIVES)
+_PROPERTIES = (
+    "unit",
+    "gain",
+    "gear_ratio",
+    *_FLAGS,
+    "side",
+    *_MODEL_PROPERTIES,
+    *_DRIVE_PROPERTIES,
+)
 _SIDES = ("motor", "link")
-_ROTOR = ("armature", "rotor_inertia")
-_TORQUES = ("nm", "n·m", "n*m", "n-m", "n")  # units that need no gain, without spaces
-_DIGITS = 10  # that are written
-_SAME = 1e-8  # relative difference of numbers that are written with these digits
-_PLACE = re.compile(r" in \w+\[(\d+)\]$")
+_ROTOR_PROPERTIES = ("armature", "rotor_inertia")
+_TORQUE_UNITS = ("nm", "n·m", "n*m", "n-m", "n")  # units that need no gain, without spaces
+_WRITTEN_DIGITS = 10
+_ROUNDING_TOLERANCE = 1e-8  # relative; numbers that differ less are equal as they are written
+_ROW_IN_MESSAGE = re.compile(r" in \w+\[(\d+)\]$")
 _HEADER = """\
 # What the drives of {name} report as effort, and what they lose to friction.
 # Units: N m, rad, s, or N, m, s; see docs/real_robots.md.
@@ -46,27 +54,26 @@ _HEADER = """\
 def load_drives(model: Model, path: str | PathLike[str]) -> None:
     """Set the drives, rotor inertias and friction of a model from a file.
 
-    What the file does not mention remains.
+    Properties that the file does not mention remain.
 
     Parameters
     ----------
     model : Model
-        Its ``drives``, ``armature``, ``damping`` and ``friction`` change.
+        The model whose ``drives``, ``armature``, ``damping`` and ``friction`` change.
     path : str or PathLike
         A YAML file with ``joints``, a mapping from names, as in ``model.velocity_names``, to
         properties: ``unit``, ``gain``, ``gear_ratio``, ``gravity_compensated``, ``side`` ("motor"
         or "link"), ``smooth_friction``, ``armature``, ``damping``, ``friction``, and other
-        attributes of ``Drives``. The
-        gain is multiplied by the gear ratio. Motors that move several joints are described by
-        ``motors``, with ``joints``, a list of their names, and ``matrix``, the velocities of the
-        motors for velocities of these joints. With them, ``armature`` follows from the
-        ``rotor_inertia`` of the motors.
+        attributes of ``Drives``. The gain is multiplied by the gear ratio. Motors that move several
+        joints are described by ``motors``, with ``joints``, a list of the joints' names, and
+        ``matrix``, from velocities of these joints to velocities of the motors. With ``motors``,
+        ``armature`` follows from the ``rotor_inertia`` of the motors.
 
     Raises
     ------
     ValueError
-        Not such a file, an unknown joint or property, or a number out of range; the model does not
-        change. Names the file, the joint and the property.
+        The file is not a drives file, a joint or property is unknown, or a number is out of range;
+        the model does not change. The message names the file, the joint and the property.
     OSError
         The file cannot be read.
 
@@ -83,16 +90,16 @@ def load_drives(model: Model, path: str | PathLike[str]) -> None:
     """
     place = Path(path)
     try:
-        content = _parsed(place.read_text(encoding="utf-8"))
-        own, values = _read(model, content)
-        drives = _checked(model, values)
-        _add_rotors(model, own, drives, content["joints"])
-        before = {name: getattr(model, name).copy() for name in own}
+        content = _parse_yaml(place.read_text(encoding="utf-8"))
+        model_arrays, values = _read_properties(model, content)
+        drives = _make_drives(model, values)
+        _add_motor_armature(model, model_arrays, drives, content["joints"])
+        previous_arrays = {name: getattr(model, name).copy() for name in model_arrays}
         try:
-            for name, array in own.items():
+            for name, array in model_arrays.items():
                 setattr(model, name, array)
         except ValueError:
-            for name, array in before.items():
+            for name, array in previous_arrays.items():
                 setattr(model, name, array)
             raise
     except UnicodeDecodeError as error:
@@ -103,11 +110,11 @@ def load_drives(model: Model, path: str | PathLike[str]) -> None:
 
 
 def missing_gains(path: str | PathLike[str], joints: Iterable[str]) -> dict[str, str]:
-    """A sentence for each of these joints whose efforts have a unit, but no gain for torques.
+    """Return a message for each of these joints whose efforts have a unit, but no gain.
 
-    The file is one that ``load_drives`` has read.
+    ``load_drives`` has read the file before.
     """
-    content = _parsed(Path(path).read_text(encoding="utf-8"))["joints"]
+    content = _parse_yaml(Path(path).read_text(encoding="utf-8"))["joints"]
     units = {
         name: content[name]["unit"]
         for name in joints
@@ -117,7 +124,7 @@ def missing_gains(path: str | PathLike[str], joints: Iterable[str]) -> dict[str,
         name: f"joint {name!r}: its efforts have the unit {unit}, and no gain makes them "
         f"torques: declare gain, in N m or N for 1 {unit}"
         for name, unit in units.items()
-        if unit.replace(" ", "").lower() not in _TORQUES
+        if unit.replace(" ", "").lower() not in _TORQUE_UNITS
     }
 
 
@@ -142,33 +149,35 @@ def save_drives(model: Model, path: str | PathLike[str]) -> None:
     import yaml
 
     drives, joints = model.drives, {}
-    of_motors = _of_motors(drives)
+    armature = _motor_armature(drives)
     for k, name in enumerate(model.velocity_names):
         joint: dict[str, Any] = {}
         if drives.unit[k] != "N m":  # a gain alone does not say which unit
             joint["unit"] = drives.unit[k]
         if drives.gain[k] != 1.0 or "unit" in joint:
-            joint["gain"] = _rounded(drives.gain[k])
+            joint["gain"] = _round_number(drives.gain[k])
         joint |= {key: True for key, name in _FLAGS.items() if getattr(drives, name)[k]}
         if drives.is_link_side[k]:
             joint["side"] = "link"
-        for source, names in ((model, _OF_MODEL), (drives, _OF_DRIVES)):
+        for source, names in ((model, _MODEL_PROPERTIES), (drives, _DRIVE_PROPERTIES)):
             joint |= {
-                key: _rounded(getattr(source, key)[k])
+                key: _round_number(getattr(source, key)[k])
                 for key, default in names.items()
                 if getattr(source, key)[k] != default
             }
-        if of_motors[k] and np.isclose(model.armature[k], of_motors[k], _SAME, 0.0):
-            joint.pop("armature", None)  # which follows
+        if armature[k] and np.isclose(model.armature[k], armature[k], _ROUNDING_TOLERANCE, 0.0):
+            joint.pop("armature", None)  # `load_drives` computes it from the motors
         joints[name] = joint
     content: dict[str, Any] = {"joints": joints}
     if drives.coupling is not None:
-        different = drives.coupling != np.eye(model.nv)
-        rows = np.flatnonzero(different.any(axis=0) | different.any(axis=1))
-        rows = rows if len(rows) else np.arange(model.nv)  # of one that couples nothing
+        is_coupled = drives.coupling != np.eye(model.nv)
+        rows = np.flatnonzero(is_coupled.any(axis=0) | is_coupled.any(axis=1))
+        rows = rows if len(rows) else np.arange(model.nv)  # the matrix must not be empty
         content["motors"] = {
             "joints": [model.velocity_names[k] for k in rows],
-            "matrix": [[_rounded(x) for x in row] for row in drives.coupling[np.ix_(rows, rows)]],
+            "matrix": [
+                [_round_number(x) for x in row] for row in drives.coupling[np.ix_(rows, rows)]
+            ],
         }
     Path(path).write_text(
         _HEADER.format(name=model.name)
@@ -177,29 +186,29 @@ def save_drives(model: Model, path: str | PathLike[str]) -> None:
     )
 
 
-def _checked(model: Model, values: dict[str, Any]) -> Drives:
-    """The drives; a ValueError names the joint instead of its number."""
+def _make_drives(model: Model, values: dict[str, Any]) -> Drives:
+    """Return drives with these values; a ValueError names the joint instead of its row."""
     try:
         return Drives.of(model.nv, **values)
     except ValueError as error:
-        place = _PLACE.search(str(error))
-        if place is None:
+        match = _ROW_IN_MESSAGE.search(str(error))
+        if match is None:
             raise
         raise ValueError(
-            f"joint {model.velocity_names[int(place[1])]!r}: {_PLACE.sub('', str(error))}"
+            f"joint {model.velocity_names[int(match[1])]!r}: {_ROW_IN_MESSAGE.sub('', str(error))}"
         ) from None
 
 
-def _of_motors(drives: Drives) -> Array:
-    """The armature of each joint that the rotors of coupled motors cause, (nv,)."""
+def _motor_armature(drives: Drives) -> Array:
+    """Return the armature of each joint that the rotors of coupled motors cause, (nv,)."""
     if drives.coupling is None:
         return np.zeros(len(drives.gain))
     armature: Array = (drives.coupling**2).T @ drives.rotor_inertia
     return armature
 
 
-def _add_rotors(
-    model: Model, own: dict[str, Array], drives: Drives, joints: Mapping[str, Any]
+def _add_motor_armature(
+    model: Model, model_arrays: dict[str, Array], drives: Drives, joints: Mapping[str, Any]
 ) -> None:
     """Set the armature of the joints that coupled motors move, unless the file states it."""
     for name in joints if drives.coupling is None else ():
@@ -208,33 +217,34 @@ def _add_rotors(
                 f"joint {name!r}: rotor_inertia: expected only with motors that move "
                 "several joints; declare armature instead"
             )
-    for name, inertia in zip(model.velocity_names, _of_motors(drives)):
+    for name, inertia in zip(model.velocity_names, _motor_armature(drives)):
         if inertia and "armature" not in (joints.get(name) or {}):
-            own["armature"][model.velocity_names.index(name)] = inertia
+            model_arrays["armature"][model.velocity_names.index(name)] = inertia
 
 
-def _rounded(number: float) -> float:
-    return float(f"{number:.{_DIGITS}g}")
+def _round_number(number: float) -> float:
+    return float(f"{number:.{_WRITTEN_DIGITS}g}")
 
 
-def _parsed(text: str) -> Mapping[str, Any]:
+def _parse_yaml(text: str) -> Mapping[str, Any]:
+    """Return the content of a drives file; raise a ValueError for other keys."""
     import yaml
 
     try:
-        _require_once(yaml.compose(text, yaml.SafeLoader))
+        _require_unique_keys(yaml.compose(text, yaml.SafeLoader))
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(f"not valid YAML: {error!s:.300}") from None
     if content and isinstance(content, dict):
-        _require_known("key", content, ("joints", "motors"))
+        _require_available("key", content, ("joints", "motors"))
         content.setdefault("joints", {})
     if not content or not isinstance(content, dict) or not isinstance(content["joints"], dict):
         raise ValueError("expected 'joints:', a mapping from names of joints to properties")
     return content
 
 
-def _require_once(node: Any, depth: int = 2) -> None:
-    """Raise a ValueError if a key is repeated, of which YAML would take the last."""
+def _require_unique_keys(node: Any, depth: int = 2) -> None:
+    """Raise a ValueError if a key is repeated; YAML would use the last one."""
     pairs = node.value if getattr(node, "id", "") == "mapping" else []
     keys = [key.value for key, _ in pairs]
     for key, value in pairs:
@@ -244,73 +254,81 @@ def _require_once(node: Any, depth: int = 2) -> None:
                 f"{key.start_mark.line + 1}; remove all but one"
             )
         if depth:
-            _require_once(value, depth - 1)
+            _require_unique_keys(value, depth - 1)
 
 
-def _require_known(what: str, names: Iterable[Any], known: Iterable[str], where: str = "") -> None:
-    known = tuple(known)
+def _require_available(
+    kind: str, names: Iterable[Any], available: Iterable[str], where: str = ""
+) -> None:
+    """Raise a ValueError for a name that is not available."""
+    available = tuple(available)
     for name in names:
-        if name not in known:
-            close = similar(str(name), known, 1)
-            meant = f"; did you mean {close[0]!r}?" if close else ""
+        if name not in available:
+            suggestions = similar(str(name), available, 1)
+            hint = f"; did you mean {suggestions[0]!r}?" if suggestions else ""
             raise ValueError(
-                f"{where}no {what} {str(name)!r:.80}{meant}; available: {listed(known)}"
+                f"{where}no {kind} {str(name)!r:.80}{hint}; available: {listed(available)}"
             )
 
 
-def _read(model: Model, content: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, Any]]:
-    """New arrays of the model, and values of its drives."""
-    own = {name: getattr(model, name).copy() for name in _OF_MODEL}
+def _read_properties(
+    model: Model, content: Mapping[str, Any]
+) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Return new arrays of the model, and values of its drives."""
+    model_arrays = {name: getattr(model, name).copy() for name in _MODEL_PROPERTIES}
     values = {
         name: value.copy() if isinstance(value, np.ndarray) else value
         for name, value in vars(model.drives).items()
     }
     unit = list(values["unit"])
-    _require_known("joint", content["joints"], model.velocity_names)
+    _require_available("joint", content["joints"], model.velocity_names)
     for name, joint in content["joints"].items():
         k, where = model.velocity_names.index(name), f"joint {name!r}: "
         if not isinstance(joint, dict | None):
             raise ValueError(f"{where}expected a mapping of properties, got {joint!r:.80}")
         joint = joint or {}
-        _require_known("property", joint, _KEYS, where)
+        _require_available("property", joint, _PROPERTIES, where)
         unit[k] = joint.get("unit", unit[k])
         if not isinstance(unit[k], str):
             raise ValueError(f"{where}unit: expected a text, such as A, got {unit[k]!r:.80}")
         if "gain" in joint or "gear_ratio" in joint:
-            ratio = _number(where, "gear_ratio", joint.get("gear_ratio", 1.0))
+            ratio = _parse_number(where, "gear_ratio", joint.get("gear_ratio", 1.0))
             if not 0.0 < abs(ratio) < np.inf:
                 raise ValueError(
                     f"{where}gear_ratio: expected a finite number other than 0, got {ratio:g}"
                 )
-            values["gain"][k] = ratio * _number(where, "gain", joint.get("gain", 1.0))
+            values["gain"][k] = ratio * _parse_number(where, "gain", joint.get("gain", 1.0))
         for key, name in _FLAGS.items():
             if key in joint:
-                values[name][k] = _flag(where, key, joint[key])
+                values[name][k] = _parse_flag(where, key, joint[key])
         if "side" in joint:
             if joint["side"] not in _SIDES:
                 raise ValueError(f"{where}side: expected motor or link, got {joint['side']!r:.80}")
             values["is_link_side"][k] = joint["side"] == "link"
-            for key in _ROTOR if joint["side"] == "link" else ():
+            for key in _ROTOR_PROPERTIES if joint["side"] == "link" else ():
                 if joint.get(key):
                     raise ValueError(
                         f"{where}{key}: expected none with side: link, where rotors "
                         f"do not act, got {joint[key]!r:.80}; remove one of them"
                     )
-        for arrays, names in ((own, _OF_MODEL), (values, _OF_DRIVES)):
+        for arrays, names in ((model_arrays, _MODEL_PROPERTIES), (values, _DRIVE_PROPERTIES)):
             for key in names:
                 if key in joint:
-                    arrays[key][k] = _number(where, key, joint[key])
-        if "armature" in joint and own["armature"][k] < 0.0:
-            raise ValueError(f"{where}armature: expected 0 or more, got {own['armature'][k]:g}")
+                    arrays[key][k] = _parse_number(where, key, joint[key])
+        if "armature" in joint and model_arrays["armature"][k] < 0.0:
+            raise ValueError(
+                f"{where}armature: expected 0 or more, got {model_arrays['armature'][k]:g}"
+            )
     values["unit"] = tuple(unit)
     if "motors" in content:
-        values["coupling"] = _coupling(model, content["motors"])
-    return own, values
+        values["coupling"] = _parse_coupling(model, content["motors"])
+    return model_arrays, values
 
 
-def _number(where: str, key: str, value: Any) -> float:
+def _parse_number(where: str, key: str, value: Any) -> float:
+    """Return a number; raise a ValueError for other values, and for numbers that are too large."""
     try:
-        number = float(value)  # also of a text: 1e-3 is one in YAML 1.1
+        number = float(value)  # in YAML 1.1, 1e-3 is a string
     except (OverflowError, TypeError, ValueError):
         number = LARGEST
     if isinstance(value, bool) or LARGEST <= abs(number) < np.inf:
@@ -320,22 +338,23 @@ def _number(where: str, key: str, value: Any) -> float:
     return number
 
 
-def _flag(where: str, key: str, value: Any) -> bool:
+def _parse_flag(where: str, key: str, value: Any) -> bool:
+    """Return a Boolean; raise a ValueError for other values."""
     if not isinstance(value, bool):
         raise ValueError(f"{where}{key}: expected true or false, got {value!r:.80}")
     return value
 
 
-def _coupling(model: Model, motors: Any) -> Array:
-    """The coupling of all motors from the motors that move several joints."""
+def _parse_coupling(model: Model, motors: Any) -> Array:
+    """Return the coupling of all motors from the motors that move several joints."""
     if isinstance(motors, dict):
-        _require_known("key", motors, ("joints", "matrix"), "motors: ")
+        _require_available("key", motors, ("joints", "matrix"), "motors: ")
     if not isinstance(motors, dict) or len(motors) < 2:
         raise ValueError("motors: expected 'joints', a list of names, and 'matrix', a list of rows")
     names = motors["joints"]
     if not isinstance(names, list) or not 0 < len(names) == len(set(map(str, names))):
         raise ValueError(f"motors: joints: expected a list of different names, got {names!r:.80}")
-    _require_known("joint", names, model.velocity_names, "motors: ")
+    _require_available("joint", names, model.velocity_names, "motors: ")
     rows = [model.velocity_names.index(name) for name in names]
     try:
         matrix = np.array(motors["matrix"], float)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Whether measured efforts can be torques, by the gravity torques of the description."""
+"""Checks that measured efforts can be torques, by the gravity torques of the description."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from ..engine.kernel.names import listed
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 
-_LOADED = 0.1  # of the largest spread of gravity torque; an unknown tool alters the rest
-_FACTOR = 3.0  # far beyond the errors of a description
-_TWICE = 1.5  # times the gravity torque: it was in the effort, and was added again
-_EXPLAINED = 0.5  # part of the variance that a fit must explain to be believed
-_OTHER = 0.25  # of the variance that is left: half the error
-_ALMOST = 0.9  # part of the variance that another joint must explain
-_WRONG = 0.1  # of the RMS effort: a zero that matters, if it is also above friction
-_NUMBERS = 5_000_000  # of a regressor in memory
-_BLOCKS = 20  # of samples, whose scatter shows the error of a zero
-_CERTAIN = 4.0  # times this error is less than the zero
-_OWN = 1e-3  # of a constant torque that no parameters of the bodies imitate, at least
-_SINGULAR = 1e-4  # of the largest singular value of scaled columns
-_COLLAPSED = 0.2  # of the described mass
-_COUNTS = 0.02  # of the mass of the robot: lighter bodies are not reported
-_MOVES = 0.01  # rad/s, m/s: Coulomb friction is complete
-_BOTH = 0.05  # of the samples are in each direction, at least
-_MOST = 0.5  # of the largest gravity torque: more than friction
-_BEYOND = 3.0  # times the limit, where positions are of the motor
-_FAR = (
+_MIN_GRAVITY_RATIO = 0.1  # relative to the largest; an unknown tool alters smaller torques
+_MAX_DESCRIPTION_FACTOR = 3.0  # far beyond the errors of a description
+_DOUBLED_GRAVITY_FACTOR = 1.5  # beyond it, gravity was in the effort and was added again
+_MIN_EXPLAINED_FRACTION = 0.5  # variance; a fit that explains less is not believed
+_MAX_VARIANCE_RATIO = 0.25  # unexplained by another joint relative to its own: half the error
+_MIN_EXPLAINED_BY_OTHER_JOINT = 0.9  # variance
+_MIN_ZERO_ERROR = 0.1  # relative to the RMS effort, beyond friction; smaller ones do not matter
+_MAX_REGRESSOR_SIZE = 5_000_000  # numbers in memory
+_BLOCK_COUNT = 20  # blocks of samples, whose scatter shows the standard error of a zero
+_MIN_STANDARD_ERRORS = 4.0  # a smaller zero is not certain
+_MIN_CONSTANT_FRACTION = 1e-3  # squared; less than it, parameters of bodies imitate a zero
+_RANK_TOLERANCE = 1e-4  # relative to the largest singular value of scaled columns
+_COLLAPSED_MASS_RATIO = 0.2  # relative to the described mass; below it, a mass has collapsed
+_MIN_MASS_FRACTION = 0.02  # relative to the robot; lighter bodies are not reported
+_MIN_SPEED = 0.01  # rad/s, m/s; beyond it, Coulomb friction is complete
+_MIN_DIRECTION_FRACTION = 0.05  # fewer samples in a direction do not determine friction
+_MIN_REST_LOAD_RATIO = 0.5  # relative to the largest gravity torque; beyond it, more than friction
+_MAX_LIMIT_RATIO = 3.0  # position relative to its limit; beyond it, in another unit or of the motor
+_POSITIONS_TEXT = (
     "positions lie far beyond the limits: {}; convert them to rad or m if they are in degrees "
     "or mm, or divide them by the gear ratio if they are of the motor"
 )
-_REMEDY = (
+_REMEDY_TEXT = (
     "declare unit, gain and sign in the drives file, or estimate gains from a known load "
     "(dyn_ros identify --effort-constant estimate)"
 )
 
 
 def unit_warnings(model: Model, q: Array, v: Array, a: Array, effort: Array) -> list[str]:
-    """What contradicts positions in rad or m and efforts in N m or N; empty if nothing does.
+    """Return warnings of positions that are not in rad or m and efforts that are not in N m or N.
 
     The part of each effort that viscous and Coulomb friction, an offset and the inertial torque
     do not explain is compared with the gravity torque of the description. Joints that gravity
@@ -65,29 +65,31 @@ def unit_warnings(model: Model, q: Array, v: Array, a: Array, effort: Array) -> 
     list of str
         Messages with the joint, the figures and the remedy.
     """
-    far = _far_positions(model, q)
-    found = [_FAR.format(", ".join(far))] if far else []
-    if 2 * len(far) > model.nv:  # gravity torques are unknown
-        return found
-    return found + _wrong_efforts(model, q, v, a, effort)
+    positions = _positions_beyond_limits(model, q)
+    messages = [_POSITIONS_TEXT.format(", ".join(positions))] if positions else []
+    if 2 * len(positions) > model.nv:  # gravity torques are unknown
+        return messages
+    return messages + _effort_messages(model, q, v, a, effort)
 
 
-def _far_positions(model: Model, q: Array) -> list[str]:
-    """The joints whose positions lie far beyond their limits."""
+def _positions_beyond_limits(model: Model, q: Array) -> list[str]:
+    """Return the joints whose positions lie far beyond their limits, with these numbers."""
     if model.nq != model.nv:
         return []
     limit = np.maximum(np.abs(model.lower), np.abs(model.upper))
     largest = np.abs(q).max(axis=0)
     return [
         f"{model.velocity_names[k]} (up to {largest[k]:.3g}, the limit is {limit[k]:.3g})"
-        for k in np.flatnonzero(np.isfinite(limit) & (limit > 0.0) & (largest > _BEYOND * limit))
+        for k in np.flatnonzero(
+            np.isfinite(limit) & (limit > 0.0) & (largest > _MAX_LIMIT_RATIO * limit)
+        )
     ]
 
 
 def collapsed_masses(
     model: Model, parameters: Array, q: Array, v: Array, a: Array, torque: Array
 ) -> list[str]:
-    """A message if estimated masses are far below the description; empty otherwise.
+    """Return a message if estimated masses are far below the description, otherwise none.
 
     Parameters
     ----------
@@ -98,8 +100,11 @@ def collapsed_masses(
     q, v, a, torque : (B, nq), (B, nv), (B, nv), (B, nv) array
         Positions, velocities, accelerations, and torques at the joints [rad, m, s, N m, N].
     """
-    before, after = model.inertial_parameters[:, 0], parameters[:, 0]
-    bodies = np.flatnonzero((after < _COLLAPSED * before) & (before > _COUNTS * before.sum()))
+    described, estimated = model.inertial_parameters[:, 0], parameters[:, 0]
+    bodies = np.flatnonzero(
+        (estimated < _COLLAPSED_MASS_RATIO * described)
+        & (described > _MIN_MASS_FRACTION * described.sum())
+    )
     if not len(bodies):
         return []
     expected = np.array(rnea(model, Data(model), q, v, a))
@@ -112,41 +117,43 @@ def collapsed_masses(
         ]
     )
     scale, where = np.nanmedian([*ratios, np.nan]), "median of the joints"
-    if scale > 1.0 / _FACTOR:  # other bodies carry the load, or the description is wrong
-        own = ratios[_rows(model)]
-        bodies = bodies[own[bodies] < 1.0 / _FACTOR]
+    if (
+        scale > 1.0 / _MAX_DESCRIPTION_FACTOR
+    ):  # other bodies carry the load, or the description is wrong
+        joint_ratios = ratios[_first_rows(model)]
+        bodies = bodies[joint_ratios[bodies] < 1.0 / _MAX_DESCRIPTION_FACTOR]
         if not len(bodies):
             return []
-        least = bodies[np.argmin(own[bodies])]
-        scale, where = own[least], f"of {model.joint_names[least]}"
-    heaviest = sorted(bodies, key=lambda i: -before[i])
+        least = bodies[np.argmin(joint_ratios[bodies])]
+        scale, where = joint_ratios[least], f"of {model.joint_names[least]}"
     masses = (
-        f"{after[i]:.3g} kg instead of {before[i]:.3g} kg for the body of {model.joint_names[i]}"
-        for i in heaviest
+        f"{estimated[i]:.3g} kg instead of {described[i]:.3g} kg for the body of "
+        f"{model.joint_names[i]}"
+        for i in sorted(bodies, key=lambda i: -described[i])
     )
     return [
         f"masses collapsed, so they are not usable: {listed(masses, most=3)}. Measured torques "
         f"are {scale:.2g} times the torques of the description ({where}). "
-        f"The likely cause is {_cause(model, bodies)}"
+        f"The likely cause is {_collapse_cause(model, bodies)}"
     ]
 
 
-def _rows(model: Model) -> NDArray[Any]:
-    """The first row in v of each joint; of one that mimics another, some row."""
+def _first_rows(model: Model) -> NDArray[Any]:
+    """Return the first row in v of each joint; an arbitrary row for a mimic joint."""
     rows: NDArray[Any] = np.minimum(np.cumsum(model.nvs) - model.nvs, model.nv - 1)
     return rows
 
 
-def _cause(model: Model, bodies: NDArray[Any]) -> str:
-    """What the drives of some bodies, whose masses collapsed, do not declare yet, and a remedy."""
-    rows, drives = _rows(model)[bodies], model.drives
+def _collapse_cause(model: Model, bodies: NDArray[Any]) -> str:
+    """Return what the drives of bodies whose masses collapsed do not declare yet, and a remedy."""
+    rows, drives = _first_rows(model)[bodies], model.drives
     declared = [model.joint_names[i] for i in bodies[drives.is_compensated[rows]]]
     gravity = ", or gravity that is already subtracted"
     if declared:
         gravity += f", which is declared for {', '.join(declared)} only"
     if len(declared) == len(bodies):
         gravity = " (gravity is declared as subtracted, so they depend on inertia only)"
-    remedy = _REMEDY
+    remedy = _REMEDY_TEXT
     if (drives.gain[rows] != 1.0).all():
         remedy = remedy.replace("declare unit, gain and sign", "check gain and sign")
     return (
@@ -155,112 +162,135 @@ def _cause(model: Model, bodies: NDArray[Any]) -> str:
     )
 
 
-def _wrong_efforts(model: Model, q: Array, v: Array, a: Array, effort: Array) -> list[str]:
+def _effort_messages(model: Model, q: Array, v: Array, a: Array, effort: Array) -> list[str]:
+    """Return warnings of efforts that are not in N m or N."""
     data = Data(model)
     gravity = np.array(generalized_gravity(model, data, q))
     inertial = np.array(rnea(model, data, q, v, a)) - gravity
     spread = gravity.std(axis=0)
-    measured = effort.std(axis=0) > 0.0  # not NaN
-    if np.abs(v).max(axis=1, initial=0.0).mean() < _MOVES:
-        return list(_at_rest(model, gravity.mean(axis=0), effort.mean(axis=0)))
-    is_loaded = spread > max(_LOADED * spread.max(initial=0.0), 1e-9)
+    is_measured = effort.std(axis=0) > 0.0  # False if NaN
+    if np.abs(v).max(axis=1, initial=0.0).mean() < _MIN_SPEED:
+        return list(_rest_messages(model, gravity.mean(axis=0), effort.mean(axis=0)))
+    is_loaded = spread > max(_MIN_GRAVITY_RATIO * spread.max(initial=0.0), 1e-9)
     columns = {
         int(j): np.column_stack(
             [np.ones(len(v)), v[:, j], np.sign(v[:, j]), inertial[:, j], gravity[:, j]]
         )
-        for j in np.flatnonzero(measured)
+        for j in np.flatnonzero(is_measured)
     }
-    loaded = {j: A for j, A in columns.items() if is_loaded[j]}
-    little = _LOADED * float(np.abs(gravity.mean(axis=0)).max(initial=0.0))
-    coupling = model.drives.coupling  # other motors brake these joints as well
-    alone = np.ones(model.nv, bool) if coupling is None else np.count_nonzero(coupling, 0) == 1
-    left = {j: _left(A, effort) for j, A in columns.items()}
+    loaded_columns = {j: A for j, A in columns.items() if is_loaded[j]}
+    min_gravity = _MIN_GRAVITY_RATIO * float(np.abs(gravity.mean(axis=0)).max(initial=0.0))
+    coupling = model.drives.coupling  # joints that several motors move have friction of all of them
+    has_one_motor = (
+        np.ones(model.nv, bool) if coupling is None else np.count_nonzero(coupling, 0) == 1
+    )
+    unexplained = {j: _unexplained_variance(A, effort) for j, A in columns.items()}
 
-    def of_gravity(k: int, A: Array) -> list[str]:
+    def gravity_messages(k: int, A: Array) -> list[str]:
         tau = effort[:, k]
-        others = [
+        candidates = [
             j
-            for j, B in loaded.items()
-            if k in loaded or alone[k] and _turns(v[:, k]) and _is_torque(B, tau)
+            for j, B in loaded_columns.items()
+            if k in loaded_columns
+            or has_one_motor[k]
+            and _moves_both_ways(v[:, k])
+            and _contains_gravity(B, tau)
         ]
+        fractions = {j: float(unexplained[j][k]) for j in (*candidates, k)}
         return (
-            [*_of_another(model, k, {j: float(left[j][k]) for j in (*others, k)})]
-            or k in loaded
-            and [*_of_gravity(model, k, A, tau)]
-            or [*_subtracted(model.velocity_names[k], A, tau, little)]
+            [*_other_joint_messages(model, k, fractions)]
+            or k in loaded_columns
+            and [*_gravity_messages(model, k, A, tau)]
+            or [*_subtracted_gravity_messages(model.velocity_names[k], A, tau, min_gravity)]
         )
 
-    if found := [text for k, A in columns.items() for text in of_gravity(k, A)]:
-        return found
-    some = slice(None, None, 1 + 10 * v.size * model.njoints // _NUMBERS)
-    W = joint_torque_regressor(model, data, q[some], v[some], a[some])
+    if messages := [text for k, A in columns.items() for text in gravity_messages(k, A)]:
+        return messages
+    rows = slice(None, None, 1 + 10 * v.size * model.njoints // _MAX_REGRESSOR_SIZE)
+    W = joint_torque_regressor(model, data, q[rows], v[rows], a[rows])
     return [
         text
         for k, A in columns.items()
-        if alone[k]
-        for text in _zero(model.velocity_names[k], A[some], W[:, k], effort[some, k])
+        if has_one_motor[k]
+        for text in _zero_messages(model.velocity_names[k], A[rows], W[:, k], effort[rows, k])
     ]
 
 
-def _at_rest(model: Model, gravity: Array, effort: Array) -> Iterator[str]:
-    """Messages on mean efforts of a robot almost at rest: friction may hide small errors."""
-    for k in np.flatnonzero(np.abs(gravity) > _MOST * np.abs(gravity).max(initial=1e-9)):
-        if not np.isnan(effort[k]) and not 1.0 / _FACTOR < effort[k] / gravity[k] < _FACTOR:
+def _rest_messages(model: Model, gravity: Array, effort: Array) -> Iterator[str]:
+    """Yield messages on mean efforts of a robot almost at rest; friction may hide small errors."""
+    min_gravity = _MIN_REST_LOAD_RATIO * np.abs(gravity).max(initial=1e-9)
+    for k in np.flatnonzero(np.abs(gravity) > min_gravity):
+        if (
+            not np.isnan(effort[k])
+            and not 1.0 / _MAX_DESCRIPTION_FACTOR < effort[k] / gravity[k] < _MAX_DESCRIPTION_FACTOR
+        ):
             yield (
                 f"{model.velocity_names[k]}: at rest, its effort is {effort[k]:.3g} with a "
                 f"gravity torque of {gravity[k]:.3g} in the description; it is in another unit, "
                 "such as A, its sign or zero is wrong, or gravity is already subtracted; "
-                f"{_REMEDY}"
+                f"{_REMEDY_TEXT}"
             )
 
 
-def _of_another(model: Model, k: int, left: dict[int, float]) -> Iterator[str]:
-    """A message if another joint, that gravity loads, explains the effort of joint k.
+def _other_joint_messages(model: Model, k: int, unexplained: dict[int, float]) -> Iterator[str]:
+    """Yield a message if another joint, which gravity loads, explains the effort of joint k.
 
-    ``left`` is the part of the variance of this effort that the columns of each joint leave.
+    ``unexplained`` is the fraction of the variance of this effort that each joint leaves.
     """
-    other = min(left, key=lambda j: left[j])
-    if left[other] < min(_OTHER * left[k], 1.0 - _ALMOST):
+    j = min(unexplained, key=lambda joint: unexplained[joint])
+    if unexplained[j] < min(
+        _MAX_VARIANCE_RATIO * unexplained[k], 1.0 - _MIN_EXPLAINED_BY_OTHER_JOINT
+    ):
         yield (
-            f"{model.velocity_names[k]}: the motion of {model.velocity_names[other]} "
-            f"explains {1.0 - left[other]:.0%} of its effort, its own {1.0 - left[k]:.0%}; "
-            "check the order of the columns"
+            f"{model.velocity_names[k]}: the motion of {model.velocity_names[j]} "
+            f"explains {1.0 - unexplained[j]:.0%} of its effort, its own "
+            f"{1.0 - unexplained[k]:.0%}; check the order of the columns"
         )
 
 
-def _is_torque(A: Array, effort: Array) -> bool:
-    """Whether an effort contains the gravity torque of a joint with these columns, in N m."""
-    return bool(1.0 / _FACTOR < np.linalg.lstsq(A, effort)[0][4] < _FACTOR)
+def _contains_gravity(A: Array, effort: Array) -> bool:
+    """Return True if an effort contains the gravity torque of a joint's columns, in N m."""
+    return bool(
+        1.0 / _MAX_DESCRIPTION_FACTOR < np.linalg.lstsq(A, effort)[0][4] < _MAX_DESCRIPTION_FACTOR
+    )
 
 
-def _of_gravity(model: Model, k: int, own: Array, effort: Array) -> Iterator[str]:
-    """Messages on the effort of joint k, which gravity loads."""
-    Q = np.linalg.qr(own[:, :4])[0]
-    rest, G = effort - Q @ (Q.T @ effort), own[:, 4] - Q @ (Q.T @ own[:, 4])
-    square, variance = max(float(G @ G), 1e-300), max(float(rest @ rest), 1e-300)
-    scale = float(G @ rest) / square
-    moved = float(np.linalg.lstsq(own, effort)[0][3])
+def _gravity_messages(model: Model, k: int, A: Array, effort: Array) -> Iterator[str]:
+    """Yield messages on the effort of joint k, which gravity loads; A are its columns."""
+    Q = np.linalg.qr(A[:, :4])[0]
+    residual, G = effort - Q @ (Q.T @ effort), A[:, 4] - Q @ (Q.T @ A[:, 4])
+    square, variance = max(float(G @ G), 1e-300), max(float(residual @ residual), 1e-300)
+    scale = float(G @ residual) / square
+    inertial_scale = float(np.linalg.lstsq(A, effort)[0][3])
     explained = scale**2 * square / variance
-    if model.drives.is_compensated[k] and explained > _EXPLAINED and scale > _TWICE:
+    if (
+        model.drives.is_compensated[k]
+        and explained > _MIN_EXPLAINED_FRACTION
+        and scale > _DOUBLED_GRAVITY_FACTOR
+    ):
         yield (
             f"{model.velocity_names[k]}: its effort contains {scale - 1.0:.3g} times the "
             "gravity torque of the description; do not declare gravity_compensated in the "
             "drives file"
         )
         return
-    yield from _compared(
-        model.velocity_names[k], scale, explained, float(np.sqrt(variance / square)), moved
+    yield from _scale_messages(
+        model.velocity_names[k], scale, explained, float(np.sqrt(variance / square)), inertial_scale
     )
 
 
-def _subtracted(name: str, A: Array, effort: Array, little: float) -> Iterator[str]:
-    """A message on an effort without the constant gravity torque of the description.
+def _subtracted_gravity_messages(
+    name: str, A: Array, effort: Array, min_gravity: float
+) -> Iterator[str]:
+    """Yield a message on an effort without the constant gravity torque of the description.
 
-    Gravity torques below ``little`` are not missed.
+    Gravity torques below ``min_gravity`` are not expected in it.
     """
     gravity, mean = A[:, 4], float(effort.mean())
     expected = float(gravity.mean())
-    if _turns(A[:, 1]) and abs(expected) > max(gravity.std(), little, _FACTOR * abs(mean)):
+    if _moves_both_ways(A[:, 1]) and abs(expected) > max(
+        gravity.std(), min_gravity, _MAX_DESCRIPTION_FACTOR * abs(mean)
+    ):
         yield (
             f"{name}: at rest, its effort is {mean:.2g} with a gravity torque of {expected:.3g} "
             "in the description; if gravity is already subtracted, declare gravity_compensated "
@@ -268,39 +298,39 @@ def _subtracted(name: str, A: Array, effort: Array, little: float) -> Iterator[s
         )
 
 
-def _turns(v: Array) -> bool:
-    """Whether a joint moves in both directions; else, friction may have any value."""
-    return bool(min((v > _MOVES).mean(), (v < -_MOVES).mean()) >= _BOTH)
+def _moves_both_ways(v: Array) -> bool:
+    """Return True if a joint moves in both directions; otherwise, friction may have any value."""
+    return bool(min((v > _MIN_SPEED).mean(), (v < -_MIN_SPEED).mean()) >= _MIN_DIRECTION_FRACTION)
 
 
-def _zero(name: str, A: Array, W: Array, effort: Array) -> Iterator[str]:
-    """A message on an effort with a constant part that bodies and friction do not explain.
+def _zero_messages(name: str, A: Array, W: Array, effort: Array) -> Iterator[str]:
+    """Yield a message on an effort with a constant part that bodies and friction do not explain.
 
-    ``W`` are the columns of the parameters of the bodies, whatever these are.
+    ``W`` are the columns of the parameters of the bodies, which may have any values.
     """
     v = A[:, 1]
-    if not _turns(v):
+    if not _moves_both_ways(v):
         return
     X = np.column_stack([np.sign(v), v, W[:, np.abs(W).max(axis=0) > 0.0]])
     X /= np.linalg.norm(X, axis=0)
     squares, V = np.linalg.eigh(X.T @ X)  # faster than singular values
-    some = squares > _SINGULAR**2 * squares[-1]
-    squares, V = squares[some], V[:, some]
+    is_determined = squares > _RANK_TOLERANCE**2 * squares[-1]
+    squares, V = squares[is_determined], V[:, is_determined]
 
     def coefficients(y: Array) -> Array:
         return V @ ((X.T @ y) @ V / squares)
 
     constant = 1.0 - X @ coefficients(np.ones(len(X)))
     square = float(constant @ constant)
-    if square < _OWN * len(constant):
+    if square < _MIN_CONSTANT_FRACTION * len(constant):
         return
     zero = float(constant @ effort) / square
-    fitted = coefficients(effort - zero)
-    scores = constant * (effort - zero - X @ fitted) / square
-    sums = np.add.reduceat(scores, np.arange(0, len(scores), 1 + len(scores) // _BLOCKS))
-    error = _CERTAIN * float(np.sqrt(sums @ sums))
-    friction = float(fitted[0]) / np.sqrt(len(v))
-    if abs(zero) - error > abs(friction) + _WRONG * np.sqrt(np.mean(effort**2)):
+    x = coefficients(effort - zero)
+    scores = constant * (effort - zero - X @ x) / square
+    sums = np.add.reduceat(scores, np.arange(0, len(scores), 1 + len(scores) // _BLOCK_COUNT))
+    error = _MIN_STANDARD_ERRORS * float(np.sqrt(sums @ sums))
+    friction = float(x[0]) / np.sqrt(len(v))
+    if abs(zero) - error > abs(friction) + _MIN_ZERO_ERROR * np.sqrt(np.mean(effort**2)):
         yield (
             f"{name}: at rest, its effort is {abs(zero):.2g} "
             f"{'more' if zero > 0.0 else 'less'} than gravity, and friction is "
@@ -309,38 +339,38 @@ def _zero(name: str, A: Array, W: Array, effort: Array) -> Iterator[str]:
         )
 
 
-def _left(A: Array, efforts: Array) -> Array:
-    """The part of the variance of each effort (B, n) that columns do not explain, (n,)."""
+def _unexplained_variance(A: Array, efforts: Array) -> Array:
+    """Return the fraction of the variance of each effort (B, n) that columns leave, (n,)."""
     Q = np.linalg.qr(A)[0]
-    part: Array = (efforts - Q @ (Q.T @ efforts)).var(axis=0)
-    return part / np.maximum(efforts.var(axis=0), 1e-300)
+    variance: Array = (efforts - Q @ (Q.T @ efforts)).var(axis=0)
+    return variance / np.maximum(efforts.var(axis=0), 1e-300)
 
 
-def _compared(
-    name: str, scale: float, explained: float, ratio: float, inertial: float
+def _scale_messages(
+    name: str, scale: float, explained: float, ratio: float, inertial_scale: float
 ) -> Iterator[str]:
-    """Messages on one joint.
+    """Yield a message on an effort that is not in N m or N.
 
-    ``scale`` and ``inertial`` are its effort, relative to the torques of gravity and of motion;
-    ``explained`` is the part of the variance that gravity explains, and ``ratio`` the spread of
-    the effort, relative to gravity.
+    ``scale`` and ``inertial_scale`` are the effort relative to the torques of gravity and of
+    motion; ``explained`` is the fraction of the variance that gravity explains, and ``ratio`` the
+    spread of the effort relative to the spread of gravity.
     """
-    if explained > _EXPLAINED and scale < 0.0:
+    if explained > _MIN_EXPLAINED_FRACTION and scale < 0.0:
         yield (
             f"{name}: its effort is {scale:.3g} times the gravity torque of the description, "
-            f"so its sign is wrong; {_REMEDY}"
+            f"so its sign is wrong; {_REMEDY_TEXT}"
         )
     elif (
-        explained > _EXPLAINED
-        and not 1.0 / _FACTOR < scale < _FACTOR
-        or ratio < 1.0 / _FACTOR
-        and inertial < 1.0 / _FACTOR
+        explained > _MIN_EXPLAINED_FRACTION
+        and not 1.0 / _MAX_DESCRIPTION_FACTOR < scale < _MAX_DESCRIPTION_FACTOR
+        or ratio < 1.0 / _MAX_DESCRIPTION_FACTOR
+        and inertial_scale < 1.0 / _MAX_DESCRIPTION_FACTOR
     ):
         yield (
             f"{name}: its effort is {scale:.3g} times the gravity torque of the description, "
-            f"so it is not in N m, but perhaps in A or a motor torque; {_REMEDY}"
+            f"so it is not in N m, but perhaps in A or a motor torque; {_REMEDY_TEXT}"
         )
-    elif explained < _EXPLAINED and ratio < 1.0 / _FACTOR:
+    elif explained < _MIN_EXPLAINED_FRACTION and ratio < 1.0 / _MAX_DESCRIPTION_FACTOR:
         yield (
             f"{name}: its effort does not depend on gravity ({scale:.2g} times the gravity "
             "torque of the description); if it is already subtracted, declare it in the "

@@ -12,7 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..drives.causes import LAGS, LONGEST, POOR, Errors, likely_causes
+from ..drives.causes import (
+    MAX_DELAY,
+    MAX_LAG_COUNT,
+    MAX_NOISE_RATIO,
+    TorqueErrors,
+    likely_causes,
+)
 from ..engine.algorithms.regressors.normal_equations import assembled
 from ..engine.kernel.types import Array
 from ..engine.model import Model
@@ -446,7 +452,8 @@ def unexplained_error_warnings(
     unexplained = [
         k
         for k in np.flatnonzero(is_actuated(model)).tolist()
-        if joints[k].after > max(POOR * max(joints[k].noise, min_noise[k]), 1e-3 * joints[k].torque)
+        if joints[k].after
+        > max(MAX_NOISE_RATIO * max(joints[k].noise, min_noise[k]), 1e-3 * joints[k].torque)
     ]
     if not unexplained:
         return []
@@ -467,12 +474,12 @@ def unexplained_error_warnings(
     ]
 
 
-def _residual_data(model: Model, equations: TorqueEquations, parameters: Array) -> Errors:
+def _residual_data(model: Model, equations: TorqueEquations, parameters: Array) -> TorqueErrors:
     """Collect residuals and motions of a subset of samples, to find causes of errors."""
     samples, drives = equations.samples, model.drives
     period = float(np.median(np.diff(samples.time)))
-    step = max(1, math.ceil(LONGEST / (LAGS * period)))
-    count = min(LAGS, int(LONGEST / (step * period)), (len(samples) - 1) // (4 * step))
+    step = max(1, math.ceil(MAX_DELAY / (MAX_LAG_COUNT * period)))
+    count = min(MAX_LAG_COUNT, int(MAX_DELAY / (step * period)), (len(samples) - 1) // (4 * step))
     lags = step * np.arange(-count, count + 1)
     subset_size = min(
         2 * REGRESSION_SAMPLES, _MAX_REGRESSOR_SIZE // (10 * model.nv * model.njoints)
@@ -484,7 +491,7 @@ def _residual_data(model: Model, equations: TorqueEquations, parameters: Array) 
     features = [equations.features(subset)]
     if subset.direction is not None:  # friction that turns over a distance resembles a delay
         features.append(equations.features(dataclasses.replace(subset, direction=None)))
-    return Errors(
+    return TorqueErrors(
         subset.q,
         subset.v,
         subset.a,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from ..drives.efforts import rescaled, without_gravity
+from ..drives.efforts import rescale_torques, without_gravity
 from ..drives.units import collapsed_masses, unit_warnings
 from ..engine.algorithms import rnea
 from ..engine.call.data import Data
@@ -159,7 +159,7 @@ def solve(
                 f"motor_constants: expected numbers other than 0, got {constants.tolist()}"
             )
         samples = dataclasses.replace(
-            samples, tau=rescaled(model, samples.q, samples.tau, constants)
+            samples, tau=rescale_torques(model, samples.q, samples.tau, constants)
         )
     chosen = FEATURES[not options.armature : 1 + 3 * options.friction]
     noise = None if options.noise is None else one_each("noise", options.noise, model.nv, above=0.0)

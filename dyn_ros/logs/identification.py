@@ -25,9 +25,9 @@ from ..engine.model import Model
 from ..engine.model.moments import Moment
 from ..identification import Identification, Samples
 from ..identification.identify import make_result
+from ..identification.identify_options import IdentifyOptions
 from ..identification.locking import remaining_coordinates
 from ..identification.normal_equations import add_sums
-from ..identification.identify_options import IdentifyOptions
 from ..identification.recorded_samples import read_recordings, recorded_robot
 from ..identification.solution import Solution, solve
 from ..recordings.formats import is_table
@@ -128,7 +128,9 @@ def identify(
     return identify_recordings(
         model,
         paths,
-        lambda arm, samples: identify_options.for_velocities(remaining_coordinates(model, arm)[1], model.nv),
+        lambda arm, samples: identify_options.for_velocities(
+            remaining_coordinates(model, arm)[1], model.nv
+        ),
         ReadOptions(
             topics=None if topics is None else tuple(topics),
             odometry=odometry,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..drives.efforts import rescaled
+from ..drives.efforts import rescale_torques
 from ..engine.kernel.types import Array
 from ..identification.least_squares import Fit, Problem, joint_results, sum_squares
 from ..identification.normal_equations import STRETCH_COUNT, Conditions, Equations, Stretches
@@ -49,7 +49,8 @@ class Pass(NamedTuple):
         """Return the contribution of rows of a recording, whose index is ``recording``."""
         problem, fit = self.problem, self.fit
         samples = dataclasses.replace(
-            samples, tau=rescaled(problem.unknowns.model, samples.q, samples.tau, self.constants)
+            samples,
+            tau=rescale_torques(problem.unknowns.model, samples.q, samples.tau, self.constants),
         )
         part = TorqueEquations(problem.unknowns, samples, rows.astype(np.int32), self.conditions)
         equations, outliers, count = part.sums(0.0, 0.0), 0, 0
@@ -58,7 +59,9 @@ class Pass(NamedTuple):
             equations = equations.minus(excess)
         squares = np.zeros((2, 3, len(fit.limit)))
         models = problem.reference.described, fit.parameters
-        for torques in part.torques_and_residuals(rows[:0] if is_in_first_estimate else rows, models):
+        for torques in part.torques_and_residuals(
+            rows[:0] if is_in_first_estimate else rows, models
+        ):
             squares += sum_squares(torques)
         stretches = problem.stretch_sums(
             part,
@@ -142,7 +145,9 @@ def identification(
             problem.unknowns.model, total.squares, np.array([joint.noise for joint in joints])
         )
     change = (fit.estimate.parameters - current_pass.estimate)[problem.base.independent]
-    spread, count = problem.stretch_covariance(total.stretches.after_change(np.append(change, step)), fit.estimate)
+    spread, count = problem.stretch_covariance(
+        total.stretches.after_change(np.append(change, step)), fit.estimate
+    )
     first.equations.conditions = current_pass.next_pass(fit, step).conditions
     final = first._replace(fit=fit, joints=joints, warnings=(*first.warnings, *warnings))
     return final.identification(spread, count, total.size, seconds)
