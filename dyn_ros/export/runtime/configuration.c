@@ -1,6 +1,6 @@
 /* Copyright dyn_ros contributors
    SPDX-License-Identifier: Apache-2.0
-   Configurations: the neutral one, and steps along a velocity. */
+   The neutral configuration, and steps along a velocity. */
 #include <string.h>
 
 #include "runtime.h"
@@ -38,8 +38,8 @@ static void rotate(const double q[4], const double a[3], double result[3])
   for (int i = 0; i < 3; i++) result[i] = a[i] + 2.0 * (q[3] * t[i] + u[i]);
 }
 
-/* The rigid motion exp(v, w): the rotation and the translation. Both are series for a small angle, w / 2^n, which is
-   then doubled n times: exp(2 x) = exp(x) exp(x). */
+/* Compute the rotation and the translation of the rigid motion exp(v, w) as series for a small angle, w / 2^n, which
+   is then doubled n times: exp(2 x) = exp(x) exp(x). */
 static void exponential(const double v[3], const double w[3], double rotation[4], double translation[3])
 {
   double square = w[0] * w[0] + w[1] * w[1] + w[2] * w[2], scale = 1.0;
@@ -49,7 +49,7 @@ static void exponential(const double v[3], const double w[3], double rotation[4]
     scale *= 0.5;
     doublings++;
   }
-  /* of x^2 / 4: sin(x/2) / x and cos(x/2); of x^2: (1 - cos x) / x^2 and (x - sin x) / x^3 */
+  /* With h = x^2 / 4: sin(x/2) / x and cos(x/2). With x^2: (1 - cos x) / x^2 and (x - sin x) / x^3. */
   double h = 0.25 * square, x = square;
   double sine = 0.5 * (1 - h / 6 * (1 - h / 20 * (1 - h / 42 * (1 - h / 72 * (1 - h / 110)))));
   double cosine = 1 - h / 2 * (1 - h / 12 * (1 - h / 30 * (1 - h / 56 * (1 - h / 90 * (1 - h / 132)))));
@@ -97,9 +97,9 @@ static void move_spherical(double *q, const double *v)
 static void move_planar(double *q, const double *v)
 {
   const double linear[3] = {v[0], v[1], 0.0}, angular[3] = {0.0, 0.0, v[2]}, heading[3] = {0.0, 0.0, q[2]};
-  double rotation[4], translation[3], none[3] = {0};
+  double rotation[4], translation[3], zero[3] = {0};
   exponential(linear, angular, rotation, translation);
-  exponential(none, heading, rotation, none);
+  exponential(zero, heading, rotation, zero);
   rotate(rotation, translation, translation);
   q[0] += translation[0];
   q[1] += translation[1];

@@ -1,6 +1,6 @@
 /* Copyright dyn_ros contributors
    SPDX-License-Identifier: Apache-2.0
-   Models: the content of a model file, and names. */
+   Models: access to the content of a model file. */
 #include <string.h>
 
 #include "runtime.h"
@@ -26,12 +26,13 @@ static void *content(const dyn_ros_model *model, int n)
 
 const int64_t *dyn_ros_private_section(const dyn_ros_model *model, int n) { return content(model, n); }
 
-/* Whether the sections have the sizes that this robot requires. */
+/* Return 1 if the sections have the sizes that this robot requires. */
 static int is_consistent(const int64_t *words)
 {
   int64_t nq = words[HEADER_NQ], nv = words[HEADER_NV], nj = words[HEADER_NJOINTS], nf = words[HEADER_NFRAMES];
-  int64_t most = 1 << 20;
-  if (nq < 0 || nv < 0 || nj < 0 || nf < 0 || nq > most || nv > most || nj > most || nf > most) return 0;
+  int64_t max_count = 1 << 20;
+  if (nq < 0 || nv < 0 || nj < 0 || nf < 0 || nq > max_count || nv > max_count || nj > max_count
+      || nf > max_count) return 0;
   const int64_t counts[SECTION_COUNT] = {
     [SECTION_INTS] = -1, [SECTION_FLOATS] = ROWS + FLOATS_ROW * (nj + 1) + nv + (FRAME_ROW + INERTIA_ROW) * nf,
     [SECTION_BODIES] = 10 * nj, [SECTION_LINKS] = 10 * nf, [SECTION_ARMATURE] = nv, [SECTION_LIMITS] = 2 * nq + 4 * nv,
@@ -126,15 +127,15 @@ int dyn_ros_joint_index(const dyn_ros_model *model, const char *wanted)
 int dyn_ros_frame_index(const dyn_ros_model *model, const char *wanted)
 {
   dyn_ros_frame info;
-  int found = DYN_ROS_NO_SUCH_FRAME;
+  int index = DYN_ROS_NO_SUCH_FRAME;
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;
   for (int i = 0; wanted && i < model->nframes; i++) {
     dyn_ros_frame_info(model, i, &info);
     if (!are_equal(wanted, info.name)) continue;
     if (info.is_link) return i;
-    if (found < 0) found = i;
+    if (index < 0) index = i;
   }
-  return found;
+  return index;
 }
 
 const char *dyn_ros_velocity_name(const dyn_ros_model *model, int k)

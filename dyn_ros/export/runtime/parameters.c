@@ -1,23 +1,23 @@
 /* Copyright dyn_ros contributors
    SPDX-License-Identifier: Apache-2.0
-   What can be set in a model: gravity, armature, locked joints, inertias and payloads. */
+   Parameters of a model that can be set: gravity, armature, locked joints, inertias and payloads. */
 #include <string.h>
 
 #include "runtime.h"
 
-#define LOCKED 1e30
-#define LARGEST 1e30    /* of a mass, a center of mass or an inertia, as in Python */
+#define LOCKED 1e30     /* armature of a locked joint */
+#define MAX_VALUE 1e30  /* limit of masses, centers of mass and inertias, as in Python */
 
 static double *section(dyn_ros_model *model, int n) { return (double *)(intptr_t)dyn_ros_private_section(model, n); }
 
-static double *body(const dyn_ros_model *model, int joint)      /* with payloads */
+static double *body(const dyn_ros_model *model, int joint)      /* parameters with payloads */
 {
   return model->floats + ROWS + FLOATS_ROW * (joint + 1) + INERTIA;
 }
 
 static double *armature(const dyn_ros_model *model) { return model->floats + ROWS + FLOATS_ROW * (model->njoints + 1); }
 
-static double *link(const dyn_ros_model *model, int frame)      /* with payloads */
+static double *link(const dyn_ros_model *model, int frame)      /* parameters with payloads */
 {
   return armature(model) + model->nv + FRAME_ROW * model->nframes + INERTIA_ROW * frame;
 }
@@ -72,8 +72,9 @@ static void add(double *total, const double *parameters, double factor)
   for (int k = 0; k < INERTIA_ROW; k++) total[k] += factor * parameters[k];
 }
 
-/* The sum of payloads on a joint or on a link, and of what they are added to; always from the beginning. */
-static void compose(dyn_ros_model *model, double *total, const double *own, int (*place_of)(const double *),
+/* Add the payloads on a joint or on a link to its parameters without payloads, in the order of slots, so that rounding
+   errors do not accumulate. */
+static void compose(dyn_ros_model *model, double *total, const double *bare, int (*place_of)(const double *),
                     int place)
 {
   double loads[INERTIA_ROW] = {0};
@@ -81,7 +82,7 @@ static void compose(dyn_ros_model *model, double *total, const double *own, int 
     const double *slot = slot_of(model, n);
     if (!is_empty(slot) && place_of(slot) == place) add(loads, slot + 2, 1.0);
   }
-  memcpy(total, own, sizeof loads);
+  memcpy(total, bare, sizeof loads);
   add(total, loads, 1.0);
 }
 
@@ -102,25 +103,26 @@ static int is_positive_definite(const double m[9])
   return m[0] > 0.0 && m[0] * m[4] > m[1] * m[3] && determinant(m) > 0.0;
 }
 
-/* Whether a body has this inertia: positive definite, and no principal moment above the sum of the others. */
+/* Return 1 if a body can have this inertia: it is positive definite, and no principal moment exceeds the sum of the
+   others. */
 static int is_physical(double mass, const double com[3], const double inertia[9])
 {
-  double half = 0.5 * (inertia[0] + inertia[4] + inertia[8]) * (1.0 + 1e-6), moments[9];
-  if (!(mass > 0.0) || mass > LARGEST) return 0;
+  double half_trace = 0.5 * (inertia[0] + inertia[4] + inertia[8]) * (1.0 + 1e-6), moments[9];
+  if (!(mass > 0.0) || mass > MAX_VALUE) return 0;
   if (inertia[1] != inertia[3] || inertia[2] != inertia[6] || inertia[5] != inertia[7]) return 0;
   for (int k = 0; k < 9; k++) {
-    moments[k] = (k % 4 ? 0.0 : half) - inertia[k];
-    if (inertia[k] > LARGEST || inertia[k] < -LARGEST || com[k % 3] > LARGEST || com[k % 3] < -LARGEST) return 0;
+    moments[k] = (k % 4 ? 0.0 : half_trace) - inertia[k];
+    if (inertia[k] > MAX_VALUE || inertia[k] < -MAX_VALUE || com[k % 3] > MAX_VALUE || com[k % 3] < -MAX_VALUE) return 0;
   }
   return is_positive_definite(inertia) && is_positive_definite(moments);
 }
 
-/* The ten parameters of a body in the frame of its joint, from those in a frame that has the rotation R and the origin
-   R[9 ...] there. */
+/* Compute the ten parameters of a body in the frame of its joint from values in a frame that has the rotation R and
+   the origin R[9 ...] there. */
 static void place(const double *R, double mass, const double com[3], const double inertia[9],
                   double parameters[INERTIA_ROW])
 {
-  double c[3], turned[9], I[9], square = 0.0;
+  double c[3], RI[9], I[9], square = 0.0;
   for (int i = 0; i < 3; i++) {
     c[i] = R[9 + i];
     for (int k = 0; k < 3; k++) c[i] += R[3 * i + k] * com[k];
@@ -128,16 +130,17 @@ static void place(const double *R, double mass, const double com[3], const doubl
   }
   for (int i = 0; i < 3; i++)
     for (int j = 0; j < 3; j++) {
-      turned[3 * i + j] = 0.0;
-      for (int k = 0; k < 3; k++) turned[3 * i + j] += R[3 * i + k] * inertia[3 * k + j];
+      RI[3 * i + j] = 0.0;
+      for (int k = 0; k < 3; k++) RI[3 * i + j] += R[3 * i + k] * inertia[3 * k + j];
     }
   for (int i = 0; i < 3; i++)
     for (int j = 0; j < 3; j++) {
       I[3 * i + j] = mass * ((i == j ? square : 0.0) - c[i] * c[j]);
-      for (int k = 0; k < 3; k++) I[3 * i + j] += turned[3 * i + k] * R[3 * j + k];
+      for (int k = 0; k < 3; k++) I[3 * i + j] += RI[3 * i + k] * R[3 * j + k];
     }
-  const double all[INERTIA_ROW] = {mass, mass * c[0], mass * c[1], mass * c[2], I[0], I[1], I[4], I[2], I[5], I[8]};
-  memcpy(parameters, all, sizeof all);
+  const double result[INERTIA_ROW] = {mass, mass * c[0], mass * c[1], mass * c[2],
+                                      I[0], I[1], I[4], I[2], I[5], I[8]};
+  memcpy(parameters, result, sizeof result);
 }
 
 int dyn_ros_set_payload(dyn_ros_model *model, int slot, int frame, double mass, const double com[3],
@@ -150,13 +153,13 @@ int dyn_ros_set_payload(dyn_ros_model *model, int slot, int frame, double mass, 
   if (!dyn_ros_are_finite(&mass, 1) || !dyn_ros_are_finite(com, 3) || !dyn_ros_are_finite(inertia, 9))
     return DYN_ROS_NOT_FINITE;
   if (!is_physical(mass, com, inertia)) return DYN_ROS_NOT_PHYSICAL;
-  const int64_t *of_frame = dyn_ros_private_section(model, SECTION_FRAMES) + FRAME * frame;
-  double *here = slot_of(model, slot);
+  const int64_t *frame_row = dyn_ros_private_section(model, SECTION_FRAMES) + FRAME * frame;
+  double *payload = slot_of(model, slot);
   dyn_ros_clear_payload(model, slot);
-  here[0] = (double)of_frame[0];
-  here[1] = (double)of_frame[1];
-  place(armature(model) + model->nv + FRAME_ROW * frame, mass, com, inertia, here + 2);
-  compose_around(model, joint_of(here), link_of(here));
+  payload[0] = (double)frame_row[0];
+  payload[1] = (double)frame_row[1];
+  place(armature(model) + model->nv + FRAME_ROW * frame, mass, com, inertia, payload + 2);
+  compose_around(model, joint_of(payload), link_of(payload));
   return DYN_ROS_OK;
 }
 
@@ -164,15 +167,15 @@ int dyn_ros_clear_payload(dyn_ros_model *model, int slot)
 {
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;
   if (slot < 0 || slot >= MAX_PAYLOADS) return DYN_ROS_NO_SUCH_OPTION;
-  double *here = slot_of(model, slot);
-  if (is_empty(here)) return DYN_ROS_OK;
-  int joint = joint_of(here), frame = link_of(here);
-  memset(here, 0, PAYLOAD * sizeof(double));
+  double *payload = slot_of(model, slot);
+  if (is_empty(payload)) return DYN_ROS_OK;
+  int joint = joint_of(payload), frame = link_of(payload);
+  memset(payload, 0, PAYLOAD * sizeof(double));
   compose_around(model, joint, frame);
   return DYN_ROS_OK;
 }
 
-/* The first link of a joint's body that has mass, or the first one. */
+/* Return the first link of a joint's body that has mass; without such a link, the first; -1 without links. */
 static int first_link(dyn_ros_model *model, int joint)
 {
   const int64_t *frames = dyn_ros_private_section(model, SECTION_FRAMES);
@@ -192,16 +195,16 @@ int dyn_ros_set_inertia(dyn_ros_model *model, int joint, const double parameters
   if (!parameters) return DYN_ROS_MISSING;
   if (!dyn_ros_are_finite(parameters, INERTIA_ROW)) return DYN_ROS_NOT_FINITE;
   const int64_t *frames = dyn_ros_private_section(model, SECTION_FRAMES);
-  double *bodies = section(model, SECTION_BODIES), *links = section(model, SECTION_LINKS), own[INERTIA_ROW];
-  memcpy(own, parameters, sizeof own);
+  double *bodies = section(model, SECTION_BODIES), *links = section(model, SECTION_LINKS), bare[INERTIA_ROW];
+  memcpy(bare, parameters, sizeof bare);
   for (int n = 0; n < MAX_PAYLOADS; n++)
-    if (!is_empty(slot_of(model, n)) && joint_of(slot_of(model, n)) == joint) add(own, slot_of(model, n) + 2, -1.0);
-  memcpy(bodies + INERTIA_ROW * joint, own, sizeof own);
+    if (!is_empty(slot_of(model, n)) && joint_of(slot_of(model, n)) == joint) add(bare, slot_of(model, n) + 2, -1.0);
+  memcpy(bodies + INERTIA_ROW * joint, bare, sizeof bare);
   int first = first_link(model, joint);
-  if (first >= 0) {             /* it gets what the other links do not have */
+  if (first >= 0) {             /* its inertia is that of the body minus the other links */
     for (int n = 0; n < model->nframes; n++)
-      if (n != first && frames[FRAME * n] == joint && frames[FRAME * n + 2]) add(own, links + INERTIA_ROW * n, -1.0);
-    memcpy(links + INERTIA_ROW * first, own, sizeof own);
+      if (n != first && frames[FRAME * n] == joint && frames[FRAME * n + 2]) add(bare, links + INERTIA_ROW * n, -1.0);
+    memcpy(links + INERTIA_ROW * first, bare, sizeof bare);
     compose(model, link(model, first), links + INERTIA_ROW * first, link_of, first);
   }
   compose(model, body(model, joint), bodies + INERTIA_ROW * joint, joint_of, joint);

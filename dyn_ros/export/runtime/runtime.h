@@ -1,6 +1,6 @@
 /* Copyright dyn_ros contributors
    SPDX-License-Identifier: Apache-2.0
-   What the files of the library share; users include dyn_ros.h. */
+   Declarations that the files of the library share; users include dyn_ros.h. */
 #ifndef DYN_ROS_RUNTIME_H
 #define DYN_ROS_RUNTIME_H
 
@@ -13,14 +13,14 @@ typedef int64_t (*kernel_function)(const int64_t *ints, int64_t *table, const do
 /* The axes of shapes; LENGTH + n is an axis of n entries. */
 enum { NOTHING, NQ_AXIS, NV_AXIS, NJOINTS_AXIS, ROWS_AXIS, NCOLUMNS_AXIS, NFRAMES_AXIS, CONSTRAINTS_AXIS, PADDED_AXIS,
        PARAMETERS_AXIS, MOMENTS_AXIS, PLACEMENTS_AXIS, REGRESSION_AXIS, LENGTH };
-enum { UNDEFINED, ZEROS, IDENTITIES };  /* what a field contains before the first call */
-enum { ARGUMENT = 64 };                 /* errors: the kind, less this times the number of the argument */
+enum { UNDEFINED, ZEROS, IDENTITIES };  /* content of a field before the first call */
+enum { ARGUMENT = 64 };                 /* an error about argument n, from 0, is its kind - ARGUMENT * (n + 1) */
 
 typedef struct {
-  int16_t number;                       /* of the field */
+  int16_t number;                       /* index of the field in the table */
   int16_t content;                      /* before the first call */
-  int16_t is_optional;                  /* for inputs */
-  int16_t text;                         /* for inputs: which of argument_names */
+  int16_t is_optional;                  /* inputs only */
+  int16_t text;                         /* inputs only: row of argument_faults */
   int16_t axes[4];
 } field;
 
@@ -31,7 +31,7 @@ typedef struct {
 } program;
 
 typedef struct {
-  program programs[2];                  /* for robots without, and with mimic joints */
+  program programs[2];                  /* one for robots without coupled mimic joints, one for others */
   const field *inputs, *results;
   int ninputs, nresults;
 } function;
@@ -43,7 +43,7 @@ static inline int is_ready(const dyn_ros_model *model) { return model && model->
 
 size_t dyn_ros_private_size(const function *f, const dyn_ros_model *model);
 int dyn_ros_private_init(const function *f, const dyn_ros_model *model, void *work, size_t size);
-/* Options are places in the table, and what to store there. */
+/* Options are pairs of an index in the table and the value to store there. */
 int dyn_ros_private_call(const function *f, const dyn_ros_model *model, void *work, const int64_t (*options)[2],
                          int noptions, int64_t constraints, const double *const *inputs, double *const *results);
 const int64_t *dyn_ros_private_section(const dyn_ros_model *model, int section);

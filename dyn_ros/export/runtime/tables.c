@@ -1,11 +1,12 @@
 /* Copyright dyn_ros contributors
    SPDX-License-Identifier: Apache-2.0
-   The tables of contacts and of constraints that kernels read, as packed.py and constraints.py create them. */
+   Tables of contacts and of constraints that kernels read, as packed.py and constraints.py create them. */
 #include <string.h>
 
 #include "runtime.h"
 
-static const double *frame_placement(const dyn_ros_model *model, int frame)     /* in its joint: rotation, origin */
+/* Return the rotation and the origin of a frame in the frame of its joint. */
+static const double *frame_placement(const dyn_ros_model *model, int frame)
 {
   return model->floats + ROWS + FLOATS_ROW * (model->njoints + 1) + model->nv + FRAME_ROW * frame;
 }
@@ -26,7 +27,7 @@ dyn_ros_contact dyn_ros_contact_at(int frame, int dimension, int reference_frame
   return contact;
 }
 
-/* Store the rotation and the origin of a placement (4, 4) in a frame X: rotation, origin; NULL, the world. */
+/* Store the rotation and the origin of a placement P (4, 4) in a frame X (rotation, origin); NULL is the world. */
 static void put_placement(int64_t *numbers, const double *X, const double P[16])
 {
   static const double world[12] = {1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0};
@@ -54,8 +55,8 @@ static int check_contact(const dyn_ros_model *model, const dyn_ros_contact *c)
 
 static int put_settings(int64_t *numbers, const dyn_ros_contact_settings *s)
 {
-  const dyn_ros_contact_settings none = {.max_iterations = 1};
-  if (!s) s = &none;
+  const dyn_ros_contact_settings defaults = {.max_iterations = 1};
+  if (!s) s = &defaults;
   if (!(s->damping >= 0.0 && s->residual >= 0.0 && s->restitution >= 0.0 && s->restitution <= 1.0))
     return DYN_ROS_OUT_OF_RANGE;
   if (!dyn_ros_are_finite(&s->damping, 1) || !dyn_ros_are_finite(&s->residual, 1)) return DYN_ROS_OUT_OF_RANGE;
@@ -72,7 +73,7 @@ int dyn_ros_contacts_init(const dyn_ros_model *model, dyn_ros_contacts *contacts
 {
   if (!is_ready(model)) return DYN_ROS_NO_MODEL;
   if (!contacts || (count > 0 && !list)) return DYN_ROS_MISSING;
-  memset(contacts, 0, sizeof *contacts);        /* no rows, if something is wrong */
+  memset(contacts, 0, sizeof *contacts);        /* no rows if there is an error */
   if (count < 0 || count > MAX_CONSTRAINTS / 3) return DYN_ROS_TOO_MANY;
   int error = put_settings(contacts->numbers, settings), rows = 0;
   for (int n = 0; n < count && !error; n++) {
@@ -86,7 +87,7 @@ int dyn_ros_contacts_init(const dyn_ros_model *model, dyn_ros_contacts *contacts
     numbers[CONTACTS_START] = rows;
     numbers[CONTACTS_STOP] = rows += c->dimension;
     numbers[CONTACTS_REFERENCE] = c->reference_frame;
-    if (c->reference_frame == DYN_ROS_WORLD) {  /* rows in LOCAL_WORLD_ALIGNED; kernels move the results */
+    if (c->reference_frame == DYN_ROS_WORLD) {  /* kernels compute rows in LOCAL_WORLD_ALIGNED and move the results */
       numbers[CONTACTS_REFERENCE] = DYN_ROS_LOCAL_WORLD_ALIGNED;
       numbers[CONTACTS_AT_ORIGIN] = c->dimension == 6;
     }
@@ -108,11 +109,11 @@ int dyn_ros_contacts_init(const dyn_ros_model *model, dyn_ros_contacts *contacts
 static int check_constraints(const dyn_ros_model *model, const int *tips, const int *axes, int rows)
 {
   for (int k = 0; k < rows; k++) {
-    int same = 0;
+    int rows_of_tip = 0;
     if (tips[k] < 0 || tips[k] >= model->nframes || joint_of(model, tips[k]) < 0) return DYN_ROS_NO_SUCH_FRAME;
     if (axes && (axes[k] < -1 || axes[k] >= model->nframes)) return DYN_ROS_NO_SUCH_FRAME;
-    for (int j = 0; j < rows; j++) same += tips[j] == tips[k];
-    if (same > CONSTRAINTS_MOST_PER_TIP) return DYN_ROS_TOO_MANY;
+    for (int j = 0; j < rows; j++) rows_of_tip += tips[j] == tips[k];
+    if (rows_of_tip > CONSTRAINTS_MOST_PER_TIP) return DYN_ROS_TOO_MANY;
   }
   return DYN_ROS_OK;
 }
@@ -131,13 +132,13 @@ int dyn_ros_constraints_init(const dyn_ros_model *model, dyn_ros_constraints *co
   if (error) return error;
   int64_t *numbers = constraints->numbers, *run = numbers + CONSTRAINTS_RUNS - CONSTRAINTS_RUN;
   for (int k = 0; k < rows; k++) {
-    int turn = axes ? axes[k] : -1;
-    if (!runs || run[CONSTRAINTS_TIP] != tips[k] || run[CONSTRAINTS_AXES] != turn) {
+    int axes_frame = axes ? axes[k] : -1;
+    if (!runs || run[CONSTRAINTS_TIP] != tips[k] || run[CONSTRAINTS_AXES] != axes_frame) {
       run += CONSTRAINTS_RUN;
       runs++;
     }
     run[CONSTRAINTS_TIP] = tips[k];
-    run[CONSTRAINTS_AXES] = turn;
+    run[CONSTRAINTS_AXES] = axes_frame;
     run[CONSTRAINTS_STOP] = k + 1;
   }
   numbers[CONSTRAINTS_POLICY] = singularity;

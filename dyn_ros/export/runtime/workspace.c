@@ -1,13 +1,14 @@
 /* Copyright dyn_ros contributors
    SPDX-License-Identifier: Apache-2.0
-   Workspaces: a table that says where each field is, and the fields. And calls, which copy arguments to fields. */
+   Workspaces, which consist of a table of the offsets of fields and of the fields, and calls, which copy arguments to
+   fields and fields to results. */
 #include <string.h>
 
 #include "runtime.h"
 
 typedef struct {
   const function *owner;
-  const int64_t *ints;          /* of the model */
+  const int64_t *ints;          /* those of the model that the workspace is for */
   int64_t table[TABLE];
 } head;
 
@@ -60,7 +61,7 @@ size_t dyn_ros_private_size(const function *f, const dyn_ros_model *model)
 
 static void fill(double *numbers, int64_t size, int content)
 {
-  const uint64_t undefined = 0x7ff8000000000000;        /* a NaN, so that a result that depends on it is one */
+  const uint64_t undefined = 0x7ff8000000000000;        /* a NaN: results that depend on it are NaN, too */
   memset(numbers, 0, sizeof(double) * (size_t)size);
   if (content == UNDEFINED) {
     for (int64_t k = 0; k < size; k++) memcpy(&numbers[k], &undefined, sizeof undefined);
@@ -82,11 +83,11 @@ int dyn_ros_private_init(const function *f, const dyn_ros_model *model, void *wo
   int64_t end = 0;
   memset(h, 0, sizeof *h);
   for (int n = 0; n < p->nfields; n++) {
-    const field *one = &p->fields[n];
-    int64_t entries = count(model, one->axes, MAX_CONSTRAINTS);
-    h->table[OFFSET + one->number] = end;
-    h->table[SIZE + one->number] = entries;
-    fill(floats + end, entries, one->content);
+    const field *a = &p->fields[n];
+    int64_t entries = count(model, a->axes, MAX_CONSTRAINTS);
+    h->table[OFFSET + a->number] = end;
+    h->table[SIZE + a->number] = entries;
+    fill(floats + end, entries, a->content);
     end += entries;
   }
   memset(floats + end, 0, BEHIND * sizeof(double));
@@ -100,7 +101,7 @@ int dyn_ros_private_init(const function *f, const dyn_ros_model *model, void *wo
 int dyn_ros_are_finite(const double *numbers, size_t n)
 {
   double sum = 0.0;
-  for (size_t k = 0; k < n; k++) sum += numbers[k] - numbers[k];        /* NaN unless it is finite */
+  for (size_t k = 0; k < n; k++) sum += numbers[k] - numbers[k];        /* NaN unless the number is finite */
   return sum == 0.0;
 }
 
@@ -150,7 +151,7 @@ int dyn_ros_private_call(const function *f, const dyn_ros_model *model, void *wo
     const field *a = &f->results[n];
     if (!results[n]) continue;
     int64_t size = count(model, a->axes, constraints), start = h->table[OFFSET + a->number];
-    if (a->axes[0] == ROWS_AXIS) {              /* without the row of the universe */
+    if (a->axes[0] == ROWS_AXIS) {              /* omit the row of the universe */
       int64_t row = size / (model->njoints + 1);
       start += row;
       size -= row;
