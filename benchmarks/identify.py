@@ -118,7 +118,7 @@ def figaroh_worker(folder: Path) -> None:
 
 
 def description(robot: str) -> str:
-    """URDF of a robot of the tests, with its gripper fixed."""
+    """Return the URDF of a robot of the tests, with its gripper fixed."""
     import peer
 
     if robot == "ur10":
@@ -153,17 +153,17 @@ def compare(robot: str, python: str | None, recordings: int, seconds: float) -> 
     scores: dict[str, list[Score]] = {}
     for seed in range(recordings):
         recording = record(true, motion, offset=offsets(true), seed=seed)
-        for name, score in one_recording(model, xml, recording, test, python):
+        for name, score in scores_of_recording(model, xml, recording, test, python):
             scores.setdefault(name, []).append(score)
     print(f"\n{robot}: {model.nv} joints, {len(recording.time)} samples, {recordings} recordings")
-    for name, of_recordings in scores.items():
-        show(name, of_recordings)
+    for name, recording_scores in scores.items():
+        show(name, recording_scores)
 
 
-def one_recording(
+def scores_of_recording(
     model, xml: str, recording, test, python: str | None
 ) -> Iterator[tuple[str, Score]]:
-    """Yield the scores of what identifies from one recording."""
+    """Yield the name and score of each method on one recording."""
     import dyn_ros
 
     q, v, a = test.exact_q, test.exact_v, test.exact_a
@@ -179,7 +179,7 @@ def one_recording(
     samples = recording.samples(model)
     result = dyn_ros.identify(model, samples)
     seconds = time.perf_counter() - start
-    yield "dyn_ros", Score(error(predicted(result, q, v, a)), seconds, len(result.base.names))
+    yield "dyn_ros", Score(error(predict_torque(result, q, v, a)), seconds, len(result.base.names))
     if python is None:
         return
     with tempfile.TemporaryDirectory() as name:
@@ -207,8 +207,8 @@ def one_recording(
             yield text, Score(error(np.load(folder / f"{kind}tau.npy")), **result)
 
 
-def predicted(result, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """Torques of an identified robot."""
+def predict_torque(result, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """Return the torques of an identified robot."""
     import dyn_ros
 
     model = result.identified
@@ -235,7 +235,7 @@ def run_worker(python: str, folder: Path) -> None:
 def show(name: str, scores: list[Score]) -> None:
     """Print a line of the table: RMS over all recordings."""
     joints = np.sqrt(np.mean([score.error**2 for score in scores], axis=0))
-    rest = (
+    details = (
         f"{np.median([score.seconds for score in scores]):10.2f} s"
         f"{scores[0].count:5d} base parameters"
         if scores[0].count
@@ -243,7 +243,7 @@ def show(name: str, scores: list[Score]) -> None:
     )
     print(
         f"  {name:24s} error {100 * np.sqrt(np.mean(joints**2)):8.3f} %, "
-        f"worst joint {100 * joints.max():8.3f} %{rest}"
+        f"worst joint {100 * joints.max():8.3f} %{details}"
     )
 
 

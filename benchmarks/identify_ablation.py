@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what each heuristic of identification buys: errors and intervals without it.
+"""Measure errors and intervals of identification without each of its heuristics.
 
     python benchmarks/identify_ablation.py [--recordings FOLDER] [--write docs/identify_ablation.md]
     python benchmarks/identify_ablation.py --count
@@ -44,33 +44,40 @@ import dyn_ros
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "test"))
 from identification import faults  # noqa: E402
-from identification.recordings import flying, offsets, perturbed, record, standing, waves  # noqa: E402
+from identification.recordings import (  # noqa: E402
+    offsets,
+    perturbed,
+    record,
+    record_flying,
+    record_standing,
+    waves,
+)
 from identification.robots import load, truth  # noqa: E402
 from identification.test_coupled_motors import COUPLING  # noqa: E402
 
 from dyn_ros.identification.friction_terms import _Search  # noqa: E402
 
 PACKAGE = ROOT / "dyn_ros" / "identification"
-NOT_METHODS = "report", "identify_options"  # pages, and defaults of options
+NOT_METHODS = "report", "identify_options"  # without thresholds of methods
 PREFIX = "dyn_ros.identification."
 FREQUENCIES = [0.1, 0.2, 0.4, 0.7]  # Hz
-IMPORTANT = 0.02  # change of an error that counts
-SEVERAL = 0.1  # change of the coverage that is more than a single interval
+MIN_ERROR_CHANGE = 0.02  # relative; smaller changes of errors are not listed
+MIN_COVERAGE_CHANGE = 0.1  # smaller changes of coverage may be single intervals
 
 
 # --- heuristics
 
 
 class Heuristic(NamedTuple):
-    """A part of a method, and what replaces it: values by attribute of a module of the package."""
+    """Heuristic of a method, with values that replace attributes of modules to disable it."""
 
     constants: Sequence[str]  # module.NAME
     without: Mapping[str, Any]
 
 
-def without_widths(search: Any, form: Any, turning: Any = _Search._transitions) -> list[Any]:
-    """The turns of friction at once, or over a distance."""
-    return [one for one in turning(search, form) if not one.width]
+def without_widths(search: Any, form: Any, transitions: Any = _Search._transitions) -> list[Any]:
+    """Return the transitions of friction in a step, or over a distance."""
+    return [candidate for candidate in transitions(search, form) if not candidate.width]
 
 
 HEURISTICS: dict[str, Heuristic] = {
@@ -224,7 +231,7 @@ REMOVED = {
     "least noise relative to the torque; bodies that shrink": "none",
     "priors of friction's changes, and counts of samples per direction (payload)": "none",
 }
-"""What was removed, and which errors of the cases changed by 2 %, or coverage by 1 %."""
+"""Heuristics that were removed, with errors that changed by 2 % and coverage by 1 %."""
 
 
 # --- cases
@@ -234,7 +241,7 @@ class Case(NamedTuple):
     """Recordings to identify from; ``score`` of a result is (errors of joints, inside, total)."""
 
     model: dyn_ros.Model
-    samples: Callable[[], list[dyn_ros.Samples]]  # as prepared with the present heuristics
+    samples: Callable[[], list[dyn_ros.Samples]]  # prepared with all heuristics
     score: Callable[[Any], tuple[np.ndarray, int, int]]
     options: Mapping[str, Any] = {}
     estimate: Callable[..., Any] = dyn_ros.identify
@@ -295,18 +302,18 @@ def simulated(
             error = np.sqrt(np.mean((result.torque(test) - test.tau) ** 2, axis=0))
             base = result.base
             matrix = base.matrix[:, : len(values)]
-            known = np.isfinite(base.deviation)
-            exactly = matrix @ values
-            inside = (base.lower < exactly) & (exactly < base.upper)
+            is_determined = np.isfinite(base.deviation)
+            true_values = matrix @ values
+            inside = (base.lower < true_values) & (true_values < base.upper)
             return (
                 error / np.sqrt(np.mean(test.tau**2, axis=0)),
-                int(inside[known].sum()),
-                int(known.sum()),
+                int(inside[is_determined].sum()),
+                int(is_determined.sum()),
             )
 
         return Case(
             model,
-            lambda: [one.samples(model) for one in recordings],
+            lambda: [recording.samples(model) for recording in recordings],
             score,
             {"seed": seed, **options},
         )
@@ -484,8 +491,10 @@ def legged(seed: int) -> Case:
     """A quadruped whose contact forces are unknown."""
     model = load("solo12", "floating")
     true = perturbed(model, seed=seed)
-    recording = standing(true, seconds=10.0, rate=250.0, offset=offsets(true, seed), seed=seed)
-    test = standing(true, seconds=5.0, rate=100.0, noise=0.0, counts=None, seed=seed + 50)
+    recording = record_standing(
+        true, seconds=10.0, rate=250.0, offset=offsets(true, seed), seed=seed
+    )
+    test = record_standing(true, seconds=5.0, rate=100.0, noise=0.0, counts=None, seed=seed + 50)
     exact = test.exact_samples()
     values = truth(recording)
 
@@ -493,11 +502,11 @@ def legged(seed: int) -> Case:
         torque = result.torque(exact)[:, 6:] - recording.offset[6:]
         error = np.sqrt(np.mean((torque - exact.tau[:, 6:]) ** 2, axis=0))
         base = result.base
-        known = np.isfinite(base.deviation)
-        exactly = base.matrix[:, : len(values)] @ values
-        inside = (base.lower < exactly) & (exactly < base.upper)
+        is_determined = np.isfinite(base.deviation)
+        true_values = base.matrix[:, : len(values)] @ values
+        inside = (base.lower < true_values) & (true_values < base.upper)
         size = np.sqrt(np.mean(exact.tau[:, 6:] ** 2, axis=0))
-        return error / size, int(inside[known].sum()), int(known.sum())
+        return error / size, int(inside[is_determined].sum()), int(is_determined.sum())
 
     return Case(model, lambda: [recording.samples(model, f_ext=None)], score, {"seed": seed})
 
@@ -506,23 +515,25 @@ def flight(seed: int) -> Case:
     """A quadruped in flight, the torques of whose base are zero."""
     model = load("solo12", "floating")
     true = perturbed(model, seed=seed)
-    recording = flying(true, flights=8, rate=250.0, offset=offsets(true, seed), seed=seed)
-    exact = standing(true, seconds=5.0, rate=100.0, noise=0.0, counts=None).exact_samples()
+    recording = record_flying(true, flights=8, rate=250.0, offset=offsets(true, seed), seed=seed)
+    exact = record_standing(true, seconds=5.0, rate=100.0, noise=0.0, counts=None).exact_samples()
     torque = dyn_ros.rnea(true, dyn_ros.Data(true), exact.q, exact.v, exact.a).copy()
     values = truth(recording)
 
     def score(result: Any) -> tuple[np.ndarray, int, int]:
-        found = result.identified
-        error = dyn_ros.rnea(found, dyn_ros.Data(found), exact.q, exact.v, exact.a) - torque
+        identified = result.identified
+        error = (
+            dyn_ros.rnea(identified, dyn_ros.Data(identified), exact.q, exact.v, exact.a) - torque
+        )
         base = result.base
-        known = np.isfinite(base.deviation)
-        exactly = base.matrix[:, : len(values)] @ values
-        inside = (base.lower < exactly) & (exactly < base.upper)
+        is_determined = np.isfinite(base.deviation)
+        true_values = base.matrix[:, : len(values)] @ values
+        inside = (base.lower < true_values) & (true_values < base.upper)
         size = np.sqrt(np.mean(torque**2, axis=0))
         return (
             np.sqrt(np.mean(error**2, axis=0)) / size,
-            int(inside[known].sum()),
-            int(known.sum()),
+            int(inside[is_determined].sum()),
+            int(is_determined.sum()),
         )
 
     return Case(model, lambda: [recording.samples(model)], score, {"seed": seed})
@@ -567,7 +578,7 @@ def pair(
         record(robot, motion, seed=2 * seed + n, **options)
         for n, robot in enumerate((true, loaded)[-count:])
     ]
-    return true, lambda: [one.samples(described) for one in recordings]
+    return true, lambda: [recording.samples(described) for recording in recordings]
 
 
 def weighed(seed: int) -> Case:
@@ -578,11 +589,13 @@ def weighed(seed: int) -> Case:
     values = tool.dynamic_parameters()
 
     def score(result: dyn_ros.PayloadEstimate) -> tuple[np.ndarray, int, int]:
-        found = dyn_ros.Inertia(result.mass, result.com, result.inertia).dynamic_parameters()
+        estimated_values = dyn_ros.Inertia(
+            result.mass, result.com, result.inertia
+        ).dynamic_parameters()
         inside = (result.lower < values) & (values < result.upper)
-        known = np.isfinite(result.deviation)
-        errors = np.abs(found - values) / LOAD / np.repeat([1.0, 0.1, 0.01], [1, 3, 6])
-        return errors, int(inside[known].sum()), int(known.sum())
+        is_determined = np.isfinite(result.deviation)
+        errors = np.abs(estimated_values - values) / LOAD / np.repeat([1.0, 0.1, 0.01], [1, 3, 6])
+        return errors, int(inside[is_determined].sum()), int(is_determined.sum())
 
     def estimate(model: dyn_ros.Model, samples: list[dyn_ros.Samples]) -> Any:
         return dyn_ros.identify_payload(model, samples[0], "tool0")
@@ -596,7 +609,7 @@ def with_gains(seed: int) -> Case:
     _, torques = pair(seed, model)
 
     def samples() -> list[dyn_ros.Samples]:
-        return [dataclasses.replace(one, tau=one.tau / gains) for one in torques()]
+        return [dataclasses.replace(recorded, tau=recorded.tau / gains) for recorded in torques()]
 
     def score(result: dyn_ros.GainEstimate) -> tuple[np.ndarray, int, int]:
         inside = (result.lower < gains) & (gains < result.upper)
@@ -616,11 +629,13 @@ SIMULATED: dict[str, Callable[[int], Case]] = {
     "4 s": simulated(cut),
     "50 samples/s": simulated(rate=50.0),
     "fast motion, coarse encoders": simulated(counts=2**13, frequencies=[0.5, 1.1, 2.3], size=0.4),
-    "jitter": simulated(lambda one: faults.jittered(faults.with_repeats(one), 1e-3)),
+    "jitter": simulated(lambda recording: faults.jittered(faults.with_repeats(recording), 1e-3)),
     "gaps": simulated(faults.with_gaps),
     "lost messages": simulated(lost),
     "glitches": simulated(with_glitches),
-    "coarse, held efforts": simulated(lambda one: faults.with_coarse_efforts(one, 0.05, 4)),
+    "coarse, held efforts": simulated(
+        lambda recording: faults.with_coarse_efforts(recording, 0.05, 4)
+    ),
     "slow motion, held positions": simulated(
         with_held_positions, rate=500.0, frequencies=[0.05, 0.1]
     ),
@@ -650,7 +665,7 @@ SIMULATED: dict[str, Callable[[int], Case]] = {
 
 
 def real_cases(folder: Path) -> Iterator[tuple[str, Callable[[int], Case]]]:
-    """A case for each robot of a folder."""
+    """Yield the name and the case of each robot of a folder."""
     for robot in sorted(folder.iterdir()):
         if (robot / "robot.urdf").exists():
             yield f"{robot.name}, measured", functools.partial(measured, robot)
@@ -658,38 +673,42 @@ def real_cases(folder: Path) -> Iterator[tuple[str, Callable[[int], Case]]]:
 
 @functools.cache
 def tables(robot: Path) -> tuple[dyn_ros.Model, list[dict[str, np.ndarray]]]:
-    """The robot of a folder, without joints that were not recorded, and its recordings."""
+    """Return the robot of a folder, without unrecorded joints, and its recordings."""
     model = dyn_ros.Model.from_urdf_file(robot / "robot.urdf")
     dyn_ros.load_drives(model, robot / "drives.yaml")
-    found = []
+    recordings = []
     for path in sorted(robot.glob("*.csv")):
         names = path.open().readline().strip().split(",")
-        found.append(dict(zip(names, np.loadtxt(path, delimiter=",", skiprows=1).T)))
-    model, _ = dyn_ros.read_tables(model, found)
-    return model, found
+        recordings.append(dict(zip(names, np.loadtxt(path, delimiter=",", skiprows=1).T)))
+    model, _ = dyn_ros.read_tables(model, recordings)
+    return model, recordings
 
 
 @functools.cache
 def prepared(robot: Path, fold: int) -> dyn_ros.Samples:
-    """Samples of a fold, prepared with all heuristics."""
+    """Return the test samples of a fold, prepared with all heuristics."""
     model, _ = tables(robot)
     return dyn_ros.Samples.concatenate(
-        [dyn_ros.Samples.from_table(model, one, velocity=False) for one in parts(robot, fold)[1]]
+        [
+            dyn_ros.Samples.from_table(model, table, velocity=False)
+            for table in training_and_test_tables(robot, fold)[1]
+        ]
     )
 
 
-def parts(robot: Path, fold: int) -> tuple[list[Any], list[Any]]:
-    """Tables to identify from, and tables that are predicted."""
-    _, every = tables(robot)
-    if len(every) > 1:
-        some = [every[n::2] for n in range(2)]
-        return some[fold % 2][:4], some[1 - fold % 2][:4]
-    rows = np.arange(len(every[0]["time"])) * 3 // len(every[0]["time"]) == fold % 3
-    return [[{name: x[some] for name, x in every[0].items()}] for some in (~rows, rows)]
+def training_and_test_tables(robot: Path, fold: int) -> tuple[list[Any], list[Any]]:
+    """Return tables to identify from, and tables to predict."""
+    _, recordings = tables(robot)
+    if len(recordings) > 1:
+        groups = [recordings[n::2] for n in range(2)]
+        return groups[fold % 2][:4], groups[1 - fold % 2][:4]
+    columns = recordings[0]
+    is_test = np.arange(len(columns["time"])) * 3 // len(columns["time"]) == fold % 3
+    return [[{name: x[rows] for name, x in columns.items()}] for rows in (~is_test, is_test)]
 
 
 def measured(robot: Path, fold: int) -> Case:
-    """A part of the recordings of a real robot."""
+    """Return the case of one fold of the recordings of a real robot."""
     model, _ = tables(robot)
     test = prepared(robot, fold)
 
@@ -697,8 +716,8 @@ def measured(robot: Path, fold: int) -> Case:
         return np.array([joint.after for joint in result.errors(test)]), 0, 0
 
     def samples() -> list[dyn_ros.Samples]:
-        given = parts(robot, fold)[0]
-        return [dyn_ros.Samples.from_table(model, one, velocity=False) for one in given]
+        training = training_and_test_tables(robot, fold)[0]
+        return [dyn_ros.Samples.from_table(model, table, velocity=False) for table in training]
 
     return Case(model, samples, score)
 
@@ -707,9 +726,9 @@ def measured(robot: Path, fold: int) -> Case:
 
 
 class Outcome(NamedTuple):
-    """What one identification gives."""
+    """Result of one identification."""
 
-    error: np.ndarray  # (nv,)
+    error: np.ndarray  # (nv,) relative error of each joint
     inside: int
     total: int
     seconds: float
@@ -723,18 +742,18 @@ def replaced(values: Mapping[str, Any]) -> Iterator[None]:
         for path, value in values.items():
             module, _, name = path.rpartition(".")
             owner: Any = None
-            places = module.split(".")
-            for count in range(len(places), 0, -1):
+            parts = module.split(".")
+            for count in range(len(parts), 0, -1):
                 with contextlib.suppress(ModuleNotFoundError):
                     owner = importlib.import_module(
-                        "dyn_ros.identification." + ".".join(places[:count])
+                        "dyn_ros.identification." + ".".join(parts[:count])
                     )
                     break
-            for attribute in places[count:]:  # a class
+            for attribute in parts[count:]:  # a class
                 owner = getattr(owner, attribute)
-            before = getattr(owner, name)
+            original = getattr(owner, name)
             setattr(owner, name, value)
-            stack.callback(setattr, owner, name, before)
+            stack.callback(setattr, owner, name, original)
         yield
 
 
@@ -753,42 +772,42 @@ def run(case: Case, without: Mapping[str, Any], prepared: list[Any] | None) -> O
 
 @functools.cache
 def cases(folder: Path | None) -> dict[str, Callable[[int], Case]]:
-    """All cases by name."""
+    """Return all cases by name."""
     return SIMULATED | dict(real_cases(folder) if folder else ())
 
 
 @functools.cache
 def variants() -> dict[str, Mapping[str, Any]]:
-    """What replaces attributes of modules: nothing, each heuristic, each threshold."""
-    found: dict[str, Mapping[str, Any]] = {"": {}}
-    found |= {name: heuristic.without for name, heuristic in HEURISTICS.items()}
+    """Return values that replace attributes of modules, for each heuristic and threshold."""
+    replacements: dict[str, Mapping[str, Any]] = {"": {}}
+    replacements |= {name: heuristic.without for name, heuristic in HEURISTICS.items()}
     for threshold in thresholds():
         for factor in FACTORS:
-            found[threshold.variant(factor)] = threshold.times(factor)
-    return found
+            replacements[threshold.variant(factor)] = threshold.times(factor)
+    return replacements
 
 
 def one_case(task: tuple[str, int, Path | None, tuple[str, ...]]) -> dict[str, Outcome]:
-    """The outcomes of a case with all heuristics, "", and without each of them."""
+    """Return the outcomes of a case with all heuristics, "", and without each of them."""
     name, seed, folder, chosen = task
-    case, found = cases(folder)[name](seed), {}
+    case, outcomes = cases(folder)[name](seed), {}
     present = case.samples()
     for variant in ("", *chosen):
         without = variants()[variant]
         is_prepared = not any(path.startswith("motion.") for path in without)
-        found[variant] = run(case, without, present if is_prepared else None)
-    return found
+        outcomes[variant] = run(case, without, present if is_prepared else None)
+    return outcomes
 
 
 def memoized(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The base parameters of a robot do not change."""
-    known: dict[Any, Any] = {}
+    """Cache base parameters, which do not change from recording to recording."""
+    cache: dict[Any, Any] = {}
 
     def structure(unknowns: Any, seed: int = 0) -> Any:
         key = unknowns.model.name, unknowns.model.nv, unknowns.features, unknowns.active.tobytes()
-        if key not in known:
-            known[key] = function(unknowns, seed)
-        return known[key]
+        if key not in cache:
+            cache[key] = function(unknowns, seed)
+        return cache[key]
 
     return structure
 
@@ -800,9 +819,9 @@ FACTORS = 0.5, 2.0
 
 
 class Threshold(NamedTuple):
-    """A number that decides something."""
+    """Numeric constant of a module or class."""
 
-    module: str  # in the package, such as motion.filtering
+    module: str  # path in the package, such as motion.filtering
     name: str
     text: str
     comment: str
@@ -815,7 +834,7 @@ class Threshold(NamedTuple):
         return f"{self.module}.{self.name} times {factor:g}"
 
     def times(self, factor: float) -> Mapping[str, Any]:
-        """What replaces it in all modules that use it."""
+        """Return the replacements that multiply it in all modules that use it."""
         value = getattr(importlib.import_module(PREFIX + self.module), self.name)
         users = [
             name.removeprefix(PREFIX)
@@ -828,9 +847,9 @@ class Threshold(NamedTuple):
 
 
 def scaled(value: Any, factor: float) -> Any:
-    """Numbers times a factor; above 0.5 and below 1, the distance to 1 is divided by it."""
+    """Multiply numbers by a factor; above 0.5 and below 1, divide the distance to 1 by it."""
     if isinstance(value, tuple):
-        return tuple(scaled(one, factor) for one in value)
+        return tuple(scaled(number, factor) for number in value)
     if isinstance(value, int):
         return max(1, round(factor * value))
     return 1.0 - (1.0 - value) / factor if 0.5 < value < 1.0 else factor * value
@@ -838,8 +857,8 @@ def scaled(value: Any, factor: float) -> Any:
 
 @functools.cache
 def thresholds() -> tuple[Threshold, ...]:
-    """The thresholds of the package."""
-    found = []
+    """Return the thresholds of the package."""
+    results = []
     for _, name, _ in pkgutil.walk_packages([str(PACKAGE)], PREFIX):
         importlib.import_module(name)
     for path in sorted(PACKAGE.rglob("*.py")):
@@ -852,12 +871,12 @@ def thresholds() -> tuple[Threshold, ...]:
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
             comment = lines[node.lineno - 1].partition("  # ")[2]
             module = ".".join(place.parts)
-            found.append(Threshold(module, ast.unparse(target), ast.unparse(node.value), comment))
-    return tuple(found)
+            results.append(Threshold(module, ast.unparse(target), ast.unparse(node.value), comment))
+    return tuple(results)
 
 
 def assignments(tree: ast.Module) -> Iterator[Any]:
-    """Assignments of numbers, other than 0, in a module and in its classes."""
+    """Yield assignments of numbers, other than 0, in a module and in its classes."""
     bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
     for node in (node for body in bodies for node in body):
         if (
@@ -870,7 +889,7 @@ def assignments(tree: ast.Module) -> Iterator[Any]:
 
 
 def is_numeric(node: ast.expr) -> bool:
-    """Whether an expression consists of numbers alone."""
+    """Return True if an expression consists of numbers alone."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
     if isinstance(node, ast.UnaryOp):
@@ -883,11 +902,12 @@ def is_numeric(node: ast.expr) -> bool:
 # --- the page
 
 
-def changes(found: Sequence[dict[str, Outcome]], heuristic: str) -> tuple[float, float]:
-    """Relative change of the mean error, and change of coverage, of one case."""
-    ratios = [np.log(one[heuristic].error / one[""].error) for one in found]
+def changes(outcomes: Sequence[dict[str, Outcome]], heuristic: str) -> tuple[float, float]:
+    """Return the relative change of the mean error, and the change of coverage, of one case."""
+    ratios = [np.log(outcome[heuristic].error / outcome[""].error) for outcome in outcomes]
     shares = [
-        sum(one[name].inside for one in found) / max(sum(one[name].total for one in found), 1)
+        sum(outcome[name].inside for outcome in outcomes)
+        / max(sum(outcome[name].total for outcome in outcomes), 1)
         for name in (heuristic, "")
     ]
     mean = float(np.nanmean([np.nanmean(ratio) for ratio in ratios]))
@@ -895,27 +915,29 @@ def changes(found: Sequence[dict[str, Outcome]], heuristic: str) -> tuple[float,
 
 
 def largest_changes(
-    outcomes: Mapping[str, Sequence[dict[str, Outcome]]], threshold: Threshold, factor: float
+    outcomes_by_case: Mapping[str, Sequence[dict[str, Outcome]]],
+    threshold: Threshold,
+    factor: float,
 ) -> str:
-    """The cases whose error and whose coverage change most with a changed threshold, if much."""
+    """Return the cases whose error and coverage change most with a changed threshold."""
     variant, errors, shares = threshold.variant(factor), [], []
-    for case, found in outcomes.items():
-        if not (some := [one for one in found if variant in one]):
+    for case, outcomes in outcomes_by_case.items():
+        if not (tested := [outcome for outcome in outcomes if variant in outcome]):
             continue
-        if any(one[variant].failure for one in some):
+        if any(outcome[variant].failure for outcome in tested):
             return f"{case} fails"
-        error, share = changes(some, variant)
+        error, share = changes(tested, variant)
         errors.append((abs(error), f"{case} {100.0 * error:+.0f} %"))
         shares.append((abs(share), f"{case}: coverage {100.0 * share:+.0f} %"))
-    most = (max(errors), IMPORTANT), (max(shares), SEVERAL)
-    return "; ".join(text for (size, text), least in most if size > least) or "-"
+    largest = (max(errors), MIN_ERROR_CHANGE), (max(shares), MIN_COVERAGE_CHANGE)
+    return "; ".join(text for (size, text), minimum in largest if size > minimum) or "-"
 
 
-def report(outcomes: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iterator[str]:
+def report(outcomes_by_case: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iterator[str]:
     """Yield the lines of the page."""
     yield "# What heuristics of identification buy"
     yield ""
-    seeds = max(map(len, outcomes.values()), default=0)
+    seeds = max(map(len, outcomes_by_case.values()), default=0)
     yield (
         "`benchmarks/identify_ablation.py` writes this page. Each heuristic was replaced by what "
         "remains without it, one at a time. Errors are of predicted torques of another motion; "
@@ -929,12 +951,12 @@ def report(outcomes: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iterator[str
     yield "| --- | --- | --- |"
     for name, heuristic in HEURISTICS.items():
         rows = []
-        for case, found in outcomes.items():
-            if failures := [one[name].failure for one in found if one[name].failure]:
+        for case, outcomes in outcomes_by_case.items():
+            if failures := [outcome[name].failure for outcome in outcomes if outcome[name].failure]:
                 rows.append((np.inf, f"{case} fails: {failures[0]:.80}"))
                 continue
-            mean, coverage = changes(found, name)
-            if abs(mean) > IMPORTANT or abs(coverage) > 0.01:
+            mean, coverage = changes(outcomes, name)
+            if abs(mean) > MIN_ERROR_CHANGE or abs(coverage) > 0.01:
                 share = f", coverage {100.0 * coverage:+.0f} %" if abs(coverage) > 0.005 else ""
                 rows.append((mean, f"{case} {100.0 * mean:+.0f} %{share}"))
         listed = "; ".join(text for _, text in sorted(rows, reverse=True)) or "no change"
@@ -944,8 +966,8 @@ def report(outcomes: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iterator[str
     yield ""
     yield "| heuristic | changes without it |"
     yield "| --- | --- |"
-    for name, what in REMOVED.items():
-        yield f"| {name} | {what} |"
+    for name, changes_without in REMOVED.items():
+        yield f"| {name} | {changes_without} |"
     yield ""
     yield "## Thresholds"
     yield ""
@@ -962,9 +984,12 @@ def report(outcomes: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iterator[str
     yield ""
     yield "| threshold | value | meaning | halved | doubled |"
     yield "| --- | --- | --- | --- | --- |"
-    for one in thresholds():
-        changed = " | ".join(largest_changes(outcomes, one, factor) for factor in FACTORS)
-        yield f"| {one.label} | {one.text} | {one.comment.replace('|', '')} | {changed} |"
+    for threshold in thresholds():
+        changed = " | ".join(
+            largest_changes(outcomes_by_case, threshold, factor) for factor in FACTORS
+        )
+        meaning = threshold.comment.replace("|", "")
+        yield f"| {threshold.label} | {threshold.text} | {meaning} | {changed} |"
 
 
 def main() -> None:
@@ -980,8 +1005,8 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", metavar="CASE", help="part of a case's name")
     options = parser.parse_args()
     if options.count:
-        for one in thresholds():
-            print(f"{one.label} = {one.text}  # {one.comment}")
+        for threshold in thresholds():
+            print(f"{threshold.label} = {threshold.text}  # {threshold.comment}")
         print(len(thresholds()))
         return
     from dyn_ros.identification import solution
@@ -999,12 +1024,12 @@ def main() -> None:
         if not options.cases or any(part in name for part in options.cases)
         for seed in range(options.seeds if name in SIMULATED else 2)
     ]
-    outcomes: dict[str, list[dict[str, Outcome]]] = {}
+    outcomes_by_case: dict[str, list[dict[str, Outcome]]] = {}
     with multiprocessing.get_context("fork").Pool(options.processes) as pool:
-        for task, found in zip(tasks, pool.imap(one_case, tasks)):
-            outcomes.setdefault(task[0], []).append(found)
-            print(task[0], found[""].failure or np.round(found[""].error, 4), flush=True)
-    lines = list(report(outcomes))
+        for task, result in zip(tasks, pool.imap(one_case, tasks)):
+            outcomes_by_case.setdefault(task[0], []).append(result)
+            print(task[0], result[""].failure or np.round(result[""].error, 4), flush=True)
+    lines = list(report(outcomes_by_case))
     print(*lines, sep="\n")
     if options.write:
         options.write.write_text("\n".join(lines) + "\n")

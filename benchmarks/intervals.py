@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Counts how often the intervals of identified parameters and gains contain the truth.
+"""Count how often the intervals of identified parameters and gains contain the truth.
 
     python benchmarks/intervals.py [--count 100] [--robot ur10]
 
@@ -25,7 +25,14 @@ import dyn_ros
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
 from identification.faults import with_presliding
-from identification.recordings import flying, offsets, perturbed, record, standing, waves
+from identification.recordings import (
+    offsets,
+    perturbed,
+    record,
+    record_flying,
+    record_standing,
+    waves,
+)
 from identification.robots import load, truth
 from identification.test_gains import GAINS, MASS, currents
 
@@ -34,10 +41,11 @@ WIDTHS = (0.01, 0.03, 0.1, 0.3)
 FRICTION = ("damping", "friction", "offset", "stribeck", "root_friction", "load_friction")
 
 
-def arm(robot, seed, changed=lambda recording: recording, stribeck=0.0, width=0.0):
-    """A model and a recording of another robot of this kind; Stribeck friction is a share.
+def arm(robot, seed, add_fault=lambda recording: recording, stribeck=0.0, width=0.0):
+    """Return a model, a recording of a robot that differs from it, and samples of two recordings.
 
-    The width of a smooth step of friction is a share of the largest speed.
+    Stribeck friction is relative to Coulomb friction, the width of its smooth step to the largest
+    speed.
     """
     model = load(robot)
     true = perturbed(model, seed=seed)
@@ -52,12 +60,12 @@ def arm(robot, seed, changed=lambda recording: recording, stribeck=0.0, width=0.
     middle = np.clip(0.5 * (limits[0] + limits[1]), -3.0, 3.0)
     motion = waves(middle, np.minimum(1.2, 0.45 * (limits[1] - limits[0])), FREQUENCIES, seed)
     if width:
-        fastest = np.abs(motion(np.arange(0.0, 20.0, 0.01))[1]).max(axis=0)
+        max_speed = np.abs(motion(np.arange(0.0, 20.0, 0.01))[1]).max(axis=0)
         true.drives = true.drives.with_values(
-            friction_velocity=width * fastest, has_smooth_friction=True
+            friction_velocity=width * max_speed, has_smooth_friction=True
         )
     first, second = (
-        changed(
+        add_fault(
             record(
                 true,
                 motion,
@@ -83,7 +91,10 @@ def colored(seed, seconds=0.2):
     return (
         model,
         recording,
-        [dataclasses.replace(one, tau=one.tau + noise(one.tau)) for one in samples],
+        [
+            dataclasses.replace(recorded, tau=recorded.tau + noise(recorded.tau))
+            for recorded in samples
+        ],
     )
 
 
@@ -95,9 +106,11 @@ def rippled(seed):
         recording,
         [
             dataclasses.replace(
-                one, tau=one.tau + 0.02 * one.tau.std(axis=0) * np.sin(12.0 * one.q + seed)
+                recorded,
+                tau=recorded.tau
+                + 0.02 * recorded.tau.std(axis=0) * np.sin(12.0 * recorded.q + seed),
             )
-            for one in samples
+            for recorded in samples
         ],
     )
 
@@ -107,12 +120,12 @@ def drifting(seed, count=5, size=0.1):
     model = load("ur10")
     true, rng, samples = perturbed(model, seed=seed), np.random.default_rng(seed), []
     for n in range(count):
-        now = copy.copy(true)
-        now.friction, now.damping = (
+        drifted = copy.copy(true)
+        drifted.friction, drifted.damping = (
             x * (1.0 + size * rng.standard_normal(6)) for x in (true.friction, true.damping)
         )
         motion = waves(np.zeros(6), 1.2, FREQUENCIES, count * seed + n)
-        recording = record(now, motion, offset=offsets(true, seed), seed=count * seed + n)
+        recording = record(drifted, motion, offset=offsets(true, seed), seed=count * seed + n)
         samples.append(recording.samples(model))
     return model, dataclasses.replace(recording, true=true), samples
 
@@ -121,7 +134,7 @@ def quadruped(kind, seed):
     model = load("solo12", "floating")
     true = perturbed(model, seed=seed)
     recording = kind(true, offset=offsets(true, seed), seed=seed)
-    options = {"f_ext": None} if kind is standing else {}
+    options = {"f_ext": None} if kind is record_standing else {}
     return model, recording, [recording.samples(model, **options)]
 
 
@@ -137,8 +150,8 @@ KINDS = {
     "ur10, ripple": rippled,
     "ur10, friction drifts": drifting,
     "ur10, friction differs": lambda seed: drifting(seed, 2),
-    "solo12, in contact": lambda seed: quadruped(standing, seed),
-    "solo12, in flight": lambda seed: quadruped(flying, seed),
+    "solo12, in contact": lambda seed: quadruped(record_standing, seed),
+    "solo12, in flight": lambda seed: quadruped(record_flying, seed),
 }
 
 
@@ -156,8 +169,8 @@ def main():
 
 
 def show(name, make, count):
-    """Identify ``count`` recordings and print what their intervals are worth."""
-    found, of_right_forms, ratios, seconds = {}, [], [], 0.0
+    """Identify ``count`` recordings and print the coverage of their intervals."""
+    inside_by_name, inside_right_forms, ratios, seconds = {}, [], [], 0.0
     for seed in range(count):
         model, recording, samples = make(seed)
         start = time.perf_counter()
@@ -166,12 +179,12 @@ def show(name, make, count):
         base, values = result.base, truth(recording)
         true = base.matrix[:, : len(values)] @ values
         inside = (base.lower < true) & (true < base.upper)
-        is_right = with_right_form(recording.true, result)
+        is_right = has_true_form(recording.true, result)
         for n in np.flatnonzero(np.isfinite(base.deviation)):
-            found.setdefault(base.names[n], []).append(inside[n])
-            kind, _, rest = base.names[n].partition("(")
-            if kind in FRICTION and is_right[rest.partition(")")[0]]:
-                of_right_forms.append(inside[n])
+            inside_by_name.setdefault(base.names[n], []).append(inside[n])
+            kind, _, joint_text = base.names[n].partition("(")
+            if kind in FRICTION and is_right[joint_text.partition(")")[0]]:
+                inside_right_forms.append(inside[n])
         noise = (recording.tau - recording.exact_tau).std(axis=0)
         ratios.append(
             [joint.after / sigma for joint, sigma in zip(result.joints, noise) if sigma > 0.0]
@@ -180,8 +193,8 @@ def show(name, make, count):
             print(f"seed {seed}: a body is not physical")
     for kind in ("bodies", "friction"):
         shares = [
-            np.mean(one)
-            for combination, one in found.items()
+            np.mean(is_inside)
+            for combination, is_inside in inside_by_name.items()
             if combination.startswith(FRICTION) == (kind == "friction")
         ]
         print(
@@ -189,8 +202,8 @@ def show(name, make, count):
             f"truth (of single ones {100.0 * min(shares):.0f} to {100.0 * max(shares):.0f} %)"
         )
     print(
-        f"    friction whose form is recognized: {100.0 * np.mean(of_right_forms):.1f} % of "
-        f"{len(of_right_forms)}"
+        f"    friction whose form is recognized: {100.0 * np.mean(inside_right_forms):.1f} % of "
+        f"{len(inside_right_forms)}"
     )
     print(
         f"    error / noise {np.mean(ratios):.3f}, at most {np.max(ratios):.3f}; "
@@ -198,9 +211,9 @@ def show(name, make, count):
     )
 
 
-def with_right_form(true, result):
-    """Whether the friction of each joint has the same terms and turns as in the truth."""
-    found, names = result.identified.drives, true.velocity_names
+def has_true_form(true, result):
+    """Return, by joint, True if friction has the terms and transitions of the true robot."""
+    drives, names = result.identified.drives, true.velocity_names
     widths, velocities = (
         [f"{scale}({name})" in result.friction_intervals for name in names]
         for scale in ("friction_velocity", "stribeck_velocity")
@@ -208,19 +221,19 @@ def with_right_form(true, result):
     is_right = (
         (np.array(widths) == (true.drives.friction_velocity > 0.0))
         & (np.array(velocities) == (true.drives.stribeck != 0.0))
-        & (found.has_smooth_friction == true.drives.has_smooth_friction)
-        & (found.root_friction == 0.0)
-        & (found.load_friction == 0.0)
+        & (drives.has_smooth_friction == true.drives.has_smooth_friction)
+        & (drives.root_friction == 0.0)
+        & (drives.load_friction == 0.0)
     )
     return dict(zip(names, is_right))
 
 
 def show_gains(count):
-    """The same for drive gains, from recordings with and without a load."""
+    """Print the coverage of intervals of drive gains."""
     inside = []
     for seed in range(count):
-        found = dyn_ros.estimate_gains(load("ur10"), *currents(seed), MASS, "tool0")
-        inside.append((found.lower < GAINS) & (found.upper > GAINS))
+        estimate = dyn_ros.estimate_gains(load("ur10"), *currents(seed), MASS, "tool0")
+        inside.append((estimate.lower < GAINS) & (estimate.upper > GAINS))
     shares = 100.0 * np.mean(inside, axis=0)
     print(
         f"gains: {shares.mean():.1f} % of the 95 % intervals contain the truth (of single joints "

@@ -4,10 +4,11 @@
 
     true = perturbed(model, seed=1)         # other inertias, friction, rotor inertias
     recording = record(true, excite(model), offset=offsets(true))
-    samples = recording.samples(model)      # what an identification sees
+    samples = recording.samples(model)      # input of an identification
 
 A recording has the noise of a real one: positions are rounded to encoder counts, torques have white
-noise in proportion to their RMS. `standing` and `flying` make recordings of legged robots.
+noise in proportion to their RMS. `record_standing` and `record_flying`
+record legged robots.
 """
 
 import dataclasses
@@ -20,10 +21,10 @@ from dyn_ros.identification import Samples
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Recording:
-    """What was measured, and what is true."""
+    """Measurements of a robot, with the true robot and its true motion."""
 
     true: dyn_ros.Model
-    offset: np.ndarray  # (nv,), constant torques
+    offset: np.ndarray  # (nv,) N m, N; constant torques
     time: np.ndarray
     q: np.ndarray  # measured
     tau: np.ndarray  # measured
@@ -36,14 +37,14 @@ class Recording:
     in_contact: np.ndarray | None = None
 
     def samples(self, model=None, **arguments):
-        """The measurements as Samples; external forces are known unless f_ext=None is passed."""
-        given = dict(f_ext=self.f_ext, contacts=self.contacts, in_contact=self.in_contact)
+        """Return the measurements as Samples; external forces are known unless f_ext=None."""
+        known_forces = dict(f_ext=self.f_ext, contacts=self.contacts, in_contact=self.in_contact)
         return Samples.from_arrays(
-            model or self.true, self.time, self.q, self.tau, **given | arguments
+            model or self.true, self.time, self.q, self.tau, **known_forces | arguments
         )
 
     def exact_samples(self):
-        """Without noise and filter."""
+        """Return the true motion and torques as Samples, without noise and filter."""
         return Samples.from_arrays(
             self.true,
             self.time,
@@ -57,7 +58,7 @@ class Recording:
         )
 
     def table(self):
-        """Columns of `Samples.from_table`."""
+        """Return the columns that `Samples.from_table` reads."""
         model = self.true
         columns = {"time": self.time}
         columns |= {f"position.{name}": self.q[:, k] for k, name in enumerate(model.position_names)}
@@ -74,14 +75,14 @@ class Recording:
 
 
 def perturbed(model, size=0.2, seed=0, friction=True):
-    """The robot with other inertias, which are physical, and with friction.
+    """Return the robot with other inertias, which are physical, and with friction.
 
     The mass distribution of each body is deformed by an affine map, by about `size`, and scaled. So
     its pseudo-inertia stays positive semidefinite.
     """
     rng = np.random.default_rng(seed)
     joints = tuple(
-        dataclasses.replace(joint, inertia=deformed(joint.inertia, size, rng))
+        dataclasses.replace(joint, inertia=deform(joint.inertia, size, rng))
         for joint in model.tree.joints
     )
     true = dyn_ros.Model(dataclasses.replace(model.tree, joints=joints), model.gravity)
@@ -99,8 +100,8 @@ def perturbed(model, size=0.2, seed=0, friction=True):
     return true
 
 
-def deformed(inertia, size, rng):
-    """Another physical inertia, close to this one."""
+def deform(inertia, size, rng):
+    """Return a physical inertia close to another one."""
     if not inertia.mass > 0.0:
         return inertia
     A = np.eye(4)
@@ -116,7 +117,7 @@ def deformed(inertia, size, rng):
 
 
 def typical_torques(model):
-    """RMS of the torques of random motions, (nv,)."""
+    """Return the RMS torques of random motions, (nv,)."""
     rng = np.random.default_rng(0)
     q = np.array([model.random_configuration(rng) for _ in range(100)])
     v, a = rng.standard_normal((2, 100, model.nv))
@@ -124,7 +125,7 @@ def typical_torques(model):
 
 
 def diagonal_inertia(model):
-    """Mean inertia that each coordinate moves, (nv,)."""
+    """Return the mean inertia that each coordinate moves, (nv,)."""
     rng = np.random.default_rng(0)
     q = np.array([model.random_configuration(rng) for _ in range(100)])
     M = dyn_ros.crba(model, dyn_ros.Data(model), q)
@@ -132,7 +133,7 @@ def diagonal_inertia(model):
 
 
 def offsets(model, seed=0):
-    """Constant torques of motors or sensors: a few percent of the usual ones, (nv,)."""
+    """Return constant torques of motors or sensors, a few percent of typical torques, (nv,)."""
     size = 0.03 * typical_torques(model) * (model.friction > 0.0)
     return size * np.random.default_rng(seed).uniform(-1.0, 1.0, model.nv)
 
@@ -147,10 +148,10 @@ def record(true, motion, *, rate=500.0, counts=2**19, noise=0.02, offset=None, s
     time = np.arange(round(duration * rate) + 1) / rate
     q, v, a = function(time)
     tau = dyn_ros.rnea(true, dyn_ros.Data(true), q, v, a)
-    return measured(true, time, q, v, a, tau, counts=counts, noise=noise, offset=offset, seed=seed)
+    return measure(true, time, q, v, a, tau, counts=counts, noise=noise, offset=offset, seed=seed)
 
 
-def measured(true, time, q, v, a, tau, *, counts, noise, offset, seed, **known):
+def measure(true, time, q, v, a, tau, *, counts, noise, offset, seed, **forces):
     """Add friction, offsets and noise, and round the positions."""
     rng = np.random.default_rng(seed)
     offset = np.zeros(true.nv) if offset is None else np.asarray(offset)
@@ -162,31 +163,31 @@ def measured(true, time, q, v, a, tau, *, counts, noise, offset, seed, **known):
         true,
         offset,
         time,
-        rounded(true, q, counts, rng),
+        round_positions(true, q, counts, rng),
         exact + sigma * rng.standard_normal(exact.shape),
         q,
         v,
         a,
         exact,
-        **known,
+        **forces,
     )
 
 
-def rounded(model, q, counts, rng):
-    """What encoders measure, and a motion capture: 10 um of positions, 10 urad of rotations."""
+def round_positions(model, q, counts, rng):
+    """Return positions as measured by encoders, and by motion capture (10 um, 10 urad)."""
     if counts is None:
         return q.copy()
     step = 2.0 * np.pi / counts
-    found = np.round(q / step) * step
+    measured_q = np.round(q / step) * step
     for start, count in zip(model.idx_q, model.nqs):
         if count > 1:
-            part = slice(start, start + count)
-            found[:, part] = q[:, part] + 1e-5 * rng.standard_normal((len(q), count))
-    return model.normalize(found)
+            columns = slice(start, start + count)
+            measured_q[:, columns] = q[:, columns] + 1e-5 * rng.standard_normal((len(q), count))
+    return model.normalize(measured_q)
 
 
 def waves(center, size, frequencies, seed=0):
-    """A function of time to sums of sines, with their first two derivatives, (B, n)."""
+    """Return a function of time to sums of sines and their first two derivatives, (B, n)."""
     rng = np.random.default_rng(seed)
     center, size = np.broadcast_arrays(np.asarray(center, float), np.asarray(size, float))
     w = 2.0 * np.pi * np.asarray(frequencies)
@@ -209,7 +210,7 @@ def waves(center, size, frequencies, seed=0):
 
 
 def feet(model):
-    """Frames of the feet: the last link of each leg."""
+    """Return the names of the feet: the last link of each leg."""
     joints = range(model.njoints)
     tips = [j for j in joints if j not in model.parents]
     return tuple(
@@ -220,7 +221,9 @@ def feet(model):
     )
 
 
-def standing(true, *, seconds=30.0, rate=500.0, counts=2**17, noise=0.02, offset=None, seed=0):
+def record_standing(
+    true, *, seconds=30.0, rate=500.0, counts=2**17, noise=0.02, offset=None, seed=0
+):
     """Record a robot whose base and joints move while its feet are in contact.
 
     The forces on the feet, without moments, make the base follow its motion; they are known in
@@ -233,7 +236,7 @@ def standing(true, *, seconds=30.0, rate=500.0, counts=2**17, noise=0.02, offset
         [0.23, 0.51, 0.87, 1.3],
         seed,
     )
-    q, v, a = along(true, coordinates, time)
+    q, v, a = motion_along(true, coordinates, time)
     names = feet(true)
     in_contact = np.ones((len(time), len(names)), bool)
     for k in range(len(names)):
@@ -244,7 +247,7 @@ def standing(true, *, seconds=30.0, rate=500.0, counts=2**17, noise=0.02, offset
     tau = dyn_ros.rnea(true, data, q, v, a, f_ext)
     assert np.abs(tau[:, :6]).max() < 1e-8 * np.abs(free).max()
     tau[:, :6] = 0.0
-    return measured(
+    return measure(
         true,
         time,
         q,
@@ -261,29 +264,30 @@ def standing(true, *, seconds=30.0, rate=500.0, counts=2**17, noise=0.02, offset
     )
 
 
-def along(model, coordinates, time, h=1e-3):
-    """q, v, a of a robot whose q is neutral moved by coordinates, by differences in time."""
+def motion_along(model, coordinates, time, h=1e-3):
+    """Return q, v, a of a robot moved by coordinates from neutral, by finite differences."""
 
-    def at(k):
+    def position(k):
         start = np.tile(model.neutral(), (len(time), 1))
         return model.integrate(start, coordinates(time + k * h)[0])
 
-    near = {k: at(k) for k in range(-4, 5)}
+    positions = {k: position(k) for k in range(-4, 5)}
 
     def velocity(k):
-        one, two = (
-            model.difference(near[k - n], near[k]) + model.difference(near[k], near[k + n])
+        single_step, double_step = (
+            model.difference(positions[k - n], positions[k])
+            + model.difference(positions[k], positions[k + n])
             for n in (1, 2)
         )
-        return (4.0 * one / (2.0 * h) - two / (4.0 * h)) / 3.0
+        return (4.0 * single_step / (2.0 * h) - double_step / (4.0 * h)) / 3.0
 
     rates = {k: velocity(k) for k in range(-2, 3)}
     a = (8.0 * (rates[1] - rates[-1]) - (rates[2] - rates[-2])) / (12.0 * h)
-    return near[0], rates[0], a
+    return positions[0], rates[0], a
 
 
 def contact_forces(model, q, base, names, in_contact):
-    """The smallest forces on the feet that apply a wrench to the base, as `f_ext`."""
+    """Return the smallest forces on the feet that apply a wrench to the base, as `f_ext`."""
     data = dyn_ros.Data(model)
     reference = dyn_ros.ReferenceFrame.LOCAL
     J = (
@@ -307,7 +311,7 @@ def contact_forces(model, q, base, names, in_contact):
     return f_ext
 
 
-def flying(
+def record_flying(
     true, *, flights=12, seconds=1.5, rate=500.0, counts=2**17, noise=0.02, offset=None, seed=0
 ):
     """Record a robot without contacts: its base moves by its own dynamics, in several flights.
@@ -319,16 +323,16 @@ def flying(
     joints = [
         waves(np.zeros(true.nv - 6), 0.6, [0.7, 1.5, 2.3], seed + k)(half) for k in range(flights)
     ]
-    q, v, a = fall(true, np.moveaxis(joints, 0, 2), 1.0 / rate)
+    q, v, a = simulate_fall(true, np.moveaxis(joints, 0, 2), 1.0 / rate)
     time = np.concatenate([half[::2] + k * (seconds + 1.0) for k in range(flights)])
     tau = dyn_ros.rnea(true, dyn_ros.Data(true), q, v, a)
     assert np.abs(tau[:, :6]).max() < 1e-8 * np.abs(tau).max()
     tau[:, :6] = 0.0
-    return measured(true, time, q, v, a, tau, counts=counts, noise=noise, offset=offset, seed=seed)
+    return measure(true, time, q, v, a, tau, counts=counts, noise=noise, offset=offset, seed=seed)
 
 
-def fall(model, joints, step):
-    """The motion of bases while the joints move as given: Runge-Kutta of order 4.
+def simulate_fall(model, joints, step):
+    """Simulate bases in free fall while the joints move as given, by Runge-Kutta of order 4.
 
     The joints are q, v, a at steps and between them: (3, 2 steps, flights, joints). Returns q, v, a
     of all flights, one after the other.
@@ -344,26 +348,28 @@ def fall(model, joints, step):
         return q, v, a
 
     base_q, base_v = np.tile(model.neutral()[:7], (flights, 1)), np.zeros((flights, 6))
-    found = []
+    states = []
     for row in range(0, joints.shape[1] - 2, 2):
         q, v, a = state(row, base_q, base_v)
-        found.append((q, v, a))
-        k_v, k_a = [base_v], [a[:, :6]]  # of the base's exponential coordinates from here
-        for later, share in ((1, 0.5), (1, 0.5), (2, 1.0)):
+        states.append((q, v, a))
+        k_v, k_a = [base_v], [a[:, :6]]  # rates of exponential coordinates relative to q
+        for row_step, share in ((1, 0.5), (1, 0.5), (2, 1.0)):
             speed = base_v + share * step * k_a[-1]
-            move = share * step * k_v[-1]
-            there = model.integrate(q, np.c_[move, fixed])[:, :7]
-            k_a.append(state(row + later, there, speed)[2][:, :6])
-            turn = bracket(move, speed)
-            k_v.append(speed + turn / 2.0 + bracket(move, turn) / 12.0)
-        move = step / 6.0 * (k_v[0] + 2.0 * k_v[1] + 2.0 * k_v[2] + k_v[3])
-        base_q = model.integrate(q, np.c_[move, fixed])[:, :7]
+            displacement = share * step * k_v[-1]
+            next_q = model.integrate(q, np.c_[displacement, fixed])[:, :7]
+            k_a.append(state(row + row_step, next_q, speed)[2][:, :6])
+            turn = bracket(displacement, speed)
+            k_v.append(speed + turn / 2.0 + bracket(displacement, turn) / 12.0)
+        displacement = step / 6.0 * (k_v[0] + 2.0 * k_v[1] + 2.0 * k_v[2] + k_v[3])
+        base_q = model.integrate(q, np.c_[displacement, fixed])[:, :7]
         base_v = base_v + step / 6.0 * (k_a[0] + 2.0 * k_a[1] + 2.0 * k_a[2] + k_a[3])
-    found.append(state(joints.shape[1] - 2, base_q, base_v))
-    return tuple(np.stack(one, axis=1).reshape(-1, one[0].shape[1]) for one in zip(*found))
+    states.append(state(joints.shape[1] - 2, base_q, base_v))
+    return tuple(
+        np.stack(arrays, axis=1).reshape(-1, arrays[0].shape[1]) for arrays in zip(*states)
+    )
 
 
 def bracket(p, v):
-    """Lie bracket of twists."""
+    """Return the Lie bracket of twists."""
     linear = np.cross(p[:, 3:], v[:, :3]) + np.cross(p[:, :3], v[:, 3:])
     return np.c_[linear, np.cross(p[:, 3:], v[:, 3:])]

@@ -4,7 +4,7 @@
 
 import numpy as np
 import pytest
-from identification.recordings import measured, perturbed, waves
+from identification.recordings import measure, perturbed, waves
 from identification.robots import UR10, load
 
 import dyn_ros
@@ -25,8 +25,8 @@ def recording():
     q, v, a = waves(np.zeros(6), 1.2, [0.1, 0.23, 0.61])(time)
     rigid = dyn_ros.rnea(true, dyn_ros.Data(true), q, v, a)
     tau = rigid + (a @ COUPLING.T * ROTORS) @ COUPLING
-    found = measured(true, time, q, v, a, tau, counts=2**19, noise=0.01, offset=None, seed=0)
-    return true, time, found.q, found.tau, found.exact_tau
+    simulated = measure(true, time, q, v, a, tau, counts=2**19, noise=0.01, offset=None, seed=0)
+    return true, time, simulated.q, simulated.tau, simulated.exact_tau
 
 
 def described(coupled):
@@ -46,38 +46,38 @@ def test_friction_and_rotors_of_the_motors_are_found(recording):
     model = described(True)
     samples = Samples.from_arrays(model, time, q, efforts(tau))
     np.testing.assert_allclose(samples.tau, tau[np.searchsorted(time, samples.time)], atol=1e-9)
-    found = dyn_ros.identify(model, samples)
-    assert max(joint.after / joint.noise for joint in found.joints) < 1.1
-    for own, again in zip(found.joints, found.errors(found.validation)):  # both of the motors
-        assert (again.torque, again.before, again.after) == pytest.approx(
-            (own.torque, own.before, own.after), rel=0.02
+    result = dyn_ros.identify(model, samples)
+    assert max(joint.after / joint.noise for joint in result.joints) < 1.1
+    for joint, recomputed in zip(result.joints, result.errors(result.validation)):
+        assert (recomputed.torque, recomputed.before, recomputed.after) == pytest.approx(
+            (joint.torque, joint.before, joint.after), rel=0.02
         )
     for name in ("friction", "damping"):
-        np.testing.assert_allclose(getattr(found.identified, name), getattr(true, name), rtol=0.1)
-    np.testing.assert_allclose(found.identified.drives.rotor_inertia[3:], ROTORS[3:], rtol=0.25)
+        np.testing.assert_allclose(getattr(result.identified, name), getattr(true, name), rtol=0.1)
+    np.testing.assert_allclose(result.identified.drives.rotor_inertia[3:], ROTORS[3:], rtol=0.25)
     names = [f"{term}({joint})" for term in ("damping", "friction") for joint in model.joint_names]
-    rows, truth = [found.base.names.index(name) for name in names], [*true.damping, *true.friction]
-    within = (found.base.lower[rows] < truth) & (truth < found.base.upper[rows])
-    assert within.sum() >= 10  # of 12; each interval has 95 %
+    rows, truth = [result.base.names.index(name) for name in names], [*true.damping, *true.friction]
+    is_inside = (result.base.lower[rows] < truth) & (truth < result.base.upper[rows])
+    assert is_inside.sum() >= 10  # 12 intervals of 95 %
     exact = exact[np.searchsorted(time, samples.time)]
-    error = np.sqrt(np.mean((found.torque(samples) - exact) ** 2, axis=0))
+    error = np.sqrt(np.mean((result.torque(samples) - exact) ** 2, axis=0))
     assert (error < 0.002 * np.sqrt(np.mean(exact**2, axis=0))).all()
 
 
 def test_rotors_and_friction_of_motors_survive_files(recording, tmp_path):
     _, time, q, tau, _ = recording
     model = described(True)
-    found = dyn_ros.identify(model, Samples.from_arrays(model, time, q, efforts(tau)))
-    found.write_urdf(UR10, tmp_path / "robot.urdf")
-    found.write_drives(tmp_path / "robot.drives.yaml")
+    result = dyn_ros.identify(model, Samples.from_arrays(model, time, q, efforts(tau)))
+    result.write_urdf(UR10, tmp_path / "robot.urdf")
+    result.write_drives(tmp_path / "robot.drives.yaml")
     read = dyn_ros.Model.from_urdf_file(tmp_path / "robot.urdf")
     dyn_ros.load_drives(read, tmp_path / "robot.drives.yaml")
-    some = found.samples.take(slice(None, None, 50))
-    torque = dyn_ros.rnea(read, dyn_ros.Data(read), some.q, some.v, some.a)
-    torque += read.drives.rotor_torque(some.a)
+    subset = result.samples.take(slice(None, None, 50))
+    torque = dyn_ros.rnea(read, dyn_ros.Data(read), subset.q, subset.v, subset.a)
+    torque += read.drives.rotor_torque(subset.a)
     np.testing.assert_allclose(
-        torque + dyn_ros.joint_friction(read, some.v, torque),
-        found.torque(some),
+        torque + dyn_ros.joint_friction(read, subset.v, torque),
+        result.torque(subset),
         rtol=1e-9,
         atol=1e-9,
     )
@@ -86,8 +86,8 @@ def test_rotors_and_friction_of_motors_survive_files(recording, tmp_path):
 def test_without_the_coupling_the_wrist_is_wrong(recording):
     _, time, q, tau, _ = recording
     model = described(False)
-    found = dyn_ros.identify(model, Samples.from_arrays(model, time, q, tau))
-    assert max(joint.after / joint.noise for joint in found.joints[4:]) > 2.0
+    result = dyn_ros.identify(model, Samples.from_arrays(model, time, q, tau))
+    assert max(joint.after / joint.noise for joint in result.joints[4:]) > 2.0
 
 
 def test_a_matrix_of_motors_that_is_wrong(recording):
@@ -95,19 +95,26 @@ def test_a_matrix_of_motors_that_is_wrong(recording):
     for wrong in (np.where(np.eye(6), COUPLING, -COUPLING), COUPLING.T):
         model = load("ur10")
         model.drives = model.drives.with_values(coupling=wrong)
-        found = "\n".join(
+        warnings = "\n".join(
             dyn_ros.identify(model, Samples.from_arrays(model, time, q, efforts(tau))).warnings
         )
-        assert "check the matrix of motors" in found and "declare motors" not in found, found
+        assert "check the matrix of motors" in warnings and "declare motors" not in warnings, (
+            warnings
+        )
 
 
 def test_sums_of_coupled_rows_are_those_of_a_coupling_of_one(recording):
     """A coupling that couples nothing changes nothing."""
     _, time, q, tau, _ = recording
-    model, same = described(False), described(False)
-    same.drives = same.drives.with_values(coupling=np.eye(6))
-    found = [dyn_ros.identify(one, Samples.from_arrays(one, time, q, tau)) for one in (model, same)]
-    np.testing.assert_allclose(found[1].base.estimate, found[0].base.estimate, rtol=1e-6, atol=1e-8)
+    model, coupled = described(False), described(False)
+    coupled.drives = coupled.drives.with_values(coupling=np.eye(6))
+    results = [
+        dyn_ros.identify(robot, Samples.from_arrays(robot, time, q, tau))
+        for robot in (model, coupled)
+    ]
     np.testing.assert_allclose(
-        found[1].identified.drives.rotor_inertia, found[0].identified.armature, rtol=1e-6
+        results[1].base.estimate, results[0].base.estimate, rtol=1e-6, atol=1e-8
+    )
+    np.testing.assert_allclose(
+        results[1].identified.drives.rotor_inertia, results[0].identified.armature, rtol=1e-6
     )

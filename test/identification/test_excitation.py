@@ -46,12 +46,12 @@ def random_motions(model, excitation, count=20):
     rng = np.random.default_rng(0)
     time = np.linspace(0.0, excitation.period, 60, endpoint=False)
     for _ in range(count):
-        one = dataclasses.replace(
+        series = dataclasses.replace(
             excitation,
             center=np.zeros(model.nv),
             coefficients=rng.standard_normal(excitation.coefficients.shape),
         )
-        q, v, a = one.at(time)
+        q, v, a = series.at(time)
         size = 0.9 * np.min(
             [
                 model.upper / np.abs(q).max(0),
@@ -69,14 +69,14 @@ def regressor(model, q, v, a):
 
 
 def condition(model, q, v, a):
-    """Of the base regressor with equal rows and columns of equal length."""
+    """Return the condition number of the base regressor, with columns of equal length."""
     rng = np.random.default_rng(0)
     W = regressor(model, *rng.uniform(-2.0, 2.0, (3, 300, model.nv)))
     lengths = np.linalg.norm(W, axis=0)
-    used = np.flatnonzero(lengths)
-    triangle, order = qr(W[:, used] / lengths[used], mode="r", pivoting=True)
+    nonzero = np.flatnonzero(lengths)
+    triangle, order = qr(W[:, nonzero] / lengths[nonzero], mode="r", pivoting=True)
     diagonal = np.abs(np.diag(triangle))
-    base = used[order[diagonal > 1e-8 * diagonal[0]]]
+    base = nonzero[order[diagonal > 1e-8 * diagonal[0]]]
     Y = regressor(model, q, v, a)[:, base]
     return np.linalg.cond(Y / np.linalg.norm(Y, axis=0))
 
@@ -86,7 +86,7 @@ def test_limits_are_kept_at_every_instant(arm, motion):
     middle, half = 0.5 * (arm.lower + arm.upper), 0.45 * (arm.upper - arm.lower)
     assert (np.abs(q - middle) <= half).all()
     assert velocity.max() <= 0.9 and acceleration.max() <= 0.9 and effort.max() <= 0.9
-    assert max(velocity.max(), acceleration.max()) > 0.85  # and they are used
+    assert max(velocity.max(), acceleration.max()) > 0.85  # the limits are used
 
 
 def test_it_starts_and_ends_at_rest(motion):
@@ -110,10 +110,12 @@ def test_derivatives_belong_to_the_positions(motion):
 
 def test_it_reveals_more_than_random_motions(arm, motion):
     time = np.linspace(0.0, motion.period, 60, endpoint=False)
-    own = condition(arm, *motion.at(time))
-    found = [condition(arm, *moved) for moved in random_motions(arm, motion)]
-    assert own < np.min(found)
-    assert own < 0.2 * np.median(found)
+    excitation_condition = condition(arm, *motion.at(time))
+    random_conditions = [
+        condition(arm, *random_motion) for random_motion in random_motions(arm, motion)
+    ]
+    assert excitation_condition < np.min(random_conditions)
+    assert excitation_condition < 0.2 * np.median(random_conditions)
     assert motion.condition < 15.0
 
 
@@ -129,8 +131,8 @@ def test_limits_of_efforts(arm):
     """Half of the shoulder's usual load: the motion avoids what exceeds it."""
     weak = dyn_ros.Model.from_urdf(peer.urdf("ur5").replace('effort="150.0"', 'effort="45.0"'))
     assert (weak.effort_limit[1], arm.effort_limit[1]) == (45.0, 150.0)
-    found = excite(weak, starts=1, harmonics=3)
-    assert loads(weak, found)[3].max() <= 0.9 + 1e-6
+    excitation = excite(weak, starts=1, harmonics=3)
+    assert loads(weak, excitation)[3].max() <= 0.9 + 1e-6
     hopeless = dyn_ros.Model.from_urdf(peer.urdf("ur5").replace('effort="150.0"', 'effort="1.0"'))
     with pytest.raises(
         ValueError,
@@ -142,8 +144,8 @@ def test_limits_of_efforts(arm):
 
 def test_workspace(arm):
     low, high = np.array([-1.0, -1.0, 0.15]), np.array([1.0, 1.0, 1.2])
-    found = excite(arm, starts=1, harmonics=3, workspace={"tool0": (low, high)})
-    q = found.at(np.linspace(0.0, 10.0, 5001))[0]
+    excitation = excite(arm, starts=1, harmonics=3, workspace={"tool0": (low, high)})
+    q = excitation.at(np.linspace(0.0, 10.0, 5001))[0]
     p = dyn_ros.frame_placements(arm, dyn_ros.Data(arm), q)[
         :, arm.frame_names.index("tool0"), :3, 3
     ]
@@ -156,32 +158,34 @@ def test_workspace(arm):
 
 def test_some_joints(arm):
     rest = np.linspace(-0.5, 0.5, 6)
-    found = excite(arm, starts=1, harmonics=3, joints=["elbow_joint", "wrist_1_joint"], rest=rest)
-    moves = np.ptp(found.q, axis=0) > 0.0
+    excitation = excite(
+        arm, starts=1, harmonics=3, joints=["elbow_joint", "wrist_1_joint"], rest=rest
+    )
+    moves = np.ptp(excitation.q, axis=0) > 0.0
     assert [name for name, moved in zip(arm.joint_names, moves) if moved] == [
         "elbow_joint",
         "wrist_1_joint",
     ]
-    assert np.array_equal(found.q[0][~moves], rest[~moves])
+    assert np.array_equal(excitation.q[0][~moves], rest[~moves])
     with pytest.raises(ValueError, match="joints: no joint named 'elbow' that moves by itself"):
         excite(arm, joints=["elbow"])
 
 
 def test_mimic_joints_keep_their_limits():
     model = dyn_ros.Model.from_urdf(peer.urdf("panda"))
-    found = excite(model, starts=1, harmonics=3, joints=model.velocity_names[-1:])
+    excitation = excite(model, starts=1, harmonics=3, joints=model.velocity_names[-1:])
     (limit,) = (joint for joint in model.tree.joints if joint.mimic)
-    followed = found.q[:, -1] * limit.mimic.multiplier + limit.mimic.offset
+    followed = excitation.q[:, -1] * limit.mimic.multiplier + limit.mimic.offset
     assert limit.lower <= followed.min() and followed.max() <= limit.upper
-    assert found.q.shape[1] == model.nv == len(model.joint_names) - 1
+    assert excitation.q.shape[1] == model.nv == len(model.joint_names) - 1
 
 
 def test_joints_without_limits():
     text = peer.urdf("double_pendulum")
     model = dyn_ros.Model.from_urdf(text)
     assert np.isinf(model.lower).all()
-    found = excite(model, starts=1, harmonics=3)
-    assert np.abs(found.q).max() <= 2.7 + 1e-9
+    excitation = excite(model, starts=1, harmonics=3)
+    assert np.abs(excitation.q).max() <= 2.7 + 1e-9
     limited = excite(
         model, starts=1, harmonics=3, velocity_limit=0.5, acceleration_limit=[1.0, 2.0]
     )
@@ -234,8 +238,8 @@ def test_too_many_samples(arm, motion, tmp_path):
 
 
 def test_large_numbers_are_no_limits(arm):
-    found = excite(arm, lower=-1e6, upper=1e6, starts=1)
-    assert np.abs(found.q).max() <= 3.0
+    excitation = excite(arm, lower=-1e6, upper=1e6, starts=1)
+    assert np.abs(excitation.q).max() <= 3.0
 
 
 @pytest.mark.parametrize("root_joint", ["floating", "planar"])
@@ -254,7 +258,7 @@ def test_a_free_base_must_be_locked(root_joint):
 def test_files_of_trajectories(arm, motion, tmp_path, suffix):
     path = tmp_path / f"motion{suffix}"
     motion.write(path)
-    assert len(path.read_bytes()) < 128_000  # of a command line
+    assert len(path.read_bytes()) < 128_000  # limit of a command line
     read = yaml.safe_load(path.read_text())
     if suffix == ".json":
         assert read == json.loads(path.read_text())
@@ -272,7 +276,7 @@ def test_files_of_trajectories(arm, motion, tmp_path, suffix):
     )
     assert values.shape == (201, 3, 6)
     assert all(isinstance(number, float) for number in points[0]["velocities"])
-    spline = BPoly.from_derivatives(time, values)  # as in controllers
+    spline = BPoly.from_derivatives(time, values)  # the interpolation of controllers
     between = np.linspace(0.0, 20.0, 3000)
     assert np.abs(spline(between) - motion.at(between)[0]).max() < 1e-4
 

@@ -34,46 +34,46 @@ def identified(**drives):
     return recording, dyn_ros.identify(load("ur10"), recording.samples(load("ur10")))
 
 
-def one(k, value):
+def single_joint(k, value):
     return np.where(np.arange(6) == k, value, 0.0)
 
 
 def test_none_is_chosen_without_a_reason():
-    _, found = identified()
-    drives = found.identified.drives
+    _, result = identified()
+    drives = result.identified.drives
     assert not drives.load_friction.any() and not drives.root_friction.any()
     assert not drives.stribeck.any() and not np.isfinite(drives.stribeck_velocity).any()
-    assert len(found.base.matrix[0]) == 60 + 5 * 6
+    assert len(result.base.matrix[0]) == 60 + 5 * 6
 
 
 def test_load_friction():
-    _, found = identified(load_friction=one(1, 0.08) + one(2, 0.06))
-    drives = found.identified.drives
+    _, result = identified(load_friction=single_joint(1, 0.08) + single_joint(2, 0.06))
+    drives = result.identified.drives
     assert (drives.load_friction > 0.0).tolist() == [False, True, True, False, False, False]
     np.testing.assert_allclose(drives.load_friction[1:3], [0.08, 0.06], rtol=0.1)
-    errors = [joint.after / joint.noise for joint in found.joints]
+    errors = [joint.after / joint.noise for joint in result.joints]
     assert max(errors) < 1.1
-    assert "load_friction(elbow_joint)" in " ".join(found.base.names)
+    assert "load_friction(elbow_joint)" in " ".join(result.base.names)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_friction_that_vanishes_with_velocity_has_any_sign(sign):
     size = 0.8 * perturbed(load("ur10"), seed=1).friction[0]
-    recording, found = identified(stribeck=one(0, sign * size), stribeck_velocity=0.3)
-    drives, v = found.identified.drives, np.linspace(0.1, 1.2, 20)
+    recording, result = identified(stribeck=single_joint(0, sign * size), stribeck_velocity=0.3)
+    drives, v = result.identified.drives, np.linspace(0.1, 1.2, 20)
     speeds = np.zeros((20, 6))
     speeds[:, 0] = v
     expected = dyn_ros.joint_friction(recording.true, speeds)[:, 0]
-    estimate = dyn_ros.joint_friction(found.identified, speeds)[:, 0] - found.offset[0]
+    estimate = dyn_ros.joint_friction(result.identified, speeds)[:, 0] - result.offset[0]
     np.testing.assert_allclose(estimate, expected, atol=0.1 * abs(expected).max())
     assert drives.stribeck[0] * sign > 0.0 or drives.root_friction[0] * sign < 0.0
 
 
 def test_a_ramp_at_low_speed():
-    _, found = identified(friction_velocity=one(3, 0.15))
-    width, others = found.identified.drives.friction_velocity, [0, 1, 2, 4, 5]
+    _, result = identified(friction_velocity=single_joint(3, 0.15))
+    width, others = result.identified.drives.friction_velocity, [0, 1, 2, 4, 5]
     assert 0.08 < width[3] < 0.3
-    assert (width[others] < 0.01 * np.abs(found.samples.v).max(axis=0)[others]).all()
+    assert (width[others] < 0.01 * np.abs(result.samples.v).max(axis=0)[others]).all()
 
 
 @pytest.mark.parametrize("length", [0.0005, 0.002])
@@ -81,14 +81,14 @@ def test_friction_that_turns_over_a_distance(length):
     model = load("ur10")
     recording = with_presliding(record(perturbed(model), motion(), noise=0.01, rate=250.0), length)
     samples = recording.samples(model)
-    found = dyn_ros.identify(model, samples)
-    distance = found.identified.drives.friction_distance
+    result = dyn_ros.identify(model, samples)
+    distance = result.identified.drives.friction_distance
     np.testing.assert_allclose(distance, length, rtol=0.05)
     unseen = with_presliding(
         record(recording.true, waves(np.zeros(6), 1.0, [0.15, 0.31], seed=3), noise=0.01), length
     )
     noise, samples = rms(unseen.tau - unseen.exact_tau), unseen.samples(model)
-    assert (rms(samples.tau - found.torque(samples)) < 1.05 * noise).all()
+    assert (rms(samples.tau - result.torque(samples)) < 1.05 * noise).all()
 
 
 @pytest.mark.parametrize("size, length", [(1.0, 0.002), (1.0, 0.01), (0.05, 0.01)])
@@ -122,11 +122,11 @@ def test_intervals_where_friction_decreases_with_velocity(velocity, share):
             stribeck=share * true.friction, stribeck_velocity=velocity
         )
         recording = record(true, motion(seed=seed), noise=0.01, rate=250.0, seed=seed)
-        found = dyn_ros.identify(model, recording.samples(model))
-        seen = np.isfinite(found.stribeck_velocity)  # some joints move little
+        result = dyn_ros.identify(model, recording.samples(model))
+        seen = np.isfinite(result.stribeck_velocity)  # some joints move little
         assert seen.sum() >= 4
-        np.testing.assert_allclose(found.stribeck_velocity[seen], velocity, rtol=0.25)
-        base, values = found.base, truth(recording)
+        np.testing.assert_allclose(result.stribeck_velocity[seen], velocity, rtol=0.25)
+        base, values = result.base, truth(recording)
         of_friction = [
             n
             for n, name in enumerate(base.names)
@@ -136,7 +136,7 @@ def test_intervals_where_friction_decreases_with_velocity(velocity, share):
         own = (base.matrix[:, : len(values)] @ values)[of_friction]
         inside += list((base.lower[of_friction] < own) & (own < base.upper[of_friction]))
         errors += list(
-            rms(found.torque(found.samples) - found.samples.tau)
+            rms(result.torque(result.samples) - result.samples.tau)
             / rms(recording.tau - recording.exact_tau)
         )
     assert np.mean(inside) > 0.9 and len(inside) >= 48
@@ -188,8 +188,8 @@ def test_friction_after_rest_does_not_depend_on_the_recording_before():
     times = np.arange(0.0, 2.0, 0.004)
     v = np.multiply.outer(np.where(times < 1.0, 0.0, np.sin(6.0 * (times - 1.0))), np.ones(6))
     samples = dyn_ros.Samples.from_arrays(model, times, np.cumsum(0.004 * v, axis=0), v, v, v)
-    found = dyn_ros.identify(load("ur10"), samples, friction=False)
-    torque = dataclasses.replace(found, identified=model).torque
+    result = dyn_ros.identify(load("ur10"), samples, friction=False)
+    torque = dataclasses.replace(result, identified=model).torque
     two = torque(dyn_ros.Samples.concatenate([samples, samples]))
     np.testing.assert_allclose(two[: len(two) // 2], two[len(two) // 2 :], atol=1e-12)
     np.testing.assert_allclose(
@@ -207,21 +207,21 @@ def test_an_error_that_lasts_is_no_distance_of_a_gear():
 
 
 def test_friction_that_is_not_estimated_remains():
-    model, other = load("ur10"), load("ur10")
-    other.friction = np.full(6, 1.0)
-    other.drives = other.drives.with_values(friction_distance=0.003, friction_velocity=0.01)
+    model, described = load("ur10"), load("ur10")
+    described.friction = np.full(6, 1.0)
+    described.drives = described.drives.with_values(friction_distance=0.003, friction_velocity=0.01)
     samples = record(perturbed(model), motion(), noise=0.01, rate=250.0).samples(model)
-    found = dyn_ros.identify(other, samples, friction=False).identified.drives
-    assert (found.friction_distance == 0.003).all() and (found.friction_velocity == 0.01).all()
+    drives = dyn_ros.identify(described, samples, friction=False).identified.drives
+    assert (drives.friction_distance == 0.003).all() and (drives.friction_velocity == 0.01).all()
 
 
 def test_noise_of_velocities_at_rest_causes_little_friction():
     true = perturbed(load("ur10"), seed=1)
     samples = record(true, motion(), noise=0.01, rate=250.0, counts=2**15).samples(load("ur10"))
-    found, noise = dyn_ros.identify(load("ur10"), samples), samples.motion_noise[1]
-    at_rest = dyn_ros.joint_friction(found.identified, np.array([noise, -noise])) - found.offset
-    assert (np.abs(at_rest) < 0.15 * found.identified.friction).all()
-    assert max(joint.after / joint.noise for joint in found.joints) < 1.1
+    result, noise = dyn_ros.identify(load("ur10"), samples), samples.motion_noise[1]
+    at_rest = dyn_ros.joint_friction(result.identified, np.array([noise, -noise])) - result.offset
+    assert (np.abs(at_rest) < 0.15 * result.identified.friction).all()
+    assert max(joint.after / joint.noise for joint in result.joints) < 1.1
 
 
 def test_slow_motion_counts_where_friction_lags_behind_its_sign():
@@ -230,8 +230,8 @@ def test_slow_motion_counts_where_friction_lags_behind_its_sign():
     recording = with_presliding(record(perturbed(model), motion(), noise=0.01))
     samples = recording.samples(model)
     training, unseen = samples.take(slice(0, 6000)), samples.take(slice(6000, None))
-    found = rms(unseen.tau - dyn_ros.identify(model, training).torque(unseen))
-    A, B = (least_squares_rows(model, some) for some in (training, unseen))
+    error = rms(unseen.tau - dyn_ros.identify(model, training).torque(unseen))
+    A, B = (least_squares_rows(model, part) for part in (training, unseen))
     size = np.ones(6)
     for _ in range(3):
         x = np.linalg.lstsq(
@@ -240,14 +240,18 @@ def test_slow_motion_counts_where_friction_lags_behind_its_sign():
             rcond=1e-10,
         )[0]
         size = rms(training.tau - (A @ x).T)
-    assert (found < 1.02 * rms(unseen.tau - (B @ x).T)).all()
+    assert (error < 1.02 * rms(unseen.tau - (B @ x).T)).all()
 
 
 def least_squares_rows(model, samples):
     """Columns for all bodies, and armature, damping, friction, offset of each joint, (6, B, p)."""
     W = dyn_ros.joint_torque_regressor(model, dyn_ros.Data(model), samples.q, samples.v, samples.a)
-    own = np.stack([samples.a, samples.v, np.sign(samples.v), np.ones_like(samples.v)], axis=2)
-    return np.stack([np.hstack([W[:, k], np.kron(np.arange(6) == k, own[:, k])]) for k in range(6)])
+    joint_columns = np.stack(
+        [samples.a, samples.v, np.sign(samples.v), np.ones_like(samples.v)], axis=2
+    )
+    return np.stack(
+        [np.hstack([W[:, k], np.kron(np.arange(6) == k, joint_columns[:, k])]) for k in range(6)]
+    )
 
 
 def rms(errors):
@@ -256,25 +260,30 @@ def rms(errors):
 
 def test_terms_can_be_excluded():
     true = perturbed(load("ur10"), seed=1)
-    true.drives = true.drives.with_values(load_friction=one(1, 0.08))
+    true.drives = true.drives.with_values(load_friction=single_joint(1, 0.08))
     samples = record(true, motion(), noise=0.01, rate=250.0).samples(load("ur10"))
-    found = dyn_ros.identify(load("ur10"), samples, friction_terms=())
-    assert not found.identified.drives.load_friction.any()
+    result = dyn_ros.identify(load("ur10"), samples, friction_terms=())
+    assert not result.identified.drives.load_friction.any()
     with pytest.raises(ValueError, match="friction_terms: expected some of stribeck, root"):
         dyn_ros.identify(load("ur10"), samples, friction_terms=["viscous"])
 
 
 def test_what_a_urdf_cannot_express_is_beside_it(tmp_path):
     """Identify, write, read: the same torques."""
-    _, found = identified(load_friction=one(1, 0.08), friction_velocity=one(3, 0.15))
-    found.write_drives(tmp_path / "ur10.drives.yaml")
+    _, result = identified(
+        load_friction=single_joint(1, 0.08), friction_velocity=single_joint(3, 0.15)
+    )
+    result.write_drives(tmp_path / "ur10.drives.yaml")
     read = load("ur10")
-    read.inertial_parameters = found.identified.inertial_parameters
+    read.inertial_parameters = result.identified.inertial_parameters
     dyn_ros.load_drives(read, tmp_path / "ur10.drives.yaml")
-    some = found.samples.take(slice(None, None, 50))
-    tau = dyn_ros.rnea(read, dyn_ros.Data(read), some.q, some.v, some.a)
+    subset = result.samples.take(slice(None, None, 50))
+    tau = dyn_ros.rnea(read, dyn_ros.Data(read), subset.q, subset.v, subset.a)
     np.testing.assert_allclose(
-        tau + dyn_ros.joint_friction(read, some.v, tau), found.torque(some), rtol=1e-8, atol=1e-8
+        tau + dyn_ros.joint_friction(read, subset.v, tau),
+        result.torque(subset),
+        rtol=1e-8,
+        atol=1e-8,
     )
 
 
@@ -283,15 +292,15 @@ def test_rotors_do_not_act_on_efforts_of_the_link_side():
     sides = np.arange(6) != 1
     true.armature = np.where(sides, 0.0, 2.0)
     model.drives = model.drives.with_values(is_link_side=sides)
-    found = dyn_ros.identify(model, record(true, motion(), noise=0.01, rate=250.0).samples(model))
-    assert not found.identified.armature[sides].any()
+    result = dyn_ros.identify(model, record(true, motion(), noise=0.01, rate=250.0).samples(model))
+    assert not result.identified.armature[sides].any()
     assert (
-        [name for name in found.base.names if "armature" in name]
-        == [name for name in found.base.names if "armature(shoulder_lift_joint)" in name]
+        [name for name in result.base.names if "armature" in name]
+        == [name for name in result.base.names if "armature(shoulder_lift_joint)" in name]
         != []
     )
-    np.testing.assert_allclose(found.identified.armature[1], 2.0, rtol=0.05)
-    assert max(joint.after / joint.noise for joint in found.joints) < 1.1
+    np.testing.assert_allclose(result.identified.armature[1], 2.0, rtol=0.05)
+    assert max(joint.after / joint.noise for joint in result.joints) < 1.1
 
 
 @pytest.mark.parametrize("stiffness", [0.3, 0.0])
@@ -327,10 +336,10 @@ def test_intervals_of_smooth_friction(width):
     model, inside, widths = load("ur10"), [], []
     for seed in range(3):
         recording = smooth(width, seed)
-        found = dyn_ros.identify(model, recording.samples(model))
-        drives, true = found.identified.drives, recording.true.drives
+        result = dyn_ros.identify(model, recording.samples(model))
+        drives, true = result.identified.drives, recording.true.drives
         assert not drives.stribeck.any() and not drives.root_friction.any()
-        base, values = found.base, truth(recording)
+        base, values = result.base, truth(recording)
         is_right = drives.has_smooth_friction
         assert is_right.sum() >= 4
         names = np.array(model.joint_names)[is_right]
@@ -342,7 +351,7 @@ def test_intervals_of_smooth_friction(width):
         own = (base.matrix[:, : len(values)] @ values)[of_friction]
         inside += list((base.lower[of_friction] < own) & (own < base.upper[of_friction]))
         for k in np.flatnonzero(is_right):
-            low, high = found.friction_intervals[f"friction_velocity({model.joint_names[k]})"]
+            low, high = result.friction_intervals[f"friction_velocity({model.joint_names[k]})"]
             assert low < drives.friction_velocity[k] < high < 2.0 * low
             widths.append(low < true.friction_velocity[k] < high)
     assert np.mean(inside) > 0.9 and np.mean(widths) > 0.8
@@ -360,8 +369,8 @@ def test_a_form_of_friction_that_the_torques_cannot_tell_from_another():
         if "do not tell some forms of friction apart" in text
     ]
     assert "smooth_friction" in text and "friction_velocity" in text and "_joint (" in text
-    _, found = identified()
-    assert not any("forms of friction" in text for text in found.warnings)
+    _, result = identified()
+    assert not any("forms of friction" in text for text in result.warnings)
 
 
 @pytest.mark.parametrize("is_smooth", [False, True])

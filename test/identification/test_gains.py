@@ -23,38 +23,41 @@ def currents(seed=0, mass=MASS, gains=GAINS, load_friction=0.05, noise=0.02):
     loaded = copy.copy(true)
     loaded.set_payload("load", "tool0", mass, [0.03, -0.05, 0.1], 0.02 * np.eye(3))
     motion = waves(np.zeros(6), 1.5, [0.1, 0.23, 0.5], seed)
-    found = []
+    pair = []
     for n, robot in enumerate((true, loaded)):
         recording = record(
             robot, motion, noise=noise, rate=100.0, offset=offsets(true), seed=2 * seed + n
         )
         samples = recording.samples(load("ur10"))
-        found.append(dataclasses.replace(samples, tau=samples.tau / gains))
-    return found
+        pair.append(dataclasses.replace(samples, tau=samples.tau / gains))
+    return pair
 
 
 def test_gains_of_either_sign_are_found():
     free, loaded = currents()
-    found = dyn_ros.estimate_gains(load("ur10"), free, loaded, MASS, "tool0")
-    np.testing.assert_allclose(found.gain[1:], GAINS[1:], rtol=0.03)
-    assert (found.lower < found.gain).all() and (found.gain < found.upper).all()
-    np.testing.assert_allclose(found.center, [[0.03, -0.05, 0.1]], atol=0.02)
+    estimate = dyn_ros.estimate_gains(load("ur10"), free, loaded, MASS, "tool0")
+    np.testing.assert_allclose(estimate.gain[1:], GAINS[1:], rtol=0.03)
+    assert (estimate.lower < estimate.gain).all() and (estimate.gain < estimate.upper).all()
+    np.testing.assert_allclose(estimate.center, [[0.03, -0.05, 0.1]], atol=0.02)
 
 
 def test_intervals_contain_the_truth():
     inside = []
     for seed in range(1, 9):
-        found = dyn_ros.estimate_gains(load("ur10"), *currents(seed), MASS, "tool0")
-        inside += ((found.lower < GAINS) & (found.upper > GAINS)).tolist()
-    assert sum(inside) >= 43  # of 48: fewer with a probability of 3 %, if 95 % do
+        estimate = dyn_ros.estimate_gains(load("ur10"), *currents(seed), MASS, "tool0")
+        inside += ((estimate.lower < GAINS) & (estimate.upper > GAINS)).tolist()
+    assert sum(inside) >= 43  # 48 intervals of 95 %: fewer with a probability of 3 %
 
 
 def test_several_pairs_are_better_than_one():
     model, pairs = load("ur10"), [currents(seed, mass) for seed, mass in ((1, 3.0), (2, 6.0))]
-    one = dyn_ros.estimate_gains(model, *pairs[0], 3.0, "tool0")
-    both = dyn_ros.estimate_gains(model, *map(list, zip(*pairs)), [3.0, 6.0], "tool0")
-    assert np.log((both.upper - both.lower) / (one.upper - one.lower)).mean() < 0.0
-    np.testing.assert_allclose(both.gain[1:], GAINS[1:], rtol=0.02)
+    single_pair = dyn_ros.estimate_gains(model, *pairs[0], 3.0, "tool0")
+    two_pairs = dyn_ros.estimate_gains(model, *map(list, zip(*pairs)), [3.0, 6.0], "tool0")
+    assert (
+        np.log((two_pairs.upper - two_pairs.lower) / (single_pair.upper - single_pair.lower)).mean()
+        < 0.0
+    )
+    np.testing.assert_allclose(two_pairs.gain[1:], GAINS[1:], rtol=0.02)
 
 
 def test_efforts_that_are_not_measured():
@@ -84,11 +87,11 @@ def test_a_description_without_masses():
 
 def test_a_description_with_rough_masses():
     model, (free, loaded) = load("ur10"), currents()
-    known = dyn_ros.estimate_gains(model, free, loaded, MASS, "tool0").gain
+    expected = dyn_ros.estimate_gains(model, free, loaded, MASS, "tool0").gain
     for factor in (0.3, 3.0):
         model.inertial_parameters = factor * load("ur10").inertial_parameters
-        found = dyn_ros.estimate_gains(model, free, loaded, MASS, "tool0").gain
-        np.testing.assert_allclose(found, known, rtol=1e-3)
+        gain = dyn_ros.estimate_gains(model, free, loaded, MASS, "tool0").gain
+        np.testing.assert_allclose(gain, expected, rtol=1e-3)
 
 
 @pytest.mark.parametrize(

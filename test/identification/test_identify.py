@@ -10,7 +10,14 @@ import itertools
 import numpy as np
 import pytest
 from identification import faults
-from identification.recordings import flying, offsets, perturbed, record, standing, waves
+from identification.recordings import (
+    offsets,
+    perturbed,
+    record,
+    record_flying,
+    record_standing,
+    waves,
+)
 from identification.robots import UR10, load, truth
 from scipy.signal import lfilter
 
@@ -70,8 +77,8 @@ def test_errors_on_another_recording():
     model, recording = recorded("ur10")
     result = identified("ur10")
     motion = waves(np.zeros(6), 0.8, [0.15, 0.3, 0.5], seed=5)
-    other = record(recording.true, motion, offset=recording.offset, seed=5)
-    for joint, noise in zip(result.errors(other.samples(model)), true_noise(other)):
+    unseen = record(recording.true, motion, offset=recording.offset, seed=5)
+    for joint, noise in zip(result.errors(unseen.samples(model)), true_noise(unseen)):
         assert joint.after < 1.1 * noise
         assert joint.noise == pytest.approx(noise, rel=0.06)
         assert joint.before > 2.0 * joint.after
@@ -89,17 +96,17 @@ def test_every_body_is_physical(robot):
 
 @pytest.mark.parametrize("robot", ["ur10", "panda"])
 def test_intervals_contain_the_truth(robot):
-    """Of four recordings; benchmarks/intervals.py has a hundred."""
-    found = np.concatenate(
+    """Four recordings; benchmarks/intervals.py has a hundred."""
+    deviations = np.concatenate(
         [scores(identified(robot, seed), recorded(robot, seed)[1]) for seed in range(4)]
     )
-    assert 0.9 < (np.abs(found) < 1.96).mean() < 0.99
-    assert 0.8 < found.std() < 1.2
-    assert abs(found.mean()) < 0.2
+    assert 0.9 < (np.abs(deviations) < 1.96).mean() < 0.99
+    assert 0.8 < deviations.std() < 1.2
+    assert abs(deviations.mean()) < 0.2
 
 
 def inside_of(base, values):
-    """Whether the intervals contain the truth; values of further terms, if missing, are zero."""
+    """Return a mask of intervals that contain the truth; missing values are zero."""
     exact = base.matrix[:, : len(values)] @ values
     return (base.lower < exact) & (exact < base.upper)
 
@@ -109,8 +116,8 @@ def test_intervals_of_the_physical_estimate_contain_the_truth(robot):
     inside = []
     for seed in range(4):
         base = identified(robot, seed).base
-        found = inside_of(base, truth(recorded(robot, seed)[1]))
-        inside += found[np.isfinite(base.deviation)].tolist()
+        is_inside = inside_of(base, truth(recorded(robot, seed)[1]))
+        inside += is_inside[np.isfinite(base.deviation)].tolist()
     assert 0.9 < np.mean(inside) < 0.99
 
 
@@ -125,8 +132,8 @@ def test_a_placeholder_of_friction_does_not_pull():
     assert change[of_friction].max() < 0.5
 
 
-def with_noise(samples, size, seconds, seed):
-    """Noise that is correlated for some time, in addition."""
+def add_correlated_noise(samples, size, seconds, seed):
+    """Add noise that is correlated over some time [s]."""
     rng, share = np.random.default_rng(seed), np.exp(-0.002 / seconds)
     noise = lfilter(
         [np.sqrt(1.0 - share**2)], [1.0, -share], rng.standard_normal(samples.tau.shape), axis=0
@@ -136,14 +143,14 @@ def with_noise(samples, size, seconds, seed):
 
 def test_intervals_contain_the_truth_if_errors_last():
     """Noise that lasts for 0.2 s is half of the white noise: its sum counts, not its size."""
-    model, found = load("ur10"), []
+    model, deviations = load("ur10"), []
     for seed in range(4):
         recording = recorded("ur10", seed)[1]
-        result = identify(model, with_noise(recording.samples(model), 0.01, 0.2, seed))
-        found.append(scores(result, recording))
-    found = np.concatenate(found)
-    assert 0.9 < (np.abs(found) < 1.96).mean() < 0.99
-    assert 0.7 < found.std() < 1.3
+        result = identify(model, add_correlated_noise(recording.samples(model), 0.01, 0.2, seed))
+        deviations.append(scores(result, recording))
+    deviations = np.concatenate(deviations)
+    assert 0.9 < (np.abs(deviations) < 1.96).mean() < 0.99
+    assert 0.7 < deviations.std() < 1.3
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
@@ -177,9 +184,11 @@ def test_brief_recordings_do_not_narrow_intervals():
         samples.take(slice(first, first + count))
         for first, count in ((0, 3), (1000, 4000), (5500, 1), (6000, 20), (7000, 2))
     ]
-    few, alone = (dyn_ros.identify(model, some).base.deviation for some in (pieces, pieces[1]))
-    assert (few > 0.5 * alone).all() and (few < 2.0 * alone).all()
-    assert np.median(few / alone) == pytest.approx(1.0, abs=0.2)
+    with_brief, alone = (
+        dyn_ros.identify(model, recordings).base.deviation for recordings in (pieces, pieces[1])
+    )
+    assert (with_brief > 0.5 * alone).all() and (with_brief < 2.0 * alone).all()
+    assert np.median(with_brief / alone) == pytest.approx(1.0, abs=0.2)
 
 
 def test_intervals_contain_the_truth_if_all_efforts_change_between_recordings():
@@ -234,9 +243,9 @@ def test_joints_that_start_and_stop_together():
             return start + turn * way, turn * speed / 0.9, turn * jump / 0.81
 
         true = perturbed(model, seed=seed)
-        found = identify(model, record(true, motion, noise=0.01, seed=seed).samples(model))
+        result = identify(model, record(true, motion, noise=0.01, seed=seed).samples(model))
         unseen = record(true, waves(np.zeros(6), 1.2, FREQUENCIES, 9), noise=0.0).exact_samples()
-        error = found.torque(unseen) - unseen.tau
+        error = result.torque(unseen) - unseen.tau
         errors.append(np.sqrt(np.mean(error**2, axis=0) / np.mean(unseen.tau**2, axis=0)))
     assert np.mean(errors) < 0.0011
 
@@ -244,7 +253,7 @@ def test_joints_that_start_and_stop_together():
 def test_intervals_are_those_of_the_deviation():
     base = identified("ur10").base
     half = 0.5 * (base.upper - base.lower)
-    factor = half / base.deviation  # of Student's distribution
+    factor = half / base.deviation  # quantile of Student's distribution
     assert 1.96 < factor[0] < 2.37
     np.testing.assert_allclose(factor, factor[0])
     np.testing.assert_allclose(0.5 * (base.upper + base.lower), base.after, atol=1e-12)
@@ -293,15 +302,15 @@ def test_what_is_held_out_is_not_used():
 
 
 @pytest.mark.parametrize("count", [100, 1234, 20000])
-def test_blocks(count):
-    training, held = split_held_out(count, 0.25, seed=3)
-    every = sorted((each.start, each.stop) for each in (*training, *held))
-    assert every[0][0] == 0 and every[-1][1] == count
-    assert all(one[1] == other[0] for one, other in itertools.pairwise(every))
-    share = sum(each.stop - each.start for each in held) / count
+def test_stretches_are_disjoint_and_complete(count):
+    training, held_out = split_held_out(count, 0.25, seed=3)
+    edges = sorted((stretch.start, stretch.stop) for stretch in (*training, *held_out))
+    assert edges[0][0] == 0 and edges[-1][1] == count
+    assert all(stretch[1] == following[0] for stretch, following in itertools.pairwise(edges))
+    share = sum(stretch.stop - stretch.start for stretch in held_out) / count
     assert share == pytest.approx(0.25, abs=0.06)
-    assert split_held_out(count, 0.25, seed=3) == (training, held)
-    assert split_held_out(count, 0.25, seed=4) != (training, held)
+    assert split_held_out(count, 0.25, seed=3) == (training, held_out)
+    assert split_held_out(count, 0.25, seed=4) != (training, held_out)
 
 
 def test_friction_counts_as_well_determined_relative_to_itself():
@@ -358,13 +367,18 @@ def test_motor_constants_leave_compensated_gravity_as_it_is():
     model, recording = recorded("ur10")
     samples = recording.samples(model)
     constants = np.array([10.0, 12.0, 1.0, 3.0, 1.0, 1.5])
-    own = copy.copy(model)
-    own.drives = model.drives.with_values(is_compensated=[False, True, True, False, True, False])
-    gravity = own.drives.is_compensated * dyn_ros.generalized_gravity(
+    compensated = copy.copy(model)
+    compensated.drives = model.drives.with_values(
+        is_compensated=[False, True, True, False, True, False]
+    )
+    gravity = compensated.drives.is_compensated * dyn_ros.generalized_gravity(
         model, dyn_ros.Data(model), samples.q
     )
     currents = dataclasses.replace(samples, tau=(samples.tau - gravity) / constants + gravity)
-    result, torques = identify(own, currents, motor_constants=constants), identify(own, samples)
+    result, torques = (
+        identify(compensated, currents, motor_constants=constants),
+        identify(compensated, samples),
+    )
     np.testing.assert_allclose(result.base.estimate, torques.base.estimate, rtol=1e-6, atol=1e-9)
     np.testing.assert_array_equal(result.identified.drives.gain, constants)
 
@@ -382,8 +396,8 @@ def test_drives_that_subtract_the_gravity_of_the_robot_and_not_of_its_descriptio
         assert joint.after < 1.15 * joint.noise, joint
     error = np.abs(scores(result, recording))
     assert error.max() < 5.0 and np.median(error) < 1.5
-    left = (result.torque(result.samples) - result.samples.tau).std(axis=0)
-    assert (left < 1.15 * true_noise(recording)).all()
+    residual = (result.torque(result.samples) - result.samples.tau).std(axis=0)
+    assert (residual < 1.15 * true_noise(recording)).all()
 
 
 def test_a_joint_that_does_not_move_says_nothing():
@@ -435,8 +449,8 @@ def test_errors_of_the_model_that_recur_do_not_count_as_precise():
         training, tau=training.tau + wrong[:7000, None] * (np.arange(6) == 2)
     )
     before, after = (
-        np.sqrt(np.mean((unseen.tau - identify(model, some).torque(unseen)) ** 2, 0))
-        for some in (training, spoiled)
+        np.sqrt(np.mean((unseen.tau - identify(model, part).torque(unseen)) ** 2, 0))
+        for part in (training, spoiled)
     )
     assert (after < before * np.where(np.arange(6) == 2, 1.75, 1.01)).all()
 
@@ -499,16 +513,16 @@ def quadruped(kind, **options):
 
 
 def test_a_quadruped_whose_contact_forces_are_unknown():
-    recording, result = quadruped(standing, f_ext=None)
-    found = scores(result, recording)
-    assert (np.abs(found) < 1.96).mean() > 0.88
+    recording, result = quadruped(record_standing, f_ext=None)
+    deviations = scores(result, recording)
+    assert (np.abs(deviations) < 1.96).mean() > 0.88
     assert all(joint.after < 0.8 * joint.before for joint in result.joints)
     assert dyn_ros.is_physical(result.identified.inertial_parameters).all()
 
 
 def test_a_quadruped_whose_contact_forces_are_known():
     model = load("solo12", "floating")
-    recording = standing(perturbed(model, seed=1), seed=1)
+    recording = record_standing(perturbed(model, seed=1), seed=1)
     samples = dataclasses.replace(recording.samples(model), contacts=(), in_contact=None)
     result = identify(model, samples)
     assert (np.abs(scores(result, recording)) < 1.96).mean() > 0.88
@@ -517,19 +531,19 @@ def test_a_quadruped_whose_contact_forces_are_known():
 
 
 def test_a_quadruped_in_flight():
-    recording, result = quadruped(flying)
+    recording, result = quadruped(record_flying)
     assert (np.abs(scores(result, recording)) < 1.96).mean() > 0.93
     assert all(joint.after < 0.2 * joint.before for joint in result.joints[:6])
 
 
 def test_noise_of_the_motion_does_not_make_bodies_lighter():
-    recording, result = quadruped(flying, cutoff=30.0)
+    recording, result = quadruped(record_flying, cutoff=30.0)
     samples = dataclasses.replace(result.samples, motion_noise=None)
     plain = scores(identify(result.model, samples), recording)
     total = [name.startswith("m(root_joint)") for name in result.base.names].index(True)
     assert plain[total] < -8.0 and (np.abs(plain) < 1.96).mean() < 0.8
-    found = scores(result, recording)
-    assert abs(found[total]) < 2.0 and (np.abs(found) < 1.96).mean() > 0.93
+    deviations = scores(result, recording)
+    assert abs(deviations[total]) < 2.0 and (np.abs(deviations) < 1.96).mean() > 0.93
     mass, true = (
         model.inertial_parameters[:, 0].sum() for model in (result.identified, recording.true)
     )
@@ -537,15 +551,15 @@ def test_noise_of_the_motion_does_not_make_bodies_lighter():
 
 
 def test_the_filter_distorts_less_than_noise():
-    found = []
+    deviations = []
     for seed in range(6):
         true = perturbed(load("solo12", "floating"), seed=seed)
-        recording = flying(true, offset=offsets(true, seed), seed=seed)
+        recording = record_flying(true, offset=offsets(true, seed), seed=seed)
         result = identify(load("solo12", "floating"), recording.samples())
-        found.append(scores(result, recording))
+        deviations.append(scores(result, recording))
     thighs = [name.startswith("m cz") and "HFE" in name for name in result.base.names]
     assert sum(thighs) == 4
-    assert abs(np.mean(found, axis=0)[thighs].mean()) < 0.6
+    assert abs(np.mean(deviations, axis=0)[thighs].mean()) < 0.6
 
 
 # --- recordings that say too little, or are wrong
@@ -636,13 +650,13 @@ def test_efforts_in_steps_have_the_noise_of_rounding(held):
     assert all(joint.noise > 0.99 * 0.05 / np.sqrt(12.0) for joint in errors[:5])
 
 
-def test_resolution():
+def test_rounding_of_efforts():
     rng = np.random.default_rng(0)
     smooth = rng.standard_normal(5000)
     steps = np.round(smooth / 0.05) * 0.05 * 12.1
-    found = rounding_deviation(np.column_stack([smooth, steps, np.zeros(5000)]))
-    assert found[0] < 1e-6 and found[2] == 0.0
-    assert found[1] == pytest.approx(0.05 * 12.1 / np.sqrt(12.0))
+    rounding = rounding_deviation(np.column_stack([smooth, steps, np.zeros(5000)]))
+    assert rounding[0] < 1e-6 and rounding[2] == 0.0
+    assert rounding[1] == pytest.approx(0.05 * 12.1 / np.sqrt(12.0))
 
 
 def test_an_effort_that_is_not_measured():
@@ -741,10 +755,12 @@ def test_errors_below_a_given_noise_have_no_causes():
 def test_gravity_that_drives_subtract_loads_the_gears():
     model, true = load("ur10"), perturbed(load("ur10"), seed=1)
     true.drives = true.drives.with_values(load_friction=[0.0, 0.07, 0.07, 0.0, 0.0, 0.0])
-    found = record(true, waves(np.zeros(6), 1.2, FREQUENCIES, 1), noise=0.02, rate=150.0, seed=1)
-    effort = found.tau - dyn_ros.generalized_gravity(true, dyn_ros.Data(true), found.q)
+    recording = record(
+        true, waves(np.zeros(6), 1.2, FREQUENCIES, 1), noise=0.02, rate=150.0, seed=1
+    )
+    effort = recording.tau - dyn_ros.generalized_gravity(true, dyn_ros.Data(true), recording.q)
     model.drives = model.drives.with_values(is_compensated=True)
-    result = identify(model, Samples.from_arrays(model, found.time, found.q, effort))
+    result = identify(model, Samples.from_arrays(model, recording.time, recording.q, effort))
     load_friction = result.identified.drives.load_friction
     assert np.flatnonzero(load_friction).tolist() == [1, 2]
     np.testing.assert_allclose(load_friction[1:3], 0.07, rtol=0.2)

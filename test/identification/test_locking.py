@@ -51,8 +51,8 @@ def test_the_arm_is_identified_and_its_fingers_remain(recording, columns, tmp_pa
     old.write_text(description("panda"))
     result.write_urdf(old, new)
     written = dyn_ros.Model.from_urdf_file(new)
-    same = written.reduced({FINGER: 0.02}).inertial_parameters
-    assert np.allclose(same, result.identified.inertial_parameters, rtol=0.0, atol=1e-9)
+    expected = written.reduced({FINGER: 0.02}).inertial_parameters
+    assert np.allclose(expected, result.identified.inertial_parameters, rtol=0.0, atol=1e-9)
     for name in FINGERS:
         assert links(written)[name] == links(whole)[name]
 
@@ -60,7 +60,7 @@ def test_the_arm_is_identified_and_its_fingers_remain(recording, columns, tmp_pa
 def test_links_beyond_a_locked_joint_keep_their_inertias_if_the_others_can_carry_the_change():
     whole = load("panda")
     arm = whole.reduced({FINGER: 0.02})
-    arm.inertial_parameters = 0.4 * arm.inertial_parameters  # less than the hand in link 7
+    arm.inertial_parameters = 0.4 * arm.inertial_parameters  # link 7 has less than the hand
     written = dyn_ros.Model.from_urdf(dyn_ros.write_urdf(description("panda"), arm))
     assert np.allclose(
         written.reduced({FINGER: 0.02}).inertial_parameters,
@@ -102,8 +102,8 @@ def test_a_joint_that_is_given_is_locked_where_it_was(recording):
         f"panda_joint7: locked at {mean:.4g}, but recorded from "
         f"{low:.4g} to {high:.4g}; the model lacks this motion"
     )
-    same = whole.reduced({"panda_joint7": mean}).inertial_parameters
-    assert np.array_equal(arm.inertial_parameters, same)
+    expected = whole.reduced({"panda_joint7": mean}).inertial_parameters
+    assert np.array_equal(arm.inertial_parameters, expected)
 
 
 @pytest.mark.parametrize(
@@ -145,12 +145,12 @@ def test_warnings_about_some_of_several_recordings_name_them(recording, tmp_path
         return tmp_path / name
 
     effort = np.zeros(len(recording.time))
-    same = np.round(recording.time, 2)  # five samples with a time stamp
+    repeated_time = np.round(recording.time, 2)  # five samples with each time stamp
     paths = [
         written(
             f"{k}.csv",
             **({} if k == 0 else {"effort.panda_joint2": effort}),
-            **({"time": same} if k == 1 else {}),
+            **({"time": repeated_time} if k == 1 else {}),
             **{"position.other": effort},
         )
         for k in range(5)
@@ -163,8 +163,8 @@ def test_warnings_about_some_of_several_recordings_name_them(recording, tmp_path
     _, samples = dyn_ros.read_tables(recording.true, tables)
     assert samples.warnings[0].endswith("identify does not use it (in table 2)")
     monkeypatch.chdir(tmp_path)
-    found = dyn_ros.logs.identify(recording.true, ["0.csv", "2.csv"], friction_terms=())
-    assert [text for text in found.warnings if "identify does not use it (in 2.csv)" in text]
+    result = dyn_ros.logs.identify(recording.true, ["0.csv", "2.csv"], friction_terms=())
+    assert [text for text in result.warnings if "identify does not use it (in 2.csv)" in text]
 
 
 def test_nothing_is_locked_if_all_joints_move(recording):

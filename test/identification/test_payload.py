@@ -48,31 +48,31 @@ def parameters():
 
 
 def test_a_few_poses():
-    found = identify_payload(*samples_of(*poses()), "tool0")
-    assert found.determined == ("m", "m cx", "m cy", "m cz")
-    assert found.mass == pytest.approx(MASS, abs=5.0 * found.deviation[0])
-    np.testing.assert_allclose(found.com, COM, atol=0.01)
-    assert np.isinf(found.deviation[4:]).all()
-    body = dyn_ros.Inertia(found.mass, found.com, found.inertia)
+    estimate = identify_payload(*samples_of(*poses()), "tool0")
+    assert estimate.determined == ("m", "m cx", "m cy", "m cz")
+    assert estimate.mass == pytest.approx(MASS, abs=5.0 * estimate.deviation[0])
+    np.testing.assert_allclose(estimate.com, COM, atol=0.01)
+    assert np.isinf(estimate.deviation[4:]).all()
+    body = dyn_ros.Inertia(estimate.mass, estimate.com, estimate.inertia)
     assert dyn_ros.is_physical(body.dynamic_parameters())
-    assert (found.after[1:4] < 0.05 * found.before[1:4]).all()
+    assert (estimate.after[1:4] < 0.05 * estimate.before[1:4]).all()
 
 
 def test_a_motion_determines_the_inertia():
-    found = identify_payload(*samples_of(*motion()), "tool0")
-    assert len(found.determined) == 10
-    np.testing.assert_allclose(found.inertia, INERTIA, atol=5e-4)
-    np.testing.assert_allclose(found.com, COM, atol=5e-4)
-    np.testing.assert_allclose(found.after, 0.05, rtol=0.1)
+    estimate = identify_payload(*samples_of(*motion()), "tool0")
+    assert len(estimate.determined) == 10
+    np.testing.assert_allclose(estimate.inertia, INERTIA, atol=5e-4)
+    np.testing.assert_allclose(estimate.com, COM, atol=5e-4)
+    np.testing.assert_allclose(estimate.after, 0.05, rtol=0.1)
 
 
 @pytest.mark.parametrize("make", [poses, motion])
 def test_intervals_contain_the_truth(make):
     inside = []
     for seed in range(30):
-        found = identify_payload(*samples_of(*make(), seed=seed), "tool0")
-        known = np.isfinite(found.deviation)
-        inside.append(((found.lower <= parameters()) & (parameters() <= found.upper))[known])
+        estimate = identify_payload(*samples_of(*make(), seed=seed), "tool0")
+        known = np.isfinite(estimate.deviation)
+        inside.append(((estimate.lower <= parameters()) & (parameters() <= estimate.upper))[known])
     assert 0.88 < np.mean(np.concatenate(inside)) <= 1.0
 
 
@@ -81,10 +81,10 @@ def test_an_offset_and_friction_are_subtracted():
     model.friction, model.damping = np.full(6, 3.0), np.full(6, 1.0)
     offset = np.linspace(-1.0, 1.0, 6)
     tau = samples.tau + dyn_ros.joint_friction(model, samples.v) + offset
-    found = identify_payload(
+    estimate = identify_payload(
         model, Samples(**{**vars(samples), "tau": tau}), "tool0", offset=offset
     )
-    assert found.mass == pytest.approx(MASS, abs=0.01)
+    assert estimate.mass == pytest.approx(MASS, abs=0.01)
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.7, 1.0])
@@ -93,12 +93,12 @@ def test_friction_that_differs_from_the_model_s_does_not_matter_in_motion(scale)
     friction, damping = np.linspace(20.0, 1.0, 6), np.linspace(10.0, 0.5, 6)
     tau = samples.tau + np.sign(samples.v) * friction + samples.v * damping
     model.friction, model.damping = scale * friction, scale * damping
-    found = identify_payload(
+    estimate = identify_payload(
         model, Samples(**{**vars(samples), "tau": tau}), "tool0", friction=True
     )
-    assert found.mass == pytest.approx(MASS, abs=0.005)
-    np.testing.assert_allclose(found.com, COM, atol=1e-3)
-    np.testing.assert_allclose(found.after, 0.05, rtol=0.1)
+    assert estimate.mass == pytest.approx(MASS, abs=0.005)
+    np.testing.assert_allclose(estimate.com, COM, atol=1e-3)
+    np.testing.assert_allclose(estimate.after, 0.05, rtol=0.1)
 
 
 def test_a_joint_that_rests_while_others_move_may_withstand_anything():
@@ -108,16 +108,16 @@ def test_a_joint_that_rests_while_others_move_may_withstand_anything():
     model.friction = np.full(6, 10.0)
     tau = samples.tau + dyn_ros.joint_friction(model, samples.v)
     tau[:, 1] += 8.0
-    found = identify_payload(
+    estimate = identify_payload(
         model, Samples(**{**vars(samples), "tau": tau}), "tool0", friction=True
     )
-    assert found.mass == pytest.approx(MASS, abs=0.02)
+    assert estimate.mass == pytest.approx(MASS, abs=0.02)
 
 
 def test_the_result_is_a_payload():
     model, samples = samples_of(*motion(), noise=1e-9)
-    found = identify_payload(model, samples, "tool0")
-    model.set_payload("load", found.frame, found.mass, found.com, found.inertia)
+    estimate = identify_payload(model, samples, "tool0")
+    model.set_payload("load", estimate.frame, estimate.mass, estimate.com, estimate.inertia)
     tau = dyn_ros.rnea(model, dyn_ros.Data(model), samples.q, samples.v, samples.a)
     np.testing.assert_allclose(tau, samples.tau, atol=1e-5)
 
@@ -173,8 +173,8 @@ def test_a_payload_is_found_behind_friction_that_depends_on_it():
     net = dyn_ros.rnea(carrying, dyn_ros.Data(carrying), q, v, a)
     effort = (net + dyn_ros.joint_friction(carrying, v, net)) / -12.0
     samples = dyn_ros.Samples.from_arrays(model, np.arange(0.0, 10.0, 0.01), q, effort, v, a)
-    found = dyn_ros.identify_payload(model, samples, "tool0")
-    assert abs(found.mass - 3.0) < 1e-6
+    estimate = dyn_ros.identify_payload(model, samples, "tool0")
+    assert abs(estimate.mass - 3.0) < 1e-6
 
 
 def at_rest(mass, seed=0):
@@ -198,13 +198,15 @@ def at_rest(mass, seed=0):
 
 
 def test_an_empty_gripper_weighs_nothing():
-    found = [identify_payload(*at_rest(0.0, seed), "tool0") for seed in range(8)]
-    assert max(one.mass for one in found) < 0.05
-    assert sum(one.lower[0] < 0.0 < one.upper[0] for one in found) >= 6
-    assert min(one.mass for one in found) == 0.0
-    assert all(np.isfinite(one.com).all() and "m" in one.determined for one in found)
-    for one in found:  # a center of no mass may be anywhere
-        assert (one.lower[0] > 0.0) == np.isfinite(one.com_lower).all()
+    estimates = [identify_payload(*at_rest(0.0, seed), "tool0") for seed in range(8)]
+    assert max(estimate.mass for estimate in estimates) < 0.05
+    assert sum(estimate.lower[0] < 0.0 < estimate.upper[0] for estimate in estimates) >= 6
+    assert min(estimate.mass for estimate in estimates) == 0.0
+    assert all(
+        np.isfinite(estimate.com).all() and "m" in estimate.determined for estimate in estimates
+    )
+    for estimate in estimates:  # a center of no mass may be anywhere
+        assert (estimate.lower[0] > 0.0) == np.isfinite(estimate.com_lower).all()
 
 
 def test_a_mass_that_is_certainly_negative_is_an_error():
@@ -221,10 +223,10 @@ def test_intervals_contain_the_truth_although_errors_last():
         lasting = np.cumsum(rng.normal(size=samples.tau.shape), axis=0)
         lasting -= np.linspace(0.0, 1.0, len(lasting))[:, None] * lasting[-1]
         lasting *= 2.0 / lasting.std(axis=0)
-        found = identify_payload(
+        estimate = identify_payload(
             model, dataclasses.replace(samples, tau=samples.tau + lasting), "tool0"
         )
-        inside.append((found.lower <= parameters()) & (parameters() <= found.upper))
+        inside.append((estimate.lower <= parameters()) & (parameters() <= estimate.upper))
     assert np.mean(inside) > 0.85
 
 
@@ -242,13 +244,13 @@ def test_the_cause_is_said_if_errors_are_too_large():
     assert "gravity" not in str(raised.value)
 
 
-def carried(robot, noise=0.0, seed=0, other=None):
-    """Efforts of a robot with the load, in a motion; ``other`` are drives that differ."""
+def carried(robot, noise=0.0, seed=0, true_drives=None):
+    """Efforts of a robot with the load, in a motion; ``true_drives`` differ from the model."""
     q, v, a = waves(np.array([0.0, -1.0, 0.8, 0.0, 0.0, 0.0]), 1.2, [0.05, 0.13, 0.31], seed)(
         np.arange(0.0, 25.0, 0.02)
     )
     loaded = copy.copy(robot)
-    loaded.drives = other or robot.drives
+    loaded.drives = true_drives or robot.drives
     loaded.set_payload("load", "tool0", MASS, COM, INERTIA)
     net = dyn_ros.rnea(loaded, dyn_ros.Data(loaded), q, v, a) + loaded.drives.rotor_torque(a)
     tau = net + dyn_ros.joint_friction(loaded, v, net)
@@ -267,11 +269,11 @@ def with_friction(**drives):
 def test_drives_that_subtract_the_gravity_of_the_robot():
     robot = with_friction(gain=-9.0, is_compensated=[False, True, True, False, False, True])
     q, v, a, tau = carried(robot)
-    own = dyn_ros.generalized_gravity(robot, dyn_ros.Data(robot), q)
-    effort = (tau - robot.drives.is_compensated * own) / -9.0
+    gravity = dyn_ros.generalized_gravity(robot, dyn_ros.Data(robot), q)
+    effort = (tau - robot.drives.is_compensated * gravity) / -9.0
     samples = Samples.from_arrays(robot, np.arange(0.0, 25.0, 0.02), q, effort, v, a)
-    found = identify_payload(robot, samples, "tool0")
-    assert found.mass == pytest.approx(MASS, abs=1e-6)
+    estimate = identify_payload(robot, samples, "tool0")
+    assert estimate.mass == pytest.approx(MASS, abs=1e-6)
 
 
 def test_efforts_behind_the_gear():
@@ -288,16 +290,16 @@ def test_friction_of_coupled_motors():
     coupling[5, 4] = 1.0
     robot = with_friction(coupling=coupling, rotor_inertia=np.full(6, 0.1), load_friction=0.05)
     robot.armature = (coupling**2).T @ np.full(6, 0.1)
-    other = copy.copy(robot)
-    other.friction, other.damping = 1.3 * robot.friction, 0.7 * robot.damping
-    q, v, a, tau = carried(other)
+    true = copy.copy(robot)
+    true.friction, true.damping = 1.3 * robot.friction, 0.7 * robot.damping
+    q, v, a, tau = carried(true)
     samples = Samples.from_arrays(
         robot, np.arange(0.0, 25.0, 0.02), q, robot.drives.to_motors(tau), v, a
     )
-    found = identify_payload(robot, samples, "tool0")
-    assert found.mass == pytest.approx(MASS, abs=1e-4)
-    np.testing.assert_allclose(found.com, COM, atol=1e-4)
-    assert (found.after < 0.2).all()
+    estimate = identify_payload(robot, samples, "tool0")
+    assert estimate.mass == pytest.approx(MASS, abs=1e-4)
+    np.testing.assert_allclose(estimate.com, COM, atol=1e-4)
+    assert (estimate.after < 0.2).all()
     unchanged = identify_payload(robot, samples, "tool0", friction=False)
     assert unchanged.after[4] > 0.3 and unchanged.after[5] > 0.3
 
@@ -307,8 +309,8 @@ def test_a_joint_that_moves_in_one_direction_keeps_the_friction_of_the_model():
     q, v, a, tau = carried(robot, noise=0.5)
     rows = np.flatnonzero(v[:, 1] > 0.0)
     samples = Samples.from_arrays(robot, np.arange(0.0, 25.0, 0.02), q, tau, v, a).take(rows)
-    found = identify_payload(robot, samples, "tool0")
-    assert found.lower[0] < MASS < found.upper[0] < 1.1 * found.lower[0]
+    estimate = identify_payload(robot, samples, "tool0")
+    assert estimate.lower[0] < MASS < estimate.upper[0] < 1.1 * estimate.lower[0]
 
 
 @pytest.mark.parametrize("condition", ["noise", "friction", "drift", "ripple"])
@@ -337,9 +339,9 @@ def test_intervals_contain_the_truth_of_other_days(condition):
                 * np.sin(q * rng.uniform(2.0, 9.0, 6) + rng.uniform(0.0, 6.0, 6))
             )
         samples = Samples.from_arrays(model, np.arange(0.0, 25.0, 0.02), q, tau, v, a)
-        found = identify_payload(model, samples, "tool0")
+        estimate = identify_payload(model, samples, "tool0")
         for (lower, upper), truth in zip(names, truths):
             inside.append(
-                ((getattr(found, lower) <= truth) & (truth <= getattr(found, upper))).ravel()
+                ((getattr(estimate, lower) <= truth) & (truth <= getattr(estimate, upper))).ravel()
             )
     assert 0.9 < np.mean(np.concatenate(inside)) <= 1.0

@@ -8,7 +8,7 @@ import functools
 import numpy as np
 import pytest
 from identification import faults
-from identification.recordings import measured, offsets, perturbed, waves
+from identification.recordings import measure, offsets, perturbed, waves
 from identification.robots import load
 
 import dyn_ros
@@ -28,7 +28,7 @@ def recorded(time, motion=None, **arguments):
     motion = motion or waves(np.zeros(6), 1.2, FREQUENCIES)
     q, v, a = motion(time)
     tau = dyn_ros.rnea(arm(), dyn_ros.Data(arm()), q, v, a)
-    return measured(
+    return measure(
         arm(),
         time,
         q,
@@ -81,13 +81,13 @@ def test_jitter_of_samples_that_are_not_equally_spaced(monkeypatch, rate, size):
     rng = np.random.default_rng(0)
     time = regular(rate) + rng.uniform(-0.3, 0.3, round(20.0 * rate)) / rate
     recording = recorded(time[rng.random(len(time)) > 0.1])
-    seen = faults.jittered(recording, size)
-    samples = seen.samples(cutoff=5.0)
+    faulty = faults.jittered(recording, size)
+    samples = faulty.samples(cutoff=5.0)
     (warning,) = [text for text in samples.warnings if "time stamps jitter by" in text]
     assert 0.6 * size < 1e-3 * float(warning.split()[4]) < 1.4 * size
     monkeypatch.setattr(stamps, "corrected", lambda *arguments: None)
-    uncorrected = seen.samples(cutoff=5.0)
-    errors = [error_of_accelerations(one, recording) for one in (samples, uncorrected)]
+    uncorrected = faulty.samples(cutoff=5.0)
+    errors = [error_of_accelerations(prepared, recording) for prepared in (samples, uncorrected)]
     assert errors[0] < 0.5 * errors[1]
 
 
@@ -141,10 +141,10 @@ def test_corrupt_rows_at_the_ends_are_left_out():
     expected = faults.rows_of(recording, np.arange(9, 490)).samples(cutoff=8.0)
     recording.q[1:9] = 253.0
     recording.time[3], recording.tau[8, 1], recording.time[490] = -1.6e184, np.nan, np.inf
-    found = recording.samples(cutoff=8.0)
+    samples = recording.samples(cutoff=8.0)
     for name in ("time", "q", "v", "tau"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-    assert [text.partition(",")[0] for text in found.warnings[:2]] == [
+        np.testing.assert_array_equal(getattr(samples, name), getattr(expected, name))
+    assert [text.partition(",")[0] for text in samples.warnings[:2]] == [
         "left out rows 0 to 8",
         "left out rows 490 to 499",
     ]
@@ -169,21 +169,21 @@ def test_numbers_that_jump_and_jump_back_are_dropped(signal, rows, jump):
     recording = recorded(regular(125.0))
     expected = faults.rows_of(recording, np.delete(np.arange(2500), rows)).samples(cutoff=5.0)
     getattr(recording, signal)[rows, 1] += jump
-    found = recording.samples(cutoff=5.0)
+    samples = recording.samples(cutoff=5.0)
     for name in ("time", "q", "v", "a", "tau"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-    (warning,) = found.warnings
+        np.testing.assert_array_equal(getattr(samples, name), getattr(expected, name))
+    (warning,) = samples.warnings
     assert f"dropped {len(rows)} samples with a position or effort that jumps" in warning
     assert "shoulder_lift_joint: " in warning and "the first at 9.600000 s" in warning
 
 
 def test_a_robot_that_mostly_rests_has_no_glitches():
     recording = recorded(regular(100.0, 10.0), noise=0.05)
-    rest = np.random.default_rng(0).standard_normal((60000, 6))
+    noise = np.random.default_rng(0).standard_normal((60000, 6))
     time = np.append(recording.time, 10.0 + regular(100.0, 600.0))
     q = np.append(recording.q, np.tile(recording.q[-1], (60000, 1)), axis=0)
     tau = np.append(
-        recording.tau, recording.tau[-1] + 0.001 * recording.tau.std(axis=0) * rest, axis=0
+        recording.tau, recording.tau[-1] + 0.001 * recording.tau.std(axis=0) * noise, axis=0
     )
     warnings = Samples.from_arrays(arm(), time, q, tau, cutoff=8.0).warnings
     assert not [text for text in warnings if "jumps back" in text]
@@ -211,9 +211,9 @@ def test_motions_and_torques_do_not_jump_and_jump_back(fault, rate, counts, nois
 
 def test_rows_that_repeat_in_a_motion_are_dropped():
     recording = recorded(regular(1000.0))
-    seen = faults.with_repeats(recording, 0.05)
-    count = int((np.diff(seen.tau[:, 0]) == 0.0).sum())
-    samples = seen.samples()
+    faulty = faults.with_repeats(recording, 0.05)
+    count = int((np.diff(faulty.tau[:, 0]) == 0.0).sum())
+    samples = faulty.samples()
     assert samples.warnings[0].startswith(f"dropped {count} samples that repeat all numbers of")
     assert (np.diff(samples.tau[:, 0]) != 0.0).all()
     assert error_of_accelerations(samples, recording) < 0.02
@@ -238,8 +238,8 @@ def test_held_efforts_are_used_once(held):
 
 
 def test_rounded_efforts_are_not_held():
-    seen = faults.with_coarse_efforts(recorded(regular(500.0)), step=1.0)
-    assert seen.samples().weight.min() == 1.0
+    faulty = faults.with_coarse_efforts(recorded(regular(500.0)), step=1.0)
+    assert faulty.samples().weight.min() == 1.0
 
 
 # --- gaps
@@ -247,8 +247,8 @@ def test_rounded_efforts_are_not_held():
 
 def test_gaps_that_are_short_for_the_filter_are_bridged():
     recording = recorded(regular(1000.0))
-    seen = faults.with_gaps(recording, count=20)
-    slow, fast = seen.samples(cutoff=4.0), seen.samples(cutoff=20.0)
+    faulty = faults.with_gaps(recording, count=20)
+    slow, fast = faulty.samples(cutoff=4.0), faulty.samples(cutoff=20.0)
     assert slow.warnings == () and slow.segment.max() == 0
     assert "20 gaps, the largest of 0.009 s" in fast.warnings[0] and fast.segment.max() > 10
     assert len(slow) > 0.94 * len(recording.time)
@@ -268,13 +268,13 @@ def with_ripple(recording, size=2e-5, hertz=13.0):
 
 def test_torques_choose_the_cutoff_if_spectra_do_not_know_what_is_motion():
     recording = recorded(regular(500.0, 40.0), noise=0.005)
-    seen = with_ripple(recording, 1e-4)
-    samples = seen.samples()
+    faulty = with_ripple(recording, 1e-4)
+    samples = faulty.samples()
     assert "chosen by torque errors" in samples.filter
     assert 2.0 * FREQUENCIES[-1] < samples.cutoff < 10.0
-    given = seen.samples(cutoff=20.0)
+    with_fixed_cutoff = faulty.samples(cutoff=20.0)
     assert error_of_accelerations(samples, recording) < 0.3 * error_of_accelerations(
-        given, recording
+        with_fixed_cutoff, recording
     )
 
 

@@ -4,7 +4,15 @@
 
 import numpy as np
 import pytest
-from identification.recordings import feet, flying, offsets, perturbed, record, standing, waves
+from identification.recordings import (
+    feet,
+    offsets,
+    perturbed,
+    record,
+    record_flying,
+    record_standing,
+    waves,
+)
 
 import dyn_ros
 import peer
@@ -48,7 +56,7 @@ def test_a_recording_of_an_arm():
     }
 
 
-@pytest.mark.parametrize("kind", [standing, flying])
+@pytest.mark.parametrize("kind", [record_standing, record_flying])
 def test_recordings_of_a_quadruped(kind):
     model = load("solo12", "floating")
     assert len(feet(model)) == 4

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from identification.recordings import perturbed, record, standing, waves
+from identification.recordings import perturbed, record, record_standing, waves
 
 import dyn_ros
 import peer
@@ -161,7 +161,9 @@ def test_curves_are_the_torques(result):
 @pytest.fixture(scope="module")
 def standing_result():
     model = dyn_ros.Model.from_urdf(peer.urdf("solo12"), "floating")
-    recording = standing(perturbed(model, seed=2), seconds=6.0, rate=200.0, counts=None, noise=0.0)
+    recording = record_standing(
+        perturbed(model, seed=2), seconds=6.0, rate=200.0, counts=None, noise=0.0
+    )
     samples = recording.samples(model, f_ext=None)
     return recording.true, identify(model, samples, regularization=1e-3)
 

@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from identification.recordings import flying
+from identification.recordings import record_flying
 from identification.robots import load
 
 import dyn_ros
@@ -76,7 +76,7 @@ def test_noise_of_the_encoder_lowers_the_cutoff(arm):
     time = steps(30.0)
     q = waves(arm.nv, time)[0]
     rng = np.random.default_rng(1)
-    found = [
+    cutoffs = [
         float(
             Samples.from_arrays(arm, time, q + noise * rng.standard_normal(q.shape), q)
             .filter.split("cutoff ")[1]
@@ -84,8 +84,8 @@ def test_noise_of_the_encoder_lowers_the_cutoff(arm):
         )
         for noise in (1e-7, 1e-5, 1e-3)
     ]
-    assert found == sorted(found, reverse=True)
-    assert found[2] > 2.0 * FREQUENCIES[-1]
+    assert cutoffs == sorted(cutoffs, reverse=True)
+    assert cutoffs[2] > 2.0 * FREQUENCIES[-1]
 
 
 def test_exact_positions(arm):
@@ -194,11 +194,11 @@ def test_gaps_resets_and_repeats(arm):
     assert len(samples.warnings) == 3
     assert "dropped 1 samples that repeat" in samples.warnings[0] and "7.998" in samples.warnings[0]
     assert "1 gaps" in samples.warnings[1] and "1 jumps back" in samples.warnings[2]
-    kept = samples.f_ext[:, 0, 0].astype(int)
-    assert np.array_equal(samples.time, time[kept])
-    assert np.array_equal(samples.tau, v[kept])
-    assert typical(samples.v, v[kept]) < 1e-4
-    assert typical(samples.a, a[kept]) < 1e-3
+    rows = samples.f_ext[:, 0, 0].astype(int)
+    assert np.array_equal(samples.time, time[rows])
+    assert np.array_equal(samples.tau, v[rows])
+    assert typical(samples.v, v[rows]) < 1e-4
+    assert typical(samples.a, a[rows]) < 1e-3
     assert samples.in_contact.all() and samples.in_contact.shape == (len(samples), 1)
 
 
@@ -238,8 +238,8 @@ def test_stationary_stretches_weigh_little(arm):
 def test_each_pose_at_rest_counts(arm):
     poses = np.random.default_rng(0).uniform(-1.0, 1.0, (30, 6))
     still = np.zeros((30, 6))
-    one = Samples.from_arrays(arm, np.arange(30.0), poses, still, still, still)
-    assert one.weight.min() == 1.0
+    single = Samples.from_arrays(arm, np.arange(30.0), poses, still, still, still)
+    assert single.weight.min() == 1.0
     repeated = Samples.from_arrays(
         arm, np.arange(600.0), np.repeat(poses, 20, axis=0), *[np.zeros((600, 6))] * 3
     )
@@ -309,10 +309,10 @@ def test_efforts_in_another_unit_are_not_saturated(arm):
 def test_given_velocities(arm):
     time = steps(20.0)
     q, v, a = waves(arm.nv, time)
-    given = Samples.from_arrays(arm, time, q, v, v, a)
-    assert len(given) == len(time)
-    assert np.array_equal(given.v, v) and np.array_equal(given.a, a)
-    assert given.filter.startswith("Not filtered")
+    unfiltered = Samples.from_arrays(arm, time, q, v, v, a)
+    assert len(unfiltered) == len(time)
+    assert np.array_equal(unfiltered.v, v) and np.array_equal(unfiltered.a, a)
+    assert unfiltered.filter.startswith("Not filtered")
     noisy = v + 1e-4 * np.random.default_rng(0).standard_normal(v.shape)
     derived = Samples.from_arrays(arm, time, q, v, noisy)
     rows = np.searchsorted(time, derived.time)
@@ -393,7 +393,7 @@ def test_take(arm):
 
 def test_noise_of_the_motion():
     model = load("solo12", "floating")
-    recording = flying(model, flights=8, seconds=3.0)
+    recording = record_flying(model, flights=8, seconds=3.0)
     samples = recording.samples(cutoff=15.0)
     rows = np.searchsorted(recording.time, samples.time)
     for sigma, error in zip(
@@ -426,8 +426,8 @@ def test_noise_of_measured_velocities(arm):
     assert not samples.motion_noise[0].any()
     assert np.allclose(samples.motion_noise[1], (samples.v - v[rows]).std(axis=0), rtol=0.3)
     assert np.allclose(samples.motion_noise[2], (samples.a - a[rows]).std(axis=0), rtol=0.3)
-    given = Samples.from_arrays(arm, time, q, np.zeros_like(v), v, a)
-    assert not given.motion_noise.any()
+    unfiltered = Samples.from_arrays(arm, time, q, np.zeros_like(v), v, a)
+    assert not unfiltered.motion_noise.any()
 
 
 # --- tables
@@ -777,10 +777,11 @@ def test_efforts_become_torques(arm):
     compensated = np.arange(6) == 2
     robot = copy.copy(arm)
     robot.drives = dyn_ros.Drives.of(6, gain=gain, delay=delay, is_compensated=compensated)
-    less = tau - compensated * dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q)
+    uncompensated = tau - compensated * dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q)
     effort = (
         np.stack(
-            [np.interp(time - lag, time, column) for lag, column in zip(delay, less.T)], axis=1
+            [np.interp(time - lag, time, column) for lag, column in zip(delay, uncompensated.T)],
+            axis=1,
         )
         / gain
     )
@@ -792,8 +793,8 @@ def test_efforts_become_torques(arm):
     exact = delay * RATE == np.round(delay * RATE)
     exact &= ~compensated
     np.testing.assert_allclose(samples.tau[:, exact], expected.tau[rows][:, exact], atol=1e-9)
-    given = Samples.from_arrays(robot, time, q, effort, v, a)
-    assert given.time[0] == pytest.approx(0.006) and given.time[-1] <= time[-1] - 0.0113
+    unfiltered = Samples.from_arrays(robot, time, q, effort, v, a)
+    assert unfiltered.time[0] == pytest.approx(0.006) and unfiltered.time[-1] <= time[-1] - 0.0113
 
 
 def test_torques_of_coupled_motors(arm):
@@ -802,9 +803,9 @@ def test_torques_of_coupled_motors(arm):
     coupling = np.eye(6) + 0.4 * np.eye(6, k=-1)
     robot, motors = copy.copy(arm), rng.normal(size=q.shape)
     robot.drives = dyn_ros.Drives.of(6, gain=3.0, coupling=coupling)
-    found = Samples.from_arrays(robot, time, q, motors)
+    samples = Samples.from_arrays(robot, time, q, motors)
     expected = Samples.from_arrays(arm, time, q, 3.0 * motors @ coupling)
-    np.testing.assert_allclose(found.tau, expected.tau, atol=1e-12)
+    np.testing.assert_allclose(samples.tau, expected.tau, atol=1e-12)
 
 
 def test_an_effort_that_is_not_measured_stays_constant(arm):

@@ -34,7 +34,7 @@ def hulls(model, shapes):
         if frame.kind == "body" and frame.parent >= 0:
             X = frame.placement
             points[frame.parent].append(shapes[frame.name] @ X[:3, :3].T + X[:3, 3])
-    return [Hull(np.vstack(some)) for some in points]
+    return [Hull(np.vstack(corners)) for corners in points]
 
 
 def shifted(bodies, x):
@@ -93,32 +93,33 @@ def test_bounds_hold_for_all_mass_within_the_shapes(model, shapes):
 
 def test_shapes_do_not_bias(model, shapes):
     true = filled(model, shapes, 1)
-    recording, other = recorded(true, 1), recorded(true, 2)
-    noise = (other.tau - other.exact_tau).std(axis=0)
+    recording, unseen = recorded(true, 1), recorded(true, 2)
+    noise = (unseen.tau - unseen.exact_tau).std(axis=0)
     result = dyn_ros.identify(model, recording.samples(model), shapes=shapes)
-    for joint, sigma in zip(result.errors(other.samples(model)), noise):
+    for joint, sigma in zip(result.errors(unseen.samples(model)), noise):
         assert joint.after < 1.02 * sigma
     assert not result.warnings
 
 
 def test_centers_of_mass_remain_in_their_links(model, shapes):
-    """Where the description and a short, noisy recording would place them elsewhere."""
+    """The description and a short, noisy recording would place them elsewhere."""
     described, gains = copy.copy(model), []
     described.inertial_parameters = shifted(model.inertial_parameters, 0.1)
     for seed in range(4):
         true = filled(model, shapes, seed)
         samples = recorded(true, seed, size=0.3, seconds=8.0, noise=0.3).samples(model)
         free, bounded = (
-            dyn_ros.identify(described, samples, shapes=some) for some in (None, shapes)
+            dyn_ros.identify(described, samples, shapes=link_shapes)
+            for link_shapes in (None, shapes)
         )
         assert max(outside(free.identified, shapes)) > 0.02
         assert max(outside(bounded.identified, shapes)) < 0.002
-        other = recorded(true, 100 + seed).exact_samples()
+        unseen = recorded(true, 100 + seed).exact_samples()
         gains.append(
             np.log(
                 [
-                    one.after / two.after
-                    for one, two in zip(free.errors(other), bounded.errors(other))
+                    joint.after / bounded_joint.after
+                    for joint, bounded_joint in zip(free.errors(unseen), bounded.errors(unseen))
                 ]
             ).mean()
         )
@@ -141,9 +142,9 @@ def test_a_tool_that_the_description_lacks_has_no_bounds(model, shapes):
 
 def test_a_link_whose_mesh_is_missing_has_no_bounds(model):
     before, link, after = ARM.read_text().partition('<link name="elbow_link">')
-    own, end, rest = after.partition("</link>")
-    own = re.sub("<cylinder[^>]*>", '<mesh filename="package://none/elbow.stl"/>', own)
-    shapes = dyn_ros.link_shapes(before + link + own + end + rest)
+    elbow, end, tail = after.partition("</link>")
+    elbow = re.sub("<cylinder[^>]*>", '<mesh filename="package://none/elbow.stl"/>', elbow)
+    shapes = dyn_ros.link_shapes(before + link + elbow + end + tail)
     assert "elbow_link" not in shapes and "forearm_link" in shapes
     assert sorted({*shape_bounds(model, shapes).of_joint}) == [0, 1, 3, 4, 5, 6]
     assert not len(shape_bounds(model, {}).rows)
