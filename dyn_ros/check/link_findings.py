@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..engine.kernel.types import Array
-from ..engine.model.urdf import LARGEST, rotational_fault
+from ..engine.model.urdf import MAX_URDF_NUMBER, rotational_fault
 from .shapes import Extent, LinkExtents
 
 MIN_DENSITY = 5.0  # kg/m3, a hollow shell
@@ -90,7 +90,7 @@ class LinkInertia:
         half_trace = 0.5 * np.trace(self.rotational) * np.eye(3)
         with np.errstate(over="ignore"):
             covariance = (half_trace - self.rotational) / self.mass
-        return R @ np.clip(covariance, -LARGEST, LARGEST) @ R.T
+        return R @ np.clip(covariance, -MAX_URDF_NUMBER, MAX_URDF_NUMBER) @ R.T
 
 
 def link_findings(

@@ -19,7 +19,7 @@ from ..drives import save_drives
 from ..drives.efforts import rescale_torques
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from ..engine.model.drives import LARGEST
+from ..engine.model.drives import MAX_MEASUREMENT
 from ..engine.model.urdf.text import encoding_of
 from ..engine.model.write import write_urdf
 from . import arguments, recorded
@@ -327,10 +327,10 @@ def _constants(options: argparse.Namespace, model: Model) -> Array | None:
         words = words * model.nv
     constants = arguments.numbers("effort-constant", words, model.velocity_names, np.ones(model.nv))
     for name, constant in zip(model.velocity_names, constants):
-        if not 0.0 < abs(constant) < LARGEST:
+        if not 0.0 < abs(constant) < MAX_MEASUREMENT:
             raise UsageError(
                 f"--effort-constant: expected numbers other than 0, below "
-                f"{LARGEST:g}, got "
+                f"{MAX_MEASUREMENT:g}, got "
                 f"{constant:g} for {name}; lock a joint without efforts (--lock)"
             )
     return constants

@@ -15,7 +15,7 @@ import numpy as np
 from ..engine.kernel.names import listed, similar
 from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
-from ..engine.model.drives import LARGEST
+from ..engine.model.drives import MAX_MEASUREMENT
 
 _MODEL_PROPERTIES = {"armature": 0.0, "damping": 0.0, "friction": 0.0}
 _DRIVE_PROPERTIES = {
@@ -330,10 +330,11 @@ def _parse_number(where: str, key: str, value: Any) -> float:
     try:
         number = float(value)  # in YAML 1.1, 1e-3 is a string
     except (OverflowError, TypeError, ValueError):
-        number = LARGEST
-    if isinstance(value, bool) or LARGEST <= abs(number) < np.inf:
+        number = MAX_MEASUREMENT
+    if isinstance(value, bool) or MAX_MEASUREMENT <= abs(number) < np.inf:
         raise ValueError(
-            f"{where}{key}: expected a number, got {value!r:.80}; the largest is {LARGEST:g}"
+            f"{where}{key}: expected a number, got {value!r:.80}; the largest is "
+            f"{MAX_MEASUREMENT:g}"
         )
     return number
 

@@ -18,7 +18,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
 from ..engine.model.coordinates import is_actuated
-from ..engine.model.drives import LARGEST
+from ..engine.model.drives import MAX_MEASUREMENT
 from .motion.filtering import REST_SPEED_RATIO
 from .motion.numerics import (
     BLOCK_SIZE,
@@ -167,7 +167,7 @@ def _time_steps(samples: Samples) -> Array:
     """Return the time since the previous sample, (B,); a large number after a gap."""
     dt = np.diff(samples.time, prepend=samples.time[:1])
     is_next = np.diff(samples.segment, prepend=samples.segment[:1]) == 0
-    return np.where(is_next & (dt >= 0.0), dt, LARGEST)
+    return np.where(is_next & (dt >= 0.0), dt, MAX_MEASUREMENT)
 
 
 class _Form(NamedTuple):

@@ -15,7 +15,7 @@ from ..engine.kernel.names import similar
 from ..engine.kernel.types import Array
 from ..engine.kernel.validation import require_model
 from ..engine.model.coordinates import own_joints, single_joints
-from ..engine.model.drives import LARGEST
+from ..engine.model.drives import MAX_MEASUREMENT
 from ..engine.model.model import Model
 from ..engine.model.moments import Moment
 from ..recordings.formats.spans import Source
@@ -209,7 +209,7 @@ def _recorded_positions(
     with errors_of(table):
         positions, time = source.read(source.signal("position", [name]), source.time())
         rows = rows_within(since, until, time[:, 0])
-    return positions[rows & (np.abs(positions[:, 0]) < LARGEST), 0]
+    return positions[rows & (np.abs(positions[:, 0]) < MAX_MEASUREMENT), 0]
 
 
 def _locked_positions(

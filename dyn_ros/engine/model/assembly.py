@@ -15,12 +15,12 @@ from ..kernel.validation import finite_array, require_model
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from .frames import frame_number
-from .inertia import Payload, link_frame
+from .link_inertias import Payload, link_frame
 from .structure import Structure
 from .urdf import MOVING, ONE_DOF, Frame, Joint, Tree
-from .urdf.bodies import warn_massless
-from .urdf.joints import unit_axis
-from .urdf.tree import FARTHEST_ANGLE, LARGEST
+from .urdf.lumping import warn_massless
+from .urdf.moving_joints import unit_axis
+from .urdf.tree import MAX_ANGLE, MAX_URDF_NUMBER
 
 KINDS = ("fixed", *MOVING, "spherical")
 _LIMITED = ("revolute", "prismatic")
@@ -43,9 +43,9 @@ def homogeneous(placement: SE3 | ArrayLike | None) -> Array:
                 f"placement: expected a dyn_ros.SE3 or a homogeneous matrix, (4, 4); {error}"
             ) from None
     farthest = float(np.abs(X.translation).max())
-    if farthest > LARGEST:
+    if farthest > MAX_URDF_NUMBER:
         raise ValueError(
-            f"placement: expected a translation of at most {LARGEST:g} m, got {farthest:g}"
+            f"placement: expected a translation of at most {MAX_URDF_NUMBER:g} m, got {farthest:g}"
         )
     return X.as_homogeneous()
 
@@ -153,7 +153,7 @@ class Connection:
         upper = np.inf if self.upper is None else _number("upper", self.upper)
         if lower > upper:
             raise ValueError(f"lower, upper: expected lower <= upper, got {lower:g} and {upper:g}")
-        farthest = LARGEST if self.joint == "prismatic" else FARTHEST_ANGLE
+        farthest = MAX_URDF_NUMBER if self.joint == "prismatic" else MAX_ANGLE
         if lower > farthest or upper < -farthest:
             raise ValueError(
                 f"lower, upper: expected positions of at most {farthest:g}, got "
@@ -212,7 +212,7 @@ def appended(
     """
     require_model(other)
     connection.check(other)
-    place = _Place(model, frame, homogeneous(placement))
+    place = _AttachmentPoint(model, frame, homogeneous(placement))
     name = connection.connecting_name(other)
     theirs = _renamed(other, connection.prefix, name)
     _require_new_names(model, other, theirs, name)
@@ -262,7 +262,7 @@ def _require_new_names(model, other, theirs, name):
             )
 
 
-class _Place:
+class _AttachmentPoint:
     """Where a robot is attached: a link, the joint that moves it, and a placement in it."""
 
     def __init__(self, model, frame, X):

@@ -23,7 +23,7 @@ _POSITIVE = ("stribeck_velocity",)
 _DEFAULTS = {"gain": 1.0, "stribeck_velocity": np.inf, **_INTEGRAL}
 _INDEPENDENT = 1e-9  # least singular value of a coupling, relative to the largest
 
-LARGEST = 1e12
+MAX_MEASUREMENT = 1e12
 """No measurement, and no number of a drive, is that large [rad, m, N m, N]."""
 
 

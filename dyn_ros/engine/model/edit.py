@@ -21,13 +21,13 @@ _STEP = b"  "
 
 
 @dataclass
-class _Place:
+class _ElementSpan:
     """Where an element is: its start tag, the end of this tag, and its end tag.
 
     If it is empty, ``<.../>``, ``close`` and ``end`` are the end of its only tag.
     """
 
-    parent: _Place | None
+    parent: _ElementSpan | None
     start: int
     inside: int
     close: int = 0
@@ -48,31 +48,31 @@ class Editor:
     def __init__(self, text: str, root: Element) -> None:
         self._data = text.encode()
         self._edits: list[tuple[int, int, bytes]] = []
-        self._places: dict[Element, _Place] = {}
+        self._spans: dict[Element, _ElementSpan] = {}
         elements = root.iter()
-        open_places: list[_Place] = []
+        open_spans: list[_ElementSpan] = []
 
         def start(name, attributes):
             position = parser.CurrentByteIndex
-            parent = open_places[-1] if open_places else None
-            place = _Place(parent, position, self._start_tag_end(position))
-            self._places[next(elements)] = place
-            open_places.append(place)
+            parent = open_spans[-1] if open_spans else None
+            span = _ElementSpan(parent, position, self._start_tag_end(position))
+            self._spans[next(elements)] = span
+            open_spans.append(span)
 
         def end(name):
-            place = open_places.pop()
-            if self._is_empty(place):
-                place.close = place.end = place.inside
+            span = open_spans.pop()
+            if self._is_empty(span):
+                span.close = span.end = span.inside
             else:
-                place.close = parser.CurrentByteIndex
-                place.end = self._data.index(b">", place.close) + 1
+                span.close = parser.CurrentByteIndex
+                span.end = self._data.index(b">", span.close) + 1
 
         parser = expat.ParserCreate("utf-8")
         parser.StartElementHandler, parser.EndElementHandler = start, end
         parser.Parse(self._data, True)
 
-    def _is_empty(self, place):
-        return self._data[place.inside - 2 : place.inside] == b"/>"
+    def _is_empty(self, span):
+        return self._data[span.inside - 2 : span.inside] == b"/>"
 
     def _start_tag_end(self, start):
         position = self._name(start).end()
@@ -94,7 +94,7 @@ class Editor:
 
     def set(self, element: Element, name: str, value: str) -> None:
         """Replace the value of an attribute, or append the attribute."""
-        start = self._places[element].start
+        start = self._spans[element].start
         position = self._name(start).end()
         for attribute in self._attributes(start):
             if attribute[1] == name.encode():
@@ -105,26 +105,26 @@ class Editor:
 
     def insert(self, parent: Element, new: New, last: bool = False) -> None:
         """Insert an element as the first child or the last one, on a line like its siblings."""
-        place, children = self._places[parent], [self._places[child] for child in parent]
-        line, step = self._layout(place, children)
-        name = self._name(place.start)[0]
+        span, children = self._spans[parent], [self._spans[child] for child in parent]
+        line, step = self._layout(span, children)
+        name = self._name(span.start)[0]
         prefix = name[: name.find(b":") + 1]
         text = line + _text(new, prefix, line, step)
-        if self._is_empty(place):
-            closing = self._line_before(place.start) if line else b""
-            slash = self._data.rindex(b"/", place.start, place.inside)
+        if self._is_empty(span):
+            closing = self._line_before(span.start) if line else b""
+            slash = self._data.rindex(b"/", span.start, span.inside)
             self._edits.append((slash, slash + 1, b""))
-            self._edits.append((place.inside, place.inside, text + closing + b"</" + name + b">"))
+            self._edits.append((span.inside, span.inside, text + closing + b"</" + name + b">"))
             return
-        at = children[-1].end if last and children else place.inside
-        if not children and line and not self._line_before(place.close):
-            text += self._line_before(place.start)
+        at = children[-1].end if last and children else span.inside
+        if not children and line and not self._line_before(span.close):
+            text += self._line_before(span.start)
         self._edits.append((at, at, text))
 
-    def _layout(self, place, children):
+    def _layout(self, span, children):
         """The line break and indentation of the children, and the additional one per level."""
-        own = self._line_before(place.start)
-        above = self._line_before(place.parent.start) if place.parent else b""
+        own = self._line_before(span.start)
+        above = self._line_before(span.parent.start) if span.parent else b""
         above = above or own.rstrip(b" \t")
         step = own[len(above) :] if own.startswith(above) else b""
         if children:

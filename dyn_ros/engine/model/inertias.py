@@ -18,10 +18,10 @@ from ..spatial.se3 import SE3
 from ..spatial.value import frozen
 from .drives import Drives
 from .frames import frame_number
-from .inertia import AssignedInertia, Payload, link_frame, packed_link
+from .link_inertias import AssignedInertia, Payload, link_frame, packed_link
 from .parameters import is_physical
 from .structure import Structure
-from .urdf import LARGEST, rotational_fault
+from .urdf import MAX_URDF_NUMBER, rotational_fault
 
 
 class Inertias(Structure):
@@ -128,8 +128,8 @@ class Inertias(Structure):
         require_entries(
             "inertial_parameters",
             total,
-            np.abs(total) <= LARGEST,
-            f"numbers of at most {LARGEST:g}",
+            np.abs(total) <= MAX_URDF_NUMBER,
+            f"numbers of at most {MAX_URDF_NUMBER:g}",
             lambda index: coordinate(self, ("njoints", packing.INERTIA_ROW), index),
         )
         self._assign(total)
@@ -211,10 +211,10 @@ class Inertias(Structure):
         if mass <= 0.0:
             raise ValueError(f"mass: expected more than 0 kg, got {mass:g}")
         largest = max(mass, np.abs(com).max(), np.abs(inertia).max())
-        if largest > LARGEST:
+        if largest > MAX_URDF_NUMBER:
             raise ValueError(
                 f"mass, com, inertia: too large: {mass:g} kg at {com} m; "
-                f"expected numbers of at most {LARGEST:g}, got {largest:g}"
+                f"expected numbers of at most {MAX_URDF_NUMBER:g}, got {largest:g}"
             )
         if not np.array_equal(inertia, inertia.T):
             raise ValueError(f"inertia: expected a symmetric matrix, got {inertia.tolist()}")

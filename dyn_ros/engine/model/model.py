@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..kernel.types import Array, ArrayLike
 from ..spatial.se3 import SE3
-from . import assembly, parts
+from . import assembly, submodels
 from .configuration import ConfigurationSpace
 from .frames import ReferenceFrame
 from .inertias import Inertias
@@ -197,7 +197,7 @@ class Model(ConfigurationSpace, Inertias):
         TypeError
             ``lock`` is not a dict.
         """
-        return self._part(*parts.reduced(self, lock))
+        return self._submodel(*submodels.reduced(self, lock))
 
     def chain(self, root: str | int, tip: str | int) -> Model:
         """The serial chain from one link to another, as KDL's ``getChain``.
@@ -229,7 +229,7 @@ class Model(ConfigurationSpace, Inertias):
             An unknown frame (lists the valid ones), or a joint with several coordinates that would
             have to be reversed.
         """
-        return self._part(*parts.chain(self, root, tip))
+        return self._submodel(*submodels.chain(self, root, tip))
 
     def append(
         self,
@@ -299,8 +299,8 @@ class Model(ConfigurationSpace, Inertias):
             joint, name, prefix, axis, lower, upper, velocity_limit, effort_limit
         )
         part, names = assembly.appended(self, other, frame, placement, connection)
-        model = self._part(*part)
-        parts.copy_coordinates(other, model, names)
+        model = self._submodel(*part)
+        submodels.copy_coordinates(other, model, names)
         return model
 
     def with_frame(
@@ -333,11 +333,11 @@ class Model(ConfigurationSpace, Inertias):
             invalid placement.
         """
         tree = assembly.with_frame(self, name, parent_frame, placement)
-        return self._part(tree, self._payloads)
+        return self._submodel(tree, self._payloads)
 
-    def _part(self, tree, payloads):
+    def _submodel(self, tree, payloads):
         part = Model(tree, self.gravity)
-        parts.copy_coordinates(self, part)
+        submodels.copy_coordinates(self, part)
         part._payloads.update(payloads)
         part._compose_around(payloads.values())
         return part

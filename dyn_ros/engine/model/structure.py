@@ -14,7 +14,7 @@ from ..kernel.names import unknown_name
 from ..kernel.types import Array, ArrayLike
 from .drives import Drives
 from .frames import frame_selectors
-from .inertia import Payload, packed_link
+from .link_inertias import Payload, packed_link
 from .urdf import Tree
 
 # kind -> names of the numbers in q, and of those in v

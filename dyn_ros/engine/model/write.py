@@ -10,13 +10,13 @@ import numpy as np
 
 from ..spatial.se3 import SE3
 from .edit import Editor, New
-from .inertia import AssignedInertia
+from .link_inertias import AssignedInertia
 from .model import Model
 from .parameters import from_pseudo_inertia, is_physical, pseudo_inertia
-from .urdf.bodies import link_inertia
-from .urdf.structure import check_one_tree, drivers
+from .urdf.lumping import link_inertia
 from .urdf.text import UrdfError, child, children, encoding_of, parse_elements
-from .urdf.tree import LARGEST, ONE_DOF
+from .urdf.topology import check_one_tree, drivers
+from .urdf.tree import MAX_URDF_NUMBER, ONE_DOF
 from .urdf.values import placement_of, read_values
 
 Text = TypeVar("Text", str, bytes)
@@ -310,11 +310,11 @@ def _write_driven(editor, joints, ratios, losses):
     changes: list[dict[str, str]] = [{} for _ in joints]
     for attribute, weights in (("damping", ratios**2), ("friction", np.abs(ratios))):
         value = losses[attribute]
-        if not 0.0 <= value <= LARGEST:
+        if not 0.0 <= value <= MAX_URDF_NUMBER:
             raise ValueError(
                 f"model: joint {joints[0][1].name!r} has the {attribute} {value:g}, "
                 "which a URDF cannot express; assign a number from 0 to "
-                f"{LARGEST:g} to model.{attribute}"
+                f"{MAX_URDF_NUMBER:g} to model.{attribute}"
             )
         old = np.array([_loss(joint, attribute) for _, joint in joints])
         for change, before, new in zip(changes, old, _shared(old, weights, value)):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array, ArrayLike
 from ...engine.kernel.validation import as_array, coordinate, require_model, require_valid
-from ...engine.model.drives import LARGEST
+from ...engine.model.drives import MAX_MEASUREMENT
 from ...engine.model.model import Model
 from ...recordings.tables.rows import readable
 from .numerics import BLOCK_SIZE, MIN_TRAVEL
@@ -137,11 +137,11 @@ def check(
         axes = {"q": ("nq",), "f_ext": ("njoints", 6)}.get(name, ("nv",))
         for start in range(rows.start, rows.stop, BLOCK_SIZE):
             some = slice(start, min(start + BLOCK_SIZE, rows.stop))
-            if array is None or (np.abs(array[some]) < LARGEST).all():
+            if array is None or (np.abs(array[some]) < MAX_MEASUREMENT).all():
                 continue
-            row, *rest = map(int, np.argwhere(~(np.abs(array[some]) < LARGEST))[0])
+            row, *rest = map(int, np.argwhere(~(np.abs(array[some]) < MAX_MEASUREMENT))[0])
             index = (start + row, *rest)
-            limit = f" below {LARGEST:g}" if np.isfinite(array[index]) else ""
+            limit = f" below {MAX_MEASUREMENT:g}" if np.isfinite(array[index]) else ""
             raise ValueError(
                 f"{name}: expected finite numbers{limit}, got {array[index]:g} in "
                 f"{name}[{', '.join(map(str, index))}]{coordinate(model, axes, index)} at time "

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array
-from ...engine.model.drives import LARGEST
+from ...engine.model.drives import MAX_MEASUREMENT
 from ...engine.model.moments import Moment, interval
 
 GAP = 3.5  # sampling periods without a sample that end a segment
@@ -64,7 +64,7 @@ def measured_rows(time: Array, raw: Mapping[str, Array | None]) -> slice:
     for rows in (slice(0, end), slice(count - end, count)):
         for array in raw.values():
             if array is not None:
-                outside = ~(np.abs(array[rows]) < LARGEST)
+                outside = ~(np.abs(array[rows]) < MAX_MEASUREMENT)
                 corrupt[rows] |= outside.any(axis=tuple(range(1, outside.ndim)))
     if corrupt[end : count - end].any():
         return slice(0, count)

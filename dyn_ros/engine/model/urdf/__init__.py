@@ -1,17 +1,16 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a robot description (URDF) into a `Tree` of moving joints and bodies.
+"""Reading of a robot description (URDF) into a `Tree` of moving joints and bodies.
 
-There are four steps: the text is parsed and reduced to the values that dynamics requires, as
-records of urdf_parser_py, so that unusual meshes or plugins do no harm (`text`, `values`); the
-links and joints are checked to form one tree (`structure`); the tree is traversed in the order of
-Pinocchio, with fixed joints lumped into their parent joints (`joints`, `bodies`); and mimic joints
-are resolved to the joints that drive them (`structure`).
+1. `text` and `values` parse the text and reduce it to what dynamics requires, as records of
+   urdf_parser_py, so that unusual meshes or plugins do no harm.
+2. `topology` checks that the links and joints form one tree.
+3. `moving_joints` and `lumping` traverse the tree in the order of Pinocchio, and lump fixed joints
+   into the joints that move them.
+4. `topology` resolves mimic joints to the joints that drive them.
 
-`edit` changes a text that was read, at the positions of its elements.
-
-Errors raise a `UrdfError` that names the element and a remedy. Implausible but usable values are
-reported in `Tree.warnings`, or rejected with ``strict=True``.
+Unusable descriptions raise a `UrdfError` that names the element and a remedy. Implausible but
+usable values are reported in `Tree.warnings`, or rejected with ``strict=True``.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...kernel.names import listed
-from .bodies import link_inertia, lumped, rotational_fault, rotational_of, warn_massless
-from .joints import ROOT_JOINT_NAME, make_joint, walk
-from .structure import check_one_tree, mimic_rules
+from .lumping import link_inertia, lumped, rotational_fault, rotational_of, warn_massless
+from .moving_joints import ROOT_JOINT_NAME, make_joint, walk
 from .text import MAX_CHARACTERS, UrdfError, child, children, parse_elements, read_description
-from .tree import LARGEST, MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
+from .topology import check_one_tree, mimic_rules
+from .tree import MAX_URDF_NUMBER, MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
 from .values import (
     parse_numbers,
     placement,
@@ -37,8 +36,8 @@ if TYPE_CHECKING:
     from urdf_parser_py.urdf import Robot
 
 __all__ = [
-    "LARGEST",
     "MAX_CHARACTERS",
+    "MAX_URDF_NUMBER",
     "MOVING",
     "ONE_DOF",
     "ROOT_JOINT_NAME",

@@ -20,13 +20,13 @@ ONE_DOF = ("revolute", "continuous", "prismatic")
 MOVING = ONE_DOF + ("floating", "planar")
 SUPPORTED = MOVING + ("fixed",)
 
-LARGEST = 1e30
+MAX_URDF_NUMBER = 1e30
 """kg, m, kg m^2: larger numbers are rejected, so that products of several do not overflow."""
 
-FARTHEST_ANGLE = 1e14
+MAX_ANGLE = 1e14
 """rad: the largest angle for which kernels compute sines (`spatial.lanes.sincos`)."""
 
-LARGEST_RATIO = 1e9
+MAX_MIMIC_RATIO = 1e9
 """Limit of the multiplier and of the offset of a mimic joint, so that its angle stays in range."""
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from ...kernel.names import listed
 from ...kernel.types import Array
 from .text import UrdfError, local_name, namespace
-from .tree import LARGEST, LARGEST_RATIO, SUPPORTED
+from .tree import MAX_MIMIC_RATIO, MAX_URDF_NUMBER, SUPPORTED
 
 _REQUIRED = object()
 _TEXT = 0
@@ -62,7 +62,7 @@ _ATTRIBUTES: dict[str, dict[str, _Attribute]] = {
 _SINGLE = ("mass", "parent", "child", "axis")  # the value itself takes the place of a record
 
 # The largest number of an element, if it differs from that of masses and lengths.
-_LARGEST = {"axis": math.inf, "limit": math.inf, "mimic": LARGEST_RATIO}
+_LARGEST = {"axis": math.inf, "limit": math.inf, "mimic": MAX_MIMIC_RATIO}
 
 # The children read from each element: name -> whether it is required.
 _CHILDREN = {
@@ -165,7 +165,7 @@ def _value(element, tag, attribute, where, warnings):
     if tag == "robot" and not (text or "").strip():
         text = None  # other programs accept it
     if text is not None:
-        return _parsed(text, holds, f"{attribute} of {where}", _LARGEST.get(tag, LARGEST))
+        return _parsed(text, holds, f"{attribute} of {where}", _LARGEST.get(tag, MAX_URDF_NUMBER))
     if default is _REQUIRED:
         raise UrdfError(f"{where} has no attribute {attribute}; add it")
     if assumed:

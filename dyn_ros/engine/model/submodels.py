@@ -17,9 +17,9 @@ from ..spatial.se3 import SE3
 from .configuration import joint_motion
 from .coordinates import own_joints
 from .frames import frame_number
-from .inertia import Payload, link_frame
+from .link_inertias import Payload, link_frame
 from .urdf import ONE_DOF, Frame
-from .urdf.tree import FARTHEST_ANGLE, LARGEST
+from .urdf.tree import MAX_ANGLE, MAX_URDF_NUMBER
 
 _OF_POSITIONS = ("lower", "upper")
 _OF_VELOCITIES = ("velocity_limit", "effort_limit", "armature", "damping", "friction")
@@ -128,7 +128,7 @@ def _position(joint, nq, value):
     """The validated position of a joint, (nq,)."""
     what = f"position of joint {joint.name!r}"
     x = finite_array(what, value, () if nq == 1 else (nq,)).reshape(nq)
-    farthest = LARGEST if joint.kind in ("prismatic", "floating") else FARTHEST_ANGLE
+    farthest = MAX_URDF_NUMBER if joint.kind in ("prismatic", "floating") else MAX_ANGLE
     if np.abs(x).max() > farthest:
         raise ValueError(f"{what}: expected at most {farthest:g}, got {value!r:.80}")
     rotation = x[-4:]

@@ -5,7 +5,7 @@
 from typing import Any
 
 from .text import UrdfError, quoted
-from .tree import LARGEST_RATIO, ONE_DOF, Mimic
+from .tree import MAX_MIMIC_RATIO, ONE_DOF, Mimic
 
 
 def check_one_tree(robot):
@@ -122,10 +122,10 @@ def _resolve(joint, joints, rules):
         factor = follower.mimic.multiplier
         multiplier, offset = factor * multiplier, factor * offset + follower.mimic.offset
         for what, value in (("multiplier", multiplier), ("offset", offset)):
-            if abs(value) > LARGEST_RATIO:
+            if abs(value) > MAX_MIMIC_RATIO:
                 raise UrdfError(
                     f'joint "{follower.name}" follows joint "{driver}" with the {what} '
-                    f"{value:g}; at most {LARGEST_RATIO:g} is supported"
+                    f"{value:g}; at most {MAX_MIMIC_RATIO:g} is supported"
                 )
         rules[follower.name] = (driver, multiplier, offset)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...spatial.inertia import Inertia
 from .text import UrdfError
-from .tree import FARTHEST_ANGLE, LARGEST, ONE_DOF, Frame, Joint
+from .tree import MAX_ANGLE, MAX_URDF_NUMBER, ONE_DOF, Frame, Joint
 from .values import placement_of, record_types
 
 ROOT_JOINT_NAME = "root_joint"
@@ -116,7 +116,7 @@ def _limits(joint, warnings):
             warnings.append(f'{joint.type} joint "{joint.name}" has no <limit>: assumed unlimited')
         return -math.inf, math.inf, math.inf, math.inf
     lower, upper = limit.lower, limit.upper
-    farthest = LARGEST if joint.type == "prismatic" else FARTHEST_ANGLE
+    farthest = MAX_URDF_NUMBER if joint.type == "prismatic" else MAX_ANGLE
     if joint.type == "continuous":
         lower, upper = -math.inf, math.inf
     elif lower > upper:
