@@ -120,7 +120,7 @@ def in_columns(features: Array) -> Array:
 
 @dataclass(frozen=True, repr=False)
 class BaseParameters:
-    """The combinations of a robot's parameters that its torques depend on.
+    """Combinations of a robot's parameters that its torques depend on.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class BaseParameters:
     names : tuple of str, length b
         The combinations, such as "Ixx(elbow) - Iyy(elbow) + 0.25 m(wrist)".
     units : tuple of str, length b
-        Of the combinations.
+        Units of the combinations.
     independent : (b,) ndarray of int
         The parameter that leads each combination: its coefficient is 1 there and 0 in the others.
     matrix : (b, p) ndarray
@@ -175,7 +175,7 @@ def base_parameters(
     armature, friction : bool
         Include the parameters that ``identify`` estimates if these are true.
     seed : int
-        Of the random motions.
+        Seed of the random motions.
 
     References
     ----------

@@ -33,7 +33,7 @@ class Excitation:
     ----------
     model : Model
     time : (B,) ndarray
-        From 0 [s].
+        Time from the start [s].
     q, v, a : (B, nv) ndarray
         Positions, velocities and accelerations.
     tau : (B, nv) ndarray
@@ -184,7 +184,7 @@ def excite(
     rate : float
         Samples of the result per second.
     margin : float
-        Part of the limits that is used, more than 0 and at most 1. Position limits shrink
+        Fraction of the limits that is used, more than 0 and at most 1. Position limits shrink
         around their middle.
     rest : (nq,) array_like, optional
         Positions of the joints that do not move; by default zero, or the closest limit.
@@ -195,11 +195,12 @@ def excite(
         Position limits that replace the model's. Where there are none, or numbers above 8 pi rad
         or 100 m that stand for none, they are 3 rad or 0.5 m before and after ``rest``.
     joints : sequence of str, optional
-        Names of the joints to move; by default all. The others rest.
+        Names of the joints to move; by default all. Other joints rest.
     workspace : dict of str to (low, high), optional
-        By name of a frame, the corners of the box (3,) [m] in which its origin stays, in the world.
+        Lowest and highest corner (3,) of a box, in the world [m], in which the origin of a frame
+        stays, by the name of the frame.
     armature : bool
-        Whether rotor inertias are among the parameters.
+        Include rotor inertias in the parameters.
     starts : int
         Number of random starts.
     seed : int

@@ -47,7 +47,7 @@ _JOINT_FEATURES = ("armature", "damping", "offset", "friction")  # columns of a 
 
 
 class FrictionTerms(NamedTuple):
-    """The friction of each joint, beyond damping and Coulomb friction."""
+    """Friction of each joint, beyond damping and Coulomb friction."""
 
     chosen: np.ndarray  # (3, nv) of bool, for each of ``TERMS``
     width: Array  # (nv,) rad/s, m/s; friction grows up to this velocity; 0: a step
@@ -290,7 +290,7 @@ def _direction(
 
 
 class _Search:
-    """A search for the form of a joint's friction with the least error of held-out torques.
+    """Search for the form of a joint's friction with the least error of held-out torques.
 
     Velocities ``v``, the weights of the samples and the load are (B,), as is the ``direction`` for
     a width, shape and distance. ``errors`` computes the errors with choices of columns, and the

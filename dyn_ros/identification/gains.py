@@ -36,7 +36,7 @@ _PRIOR_DISTANCE = 0.3  # m; weak prior of the distance from a load's frame to it
 
 @dataclass(frozen=True)
 class GainEstimate:
-    """The result of ``dyn_ros.estimate_gains``.
+    """Result of ``dyn_ros.estimate_gains``.
 
     Attributes
     ----------
@@ -92,13 +92,13 @@ def estimate_gains(
     Parameters
     ----------
     model : Model
-        Without the load. Its inertias are rough: the search begins with them.
+        The robot without the load. Rough inertias are enough: the search begins with them.
     free, loaded : Samples, or sequence of Samples
         Motions without, and with a load: the same motion, on the same day.
     mass : float, or sequence of float
-        Of the load in each of ``loaded`` [kg].
+        Mass of the load in each of ``loaded`` [kg].
     frame : str, or sequence of str
-        To whose link each load is attached, close to it: its name.
+        Name of a frame close to each load, whose link carries the load.
 
     Raises
     ------

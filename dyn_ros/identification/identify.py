@@ -36,7 +36,7 @@ def identify(
     Parameters
     ----------
     model : Model
-        As described. Payloads are part of the bodies that carry them.
+        The robot as described. Payloads are part of the bodies that carry them.
     samples : Samples or sequence of Samples
         See ``Samples.from_arrays`` and ``Samples.from_table``.
     **options

@@ -51,16 +51,16 @@ class IdentifyOptions:
         ``Identification.joints`` has its errors on them. The result is then estimated from all
         samples. Both have the same terms of friction, which are chosen with all samples.
     seed : int
-        Of the choice of these samples.
+        Seed of the choice of held-out samples.
     threads : int
         Number of threads.
     contact_dimension : int
-        What the contacts of the samples transmit: 3, a force at the origin of the frame; 6, also a
+        Dimension of contact forces: 3, a force at the origin of the frame; 6, also a
         moment. Contact forces need not be known; the equations that they affect are combined so
         that they cancel.
     shapes : dict of str to (n, 3) array_like, optional
-        By the name of each link whose shapes are known, points whose convex hull contains its mass
-        [m], as from ``link_shapes``. The mass of a body remains within the hull of its links; it
+        Points [m] whose convex hull contains the mass of a link, by the name of the link, as
+        ``link_shapes`` returns them. The mass of a body remains within the hull of its links; it
         has no bounds if a link is missing, or carries a payload.
     """
 

@@ -42,9 +42,9 @@ def lock_joints(
     ----------
     model : Model
     samples : Samples
-        Of this robot.
+        A recording of this robot.
     joints : dict of str to float or None, optional
-        By name, positions of joints with one coordinate [rad, m]; None: the mean of the recording.
+        Positions of joints with one coordinate [rad, m], by name; None: the mean of the recording.
         By default, joints that move by less than 0.001 rad or m, at their mean. A root joint is
         not among them.
 
@@ -53,7 +53,7 @@ def lock_joints(
     Model
         See ``Model.reduced``.
     Samples
-        Of this model. A warning names the joints that were locked, if any.
+        The recording of this model. A warning names the joints that were locked, if any.
 
     Raises
     ------

@@ -38,7 +38,7 @@ _MOMENT_INDICES = np.array([[4, 5, 7], [5, 6, 8], [7, 8, 9]])
 
 @dataclass(frozen=True)
 class PayloadEstimate:
-    """The result of ``dyn_ros.identify_payload``.
+    """Result of ``dyn_ros.identify_payload``.
 
     Attributes
     ----------
@@ -54,14 +54,14 @@ class PayloadEstimate:
         Standard deviations of m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz about the frame's
         origin, as the samples determine them [kg, kg m, kg m2]; infinite if they do not.
     lower, upper : (10,) ndarray
-        95 % confidence intervals of the same.
+        95 % confidence intervals of the same ten parameters.
     com_lower, com_upper : (3,) ndarray
         95 % confidence intervals of the center of mass [m]; infinite where it is not determined,
         or the mass may be zero.
     inertia_lower, inertia_upper : (3, 3) ndarray
         95 % confidence intervals of the inertia [kg m2]; infinite where it is not determined.
     determined : tuple of str
-        Which of the ten the samples determine, such as "m" and "m cx". The others are as in a
+        Parameters that the samples determine, such as "m" and "m cx". The others are as in a
         sphere of water with this mass and center.
     before, after : (nv,) ndarray
         RMS difference of measured and modeled torque without the payload, and with it and with the
@@ -108,10 +108,10 @@ def identify_payload(
     Parameters
     ----------
     model : Model
-        Of the robot without the payload; best after ``identify``.
+        The robot without the payload; best after ``identify``.
     samples : Samples
-        With the payload. At rest, friction makes the torque of a joint uncertain: include motions
-        between the poses, or approach each of them from both directions.
+        A recording with the payload. At rest, friction makes the torque of a joint uncertain:
+        include motions between the poses, or approach each of them from both directions.
     frame : str or int
         Name or index of the frame in which the result is expressed, and whose link carries the
         payload.
@@ -120,9 +120,9 @@ def identify_payload(
     noise : (nv,) array_like, optional
         Standard deviation of the measured torques [N m, N]. Estimated by default.
     friction : bool, optional
-        Also estimate by how much Coulomb, viscous and load friction and the offset of joints that
-        move differ from the model, as they do from day to day: True, or None, the
-        default: of joints that move in both directions. False: friction is as in the model.
+        Also estimate changes of Coulomb, viscous and load friction and of the offset since the
+        model was identified, as they happen from day to day. True: of all joints that move; None,
+        the default: of joints that move in both directions; False: of none.
 
     Raises
     ------

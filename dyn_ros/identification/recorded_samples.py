@@ -46,11 +46,11 @@ def read_tables(
     lock : dict of str to float or None, optional
         More joints to lock, as for ``lock_joints``.
     lock_still : bool
-        Whether to lock joints whose positions remain the same.
+        Lock joints whose positions do not change.
     columns
-        As for ``Samples.from_table``; joints are numbered before any is locked.
+        See ``Samples.from_table``; joints are numbered before any is locked.
     options
-        Other ones of ``Samples.from_table``.
+        Further options of ``Samples.from_table``.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def read_tables(
     Raises
     ------
     ValueError
-        As ``Samples.from_table``, after the name of the file, and ``lock_joints``.
+        See ``Samples.from_table`` and ``lock_joints``; the message begins with the file's name.
     OSError
         A file cannot be read.
 

@@ -34,7 +34,7 @@ class JointResult:
     Attributes
     ----------
     name : str
-        Of the velocity, as in ``model.velocity_names``.
+        Name of the velocity, as in ``model.velocity_names``.
     unit : str
         "N m" or "N".
     before, after : float
@@ -75,7 +75,7 @@ class BaseEstimate:
     names : tuple of str, length b
         The combinations of parameters, such as "Ixx(elbow) - Iyy(elbow)".
     units : tuple of str, length b
-        Of the values.
+        Units of the values.
     matrix : (b, p) ndarray
         The values are ``matrix @ parameters``. Parameters are the 10 inertial ones of each body,
         in the order of ``Model.inertial_parameters``, then blocks of nv numbers: armature,
@@ -121,12 +121,12 @@ class BaseEstimate:
 
 @dataclass(frozen=True, repr=False)
 class Identification:
-    """The result of ``dyn_ros.identify``.
+    """Result of ``dyn_ros.identify``.
 
     Attributes
     ----------
     model : Model
-        As described.
+        The robot as described.
     identified : Model
         A copy with the identified inertial parameters, armature, damping and friction, and with
         ``drives`` that have offsets and further terms of friction. Every body is physical.
@@ -137,7 +137,7 @@ class Identification:
     stribeck_velocity : (nv,) ndarray
         [rad/s, m/s]; infinite unless requested or chosen.
     joints : tuple of JointResult, length nv
-        Of the motors, where these move several joints.
+        Errors of the torques; of motors, where these move several joints.
     base : BaseEstimate
     friction_intervals : dict of str to (float, float)
         95 % intervals of the velocities and distances of friction in ``identified.drives`` that
@@ -152,7 +152,7 @@ class Identification:
     contact_dimension : int
         3 or 6: what the contacts of the samples transmit.
     undetermined : tuple of str
-        What the recording does not determine, and which motion would.
+        Base parameters that the recording does not determine, and motions that would.
     warnings : tuple of str
     seconds : float
         Duration of the estimation [s].
@@ -223,14 +223,14 @@ class Identification:
         Parameters
         ----------
         samples : Samples
-            Of ``model``; efforts times the motor constants, if these were given. Samples in which a
-            joint, or its motor, is at rest do not count for it, since its friction is not
-            determined there.
+            A recording of ``model``; efforts times the motor constants, if these were given.
+            Samples in which a joint, or its motor, is at rest do not count for it, since its
+            friction is not determined there.
 
         Returns
         -------
         tuple of JointResult, length nv
-            As ``joints``: of the motors, where these move several joints. NaN where one does not
+            Errors as in ``joints``; of motors, where these move several joints. NaN if one does not
             move.
 
         Raises

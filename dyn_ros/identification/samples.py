@@ -41,27 +41,27 @@ class Samples:
     tau : (B, nv) ndarray
         Measured torques of the motors, including friction [N m, N]; not filtered.
     weight : (B,) ndarray
-        From 0 to 1. A stretch of samples at rest in one pose has the total weight of ten samples,
-        or of its samples if they are fewer: they repeat one equation, in which Coulomb friction is
-        not determined.
+        Weights from 0 to 1. A stretch of samples at rest in one pose has the total weight of ten
+        samples, or of its samples if they are fewer: they repeat one equation, in which Coulomb
+        friction is not determined.
     segment : (B,) ndarray of int
         A new number after each gap or reset of the time stamps.
     recording : (B,) ndarray of int or None
-        Which of several recordings, between which friction may change.
+        Number of the recording of each sample; friction may change between recordings.
     direction : (B, nv) ndarray or None
-        Of friction that depends on the motion before, from -1 to 1, once it is computed.
+        Direction of friction that depends on the previous motion, from -1 to 1, once computed.
     f_ext : (B, njoints, 6) ndarray or None
         Known external forces, as in ``rnea``.
     contacts : tuple of str
         Names of frames that may be in contact with the environment.
     in_contact : (B, number of contacts) ndarray of bool or None
-        Whether each of them is.
+        True for frames that are in contact.
     warnings : tuple of str
-        What is wrong with the recording but does not make it unusable.
+        Faults of the recording that do not make it unusable.
     filter : str
         A sentence that states the filter.
     cutoff : float
-        Of the filter [Hz]; infinite without one.
+        Cutoff frequency of the filter [Hz]; infinite without a filter.
     motion_noise : (3, nv) ndarray or None
         Standard deviations of what the filter leaves of the noise of the measured motion: in
         positions (of joints with several coordinates, small motions), in velocities and in
@@ -240,15 +240,16 @@ class Samples:
             Accelerations. With both v and a nothing is filtered or dropped at the ends of a
             segment.
         cutoff : float, optional
-            Of the filter [Hz]. By default the one with the smallest predicted error of the
-            accelerations: what it removes from the part of the spectra above the noise floor, which
-            counts more because it is systematic, plus the noise that it leaves. It is at most a
-            fifth of the sampling rate, and at most 20 Hz. A lower one, which leaves all but 2 % of
-            the velocities, is chosen if torques prefer it: least squares of a part of the samples
-            predict stretches that were held out better, beyond the scatter of the stretches.
-            Without contacts and external forces, and for robots with a fixed base.
+            Cutoff frequency of the filter [Hz]. By default the one with the smallest predicted
+            error of the accelerations: what it removes from the part of the spectra above the noise
+            floor, which counts more because it is systematic, plus the noise that it leaves. It is
+            at most a fifth of the sampling rate, and at most 20 Hz. A lower one, which leaves all
+            but 2 % of the velocities, is chosen if torques prefer it: least squares of a part of
+            the samples predict stretches that were held out better, beyond the scatter of the
+            stretches; this is tried without contacts and external forces, and for robots with a
+            fixed base.
         f_ext, contacts, in_contact
-            As the attributes. Contacts are always in contact if in_contact is None.
+            See the attributes. Contacts are always in contact if in_contact is None.
 
         Returns
         -------
@@ -307,7 +308,7 @@ class Samples:
         velocity : bool
             Use the columns ``velocity.NAME`` as well, as ``v`` of ``from_arrays``.
         columns : dict of str to str, optional
-            Other names: of "time", of "position.NAME", or of all columns of a signal. These are a
+            Names of "time", of "position.NAME", or of all columns of a signal. The latter are a
             pattern in which ``{}`` stands for NAME or the number of a joint, from 1 or 0, such as
             ``{"position": "q_{}", "effort": "tau_J_{}"}``; or in the order of the joints, separated
             by commas. Numbers of columns, from 1, such as "2-8", are names as well; a CSV file may
@@ -421,7 +422,7 @@ class Samples:
         Parameters
         ----------
         model : Model
-            Of the samples: it contains the names of the joints.
+            The model of the samples, which contains the names of the joints.
         path : str or PathLike
             Ends with ``.csv`` or ``.parquet``, which requires pyarrow.
 

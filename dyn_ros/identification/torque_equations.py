@@ -344,12 +344,12 @@ class TorqueEquations:
         if sigma is None or not sigma.any():
             return total
         samples = self.samples.take(self._spread_rows(BLOCK_SIZE // 2))
-        for share, moved in zip(
+        for factor, noisy in zip(
             (0.5, 0.5, -1.0), (*ne.add_motion_noise(self._model, samples, sigma), samples)
         ):
-            r = self._weighted(moved, parameters, limit, noise)
-            total += share * np.concatenate(
-                [gradients.sum(axis=0) for gradients in self._products(moved, r)]
+            r = self._weighted(noisy, parameters, limit, noise)
+            total += factor * np.concatenate(
+                [gradients.sum(axis=0) for gradients in self._products(noisy, r)]
             )
         return total * (self.size / len(samples))
 

@@ -233,7 +233,7 @@ def _box(frame: str, corners: Box) -> Array:
 
 
 class Trajectory(NamedTuple):
-    """A trajectory that has been verified; see ``Series.motion``."""
+    """Trajectory whose limits were verified; see ``Series.motion``."""
 
     deviation: float  # logarithm of the RMS deviation of the base parameters, or infinite
     center: Array
