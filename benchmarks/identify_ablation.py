@@ -192,11 +192,17 @@ HEURISTICS: dict[str, Heuristic] = {
     ),
     "Stribeck friction": Heuristic(
         ("friction_terms._INITIAL_SPEEDS", "friction_terms._SEARCH_FACTORS"),
-        {"identify_options.OPTIONAL": ("root_friction", "load_friction", "friction_distance")},
+        {
+            "identify_options.OPTIONAL_TERMS": (
+                "root_friction",
+                "load_friction",
+                "friction_distance",
+            )
+        },
     ),
     "load friction": Heuristic(
         ("solution._MAX_LOAD_CHANGE",),
-        {"identify_options.OPTIONAL": ("stribeck", "root_friction", "friction_distance")},
+        {"identify_options.OPTIONAL_TERMS": ("stribeck", "root_friction", "friction_distance")},
     ),
     "outliers count less in the choice of terms": Heuristic(
         (), {"friction_terms._HeldOut._weigh": lambda self, joint, huber: None}

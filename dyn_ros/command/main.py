@@ -344,7 +344,7 @@ def _excite(options: argparse.Namespace) -> None:
     from rich.progress import MofNCompleteColumn
 
     from ..identification import excite
-    from ..identification.excitation import suffix
+    from ..identification.excitation import trajectory_suffix
     from . import recorded, tables
 
     model = recorded.reduced(read_robot(options, Model.from_urdf), options.lock)
@@ -353,7 +353,7 @@ def _excite(options: argparse.Namespace) -> None:
         reported(options.output),
         _one_thread(),
     ):
-        suffix(options.output)
+        trajectory_suffix(options.output)
         trajectory = excite(
             model,
             duration=options.duration,

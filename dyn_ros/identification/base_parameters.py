@@ -21,7 +21,7 @@ from .motion.numerics import RELATIVE_TOLERANCE, STATISTICS_SAMPLES, evenly_spac
 from .result import BaseEstimate
 from .samples import Samples
 
-NUMBERS = ("m", "m cx", "m cy", "m cz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
+BODY_PARAMETERS = ("m", "m cx", "m cy", "m cz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
 FEATURES = (
     "armature",
     "damping",
@@ -33,7 +33,7 @@ FEATURES = (
 )
 _OPTIONAL_FEATURES = ("root_friction", "load_friction")
 # features whose sign is the direction of motion
-DIRECTED = ("friction", "stribeck", "root_friction", "load_friction")
+DIRECTED_FEATURES = ("friction", "stribeck", "root_friction", "load_friction")
 ANGULAR_UNITS = ("kg m2", "N m s/rad", "N m", "N m", "N m", "N m (s/rad)^0.5", "")
 LINEAR_UNITS = ("kg", "N s/m", "N", "N", "N", "N (s/m)^0.5", "")
 # order within a body that leads to the usual combinations: Ixx - Iyy, masses last
@@ -60,7 +60,7 @@ class Unknowns:
         True for parameters that are estimated.
     order : list of int
         Parameters in the order in which they are preferred as leading ones of combinations.
-    local : (nv, c) ndarray of int
+    row_columns : (nv, c) ndarray of int
         Columns of each row of the equations: of all bodies and of the joint's features, or all
         columns if rows are combined.
     """
@@ -78,7 +78,7 @@ class Unknowns:
         )
         self.features = FEATURES if has_further else FEATURES[: -len(_OPTIONAL_FEATURES)]
         self.names = (
-            *(f"{number}({joint})" for joint in model.joint_names for number in NUMBERS),
+            *(f"{number}({joint})" for joint in model.joint_names for number in BODY_PARAMETERS),
             *(f"{feature}({name})" for feature in self.features for name in model.velocity_names),
         )
         linear = is_linear(model)
@@ -96,13 +96,13 @@ class Unknowns:
             if name in self.features:
                 is_estimated[self.features.index(name)] |= joints
         self.active = np.concatenate([np.ones(self.bodies, bool), is_estimated.ravel()])
-        body_order = [NUMBERS.index(name) for name in _LEADING_NUMBERS]
+        body_order = [BODY_PARAMETERS.index(name) for name in _LEADING_NUMBERS]
         self.order = [10 * i + k for i in range(model.njoints) for k in body_order]
         self.order += range(self.bodies, len(self.names))
         feature_columns = (
             self.bodies + np.arange(model.nv)[:, None] + model.nv * np.arange(len(self.features))
         )
-        self.local = (
+        self.row_columns = (
             np.tile(np.arange(len(self.names)), (model.nv, 1))
             if are_combined
             else np.hstack([np.tile(np.arange(self.bodies), (model.nv, 1)), feature_columns])
@@ -112,7 +112,7 @@ class Unknowns:
         return len(self.names)
 
 
-def in_columns(features: Array) -> Array:
+def expand_features(features: Array) -> Array:
     """Expand features of each row, (B, nv, F), to the columns of all joints, (B, nv, F nv)."""
     size, nv, _ = features.shape
     return np.einsum("bkf,kj->bkfj", features, np.eye(nv)).reshape(size, nv, -1)
@@ -200,11 +200,11 @@ def base_parameters(
 def structure(unknowns: Unknowns, seed: int = 0) -> BaseParameters:
     """Compute the combinations of the active parameters that random motions determine."""
     W = random_regressor(unknowns, np.random.default_rng(seed))
-    independent, matrix, condition = combinations(W, unknowns.order)
+    independent, matrix, condition = independent_columns(W, unknowns.order)
     leading = independent.tolist()
     return BaseParameters(
         unknowns.names,
-        tuple(symbolic(row, lead, unknowns.names) for row, lead in zip(matrix, leading)),
+        tuple(combination_text(row, lead, unknowns.names) for row, lead in zip(matrix, leading)),
         tuple(unknowns.units[lead] for lead in leading),
         independent,
         matrix,
@@ -223,11 +223,11 @@ def random_regressor(unknowns: Unknowns, rng: np.random.Generator) -> Array:
     features = np.stack(
         [a, v, s, np.ones_like(v), s * np.exp(-(v**2)), s * np.sqrt(np.abs(v)), s * load], axis=2
     )[:, :, : len(unknowns.features)]
-    W = np.concatenate([bodies, in_columns(features)], axis=2).reshape(-1, len(unknowns))
+    W = np.concatenate([bodies, expand_features(features)], axis=2).reshape(-1, len(unknowns))
     return W * unknowns.active
 
 
-def combinations(W: Array, order: Sequence[int]) -> tuple[np.ndarray, Array, float]:
+def independent_columns(W: Array, order: Sequence[int]) -> tuple[np.ndarray, Array, float]:
     """Find the independent columns of a regressor, and how the others depend on them.
 
     Columns are visited in ``order``; a column that is not a combination of the previous ones is
@@ -269,7 +269,7 @@ def _rank(scaled: Array) -> int:
     return int((diagonal > RELATIVE_TOLERANCE * diagonal[0]).sum())
 
 
-def symbolic(row: Array, lead: int, names: Sequence[str]) -> str:
+def combination_text(row: Array, lead: int, names: Sequence[str]) -> str:
     """Return a combination as text, with its leading parameter first."""
     text = names[lead]
     for j in np.flatnonzero(row).tolist():
@@ -283,7 +283,7 @@ def symbolic(row: Array, lead: int, names: Sequence[str]) -> str:
 # --- undetermined parameters
 
 
-def undetermined(
+def undetermined_remedies(
     unknowns: Unknowns, base: BaseParameters, values: BaseEstimate, samples: Samples
 ) -> tuple[str, ...]:
     """Return a sentence for each base parameter that the recording does not determine."""
@@ -336,12 +336,12 @@ def _responses(model: Model) -> Array:
     """Return the response of torques to joint motions and gravity, by parameter, (nv + 1, p)."""
     rng, data = np.random.default_rng(0), Data(model)
     q = np.array([model.random_configuration(rng) for _ in range(_POSE_COUNT)])
-    still = np.zeros((_POSE_COUNT, model.nv))
-    gravity = joint_torque_regressor(model, data, q, still, still).copy()
+    zero = np.zeros((_POSE_COUNT, model.nv))
+    gravity = joint_torque_regressor(model, data, q, zero, zero).copy()
     responses = []
     for k in range(model.nv):
-        a = still.copy()
+        a = zero.copy()
         a[:, k] = 1.0
-        response = joint_torque_regressor(model, data, q, still, a) - gravity
+        response = joint_torque_regressor(model, data, q, zero, a) - gravity
         responses.append(np.abs(response).max(axis=(0, 1)))
     return np.array([*responses, np.abs(gravity).max(axis=(0, 1)) / 10.0])

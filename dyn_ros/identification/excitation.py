@@ -122,7 +122,7 @@ class Excitation:
         rate = finite_number("rate", rate)
         if rate <= 0.0:
             raise ValueError(f"rate: expected points per second, more than 0, got {rate:g}")
-        if suffix(path) == ".csv":
+        if trajectory_suffix(path) == ".csv":
             self.samples().to_table(self.model, path)
             return
         if self.time[-1] * rate > _MAX_SAMPLES:
@@ -304,7 +304,7 @@ def _require_single_coordinates(model: Model) -> None:
 # --- files
 
 
-def suffix(path: str | PathLike[str]) -> str:
+def trajectory_suffix(path: str | PathLike[str]) -> str:
     """Return ``.yaml``, ``.json`` or ``.csv``; raise a ValueError for other files."""
     ending = Path(path).suffix.lower().replace(".yml", ".yaml")
     if ending not in (".yaml", ".json", ".csv"):
@@ -328,7 +328,7 @@ def _write_trajectory(
         )
         sec, nanosec = divmod(round(1e9 * float(seconds)), 10**9)
         points.append(point | {"time_from_start": {"sec": sec, "nanosec": nanosec}})
-    if suffix(path) == ".json":
+    if trajectory_suffix(path) == ".json":
         text = json.dumps({"joint_names": list(names), "points": points}) + "\n"
     else:
         lines = [

@@ -34,7 +34,7 @@ from .motion.numerics import (
 from .samples import Samples
 
 TERMS = ("stribeck", "root_friction", "load_friction")
-OPTIONAL = (*TERMS, "friction_distance")
+OPTIONAL_TERMS = (*TERMS, "friction_distance")
 _SCALES = ("friction_velocity", "friction_distance", "stribeck_velocity")
 _INITIAL_SPEEDS = (0.015, 0.04, 0.1, 0.25)  # relative to the largest speed; starts of searches
 _MIN_RELATIVE_SPEED = (
@@ -91,7 +91,7 @@ class FrictionTerms(NamedTuple):
         free: np.ndarray = self.limits[0] < self.limits[1]
         return free
 
-    def with_step(self, step: Array | float) -> FrictionTerms:
+    def after_step(self, step: Array | float) -> FrictionTerms:
         """Add a step (m,) to the logarithms of the free scales, within their limits."""
         scales, free = self.scales, self.free
         scales[free] = np.clip(scales[free] * np.exp(step), *self.limits[:, free])
@@ -112,8 +112,10 @@ class FrictionTerms(NamedTuple):
 
     def limit_step(self, step: Array) -> Array:
         """Return the part of a step (m,) that stays within the limits."""
-        sizes, after = (terms.scales[self.free] for terms in (self, self.with_step(step)))
-        result: Array = np.log(after / sizes)
+        scales, limited_scales = (
+            terms.scales[self.free] for terms in (self, self.after_step(step))
+        )
+        result: Array = np.log(limited_scales / scales)
         return result
 
     def direction(self, v: Array, samples: Samples) -> Array:
@@ -221,7 +223,7 @@ def choose_terms(
     samples: Samples,
     stribeck: Array,
     huber: float | None,
-    allowed: Sequence[str] = OPTIONAL,
+    allowed: Sequence[str] = OPTIONAL_TERMS,
 ) -> FrictionTerms:
     """Choose the friction terms of each joint that lower the error of held-out torques.
 
@@ -308,7 +310,7 @@ class _Search:
         stribeck: float,
     ) -> None:
         self._v, self._load, self._errors = v, load, errors
-        self._directions = cache(lambda *turn: direction(*turn) * weights)
+        self._directions = cache(lambda *transition: direction(*transition) * weights)
         self._stribeck, self._allowed = stribeck, allowed
         max_speed = float(np.quantile(np.abs(v), 0.99))
         self._speeds = _MIN_RELATIVE_SPEED * max_speed, max_speed
@@ -345,20 +347,20 @@ class _Search:
             columns.append(direction * self._load)
         return columns
 
-    def _errors_of(self, forms: Sequence[_Form]) -> tuple[Array, Array]:
+    def _form_errors(self, forms: Sequence[_Form]) -> tuple[Array, Array]:
         """Return the errors of forms in each stretch, (m, stretches), and last coefficients (m,).
 
         All forms have the same number of columns.
         """
-        if new := [form for form in dict.fromkeys(forms) if form not in self._results]:
-            columns = np.array([self.columns(form) for form in new])
-            self._results |= zip(new, zip(*self._errors(columns.swapaxes(1, 2))))
+        if new_forms := [form for form in dict.fromkeys(forms) if form not in self._results]:
+            columns = np.array([self.columns(form) for form in new_forms])
+            self._results |= zip(new_forms, zip(*self._errors(columns.swapaxes(1, 2))))
         errors, coefficients = zip(*(self._results[form] for form in forms))
         return np.array(errors), np.array(coefficients)
 
     def _best(self, forms: Sequence[_Form]) -> tuple[_Form, Array]:
         """Return the form with the least error, and this error, (stretches,)."""
-        error = self._errors_of(forms)[0]
+        error = self._form_errors(forms)[0]
         n = int(error.sum(axis=1).argmin())
         return forms[n], error[n]
 
@@ -368,7 +370,7 @@ class _Search:
         for ratio in _SEARCH_FACTORS if value else ():
             candidates = value * ratio ** np.arange(-2.0, 3.0)
             forms = [_with_scale(form, name, candidate) for candidate in candidates]
-            error = self._errors_of(forms)[0].sum(axis=1)
+            error = self._form_errors(forms)[0].sum(axis=1)
             n = min(max(int(error.argmin()), 1), len(candidates) - 2)
             lower, center, upper = error[n - 1 : n + 2]
             curvature = max(lower - 2.0 * center + upper, 1e-12 * center)
@@ -383,7 +385,7 @@ class _Search:
             if transitions
         ]
         candidates, (low, high) = [form.with_step], self._speeds
-        errors = iter(self._errors_of([*candidates, *itertools.chain(*kinds)])[0].sum(axis=1))
+        errors = iter(self._form_errors([*candidates, *itertools.chain(*kinds)])[0].sum(axis=1))
         step_error = next(errors)
         for kind in kinds:
             best, error = min(zip(kind, errors), key=lambda pair: pair[1])
@@ -397,7 +399,7 @@ class _Search:
     def _with_best_transition(self, form: _Form) -> tuple[_Form, Array]:
         """Return the form with the best change of sign, and its error, (stretches,)."""
         candidates = self._transitions(form)
-        errors = self._errors_of(candidates)[0]
+        errors = self._form_errors(candidates)[0]
         return min(
             (
                 (candidate, error)
@@ -444,20 +446,20 @@ class _Search:
         ]
         if not candidates:
             return None
-        errors, coefficients = self._errors_of(candidates)
+        errors, coefficients = self._form_errors(candidates)
         if terms and (errors.sum(axis=1) < error.sum()).any():
             # a wide step resembles these terms
-            wide = [
+            wide_forms = [
                 form.with_transition(transition)._replace(**term)
                 for transition in self._smooth_steps
                 for term in terms
             ]
-            candidates += wide
-            wide_results = self._errors_of(wide)
+            candidates += wide_forms
+            wide_results = self._form_errors(wide_forms)
             errors = np.concatenate([errors, wide_results[0]])
             coefficients = np.concatenate([coefficients, wide_results[1]])
-        step_error = self._errors_of([form.with_step])[0][0] if any(form.transition) else error
-        better = [
+        step_error = self._form_errors([form.with_step])[0][0] if any(form.transition) else error
+        better_candidates = [
             (candidate_error.sum(), candidate)
             for candidate_error, coefficient, candidate in zip(errors, coefficients, candidates)
             if _is_better(
@@ -469,9 +471,9 @@ class _Search:
             )
             and (candidate.has_load == form.has_load or coefficient > 0.0)
         ]
-        if not better:
+        if not better_candidates:
             return None
-        best = min(better)[1]
+        best = min(better_candidates)[1]
         if best.has_load and not form.has_load:
             return self._with_best_transition(best)
         step_forms = [
@@ -488,18 +490,18 @@ class _Search:
 
     def _ambiguous_forms(self, form: _Form, error: Array) -> list[_Form]:
         """Return forms with as many terms and no larger error, unless the form is a step alone."""
-        plain = _Form(has_load=form.has_load)
-        if form == plain:
+        plain_form = _Form(has_load=form.has_load)
+        if form == plain_form:
             return []
-        if not _is_better(error, self._errors_of([form.with_step])[0][0]):
+        if not _is_better(error, self._form_errors([form.with_step])[0][0]):
             form = form.with_step  # its change of sign matters little
-        if self._stribeck or not _is_better(error, self._errors_of([plain])[0][0]):
+        if self._stribeck or not _is_better(error, self._form_errors([plain_form])[0][0]):
             return []
-        alternatives, bases = [], [plain]
+        alternatives, bases = [], [plain_form]
         if "root_friction" in self._allowed:
-            bases.append(plain._replace(has_root=True))
+            bases.append(plain_form._replace(has_root=True))
         if "stribeck" in self._allowed:
-            forms = [plain._replace(**term) for term in self._terms if "velocity" in term]
+            forms = [plain_form._replace(**term) for term in self._terms if "velocity" in term]
             bases.append(self._with_velocity(self._best(forms)[0]))
         for base in bases:
             alternatives += self._transitions(base) if form.complexity > base.complexity else [base]
@@ -508,7 +510,7 @@ class _Search:
             for alternative in alternatives
             if alternative.complexity == form.complexity
             and str(alternative) != str(form)
-            and not _is_significantly_better(error, self._errors_of([alternative])[0][0])
+            and not _is_significantly_better(error, self._form_errors([alternative])[0][0])
         ]
 
 

@@ -17,7 +17,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.kernel.validation import require_model
 from ..engine.model import Model
-from .base_parameters import Unknowns, in_columns, structure
+from .base_parameters import Unknowns, expand_features, structure
 from .friction_terms import choose_terms, friction_directions, measured_joints
 from .identify_options import IdentifyOptions
 from .motion.filtering import REST_SPEED_RATIO
@@ -206,8 +206,8 @@ class _GainProblem:
         self.recordings = [
             self._recording(samples, n - len(free), frames) for n, samples in enumerate(subsets)
         ]
-        self.count = len(base.independent)
-        self.loads = len(loaded)
+        self.base_count = len(base.independent)
+        self.load_count = len(loaded)
         self.typical = 1.0  # inverse gain
         self.sigma = np.array(
             [
@@ -221,7 +221,7 @@ class _GainProblem:
         model = self.model
         direction = friction_directions(self.terms.apply(model.drives), samples)
         W = joint_torque_regressor(model, Data(model), samples.q, samples.v, samples.a)
-        rotors = in_columns(samples.a[:, :, None])
+        rotors = expand_features(samples.a[:, :, None])
         Y = np.concatenate([W, rotors], axis=2)[:, self.joints][:, :, self.independent]
         if load < 0:
             return _Recording(samples, direction, Y, np.zeros((*Y.shape[:2], 10)), -1)
@@ -249,7 +249,10 @@ class _GainProblem:
 
     def _modeled_torque(self, recording: _Recording, x: Array) -> Array:
         """Return the torques of the robot and its load, (B, n)."""
-        theta, phi = x[: self.count], x[self.count : self.count + 9 * self.loads].reshape(-1, 9)
+        theta, phi = (
+            x[: self.base_count],
+            x[self.base_count : self.base_count + 9 * self.load_count].reshape(-1, 9),
+        )
         torque = recording.Y @ theta
         if recording.load >= 0:
             torque = torque + recording.L @ np.concatenate(
@@ -259,16 +262,16 @@ class _GainProblem:
 
     def _equations(self, torques: Sequence[Array]) -> list[list[_Equations]]:
         """Return the ``_Equations`` of each joint in each recording."""
-        shared = self.count + 9 * self.loads
+        shared_count = self.base_count + 9 * self.load_count
         result = []
         for n, k in enumerate(self.joints):
             joint_equations = []
             for recording, torque, rows in zip(self.recordings, torques, self._moving_rows(int(k))):
                 known_torque = np.zeros(len(recording.samples))
-                A = np.zeros((len(recording.samples), shared))
-                A[:, : self.count] = recording.Y[:, n]
+                A = np.zeros((len(recording.samples), shared_count))
+                A[:, : self.base_count] = recording.Y[:, n]
                 if recording.load >= 0:
-                    A[:, self.count + 9 * recording.load :][:, :9] = recording.L[:, n, 1:]
+                    A[:, self.base_count + 9 * recording.load :][:, :9] = recording.L[:, n, 1:]
                     known_torque = recording.L[:, n, 0] * self.masses[recording.load]
                 F = self._friction_columns(recording, n, torque[:, n])
                 joint_equations.append(
@@ -330,11 +333,11 @@ class _GainProblem:
         ]
 
     def _search(
-        self, reduced: Sequence[_ReducedEquations], starts: Sequence[Array], flips: bool
+        self, reduced: Sequence[_ReducedEquations], starts: Sequence[Array], flip_signs: bool
     ) -> tuple[Array, Array, float]:
-        """Return the best of several searches; ``flips``: also with the other sign of a joint."""
+        """Search from several starts; ``flip_signs``: also with the other sign of each joint."""
         best = min((self._fit(reduced, start) for start in starts), key=_cost)
-        for _ in range(len(self.joints) if flips else 0):
+        for _ in range(len(self.joints) if flip_signs else 0):
             flipped = [
                 self._fit(
                     reduced,
@@ -373,8 +376,8 @@ class _GainProblem:
                 for n, equations in enumerate(reduced)
             ]
         )
-        prior = np.zeros((9 * self.loads, A.shape[1]))
-        prior[:, self.count :] = np.diag(
+        prior = np.zeros((9 * self.load_count, A.shape[1]))
+        prior[:, self.base_count :] = np.diag(
             np.concatenate(
                 [
                     1.0 / (m * np.repeat([_PRIOR_DISTANCE, _PRIOR_DISTANCE**2], [3, 6]))
@@ -393,15 +396,15 @@ class _GainProblem:
         self, c: Array, x: Array, equations: Sequence[Sequence[_Equations]]
     ) -> GainEstimate:
         """Estimate intervals by leaving out one stretch of consecutive samples at a time."""
-        shared, count = len(x), len(self.joints)
-        scores = np.zeros((len(self.recordings), _STRETCH_COUNT, count + shared))
-        squares = np.zeros((*scores.shape, count + shared))
+        shared_count, count = len(x), len(self.joints)
+        scores = np.zeros((len(self.recordings), _STRETCH_COUNT, count + shared_count))
+        squares = np.zeros((*scores.shape, count + shared_count))
         error = np.zeros(count)
         for n, joint_equations in enumerate(equations):
             sum_of_squares, sample_count = 0.0, 0
             for r, (A, F, known_torque, effort) in enumerate(joint_equations):
                 torque = A @ x + known_torque
-                J = np.zeros((len(A), count + shared))
+                J = np.zeros((len(A), count + shared_count))
                 J[:, n], J[:, count:] = torque, c[n] * A
                 Q = np.linalg.qr(F)[0]
                 J -= Q @ (Q.T @ J)
@@ -420,7 +423,7 @@ class _GainProblem:
             ]
         )
         H = squares.sum(axis=(0, 1))
-        H[count + self.count :, count + self.count :] += np.diag(prior)
+        H[count + self.base_count :, count + self.base_count :] += np.diag(prior)
         scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
         F, d, _ = decompose(H, scale)
         covariance, stretch_count = jackknife(scores, squares, F * d @ F.T)
@@ -443,7 +446,7 @@ class _GainProblem:
             )
         lower[self.joints] = np.where(is_certain, interval[0], -np.inf)
         upper[self.joints] = np.where(is_certain, interval[1], np.inf)
-        phi = x[self.count :].reshape(-1, 9)
+        phi = x[self.base_count :].reshape(-1, 9)
         return GainEstimate(gain, lower, upper, phi[:, :3] / np.array(self.masses)[:, None], errors)
 
 

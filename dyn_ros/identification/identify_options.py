@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..engine.kernel.types import ArrayLike
-from .friction_terms import OPTIONAL
+from .friction_terms import OPTIONAL_TERMS
 from .link_hulls import Shapes
 
 
@@ -89,9 +89,9 @@ class IdentifyOptions:
         if self.contact_dimension not in (3, 6):
             raise ValueError(f"contact_dimension: expected 3 or 6, got {self.contact_dimension!r}")
         terms = self.friction_terms
-        if isinstance(terms, str) or not set(terms or ()) <= set(OPTIONAL):
+        if isinstance(terms, str) or not set(terms or ()) <= set(OPTIONAL_TERMS):
             raise ValueError(
-                f"friction_terms: expected some of {', '.join(OPTIONAL)}, got {terms!r:.80}"
+                f"friction_terms: expected some of {', '.join(OPTIONAL_TERMS)}, got {terms!r:.80}"
             )
 
     @property
@@ -99,7 +99,7 @@ class IdentifyOptions:
         """Terms of friction that may be chosen."""
         if not self.friction:
             return ()
-        return OPTIONAL if self.friction_terms is None else tuple(self.friction_terms)
+        return OPTIONAL_TERMS if self.friction_terms is None else tuple(self.friction_terms)
 
     def for_velocities(self, rows: np.ndarray, count: int) -> IdentifyOptions:
         """Return options for the velocities in ``rows`` of ``count``, such as unlocked joints."""

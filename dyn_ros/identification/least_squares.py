@@ -147,11 +147,11 @@ class Problem(NamedTuple):
         outliers: float,
         correlations: Array,
         limit: Array,
-        near: Array | None,
+        initial: Array | None,
     ) -> Fit:
         """Return both estimates, with least squares moved by ``shift`` (p,).
 
-        The search for the physical estimate starts at ``near`` (p,).
+        The search for the physical estimate starts at ``initial`` (p,).
         """
         estimate = estimate._replace(
             value=estimate.value + shift[self.base.independent],
@@ -175,7 +175,7 @@ class Problem(NamedTuple):
                 reference.values[order],
                 kind[order],
                 self.regularization * reference.weights[order],
-                None if near is None else near[order],
+                None if initial is None else initial[order],
                 reference.bounds[bound_mask][:, order],
                 WEAK_WEIGHT * self.regularization,
             )
@@ -227,7 +227,9 @@ class Problem(NamedTuple):
         squares = np.array(
             [
                 yy - 2.0 * Wy @ x + x @ WW @ x
-                for x, WW, Wy, yy in zip(parameters[self.unknowns.local], sums.WW, sums.Wy, sums.yy)
+                for x, WW, Wy, yy in zip(
+                    parameters[self.unknowns.row_columns], sums.WW, sums.Wy, sums.yy
+                )
             ]
         )
         rounding = 1e-13 * sums.yy + 1e-24 * sums.weight
@@ -274,9 +276,9 @@ class Problem(NamedTuple):
     ) -> Array:
         """Return the correction of parameters for the noise of the motion, (p,) (Nakamura 1990)."""
         independent = self.base.independent
-        added = equations.attenuation(estimate.parameters, limit, estimate.noise)
-        shift = np.zeros(len(added))
-        shift[independent] = -estimate.inverse @ added[independent]
+        attenuation = equations.attenuation(estimate.parameters, limit, estimate.noise)
+        shift = np.zeros(len(attenuation))
+        shift[independent] = -estimate.inverse @ attenuation[independent]
         return shift
 
     def covariance(self, equations: TorqueEquations, fit: Fit) -> tuple[Array, int]:
@@ -362,11 +364,11 @@ class Problem(NamedTuple):
             free = np.flatnonzero(~fixed)
             F, d, _ = _factorize(H[np.ix_(free, free)])
             step[free] = F @ (d * (F.T @ (scores - H[:, fixed] @ step[fixed])[free]))
-            limited = terms.limit_step(np.clip(step[b:], -_MAX_LOG_STEP, _MAX_LOG_STEP))
-            exceeds = np.abs(limited - step[b:]) > 1e-9
+            limited_step = terms.limit_step(np.clip(step[b:], -_MAX_LOG_STEP, _MAX_LOG_STEP))
+            exceeds = np.abs(limited_step - step[b:]) > 1e-9
             if not exceeds.any():
                 return step[:b], step[b:]
-            step[b:], fixed[b:] = np.where(exceeds, limited, step[b:]), fixed[b:] | exceeds
+            step[b:], fixed[b:] = np.where(exceeds, limited_step, step[b:]), fixed[b:] | exceeds
 
     def stretch_covariance(self, stretches: Stretches, estimate: Estimate) -> tuple[Array, int]:
         """Return the covariance of the estimate and the log friction scales, (b + m, b + m).
@@ -449,18 +451,18 @@ def unexplained_error_warnings(
     ``noise`` (nv,), if it was specified, is a lower bound of it.
     """
     min_noise = np.zeros(model.nv) if noise is None else noise
-    unexplained = [
+    unexplained_joints = [
         k
         for k in np.flatnonzero(is_actuated(model)).tolist()
         if joints[k].after
         > max(MAX_NOISE_RATIO * max(joints[k].noise, min_noise[k]), 1e-3 * joints[k].torque)
     ]
-    if not unexplained:
+    if not unexplained_joints:
         return []
     causes = likely_causes(
         model,
         _residual_data(model, equations, parameters),
-        {k: joints[k].noise for k in unexplained},
+        {k: joints[k].noise for k in unexplained_joints},
     )
     joints_by_cause: dict[str, list[str]] = {}
     for k, cause in causes.items():

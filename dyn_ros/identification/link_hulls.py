@@ -80,10 +80,10 @@ def shape_bounds(model: Model, shapes: Shapes) -> Bounds:
                 corners_of_joint.append(
                     corners @ frame.placement[:3, :3].T + frame.placement[:3, 3]
                 )
-    loaded = {payload.joint for payload in model._payloads.values()}
+    loaded_joints = {payload.joint for payload in model._payloads.values()}
     rows, of_joint, solids = [], [], np.full((model.njoints, 10), np.nan)
     for joint, corners_of_joint in links.items():
-        if corners_of_joint and joint not in loaded and sum(map(len, corners_of_joint)):
+        if corners_of_joint and joint not in loaded_joints and sum(map(len, corners_of_joint)):
             hull = Hull(np.vstack(corners_of_joint))
             if hull.solid.volume > MIN_THICKNESS**3:
                 joint_rows = np.zeros((len(_DIRECTIONS), model.njoints, 10))
@@ -100,20 +100,20 @@ def _hull_bounds(hull: Hull) -> tuple[Array, Array]:
     solid = hull.solid
     axes = np.linalg.eigh(solid.covariance)[1]
     n = _DIRECTIONS @ axes.T
-    along = hull.points @ n.T
-    a, b = along.min(axis=0), along.max(axis=0)
+    projections = hull.points @ n.T
+    a, b = projections.min(axis=0), projections.max(axis=0)
     Q = np.zeros((len(n), 4, 4))
     Q[:, :3, :3] = -n[:, :, None] * n[:, None]
     Q[:, :3, 3] = Q[:, 3, :3] = 0.5 * (a + b)[:, None] * n
     Q[:, 3, 3] = -a * b
-    second = np.vstack(
+    second_moment = np.vstack(
         [
             np.column_stack([solid.covariance + np.outer(solid.com, solid.com), solid.com]),
             [*solid.com, 1.0],
         ]
     )
     rows = np.einsum("kij,pij->kp", Q, pseudo_inertia(np.eye(10)))
-    return rows, from_pseudo_inertia(second)
+    return rows, from_pseudo_inertia(second_moment)
 
 
 def _cube_directions() -> Array:
@@ -128,7 +128,7 @@ _DIRECTIONS = _cube_directions()
 
 def move_within(bodies: Array, bounds: Bounds) -> Array:
     """Move bodies (njoints, 10) towards those that fill their shapes, until they are within."""
-    changed = bodies.copy()
+    moved_bodies = bodies.copy()
     for i, solid in enumerate(bounds.solids):
         if np.isnan(solid[0]):
             continue
@@ -138,5 +138,5 @@ def move_within(bodies: Array, bounds: Bounds) -> Array:
         is_outside = value < lower_bound
         if is_outside.any():
             share = ((lower_bound - value) / (rows @ solid_body - value))[is_outside].max()
-            changed[i] = (1.0 - share) * bodies[i] + share * solid_body
-    return changed
+            moved_bodies[i] = (1.0 - share) * bodies[i] + share * solid_body
+    return moved_bodies

@@ -147,15 +147,19 @@ def without_unrecorded(
     They are locked at the given positions, or at 0 or the nearest limit. No joint is locked if
     none was recorded, or if its name resembles a recorded name that is not a joint.
     """
-    ends = {*recorded, *(name.rpartition("/")[2] for name in recorded)}
-    unknown = sorted(ends - known_names(model))
-    absent = [name for name in single_joints(model) if name not in ends]
-    locked = {}
-    for name in absent if len(absent) < len(single_joints(model)) else ():
+    last_names = {*recorded, *(name.rpartition("/")[2] for name in recorded)}
+    unknown = sorted(last_names - known_names(model))
+    unrecorded = [name for name in single_joints(model) if name not in last_names]
+    locked_positions = {}
+    for name in unrecorded if len(unrecorded) < len(single_joints(model)) else ():
         if not similar(name, unknown, 1, 0.8):
             position = positions.get(name)
-            locked[name] = _nearest_to_zero(model, name) if position is None else position
-    return (_lock(model, locked), (_lock_warning(locked, "no columns"),)) if locked else (model, ())
+            locked_positions[name] = _nearest_to_zero(model, name) if position is None else position
+    return (
+        (_lock(model, locked_positions), (_lock_warning(locked_positions, "no columns"),))
+        if locked_positions
+        else (model, ())
+    )
 
 
 def with_drives(model: Model, reduced: Model) -> Model:
@@ -183,10 +187,10 @@ def remaining_coordinates(
 
 def require_single(model: Model, name: str) -> None:
     """Raise a ValueError if a joint does not have one coordinate of its own."""
-    if name not in (single := single_joints(model)):
+    if name not in (available := single_joints(model)):
         raise ValueError(
             f"lock: no joint {name!r:.80} that moves by itself, with one coordinate; "
-            f"available: {', '.join(single)}"
+            f"available: {', '.join(available)}"
         )
 
 
@@ -194,12 +198,12 @@ def _unmoved_joints(model: Model, samples: Samples) -> dict[str, float | None]:
     """Return the joints that do not move, or none if no joint moves."""
     if samples.f_ext is not None:
         return {}
-    still: dict[str, float | None] = {
+    unmoved: dict[str, float | None] = {
         name: None
         for name in single_joints(model)
         if np.ptp(samples.q[:, model.idx_q[model.joint_names.index(name)]]) < MIN_TRAVEL
     }
-    return still if len(still) < len(own_joints(model)) else {}
+    return unmoved if len(unmoved) < len(own_joints(model)) else {}
 
 
 def _recorded_positions(

@@ -38,7 +38,7 @@ _MIN_RECORDINGS = 4  # recordings whose scatter gives the covariance; fewer show
 class Equations(NamedTuple):
     """Weighted sums over samples, for each row k of the model.
 
-    With the parameters x of the row's columns, which are ``local[k]`` of the unknowns, the weighted
+    x are the parameters in the row's columns, ``row_columns[k]`` of the unknowns. The weighted
     sum of squared residuals is yy - 2 Wy.x + x.WW.x.
     """
 
@@ -126,7 +126,7 @@ def recording_conditions(
 ) -> Conditions:
     """Return the conditions of a recording, as if reversals did not matter."""
     actuated, v = is_actuated(model), samples.v[evenly_spaced(len(samples), STATISTICS_SAMPLES)]
-    fastest = np.quantile(np.abs(model.drives.motor_velocity(v)), 0.99, axis=0)
+    max_speed = np.quantile(np.abs(model.drives.motor_velocity(v)), 0.99, axis=0)
     # a sensor that does not work reports a constant
     measured = (np.ptp(model.drives.to_motors(samples.tau), axis=0) > 0.0) | ~actuated
     scale = np.ones(model.nv)
@@ -134,7 +134,7 @@ def recording_conditions(
         subset = samples.take(evenly_spaced(len(samples), REGRESSION_SAMPLES))
         torque = rnea(model, Data(model), subset.q, subset.v, subset.a)
         scale = np.sqrt((torque**2).mean(axis=0)) + 1e-6
-    threshold = np.where(actuated, np.maximum(REST_SPEED_RATIO * fastest, MIN_SPEED), 0.0)
+    threshold = np.where(actuated, np.maximum(REST_SPEED_RATIO * max_speed, MIN_SPEED), 0.0)
     return Conditions(terms, contact_dimension, threshold, measured, scale)
 
 
@@ -357,12 +357,15 @@ def bordered_inverse(inverse: Array, H: Array) -> Array:
     """Return the inverse of bordered equations H (b + m, b + m), from that of the first b."""
     b = len(inverse)
     cross, squares = H[:b, b:], H[b:, b:]
-    solved, scale = inverse @ cross, 1.0 / np.sqrt(np.maximum(np.diag(squares), 1e-300))
-    shares, axes = np.linalg.eigh((squares - cross.T @ solved) * scale * scale[:, None])
+    inverse_cross, scale = inverse @ cross, 1.0 / np.sqrt(np.maximum(np.diag(squares), 1e-300))
+    shares, axes = np.linalg.eigh((squares - cross.T @ inverse_cross) * scale * scale[:, None])
     axes *= scale[:, None]
     corner = axes / np.maximum(shares, _MIN_REMAINDER) @ axes.T
     return np.block(
-        [[inverse + solved @ corner @ solved.T, -solved @ corner], [-corner @ solved.T, corner]]
+        [
+            [inverse + inverse_cross @ corner @ inverse_cross.T, -inverse_cross @ corner],
+            [-corner @ inverse_cross.T, corner],
+        ]
     )
 
 

@@ -20,7 +20,7 @@ from ..engine.model import Model
 from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..engine.spatial.inertia import Inertia
 from ..engine.spatial.value import require
-from .base_parameters import NUMBERS
+from .base_parameters import BODY_PARAMETERS
 from .friction_terms import friction_directions
 from .motion.losses import Losses, losses, rest_of
 from .motion.numerics import BLOCK_SIZE, FOLDS, MAX_ROUNDS
@@ -208,7 +208,9 @@ def identify_payload(
         lower=value - half_width,
         upper=value + half_width,
         **intervals,
-        determined=tuple(number for number, is_known in zip(NUMBERS, is_determined) if is_known),
+        determined=tuple(
+            number for number, is_known in zip(BODY_PARAMETERS, is_determined) if is_known
+        ),
         before=np.sqrt((y**2).sum(axis=0) / friction_losses.rows),
         after=np.sqrt((fit.without_losses(y - W @ body) ** 2).sum(axis=0) / friction_losses.rows),
     )

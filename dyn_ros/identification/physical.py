@@ -93,7 +93,7 @@ def fit_physical(
     reference: Array,
     positive: Array,
     strength: Array,
-    near: Array | None = None,
+    initial: Array | None = None,
     bounds: Array | None = None,
     bound_strength: float = 0.0,
 ) -> Array:
@@ -104,7 +104,7 @@ def fit_physical(
     weights the divergence of each body (in its first number) and of each positive number, and the
     squared distance of the other numbers from zero, in units of the reference. ``bounds`` (k, p)
     times the parameters remain positive, by a barrier with the weight ``bound_strength``. The
-    search starts at parameters ``near`` the minimum. Bodies of the result are physical, with a
+    search starts at the parameters ``initial`` (p,). Bodies of the result are physical, with a
     margin for rounding.
     """
     n = int((positive == 0).sum()) // 10
@@ -164,8 +164,8 @@ def fit_physical(
         return float(gradient @ _newton_step(hessian, gradient)) if np.isfinite(value) else np.inf
 
     initial_share = max(1.0, decrement(z))
-    if near is not None:
-        start = np.linalg.solve(T, near).astype(np.float64)
+    if initial is not None:
+        start = np.linalg.solve(T, initial).astype(np.float64)
         if (start_share := max(1.0, decrement(start))) < initial_share:
             z, initial_share = start, start_share
     # follow the path from the description (large share) to the data (share 1)
@@ -249,29 +249,29 @@ def physical_bodies(model: Model) -> tuple[Array, list[int]]:
     bodies = np.array(model.inertial_parameters)
     mean_mass = bodies[:, 0].mean() if len(bodies) else 0.0
     reference_mass = _MIN_REFERENCE_MASS * (mean_mass if mean_mass > MIN_MASS else 1.0)
-    changed = []
+    changed_joints = []
     for i in range(len(bodies)):
         regular_body = _nearest_regular_body(bodies[i], reference_mass)
         if np.abs(regular_body - bodies[i]).max() > 1e-9 * np.abs(regular_body).max():
-            changed.append(i)
+            changed_joints.append(i)
             bodies[i] = regular_body
-    return bodies, changed
+    return bodies, changed_joints
 
 
 def _nearest_regular_body(body: Array, reference_mass: float) -> Array:
     """Return the nearest body with a positive mass and with extent in each direction."""
-    mass, center, second = reference_mass, np.zeros(3), np.zeros((3, 3))
+    mass, center, second_moment = reference_mass, np.zeros(3), np.zeros((3, 3))
     if body[0] > MIN_MASS_RATIO * reference_mass:
         mass, center = body[0], body[1:4] / body[0]
-        second = pseudo_inertia(body)[:3, :3] - mass * np.outer(center, center)
-    spread, axes = np.linalg.eigh(second / mass)
+        second_moment = pseudo_inertia(body)[:3, :3] - mass * np.outer(center, center)
+    spread, axes = np.linalg.eigh(second_moment / mass)
     if spread[0] >= MIN_THICKNESS**2:
         return body
     min_spread = (
         _MIN_THICKNESS_RATIO**2 * spread[2] if spread[2] > MIN_THICKNESS**2 else _DEFAULT_EXTENT**2
     )
-    second = mass * (axes * np.maximum(spread, min_spread)) @ axes.T
-    upper = np.column_stack([second + mass * np.outer(center, center), mass * center])
+    second_moment = mass * (axes * np.maximum(spread, min_spread)) @ axes.T
+    upper = np.column_stack([second_moment + mass * np.outer(center, center), mass * center])
     return from_pseudo_inertia(np.vstack([upper, [*mass * center, mass]]))
 
 
@@ -291,7 +291,7 @@ class Reference:
         Joint of each bound.
     described : (p,) ndarray
         Parameters exactly as in the description.
-    changed : tuple of str
+    unphysical_joints : tuple of str
         Joints whose body is not physical in the description.
     typical : (b,) ndarray
         Typical sizes of the base parameters in a robot like this.
@@ -305,12 +305,12 @@ class Reference:
         shapes: Shapes | None = None,
     ) -> None:
         model, count = unknowns.model, unknowns.bodies
-        bodies, changed = physical_bodies(model)
+        bodies, changed_joints = physical_bodies(model)
         bounds = shape_bounds(model, shapes or {})
         bodies = move_within(bodies, bounds)
-        self.changed = tuple(model.joint_names[i] for i in changed)
+        self.unphysical_joints = tuple(model.joint_names[i] for i in changed_joints)
         body_weights = np.ones((model.njoints, 10))
-        body_weights[changed] = WEAK_WEIGHT
+        body_weights[changed_joints] = WEAK_WEIGHT
         tau, v, a = (
             np.median(np.abs(x[:: 1 + len(x) // 100000]), axis=0)
             for x in (samples.tau, samples.v, samples.a)

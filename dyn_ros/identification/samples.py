@@ -377,13 +377,13 @@ class Samples:
                 "recording: expected a Recording, such as dyn_ros.logs.read(path, "
                 f"model), got {type(recording).__name__}: {recording!r:.80}"
             )
-        for what, names, expected_names in (
+        for kind, names, expected_names in (
             ("positions", recording.position_names, model.position_names),
             ("velocities", recording.velocity_names, model.velocity_names),
         ):
             if tuple(names) != expected_names:
                 raise ValueError(
-                    f"recording: expected the {what} {', '.join(expected_names)}, got "
+                    f"recording: expected the {kind} {', '.join(expected_names)}, got "
                     f"{', '.join(names)}; read it with this robot and all joints"
                 )
         return cls._prepare(model, *_complete_states(recording, velocity), cutoff, velocity)

@@ -21,7 +21,7 @@ from ..engine.kernel.types import Array
 from ..engine.kernel.validation import one_each, require_model
 from ..engine.model import Model
 from ..engine.model.coordinates import is_actuated, joint_slices
-from .base_parameters import FEATURES, Unknowns, structure, undetermined
+from .base_parameters import FEATURES, Unknowns, structure, undetermined_remedies
 from .friction_terms import TERMS, FrictionTerms, choose_terms
 from .identify_options import IdentifyOptions
 from .least_squares import (
@@ -109,7 +109,9 @@ class Solution(NamedTuple):
         feature_values = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
         return Identification(
             model=unknowns.model,
-            identified=_identified_model(unknowns, self._terms(), parameters, self.constants),
+            identified=_identified_model(
+                unknowns, self._smoothed_terms(), parameters, self.constants
+            ),
             offset=feature_values[3],
             stribeck=feature_values[4],
             stribeck_velocity=conditions.terms.stribeck,
@@ -122,12 +124,12 @@ class Solution(NamedTuple):
             size=size,
             held_out=self.held_out,
             contact_dimension=conditions.contact_dimension,
-            undetermined=undetermined(unknowns, problem.base, base, self.samples),
+            undetermined=undetermined_remedies(unknowns, problem.base, base, self.samples),
             warnings=warnings,
             seconds=seconds,
         )
 
-    def _terms(self) -> FrictionTerms:
+    def _smoothed_terms(self) -> FrictionTerms:
         """Return friction terms that are smooth where noise decides the sign of velocities."""
         conditions, noise = self.equations.conditions, self.samples.motion_noise
         if noise is None or "friction" not in self.problem.unknowns.chosen:
@@ -161,14 +163,14 @@ def solve(
         samples = dataclasses.replace(
             samples, tau=rescale_torques(model, samples.q, samples.tau, constants)
         )
-    chosen = FEATURES[not options.armature : 1 + 3 * options.friction]
+    features = FEATURES[not options.armature : 1 + 3 * options.friction]
     noise = None if options.noise is None else one_each("noise", options.noise, model.nv, above=0.0)
     velocity = (
         np.full(model.nv, np.inf)
         if options.stribeck is None
         else one_each("stribeck", options.stribeck, model.nv, least=MIN_SPEED)
     )
-    training, held_out = split_held_out(
+    training_slices, held_out_slices = split_held_out(
         len(samples),
         options.held_out,
         options.seed,
@@ -176,7 +178,7 @@ def solve(
     )
 
     def make_problem(terms: FrictionTerms) -> tuple[Problem, TorqueEquations]:
-        unknowns = Unknowns(model, chosen, bool(samples.contacts), dict(zip(TERMS, terms.chosen)))
+        unknowns = Unknowns(model, features, bool(samples.contacts), dict(zip(TERMS, terms.chosen)))
         _require_samples(unknowns, samples)
         base = structure(unknowns)
         problem = Problem(
@@ -193,7 +195,7 @@ def solve(
         return problem, TorqueEquations(
             unknowns,
             samples,
-            _row_indices(training),
+            _row_indices(training_slices),
             recording_conditions(model, samples, terms, options.contact_dimension),
             options.threads,
             progress,
@@ -204,7 +206,7 @@ def solve(
         terms = choose_terms(model, samples, velocity, options.huber, options.allowed_terms)
     _require_support(model, samples)
     problem, equations, sums, fit = _fit_training_data(make_problem, terms)
-    joints = _held_out_results(problem, equations, _row_indices(held_out), fit.parameters)
+    joints = _held_out_results(problem, equations, _row_indices(held_out_slices), fit.parameters)
     warnings = [
         *effort_unit_warnings(model, samples),
         *samples.warnings,
@@ -212,7 +214,7 @@ def solve(
         *(
             f"the body of joint {name!r} is not physical in the description; the estimate is "
             "regularized towards one that is"
-            for name in problem.reference.changed
+            for name in problem.reference.unphysical_joints
         ),
         *unexplained_error_warnings(model, equations, joints, fit.parameters, noise),
         *_friction_form_warnings(terms),
@@ -220,7 +222,7 @@ def solve(
     # columns of loads and of friction scales change with the estimate
     has_new_equations = terms.chosen[2].any() or terms.free.any()
     if not has_new_equations:
-        sums = add_sums(sums, equations.with_rows(_row_indices(held_out)).sums(0.4, 0.7))
+        sums = add_sums(sums, equations.with_rows(_row_indices(held_out_slices)).sums(0.4, 0.7))
     equations = equations.with_rows(np.arange(len(samples), dtype=np.int32))
     if terms.free.any():
         fit = _refine_friction_scales(problem, equations, fit)
@@ -228,7 +230,7 @@ def solve(
         sums = equations.sums(0.4, 0.7)
     fit = problem.fit(equations, sums, fit.estimate, fit)
     return Solution(
-        problem, samples, equations, fit, tuple(held_out), joints, tuple(warnings), constants
+        problem, samples, equations, fit, tuple(held_out_slices), joints, tuple(warnings), constants
     )
 
 
@@ -309,13 +311,13 @@ def _concatenate(model: Model, samples: Samples | Sequence[Samples]) -> Samples:
 
 def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
     """Raise a ValueError if there are too few samples, or no motion."""
-    needed = max(100, 10 * int(unknowns.active.sum()) // max(unknowns.model.nv, 1))
-    if len(samples) < needed:
+    min_count = max(100, 10 * int(unknowns.active.sum()) // max(unknowns.model.nv, 1))
+    if len(samples) < min_count:
         period = np.median(np.diff(samples.time)) if len(samples) > 1 else 0.0
         raise ValueError(
-            f"samples: expected at least {needed} to identify {unknowns.model.name!r},"
+            f"samples: expected at least {min_count} to identify {unknowns.model.name!r},"
             f" got {len(samples)} that the filter leaves; record for at least "
-            f"{period * (needed - len(samples)):.2g} s longer"
+            f"{period * (min_count - len(samples)):.2g} s longer"
         )
     if max(samples.v.max(), -samples.v.min()) < MIN_SPEED:
         raise ValueError("samples: no joint moves; record a motion, such as one of dyn_ros.excite")
@@ -363,18 +365,18 @@ def _require_support(model: Model, samples: Samples) -> None:
     ):
         return
     subset = samples.take(evenly_spaced(len(samples), REGRESSION_SAMPLES))
-    data, still = Data(model), np.zeros_like(subset.v)
-    needed, weight = (
+    data, zero = Data(model), np.zeros_like(subset.v)
+    base_force, weight = (
         np.sqrt((torque[:, base] ** 2).sum(axis=1).mean())
         for torque in (
             rnea(model, data, subset.q, subset.v, subset.a).copy(),
-            rnea(model, data, subset.q, still, still),
+            rnea(model, data, subset.q, zero, zero),
         )
     )
-    if needed > 0.5 * weight > 0.0:
+    if base_force > 0.5 * weight > 0.0:
         raise ValueError(
             "samples: the efforts of the base are 0, but its motion requires "
-            f"{needed:.3g} N by the model, so something carries the robot; state "
+            f"{base_force:.3g} N by the model, so something carries the robot; state "
             "which frames are in contact (columns in_contact.FRAME of a table), or "
             "pass measured forces as f_ext"
         )

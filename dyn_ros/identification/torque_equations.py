@@ -21,7 +21,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.coordinates import is_actuated
 from . import normal_equations as ne
-from .base_parameters import DIRECTED, FEATURES, Unknowns, in_columns
+from .base_parameters import DIRECTED_FEATURES, FEATURES, Unknowns, expand_features
 from .friction_terms import friction_direction_changes
 from .motion.numerics import BLOCK_SIZE, FOLDS, REGRESSION_SAMPLES, STATISTICS_SAMPLES
 from .motion.reversals import Reversals
@@ -80,7 +80,7 @@ class TorqueEquations:
 
     def change_friction(self, step: Array | float = 0.0) -> None:
         """Add a step (m,) to the logarithms of the free scales of friction."""
-        terms = self.conditions.terms.with_step(step)
+        terms = self.conditions.terms.after_step(step)
         self.conditions = self.conditions._replace(terms=terms)
         if terms.distance.any():
             direction, self._direction_changes = friction_direction_changes(
@@ -172,8 +172,8 @@ class TorqueEquations:
         if not self._has_friction:
             return np.broadcast_to(self.conditions.measured, samples.v.shape)
         # at rest, friction balances any torque up to its breakaway torque
-        moves = np.abs(self._drives.motor_velocity(samples.v)) > self.conditions.threshold
-        return (moves & self.conditions.measured) | ~self._actuated
+        is_moving = np.abs(self._drives.motor_velocity(samples.v)) > self.conditions.threshold
+        return (is_moving & self.conditions.measured) | ~self._actuated
 
     def torques(self, samples: Samples, parameters: Array) -> Array:
         """Return the modeled torques of the motors, (B, nv)."""
@@ -232,7 +232,7 @@ class TorqueEquations:
         """
         sums, outliers, count, first = self._zero_sums(), 0, 0, 0
         indices: list[np.ndarray] = []
-        excesses: list[Array] = []
+        excess_weights: list[Array] = []
         for _, samples in self._blocks():
             r, remaining = self.residuals(samples, parameters)
             weights = self.weights(samples)
@@ -241,12 +241,12 @@ class TorqueEquations:
             outliers += int((weights > 0.0).sum())
             outlier_rows = np.flatnonzero(weights.any(axis=1))
             indices.append(self.rows[first + outlier_rows])
-            excesses.append(weights[outlier_rows])
+            excess_weights.append(weights[outlier_rows])
             first += len(samples)
             if sum(map(len, indices)) > _SUM_BLOCK or first >= self.size:
                 samples = self.samples.take(np.concatenate(indices))
-                sums = ne.add_sums(sums, self._sum_samples(samples, np.concatenate(excesses)))
-                indices, excesses = [], []
+                sums = ne.add_sums(sums, self._sum_samples(samples, np.concatenate(excess_weights)))
+                indices, excess_weights = [], []
         return sums, outliers, count
 
     def scores(self, parameters: Array, limit: Array, noise: Array, edges: np.ndarray) -> Array:
@@ -257,7 +257,7 @@ class TorqueEquations:
         joints = np.nonzero(self.conditions.terms.free)[1]
         scores, first = np.zeros((len(edges) - 1, len(parameters) + len(joints))), 0
         for _, samples in self._blocks():
-            touched = np.flatnonzero(
+            affected = np.flatnonzero(
                 (edges[1:] > np.maximum(edges[:-1], first)) & (edges[:-1] < first + len(samples))
             )
             r = self._weighted(samples, parameters, limit, noise)
@@ -265,7 +265,7 @@ class TorqueEquations:
                 self.rows[first : first + len(samples)], samples, parameters
             )
             gradients = np.hstack([*self._products(samples, r), changes * r[:, joints]])
-            scores[touched] += np.add.reduceat(gradients, np.maximum(edges[touched] - first, 0))
+            scores[affected] += np.add.reduceat(gradients, np.maximum(edges[affected] - first, 0))
             first += len(samples)
         return scores
 
@@ -304,7 +304,7 @@ class TorqueEquations:
             changes[:, 0] = changes[:, 1] = sum(
                 column * values
                 for n, (column, values) in enumerate(zip(columns, feature_values))
-                if FEATURES[n] in DIRECTED
+                if FEATURES[n] in DIRECTED_FEATURES
             )
         if terms.free[2].any():
             changes[:, 2] = (
@@ -391,7 +391,7 @@ class TorqueEquations:
 
     def _zero_sums(self) -> ne.Equations:
         """Return the sums of no samples."""
-        return ne.Equations.zeros(*self._unknowns.local.shape)
+        return ne.Equations.zeros(*self._unknowns.row_columns.shape)
 
     def _sum_samples(self, samples: Samples, weights: Array) -> ne.Equations:
         """Sum the equations of samples."""
@@ -435,7 +435,7 @@ class TorqueEquations:
             row_weights = w
             if block.contacts:
                 E = self._eliminations(block)
-                W = E @ np.concatenate([W, in_columns(features)], axis=2)
+                W = E @ np.concatenate([W, expand_features(features)], axis=2)
                 y, row_weights = np.einsum("bij,bj->bi", E, y), w * np.einsum("bkk->bk", E)
             else:
                 W = self._drives.to_motors(W.swapaxes(1, 2)).swapaxes(1, 2)

@@ -58,7 +58,7 @@ class Series:
         return q + center[..., None, :], v, a
 
 
-def at_rest(harmonics: int) -> Array:
+def rest_basis(harmonics: int) -> Array:
     """Return a basis of the coefficients, (2 harmonics, n), whose series starts at rest."""
     k, zeros = np.arange(1.0, harmonics + 1), np.zeros(harmonics)
     # rows: velocity and acceleration at time zero
@@ -89,7 +89,7 @@ class Limits:
         """
         k = self.indices
         x = x.reshape(*x.shape[:-1], len(k), 2 * harmonics)
-        shape = x[..., 2:] @ at_rest(harmonics).T
+        shape = x[..., 2:] @ rest_basis(harmonics).T
         shape /= np.linalg.norm(shape, axis=-1, keepdims=True)
         count = _GRID_SAMPLES * harmonics
         grid = Series(harmonics, period, np.arange(count) * period / count)
@@ -97,19 +97,21 @@ class Limits:
         low, high = f.min(-2), f.max(-2)
         overshoot = 1.0 / math.cos(math.pi / _GRID_SAMPLES)
         reach = 0.5 * (self.upper - self.lower)[k]
-        largest = np.minimum(
+        max_size = np.minimum(
             reach / (overshoot * 0.5 * (high - low)),
             np.minimum(
                 self.velocity[k] / (overshoot * np.abs(v).max(-2)),
                 self.acceleration[k] / (overshoot * np.abs(a).max(-2)),
             ),
         )
-        smallest = 0.2  # relative to the largest size
-        size = largest * (smallest + (1.0 - smallest) * 0.5 * (1.0 + np.sin(x[..., 0])))
-        space = np.maximum(0.0, reach - size * overshoot * 0.5 * (high - low))
+        min_relative_size = 0.2
+        size = max_size * (
+            min_relative_size + (1.0 - min_relative_size) * 0.5 * (1.0 + np.sin(x[..., 0]))
+        )
+        free_range = np.maximum(0.0, reach - size * overshoot * 0.5 * (high - low))
         middle = 0.5 * (self.lower + self.upper)
         center = np.broadcast_to(middle, (*x.shape[:-2], len(middle))).copy()
-        center[..., k] += space * np.sin(x[..., 1]) - size * 0.5 * (low + high)
+        center[..., k] += free_range * np.sin(x[..., 1]) - size * 0.5 * (low + high)
         coefficients = np.zeros((*center.shape, 2 * harmonics))
         coefficients[..., k, :] = size[..., None] * shape
         return center, coefficients
@@ -135,8 +137,8 @@ def joint_limits(
         high = _numbers_per_joint("upper", upper, model.nv)
     center = np.clip(0.0, low, high) if rest is None else finite_array("rest", rest, (model.nq,))
     reach = np.where(angle, *_DEFAULT_REACH)
-    low = np.where(_is_stop(low, angle), low, np.minimum(center, high) - reach)
-    high = np.where(_is_stop(high, angle), high, np.maximum(center, low) + reach)
+    low = np.where(_is_limited(low, angle), low, np.minimum(center, high) - reach)
+    high = np.where(_is_limited(high, angle), high, np.maximum(center, low) + reach)
     is_stated = np.isfinite(model.velocity_limit) & (model.velocity_limit > 0.0)
     velocity_limit = np.where(is_stated, model.velocity_limit, np.where(angle, *_DEFAULT_VELOCITY))
     if velocity is not None:
@@ -162,7 +164,7 @@ def joint_limits(
     )
 
 
-def _is_stop(limit: Array, angle: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _is_limited(limit: Array, angle: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return True for position limits, False for large numbers that stand for none."""
     return np.asarray(np.abs(limit) <= np.where(angle, *_MAX_STATED_LIMIT))
 
@@ -303,8 +305,8 @@ class TrajectorySearch:
 
     def regressor(self, q: Array, v: Array, a: Array) -> Array:
         """Return the base columns of the torque regressor, (B, nv, b), with smooth friction."""
-        smooth = np.tanh(v / (_SIGN_WIDTH * self.limits.velocity))
-        features = a, v, smooth, np.ones_like(v)
+        smooth_sign = np.tanh(v / (_SIGN_WIDTH * self.limits.velocity))
+        features = a, v, smooth_sign, np.ones_like(v)
         bodies = joint_torque_regressor(self.model, self.data, q, v, a)
         count = int(np.searchsorted(self.base, bodies.shape[2]))
         Y = np.zeros((*bodies.shape[:2], len(self.base)))
@@ -345,8 +347,8 @@ class TrajectorySearch:
             for frame, (low, high) in self.boxes:
                 p = placements[:, frame, :3, 3]
                 excess = np.maximum(excess, np.maximum(low - p, p - high).max(axis=1))
-        worst: Array = excess.reshape(motion[0].shape[:2]).max(axis=1)
-        return worst
+        largest_excess: Array = excess.reshape(motion[0].shape[:2]).max(axis=1)
+        return largest_excess
 
     def motion(self, x: Array) -> tuple[Array, Array, Array]:
         """Return the trajectories of vectors of variables (count, n)."""

@@ -91,7 +91,7 @@ class Pass(NamedTuple):
         """Return the pass after a fit, and a step of the logarithms of friction's terms (m,)."""
         return self._replace(
             estimate=fit.estimate.parameters,
-            conditions=self.conditions._replace(terms=self.conditions.terms.with_step(step)),
+            conditions=self.conditions._replace(terms=self.conditions.terms.after_step(step)),
         )
 
 
