@@ -106,12 +106,14 @@ def documentation_lines(
         is_optional = isinstance(parameter, Field) and parameter in function.algorithm.optional
         if is_optional and "NULL" not in entry:
             entry += " NULL: zeros."
-        lines += _fill(entry, "    ")
+        lines += _wrapped_lines(entry, "    ")
     if function.results:
         lines.append("Results:")
     for result in function.results:
         doc = _plain_text(result.doc).removesuffix(".")
-        lines += _fill(f"{function.result_name(result)}: {_shape_text(result)}{doc}.", "    ")
+        lines += _wrapped_lines(
+            f"{function.result_name(result)}: {_shape_text(result)}{doc}.", "    "
+        )
     return lines
 
 
@@ -121,7 +123,7 @@ def _paragraph_lines(text: str) -> list[str]:
         return text.splitlines()
     sentences = re.split(r"(?<=[.;:]) +(?=[A-Z`])", " ".join(text.split()))
     text = " ".join(sentence for sentence in sentences if not _ABOUT_PYTHON.search(sentence))
-    return _fill(_plain_text(text)) if text else []
+    return _wrapped_lines(_plain_text(text)) if text else []
 
 
 def _plain_text(text: str) -> str:
@@ -130,7 +132,8 @@ def _plain_text(text: str) -> str:
     return text.replace(", the direction in which Model.integrate moves q", "")
 
 
-def _fill(text: str, indent: str = "") -> list[str]:
+def _wrapped_lines(text: str, indent: str = "") -> list[str]:
+    """Return text in lines; the first is indented by up to 2 spaces, others by ``indent``."""
     return textwrap.wrap(
         text,
         _LINE_WIDTH,

@@ -144,6 +144,7 @@ def _tool_command(level: str, name: str) -> list[str]:
 
 
 def _run_command(command: Sequence[str]) -> None:
+    """Run a command; raise an OSError with its error output if it fails."""
     process = subprocess.run(command, capture_output=True, text=True)
     if process.returncode:
         raise OSError(f"{shlex.join(command)[:200]} failed: {process.stderr[-2000:]}")
@@ -203,6 +204,7 @@ def link_library(
 
 
 def _write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+    """Create a folder and write files, texts by file name."""
     folder.mkdir(parents=True)
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")

@@ -115,6 +115,7 @@ def layout_header() -> str:
 
 
 def _shape_initializer(shape: Iterable[Axis]) -> str:
+    """Return the C initializer of the axes of a field."""
     names = [
         f"LENGTH + {axis}" if isinstance(axis, int) else f"{axis.upper()}_AXIS" for axis in shape
     ]
@@ -163,6 +164,7 @@ def functions_source(functions: list[Function]) -> str:
 
 
 def _function_source(function: Function, names: list[str]) -> str:
+    """Return the tables and definitions of a function; ``names`` are those of all arguments."""
     algorithm = function.algorithm
     name, results = function.name, function.results
     published = [x for x in (*algorithm.results, *algorithm.also_writes) if x.is_public]
@@ -211,6 +213,7 @@ def is_number(parameter: Field | Option) -> bool:
 
 
 def _c_type(parameter: Field | Option) -> str:
+    """Return the C type of a parameter, with the space or asterisk before its name."""
     if isinstance(parameter, Option):
         structure = structure_name(parameter)
         return f"const dyn_ros_{structure} *" if structure else "int "

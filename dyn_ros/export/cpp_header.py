@@ -88,6 +88,7 @@ def _call_operator(function: Function, structure: str) -> str:
 
 
 def _cpp_type(parameter: Field | Option) -> str:
+    """Return the C++ type of a parameter, with the space or ampersand before its name."""
     if isinstance(parameter, Option):
         structure = structure_name(parameter)
         return f"const dyn_ros_{structure} &" if structure else "int "
@@ -95,6 +96,7 @@ def _cpp_type(parameter: Field | Option) -> str:
 
 
 def _axis_length(axis: Axis, rows: str) -> str:
+    """Return the length of an axis as an expression of C++; ``rows`` is that of constraints."""
     if axis == "constraints":
         return f"static_cast<std::size_t>({rows})" if "." in rows else rows
     return _AXES.get(axis) or (f"{axis}u" if isinstance(axis, int) else f"model.{axis}()")

@@ -108,6 +108,7 @@ def find_functions(names: Sequence[str] | None = None) -> list[Function]:
 
 
 def _declare_function(name: str) -> Function:
+    """Return a function whose parameters are in the order of its Python parameters."""
     algorithm = ALGORITHMS[name]
     python_parameters = inspect.signature(public_function(name)).parameters
     places = {parameter: n for n, parameter in enumerate(python_parameters)}

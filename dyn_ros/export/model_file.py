@@ -192,6 +192,7 @@ def frames_of_joints(model: Model) -> list[int]:
 
 
 def _payload_slots(payloads: Sequence[Payload]) -> Array:
+    """Return the section PAYLOADS."""
     slots = np.zeros((MAX_PAYLOADS, PAYLOAD))
     for n, payload in enumerate(payloads):
         slots[n] = payload.joint, payload.frame, *payload.inertia.dynamic_parameters()

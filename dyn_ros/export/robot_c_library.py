@@ -176,6 +176,7 @@ def _specialize_request(
     settable: bool,
     inputs: Sequence[str],
 ) -> RobotFunction:
+    """Compile a requested function; raise a ValueError if it exists only for all robots."""
     optional = [parameter_name(x) for x in request.function.algorithm.optional]
     try:
         return specialize_function(
@@ -203,6 +204,7 @@ def _header_text(
     settable: bool,
     inputs: Sequence[str],
 ) -> str:
+    """Return the header of the library."""
     declarations = []
     for request, robot_function in specialized:
         function = request.function

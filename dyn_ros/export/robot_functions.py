@@ -289,6 +289,7 @@ def _module_text(
 def _prototype(
     symbol: str, prefix: str, inputs: Sequence[str], results: Sequence[str], settable: bool
 ) -> str:
+    """Return the C prototype of a function, without semicolon."""
     arguments = [
         *(f"const double *{name}" for name in inputs),
         *(f"double *{name}" for name in results),

@@ -43,21 +43,21 @@ def test_a_sound_robot():
 SHARE = peer.EXAMPLE_ROBOTS.parents[1]
 
 
-def of_robot(name):
-    """The findings about an example robot with its meshes, as {link: kinds}."""
+def finding_kinds(name):
+    """Return the kinds of findings about an example robot with its meshes, by link."""
     pytest.importorskip("trimesh", reason="no viser: pip install viser")
     examined = examine_urdf(peer.urdf(name), folders=[SHARE])
     assert examined.unseen == []
-    found = {}
+    kinds = {}
     for finding in examined.findings:
-        found.setdefault(finding.where.removeprefix("link ").strip('"'), []).append(finding.kind)
-    return found
+        kinds.setdefault(finding.where.removeprefix("link ").strip('"'), []).append(finding.kind)
+    return kinds
 
 
 @pytest.mark.parametrize("name", ["solo12", "go2", "kinova", "xarm7"])
 def test_well_kept_robots(name):
     assert check_urdf(peer.urdf(name)) == []
-    assert of_robot(name) == {}
+    assert finding_kinds(name) == {}
 
 
 @pytest.mark.parametrize("name", ["panda", "ur5"])
@@ -70,7 +70,7 @@ def test_without_its_meshes_little_is_known_of_a_robot(name):
 
 def test_copied_inertias():
     """Wrists with radii of gyration of 0.4 m, and a link like a rod of 1.3 m."""
-    ur5, panda = of_robot("ur5"), of_robot("panda")
+    ur5, panda = finding_kinds("ur5"), finding_kinds("panda")
     assert all("mass-spread" in ur5[f"wrist_{n}_link"] for n in (1, 2, 3))
     assert set(ur5) == {"base_link", "wrist_1_link", "wrist_2_link", "wrist_3_link"}
     assert panda["panda_link1"] == panda["panda_link2"] == ["mass-spread"]
@@ -91,19 +91,19 @@ def test_copied_inertias():
     ],
 )
 def test_faults_of_other_robots(name, link, kind):
-    assert kind in of_robot(name)[link]
+    assert kind in finding_kinds(name)[link]
 
 
 def test_inertias_of_one():
-    assert {kind for kinds in of_robot("simple_humanoid").values() for kind in kinds} == {
+    assert {kind for kinds in finding_kinds("simple_humanoid").values() for kind in kinds} == {
         "placeholder"
     }
 
 
 def test_rounding_errors_and_meshes_with_y_up():
     """Centers of mass of icub are in its meshes only if these are turned to z up."""
-    found = of_robot("icub_reduced")
-    assert found["r_ankle_1"][0] == found["head"][0] == "point-mass"
+    kinds = finding_kinds("icub_reduced")
+    assert kinds["r_ankle_1"][0] == kinds["head"][0] == "point-mass"
     findings = check_urdf(peer.urdf("icub_reduced"), folders=[SHARE])
     assert findings[0].kind == "mesh-axis" and "56 COLLADA meshes" in findings[0].what
     assert "r_lower_leg" not in {
@@ -145,8 +145,8 @@ def test_rounding_errors_and_meshes_with_y_up():
     ],
 )
 def test_what_is_doubtful(changed, where, what):
-    found = [finding for finding in check_urdf(robot(**changed)) if what in finding.what]
-    assert found and where in found[0].where and found[0].advice
+    findings = [finding for finding in check_urdf(robot(**changed)) if what in finding.what]
+    assert findings and where in findings[0].where and findings[0].advice
 
 
 def test_the_shapes_are_where_they_are_placed():
@@ -154,13 +154,18 @@ def test_the_shapes_are_where_they_are_placed():
     shapes = """<collision><origin xyz="0 0 2" rpy="0 1.5707963 0"/><geometry>
       <cylinder radius="0.1" length="1"/></geometry></collision><visual><origin xyz="0 0 -2"/>
       <geometry><sphere radius="0.1"/></geometry></visual>"""
-    assert of_kind("mass-spread", shape=shapes, mass="30", inertia=diagonal(110, 110, 1)) == []
-    (finding,) = of_kind("mass-spread", shape=shapes, mass="30", inertia=diagonal(200, 200, 1))
+    assert (
+        findings_of_kind("mass-spread", shape=shapes, mass="30", inertia=diagonal(110, 110, 1))
+        == []
+    )
+    (finding,) = findings_of_kind(
+        "mass-spread", shape=shapes, mass="30", inertia=diagonal(200, 200, 1)
+    )
     low, high = finding.limits["spread"]
     assert low == 0.0 and 2.1 < high < 2.4 and "along z" in finding.what
 
 
-def of_kind(kind, **changed):
+def findings_of_kind(kind, **changed):
     return [finding for finding in check_urdf(robot(**changed)) if finding.kind == kind]
 
 
@@ -181,15 +186,17 @@ def test_a_center_of_mass_may_be_a_little_outside(axis, side):
     corner, center = np.array([0.1, 0.05, 0.2]), np.zeros(3)
     for part, count in ((0.099, 0), (0.101, 1)):
         center[axis] = side * (corner[axis] + part * np.linalg.norm(corner))
-        found = of_kind("com-outside", origin='<origin xyz="{} {} {}"/>'.format(*center))
-        assert len(found) == count
-    assert "center of mass 0.0231 m outside" in found[0].what
-    assert found[0].advice.endswith('<origin xyz="0 0 0" rpy="0 0 0"/>')
+        findings = findings_of_kind(
+            "com-outside", origin='<origin xyz="{} {} {}"/>'.format(*center)
+        )
+        assert len(findings) == count
+    assert "center of mass 0.0231 m outside" in findings[0].what
+    assert findings[0].advice.endswith('<origin xyz="0 0 0" rpy="0 0 0"/>')
 
 
 @pytest.mark.parametrize("rpy", ["0.3 0 0", "0 1.2 0.4", "1.5707963 0 1.5707963", "2.5 -0.5 -2"])
 def test_a_shape_may_be_turned_in_any_way(rpy):
-    """What is found does not depend on it, and the inertia of the advice is turned."""
+    """Findings do not depend on it, and the inertia of the advice is turned."""
     turn = Rotation.from_euler("xyz", [float(angle) for angle in rpy.split()]).as_matrix()
     shape = BOX.replace("0.2 0.1 0.4", "0.2 0.6 2").replace(
         "<geometry>", f'<origin rpy="{rpy}"/><geometry>'
@@ -228,10 +235,10 @@ def test_a_mimic_joint_of_nothing_is_a_finding(mimic, fault):
         '<link name="other"/><joint name="k" type="revolute"><parent link="arm"/>'
         f'<child link="other"/><mimic {mimic}/></joint></robot>'
     )
-    first, *others = check_urdf(robot(inertia=diagonal(1, 1, 1)).replace("</robot>", second))
+    first, *remaining = check_urdf(robot(inertia=diagonal(1, 1, 1)).replace("</robot>", second))
     assert first.kind == "description" and fault in first.what
-    assert "placeholder" in [finding.kind for finding in others]
-    assert 'joint "k"' not in [finding.where for finding in others]
+    assert "placeholder" in [finding.kind for finding in remaining]
+    assert 'joint "k"' not in [finding.where for finding in remaining]
 
 
 def test_a_description_that_cannot_be_used_is_an_error():
@@ -249,7 +256,7 @@ SHAPES = {
 @pytest.mark.parametrize("shape, volume", SHAPES.items())
 def test_a_density_that_no_body_has(shape, volume):
     """Of shapes that are visual ones and for collisions."""
-    both = (
+    shapes = (
         f"<visual><geometry>{shape}</geometry></visual>"
         f"<collision><geometry>{shape}</geometry></collision>"
     )
@@ -261,19 +268,19 @@ def test_a_density_that_no_body_has(shape, volume):
     ):
         mass = density * volume
         moment = 0.003 * mass
-        found = check_urdf(
-            robot(shape=both, mass=str(mass), inertia=diagonal(moment, moment, moment))
+        findings = check_urdf(
+            robot(shape=shapes, mass=str(mass), inertia=diagonal(moment, moment, moment))
         )
-        assert len(found) == count
+        assert len(findings) == count
         if count:
-            assert found[0].what.startswith(
+            assert findings[0].what.startswith(
                 f"has {mass:.3g} kg in shapes of {1e3 * volume:.3g} l: {density:.3g} kg/m3, "
             )
-            advised = float(re.search(r"it is at (?:least|most) (\S+) kg", found[0].advice)[1])
+            advised = float(re.search(r"it is at (?:least|most) (\S+) kg", findings[0].advice)[1])
             assert 0.98 < advised / np.clip(mass, MIN_DENSITY * volume, MAX_DENSITY * volume) < 1.02
             assert (
                 check_urdf(
-                    robot(shape=both, mass=str(advised), inertia=diagonal(moment, moment, moment))
+                    robot(shape=shapes, mass=str(advised), inertia=diagonal(moment, moment, moment))
                 )
                 == []
             )
@@ -304,18 +311,18 @@ def test_a_radius_of_gyration_that_no_body_has(axis):
     for part, count in ((0.999, 0), (1.001, 1)):
         variances = np.full(3, 1e-4)
         variances[axis] = (part * end) ** 2
-        found = check_urdf(robot(inertia=diagonal(*(2.0 * (variances.sum() - variances)))))
-        assert [finding.kind for finding in found] == ["mass-spread"] * count
-    assert f"over {part * end:.3g} m along {'xyz'[axis]}" in found[0].what
-    assert found[0].limits == {"spread": [0.0, pytest.approx(end)]}
+        findings = check_urdf(robot(inertia=diagonal(*(2.0 * (variances.sum() - variances)))))
+        assert [finding.kind for finding in findings] == ["mass-spread"] * count
+    assert f"over {part * end:.3g} m along {'xyz'[axis]}" in findings[0].what
+    assert findings[0].limits == {"spread": [0.0, pytest.approx(end)]}
 
 
 def test_nearly_a_point():
     """Less than a tenth of the radius of gyration of a solid."""
     moments = np.array([0.17, 0.2, 0.05]) / 6.0
     for part, count in ((0.0101, 0), (0.0099, 1)):
-        found = check_urdf(robot(inertia=diagonal(*(part * moments))))
-        assert [finding.kind for finding in found] == ["point-like"] * count
+        findings = check_urdf(robot(inertia=diagonal(*(part * moments))))
+        assert [finding.kind for finding in findings] == ["point-like"] * count
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -365,18 +372,18 @@ def test_a_shape_without_a_size(shape):
 )
 @pytest.mark.parametrize("shape", ["", BOX])
 def test_a_mass_too_small_to_divide_by(inertia, what, shape):
-    found = check_urdf(robot(shape=shape, mass="1e-320", inertia=inertia))
-    assert any(what in finding.what for finding in found)
+    findings = check_urdf(robot(shape=shape, mass="1e-320", inertia=inertia))
+    assert any(what in finding.what for finding in findings)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("size", ["0.2 0.1 0.4", "1e-320 1e-9 1e-9", "0 0 0", "0 1 1"])
 def test_negative_moments_that_the_reader_accepts(size):
     """Below 1e-15 kg m2, which is not small for a mass of 1e-30 kg."""
-    found = check_urdf(
+    findings = check_urdf(
         robot(shape=BOX.replace("0.2 0.1 0.4", size), mass="1e-30", inertia=diagonal(-1e-20, 0, 0))
     )
-    assert "rounding" in [finding.kind for finding in found]
+    assert "rounding" in [finding.kind for finding in findings]
 
 
 @pytest.mark.parametrize("shape", ["", BOX])
@@ -424,10 +431,10 @@ def test_a_link_that_does_not_count_is_left_out():
 
 def test_mass_may_be_in_the_shapes_of_massless_links_that_are_fixed():
     """The inertia of the arm and of a rod, 2 m long, that has no mass of its own."""
-    both = diagonal(1, 1, 0.00833)
-    assert [f.kind for f in check_urdf(robot(inertia=both))] == ["mass-spread"]
+    arm_and_rod = diagonal(1, 1, 0.00833)
+    assert [f.kind for f in check_urdf(robot(inertia=arm_and_rod))] == ["mass-spread"]
     rod = '<visual><geometry><cylinder radius="0.02" length="2"/></geometry></visual>'
-    text = fixed(diagonal(0, 0, 0), "0", rod).replace(SOLID, both)
+    text = fixed(diagonal(0, 0, 0), "0", rod).replace(SOLID, arm_and_rod)
     assert check_urdf(text) == []
 
 
@@ -472,16 +479,16 @@ def mesh(file="arm.stl", more=""):
 
 
 def test_a_mesh_is_measured(box_mesh):
-    def found(**changed):
+    def mesh_findings(**changed):
         return check_urdf(robot(shape=mesh(), **changed), folders=[box_mesh])
 
-    assert found() == []
-    (finding,) = found(inertia=diagonal(1, 1, 1.5))
+    assert mesh_findings() == []
+    (finding,) = mesh_findings(inertia=diagonal(1, 1, 1.5))
     assert finding.kind == "mass-spread"
     assert 'ixx="0.0283333" ixy="0" ixz="0" iyy="0.0333333"' in finding.advice
-    (finding,) = found(mass="200", inertia=diagonal(2.8, 3.3, 0.8))
+    (finding,) = mesh_findings(mass="200", inertia=diagonal(2.8, 3.3, 0.8))
     assert "200 kg in shapes of 8 l: 2.5e+04 kg/m3" in finding.what
-    assert [f.kind for f in found(origin='<origin xyz="0 0 0.3"/>')][-1] == "com-outside"
+    assert [f.kind for f in mesh_findings(origin='<origin xyz="0 0 0.3"/>')][-1] == "com-outside"
 
 
 @pytest.mark.parametrize("scale, size", [("1 1 2", (0.2, 0.1, 0.8)), ("-1 1 1", (0.2, 0.1, 0.4))])

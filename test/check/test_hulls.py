@@ -43,11 +43,11 @@ def test_a_moved_solid_is_that_of_the_moved_points(seed):
 
 
 def test_two_halves_are_a_whole():
-    _, half = box(0.1, 0.3, 0.2)
-    _, whole = box(0.2, 0.3, 0.2)
-    both = union([half.moved(np.eye(3), np.array([x, 0.0, 0.0])) for x in (-0.05, 0.05)])
-    assert both.volume == pytest.approx(whole.volume)
-    np.testing.assert_allclose(both.covariance, whole.covariance, atol=1e-15)
+    _, half_box = box(0.1, 0.3, 0.2)
+    _, whole_box = box(0.2, 0.3, 0.2)
+    combined = union([half_box.moved(np.eye(3), np.array([x, 0.0, 0.0])) for x in (-0.05, 0.05)])
+    assert combined.volume == pytest.approx(whole_box.volume)
+    np.testing.assert_allclose(combined.covariance, whole_box.covariance, atol=1e-15)
 
 
 def test_triangles_that_are_turned_inside_out():
@@ -75,14 +75,14 @@ def test_points_in_a_plane_enclose_nothing(points):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_distance_of_a_point(seed):
-    """That of the best of many points of the hull, and 0 inside."""
+    """It is close to the smallest distance of random points in the hull, and 0 inside."""
     rng = np.random.default_rng(seed)
     hull = Hull(rng.normal(size=(25, 3)))
     weights = rng.dirichlet(np.full(len(hull.points), 0.05), size=200_000)
-    many = weights @ hull.points
+    hull_points = weights @ hull.points
     for point in rng.normal(scale=2.5, size=(10, 3)):
         distance = hull.distance(point)
-        nearest = np.linalg.norm(many - point, axis=1).min()
+        nearest = np.linalg.norm(hull_points - point, axis=1).min()
         assert distance <= nearest + 1e-12
         assert nearest - distance < 0.15
         inside = (
@@ -165,10 +165,10 @@ def test_a_collision_box_does_not_stand_in_for_a_missing_mesh(tmp_path):
     here = '<geometry><mesh filename="corner.stl"/></geometry>'
     gone = '<visual><geometry><mesh filename="nowhere.stl"/></geometry></visual>'
 
-    def own(shapes):
+    def link_extent(shapes):
         text = f'<robot name="r"><link name="a">{shapes}</link></robot>'
         return find_extents(text, read_urdf(text), [tmp_path])[0].links["a"].own
 
-    assert own(f"{gone}<collision>{square}</collision>") is None
-    assert own(f"<collision>{square}</collision>") is not None
-    assert own(f"{gone}<collision>{here}</collision>") is not None
+    assert link_extent(f"{gone}<collision>{square}</collision>") is None
+    assert link_extent(f"<collision>{square}</collision>") is not None
+    assert link_extent(f"{gone}<collision>{here}</collision>") is not None

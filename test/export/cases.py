@@ -19,85 +19,87 @@ PRODUCTS = (
     "cholesky_U_solve",
     "cholesky_Ut_solve",
 )
-ROUNDING = 5e-14
-RENAMED = {"torque_weights": "weights"}
-POSITIVE = ("gain", "dt", "friction_velocity", "weights", "torque_weights")
-LIMITS = {"operation": len(PRODUCTS), "direct": 2, "classical": 2, "reference_frame": 3}
+MAX_ROUNDING_ERROR = 5e-14  # relative to the largest number of a result
+PYTHON_NAMES = {"torque_weights": "weights"}
+POSITIVE_PARAMETERS = ("gain", "dt", "friction_velocity", "weights", "torque_weights")
+OPTION_ENDS = {"operation": len(PRODUCTS), "direct": 2, "classical": 2, "reference_frame": 3}
 
 
-def case(one, model, data, rng):
-    """The arguments for C, and the results; None for an omitted argument.
+def draw_case(function, model, data, rng):
+    """Draw arguments for C, and return them with the results; None is an omitted argument.
 
-    Draws again if rounding the arguments differently changes the results, as with contacts that
+    Draw again if rounding the arguments differently changes the results, as with contacts that
     nearly depend on each other: another processor may round differently.
     """
     for _ in range(200):
-        arguments, call = _draw(one, model, data, rng)
-        results, others = call(0.0), call(2.0**-52)
+        arguments, call = _draw_arguments(function, model, data, rng)
+        results, perturbed_results = call(0.0), call(2.0**-52)
         if all(
-            abs(x - y).max(initial=0.0) <= ROUNDING * abs(x).max(initial=0.0)
-            for x, y in zip(results, others)
+            abs(x - y).max(initial=0.0) <= MAX_ROUNDING_ERROR * abs(x).max(initial=0.0)
+            for x, y in zip(results, perturbed_results)
         ):
             return arguments, [
-                _stored(x, value) for x, value in zip(one.results, results, strict=True)
+                _stored_array(field, value)
+                for field, value in zip(function.results, results, strict=True)
             ]
-    raise AssertionError(f"{one.name}: no well-conditioned state found")
+    raise AssertionError(f"{function.name}: no well-conditioned state found")
 
 
-def _draw(one, model, data, rng):
-    """Random arguments for C, and the call of Python, with arguments that are changed a little."""
-    table, rows, keywords = _table(one, model, rng)
+def _draw_arguments(function, model, data, rng):
+    """Return random arguments for C, and the call of Python, which can perturb them."""
+    table, rows, keywords = _draw_table(function, model, rng)
     arguments = []
-    for x in one.parameters:
-        name = one.parameter_name(x)
-        if structure_name(x):
+    for parameter in function.parameters:
+        name = function.parameter_name(parameter)
+        if structure_name(parameter):
             arguments += table
             continue
-        if name == "wrenches":  # what f_ext consists of, by name
+        if name == "wrenches":  # of which the previous argument, f_ext, consists
             wrenches = {frame: rng.standard_normal(6) for frame in rng.choice(model.frame_names, 3)}
             value = np.zeros((model.nframes, 6))
             for frame, wrench in wrenches.items():
                 value[model.frame_index(frame)] += wrench
             arguments[-1] = model.external_forces(wrenches)
             keywords["f_ext"] = wrenches
-        elif isinstance(x, Field):
-            value = _numbers(model, name, x, rows, rng)
-            if x in one.algorithm.optional and rng.random() < 0.3:
+        elif isinstance(parameter, Field):
+            value = _draw_numbers(model, name, parameter, rows, rng)
+            if parameter in function.algorithm.optional and rng.random() < 0.3:
                 value = None
         else:
-            value = int(rng.integers(LIMITS.get(name) or getattr(model, f"n{name}s")))
+            value = int(rng.integers(OPTION_ENDS.get(name) or getattr(model, f"n{name}s")))
         arguments.append(value)
-        keywords[RENAMED.get(name, name)] = value
-    public = PRODUCTS[keywords.pop("operation", 0)] if "operation" in keywords else one.name
+        keywords[PYTHON_NAMES.get(name, name)] = value
+    public_name = function.name
+    if "operation" in keywords:
+        public_name = PRODUCTS[keywords.pop("operation")]
     if "gain" in keywords:
         keywords.update(friction=True, dt=float(keywords["dt"][0]))
+        names = [function.parameter_name(x) for x in function.parameters]
         for name in ("damping", "friction"):
-            arguments[[one.parameter_name(x) for x in one.parameters].index(name)] = getattr(
-                model, name
-            )
-    function = getattr(dyn_ros, public)
-    known = inspect.signature(function).parameters
+            arguments[names.index(name)] = getattr(model, name)
+    public_function = getattr(dyn_ros, public_name)
+    signature = inspect.signature(public_function).parameters
 
-    def call(change):
-        changed = {
-            name: value * (1.0 + change) if isinstance(value, np.ndarray) else value
+    def call(relative_change):
+        perturbed = {
+            name: value * (1.0 + relative_change) if isinstance(value, np.ndarray) else value
             for name, value in keywords.items()
-            if name in known
+            if name in signature
         }
-        return _flat(function(model, data, **changed))
+        return _flat(public_function(model, data, **perturbed))
 
     return arguments, call
 
 
-def _numbers(model, name, known, rows, rng):
+def _draw_numbers(model, name, field, rows, rng):
     if name == "q":
         return model.random_configuration(rng)
-    numbers = rng.standard_normal(axis_lengths(model, known.shape, rows))
-    return abs(numbers) + 0.1 if name in POSITIVE else numbers
+    numbers = rng.standard_normal(axis_lengths(model, field.shape, rows))
+    return abs(numbers) + 0.1 if name in POSITIVE_PARAMETERS else numbers
 
 
 def _flat(returned):
-    """The results of a function, one after the other."""
+    """Return the results of a function as a list of arrays."""
     if isinstance(returned, dyn_ros.ContactForces):
         return [returned.lambda_c.copy(), returned._solution.copy()]
     if isinstance(returned, tuple):
@@ -105,50 +107,53 @@ def _flat(returned):
     return [np.array(returned, float)]
 
 
-def _stored(known, value):
-    return value.swapaxes(-1, -2) if known.transposed else value
+def _stored_array(field, value):
+    return value.swapaxes(-1, -2) if field.transposed else value
 
 
 # --- tables
 
 
-def _table(one, model, rng):
-    """The numbers of a table for C, its number of rows, and the arguments for Python."""
-    kind = next(filter(None, map(structure_name, one.parameters)), "")
+def _draw_table(function, model, rng):
+    """Return the numbers of a table for C, its number of rows, and the arguments for Python."""
+    kind = next(filter(None, map(structure_name, function.parameters)), "")
     moving = [n for n, frame in enumerate(model.tree.frames) if frame.parent >= 0]
     if kind == "contacts":
-        known = inspect.signature(getattr(dyn_ros, one.name)).parameters
-        return (_contacts if "contacts" in known else _task)(model, known, moving, rng)
+        signature = inspect.signature(getattr(dyn_ros, function.name)).parameters
+        draw = _draw_contacts if "contacts" in signature else _draw_task
+        return draw(model, signature, moving, rng)
     if kind == "constraints":
-        return _constraints(model, moving, rng)
+        return _draw_constraints(model, moving, rng)
     return [], 0, {}
 
 
-def _contacts(model, known, moving, rng):
+def _draw_contacts(model, signature, moving, rng):
     frames = rng.choice(moving, size=int(rng.integers(1, 4)))
     contacts, arrays = [], []
     for n, frame in enumerate(frames):
         bodies = [
             f for f in moving if model.tree.frames[f].parent != model.tree.frames[frame].parent
         ]
-        other = int(rng.choice(bodies)) if bodies and rng.random() < 0.4 else None
-        places = [dyn_ros.SE3.from_homogeneous(_pose(rng)) for _ in range(2)]
+        other_frame = int(rng.choice(bodies)) if bodies and rng.random() < 0.4 else None
+        placements = [dyn_ros.SE3.from_homogeneous(_draw_pose(rng)) for _ in range(2)]
         numbers = (int(frame), int(rng.choice([3, 6])), int(rng.integers(3)))
         gains = rng.uniform(0.0, 10.0, 2) if rng.random() < 0.5 else (0.0, 0.0)
-        contacts.append(dyn_ros.Contact(*numbers, other, *places, *gains, name=f"contact {n}"))
+        contacts.append(
+            dyn_ros.Contact(*numbers, other_frame, *placements, *gains, name=f"contact {n}")
+        )
         arrays.append(
             np.concatenate(
                 [
                     numbers,
-                    [-1 if other is None else other],
+                    [-1 if other_frame is None else other_frame],
                     gains,
-                    *(place.as_homogeneous().ravel() for place in places),
+                    *(placement.as_homogeneous().ravel() for placement in placements),
                 ]
             )
         )
-    damping = 1e-3 if "damping" in known else 0.0
-    restitution = 0.5 if "restitution" in known else 0.0
-    iterated = "residual" in known and rng.random() < 0.5
+    damping = 1e-3 if "damping" in signature else 0.0
+    restitution = 0.5 if "restitution" in signature else 0.0
+    iterated = "residual" in signature and rng.random() < 0.5
     keywords = {
         "contacts": contacts,
         "damping": damping,
@@ -161,8 +166,8 @@ def _contacts(model, known, moving, rng):
     return [np.array([*settings, len(contacts)]), *arrays], rows, keywords
 
 
-def _task(model, known, moving, rng):
-    """A frame of a task as the only contact."""
+def _draw_task(model, signature, moving, rng):
+    """Return a frame of a task as the only contact."""
     frame, dimension, axes = int(rng.choice(moving)), int(rng.choice([3, 6])), int(rng.integers(3))
     arrays = [
         np.array([1e-3, 0.0, 1, 0.0, 1]),
@@ -177,7 +182,7 @@ def _task(model, known, moving, rng):
     )
 
 
-def _constraints(model, moving, rng):
+def _draw_constraints(model, moving, rng):
     rows = int(rng.integers(1, 7))
     tips = [int(rng.choice(moving))] * (rows // 2)
     tips += [int(rng.choice(moving))] * (rows - len(tips))
@@ -198,8 +203,8 @@ def _constraints(model, moving, rng):
     )
 
 
-def _pose(rng):
-    """A placement whose products with others are rounded once, in any order of summation."""
+def _draw_pose(rng):
+    """Return a placement whose products are rounded once, in any order of summation."""
     X = np.zeros((4, 4))
     X[range(3), rng.permutation(3)] = rng.choice([-1.0, 1.0], 3)
     X[:3, 0] *= np.linalg.det(X[:3, :3])

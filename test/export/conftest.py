@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A library of all functions, and robots with states and results, for the tests of export."""
+"""Library of all functions, and robots with states and results, for the tests of export."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ STATES = 3
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
-    """The folder of a library of all functions, for this processor."""
+    """Return the folder of a library of all functions, for this processor."""
     pytest.importorskip("numba", reason="nothing can be compiled")
     from dyn_ros.export.c_library import export_library
 
@@ -28,7 +28,7 @@ def library(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def source(tmp_path_factory):
-    """The source of a program that calls all functions."""
+    """Return the source of a program that calls all functions."""
     path = tmp_path_factory.mktemp("caller") / "caller.c"
     path.write_text(caller.program())
     return path
@@ -36,13 +36,15 @@ def source(tmp_path_factory):
 
 @pytest.fixture(scope="session", params=ROBOTS)
 def files(request, tmp_path_factory):
-    """The file of a robot, and the file of states with the results of Python."""
+    """Return the file of a robot, and the file of states with the results of Python."""
     folder, model = tmp_path_factory.mktemp(request.param), robot(request.param)
     data, rng, parts = dyn_ros.Data(model), np.random.default_rng(1), []
-    for one in find_functions():
+    for function in find_functions():
         states = b"".join(
-            caller.packed([*arguments, *results])
-            for arguments, results in (cases.case(one, model, data, rng) for _ in range(STATES))
+            caller.pack([*arguments, *results])
+            for arguments, results in (
+                cases.draw_case(function, model, data, rng) for _ in range(STATES)
+            )
         )
         parts += [np.array([STATES, len(states) // 8], float).tobytes(), states]
     write_model(model, folder / "robot.dynros")

@@ -186,8 +186,8 @@ def test_names_sizes_and_limits(pair):
     for i, name in enumerate(model.frame_names):
         assert other.c.dyn_ros_frame_info(other.reference, i, ctypes.byref(frame)) == 0
         assert (frame.name.decode(), frame.joint) == (name, model.tree.frames[i].parent)
-        found = other.c.dyn_ros_frame_index(other.reference, name.encode())
-        assert found == model.frame_index(name)
+        index = other.c.dyn_ros_frame_index(other.reference, name.encode())
+        assert index == model.frame_index(name)
     for k, name in enumerate(model.velocity_names):
         assert other.c.dyn_ros_velocity_name(other.reference, k).decode() == name
     for k, name in enumerate(model.position_names):

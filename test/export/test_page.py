@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from export.tools import done, require_tools
+from export.tools import require_tools, run_program
 
 import dyn_ros
 from dyn_ros.export.model_file import write_model
@@ -49,8 +49,8 @@ def test_the_commands_that_compile(library, arm, tmp_path, command):
     (tmp_path / "dyn_ros_cpp").symlink_to(library)
     (tmp_path / "main.c").write_text(C)
     (tmp_path / "main.cpp").write_text(CPP)
-    done(["sh", "-c", command], cwd=tmp_path)
-    assert done([tmp_path / "a.out", tmp_path / "arm.dynros"])
+    run_program(["sh", "-c", command], cwd=tmp_path)
+    assert run_program([tmp_path / "a.out", tmp_path / "arm.dynros"])
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def run(compiler, text, library, folder):
     require_tools(compiler)
     source = folder / f"program{suffix}"
     source.write_text(text)
-    done(
+    run_program(
         [
             compiler,
             f"-std={standard}",
@@ -81,7 +81,7 @@ def run(compiler, text, library, folder):
             folder / "program",
         ]
     )
-    return done([folder / "program", folder / "arm.dynros"])
+    return run_program([folder / "program", folder / "arm.dynros"])
 
 
 def test_the_program_in_cpp(library, arm, tmp_path):

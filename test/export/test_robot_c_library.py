@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from export.tools import done, robot
+from export.tools import robot, run_program
 
 import dyn_ros
 from dyn_ros.command.main import main
@@ -60,11 +60,11 @@ def states(model, n=5):
 def compare(model, library, parameters, f_ext=True):
     data, n = dyn_ros.Data(model), model.nv
     for q, v, a, tau, forces in states(model):
-        more = [forces] * f_ext
+        optional_inputs = [forces] * f_ext
         for name, arguments, shape in (
-            ("rnea", (q, v, a, *more), n),
+            ("rnea", (q, v, a, *optional_inputs), n),
             ("crba", (q,), (n, n)),
-            ("aba", (q, v, tau, *more), n),
+            ("aba", (q, v, tau, *optional_inputs), n),
         ):
             result = call(library, f"my_arm_{name}", arguments, shape, parameters)
             expected = getattr(dyn_ros, name)(model, data, *arguments)
@@ -119,7 +119,7 @@ def test_the_header_and_the_symbols(model, folder, tmp_path):
         '#include "my_arm.h"\nint main(void) {\n  double q[MY_ARM_NQ] = {0}, M[MY_ARM_NV * '
         "MY_ARM_NV];\n  return my_arm_crba(q, M, &my_arm_defaults) || M[0] <= 0.0;\n}\n"
     )
-    done(
+    run_program(
         [
             "cc",
             "-std=c99",
@@ -134,13 +134,16 @@ def test_the_header_and_the_symbols(model, folder, tmp_path):
             tmp_path / "user",
         ]
     )
-    done([tmp_path / "user"])
-    found = [
+    run_program([tmp_path / "user"])
+    library_symbols = [
         line.split()[-2:]
-        for line in done(["nm", "-D", folder / "lib" / "libmy_arm.so"]).splitlines()
+        for line in run_program(["nm", "-D", folder / "lib" / "libmy_arm.so"]).splitlines()
     ]
-    assert {name.partition("@")[0] for kind, name in found if kind == "U"} <= {"memcpy", "memset"}
-    assert {name for kind, name in found if kind != "U"} == {
+    assert {name.partition("@")[0] for kind, name in library_symbols if kind == "U"} <= {
+        "memcpy",
+        "memset",
+    }
+    assert {name for kind, name in library_symbols if kind != "U"} == {
         "my_arm_defaults",
         *(f"my_arm_{name}" for name in ("rnea", "aba", "crba", "frame_jacobian_hand_local")),
     }
@@ -183,11 +186,11 @@ def test_a_robot_without_joints(tmp_path):
 
 def test_functions_of_one_name(tmp_path):
     arm = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
-    both = arm.with_frame("a-b", "tool").with_frame("a_b", "hand_link")
+    model = arm.with_frame("a-b", "tool").with_frame("a_b", "hand_link")
     with pytest.raises(ValueError, match="two of them would be arm7_frame_jacobian_a_b_local in C"):
         export_robot_library(
             tmp_path / "out",
-            both,
+            model,
             names=[
                 f"frame_jacobian:frame={frame},reference_frame=LOCAL" for frame in ("a-b", "a_b")
             ],

@@ -30,7 +30,7 @@ def load_arm():
     return dyn_ros.Model.from_urdf_file(Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf")
 
 
-def loaded(entry, folder):
+def load_entry(entry, folder):
     path = folder / entry.symbol
     path.with_suffix(".o").write_bytes(entry.content)
     subprocess.run(
@@ -40,7 +40,7 @@ def loaded(entry, folder):
 
 
 def fields(model, algorithm, values, call):
-    """The public fields after a call with some inputs."""
+    """Return the status and the public fields of a call with these inputs."""
     program = algorithm.program(model)
     arrays = {f: new_field(model, f) for f in (*algorithm.results, *algorithm.also_writes)}
     space = Workspace(model, program.fields, published=arrays)
@@ -59,19 +59,19 @@ def test_leaves_the_same_fields(tmp_path, name, optional):
     """With and without the optional input, and after gravity and an inertia have changed."""
     model, algorithm, rng = load_arm(), ALGORITHMS[name], np.random.default_rng(0)
     entry = specialize_entry(model, name, best_target())
-    function = loaded(entry, tmp_path)[entry.symbol]
+    function = load_entry(entry, tmp_path)[entry.symbol]
     function.restype, function.argtypes = ctypes.c_int64, 4 * [ctypes.c_int64]
     model.gravity = [1.0, 2.0, -9.0]
     model.set_payload("box", "tool", 2.0, [0.1, 0.2, 0.3], 0.1 * np.eye(3))
-    one = algorithm.program(model).one
-    one.load()
+    general_entry = algorithm.program(model).one
+    general_entry.load()
     for _ in range(20):
         values = {
             f: rng.standard_normal((model.njoints, 6) if f.name == "_f_ext" else model.nv)
             for f in algorithm.inputs
             if optional or f not in algorithm.optional
         }
-        status, expected = fields(model, algorithm, values, one.call)
+        status, expected = fields(model, algorithm, values, general_entry.call)
         assert (status, 0) == (fields(model, algorithm, values, function)[0], 0)
         for key, array in fields(model, algorithm, values, function)[1].items():
             size = np.abs(expected[key]).max()
@@ -82,7 +82,7 @@ def test_digest_of_the_robot(tmp_path):
     """It depends on the structure and on constants, not on what a model can change."""
     model, other, rnea = load_arm(), load_arm(), ALGORITHMS["rnea"]
     entry = specialize_entry(model, "rnea", best_target())
-    word = ctypes.c_int64.in_dll(loaded(entry, tmp_path), entry.digest_symbol)
+    word = ctypes.c_int64.in_dll(load_entry(entry, tmp_path), entry.digest_symbol)
     digest = robot_digest(model, rnea)
     assert word.value == digest
     other.gravity, other.armature = [0.0, 0.0, -1.6], np.ones(7)

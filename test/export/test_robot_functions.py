@@ -35,23 +35,23 @@ def arm():
     return load_arm()
 
 
-def load(one, folder):
-    """The function of a specialized object, in a library that needs no other than the C library."""
-    path = folder / one.symbol
-    path.with_suffix(".o").write_bytes(one.content)
+def load(robot_function, folder):
+    """Load a function in a library that needs no other library than that of C."""
+    path = folder / robot_function.symbol
+    path.with_suffix(".o").write_bytes(robot_function.content)
     subprocess.run(
         ["cc", "-shared", "-Wl,--no-undefined", "-o", f"{path}.so", f"{path}.o"], check=True
     )
-    return ctypes.CDLL(f"{path}.so")[one.symbol]
+    return ctypes.CDLL(f"{path}.so")[robot_function.symbol]
 
 
 def call(function, inputs, results):
-    """Call it with arrays; returns the status."""
+    """Call a function with arrays; return the status."""
     return function(*(ctypes.c_void_p(x.ctypes.data) for x in (*inputs, *results)))
 
 
 class Peer:
-    """The same function of the engine: its inputs, and its results as the C function's."""
+    """Function of the engine, with the inputs and results of the C function."""
 
     def __init__(self, model, name, with_inputs=(), arguments=()):
         (self.function,) = find_functions([name])
@@ -83,15 +83,17 @@ def compare(
     model, name, folder, settable, with_inputs=(), states=STATES, options=None, arguments=()
 ):
     target = best_target()
-    one = specialize_function(model, name, "robot", target, settable, with_inputs, options)
-    function, engine = load(one, folder), Peer(model, name, with_inputs, arguments)
+    robot_function = specialize_function(
+        model, name, "robot", target, settable, with_inputs, options
+    )
+    function, engine = load(robot_function, folder), Peer(model, name, with_inputs, arguments)
     rng = np.random.default_rng(0)
-    more = [robot_parameters(model)] if settable else []
+    parameters = [robot_parameters(model)] if settable else []
     for _ in range(states):
         state = engine.state(rng)
         expected = engine.results(state)
         results = [np.full_like(x, np.nan) for x in expected]
-        assert call(function, state, [*results, *more]) == 0
+        assert call(function, state, [*results, *parameters]) == 0
         for x, y in zip(results, expected):
             assert np.abs(x - y).max() <= TOLERANCE * np.abs(y).max(initial=1e-300)
 
@@ -115,15 +117,15 @@ def test_of_other_robots(tmp_path, robot, root_joint):
 
 def test_of_a_robot_with_one_joint(arm, tmp_path):
     """Sines are computed together, if there are several."""
-    one = arm.reduced(dict.fromkeys(arm.joint_names[1:], 0.3))
+    pendulum = arm.reduced(dict.fromkeys(arm.joint_names[1:], 0.3))
     for name in ("rnea", "aba", "crba"):
-        compare(one, name, tmp_path, True, states=5)
+        compare(pendulum, name, tmp_path, True, states=5)
 
 
 def test_reads_what_is_settable(arm, tmp_path):
     """Gravity, inertias and armature that have changed since the export."""
-    one = specialize_function(arm, "rnea", "robot", best_target())
-    function = load(one, tmp_path)
+    robot_function = specialize_function(arm, "rnea", "robot", best_target())
+    function = load(robot_function, tmp_path)
     other = load_arm()
     other.gravity, other.armature = [1.0, 2.0, -3.0], np.linspace(0.1, 0.7, arm.nv)
     other.set_payload("box", "tool", 2.0, [0.1, 0.2, 0.3], 0.1 * np.eye(3))
@@ -165,13 +167,13 @@ def test_reports_the_velocity_of_a_singular_pivot(tmp_path):
 
 def test_names_and_prototypes(arm):
     options = {"frame": "tool", "reference_frame": "WORLD"}
-    one = specialize_function(arm, "frame_jacobian", "arm7", "aarch64", options=options)
-    assert one.symbol == "arm7_frame_jacobian_tool_world"
-    assert one.prototype == (
+    robot_function = specialize_function(arm, "frame_jacobian", "arm7", "aarch64", options=options)
+    assert robot_function.symbol == "arm7_frame_jacobian_tool_world"
+    assert robot_function.prototype == (
         "int arm7_frame_jacobian_tool_world(const double *q, "
         "double *frame_jacobian, const arm7_parameters *parameters)"
     )
-    assert one.content[18:20] == b"\xb7\x00"  # EM_AARCH64
+    assert robot_function.content[18:20] == b"\xb7\x00"  # EM_AARCH64
 
 
 def test_refuses_what_depends_on_the_inputs(arm):

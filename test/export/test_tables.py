@@ -55,14 +55,20 @@ def panda(library):
     return other
 
 
-def contacts(robot, places, settings=None, **changes):
-    """The error, and a table of contacts (frame, dimension, axes) with changed members."""
-    made = (Contact * max(len(places), 1))(*(robot.c.dyn_ros_contact_at(*one) for one in places))
+def make_contacts(robot, contacts, settings=None, **changes):
+    """Return the error and a table of contacts (frame, dimension, axes) with changed members."""
+    array = (Contact * max(len(contacts), 1))(
+        *(robot.c.dyn_ros_contact_at(*contact) for contact in contacts)
+    )
     for name, value in changes.items():
-        setattr(made[0], name, value)
+        setattr(array[0], name, value)
     table = Table(rows=1000)
     error = robot.c.dyn_ros_contacts_init(
-        robot.reference, ctypes.byref(table), made, len(places), settings and ctypes.byref(settings)
+        robot.reference,
+        ctypes.byref(table),
+        array,
+        len(contacts),
+        settings and ctypes.byref(settings),
     )
     return error, table
 
@@ -87,10 +93,10 @@ def test_contacts_that_are_refused(panda):
             for numbers in ((-1.0, 1), (0.0, 0), (0.0, 2), (nan, 1), (0.0, 1, 0.0, 1.5))
         ),
     ):
-        error, table = contacts(panda, places, settings, **changes)
+        error, table = make_contacts(panda, places, settings, **changes)
         assert (error, table.rows) == (expected, 0)
     for places, rows in (([], 0), ([good] * 12, 36), ([(last, 6, 0)] * 6, 36)):
-        error, table = contacts(panda, places)
+        error, table = make_contacts(panda, places)
         assert (error, table.rows) == (0, rows)
     error = panda.c.dyn_ros_contacts_init(panda.reference, ctypes.byref(table), None, 1, None)
     assert error == MISSING
@@ -99,12 +105,12 @@ def test_contacts_that_are_refused(panda):
 def test_contacts_of_another_robot_are_refused(library, panda):
     """Their joints need not exist."""
     solo = Robot(library, model_bytes(robot_of("solo12")))
-    error, table = contacts(panda, [(panda.model.nframes - 1, 3, 2)])
+    error, table = make_contacts(panda, [(panda.model.nframes - 1, 3, 2)])
     assert error == 0
-    for one, expected in ((panda, 0), (solo, NO_FRAME)):
-        q, v, n = np.zeros(one.model.nq), np.zeros(one.model.nv), one.model.nv
+    for robot, expected in ((panda, 0), (solo, NO_FRAME)):
+        q, v, n = np.zeros(robot.model.nq), np.zeros(robot.model.nv), robot.model.nv
         q[-1] = q[6 % len(q)] = 1.0
-        error, *_ = one.call("contact_dynamics", (q, v, v, ctypes.byref(table), None), n, 3, 3)
+        error, *_ = robot.call("contact_dynamics", (q, v, v, ctypes.byref(table), None), n, 3, 3)
         assert error == expected
 
 
@@ -156,7 +162,7 @@ def test_contacts_of_a_robot_with_locked_joints(library, name, joints, frames):
     fixed = model.reduced({joint: q[model.idx_q[i]] for joint, i in zip(joints, indices)})
     for i in indices:
         assert other.set("lock_joint", i, 1) == 0
-    error, table = contacts(other, [(model.frame_index(frame), 3, 2) for frame in frames])
+    error, table = make_contacts(other, [(model.frame_index(frame), 3, 2) for frame in frames])
     assert error == 0
     data, there, n = dyn_ros.Data(fixed), [dyn_ros.Contact(f, 3, 2) for f in frames], model.nv
     state, reduced = (q, v, tau), (q[positions], v[free], tau[free])

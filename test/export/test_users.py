@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from export.tools import done, require_tools, robot
+from export.tools import require_tools, robot, run_program
 
 import dyn_ros
 from dyn_ros.command.main import main
@@ -31,7 +31,7 @@ EIGEN = Path("/usr/include/eigen3")
 @pytest.mark.parametrize("standard", ["c99", "c17"])
 def test_the_header_is_strict_c(library, tmp_path, standard):
     (tmp_path / "user.c").write_text('#include "dyn_ros.h"\n#include "dyn_ros.h"\nint x;\n')
-    done(
+    run_program(
         [
             "cc",
             f"-std={standard}",
@@ -47,21 +47,19 @@ def test_the_header_is_strict_c(library, tmp_path, standard):
 
 def test_the_header_documents_every_function(library):
     text = (library / "include" / "dyn_ros.h").read_text()
-    for one in find_functions():
+    for function in find_functions():
         comment, call = re.search(
-            rf"/\* ((?:(?!/\*).)*?) \*/\nsize_t dyn_ros_{one.name}_workspace.*?"
-            rf"\nint dyn_ros_{one.name}\((.*?)\);",
+            rf"/\* ((?:(?!/\*).)*?) \*/\nsize_t dyn_ros_{function.name}_workspace.*?"
+            rf"\nint dyn_ros_{function.name}\((.*?)\);",
             text,
             re.DOTALL,
         ).groups()
         names = re.findall(r"(\w+)(?:,|$)", call)[2:]
         described = re.findall(r"^     (\w+): ", comment, re.MULTILINE)
-        assert described == names, one.name
-        for known in one.results:
-            assert (
-                " ".join(known.doc.split()[:5]).replace("``", "")[:20] in " ".join(comment.split())
-                and known.doc
-            )
+        assert described == names, function.name
+        for result in function.results:
+            beginning = " ".join(result.doc.split()[:5]).replace("``", "")[:20]
+            assert beginning and beginning in " ".join(comment.split())
     assert "``" not in text and not re.search(r"@\w+@|data\.|model\.\w|Python|numpy|\w\(\)", text)
     assert max(map(len, text.splitlines())) <= 120
 
@@ -72,7 +70,7 @@ def user(request, library, tmp_path):
     if request.param and not EIGEN.exists():
         pytest.skip("Eigen is not installed")
     include = ["-isystem", EIGEN] if request.param else []
-    done(
+    run_program(
         [
             "c++",
             "-std=c++17",
@@ -92,7 +90,7 @@ def user(request, library, tmp_path):
 def test_cpp(user, tmp_path):
     model = robot("panda")
     write_model(model, tmp_path / "panda.dynros")
-    lines = done([user, tmp_path / "panda.dynros", "panda_hand"]).splitlines()
+    lines = run_program([user, tmp_path / "panda.dynros", "panda_hand"]).splitlines()
     words = {line.split()[0]: line.split()[1:] for line in lines}
     numbers = {
         name: np.array(words[name], float)
@@ -143,11 +141,11 @@ def test_cpp(user, tmp_path):
 def test_pkg_config(library):
     require_tools("pkg-config")
     environment = dict(os.environ, PKG_CONFIG_PATH=str(library / "lib" / "pkgconfig"))
-    flags = done(["pkg-config", "--cflags", "--libs", "dyn_ros"], env=environment).split()
+    flags = run_program(["pkg-config", "--cflags", "--libs", "dyn_ros"], env=environment).split()
     include, folder, name = flags
     assert (Path(include[2:]) / "dyn_ros.h").exists()
     assert (Path(folder[2:]) / "libdyn_ros.so").exists() and name == "-ldyn_ros"
-    version = done(["pkg-config", "--modversion", "dyn_ros"], env=environment).strip()
+    version = run_program(["pkg-config", "--modversion", "dyn_ros"], env=environment).strip()
     assert version == dyn_ros.__version__
 
 
@@ -170,7 +168,7 @@ def test_the_example_runs(library, tmp_path, capsys):
         == 0
     )
     assert "arm7, 7 joints" in capsys.readouterr().out
-    done(
+    run_program(
         [
             "cmake",
             "-S",
@@ -181,8 +179,8 @@ def test_the_example_runs(library, tmp_path, capsys):
             f"-DCMAKE_CXX_FLAGS={' '.join(STRICT)}",
         ]
     )
-    done(["cmake", "--build", tmp_path])
-    output = done([tmp_path / "gravity_compensation", tmp_path / "arm7.dynros", "3"])
+    run_program(["cmake", "--build", tmp_path])
+    output = run_program([tmp_path / "gravity_compensation", tmp_path / "arm7.dynros", "3"])
     assert re.search(r"arm7: 3000 cycles, speed at the end \d", output)
     assert re.search(r"computing torques +median +[\d.]+ us +99.9 % +[\d.]+ us +max", output)
 
@@ -201,13 +199,15 @@ def test_packages_of_cmake(library, tmp_path):
         "return !dyn_ros_model_init(&model, 0, 0); }\n"
     )
     (tmp_path / "CMakeLists.txt").write_text(text.format(dyn_ros.__version__, "EXACT REQUIRED"))
-    done(["cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={library}"])
-    done(["cmake", "--build", tmp_path / "build"])
-    done([tmp_path / "build" / "user"])
+    run_program(
+        ["cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={library}"]
+    )
+    run_program(["cmake", "--build", tmp_path / "build"])
+    run_program([tmp_path / "build" / "user"])
     for wrong in ("99.0", "0.1"):
         (tmp_path / "CMakeLists.txt").write_text(text.format(wrong, "QUIET"))
         with pytest.raises(AssertionError, match="none"):
-            done(
+            run_program(
                 ["cmake", "-S", tmp_path, "-B", tmp_path / wrong, f"-DCMAKE_PREFIX_PATH={library}"]
             )
 
@@ -224,7 +224,7 @@ def test_the_loader_chooses_a_level(tmp_path):
         '#include <stdio.h>\n#include "dyn_ros.h"\nint main(void) {\n'
         "  puts(dyn_ros_error_text(0)); return 0; }\n"
     )
-    done(
+    run_program(
         [
             "cc",
             f"-I{tmp_path}/include",
@@ -236,10 +236,10 @@ def test_the_loader_chooses_a_level(tmp_path):
             f"-Wl,-rpath,{tmp_path}/lib",
         ]
     )
-    used = done([tmp_path / "user"], env=dict(os.environ, LD_DEBUG="libs"))
+    used = run_program([tmp_path / "user"], env=dict(os.environ, LD_DEBUG="libs"))
     assert used == "no error\n"
     if shutil.which("ldd") and best_target() != "x86-64-v2":
-        assert str(level) in done(["ldd", tmp_path / "user"])
+        assert str(level) in run_program(["ldd", tmp_path / "user"])
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_the_loader_refuses_a_library_for_another_processor(tmp_path):
     if not best_target().startswith("x86-64"):
         pytest.skip("other processors have no levels")
     export_library(tmp_path, ["rnea"], ["x86-64-v3"])
-    assert "x86 ISA needed: x86-64-v3" in done(
+    assert "x86 ISA needed: x86-64-v3" in run_program(
         ["readelf", "-n", tmp_path / "lib" / "libdyn_ros.so"]
     )
 

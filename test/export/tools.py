@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of export share: programs, and robots."""
+"""Programs and robots for the tests of export."""
 
 import shutil
 import subprocess
@@ -28,26 +28,26 @@ def require_tools(*names):
         pytest.skip(f"{', '.join(missing)}: not installed")
 
 
-def done(command, **options):
-    """Run a program; it must succeed. Returns what it printed."""
-    result = subprocess.run(
+def run_program(command, **options):
+    """Run a program, which must succeed; return what it prints."""
+    process = subprocess.run(
         [str(word) for word in command], capture_output=True, text=True, **options
     )
-    output = result.stdout[-2000:] + result.stderr[-4000:]
-    assert result.returncode == 0, f"{command}: {result.returncode}\n{output}"
-    return result.stdout
+    output = process.stdout[-2000:] + process.stderr[-4000:]
+    assert process.returncode == 0, f"{command}: {process.returncode}\n{output}"
+    return process.stdout
 
 
 def robot(name):
-    """A new model."""
-    path = peer.EXAMPLE_ROBOTS / peer.FILES[name]  # which is absolute for our own
+    """Return a new model."""
+    path = peer.EXAMPLE_ROBOTS / peer.FILES[name]  # paths of test/robots are absolute
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return dyn_ros.Model.from_urdf_file(path, root_joint=ROBOTS[name])
 
 
-def differences(output, names=None):
-    """The largest relative difference of each function that a caller printed."""
-    found = dict(line.split() for line in output.splitlines())
-    assert sorted(found) == sorted(names or function_names())
-    return {name: float(number) for name, number in found.items()}
+def read_errors(output, names=None):
+    """Return the largest relative error of each function that a caller prints."""
+    errors = dict(line.split() for line in output.splitlines())
+    assert sorted(errors) == sorted(names or function_names())
+    return {name: float(number) for name, number in errors.items()}

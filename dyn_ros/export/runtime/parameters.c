@@ -112,7 +112,8 @@ static int is_physical(double mass, const double com[3], const double inertia[9]
   if (inertia[1] != inertia[3] || inertia[2] != inertia[6] || inertia[5] != inertia[7]) return 0;
   for (int k = 0; k < 9; k++) {
     moments[k] = (k % 4 ? 0.0 : half_trace) - inertia[k];
-    if (inertia[k] > MAX_VALUE || inertia[k] < -MAX_VALUE || com[k % 3] > MAX_VALUE || com[k % 3] < -MAX_VALUE) return 0;
+    if (inertia[k] > MAX_VALUE || inertia[k] < -MAX_VALUE) return 0;
+    if (com[k % 3] > MAX_VALUE || com[k % 3] < -MAX_VALUE) return 0;
   }
   return is_positive_definite(inertia) && is_positive_definite(moments);
 }

@@ -103,6 +103,7 @@ class InstructionWriter:
         return sines
 
     def _write_operation(self, name: str, *operands: Any) -> str:
+        """Append the instructions of an operation; return the name of its result."""
         kind = self._kind
         if name == "input":
             source, k = operands
