@@ -81,6 +81,24 @@ class FrictionTerms(NamedTuple):
         )
 
     @property
+    def has_stribeck(self) -> np.ndarray:
+        """Mask of joints with Stribeck friction, (nv,) of bool; a view."""
+        mask: np.ndarray = self.chosen[0]
+        return mask
+
+    @property
+    def has_root(self) -> np.ndarray:
+        """Mask of joints with friction that grows with the root of speed, (nv,) of bool; a view."""
+        mask: np.ndarray = self.chosen[1]
+        return mask
+
+    @property
+    def has_load(self) -> np.ndarray:
+        """Mask of joints with load-dependent friction, (nv,) of bool; a view."""
+        mask: np.ndarray = self.chosen[2]
+        return mask
+
+    @property
     def scales(self) -> Array:
         """Widths, distances and velocities of Stribeck friction, (3, nv)."""
         return np.stack([self.width, self.distance, self.stribeck])
@@ -234,7 +252,8 @@ def choose_terms(
     """
     terms = FrictionTerms.none(model)
     is_specified = np.isfinite(stribeck)
-    terms.chosen[0], terms.stribeck[is_specified] = is_specified, stribeck[is_specified]
+    terms.has_stribeck[:] = is_specified
+    terms.stribeck[is_specified] = stribeck[is_specified]
     rows = np.arange(0, len(samples), 1 + len(samples) // REGRESSION_SAMPLES)
     subset = samples.take(rows[: len(rows) // FOLDS * FOLDS])
     # fewer samples do not determine terms, which then increase errors

@@ -240,9 +240,9 @@ class _GainProblem:
         k, v = self.joints[n], recording.samples.v[:, self.joints[n]]
         direction = recording.direction[:, k]
         columns = [v, direction, np.ones_like(v)]
-        if self.terms.chosen[0, k]:
+        if self.terms.has_stribeck[k]:
             columns.append(direction * np.exp(-((v / self.terms.stribeck[k]) ** 2)))
-        if self.terms.chosen[1, k]:
+        if self.terms.has_root[k]:
             columns.append(direction * np.sqrt(np.abs(v)))
         columns.append(direction * np.abs(torque))
         return np.column_stack(columns)

@@ -106,14 +106,14 @@ class Solution(NamedTuple):
         base = _base_estimate(problem, fit, spread[:base_count, :base_count], quantile)
         log_half_width = quantile * np.sqrt(np.maximum(np.diag(spread)[base_count:], 0.0))
         parameters = _without_rounding(unknowns, fit.parameters, subset)
-        feature_values = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
+        features = _feature_values(unknowns, parameters)
         return Identification(
             model=unknowns.model,
             identified=_identified_model(
                 unknowns, self._smoothed_terms(), parameters, self.constants
             ),
-            offset=feature_values[3],
-            stribeck=feature_values[4],
+            offset=features["offset"],
+            stribeck=features["stribeck"],
             stribeck_velocity=conditions.terms.stribeck,
             joints=self.joints,
             base=base,
@@ -220,7 +220,7 @@ def solve(
         *_friction_form_warnings(terms),
     ]
     # columns of loads and of friction scales change with the estimate
-    has_new_equations = terms.chosen[2].any() or terms.free.any()
+    has_new_equations = terms.has_load.any() or terms.free.any()
     if not has_new_equations:
         sums = add_sums(sums, equations.with_rows(_row_indices(held_out_slices)).sums(0.4, 0.7))
     equations = equations.with_rows(np.arange(len(samples), dtype=np.int32))
@@ -244,17 +244,17 @@ def _fit_training_data(
     while True:
         problem, equations = make_problem(terms)
         first, sums = problem.first_estimate(equations)
-        if terms.chosen[2].any():
+        if terms.has_load.any():
             equations.update_load(first.parameters)
             first = problem.estimate(equations.sums(0.3, 0.3), problem.noise)
             equations.update_load(first.parameters)
             sums = equations.sums(0.3, 0.4)
         fit = problem.fit(equations, sums, first, None)
         # physical bodies change the load of a gear if an offset can replace gravity
-        is_unknown = terms.chosen[2] & (equations.update_load(fit.parameters) > _MAX_LOAD_CHANGE)
+        is_unknown = terms.has_load & (equations.update_load(fit.parameters) > _MAX_LOAD_CHANGE)
         if not is_unknown.any():
             return problem, equations, sums, fit
-        terms.chosen[2, is_unknown] = False
+        terms.has_load[is_unknown] = False
 
 
 def _refine_friction_scales(problem: Problem, equations: TorqueEquations, first: Fit) -> Fit:
@@ -453,26 +453,32 @@ def _without_rounding(unknowns: Unknowns, parameters: Array, samples: Samples) -
     return parameters
 
 
+def _feature_values(unknowns: Unknowns, parameters: Array) -> dict[str, Array]:
+    """Return the values of each feature, (nv,), by its name."""
+    rows = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
+    return dict(zip(unknowns.features, rows))
+
+
 def _identified_model(
     unknowns: Unknowns, terms: FrictionTerms, parameters: Array, constants: Array
 ) -> Model:
     """Return a copy of the model with these parameters."""
     identified = copy.copy(unknowns.model)
     identified.inertial_parameters = parameters[: unknowns.bodies].reshape(-1, 10)
-    feature_values = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
-    for name, values in zip(FEATURES[:3], feature_values):  # attributes of a Model
+    features = _feature_values(unknowns, parameters)
+    for name in ("armature", "damping", "friction"):
         if name in unknowns.chosen:
-            setattr(identified, name, values)
+            setattr(identified, name, features[name])
     drives, rotors = identified.drives, np.zeros(unknowns.model.nv)
     if drives.coupling is not None and "armature" in unknowns.chosen:
-        rotors = feature_values[0]
+        rotors = features["armature"]
         identified.armature = (drives.coupling**2).T @ rotors
     if "friction" in unknowns.chosen:
         drives = terms.apply(drives)
     identified.drives = drives.with_values(
         gain=drives.gain * constants,
-        stribeck_velocity=np.where(feature_values[4] == 0.0, np.inf, terms.stribeck),
+        stribeck_velocity=np.where(features["stribeck"] == 0.0, np.inf, terms.stribeck),
         rotor_inertia=rotors,
-        **dict(zip(unknowns.features[3:], feature_values[3:])),
+        **{name: features[name] for name in unknowns.features[3:]},
     )
     return identified

@@ -122,11 +122,11 @@ class TorqueEquations:
         direction = terms.direction(v, samples) if direction is None else direction
         direction = direction * (np.abs(v) > self.conditions.threshold)
         stribeck = root = loaded = direction
-        if terms.chosen[0].any():
+        if terms.has_stribeck.any():
             stribeck = direction * np.exp(-((v / terms.stribeck) ** 2))
-        if terms.chosen[1].any():
+        if terms.has_root.any():
             root = direction * np.sqrt(np.abs(v))
-        if terms.chosen[2].any():
+        if terms.has_load.any():
             loaded = direction * np.abs(self._load(samples))
         return (self._drives.motor_velocity(samples.a), v, direction, 1.0, stribeck, root, loaded)
 
@@ -151,7 +151,7 @@ class TorqueEquations:
 
     def update_load(self, parameters: Array) -> Array:
         """Load the gears by an estimate (p,); return the relative change of the load, (nv,)."""
-        if not self.conditions.terms.chosen[2].any():
+        if not self.conditions.terms.has_load.any():
             return np.zeros(self._model.nv)
         samples = self.samples.take(self._spread_rows(REGRESSION_SAMPLES))
         end = self._unknowns.bodies + self._model.nv
@@ -307,8 +307,9 @@ class TorqueEquations:
                 if FEATURES[n] in DIRECTED_FEATURES
             )
         if terms.free[2].any():
+            n = FEATURES.index("stribeck")
             changes[:, 2] = (
-                self._columns(samples)[4] * feature_values[4] * 2.0 * (v / terms.stribeck) ** 2
+                self._columns(samples)[n] * feature_values[n] * 2.0 * (v / terms.stribeck) ** 2
             )
         return changes[:, terms.free]
 
