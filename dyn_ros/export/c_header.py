@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The C header: a template, and the documentation and declaration of each function."""
+"""C header: a template, and the documentation and declaration of each function."""
 
 from __future__ import annotations
 

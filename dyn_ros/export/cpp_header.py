@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The C++17 header: for each function, a class that owns its workspace and its results."""
+"""C++17 header: for each function, a class that owns its workspace and its results."""
 
 from __future__ import annotations
 

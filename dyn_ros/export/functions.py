@@ -27,7 +27,7 @@ _NEIGHBORS = {"damping": "friction", "constraints": "tip", "contacts": "frame"}
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the library.
+    """Function of the library.
 
     Its parameters are in the order of those in Python. With ``selects_joint``, its frame is that of
     a joint, which C passes as the index of the joint.

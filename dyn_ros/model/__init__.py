@@ -1,3 +1,3 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Contains public aliases; the model is in ``engine/model``."""
+"""Public aliases; the model is in ``engine/model``."""

@@ -27,7 +27,7 @@ _BRANCH_ON_INPUT = "a branch depends on a number of the caller"
 
 
 class NotTraceable(Exception):
-    """A function exists only for all robots; the message states why."""
+    """Error of a function that exists only for all robots; the message states why."""
 
 
 class Trace:
