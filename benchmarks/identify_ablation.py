@@ -165,14 +165,14 @@ HEURISTICS: dict[str, Heuristic] = {
         (), {"solution.rounding_deviation": lambda efforts: np.zeros(efforts.shape[1])}
     ),
     "stretches that err alike are one": Heuristic(
-        ("normal_equations._MAX_NEIGHBOR_CORRELATION", "numerics.FOLDS"),
-        {"normal_equations._MAX_NEIGHBOR_CORRELATION": 9.0},
+        ("equation_sums._MAX_NEIGHBOR_CORRELATION", "numerics.FOLDS"),
+        {"equation_sums._MAX_NEIGHBOR_CORRELATION": 9.0},
     ),
     "intervals of few recordings": Heuristic(
-        ("normal_equations._MIN_RECORDINGS",),
+        ("equation_sums._MIN_RECORDINGS",),
         {
-            "normal_equations._variance_ratio": lambda covariance, variance, sizes, kinds, n: (
-                np.ones(len(kinds))
+            "equation_sums._variance_ratio": lambda covariance, variance, sizes, kinds, n: np.ones(
+                len(kinds)
             )
         },
     ),
@@ -218,7 +218,7 @@ HEURISTICS: dict[str, Heuristic] = {
     ),
     "slow samples have no direction": Heuristic(
         ("filtering.REST_SPEED_RATIO",),
-        {"friction_terms.REST_SPEED_RATIO": 1e-9, "normal_equations.REST_SPEED_RATIO": 1e-9},
+        {"friction_terms.REST_SPEED_RATIO": 1e-9, "equation_sums.REST_SPEED_RATIO": 1e-9},
     ),
 }
 REMOVED = {

@@ -18,11 +18,11 @@ from ..engine.kernel.types import Array
 from ..engine.kernel.validation import require_model
 from ..engine.model import Model
 from .base_parameters import Unknowns, expand_features, structure
+from .equation_sums import jackknife
 from .friction_terms import choose_terms, friction_directions, measured_joints
 from .identify_options import IdentifyOptions
 from .motion.filtering import REST_SPEED_RATIO
 from .motion.numerics import FOLDS, REGRESSION_SAMPLES, ROUNDOFF
-from .normal_equations import jackknife
 from .payload import payload_columns
 from .physical import decompose
 from .samples import Samples

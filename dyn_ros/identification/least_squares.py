@@ -24,15 +24,15 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.coordinates import is_actuated, is_linear
 from .base_parameters import BaseParameters, Unknowns
-from .friction_terms import FrictionTerms
-from .motion.numerics import MAX_ROUNDS, REGRESSION_SAMPLES, robust_deviation
-from .normal_equations import (
+from .equation_sums import (
     STRETCH_COUNT,
     Equations,
     Stretches,
     bordered_equations,
     require_equations,
 )
+from .friction_terms import FrictionTerms
+from .motion.numerics import MAX_ROUNDS, REGRESSION_SAMPLES, robust_deviation
 from .physical import WEAK_WEIGHT, Reference, decompose, fit_physical
 from .result import JointResult
 from .torque_equations import TorqueEquations

@@ -21,10 +21,10 @@ from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..engine.spatial.inertia import Inertia
 from ..engine.spatial.value import require
 from .base_parameters import BODY_PARAMETERS
+from .equation_sums import correlation_length, leave_one_out_changes
 from .friction_terms import friction_directions
 from .motion.losses import Losses, losses, rest_of
 from .motion.numerics import BLOCK_SIZE, FOLDS, MAX_ROUNDS
-from .normal_equations import correlation_length, leave_one_out_changes
 from .physical import MIN_MASS, decompose, fit_physical
 from .samples import Samples
 

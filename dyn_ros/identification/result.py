@@ -20,10 +20,10 @@ from ..engine.model import Model
 from ..engine.model.coordinates import is_actuated
 from ..engine.model.urdf.text import END_OF_MESSAGE
 from ..engine.model.write import write_urdf
+from .equation_sums import rounding_deviation
 from .friction_terms import friction_directions
 from .motion.filtering import REST_SPEED_RATIO
 from .motion.numerics import MIN_SPEED, robust_deviation
-from .normal_equations import rounding_deviation
 from .samples import Samples
 
 

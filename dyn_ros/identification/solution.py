@@ -22,6 +22,13 @@ from ..engine.kernel.validation import one_each, require_model
 from ..engine.model import Model
 from ..engine.model.coordinates import is_actuated, joint_slices
 from .base_parameters import FEATURES, Unknowns, structure, undetermined_remedies
+from .equation_sums import (
+    Equations,
+    Stretches,
+    add_sums,
+    recording_conditions,
+    rounding_deviation,
+)
 from .friction_terms import TERMS, FrictionTerms, choose_terms
 from .identify_options import IdentifyOptions
 from .least_squares import (
@@ -40,13 +47,6 @@ from .motion.numerics import (
     REGRESSION_SAMPLES,
     STATISTICS_SAMPLES,
     evenly_spaced,
-)
-from .normal_equations import (
-    Equations,
-    Stretches,
-    add_sums,
-    recording_conditions,
-    rounding_deviation,
 )
 from .physical import Reference
 from .result import BaseEstimate, Identification, JointResult

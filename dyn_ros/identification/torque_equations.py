@@ -20,8 +20,17 @@ from ..engine.algorithms.dynamics.friction import with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.coordinates import is_actuated
-from . import normal_equations as ne
 from .base_parameters import DIRECTED_FEATURES, FEATURES, Unknowns, expand_features
+from .equation_sums import (
+    Conditions,
+    Equations,
+    add_motion_noise,
+    add_rows,
+    add_sums,
+    correlation_length,
+    eliminations,
+    remaining_noise,
+)
 from .friction_terms import friction_direction_changes
 from .motion.numerics import BLOCK_SIZE, FOLDS, REGRESSION_SAMPLES, STATISTICS_SAMPLES
 from .motion.reversals import Reversals
@@ -45,7 +54,7 @@ class TorqueEquations:
         unknowns: Unknowns,
         samples: Samples,
         rows: np.ndarray,
-        conditions: ne.Conditions,
+        conditions: Conditions,
         threads: int = 1,
         progress: Progress | None = None,
     ) -> None:
@@ -201,19 +210,19 @@ class TorqueEquations:
         if not samples.contacts:
             return r, 1.0
         E = self._eliminations(samples)
-        return np.einsum("bij,bj->bi", E, r), ne.remaining_noise(E)
+        return np.einsum("bij,bj->bi", E, r), remaining_noise(E)
 
     # --- sums over the recording
 
-    def sums(self, start: float, stop: float) -> ne.Equations:
+    def sums(self, start: float, stop: float) -> Equations:
         """Return the normal equations; progress goes from ``start`` to ``stop``."""
         sums = self._zero_sums()
         for done, samples in self._blocks(_SUM_BLOCK):
-            sums = ne.add_sums(sums, self._sum_samples(samples, self.weights(samples)))
+            sums = add_sums(sums, self._sum_samples(samples, self.weights(samples)))
             self._progress(start + done * (stop - start), "equations")
         return sums
 
-    def row_sums(self, row_sets: Sequence[np.ndarray]) -> Iterator[ne.Equations]:
+    def row_sums(self, row_sets: Sequence[np.ndarray]) -> Iterator[Equations]:
         """Yield the normal equations of each set of rows; all fit in memory together."""
         samples = self.samples.take(np.concatenate(row_sets))
         weights, edges = self.weights(samples), np.cumsum([0, *map(len, row_sets)])
@@ -225,7 +234,7 @@ class TorqueEquations:
             else:
                 yield self._sum_samples(samples.take(rows), weights[rows])
 
-    def outlier_excess(self, parameters: Array, limit: Array) -> tuple[ne.Equations, int, int]:
+    def outlier_excess(self, parameters: Array, limit: Array) -> tuple[Equations, int, int]:
         """Return the sums to subtract for outliers, their number, and the number of residuals.
 
         Residuals above the limit (nv,) count linearly (Huber 1964).
@@ -245,7 +254,7 @@ class TorqueEquations:
             first += len(samples)
             if sum(map(len, indices)) > _SUM_BLOCK or first >= self.size:
                 samples = self.samples.take(np.concatenate(indices))
-                sums = ne.add_sums(sums, self._sum_samples(samples, np.concatenate(excess_weights)))
+                sums = add_sums(sums, self._sum_samples(samples, np.concatenate(excess_weights)))
                 indices, excess_weights = [], []
         return sums, outliers, count
 
@@ -276,7 +285,7 @@ class TorqueEquations:
         if samples.contacts:
             E = self._eliminations(samples)
             r = np.einsum("bij,bj->bi", E, r)
-            r = np.clip(r, -limit * ne.remaining_noise(E), limit * ne.remaining_noise(E)) * weights
+            r = np.clip(r, -limit * remaining_noise(E), limit * remaining_noise(E)) * weights
             return np.einsum("bji,bj->bi", E, r)
         return np.clip(r, -limit, limit) * weights
 
@@ -346,7 +355,7 @@ class TorqueEquations:
             return total
         samples = self.samples.take(self._spread_rows(BLOCK_SIZE // 2))
         for factor, noisy in zip(
-            (0.5, 0.5, -1.0), (*ne.add_motion_noise(self._model, samples, sigma), samples)
+            (0.5, 0.5, -1.0), (*add_motion_noise(self._model, samples, sigma), samples)
         ):
             r = self._weighted(noisy, parameters, limit, noise)
             total += factor * np.concatenate(
@@ -390,11 +399,11 @@ class TorqueEquations:
         """Return the indices of about ``count`` samples, evenly spread."""
         return self.rows[:: 1 + self.size // count]
 
-    def _zero_sums(self) -> ne.Equations:
+    def _zero_sums(self) -> Equations:
         """Return the sums of no samples."""
-        return ne.Equations.zeros(*self._unknowns.row_columns.shape)
+        return Equations.zeros(*self._unknowns.row_columns.shape)
 
-    def _sum_samples(self, samples: Samples, weights: Array) -> ne.Equations:
+    def _sum_samples(self, samples: Samples, weights: Array) -> Equations:
         """Sum the equations of samples."""
         if not len(samples):
             return self._zero_sums()
@@ -411,7 +420,7 @@ class TorqueEquations:
             self.features(samples),
         )
 
-    def _sum_rows(self, *rows: Array) -> ne.Equations:
+    def _sum_rows(self, *rows: Array) -> Equations:
         """Sum the equations of samples: q, v, a, torques, features and weights."""
         WW, Wy, yy = algorithms.normal_equations(
             self._model, self._data, *rows, threads=self._threads
@@ -422,9 +431,9 @@ class TorqueEquations:
                 self._weightless_model, Data(self._weightless_model), *rows, threads=self._threads
             )
             WW[is_weightless], Wy[is_weightless] = sums.WW[is_weightless], sums.Wy[is_weightless]
-        return ne.Equations(WW, Wy, yy, rows[-1].sum(axis=0))
+        return Equations(WW, Wy, yy, rows[-1].sum(axis=0))
 
-    def _sum_combined_rows(self, samples: Samples, weights: Array) -> ne.Equations:
+    def _sum_combined_rows(self, samples: Samples, weights: Array) -> Equations:
         """Sum the equations of coupled motors, or those that contact forces do not enter."""
         sums = self._zero_sums()
         for first in range(0, len(samples), _DENSE_BLOCK):
@@ -441,14 +450,14 @@ class TorqueEquations:
             else:
                 W = self._drives.to_motors(W.swapaxes(1, 2)).swapaxes(1, 2)
                 W = np.concatenate([W, features], axis=2)
-            ne.add_rows(sums, W, y, w)
+            add_rows(sums, W, y, w)
             sums.weight[:] += row_weights.sum(axis=0)
         return sums
 
     def _eliminations(self, samples: Samples) -> Array:
         """Return matrices that eliminate contacts and friction of joints at rest, (B, nv, nv)."""
         at_rest = np.eye(self._model.nv) * ~self._is_known(samples)[:, None]
-        return ne.eliminations(
+        return eliminations(
             self._model,
             self._data,
             samples,
@@ -476,7 +485,7 @@ class TorqueEquations:
         for first in np.linspace(0, self.size - block_size, stretches).astype(int):
             samples = self._take(self.rows[first : first + block_size])
             r = self.residuals(samples, parameters)[0] * (self.weights(samples) > 0.0)
-            lengths.append([ne.correlation_length(x) for x in r.T])
+            lengths.append([correlation_length(x) for x in r.T])
         return np.median(lengths, axis=0)
 
     def _known_torque(self, samples: Samples) -> Array:

@@ -24,10 +24,10 @@ from .. import identification
 from ..engine.model import Model
 from ..engine.model.moments import Moment
 from ..identification import Identification, Samples
+from ..identification.equation_sums import add_sums
 from ..identification.identify import make_result
 from ..identification.identify_options import IdentifyOptions
 from ..identification.locking import remaining_coordinates
-from ..identification.normal_equations import add_sums
 from ..identification.recorded_samples import read_recordings, recorded_robot
 from ..identification.solution import Solution, solve
 from ..recordings.formats import is_table

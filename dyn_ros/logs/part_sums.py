@@ -12,8 +12,8 @@ import numpy as np
 
 from ..drives.efforts import rescale_torques
 from ..engine.kernel.types import Array
+from ..identification.equation_sums import STRETCH_COUNT, Conditions, Equations, Stretches
 from ..identification.least_squares import Fit, Problem, joint_results, sum_squares
-from ..identification.normal_equations import STRETCH_COUNT, Conditions, Equations, Stretches
 from ..identification.result import Identification
 from ..identification.samples import Samples
 from ..identification.solution import MIN_LOG_STEP, Solution
@@ -23,7 +23,7 @@ _MAX_ERROR = 0.05  # relative to the standard deviation; an estimate with more r
 
 
 class Sums(NamedTuple):
-    """Contributions of parts to the estimate; ``normal_equations.add_sums`` adds them."""
+    """Contributions of parts to the estimate; ``equation_sums.add_sums`` adds them."""
 
     equations: Equations  # without the excess contribution of outliers
     outliers: int  # number of residuals that are outliers

@@ -36,9 +36,9 @@ def test_torques_depend_on_base_parameters_alone(robot, root_joint, count):
         np.testing.assert_allclose(Y[:, base.independent] @ matrix, Y, atol=1e-9 * np.abs(Y).max())
     # parameters that differ, but not in the base parameters
     change = np.linalg.svd(matrix)[2][len(base) :]
-    other = model.inertial_parameters + (rng.normal(size=len(change)) @ change).reshape(-1, 10)
+    equivalent = model.inertial_parameters + (rng.normal(size=len(change)) @ change).reshape(-1, 10)
     before = dyn_ros.rnea(model, data, q, v, a).copy()
-    model.inertial_parameters = other
+    model.inertial_parameters = equivalent
     after = dyn_ros.rnea(model, data, q, v, a)
     np.testing.assert_allclose(after, before, atol=1e-8 * (np.abs(before).max() + 1.0))
 

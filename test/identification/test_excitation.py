@@ -194,15 +194,15 @@ def test_joints_without_limits():
 
 
 def test_progress(arm):
-    seen = []
+    calls = []
     excite(
         arm,
         starts=2,
         harmonics=3,
         joints=["elbow_joint"],
-        progress=lambda done, total: seen.append((done, total)),
+        progress=lambda done, total: calls.append((done, total)),
     )
-    assert seen == [(1, 2), (2, 2)]
+    assert calls == [(1, 2), (2, 2)]
 
 
 @pytest.mark.parametrize(

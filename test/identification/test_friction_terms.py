@@ -14,12 +14,12 @@ from identification.robots import load, truth
 
 import dyn_ros
 from dyn_ros.engine.algorithms.dynamics.friction import step, step_change
+from dyn_ros.identification.equation_sums import bordered_equations, bordered_inverse
 from dyn_ros.identification.friction_terms import (
     choose_terms,
     friction_direction_changes,
     friction_directions,
 )
-from dyn_ros.identification.normal_equations import bordered_equations, bordered_inverse
 
 
 def motion(nv=6, seed=0):
@@ -71,9 +71,9 @@ def test_friction_that_vanishes_with_velocity_has_any_sign(sign):
 
 def test_a_ramp_at_low_speed():
     _, result = identified(friction_velocity=single_joint(3, 0.15))
-    width, others = result.identified.drives.friction_velocity, [0, 1, 2, 4, 5]
+    width, other_joints = result.identified.drives.friction_velocity, [0, 1, 2, 4, 5]
     assert 0.08 < width[3] < 0.3
-    assert (width[others] < 0.01 * np.abs(result.samples.v).max(axis=0)[others]).all()
+    assert (width[other_joints] < 0.01 * np.abs(result.samples.v).max(axis=0)[other_joints]).all()
 
 
 @pytest.mark.parametrize("length", [0.0005, 0.002])
@@ -123,18 +123,18 @@ def test_intervals_where_friction_decreases_with_velocity(velocity, share):
         )
         recording = record(true, motion(seed=seed), noise=0.01, rate=250.0, seed=seed)
         result = dyn_ros.identify(model, recording.samples(model))
-        seen = np.isfinite(result.stribeck_velocity)  # some joints move little
-        assert seen.sum() >= 4
-        np.testing.assert_allclose(result.stribeck_velocity[seen], velocity, rtol=0.25)
+        has_stribeck = np.isfinite(result.stribeck_velocity)  # some joints move little
+        assert has_stribeck.sum() >= 4
+        np.testing.assert_allclose(result.stribeck_velocity[has_stribeck], velocity, rtol=0.25)
         base, values = result.base, truth(recording)
         of_friction = [
             n
             for n, name in enumerate(base.names)
-            for k in np.flatnonzero(seen)
+            for k in np.flatnonzero(has_stribeck)
             if re.match(rf"(damping|friction|stribeck)\({model.joint_names[k]}", name)
         ]
-        own = (base.matrix[:, : len(values)] @ values)[of_friction]
-        inside += list((base.lower[of_friction] < own) & (own < base.upper[of_friction]))
+        exact = (base.matrix[:, : len(values)] @ values)[of_friction]
+        inside += list((base.lower[of_friction] < exact) & (exact < base.upper[of_friction]))
         errors += list(
             rms(result.torque(result.samples) - result.samples.tau)
             / rms(recording.tau - recording.exact_tau)
@@ -172,12 +172,12 @@ def test_inverse_of_bordered_normal_equations():
     rng = np.random.default_rng(0)
     H = rng.standard_normal((30, 7, 7)).sum(axis=0)
     H = H @ H.T + 10.0 * np.eye(7)
-    others, squares = rng.standard_normal((7, 3)), 20.0 * np.eye(3) + rng.random((3, 1))
+    cross, squares = rng.standard_normal((7, 3)), 20.0 * np.eye(3) + rng.random((3, 1))
     squares += squares.T
-    every = bordered_equations(H[None], others[None], squares[None])[0]
-    np.testing.assert_allclose(every, every.T)
+    bordered = bordered_equations(H[None], cross[None], squares[None])[0]
+    np.testing.assert_allclose(bordered, bordered.T)
     np.testing.assert_allclose(
-        bordered_inverse(np.linalg.inv(H), every), np.linalg.inv(every), rtol=1e-9, atol=1e-12
+        bordered_inverse(np.linalg.inv(H), bordered), np.linalg.inv(bordered), rtol=1e-9, atol=1e-12
     )
 
 
@@ -348,8 +348,8 @@ def test_intervals_of_smooth_friction(width):
             for n, name in enumerate(base.names)
             if re.match(rf"(damping|friction)\(({'|'.join(names)})", name)
         ]
-        own = (base.matrix[:, : len(values)] @ values)[of_friction]
-        inside += list((base.lower[of_friction] < own) & (own < base.upper[of_friction]))
+        exact = (base.matrix[:, : len(values)] @ values)[of_friction]
+        inside += list((base.lower[of_friction] < exact) & (exact < base.upper[of_friction]))
         for k in np.flatnonzero(is_right):
             low, high = result.friction_intervals[f"friction_velocity({model.joint_names[k]})"]
             assert low < drives.friction_velocity[k] < high < 2.0 * low

@@ -23,7 +23,7 @@ from scipy.signal import lfilter
 
 import dyn_ros
 from dyn_ros import Samples, identify
-from dyn_ros.identification.normal_equations import rounding_deviation
+from dyn_ros.identification.equation_sums import rounding_deviation
 from dyn_ros.identification.solution import split_held_out
 
 FREQUENCIES = [0.1, 0.2, 0.4, 0.7]

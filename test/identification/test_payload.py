@@ -71,8 +71,10 @@ def test_intervals_contain_the_truth(make):
     inside = []
     for seed in range(30):
         estimate = identify_payload(*samples_of(*make(), seed=seed), "tool0")
-        known = np.isfinite(estimate.deviation)
-        inside.append(((estimate.lower <= parameters()) & (parameters() <= estimate.upper))[known])
+        is_determined = np.isfinite(estimate.deviation)
+        inside.append(
+            ((estimate.lower <= parameters()) & (parameters() <= estimate.upper))[is_determined]
+        )
     assert 0.88 < np.mean(np.concatenate(inside)) <= 1.0
 
 
@@ -332,7 +334,7 @@ def test_intervals_contain_the_truth_of_other_days(condition):
         if condition in ("drift", "ripple"):
             drives = drives.with_values(offset=0.03 * model.friction * rng.normal(size=6))
         q, v, a, tau = carried(robot, 1.0, seed, drives)
-        if condition == "ripple":  # of gears
+        if condition == "ripple":
             tau += (
                 0.1
                 * model.friction

@@ -69,7 +69,7 @@ def test_recordings_of_a_quadruped(kind):
         scale = np.sqrt(np.mean(exact**2, axis=0))
         error = np.sqrt(np.mean((derived - exact[rows]) ** 2, axis=0))
         assert (error[6:] < 5e-3 * scale[6:]).all()
-        assert (error[:6] < 0.1 * scale[:6]).all()  # of the motion capture
+        assert (error[:6] < 0.1 * scale[:6]).all()  # noise of motion capture
     tau = dyn_ros.rnea(true, dyn_ros.Data(true), samples.q, samples.v, samples.a, samples.f_ext)
     tau += dyn_ros.joint_friction(true, samples.v)
     moving = np.abs(samples.v) > 1e-2

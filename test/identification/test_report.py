@@ -305,7 +305,7 @@ def browser():
     if chromium is None:
         pytest.skip("no Chromium: apt install chromium")
     with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(
+        running_browser = driver.chromium.launch(
             executable_path=chromium,
             args=[
                 "--no-sandbox",
@@ -319,8 +319,8 @@ def browser():
                 "--disable-sync",
             ],
         )
-        yield found
-        found.close()
+        yield running_browser
+        running_browser.close()
 
 
 def test_browser_draws_all_figures_and_zooms_them_together(page, browser):

@@ -16,7 +16,7 @@ from identification.robots import load
 import dyn_ros
 import peer
 from dyn_ros.identification import Samples
-from dyn_ros.identification.normal_equations import add_motion_noise
+from dyn_ros.identification.equation_sums import add_motion_noise
 from dyn_ros.recordings.tables import columns
 
 RATE = 500.0
@@ -405,16 +405,16 @@ def test_noise_of_the_motion():
         ),
     ):
         assert np.allclose(np.std(error, axis=0)[:6], sigma[:6], rtol=0.3)
-    more, less = add_motion_noise(model, samples, samples.motion_noise)
-    change = np.stack([model.difference(less.q, more.q), more.v - less.v, more.a - less.a]) / 2.0
+    plus, minus = add_motion_noise(model, samples, samples.motion_noise)
+    change = np.stack([model.difference(minus.q, plus.q), plus.v - minus.v, plus.a - minus.a]) / 2.0
     assert np.allclose(change.std(axis=1), samples.motion_noise, rtol=0.05)
     product = (change[0] * change[2]).mean(axis=0)
     assert np.allclose(product, -(samples.motion_noise[1] ** 2), rtol=0.1)
-    both = Samples.concatenate(
+    joined = Samples.concatenate(
         [samples, dataclasses.replace(samples.take(slice(1000)), motion_noise=None)]
     )
-    share = len(samples) / len(both)
-    assert np.allclose(both.motion_noise, np.sqrt(share) * samples.motion_noise)
+    share = len(samples) / len(joined)
+    assert np.allclose(joined.motion_noise, np.sqrt(share) * samples.motion_noise)
 
 
 def test_noise_of_measured_velocities(arm):
@@ -617,7 +617,7 @@ import re, sys
 import numpy as np
 import dyn_ros
 from dyn_ros.identification import Samples
-from dyn_ros.identification.normal_equations import add_motion_noise
+from dyn_ros.identification.equation_sums import add_motion_noise
 model = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
 samples = Samples.from_table(model, sys.argv[1])
 dyn_ros.identify(model, samples)
@@ -714,7 +714,7 @@ def with_names(columns, names):
 )
 def test_columns_with_other_names(arm, given, names):
     time = steps(2.0)
-    own = table(arm, time, *waves(arm.nv, time)[:2])
+    columns = table(arm, time, *waves(arm.nv, time)[:2])
     if names is None:
         names = [
             name.removeprefix("position.") + " angle"
@@ -722,24 +722,24 @@ def test_columns_with_other_names(arm, given, names):
             else "torque"
             if name == "effort.elbow_joint"
             else name
-            for name in own
+            for name in columns
         ]
-    samples = Samples.from_table(arm, with_names(own, names), columns=given)
-    expected = Samples.from_table(arm, own)
+    samples = Samples.from_table(arm, with_names(columns, names), columns=given)
+    expected = Samples.from_table(arm, columns)
     assert np.array_equal(samples.q, expected.q) and np.array_equal(samples.tau, expected.tau)
     assert samples.warnings == expected.warnings
 
 
 def test_a_table_without_names(arm, tmp_path):
     time = steps(2.0)
-    own, path = table(arm, time, *waves(arm.nv, time)[:2]), tmp_path / "table.csv"
-    np.savetxt(path, np.column_stack([*own.values()]), "%.17g", ",")
+    columns, path = table(arm, time, *waves(arm.nv, time)[:2]), tmp_path / "table.csv"
+    np.savetxt(path, np.column_stack([*columns.values()]), "%.17g", ",")
     with pytest.raises(ValueError, match="the first line has numbers .* --columns time=1 position"):
         Samples.from_table(arm, path)
     samples = Samples.from_table(
         arm, path, columns={"time": "1", "position": "2-7", "effort": "8-13"}
     )
-    assert np.array_equal(samples.q, Samples.from_table(arm, own).q)
+    assert np.array_equal(samples.q, Samples.from_table(arm, columns).q)
 
 
 @pytest.mark.parametrize(
@@ -760,11 +760,11 @@ def test_a_table_without_names(arm, tmp_path):
 def test_columns_that_are_not_there_are_named(arm, given, words):
     time = steps(2.0)
     names = ["t", *(f"q_{k}" for k in range(1, 7)), *(f"tau_{k}" for k in range(1, 7))]
-    own = with_names(table(arm, time, *waves(arm.nv, time)[:2]), names)
+    columns = with_names(table(arm, time, *waves(arm.nv, time)[:2]), names)
     if "time" not in given:
         given = {"effort": "tau_{}", **given}
     with pytest.raises(ValueError, match=words):
-        Samples.from_table(arm, own, columns=given)
+        Samples.from_table(arm, columns, columns=given)
 
 
 def test_efforts_become_torques(arm):

@@ -18,8 +18,8 @@ from ...engine.model import Model
 from ...engine.model.coordinates import is_actuated
 from ...engine.model.parameters import pseudo_inertia
 from ...recordings.tables.rows import GAP
+from ..equation_sums import eliminations
 from ..motion.filtering import split_at_gaps
-from ..normal_equations import eliminations
 from ..result import Identification
 from ..samples import Samples
 
