@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of the commands: the robot, recordings and others; and what is wrong with them."""
+"""Arguments that several commands have: the robot, recordings and others; errors about them."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from ..observer.settings import settings_in
 from ..recordings.formats import LISTED
 from ..states.joint_states import STALENESS
 
-OBSERVER = "gain", "smoothing", "effort_delay", "effort_constant"
-"""The settings of the observer that are options."""
+OBSERVER_SETTINGS = "gain", "smoothing", "effort_delay", "effort_constant"
+"""Settings of the observer that are options of commands."""
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-Read = TypeVar("Read")
+Result = TypeVar("Result")
 ROBOT = "URDF or xacro file, with arguments as NAME:=VALUE; - is standard input"
 _STANDARD_INPUT = Path("-")
 _ARGUMENT = re.compile(r"([A-Za-z_][\w.-]*):=(.*)", re.DOTALL)
 _XACRO_ELEMENT = re.compile(r"<xacro:\w")
-_ESTIMATE = "estimate it from a known load (dyn_ros identify --effort-constant estimate)"
-_KEYWORDS = {
+_ESTIMATE_REMEDY = "estimate it from a known load (dyn_ros identify --effort-constant estimate)"
+_OPTION_OF_KEYWORD = {
     "robot=": "--robot",
     "topics=": "--topic",
     "odometry=": "--odometry",
@@ -52,20 +52,20 @@ class UsageError(Exception):
 
 
 @contextmanager
-def reported(file: object = None, always: bool = False) -> Iterator[None]:
-    """Raise errors as a `UsageError`; errors of the system name the file, all if ``always``."""
+def report_errors(file: object = None, always: bool = False) -> Iterator[None]:
+    """Raise errors as a `UsageError` that names the file: OSErrors, or all errors if ``always``."""
     try:
         yield
     except OSError as error:
         name = file if always else error.filename or file
         raise UsageError(f"{name}: {error.strerror or error}" if name else error) from error
     except (ImportError, ValueError) as error:
-        raise UsageError(as_option(f"{file}: {error}" if always else str(error))) from error
+        raise UsageError(name_options(f"{file}: {error}" if always else str(error))) from error
 
 
-def as_option(text: str) -> str:
-    """A message about arguments of a function, as one about options."""
-    for keyword, option in _KEYWORDS.items():
+def name_options(text: str) -> str:
+    """Return a message about arguments of a function with the names of options instead."""
+    for keyword, option in _OPTION_OF_KEYWORD.items():
         text = re.sub(rf"\b(pass|passes) {keyword}", rf"\1 {option}", text)
     return text
 
@@ -74,16 +74,16 @@ def as_option(text: str) -> str:
 
 
 def split_arguments(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Split arguments of a command into those for argparse, and NAME:=VALUE for xacro."""
-    own: list[str] = []
-    xacro: dict[str, str] = {}
+    """Split arguments of a command into arguments for argparse, and NAME:=VALUE for xacro."""
+    command_arguments: list[str] = []
+    xacro_arguments: dict[str, str] = {}
     for argument in argv:
         match = _ARGUMENT.fullmatch(argument)
         if match:
-            xacro[match[1]] = match[2]
+            xacro_arguments[match[1]] = match[2]
         else:
-            own.append(argument)
-    return own, xacro
+            command_arguments.append(argument)
+    return command_arguments, xacro_arguments
 
 
 def add_command(
@@ -123,32 +123,32 @@ def add_root_joint(command: argparse.ArgumentParser) -> None:
 
 
 def robot_name(options: argparse.Namespace) -> str:
-    """Return how messages name the robot's file."""
+    """Return the name of the robot's file in messages."""
     return "standard input" if options.robot == _STANDARD_INPUT else str(options.robot)
 
 
 def mesh_folders(options: argparse.Namespace) -> list[Path]:
-    """Return the folders above the robot's file; of standard input, above the current folder."""
+    """Return the folders above the robot's file; for standard input, above the current folder."""
     return [*(options.robot.absolute()).parents]
 
 
 def robot_text(options: argparse.Namespace) -> str:
     """Return the robot description, with xacro expanded.
 
-    It is read once. Afterwards, ``options.source`` is the text before the expansion. A `UsageError`
-    names the file, and a remedy.
+    It is read once. Afterwards, ``options.source`` is the text before the expansion. Raise a
+    `UsageError` that names the file and a remedy if the description cannot be read.
     """
     if not hasattr(options, "description"):
-        options.source = _read(options)
-        options.description = _expanded(options)
+        options.source = _read_text(options)
+        options.description = _expand_xacro(options)
     return options.description
 
 
-def read_robot(options: argparse.Namespace, read: Callable[[str, RootJoint], Read]) -> Read:
+def read_robot(options: argparse.Namespace, read: Callable[[str, RootJoint], Result]) -> Result:
     """Read the robot's description with a function; errors name the file."""
     root_joint = None if options.root_joint == "fixed" else options.root_joint
     text = robot_text(options)
-    with reported(robot_name(options), always=True):
+    with report_errors(robot_name(options), always=True):
         return read(text, root_joint)
 
 
@@ -157,7 +157,7 @@ def read_model(options: argparse.Namespace) -> Model:
     model = read_robot(options, Model.from_urdf)
     warn_of_drives(options)
     if options.drives is not None:
-        with reported(options.drives):
+        with report_errors(options.drives):
             load_drives(model, options.drives)
     return model
 
@@ -173,21 +173,23 @@ def warn_of_drives(options: argparse.Namespace) -> None:
         )
 
 
-def require_gains(options: argparse.Namespace, model: Model, remedy: str = _ESTIMATE) -> None:
+def require_gains(
+    options: argparse.Namespace, model: Model, remedy: str = _ESTIMATE_REMEDY
+) -> None:
     """Raise a `UsageError` if the drives of a joint have a unit but no gain, for torques in N m.
 
-    ``remedy`` is what helps instead of a gain in the file, or a constant in ``--effort-constant``.
+    ``remedy`` is an alternative to a gain in the file, or a constant in ``--effort-constant``.
     """
-    words = [str(word) for word in getattr(options, "effort_constant", None) or ()]
-    if options.drives is None or any("=" not in word for word in words):
+    constants = [str(constant) for constant in getattr(options, "effort_constant", None) or ()]
+    if options.drives is None or any("=" not in constant for constant in constants):
         return
-    given = {word.rpartition("=")[0] for word in words}
+    joints_with_constant = {constant.rpartition("=")[0] for constant in constants}
     for name, text in missing_gains(options.drives, model.velocity_names).items():
-        if name not in given:
+        if name not in joints_with_constant:
             raise UsageError(f"{options.drives}: {text}, or {remedy}")
 
 
-def _read(options: argparse.Namespace) -> str:
+def _read_text(options: argparse.Namespace) -> str:
     path = options.robot
     if path == _STANDARD_INPUT:
         if sys.stdin is None or sys.stdin.isatty():
@@ -196,11 +198,11 @@ def _read(options: argparse.Namespace) -> str:
                 "or specify a file"
             )
         path = Path("/dev/stdin")
-    with reported(robot_name(options), always=True):
+    with report_errors(robot_name(options), always=True):
         return read_description(path)
 
 
-def _expanded(options: argparse.Namespace) -> str:
+def _expand_xacro(options: argparse.Namespace) -> str:
     """Expand the robot's text if it is xacro."""
     arguments: Mapping[str, str] = getattr(options, "xacro", {})
     if options.robot.suffix != ".xacro" and not _XACRO_ELEMENT.search(options.source):
@@ -218,18 +220,22 @@ def _expanded(options: argparse.Namespace) -> str:
             f"{robot_name(options)}: xacro files require xacro: pip install "
             '"dyn_ros[xacro]", or source a ROS installation that has it'
         ) from error
-    place = Path.cwd() if options.robot == _STANDARD_INPUT else options.robot.absolute().parent
-    xacro.init_stacks(str(place / options.robot.name))  # what it includes is relative to this
+    folder_of_includes = (
+        Path.cwd() if options.robot == _STANDARD_INPUT else options.robot.absolute().parent
+    )
+    xacro.init_stacks(
+        str(folder_of_includes / options.robot.name)
+    )  # what it includes is relative to this
     try:
         document = xacro.parse(options.source)
         xacro.process_doc(document, mappings=dict(arguments))
         return document.documentElement.toxml()
-    except Exception as error:  # of many kinds, which the command xacro prints alike
-        raise UsageError(_reason(options, xacro, error)) from error
+    except Exception as error:  # xacro raises errors of many types
+        raise UsageError(_explain_xacro_error(options, xacro, error)) from error
 
 
-def _reason(options: argparse.Namespace, xacro: Any, error: Exception) -> str:
-    """Why a xacro file cannot be expanded, and what would do."""
+def _explain_xacro_error(options: argparse.Namespace, xacro: Any, error: Exception) -> str:
+    """Return a message about an error of xacro, with a remedy if there is one."""
     text = str(error) or repr(error)
     undefined = re.search(r"[Uu]ndefined substitution argument (\S+)", text)
     if undefined:
@@ -244,46 +250,46 @@ def _reason(options: argparse.Namespace, xacro: Any, error: Exception) -> str:
 # --- types of arguments
 
 
-def _type(
-    convert: Callable[[str], Read], accepts: Callable[[str], bool], fault: str
-) -> Callable[[str], Read]:
-    """A type of arguments; the fault describes a text that is not accepted."""
+def _argument_type(
+    convert: Callable[[str], Result], accepts: Callable[[str], bool], fault: str
+) -> Callable[[str], Result]:
+    """Return a type of arguments; ``fault`` is the message about a text that is not accepted."""
 
-    def converted(text: str) -> Read:
+    def convert_accepted(text: str) -> Result:
         if not accepts(text):
             raise argparse.ArgumentTypeError(f"{text!r}{fault}")
         return convert(text)
 
-    return converted
+    return convert_accepted
 
 
-port = _type(
+port = _argument_type(
     int,
     lambda text: text.isdecimal() and int(text) < 65536,
     " is not a port, a number from 0 to 65535",
 )
-count = _type(
+count = _argument_type(
     int, lambda text: text.isdecimal() and int(text) > 0, " is not a whole number of at least 1"
 )
-folder = _type(Path, os.path.isdir, " is not a folder")
-page = _type(
+folder = _argument_type(Path, os.path.isdir, " is not a folder")
+page = _argument_type(
     Path,
     lambda text: Path(text).suffix.lower() in (".html", ".htm"),
     ": expected a file that ends with .html",
 )
-urdf_file = _type(
+urdf_file = _argument_type(
     Path,
     lambda text: Path(text).suffix.lower() not in (".yaml", ".yml", ".csv"),
     ": a robot description is written; expected a file that ends with .urdf",
 )
-yaml_file = _type(
+yaml_file = _argument_type(
     Path,
     lambda text: Path(text).suffix.lower() in (".yaml", ".yml"),
     ": YAML is written; expected a file that ends with .yaml",
 )
 
 
-def _moment(text: str) -> str:
+def _parse_moment(text: str) -> str:
     """Check a moment, for argparse."""
     from ..engine.model.moments import moment
 
@@ -294,7 +300,7 @@ def _moment(text: str) -> str:
     return text
 
 
-def positive(text: str) -> float:
+def positive_number(text: str) -> float:
     """Convert a positive number, for argparse."""
     try:
         value = float(text)
@@ -305,7 +311,7 @@ def positive(text: str) -> float:
     return value
 
 
-def lock(text: str) -> tuple[str, float | None]:
+def locked_joint(text: str) -> tuple[str, float | None]:
     """Convert JOINT or JOINT=X, for argparse."""
     name, equals, number = text.rpartition("=")
     if not equals:
@@ -316,7 +322,7 @@ def lock(text: str) -> tuple[str, float | None]:
         raise argparse.ArgumentTypeError(f"{text!r}: {number!r} is not a number") from None
 
 
-def column(text: str) -> tuple[str, str]:
+def renamed_column(text: str) -> tuple[str, str]:
     """Convert SIGNAL=NAMES, for argparse."""
     signal, equals, names = text.partition("=")
     if not equals or not names:
@@ -327,8 +333,8 @@ def column(text: str) -> tuple[str, str]:
     return signal, names
 
 
-def once(option: str, pairs: Sequence[tuple[str, Read]]) -> dict[str, Read]:
-    """Values of an option by name; a `UsageError` if one is given twice."""
+def require_unique(option: str, pairs: Sequence[tuple[str, Result]]) -> dict[str, Result]:
+    """Return values of an option by name; raise a `UsageError` if a name is repeated."""
     names = [name for name, _ in pairs]
     for name in names:
         if names.count(name) > 1:
@@ -364,7 +370,7 @@ def add_formats(command: argparse.ArgumentParser) -> None:
 
 
 def add_recordings(command: argparse.ArgumentParser) -> None:
-    """Add the recordings, and the options about what of them is read."""
+    """Add the recordings, and options about their topics, times and staleness."""
     command.add_argument(
         "recordings", nargs="+", metavar="RECORDING", help=f"file ({LISTED}), folder or pattern"
     )
@@ -382,16 +388,16 @@ def add_recordings(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--since",
-        type=_moment,
+        type=_parse_moment,
         metavar="TIME",
         help="when to begin: seconds since 1970, a date such as 2025-03-01T12:00 "
         "(UTC unless it states its zone), or +S, seconds after the start of "
         "each recording",
     )
-    command.add_argument("--until", type=_moment, metavar="TIME", help="when to end")
+    command.add_argument("--until", type=_parse_moment, metavar="TIME", help="when to end")
     command.add_argument(
         "--staleness",
-        type=positive,
+        type=positive_number,
         default=STALENESS,
         metavar="SECONDS",
         help=f"largest difference between stamps within one state (default: {STALENESS:g})",
@@ -401,34 +407,38 @@ def add_recordings(command: argparse.ArgumentParser) -> None:
 def add_settings(
     command: argparse.ArgumentParser, *names: str, default: str = "{}", **defaults: str
 ) -> None:
-    """Add options of settings, see ``given_settings``; the texts are the defaults."""
+    """Add options of settings, see ``settings_in_options``.
+
+    In the help, ``default`` describes a default, with {} for its value, and ``defaults`` those of
+    other settings, by name.
+    """
     for name in names:
-        known = settings_in(QuantitySettings)[name]
+        setting = settings_in(QuantitySettings)[name]
         clauses = [
-            text[0].lower() + text[1:].rstrip(".") for text in (known.label, known.note) if text
+            text[0].lower() + text[1:].rstrip(".") for text in (setting.label, setting.note) if text
         ]
-        usual = default.format(f"{known.empty if known.is_array else known.default:g}")
+        default_text = default.format(f"{setting.empty if setting.is_array else setting.default:g}")
         command.add_argument(
             f"--{name.replace('_', '-')}",
             type=float,
-            nargs="+" if known.is_array else None,
-            metavar={"s": "SECONDS", "Hz": "HZ"}.get(known.unit, "X"),
-            help=f"{'; '.join(clauses)} (default: {defaults.get(name, usual)})",
+            nargs="+" if setting.is_array else None,
+            metavar={"s": "SECONDS", "Hz": "HZ"}.get(setting.unit, "X"),
+            help=f"{'; '.join(clauses)} (default: {defaults.get(name, default_text)})",
         )
 
 
-def given_settings(options: argparse.Namespace) -> dict[str, Any]:
+def settings_in_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the settings that are given as options of ``add_settings``, by field name."""
-    given = {name: getattr(options, name, None) for name in settings_in(QuantitySettings)}
+    values = {name: getattr(options, name, None) for name in settings_in(QuantitySettings)}
     return {
         name: tuple(value) if isinstance(value, list) else value
-        for name, value in given.items()
+        for name, value in values.items()
         if value is not None
     }
 
 
 def add_workers(command: argparse.ArgumentParser, more: str) -> None:
-    """Add the options about the processes that do the work."""
+    """Add the options about worker processes."""
     command.add_argument("--workers", type=count, metavar="N", help=f"number of processes{more}")
     command.add_argument(
         "--scheduler",
@@ -437,40 +447,41 @@ def add_workers(command: argparse.ArgumentParser, more: str) -> None:
     )
 
 
-def report_lost_clusters(options: argparse.Namespace) -> None:
-    """Report in one line that a scheduler has ended: distributed logs a traceback."""
+def silence_distributed_log(options: argparse.Namespace) -> None:
+    """Silence the log of distributed, so that a scheduler that ends is reported in one line."""
     if options.scheduler is not None and find_spec("distributed"):
         importlib.import_module("distributed")  # sets the levels
         for name in ("distributed", "distributed.client"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def numbers(what: str, words: Sequence[str], names: Sequence[str], values: Array) -> Array:
-    """Parse numbers of an option: one for each name in order, or NAME=NUMBER for some."""
-    if not words:
+def parse_numbers(option: str, texts: Sequence[str], names: Sequence[str], values: Array) -> Array:
+    """Parse numbers of an option: one for each name in order, or NAME=NUMBER for some names."""
+    if not texts:
         return values
-    if not any("=" in word for word in words):
-        if len(words) != len(names):
+    if not any("=" in text for text in texts):
+        if len(texts) != len(names):
             raise ValueError(
-                f"--{what}: expected {len(names)} numbers, for {', '.join(names)}, got {len(words)}"
+                f"--{option}: expected {len(names)} numbers, for {', '.join(names)}, "
+                f"got {len(texts)}"
             )
-        return np.array([_parsed(what, word) for word in words])
+        return np.array([_parse_number(option, text) for text in texts])
     values = values.copy()
-    for word in words:
-        name, equals, number = word.rpartition("=")
+    for text in texts:
+        name, equals, number = text.rpartition("=")
         if not equals:
             raise ValueError(
-                f"--{what}: {word!r} is not NAME=NUMBER; specify all values by name, "
+                f"--{option}: {text!r} is not NAME=NUMBER; specify all values by name, "
                 "or all in order"
             )
         if name not in names:
-            raise ValueError(f"--{what}: there is no {name!r}; available: {', '.join(names)}")
-        values[names.index(name)] = _parsed(what, number)
+            raise ValueError(f"--{option}: there is no {name!r}; available: {', '.join(names)}")
+        values[names.index(name)] = _parse_number(option, number)
     return values
 
 
-def _parsed(what: str, word: str) -> float:
+def _parse_number(option: str, text: str) -> float:
     try:
-        return float(word)
+        return float(text)
     except ValueError:
-        raise ValueError(f"--{what}: {word!r} is not a number") from None
+        raise ValueError(f"--{option}: {text!r} is not a number") from None

@@ -29,21 +29,21 @@ from ..engine.machine_code.compiler import ENTRIES, Entry
 from ..engine.machine_code.targets import TARGETS, best_target, same_architecture
 from ..engine.machine_code.workers import compile_in_processes, environment
 
-BATCHES_OF_NODES = ("joint_torque_regressor-lanes", "rnea-lanes")
+BATCH_ENTRIES_OF_NODES = ("joint_torque_regressor-lanes", "rnea-lanes")
 
 
 def build_library(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -> None:
     """Compile entries for targets, and link a library for each."""
-    own = [target for target in targets if TARGETS[target].lanes == LANES]
-    if others := [target for target in targets if target not in own]:
+    matching_targets = [target for target in targets if TARGETS[target].lanes == LANES]
+    if other_targets := [target for target in targets if target not in matching_targets]:
         _compile([entry for entry in entries if not entry.name.endswith("-lanes")], targets)
-        _build_elsewhere(out, entries, others)
-    if own:
-        _compile(entries, own)
-        _link_all(out, entries, own)
+        _build_in_process(out, entries, other_targets)
+    if matching_targets:
+        _compile(entries, matching_targets)
+        _link_libraries(out, entries, matching_targets)
 
 
-def _build_elsewhere(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -> None:
+def _build_in_process(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -> None:
     """Build libraries in a process with the number of lanes of their targets."""
     names = [entry.name for entry in entries]
     code = (
@@ -58,24 +58,26 @@ def _build_elsewhere(out: Path, entries: Sequence[Entry], targets: Sequence[str]
 
 def _compile(entries: Sequence[Entry], targets: Sequence[str]) -> None:
     """Compile entries into the cache."""
-    begun = 0
+    started = 0
 
-    def starting(entry: Entry) -> None:
-        nonlocal begun
-        begun += 1
-        if sys.stderr.isatty() or begun % 25 == 0:
+    def report_start(entry: Entry) -> None:
+        nonlocal started
+        started += 1
+        if sys.stderr.isatty() or started % 25 == 0:
             print(
-                f"compiling {begun} of {len(missing)} functions",
+                f"compiling {started} of {len(uncached_entries)} functions",
                 file=sys.stderr,
                 end="\r" if sys.stderr.isatty() else "\n",
                 flush=True,
             )
 
-    missing = [entry for entry in entries if not all(entry.is_cached(target) for target in targets)]
-    compile_in_processes(missing, starting=starting, targets=targets)
+    uncached_entries = [
+        entry for entry in entries if not all(entry.is_cached(target) for target in targets)
+    ]
+    compile_in_processes(uncached_entries, starting=report_start, targets=targets)
 
 
-def _link_all(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -> None:
+def _link_libraries(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -> None:
     """Link a library for each target, and describe it."""
     manifest = json.dumps(
         {
@@ -89,18 +91,18 @@ def _link_all(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -> No
         }
     )
     for target in targets:
-        _link(entries, target, out / target)
+        _link_library(entries, target, out / target)
         (out / target / library.MANIFEST).write_text(manifest)
 
 
 def linker(target: str) -> list[str]:
-    """The command that links for a target."""
+    """Return the command that links for a target."""
     if target == "aarch64" and platform.machine() != "aarch64":
         return ["aarch64-linux-gnu-gcc"]
     return extension.c_compiler()
 
 
-def _link(entries: Sequence[Entry], target: str, folder: Path) -> None:
+def _link_library(entries: Sequence[Entry], target: str, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as objects:
@@ -129,7 +131,7 @@ def _link(entries: Sequence[Entry], target: str, folder: Path) -> None:
 
 
 def main() -> None:
-    """Build what the command line asks for."""
+    """Build the extension, and the library that the command line requires."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="folder of the package")
     parser.add_argument(
@@ -155,7 +157,7 @@ def main() -> None:
         for entry in ENTRIES.values()
         if options.what != "nodes"
         or not entry.name.endswith("-lanes")
-        or entry.name in BATCHES_OF_NODES
+        or entry.name in BATCH_ENTRIES_OF_NODES
     ]
     build_library(options.out / "library", entries, targets)
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from ..logs.quantity_settings import CalibrationOptions, QuantitySettings
 from . import arguments, recorded
-from .arguments import Commands, positive, reported
+from .arguments import Commands, positive_number, report_errors
 
 if TYPE_CHECKING:
     from ..logs.calibration import Calibration
 
-_LISTED = 10  # alarms
+_MAX_LISTED_ALARMS = 10
 
 
 def add_calibrate(commands: Commands) -> None:
@@ -45,14 +45,14 @@ def add_calibrate(commands: Commands) -> None:
     )
     command.add_argument(
         "--false-alarms",
-        type=positive,
+        type=positive_number,
         default=CalibrationOptions.false_alarms,
         metavar="PER_HOUR",
         help=f"rate of false alarms to aim at (default: {CalibrationOptions.false_alarms:g})",
     )
     arguments.add_settings(
         command,
-        *arguments.OBSERVER,
+        *arguments.OBSERVER_SETTINGS,
         gain="a tenth of the sampling rate, up to 100",
         smoothing="the gain",
     )
@@ -67,57 +67,57 @@ def _calibrate(options: argparse.Namespace) -> None:
 
     model = arguments.read_model(options)
     arguments.require_folders(options.output)
-    given = arguments.given_settings(options)
-    gain, smoothing = given.pop("gain", None), given.pop("smoothing", None)
-    with tables.progress("reading", TimeElapsedColumn()), reported():
+    settings = arguments.settings_in_options(options)
+    gain, smoothing = settings.pop("gain", None), settings.pop("smoothing", None)
+    with tables.progress("reading", TimeElapsedColumn()), report_errors():
         paths = discover(options.recordings)
-        arm = recorded.locked(options, model, paths)
+        arm = recorded.lock_joints(options, model, paths)
         arguments.require_gains(options, arm)
-        found = calibrate(
+        calibration = calibrate(
             arm,
             paths,
             CalibrationOptions(
-                QuantitySettings(velocity=options.velocity, **given),
+                QuantitySettings(velocity=options.velocity, **settings),
                 gain,
                 smoothing,
                 options.false_alarms,
             ),
-            columns=recorded.given_columns(options, model, paths),
+            columns=recorded.renamed_columns(options, model, paths),
             topics=tuple(options.topic) or None,
             odometry=options.odometry,
             since=options.since,
             until=options.until,
             staleness=options.staleness,
         )
-        save(found, model.name, options.output)
+        save(calibration, model.name, options.output)
     print(f"wrote {options.output}")
-    _show(found)
+    _show_calibration(calibration)
 
 
-def _show(found: Calibration) -> None:
+def _show_calibration(calibration: Calibration) -> None:
     from . import tables
 
-    limits, settings = found.thresholds, found.settings
-    tables.show_thresholds(found.velocity_names, limits)
-    hours = found.seconds / 3600.0
+    thresholds, settings = calibration.thresholds, calibration.settings
+    tables.show_thresholds(calibration.velocity_names, thresholds)
+    hours = calibration.seconds / 3600.0
     rate = (
-        f"; wanted: {limits.false_alarms:g} per hour"
+        f"; wanted: {thresholds.false_alarms:g} per hour"
         if hours
         else ": the recordings are too short for a check"
     )
     print(
-        f"False alarms in stretches that were held out in turn: {len(found.held_out)} in "
-        f"{found.seconds:.0f} s{rate}. Gain {settings.gain:.4g}/s, smoothing "
-        f"{settings.smoothing:.4g}/s, {limits.duration:.0f} s of recordings."
+        f"False alarms in stretches that were held out in turn: {len(calibration.held_out)} in "
+        f"{calibration.seconds:.0f} s{rate}. Gain {settings.gain:.4g}/s, smoothing "
+        f"{settings.smoothing:.4g}/s, {thresholds.duration:.0f} s of recordings."
     )
-    for what, alarms in (("held out", found.held_out), ("contained", found.contained)):
-        for path, alarm in alarms[:_LISTED]:
-            print(f"{what}: {path.name}, {alarm}, {alarm.ratio:.3g} times the threshold")
-        if len(alarms) > _LISTED:
-            print(f"{what}: {len(alarms) - _LISTED} more")
-    for text in found.warnings:
+    for label, alarms in (("held out", calibration.held_out), ("contained", calibration.contained)):
+        for path, alarm in alarms[:_MAX_LISTED_ALARMS]:
+            print(f"{label}: {path.name}, {alarm}, {alarm.ratio:.3g} times the threshold")
+        if len(alarms) > _MAX_LISTED_ALARMS:
+            print(f"{label}: {len(alarms) - _MAX_LISTED_ALARMS} more")
+    for text in calibration.warnings:
         print(f"warning: {text}", file=sys.stderr)
-    if found.contained:
+    if calibration.contained:
         print(
             "warning: the recordings themselves contain alarms. If something touched the robot, "
             "leave these times out with --since and --until",

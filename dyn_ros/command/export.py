@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""``dyn_ros export``: a library for C and C++, and model files that it reads."""
+"""The command ``dyn_ros export``: a library for C and C++, and model files that it reads."""
 
 import argparse
 import sys
@@ -9,11 +9,11 @@ from pathlib import Path
 
 from ..engine.model import Model
 from . import arguments
-from .arguments import Commands, UsageError, read_robot, reported
+from .arguments import Commands, UsageError, read_robot, report_errors
 
 
 def add_export(commands: Commands) -> None:
-    """Add the command."""
+    """Add the command ``export``."""
     text = "Write a library for C and C++, or the file of a robot that it reads."
     command = arguments.add_command(commands, "export", _export, text)
     command.add_argument(
@@ -96,13 +96,13 @@ def add_export(commands: Commands) -> None:
     )
 
 
-_OF_ROBOT: dict[str, object] = {"name": None, "fixed": False, "inputs": [], "python": False}
-_OF_LIBRARY = {"functions": None, "target": None}
+_ROBOT_OPTIONS: dict[str, object] = {"name": None, "fixed": False, "inputs": [], "python": False}
+_LIBRARY_OPTIONS = {"functions": None, "target": None}
 
 
 def _export(options: argparse.Namespace) -> None:
     if options.robot is None:
-        _reject(options, _OF_ROBOT, "--robot")
+        _reject_options(options, _ROBOT_OPTIONS, "--robot")
         if any(":" in name for name in options.functions or ()):
             raise UsageError(
                 "--functions: options such as :frame=tool require --robot; functions "
@@ -123,25 +123,27 @@ def _write_model(options: argparse.Namespace) -> None:
         raise UsageError(
             "--model and --robot exclude each other; a library for one robot needs no model file"
         )
-    _reject(options, _OF_LIBRARY, "--out FOLDER without --model")
+    _reject_options(options, _LIBRARY_OPTIONS, "--out FOLDER without --model")
     options.robot = options.file
     if options.out is None and str(options.robot) == "-":
         raise UsageError("specify --out FILE, because the robot is read from standard input")
-    model = _model(options)
+    model = _read_model(options)
     out = options.out or options.robot.with_suffix(".dynros")
-    with reported(out):
+    with report_errors(out):
         write_model(model, out)
     print(f"wrote {out}: {model.name}, {model.njoints} joints, {out.stat().st_size} bytes")
 
 
-def _reject(options: argparse.Namespace, defaults: Mapping[str, object], needed: str) -> None:
+def _reject_options(
+    options: argparse.Namespace, defaults: Mapping[str, object], required: str
+) -> None:
     """Raise a UsageError for an option that would have no effect."""
     for name, default in defaults.items():
         if getattr(options, name) != default:
-            raise UsageError(f"--{name} needs {needed}")
+            raise UsageError(f"--{name} needs {required}")
 
 
-def _model(options: argparse.Namespace) -> Model:
+def _read_model(options: argparse.Namespace) -> Model:
     return read_robot(
         options,
         lambda text, root_joint: Model.from_urdf(
@@ -154,9 +156,9 @@ def _write_library(options: argparse.Namespace) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    model = None if options.robot is None else _model(options)
+    model = None if options.robot is None else _read_model(options)
     with (
-        reported(options.out),
+        report_errors(options.out),
         Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as bar,
     ):
         from ..export.c_library import export_library

@@ -23,12 +23,12 @@ from ..engine.model.drives import MAX_MEASUREMENT
 from ..engine.model.urdf.text import encoding_of
 from ..engine.model.write import write_urdf
 from . import arguments, recorded
-from .arguments import Commands, UsageError, positive, reported
+from .arguments import Commands, UsageError, positive_number, report_errors
 
 if TYPE_CHECKING:
     from ..identification import GainEstimate, Identification, JointResult, Samples
 
-_KNOWN_LOAD = "pass --effort-constant estimate, with recordings of a known load"
+_KNOWN_LOAD_REMEDY = "pass --effort-constant estimate, with recordings of a known load"
 
 
 def add_identify(commands: Commands) -> None:
@@ -84,7 +84,7 @@ def add_identify(commands: Commands) -> None:
         "--load",
         nargs="+",
         default=[],
-        type=positive,
+        type=positive_number,
         metavar="KG",
         help="mass of the load, or one mass for each of these recordings",
     )
@@ -107,7 +107,7 @@ def add_identify(commands: Commands) -> None:
     )
     command.add_argument(
         "--stribeck",
-        type=positive,
+        type=positive_number,
         metavar="VELOCITY",
         help="also estimate friction that decreases up to this velocity [rad/s, m/s]",
     )
@@ -122,7 +122,7 @@ def add_identify(commands: Commands) -> None:
     )
     command.add_argument(
         "--regularization",
-        type=positive,
+        type=positive_number,
         default=1.0,
         metavar="X",
         help="weight of the distance from the description (default: 1)",
@@ -158,13 +158,13 @@ def _identify(options: argparse.Namespace) -> None:
     arguments.require_folders(options.output, options.report)
     if options.report and not find_spec("plotly"):
         raise UsageError('reports require plotly: pip install "dyn_ros[identify]"')
-    with tables.progress("reading", TimeElapsedColumn(), total=1.0) as show, reported():
-        result, gains = _identified(
+    with tables.progress("reading", TimeElapsedColumn(), total=1.0) as show, report_errors():
+        result, gains = _run_identification(
             options, model, lambda done, what: show(completed=done, description=what)
         )
-        unseen = _validated(options, model, result)
-    with reported():
-        _write(options, model, result, unseen)
+        validation_errors = _validate(options, model, result)
+    with report_errors():
+        _write_results(options, model, result, validation_errors)
     if gains is not None:
         tables.show_gains(result.model.velocity_names, gains)
         for name, upper in zip(result.model.velocity_names, gains.upper):
@@ -175,23 +175,24 @@ def _identify(options: argparse.Namespace) -> None:
                     "record more poses",
                     file=sys.stderr,
                 )
-    tables.show_identification(result, options.report, unseen)
+    tables.show_identification(result, options.report, validation_errors)
 
 
-def _identified(
-    options: argparse.Namespace, model: Model, show: Callable[[float, str], None]
+def _run_identification(
+    options: argparse.Namespace, model: Model, progress: Callable[[float, str], None]
 ) -> tuple[Identification, GainEstimate | None]:
+    """Identify the robot; return the result, and the gains if they were estimated."""
     from ..identification.identify_options import IdentifyOptions
     from ..logs.identification import identify_recordings
     from ..recordings.formats.sources import discover
 
     paths, terms = discover(options.recordings), options.friction_terms
     in_parts = options.workers is not None or options.scheduler is not None
-    of_loads = options.effort_constant == ["estimate"]
-    if in_parts and of_loads:
+    estimates_gains = options.effort_constant == ["estimate"]
+    if in_parts and estimates_gains:
         raise UsageError("--effort-constant estimate: only without --workers and --scheduler")
-    _require_loads(options, of_loads)
-    wanted = IdentifyOptions(
+    _require_load_options(options, estimates_gains)
+    identify_options = IdentifyOptions(
         friction_terms=None if terms is None else [term for term in terms if term != "none"],
         armature=not options.no_armature,
         friction=not options.no_friction,
@@ -199,133 +200,142 @@ def _identified(
         regularization=options.regularization,
         contact_dimension=options.contact_dimension,
         threads=options.threads,
-        shapes=_shapes(options, model, show),
+        shapes=_find_shapes(options, model, progress),
     )
     gains = None
 
-    def with_constants(arm: Model, samples: Samples | None) -> IdentifyOptions:
+    def make_options(arm: Model, samples: Samples | None) -> IdentifyOptions:
         nonlocal gains
-        arguments.require_gains(options, arm, _KNOWN_LOAD)
-        if not of_loads or samples is None:
-            return dataclasses.replace(wanted, motor_constants=_constants(options, arm))
-        gains = _gains(options, model, arm, samples)
+        arguments.require_gains(options, arm, _KNOWN_LOAD_REMEDY)
+        if not estimates_gains or samples is None:
+            return dataclasses.replace(
+                identify_options, motor_constants=_parse_constants(options, arm)
+            )
+        gains = _estimate_gains(options, model, arm, samples)
         constants = np.where(np.isfinite(gains.gain), gains.gain, 1.0)
-        return dataclasses.replace(wanted, motor_constants=constants)
+        return dataclasses.replace(identify_options, motor_constants=constants)
 
-    arguments.report_lost_clusters(options)
+    arguments.silence_distributed_log(options)
     robot, lock = (
-        (recorded.locked(options, model, paths), {})
+        (recorded.lock_joints(options, model, paths), {})
         if in_parts
-        else recorded.to_lock(options, model, paths)
+        else recorded.joints_to_lock(options, model, paths)
     )
     result = identify_recordings(
         robot,
         paths,
-        with_constants,
+        make_options,
         recorded.read_options(options, model, paths),
         lock=lock,
         cutoff=options.cutoff,
         velocity=bool(options.velocity),
-        whole=of_loads,
+        whole=estimates_gains,
         workers=options.workers,
         scheduler=options.scheduler,
-        progress=show,
+        progress=progress,
     )
     return result, gains
 
 
-def _require_loads(options: argparse.Namespace, of_loads: bool) -> None:
-    """Raise a `UsageError` unless recordings with a load are given if they are wanted."""
-    given = options.loaded, options.load, options.load_frame
-    if any(given) and not of_loads:
+def _require_load_options(options: argparse.Namespace, estimates_gains: bool) -> None:
+    """Raise a `UsageError` unless the options of a load belong to an estimate of gains."""
+    load_options = options.loaded, options.load, options.load_frame
+    if any(load_options) and not estimates_gains:
         raise UsageError("--loaded, --load and --load-frame: only with --effort-constant estimate")
-    if of_loads and not all(given):
+    if estimates_gains and not all(load_options):
         raise UsageError(
             "--effort-constant estimate: pass recordings with a load, its mass and "
             "its frame: --loaded FILE --load KG --load-frame FRAME"
         )
 
 
-def _gains(options: argparse.Namespace, model: Model, arm: Model, samples: Samples) -> GainEstimate:
-    """The gains of the drives from recordings with a load."""
+def _estimate_gains(
+    options: argparse.Namespace, model: Model, arm: Model, samples: Samples
+) -> GainEstimate:
+    """Estimate the gains of the drives from recordings with a load."""
     from ..identification import estimate_gains
 
-    loaded = _others(options, model, arm, options.loaded, samples.cutoff)
+    loaded = _read_other_recordings(options, model, arm, options.loaded, samples.cutoff)
     return estimate_gains(arm, samples, loaded, options.load, options.load_frame)
 
 
-def _others(
-    options: argparse.Namespace, model: Model, arm: Model, names: Sequence[str], cutoff: float
+def _read_other_recordings(
+    options: argparse.Namespace, model: Model, arm: Model, paths: Sequence[str], cutoff: float
 ) -> list[Samples]:
-    """Recordings beside those that are identified, prepared in the same way; prints warnings."""
+    """Read recordings for validation or with a load, filtered like the training samples."""
     from ..recordings.formats.sources import discover
 
-    found = []
-    for path in discover(names):
-        found.append(recorded.read_one(options, model, arm, path, cutoff))
-        for text in found[-1].warnings:
+    recordings = []
+    for path in discover(paths):
+        samples = recorded.read_complete(options, model, arm, path, cutoff)
+        for text in samples.warnings:
             print(f"warning: {path}: {text}", file=sys.stderr)
-    return found
+        recordings.append(samples)
+    return recordings
 
 
-def _shapes(
-    options: argparse.Namespace, model: Model, show: Callable[[float, str], None]
+def _find_shapes(
+    options: argparse.Namespace, model: Model, progress: Callable[[float, str], None]
 ) -> dict[str, Array] | None:
-    """The shapes of the links, as far as they are found."""
+    """Return the shapes of the links whose meshes are found; None with ``--no-shapes``."""
     if options.no_shapes:
         return None
     from ..identification import link_shapes
 
-    show(0.0, "shapes")
+    progress(0.0, "shapes")
     shapes = link_shapes(arguments.robot_text(options), arguments.mesh_folders(options))
     links = [link.name for link in model.tree.links]
-    if unknown := [name for name in links if name not in shapes]:
+    if unknown_links := [name for name in links if name not in shapes]:
         print(
-            f"warning: the shapes of {len(unknown)} of {len(links)} links are unknown, such as "
-            f"{unknown[0]}, so their masses may end outside; source the workspace with the "
+            f"warning: the shapes of {len(unknown_links)} of {len(links)} links are unknown, "
+            f"such as {unknown_links[0]}, so their masses may end outside; source the workspace with the "
             "meshes, or place its packages beside the URDF; `dyn_ros check` names them",
             file=sys.stderr,
         )
     return shapes
 
 
-def _validated(
+def _validate(
     options: argparse.Namespace, model: Model, result: Identification
 ) -> Sequence[JointResult]:
-    """The errors on other recordings, prepared in the same way; none if there are none."""
+    """Return the errors on the recordings of ``--validate``, if there are any."""
     if not options.validate:
         return ()
     from ..identification import Samples
     from ..identification.solution import effort_unit_warnings
     from ..recordings.formats.sources import discover
 
-    used = {*map(realpath, discover([*options.recordings, *options.loaded]))}
-    for path in (path for path in discover(options.validate) if realpath(path) in used):
+    training_paths = {*map(realpath, discover([*options.recordings, *options.loaded]))}
+    for path in (path for path in discover(options.validate) if realpath(path) in training_paths):
         print(
             f"warning: --validate: {path} is among the recordings that are used; its errors do "
             "not show how well the model predicts others",
             file=sys.stderr,
         )
-    joined = Samples.concatenate(
-        _others(options, model, result.model, options.validate, result.samples.cutoff)
+    samples = Samples.concatenate(
+        _read_other_recordings(
+            options, model, result.model, options.validate, result.samples.cutoff
+        )
     )
     constants = result.identified.drives.gain / result.model.drives.gain
-    joined = dataclasses.replace(
-        joined, tau=rescale_torques(result.model, joined.q, joined.tau, constants)
+    samples = dataclasses.replace(
+        samples, tau=rescale_torques(result.model, samples.q, samples.tau, constants)
     )
-    for text in effort_unit_warnings(result.model, joined):
+    for text in effort_unit_warnings(result.model, samples):
         print(f"warning: --validate: {text}", file=sys.stderr)
-    return result.errors(joined)
+    return result.errors(samples)
 
 
-def _constants(options: argparse.Namespace, model: Model) -> Array | None:
-    """What efforts are multiplied by, if it is given."""
+def _parse_constants(options: argparse.Namespace, model: Model) -> Array | None:
+    """Return the factors of efforts in ``--effort-constant``; None without this option."""
     words = options.effort_constant
     if not words:
         return None
     if len(words) == 1 and "=" not in words[0]:
         words = words * model.nv
-    constants = arguments.numbers("effort-constant", words, model.velocity_names, np.ones(model.nv))
+    constants = arguments.parse_numbers(
+        "effort-constant", words, model.velocity_names, np.ones(model.nv)
+    )
     for name, constant in zip(model.velocity_names, constants):
         if not 0.0 < abs(constant) < MAX_MEASUREMENT:
             raise UsageError(
@@ -336,8 +346,11 @@ def _constants(options: argparse.Namespace, model: Model) -> Array | None:
     return constants
 
 
-def _write(
-    options: argparse.Namespace, model: Model, result: Identification, unseen: Sequence[JointResult]
+def _write_results(
+    options: argparse.Namespace,
+    model: Model,
+    result: Identification,
+    validation_errors: Sequence[JointResult],
 ) -> None:
     if options.output:
         from ..identification.locking import with_drives
@@ -354,5 +367,5 @@ def _write(
     if options.report:
         from ..identification.report import write_report
 
-        write_report(result, options.report, unseen)
+        write_report(result, options.report, validation_errors)
         print(f"wrote {options.report}")

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..logs.write.quantity_table import QUANTITIES, REQUIREMENTS, ordered_quantities
 from . import arguments, recorded
-from .arguments import Commands, UsageError, as_option, positive, reported
+from .arguments import Commands, UsageError, name_options, positive_number, report_errors
 
 if TYPE_CHECKING:
     from ..logs.log import Log
     from ..logs.quantities import QuantitySettings
 
-_LINE = 10.0  # s between lines of progress, without a terminal
-_LISTED = 50  # recordings that are listed at the end
+_PROGRESS_PERIOD = 10.0  # s, between lines of progress without a terminal
+_MAX_LISTED_RECORDINGS = 50
 
 
 def add_log(commands: Commands) -> None:
@@ -75,7 +75,7 @@ def add_log(commands: Commands) -> None:
         "--overwrite", action="store_true", help="replace results of other options"
     )
     command.add_argument(
-        "--plot", type=_picture, metavar="FILE", help="save a plot of the results, .png or .html"
+        "--plot", type=_plot_file, metavar="FILE", help="save a plot of the results, .png or .html"
     )
     command.add_argument(
         "--joints",
@@ -85,7 +85,10 @@ def add_log(commands: Commands) -> None:
         help="write the columns of these joints only",
     )
     command.add_argument(
-        "--rate", type=positive, metavar="HZ", help="write at most this number of states per second"
+        "--rate",
+        type=positive_number,
+        metavar="HZ",
+        help="write at most this number of states per second",
     )
     arguments.add_workers(command, " (default: one for each core)")
     arguments.add_settings(command, "cutoff")
@@ -96,7 +99,9 @@ def add_log(commands: Commands) -> None:
         help="thresholds and settings of the observer for contacts, which "
         "`dyn_ros calibrate` writes",
     )
-    arguments.add_settings(command, *arguments.OBSERVER, default="the value in --thresholds, or {}")
+    arguments.add_settings(
+        command, *arguments.OBSERVER_SETTINGS, default="the value in --thresholds, or {}"
+    )
 
 
 def _log(options: argparse.Namespace) -> int:
@@ -108,16 +113,16 @@ def _log(options: argparse.Namespace) -> int:
         raise UsageError("--plot: results in MCAP cannot be plotted; use --format parquet")
     if options.plot is not None and set(options.compute) == {"contacts"}:
         raise UsageError("--plot: contacts are a table; add external to --compute for the curves")
-    with _terminable():
+    with _exit_on_sigterm():
         if options.out is not None:
-            return _log_to(options, options.out)
+            return _log_into_folder(options, options.out)
         with tempfile.TemporaryDirectory(prefix="dyn_ros-log-") as folder:
-            return _log_to(options, Path(folder))
+            return _log_into_folder(options, Path(folder))
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """Leave nothing behind when another process ends this one, as Ctrl-C does."""
+def _exit_on_sigterm() -> Iterator[None]:
+    """Exit on SIGTERM as on Ctrl-C, so that temporary files and processes are removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -125,51 +130,51 @@ def _terminable() -> Iterator[None]:
     def end(number: int, frame: FrameType | None) -> None:
         sys.exit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, end)
+    previous_handler = signal.signal(signal.SIGTERM, end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
 
 
-def _log_to(options: argparse.Namespace, out: Path) -> int:
-    with reported():
-        log = _prepared(options, out)
-    if not _run(options, log):
+def _log_into_folder(options: argparse.Namespace, out: Path) -> int:
+    with report_errors():
+        log = _prepare_log(options, out)
+    if not _run_log(options, log):
         return 130
     if options.plot is not None:
-        _plot(options, log)
-    _show(log, options.out)
+        _save_plot(options, log)
+    _show_results(log, options.out)
     return 1 if log.damaged else 0
 
 
-def _prepared(options: argparse.Namespace, out: Path) -> Log:
-    """Check everything that can be checked before the work begins."""
+def _prepare_log(options: argparse.Namespace, out: Path) -> Log:
+    """Check options and recordings as far as possible before the work begins; return the log."""
     from ..logs.log import EFFORT_QUANTITIES, Log, PartWriter, describe_options
     from ..logs.quantities import require_thresholds, required_overlap, thresholds
     from ..recordings.formats.sources import discover
 
-    settings = _settings(options)
-    wanted = options.compute or ["state"]
-    if options.format == "mcap":  # which contains the joint states too
-        wanted = ["state", *wanted]
-    quantities = ordered_quantities(wanted)
+    settings = _read_settings(options)
+    requested = options.compute or ["state"]
+    if options.format == "mcap":  # bags contain the joint states too
+        requested = ["state", *requested]
+    quantities = ordered_quantities(requested)
     for option in ("drives", "columns", "lock"):
         if getattr(options, option) and options.robot is None:
             raise UsageError(f"--{option}: pass --robot too, the description of the robot")
     if "contacts" in quantities:
         require_thresholds(settings)
     paths = discover(options.recordings)
-    model = whole = None if options.robot is None else arguments.read_model(options)
-    if whole is not None:
-        model = recorded.locked(options, whole, paths)
+    model = whole_model = None if options.robot is None else arguments.read_model(options)
+    if whole_model is not None:
+        model = recorded.lock_joints(options, whole_model, paths)
         if EFFORT_QUANTITIES & set(quantities):
             arguments.require_gains(options, model)
     if model is not None and "contacts" in quantities:
         thresholds(model, settings)
     writer = PartWriter(quantities, settings, options.format, options.rate)
     request = replace(
-        recorded.read_options(options, whole, paths),
+        recorded.read_options(options, whole_model, paths),
         robot=model,
         root_joint=None if options.root_joint == "fixed" else options.root_joint,
         overlap=required_overlap(quantities, settings, model),
@@ -187,27 +192,27 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
     )
 
 
-def _settings(options: argparse.Namespace) -> QuantitySettings:
-    """The settings in --thresholds, and in options, which replace them."""
+def _read_settings(options: argparse.Namespace) -> QuantitySettings:
+    """Return the settings in ``--thresholds``, replaced by those in other options."""
     from ..logs.calibration import load
     from ..logs.quantities import QuantitySettings
 
     values = {} if options.thresholds is None else load(options.thresholds)
-    values |= arguments.given_settings(options)
+    values |= arguments.settings_in_options(options)
     return QuantitySettings(joints=tuple(options.joints), velocity=options.velocity, **values)
 
 
-def _run(options: argparse.Namespace, log: Log) -> bool:
-    """Do the work; return whether it is finished."""
+def _run_log(options: argparse.Namespace, log: Log) -> bool:
+    """Compute the quantities; return False if Ctrl-C stopped it."""
     from ..logs.log import WriteError
 
     try:
         from ..logs.parallel import open_workers
 
-        arguments.report_lost_clusters(options)
+        arguments.silence_distributed_log(options)
         workers = open_workers(options.workers, options.scheduler, fork=True)
         try:
-            with _progress(log) as show:
+            with _show_progress(log) as show:
                 log.run(workers, show)
         finally:
             workers.close()
@@ -222,30 +227,30 @@ def _run(options: argparse.Namespace, log: Log) -> bool:
             "--out, and run the command again"
         ) from error
     except (ConnectionError, ImportError, ValueError) as error:
-        raise UsageError(as_option(str(error))) from error
+        raise UsageError(name_options(str(error))) from error
     return True
 
 
 @contextmanager
-def _progress(log: Log) -> Iterator[Any]:
-    """A bar on a terminal; elsewhere a line every ten seconds."""
+def _show_progress(log: Log) -> Iterator[Any]:
+    """Show a bar on a terminal, elsewhere a line every ten seconds; yield its function."""
     from rich.progress import TextColumn, TimeRemainingColumn
 
     from . import tables
 
-    began = time.monotonic()
+    start_time = time.monotonic()
     if not sys.stderr.isatty():
-        printed = began
+        print_time = start_time
 
-        def show(done: float, what: str) -> None:
-            nonlocal printed
-            if time.monotonic() >= printed + _LINE:
-                printed = time.monotonic()
-                passed = printed - began
-                left = passed * (1.0 / done - 1.0) if done > 0.0 else float("inf")
+        def show(done: float, path: str) -> None:
+            nonlocal print_time
+            if time.monotonic() >= print_time + _PROGRESS_PERIOD:
+                print_time = time.monotonic()
+                elapsed = print_time - start_time
+                remaining = elapsed * (1.0 / done - 1.0) if done > 0.0 else float("inf")
                 print(
-                    f"{100.0 * done:.0f} %, {log.messages / passed:,.0f} messages/s, "
-                    f"{left:.0f} s left",
+                    f"{100.0 * done:.0f} %, {log.messages / elapsed:,.0f} messages/s, "
+                    f"{remaining:.0f} s left",
                     file=sys.stderr,
                 )
 
@@ -257,14 +262,14 @@ def _progress(log: Log) -> Iterator[Any]:
         TimeRemainingColumn(),
     )
     with tables.progress("", *columns, total=1.0, rate="") as update:
-        yield lambda done, what: update(
+        yield lambda done, path: update(
             completed=done,
-            description=Path(what).name,
-            rate=f"{log.messages / (time.monotonic() - began):,.0f} messages/s",
+            description=Path(path).name,
+            rate=f"{log.messages / (time.monotonic() - start_time):,.0f} messages/s",
         )
 
 
-def _picture(text: str) -> Path:
+def _plot_file(text: str) -> Path:
     """Convert the name of a plot, for argparse."""
     from ..logs.write.plot import SUFFIXES
 
@@ -275,7 +280,7 @@ def _picture(text: str) -> Path:
     return Path(text)
 
 
-def _plot(options: argparse.Namespace, log: Log) -> None:
+def _save_plot(options: argparse.Namespace, log: Log) -> None:
     from ..logs.write.plot import plot
 
     files = {
@@ -286,14 +291,14 @@ def _plot(options: argparse.Namespace, log: Log) -> None:
     }
     files = {name: parts for name, parts in files.items() if parts}
     if files:
-        with reported(options.plot):
+        with report_errors(options.plot):
             plot(files, options.plot)
         print(f"wrote {options.plot}")
 
 
-def _show(log: Log, out: Path | None) -> None:
-    """Print the table of the columns, and what could not be used."""
-    from .tables import counted, show_contacts, terminal
+def _show_results(log: Log, out: Path | None) -> None:
+    """Print the table of the columns, contacts, and warnings of what could not be used."""
+    from .tables import count_noun, show_contacts, terminal
 
     if log.states:
         terminal().print(log.summary.to_rich())
@@ -301,12 +306,12 @@ def _show(log: Log, out: Path | None) -> None:
         if contacts:
             show_contacts(path, contacts)
     if not any(log.contacts.values()) and any(
-        one.count for name, one in log.summary.columns.items() if name.startswith("contacts.")
+        column.count for name, column in log.summary.columns.items() if name.startswith("contacts.")
     ):
         print("no contacts")
-    where = "" if out is None else f" in {out}"
-    print(f"{log.states:,} states of {counted(len(log.recordings), 'recording')}{where}")
-    for text in _unknown(log):
+    place = "" if out is None else f" in {out}"
+    print(f"{log.states:,} states of {count_noun(len(log.recordings), 'recording')}{place}")
+    for text in _result_warnings(log):
         print(f"warning: {text}", file=sys.stderr)
     for note, path in log.notes.items():
         print(f"warning: {path}: {note}", file=sys.stderr)
@@ -316,14 +321,14 @@ def _show(log: Log, out: Path | None) -> None:
             f"{example}",
             file=sys.stderr,
         )
-    for damage in log.damaged[:_LISTED]:
-        print(f"{damage.path}: {as_option(str(damage))}", file=sys.stderr)
-    if len(log.damaged) > _LISTED:
-        print(f"and {len(log.damaged) - _LISTED} more recordings", file=sys.stderr)
+    for damage in log.damaged[:_MAX_LISTED_RECORDINGS]:
+        print(f"{damage.path}: {name_options(str(damage))}", file=sys.stderr)
+    if len(log.damaged) > _MAX_LISTED_RECORDINGS:
+        print(f"and {len(log.damaged) - _MAX_LISTED_RECORDINGS} more recordings", file=sys.stderr)
 
 
-def _unknown(log: Log) -> Iterator[str]:
-    """Why there are no results."""
+def _result_warnings(log: Log) -> Iterator[str]:
+    """Yield reasons why there are no results, or why a quantity is unknown."""
     if not log.states and log.interval is None and not log.damaged:
         yield "there are no states; the recordings contain no messages of joint states"
     if not log.states and log.interval is not None:
@@ -333,9 +338,9 @@ def _unknown(log: Log) -> Iterator[str]:
         )
         yield f"there are no states; the recordings are from {first} to {last} UTC"
     counts: dict[str, int] = {}
-    for name, one in log.summary.columns.items():
+    for name, column in log.summary.columns.items():
         quantity = name.partition(".")[0]
-        counts[quantity] = counts.get(quantity, 0) + one.count
+        counts[quantity] = counts.get(quantity, 0) + column.count
     for quantity, count in counts.items():
         if not count and quantity in REQUIREMENTS:
             yield (

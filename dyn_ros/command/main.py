@@ -20,7 +20,15 @@ from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_urdf
 from . import arguments, ctrl_c
-from .arguments import Commands, UsageError, folder, page, positive, read_robot, reported
+from .arguments import (
+    Commands,
+    UsageError,
+    folder,
+    page,
+    positive_number,
+    read_robot,
+    report_errors,
+)
 from .calibrate import add_calibrate
 from .export import add_export
 from .identify import add_identify
@@ -28,12 +36,12 @@ from .log import add_log
 from .payload import add_payload
 from .view import add_view
 
-_POOR = 1000.0  # condition number of a motion
+_MAX_CONDITION_NUMBER = 1000.0
 _EXIT_CODES = (
     "exit codes: 0; 1: check has findings, or log found damaged recordings; 2: the "
     "input is invalid; 130: Ctrl-C"
 )
-_COMPLETION = """bash: add to ~/.bashrc:
+_COMPLETION_HELP = """bash: add to ~/.bashrc:
   source <(dyn_ros completion bash)
 zsh: write it to a folder of $fpath:
   dyn_ros completion zsh > ~/.zfunc/_dyn_ros
@@ -44,38 +52,42 @@ fish:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the ``dyn_ros`` command; return its exit code, see ``_EXIT_CODES``.
 
-    `argv` is without the program's name; by default, that of the process. The arguments that
-    ``ros2 run`` and launch append after ``--ros-args`` are ignored.
+    ``argv`` are arguments without the program's name; by default, those of the process. Arguments
+    that ``ros2 run`` and launch append after ``--ros-args`` are ignored.
     """
-    own, xacro = arguments.split_arguments(_own_arguments(sys.argv[1:] if argv is None else argv))
-    parser = _parser()
-    options = parser.parse_args(own, argparse.Namespace(xacro=xacro))
-    if xacro and not (getattr(options, "robot", None) or getattr(options, "file", None)):
-        name, value = next(iter(xacro.items()))
+    command_arguments, xacro_arguments = arguments.split_arguments(
+        _without_ros_arguments(sys.argv[1:] if argv is None else argv)
+    )
+    parser = _make_parser()
+    options = parser.parse_args(
+        command_arguments, argparse.Namespace(xacro_arguments=xacro_arguments)
+    )
+    if xacro_arguments and not (getattr(options, "robot", None) or getattr(options, "file", None)):
+        name, value = next(iter(xacro_arguments.items()))
         parser.error(f"{name}:={value} is an argument for a xacro file, but no robot is specified")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        return _run(options)
+        return _run_command(options)
     finally:
         if argv is None:
             with suppress(OSError):
                 sys.stdout.flush()
-            ctrl_c.end_at_once()  # while Python ends
+            ctrl_c.exit_immediately_on_sigint()  # Python ends now
 
 
-def _run(options: argparse.Namespace) -> int:
-    """Run the command; return its exit code."""
+def _run_command(options: argparse.Namespace) -> int:
+    """Run the command; return its exit code, and print errors that the user can correct."""
     try:
-        ctrl_c.interrupt()
+        ctrl_c.raise_on_sigint()
         return options.run(options) or 0
     except UsageError as error:
         print(f"dyn_ros {options.command}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        return ctrl_c.CODE
-    except BrokenPipeError:  # of another program, such as `head`, that reads no more
+        return ctrl_c.INTERRUPTED_EXIT_CODE
+    except BrokenPipeError:  # a program such as `head` reads no more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
@@ -90,21 +102,21 @@ def precompile() -> int:
     return main(["precompile", *sys.argv[1:]])
 
 
-def _own_arguments(argv: Sequence[str]) -> list[str]:
+def _without_ros_arguments(argv: Sequence[str]) -> list[str]:
     """Remove ROS arguments: each ``--ros-args`` up to ``--`` or the end."""
-    own: list[str] = []
-    ros = False
+    command_arguments: list[str] = []
+    is_ros = False
     for argument in argv:
         if argument == "--ros-args":
-            ros = True
-        elif ros:
-            ros = argument != "--"
+            is_ros = True
+        elif is_ros:
+            is_ros = argument != "--"
         else:
-            own.append(argument)
-    return own
+            command_arguments.append(argument)
+    return command_arguments
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dyn_ros", description="Rigid-body dynamics of robots.", epilog=_EXIT_CODES
     )
@@ -138,14 +150,14 @@ def _add_demo(commands: Commands) -> None:
     arguments.add_root_joint(command)
     command.add_argument(
         "--rate",
-        type=positive,
+        type=positive_number,
         default=500.0,
         metavar="HZ",
         help="joint states per second (default: 500)",
     )
     command.add_argument(
         "--duration",
-        type=positive,
+        type=positive_number,
         metavar="SECONDS",
         help="stop after this time (default: run until Ctrl-C)",
     )
@@ -177,7 +189,8 @@ def _demo(options: argparse.Namespace) -> None:
         if robot.suffix != ".xacro" and robot != Path("-"):
             return run(robot, *settings)
         read_robot(options, read_urdf)
-        with tempfile.TemporaryDirectory(prefix="dyn_ros-demo-") as folder:  # for its processes
+        # the processes of the demo read a file
+        with tempfile.TemporaryDirectory(prefix="dyn_ros-demo-") as folder:
             expanded = Path(folder, "robot.urdf")
             expanded.write_text(arguments.robot_text(options), encoding="utf-8")
             return run(expanded, *settings, mesh_folders=arguments.mesh_folders(options))
@@ -231,7 +244,7 @@ def _torque(options: argparse.Namespace) -> None:
     from . import tables
 
     model = read_robot(options, Model.from_urdf)
-    with reported():
+    with report_errors():
         model.gravity = options.gravity
         tables.show_torques(model, options.q, options.v, options.a, options.format)
 
@@ -278,13 +291,15 @@ def _check(options: argparse.Namespace) -> int:
                 lambda done, total, name: show(completed=done, total=total, description=name),
             )
 
-    examined = read_robot(options, read)
+    examination = read_robot(options, read)
     if options.picture is not None:
-        with reported(options.picture):
+        with report_errors(options.picture):
             from ..viewer.scene.inertia_picture import save_picture
 
-            save_picture(examined, options.picture, Path(arguments.robot_name(options)).stem)
-    return 1 if tables.show_findings(examined.findings, examined.unseen, options.format) else 0
+            save_picture(examination, options.picture, Path(arguments.robot_name(options)).stem)
+    return (
+        1 if tables.show_findings(examination.findings, examination.unseen, options.format) else 0
+    )
 
 
 def _add_excite(commands: Commands) -> None:
@@ -302,35 +317,35 @@ def _add_excite(commands: Commands) -> None:
     )
     command.add_argument(
         "--duration",
-        type=positive,
+        type=positive_number,
         default=20.0,
         metavar="SECONDS",
         help="duration of the motion (default: 20)",
     )
     command.add_argument(
         "--period",
-        type=positive,
+        type=positive_number,
         default=10.0,
         metavar="SECONDS",
         help="period after which the motion repeats (default: 10)",
     )
     command.add_argument(
         "--rate",
-        type=positive,
+        type=positive_number,
         default=10.0,
         metavar="HZ",
         help="points per second of a JointTrajectory (default: 10)",
     )
     command.add_argument(
         "--margin",
-        type=positive,
+        type=positive_number,
         default=0.9,
         metavar="FRACTION",
         help="fraction of the limits that is used (default: 0.9)",
     )
     command.add_argument(
         "--lock",
-        type=arguments.lock,
+        type=arguments.locked_joint,
         action="append",
         default=[],
         metavar="JOINT=X",
@@ -347,11 +362,11 @@ def _excite(options: argparse.Namespace) -> None:
     from ..identification.excitation import trajectory_suffix
     from . import recorded, tables
 
-    model = recorded.reduced(read_robot(options, Model.from_urdf), options.lock)
+    model = recorded.reduce_model(read_robot(options, Model.from_urdf), options.lock)
     with (
         tables.progress("searching", MofNCompleteColumn()) as show,
-        reported(options.output),
-        _one_thread(),
+        report_errors(options.output),
+        _use_one_thread(),
     ):
         trajectory_suffix(options.output)
         trajectory = excite(
@@ -368,16 +383,16 @@ def _excite(options: argparse.Namespace) -> None:
         f"{trajectory.condition:.3g}. Look at the motion before you run it, because "
         "collisions are not checked."
     )
-    if trajectory.condition > _POOR:
+    if trajectory.condition > _MAX_CONDITION_NUMBER:
         print(
-            f"warning: a condition number above {_POOR:g} means that some parameters will be "
-            "determined poorly; use a longer --period, or wider limits",
+            f"warning: a condition number above {_MAX_CONDITION_NUMBER:g} means that some "
+            "parameters will be determined poorly; use a longer --period, or wider limits",
             file=sys.stderr,
         )
 
 
-def _one_thread() -> AbstractContextManager[object]:
-    """The linear algebra of small matrices in one thread: others would only wait, and use cores."""
+def _use_one_thread() -> AbstractContextManager[object]:
+    """Use one thread for linear algebra in a block, since more do not speed up small matrices."""
     if not find_spec("threadpoolctl"):
         return nullcontext()
     from threadpoolctl import threadpool_limits
@@ -403,7 +418,7 @@ def _precompile(options: argparse.Namespace) -> None:
     from ..logs.kernels import KERNELS
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    with Progress(*columns) as bar, reported():
+    with Progress(*columns) as bar, report_errors():
         task = bar.add_task("checking the cache", total=None)
         compiled = algorithms.precompile(
             options.algorithms or None,
@@ -413,8 +428,8 @@ def _precompile(options: argparse.Namespace) -> None:
                 task, completed=done, total=total, description=name or "done"
             ),
         )
-    state = f"compiled: {len(compiled)}" if compiled else "everything is already compiled"
-    print(f"{state}; cache: {cache_folder()}")
+    outcome = f"compiled: {len(compiled)}" if compiled else "everything is already compiled"
+    print(f"{outcome}; cache: {cache_folder()}")
 
 
 def _add_completion(commands: Commands, parser: argparse.ArgumentParser) -> None:
@@ -424,7 +439,7 @@ def _add_completion(commands: Commands, parser: argparse.ArgumentParser) -> None
         help=text,
         description=text,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=_COMPLETION,
+        epilog=_COMPLETION_HELP,
     )
     command.set_defaults(run=lambda options: _completion(options, parser))
     command.add_argument("shell", choices=("bash", "zsh", "fish"))
@@ -435,18 +450,18 @@ def _completion(options: argparse.Namespace, parser: argparse.ArgumentParser) ->
         import shtab
     except ImportError as error:
         raise UsageError('completion requires shtab: pip install "dyn_ros[completion]"') from error
-    completed = {"FILE": shtab.FILE, "RECORDING": shtab.FILE, "FOLDER": shtab.DIRECTORY}
-    for action in _actions(parser):
+    completion_of_metavar = {"FILE": shtab.FILE, "RECORDING": shtab.FILE, "FOLDER": shtab.DIRECTORY}
+    for action in _all_actions(parser):
         name = str(action.metavar or "").partition(".")[0]
-        if name in completed:
-            action.complete = completed[name]  # type: ignore[attr-defined]
+        if name in completion_of_metavar:
+            action.complete = completion_of_metavar[name]  # type: ignore[attr-defined]
     print(shtab.complete(parser, options.shell))
 
 
-def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Yield the arguments of a command and of its commands."""
+def _all_actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Yield the arguments of a parser and of its commands."""
     for action in parser._actions:
         yield action
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():
-                yield from _actions(command)
+                yield from _all_actions(command)

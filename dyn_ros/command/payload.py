@@ -8,12 +8,12 @@ import argparse
 from typing import TYPE_CHECKING
 
 from . import arguments, recorded
-from .arguments import Commands, UsageError, reported
+from .arguments import Commands, UsageError, report_errors
 
 if TYPE_CHECKING:
     from ..identification import PayloadEstimate
 
-_NAME = "estimated"  # the default of ~/estimate_payload, too
+_DEFAULT_NAME = "estimated"  # as in ~/estimate_payload
 
 
 def add_payload(commands: Commands) -> None:
@@ -37,7 +37,9 @@ def add_payload(commands: Commands) -> None:
         help="write a request of the service ~/set_payload of the nodes",
     )
     command.add_argument(
-        "--name", default=_NAME, help=f"of the payload in this request (default: {_NAME})"
+        "--name",
+        default=_DEFAULT_NAME,
+        help=f"of the payload in this request (default: {_DEFAULT_NAME})",
     )
     arguments.add_root_joint(command)
     recorded.add_options(command)
@@ -52,32 +54,32 @@ def _payload(options: argparse.Namespace) -> None:
     model = arguments.read_model(options)
     arguments.require_folders(options.output)
     if not options.name:
-        raise UsageError(f"--name: expected a name, got ''; leave it out for {_NAME!r}")
-    with tables.progress("reading"), reported():
+        raise UsageError(f"--name: expected a name, got ''; leave it out for {_DEFAULT_NAME!r}")
+    with tables.progress("reading"), report_errors():
         arm, samples = recorded.read(options, model, discover(options.recordings), False)
         arguments.require_gains(options, arm)
         warnings = [*samples.warnings, *effort_unit_warnings(arm, samples)]
-        found = identify_payload(arm, samples, options.load_frame)
-    tables.show_payload(arm.velocity_names, found, warnings)
+        payload = identify_payload(arm, samples, options.load_frame)
+    tables.show_payload(arm.velocity_names, payload, warnings)
     if options.output:
-        with reported(options.output):
-            options.output.write_text(_request(found, options.name), encoding="utf-8")
+        with report_errors(options.output):
+            options.output.write_text(_format_request(payload, options.name), encoding="utf-8")
         print(f"wrote {options.output}")
 
 
-def _request(found: PayloadEstimate, name: str) -> str:
-    """A request of dyn_ros/srv/SetPayload, in YAML."""
+def _format_request(payload: PayloadEstimate, name: str) -> str:
+    """Return a request of dyn_ros/srv/SetPayload, in YAML."""
     import yaml
 
-    if not found.lower[0] > 0.0:
+    if not payload.lower[0] > 0.0:
         raise UsageError(
             "the payload is not written, because its mass may be zero; record motions "
             "in which its weight acts on the joints, or leave out -o"
         )
-    (xx, xy, xz), (_, yy, yz), (_, _, zz) = found.inertia.tolist()
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = payload.inertia.tolist()
     inertia = dict(
-        m=found.mass,
-        com=dict(zip("xyz", found.com.tolist())),
+        m=payload.mass,
+        com=dict(zip("xyz", payload.com.tolist())),
         ixx=xx,
         ixy=xy,
         ixz=xz,
@@ -85,5 +87,5 @@ def _request(found: PayloadEstimate, name: str) -> str:
         iyz=yz,
         izz=zz,
     )
-    request = dict(name=name, inertia=dict(header=dict(frame_id=found.frame), inertia=inertia))
+    request = dict(name=name, inertia=dict(header=dict(frame_id=payload.frame), inertia=inertia))
     return str(yaml.safe_dump(request, sort_keys=False))

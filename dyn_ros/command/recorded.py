@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of recordings for a command: options about their signals and joints, and reading."""
+"""Options of commands about the signals and joints of recordings, and reading of samples."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ..recordings.formats import is_table
 from ..recordings.options import ReadOptions
 from ..recordings.tables.columns import Columns
 from . import arguments
-from .arguments import UsageError, positive, reported
+from .arguments import UsageError, positive_number, report_errors
 
 if TYPE_CHECKING:
     from ..identification import Samples
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """Add the options about what of recordings is read, and how it is prepared."""
+    """Add the options about the filter, the columns and the joints of recordings."""
     command.add_argument(
         "--cutoff",
-        type=positive,
+        type=positive_number,
         metavar="HZ",
         help="cutoff of the filter of positions [Hz] (default: from their spectra "
         "and errors of the torques)",
@@ -44,7 +44,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def add_velocity(command: argparse.ArgumentParser) -> None:
-    """Add the option ``--velocity``; its value is None without."""
+    """Add the option ``--velocity``, whose default is None."""
     command.add_argument(
         "--velocity",
         action=argparse.BooleanOptionalAction,
@@ -57,7 +57,7 @@ def add_columns(command: argparse.ArgumentParser) -> None:
     """Add the option ``--columns``."""
     command.add_argument(
         "--columns",
-        type=arguments.column,
+        type=arguments.renamed_column,
         nargs="+",
         default=[],
         metavar="SIGNAL=NAMES",
@@ -72,7 +72,7 @@ def add_lock(command: argparse.ArgumentParser, default: str, more: str = "") -> 
     """Add the option ``--lock``."""
     command.add_argument(
         "--lock",
-        type=arguments.lock,
+        type=arguments.locked_joint,
         action="append",
         default=[],
         metavar="JOINT[=X]",
@@ -83,75 +83,75 @@ def add_lock(command: argparse.ArgumentParser, default: str, more: str = "") -> 
 def read_options(
     options: argparse.Namespace, model: Model | None, paths: Sequence[Path]
 ) -> ReadOptions:
-    """What of recordings is read; columns of tables with a model only."""
+    """Return the options for reading recordings; columns of tables require a model."""
     return ReadOptions(
         topics=tuple(options.topic) or None,
         odometry=options.odometry,
         since=options.since,
         until=options.until,
         staleness=options.staleness,
-        columns={} if model is None else given_columns(options, model, paths),
+        columns={} if model is None else renamed_columns(options, model, paths),
     )
 
 
-def given_columns(
+def renamed_columns(
     options: argparse.Namespace, model: Model, paths: Sequence[Path]
 ) -> dict[Path, dict[str, str]]:
-    """The columns of tables that ``--columns`` names, by what they would be called."""
+    """Return the columns in ``--columns`` for each table, by the names that they usually have."""
     if not options.columns:
         return {}
     for path in paths:
         if not is_table(path):
             raise UsageError(f"--columns: only for tables, got {path}")
-    return {path: _columns(options, model, path).given for path in paths}
+    return {path: _open_table(options, model, path).given for path in paths}
 
 
-def locked(options: argparse.Namespace, model: Model, paths: Sequence[Path]) -> Model:
-    """The robot with the joints of ``--lock`` locked, and those without columns in tables."""
-    lock = arguments.once("--lock", options.lock)
+def lock_joints(options: argparse.Namespace, model: Model, paths: Sequence[Path]) -> Model:
+    """Return the robot without the joints in ``--lock``, and without joints missing in tables."""
+    lock = arguments.require_unique("--lock", options.lock)
     if not all(map(is_table, paths)):
-        return reduced(model, options.lock)
+        return reduce_model(model, options.lock)
     from ..identification.locking import lock_unrecorded
 
     tables = []
     for path in paths:
-        with suppress(UsageError):  # which whoever reads the table reports
-            tables.append((path, _columns(options, model, path)))
+        with suppress(UsageError):  # reading the table later reports the error
+            tables.append((path, _open_table(options, model, path)))
     unknown = {name: x for name, x in lock.items() if x is None and name in model.joint_names}
-    read = ReadOptions(since=options.since, until=options.until)
-    with reported():
-        arm = reduced(model, [pair for pair in lock.items() if pair[0] not in unknown])
-        arm, lines = lock_unrecorded(arm, tables, unknown, read)
-    for line in lines:
-        print(f"warning: {line}", file=sys.stderr)
+    times = ReadOptions(since=options.since, until=options.until)
+    with report_errors():
+        arm = reduce_model(model, [pair for pair in lock.items() if pair[0] not in unknown])
+        arm, messages = lock_unrecorded(arm, tables, unknown, times)
+    for message in messages:
+        print(f"warning: {message}", file=sys.stderr)
     return arm
 
 
-def to_lock(
+def joints_to_lock(
     options: argparse.Namespace, model: Model, paths: Sequence[Path]
 ) -> tuple[Model, dict[str, float | None]]:
-    """The robot, and the joints to lock while tables are read; of bags, they are locked before."""
+    """Return the robot, and joints to lock while tables are read; for bags, they are removed."""
     if all(map(is_table, paths)):
-        return model, arguments.once("--lock", options.lock)
-    return reduced(model, options.lock), {}
+        return model, arguments.require_unique("--lock", options.lock)
+    return reduce_model(model, options.lock), {}
 
 
-def _columns(options: argparse.Namespace, model: Model, path: Path) -> Columns:
-    """The columns of a table, some of which may have other names; errors name the file."""
-    with reported(path, always=True):
-        return Columns(path, model, arguments.once("--columns", options.columns) or None)
+def _open_table(options: argparse.Namespace, model: Model, path: Path) -> Columns:
+    """Return the columns of a table, considering ``--columns``; errors name the file."""
+    with report_errors(path, always=True):
+        return Columns(path, model, arguments.require_unique("--columns", options.columns) or None)
 
 
 def read(
     options: argparse.Namespace, model: Model, paths: Sequence[Path], lock_still: bool = True
 ) -> tuple[Model, Samples]:
-    """Read recordings: the robot without locked joints, and its samples.
+    """Read recordings; return the robot without locked joints, and its samples.
 
-    Joints that were not recorded are locked, those that do not move if ``lock_still``.
+    Joints that were not recorded are locked; joints that do not move are locked if ``lock_still``.
     """
     from ..identification.recorded_samples import read_recordings
 
-    robot, lock = to_lock(options, model, paths)
+    robot, lock = joints_to_lock(options, model, paths)
     return read_recordings(
         robot,
         paths,
@@ -163,31 +163,31 @@ def read(
     )
 
 
-def read_one(
+def read_complete(
     options: argparse.Namespace, model: Model, arm: Model, path: Path, cutoff: float
 ) -> Samples:
-    """Read one recording as a whole; ``arm`` is the model without locked joints."""
+    """Read one recording completely; ``arm`` is the model without locked joints."""
     from ..identification.recorded_samples import read_samples
 
-    wanted = replace(read_options(options, model, [path]), since=None, until=None)
+    complete_read_options = replace(read_options(options, model, [path]), since=None, until=None)
     return read_samples(
         arm,
         path,
-        wanted,
-        wanted.columns.get(path),
+        complete_read_options,
+        complete_read_options.columns.get(path),
         cutoff=cutoff,
         velocity=bool(options.velocity),
     )
 
 
-def reduced(model: Model, lock: Sequence[tuple[str, float | None]]) -> Model:
-    """The robot with joints locked."""
+def reduce_model(model: Model, lock: Sequence[tuple[str, float | None]]) -> Model:
+    """Return the robot with joints locked at positions; raise a UsageError if one is missing."""
     positions = {}
-    for name, position in arguments.once("--lock", lock).items():
+    for name, position in arguments.require_unique("--lock", lock).items():
         if position is None and name in model.joint_names:
             raise UsageError(
                 f"--lock {name}: its position is required, unless tables have it, "
                 f"such as --lock {name}=0"
             )
-        positions[name] = position or 0.0  # of an unknown joint: an error below
+        positions[name] = position or 0.0  # ``Model.reduced`` reports an unknown joint
     return model.reduced(positions) if positions else model

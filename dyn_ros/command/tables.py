@@ -1,10 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the ``dyn_ros`` command prints about a robot: tables, JSON, CSV.
+"""Output of the ``dyn_ros`` command about a robot: tables, JSON, CSV.
 
-In JSON and CSV, floats have all their digits. What does not exist is null in JSON and empty in CSV;
-infinite numbers and NaN, which JSON does not have, are null there, and inf and nan in CSV. Warnings
-then go to stderr.
+In JSON and CSV, floats have all their digits. Missing values are null in JSON and empty in CSV.
+Infinite numbers and NaN are null in JSON, which does not have them, and inf and nan in CSV.
+Warnings then go to stderr.
 """
 
 import csv
@@ -29,11 +29,11 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.urdf import Joint
-from .arguments import numbers
+from .arguments import parse_numbers
 
 Format: TypeAlias = Literal["table", "json", "csv"]
-_MOST = 5  # parameters that are not determined, of those that are listed
-_SLOW = 0.02  # of the largest speed: above, a ramp of friction was chosen
+_MAX_LISTED_UNDETERMINED = 5  # parameters
+_MIN_RAMP_RATIO = 0.02  # relative to the largest speed; narrower ramps of friction are not listed
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 def show_info(model: Model, form: Format = "table") -> None:
     """Print the joints with their masses and limits, totals, and warnings."""
-    rows = [_described(model, joint) for joint in model.tree.joints]
+    rows = [_joint_row(model, joint) for joint in model.tree.joints]
     if form == "json":
         _print_json(
             {
@@ -59,13 +59,13 @@ def show_info(model: Model, form: Format = "table") -> None:
             }
         )
     elif form == "csv":
-        _print_csv(_JOINT, rows)
+        _print_csv(_JOINT_COLUMNS, rows)
     else:
         _print_joints(model, rows)
-    _warn(model.warnings, form)
+    _print_warnings(model.warnings, form)
 
 
-_JOINT = (
+_JOINT_COLUMNS = (
     "name",
     "type",
     "parent",
@@ -80,18 +80,18 @@ _JOINT = (
 )
 
 
-def _described(model: Model, joint: Joint) -> dict[str, Any]:
-    """The values of ``_JOINT``; the limits are from the description."""
-    rule = joint.mimic
-    follows = (
+def _joint_row(model: Model, joint: Joint) -> dict[str, Any]:
+    """Return the values of ``_JOINT_COLUMNS``, with limits from the description."""
+    mimic = joint.mimic
+    mimic_values = (
         (None, None, None)
-        if rule is None
-        else (model.joint_names[rule.joint], rule.multiplier, rule.offset)
+        if mimic is None
+        else (model.joint_names[mimic.joint], mimic.multiplier, mimic.offset)
     )
     parent = model.joint_names[joint.parent] if joint.parent >= 0 else None
     return dict(
         zip(
-            _JOINT,
+            _JOINT_COLUMNS,
             (
                 joint.name,
                 joint.kind,
@@ -101,7 +101,7 @@ def _described(model: Model, joint: Joint) -> dict[str, Any]:
                 joint.velocity,
                 joint.effort,
                 joint.inertia.mass,
-                *follows,
+                *mimic_values,
             ),
         )
     )
@@ -109,19 +109,19 @@ def _described(model: Model, joint: Joint) -> dict[str, Any]:
 
 def _print_joints(model: Model, rows: Sequence[Mapping[str, Any]]) -> None:
     mimics = any(row["mimic"] is not None for row in rows)
-    columns = _JOINT if mimics else _JOINT[:-3]
+    columns = _JOINT_COLUMNS if mimics else _JOINT_COLUMNS[:-3]
     headings = {"name": "joint", "parent": "on", "mimic": "mimics"}
-    table = _table(
+    table = _make_table(
         *(
             headings.get(name, name)
             if name in ("name", "type", "parent", "mimic")
-            else _right(name)
+            else _number_column(name)
             for name in columns
         )
     )
     for row in rows:
         row = {**row, "parent": row["parent"] or "(root)"}
-        table.add_row(*(_cell(row[name]) for name in columns))
+        table.add_row(*(_format_cell(row[name]) for name in columns))
     console = terminal()
     console.print(table)
     if mimics:
@@ -142,11 +142,11 @@ def show_torques(
 ) -> None:
     """Print the torques for a state given as texts: all values in order, or NAME=NUMBER.
 
-    A ValueError names the value that cannot be used.
+    Raise a ValueError that names the value if one cannot be used.
     """
-    position = numbers("q", q, model.position_names, model.neutral())
-    velocity = numbers("v", v, model.velocity_names, np.zeros(model.nv))
-    acceleration = numbers("a", a, model.velocity_names, np.zeros(model.nv))
+    position = parse_numbers("q", q, model.position_names, model.neutral())
+    velocity = parse_numbers("v", v, model.velocity_names, np.zeros(model.nv))
+    acceleration = parse_numbers("a", a, model.velocity_names, np.zeros(model.nv))
     data = Data(model)
     torque = rnea(model, data, position, velocity, acceleration).copy()
     positions = dict(zip(model.position_names, position))
@@ -159,54 +159,54 @@ def show_torques(
         nonlinear_effects(model, data, position, velocity),
         torque,
         model.effort_limit,
-        map(_load, torque, model.effort_limit),
+        map(_load_fraction, torque, model.effort_limit),
     )
-    rows = [dict(zip(_TORQUE, column)) for column in columns]
+    rows = [dict(zip(_TORQUE_COLUMNS, column)) for column in columns]
     if form == "json":
         _print_json({"robot": model.name, "gravity": model.gravity, "q": positions, "joints": rows})
     elif form == "csv":
-        _print_csv(_TORQUE, rows)
+        _print_csv(_TORQUE_COLUMNS, rows)
     else:
         _print_torques(
             rows, {name: x for name, x in positions.items() if name not in model.velocity_names}
         )
-    _warn(_excesses(model, position, velocity, torque), form)
+    _print_warnings(_limit_messages(model, position, velocity, torque), form)
 
 
-_TORQUE = ("name", "q", "v", "a", "gravity", "nle", "torque", "limit", "load")
+_TORQUE_COLUMNS = ("name", "q", "v", "a", "gravity", "nle", "torque", "limit", "load")
 
 
-def _load(torque: float, limit: float) -> float | None:
-    """The part of the limit; None without a limit."""
+def _load_fraction(torque: float, limit: float) -> float | None:
+    """Return a torque relative to its limit; None without a limit."""
     return abs(torque) / limit if 0.0 < limit < math.inf else None
 
 
 def _print_torques(rows: Sequence[Mapping[str, Any]], pose: Mapping[str, float]) -> None:
-    table = _table("joint", *map(_right, _TORQUE[1:]))
+    table = _make_table("joint", *map(_number_column, _TORQUE_COLUMNS[1:]))
     for row in rows:
         load = "" if row["load"] is None else f"{100.0 * row['load']:.1f} %"
-        table.add_row(*(_cell(row[name]) for name in _TORQUE[:-1]), load)
+        table.add_row(*(_format_cell(row[name]) for name in _TORQUE_COLUMNS[:-1]), load)
     console = terminal()
     console.print(table)
     if pose:
         console.print(
-            "q: " + ", ".join(f"{name} = {_number(x)}" for name, x in pose.items()),
+            "q: " + ", ".join(f"{name} = {_format_number(x)}" for name, x in pose.items()),
             markup=False,
             highlight=False,
         )
     console.print("torque: inverse dynamics, M a + nle. In N m, or N for a prismatic joint.")
 
 
-def _excesses(model: Model, q: Array, v: Array, torque: Array) -> list[str]:
-    """One line for each value outside its limits, including joints that mimic others."""
-    names, rates = list(model.position_names), list(model.velocity_names)
+def _limit_messages(model: Model, q: Array, v: Array, torque: Array) -> list[str]:
+    """Return a message for each value outside its limits, including those of mimic joints."""
+    names, velocity_names = list(model.position_names), list(model.velocity_names)
     positions = [*zip(names, q, model.lower, model.upper)]
-    velocities = [*zip(rates, v, model.velocity_limit)]
+    velocities = [*zip(velocity_names, v, model.velocity_limit)]
     for joint in model.tree.joints:
         rule = joint.mimic
         if rule is not None:
             master = model.joint_names[rule.joint]
-            x, rate = q[names.index(master)], v[rates.index(master)]
+            x, rate = q[names.index(master)], v[velocity_names.index(master)]
             positions.append(
                 (joint.name, rule.multiplier * x + rule.offset, joint.lower, joint.upper)
             )
@@ -216,18 +216,18 @@ def _excesses(model: Model, q: Array, v: Array, torque: Array) -> list[str]:
         for name, x, lower, upper in positions
         if not lower <= x <= upper
     ]
-    torques = zip(rates, torque, model.effort_limit)
-    for what, limited in (("v", velocities), ("torque", torques)):
-        for name, x, limit in limited:
+    torques = zip(velocity_names, torque, model.effort_limit)
+    for quantity, values in (("v", velocities), ("torque", torques)):
+        for name, x, limit in values:
             if 0.0 < limit < abs(x):
-                lines.append(f'{what} of "{name}" is {x:.6g}, above its limit {limit:.6g}')
+                lines.append(f'{quantity} of "{name}" is {x:.6g}, above its limit {limit:.6g}')
     return lines
 
 
 def show_findings(
-    findings: Sequence[Finding], unseen: Sequence[str] = (), form: Format = "table"
+    findings: Sequence[Finding], unexamined: Sequence[str] = (), form: Format = "table"
 ) -> int:
-    """Print the findings with advice, and what was not examined; return their number."""
+    """Print the findings with advice, and notes on what was not examined; return their number."""
     rows = [finding._asdict() for finding in findings]
     if form == "json":
         _print_json(rows)
@@ -235,19 +235,19 @@ def show_findings(
         _print_csv(
             Finding._fields,
             [
-                {**row, **{name: json.dumps(_plain(row[name])) for name in ("values", "limits")}}
+                {**row, **{name: json.dumps(_to_json(row[name])) for name in ("values", "limits")}}
                 for row in rows
             ],
         )
     else:
-        _print_findings(findings, unseen)
+        _print_findings(findings, unexamined)
         return len(findings)
-    for line in unseen:
+    for line in unexamined:
         print(f"note: {line}", file=sys.stderr)
     return len(findings)
 
 
-def _print_findings(findings: Sequence[Finding], unseen: Sequence[str]) -> None:
+def _print_findings(findings: Sequence[Finding], unexamined: Sequence[str]) -> None:
     console = terminal()
     if findings:
         table = Table(
@@ -256,29 +256,31 @@ def _print_findings(findings: Sequence[Finding], unseen: Sequence[str]) -> None:
         for finding in findings:
             table.add_row(*map(escape, (finding.where, finding.what, finding.advice)))
         console.print(table)
-    for line in unseen:
+    for line in unexamined:
         console.print(f"note: {line}", style="yellow", markup=False, soft_wrap=True)
-    console.print(counted(len(findings), "finding"))
+    console.print(count_noun(len(findings), "finding"))
 
 
 def show_identification(
-    result: "Identification", report: Path | None = None, unseen: "Sequence[JointResult]" = ()
+    result: "Identification",
+    report: Path | None = None,
+    validation_errors: "Sequence[JointResult]" = (),
 ) -> None:
-    """Print the error of each joint's torque before and after, friction, and what is missing.
+    """Print torque errors and friction of each joint, and parameters that are not determined.
 
-    ``unseen`` are the errors on other recordings.
+    ``validation_errors`` are the errors on other recordings.
     """
-    others = ("unseen before", "unseen after") if unseen else ()
-    table = _table(
+    validation_columns = ("unseen before", "unseen after") if validation_errors else ()
+    table = _make_table(
         "joint",
         *map(
-            _right,
+            _number_column,
             (
                 "torque",
                 "before",
                 "after",
                 "noise",
-                *others,
+                *validation_columns,
                 "armature",
                 "damping",
                 "friction",
@@ -286,63 +288,70 @@ def show_identification(
             ),
         ),
     )
-    after = result.identified
+    identified = result.identified
     for k, joint in enumerate(result.joints):
         table.add_row(
             joint.name,
             *map(
-                _number,
+                _format_number,
                 (
                     joint.torque,
                     joint.before,
                     joint.after,
                     joint.noise,
-                    *((unseen[k].before, unseen[k].after) if unseen else ()),
-                    after.armature[k],
-                    after.damping[k],
-                    after.friction[k],
+                    *(
+                        (validation_errors[k].before, validation_errors[k].after)
+                        if validation_errors
+                        else ()
+                    ),
+                    identified.armature[k],
+                    identified.damping[k],
+                    identified.friction[k],
                     result.offset[k],
                 ),
             ),
         )
     console = terminal()
     console.print(table)
-    where = "; unseen is the error on the recordings of --validate" if unseen else ""
+    explanation = (
+        "; unseen is the error on the recordings of --validate" if validation_errors else ""
+    )
     console.print(
         "RMS in N m or N on held-out samples, of the measured torque, and of its "
-        f"difference from the model before and after{where}."
+        f"difference from the model before and after{explanation}."
     )
-    known = sum(kind != "not" for kind in result.base.excitation)
+    determined = sum(kind != "not" for kind in result.base.excitation)
     cutoff = (
         f", filtered at {result.samples.cutoff:.3g} Hz"
         if math.isfinite(result.samples.cutoff)
         else ""
     )
     console.print(
-        f"{known} of {len(result.base.names)} combinations of parameters are determined; "
+        f"{determined} of {len(result.base.names)} combinations of parameters are determined; "
         f"{result.size} samples{cutoff}; computed in {result.seconds:.1f} s."
     )
-    for text in _further_friction(result):
+    for text in _friction_texts(result):
         console.print(f"further friction: {text}", markup=False)
     for text in result.warnings:
         console.print(f"warning: {text}", style="yellow", markup=False)
-    for text in result.undetermined[:_MOST]:
+    for text in result.undetermined[:_MAX_LISTED_UNDETERMINED]:
         console.print(f"not determined: {text}", markup=False)
-    if len(result.undetermined) > _MOST:
-        where = str(report) if report else "--report FILE.html lists them"
-        console.print(
-            f"not determined: {len(result.undetermined) - _MOST} more; {where}", markup=False
-        )
+    if len(result.undetermined) > _MAX_LISTED_UNDETERMINED:
+        count = len(result.undetermined) - _MAX_LISTED_UNDETERMINED
+        list_place = str(report) if report else "--report FILE.html lists them"
+        console.print(f"not determined: {count} more; {list_place}", markup=False)
 
 
-def _further_friction(result: "Identification") -> Iterator[str]:
-    """What was chosen for each joint beyond damping, Coulomb friction and offset."""
+def _friction_texts(result: "Identification") -> Iterator[str]:
+    """Yield the terms of friction of each joint besides damping, Coulomb friction and offset."""
     drives = result.identified.drives
-    slow = _SLOW * np.quantile(np.abs(drives.motor_velocity(result.samples.v)), 0.99, axis=0)
-    ramp = np.where(drives.friction_velocity > slow, drives.friction_velocity, 0.0)
+    min_ramp = _MIN_RAMP_RATIO * np.quantile(
+        np.abs(drives.motor_velocity(result.samples.v)), 0.99, axis=0
+    )
+    ramp = np.where(drives.friction_velocity > min_ramp, drives.friction_velocity, 0.0)
     for k, joint in enumerate(result.joints):
         values = [
-            f"{name} {_number(number)}"
+            f"{name} {_format_number(number)}"
             for name, number in (
                 *(
                     (name, getattr(drives, name)[k])
@@ -366,10 +375,11 @@ def _further_friction(result: "Identification") -> Iterator[str]:
 
 def show_gains(names: "Sequence[str]", gains: "GainEstimate") -> None:
     """Print the torque per unit of effort of each joint, with its interval."""
-    table = _table("joint", *map(_right, ("gain", "from", "to", "error")))
+    table = _make_table("joint", *map(_number_column, ("gain", "from", "to", "error")))
     for k, name in enumerate(names):
         table.add_row(
-            name, *map(_number, (gains.gain[k], gains.lower[k], gains.upper[k], gains.error[k]))
+            name,
+            *map(_format_number, (gains.gain[k], gains.lower[k], gains.upper[k], gains.error[k])),
         )
     console = terminal()
     console.print(table)
@@ -380,35 +390,39 @@ def show_gains(names: "Sequence[str]", gains: "GainEstimate") -> None:
 
 
 def show_payload(
-    names: "Sequence[str]", found: "PayloadEstimate", warnings: "Iterable[str]"
+    names: "Sequence[str]", payload: "PayloadEstimate", warnings: "Iterable[str]"
 ) -> None:
     """Print mass, center of mass and inertia with intervals, and errors of the joints."""
-    table = _table("of the load", *map(_right, ("value", "from", "to")))
-    rows = [("mass [kg]", found.mass, found.lower[0], found.upper[0])]
+    table = _make_table("of the load", *map(_number_column, ("value", "from", "to")))
+    rows = [("mass [kg]", payload.mass, payload.lower[0], payload.upper[0])]
     rows += [
         (f"center {axis} [m]", *values)
-        for axis, *values in zip("xyz", found.com, found.com_lower, found.com_upper)
+        for axis, *values in zip("xyz", payload.com, payload.com_lower, payload.com_upper)
     ]
     rows += [
         (
             f"I{'xyz'[i]}{'xyz'[j]} [kg m2]",
-            found.inertia[i, j],
-            found.inertia_lower[i, j],
-            found.inertia_upper[i, j],
+            payload.inertia[i, j],
+            payload.inertia_lower[i, j],
+            payload.inertia_upper[i, j],
         )
         for i in range(3)
         for j in range(i, 3)
     ]
     for name, value, lower, upper in rows:
-        ends = (_number(lower), _number(upper)) if np.isfinite(lower) else ("not determined", "")
-        table.add_row(_cell(name), _number(value), *ends)
-    errors = _table("joint", *map(_right, ("before", "after")))
-    for name, *values in zip(names, found.before, found.after):
-        errors.add_row(name, *map(_number, values))
+        ends = (
+            (_format_number(lower), _format_number(upper))
+            if np.isfinite(lower)
+            else ("not determined", "")
+        )
+        table.add_row(_format_cell(name), _format_number(value), *ends)
+    errors = _make_table("joint", *map(_number_column, ("before", "after")))
+    for name, *values in zip(names, payload.before, payload.after):
+        errors.add_row(name, *map(_format_number, values))
     console = terminal()
     console.print(table)
     console.print(
-        f"In {found.frame}, the inertia about the center of mass, with 95 % intervals. "
+        f"In {payload.frame}, the inertia about the center of mass, with 95 % intervals. "
         "What is not determined is as in a sphere of water.",
         markup=False,
     )
@@ -417,17 +431,17 @@ def show_payload(
         "RMS in N m or N of the difference between measured torque and model, without "
         "the load, and with the load and the friction of these recordings."
     )
-    _warn(warnings, "table")
+    _print_warnings(warnings, "table")
 
 
 def show_thresholds(names: "Sequence[str]", limits: "CalibratedThresholds") -> None:
     """Print the thresholds of each joint."""
-    table = _table("joint", *map(_right, ("fixed", "per speed", "at rest", "largest")))
+    table = _make_table("joint", *map(_number_column, ("fixed", "per speed", "at rest", "largest")))
     rows = np.transpose(
         [limits.fixed, limits.per_speed, limits.fixed + limits.at_rest, limits.largest]
     )
     for name, row in zip(names, rows):
-        table.add_row(name, *map(_number, row))
+        table.add_row(name, *map(_format_number, row))
     terminal().print(table)
     terminal().print(
         "Thresholds in N m or N; per speed is added for each rad/s or m/s; at rest "
@@ -438,16 +452,25 @@ def show_thresholds(names: "Sequence[str]", limits: "CalibratedThresholds") -> N
 
 def show_contacts(path: Path, contacts: "Sequence[Contact]") -> None:
     """Print when and how strongly a robot was touched."""
-    table = _table(_right("start"), _right("stop"), "largest external efforts", _right("ratio"))
-    for one in contacts:
-        efforts = ", ".join(f"{name} {_number(effort)}" for name, effort in one.efforts.items())
-        table.add_row(f"{one.start:.2f}", f"{one.stop:.2f}", escape(efforts), f"{one.ratio:.2f}")
-    terminal().print(f"{path}: {counted(len(contacts), 'contact')}", markup=False)
+    table = _make_table(
+        _number_column("start"),
+        _number_column("stop"),
+        "largest external efforts",
+        _number_column("ratio"),
+    )
+    for contact in contacts:
+        efforts = ", ".join(
+            f"{name} {_format_number(effort)}" for name, effort in contact.efforts.items()
+        )
+        table.add_row(
+            f"{contact.start:.2f}", f"{contact.stop:.2f}", escape(efforts), f"{contact.ratio:.2f}"
+        )
+    terminal().print(f"{path}: {count_noun(len(contacts), 'contact')}", markup=False)
     terminal().print(table)
     terminal().print("Stamps in s; efforts in N m or N; ratio to the threshold.")
 
 
-def _warn(warnings: Iterable[str], form: Format) -> None:
+def _print_warnings(warnings: Iterable[str], form: Format) -> None:
     """Print warnings below a table; beside other formats, to stderr."""
     for warning in warnings:
         if form == "table":
@@ -457,7 +480,7 @@ def _warn(warnings: Iterable[str], form: Format) -> None:
 
 
 def _print_json(value: Any) -> None:
-    print(json.dumps(_plain(value), indent=2, allow_nan=False))
+    print(json.dumps(_to_json(value), indent=2, allow_nan=False))
 
 
 def _print_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
@@ -472,27 +495,27 @@ def _print_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
         )
 
 
-def _plain(value: Any) -> Any:
-    """Convert to what JSON has; numbers that are not finite become None."""
+def _to_json(value: Any) -> Any:
+    """Convert a value to types of JSON; numbers that are not finite become None."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _to_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(item) for item in value]
+        return [_to_json(item) for item in value]
     if isinstance(value, float):  # also NumPy's
         return float(value) if math.isfinite(value) else None
     return value
 
 
-def counted(count: int, what: str) -> str:
+def count_noun(count: int, noun: str) -> str:
     """Return a number of things, such as "2 findings"."""
-    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
+    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
 
 
 @contextmanager
 def progress(
-    what: str, *columns: "ProgressColumn", total: float | None = None, **fields: Any
+    description: str, *columns: "ProgressColumn", total: float | None = None, **fields: Any
 ) -> Iterator[Callable[..., None]]:
-    """Show a bar on a terminal until the block ends; yield what updates it."""
+    """Show a bar on a terminal until the block ends; yield the function that updates it."""
     from rich.progress import BarColumn, Progress, TextColumn
 
     with Progress(
@@ -503,7 +526,7 @@ def progress(
         transient=True,
         disable=not sys.stderr.isatty(),
     ) as bar:
-        yield functools.partial(bar.update, bar.add_task(what, total=total, **fields))
+        yield functools.partial(bar.update, bar.add_task(description, total=total, **fields))
 
 
 def terminal() -> Console:
@@ -512,20 +535,20 @@ def terminal() -> Console:
     return console if console.is_terminal else Console(width=160)
 
 
-def _table(*columns: Column | str) -> Table:
+def _make_table(*columns: Column | str) -> Table:
     return Table(*columns, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
 
 
-def _right(name: str) -> Column:
+def _number_column(name: str) -> Column:
     return Column(name, justify="right", no_wrap=True)
 
 
-def _cell(value: Any) -> str:
-    """A text as it is, a number rounded; empty if there is none."""
+def _format_cell(value: Any) -> str:
+    """Return a text escaped, a number rounded, and None as an empty text."""
     if value is None:
         return ""
-    return escape(value) if isinstance(value, str) else _number(value)
+    return escape(value) if isinstance(value, str) else _format_number(value)
 
 
-def _number(x: float) -> str:
+def _format_number(x: float) -> str:
     return f"{round(x, 9) + 0.0:.5g}" if math.isfinite(x) else ""

@@ -17,15 +17,15 @@ from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_urdf
 from ..recordings.formats import LISTED, suffix_of
 from . import arguments
-from .arguments import ROBOT, Commands, UsageError, folder, mesh_folders, read_robot, reported
+from .arguments import ROBOT, Commands, UsageError, folder, mesh_folders, read_robot, report_errors
 
 if TYPE_CHECKING:
     from ..viewer.local import LocalRobot
     from ..viewer.replay import Replay
     from ..viewer.session import Session
 
-RATE = 30.0  # updates of the page [Hz]
-_SIMILAR = (".pq", ".zstd", ".zst", ".gz")  # not read, which the error of a recording says
+UPDATE_RATE = 30.0  # Hz
+_UNSUPPORTED_SUFFIXES = (".pq", ".zstd", ".zst", ".gz")  # recordings that reading rejects
 
 
 def add_view(commands: Commands) -> None:
@@ -118,8 +118,12 @@ def _view(options: argparse.Namespace) -> None:
 
 
 def is_recording(path: Path) -> bool:
-    """Whether a file is a recording, according to its name; a folder is one."""
-    return path.is_dir() or suffix_of(path.name) is not None or path.suffix.lower() in _SIMILAR
+    """Return True if a file is a recording according to its name, or a folder."""
+    return (
+        path.is_dir()
+        or suffix_of(path.name) is not None
+        or path.suffix.lower() in _UNSUPPORTED_SUFFIXES
+    )
 
 
 # --- a robot
@@ -160,9 +164,9 @@ def _view_recording(options: argparse.Namespace) -> None:
 
     xml = None
     if options.robot is not None:
-        xml = read_robot(options, _checked)
+        xml = read_robot(options, _require_valid_urdf)
         arguments.warn_of_drives(options)
-    with reported(options.file):
+    with report_errors(options.file):
         recording = open_recording(
             options.file,
             xml,
@@ -181,7 +185,7 @@ def _view_recording(options: argparse.Namespace) -> None:
         replay.close()
 
 
-def _checked(xml: str, root_joint: RootJoint) -> str:
+def _require_valid_urdf(xml: str, root_joint: RootJoint) -> str:
     """Return a description; raise a ValueError if it cannot be read."""
     read_urdf(xml, root_joint)
     return xml
@@ -230,16 +234,17 @@ def _serve(
             if not options.no_browser and has_screen():
                 webbrowser.open(session.address)
             source.show(session, xml)
-            _run(session, source, stopped)
+            _update_page(session, source, stopped)
         finally:
             session.close()
 
 
-def _run(session: Session, source: LocalRobot | Replay, stopped: Sequence[int]) -> None:
-    last = due = time.monotonic()
+def _update_page(session: Session, source: LocalRobot | Replay, stopped: Sequence[int]) -> None:
+    """Update the page until the process is asked to stop."""
+    previous = due = time.monotonic()
     while not stopped:
         now = time.monotonic()
-        source.update(session, now - last)
-        session.update(now, now - last)
-        last, due = now, max(due + 1.0 / RATE, now)
+        source.update(session, now - previous)
+        session.update(now, now - previous)
+        previous, due = now, max(due + 1.0 / UPDATE_RATE, now)
         time.sleep(max(0.0, due - time.monotonic()))

@@ -33,7 +33,7 @@ from ..recordings.plan import plan
 from ..recordings.recording import Recording
 from ..recordings.selection import select
 from ..states.joint_states import States
-from .effort_checks import constant_effort_warnings, effort_unit_warnings
+from .effort_checks import check_constant_efforts, check_effort_units
 from .quantities import independent_joints, observe
 from .quantity_settings import CalibrationOptions, QuantitySettings
 from .velocities import velocity_notes, with_computed_velocities
@@ -124,9 +124,9 @@ def calibrate(
         f"{path}: {text}"
         for path, states in recorded_states
         for text in (
-            *constant_effort_warnings(model, states),
+            *check_constant_efforts(model, states),
             *velocity_notes(model, states, settings),
-            *effort_unit_warnings(model, states, settings),
+            *check_effort_units(model, states, settings),
         )
     ]
     slow_joints = [model.velocity_names[k] for k in np.flatnonzero(~moves.any(axis=0))]

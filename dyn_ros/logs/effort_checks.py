@@ -18,7 +18,7 @@ _MAX_CHECKED_STATES = 5000
 _MIN_STATES = 100  # fewer are not checked
 
 
-def effort_unit_warnings(model: Model, states: States, settings: QuantitySettings) -> list[str]:
+def check_effort_units(model: Model, states: States, settings: QuantitySettings) -> list[str]:
     """Return messages on efforts that cannot be torques in N m or N."""
     states = with_computed_velocities(model, states, settings)
     known_rows = np.flatnonzero(np.isfinite(states.v).all(axis=1) & np.isfinite(states.tau).any())
@@ -40,7 +40,7 @@ def effort_unit_warnings(model: Model, states: States, settings: QuantitySetting
     )
 
 
-def constant_effort_warnings(model: Model, states: States) -> list[str]:
+def check_constant_efforts(model: Model, states: States) -> list[str]:
     """Return messages on joints that move while their effort is constant, so not measured."""
     if model.nq != model.nv or not len(states.stamp):
         return []

@@ -23,7 +23,7 @@ from ..recordings.plan import Part
 from ..recordings.recording import Recording, thinned
 from ..recordings.selection import prepare
 from ..states.joint_states import abbreviated
-from .effort_checks import effort_unit_warnings
+from .effort_checks import check_effort_units
 from .quantities import VELOCITY_QUANTITIES, QuantitySettings, compute
 from .run.jobs import Jobs, Progress, Workers
 from .run.local_workers import Call
@@ -100,7 +100,7 @@ class PartWriter:
         if VELOCITY_QUANTITIES & set(self.quantities):
             yield from velocity_notes(model, part.own, self.settings)
         if EFFORT_QUANTITIES & set(self.quantities):
-            yield from effort_unit_warnings(model, part.own, self.settings)
+            yield from check_effort_units(model, part.own, self.settings)
 
 
 def _unknown_signal_notes(

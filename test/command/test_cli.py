@@ -20,7 +20,7 @@ import pytest
 import dyn_ros
 from dyn_ros import Identification
 from dyn_ros.command import main as cli
-from dyn_ros.command.identify import _write
+from dyn_ros.command.identify import _write_results
 from dyn_ros.engine.machine_code.cache import cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -661,7 +661,7 @@ def test_identified_parameters_are_written_into_what_a_file_expands_to(made, is_
         report=None,
         xacro={} if is_plain else {"mass": "4"},
     )
-    _write(
+    _write_results(
         options,
         heavier,
         SimpleNamespace(

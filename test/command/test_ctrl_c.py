@@ -67,4 +67,4 @@ def test_a_program_that_ignores_ctrl_c(tmp_path):
 def test_a_function_of_a_program_raises_as_usual(capsys):
     assert cli.main(["info", "dyn_ros/robots/arm7.urdf"]) == 0
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert not ctrl_c.is_command()
+    assert not ctrl_c.is_dyn_ros_command()
