@@ -29,12 +29,12 @@ from dyn_ros.cdr.decode import Decoder  # noqa: E402
 from dyn_ros.recordings.formats.sources import open_source, read_span  # noqa: E402
 
 ARM = HERE.parent / "dyn_ros" / "robots" / "arm7.urdf"
-MEGABYTE = 1e6
+BYTES_PER_MEGABYTE = 1e6
 REPETITIONS = 3
 
 
-def decode(path: Path) -> float:
-    """Read all joint states; return messages per second of processor time."""
+def measure_decoding(path: Path) -> float:
+    """Decode all joint states; return messages per second of processor time."""
     start, count, decoder = time.process_time(), 0, Decoder()
     source = open_source(path)
     for span in source.spans:
@@ -42,8 +42,8 @@ def decode(path: Path) -> float:
     return count / (time.process_time() - start)
 
 
-def command(path: Path, out: Path, workers: int) -> list[str]:
-    """Return the command that computes residuals."""
+def log_command(path: Path, out: Path, workers: int) -> list[str]:
+    """Return the command that computes residuals of a recording."""
     return [
         sys.executable,
         "-m",
@@ -59,10 +59,10 @@ def command(path: Path, out: Path, workers: int) -> list[str]:
     ]
 
 
-def run(path: Path, out: Path, workers: int) -> float:
+def measure_command(path: Path, out: Path, workers: int) -> float:
     """Run the command; return its time [s]."""
     start = time.perf_counter()
-    subprocess.run(command(path, out, workers), stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(log_command(path, out, workers), stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - start
 
 
@@ -79,13 +79,16 @@ def main() -> None:
         synthetic_mcap(
             path, dyn_ros.Model.from_urdf_file(ARM), options.messages, description=ARM.read_text()
         )
-        print(f"{options.messages:,} messages, {path.stat().st_size / MEGABYTE:,.0f} MB")
-        decode(path)  # compiles what is not in the cache
-        print(f"decoded: {decode(path) / 1e6:.2f} million messages per second of processor time")
+        print(f"{options.messages:,} messages, {path.stat().st_size / BYTES_PER_MEGABYTE:,.0f} MB")
+        measure_decoding(path)  # fills the cache of compiled functions
+        rate = measure_decoding(path)
+        print(f"decoded: {rate / 1e6:.2f} million messages per second of processor time")
         times: dict[int, list[float]] = {1: [], 2: []}
         for repetition in range(REPETITIONS):
             for workers, durations in times.items():
-                durations.append(run(path, folder / f"results{repetition}{workers}", workers))
+                durations.append(
+                    measure_command(path, folder / f"results{repetition}{workers}", workers)
+                )
         for workers, durations in times.items():
             print(
                 f"residuals as Parquet, {workers} workers: "
@@ -94,8 +97,8 @@ def main() -> None:
                 "second and worker"
             )
         print(f"two workers: {min(times[1]) / min(times[2]):.2f} times one")
-        memory = largest_memory(command(path, folder / "memory", 2)).total
-        print(f"memory of all processes, 2 workers: {memory / MEGABYTE:.0f} MB")
+        memory = largest_memory(log_command(path, folder / "memory", 2)).total
+        print(f"memory of all processes, 2 workers: {memory / BYTES_PER_MEGABYTE:.0f} MB")
     finally:
         shutil.rmtree(folder)
 

@@ -288,8 +288,8 @@ def _find_shapes(
     if unknown_links := [name for name in links if name not in shapes]:
         print(
             f"warning: the shapes of {len(unknown_links)} of {len(links)} links are unknown, "
-            f"such as {unknown_links[0]}, so their masses may end outside; source the workspace with the "
-            "meshes, or place its packages beside the URDF; `dyn_ros check` names them",
+            f"such as {unknown_links[0]}, so their masses may end outside; source the workspace "
+            "with the meshes, or place its packages beside the URDF; `dyn_ros check` names them",
             file=sys.stderr,
         )
     return shapes

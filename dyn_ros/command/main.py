@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser = _make_parser()
     options = parser.parse_args(
-        command_arguments, argparse.Namespace(xacro_arguments=xacro_arguments)
+        command_arguments, argparse.Namespace(xacro=xacro_arguments)
     )
     if xacro_arguments and not (getattr(options, "robot", None) or getattr(options, "file", None)):
         name, value = next(iter(xacro_arguments.items()))
