@@ -71,7 +71,7 @@ def _calibrate(options: argparse.Namespace) -> None:
     gain, smoothing = settings.pop("gain", None), settings.pop("smoothing", None)
     with tables.progress("reading", TimeElapsedColumn()), report_errors():
         paths = discover(options.recordings)
-        arm = recorded.lock_joints(options, model, paths)
+        arm = recorded.apply_lock_option(options, model, paths)
         arguments.require_gains(options, arm)
         calibration = calibrate(
             arm,

@@ -217,7 +217,7 @@ def _run_identification(
 
     arguments.silence_distributed_log(options)
     robot, lock = (
-        (recorded.lock_joints(options, model, paths), {})
+        (recorded.apply_lock_option(options, model, paths), {})
         if in_parts
         else recorded.joints_to_lock(options, model, paths)
     )
@@ -229,7 +229,7 @@ def _run_identification(
         lock=lock,
         cutoff=options.cutoff,
         velocity=bool(options.velocity),
-        whole=estimates_gains,
+        in_memory=estimates_gains,
         workers=options.workers,
         scheduler=options.scheduler,
         progress=progress,

@@ -167,7 +167,7 @@ def _prepare_log(options: argparse.Namespace, out: Path) -> Log:
     paths = discover(options.recordings)
     model = whole_model = None if options.robot is None else arguments.read_model(options)
     if whole_model is not None:
-        model = recorded.lock_joints(options, whole_model, paths)
+        model = recorded.apply_lock_option(options, whole_model, paths)
         if EFFORT_QUANTITIES & set(quantities):
             arguments.require_gains(options, model)
     if model is not None and "contacts" in quantities:

@@ -59,9 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _without_ros_arguments(sys.argv[1:] if argv is None else argv)
     )
     parser = _make_parser()
-    options = parser.parse_args(
-        command_arguments, argparse.Namespace(xacro=xacro_arguments)
-    )
+    options = parser.parse_args(command_arguments, argparse.Namespace(xacro=xacro_arguments))
     if xacro_arguments and not (getattr(options, "robot", None) or getattr(options, "file", None)):
         name, value = next(iter(xacro_arguments.items()))
         parser.error(f"{name}:={value} is an argument for a xacro file, but no robot is specified")

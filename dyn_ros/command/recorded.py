@@ -106,7 +106,7 @@ def renamed_columns(
     return {path: _open_table(options, model, path).given for path in paths}
 
 
-def lock_joints(options: argparse.Namespace, model: Model, paths: Sequence[Path]) -> Model:
+def apply_lock_option(options: argparse.Namespace, model: Model, paths: Sequence[Path]) -> Model:
     """Return the robot without the joints in ``--lock``, and without joints missing in tables."""
     lock = arguments.require_unique("--lock", options.lock)
     if not all(map(is_table, paths)):

@@ -156,18 +156,18 @@ def identify_recordings(
     lock: Mapping[str, float | None] | None = None,
     cutoff: float | None = None,
     velocity: bool = False,
-    whole: bool = False,
+    in_memory: bool = False,
     workers: int | None = None,
     scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> Identification:
-    """Identify a robot, in memory or in parts, see ``identify``; with ``whole`` always in memory.
+    """Identify a robot, in memory or in parts, see ``identify``; ``in_memory`` prevents parts.
 
     ``options`` is called with the robot without locked joints, and with its samples if they are in
     memory.
     """
     progress = progress or (lambda done, what: None)
-    if whole or (workers is None and scheduler is None and _fit_in_memory(paths, model, read)):
+    if in_memory or (workers is None and scheduler is None and _fit_in_memory(paths, model, read)):
         arm, samples = read_recordings(
             model, paths, read, lock=lock, cutoff=cutoff, velocity=velocity
         )

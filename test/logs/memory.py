@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-_EVERY = 0.05  # s between two looks
+_SAMPLING_PERIOD = 0.05  # s
 
 
 class Memory(NamedTuple):
@@ -30,36 +30,36 @@ class Memory(NamedTuple):
 
 
 def largest_memory(command: Sequence[str]) -> Memory:
-    """Run a command; return how large it became."""
+    """Run a command; return its largest memory."""
     total, process_size = 0, 0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         while process.poll() is None:
-            sizes = [_sizes(pid) for pid in _family(process.pid)]
+            sizes = [_process_sizes(pid) for pid in _process_tree(process.pid)]
             total = max(total, sum(proportional for _, proportional in sizes))
             process_size = max(process_size, *(resident for resident, _ in sizes))
-            time.sleep(_EVERY)
+            time.sleep(_SAMPLING_PERIOD)
         assert process.stderr is not None
         assert process.returncode == 0, process.stderr.read().decode()
     return Memory(total, process_size)
 
 
-def _sizes(pid: int) -> tuple[int, int]:
-    """Resident and proportional set size of a process; 0 if it has ended."""
+def _process_sizes(pid: int) -> tuple[int, int]:
+    """Return the resident and proportional set size of a process [bytes]; 0 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
         return 0, 0
-    found = dict(line.split(":") for line in lines[1:])
+    fields = dict(line.split(":") for line in lines[1:])
     resident, proportional = (
-        1024 * int(found[name].split()[0]) if name in found else 0 for name in ("Rss", "Pss")
+        1024 * int(fields[name].split()[0]) if name in fields else 0 for name in ("Rss", "Pss")
     )
     return resident, proportional
 
 
-def _family(pid: int) -> list[int]:
-    """A process and its descendants."""
+def _process_tree(pid: int) -> list[int]:
+    """Return a process and its descendants."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         children = []
-    return [pid, *(each for child in children for each in _family(int(child)))]
+    return [pid, *(descendant for child in children for descendant in _process_tree(int(child)))]

@@ -11,13 +11,13 @@ import numpy as np
 
 
 def plan(count):
-    """Describe the parts of a recording, which is a number here."""
+    """Return the numbers of the parts of a recording, which is their count here."""
     if count < 0:
         raise ValueError(f"{count} is negative")
     return list(range(count))
 
 
-def text(count, number):
+def part_text(count, number):
     return f"{count}:{number} "
 
 
@@ -28,7 +28,7 @@ def die_on_two(count, number):
 
 
 def die_once(folder, count, number):
-    """End the process in the first call with 3."""
+    """Kill the process in the first call with part 3."""
     mark = Path(folder) / "died"
     if number == 3 and not mark.exists():
         mark.touch()
@@ -45,23 +45,23 @@ def fail_on_two(count, number):
 class Unreadable(Exception):
     """An exception that cannot be unpickled."""
 
-    def __init__(self, one, two):
-        super().__init__(f"{one} and {two}")
+    def __init__(self, first, second):
+        super().__init__(f"{first} and {second}")
 
 
 def raise_unreadable(count, number):
     raise Unreadable(1, 2)
 
 
-def slowly(folder, count, number):
-    """Leave a mark that this part was worked on."""
+def leave_mark(folder, count, number):
+    """Leave a mark in a file that this part was processed, after 0.2 s."""
     time.sleep(0.2)
     with (Path(folder) / f"{count}-{number}").open("a") as file:
         file.write("x")
     return 1
 
 
-def pid(count, number):
+def process_id(count, number):
     return os.getpid()
 
 
@@ -78,4 +78,4 @@ def linear_algebra_threads(count, n):
     import threadpoolctl
 
     scipy.linalg.lu(np.eye(2))
-    return os.getppid(), [each["num_threads"] for each in threadpoolctl.threadpool_info()]
+    return os.getppid(), [library["num_threads"] for library in threadpoolctl.threadpool_info()]

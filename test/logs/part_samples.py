@@ -16,7 +16,7 @@ def save(folder, **arrays):
 
 
 def load(cutoff, folder, model, start, stop, around):
-    """Samples of rows from start to stop, with those around them for the filter."""
+    """Return samples of rows with surrounding ones for the filter, and the rows themselves."""
     time, q, tau = (
         np.load(Path(folder) / f"{name}.npy", mmap_mode="r") for name in ("time", "q", "tau")
     )

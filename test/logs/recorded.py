@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings for tests, written by the libraries `mcap` and `rosbags`, and a large one by NumPy."""
+"""Recordings for tests, written with `mcap` and `rosbags`, and large ones with NumPy."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Sent(NamedTuple):
     message: JointState | Odometry | str
 
 
-def type_of(message: JointState | Odometry | str) -> str:
-    """Name of the type of a message in ROS 2."""
+def ros_type(message: JointState | Odometry | str) -> str:
+    """Return the name of the type of a message in ROS 2."""
     return {JointState: JOINT_STATE, Odometry: ODOMETRY, str: STRING}[type(message)]
 
 
@@ -69,24 +69,24 @@ def serialized(
     message: JointState | Odometry | str, *, ros1: bool = False, little: bool = True
 ) -> bytes:
     """Serialize a message with rosbags, for ROS 2 (CDR) or ROS 1."""
-    store, kind = (ROS1 if ros1 else ROS2), type_of(message)
-    fields = _fields(message, store, ros1)
+    store, kind = (ROS1 if ros1 else ROS2), ros_type(message)
+    fields = _make_message(message, store, ros1)
     if ros1:
         return bytes(store.serialize_ros1(fields, kind))
     return bytes(store.serialize_cdr(fields, kind, little_endian=little))
 
 
-def _fields(message: JointState | Odometry | str, store: Any, ros1: bool) -> Any:
-    new = store.types
+def _make_message(message: JointState | Odometry | str, store: Any, ros1: bool) -> Any:
+    types = store.types
     if isinstance(message, str):
-        return new[STRING](data=message)
-    time = new["builtin_interfaces/msg/Time"](
+        return types[STRING](data=message)
+    time = types["builtin_interfaces/msg/Time"](
         sec=message.stamp // 10**9, nanosec=message.stamp % 10**9
     )
-    more = {"seq": 0} if ros1 else {}
-    header = new["std_msgs/msg/Header"](stamp=time, frame_id=message.frame, **more)
+    sequence_number = {"seq": 0} if ros1 else {}
+    header = types["std_msgs/msg/Header"](stamp=time, frame_id=message.frame, **sequence_number)
     if isinstance(message, JointState):
-        return new[JOINT_STATE](
+        return types[JOINT_STATE](
             header=header,
             name=list(message.names),
             **{
@@ -96,26 +96,26 @@ def _fields(message: JointState | Odometry | str, store: Any, ros1: bool) -> Any
         )
 
     def numbers(kind: str, values: Sequence[float]) -> Any:
-        return new[f"geometry_msgs/msg/{kind}"](**dict(zip("xyzw", map(float, values))))
+        return types[f"geometry_msgs/msg/{kind}"](**dict(zip("xyzw", map(float, values))))
 
-    pose = new["geometry_msgs/msg/Pose"](
+    pose = types["geometry_msgs/msg/Pose"](
         position=numbers("Point", message.pose[:3]),
         orientation=numbers("Quaternion", message.pose[3:]),
     )
-    twist = new["geometry_msgs/msg/Twist"](
+    twist = types["geometry_msgs/msg/Twist"](
         linear=numbers("Vector3", message.twist[:3]), angular=numbers("Vector3", message.twist[3:])
     )
     covariance = np.arange(36.0)
-    return new[ODOMETRY](
+    return types[ODOMETRY](
         header=header,
         child_frame_id=message.child,
-        pose=new["geometry_msgs/msg/PoseWithCovariance"](pose=pose, covariance=covariance),
-        twist=new["geometry_msgs/msg/TwistWithCovariance"](twist=twist, covariance=covariance),
+        pose=types["geometry_msgs/msg/PoseWithCovariance"](pose=pose, covariance=covariance),
+        twist=types["geometry_msgs/msg/TwistWithCovariance"](twist=twist, covariance=covariance),
     )
 
 
 def definition(kind: str) -> bytes:
-    """Full definition of a type, as ROS 2 stores it in an MCAP file."""
+    """Return the full definition of a type, as ROS 2 stores it in an MCAP file."""
     return str(ROS2.generate_msgdef(kind, ros_version=2)[0]).encode()
 
 
@@ -152,7 +152,7 @@ def write_mcap(
         channels: dict[str, int] = {}
         for number, (topic, log_time, message) in enumerate(messages):
             if topic not in channels:
-                kind = type_of(message)
+                kind = ros_type(message)
                 schema = writer.register_schema(
                     kind.replace("/msg/", "/") if ros1 else kind,
                     "ros1msg" if ros1 else "ros2msg",
@@ -185,7 +185,7 @@ def write_bag2(
         connections: dict[str, Any] = {}
         for topic, log_time, message in messages:
             if topic not in connections:
-                connections[topic] = writer.add_connection(topic, type_of(message), typestore=ROS2)
+                connections[topic] = writer.add_connection(topic, ros_type(message), typestore=ROS2)
             writer.write(connections[topic], log_time, serialized(message))
     return path
 
@@ -204,7 +204,7 @@ def write_bag1(path: Path, messages: Iterable[Sent], *, compression: str = "none
         connections: dict[str, Any] = {}
         for topic, log_time, message in messages:
             if topic not in connections:
-                connections[topic] = writer.add_connection(topic, type_of(message), typestore=ROS1)
+                connections[topic] = writer.add_connection(topic, ros_type(message), typestore=ROS1)
             writer.write(connections[topic], log_time, serialized(message, ros1=True))
     return path
 

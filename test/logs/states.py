@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""States of a robot for tests of what is computed from them, without recordings."""
+"""States of a robot in motion, for tests without recordings."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ START = 1_700_000_000_000_000_000  # ns
 
 
 class States(NamedTuple):
-    """As `dyn_ros.states.states.States`."""
+    """Arrays with the fields of `dyn_ros.states.joint_states.States`."""
 
     log_time: Any
     stamp: Any
@@ -23,13 +23,13 @@ class States(NamedTuple):
     tau: Any
     behind: Any
 
-    def rows(self, which):
-        """Some of them."""
-        return States(*(each[which] for each in self))
+    def rows(self, selection):
+        """Return some of the states."""
+        return States(*(array[selection] for array in self))
 
 
 def model_of(path=ARM7, root_joint=None, friction=True):
-    """A robot with friction and rotors."""
+    """Return a robot with friction."""
     model = dyn_ros.Model.from_urdf_file(path, root_joint=root_joint)
     if friction:
         first = int(model.nvs[0]) if root_joint else 0
@@ -39,7 +39,7 @@ def model_of(path=ARM7, root_joint=None, friction=True):
 
 
 def moving(model, seconds=2.0, rate=1000.0, jitter=0.0, seed=0):
-    """States of a smooth motion with the efforts of the model and noise."""
+    """Return states of a smooth motion with the efforts of the model and noise."""
     rng = np.random.default_rng(seed)
     count = round(seconds * rate)
     time = (np.arange(count) + jitter * rng.uniform(-0.5, 0.5, count)) / rate

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Identification in parts agrees with that in memory."""
+"""Identification in parts, which agrees with identification in memory."""
 
 import dataclasses
 
@@ -21,24 +21,26 @@ from dyn_ros.logs.run.local_workers import Call, LocalWorkers
 from dyn_ros.recordings.tables import columns
 
 OPTIONS = dict(huber=3.0)
-SIZE = 2000  # samples of a part
+PART_LENGTH = 2000  # samples
 
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory):
     """Two minutes of an arm with other parameters."""
-    return two_minutes(tmp_path_factory.mktemp("recording"), perturbed(load_robot("ur10"), seed=1))
+    return record_two_minutes(
+        tmp_path_factory.mktemp("recording"), perturbed(load_robot("ur10"), seed=1)
+    )
 
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
-    """The same with friction that depends on the load."""
+    """A recording of the arm with friction that depends on the load."""
     true = perturbed(load_robot("ur10"), seed=1)
     true.drives = true.drives.with_values(load_friction=[0.0, 0.08, 0.0, 0.0, 0.0, 0.0])
-    return two_minutes(tmp_path_factory.mktemp("loaded"), true)
+    return record_two_minutes(tmp_path_factory.mktemp("loaded"), true)
 
 
-def two_minutes(folder, true):
+def record_two_minutes(folder, true):
     motion = waves(np.zeros(6), 1.2, [0.1, 0.2, 0.4, 0.7])
 
     def longer(time):
@@ -46,32 +48,35 @@ def two_minutes(folder, true):
 
     longer.time = np.array([0.0, 120.0])
     longer.at = motion
-    return saved(folder, record(true, longer))
+    return save_recording(folder, record(true, longer))
 
 
-def saved(folder, recording):
+def save_recording(folder, recording):
     save(folder, time=recording.time, q=recording.q, tau=recording.tau)
     return folder, recording
 
 
 @pytest.fixture(scope="module")
 def pushed(recording, tmp_path_factory):
-    """The same; something pushes the arm for 0.2 s."""
+    """A recording in which something pushes the arm for 0.2 s."""
     tau = recording[1].tau.copy()
     tau[20000:20100] += 30.0
-    return saved(tmp_path_factory.mktemp("pushed"), dataclasses.replace(recording[1], tau=tau))
+    return save_recording(
+        tmp_path_factory.mktemp("pushed"), dataclasses.replace(recording[1], tau=tau)
+    )
 
 
 @pytest.fixture(scope="module")
 def workers():
-    found = LocalWorkers(2, retries=0)
-    yield found
-    found.close()
+    local_workers = LocalWorkers(2, retries=0)
+    yield local_workers
+    local_workers.close()
 
 
-def parts(folder, model, count):
+def part_calls(folder, model, count):
     return [
-        Call(load, (folder, model, start, start + SIZE, 300)) for start in range(0, count, SIZE)
+        Call(load, (folder, model, start, start + PART_LENGTH, 300))
+        for start in range(0, count, PART_LENGTH)
     ]
 
 
@@ -85,65 +90,71 @@ def parts(folder, model, count):
     ],
 )
 def test_parts_give_what_memory_gives(request, workers, name, changes):
-    folder, found = request.getfixturevalue(name)
+    folder, recording = request.getfixturevalue(name)
     model, options = load_robot("ur10"), OPTIONS | changes
     progress = []
     result = identify_parts(
         model,
-        parts(folder, model, len(found.time)),
+        part_calls(folder, model, len(recording.time)),
         workers,
         cutoff=10.0,
-        progress=lambda done, what: progress.append(done),
+        progress=lambda fraction, label: progress.append(fraction),
         options=IdentifyOptions(**options),
     )
-    whole = dyn_ros.identify(
-        model, Samples.from_arrays(model, found.time, found.q, found.tau, cutoff=10.0), **options
+    expected = dyn_ros.identify(
+        model,
+        Samples.from_arrays(model, recording.time, recording.q, recording.tau, cutoff=10.0),
+        **options,
     )
-    assert abs(result.size - whole.size) <= 4  # the last one of the filter, by rounding
-    deviations = (result.base.estimate - whole.base.estimate) / whole.base.deviation
+    assert (
+        abs(result.size - expected.size) <= 4
+    )  # rounding decides about samples at the ends of the filter
+    deviations = (result.base.estimate - expected.base.estimate) / expected.base.deviation
     assert np.abs(deviations).max() < 0.1
-    ratio = result.base.deviation / whole.base.deviation
+    ratio = result.base.deviation / expected.base.deviation
     assert ratio.min() > 0.7 and ratio.max() < 1.4
-    change = result.identified.inertial_parameters - whole.identified.inertial_parameters
-    size = np.abs(whole.identified.inertial_parameters).max()
+    change = result.identified.inertial_parameters - expected.identified.inertial_parameters
+    size = np.abs(expected.identified.inertial_parameters).max()
     assert np.abs(change).max() < 1e-2 * size
-    for one, other in zip(result.joints, whole.joints):
-        assert one.torque == pytest.approx(other.torque, rel=0.2)
-        assert one.after == pytest.approx(other.after, rel=0.2)
-    assert result.base.excitation == whole.base.excitation
+    for joint, expected_joint in zip(result.joints, expected.joints):
+        assert joint.torque == pytest.approx(expected_joint.torque, rel=0.2)
+        assert joint.after == pytest.approx(expected_joint.after, rel=0.2)
+    assert result.base.excitation == expected.base.excitation
     assert progress == sorted(progress) and progress[-1] == 1.0
 
 
 def test_parts_have_the_same_terms_of_friction(loaded, workers):
     """The load comes from an estimate of some parts, which differs a little."""
-    folder, found = loaded
+    folder, table = loaded
     model = load_robot("ur10")
     result = identify_parts(
         model,
-        parts(folder, model, len(found.time)),
+        part_calls(folder, model, len(table.time)),
         workers,
         cutoff=10.0,
-        progress=lambda done, what: None,
+        progress=lambda fraction, label: None,
         options=IdentifyOptions(**OPTIONS),
     )
-    whole = dyn_ros.identify(
-        model, Samples.from_arrays(model, found.time, found.q, found.tau, cutoff=10.0), **OPTIONS
+    expected = dyn_ros.identify(
+        model, Samples.from_arrays(model, table.time, table.q, table.tau, cutoff=10.0), **OPTIONS
     )
-    friction = [each.identified.drives.load_friction for each in (result, whole)]
+    friction = [
+        identification.identified.drives.load_friction for identification in (result, expected)
+    ]
     assert np.flatnonzero(friction[0]).tolist() == [1]
     np.testing.assert_allclose(*friction, rtol=0.01)
-    some = whole.samples.take(slice(None, None, 50))
-    difference = np.sqrt(np.mean((result.torque(some) - whole.torque(some)) ** 2, axis=0))
-    assert (difference < [0.05 * joint.noise for joint in whole.joints]).all()
+    sample = expected.samples.take(slice(None, None, 50))
+    difference = np.sqrt(np.mean((result.torque(sample) - expected.torque(sample)) ** 2, axis=0))
+    assert (difference < [0.05 * joint.noise for joint in expected.joints]).all()
 
 
 def test_parts_have_the_distances_over_which_friction_turns(recording, workers, tmp_path):
-    """Parts of 1000 samples are 60; a first estimate has 16 of them."""
-    folder, found = saved(tmp_path, with_presliding(recording[1]))
+    """There are 60 parts of 1000 samples, of which the first estimate has 16."""
+    folder, table = save_recording(tmp_path, with_presliding(recording[1]))
     model, options = load_robot("ur10"), OPTIONS | dict(friction_terms=["friction_distance"])
     calls = [
         Call(load, (folder, model, start, start + 1000, 300))
-        for start in range(0, len(found.time), 1000)
+        for start in range(0, len(table.time), 1000)
     ]
     result = identify_parts(
         model,
@@ -151,46 +162,48 @@ def test_parts_have_the_distances_over_which_friction_turns(recording, workers, 
         workers,
         IdentifyOptions(**options),
         cutoff=10.0,
-        progress=lambda done, what: None,
+        progress=lambda fraction, label: None,
     )
-    whole = dyn_ros.identify(
-        model, Samples.from_arrays(model, found.time, found.q, found.tau, cutoff=10.0), **options
+    expected = dyn_ros.identify(
+        model, Samples.from_arrays(model, table.time, table.q, table.tau, cutoff=10.0), **options
     )
-    distances = [each.identified.drives.friction_distance for each in (result, whole)]
+    distances = [
+        identification.identified.drives.friction_distance for identification in (result, expected)
+    ]
     np.testing.assert_allclose(*distances, rtol=0.005)
     np.testing.assert_allclose(distances[0], 0.01, rtol=0.05)
-    deviations = (result.base.estimate - whole.base.estimate) / whole.base.deviation
+    deviations = (result.base.estimate - expected.base.estimate) / expected.base.deviation
     assert np.abs(deviations).max() < 0.3
-    ratio = result.base.deviation / whole.base.deviation
+    ratio = result.base.deviation / expected.base.deviation
     assert ratio.min() > 0.7 and ratio.max() < 1.4
 
 
 def test_the_filter_is_chosen_from_a_few_parts(recording, workers):
-    folder, found = recording
+    folder, table = recording
     model = load_robot("ur10")
     result = identify_parts(
         model,
-        parts(folder, model, len(found.time)),
+        part_calls(folder, model, len(table.time)),
         workers,
         cutoff=None,
-        progress=lambda done, what: None,
+        progress=lambda fraction, label: None,
         options=IdentifyOptions(**OPTIONS),
     )
     assert 1.0 < result.samples.cutoff <= 20.0
 
 
 def test_parts_that_are_too_short_are_reported(recording, workers):
-    folder, found = recording
+    folder, table = recording
     model = load_robot("ur10")
-    some = parts(folder, model, len(found.time))
-    some.insert(5, Call(load, (folder, model, 100, 110, 0)))  # the last has a single sample
+    calls = part_calls(folder, model, len(table.time))
+    calls.insert(5, Call(load, (folder, model, 100, 110, 0)))  # the last has a single sample
     result = identify_parts(
         model,
-        some,
+        calls,
         workers,
         IdentifyOptions(**OPTIONS),
         cutoff=10.0,
-        progress=lambda done, what: None,
+        progress=lambda fraction, label: None,
     )
     assert any("2 of 32 parts of the recordings were not used" in text for text in result.warnings)
 
@@ -204,7 +217,7 @@ def test_no_part_can_be_used(recording, workers):
             [Call(load, (folder, model, 100, 110, 0))],
             workers,
             cutoff=10.0,
-            progress=lambda done, what: None,
+            progress=lambda fraction, label: None,
             options=IdentifyOptions(**OPTIONS),
         )
 
@@ -217,11 +230,11 @@ def test_parts_are_chosen_evenly():
 
 @pytest.mark.parametrize("options", [{}, {"workers": 1}])
 def test_joints_that_no_message_reports_are_locked(tmp_path, options):
-    whole = load_robot("panda")
-    true = perturbed(whole.reduced({"panda_finger_joint1": 0.0}), seed=2)
+    model = load_robot("panda")
+    true = perturbed(model.reduced({"panda_finger_joint1": 0.0}), seed=2)
     motion = waves((true.lower + true.upper) / 2.0, 1.2, [0.1, 0.2, 0.4, 0.7])
-    found = record(true, motion)
-    stamps = np.round(1e9 * found.time).astype(int) + 10**9
+    recording = record(true, motion)
+    stamps = np.round(1e9 * recording.time).astype(int) + 10**9
     path = recorded.write_mcap(
         tmp_path / "arm.mcap",
         (
@@ -230,10 +243,10 @@ def test_joints_that_no_message_reports_are_locked(tmp_path, options):
                 stamp,
                 JointState(list(true.joint_names), q.tolist(), [], tau.tolist(), stamp),
             )
-            for stamp, q, tau in zip(stamps.tolist(), found.q, found.tau)
+            for stamp, q, tau in zip(stamps.tolist(), recording.q, recording.tau)
         ),
     )
-    result = dyn_ros.logs.identify(whole, path, motor_constants=np.ones(whole.nv), **options)
+    result = dyn_ros.logs.identify(model, path, motor_constants=np.ones(model.nv), **options)
     assert result.warnings[0] == "locked: panda_finger_joint1 = 0 (no columns)"
     assert result.model.joint_names == true.joint_names
     for joint in result.joints:
@@ -243,15 +256,18 @@ def test_joints_that_no_message_reports_are_locked(tmp_path, options):
 @pytest.mark.parametrize("options", [{}, {"workers": 1}])
 def test_tables_with_other_columns(tmp_path, options):
     true = load_robot("ur10")
-    found, path = record(true, waves(np.zeros(6), 1.2, [0.1, 0.2, 0.4, 0.7])), tmp_path / "t.csv"
-    table = {f"x{n}": column for n, column in enumerate(found.table().values())}
-    given = dict(zip(found.table(), table))
+    recording, path = (
+        record(true, waves(np.zeros(6), 1.2, [0.1, 0.2, 0.4, 0.7])),
+        tmp_path / "t.csv",
+    )
+    table = {f"x{n}": column for n, column in enumerate(recording.table().values())}
+    column_names = dict(zip(recording.table(), table))
     columns.write(path, table)
-    result = dyn_ros.logs.identify(true, path, columns={str(path): given}, **options)
+    result = dyn_ros.logs.identify(true, path, columns={str(path): column_names}, **options)
     assert max(joint.after / joint.noise for joint in result.joints) < 1.05
     columns.write(
         tmp_path / "other.csv",
-        {name: column for name, column in found.table().items() if "effort" not in name},
+        {name: column for name, column in recording.table().items() if "effort" not in name},
     )
     with pytest.raises(ValueError, match="other.csv: .*effort"):
         dyn_ros.logs.identify(true, tmp_path / "other.csv", **options)
@@ -260,4 +276,4 @@ def test_tables_with_other_columns(tmp_path, options):
         match="columns: expected names by the path of each table, got "
         "'time'; the recordings are .*t.csv",
     ):
-        dyn_ros.logs.identify(true, path, columns=given, **options)
+        dyn_ros.logs.identify(true, path, columns=column_names, **options)

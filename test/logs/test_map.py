@@ -18,7 +18,7 @@ import dyn_ros
 from dyn_ros import logs
 
 MODEL = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
-COUNT = 200_000  # messages: three parts
+COUNT = 200_000  # messages, in three parts
 
 
 @pytest.fixture(scope="module")
@@ -28,18 +28,18 @@ def bag(tmp_path_factory):
 
 def test_each_part(bag):
     progress = []
-    found = list(
+    results = list(
         logs.map(
             functions.count_states,
             bag,
             robot=MODEL,
             workers=2,
-            progress=lambda done, what: progress.append(done),
+            progress=lambda fraction, name: progress.append(fraction),
         )
     )
-    assert sorted(each.number for each in found) == [0, 1, 2]
-    assert sum(each.value for each in found) == COUNT
-    assert {(each.path, each.error) for each in found} == {(str(bag), None)}
+    assert sorted(result.number for result in results) == [0, 1, 2]
+    assert sum(result.value for result in results) == COUNT
+    assert {(result.path, result.error) for result in results} == {(str(bag), None)}
     assert progress == sorted(progress) and progress[-1] == pytest.approx(1.0)
 
 
@@ -57,17 +57,19 @@ def test_a_sum_does_not_depend_on_the_workers(bag):
         for workers in (1, 2)
     ]
     assert sums[0].tobytes() == sums[1].tobytes()
-    whole = logs.read(bag, MODEL, joints=["elbow_pitch"], rate=100.0)
-    np.testing.assert_allclose(sums[0], (whole.q**2).sum(axis=0), rtol=1e-12)
+    recording = logs.read(bag, MODEL, joints=["elbow_pitch"], rate=100.0)
+    np.testing.assert_allclose(sums[0], (recording.q**2).sum(axis=0), rtol=1e-12)
 
 
 def test_a_recording_that_cannot_be_read(bag, tmp_path):
     broken = tmp_path / "broken.mcap"
     broken.write_bytes(b"nothing")
-    found = list(logs.map(functions.count_states, [bag, broken], robot=MODEL, workers=1))
-    assert sum(each.value or 0 for each in found) == COUNT
-    failed = [each for each in found if each.error is not None]
-    assert [(each.path, each.number, each.value) for each in failed] == [(str(broken), None, None)]
+    results = list(logs.map(functions.count_states, [bag, broken], robot=MODEL, workers=1))
+    assert sum(result.value or 0 for result in results) == COUNT
+    failed = [result for result in results if result.error is not None]
+    assert [(result.path, result.number, result.value) for result in failed] == [
+        (str(broken), None, None)
+    ]
     with pytest.warns(RuntimeWarning, match=r"1 parts or recordings are left out: .*broken.mcap"):
         assert (
             logs.map(
@@ -108,15 +110,14 @@ def test_a_script_without_its_guard(bag, tmp_path):
 
 
 def test_identify_in_parts_and_in_memory(bag):
-    found = [
+    memory, parts = (
         logs.identify(MODEL, bag, cutoff=10.0, friction=False, armature=False, workers=workers)
         for workers in (None, 2)
-    ]
-    memory, parts = found
+    )
     assert abs(memory.size - parts.size) <= 4 + 2 * parts.size // 1000
-    known = [each != "not" for each in memory.base.excitation]
+    is_determined = [excitation != "not" for excitation in memory.base.excitation]
     deviations = (parts.base.estimate - memory.base.estimate) / memory.base.deviation
-    assert np.abs(deviations[known]).max() < 0.5
+    assert np.abs(deviations[is_determined]).max() < 0.5
 
 
 def test_import_needs_no_extras():

@@ -20,7 +20,7 @@ from dyn_ros.logs.quantities import (
 )
 from dyn_ros.logs.write.quantity_table import QUANTITIES
 
-VALUES = {
+NODE_PARAMETERS = {
     "root_joint": "fixed",
     "gravity": (0.0, 0.0, -9.81),
     "mimic": "project",
@@ -34,7 +34,7 @@ VALUES = {
     "frame_id": "",
     "world_frame": "",
 }
-OBSERVER = {
+OBSERVER_PARAMETERS = {
     "thresholds.fixed": [],
     "thresholds.per_speed": [],
     "thresholds.at_rest": [],
@@ -45,7 +45,7 @@ OBSERVER = {
 
 
 def node_values(settings):
-    """The parameters of the observer node."""
+    """Return the parameters of the observer node."""
     values = {
         name: value
         for name, value in dataclasses.asdict(settings).items()
@@ -56,7 +56,7 @@ def node_values(settings):
     for name in ("fixed", "per_speed", "at_rest"):
         values[f"thresholds.{name}"] = values.pop(f"thresholds_{name}")
     return {
-        **OBSERVER,
+        **OBSERVER_PARAMETERS,
         **{
             name: list(value) if isinstance(value, tuple) else value
             for name, value in values.items()
@@ -64,19 +64,19 @@ def node_values(settings):
     }
 
 
-def context(**values):
-    """A robot as the nodes prepare it, with friction."""
+def make_context(**values):
+    """Return a robot as the nodes prepare it, with friction."""
     from dyn_ros.nodes.robot.context import RobotContext
 
-    robot = RobotContext(ARM7.read_text(), {**VALUES, **values})
+    robot = RobotContext(ARM7.read_text(), {**NODE_PARAMETERS, **values})
     model = model_of(root_joint=None if robot.model.nv == 7 else "floating")
     robot.model.damping[:], robot.model.friction[:] = model.damping, model.friction
     robot.collector.collect(["effort"])
     return robot
 
 
-def replay(robot, settings, messages, odometry=()):
-    """Process messages as the node does; return the states, and what was published for each."""
+def run_node(robot, settings, messages, odometry=()):
+    """Process messages as the node does; return states, residual and external efforts."""
     from dyn_ros.nodes.robot.observation import Observation
     from dyn_ros.states.joint_states import Reception, Rejected
 
@@ -91,23 +91,23 @@ def replay(robot, settings, messages, odometry=()):
             continue
         state = robot.collector.latest()
         observation.take(state, True)
-        nothing = np.full(robot.model.nv, np.nan)
-        residual.append(observation.residual.copy() if observation.residual_valid else nothing)
-        external.append(observation.external.copy() if observation.valid else nothing)
+        unknown = np.full(robot.model.nv, np.nan)
+        residual.append(observation.residual.copy() if observation.residual_valid else unknown)
+        external.append(observation.external.copy() if observation.valid else unknown)
         v = np.array(state.velocities)
         names = np.array(
             [robot.model.joint_names[k] for k, nv in enumerate(robot.model.nvs) for _ in range(nv)]
         )
         v[np.isin(names, state.unknown)] = np.nan
-        tau = nothing if state.effort is None else state.effort.copy()
+        tau = unknown if state.effort is None else state.effort.copy()
         behind = state.stamp - int(robot.collector._live.min())
         rows.append((state.stamp, state.stamp, np.array(state.q), v, tau, behind))
-    states = States(*(np.array(each) for each in zip(*rows)))
+    states = States(*(np.array(column) for column in zip(*rows)))
     return states, np.array(residual), np.array(external)
 
 
 def messages_of(states, names, rng, faults=True):
-    """Messages with these states: of all joints, or of two publishers in turn."""
+    """Yield messages with these states, some of which are faulty, lost, or repeated."""
     for stamp, q, v, tau in zip(states.stamp, states.q, states.v, states.tau):
         chance = rng.random() if faults else 1.0
         if chance < 2e-3:
@@ -126,7 +126,7 @@ def messages_of(states, names, rng, faults=True):
 
 
 def with_faults(states, rng):
-    """The same states with gaps, and a jump of the clock to the past."""
+    """Return states with gaps, and a jump of the clock to the past."""
     stamp = states.stamp.copy()
     third = len(stamp) // 3
     stamp[third:] += 300_000_000  # longer than max_gap
@@ -136,12 +136,12 @@ def with_faults(states, rng):
     return states._replace(stamp=stamp, log_time=stamp)
 
 
-def agree(found, expected):
-    """Equal to 1e-12 of the largest number, with the same unknown ones."""
-    assert (np.isnan(found) == np.isnan(expected)).all()
+def assert_agree(values, expected):
+    """Require that values differ by 1e-12 of the largest, and are unknown in the same places."""
+    assert (np.isnan(values) == np.isnan(expected)).all()
     assert np.isfinite(expected).any()
     scale = np.nanmax(np.abs(expected))
-    assert np.nanmax(np.abs(found - expected)) <= 1e-12 * max(scale, 1.0)
+    assert np.nanmax(np.abs(values - expected)) <= 1e-12 * max(scale, 1.0)
 
 
 SETTINGS = [
@@ -165,29 +165,29 @@ SETTINGS = [
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=range(len(SETTINGS)))
 def test_observer_as_the_node(settings):
-    robot, rng = context(), np.random.default_rng(1)
+    robot, rng = make_context(), np.random.default_rng(1)
     planned = with_faults(moving(robot.model, 3.0, jitter=0.2), rng)
-    states, residual, external = replay(robot, settings, messages_of(planned, robot.names, rng))
-    found = observe(robot.model, states, settings, ["residual", "external"])
-    agree(found["residual"], residual)
-    agree(found["external"], external)
+    states, residual, external = run_node(robot, settings, messages_of(planned, robot.names, rng))
+    results = observe(robot.model, states, settings, ["residual", "external"])
+    assert_agree(results["residual"], residual)
+    assert_agree(results["external"], external)
     table = compute(robot.model, states, 0, ["residual"], settings)
     assert list(table.columns)[2:] == [f"residual.{name}" for name in robot.names]
     assert (
-        np.stack(list(table.columns.values())[2:], axis=1)[100:] == found["residual"][100:]
-    ).all(where=~np.isnan(found["residual"][100:]))
+        np.stack(list(table.columns.values())[2:], axis=1)[100:] == results["residual"][100:]
+    ).all(where=~np.isnan(results["residual"][100:]))
 
 
 def test_efforts_and_velocities_that_cannot_be_measurements():
-    robot, rng = context(), np.random.default_rng(1)
+    robot, rng = make_context(), np.random.default_rng(1)
     planned = moving(robot.model, 1.0)
     planned.tau[300, 3], planned.v[600, 2] = 1e11, -1e8
-    states, residual, external = replay(
+    states, residual, external = run_node(
         robot, QuantitySettings(), messages_of(planned, robot.names, rng, faults=False)
     )
-    found = observe(robot.model, states, QuantitySettings(), ["residual", "external"])
-    agree(found["residual"], residual)
-    agree(found["external"], external)
+    results = observe(robot.model, states, QuantitySettings(), ["residual", "external"])
+    assert_agree(results["residual"], residual)
+    assert_agree(results["external"], external)
     assert np.nanmax(np.abs(external)) < 1e3
     assert np.isnan(external[300:370]).all()
     assert np.isnan(external[600:670]).all()
@@ -205,15 +205,19 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
     from dyn_ros.recordings.plan import plan
     from dyn_ros.recordings.selection import select as select_topics
 
-    robot, rng, settings = context(), np.random.default_rng(3), QuantitySettings(effort_delay=0.002)
+    robot, rng, settings = (
+        make_context(),
+        np.random.default_rng(3),
+        QuantitySettings(effort_delay=0.002),
+    )
     planned = with_faults(moving(robot.model, 9.0, jitter=0.2), rng)
-    whole = list(messages_of(planned, robot.names, rng))
+    full_messages = list(messages_of(planned, robot.names, rng))
     messages = (
-        whole
+        full_messages
         if publishers == 1
         else [
             (names[part], q[part], v[part], tau[part], stamp)
-            for names, q, v, tau, stamp in whole
+            for names, q, v, tau, stamp in full_messages
             for part in (slice(0, 3), slice(3, 7))
         ]
     )
@@ -222,27 +226,31 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
         for k, message in enumerate(messages)
     ]
     path = write_mcap(tmp_path / "a.mcap", sent, chunk_size=1 << 16)
-    states, residual, external = replay(robot, settings, messages)
+    states, residual, external = run_node(robot, settings, messages)
 
-    wanted = ["gravity", "residual", "external"]
+    quantities = ["gravity", "residual", "external"]
     chosen = select_topics(open_source(path), ReadOptions(robot.model))
-    parts = plan(chosen, size, required_overlap(wanted, settings))
+    parts = plan(chosen, size, required_overlap(quantities, settings))
     assert len(parts) >= 4 or size == math.inf
     tables = []
     for planned in parts:
         part = read_part(planned)
-        tables.append(compute(robot.model, part.states, part.warm, wanted, settings, part.after))
-    found = {
+        tables.append(
+            compute(robot.model, part.states, part.warm, quantities, settings, part.after)
+        )
+    columns = {
         name: np.concatenate([table.columns[name] for table in tables])
         for name in tables[0].columns
     }
-    assert (found["stamp"] == states.stamp).all()
+    assert (columns["stamp"] == states.stamp).all()
     for quantity, expected in (("residual", residual), ("external", external)):
-        agree(np.stack([found[f"{quantity}.{name}"] for name in robot.names], axis=1), expected)
+        assert_agree(
+            np.stack([columns[f"{quantity}.{name}"] for name in robot.names], axis=1), expected
+        )
 
 
 def test_joints_of_two_publishers_one_of_which_lags():
-    robot, rng = context(), np.random.default_rng(2)
+    robot, rng = make_context(), np.random.default_rng(2)
     names, planned = robot.names, moving(robot.model, 2.0)
 
     def messages():
@@ -252,15 +260,15 @@ def test_joints_of_two_publishers_one_of_which_lags():
             if not 600_000_000 < since < 950_000_000:  # less than staleness, more than max_gap
                 yield names[4:], q[4:], v[4:], tau[4:], stamp - int(rng.integers(0, 2000))
 
-    states, residual, external = replay(robot, QuantitySettings(), messages())
+    states, residual, external = run_node(robot, QuantitySettings(), messages())
     assert states.behind.max() > 200_000_000
-    found = observe(robot.model, states, QuantitySettings(), ["residual", "external"])
-    agree(found["residual"], residual)
-    agree(found["external"], external)
+    results = observe(robot.model, states, QuantitySettings(), ["residual", "external"])
+    assert_agree(results["residual"], residual)
+    assert_agree(results["external"], external)
 
 
 def test_a_base_that_moves():
-    robot = context(root_joint="floating")
+    robot = make_context(root_joint="floating")
     planned = moving(robot.model, 1.0, rate=500.0)
     names = robot.names[6:]
 
@@ -270,11 +278,11 @@ def test_a_base_that_moves():
             yield names, q[7:], v[6:], tau[6:], stamp
 
     for settings in (QuantitySettings(), QuantitySettings(effort_delay=0.005)):
-        states, residual, external = replay(robot, settings, messages())
-        found = observe(robot.model, states, settings, ["residual", "external"])
-        agree(found["residual"], residual)
-        agree(found["external"], external)
-        robot = context(root_joint="floating")
+        states, residual, external = run_node(robot, settings, messages())
+        results = observe(robot.model, states, settings, ["residual", "external"])
+        assert_agree(results["residual"], residual)
+        assert_agree(results["external"], external)
+        robot = make_context(root_joint="floating")
 
 
 def test_terms_and_the_whole_robot_as_the_nodes():
@@ -284,32 +292,32 @@ def test_terms_and_the_whole_robot_as_the_nodes():
     from dyn_ros.states.joint_states import State
 
     for root_joint in ("fixed", "floating"):
-        robot = context(root_joint=root_joint)
+        robot = make_context(root_joint=root_joint)
         states = moving(robot.model, 0.5)
         states.v[7] = np.nan
         table = compute(robot.model, states, 0, ["gravity", "nle", "centroidal", "energy"])
         reads = "g", "nle", "com", "Ig", "hg", "kinetic_energy", "potential_energy"
         for k in [0, 7, *range(20, 500, 37)]:
-            known = k != 7
-            state = State(states.q[k], states.v[k], unknown=() if known else ("all",))
+            has_velocity = k != 7
+            state = State(states.q[k], states.v[k], unknown=() if has_velocity else ("all",))
             robot.compute(state, reads)
-            terms, whole = Terms(robot.data, reads), None
-            whole = composite_body(robot, state, terms)
-            momentum = whole.momentum if known else [np.nan] * 6
-            inertia = whole.body.matrix()
+            terms = Terms(robot.data, reads)
+            composite = composite_body(robot, state, terms)
+            momentum = composite.momentum if has_velocity else [np.nan] * 6
+            inertia = composite.body.matrix()
             expected = {
                 **dict(zip([f"gravity.{name}" for name in robot.names], terms.g)),
                 **dict(
                     zip(
                         [f"nle.{name}" for name in robot.names],
-                        terms.nle if known else [np.nan] * robot.model.nv,
+                        terms.nle if has_velocity else [np.nan] * robot.model.nv,
                     )
                 ),
-                "mass": whole.body.mass,
-                **dict(zip(("com.x", "com.y", "com.z"), whole.body.com)),
+                "mass": composite.body.mass,
+                **dict(zip(("com.x", "com.y", "com.z"), composite.body.com)),
                 **{f"linear_momentum.{axis}": momentum[i] for i, axis in enumerate("xyz")},
                 **{
-                    f"com_velocity.{axis}": momentum[i] / whole.body.mass
+                    f"com_velocity.{axis}": momentum[i] / composite.body.mass
                     for i, axis in enumerate("xyz")
                 },
                 **{f"angular_momentum.{axis}": momentum[3 + i] for i, axis in enumerate("xyz")},
@@ -320,9 +328,9 @@ def test_terms_and_the_whole_robot_as_the_nodes():
                 "locked_inertia.iyz": inertia[1, 2],
                 "locked_inertia.izz": inertia[2, 2],
                 "energy.potential": terms.potential_energy,
-                "energy.kinetic": terms.kinetic_energy if known else np.nan,
+                "energy.kinetic": terms.kinetic_energy if has_velocity else np.nan,
                 "energy.total": (
-                    terms.kinetic_energy + terms.potential_energy if known else np.nan
+                    terms.kinetic_energy + terms.potential_energy if has_velocity else np.nan
                 ),
             }
             assert list(table.columns)[2:] == [name for name in table.columns if name in expected]
@@ -339,19 +347,19 @@ def test_torque_is_the_inverse_dynamics_of_the_motion():
     a = -0.4 * phase**2 * np.sin(phase * 1e-9 * (states.stamp - START)[:, None])
     expected = dyn_ros.rnea(model, dyn_ros.Data(model), states.q, states.v, a)
     table = compute(model, states, 0, ["torque"])
-    found = np.stack(list(table.columns.values())[2:], axis=1)
-    assert np.isnan(found[:200]).all() and np.isnan(found[-200:]).all()
-    assert not np.isnan(found[201:-201]).any()
-    assert np.abs(found - expected)[1500:-1500].max() < 1e-4 * np.abs(expected).max()
+    torque = np.stack(list(table.columns.values())[2:], axis=1)
+    assert np.isnan(torque[:200]).all() and np.isnan(torque[-200:]).all()
+    assert not np.isnan(torque[201:-201]).any()
+    assert np.abs(torque - expected)[1500:-1500].max() < 1e-4 * np.abs(expected).max()
 
 
 def test_torque_is_unknown_near_gaps():
     model = model_of()
     states = moving(model, 3.0)
     states.stamp[1500:] += 1_000_000_000
-    found = compute(model, states, 0, ["torque"]).columns["torque.elbow_pitch"]
-    assert np.isnan(found[1300:1700]).all()
-    assert np.isfinite(found[201:1299]).all() and np.isfinite(found[1701:2799]).all()
+    torque = compute(model, states, 0, ["torque"]).columns["torque.elbow_pitch"]
+    assert np.isnan(torque[1300:1700]).all()
+    assert np.isfinite(torque[201:1299]).all() and np.isfinite(torque[1701:2799]).all()
     short = compute(model, states.rows(slice(0, 300)), 0, ["torque"])
     assert np.isnan(short.columns["torque.elbow_pitch"]).all()
 
@@ -370,20 +378,25 @@ def test_a_part_gives_the_numbers_of_the_whole(settings, delay, quantities):
     model.drives = model.drives.with_values(delay=delay)
     settings = dataclasses.replace(settings, thresholds_fixed=(2.0,))
     states = moving(model, 8.0, jitter=0.3)
-    whole = compute(model, states, 0, quantities, settings)
+    table = compute(model, states, 0, quantities, settings)
     before, after = required_overlap(quantities, settings, model)
     start, stop = 3000, 5000
     warm = start - np.searchsorted(states.stamp, states.stamp[start] - round(before * 1e9))
-    more = np.searchsorted(states.stamp, states.stamp[stop] + round(after * 1e9)) - stop
+    after_count = np.searchsorted(states.stamp, states.stamp[stop] + round(after * 1e9)) - stop
     part = compute(
-        model, states.rows(slice(start - warm, stop + more)), warm, quantities, settings, more
+        model,
+        states.rows(slice(start - warm, stop + after_count)),
+        warm,
+        quantities,
+        settings,
+        after_count,
     )
     assert len(part) == stop - start
     for name, values in part.columns.items():
-        expected = whole.columns[name][start:stop]
+        expected = table.columns[name][start:stop]
         scale = max(np.abs(expected).max(), 1.0)
-        close = 1e-6 if name.startswith("torque") else 1e-12
-        assert np.abs(values - expected).max() <= close * scale, name
+        tolerance = 1e-6 if name.startswith("torque") else 1e-12
+        assert np.abs(values - expected).max() <= tolerance * scale, name
 
 
 def test_power_and_state():
@@ -409,10 +422,10 @@ def test_selected_joints():
     joints = model.joint_names[4], model.joint_names[1]
     table = compute(model, states, 0, ["state", "residual"], QuantitySettings(joints=joints))
     assert table.names == list(joints)
-    whole = compute(model, states, 0, ["residual"])
+    all_joints = compute(model, states, 0, ["residual"])
     assert np.array_equal(
         table.columns[f"residual.{joints[0]}"],
-        whole.columns[f"residual.{joints[0]}"],
+        all_joints.columns[f"residual.{joints[0]}"],
         equal_nan=True,
     )
     gains = QuantitySettings(joints=joints, joint_gains=(50.0, 60.0))
@@ -437,7 +450,7 @@ def test_settings_are_those_of_the_node():
 
     defaults = {spec.name: spec.default for spec in SPECS}
     for name, value in node_values(QuantitySettings()).items():
-        if name in OBSERVER or isinstance(value, list):
+        if name in OBSERVER_PARAMETERS or isinstance(value, list):
             assert name in defaults
         else:
             assert defaults[name] == value
@@ -475,7 +488,7 @@ def test_settings_that_do_not_fit():
 
 
 def test_efforts_in_the_units_of_drives():
-    """Currents of either sign, compensated gravity, offsets and load friction, as without."""
+    """Currents of either sign, compensated gravity, offsets and load friction have no effect."""
     clean, model = model_of(), model_of()
     clean.damping, clean.friction = np.zeros((2, 7))
     states, data = moving(clean), dyn_ros.Data(model)
@@ -492,20 +505,21 @@ def test_efforts_in_the_units_of_drives():
     )
     torque = states.tau + dyn_ros.joint_friction(model, states.v, states.tau)
     effort = (torque - compensated * dyn_ros.generalized_gravity(model, data, states.q)) / gain
-    late = states._replace(tau=np.vstack([effort[:3], effort[:-3]]))
-    wanted = ["residual", "external", "torque", "power", "state"]
-    expected = compute(clean, states, 0, wanted)
-    found = compute(model, late, 0, wanted)
+    delayed = states._replace(tau=np.vstack([effort[:3], effort[:-3]]))
+    quantities = ["residual", "external", "torque", "power", "state"]
+    expected = compute(clean, states, 0, quantities)
+    result = compute(model, delayed, 0, quantities)
     for name in clean.velocity_names:
         np.testing.assert_allclose(
-            found.columns[f"torque.{name}"], expected.columns[f"torque.{name}"]
+            result.columns[f"torque.{name}"], expected.columns[f"torque.{name}"]
         )
         for quantity in ("residual", "external"):
-            one, other = (table.columns[f"{quantity}.{name}"] for table in (found, expected))
-            np.testing.assert_allclose(one[500:], other[497:-3], atol=1e-6)
+            column = f"{quantity}.{name}"
+            values, expected_values = result.columns[column], expected.columns[column]
+            np.testing.assert_allclose(values[500:], expected_values[497:-3], atol=1e-6)
     name = model.velocity_names[1]
     np.testing.assert_allclose(
-        found.columns[f"power.{name}"][3:], torque[:-3, 1] * states.v[3:, 1], rtol=1e-2, atol=1e-1
+        result.columns[f"power.{name}"][3:], torque[:-3, 1] * states.v[3:, 1], rtol=1e-2, atol=1e-1
     )
-    assert found.units[f"effort.{name}"] == "A" and expected.units[f"effort.{name}"] == "N m"
-    np.testing.assert_array_equal(found.columns[f"effort.{name}"], late.tau[:, 1])
+    assert result.units[f"effort.{name}"] == "A" and expected.units[f"effort.{name}"] == "N m"
+    np.testing.assert_array_equal(result.columns[f"effort.{name}"], delayed.tau[:, 1])

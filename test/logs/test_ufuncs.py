@@ -54,12 +54,14 @@ def test_values_and_signature(function, options, count, signature, sizes):
     call = pickle.loads(pickle.dumps(gufunc(function, MODEL, **options)))
     assert (call.signature, call.output_sizes) == (signature, sizes)
     arguments = states(MODEL, 2, 3)[:count]
-    found, data = call(*arguments), dyn_ros.Data(MODEL)
-    single = not isinstance(found, tuple)
+    result, data = call(*arguments), dyn_ros.Data(MODEL)
+    is_single = not isinstance(result, tuple)
     for n in np.ndindex(2, 3):
-        expected = function(MODEL, data, *(each[n] for each in arguments), **options)
-        for one, other in zip((found,) if single else found, (expected,) if single else expected):
-            np.testing.assert_allclose(one[n], other, rtol=1e-12, atol=1e-12)
+        expected = function(MODEL, data, *(array[n] for array in arguments), **options)
+        for values, expected_values in zip(
+            (result,) if is_single else result, (expected,) if is_single else expected
+        ):
+            np.testing.assert_allclose(values[n], expected_values, rtol=1e-12, atol=1e-12)
 
 
 def test_leading_axes():
@@ -110,7 +112,7 @@ def test_dask():
     lazy = array.apply_gufunc(
         call,
         call.signature,
-        *(array.from_array(each, chunks=(100, -1)) for each in (q, v, a)),
+        *(array.from_array(values, chunks=(100, -1)) for values in (q, v, a)),
         output_dtypes=call.output_dtypes[0],
     )
     expected = dyn_ros.rnea(MODEL, dyn_ros.Data(MODEL), q, v, a)
@@ -125,14 +127,14 @@ def test_dask_infers_results_of_several_arrays():
     lazy = array.apply_gufunc(
         call,
         call.signature,
-        *(array.from_array(each, chunks=(20, -1)) for each in (q, v)),
+        *(array.from_array(values, chunks=(20, -1)) for values in (q, v)),
         output_dtypes=call.output_dtypes,
         output_sizes=call.output_sizes,
     )
-    for found, expected in zip(
+    for result, expected in zip(
         array.compute(*lazy), dyn_ros.ccrba(MODEL, dyn_ros.Data(MODEL), q, v)
     ):
-        np.testing.assert_allclose(found, expected, atol=1e-12)
+        np.testing.assert_allclose(result, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("chunks", [None, {"time": 25}])
@@ -161,7 +163,7 @@ def test_xarray(chunks):
     )
     assert tau.dims == ("run", "time", "velocity")
     expected = dyn_ros.rnea(
-        MODEL, dyn_ros.Data(MODEL), *(each.reshape(400, -1) for each in (q, v, a))
+        MODEL, dyn_ros.Data(MODEL), *(values.reshape(400, -1) for values in (q, v, a))
     )
     np.testing.assert_allclose(tau.values.reshape(400, -1), expected, atol=1e-12)
 

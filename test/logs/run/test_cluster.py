@@ -18,7 +18,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from logs import part_functions as functions
-from logs.run.test_jobs import events_of, jobs_of, run
+from logs.run.test_jobs import events_of, jobs_of, run_jobs
 
 import dyn_ros
 from dyn_ros import logs
@@ -78,8 +78,8 @@ class Cluster:
         """Wait until a process has printed something; return it."""
         deadline = time.monotonic() + 60.0
         while time.monotonic() < deadline:
-            if found := re.search(pattern, process.log.read_text()):
-                return found[1]
+            if match := re.search(pattern, process.log.read_text()):
+                return match[1]
             assert process.poll() is None, process.log.read_text()
             time.sleep(0.05)
         raise AssertionError(process.log.read_text())
@@ -92,40 +92,40 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    found = Cluster(tmp_path_factory.mktemp("cluster"))
-    found.workers = [found.start_worker(), found.start_worker()]
-    yield found
-    found.stop()
+    dask_cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    dask_cluster.workers = [dask_cluster.start_worker(), dask_cluster.start_worker()]
+    yield dask_cluster
+    dask_cluster.stop()
 
 
 @pytest.fixture
 def workers(cluster):
-    found = ClusterWorkers(cluster.address)
-    yield found
-    found.close()
+    workers = ClusterWorkers(cluster.address)
+    yield workers
+    workers.close()
 
 
 def test_values_are_combined_in_their_order(workers):
     counts = [9, 0, 70, -1, 1]
-    jobs, events = run(workers, functions.text, counts, reduce=operator.add)
+    jobs, events = run_jobs(workers, functions.part_text, counts, reduce=operator.add)
     assert jobs.total == ["".join(f"{count}:{n} " for count in counts for n in range(count))]
     failed = [event for event in events if event.failure is not None]
     assert [str(event.failure) for event in failed] == ["-1 is negative"]
 
 
 def test_failures_are_not_repeated(workers):
-    _, events = run(workers, functions.fail_on_two, [4])
+    _, events = run_jobs(workers, functions.fail_on_two, [4])
     failed = [event for event in events if event.failure is not None]
     assert [str(event.failure) for event in failed] == ["part-2: No space left on device"]
 
 
 def test_an_exception_that_cannot_be_unpickled(workers):
-    _, events = run(workers, functions.raise_unreadable, [1])
+    _, events = run_jobs(workers, functions.raise_unreadable, [1])
     assert str(events[-1].failure) == "Unreadable: 1 and 2"
 
 
 def test_a_worker_is_killed_and_each_result_is_there_once(cluster, workers, tmp_path):
-    jobs = jobs_of(workers, partial(functions.slowly, tmp_path), [40], reduce=operator.add)
+    jobs = jobs_of(workers, partial(functions.leave_mark, tmp_path), [40], reduce=operator.add)
     done = []
     for event in events_of(jobs):
         if event.number is not None:
@@ -152,17 +152,17 @@ def test_the_log_command_and_map(cluster, tmp_path, capsys):
     arguments = [bag, "--robot", os.path.abspath(robot), "--compute", "residual", "--out"]
     killer = Killer(cluster, tmp_path / "cluster" / "recording=run")
     killer.start()
-    for out, where in (
+    for out, worker_options in (
         (tmp_path / "cluster", ["--scheduler", cluster.address]),
         (tmp_path / "local", ["--workers", "2"]),
     ):
-        assert cli.main(["log", *map(str, (*arguments, out, *where))]) == 0
+        assert cli.main(["log", *map(str, (*arguments, out, *worker_options))]) == 0
     killer.join()
     cluster.workers.append(cluster.start_worker())
-    found = [pyarrow.read_table(tmp_path / name) for name in ("cluster", "local")]
-    assert len(found[0]) == 600_000 and found[0].column_names == found[1].column_names
-    for name in found[0].column_names[:-1]:
-        np.testing.assert_array_equal(found[0][name], found[1][name])
+    tables = [pyarrow.read_table(tmp_path / name) for name in ("cluster", "local")]
+    assert len(tables[0]) == 600_000 and tables[0].column_names == tables[1].column_names
+    for name in tables[0].column_names[:-1]:
+        np.testing.assert_array_equal(tables[0][name], tables[1][name])
     lines = (tmp_path / "cluster" / "recording=run" / "_parts.jsonl").read_text().splitlines()
     numbers = sorted(json.loads(line)["part"] for line in lines)
     assert numbers == list(range(len(numbers))) and len(numbers) > 5
@@ -179,7 +179,7 @@ class Killer(threading.Thread):
         super().__init__(daemon=True)
         self.cluster, self.folder = cluster, folder
 
-    def run(self):
+    def run_jobs(self):
         while not list(self.folder.glob("part-*")):
             time.sleep(0.01)
         self.cluster.workers.pop().kill()
@@ -190,7 +190,7 @@ def test_a_scheduler_that_ends(tmp_path):
     cluster.start_worker()
     workers = ClusterWorkers(cluster.address)
     try:
-        jobs = iter(jobs_of(workers, partial(functions.slowly, tmp_path), [40]))
+        jobs = iter(jobs_of(workers, partial(functions.leave_mark, tmp_path), [40]))
         for _ in range(5):
             next(jobs)
         cluster.scheduler.kill()

@@ -21,9 +21,9 @@ from dyn_ros.logs.run.local_workers import Call, Failure, LocalWorkers
 
 @pytest.fixture(scope="module")
 def workers():
-    found = LocalWorkers(2, retries=2)
-    yield found
-    found.close()
+    workers = LocalWorkers(2, retries=2)
+    yield workers
+    workers.close()
 
 
 def calls(function, counts):
@@ -40,7 +40,7 @@ def jobs_of(workers, function, counts, **options):
 
 
 class Done(NamedTuple):
-    """A part that has been worked on, or a recording that has been planned: no number."""
+    """A part that was processed, or a recording that was planned, without a number."""
 
     recording: int
     number: int | None
@@ -52,21 +52,24 @@ def events_of(jobs):
     return (Done(call.recording, call.number, value, failure) for call, value, failure in jobs)
 
 
-def run(workers, function, counts, **options):
+def run_jobs(workers, function, counts, **options):
     jobs = jobs_of(workers, function, counts, **options)
     return jobs, list(events_of(jobs))
 
 
-def of_parts(events):
+def part_events(events):
     return [event for event in events if event.number is not None]
 
 
 def test_each_part_is_done_once(workers):
     counts, progress = [3, 0, 20], []
-    _, events = run(
-        workers, functions.text, counts, progress=lambda done, what: progress.append((done, what))
+    _, events = run_jobs(
+        workers,
+        functions.part_text,
+        counts,
+        progress=lambda fraction, name: progress.append((fraction, name)),
     )
-    done = of_parts(events)
+    done = part_events(events)
     assert sorted((event.recording, event.number) for event in done) == [
         (index, n) for index, count in enumerate(counts) for n in range(count)
     ]
@@ -78,18 +81,18 @@ def test_each_part_is_done_once(workers):
 
 def test_values_are_combined_in_their_order(workers):
     counts = [9, 0, 70, 1]
-    jobs, events = run(workers, functions.text, counts, reduce=operator.add)
-    assert all(event.value is None for event in of_parts(events))
+    jobs, events = run_jobs(workers, functions.part_text, counts, reduce=operator.add)
+    assert all(event.value is None for event in part_events(events))
     assert jobs.total == ["".join(f"{count}:{n} " for count in counts for n in range(count))]
 
 
 def test_nothing_to_combine(workers):
-    jobs, _ = run(workers, functions.text, [0, -1, 0], reduce=operator.add)
+    jobs, _ = run_jobs(workers, functions.part_text, [0, -1, 0], reduce=operator.add)
     assert jobs.total == []
 
 
 def test_failures_are_reported_and_the_rest_is_done(workers):
-    jobs, events = run(workers, functions.fail_on_two, [4, -1], reduce=operator.add)
+    jobs, events = run_jobs(workers, functions.fail_on_two, [4, -1], reduce=operator.add)
     failures = [event for event in events if event.failure is not None]
     part, plan = sorted(failures, key=lambda event: event.recording)
     assert (part.recording, part.number) == (0, 2)
@@ -99,22 +102,22 @@ def test_failures_are_reported_and_the_rest_is_done(workers):
 
 
 def test_an_exception_that_cannot_be_unpickled(workers):
-    _, events = run(workers, functions.raise_unreadable, [1])
+    _, events = run_jobs(workers, functions.raise_unreadable, [1])
     assert str(events[-1].failure) == "Unreadable: 1 and 2"
 
 
 def test_a_part_that_ends_its_process_costs_that_part_alone(workers):
-    _, events = run(workers, functions.die_on_two, [5, 7, 6])
-    done = {(event.recording, event.number): event for event in of_parts(events)}
-    assert len(done) == 18 == len(of_parts(events))
+    _, events = run_jobs(workers, functions.die_on_two, [5, 7, 6])
+    done = {(event.recording, event.number): event for event in part_events(events)}
+    assert len(done) == 18 == len(part_events(events))
     failed = [key for key, event in done.items() if event.failure is not None]
     assert failed == [(1, 2)]
     assert "died 3 times" in str(done[1, 2].failure)
 
 
 def test_a_process_that_dies_once(workers, tmp_path):
-    _, events = run(workers, partial(functions.die_once, tmp_path), [12])
-    done = of_parts(events)
+    _, events = run_jobs(workers, partial(functions.die_once, tmp_path), [12])
+    done = part_events(events)
     assert sorted(event.value for event in done) == list(range(12))
     assert all(event.failure is None for event in done)
 
@@ -122,8 +125,8 @@ def test_a_process_that_dies_once(workers, tmp_path):
 def test_a_process_that_is_killed_while_it_starts():
     workers = LocalWorkers(2, retries=1)
     try:
-        os.kill(next(iter(workers._processes)).pid, signal.SIGKILL)
-        _, events = run(workers, functions.text, [5])
+        os.kill(next(iter(workers._processes)).process_id, signal.SIGKILL)
+        _, events = run_jobs(workers, functions.part_text, [5])
         assert [event.failure for event in events] == [None] * 6
     finally:
         workers.close()
@@ -131,12 +134,12 @@ def test_a_process_that_is_killed_while_it_starts():
 
 def test_closing_ends_the_processes(tmp_path):
     workers = LocalWorkers(2, retries=0)
-    jobs = events_of(jobs_of(workers, functions.pid, [50]))
+    jobs = events_of(jobs_of(workers, functions.process_id, [50]))
     next(jobs)
-    found = {next(jobs).value for _ in range(10)}
+    processes = {next(jobs).value for _ in range(10)}
     workers.close()
     deadline = time.monotonic() + 10.0
-    while any(is_alive(process) for process in found):
+    while any(is_alive(process) for process in processes):
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -144,16 +147,16 @@ def test_closing_ends_the_processes(tmp_path):
 COPIES = """
 import os, sys
 from logs import part_functions as functions
-from logs.run.test_jobs import run
+from logs.run.test_jobs import run_jobs
 from dyn_ros.logs.run.local_workers import LocalWorkers
 workers = LocalWorkers(2, retries=1, fork=True)
 try:
     method = {type(process).__name__ for process in workers._processes}
-    _, events = run(workers, functions.linear_algebra_threads, [4])
+    _, events = run_jobs(workers, functions.linear_algebra_threads, [4])
     values = [event.value for event in events[1:]]
     assert method == {"ForkProcess"} and len(values) == 4, (method, events)
     assert all(parent == os.getpid() and set(threads) == {1} for parent, threads in values), values
-    _, events = run(workers, functions.die_on_two, [7])
+    _, events = run_jobs(workers, functions.die_on_two, [7])
     failed = [event for event in events[1:] if event.failure is not None]
     assert [event.number for event in failed] == [2], events
     assert {type(process).__name__ for process in workers._processes} == {"SpawnProcess"}
@@ -165,13 +168,13 @@ finally:
 def test_processes_of_a_command_are_copies_with_one_thread_each():
     environment = {name: value for name, value in os.environ.items() if "_NUM_THREADS" not in name}
     path = [str(Path(__file__).resolve().parents[2]), environment.get("PYTHONPATH", "")]
-    found = subprocess.run(
+    script = subprocess.run(
         [sys.executable, "-c", COPIES],
         capture_output=True,
         text=True,
         env={**environment, "PYTHONPATH": os.pathsep.join(path)},
     )
-    assert found.returncode == 0, found.stderr
+    assert script.returncode == 0, script.stderr
 
 
 def is_alive(process):

@@ -50,20 +50,20 @@ def test_peaks_remain():
     y[[1234, 5678]] = 40.0, -50.0
     y[3000:3500] = np.nan
     x = np.arange(10_000.0)
-    found_x, found = min_max_points(x, y, np.arange(0, 10_000, 100))
-    assert len(found) <= 200
-    assert found_x[np.nanargmax(found)] == 1234.0 and np.nanmax(found) == 40.0
-    assert found_x[np.nanargmin(found)] == 5678.0 and np.nanmin(found) == -50.0
-    assert np.isnan(found[(found_x >= 3000) & (found_x < 3500)]).all()
-    assert np.isnan(found).sum() == 5
-    assert (np.diff(found_x) > 0.0).all()
-    assert (y[found_x.astype(int)] == found)[~np.isnan(found)].all()
+    extreme_times, extremes = min_max_points(x, y, np.arange(0, 10_000, 100))
+    assert len(extremes) <= 200
+    assert extreme_times[np.nanargmax(extremes)] == 1234.0 and np.nanmax(extremes) == 40.0
+    assert extreme_times[np.nanargmin(extremes)] == 5678.0 and np.nanmin(extremes) == -50.0
+    assert np.isnan(extremes[(extreme_times >= 3000) & (extreme_times < 3500)]).all()
+    assert np.isnan(extremes).sum() == 5
+    assert (np.diff(extreme_times) > 0.0).all()
+    assert (y[extreme_times.astype(int)] == extremes)[~np.isnan(extremes)].all()
 
 
 def test_few_numbers_are_shown_as_they_are():
     y = np.array([1.0, 1.0, np.nan, 2.0])
-    found_x, found = min_max_points(np.arange(4.0), y, np.arange(4))
-    assert np.array_equal(found, y, equal_nan=True) and (found_x == np.arange(4)).all()
+    extreme_times, extremes = min_max_points(np.arange(4.0), y, np.arange(4))
+    assert np.array_equal(extremes, y, equal_nan=True) and (extreme_times == np.arange(4)).all()
 
 
 def test_a_long_recording_has_few_points_and_its_peak(tmp_path):
@@ -71,13 +71,13 @@ def test_a_long_recording_has_few_points_and_its_peak(tmp_path):
     y = np.sin(time)
     y[456_789] = 30.0
     file = write(tmp_path / "a.parquet", time, **{"residual.a": y})
-    found = read_curves({"a": [file]}, 3000)
-    curve = found.by_column["residual.a"]
+    curves = read_curves({"a": [file]}, 3000)
+    curve = curves.by_column["residual.a"]
     assert 3000 <= len(curve.x) <= 2 * 3100
     assert np.nanmax(curve.y) == 30.0
     assert np.isclose(curve.x[np.nanargmax(curve.y)], 456.789)
-    assert np.isclose(found.spans[0].stop, time[-1])
-    assert found.units == {"residual.a": "N m"}
+    assert np.isclose(curves.spans[0].stop, time[-1])
+    assert curves.units == {"residual.a": "N m"}
 
 
 def test_gaps_interrupt_curves_and_clocks_that_go_back_do_not_overlap(tmp_path):
@@ -98,14 +98,16 @@ def test_gaps_interrupt_curves_and_clocks_that_go_back_do_not_overlap(tmp_path):
 def test_recordings_follow_each_other(tmp_path):
     time = 0.01 * np.arange(1000)
     files = {
-        name: [write(tmp_path / name, time + later, **{"residual.a": np.ones(1000)})]
-        for name, later in (("one", 0.0), ("two", 1e5))
+        name: [write(tmp_path / name, time + delay, **{"residual.a": np.ones(1000)})]
+        for name, delay in (("one", 0.0), ("two", 1e5))
     }
-    found = read_curves(files, 500)
-    (one, two), curve = found.spans, found.by_column["residual.a"]
-    assert (one.name, two.name) == ("one", "two")
-    assert one.stop < two.start < one.stop + 0.2 and np.isclose(two.stop - two.start, 9.99)
-    assert np.isnan(curve.y[(curve.x >= one.stop - 1e-9) & (curve.x < two.start)]).any()
+    curves = read_curves(files, 500)
+    (first, second), curve = curves.spans, curves.by_column["residual.a"]
+    assert (first.name, second.name) == ("one", "two")
+    assert first.stop < second.start < first.stop + 0.2 and np.isclose(
+        second.stop - second.start, 9.99
+    )
+    assert np.isnan(curve.y[(curve.x >= first.stop - 1e-9) & (curve.x < second.start)]).any()
 
 
 def test_subplots_of_joints_and_of_the_whole_robot(results):
@@ -115,7 +117,9 @@ def test_subplots_of_joints_and_of_the_whole_robot(results):
         for joint in ("hip", "knee")
     ] + ["energy.total", "power.total"]
     subplots = arrange_subplots(names, {"residual.hip": "N m", "energy.total": "J"})
-    assert [(each.row, each.grid_column, each.title, each.joint) for each in subplots] == [
+    assert [
+        (subplot.row, subplot.grid_column, subplot.title, subplot.joint) for subplot in subplots
+    ] == [
         (0, 0, "effort", "hip"),
         (0, 1, "residual", "hip"),
         (1, 0, "effort", "knee"),
@@ -134,8 +138,10 @@ def test_a_picture(results, tmp_path):
     assert content.startswith(b"\x89PNG")
     width, height = struct.unpack(">II", content[16:24])
     assert width > 1500 and height > 1000
-    one = write(tmp_path / "one.parquet", 0.01 * np.arange(9), **{"residual.a": np.arange(9.0)})
-    plot({"one": [one]}, tmp_path / "b.png")
+    small_file = write(
+        tmp_path / "one.parquet", 0.01 * np.arange(9), **{"residual.a": np.arange(9.0)}
+    )
+    plot({"one": [small_file]}, tmp_path / "b.png")
     assert struct.unpack(">I", (tmp_path / "b.png").read_bytes()[20:24])[0] < 400
     plot({"one": results["day <1>"][:1], "two": results["day <1>"][1:]}, tmp_path / "c.png")
 
@@ -154,28 +160,28 @@ def test_a_page_contains_all_that_it_needs(results, tmp_path):
 
 def test_points_without_neighbors():
     nan = np.nan
-    for y, alone in (([1.0], [0]), ([nan], []), ([1.0, nan, 2.0, 3.0, nan, 4.0, nan], [0, 5])):
+    for y, isolated in (([1.0], [0]), ([nan], []), ([1.0, nan, 2.0, 3.0, nan, 4.0, nan], [0, 5])):
         curve = DecimatedCurve(np.arange(len(y)), np.array(y))
-        assert curve.isolated_points.x.tolist() == alone and curve.has_points == (alone != [])
+        assert curve.isolated_points.x.tolist() == isolated and curve.has_points == (isolated != [])
 
 
 @pytest.fixture
-def few(tmp_path):
+def single_state(tmp_path):
     """A single state, of which something is unknown."""
     columns = {"gravity.a": np.array([2.0]), "residual.a": np.array([np.nan])}
     return {"few": [write(tmp_path / "few.parquet", [0.0], **columns)]}
 
 
-def test_a_picture_of_a_single_state(few, tmp_path):
+def test_a_picture_of_a_single_state(single_state, tmp_path):
     image = pytest.importorskip("matplotlib.image")
-    plot(few, tmp_path / "a.png")
+    plot(single_state, tmp_path / "a.png")
     pixels = np.round(255.0 * image.imread(tmp_path / "a.png")[..., :3])
     assert (pixels == [0x5B, 0x9A, 0x5F]).all(axis=2).sum() >= 9  # a mark of this color
 
 
-def test_a_page_of_a_single_state(few, results, tmp_path):
+def test_a_page_of_a_single_state(single_state, results, tmp_path):
     pytest.importorskip("plotly")
-    plot(few, tmp_path / "a.html")
+    plot(single_state, tmp_path / "a.html")
     text = (tmp_path / "a.html").read_text()
     assert text.count('"mode":"markers"') == 1 == text.count('"text":"unknown in all states"')
     plot(results, tmp_path / "b.html")
@@ -196,4 +202,4 @@ def test_what_cannot_be_plotted(results, tmp_path, monkeypatch):
     for suffix in ("png", "html"):
         with pytest.raises(ImportError, match=r'pip install "dyn_ros\[logs\]"'):
             plot(results, tmp_path / f"a.{suffix}")
-    assert {each.name for each in tmp_path.iterdir()} == {"a.parquet", "b.parquet"}
+    assert {file.name for file in tmp_path.iterdir()} == {"a.parquet", "b.parquet"}

@@ -35,10 +35,10 @@ TYPES = write_bag.JOINT_STATE, write_bag.ODOMETRY, write_bag.CENTROIDAL, write_b
 @pytest.fixture(scope="module")
 def states():
     """States, of some of which velocities or efforts are unknown."""
-    found = moving(model_of(), 1.0)
-    found.v[500, 2] = np.nan
-    found.tau[700, 3] = np.nan
-    return found
+    states = moving(model_of(), 1.0)
+    states.v[500, 2] = np.nan
+    states.tau[700, 3] = np.nan
+    return states
 
 
 @pytest.fixture(scope="module")
@@ -64,17 +64,17 @@ def test_parquet_is_read_by_others(table, tmp_path):
         "part-000000.parquet",
         "part-000001.parquet",
     ]
-    found = parquet.read_table(folder / "part-000000.parquet")
-    assert [name for name in found.column_names if name != "recording"] == list(table.columns)
+    arrow_table = parquet.read_table(folder / "part-000000.parquet")
+    assert [name for name in arrow_table.column_names if name != "recording"] == list(table.columns)
     for name, values in table.columns.items():
-        assert np.array_equal(found[name].to_numpy(), values, equal_nan=True), name
+        assert np.array_equal(arrow_table[name].to_numpy(), values, equal_nan=True), name
     schema = parquet.read_schema(folder / "part-000000.parquet")
     assert schema.field("gravity.elbow_pitch").metadata[b"unit"] == b"N m"
     assert schema.field("stamp").metadata[b"unit"] == b"ns"
     assert json.loads(schema.metadata[b"dyn_ros"])["names"] == table.names
-    whole = dataset.dataset(tmp_path, partitioning="hive").to_table()
-    assert len(whole) == 2 * len(table)
-    assert set(whole["recording"].to_pylist()) == {"day one"}
+    dataset_table = dataset.dataset(tmp_path, partitioning="hive").to_table()
+    assert len(dataset_table) == 2 * len(table)
+    assert set(dataset_table["recording"].to_pylist()) == {"day one"}
 
 
 def test_pandas_reads_a_folder_of_results(table, tmp_path):
@@ -90,13 +90,13 @@ def test_a_full_disk_leaves_nothing_but_what_was_complete(write, table, tmp_path
     write(table, path)
     before = path.read_bytes()
 
-    def full(number):
+    def raise_no_space(number):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", raise_no_space)
     with pytest.raises(OSError, match="No space left"):
         write(table, path)
-    assert [each.name for each in tmp_path.iterdir()] == ["part"]
+    assert [file.name for file in tmp_path.iterdir()] == ["part"]
     assert path.read_bytes() == before
 
 
@@ -110,7 +110,7 @@ def test_what_is_not_installed_is_named(table, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def written(table, folder):
+def write_two_files(table, folder):
     """A bag of two files with the same rows, an hour apart."""
     write_bag.write(table, folder / "part-000000.mcap")
     later = dict(table.columns, stamp=table.columns["stamp"] + 3_600_000_000_000)
@@ -151,18 +151,18 @@ def test_rosbags_reads_the_bag(table, tmp_path):
     store.register(
         get_types_from_msg((ROOT / "msg" / "CentroidalState.msg").read_text(), write_bag.CENTROIDAL)
     )
-    with rosbag2.Reader(written(table, tmp_path / "day")) as bag:
-        counts = {each.topic: each.msgcount for each in bag.connections}
+    with rosbag2.Reader(write_two_files(table, tmp_path / "day")) as bag:
+        counts = {connection.topic: connection.msgcount for connection in bag.connections}
         assert counts == {topic: 2 * count for topic, count in expected_counts(table).items()}
         assert bag.start_time == START
-        seen = {}
+        messages = {}
         for connection, time, raw in bag.messages():
             message = store.deserialize_cdr(raw, connection.msgtype)
-            seen.setdefault(connection.topic, []).append((time, message))
-    check(seen, table, 2)
+            messages.setdefault(connection.topic, []).append((time, message))
+    assert_messages(messages, table, 2)
 
 
-def check(seen, table, times):
+def assert_messages(messages, table, repetitions):
     """Compare messages with columns."""
     columns = table.columns
     stamps = columns["stamp"].tolist()
@@ -171,21 +171,21 @@ def check(seen, table, times):
     }.items():
         values = np.stack([columns[f"{quantity}.{name}"] for name in table.names], axis=1)
         rows = np.flatnonzero(~np.isnan(values).any(axis=1))
-        assert len(seen[topic]) == times * len(rows)
-        for row, (time, message) in zip(rows, seen[topic]):
+        assert len(messages[topic]) == repetitions * len(rows)
+        for row, (time, message) in zip(rows, messages[topic]):
             stamp = message.header.stamp
             assert stamp.sec * 10**9 + stamp.nanosec == stamps[row] == time
             assert message.header.frame_id == table.frame
             assert list(message.name) == table.names
             assert len(message.position) == len(message.velocity) == 0
             assert (np.array(message.effort) == values[row]).all()
-    for row, (_, message) in zip(range(len(table)), seen["/joint_states"]):
+    for row, (_, message) in zip(range(len(table)), messages["/joint_states"]):
         assert (
             np.array(message.position) == [columns[f"position.{name}"][row] for name in table.names]
         ).all()
         assert len(message.velocity) == (0 if row == 500 else 7)
         assert len(message.effort) == (0 if row == 700 else 7)
-    for row, (_, message) in zip(range(len(table)), seen["/centroidal/state"]):
+    for row, (_, message) in zip(range(len(table)), messages["/centroidal/state"]):
         assert message.mass == message.locked_inertia.m == columns["mass"][row]
         assert message.com.y == message.locked_inertia.com.y == columns["com.y"][row]
         assert message.locked_inertia.iyz == columns["locked_inertia.iyz"][row]
@@ -194,21 +194,21 @@ def check(seen, table, times):
         assert np.isnan(message.angular_momentum_rate.z)
         np.testing.assert_equal(message.angular_momentum.z, columns["angular_momentum.z"][row])
         np.testing.assert_equal(message.com_velocity.x, columns["com_velocity.x"][row])
-    assert seen["/dynamics/energy/total"][3][1].data == columns["energy.total"][3]
+    assert messages["/dynamics/energy/total"][3][1].data == columns["energy.total"][3]
 
 
 def test_mcap_ros2_decodes_with_the_definitions_in_the_file(table, base_table, tmp_path):
     decoder = pytest.importorskip("mcap_ros2.decoder")
     write_bag.write(table, tmp_path / "a.mcap")
-    seen, last = {}, 0
+    messages, previous_time = {}, 0
     with open(tmp_path / "a.mcap", "rb") as file:
         for _, channel, record, message in make_reader(
             file, decoder_factories=[decoder.DecoderFactory()]
         ).iter_decoded_messages(log_time_order=False):
-            assert record.log_time >= last
-            last = record.log_time
-            seen.setdefault(channel.topic, []).append((record.log_time, message))
-    check(seen, table, 1)
+            assert record.log_time >= previous_time
+            previous_time = record.log_time
+            messages.setdefault(channel.topic, []).append((record.log_time, message))
+    assert_messages(messages, table, 1)
     write_bag.write(base_table, tmp_path / "b.mcap")
     with open(tmp_path / "b.mcap", "rb") as file:
         messages_of_base = [
@@ -238,28 +238,36 @@ def test_ros_reads_the_messages(table, base_table, tmp_path):
     from dyn_ros.msg import CentroidalState
 
     types = dict(zip(TYPES, (JointState, Odometry, CentroidalState, Float64)))
-    seen = {}
-    for name, each in (("a", table), ("b", base_table)):
-        write_bag.write(each, tmp_path / name)
+    messages = {}
+    for name, part in (("a", table), ("b", base_table)):
+        write_bag.write(part, tmp_path / name)
         with open(tmp_path / name, "rb") as file:
             for schema, channel, record in make_reader(file).iter_messages():
                 message = deserialize_message(record.data, types[schema.name])
-                seen.setdefault((name, channel.topic), []).append((record.log_time, message))
-    check({topic: found for (name, topic), found in seen.items() if name == "a"}, table, 1)
+                messages.setdefault((name, channel.topic), []).append((record.log_time, message))
+    assert_messages(
+        {
+            topic: topic_messages
+            for (name, topic), topic_messages in messages.items()
+            if name == "a"
+        },
+        table,
+        1,
+    )
     assert (
-        seen["b", "/odom"][0][1].pose.pose.orientation.x
+        messages["b", "/odom"][0][1].pose.pose.orientation.x
         == base_table.columns["position.root_joint/qx"][0]
     )
 
 
-def fields_of(text):
+def definition_lines(text):
     """The lines of a definition, without comments."""
     lines = [re.sub(r"\s+", " ", line.split("#")[0]).strip() for line in text.splitlines()]
     return [line for line in lines if line]
 
 
 def test_the_definition_is_that_of_the_package():
-    assert fields_of((ROOT / "msg" / "CentroidalState.msg").read_text()) == fields_of(
+    assert definition_lines((ROOT / "msg" / "CentroidalState.msg").read_text()) == definition_lines(
         write_bag.CENTROIDAL_FIELDS
     )
 
@@ -311,21 +319,21 @@ def test_a_summary_of_parts_is_that_of_the_whole(states):
         compute(model, states.rows(rows), 0, ["power", "gravity"])
         for rows in (slice(0, 400), slice(400, 1000))
     ]
-    whole = Summary.of(compute(model, states, 0, ["power", "gravity"]))
-    found = sum(map(Summary.of, parts), Summary())
-    assert found.rows == whole.rows == 1000
-    for name, one in whole.columns.items():
-        assert found.columns[name].count == one.count
-        assert np.isclose(found.columns[name].rms, one.rms, rtol=1e-14)
-        assert (found.columns[name].lowest, found.columns[name].highest, one.unit) == (
-            one.lowest,
-            one.highest,
-            found.columns[name].unit,
+    expected = Summary.of(compute(model, states, 0, ["power", "gravity"]))
+    total = sum(map(Summary.of, parts), Summary())
+    assert total.rows == expected.rows == 1000
+    for name, column in expected.columns.items():
+        assert total.columns[name].count == column.count
+        assert np.isclose(total.columns[name].rms, column.rms, rtol=1e-14)
+        assert (total.columns[name].lowest, total.columns[name].highest, column.unit) == (
+            column.lowest,
+            column.highest,
+            total.columns[name].unit,
         )
-    assert whole.columns["power.total"].count == 998
+    assert expected.columns["power.total"].count == 998
     values = compute(model, states, 0, ["gravity"]).columns["gravity.elbow_pitch"]
-    assert np.isclose(whole.columns["gravity.elbow_pitch"].rms, np.sqrt(np.mean(values**2)))
-    assert Summary.from_dict(json.loads(json.dumps(whole.to_dict()))) == whole
+    assert np.isclose(expected.columns["gravity.elbow_pitch"].rms, np.sqrt(np.mean(values**2)))
+    assert Summary.from_dict(json.loads(json.dumps(expected.to_dict()))) == expected
     unknown = Summary.of(compute(model, moving(model, 0.01), 0, ["residual"]))
     assert "Infinity" not in json.dumps(unknown.to_dict())
     assert Summary.from_dict(unknown.to_dict()) == unknown
