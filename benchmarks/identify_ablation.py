@@ -82,22 +82,38 @@ def without_widths(search: Any, form: Any, transitions: Any = _Search._transitio
 
 HEURISTICS: dict[str, Heuristic] = {
     "glitches are dropped": Heuristic(
-        ("arrays._JUMP", "arrays._GAP", "arrays._RARE", "numerics.MIN_TRAVEL"),
-        {"motion.arrays.glitches": lambda model, rows: (np.zeros(len(rows["time"]), bool), "")},
+        (
+            "measurements._MIN_JUMP_RATIO",
+            "measurements._MAX_SPAN_RATIO",
+            "measurements._TAIL_FRACTION",
+            "numerics.MIN_TRAVEL",
+        ),
+        {
+            "motion.measurements.find_glitches": lambda model, rows: (
+                np.zeros(len(rows["time"]), bool),
+                "",
+            )
+        },
     ),
     "repeated rows are dropped": Heuristic(
-        ("stamps._BESIDE", "stamps.REPEATED"),
-        {"motion.stamps.repeats": lambda rows: np.zeros(len(rows["time"]), bool)},
+        ("stamps._NEIGHBOR_ROWS", "stamps.MAX_REPEATED_FRACTION"),
+        {"motion.stamps.find_repeats": lambda rows: np.zeros(len(rows["time"]), bool)},
     ),
     "held efforts count once": Heuristic(
-        ("stamps.REPEATED", "stamps._REGULAR"), {"motion.stamps.held": lambda q, tau: None}
+        ("stamps.MAX_REPEATED_FRACTION", "stamps._MIN_REGULAR_FRACTION"),
+        {"motion.stamps.find_held_efforts": lambda q, tau: None},
     ),
     "stamps are corrected": Heuristic(
-        ("filtering.MAX_JITTER", "stamps._EXPLAINED", "stamps._CLOSEST", "numerics.MIN_SAMPLES"),
-        {"motion.stamps.corrected": lambda *arguments: None},
+        (
+            "filtering.MAX_JITTER",
+            "stamps._MAX_DEVIATION_RATIO",
+            "stamps._MIN_SPACING",
+            "numerics.MIN_SAMPLES",
+        ),
+        {"motion.stamps.correct_stamps": lambda *arguments: None},
     ),
     "motion over short gaps": Heuristic(
-        ("preparation._SHORT",), {"motion.preparation._SHORT": 0.0}
+        ("preparation._MAX_JOINED_GAP",), {"motion.preparation._MAX_JOINED_GAP": 0.0}
     ),
     "cutoff from spectra": Heuristic(
         ("filtering._BIAS_WEIGHT", "filtering._NOISE_BAND", "filtering._MIN_SIGNAL_TO_NOISE"),
@@ -116,7 +132,7 @@ HEURISTICS: dict[str, Heuristic] = {
     ),
     "cutoff by torques": Heuristic(
         (
-            "cutoff._CANDIDATES",
+            "cutoff._CUTOFF_RATIOS",
             "filtering._MAX_REMOVED_VELOCITY",
             "numerics.MAX_ERROR_RATIO",
             "numerics.MIN_STANDARD_ERRORS",
@@ -124,11 +140,16 @@ HEURISTICS: dict[str, Heuristic] = {
         {"motion.preparation.cutoff_from_torques": lambda *arguments: arguments[4][0]},
     ),
     "rest counts as ten samples": Heuristic(
-        ("preparation._STATIONARY", "numerics.NOISE_LIMIT"),
+        ("preparation._REST_WEIGHT", "numerics.NOISE_LIMIT"),
         {"motion.preparation._weights": lambda q, v, noise, segment: np.ones(len(q))},
     ),
     "samples near reversals are left out": Heuristic(
-        ("reversals._SPREAD", "reversals._LEFT_OUT", "reversals._CLIPPED", "reversals._FEWEST"),
+        (
+            "reversals._JUMP_SPREAD",
+            "reversals._MAX_EXCLUDED_FRACTION",
+            "reversals._MAX_RESIDUAL_RATIO",
+            "reversals._MIN_RESIDUALS",
+        ),
         {"torque_equations.TorqueEquations.leave_out_reversals": lambda self, x: False},
     ),
     "correlated noise": Heuristic(
@@ -743,7 +764,7 @@ class Outcome(NamedTuple):
 
 @contextlib.contextmanager
 def replaced(values: Mapping[str, Any]) -> Iterator[None]:
-    """Replace attributes of modules of the package, such as "motion.stamps.corrected"."""
+    """Replace attributes of modules of the package, such as "motion.stamps.correct_stamps"."""
     with contextlib.ExitStack() as stack:
         for path, value in values.items():
             module, _, name = path.rpartition(".")

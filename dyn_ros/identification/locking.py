@@ -23,7 +23,7 @@ from ..recordings.options import ReadOptions
 from ..recordings.selection import reported_joints
 from ..recordings.tables.columns import Columns, errors_of, known_names
 from ..recordings.tables.files import Table
-from ..recordings.tables.rows import rows_within
+from ..recordings.tables.row_selection import rows_within
 from .motion.numerics import MIN_TRAVEL
 from .samples import Samples
 

@@ -23,7 +23,11 @@ from ..engine.spatial.value import require
 from .base_parameters import BODY_PARAMETERS
 from .equation_sums import correlation_length, leave_one_out_changes
 from .friction_terms import friction_directions
-from .motion.losses import Losses, losses, rest_of
+from .motion.friction_changes import (
+    FrictionChanges,
+    possible_friction_changes,
+    without_friction_changes,
+)
 from .motion.numerics import BLOCK_SIZE, FOLDS, MAX_ROUNDS
 from .physical import MIN_MASS, decompose, fit_physical
 from .samples import Samples
@@ -157,7 +161,7 @@ def identify_payload(
     name = model.frame_names[index]
     direction = friction_directions(model.drives, samples)
     W, y = _equations(model, samples, direction, index, offset)
-    friction_losses, is_used = losses(
+    friction_changes, is_used = possible_friction_changes(
         model, samples.v, samples.tau, samples.weight, direction, friction
     )
     W[~is_used] = y[~is_used] = 0.0
@@ -166,7 +170,7 @@ def identify_payload(
         raise ValueError(
             f"noise: expected positive numbers, got {sigma.min():g}; pass None to estimate it"
         )
-    fit = _solve(W, y, friction_losses, sigma)
+    fit = _solve(W, y, friction_changes, sigma)
     value, (deviation, half_width) = fit.value, _deviations(fit, np.eye(10))
     mass = max(abs(value[0]), MIN_MASS)
     is_determined = fit.is_determined & (
@@ -211,8 +215,8 @@ def identify_payload(
         determined=tuple(
             number for number, is_known in zip(BODY_PARAMETERS, is_determined) if is_known
         ),
-        before=np.sqrt((y**2).sum(axis=0) / friction_losses.rows),
-        after=np.sqrt((fit.without_losses(y - W @ body) ** 2).sum(axis=0) / friction_losses.rows),
+        before=np.sqrt((y**2).sum(axis=0) / friction_changes.counts),
+        after=np.sqrt((fit.project(y - W @ body) ** 2).sum(axis=0) / friction_changes.counts),
     )
 
 
@@ -337,18 +341,20 @@ class _PayloadFit(NamedTuple):
     g: Array  # (10,)
     F: Array  # (10, n), where F F' is the inverse of H
     is_determined: np.ndarray  # (10,) of bool
-    losses: Losses
-    inverses: list[Array]  # inverse normal equations of the losses
-    PW: Array  # (B, nv, 10) columns of the payload, projected off the losses
+    friction_changes: FrictionChanges
+    inverses: list[Array]  # inverse normal equations of the changes of friction
+    PW: Array  # (B, nv, 10) columns of the payload, without what changes of friction explain
     r: Array  # (B, nv) residuals [N m, N]
     sigma: Array  # (nv,) standard deviation of each motor's torque [N m, N]
 
-    def without_losses(self, y: Array) -> Array:
-        """Return torques (B, nv) projected off the losses."""
-        return rest_of(y, self.losses, self.inverses)
+    def project(self, y: Array) -> Array:
+        """Return torques (B, nv) without what changes of friction explain."""
+        return without_friction_changes(y, self.friction_changes, self.inverses)
 
 
-def _solve(W: Array, y: Array, friction_losses: Losses, noise: Array | None) -> _PayloadFit:
+def _solve(
+    W: Array, y: Array, friction_changes: FrictionChanges, noise: Array | None
+) -> _PayloadFit:
     """Solve weighted least squares; the noise is estimated unless it is given.
 
     Correlated residuals count as fewer independent ones when changes of friction are weighted.
@@ -359,22 +365,22 @@ def _solve(W: Array, y: Array, friction_losses: Losses, noise: Array | None) -> 
     for n in range(MAX_ROUNDS):
         if noise is None:
             sigma = np.maximum(
-                np.sqrt((r**2).sum(axis=0) / friction_losses.rows / freedom), min_noise
+                np.sqrt((r**2).sum(axis=0) / friction_changes.counts / freedom), min_noise
             )
             lengths = np.array([correlation_length(x) for x in r.T]) if n else lengths
         else:
             sigma = noise
-        inverses = friction_losses.inverses(sigma**2 * lengths)
-        PW = rest_of(W, friction_losses, inverses)
+        inverses = friction_changes.inverses(sigma**2 * lengths)
+        PW = without_friction_changes(W, friction_changes, inverses)
         H = np.einsum("bki,bkj,k->ij", W, PW, sigma**-2.0, optimize=True)
         g = np.einsum("bki,bk,k->i", PW, y, sigma**-2.0, optimize=True)
         F, d, is_determined = decompose(H, _TYPICAL_SIZES)
         F = (F * np.sqrt(d))[:, d > 0.0]
         value = F @ (F.T @ g)
-        r = rest_of(y - W @ value, friction_losses, inverses)
+        r = without_friction_changes(y - W @ value, friction_changes, inverses)
         if noise is not None:
             break
-    return _PayloadFit(value, H, g, F, is_determined, friction_losses, inverses, PW, r, sigma)
+    return _PayloadFit(value, H, g, F, is_determined, friction_changes, inverses, PW, r, sigma)
 
 
 def _deviations(fit: _PayloadFit, J: Array) -> tuple[Array, Array]:
@@ -404,7 +410,9 @@ def _deviations(fit: _PayloadFit, J: Array) -> tuple[Array, Array]:
         block_variance**2 / max(block_count - 1, 1) + joint_variance**2 / max(joint_count - 1, 1),
         1e-300,
     )
-    for k, (C, size) in enumerate(zip(fit.losses.columns, fit.losses.sizes)):
+    for k, (C, size) in enumerate(
+        zip(fit.friction_changes.columns, fit.friction_changes.deviations)
+    ):
         is_limited = np.isfinite(size)
         effect = fit.PW[:, k].T @ C[:, is_limited] * (size[is_limited] / fit.sigma[k] ** 2)
         variance += ((F @ (fit.F.T @ effect)) ** 2).sum(axis=1)

@@ -21,7 +21,7 @@ from ..recordings.reading import read_table
 from ..recordings.recording import Recording
 from ..recordings.tables.columns import write
 from ..recordings.tables.files import Table
-from .motion import arrays, preparation
+from .motion import measurements, preparation
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -264,7 +264,7 @@ class Samples:
             recording that is too short, or an unknown frame.
         """
         raw = {
-            name: None if value is None else arrays.copied_rows(model, name, axes, value)
+            name: None if value is None else measurements.copy_rows(model, name, axes, value)
             for name, axes, value in (
                 ("q", ("nq",), q),
                 ("v", ("nv",), v),

@@ -468,7 +468,7 @@ class TorqueEquations:
 
     def leave_out_reversals(self, parameters: Array) -> bool:
         """Leave out samples near reversals if residuals are larger there; return True if it did."""
-        margin = self.reversals.unsettled(
+        margin = self.reversals.affected_distance(
             self._spread_rows(STATISTICS_SAMPLES), np.abs(self.subsampled_residuals(parameters))
         )
         before = np.count_nonzero(self.samples.weight)

@@ -13,7 +13,7 @@ from ..engine.kernel.types import Array
 from ..engine.model.coordinates import is_actuated, joint_slices
 from ..engine.model.model import Model
 from ..identification.motion import filtering
-from ..identification.motion.lag import late_velocities
+from ..identification.motion.lag import describe_velocity_lag
 from ..observer.session import runs
 from ..states.joint_states import States, abbreviated
 from .quantity_settings import QuantitySettings
@@ -91,7 +91,7 @@ def velocity_notes(model: Model, states: States, settings: QuantitySettings) -> 
     if not known_runs:
         return []
     sample = states.take(max(known_runs, key=len)[:_MAX_CHECKED_STATES])
-    late = late_velocities(model, 1e-9 * (sample.stamp - sample.stamp[0]), sample.q, sample.v)
+    late = describe_velocity_lag(model, 1e-9 * (sample.stamp - sample.stamp[0]), sample.q, sample.v)
     return (
         [f"{late}, as a filter delays them; compute them from the positions (--no-velocity)"]
         if late

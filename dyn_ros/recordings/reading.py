@@ -25,7 +25,7 @@ from .recording import Recording, thinned
 from .selection import select
 from .tables.columns import Columns
 from .tables.files import Table
-from .tables.rows import LAST_STAMP, within
+from .tables.row_selection import LAST_STAMP, within
 
 
 def read(

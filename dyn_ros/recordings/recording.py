@@ -15,7 +15,7 @@ from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 from ..states.joint_states import Note, States, abbreviated
 from .plan import Part
-from .tables.rows import GAP
+from .tables.row_selection import GAP
 
 if TYPE_CHECKING:
     import pandas

@@ -85,7 +85,7 @@ def test_jitter_of_samples_that_are_not_equally_spaced(monkeypatch, rate, size):
     samples = faulty.samples(cutoff=5.0)
     (warning,) = [text for text in samples.warnings if "time stamps jitter by" in text]
     assert 0.6 * size < 1e-3 * float(warning.split()[4]) < 1.4 * size
-    monkeypatch.setattr(stamps, "corrected", lambda *arguments: None)
+    monkeypatch.setattr(stamps, "correct_stamps", lambda *arguments: None)
     uncorrected = faulty.samples(cutoff=5.0)
     errors = [error_of_accelerations(prepared, recording) for prepared in (samples, uncorrected)]
     assert errors[0] < 0.5 * errors[1]

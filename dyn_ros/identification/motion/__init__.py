@@ -1,3 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""From a recording to positions, velocities and accelerations."""
+"""Positions, velocities and accelerations of a recording, for identification.
+
+`preparation` runs all steps: `measurements` checks the arrays and finds glitches, `stamps` corrects
+time stamps, `cutoff` chooses the cutoff of the filter in `filtering`, and `lag` compares measured
+velocities with positions. `reversals` and `friction_changes` serve the estimates.
+"""

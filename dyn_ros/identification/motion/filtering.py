@@ -46,7 +46,7 @@ _ANGLE_INDEX = {"continuous": 0, "planar": 2}  # index in q of an angle without 
 
 
 class Segment(NamedTuple):
-    """Consecutive samples without a gap, ``start`` to ``stop``."""
+    """Half-open range of consecutive samples without a gap."""
 
     start: int
     stop: int
@@ -56,23 +56,23 @@ class Segment(NamedTuple):
 
 
 class Spectrum(NamedTuple):
-    """Power spectral density of a signal."""
+    """Power spectral density of a signal, and the density of its noise."""
 
     frequency: Array  # (n,) [Hz], from 0, equally spaced
-    density: Array  # (n,), one-sided, per Hz
-    floor: float  # density of the noise
+    density: Array  # (n,) one-sided, unit of the signal squared per Hz
+    floor: float  # density of the noise, as above
 
     def noise(self, cutoff: float, derivative: int) -> float:
-        """Standard deviation of the noise of a derivative after the filter."""
+        """Return the standard deviation of the noise of a filtered derivative."""
         gain = _gain(self.frequency, cutoff) * (2.0 * math.pi * self.frequency) ** derivative
         return math.sqrt(self.floor * float(np.sum(gain**2)) * self.frequency[1])
 
 
 def spectrum(time: Array, column: Array, segments: Sequence[Segment], rate: float) -> Spectrum:
-    """The spectrum of a signal (B,) and its noise floor, by Welch's method; the rate is in Hz."""
+    """Return the spectrum of a signal (B,), by Welch's method; the rate is in Hz."""
     length = 2 ** round(math.log2(max(_WINDOW_LENGTH * rate, 64.0)))
     longest = max(map(len, segments))
-    if longest < length:  # segments that are nearly as long count, too
+    if longest < length:  # include segments that are nearly as long
         length = max(round(WINDOW_LENGTH_RATIO * longest), 2)
     window = np.kaiser(length, _KAISER_BETA)
     total, count = np.zeros(length // 2 + 1), 0
@@ -80,14 +80,14 @@ def spectrum(time: Array, column: Array, segments: Sequence[Segment], rate: floa
         if len(segment) < length:
             continue
         rows = slice(*segment)
-        values = _on_grid(time[rows], column[rows])[1]
+        values = _resample_evenly(time[rows], column[rows])[1]
         for start in range(0, len(segment) - length + 1, max(length // 2, 1)):
             piece = values[start : start + length]
             total += np.abs(np.fft.rfft((piece - piece.mean()) * window)) ** 2
             count += 1
     density: Array = total * (2.0 / (max(count, 1) * rate * float(np.sum(window**2))))
     frequency: Array = np.arange(len(density)) * (rate / length)
-    low, high = (share * rate for share in _NOISE_BAND)
+    low, high = (ratio * rate for ratio in _NOISE_BAND)
     noise = density[(low <= frequency) & (frequency <= high)]
     floor = max(float(np.median(noise)) if noise.size else 0.0, 2.0 * ROUNDOFF**2 / rate)
     return Spectrum(frequency, density, floor)
@@ -99,87 +99,87 @@ def highest_cutoff(rate: float) -> float:
 
 
 def cutoff_from_spectra(
-    spectra: Sequence[Spectrum], rate: float, longest: float, derivative: int = 2
+    spectra: Sequence[Spectrum], rate: float, duration: float, derivative: int = 2
 ) -> float:
     """Return the cutoff with the smallest predicted error of accelerations [Hz].
 
     The error is the part of the motion that the filter removes, which biases what is identified,
     plus the noise that it leaves. Each joint counts relative to its own motion. The filter settles
-    within a fifth of the longest segment [s]; ``derivative`` is 2 for spectra of positions, 1 for
-    those of velocities.
+    within a fifth of the longest segment, whose duration is in s; ``derivative`` is 2 for spectra
+    of positions, 1 for spectra of velocities.
     """
-    candidates = np.geomspace(_settled_cutoff(rate, longest), highest_cutoff(rate), 100)
+    candidates = np.geomspace(_settled_cutoff(rate, duration), highest_cutoff(rate), 100)
     error = np.zeros(len(candidates))
     gain = _gain(spectra[0].frequency, candidates[:, None])
-    removed, left = np.square(1.0 - gain), np.square(gain)
+    stopband_power, passband_power = np.square(1.0 - gain), np.square(gain)
     for spectrum in spectra:
         power = (2.0 * math.pi * spectrum.frequency) ** (2 * derivative)
-        motion = _motion(spectrum, rate) * power
+        motion = _motion_density(spectrum, rate) * power
         if not motion.sum() > 0.0:
             continue
-        error += (
-            _BIAS_WEIGHT * (removed @ motion) + spectrum.floor * (left @ power)
-        ) / motion.sum()
+        bias = _BIAS_WEIGHT * (stopband_power @ motion)
+        noise = spectrum.floor * (passband_power @ power)
+        error += (bias + noise) / motion.sum()
     return float(candidates[np.argmin(error)])
 
 
 def lowest_cutoff(
-    spectra: Sequence[Spectrum], rate: float, longest: float, derivative: int = 2
+    spectra: Sequence[Spectrum], rate: float, duration: float, derivative: int = 2
 ) -> float:
     """Return the lowest cutoff that leaves all but a fiftieth of the velocities [Hz].
 
-    Each joint counts relative to its own motion; the arguments are as for ``choose_cutoff``.
+    Each joint counts relative to its own motion; the arguments are as for ``cutoff_from_spectra``.
     """
-    candidates = np.geomspace(_settled_cutoff(rate, longest), highest_cutoff(rate), 50)
-    removed = np.zeros(len(candidates))
-    shares = np.square(1.0 - _gain(spectra[0].frequency, candidates[:, None]))
+    candidates = np.geomspace(_settled_cutoff(rate, duration), highest_cutoff(rate), 50)
+    removed_power = np.zeros(len(candidates))  # relative, summed over joints
+    stopband_power = np.square(1.0 - _gain(spectra[0].frequency, candidates[:, None]))
     for spectrum in spectra:
         power = (2.0 * math.pi * spectrum.frequency) ** (2 * derivative - 2)
-        motion = _motion(spectrum, rate) * power
-        removed += shares @ motion / max(motion.sum(), 1e-300)
-    removed[-1] = 0.0
-    return float(candidates[np.argmax(removed <= _MAX_REMOVED_VELOCITY**2 * len(spectra))])
+        motion = _motion_density(spectrum, rate) * power
+        removed_power += stopband_power @ motion / max(motion.sum(), 1e-300)
+    removed_power[-1] = 0.0
+    return float(candidates[np.argmax(removed_power <= _MAX_REMOVED_VELOCITY**2 * len(spectra))])
 
 
-def _settled_cutoff(rate: float, longest: float) -> float:
+def _settled_cutoff(rate: float, duration: float) -> float:
     """Return the cutoff whose filter settles within a fifth of the longest segment [Hz]."""
-    return min(5.0 * _SETTLING_PERIODS / longest, highest_cutoff(rate))
+    return min(5.0 * _SETTLING_PERIODS / duration, highest_cutoff(rate))
 
 
-def _motion(spectrum: Spectrum, rate: float) -> Array:
-    """Density of the motion: zero where there is only noise, and above the first band of it.
+def _motion_density(spectrum: Spectrum, rate: float) -> Array:
+    """Return the density of the motion: zero where there is only noise, and above its first band.
 
     Above are vibrations, or images of positions that are sampled less often than recorded.
     """
-    above = spectrum.density > _MIN_SIGNAL_TO_NOISE * spectrum.floor
+    is_motion = spectrum.density > _MIN_SIGNAL_TO_NOISE * spectrum.floor
     width = max(2, round(_MIN_NOISE_BAND_WIDTH * rate / spectrum.frequency[1]))
-    last = np.flatnonzero(above)
-    far = np.flatnonzero(np.diff(last) > width)
-    if far.size:
-        above[last[far[0]] + 1 :] = False
-    density: Array = np.where(above, spectrum.density, 0.0)
+    indices = np.flatnonzero(is_motion)
+    gaps = np.flatnonzero(np.diff(indices) > width)
+    if gaps.size:
+        is_motion[indices[gaps[0]] + 1 :] = False
+    density: Array = np.where(is_motion, spectrum.density, 0.0)
     return density
 
 
 def _gain(frequency: Array, cutoff: float | Array) -> Array:
-    """Gain of the filter, forward and backward."""
+    """Return the gain of the filter, forward and backward."""
     square = np.square(frequency / cutoff)
     gain: Array = 1.0 / (1.0 + reduce(np.multiply, FILTER_ORDER * [square]))  # faster than a power
     return gain
 
 
 def settling_samples(rate: float, cutoff: float) -> int:
-    """Number of samples at each end of a segment that are not accurate."""
+    """Return the number of samples at each end of a segment that are not accurate."""
     return math.ceil(_SETTLING_PERIODS * rate / cutoff)
 
 
 def derivatives(time: Array, values: Array, cutoff: float, order: int) -> list[Array]:
-    """The filtered signals (..., n) and their derivatives up to an order of at most 2.
+    """Return filtered signals (..., n) and their derivatives up to an order of at most 2.
 
     They are not accurate near the ends. Signals are interpolated if their stamps are not equally
     spaced.
     """
-    grid, values = _on_grid(time, values)
+    grid, values = _resample_evenly(time, values)
     step = (time[-1] - time[0]) / (len(time) - 1)
     rates = [np.empty(values.shape) for _ in range(order + 1)]
     margin = math.ceil(_BLOCK_MARGIN / (cutoff * step))
@@ -190,17 +190,17 @@ def derivatives(time: Array, values: Array, cutoff: float, order: int) -> list[A
     gain = _gain(w / (2.0 * math.pi), cutoff)
     inner = length - 2 * margin
     for start in range(0, len(time), inner):
-        block = _extended(values, start - margin, start - margin + length)
+        block = _extend_by_reflection(values, start - margin, start - margin + length)
         count = min(inner, len(time) - start)
-        for k, signal in enumerate(_filtered(block, gain, w, step, order)):
+        for k, signal in enumerate(_filter_block(block, gain, w, step, order)):
             rates[k][..., start : start + count] = signal[..., margin : margin + count]
     if grid is time:
         return rates
-    return [_interpolated(grid, signal, time) for signal in rates]
+    return [_interpolate(grid, signal, time) for signal in rates]
 
 
-def _filtered(block: Array, gain: Array, w: Array, step: float, order: int) -> Iterator[Array]:
-    """Yield filtered blocks and their derivatives; a line through their ends is treated exactly."""
+def _filter_block(block: Array, gain: Array, w: Array, step: float, order: int) -> Iterator[Array]:
+    """Yield filtered blocks and their derivatives, exact for a line through their ends."""
     count, first = block.shape[-1], block[..., :1]
     slope = (block[..., -1:] - first) / (step * (count - 1))
     line = first + slope * step * np.arange(count)
@@ -211,48 +211,52 @@ def _filtered(block: Array, gain: Array, w: Array, step: float, order: int) -> I
         yield np.fft.irfft(transform, count) + (slope if k == 1 else 0.0)
 
 
-def _extended(values: Array, start: int, stop: int) -> Array:
-    """Values from start to stop, beyond the ends by reflection at the first and last point."""
+def _extend_by_reflection(values: Array, start: int, stop: int) -> Array:
+    """Return values from start to stop, reflected at the first and last point beyond the ends."""
     last = values.shape[-1] - 1
     index = np.arange(start, stop)
-    inside = np.clip(index, 0, last)
-    mirrored = values[..., np.clip(2 * inside - index, 0, last)]
-    return np.where(index == inside, mirrored, 2.0 * values[..., inside] - mirrored)
+    clipped = np.clip(index, 0, last)
+    mirrored = values[..., np.clip(2 * clipped - index, 0, last)]
+    return np.where(index == clipped, mirrored, 2.0 * values[..., clipped] - mirrored)
 
 
-def _interpolated(grid: Array, values: Array, time: Array) -> Array:
-    from scipy.interpolate import CubicSpline  # 40 MB, which most recordings do not need
+def _interpolate(grid: Array, values: Array, time: Array) -> Array:
+    """Return values at other times, by cubic splines."""
+    from scipy.interpolate import CubicSpline  # takes 40 MB, and most recordings do not need it
 
     interpolated: Array = CubicSpline(grid, values, axis=-1)(time)
     return interpolated
 
 
-def _on_grid(time: Array, values: Array) -> tuple[Array, Array]:
-    """Interpolate to equally spaced times; nothing is to be done if the stamps are."""
+def _resample_evenly(time: Array, values: Array) -> tuple[Array, Array]:
+    """Return equally spaced times and the values there; the arguments if the stamps are."""
     step = (time[-1] - time[0]) / (len(time) - 1)
     grid = time[0] + step * np.arange(len(time))
     if np.abs(time - grid).max() <= MAX_JITTER * step:
         return time, values
-    return grid, _interpolated(time, values, grid)
+    return grid, _interpolate(time, values, grid)
 
 
 def split_at_gaps(
-    time: Array, gap: float, period: float | None = None
+    time: Array, max_gap: float, period: float | None = None
 ) -> tuple[list[Segment], float]:
-    """Split at gaps of so many periods and where stamps go back; also the median period [s]."""
+    """Return segments between gaps and where stamps go back, and the median period [s].
+
+    The largest gap within a segment is in sampling periods.
+    """
     steps = np.diff(time)
     if period is None:
-        ahead = steps[steps > 0.0]
-        if not ahead.size:
+        increments = steps[steps > 0.0]
+        if not increments.size:
             raise ValueError(
                 "time: expected stamps that increase, but no stamp is later than the one before"
             )
-        period = float(np.median(ahead))
-    return split_at_cuts((steps < 0.0) | (steps > gap * period)), period
+        period = float(np.median(increments))
+    return split_at_cuts((steps < 0.0) | (steps > max_gap * period)), period
 
 
 def split_at_cuts(is_cut: NDArray[np.bool_]) -> list[Segment]:
-    """The stretches between cuts; there is a step from each sample but the last to the next."""
+    """Return the stretches of n samples between cuts, a mask (n - 1,) of the steps."""
     ends = [0, *map(int, np.flatnonzero(is_cut) + 1), len(is_cut) + 1]
     return [Segment(start, stop) for start, stop in itertools.pairwise(ends)]
 
@@ -260,7 +264,7 @@ def split_at_cuts(is_cut: NDArray[np.bool_]) -> list[Segment]:
 def split_by_recording(
     recording: NDArray[np.int32] | None, rows: NDArray[Any]
 ) -> list[NDArray[Any]]:
-    """The rows of each of several recordings, one after the other; None: of one."""
+    """Return the rows of each recording, by the recording (B,) of each row; None if it is one."""
     return np.split(rows, [] if recording is None else np.flatnonzero(np.diff(recording)) + 1)
 
 
@@ -283,28 +287,28 @@ def make_continuous(model: Model, q: Array) -> None:
             x[1:][np.cumsum(flips) % 2 == 1] *= -1.0
 
 
-def velocities(kind: str, rates: list[Array]) -> tuple[Array, Array, Array]:
-    """q of unit length, v and a of a joint in its frame, from filtered q, dq/dt, d2q/dt2."""
+def joint_velocities(kind: str, rates: list[Array]) -> tuple[Array, Array, Array]:
+    """Return q of unit length, v and a of a joint in its frame, from filtered q, dq/dt, d2q/dt2."""
     q, dq, ddq = rates
     if kind not in ("floating", "planar", "spherical"):
         return q, dq, ddq
     if kind == "planar":
         omega, alpha = dq[:, 2:], ddq[:, 2:]
-        back = np.concatenate(
+        inverse_rotation = np.concatenate(
             [np.zeros((len(q), 2)), np.sin(-0.5 * q[:, 2:]), np.cos(0.5 * q[:, 2:])], axis=1
         )
-        axis = np.array([0.0, 0.0, 1.0])
-        turning, position = omega * axis, slice(0, 2)
+        angular, position = omega * np.array([0.0, 0.0, 1.0]), slice(0, 2)
     else:
         first = _QUATERNION_INDEX[kind]
-        x, omega, alpha = _turning(*(rate[:, first:] for rate in rates))
+        x, omega, alpha = _body_rates(*(rate[:, first:] for rate in rates))
         q = np.concatenate([q[:, :first], x], axis=1)
         if kind == "spherical":
             return q, omega, alpha
-        back, turning, position = lie.conjugate(x), omega, slice(0, 3)
+        inverse_rotation, angular, position = lie.conjugate(x), omega, slice(0, 3)
     count = position.stop
-    linear = lie.rotate(back, _padded(dq[:, position]))
-    acceleration = lie.rotate(back, _padded(ddq[:, position])) - np.cross(turning, linear)
+    linear = lie.rotate(inverse_rotation, _with_three_components(dq[:, position]))
+    acceleration = lie.rotate(inverse_rotation, _with_three_components(ddq[:, position]))
+    acceleration -= np.cross(angular, linear)
     return (
         q,
         np.concatenate([linear[:, :count], omega], axis=1),
@@ -313,7 +317,7 @@ def velocities(kind: str, rates: list[Array]) -> tuple[Array, Array, Array]:
 
 
 def velocity_noise(kind: str, noise: Array) -> Array:
-    """Standard deviations of the velocities of a joint from the rates of its q."""
+    """Return the standard deviations of the velocities of a joint, from those of dq/dt."""
     if kind in _QUATERNION_INDEX:
         first = _QUATERNION_INDEX[kind]
         angular = np.full(3, 2.0 * noise[first:].max())
@@ -321,16 +325,17 @@ def velocity_noise(kind: str, noise: Array) -> Array:
     return noise
 
 
-def _turning(x: Array, dx: Array, ddx: Array) -> tuple[Array, Array, Array]:
-    """Unit quaternion, angular velocity and its derivative, in the joint's frame."""
+def _body_rates(x: Array, dx: Array, ddx: Array) -> tuple[Array, Array, Array]:
+    """Return unit quaternions, angular velocities and their derivatives, in the joint's frame."""
     square = np.sum(x * x, axis=1, keepdims=True)
-    back = lie.conjugate(x) / square
-    omega = 2.0 * lie.quaternion_product(back, dx)[:, :3]
+    inverse = lie.conjugate(x) / square
+    omega = 2.0 * lie.quaternion_product(inverse, dx)[:, :3]
     change = 2.0 * np.sum(x * dx, axis=1, keepdims=True) / square
-    alpha = 2.0 * lie.quaternion_product(back, ddx)[:, :3] - change * omega
+    alpha = 2.0 * lie.quaternion_product(inverse, ddx)[:, :3] - change * omega
     return x / np.sqrt(square), omega, alpha
 
 
-def _padded(vectors: Array) -> Array:
-    missing = 3 - vectors.shape[1]
-    return np.pad(vectors, ((0, 0), (0, missing))) if missing else vectors
+def _with_three_components(vectors: Array) -> Array:
+    """Return vectors (B, 2 or 3) with three components, the last ones 0."""
+    padding = 3 - vectors.shape[1]
+    return np.pad(vectors, ((0, 0), (0, padding))) if padding else vectors

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Whether measured velocities lag behind positions, as after slow filters."""
+"""Lag of measured velocities behind positions, as after slow filters."""
 
 from __future__ import annotations
 
@@ -11,57 +11,59 @@ from ...engine.model.coordinates import joint_slices
 from ...engine.model.model import Model
 from . import filtering
 
-LONGEST = 0.5  # s: of lags that are tried
-MIN_DURATION = 3.0 * LONGEST  # s
-SAMPLING_RATE = 200.0  # Hz, about: of the samples that are compared
-DIFFERENCE = 0.05  # of the velocity (RMS): a lag that matters
-UNEXPLAINED = 0.5  # of the squared difference, at most, once velocities are shifted
+MAX_LAG = 0.5  # s
+MIN_DURATION = 3.0 * MAX_LAG  # s
+SAMPLING_RATE = 200.0  # Hz; samples of faster recordings are skipped
+MIN_RELATIVE_ERROR = 0.05  # RMS, relative to the velocity; less does not matter
+MAX_RESIDUAL_RATIO = 0.5  # sum of squares with the lag, relative to the sum without it
 
 
-def late_velocities(model: Model, time: Array, q: Array, v: Array) -> str:
-    """A sentence on velocities that are late, without a remedy; empty if none is.
+def describe_velocity_lag(model: Model, time: Array, q: Array, v: Array) -> str:
+    """Return a sentence about velocities that lag behind positions, or an empty string.
 
     ``time`` (n,) [s] increases, ``q`` (n, nq) and ``v`` (n, nv) are as measured, without gaps.
     """
-    late = {}
+    lags = {}  # s, by joint
     for joint in joint_slices(model):
         if joint.v.stop - joint.v.start == 1 and (
-            found := _lag(time, q[:, joint.q.start], v[:, joint.v.start])
+            lag := _velocity_lag(time, q[:, joint.q.start], v[:, joint.v.start])
         ):
-            late[joint.name] = found
-    if not late:
+            lags[joint.name] = lag
+    if not lags:
         return ""
-    ends = [f"{1e3 * x:.3g}" for x in (min(late.values()), max(late.values()))]
+    bounds = [f"{1e3 * lag:.3g}" for lag in (min(lags.values()), max(lags.values()))]
     return (
-        f"the velocities of {', '.join(late)} lag behind the positions by "
-        f"{' to '.join(dict.fromkeys(ends))} ms"
+        f"the velocities of {', '.join(lags)} lag behind the positions by "
+        f"{' to '.join(dict.fromkeys(bounds))} ms"
     )
 
 
-def _lag(time: Array, q: Array, v: Array) -> float:
-    """By how much velocities are late [s]; 0 if they are not, or it does not matter."""
+def _velocity_lag(time: Array, q: Array, v: Array) -> float:
+    """Return the lag of velocities [s]; 0 if there is none, or it does not matter."""
     if len(time) < 2 or time[-1] - time[0] < MIN_DURATION:
         return 0.0
     rate = (len(time) - 1) / (time[-1] - time[0])
     cutoff = filtering.highest_cutoff(rate)
-    some = slice(None, None, max(1, round(rate / SAMPLING_RATE)))
-    expected = filtering.derivatives(time, np.unwrap(q), cutoff, 1)[1][some]
-    measured = filtering.derivatives(time, v, cutoff, 0)[0][some]
+    decimated = slice(None, None, max(1, round(rate / SAMPLING_RATE)))
+    expected = filtering.derivatives(time, np.unwrap(q), cutoff, 1)[1][decimated]
+    measured = filtering.derivatives(time, v, cutoff, 0)[0][decimated]
     rate *= len(expected) / len(time)
-    most = round(LONGEST * rate)
-    first = most + filtering.settling_samples(rate, cutoff)
-    reference = expected[first : len(expected) - first]
+    max_shift = round(MAX_LAG * rate)
+    margin = max_shift + filtering.settling_samples(rate, cutoff)
+    reference = expected[margin : len(expected) - margin]
     if not reference.any():
         return 0.0
     squares = np.array(
         [
             np.square(measured[k : k + len(reference)] - reference).sum()
-            for k in range(first - most, first + most + 1)
+            for k in range(margin - max_shift, margin + max_shift + 1)
         ]
     )
     n = int(np.argmin(squares))
-    matters = squares[most] > DIFFERENCE**2 * float(reference @ reference)
-    if not (matters and most < n < 2 * most and squares[n] < UNEXPLAINED * squares[most]):
+    matters = squares[max_shift] > MIN_RELATIVE_ERROR**2 * float(reference @ reference)
+    is_late = max_shift < n < 2 * max_shift
+    if not (matters and is_late and squares[n] < MAX_RESIDUAL_RATIO * squares[max_shift]):
         return 0.0
-    before, least, after = squares[n - 1 : n + 2]
-    return float(n - most + 0.5 * (before - after) / (before - 2.0 * least + after)) / rate
+    before, minimum, after = squares[n - 1 : n + 2]
+    vertex = 0.5 * (before - after) / (before - 2.0 * minimum + after)
+    return float(n - max_shift + vertex) / rate

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Prepares a recording for identification: filters it, computes velocities and accelerations."""
+"""Preparation of a recording for identification: filtered, with velocities and accelerations."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from ...engine.kernel.types import Array, ArrayLike
 from ...engine.kernel.validation import finite_number
 from ...engine.model.coordinates import JointSlices, joint_slices
 from ...engine.model.model import Model
-from ...recordings.tables.rows import GAP, measured_rows, readable
-from . import arrays, filtering, stamps
+from ...recordings.tables.row_selection import GAP, measured_rows, readable
+from . import filtering, measurements, stamps
 from .cutoff import cutoff_from_torques
-from .filtering import Segment, Spectrum, cutoff_from_spectra, lowest_cutoff, velocities
-from .lag import late_velocities
+from .filtering import Segment, Spectrum, cutoff_from_spectra, joint_velocities, lowest_cutoff
+from .lag import describe_velocity_lag
 from .numerics import BLOCK_SIZE, MIN_TRAVEL, NOISE_LIMIT
 
-_SHORT = 0.125  # periods of the cutoff: gaps over which the motion is interpolated
-_STATIONARY = 10.0  # samples in motion that weigh as much as a stretch at rest
-_SHORTEST = 10  # samples that must remain of a segment
-_AT_LIMIT = 0.01  # of the effort limit: a larger difference is not rounding
-_SLOW = 0.5  # s: motions are not measured so rarely
+_MAX_JOINED_GAP = 0.125  # periods of the cutoff; the motion is interpolated over shorter gaps
+_REST_WEIGHT = 10.0  # total weight of a stretch at rest; a sample in motion has 1
+_MIN_SEGMENT_SAMPLES = 10  # samples, without those dropped at both ends
+_LIMIT_TOLERANCE = 0.01  # relative to the effort limit, for rounding
+_MAX_PERIOD = 0.5  # s; longer sampling periods may be in another unit
 _PERIOD_RANGE = 1e-6, 10.0  # s; other sampling periods are in another unit
-_FASTEST = 0.4  # largest cutoff that can be chosen, relative to the rate
+_MAX_GIVEN_CUTOFF_RATIO = 0.4  # relative to the sampling rate
 
 
 def prepare(
@@ -45,11 +45,11 @@ def prepare(
     ``raw`` has q, v, a, tau and f_ext, a row for each time stamp, or None if unknown; q and tau are
     always known. The arrays are changed in place.
     """
-    states = arrays.known_contacts(model, contacts, in_contact)
-    times = arrays.stamps_of(time)
+    contact_mask = measurements.checked_contacts(model, contacts, in_contact)
+    times = measurements.copy_stamps(time)
     rows = measured_rows(times, raw)
-    arrays.check(model, times, raw, states, rows)
-    recording = _Preparation(model, {"time": times, **raw, "in_contact": states})
+    measurements.check_measurements(model, times, raw, contact_mask, rows)
+    recording = _Preparation(model, {"time": times, **raw, "in_contact": contact_mask})
     recording.drop_corrupt(rows)
     recording.drop_repeated()
     filtering.make_continuous(model, recording.arrays["q"])
@@ -57,37 +57,37 @@ def prepare(
     recording.split()
     recording.to_torques()
     v, a = recording.arrays["v"], recording.arrays["a"]
-    repeats = held = np.zeros(0, bool)
+    is_repeat = is_held = np.zeros(0, bool)
     if recording.is_filtered:
         recording.correct_stamps()
-        recording.choose(cutoff)
+        recording.choose_cutoff(cutoff)
         recording.join_gaps()
         recording.report_gaps()
-        recording.drop_short()
-        recording.report_late()
-        repeats, held = recording.repeats(), recording.held()
+        recording.drop_short_segments()
+        recording.report_velocity_lag()
+        is_repeat, is_held = recording.repeat_mask(), recording.held_effort_mask()
         v, a = recording.differentiate()
     elif cutoff is not None:
         raise ValueError(f"cutoff: expected None, since v and a are given, got {cutoff!r}")
     else:
         recording.report_gaps()
-    kept = recording.keep()
-    recording.report_limits(kept["tau"])
-    recording.report_constant(kept["q"], kept["tau"])
+    fields = recording.inner_arrays()
+    recording.report_effort_limits(fields["tau"])
+    recording.report_constant_efforts(fields["q"], fields["tau"])
     segment = np.repeat(
         np.arange(len(recording.segments), dtype=np.int32),
-        [len(segment) - 2 * recording.drop for segment in recording.segments],
+        [len(segment) - 2 * recording.edge_count for segment in recording.segments],
     )
-    weight = _weights(kept["q"], v, recording.noise[1], segment)
-    recording.report_repeats(repeats[weight[: len(repeats)] == 1.0])
-    kept |= {"v": v, "a": a, "weight": weight, "segment": segment}
-    if held.any():
-        kept = {
-            name: None if array is None else _compact(array, np.flatnonzero(~held))
-            for name, array in kept.items()
+    weight = _weights(fields["q"], v, recording.noise[1], segment)
+    recording.report_repeats(is_repeat[weight[: len(is_repeat)] == 1.0])
+    fields |= {"v": v, "a": a, "weight": weight, "segment": segment}
+    if is_held.any():
+        fields = {
+            name: None if array is None else _compact(array, np.flatnonzero(~is_held))
+            for name, array in fields.items()
         }
     return {
-        **kept,
+        **fields,
         "contacts": tuple(contacts),
         "warnings": tuple(recording.warnings),
         "filter": recording.filter,
@@ -106,12 +106,14 @@ class _Preparation:
         self.noise = np.zeros((3, model.nv))
         self.cutoff, self.period = math.inf, 0.0
         self.segments: list[Segment] = []
-        self.drop = 0  # rows at both ends of each segment that are not kept
-        self.slots = np.arange(len(arrays["time"]))  # numbers of rows among those measured
+        self.edge_count = (
+            0  # rows dropped at each end of a segment, where the filter has not settled
+        )
+        self.row_numbers = np.arange(len(arrays["time"]))  # row numbers in the recording
         self.is_filtered = arrays["v"] is None or arrays["a"] is None
 
     def drop_corrupt(self, rows: slice) -> None:
-        """Keep these rows only."""
+        """Drop all rows but these, which are corrupt, and report them."""
         for start, stop in ((0, rows.start), (rows.stop, len(self.arrays["time"]))):
             if start < stop:
                 self.warnings.append(
@@ -123,44 +125,49 @@ class _Preparation:
         }
 
     def drop_repeated(self) -> None:
-        same = np.concatenate([[False], np.diff(self.arrays["time"]) == 0.0])
-        self._drop(same, "that repeat the time stamp of the sample before")
-        self.slots = np.arange(len(self.arrays["time"]))
+        """Drop rows with the time stamp, or with all numbers, of the row before."""
+        is_repeated = np.concatenate([[False], np.diff(self.arrays["time"]) == 0.0])
+        self._drop(is_repeated, "that repeat the time stamp of the sample before")
+        self.row_numbers = np.arange(len(self.arrays["time"]))
         if self.is_filtered:
-            self._drop(stamps.repeats(self.arrays), "that repeat all numbers of the sample before")
-
-    def drop_glitches(self) -> None:
-        if self.is_filtered:
-            found, first = arrays.glitches(self.model, self.arrays)
             self._drop(
-                found,
-                "with a position or effort that jumps, and jumps back within two "
-                f"samples ({first})",
+                stamps.find_repeats(self.arrays), "that repeat all numbers of the sample before"
             )
 
-    def _drop(self, wrong: NDArray[np.bool_], what: str) -> None:
-        if not wrong.any():
+    def drop_glitches(self) -> None:
+        """Drop rows with a position or effort that jumps and jumps back."""
+        if self.is_filtered:
+            is_glitch, first_glitch = measurements.find_glitches(self.model, self.arrays)
+            self._drop(
+                is_glitch,
+                "with a position or effort that jumps, and jumps back within two "
+                f"samples ({first_glitch})",
+            )
+
+    def _drop(self, is_dropped: NDArray[np.bool_], reason: str) -> None:
+        """Drop rows by a mask, and report their number and the time of the first."""
+        if not is_dropped.any():
             return
-        first = float(self.arrays["time"][np.argmax(wrong)])
+        first_time = float(self.arrays["time"][np.argmax(is_dropped)])
         self.warnings.append(
-            f"dropped {np.sum(wrong)} samples {what}, the first at {readable(first)} s"
+            f"dropped {np.sum(is_dropped)} samples {reason}, the first at {readable(first_time)} s"
         )
-        rows = np.flatnonzero(~wrong)
+        rows = np.flatnonzero(~is_dropped)
         self.arrays = {
             name: None if array is None else _compact(array, rows)
             for name, array in self.arrays.items()
         }
-        self.slots = self.slots[rows]
+        self.row_numbers = self.row_numbers[rows]
 
     def correct_stamps(self) -> None:
         """Remove the jitter of the stamps."""
         time, rate = self.arrays["time"], 1.0 / self.period
-        corrected = stamps.corrected(
+        corrected = stamps.correct_stamps(
             time,
             self.arrays["q"],
-            self.slots,
+            self.row_numbers,
             self.segments,
-            self._joined(filtering.highest_cutoff(rate)),
+            self._segments_with_joined_gaps(filtering.highest_cutoff(rate)),
             rate,
         )
         if corrected is not None:
@@ -171,6 +178,7 @@ class _Preparation:
             self.arrays["time"] = corrected
 
     def split(self) -> None:
+        """Split the recording into segments at gaps, and check its sampling period."""
         time = self.arrays["time"]
         if len(time) < 2:
             raise ValueError("time: all samples have the same time stamp")
@@ -183,20 +191,22 @@ class _Preparation:
 
     def to_torques(self) -> None:
         """Turn efforts into torques, which are not held where drives compensate gravity."""
-        held = stamps.held(self.arrays["q"], self.arrays["tau"])
-        self.arrays = to_torques(self.model, {**self.arrays, "held": held}, self.segments)
-        self._held = self.arrays.pop("held")
+        is_held = stamps.find_held_efforts(self.arrays["q"], self.arrays["tau"])
+        self.arrays = to_torques(self.model, {**self.arrays, "held": is_held}, self.segments)
+        self._is_held = self.arrays.pop("held")
         self.split()
 
     def join_gaps(self) -> None:
         """Interpolate the motion over gaps that are short for the filter."""
-        self.segments = self._joined(self.cutoff)
+        self.segments = self._segments_with_joined_gaps(self.cutoff)
 
-    def _joined(self, cutoff: float) -> list[Segment]:
-        longest = max(GAP, _SHORT / (cutoff * self.period))
-        return filtering.split_at_gaps(self.arrays["time"], longest, self.period)[0]
+    def _segments_with_joined_gaps(self, cutoff: float) -> list[Segment]:
+        """Return the segments between gaps that are long for a filter with a cutoff [Hz]."""
+        max_gap = max(GAP, _MAX_JOINED_GAP / (cutoff * self.period))
+        return filtering.split_at_gaps(self.arrays["time"], max_gap, self.period)[0]
 
     def report_gaps(self) -> None:
+        """Report the number of gaps and jumps back between segments, and the largest ones."""
         time = self.arrays["time"]
         if len(self.segments) == 1:
             return
@@ -204,55 +214,55 @@ class _Preparation:
             (time[segment.start] - time[segment.start - 1], time[segment.start - 1])
             for segment in self.segments[1:]
         ]
-        for what, jumps in (
+        for kind, jumps in (
             ("gaps", [pair for pair in steps if pair[0] > 0.0]),
             ("jumps back", [pair for pair in steps if pair[0] < 0.0]),
         ):
             if jumps:
                 largest, when = max(jumps, key=lambda pair: abs(pair[0]))
                 self.warnings.append(
-                    f"time has {len(jumps)} {what}, the largest of "
+                    f"time has {len(jumps)} {kind}, the largest of "
                     f"{abs(largest):.6g} s at {readable(when)} s"
                 )
 
-    def choose(self, cutoff: float | None) -> None:
-        """Choose the cutoff, and estimate the noise of the motion that it leaves."""
+    def choose_cutoff(self, cutoff: float | None) -> None:
+        """Choose the cutoff unless it is given, and estimate the remaining noise of the motion."""
         rate = 1.0 / self.period
-        given = self.arrays["v"] is not None
-        source = self.arrays["v" if given else "q"]
-        if max(map(len, self.segments)) < 2 * _SHORTEST:
+        has_velocities = self.arrays["v"] is not None
+        signals = self.arrays["v" if has_velocities else "q"]
+        if max(map(len, self.segments)) < 2 * _MIN_SEGMENT_SAMPLES:
             raise ValueError(
-                f"expected a segment of at least {2 * _SHORTEST} samples without a "
+                f"expected a segment of at least {2 * _MIN_SEGMENT_SAMPLES} samples without a "
                 f"gap, got {max(map(len, self.segments))}; the sampling period is "
                 f"{self.period:.6g} s"
             )
-        if self.period > _SLOW:
+        if self.period > _MAX_PERIOD:
             self.warnings.append(
                 f"the sampling period is {self.period:.3g} s; if time stamps are "
                 "in ms, convert them to s"
             )
         spectra = [
             filtering.spectrum(self.arrays["time"], column, self.segments, rate)
-            for column in source.T
+            for column in signals.T
         ]
-        how = "given"
+        origin = "given"
         if cutoff is None:
             longest = self.period * max(map(len, self.segments))
-            first, lowest = (
-                limit(spectra, rate, longest, 1 if given else 2)
-                for limit in (cutoff_from_spectra, lowest_cutoff)
-            )
-            self.cutoff = first
+            derivative = 1 if has_velocities else 2
+            highest = cutoff_from_spectra(spectra, rate, longest, derivative)
+            lowest = lowest_cutoff(spectra, rate, longest, derivative)
+            self.cutoff = highest
             if self.arrays["f_ext"] is None and self.arrays["in_contact"] is None:
                 self.cutoff = cutoff_from_torques(
                     self.model,
                     self.arrays["tau"],
-                    self._joined(first),
+                    self._segments_with_joined_gaps(highest),
                     rate,
-                    (first, lowest),
-                    self._rates,
+                    (highest, lowest),
+                    self._filter_motion,
                 )
-            how = f"chosen {'from their spectra' if self.cutoff == first else 'by torque errors'}"
+            method = "from their spectra" if self.cutoff == highest else "by torque errors"
+            origin = f"chosen {method}"
             if self.cutoff > 0.99 * filtering.MAX_CUTOFF_RATIO * rate:
                 self.warnings.append(
                     f"the motion contains frequencies up to {self.cutoff:.3g} Hz, too many for "
@@ -261,144 +271,157 @@ class _Preparation:
                 )
         else:
             self.cutoff = finite_number("cutoff", cutoff)
-            if not 0.0 < self.cutoff <= _FASTEST * rate:
+            if not 0.0 < self.cutoff <= _MAX_GIVEN_CUTOFF_RATIO * rate:
                 raise ValueError(
-                    f"cutoff: expected more than 0 and at most {_FASTEST * rate:.6g} "
-                    f"Hz, {_FASTEST} of the sampling rate, got {self.cutoff:g}"
+                    "cutoff: expected more than 0 and at most "
+                    f"{_MAX_GIVEN_CUTOFF_RATIO * rate:.6g} Hz, {_MAX_GIVEN_CUTOFF_RATIO} of the "
+                    f"sampling rate, got {self.cutoff:g}"
                 )
-        self.drop = filtering.settling_samples(rate, self.cutoff)
-        self._estimate_noise(spectra, given)
+        self.edge_count = filtering.settling_samples(rate, self.cutoff)
+        self._estimate_noise(spectra, has_velocities)
         self.filter = (
             f"Butterworth low-pass of order {filtering.FILTER_ORDER}, forward and backward, of "
-            f"{'velocities' if given else 'positions'} at {rate:.6g} samples per second; cutoff "
-            f"{self.cutoff:.4g} Hz, {how}; "
-            f"{self.drop} samples dropped at each end of a segment; torques are not filtered."
+            f"{'velocities' if has_velocities else 'positions'} at {rate:.6g} samples per second; "
+            f"cutoff {self.cutoff:.4g} Hz, {origin}; "
+            f"{self.edge_count} samples dropped at each end of a segment; torques are not filtered."
         )
 
-    def _estimate_noise(self, spectra: list[Spectrum], given: bool) -> None:
-        for n in range(2 if given else 3):
+    def _estimate_noise(self, spectra: list[Spectrum], has_velocities: bool) -> None:
+        """Estimate the noise of filtered q, v and a, from spectra of velocities or positions."""
+        for n in range(2 if has_velocities else 3):
             noise = np.array([spectrum.noise(self.cutoff, n) for spectrum in spectra])
-            if given:
+            if has_velocities:
                 self.noise[1 + n] = noise
                 continue
             for joint in joint_slices(self.model):
                 self.noise[n, joint.v] = filtering.velocity_noise(joint.kind, noise[joint.q])
 
-    def drop_short(self) -> None:
-        least = 2 * self.drop + _SHORTEST
-        short = [segment for segment in self.segments if len(segment) < least]
-        if len(short) == len(self.segments):
-            longest = max(map(len, short))
+    def drop_short_segments(self) -> None:
+        """Drop segments in which the filter does not settle; raise a ValueError if none remains."""
+        min_length = 2 * self.edge_count + _MIN_SEGMENT_SAMPLES
+        short_segments = [segment for segment in self.segments if len(segment) < min_length]
+        if len(short_segments) == len(self.segments):
+            longest = max(map(len, short_segments))
             raise ValueError(
                 f"the longest segment has {longest} samples ({longest * self.period:.3g} s); the "
-                f"filter with the cutoff {self.cutoff:.4g} Hz needs {least}. Record longer "
+                f"filter with the cutoff {self.cutoff:.4g} Hz needs {min_length}. Record longer "
                 "motions without gaps, or pass a larger cutoff"
             )
-        if short:
+        if short_segments:
             self.warnings.append(
-                f"dropped {len(short)} segments of fewer than {least} samples, "
-                f"{sum(map(len, short))} samples in total"
+                f"dropped {len(short_segments)} segments of fewer than {min_length} samples, "
+                f"{sum(map(len, short_segments))} samples in total"
             )
-            self.segments = [segment for segment in self.segments if len(segment) >= least]
+            self.segments = [segment for segment in self.segments if len(segment) >= min_length]
 
     def differentiate(self) -> tuple[Array, Array]:
-        """Filter positions in place; return velocities and accelerations of the kept rows."""
-        kept = sum(len(segment) - 2 * self.drop for segment in self.segments)
-        v, a = np.empty((2, kept, self.model.nv))
+        """Filter positions in place; return velocities and accelerations of the inner rows."""
+        count = sum(len(segment) - 2 * self.edge_count for segment in self.segments)
+        v, a = np.empty((2, count, self.model.nv))
         for joint in joint_slices(self.model):
             row = 0
             for segment in self.segments:
-                rows = slice(row, row + len(segment) - 2 * self.drop)
-                self._differentiate(joint, segment, rows, v, a)
+                rows = slice(row, row + len(segment) - 2 * self.edge_count)
+                self._differentiate_joint(joint, segment, rows, v, a)
                 row = rows.stop
         return v, a
 
-    def _differentiate(
+    def _differentiate_joint(
         self, joint: JointSlices, segment: Segment, rows: slice, v: Array, a: Array
     ) -> None:
-        """One joint in one segment; writes its kept rows, which never precede what is read."""
-        inner = slice(self.drop, len(segment) - self.drop)
-        self.arrays["q"][rows, joint.q], v[rows, joint.v], a[rows, joint.v] = self._rates(
+        """Differentiate a joint in a segment; ``rows`` to write never precede those to read."""
+        inner = slice(self.edge_count, len(segment) - self.edge_count)
+        self.arrays["q"][rows, joint.q], v[rows, joint.v], a[rows, joint.v] = self._filter_motion(
             [joint], segment, inner, self.cutoff
         )
 
-    def _rates(
+    def _filter_motion(
         self, joints: Sequence[JointSlices], segment: Segment, inner: slice, cutoff: float
     ) -> tuple[Array, Array, Array]:
-        """Filtered q, v and a of consecutive joints in some rows of a segment."""
-        rows, given, first, last = slice(*segment), self.arrays["v"], joints[0], joints[-1]
-        time, begin = self.arrays["time"][rows], first.q.start
-        smooth = _smooth(time, self.arrays["q"][rows, begin : last.q.stop], inner, cutoff, 2)
+        """Return filtered q, v and a of consecutive joints in the inner rows of a segment."""
+        rows, measured_v = slice(*segment), self.arrays["v"]
+        first, last = joints[0], joints[-1]
+        time, q_start = self.arrays["time"][rows], first.q.start
+        rates = _filter_rows(time, self.arrays["q"][rows, q_start : last.q.stop], inner, cutoff, 2)
         q, v, a = (
             np.concatenate(columns, axis=1)
             for columns in zip(
                 *(
-                    velocities(
+                    joint_velocities(
                         joint.kind,
-                        [rate[:, joint.q.start - begin : joint.q.stop - begin] for rate in smooth],
+                        [
+                            rate[:, joint.q.start - q_start : joint.q.stop - q_start]
+                            for rate in rates
+                        ],
                     )
                     for joint in joints
                 )
             )
         )
-        if given is not None:
-            v, a = _smooth(time, given[rows, first.v.start : last.v.stop], inner, cutoff, 1)
+        if measured_v is not None:
+            v, a = _filter_rows(
+                time, measured_v[rows, first.v.start : last.v.stop], inner, cutoff, 1
+            )
         return q, v, a
 
-    def report_late(self) -> None:
+    def report_velocity_lag(self) -> None:
         """Report measured velocities that lag behind the positions."""
         rows = slice(*max(self.segments, key=len))
         time, q, v = (self.arrays[name] for name in ("time", "q", "v"))
-        late = "" if v is None else late_velocities(self.model, time[rows], q[rows], v[rows])
-        if late:
+        if v is None:
+            return
+        if lag := describe_velocity_lag(self.model, time[rows], q[rows], v[rows]):
             self.warnings.append(
-                f"{late}, as a filter delays them; use the positions alone "
+                f"{lag}, as a filter delays them; use the positions alone "
                 "(--no-velocity, velocity=False)"
             )
 
-    def repeats(self) -> NDArray[np.bool_]:
-        """Whether each kept row has the positions of the row before."""
+    def repeat_mask(self) -> NDArray[np.bool_]:
+        """Return a mask of the inner rows with the positions of the row before."""
         q = self.arrays["q"]
-        same = np.ones(len(q), bool)
+        is_repeat = np.ones(len(q), bool)
         for column in q.T:
-            same[1:] &= column[1:] == column[:-1]
-        return same[self.rows()]
+            is_repeat[1:] &= column[1:] == column[:-1]
+        return is_repeat[self.inner_rows()]
 
-    def held(self) -> NDArray[np.bool_]:
-        """Whether each kept row repeats the efforts of the row before, as most rows do."""
-        held = self._held
-        if held is None:
+    def held_effort_mask(self) -> NDArray[np.bool_]:
+        """Return a mask of the inner rows with held efforts, which it reports; empty if none is."""
+        is_held = self._is_held
+        if is_held is None:
             return np.zeros(0, bool)
         self.warnings.append(
-            f"{100.0 * held.mean():.0f} % of the samples repeat the efforts of "
+            f"{100.0 * is_held.mean():.0f} % of the samples repeat the efforts of "
             "the sample before; efforts are published less often than positions, "
             "so these samples are not used"
         )
-        return held[self.rows()]
+        return is_held[self.inner_rows()]
 
-    def report_repeats(self, repeats: NDArray[np.bool_]) -> None:
-        share = repeats.mean() if repeats.size else 0.0
-        if share > stamps.REPEATED:
+    def report_repeats(self, is_repeat: NDArray[np.bool_]) -> None:
+        """Report that positions repeat in many rows in motion, by a mask of these."""
+        fraction = is_repeat.mean() if is_repeat.size else 0.0
+        if fraction > stamps.MAX_REPEATED_FRACTION:
             self.warnings.append(
-                f"{100.0 * share:.0f} % of the samples in motion repeat the positions of the "
+                f"{100.0 * fraction:.0f} % of the samples in motion repeat the positions of the "
                 "sample before, because they are published more often than measured; record "
                 "each measurement once"
             )
 
-    def report_limits(self, tau: Array) -> None:
+    def report_effort_limits(self, tau: Array) -> None:
+        """Report joints whose effort (B, nv) is often at its limit, but rarely beyond it."""
         for k, name in enumerate(self.model.velocity_names):
             limit = self.model.effort_limit[k]
             if not 0.0 < limit < math.inf:
                 continue
-            beyond = int(np.sum(np.abs(tau[:, k]) > (1.0 + _AT_LIMIT) * limit))
-            count = int(np.sum(np.abs(tau[:, k]) >= (1.0 - _AT_LIMIT) * limit)) - beyond
+            beyond = int(np.sum(np.abs(tau[:, k]) > (1.0 + _LIMIT_TOLERANCE) * limit))
+            count = int(np.sum(np.abs(tau[:, k]) >= (1.0 - _LIMIT_TOLERANCE) * limit)) - beyond
             if count > beyond:  # otherwise the unit or the limit is another one
                 self.warnings.append(
                     f"the effort of joint {name!r} is at its limit of {limit:g} in {count} of "
                     f"{len(tau)} samples; if it is saturated, the measured one is not the real one"
                 )
 
-    def report_constant(self, q: Array, tau: Array) -> None:
+    def report_constant_efforts(self, q: Array, tau: Array) -> None:
+        """Report joints that move while their effort (B, nv) is constant."""
         for joint in joint_slices(self.model):
             k = joint.v.start
             if joint.v.stop - k > 1 or np.ptp(q[:, joint.q]) < MIN_TRAVEL:
@@ -409,33 +432,35 @@ class _Preparation:
                     "not measured, and identify does not use it"
                 )
 
-    def rows(self) -> NDArray[np.int_]:
-        """Indices of the rows that are kept."""
+    def inner_rows(self) -> NDArray[np.int_]:
+        """Return the indices of rows that are not near the ends of segments."""
         return np.concatenate(
             [
-                np.arange(segment.start + self.drop, segment.stop - self.drop)
+                np.arange(segment.start + self.edge_count, segment.stop - self.edge_count)
                 for segment in self.segments
             ]
         )
 
-    def keep(self) -> dict[str, Any]:
-        """Return the arrays without dropped rows; q is in place already, if it was filtered."""
-        rows = self.rows()
-        kept: dict[str, Any] = {}
+    def inner_arrays(self) -> dict[str, Any]:
+        """Return the inner rows of all arrays but v and a; filtered q is in place already."""
+        rows = self.inner_rows()
+        fields: dict[str, Any] = {}
         for name, array in self.arrays.items():
             if name in ("v", "a"):
                 continue
             if array is None:
-                kept[name] = None
-            elif name == "q" and self.drop:
-                kept[name] = array[: len(rows)]
+                fields[name] = None
+            elif name == "q" and self.edge_count:
+                fields[name] = array[: len(rows)]
             else:
-                kept[name] = _compact(array, rows)
-        return kept
+                fields[name] = _compact(array, rows)
+        return fields
 
 
-def _smooth(time: Array, values: Array, inner: slice, cutoff: float, order: int) -> list[Array]:
-    """Filtered signals (n, k) and their derivatives, in some rows."""
+def _filter_rows(
+    time: Array, values: Array, inner: slice, cutoff: float, order: int
+) -> list[Array]:
+    """Return filtered signals (n, k) and their derivatives, in the inner rows."""
     return [rates.T[inner] for rates in filtering.derivatives(time, values.T, cutoff, order)]
 
 
@@ -444,22 +469,22 @@ def _compact(array: Any, rows: NDArray[np.int_]) -> Any:
     if len(rows) == rows[-1] - rows[0] + 1:
         return array[rows[0] : rows[-1] + 1]
     for start in range(0, len(rows), BLOCK_SIZE):
-        some = rows[start : start + BLOCK_SIZE]
-        array[start : start + len(some)] = array[some]
+        block = rows[start : start + BLOCK_SIZE]
+        array[start : start + len(block)] = array[block]
     return array[: len(rows)]
 
 
 def _weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Array:
-    """Weights of the samples: less than 1 at rest in one pose."""
-    rest, new = np.ones(len(v), bool), np.zeros(len(v), bool)
+    """Return the weights of the samples, less than 1 at rest in one pose."""
+    is_rest, is_new_stretch = np.ones(len(v), bool), np.zeros(len(v), bool)
     for column, sigma in zip(v.T, noise):
-        rest &= np.abs(column) <= NOISE_LIMIT * sigma
+        is_rest &= np.abs(column) <= NOISE_LIMIT * sigma
     for column in q.T:
-        new[1:] |= np.abs(np.diff(column)) > MIN_TRAVEL
-    new &= rest  # another pose; of motions there may be millions
-    new[1:] |= (rest[1:] != rest[:-1]) | (segment[1:] != segment[:-1])
+        is_new_stretch[1:] |= np.abs(np.diff(column)) > MIN_TRAVEL
+    is_new_stretch &= is_rest  # poses of motions are not counted, as there may be millions
+    is_new_stretch[1:] |= (is_rest[1:] != is_rest[:-1]) | (segment[1:] != segment[:-1])
     weight = np.ones(len(v))
-    for stretch in filtering.split_at_cuts(new[1:]):
-        if rest[stretch.start]:
-            weight[slice(*stretch)] = min(1.0, _STATIONARY / len(stretch))
+    for stretch in filtering.split_at_cuts(is_new_stretch[1:]):
+        if is_rest[stretch.start]:
+            weight[slice(*stretch)] = min(1.0, _REST_WEIGHT / len(stretch))
     return weight

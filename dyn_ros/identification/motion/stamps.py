@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Time stamps of computers that receive measurements: they jitter, and rows repeat."""
+"""Correction of time stamps that jitter, and detection of repeated rows and efforts."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ...engine.kernel.types import Array
 from .filtering import MAX_JITTER, Segment, derivatives, highest_cutoff
 from .numerics import FILTER_BLOCK_SIZE, MIN_SAMPLES, robust_deviation
 
-_EXPLAINED = 0.7  # of the deviations remain: less than half of their power is something else
-_CLOSEST = 0.3  # periods between two samples at least
-_BESIDE = 3  # rows before and after in which a robot that moves has moved
-REPEATED = 0.4  # of the rows in motion: more repeat if they are published too often
-_REGULAR = 0.8  # of the steps between new efforts, at least
+_MAX_DEVIATION_RATIO = 0.7  # deviations with corrected stamps, relative to those measured
+_MIN_SPACING = 0.3  # sampling periods between two samples
+_NEIGHBOR_ROWS = 3  # rows before and after, in which a robot that moves has moved
+MAX_REPEATED_FRACTION = 0.4  # relative to the rows in motion; above, rows are published too often
+_MIN_REGULAR_FRACTION = 0.8  # steps between new efforts of the usual length
 
 
-def repeats(arrays: Mapping[str, Any]) -> NDArray[np.bool_]:
-    """Whether each row has the positions, velocities and efforts of the row before, (B,).
+def find_repeats(arrays: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Return a mask (B,) of rows with the positions, velocities and efforts of the row before.
 
-    In a motion, these are messages that were sent twice. If most are, states are published more
-    often than they are measured, and none is marked.
+    In a motion, these are messages that were sent twice. If most are, rows are published more often
+    than they are measured, and none is marked.
     """
-    same = np.concatenate(
+    is_equal = np.concatenate(
         [
             [False],
             np.logical_and.reduce(
@@ -39,30 +39,34 @@ def repeats(arrays: Mapping[str, Any]) -> NDArray[np.bool_]:
             ),
         ]
     )
-    moves = np.zeros(len(same) + 2 * _BESIDE, bool)
-    moves[_BESIDE + 1 : -_BESIDE] = (arrays["q"][1:] != arrays["q"][:-1]).any(axis=1)
-    near = np.any(np.lib.stride_tricks.sliding_window_view(moves, _BESIDE), axis=1)
-    few = same.sum() < REPEATED * max(moves.sum(), 1)
-    result: NDArray[np.bool_] = same & few & near[: len(same)] & near[_BESIDE + 1 :]
-    return result
+    moves = np.zeros(len(is_equal) + 2 * _NEIGHBOR_ROWS, bool)
+    moves[_NEIGHBOR_ROWS + 1 : -_NEIGHBOR_ROWS] = (arrays["q"][1:] != arrays["q"][:-1]).any(axis=1)
+    moves_nearby = np.any(np.lib.stride_tricks.sliding_window_view(moves, _NEIGHBOR_ROWS), axis=1)
+    moved_before = moves_nearby[: len(is_equal)]
+    moves_after = moves_nearby[_NEIGHBOR_ROWS + 1 :]
+    is_exception = is_equal.sum() < MAX_REPEATED_FRACTION * max(moves.sum(), 1)
+    is_repeat: NDArray[np.bool_] = is_equal & is_exception & moved_before & moves_after
+    return is_repeat
 
 
-def held(q: Array, tau: Array) -> NDArray[np.bool_] | None:
-    """Whether each row has the efforts of the row before, (B,); None if efforts are not held.
+def find_held_efforts(q: Array, tau: Array) -> NDArray[np.bool_] | None:
+    """Return a mask (B,) of rows with the efforts of the row before; None if efforts are not held.
 
     Efforts that are published less often than positions repeat equally often. Efforts that are
     rounded do not.
     """
-    same = np.concatenate([[False], (tau[1:] == tau[:-1]).all(axis=1)])
+    is_equal = np.concatenate([[False], (tau[1:] == tau[:-1]).all(axis=1)])
     moves = np.concatenate([[True], (q[1:] != q[:-1]).any(axis=1)])
-    if (same & moves).sum() <= REPEATED * moves.sum():
+    if (is_equal & moves).sum() <= MAX_REPEATED_FRACTION * moves.sum():
         return None
-    lengths = np.diff(np.flatnonzero(~same & moves))
-    regular = np.abs(lengths - np.median(lengths)) <= 1.0 if len(lengths) else lengths
-    return same if len(lengths) >= MIN_SAMPLES and regular.mean() > _REGULAR else None
+    lengths = np.diff(np.flatnonzero(~is_equal & moves))
+    if len(lengths) < MIN_SAMPLES:
+        return None
+    is_regular = np.abs(lengths - np.median(lengths)) <= 1.0
+    return is_equal if is_regular.mean() > _MIN_REGULAR_FRACTION else None
 
 
-def corrected(
+def correct_stamps(
     time: Array,
     q: Array,
     slots: NDArray[np.int_],
@@ -70,7 +74,7 @@ def corrected(
     segments: Sequence[Segment],
     rate: float,
 ) -> Array | None:
-    """Stamps without their jitter [s], (B,); None: they have none that the positions show.
+    """Return stamps (B,) without their jitter [s]; None if positions show no jitter.
 
     Either the samples are equally spaced and the stamps are not, or all positions of a row are late
     by the same time. The longest segment shows which makes the motion smooth: deviations from a
@@ -79,86 +83,87 @@ def corrected(
     that were dropped; nothing else is missing in each of the ``pieces``.
     """
     segments = [
-        Segment(start, min(start + FILTER_BLOCK_SIZE, one.stop))
-        for one in segments
-        for start in range(one.start, one.stop, FILTER_BLOCK_SIZE)
+        Segment(start, min(start + FILTER_BLOCK_SIZE, segment.stop))
+        for segment in segments
+        for start in range(segment.start, segment.stop, FILTER_BLOCK_SIZE)
     ]
     longest = slice(*max(segments, key=len))
     if len(time[longest]) < MIN_SAMPLES or np.std(np.diff(time[longest])) * rate < MAX_JITTER:
         return None
-    equal, shifted = _grid(time, slots, pieces), time.copy()
+    even, shifted = _fit_even_grid(time, slots, pieces), time.copy()
     for rows in (slice(*segment) for segment in segments):
-        equal[rows], shifted[rows] = _in_order(equal[rows], rate), _in_order(time[rows], rate)
-    deviation, v = _deviation(shifted[longest], q[longest], rate)
-    noise = _size(deviation - v * _shift(deviation, v)[:, None])
-    sizes = [
-        float(np.sqrt(np.mean((_size(one) / noise) ** 2)))
-        for one in (
-            _deviation(time[longest], q[longest], rate)[0],
-            _deviation(equal[longest], q[longest], rate)[0],
-            _from_others(deviation, v, noise),
+        even[rows] = _make_increasing(even[rows], rate)
+        shifted[rows] = _make_increasing(time[rows], rate)
+    deviations, v = _position_deviations(shifted[longest], q[longest], rate)
+    noise = _deviation_scale(deviations - v * _estimate_shift(deviations, v)[:, None])
+    measured_size, even_size, shifted_size = (
+        float(np.sqrt(np.mean((_deviation_scale(values) / noise) ** 2)))
+        for values in (
+            _position_deviations(time[longest], q[longest], rate)[0],
+            _position_deviations(even[longest], q[longest], rate)[0],
+            _cross_validated_deviations(deviations, v, noise),
         )
-    ]
-    if min(sizes[1:]) > _EXPLAINED * sizes[0]:
+    )
+    if min(even_size, shifted_size) > _MAX_DEVIATION_RATIO * measured_size:
         return None
-    if sizes[1] < sizes[2]:
-        return equal if np.std(equal - time) * rate > MAX_JITTER else None
+    if even_size < shifted_size:
+        return even if np.std(even - time) * rate > MAX_JITTER else None
     for rows in (slice(*segment) for segment in segments if len(segment) > MIN_SAMPLES):
-        shift = _shift(*_deviation(shifted[rows], q[rows], rate))
-        shifted[rows] = _in_order(shifted[rows] + shift, rate)
+        shift = _estimate_shift(*_position_deviations(shifted[rows], q[rows], rate))
+        shifted[rows] = _make_increasing(shifted[rows] + shift, rate)
     return shifted if np.std(shifted - time) * rate > MAX_JITTER else None
 
 
-def _grid(time: Array, slots: NDArray[np.int_], pieces: Sequence[Segment]) -> Array:
-    """Equally spaced times near the stamps: of one period, each piece with its own offset."""
+def _fit_even_grid(time: Array, slots: NDArray[np.int_], pieces: Sequence[Segment]) -> Array:
+    """Return equally spaced times near the stamps: one period, and an offset of each piece."""
     x, mean = np.empty(len(time)), np.empty(len(time))
     for rows in (slice(*piece) for piece in pieces):
         x[rows] = slots[rows] - slots[rows].mean()
         mean[rows] = time[rows].mean()
     period = float(x @ (time - mean)) / max(float(x @ x), 1e-300)
-    result: Array = mean + period * x
-    return result
+    grid: Array = mean + period * x
+    return grid
 
 
-def _in_order(time: Array, rate: float) -> Array:
-    """Times that increase."""
-    steps = np.arange(len(time)) * (_CLOSEST / rate)
-    result: Array = np.maximum.accumulate(time - steps) + steps
-    return result
+def _make_increasing(time: Array, rate: float) -> Array:
+    """Return times that increase by at least the smallest spacing."""
+    steps = np.arange(len(time)) * (_MIN_SPACING / rate)
+    increasing: Array = np.maximum.accumulate(time - steps) + steps
+    return increasing
 
 
-def _deviation(time: Array, q: Array, rate: float) -> tuple[Array, Array]:
-    """Measured minus filtered positions, and the rates of the latter, (B, nq) each."""
+def _position_deviations(time: Array, q: Array, rate: float) -> tuple[Array, Array]:
+    """Return measured minus filtered positions, and the rates of the latter, (B, nq) each."""
     smooth, v = derivatives(time, q.T, highest_cutoff(rate), 1)
     return q - smooth.T, v.T
 
 
-def _shift(deviation: Array, v: Array) -> Array:
-    """By how much later than its stamp each row was measured, (B,).
+def _estimate_shift(deviations: Array, v: Array) -> Array:
+    """Return the time (B,) from the stamp of each row to its measurement [s].
 
-    Least squares of the deviations of all joints, weighted by their noise, and biased to zero by
-    the size of the jitter.
+    It is the least-squares solution for the deviations of all joints, weighted by their
+    noise, and biased to zero by the size of the jitter.
     """
-    noise = _size(deviation)
+    noise = _deviation_scale(deviations)
     information = (v**2) @ noise**-2
-    raw = (v * deviation) @ noise**-2 / np.maximum(information, 1e-300)
-    certain = information >= np.median(information)
-    jitter = float(_size(raw[certain, None])[0])
+    raw = (v * deviations) @ noise**-2 / np.maximum(information, 1e-300)
+    is_certain = information >= np.median(information)
+    jitter = float(_deviation_scale(raw[is_certain, None])[0])
     shift: Array = raw * information / (information + jitter**-2)
     return shift
 
 
-def _from_others(deviation: Array, v: Array, noise: Array) -> Array:
-    """What is left of the deviations of joints, with shifts that the other joints show."""
-    left = deviation.copy()
+def _cross_validated_deviations(deviations: Array, v: Array, noise: Array) -> Array:
+    """Return the deviations of each joint after shifts estimated from the other joints."""
+    residual = deviations.copy()
     for k in range(v.shape[1]):
         weight = np.where(np.arange(v.shape[1]) == k, 0.0, noise**-2)
-        shift = (v * deviation) @ weight / np.maximum((v**2) @ weight, 1e-300)
-        left[:, k] -= shift * v[:, k]
-    return left
+        shift = (v * deviations) @ weight / np.maximum((v**2) @ weight, 1e-300)
+        residual[:, k] -= shift * v[:, k]
+    return residual
 
 
-def _size(x: Array) -> Array:
-    """Robust standard deviation of each column."""
+def _deviation_scale(x: Array) -> Array:
+    """Return the robust standard deviation of each column, not 0."""
     size: Array = np.maximum(robust_deviation(x), 1e-12)
     return size

@@ -17,7 +17,7 @@ from ...engine.kernel.types import Array
 from ...engine.model import Model
 from ...engine.model.coordinates import is_actuated
 from ...engine.model.parameters import pseudo_inertia
-from ...recordings.tables.rows import GAP
+from ...recordings.tables.row_selection import GAP
 from ..equation_sums import eliminations
 from ..motion.filtering import split_at_gaps
 from ..result import Identification

@@ -21,7 +21,7 @@ from ...cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ...engine.kernel.types import Array
 from ..tables import files as tables
 from ..tables.columns import Columns
-from ..tables.rows import LAST_STAMP, measured_rows
+from ..tables.row_selection import LAST_STAMP, measured_rows
 from .spans import TABLE, Format, Source, Span, Topic
 
 _TOPIC, _BASE_TOPIC = "/joint_states", "/odom"
