@@ -55,7 +55,7 @@ from identification.recordings import (  # noqa: E402
 from identification.robots import load, truth  # noqa: E402
 from identification.test_coupled_motors import COUPLING  # noqa: E402
 
-from dyn_ros.identification.friction_terms import _Search  # noqa: E402
+from dyn_ros.identification.friction_terms import _FormSearch  # noqa: E402
 
 PACKAGE = ROOT / "dyn_ros" / "identification"
 NOT_METHODS = "report", "identify_options"  # without thresholds of methods
@@ -75,7 +75,9 @@ class Heuristic(NamedTuple):
     without: Mapping[str, Any]
 
 
-def without_widths(search: Any, form: Any, transitions: Any = _Search._transitions) -> list[Any]:
+def without_widths(
+    search: Any, form: Any, transitions: Any = _FormSearch._transitions
+) -> list[Any]:
     """Return the transitions of friction in a step, or over a distance."""
     return [candidate for candidate in transitions(search, form) if not candidate.width]
 
@@ -209,7 +211,7 @@ HEURISTICS: dict[str, Heuristic] = {
     ),
     "steps of friction with a width": Heuristic(
         ("friction_terms._INITIAL_SPEEDS", "friction_terms._SEARCH_FACTORS"),
-        {"friction_terms._Search._transitions": without_widths},
+        {"friction_terms._FormSearch._transitions": without_widths},
     ),
     "Stribeck friction": Heuristic(
         ("friction_terms._INITIAL_SPEEDS", "friction_terms._SEARCH_FACTORS"),
@@ -226,7 +228,7 @@ HEURISTICS: dict[str, Heuristic] = {
         {"identify_options.OPTIONAL_TERMS": ("stribeck", "root_friction", "friction_distance")},
     ),
     "outliers count less in the choice of terms": Heuristic(
-        (), {"friction_terms._HeldOut._weigh": lambda self, joint, huber: None}
+        (), {"friction_terms._HeldOutLeastSquares._weigh": lambda self, joint, huber: None}
     ),
     "widths lower the error by more than it scatters": Heuristic(
         ("numerics.MIN_STANDARD_ERRORS",), {"friction_terms.MIN_STANDARD_ERRORS": -np.inf}

@@ -1,6 +1,22 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Identification of inertial parameters and friction from recordings of a robot."""
+"""Identification of inertial parameters and friction from recordings of a robot.
+
+From a recording to a result, by module:
+
+- ``recorded_samples``, ``samples``: recordings become ``Samples``, which the package ``motion``
+  filters and differentiates; ``locking`` removes joints that do not move.
+- ``friction_terms``: choice of the terms of each joint's friction.
+- ``torque_equations``, ``equation_sums``: the equations of each sample, and their weighted sums.
+- ``base_parameters``: the combinations of parameters that torques depend on.
+- ``least_squares``: estimate, noise, outliers and covariance of these combinations.
+- ``physical``, ``link_hulls``: physical parameters near the description, within the links' shapes.
+- ``solution``, ``identify``, ``result``: the steps of an identification, and its result;
+  the package ``report`` writes a page.
+
+Beside it, ``payload`` and ``gains`` estimate a load and the gains of drives; ``excitation`` and
+``trajectory_search`` compute motions to record.
+"""
 
 from .base_parameters import BaseParameters as BaseParameters
 from .base_parameters import base_parameters as base_parameters

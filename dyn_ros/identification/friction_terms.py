@@ -268,19 +268,17 @@ def choose_terms(
     max_speed = np.quantile(np.abs(v), 0.99, axis=0)
     is_moving = (np.abs(v) > REST_SPEED_RATIO * max_speed)[:, joints].T
     bodies = 10 * model.njoints
-    held_out = _HeldOut(
+    held_out = _HeldOutLeastSquares(
         bodies, _torque_rows(model, subset, joints), tau[:, joints].T, is_moving, huber
     )
     terms.load[:] = 0.0
-    terms.load[:bodies], terms.load[bodies + joints] = (
-        held_out.x[:bodies],
-        held_out.x[bodies :: len(_JOINT_FEATURES)],
-    )
+    terms.load[:bodies] = held_out.x[:bodies]
+    terms.load[bodies + joints] = held_out.x[bodies :: len(_JOINT_FEATURES)]
     motor_velocity = model.drives.motor_velocity(samples.v)
     dt = _time_steps(samples)
     rows = rows[: len(subset)]
     for n, k in enumerate(joints):
-        search = _Search(
+        search = _FormSearch(
             v[:, k],
             held_out.weights[n].ravel(),
             partial(_direction, motor_velocity[:, [k]], dt, rows),
@@ -289,7 +287,7 @@ def choose_terms(
             allowed,
             float(stribeck[k]) if is_specified[k] else 0.0,
         )
-        form, alternatives = search.form()
+        form, alternatives = search.find_form()
         terms.width[k], terms.is_smooth[k], terms.distance[k] = form.transition
         terms.chosen[:, k] = form.velocity > 0.0, form.has_root, form.has_load
         terms.stribeck[k] = form.velocity or np.inf
@@ -310,7 +308,7 @@ def _direction(
     return presliding(v, dt, np.array([distance]), np.sign(v[0]))[rows, 0]
 
 
-class _Search:
+class _FormSearch:
     """Search for the form of a joint's friction with the least error of held-out torques.
 
     Velocities ``v``, the weights of the samples and the load are (B,), as is the ``direction`` for
@@ -445,7 +443,7 @@ class _Search:
         refined = self._refine_scale(form, "velocity")
         return refined._replace(velocity=float(np.clip(refined.velocity, *self._speeds)))
 
-    def form(self) -> tuple[_Form, list[_Form]]:
+    def find_form(self) -> tuple[_Form, list[_Form]]:
         """Return the form with the least error, and forms that fit the data as well."""
         form, error = self._with_best_transition(_Form(velocity=self._stribeck))
         while (extended := self._add_term(form, error)) is not None:
@@ -459,8 +457,8 @@ class _Search:
             candidates.append(form._replace(has_load=True))
         terms = [] if form.depends_on_velocity else self._terms
         candidates += [
-            transition._replace(**term)
-            for transition in dict.fromkeys([form, form.with_step])
+            base_form._replace(**term)
+            for base_form in dict.fromkeys([form, form.with_step])
             for term in terms
         ]
         if not candidates:
@@ -551,7 +549,7 @@ def _is_significantly_better(error: Array, reference: Array) -> bool:
     return bool(decrease.mean() > MIN_STANDARD_ERRORS * scatter)
 
 
-class _HeldOut:
+class _HeldOutLeastSquares:
     """Least squares of the torques of all joints, with one stretch held out at a time.
 
     ``rows`` has, for each joint, a slice of the parameters of bodies that it moves, and the columns

@@ -73,7 +73,7 @@ class Solution(NamedTuple):
     constants: Array  # (nv,) motor constants, torque per unit of effort
 
     def identification(
-        self, spread: Array, count: int, size: int, seconds: float
+        self, covariance: Array, count: int, size: int, seconds: float
     ) -> Identification:
         """Return the result, with a covariance that was estimated from ``count`` stretches."""
         problem, fit, conditions = self.problem, self.fit, self.equations.conditions
@@ -103,8 +103,8 @@ class Solution(NamedTuple):
             )
         )
         quantile, base_count = float(stdtrit(max(count - 1, 1), 0.975)), len(problem.base)
-        base = _base_estimate(problem, fit, spread[:base_count, :base_count], quantile)
-        log_half_width = quantile * np.sqrt(np.maximum(np.diag(spread)[base_count:], 0.0))
+        base = _base_estimate(problem, fit, covariance[:base_count, :base_count], quantile)
+        log_half_width = quantile * np.sqrt(np.maximum(np.diag(covariance)[base_count:], 0.0))
         parameters = _without_rounding(unknowns, fit.parameters, subset)
         features = _feature_values(unknowns, parameters)
         return Identification(
@@ -151,7 +151,13 @@ def solve(
     options: IdentifyOptions,
     progress: Progress,
 ) -> Solution:
-    """Estimate the parameters of a robot; see ``identify``."""
+    """Estimate the parameters of a robot; see ``identify``.
+
+    1. Choose the friction terms of each joint.
+    2. Fit the training samples, and measure errors on the held-out samples.
+    3. Take one Gauss-Newton step of the widths, distances and velocities of friction.
+    4. Fit all samples, starting at the first fit.
+    """
     samples = _concatenate(model, samples)
     constants = np.ones(model.nv)
     if options.motor_constants is not None:
