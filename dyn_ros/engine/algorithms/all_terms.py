@@ -16,21 +16,17 @@ from typing import Any, NamedTuple, overload
 
 from ..call.algorithm import Algorithm
 from ..call.data import Data
-from ..kernel import algebra as al
-from ..kernel import packing as ly
-from ..kernel.fields import OMI, TERMS, A, Q, V, field
-from ..kernel.lanes import load, store
 from ..kernel.names import listed
 from ..kernel.types import Array, ArrayLike, Scalar
-from ..machine_code.declare import kernel, subroutine
+from ..kernel.vocabulary import *
 from ..model.model import Model
 from .centroidal import centroidal
 from .centroidal.com import COM, JCOM, MASS, SUBTREE_COM, SUBTREE_MASS, VCOM, divided_by_mass
 from .dynamics.bodies import KINETIC, POTENTIAL, add_rotors
 from .dynamics.crba import COMPOSITE, M, composite, inertia_matrix, place_bodies, sum_up
-from .dynamics.rnea import NLE, G, add_force
+from .dynamics.rnea import NLE, G
 from .kinematics import root_axes as ra
-from .kinematics.jacobians import J, store_column
+from .kinematics.jacobians import J
 from .kinematics.kinematics import OMF, place_frames
 
 DHG_DRIFT = field(
@@ -91,98 +87,92 @@ _COMPOSITE = _G | _FORCES | _WHOLE | _SUBTREES
 
 @kernel
 def wanted(r, terms):
-    return ly.option(r, TERMS) & terms != 0
+    return option(r, TERMS) & terms != 0
 
 
 @kernel
 def store_placements(r):
-    for i in range(1, ly.njoints(r) + 1):
-        R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
-        al.store_se3(r.work, ly.offset(r, OMI) + 16 * i, al.SE3(R, ra.from_root(r, i)))
+    for i in range(1, njoints(r) + 1):
+        R = rotation(r, ra.ROTATION, i)
+        set_placement(r, OMI, i, SE3(R, ra.from_root(r, i)))
 
 
 @kernel
 def store_jacobian(r):
-    for i in range(1, ly.njoints(r) + 1):
-        back = al.scale(-1.0, ra.from_root(r, i))
-        for c in range(ly.ncolumns(r, i)):
-            store_column(r, J, i, c, al.motion_moved(back, ra.load_column(r, i, c)))
+    for i in range(1, njoints(r) + 1):
+        back = scale(-1.0, ra.from_root(r, i))
+        for c in range(ncolumns(r, i)):
+            set_column(r, J, i, c, motion_moved(back, ra.subspace_column(r, i, c)))
 
 
 @kernel
 def move_bodies(r):
     """Outward pass; return the momentum about the first joint's origin."""
-    ly.clear(r.work, ly.offset(r, A), ly.nv(r))
-    zero = al.zero3(load(r.work, ly.offset(r, ra.ORIGIN)))
-    total, twice = al.Force(zero, zero), zero[0]
-    for i in range(1, ly.njoints(r) + 1):
+    clear_entries(r, A, nv(r))
+    zero = zero3(entry(r, ra.ORIGIN, 0))
+    total, twice = Force(zero, zero), zero[0]
+    for i in range(1, njoints(r) + 1):
         Y, v = composite(r, i), ra.body_velocity(r, i)
-        a, h = ra.body_acceleration(r, i, v), al.momentum(Y, v)
-        total = al.force_add(total, al.force_moved(ra.position(r, i), h))
-        twice = twice + al.power(h, v)
-        al.store_spatial(
-            r.work,
-            ly.offset(r, FORCES) + 6 * i,
-            al.force_add(al.momentum(Y, a), al.force_cross(v, h)),
-        )
-    store(r.work, ly.offset(r, KINETIC), 0.5 * add_rotors(r, twice))
+        a, h = ra.body_acceleration(r, i, v), momentum(Y, v)
+        total = force_add(total, force_moved(ra.position(r, i), h))
+        twice = twice + power(h, v)
+        set_force(r, FORCES, i, force_add(momentum(Y, a), force_cross(v, h)))
+    set_entry(r, KINETIC, 0, 0.5 * add_rotors(r, twice))
     return total
 
 
 @kernel
 def store_gravity(r):
     """Store the gravity torques, from the weight of each joint's subtree."""
-    ly.clear(r.work, ly.offset(r, G), ly.nv(r))
-    for i in range(1, ly.njoints(r) + 1):
+    clear_entries(r, G, nv(r))
+    for i in range(1, njoints(r) + 1):
         Y = composite(r, i)
-        up = al.scale(-1.0, al.lift3(al.constant3(r.floats, ly.GRAVITY), Y.mass))
-        f = al.Force(al.scale(Y.mass, up), al.cross(Y.moment, up))
-        for c in range(ly.ncolumns(r, i)):
-            ly.increase(r.work, ly.offset(r, G) + ly.idx_v(r, i) + c, ra.dot_column(r, i, c, f))
+        up = scale(-1.0, lift3(gravity(r), Y.mass))
+        f = Force(scale(Y.mass, up), cross(Y.moment, up))
+        for c in range(ncolumns(r, i)):
+            add_to_entry(r, G, idx_v(r, i) + c, ra.dot_column(r, i, c, f))
 
 
 @kernel
 def store_nonlinear_effects(r):
     """Inward pass: g plus the torques of the velocity-dependent forces."""
-    for k in range(ly.nv(r)):
-        store(r.work, ly.offset(r, NLE) + k, load(r.work, ly.offset(r, G) + k))
-    ly.clear(r.work, ly.offset(r, FORCES), 6)
-    for i in range(ly.njoints(r), 0, -1):
-        f = al.load_force(r.work, ly.offset(r, FORCES) + 6 * i)
-        for c in range(ly.ncolumns(r, i)):
-            ly.increase(r.work, ly.offset(r, NLE) + ly.idx_v(r, i) + c, ra.dot_column(r, i, c, f))
-        add_force(
-            r, ly.offset(r, FORCES) + 6 * ly.parent(r, i), al.force_moved(ra.from_parent(r, i), f)
-        )
+    for k in range(nv(r)):
+        set_entry(r, NLE, k, entry(r, G, k))
+    clear_entries(r, FORCES, 6)
+    for i in range(njoints(r), 0, -1):
+        f = force(r, FORCES, i)
+        for c in range(ncolumns(r, i)):
+            add_to_entry(r, NLE, idx_v(r, i) + c, ra.dot_column(r, i, c, f))
+        add_to_force(r, FORCES, parent(r, i), force_moved(ra.from_parent(r, i), f))
 
 
 @kernel
 def store_subtrees(r):
-    for i in range(1, ly.njoints(r) + 1):
+    for i in range(1, njoints(r) + 1):
         Y = composite(r, i)
         c = divided_by_mass(Y.moment, Y.mass)  # without mass: the joint's origin
-        al.store3(r.work, ly.offset(r, SUBTREE_COM) + 3 * i, al.add(ra.from_root(r, i), c))
-        store(r.work, ly.offset(r, SUBTREE_MASS) + i, Y.mass)
+        set_vector(r, SUBTREE_COM, i, add(ra.from_root(r, i), c))
+        set_entry(r, SUBTREE_MASS, i, Y.mass)
 
 
 @kernel
 def store_whole(r, h):
     """Store the totals of the robot, with h its momentum about the first joint's origin."""
     c = centroidal.locate_com(r)
-    back = al.scale(-1.0, c)
+    back = scale(-1.0, c)
     if wanted(r, _AG | _JCOM):
         centroidal.momentum_columns(r, c)
-    centroidal.store_momentum(r, al.force_moved(back, h))
+    centroidal.store_momentum(r, force_moved(back, h))
     if wanted(r, _FORCES):
-        f = al.load_force(r.work, ly.offset(r, FORCES))
-        al.store_spatial(r.work, ly.offset(r, DHG_DRIFT), al.force_moved(back, f))
-    weight = al.scale(load(r.work, ly.offset(r, MASS)), al.constant3(r.floats, ly.GRAVITY))
-    store(r.work, ly.offset(r, POTENTIAL), -al.dot(weight, al.load3(r.work, ly.offset(r, COM))))
+        f = force(r, FORCES, 0)
+        set_force(r, DHG_DRIFT, 0, force_moved(back, f))
+    weight = scale(entry(r, MASS, 0), gravity(r))
+    set_entry(r, POTENTIAL, 0, -dot(weight, vector(r, COM, 0)))
     if wanted(r, _JCOM):
-        mass = load(r.work, ly.offset(r, MASS))
-        for k in range(ly.nv(r)):
-            momentum_k = al.load3(r.work, ly.offset(r, centroidal.AG) + 6 * k)
-            al.store3(r.work, ly.offset(r, JCOM) + 3 * k, divided_by_mass(momentum_k, mass))
+        mass = entry(r, MASS, 0)
+        for k in range(nv(r)):
+            momentum_k = motion(r, centroidal.AG, k).linear
+            set_vector(r, JCOM, k, divided_by_mass(momentum_k, mass))
 
 
 @subroutine
@@ -194,10 +184,10 @@ def all_terms_kernel(r):
         place_frames(r)
     if wanted(r, _J):
         store_jacobian(r)
-    zero = al.zero3(load(r.work, ly.offset(r, ra.ORIGIN)))
-    h = al.Force(zero, zero)
+    zero = zero3(entry(r, ra.ORIGIN, 0))
+    h = Force(zero, zero)
     if wanted(r, _MOVING):
-        ly.zero_unless_input(r, V)
+        zero_unless_input(r, V)
         h = move_bodies(r)
     if wanted(r, _M):
         inertia_matrix(r)

@@ -7,10 +7,50 @@ spherical or floating one. Textbook formulas in S apply to all types: S x, S' f,
 """
 
 from ..machine_code.declare import kernel
-from . import algebra as al
-from . import lanes as la
-from . import packing as ly
+from .algebra import (
+    SE3,
+    Motion,
+    add,
+    cross,
+    dot,
+    lift3,
+    lift9,
+    load3,
+    motion_add,
+    motion_cross,
+    product,
+    quaternion_rotation,
+    rotate,
+    scale,
+    zero3,
+)
+from .field_rows import add_to_entry, entry
 from .fields import Q, field
+from .lanes import holds_lanes, lift, load_simd, simd_width, sincos, store, store_simd
+from .packing import (
+    FLOATING,
+    PLACE,
+    PLACE_COS,
+    PLACE_SIN,
+    PLANAR,
+    PRISMATIC,
+    RATIO,
+    REVOLUTE,
+    SHIFT,
+    SLIDE,
+    TRANSLATION,
+    axis,
+    idx_q,
+    idx_v,
+    joint_constant,
+    joint_constant3,
+    joint_constant9,
+    kind,
+    njoints,
+    offset,
+    ratio,
+    unit_motion,
+)
 
 SINE = field("_sine", ("rows",))
 COSINE = field("_cosine", ("rows",))
@@ -18,58 +58,61 @@ COSINE = field("_cosine", ("rows",))
 
 @kernel
 def displacement(r, i, x):
-    """Angle or displacement of joint i with coordinate x; differs from x for a mimic joint."""
-    row = ly.constants(i)
-    return la.constant(r.floats, row + ly.RATIO) * x + la.constant(r.floats, row + ly.SHIFT)
+    """Return the angle or displacement of joint i with coordinate x.
+
+    It is x, or ratio x + shift for a mimic joint.
+    """
+    return joint_constant(r, i, RATIO) * x + joint_constant(r, i, SHIFT)
 
 
 @kernel
 def compute_sines(r):
-    """Sines and cosines for ``joint_placement`` for one state, several joints at a time."""
-    n, s, c = ly.njoints(r), ly.offset(r, SINE), ly.offset(r, COSINE)
+    """Compute sines and cosines for ``joint_placement`` for one state, several joints at a time.
+
+    sin(displacement(q_i)), cos(displacement(q_i))
+    """
+    n, s, c = njoints(r), offset(r, SINE), offset(r, COSINE)
     for i in range(1, n + 1):
-        x = la.load(r.work, ly.offset(r, Q) + ly.idx_q(r, i))
-        la.store(r.work, c + i, displacement(r, i, x))
-    for i in range(1, n + 1, la.simd_width(r.work)):
-        sine, cosine = la.sincos(la.load_simd(r.work, c + i, n + 1 - i))
-        la.store_simd(r.work, s + i, n + 1 - i, sine)
-        la.store_simd(r.work, c + i, n + 1 - i, cosine)
+        store(r.work, c + i, displacement(r, i, entry(r, Q, idx_q(r, i))))
+    for i in range(1, n + 1, simd_width(r.work)):
+        sine, cosine = sincos(load_simd(r.work, c + i, n + 1 - i))
+        store_simd(r.work, s + i, n + 1 - i, sine)
+        store_simd(r.work, c + i, n + 1 - i, cosine)
 
 
 @kernel
 def sine_and_cosine(r, i, x):
-    """Sine and cosine of the angle of revolute joint i.
+    """Return sine and cosine of the angle of revolute joint i.
 
     For one state, ``compute_sines`` has computed them; for a batch, they are computed here for
     several states at a time.
     """
-    if la.holds_lanes(r.work):
-        return la.sincos(displacement(r, i, x))
-    return la.load(r.work, ly.offset(r, SINE) + i), la.load(r.work, ly.offset(r, COSINE) + i)
+    if holds_lanes(r.work):
+        return sincos(displacement(r, i, x))
+    return entry(r, SINE, i), entry(r, COSINE, i)
 
 
 @kernel
-def load_rotation(r, n):
-    """Rotation of the quaternion at offset n."""
-    return al.quaternion_rotation(
-        la.load(r.work, n), la.load(r.work, n + 1), la.load(r.work, n + 2), la.load(r.work, n + 3)
+def quaternion_at(r, k):
+    """Return the rotation of the quaternion (x, y, z, w) at number k of q."""
+    return quaternion_rotation(
+        entry(r, Q, k), entry(r, Q, k + 1), entry(r, Q, k + 2), entry(r, Q, k + 3)
     )
 
 
 @kernel
 def revolute_placement(r, i):
-    """Pose of a revolute joint.
+    """Return the placement of a revolute joint, by Rodrigues' formula.
 
-    The rotation about an axis u after a constant rotation P is P uu' + sin P [u]
-    + cos P (1 - uu') (Rodrigues' formula); its three matrices are constants of the model.
+    The rotation by an angle x about an axis u after a constant rotation P is
+    P u u' + sin x P [u] + cos x P (1 - u u'); its three matrices are constants of the model.
     """
-    row = ly.constants(i)
-    P = al.constant9(r.floats, row + ly.PLACE)
-    S = al.constant9(r.floats, row + ly.PLACE_SIN)
-    C = al.constant9(r.floats, row + ly.PLACE_COS)
-    x = la.load(r.work, ly.offset(r, Q) + ly.idx_q(r, i))
+    P = joint_constant9(r, i, PLACE)
+    S = joint_constant9(r, i, PLACE_SIN)
+    C = joint_constant9(r, i, PLACE_COS)
+    x = entry(r, Q, idx_q(r, i))
     s, c = sine_and_cosine(r, i, x)
-    return al.SE3(
+    return SE3(
         (
             P[0] + s * S[0] + c * C[0],
             P[1] + s * S[1] + c * C[1],
@@ -81,124 +124,114 @@ def revolute_placement(r, i):
             P[7] + s * S[7] + c * C[7],
             P[8] + s * S[8] + c * C[8],
         ),
-        al.lift3(al.constant3(r.floats, row + ly.TRANSLATION), x),
+        lift3(joint_constant3(r, i, TRANSLATION), x),
     )
 
 
 @kernel
 def prismatic_placement(r, i):
-    """Pose of a prismatic joint."""
-    row = ly.constants(i)
-    x = la.load(r.work, ly.offset(r, Q) + ly.idx_q(r, i))
-    t = al.scale(displacement(r, i, x), al.constant3(r.floats, row + ly.SLIDE))
-    return al.SE3(
-        al.lift9(al.constant9(r.floats, row + ly.PLACE), x),
-        al.add(al.constant3(r.floats, row + ly.TRANSLATION), t),
-    )
+    """Return the placement of a prismatic joint: the constant one, shifted along the axis."""
+    x = entry(r, Q, idx_q(r, i))
+    t = scale(displacement(r, i, x), joint_constant3(r, i, SLIDE))
+    return SE3(lift9(joint_constant9(r, i, PLACE), x), add(joint_constant3(r, i, TRANSLATION), t))
 
 
 @kernel
 def multi_dof_placement(r, i):
-    """Pose of a planar, spherical or floating joint."""
-    row, k, n = ly.constants(i), ly.kind(r, i), ly.offset(r, Q) + ly.idx_q(r, i)
-    x = la.load(r.work, n)
-    zero, one = la.lift(0.0, x), la.lift(1.0, x)
-    if k == ly.PLANAR:
-        s, c = la.sincos(la.load(r.work, n + 2))
-        R, t = (c, -s, zero, s, c, zero, zero, zero, one), (x, la.load(r.work, n + 1), zero)
-    elif k == ly.FLOATING:
-        R, t = load_rotation(r, n + 3), al.load3(r.work, n)
+    """Return the placement of a planar, spherical or floating joint: P (R, t), with P constant."""
+    k = idx_q(r, i)
+    x = entry(r, Q, k)
+    zero, one = lift(0.0, x), lift(1.0, x)
+    if kind(r, i) == PLANAR:
+        s, c = sincos(entry(r, Q, k + 2))
+        R, t = (c, -s, zero, s, c, zero, zero, zero, one), (x, entry(r, Q, k + 1), zero)
+    elif kind(r, i) == FLOATING:
+        R, t = quaternion_at(r, k + 3), load3(r.work, offset(r, Q) + k)
     else:
-        R, t = load_rotation(r, n), (zero, zero, zero)
-    P = al.constant9(r.floats, row + ly.PLACE)
-    return al.SE3(
-        al.product(P, R), al.add(al.constant3(r.floats, row + ly.TRANSLATION), al.rotate(P, t))
-    )
+        R, t = quaternion_at(r, k), (zero, zero, zero)
+    P = joint_constant9(r, i, PLACE)
+    return SE3(product(P, R), add(joint_constant3(r, i, TRANSLATION), rotate(P, t)))
 
 
 @kernel
 def joint_placement(r, i):
-    """Pose of the frame of joint i in its parent's frame."""
-    k = ly.kind(r, i)
-    if k == ly.REVOLUTE:
+    """Return the placement of joint i in its parent's frame, liMi."""
+    k = kind(r, i)
+    if k == REVOLUTE:
         return revolute_placement(r, i)
-    if k == ly.PRISMATIC:
+    if k == PRISMATIC:
         return prismatic_placement(r, i)
     return multi_dof_placement(r, i)
 
 
 @kernel
-def multi_dof_subspace_times(r, i, n):
-    """S x of a planar, spherical or floating joint, with x at offset n."""
-    x = al.load3(r.work, n)
-    if ly.kind(r, i) == ly.FLOATING:
-        return al.Motion(x, al.load3(r.work, n + 3))
-    zero = al.zero3(x[0])
-    if ly.kind(r, i) == ly.PLANAR:
-        return al.Motion((x[0], x[1], zero[0]), (zero[0], zero[0], x[2]))
-    return al.Motion(zero, x)
+def multi_dof_subspace_times(r, i, field):
+    """Return S x of a planar, spherical or floating joint, with x its numbers in a field."""
+    k = offset(r, field) + idx_v(r, i)
+    x = load3(r.work, k)
+    if kind(r, i) == FLOATING:
+        return Motion(x, load3(r.work, k + 3))
+    zero = zero3(x[0])
+    if kind(r, i) == PLANAR:
+        return Motion((x[0], x[1], zero[0]), (zero[0], zero[0], x[2]))
+    return Motion(zero, x)
 
 
 @kernel
-def add_subspace_times(r, i, m, x):
-    """m + S x, with x the offset of a field with nv numbers."""
-    n = x + ly.idx_v(r, i)
-    k = ly.kind(r, i)
-    if k == ly.REVOLUTE:
-        u = al.scale(ly.ratio(r, i) * la.load(r.work, n), ly.axis(r, i))
-        return al.Motion(m.linear, al.add(m.angular, u))
-    if k == ly.PRISMATIC:
-        u = al.scale(ly.ratio(r, i) * la.load(r.work, n), ly.axis(r, i))
-        return al.Motion(al.add(m.linear, u), m.angular)
-    return al.motion_add(m, multi_dof_subspace_times(r, i, n))
+def add_subspace_times(r, i, m, field):
+    """Return m + S x, with x the numbers of joint i in a field with nv numbers."""
+    k = kind(r, i)
+    if k == REVOLUTE:
+        u = scale(ratio(r, i) * entry(r, field, idx_v(r, i)), axis(r, i))
+        return Motion(m.linear, add(m.angular, u))
+    if k == PRISMATIC:
+        u = scale(ratio(r, i) * entry(r, field, idx_v(r, i)), axis(r, i))
+        return Motion(add(m.linear, u), m.angular)
+    return motion_add(m, multi_dof_subspace_times(r, i, field))
 
 
 @kernel
-def cross_subspace_times(r, i, v, x):
-    """v x (S x), with x the offset of a field with nv numbers."""
-    n = x + ly.idx_v(r, i)
-    k = ly.kind(r, i)
-    if k == ly.REVOLUTE:
-        u = al.scale(ly.ratio(r, i) * la.load(r.work, n), ly.axis(r, i))
-        return al.Motion(al.cross(v.linear, u), al.cross(v.angular, u))
-    if k == ly.PRISMATIC:
-        u = al.scale(ly.ratio(r, i) * la.load(r.work, n), ly.axis(r, i))
-        return al.Motion(al.cross(v.angular, u), al.zero3(v.angular[0]))
-    return al.motion_cross(v, multi_dof_subspace_times(r, i, n))
+def cross_subspace_times(r, i, v, field):
+    """Return v x (S x), with x the numbers of joint i in a field with nv numbers."""
+    k = kind(r, i)
+    if k == REVOLUTE:
+        u = scale(ratio(r, i) * entry(r, field, idx_v(r, i)), axis(r, i))
+        return Motion(cross(v.linear, u), cross(v.angular, u))
+    if k == PRISMATIC:
+        u = scale(ratio(r, i) * entry(r, field, idx_v(r, i)), axis(r, i))
+        return Motion(cross(v.angular, u), zero3(v.angular[0]))
+    return motion_cross(v, multi_dof_subspace_times(r, i, field))
 
 
 @kernel
-def add_subspace_transpose_times(r, i, f, x, step):
-    """x += S' f for the nv numbers at offset x with stride ``step``."""
-    n = x + step * ly.idx_v(r, i)
-    k = ly.kind(r, i)
-    if k == ly.REVOLUTE:
-        u = ly.axis(r, i)
-        ly.increase(r.work, n, ly.ratio(r, i) * al.dot(u, f.angular))
-    elif k == ly.PRISMATIC:
-        u = ly.axis(r, i)
-        ly.increase(r.work, n, ly.ratio(r, i) * al.dot(u, f.linear))
-    elif k == ly.PLANAR:
-        ly.increase(r.work, n, f.linear[0])
-        ly.increase(r.work, n + step, f.linear[1])
-        ly.increase(r.work, n + 2 * step, f.angular[2])
+def add_subspace_transpose_times(r, i, f, field):
+    """Add S' f to the numbers of joint i in a field with nv numbers."""
+    n = idx_v(r, i)
+    k = kind(r, i)
+    if k == REVOLUTE:
+        add_to_entry(r, field, n, ratio(r, i) * dot(axis(r, i), f.angular))
+    elif k == PRISMATIC:
+        add_to_entry(r, field, n, ratio(r, i) * dot(axis(r, i), f.linear))
+    elif k == PLANAR:
+        add_to_entry(r, field, n, f.linear[0])
+        add_to_entry(r, field, n + 1, f.linear[1])
+        add_to_entry(r, field, n + 2, f.angular[2])
     else:
-        if k == ly.FLOATING:
+        if k == FLOATING:
             for c in range(3):
-                ly.increase(r.work, n + c * step, f.linear[c])
-            n = n + 3 * step
+                add_to_entry(r, field, n + c, f.linear[c])
+            n = n + 3
         for c in range(3):
-            ly.increase(r.work, n + c * step, f.angular[c])
+            add_to_entry(r, field, n + c, f.angular[c])
 
 
 @kernel
 def column(r, i, c):
-    """Column c of S, in plain floats, without the multiplier of a mimic joint."""
-    k = ly.kind(r, i)
+    """Return column c of S, in plain floats, without the multiplier of a mimic joint."""
+    k = kind(r, i)
     zero = (0.0, 0.0, 0.0)
-    if k == ly.REVOLUTE:
-        return al.Motion(zero, ly.axis(r, i))
-    if k == ly.PRISMATIC:
-        return al.Motion(ly.axis(r, i), zero)
-    unit = ly.UNITS + 6 * (ly.UNITS_OF_KIND * (k - ly.PLANAR) + c)
-    return al.Motion(al.constant3(r.floats, unit), al.constant3(r.floats, unit + 3))
+    if k == REVOLUTE:
+        return Motion(zero, axis(r, i))
+    if k == PRISMATIC:
+        return Motion(axis(r, i), zero)
+    return unit_motion(r, k, c)

@@ -11,7 +11,7 @@ many states.
 from collections import namedtuple
 
 from ..machine_code.declare import kernel
-from .algebra import SE3, Inertia, Symmetric, constant3, constant9
+from .algebra import SE3, Inertia, Motion, Symmetric, constant3, constant9
 from .fields import MAX_FIELDS, MAX_OPTIONS
 from .lanes import LANES, SIMD_WIDTH, constant, holds_lanes, load, store, store_lane
 
@@ -185,15 +185,46 @@ def constants(i):
 
 
 @kernel
+def joint_constant(r, i, which):
+    """Return a number among the floats of joint i, such as ``RATIO``."""
+    return constant(r.floats, constants(i) + which)
+
+
+@kernel
+def joint_constant3(r, i, which):
+    """Return a vector among the floats of joint i, such as ``AXIS``."""
+    return constant3(r.floats, constants(i) + which)
+
+
+@kernel
+def joint_constant9(r, i, which):
+    """Return a 3 x 3 matrix among the floats of joint i, such as ``PLACE``."""
+    return constant9(r.floats, constants(i) + which)
+
+
+@kernel
 def ratio(r, i):
-    """Ratio of the velocity of joint i to its coordinate's: 1, or a mimic multiplier."""
-    return constant(r.floats, constants(i) + RATIO)
+    """Return the ratio of the velocity of joint i to its coordinate's: 1, or that of a mimic."""
+    return joint_constant(r, i, RATIO)
 
 
 @kernel
 def axis(r, i):
-    """Axis of a revolute or prismatic joint, expressed in its frame."""
-    return constant3(r.floats, constants(i) + AXIS)
+    """Return the axis of a revolute or prismatic joint, expressed in its frame."""
+    return joint_constant3(r, i, AXIS)
+
+
+@kernel
+def gravity(r):
+    """Return the acceleration of gravity, expressed in the world [m/s2]."""
+    return constant3(r.floats, GRAVITY)
+
+
+@kernel
+def unit_motion(r, joint_kind, c):
+    """Return column c of S of a planar, floating or spherical joint."""
+    k = UNITS + 6 * (UNITS_OF_KIND * (joint_kind - PLANAR) + c)
+    return Motion(constant3(r.floats, k), constant3(r.floats, k + 3))
 
 
 @kernel
@@ -263,38 +294,6 @@ def clear(a, start, count):
 @kernel
 def increase(a, k, x):
     store(a, k, load(a, k) + x)
-
-
-@kernel
-def accumulate(r, k, x):
-    """Store a number, or add it if mimic joints share velocities."""
-    if coupled(r):
-        x = x + load(r.work, k)
-    store(r.work, k, x)
-
-
-@kernel
-def clear_matrix(r, start):
-    """Clear an nv x nv matrix with the sparsity of the tree before ``accumulate``.
-
-    The workspace of a batch is private, so the entries outside the tree stay zero there.
-    """
-    if coupled(r) or not holds_lanes(r.work):
-        clear(r.work, start, nv(r) * nv(r))
-
-
-@kernel
-def clear_sparse(r, field):
-    """``clear_matrix`` for a sparse field of any shape."""
-    if coupled(r) or not holds_lanes(r.work):
-        clear(r.work, offset(r, field), size(r, field))
-
-
-@kernel
-def clear_sum(r, field):
-    """Clear a summed field for one state. For a batch it is zero when the call starts."""
-    if not holds_lanes(r.work):
-        clear(r.work, offset(r, field), size(r, field))
 
 
 @kernel

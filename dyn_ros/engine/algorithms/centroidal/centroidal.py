@@ -11,12 +11,8 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import A, Q, V, field
-from ...kernel.lanes import lift, load
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics import crba
 from ..kinematics import root_axes as ra
@@ -59,49 +55,45 @@ def locate_com(r):
     """Store com and Ig of the whole robot; return com relative to the first joint's origin."""
     Y = crba.composite(r, 0)
     c = com.store_com(r, Y.mass, Y.moment)
-    about_com = al.inertia_moved(al.scale(-1.0, c), Y).rotational
-    crba.store_inertia_matrix(
-        r.work, ly.offset(r, IG), al.Inertia(Y.mass, al.zero3(c[0]), about_com)
-    )
+    about_com = inertia_moved(scale(-1.0, c), Y).rotational
+    crba.set_inertia_matrix(r, IG, 0, Inertia(Y.mass, zero3(c[0]), about_com))
     return c
 
 
 @kernel
 def clear_columns(r, field):
     """Clear the columns before ``add_to_column`` if mimic joints share them."""
-    if ly.coupled(r):
-        ly.clear(r.work, ly.offset(r, field), 6 * ly.nv(r))
+    if coupled(r):
+        clear_entries(r, field, 6 * nv(r))
 
 
 @kernel
 def add_to_column(r, field, k, f):
-    k = ly.offset(r, field) + 6 * k
-    if ly.coupled(r):
-        f = al.force_add(al.load_force(r.work, k), f)
-    al.store_spatial(r.work, k, f)
+    k = offset(r, field) + 6 * k
+    if coupled(r):
+        f = force_add(load_force(r.work, k), f)
+    store_spatial(r.work, k, f)
 
 
 @kernel
 def store_momentum(r, h):
     """Store hg, and the velocity of the center of mass."""
-    al.store_spatial(r.work, ly.offset(r, HG), h)
-    al.store3(
-        r.work, ly.offset(r, com.VCOM), com.divided_by_mass(h.linear, crba.composite(r, 0).mass)
-    )
+    set_force(r, HG, 0, h)
+    set_vector(r, com.VCOM, 0, com.divided_by_mass(h.linear, crba.composite(r, 0).mass))
 
 
 @kernel
 def momentum_columns(r, c):
     """Store Ag; return the momentum, Ag v. c is com relative to the first joint's origin."""
-    h = al.Force(al.zero3(c[0]), al.zero3(c[0]))
+    h = Force(zero3(c[0]), zero3(c[0]))
     clear_columns(r, AG)
-    for i in range(1, ly.njoints(r) + 1):
-        Y, p = crba.composite(r, i), al.sub(ra.position(r, i), c)
-        for d in range(ly.ncolumns(r, i)):
-            k = ly.idx_v(r, i) + d
-            f = al.force_moved(p, crba.composite_column(r, i, d, Y))
+    for i in range(1, njoints(r) + 1):
+        Y, p = crba.composite(r, i), sub(ra.position(r, i), c)
+        for d in range(ncolumns(r, i)):
+            k = idx_v(r, i) + d
+            f = force_moved(p, crba.composite_column(r, i, d, Y))
             add_to_column(r, AG, k, f)
-            h = al.force_add(h, al.force_scale(load(r.work, ly.offset(r, V) + k), f))
+            h = force_add(h, force_scale(entry(r, V, k), f))
     return h
 
 
@@ -119,37 +111,35 @@ def dccrba_kernel(r):
     crba.sum_up(r, crba.COMPOSITE)
     crba.sum_up(r, crba.COMPOSITE_RATE)
     c = locate_com(r)
-    h = al.Force(al.zero3(c[0]), al.zero3(c[0]))
+    h = Force(zero3(c[0]), zero3(c[0]))
     vcom = com.divided_by_mass(crba.composite_rate(r, 0).moment, crba.composite(r, 0).mass)
     clear_columns(r, AG)
     clear_columns(r, DAG)
-    for i in range(1, ly.njoints(r) + 1):
+    for i in range(1, njoints(r) + 1):
         Y, dY = crba.composite(r, i), crba.composite_rate(r, i)
-        p = al.sub(ra.position(r, i), c)
-        v = al.load_motion(r.work, ly.offset(r, ra.BODY_VELOCITY) + 6 * i)
-        for d in range(ly.ncolumns(r, i)):
+        p = sub(ra.position(r, i), c)
+        v = motion(r, ra.BODY_VELOCITY, i)
+        for d in range(ncolumns(r, i)):
             dS = ra.cross_column(r, i, d, v, lift(1.0, p[0]))
-            f = al.force_moved(p, crba.composite_column(r, i, d, Y))
-            df = al.force_add(crba.composite_column(r, i, d, dY), al.momentum(Y, dS))
-            df = al.force_moved(p, df)
-            df = al.Force(df.linear, al.sub(df.angular, al.cross(vcom, f.linear)))
-            k = ly.idx_v(r, i) + d
+            f = force_moved(p, crba.composite_column(r, i, d, Y))
+            df = force_add(crba.composite_column(r, i, d, dY), momentum(Y, dS))
+            df = force_moved(p, df)
+            df = Force(df.linear, sub(df.angular, cross(vcom, f.linear)))
+            k = idx_v(r, i) + d
             add_to_column(r, AG, k, f)
             add_to_column(r, DAG, k, df)
-            h = al.force_add(h, al.force_scale(load(r.work, ly.offset(r, V) + k), f))
+            h = force_add(h, force_scale(entry(r, V, k), f))
     store_momentum(r, h)
 
 
 @kernel
 def momentum_rate_kernel(r):
     bodies = com.sum_bodies(r)
-    c = al.scale(-1.0, com.store_com(r, bodies.mass, bodies.moment))
-    al.store_spatial(r.work, ly.offset(r, HG), al.force_moved(c, bodies.momentum))
-    al.store_spatial(r.work, ly.offset(r, DHG), al.force_moved(c, bodies.force))
-    al.store3(
-        r.work, ly.offset(r, com.VCOM), com.divided_by_mass(bodies.momentum.linear, bodies.mass)
-    )
-    al.store3(r.work, ly.offset(r, com.ACOM), com.divided_by_mass(bodies.force.linear, bodies.mass))
+    c = scale(-1.0, com.store_com(r, bodies.mass, bodies.moment))
+    set_force(r, HG, 0, force_moved(c, bodies.momentum))
+    set_force(r, DHG, 0, force_moved(c, bodies.force))
+    set_vector(r, com.VCOM, 0, com.divided_by_mass(bodies.momentum.linear, bodies.mass))
+    set_vector(r, com.ACOM, 0, com.divided_by_mass(bodies.force.linear, bodies.mass))
 
 
 _ccrba = Algorithm(

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import A, Q, V, field
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..derivatives import rnea_columns as rc
 from ..derivatives import rnea_derivatives as rd
-from ..kinematics.jacobians import DJ, J, load_column, load_force_column, move_columns, store_column
+from ..kinematics.jacobians import DJ, J, move_columns
 from ..kinematics.kinematics import OA, OV
 from .centroidal import DHG, HG, add_to_column, clear_columns
 from .com import COM, MASS, VCOM, divided_by_mass, store_com
@@ -70,22 +67,20 @@ COMPOSITE_MOMENTUM = field("_oh", ("rows", 6))  # of each body, then of each joi
 def move_bodies(r):
     """Columns, velocities, accelerations and bodies of all joints, without gravity."""
     rc.set_relative(r)
-    ly.clear(r.work, ly.offset(r, OA), 6)
-    for i in range(1, ly.njoints(r) + 1):
+    clear_entries(r, OA, 6)
+    for i in range(1, njoints(r) + 1):
         Y = rc.place_columns(r, i)
         move_columns(r, i)
         rc.velocity_columns(r, i)
         rc.acceleration_columns(r, i, OA, rc.DADQ)
-        al.store_spatial(
-            r.work, ly.offset(r, COMPOSITE_MOMENTUM) + 6 * i, rc.store_body(r, i, OA, Y)
-        )
+        set_motion(r, COMPOSITE_MOMENTUM, i, rc.store_body(r, i, OA, Y))
 
 
 @kernel
 def momentum_column(r, i, c, Y, h):
     """Derivative of the momentum h of the subtree of joint i with respect to its column c."""
-    return al.force_add(
-        al.force_cross(load_column(r, J, i, c), h), al.momentum(Y, load_column(r, rc.PSID, i, c))
+    return force_add(
+        force_cross(motion_column(r, J, i, c), h), momentum(Y, motion_column(r, rc.PSID, i, c))
     )
 
 
@@ -93,66 +88,64 @@ def momentum_column(r, i, c, Y, h):
 def force_columns(r):
     """Derivatives of each joint's forces and momenta; row 0 of the composites is the robot."""
     rc.clear_composites(r)
-    ly.clear(r.work, ly.offset(r, COMPOSITE_MOMENTUM), 6)
-    for i in range(ly.njoints(r), 0, -1):
+    clear_entries(r, COMPOSITE_MOMENTUM, 6)
+    for i in range(njoints(r), 0, -1):
         Y, B = rc.composite_inertia(r, i), rc.composite_coriolis(r, i)
         f = rc.composite_force(r, rc.COMPOSITE_FORCE, i)
         h = rc.composite_force(r, COMPOSITE_MOMENTUM, i)
-        for c in range(ly.ncolumns(r, i)):
-            S = load_column(r, J, i, c)
-            store_column(r, rd.DFDA, i, c, al.momentum(Y, S))
-            store_column(
+        for c in range(ncolumns(r, i)):
+            S = motion_column(r, J, i, c)
+            set_column(r, rd.DFDA, i, c, momentum(Y, S))
+            set_column(
                 r,
                 rd.DFDV,
                 i,
                 c,
-                al.force_add(
-                    al.coriolis_times(B, S), al.momentum(Y, load_column(r, rc.DADV, i, c))
-                ),
+                force_add(coriolis_times(B, S), momentum(Y, motion_column(r, rc.DADV, i, c))),
             )
-            store_column(
+            set_column(
                 r,
                 rd.DFDQ,
                 i,
                 c,
-                al.force_add(
-                    al.force_cross(S, f),
-                    al.force_add(
-                        al.coriolis_times(B, load_column(r, rc.PSID, i, c)),
-                        al.momentum(Y, load_column(r, rc.DADQ, i, c)),
+                force_add(
+                    force_cross(S, f),
+                    force_add(
+                        coriolis_times(B, motion_column(r, rc.PSID, i, c)),
+                        momentum(Y, motion_column(r, rc.DADQ, i, c)),
                     ),
                 ),
             )
-            store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
+            set_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
 
 
 @kernel
 def about_com(r, columns, i, c, com):
     """A column of forces or momenta, about the center of mass."""
-    return al.force_moved(al.scale(-1.0, com), load_force_column(r, columns, i, c))
+    return force_moved(scale(-1.0, com), force_column(r, columns, i, c))
 
 
 @kernel
 def recentered(f, shift, total):
     """Correct f for the motion of the center that ``total`` refers to."""
-    return al.Force(f.linear, al.sub(f.angular, al.cross(shift, total.linear)))
+    return Force(f.linear, sub(f.angular, cross(shift, total.linear)))
 
 
 @kernel
 def centroidal_derivatives_kernel(r):
     move_bodies(r)
     force_columns(r)
-    Y = al.load_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA))
+    Y = inertia(r, rc.COMPOSITE_INERTIA, 0)
     com = store_com(r, Y.mass, Y.moment)
-    h = al.force_moved(al.scale(-1.0, com), al.load_force(r.work, ly.offset(r, COMPOSITE_MOMENTUM)))
-    f = al.force_moved(al.scale(-1.0, com), al.load_force(r.work, ly.offset(r, rc.COMPOSITE_FORCE)))
-    al.store_spatial(r.work, ly.offset(r, HG), h)
-    al.store_spatial(r.work, ly.offset(r, DHG), f)
+    h = force_moved(scale(-1.0, com), force(r, COMPOSITE_MOMENTUM, 0))
+    f = force_moved(scale(-1.0, com), force(r, rc.COMPOSITE_FORCE, 0))
+    set_force(r, HG, 0, h)
+    set_force(r, DHG, 0, f)
     for columns in (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA):
         clear_columns(r, columns)
-    for i in range(1, ly.njoints(r) + 1):
-        for c in range(ly.ncolumns(r, i)):
-            k = ly.idx_v(r, i) + c
+    for i in range(1, njoints(r) + 1):
+        for c in range(ncolumns(r, i)):
+            k = idx_v(r, i) + c
             Fa = about_com(r, rd.DFDA, i, c, com)
             shift = divided_by_mass(Fa.linear, Y.mass)
             add_to_column(r, DH_DQ, k, recentered(about_com(r, DHDQ, i, c, com), shift, h))
@@ -160,45 +153,37 @@ def centroidal_derivatives_kernel(r):
             add_to_column(r, DHDOT_DV, k, about_com(r, rd.DFDV, i, c, com))
             add_to_column(r, DHDOT_DA, k, Fa)
     rd.velocity_columns_in_world(r)
-    rd.motions_in_world(r, rc.DADQ, ly.nallcolumns(r))
-    rd.motions_in_world(r, OA, ly.njoints(r) + 1)
+    rd.motions_in_world(r, rc.DADQ, nallcolumns(r))
+    rd.motions_in_world(r, OA, njoints(r) + 1)
     for columns in (rd.DFDA, rd.DFDQ, rd.DFDV, DHDQ):
-        rd.forces_in_world(r, columns, ly.nallcolumns(r))
+        rd.forces_in_world(r, columns, nallcolumns(r))
 
 
 @kernel
 def com_velocity_derivatives_kernel(r):
     rc.set_relative(r)
-    for i in range(1, ly.njoints(r) + 1):
+    for i in range(1, njoints(r) + 1):
         Y = rc.place_columns(r, i)
         move_columns(r, i)
         rc.velocity_columns(r, i)
-        al.store_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA) + 10 * i, Y)
-        al.store_spatial(
-            r.work,
-            ly.offset(r, COMPOSITE_MOMENTUM) + 6 * i,
-            al.momentum(Y, al.load_motion(r.work, ly.offset(r, OV) + 6 * i)),
-        )
+        set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)
+        set_force(r, COMPOSITE_MOMENTUM, i, momentum(Y, motion(r, OV, i)))
     rc.clear_composites(r)
-    ly.clear(r.work, ly.offset(r, COMPOSITE_MOMENTUM), 6)
-    ly.clear(r.work, ly.offset(r, DVCOM_DQ), 3 * ly.nv(r))
-    for i in range(ly.njoints(r), 0, -1):
+    clear_entries(r, COMPOSITE_MOMENTUM, 6)
+    clear_entries(r, DVCOM_DQ, 3 * nv(r))
+    for i in range(njoints(r), 0, -1):
         Y, h = rc.composite_inertia(r, i), rc.composite_force(r, COMPOSITE_MOMENTUM, i)
-        for c in range(ly.ncolumns(r, i)):
-            store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
-    Y = al.load_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA))
-    al.store3(
-        r.work,
-        ly.offset(r, VCOM),
-        divided_by_mass(al.load_force(r.work, ly.offset(r, COMPOSITE_MOMENTUM)).linear, Y.mass),
-    )
-    for i in range(1, ly.njoints(r) + 1):
-        for c in range(ly.ncolumns(r, i)):
-            dh = load_force_column(r, DHDQ, i, c)
-            x = ly.offset(r, DVCOM_DQ) + 3 * (ly.idx_v(r, i) + c)
-            al.store3(r.work, x, al.add(al.load3(r.work, x), divided_by_mass(dh.linear, Y.mass)))
+        for c in range(ncolumns(r, i)):
+            set_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
+    Y = inertia(r, rc.COMPOSITE_INERTIA, 0)
+    set_vector(r, VCOM, 0, divided_by_mass(force(r, COMPOSITE_MOMENTUM, 0).linear, Y.mass))
+    for i in range(1, njoints(r) + 1):
+        for c in range(ncolumns(r, i)):
+            dh = force_column(r, DHDQ, i, c)
+            x = offset(r, DVCOM_DQ) + 3 * (idx_v(r, i) + c)
+            store3(r.work, x, add(load3(r.work, x), divided_by_mass(dh.linear, Y.mass)))
     rd.velocity_columns_in_world(r)
-    rd.forces_in_world(r, DHDQ, ly.nallcolumns(r))
+    rd.forces_in_world(r, DHDQ, nallcolumns(r))
 
 
 _centroidal_derivatives = Algorithm(

@@ -11,12 +11,8 @@ from collections import namedtuple
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import FRAME, REFERENCE_FRAME, A, Q, V, field
-from ...kernel.lanes import all_above, load, store
 from ...kernel.types import Array, ArrayLike, Scalar
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.frames import joint_selector
 from ...model.model import Model
 from ..dynamics.crba import (
@@ -77,20 +73,20 @@ Subtree = namedtuple("Subtree", "mass moment momentum force")
 def sum_bodies(r):
     """Outward pass: total mass, first moment, momentum and its rate of all bodies."""
     ra.set_root_relative(r)
-    zero = al.zero3(load(r.work, ly.offset(r, ra.ORIGIN)))
-    total = Bodies(zero[0], zero, al.Force(zero, zero), al.Force(zero, zero))
-    for i in range(1, ly.njoints(r) + 1):
+    zero = zero3(entry(r, ra.ORIGIN, 0))
+    total = Bodies(zero[0], zero, Force(zero, zero), Force(zero, zero))
+    for i in range(1, njoints(r) + 1):
         Y = ra.place_body_relative(r, i)
         v = ra.body_velocity(r, i)
         a = ra.body_acceleration(r, i, v)
         p = ra.position(r, i)
-        h = al.momentum(Y, v)
-        f = al.force_add(al.momentum(Y, a), al.force_cross(v, h))
+        h = momentum(Y, v)
+        f = force_add(momentum(Y, a), force_cross(v, h))
         total = Bodies(
             total.mass + Y.mass,
-            al.add(total.moment, al.add(Y.moment, al.scale(Y.mass, p))),
-            al.force_add(total.momentum, al.force_moved(p, h)),
-            al.force_add(total.force, al.force_moved(p, f)),
+            add(total.moment, add(Y.moment, scale(Y.mass, p))),
+            force_add(total.momentum, force_moved(p, h)),
+            force_add(total.force, force_moved(p, f)),
         )
     return total
 
@@ -101,29 +97,29 @@ def divided_by_mass(x, mass):
     s = 0.0 * mass
     if all_above(mass, 0.0):
         s = 1.0 / mass
-    return al.scale(s, x)
+    return scale(s, x)
 
 
 @kernel
 def store_com(r, mass, moment):
     """Store com and mass; return the center of mass relative to the first joint's origin."""
-    o = al.load3(r.work, ly.offset(r, ra.ORIGIN))
-    c = al.scale(-1.0, o)  # without mass: the root's origin
+    o = vector(r, ra.ORIGIN, 0)
+    c = scale(-1.0, o)  # without mass: the root's origin
     if all_above(mass, 0.0):
         c = divided_by_mass(moment, mass)
-    al.store3(r.work, ly.offset(r, COM), al.add(o, c))
-    store(r.work, ly.offset(r, MASS), mass)
+    set_vector(r, COM, 0, add(o, c))
+    set_entry(r, MASS, 0, mass)
     return c
 
 
 @kernel
 def center_of_mass_kernel(r):
-    ly.zero_unless_input(r, V)
-    ly.zero_unless_input(r, A)
+    zero_unless_input(r, V)
+    zero_unless_input(r, A)
     bodies = sum_bodies(r)
     store_com(r, bodies.mass, bodies.moment)
-    al.store3(r.work, ly.offset(r, VCOM), divided_by_mass(bodies.momentum.linear, bodies.mass))
-    al.store3(r.work, ly.offset(r, ACOM), divided_by_mass(bodies.force.linear, bodies.mass))
+    set_vector(r, VCOM, 0, divided_by_mass(bodies.momentum.linear, bodies.mass))
+    set_vector(r, ACOM, 0, divided_by_mass(bodies.force.linear, bodies.mass))
 
 
 # --- subtrees
@@ -131,72 +127,72 @@ def center_of_mass_kernel(r):
 
 @kernel
 def load_subtree(r, i):
-    k = ly.offset(r, SUBTREE) + 10 * i
+    k = offset(r, SUBTREE) + 10 * i
     return Subtree(
-        load(r.work, k), al.load3(r.work, k + 1), al.load3(r.work, k + 4), al.load3(r.work, k + 7)
+        load(r.work, k), load3(r.work, k + 1), load3(r.work, k + 4), load3(r.work, k + 7)
     )
 
 
 @kernel
 def store_subtree(r, i, total):
-    k = ly.offset(r, SUBTREE) + 10 * i
+    k = offset(r, SUBTREE) + 10 * i
     store(r.work, k, total.mass)
-    al.store3(r.work, k + 1, total.moment)
-    al.store3(r.work, k + 4, total.momentum)
-    al.store3(r.work, k + 7, total.force)
+    store3(r.work, k + 1, total.moment)
+    store3(r.work, k + 4, total.momentum)
+    store3(r.work, k + 7, total.force)
 
 
 @kernel
 def place_subtrees(r):
     """Outward pass: quantities of each body, about its joint's origin."""
     ra.set_root_relative(r)
-    for i in range(1, ly.njoints(r) + 1):
+    for i in range(1, njoints(r) + 1):
         Y = ra.place_body_relative(r, i)
         v = ra.body_velocity(r, i)
         a = ra.body_acceleration(r, i, v)
-        h = al.momentum(Y, v)
-        f = al.force_add(al.momentum(Y, a), al.force_cross(v, h))
+        h = momentum(Y, v)
+        f = force_add(momentum(Y, a), force_cross(v, h))
         store_subtree(r, i, Subtree(Y.mass, Y.moment, h.linear, f.linear))
 
 
 @kernel
 def sum_subtrees(r):
     """Inward pass: sums over the bodies of each subtree."""
-    for i in range(ly.njoints(r), 0, -1):
-        p = ly.parent(r, i)
+    for i in range(njoints(r), 0, -1):
+        p = parent(r, i)
         if p > 0:
             child, total = load_subtree(r, i), load_subtree(r, p)
-            moment = al.add(child.moment, al.scale(child.mass, ra.from_parent(r, i)))
+            moment = add(child.moment, scale(child.mass, ra.from_parent(r, i)))
             store_subtree(
                 r,
                 p,
                 Subtree(
                     total.mass + child.mass,
-                    al.add(total.moment, moment),
-                    al.add(total.momentum, child.momentum),
-                    al.add(total.force, child.force),
+                    add(total.moment, moment),
+                    add(total.momentum, child.momentum),
+                    add(total.force, child.force),
                 ),
             )
 
 
 @kernel
 def subtree_centers_kernel(r):
-    ly.zero_unless_input(r, V)
-    ly.zero_unless_input(r, A)
+    zero_unless_input(r, V)
+    zero_unless_input(r, A)
     place_subtrees(r)
     sum_subtrees(r)
-    for i in range(1, ly.njoints(r) + 1):
+    for i in range(1, njoints(r) + 1):
         m, moment, h, f = load_subtree(r, i)
-        v = al.load_motion(r.work, ly.offset(r, ra.BODY_VELOCITY) + 6 * i)
-        a = al.load_motion(r.work, ly.offset(r, ra.BODY_ACCELERATION) + 6 * i)
-        c, vc = al.zero3(m), v.linear  # without mass: the joint's origin
-        ac = al.add(a.linear, al.cross(v.angular, v.linear))
+        v = motion(r, ra.BODY_VELOCITY, i)
+        a = motion(r, ra.BODY_ACCELERATION, i)
+        c, vc = zero3(m), v.linear  # without mass: the joint's origin
+        ac = add(a.linear, cross(v.angular, v.linear))
         if all_above(m, 0.0):
             c, vc, ac = divided_by_mass(moment, m), divided_by_mass(h, m), divided_by_mass(f, m)
-        al.store3(r.work, ly.offset(r, SUBTREE_COM) + 3 * i, al.add(ra.from_root(r, i), c))
-        al.store3(r.work, ly.offset(r, SUBTREE_VCOM) + 3 * i, vc)
-        al.store3(r.work, ly.offset(r, SUBTREE_ACOM) + 3 * i, ac)
-        store(r.work, ly.offset(r, SUBTREE_MASS) + i, m)
+        set_vector(r, SUBTREE_COM, i, add(ra.from_root(r, i), c))
+        set_vector(r, SUBTREE_VCOM, i, vc)
+        set_vector(r, SUBTREE_ACOM, i, ac)
+        set_entry(r, SUBTREE_MASS, i, m)
 
 
 # --- Jacobians
@@ -205,34 +201,34 @@ def subtree_centers_kernel(r):
 @kernel
 def add_to_column(r, field, k, x):
     for n in range(3):
-        ly.increase(r.work, ly.offset(r, field) + 3 * k + n, x[n])
+        increase(r.work, offset(r, field) + 3 * k + n, x[n])
 
 
 @kernel
 def subtree_columns(r, i, mass, jacobian):
     """Columns of a joint inside the subtree: the momentum of its part divided by the mass."""
     Y = composite(r, i)
-    for c in range(ly.ncolumns(r, i)):
+    for c in range(ncolumns(r, i)):
         F = composite_column(r, i, c, Y)
-        add_to_column(r, jacobian, ly.idx_v(r, i) + c, divided_by_mass(F.linear, mass))
+        add_to_column(r, jacobian, idx_v(r, i) + c, divided_by_mass(F.linear, mass))
 
 
 @kernel
 def ancestor_columns(r, i, p, jacobian):
     """Columns of an ancestor: the velocity of the point at p from the first joint's origin."""
-    zero = al.zero3(p[0])
-    for c in range(ly.ncolumns(r, i)):
-        S = ra.add_column(r, i, c, al.Motion(zero, zero), 1.0)
-        u = al.motion_moved(al.sub(p, ra.position(r, i)), S).linear
-        add_to_column(r, jacobian, ly.idx_v(r, i) + c, u)
+    zero = zero3(p[0])
+    for c in range(ncolumns(r, i)):
+        S = ra.add_column(r, i, c, Motion(zero, zero), 1.0)
+        u = motion_moved(sub(p, ra.position(r, i)), S).linear
+        add_to_column(r, jacobian, idx_v(r, i) + c, u)
 
 
 @kernel
 def com_jacobian_kernel(r):
     place_bodies(r)
     sum_up(r, COMPOSITE)
-    ly.clear(r.work, ly.offset(r, JCOM), 3 * ly.nv(r))
-    for i in range(1, ly.njoints(r) + 1):
+    clear_entries(r, JCOM, 3 * nv(r))
+    for i in range(1, njoints(r) + 1):
         subtree_columns(r, i, composite(r, 0).mass, JCOM)
 
 
@@ -240,16 +236,16 @@ def com_jacobian_kernel(r):
 def subtree_com_jacobian_kernel(r):
     place_bodies(r)
     sum_up(r, COMPOSITE)
-    ly.clear(r.work, ly.offset(r, SUBTREE_JCOM), 3 * ly.nv(r))
+    clear_entries(r, SUBTREE_JCOM, 3 * nv(r))
     first = first_joint(r)
     Y = composite(r, first)
     for i in range(first + 1, subtree_end(r, first)):
         subtree_columns(r, i, Y.mass, SUBTREE_JCOM)
-    p = al.add(ra.position(r, first), divided_by_mass(Y.moment, Y.mass))
+    p = add(ra.position(r, first), divided_by_mass(Y.moment, Y.mass))
     i = first
     while i > 0:
         ancestor_columns(r, i, p, SUBTREE_JCOM)
-        i = ly.parent(r, i)
+        i = parent(r, i)
 
 
 _com = Algorithm(

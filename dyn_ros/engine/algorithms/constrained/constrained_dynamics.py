@@ -6,12 +6,8 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import ALPHA, BETA, CONSTRAINTS, DESIRED, DIRECTIONS, F_EXT, TAU_IN, Q, V
-from ...kernel.lanes import load, store
 from ...kernel.types import ArrayLike
-from ...machine_code.declare import kernel, sequence
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics.aba import LINK_ACCELERATION
 from ..kinematics.root_axes import BODY_VELOCITY
@@ -21,12 +17,12 @@ from . import constraints, vereshchagin
 @kernel
 def turn_directions(r, n):
     """alpha of run n: its directions, expressed in the root frame."""
-    R, m = constraints.run_axes(r, n), ly.nconstraints(r)
+    R, m = constraints.run_axes(r, n), nconstraints(r)
     for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
         for part in range(2):
             a = k + 3 * part * m
-            d, s = ly.offset(r, DIRECTIONS) + a, ly.offset(r, ALPHA) + a
-            x = al.rotate(R, (load(r.work, d), load(r.work, d + m), load(r.work, d + 2 * m)))
+            d, s = offset(r, DIRECTIONS) + a, offset(r, ALPHA) + a
+            x = rotate(R, (load(r.work, d), load(r.work, d + m), load(r.work, d + 2 * m)))
             for c in range(3):
                 store(r.work, s + c * m, x[c])
 
@@ -38,26 +34,21 @@ def make_spatial(r, n):
     A frame with the velocity (v, w) and the spatial acceleration (a, b) has the classical
     acceleration (a + w x v, b).
     """
-    v = al.motion_moved(
+    v = motion_moved(
         constraints.tip_translation(r, n),
-        al.load_motion(r.work, ly.offset(r, BODY_VELOCITY) + 6 * constraints.tip_joint(r, n)),
+        motion(r, BODY_VELOCITY, constraints.tip_joint(r, n)),
     )
-    against_gravity = al.load3(r.work, ly.offset(r, LINK_ACCELERATION))
-    shift = al.Motion(al.add(against_gravity, al.cross(v.linear, v.angular)), al.zero3(v.linear[0]))
+    against_gravity = vector(r, LINK_ACCELERATION, 0)
+    shift = Motion(add(against_gravity, cross(v.linear, v.angular)), zero3(v.linear[0]))
     for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
-        store(
-            r.work,
-            ly.offset(r, BETA) + k,
-            load(r.work, ly.offset(r, DESIRED) + k)
-            + al.power(vereshchagin.unit_force(r, k), shift),
-        )
+        set_entry(r, BETA, k, entry(r, DESIRED, k) + power(vereshchagin.unit_force(r, k), shift))
 
 
 @kernel
 def set_constraints(r):
     """Compute alpha and beta, after ``sweep_outward``."""
-    ly.zero_unless_input(r, TAU_IN)
-    ly.zero_unless_input(r, DESIRED)
+    zero_unless_input(r, TAU_IN)
+    zero_unless_input(r, DESIRED)
     for n in range(constraints.nruns(r)):
         turn_directions(r, n)
         make_spatial(r, n)

@@ -10,18 +10,12 @@ the diagonal D. Then J M^-1 J' = (U^-1 J')' D^-1 (U^-1 J').
 The forces of adjacent constraints are propagated together, as a vector.
 """
 
-from ...kernel import algebra as al
-from ...kernel import lanes as la
-from ...kernel import packing as ly
-from ...kernel.fields import TAU_IN, field
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ..dynamics import aba
 from ..dynamics.cholesky import pivot, solve_inward, solve_outward
 from ..dynamics.crba import COMPOSITE
 from ..dynamics.minverse import load_forces
-from ..dynamics.rnea import add_force
 from ..kinematics import root_axes as ra
-from .products import rows_of
 from .semidefinite import WIDTH, absolute, clear_rows
 
 UNIT_FORCES = field("_unit_forces", (6, WIDTH))  # about the origin of a joint; a column each
@@ -37,24 +31,24 @@ FORCE = field("_force_root", ("rows", 6))
 @kernel
 def store_unit_force(r, k, f):
     """Store the unit force of constraint k, about the origin of the joint that it acts on."""
-    a = ly.offset(r, UNIT_FORCES) + k
+    a = offset(r, UNIT_FORCES) + k
     for x in range(3):
-        la.store(r.work, a + WIDTH * x, f.linear[x])
-        la.store(r.work, a + WIDTH * (3 + x), f.angular[x])
+        store(r.work, a + WIDTH * x, f.linear[x])
+        store(r.work, a + WIDTH * (3 + x), f.angular[x])
 
 
 @kernel
 def add_to_trunk(r, k, count, f):
     """Add unit forces to those that reach the trunk."""
     for x in range(3):
-        a = ly.offset(r, TRUNK_FORCES) + WIDTH * x + k
+        a = offset(r, TRUNK_FORCES) + WIDTH * x + k
         increase_simd(r, a, count, f.linear[x])
         increase_simd(r, a + 3 * WIDTH, count, f.angular[x])
 
 
 @kernel
 def increase_simd(r, k, count, x):
-    la.store_simd(r.work, k, count, la.load_simd(r.work, k, count) + x)
+    store_simd(r.work, k, count, load_simd(r.work, k, count) + x)
 
 
 @kernel
@@ -65,41 +59,41 @@ def propagate(r, forces, joint, end, start, stop, eliminating, moving):
     reaches the end, unless it is the root, is added to the forces on the trunk. If moving, the
     excess is increased by the power of the forces on the bias accelerations.
     """
-    X_, b_ = ly.offset(r, ELIMINATED), ly.offset(r, EXCESS)
-    for k in range(start, stop, la.simd_width(r.work)):
+    X_, b_ = offset(r, ELIMINATED), offset(r, EXCESS)
+    for k in range(start, stop, simd_width(r.work)):
         count = stop - k
         f = load_forces(r, forces + k, WIDTH, count)
-        b = la.load_simd(r.work, b_ + k, count) if moving else la.lift(0.0, f.linear[0])
+        b = load_simd(r.work, b_ + k, count) if moving else lift(0.0, f.linear[0])
         i = joint
         while i > end:
-            for c in range(ly.ncolumns(r, i) - 1, -1, -1):
-                j = ly.idx_v(r, i) + c
+            for c in range(ncolumns(r, i) - 1, -1, -1):
+                j = idx_v(r, i) + c
                 x = ra.dot_column(r, i, c, f)
                 increase_simd(r, X_ + WIDTH * j + k, count, x)
                 if eliminating:
-                    f = al.force_sub(
+                    f = force_sub(
                         f,
-                        al.force_scale(
-                            x * la.load(r.work, ly.offset(r, aba.DINV) + j),
-                            al.load_force(r.work, ly.offset(r, aba.U) + 6 * j),
+                        force_scale(
+                            x * entry(r, aba.DINV, j),
+                            force(r, aba.U, j),
                         ),
                     )
             if moving:
-                b = b + al.power(f, al.load_motion(r.work, ly.offset(r, aba.BIAS) + 6 * i))
-            f = al.force_moved(ra.from_parent(r, i), f)
-            i = ly.parent(r, i)
+                b = b + power(f, motion(r, aba.BIAS, i))
+            f = force_moved(ra.from_parent(r, i), f)
+            i = parent(r, i)
         if eliminating and end > 0:
             add_to_trunk(r, k, count, f)
         if moving:
-            last = al.load_motion(r.work, ly.offset(r, aba.LINK_ACCELERATION))
+            last = motion(r, aba.LINK_ACCELERATION, 0)
             if end == 0:
-                b = b + al.power(f, last)
-            la.store_simd(r.work, b_ + k, count, b)
+                b = b + power(f, last)
+            store_simd(r.work, b_ + k, count, b)
 
 
 @kernel
 def clear_eliminated(r):
-    clear_rows(r, ly.nv(r), ly.nconstraints(r), ly.offset(r, ELIMINATED))
+    clear_rows(r, nv(r), nconstraints(r), offset(r, ELIMINATED))
 
 
 # --- with the factor of M, if mimic joints couple branches
@@ -107,83 +101,65 @@ def clear_eliminated(r):
 
 @kernel
 def transmit_inward(r, tau):
-    """tau <- S' f, with f the sum of the forces on the bodies of each subtree."""
-    ly.clear(r.work, tau, ly.nv(r))
-    f_ = ly.offset(r, FORCE)
-    for i in range(ly.njoints(r), 0, -1):
-        f = al.load_force(r.work, f_ + 6 * i)
-        for c in range(ly.ncolumns(r, i)):
-            ly.increase(r.work, tau + ly.idx_v(r, i) + c, ra.dot_column(r, i, c, f))
-        add_force(r, f_ + 6 * ly.parent(r, i), al.force_moved(ra.from_parent(r, i), f))
+    """Set the field tau to S' f, with f the sum of the forces on the bodies of each subtree."""
+    clear_entries(r, tau, nv(r))
+    for i in range(njoints(r), 0, -1):
+        f = force(r, FORCE, i)
+        for c in range(ncolumns(r, i)):
+            add_to_entry(r, tau, idx_v(r, i) + c, ra.dot_column(r, i, c, f))
+        add_to_force(r, FORCE, parent(r, i), force_moved(ra.from_parent(r, i), f))
 
 
 @kernel
 def eliminate_projected(r):
     """U^-1 (tau - nle) and D from the factor of M, and bias accelerations of all bodies."""
-    a_, f_ = ly.offset(r, aba.LINK_ACCELERATION), ly.offset(r, FORCE)
-    for i in range(1, ly.njoints(r) + 1):
-        a = al.motion_add(
-            al.motion_moved(ra.from_parent(r, i), al.load_motion(r.work, a_ + 6 * ly.parent(r, i))),
-            al.load_motion(r.work, ly.offset(r, aba.BIAS) + 6 * i),
+    for i in range(1, njoints(r) + 1):
+        a = motion_add(
+            motion_moved(ra.from_parent(r, i), motion(r, aba.LINK_ACCELERATION, parent(r, i))),
+            motion(r, aba.BIAS, i),
         )
-        Y = al.load_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i)
-        al.store_spatial(r.work, a_ + 6 * i, a)
-        al.store_spatial(
-            r.work,
-            f_ + 6 * i,
-            al.force_add(
-                al.load_force(r.work, ly.offset(r, aba.BIAS_FORCE) + 6 * i), al.momentum(Y, a)
-            ),
-        )
-    transmit_inward(r, ly.offset(r, aba.BIAS_TORQUE))
-    for k in range(ly.nv(r)):
-        la.store(
-            r.work,
-            ly.offset(r, aba.BIAS_TORQUE) + k,
-            la.load(r.work, ly.offset(r, TAU_IN) + k)
-            - la.load(r.work, ly.offset(r, aba.BIAS_TORQUE) + k),
-        )
-    solve_inward(r, ly.offset(r, aba.BIAS_TORQUE))
+        Y = inertia(r, COMPOSITE, i)
+        set_motion(r, aba.LINK_ACCELERATION, i, a)
+        set_force(r, FORCE, i, force_add(force(r, aba.BIAS_FORCE, i), momentum(Y, a)))
+    transmit_inward(r, aba.BIAS_TORQUE)
+    for k in range(nv(r)):
+        set_entry(r, aba.BIAS_TORQUE, k, entry(r, TAU_IN, k) - entry(r, aba.BIAS_TORQUE, k))
+    solve_inward(r, aba.BIAS_TORQUE)
     store_pivots(r)
 
 
 @kernel
 def store_pivots(r):
-    for k in range(ly.nv(r)):
-        la.store(r.work, ly.offset(r, aba.DINV) + k, 1.0 / pivot(r, k))
+    for k in range(nv(r)):
+        set_entry(r, aba.DINV, k, 1.0 / pivot(r, k))
 
 
 @kernel
 def eliminate_columns(r):
     """U^-1 J' from J', column by column."""
-    X, x = ly.offset(r, ELIMINATED), ly.offset(r, COLUMN)
-    for k in range(ly.nconstraints(r)):
-        for j in range(ly.nv(r)):
-            la.store(r.work, x + j, la.load(r.work, X + WIDTH * j + k))
-        solve_inward(r, x)
-        for j in range(ly.nv(r)):
-            la.store(r.work, X + WIDTH * j + k, la.load(r.work, x + j))
+    X = matrix_of_width(r, ELIMINATED, WIDTH)
+    for k in range(nconstraints(r)):
+        for j in range(nv(r)):
+            set_entry(r, COLUMN, j, element(r, X, j, k))
+        solve_inward(r, COLUMN)
+        for j in range(nv(r)):
+            set_element(r, X, j, k, entry(r, COLUMN, j))
 
 
 @kernel
 def accelerate_projected(r):
     """ddq from the factor of M, then body accelerations."""
-    a_ = ly.offset(r, aba.LINK_ACCELERATION)
-    for k in range(ly.nv(r)):
-        la.store(
-            r.work, ly.offset(r, aba.DDQ) + k, la.load(r.work, ly.offset(r, aba.BIAS_TORQUE) + k)
+    for k in range(nv(r)):
+        set_entry(r, aba.DDQ, k, entry(r, aba.BIAS_TORQUE, k))
+    solve_outward(r, aba.DDQ)
+    for i in range(1, njoints(r) + 1):
+        a = motion_add(
+            motion_moved(ra.from_parent(r, i), motion(r, aba.LINK_ACCELERATION, parent(r, i))),
+            motion(r, aba.BIAS, i),
         )
-    solve_outward(r, ly.offset(r, aba.DDQ))
-    for i in range(1, ly.njoints(r) + 1):
-        a = al.motion_add(
-            al.motion_moved(ra.from_parent(r, i), al.load_motion(r.work, a_ + 6 * ly.parent(r, i))),
-            al.load_motion(r.work, ly.offset(r, aba.BIAS) + 6 * i),
-        )
-        for c in range(ly.ncolumns(r, i)):
-            a = ra.add_column(
-                r, i, c, a, la.load(r.work, ly.offset(r, aba.DDQ) + ly.idx_v(r, i) + c)
-            )
-        al.store_spatial(r.work, a_ + 6 * i, a)
+        for c in range(ncolumns(r, i)):
+            a = ra.add_column(r, i, c, a, entry(r, aba.DDQ, idx_v(r, i) + c))
+        set_motion(r, aba.LINK_ACCELERATION, i, a)
 
 
 # --- the system of the constraint forces
@@ -192,26 +168,24 @@ def accelerate_projected(r):
 @kernel
 def last_velocity(r, i):
     """The velocity from which the path from joint i to the root starts."""
-    return ly.nv(r) - 1 if ly.coupled(r) else ly.idx_v(r, i) + ly.ncolumns(r, i) - 1
+    return nv(r) - 1 if coupled(r) else idx_v(r, i) + ncolumns(r, i) - 1
 
 
 @kernel
 def is_common(r, j, other):
     """Whether velocity j also moves the body that velocity ``other`` moves; -1: no body."""
-    return j <= other and other < ly.velocity_end(r, j)
+    return j <= other and other < velocity_end(r, j)
 
 
 @kernel
 def scale_eliminated(r):
     """D^-1/2 U^-1 J', which makes J M^-1 J' symmetric to the last bit."""
-    X, Y = ly.offset(r, ELIMINATED), ly.offset(r, SCALED)
-    for j in range(ly.nv(r)):
-        s = la.sqrt(absolute(la.load(r.work, ly.offset(r, aba.DINV) + j)))
-        for k in range(0, ly.nconstraints(r), la.simd_width(r.work)):
+    X, Y = offset(r, ELIMINATED), offset(r, SCALED)
+    for j in range(nv(r)):
+        s = sqrt(absolute(entry(r, aba.DINV, j)))
+        for k in range(0, nconstraints(r), simd_width(r.work)):
             at = WIDTH * j + k
-            la.store_simd(
-                r.work, Y + at, la.SIMD_WIDTH, s * la.load_simd(r.work, X + at, la.SIMD_WIDTH)
-            )
+            store_simd(r.work, Y + at, SIMD_WIDTH, s * load_simd(r.work, X + at, SIMD_WIDTH))
 
 
 @kernel
@@ -230,19 +204,17 @@ def add_path(r, x, y, A, B, count, first, other):
     j = first
     while j >= 0 and not is_common(r, j, other):
         k, d, b = A.start + A.step * j, A.across, B.start + B.step * j
-        a = (la.load(r.work, k), la.load(r.work, k + d), la.load(r.work, k + 2 * d))
-        x = add_three(x, a, la.load_simd(r.work, b, count))
-        y = add_three(
-            y, a, la.load_simd(r.work, b + la.simd_width(r.work), count - la.simd_width(r.work))
-        )
-        j = ly.velocity_parent(r, j)
+        a = (load(r.work, k), load(r.work, k + d), load(r.work, k + 2 * d))
+        x = add_three(x, a, load_simd(r.work, b, count))
+        y = add_three(y, a, load_simd(r.work, b + simd_width(r.work), count - simd_width(r.work)))
+        j = velocity_parent(r, j)
     return x, y
 
 
 @kernel
 def product_along(r, A, B, count, first, second):
     """Three rows of A B in two vectors of columns, for the velocities of one or two bodies."""
-    zero = la.lift(0.0, la.load_simd(r.work, B.start, count))
+    zero = lift(0.0, load_simd(r.work, B.start, count))
     x = (zero, zero, zero)
     x, y = add_path(r, x, x, A, B, count, first, -1)
     return add_path(r, x, y, A, B, count, second, first)
@@ -252,47 +224,47 @@ def product_along(r, A, B, count, first, second):
 def couple(r, start, stop, first, second):
     """Rows of J M^-1 J' for bodies that two velocities move, or -1; lanes use symmetry."""
     m, C, Y, some = (
-        ly.nconstraints(r),
-        ly.offset(r, COUPLING),
-        ly.offset(r, SCALED),
-        la.simd_width(r.work),
+        nconstraints(r),
+        offset(r, COUPLING),
+        offset(r, SCALED),
+        simd_width(r.work),
     )
     for k in range(start, stop, 3):
-        for i in range(0, stop if la.holds_lanes(r.work) else m, 2 * some):
+        for i in range(0, stop if holds_lanes(r.work) else m, 2 * some):
             x, y = product_along(
-                r, rows_of(Y + k, WIDTH), rows_of(Y + i, WIDTH), 2 * la.SIMD_WIDTH, first, second
+                r, matrix_at(Y + k, WIDTH), matrix_at(Y + i, WIDTH), 2 * SIMD_WIDTH, first, second
             )
             for t in range(3):
                 row = C + WIDTH * (k + t) + i
-                la.store_simd(r.work, row, la.SIMD_WIDTH, x[t])
+                store_simd(r.work, row, SIMD_WIDTH, x[t])
                 if i + some < m:
-                    la.store_simd(r.work, row + some, la.SIMD_WIDTH, y[t])
-                if la.holds_lanes(r.work) and k + t < m:
-                    la.store_simd(r.work, C + WIDTH * i + k + t, 1, x[t])
+                    store_simd(r.work, row + some, SIMD_WIDTH, y[t])
+                if holds_lanes(r.work) and k + t < m:
+                    store_simd(r.work, C + WIDTH * i + k + t, 1, x[t])
                     if i + some < m:
-                        la.store_simd(r.work, C + WIDTH * (i + some) + k + t, 1, y[t])
+                        store_simd(r.work, C + WIDTH * (i + some) + k + t, 1, y[t])
 
 
 @kernel
 def add_free_motion(r, torque):
     """Add J M^-1 tau to the excess, with U^-1 tau at the offset ``torque``."""
-    m, b, X = ly.nconstraints(r), ly.offset(r, EXCESS), ly.offset(r, ELIMINATED)
-    for k in range(0, m, la.simd_width(r.work)):
-        total = la.load_simd(r.work, b + k, m - k)
-        for j in range(ly.nv(r)):
-            x = la.load(r.work, ly.offset(r, aba.DINV) + j) * la.load(r.work, torque + j)
-            total = total + x * la.load_simd(r.work, X + WIDTH * j + k, la.SIMD_WIDTH)
-        la.store_simd(r.work, b + k, m - k, total)
+    m, b, X = nconstraints(r), offset(r, EXCESS), offset(r, ELIMINATED)
+    for k in range(0, m, simd_width(r.work)):
+        total = load_simd(r.work, b + k, m - k)
+        for j in range(nv(r)):
+            x = entry(r, aba.DINV, j) * load(r.work, torque + j)
+            total = total + x * load_simd(r.work, X + WIDTH * j + k, SIMD_WIDTH)
+        store_simd(r.work, b + k, m - k, total)
 
 
 @kernel
 def eliminated_times(r, x, y, s):
     """y <- s U^-1 J' x for the numbers of the constraints at offset x."""
-    zero = la.lift(0.0, la.load(r.work, ly.offset(r, aba.DINV)))
-    for j in range(ly.nv(r)):
+    zero = lift(0.0, entry(r, aba.DINV, 0))
+    for j in range(nv(r)):
         total = zero
-        for k in range(ly.nconstraints(r)):
-            total = total + la.load(r.work, x + k) * la.load(
-                r.work, ly.offset(r, ELIMINATED) + WIDTH * j + k
+        for k in range(nconstraints(r)):
+            total = total + load(r.work, x + k) * load(
+                r.work, offset(r, ELIMINATED) + WIDTH * j + k
             )
-        la.store(r.work, y + j, s * total)
+        store(r.work, y + j, s * total)

@@ -14,14 +14,10 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import CONSTRAINTS
-from ...kernel.lanes import floats_at, integers_at, load
 from ...kernel.names import listed
 from ...kernel.types import Array, Scalar
 from ...kernel.validation import as_array, finite_number, require_model
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.frames import frame_number
 from ..kinematics.root_axes import ROTATION
 from .semidefinite import ABSOLUTE, DAMPED, RELATIVE
@@ -53,12 +49,12 @@ _KEPT = 64  # tables that a Data keeps
 @kernel
 def setting(r, k):
     """Integer k of the table."""
-    return load(integers_at(ly.option(r, CONSTRAINTS)), k)
+    return load(integers_at(option(r, CONSTRAINTS)), k)
 
 
 @kernel
 def tolerance(r):
-    return load(floats_at(ly.option(r, CONSTRAINTS)), TOLERANCE)
+    return load(floats_at(option(r, CONSTRAINTS)), TOLERANCE)
 
 
 @kernel
@@ -79,14 +75,14 @@ def run_stop(r, n):
 @kernel
 def tip_joint(r, n):
     """The joint that moves the tip of run n."""
-    return ly.frame_parent(r, setting(r, RUNS + RUN * n + TIP))
+    return frame_parent(r, setting(r, RUNS + RUN * n + TIP))
 
 
 @kernel
 def tip_translation(r, n):
     """From that joint's origin to the origin of the tip, expressed in the root frame."""
-    R = al.load9(r.work, ly.offset(r, ROTATION) + 9 * tip_joint(r, n))
-    return al.rotate(R, ly.frame_placement(r, setting(r, RUNS + RUN * n + TIP)).translation)
+    R = rotation(r, ROTATION, tip_joint(r, n))
+    return rotate(R, frame_placement(r, setting(r, RUNS + RUN * n + TIP)).translation)
 
 
 @kernel
@@ -94,9 +90,9 @@ def run_axes(r, n):
     """Rotation from the frame of the directions of run n to the root frame."""
     f = setting(r, RUNS + RUN * n + AXES)
     if f == ROOT_AXES:
-        return al.load9(r.work, ly.offset(r, ROTATION))
-    R = al.load9(r.work, ly.offset(r, ROTATION) + 9 * ly.frame_parent(r, f))
-    return al.product(R, ly.frame_placement(r, f).rotation)
+        return rotation(r, ROTATION, 0)
+    R = rotation(r, ROTATION, frame_parent(r, f))
+    return product(R, frame_placement(r, f).rotation)
 
 
 class ConstrainedMotion(NamedTuple):

@@ -2,24 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of dense matrices in a workspace, in blocks of six rows and three vectors of columns."""
 
-from collections import namedtuple
-
-from ...kernel import lanes as la
-from ...machine_code.declare import kernel
-
-# Offsets of the first number, from row to row, and from column to column
-Matrix = namedtuple("Matrix", "start step across")
-
-
-@kernel
-def rows_of(start, step):
-    """A matrix whose rows, without gaps between their numbers, are a step apart."""
-    return Matrix(start, step, 1)
-
-
-@kernel
-def transposed(A):
-    return Matrix(A.start, A.across, A.step)
+from ...kernel.vocabulary import *
 
 
 @kernel
@@ -27,12 +10,12 @@ def load_six(r, A, j, i):
     """Numbers i to i + 5 of row j."""
     k, d = A.start + A.step * j + A.across * i, A.across
     return (
-        la.load(r.work, k),
-        la.load(r.work, k + d),
-        la.load(r.work, k + 2 * d),
-        la.load(r.work, k + 3 * d),
-        la.load(r.work, k + 4 * d),
-        la.load(r.work, k + 5 * d),
+        load(r.work, k),
+        load(r.work, k + d),
+        load(r.work, k + 2 * d),
+        load(r.work, k + 3 * d),
+        load(r.work, k + 4 * d),
+        load(r.work, k + 5 * d),
     )
 
 
@@ -59,12 +42,12 @@ def store_six(r, C, s, x, i, rows, k, count):
     """Store s x in a vector of columns of rows i to i + 5."""
     for t in range(6):
         if i + t < rows:
-            la.store_simd(r.work, C.start + C.step * (i + t) + C.across * k, count, s * x[t])
+            store_simd(r.work, C.start + C.step * (i + t) + C.across * k, count, s * x[t])
 
 
 @kernel
 def zero_six(r, C):
-    zero = la.lift(0.0, la.load_simd(r.work, C.start, 1))
+    zero = lift(0.0, load_simd(r.work, C.start, 1))
     return zero, zero, zero, zero, zero, zero
 
 
@@ -72,19 +55,19 @@ def zero_six(r, C):
 def add_block(r, x, A, B, inner, i, k, count):
     """Add rows i to i + 5 of A' B, in a vector of columns."""
     for j in range(inner):
-        x = add_six(x, load_six(r, A, j, i), la.load_simd(r.work, B.start + B.step * j + k, count))
+        x = add_six(x, load_six(r, A, j, i), load_simd(r.work, B.start + B.step * j + k, count))
     return x
 
 
 @kernel
 def add_blocks(r, x, y, z, A, B, inner, i, k, count):
     """The same in three vectors of columns."""
-    some = la.simd_width(r.work)
+    some = simd_width(r.work)
     for j in range(inner):
         a, b = load_six(r, A, j, i), B.start + B.step * j + k
-        x = add_six(x, a, la.load_simd(r.work, b, count))
-        y = add_six(y, a, la.load_simd(r.work, b + some, count - some))
-        z = add_six(z, a, la.load_simd(r.work, b + 2 * some, count - 2 * some))
+        x = add_six(x, a, load_simd(r.work, b, count))
+        y = add_six(y, a, load_simd(r.work, b + some, count - some))
+        z = add_six(z, a, load_simd(r.work, b + 2 * some, count - 2 * some))
     return x, y, z
 
 
@@ -95,7 +78,7 @@ def combine(r, C, s, A, B, inner, s2, A2, B2, inner2, rows, columns):
     A is inner x rows, B is inner x columns; kernels may read five numbers behind A and A2, and two
     vectors behind B and B2.
     """
-    some, t = la.simd_width(r.work), s * s2
+    some, t = simd_width(r.work), s * s2
     for i in range(0, rows, 6):
         for k in range(0, columns, 3 * some):
             count, x = columns - k, zero_six(r, C)

@@ -13,13 +13,9 @@ numbers ends within the row.
 
 import math
 
-from ...kernel import algebra as al
-from ...kernel import lanes as la
-from ...kernel import packing as ly
-from ...kernel.fields import MAX_CONSTRAINTS, field
-from ...machine_code.declare import kernel, subroutine
+from ...kernel.vocabulary import *
 
-WIDTH = -(-MAX_CONSTRAINTS // la.SIMD_WIDTH) * la.SIMD_WIDTH + la.SIMD_WIDTH
+WIDTH = -(-MAX_CONSTRAINTS // SIMD_WIDTH) * SIMD_WIDTH + SIMD_WIDTH
 RELATIVE, ABSOLUTE, DAMPED = range(3)
 
 FACTOR = field("_semidefinite_work", (MAX_CONSTRAINTS, WIDTH))
@@ -34,48 +30,43 @@ TINY = 1e-300
 
 @kernel
 def absolute(x):
-    return la.select_above(x, 0.0, x, -x)
+    return select_above(x, 0.0, x, -x)
 
 
 @kernel
 def copy_rows(r, n, A, target):
     """target <- A, in whole vectors."""
     for i in range(0, WIDTH * n, WIDTH):
-        for k in range(i, i + n, la.simd_width(r.work)):
-            la.store_simd(
-                r.work, target + k, la.SIMD_WIDTH, la.load_simd(r.work, A + k, la.SIMD_WIDTH)
-            )
+        for k in range(i, i + n, simd_width(r.work)):
+            store_simd(r.work, target + k, SIMD_WIDTH, load_simd(r.work, A + k, SIMD_WIDTH))
 
 
 @kernel
 def clear_rows(r, rows, n, A):
     """Clear rows of n numbers, in whole vectors."""
     for i in range(0, WIDTH * rows, WIDTH):
-        for k in range(i, i + n, la.simd_width(r.work)):
-            la.store_simd(
-                r.work, A + k, la.SIMD_WIDTH, la.lift(0.0, la.load_simd(r.work, A, la.SIMD_WIDTH))
-            )
+        for k in range(i, i + n, simd_width(r.work)):
+            store_simd(r.work, A + k, SIMD_WIDTH, lift(0.0, load_simd(r.work, A, SIMD_WIDTH)))
 
 
 @kernel
 def subtract_row(r, a, s, b, count):
     """a <- a - s b for rows at offsets a and b."""
-    for j in range(0, count, la.simd_width(r.work)):
-        la.store_simd(
+    for j in range(0, count, simd_width(r.work)):
+        store_simd(
             r.work,
             a + j,
-            la.SIMD_WIDTH,
-            la.load_simd(r.work, a + j, la.SIMD_WIDTH)
-            - s * la.load_simd(r.work, b + j, la.SIMD_WIDTH),
+            SIMD_WIDTH,
+            load_simd(r.work, a + j, SIMD_WIDTH) - s * load_simd(r.work, b + j, SIMD_WIDTH),
         )
 
 
 @kernel
 def invert_pivot(r, k, d, diagonal):
     """Store and return the inverse of pivot d, whose diagonal entry in A + shift I is given."""
-    d = la.select_above(absolute(d), TINY, d, TINY)
-    d = 1.0 / la.select_above(diagonal, 0.0, d, math.inf)
-    la.store(r.work, ly.offset(r, PIVOTS) + k, d)
+    d = select_above(absolute(d), TINY, d, TINY)
+    d = 1.0 / select_above(diagonal, 0.0, d, math.inf)
+    set_entry(r, PIVOTS, k, d)
     return d
 
 
@@ -85,33 +76,29 @@ def factor_lanes(r, n, A, shift):
 
     D L' replaces the diagonal and what is above it, the rows of L^-1 follow from those before.
     """
-    W, E = ly.offset(r, FACTOR), ly.offset(r, INVERSE)
+    W, E = offset(r, FACTOR), offset(r, INVERSE)
     for k in range(n):
         row = W + WIDTH * k
         for i in range(k, n, 3):
-            x = al.load3(r.work, A + WIDTH * k + i)
+            x = load3(r.work, A + WIDTH * k + i)
             for j in range(k):
-                x = al.sub(
-                    x, al.scale(la.load(r.work, row + j), al.load3(r.work, W + WIDTH * j + i))
-                )
-            al.store3(r.work, row + i, x)
+                x = sub(x, scale(load(r.work, row + j), load3(r.work, W + WIDTH * j + i)))
+            store3(r.work, row + i, x)
         d = invert_pivot(
-            r, k, la.load(r.work, row + k) + shift, la.load(r.work, A + (WIDTH + 1) * k) + shift
+            r, k, load(r.work, row + k) + shift, load(r.work, A + (WIDTH + 1) * k) + shift
         )
         for i in range(k + 1, n):
-            la.store(r.work, W + WIDTH * i + k, d * la.load(r.work, row + i))
+            store(r.work, W + WIDTH * i + k, d * load(r.work, row + i))
     for i in range(n):
         for j in range(0, i + 1, 3):
-            x = al.zero3(la.load(r.work, A))
+            x = zero3(load(r.work, A))
             for k in range(j, i):
-                x = al.sub(
+                x = sub(
                     x,
-                    al.scale(
-                        la.load(r.work, W + WIDTH * i + k), al.load3(r.work, E + WIDTH * k + j)
-                    ),
+                    scale(load(r.work, W + WIDTH * i + k), load3(r.work, E + WIDTH * k + j)),
                 )
-            al.store3(r.work, E + WIDTH * i + j, x)
-        la.store(r.work, E + (WIDTH + 1) * i, 1.0)
+            store3(r.work, E + WIDTH * i + j, x)
+        store(r.work, E + (WIDTH + 1) * i, 1.0)
 
 
 @kernel
@@ -121,21 +108,21 @@ def factor_semidefinite(r, n, A, shift):
     Gauss's elimination of the rows of A, and with them of those of the identity. L remains below
     the diagonal of the former.
     """
-    if la.holds_lanes(r.work):
+    if holds_lanes(r.work):
         factor_lanes(r, n, A, shift)
         return
-    W, E = ly.offset(r, FACTOR), ly.offset(r, INVERSE)
+    W, E = offset(r, FACTOR), offset(r, INVERSE)
     copy_rows(r, n, A, W)
     clear_rows(r, n, n, E)
     for k in range(n):
-        ly.increase(r.work, W + WIDTH * k + k, shift)
-        la.store(r.work, E + WIDTH * k + k, 1.0)
+        increase(r.work, W + WIDTH * k + k, shift)
+        store(r.work, E + WIDTH * k + k, 1.0)
     for k in range(n):
         row = W + WIDTH * k
-        d = invert_pivot(r, k, la.load(r.work, row + k), la.load(r.work, A + WIDTH * k + k) + shift)
+        d = invert_pivot(r, k, load(r.work, row + k), load(r.work, A + WIDTH * k + k) + shift)
         for i in range(k + 1, n):
-            x = d * la.load(r.work, W + WIDTH * i + k)
-            la.store(r.work, W + WIDTH * i + k, x)
+            x = d * load(r.work, W + WIDTH * i + k)
+            store(r.work, W + WIDTH * i + k, x)
             subtract_row(r, W + WIDTH * i + k + 1, x, row + k + 1, n - k - 1)
             subtract_row(r, E + WIDTH * i, x, E + WIDTH * k, k + 1)
 
@@ -143,10 +130,10 @@ def factor_semidefinite(r, n, A, shift):
 @kernel
 def sum_simd(r, x):
     """The sum of a vector."""
-    la.store_simd(r.work, ly.offset(r, RIGHT), la.SIMD_WIDTH, x)
-    total = la.load(r.work, ly.offset(r, RIGHT))
-    for t in range(1, la.simd_width(r.work)):
-        total = total + la.load(r.work, ly.offset(r, RIGHT) + t)
+    store_simd(r.work, offset(r, RIGHT), SIMD_WIDTH, x)
+    total = entry(r, RIGHT, 0)
+    for t in range(1, simd_width(r.work)):
+        total = total + entry(r, RIGHT, t)
     return total
 
 
@@ -157,28 +144,27 @@ def trace_of_inverse(r, n, weights):
     With weights 1, an upper bound on the inverse of the smallest eigenvalue; with the diagonal of
     A, the same of D^-1/2 A D^-1/2, with D that diagonal.
     """
-    E, D = ly.offset(r, INVERSE), ly.offset(r, PIVOTS)
-    squares = la.lift(0.0, la.load_simd(r.work, E, la.SIMD_WIDTH))
+    E, D = offset(r, INVERSE), offset(r, PIVOTS)
+    squares = lift(0.0, load_simd(r.work, E, SIMD_WIDTH))
     for k in range(n):
-        d = absolute(la.load(r.work, D + k))
-        for j in range(0, k + 1, la.simd_width(r.work)):
-            x = la.load_simd(r.work, E + WIDTH * k + j, la.SIMD_WIDTH)
-            squares = squares + d * (x * x * la.load_simd(r.work, weights + j, la.SIMD_WIDTH))
+        d = absolute(load(r.work, D + k))
+        for j in range(0, k + 1, simd_width(r.work)):
+            x = load_simd(r.work, E + WIDTH * k + j, SIMD_WIDTH)
+            squares = squares + d * (x * x * load_simd(r.work, weights + j, SIMD_WIDTH))
     return sum_simd(r, squares)
 
 
 @kernel
 def set_weights(r, n, A, scaled):
     """Weights of ``trace_of_inverse``; return their trace and the number of rows not zero."""
-    w = ly.offset(r, WEIGHTS)
-    ly.clear(r.work, w, WIDTH)
-    trace = la.lift(0.0, la.load(r.work, A))
+    clear_entries(r, WEIGHTS, WIDTH)
+    trace = lift(0.0, load(r.work, A))
     rank = trace
     for k in range(n):
-        diagonal = la.load(r.work, A + (WIDTH + 1) * k)
+        diagonal = load(r.work, A + (WIDTH + 1) * k)
         trace = trace + diagonal
-        rank = rank + la.select_above(diagonal, 0.0, 1.0, 0.0)
-        la.store(r.work, w + k, diagonal if scaled else la.lift(1.0, diagonal))
+        rank = rank + select_above(diagonal, 0.0, 1.0, 0.0)
+        set_entry(r, WEIGHTS, k, diagonal if scaled else lift(1.0, diagonal))
     return trace, rank
 
 
@@ -186,37 +172,37 @@ def set_weights(r, n, A, scaled):
 def is_regular(r, n, A, tolerance):
     """Whether no eigenvalue of D^-1/2 A D^-1/2, D the diagonal of A, is a rounding error."""
     _, rank = set_weights(r, n, A, True)
-    return la.all_above(1.0, tolerance * rank * trace_of_inverse(r, n, ly.offset(r, WEIGHTS)))
+    return all_above(1.0, tolerance * rank * trace_of_inverse(r, n, offset(r, WEIGHTS)))
 
 
 @kernel
 def solve_factored(r, n, x):
     """x <- A^-1 x, after ``factor_semidefinite``."""
-    L, D, y = ly.offset(r, FACTOR), ly.offset(r, PIVOTS), ly.offset(r, RIGHT)
+    L, y = offset(r, FACTOR), offset(r, RIGHT)
     for k in range(n):
-        y_k = la.load(r.work, x + k)
+        y_k = load(r.work, x + k)
         for j in range(k):
-            y_k = y_k - la.load(r.work, L + WIDTH * k + j) * la.load(r.work, x + j)
-        la.store(r.work, x + k, y_k)
-        la.store(r.work, y + k, la.load(r.work, D + k) * y_k)
+            y_k = y_k - load(r.work, L + WIDTH * k + j) * load(r.work, x + j)
+        store(r.work, x + k, y_k)
+        store(r.work, y + k, entry(r, PIVOTS, k) * y_k)
     for k in range(n - 1, -1, -1):
-        x_k = la.load(r.work, y + k)
-        la.store(r.work, x + k, x_k)
-        for j in range(0, k, la.simd_width(r.work)):
-            la.store_simd(
+        x_k = load(r.work, y + k)
+        store(r.work, x + k, x_k)
+        for j in range(0, k, simd_width(r.work)):
+            store_simd(
                 r.work,
                 y + j,
-                la.SIMD_WIDTH,
-                la.load_simd(r.work, y + j, la.SIMD_WIDTH)
-                - x_k * la.load_simd(r.work, L + WIDTH * k + j, k - j),
+                SIMD_WIDTH,
+                load_simd(r.work, y + j, SIMD_WIDTH)
+                - x_k * load_simd(r.work, L + WIDTH * k + j, k - j),
             )
 
 
 @kernel
 def dot_rows(r, n, a, b):
-    total = la.lift(0.0, la.load(r.work, a))
+    total = lift(0.0, load(r.work, a))
     for k in range(n):
-        total = total + la.load(r.work, a + k) * la.load(r.work, b + k)
+        total = total + load(r.work, a + k) * load(r.work, b + k)
     return total
 
 
@@ -230,54 +216,54 @@ def orthogonalize(r, n, A, W):
             for q in range(p + 1, n):
                 a, b = W + WIDTH * p, W + WIDTH * q
                 aa, bb, ab = dot_rows(r, n, a, a), dot_rows(r, n, b, b), dot_rows(r, n, a, b)
-                if la.all_above(ORTHOGONAL * ORTHOGONAL * aa * bb + TINY, ab * ab):
+                if all_above(ORTHOGONAL * ORTHOGONAL * aa * bb + TINY, ab * ab):
                     continue
                 finished = False
                 z = bb - aa
-                t = 2.0 * ab / (absolute(z) + la.sqrt(z * z + 4.0 * ab * ab) + TINY)
-                t = la.select_above(0.0, z, -t, t)
-                c = 1.0 / la.sqrt(1.0 + t * t)
+                t = 2.0 * ab / (absolute(z) + sqrt(z * z + 4.0 * ab * ab) + TINY)
+                t = select_above(0.0, z, -t, t)
+                c = 1.0 / sqrt(1.0 + t * t)
                 s = c * t
                 for k in range(n):
-                    x, y = la.load(r.work, a + k), la.load(r.work, b + k)
-                    la.store(r.work, a + k, c * x - s * y)
-                    la.store(r.work, b + k, s * x + c * y)
+                    x, y = load(r.work, a + k), load(r.work, b + k)
+                    store(r.work, a + k, c * x - s * y)
+                    store(r.work, b + k, s * x + c * y)
         if finished:
             return
 
 
 @kernel
 def largest_length(r, n, W):
-    largest = la.lift(0.0, la.load(r.work, W))
+    largest = lift(0.0, load(r.work, W))
     for k in range(n):
         square = dot_rows(r, n, W + WIDTH * k, W + WIDTH * k)
-        largest = la.select_above(square, largest, square, largest)
-    return la.sqrt(largest)
+        largest = select_above(square, largest, square, largest)
+    return sqrt(largest)
 
 
 @subroutine
 def solve_singular(r, n, A, x, policy, tolerance):
     """x <- the truncated or damped inverse of A, times x; return the rank."""
-    W, b = ly.offset(r, FACTOR), ly.offset(r, RIGHT)
+    W, b = offset(r, FACTOR), offset(r, RIGHT)
     orthogonalize(r, n, A, W)
-    cut = la.lift(tolerance, la.load(r.work, x))
+    cut = lift(tolerance, load(r.work, x))
     if policy != ABSOLUTE:
         cut = cut * largest_length(r, n, W)
-    rank = la.lift(0.0, la.load(r.work, x))
+    rank = lift(0.0, load(r.work, x))
     for k in range(n):
-        la.store(r.work, b + k, la.load(r.work, x + k))
-        la.store(r.work, x + k, 0.0)
+        store(r.work, b + k, load(r.work, x + k))
+        store(r.work, x + k, 0.0)
     for p in range(n):
         row = W + WIDTH * p
-        value = la.sqrt(dot_rows(r, n, row, row))
-        rank = rank + la.select_above(value, cut, 1.0, 0.0)
+        value = sqrt(dot_rows(r, n, row, row))
+        rank = rank + select_above(value, cut, 1.0, 0.0)
         if policy == DAMPED:
             gain = 1.0 / (value * (value * value + cut * cut) + TINY)
         else:
-            gain = la.select_above(value, cut, 1.0 / (value * value * value + TINY), 0.0)
+            gain = select_above(value, cut, 1.0 / (value * value * value + TINY), 0.0)
         gain = gain * dot_rows(r, n, row, b)
         for k in range(n):
-            ly.increase(r.work, x + k, gain * la.load(r.work, row + k))
+            increase(r.work, x + k, gain * load(r.work, row + k))
     return rank
 
 
@@ -287,86 +273,84 @@ def rank_of(r, n, A, tolerance):
     factor_semidefinite(r, n, A, 0.0)
     if is_regular(r, n, A, tolerance):
         return set_weights(r, n, A, True)[1]
-    W = ly.offset(r, FACTOR)
+    W = offset(r, FACTOR)
     orthogonalize(r, n, A, W)
     cut = tolerance * largest_length(r, n, W)
-    rank = la.lift(0.0, cut)
+    rank = lift(0.0, cut)
     for p in range(n):
         row = W + WIDTH * p
-        rank = rank + la.select_above(la.sqrt(dot_rows(r, n, row, row)), cut, 1.0, 0.0)
+        rank = rank + select_above(sqrt(dot_rows(r, n, row, row)), cut, 1.0, 0.0)
     return rank
 
 
 @kernel
 def factor_cholesky(r, n, A, L, tolerance):
     """L with A = L L'; return the rank. The column of a row that depends on others is 0."""
-    rank = la.lift(0.0, la.load(r.work, A))
+    rank = lift(0.0, load(r.work, A))
     for k in range(n):
         for i in range(n):
-            x = la.load(r.work, A + WIDTH * i + k)
+            x = load(r.work, A + WIDTH * i + k)
             for j in range(k):
-                x = x - la.load(r.work, L + WIDTH * i + j) * la.load(r.work, L + WIDTH * k + j)
-            la.store(r.work, L + WIDTH * i + k, x if i >= k else 0.0 * x)
-        d, cut = la.load(r.work, L + WIDTH * k + k), tolerance * la.load(r.work, A + WIDTH * k + k)
-        rank = rank + la.select_above(d, cut, 1.0, 0.0)
-        s = la.select_above(d, cut, 1.0 / la.sqrt(la.select_above(d, cut, d, 1.0)), 0.0)
+                x = x - load(r.work, L + WIDTH * i + j) * load(r.work, L + WIDTH * k + j)
+            store(r.work, L + WIDTH * i + k, x if i >= k else 0.0 * x)
+        d, cut = load(r.work, L + WIDTH * k + k), tolerance * load(r.work, A + WIDTH * k + k)
+        rank = rank + select_above(d, cut, 1.0, 0.0)
+        s = select_above(d, cut, 1.0 / sqrt(select_above(d, cut, d, 1.0)), 0.0)
         for i in range(k, n):
-            la.store(r.work, L + WIDTH * i + k, s * la.load(r.work, L + WIDTH * i + k))
+            store(r.work, L + WIDTH * i + k, s * load(r.work, L + WIDTH * i + k))
     return rank
 
 
 @kernel
 def square_lanes(r, n, target):
     """target <- E' E for a batch, with E the lower triangular matrix that replaced L^-1."""
-    E = ly.offset(r, INVERSE)
+    E = offset(r, INVERSE)
     for i in range(n):
         for j in range(0, i + 1, 3):
-            x = al.zero3(la.load(r.work, E))
+            x = zero3(load(r.work, E))
             for k in range(i, n):
                 row = E + WIDTH * k
-                x = al.add(x, al.scale(la.load(r.work, row + i), al.load3(r.work, row + j)))
-            al.store3(r.work, target + WIDTH * i + j, x)
+                x = add(x, scale(load(r.work, row + i), load3(r.work, row + j)))
+            store3(r.work, target + WIDTH * i + j, x)
             for t in range(3):
-                la.store(r.work, target + WIDTH * (j + t) + i, x[t])
+                store(r.work, target + WIDTH * (j + t) + i, x[t])
 
 
 @kernel
 def store_inverse(r, n, target):
     """target <- A^-1 = L^-T D^-1 L^-1, after ``factor_semidefinite``, whose result it scales."""
-    E = ly.offset(r, INVERSE)
+    E = offset(r, INVERSE)
     for k in range(n):
-        s = la.sqrt(absolute(la.load(r.work, ly.offset(r, PIVOTS) + k)))
-        for j in range(0, k + 1, la.simd_width(r.work)):
+        s = sqrt(absolute(entry(r, PIVOTS, k)))
+        for j in range(0, k + 1, simd_width(r.work)):
             row = E + WIDTH * k + j
-            la.store_simd(r.work, row, la.SIMD_WIDTH, s * la.load_simd(r.work, row, la.SIMD_WIDTH))
-    if la.holds_lanes(r.work):
+            store_simd(r.work, row, SIMD_WIDTH, s * load_simd(r.work, row, SIMD_WIDTH))
+    if holds_lanes(r.work):
         square_lanes(r, n, target)
         return
     for i in range(n):
-        for j in range(0, n, la.simd_width(r.work)):
-            total = la.lift(0.0, la.load_simd(r.work, E, la.SIMD_WIDTH))
+        for j in range(0, n, simd_width(r.work)):
+            total = lift(0.0, load_simd(r.work, E, SIMD_WIDTH))
             for k in range(max(i, j), n):
                 row = E + WIDTH * k
-                total = total + la.load(r.work, row + i) * la.load_simd(
-                    r.work, row + j, la.SIMD_WIDTH
-                )
-            la.store_simd(r.work, target + WIDTH * i + j, la.SIMD_WIDTH, total)
+                total = total + load(r.work, row + i) * load_simd(r.work, row + j, SIMD_WIDTH)
+            store_simd(r.work, target + WIDTH * i + j, SIMD_WIDTH, total)
 
 
 @subroutine
 def store_pseudoinverse(r, n, A, tolerance, target):
-    W = ly.offset(r, FACTOR)
+    W = offset(r, FACTOR)
     orthogonalize(r, n, A, W)
     cut = tolerance * largest_length(r, n, W)
-    ly.clear(r.work, target, WIDTH * n)
+    clear(r.work, target, WIDTH * n)
     for p in range(n):
         row = W + WIDTH * p
-        value = la.sqrt(dot_rows(r, n, row, row))
-        gain = la.select_above(value, cut, 1.0 / (value * value * value + TINY), 0.0)
+        value = sqrt(dot_rows(r, n, row, row))
+        gain = select_above(value, cut, 1.0 / (value * value * value + TINY), 0.0)
         for i in range(n):
-            a = gain * la.load(r.work, row + i)
+            a = gain * load(r.work, row + i)
             for j in range(n):
-                ly.increase(r.work, target + WIDTH * i + j, a * la.load(r.work, row + j))
+                increase(r.work, target + WIDTH * i + j, a * load(r.work, row + j))
 
 
 @kernel
@@ -379,7 +363,7 @@ def invert_semidefinite(r, n, A, shift, tolerance, target):
 @subroutine
 def invert_factored(r, n, A, shift, tolerance, target):
     """``invert_semidefinite``, after ``factor_semidefinite``."""
-    if la.all_above(shift, 0.0) or is_regular(r, n, A, tolerance):
+    if all_above(shift, 0.0) or is_regular(r, n, A, tolerance):
         store_inverse(r, n, target)
     else:
         store_pseudoinverse(r, n, A, tolerance, target)
@@ -407,10 +391,10 @@ def solve_semidefinite(r, n, A, x, policy, tolerance):
     if policy != DAMPED:
         factor_semidefinite(r, n, A, 0.0)
         trace, rank = set_weights(r, n, A, False)
-        bound = tolerance * trace_of_inverse(r, n, ly.offset(r, WEIGHTS))
+        bound = tolerance * trace_of_inverse(r, n, offset(r, WEIGHTS))
         if policy == RELATIVE:
             bound = bound * trace
-        if la.all_above(1.0, bound):  # every eigenvalue is above the cut
+        if all_above(1.0, bound):  # every eigenvalue is above the cut
             solve_factored(r, n, x)
             return rank
     return solve_singular(r, n, A, x, policy, tolerance)

@@ -15,18 +15,13 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import fields
-from ...kernel import packing as ly
-from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
-from ...kernel.lanes import load, store
 from ...kernel.types import ArrayLike
-from ...machine_code.declare import kernel, sequence, subroutine
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics import aba
 from ..dynamics.cholesky import factor, solve_inward
 from ..dynamics.crba import crba_kernel
-from ..dynamics.rnea import add_force, external_force
+from ..dynamics.rnea import external_force
 from ..kinematics import root_axes as ra
 from . import constraint_forces as cf
 from . import constraints
@@ -59,8 +54,8 @@ UNOPPOSED = field("_unopposed", ("nv",))  # U^-1 of the forces not opposed by th
 @kernel
 def unit_force(r, k):
     """Column k of alpha."""
-    a, m = ly.offset(r, fields.ALPHA) + k, ly.nconstraints(r)
-    return al.Force(
+    a, m = offset(r, ALPHA) + k, nconstraints(r)
+    return Force(
         (load(r.work, a), load(r.work, a + m), load(r.work, a + 2 * m)),
         (load(r.work, a + 3 * m), load(r.work, a + 4 * m), load(r.work, a + 5 * m)),
     )
@@ -73,11 +68,11 @@ def propagate_constraints(r, eliminating):
     for n in range(constraints.nruns(r)):
         p = constraints.tip_translation(r, n)
         for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
-            cf.store_unit_force(r, k, al.force_moved(p, unit_force(r, k)))
-            store(r.work, ly.offset(r, cf.EXCESS) + k, -load(r.work, ly.offset(r, fields.BETA) + k))
+            cf.store_unit_force(r, k, force_moved(p, unit_force(r, k)))
+            set_entry(r, cf.EXCESS, k, -entry(r, BETA, k))
         cf.propagate(
             r,
-            ly.offset(r, cf.UNIT_FORCES),
+            offset(r, cf.UNIT_FORCES),
             constraints.tip_joint(r, n),
             0,
             constraints.run_start(r, n),
@@ -92,23 +87,23 @@ def propagate_constraints(r, eliminating):
 @kernel
 def collect_unopposed(r):
     """Whether the constraints do not oppose some forces; store external ones in the root frame."""
-    f_, opposed = ly.offset(r, cf.FORCE), constraints.setting(r, constraints.OPPOSED)
-    ly.clear(r.work, ly.offset(r, UNOPPOSED), ly.nv(r))
+    opposed = constraints.setting(r, constraints.OPPOSED)
+    clear_entries(r, UNOPPOSED, nv(r))
     if opposed == constraints.EXTERNAL | constraints.FEEDFORWARD:
         return False
-    ly.clear(r.work, f_, 6 * (ly.njoints(r) + 1))
-    if ly.has_input(r, F_EXT) and opposed & constraints.EXTERNAL == 0:
-        for i in range(1, ly.njoints(r) + 1):
-            R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
-            al.store_spatial(r.work, f_ + 6 * i, al.force_rotated(R, external_force(r, i)))
+    clear_entries(r, cf.FORCE, 6 * (njoints(r) + 1))
+    if has_input(r, F_EXT) and opposed & constraints.EXTERNAL == 0:
+        for i in range(1, njoints(r) + 1):
+            R = rotation(r, ra.ROTATION, i)
+            set_force(r, cf.FORCE, i, force_rotated(R, external_force(r, i)))
     return True
 
 
 @kernel
 def add_unopposed_torques(r):
     if constraints.setting(r, constraints.OPPOSED) & constraints.FEEDFORWARD == 0:
-        for k in range(ly.nv(r)):
-            ly.increase(r.work, ly.offset(r, UNOPPOSED) + k, load(r.work, ly.offset(r, TAU_IN) + k))
+        for k in range(nv(r)):
+            add_to_entry(r, UNOPPOSED, k, entry(r, TAU_IN, k))
 
 
 @kernel
@@ -116,37 +111,36 @@ def eliminate_unopposed(r):
     """U^-1 of the forces that the constraints do not oppose, joint by joint."""
     if not collect_unopposed(r):
         return
-    y_, f_ = ly.offset(r, UNOPPOSED), ly.offset(r, cf.FORCE)
     add_unopposed_torques(r)
-    for i in range(ly.njoints(r), 0, -1):
-        f = al.load_force(r.work, f_ + 6 * i)
-        for c in range(ly.ncolumns(r, i) - 1, -1, -1):
-            k = ly.idx_v(r, i) + c
-            y = load(r.work, y_ + k) + ra.dot_column(r, i, c, f)
-            store(r.work, y_ + k, y)
-            f = al.force_sub(
+    for i in range(njoints(r), 0, -1):
+        f = force(r, cf.FORCE, i)
+        for c in range(ncolumns(r, i) - 1, -1, -1):
+            k = idx_v(r, i) + c
+            y = entry(r, UNOPPOSED, k) + ra.dot_column(r, i, c, f)
+            set_entry(r, UNOPPOSED, k, y)
+            f = force_sub(
                 f,
-                al.force_scale(
-                    y * load(r.work, ly.offset(r, aba.DINV) + k),
-                    al.load_force(r.work, ly.offset(r, aba.U) + 6 * k),
+                force_scale(
+                    y * entry(r, aba.DINV, k),
+                    force(r, aba.U, k),
                 ),
             )
-        add_force(r, f_ + 6 * ly.parent(r, i), al.force_moved(ra.from_parent(r, i), f))
+        add_to_force(r, cf.FORCE, parent(r, i), force_moved(ra.from_parent(r, i), f))
 
 
 @kernel
 def eliminate_unopposed_projected(r):
     """The same with the factor of M, if mimic joints couple branches."""
     if collect_unopposed(r):
-        cf.transmit_inward(r, ly.offset(r, UNOPPOSED))
+        cf.transmit_inward(r, UNOPPOSED)
         add_unopposed_torques(r)
-        solve_inward(r, ly.offset(r, UNOPPOSED))
+        solve_inward(r, UNOPPOSED)
 
 
 @kernel
 def constrain(r):
     """Solve for the constraint forces, and add their effect to the bias torques."""
-    torque, w, n = ly.offset(r, aba.BIAS_TORQUE), ly.offset(r, CONSTRAINT_TORQUES), ly.nv(r)
+    w, n = offset(r, CONSTRAINT_TORQUES), nv(r)
     cf.scale_eliminated(r)
     for run in range(constraints.nruns(r)):
         cf.couple(
@@ -157,51 +151,46 @@ def constrain(r):
             -1,
         )
     for j in range(n):
-        store(r.work, w + j, load(r.work, torque + j) - load(r.work, ly.offset(r, UNOPPOSED) + j))
+        store(r.work, w + j, entry(r, aba.BIAS_TORQUE, j) - entry(r, UNOPPOSED, j))
     cf.add_free_motion(r, w)
-    for k in range(ly.nconstraints(r)):
-        store(r.work, ly.offset(r, NU) + k, load(r.work, ly.offset(r, cf.EXCESS) + k))
-    store(
-        r.work,
-        ly.offset(r, RANK),
+    for k in range(nconstraints(r)):
+        set_entry(r, NU, k, entry(r, cf.EXCESS, k))
+    set_entry(
+        r,
+        RANK,
+        0,
         solve_semidefinite(
             r,
-            ly.nconstraints(r),
-            ly.offset(r, cf.COUPLING),
-            ly.offset(r, NU),
+            nconstraints(r),
+            offset(r, cf.COUPLING),
+            offset(r, NU),
             constraints.setting(r, constraints.POLICY),
             constraints.tolerance(r),
         ),
     )
-    cf.eliminated_times(r, ly.offset(r, NU), w, -1.0)
+    cf.eliminated_times(r, offset(r, NU), w, -1.0)
     for j in range(n):
-        ly.increase(r.work, torque + j, load(r.work, w + j))
+        add_to_entry(r, aba.BIAS_TORQUE, j, load(r.work, w + j))
 
 
 @kernel
 def transmit_constraints(r):
     """-J' alpha nu."""
-    ly.clear(r.work, ly.offset(r, cf.FORCE), 6 * (ly.njoints(r) + 1))
+    clear_entries(r, cf.FORCE, 6 * (njoints(r) + 1))
     for n in range(constraints.nruns(r)):
-        f_ = ly.offset(r, cf.FORCE) + 6 * constraints.tip_joint(r, n)
+        f_ = offset(r, cf.FORCE) + 6 * constraints.tip_joint(r, n)
         p = constraints.tip_translation(r, n)
         for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
-            f = al.force_scale(
-                load(r.work, ly.offset(r, NU) + k), al.force_moved(p, unit_force(r, k))
-            )
-            al.store_spatial(r.work, f_, al.force_sub(al.load_force(r.work, f_), f))
-    cf.transmit_inward(r, ly.offset(r, CONSTRAINT_FORCES))
+            f = force_scale(entry(r, NU, k), force_moved(p, unit_force(r, k)))
+            store_spatial(r.work, f_, force_sub(load_force(r.work, f_), f))
+    cf.transmit_inward(r, CONSTRAINT_FORCES)
 
 
 @kernel
 def store_torques(r):
     """Store the torques that follow from ddq and nu."""
-    for j in range(ly.nv(r)):
-        store(
-            r.work,
-            ly.offset(r, TOTAL_TORQUE) + j,
-            load(r.work, ly.offset(r, aba.DDQ) + j) / load(r.work, ly.offset(r, aba.DINV) + j),
-        )
+    for j in range(nv(r)):
+        set_entry(r, TOTAL_TORQUE, j, entry(r, aba.DDQ, j) / entry(r, aba.DINV, j))
     transmit_constraints(r)
 
 
@@ -231,13 +220,9 @@ def solve_constrained_projected(r):
 def sweep_outward(r):
     """Sweep 1, and the acceleration of the root."""
     aba.outward_velocities(r)
-    ra.let_fall(r, aba.LINK_ACCELERATION)
-    if ly.has_input(r, fields.ROOT_ACC):
-        al.store_spatial(
-            r.work,
-            ly.offset(r, aba.LINK_ACCELERATION),
-            al.load_motion(r.work, ly.offset(r, fields.ROOT_ACC)),
-        )
+    ra.set_root_acceleration(r, aba.LINK_ACCELERATION)
+    if has_input(r, ROOT_ACC):
+        set_motion(r, aba.LINK_ACCELERATION, 0, motion(r, ROOT_ACC, 0))
 
 
 @kernel
@@ -250,9 +235,9 @@ def sweep_outward_projected(r):
 
 @kernel
 def set_torques(r):
-    ly.zero_unless_input(r, fields.FF_TORQUES)
-    for k in range(ly.nv(r)):
-        store(r.work, ly.offset(r, TAU_IN) + k, load(r.work, ly.offset(r, fields.FF_TORQUES) + k))
+    zero_unless_input(r, FF_TORQUES)
+    for k in range(nv(r)):
+        set_entry(r, TAU_IN, k, entry(r, FF_TORQUES, k))
 
 
 RESULTS = (
@@ -267,10 +252,10 @@ RESULTS = (
 _vereshchagin = Algorithm(
     "vereshchagin",
     sequence(set_torques, sweep_outward, solve_constrained),
-    (Q, V, fields.ALPHA, fields.BETA, fields.ROOT_ACC, F_EXT, fields.FF_TORQUES),
+    (Q, V, ALPHA, BETA, ROOT_ACC, F_EXT, FF_TORQUES),
     RESULTS,
-    optional=(fields.ROOT_ACC, F_EXT, fields.FF_TORQUES),
-    options=(fields.CONSTRAINTS,),
+    optional=(ROOT_ACC, F_EXT, FF_TORQUES),
+    options=(CONSTRAINTS,),
     coupled=sequence(set_torques, sweep_outward_projected, solve_constrained_projected),
 ).caller(make=constraints.as_motion)
 

@@ -14,12 +14,9 @@ import numpy as np
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import packing as ly
-from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
-from ...kernel.lanes import load, store
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import finite_array
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..constrained.constraint_forces import EXCESS
 from ..dynamics.aba import LINK_ACCELERATION, outward_velocities
@@ -47,19 +44,15 @@ TORQUE_RESIDUAL = field(
 
 @kernel
 def right_side_kernel(r):
-    newton_euler(r, False, ly.offset(r, NLE))
-    for k in range(ly.nv(r)):
-        store(
-            r.work,
-            ly.offset(r, TORQUE_RESIDUAL) + k,
-            load(r.work, ly.offset(r, TAU_IN) + k) - load(r.work, ly.offset(r, NLE) + k),
-        )
+    newton_euler(r, False, NLE)
+    for k in range(nv(r)):
+        set_entry(r, TORQUE_RESIDUAL, k, entry(r, TAU_IN, k) - entry(r, NLE, k))
     outward_velocities(r)
-    ly.clear(r.work, ly.offset(r, LINK_ACCELERATION), 6)
+    clear_entries(r, LINK_ACCELERATION, 6)
     propagate_contacts(r, False, True)
-    for k in range(ly.nconstraints(r)):
-        store(r.work, ly.offset(r, PRIMAL_RHS) + k, -load(r.work, ly.offset(r, EXCESS) + k))
-    to_origin(r, MOTIONS, ly.offset(r, PRIMAL_RHS), 1)
+    for k in range(nconstraints(r)):
+        set_entry(r, PRIMAL_RHS, k, -entry(r, EXCESS, k))
+    to_origin(r, MOTIONS, offset(r, PRIMAL_RHS), 1)
 
 
 _right_side = Algorithm(

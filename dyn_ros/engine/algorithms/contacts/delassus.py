@@ -8,11 +8,8 @@ from collections.abc import Sequence
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import lanes as la
-from ...kernel import packing as ly
-from ...kernel.fields import MAX_CONSTRAINTS, Q, field
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel, sequence
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
 from ..constrained.semidefinite import factor_cholesky, invert_semidefinite
@@ -52,12 +49,12 @@ PADDED = field("_padded", (MAX_CONSTRAINTS, cf.WIDTH))
 @kernel
 def store_jacobian(r, target):
     """The rows of contacts from their columns, after ``propagate_contacts``."""
-    for k in range(ly.nconstraints(r)):
-        for j in range(ly.nv(r)):
-            la.store(
+    for k in range(nconstraints(r)):
+        for j in range(nv(r)):
+            store(
                 r.work,
-                target + ly.nv(r) * k + j,
-                la.load(r.work, ly.offset(r, cf.ELIMINATED) + cf.WIDTH * j + k),
+                target + nv(r) * k + j,
+                load(r.work, offset(r, cf.ELIMINATED) + cf.WIDTH * j + k),
             )
 
 
@@ -65,9 +62,9 @@ def store_jacobian(r, target):
 def contact_jacobian_kernel(r):
     place_robot(r)
     propagate_contacts(r, False, False)
-    store_jacobian(r, ly.offset(r, CONTACT_JACOBIAN))
-    for j in range(ly.nv(r)):
-        to_origin(r, MOTIONS, ly.offset(r, CONTACT_JACOBIAN) + j, ly.nv(r))
+    store_jacobian(r, offset(r, CONTACT_JACOBIAN))
+    for j in range(nv(r)):
+        to_origin(r, MOTIONS, offset(r, CONTACT_JACOBIAN) + j, nv(r))
 
 
 @kernel
@@ -91,27 +88,27 @@ def eliminate_contacts_projected(r):
 @kernel
 def copy_matrix(r, source, step, target, target_step):
     """Copy an m x m matrix; its rows are a step apart."""
-    m = ly.nconstraints(r)
+    m = nconstraints(r)
     for k in range(m):
-        for i in range(0, m, la.simd_width(r.work)):
-            la.store_simd(
+        for i in range(0, m, simd_width(r.work)):
+            store_simd(
                 r.work,
                 target + target_step * k + i,
                 m - i,
-                la.load_simd(r.work, source + step * k + i, m - i),
+                load_simd(r.work, source + step * k + i, m - i),
             )
 
 
 @kernel
 def compact(r, source, target):
     """Copy an m x m matrix without the gaps between its rows."""
-    copy_matrix(r, ly.offset(r, source), cf.WIDTH, ly.offset(r, target), ly.nconstraints(r))
+    copy_matrix(r, offset(r, source), cf.WIDTH, offset(r, target), nconstraints(r))
 
 
 @kernel
 def matrix_to_origin(r, moved, matrix):
     """Move the rows and columns of a compact matrix to the world's origin, as ``to_origin``."""
-    m = ly.nconstraints(r)
+    m = nconstraints(r)
     if any_at_origin(r):
         for k in range(m):
             to_origin(r, moved, matrix + k, m)
@@ -121,8 +118,8 @@ def matrix_to_origin(r, moved, matrix):
 
 @kernel
 def damp(r):
-    for k in range(ly.nconstraints(r)):
-        ly.increase(r.work, ly.offset(r, cf.COUPLING) + (cf.WIDTH + 1) * k, damping(r))
+    for k in range(nconstraints(r)):
+        increase(r.work, offset(r, cf.COUPLING) + (cf.WIDTH + 1) * k, damping(r))
 
 
 @kernel
@@ -131,14 +128,14 @@ def couple(r):
     couple_contacts(r)
     damp(r)
     compact(r, cf.COUPLING, DELASSUS)
-    matrix_to_origin(r, MOTIONS, ly.offset(r, DELASSUS))
+    matrix_to_origin(r, MOTIONS, offset(r, DELASSUS))
 
 
 @kernel
 def invert_padded(r, target):
     """Store the inverse of the matrix of ``damp``, or its pseudoinverse."""
     invert_semidefinite(
-        r, ly.nconstraints(r), ly.offset(r, cf.COUPLING), 0.0, TOLERANCE, ly.offset(r, PADDED)
+        r, nconstraints(r), offset(r, cf.COUPLING), 0.0, TOLERANCE, offset(r, PADDED)
     )
     compact(r, PADDED, target)
 
@@ -147,15 +144,15 @@ def invert_padded(r, target):
 def invert_delassus(r):
     couple(r)
     invert_padded(r, DELASSUS_INVERSE)
-    matrix_to_origin(r, FORCES, ly.offset(r, DELASSUS_INVERSE))
+    matrix_to_origin(r, FORCES, offset(r, DELASSUS_INVERSE))
 
 
 @kernel
 def factor_delassus(r):
     couple(r)
-    m = ly.nconstraints(r)
-    copy_matrix(r, ly.offset(r, DELASSUS), m, ly.offset(r, cf.COUPLING), cf.WIDTH)
-    factor_cholesky(r, m, ly.offset(r, cf.COUPLING), ly.offset(r, PADDED), TOLERANCE)
+    m = nconstraints(r)
+    copy_matrix(r, offset(r, DELASSUS), m, offset(r, cf.COUPLING), cf.WIDTH)
+    factor_cholesky(r, m, offset(r, cf.COUPLING), offset(r, PADDED), TOLERANCE)
     compact(r, PADDED, DELASSUS_CHOLESKY)
 
 

@@ -13,24 +13,20 @@ from typing import NamedTuple
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.fields import F_EXT, TAU_IN, A, Q, V, field
-from ...kernel.lanes import load, store
-from ...kernel.packing import nv, offset
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import sequence, subroutine
+from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..constrained.products import rows_of
 from ..derivatives import rnea_columns as rc
 from ..derivatives import rnea_derivatives as rd
 from ..derivatives.aba_derivatives import DDQ_DQ, DDQ_DV
 from ..dynamics.aba import DDQ
 from ..dynamics.minverse import MINV, inverse_after_elimination, inverse_after_factor
 from ..kinematics.kinematics import OA_GF
-from ..kinematics.root_axes import let_fall
+from ..kinematics.root_axes import set_root_acceleration
 from . import dynamics, rates
 from .contacts import Contact
 from .packed import CONTACTS, ROWS, contact_table
-from .response import Rates, Response, matrix, respond, respond_to_torques
+from .response import Rates, Response, respond, respond_to_torques
 from .root_products import clear_linked
 from .rows import FORCES, to_origin
 
@@ -63,10 +59,10 @@ def differentiate(r):
     """All derivatives, after the dynamics and the inverse of M."""
     n = nv(r)
     for k in range(n):
-        store(r.work, offset(r, A) + k, load(r.work, offset(r, DDQ) + k))
-    let_fall(r, OA_GF)
+        set_entry(r, A, k, entry(r, DDQ, k))
+    set_root_acceleration(r, OA_GF)
     rc.outward_bodies(r, True, False)
-    rates.add_contact_forces(r, offset(r, dynamics.LAMBDA_C), offset(r, rc.COMPOSITE_FORCE))
+    rates.add_contact_forces(r, offset(r, dynamics.LAMBDA_C), rc.COMPOSITE_FORCE)
     rd.inward(r, False)
     rates.differentiate_contacts(r, True)
     rates.differentiate_forces(r, offset(r, dynamics.LAMBDA_C), offset(r, rd.DTAU_DQ), n)
@@ -76,8 +72,8 @@ def differentiate(r):
     respond(
         r,
         response,
-        Rates(matrix(r, rd.DTAU_DQ), rows_of(rows, 2 * n)),
-        Rates(matrix(r, rd.DTAU_DV), rows_of(rows + n, 2 * n)),
+        Rates(matrix(r, rd.DTAU_DQ), matrix_at(rows, 2 * n)),
+        Rates(matrix(r, rd.DTAU_DV), matrix_at(rows + n, 2 * n)),
         Response(matrix(r, DDQ_DQ), matrix(r, DLAMBDA_DQ)),
         Response(matrix(r, DDQ_DV), matrix(r, DLAMBDA_DV)),
     )

@@ -14,17 +14,14 @@ import numpy as np
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import packing as ly
-from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
-from ...kernel.lanes import load, store
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel, sequence, subroutine
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
 from ..dynamics import aba
 from ..dynamics.cholesky import factor
 from ..dynamics.crba import crba_kernel
-from ..kinematics.root_axes import let_fall
+from ..kinematics.root_axes import set_root_acceleration
 from .contacts import ITERATIONS, Contact, ContactForces
 from .packed import CONTACTS, ROWS, SOLUTION, contact_table
 from .rows import FORCES, couple_contacts, propagate_contacts, to_origin
@@ -42,34 +39,28 @@ DIFF_LAMBDA_C = field("diff_lambda_c", ("constraints",), "lambda_c less lambda_c
 @kernel
 def constrain(r):
     """Compute the contact forces, and add their effect to the bias torques."""
-    forces, previous = ly.offset(r, LAMBDA_C), ly.offset(r, LAMBDA_C_PROX)
+    forces, previous = offset(r, LAMBDA_C), offset(r, LAMBDA_C_PROX)
     couple_contacts(r)
-    cf.add_free_motion(r, ly.offset(r, aba.BIAS_TORQUE))
+    cf.add_free_motion(r, offset(r, aba.BIAS_TORQUE))
     solve_forces(r, forces, previous)
-    for k in range(ly.nconstraints(r)):
-        store(
-            r.work,
-            ly.offset(r, DIFF_LAMBDA_C) + k,
-            load(r.work, forces + k) - load(r.work, previous + k),
-        )
-    cf.eliminated_times(r, forces, ly.offset(r, cf.COLUMN), 1.0)
-    for j in range(ly.nv(r)):
-        ly.increase(
-            r.work, ly.offset(r, aba.BIAS_TORQUE) + j, load(r.work, ly.offset(r, cf.COLUMN) + j)
-        )
+    for k in range(nconstraints(r)):
+        set_entry(r, DIFF_LAMBDA_C, k, load(r.work, forces + k) - load(r.work, previous + k))
+    cf.eliminated_times(r, forces, offset(r, cf.COLUMN), 1.0)
+    for j in range(nv(r)):
+        add_to_entry(r, aba.BIAS_TORQUE, j, entry(r, cf.COLUMN, j))
 
 
 @kernel
 def move_forces(r):
     """Move the forces of contacts in WORLD to the world's origin."""
     for forces in (LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C):
-        to_origin(r, FORCES, ly.offset(r, forces), 1)
+        to_origin(r, FORCES, offset(r, forces), 1)
 
 
 @subroutine
 def solve_contacts(r):
     aba.outward_velocities(r)
-    let_fall(r, aba.LINK_ACCELERATION)
+    set_root_acceleration(r, aba.LINK_ACCELERATION)
     aba.inward_inertias(r)
     propagate_contacts(r, True, True)
     constrain(r)
@@ -82,7 +73,7 @@ def solve_contacts_projected(r):
     crba_kernel(r)
     factor(r)
     aba.outward_velocities(r)
-    let_fall(r, aba.LINK_ACCELERATION)
+    set_root_acceleration(r, aba.LINK_ACCELERATION)
     cf.eliminate_projected(r)
     propagate_contacts(r, False, True)
     cf.eliminate_columns(r)

@@ -9,12 +9,8 @@ from typing import NamedTuple
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import Q, V, field
-from ...kernel.lanes import holds_lanes, load, store
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel, sequence, subroutine
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
 from ..constrained import products
@@ -24,7 +20,7 @@ from ..dynamics import aba
 from ..dynamics.cholesky import factor, solve_outward
 from ..dynamics.crba import crba_kernel, place_robot
 from ..dynamics.minverse import root_after_elimination, solve_for_root
-from ..kinematics.jacobians import J, load_column, store_column
+from ..kinematics.jacobians import J
 from ..kinematics.kinematics import OA_GF, OV
 from ..kinematics.root_axes import BODY_VELOCITY, body_velocity
 from . import packed, rates, response, root_products, rows
@@ -71,13 +67,14 @@ def set_impact(r):
     """Set the excess to (1 + e) J v, the change of velocity that the contacts lack."""
     for n in range(packed.ncontacts(r)):
         v = rows.contact_velocities(r, n)
-        m = al.motion_sub(v.first, v.second)
+        m = motion_sub(v.first, v.second)
         for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
-            store(
-                r.work,
-                ly.offset(r, cf.EXCESS) + k,
+            set_entry(
+                r,
+                cf.EXCESS,
+                k,
                 (1.0 + packed.setting(r, packed.RESTITUTION))
-                * al.power(rows.row_force(r, n, k - packed.row_start(r, n)), m),
+                * power(rows.row_force(r, n, k - packed.row_start(r, n)), m),
             )
 
 
@@ -86,26 +83,22 @@ def solve_impact(r, torque):
     """The impulses, and U^-1 J' impulse at the offset ``torque``, from U^-1 J'."""
     rows.couple_contacts(r)
     set_impact(r)
-    solve_forces(r, ly.offset(r, IMPULSE_C), ly.offset(r, PREVIOUS))
-    cf.eliminated_times(r, ly.offset(r, IMPULSE_C), torque, 1.0)
+    solve_forces(r, offset(r, IMPULSE_C), offset(r, PREVIOUS))
+    cf.eliminated_times(r, offset(r, IMPULSE_C), torque, 1.0)
 
 
 @kernel
 def add_change(r):
-    for k in range(ly.nv(r)):
-        store(
-            r.work,
-            ly.offset(r, DQ_AFTER) + k,
-            load(r.work, ly.offset(r, V) + k) + load(r.work, ly.offset(r, aba.DDQ) + k),
-        )
+    for k in range(nv(r)):
+        set_entry(r, DQ_AFTER, k, entry(r, V, k) + entry(r, aba.DDQ, k))
 
 
 @kernel
 def place_moving_robot(r):
     """Place all bodies in the root frame, with their inertias and velocities."""
     place_robot(r)
-    ly.clear(r.work, ly.offset(r, BODY_VELOCITY), 6)
-    for i in range(1, ly.njoints(r) + 1):
+    clear_entries(r, BODY_VELOCITY, 6)
+    for i in range(1, njoints(r) + 1):
         body_velocity(r, i)
 
 
@@ -114,9 +107,9 @@ def solve_impulses(r):
     place_moving_robot(r)
     aba.eliminate_all(r)
     rows.propagate_contacts(r, True, False)
-    solve_impact(r, ly.offset(r, aba.BIAS_TORQUE))
-    ly.clear(r.work, ly.offset(r, aba.BIAS), 6 * (ly.njoints(r) + 1))
-    ly.clear(r.work, ly.offset(r, aba.LINK_ACCELERATION), 6)
+    solve_impact(r, offset(r, aba.BIAS_TORQUE))
+    clear_entries(r, aba.BIAS, 6 * (njoints(r) + 1))
+    clear_entries(r, aba.LINK_ACCELERATION, 6)
     aba.outward_accelerations(r)
     add_change(r)
 
@@ -130,14 +123,14 @@ def solve_impulses_projected(r):
     place_moving_robot(r)
     rows.propagate_contacts(r, False, False)
     cf.eliminate_columns(r)
-    solve_impact(r, ly.offset(r, aba.DDQ))
-    solve_outward(r, ly.offset(r, aba.DDQ))
+    solve_impact(r, offset(r, aba.DDQ))
+    solve_outward(r, aba.DDQ)
     add_change(r)
 
 
 @kernel
 def move_impulses(r):
-    rows.to_origin(r, rows.FORCES, ly.offset(r, IMPULSE_C), 1)
+    rows.to_origin(r, rows.FORCES, offset(r, IMPULSE_C), 1)
 
 
 # --- its derivatives: with M^-1 = V' V, R = V J' and G = R' R, the solution of
@@ -151,19 +144,19 @@ def move_impulses(r):
 @kernel
 def still_columns(r):
     """Number of the first velocities along which no result of an impact changes."""
-    if ly.coupled(r):
+    if coupled(r):
         return 0
     for n in range(packed.ncontacts(r)):
         if packed.body(r, n, 1) > 0 or packed.axes_of(r, n) != rows.LOCAL:
             return 0
-    return ly.ncolumns(r, 1)
+    return ncolumns(r, 1)
 
 
 @kernel
 def store_pair(r, C, x, y, i, rows, k):
     """Store rows i to i + 5 of columns k and k + 1."""
     products.store_six(r, C, 1.0, x, i, rows, k, 1)
-    if k + 1 < ly.nv(r):
+    if k + 1 < nv(r):
         products.store_six(r, C, 1.0, y, i, rows, k + 1, 1)
 
 
@@ -178,7 +171,7 @@ def clear_columns(r, C, rows, count):
 @kernel
 def respond_to_configuration(r, dp, drow, dv, impulses):
     """d(v) and d(impulse) from dp and drow, which is overwritten."""
-    m, n, first = ly.nconstraints(r), ly.nv(r), 0
+    m, n, first = nconstraints(r), nv(r), 0
     if holds_lanes(r.work):
         first = still_columns(r)
         clear_columns(r, dv, n, first)
@@ -187,10 +180,10 @@ def respond_to_configuration(r, dp, drow, dv, impulses):
     root_products.add_motions(r, drow, dv, first)
     products.multiply(
         r,
-        products.rows_of(impulses.start + first, n),
+        matrix_at(impulses.start + first, n),
         -1.0,
         response.coupling_inverse(r),
-        products.rows_of(drow.start + first, n),
+        matrix_at(drow.start + first, n),
         m,
         m,
         n - first,
@@ -202,9 +195,9 @@ def respond_to_configuration(r, dp, drow, dv, impulses):
 @kernel
 def respond_to_rows(r, s, drow, dv, impulses):
     """d(v) and d(impulse) from s drow, without dp."""
-    m, n, inverse = ly.nconstraints(r), ly.nv(r), response.coupling_inverse(r)
+    m, n, inverse = nconstraints(r), nv(r), response.coupling_inverse(r)
     if holds_lanes(r.work):
-        following = products.rows_of(drow.start + 1, n)
+        following = matrix_at(drow.start + 1, n)
         for i in range(0, m, 6):
             for k in range(0, n, 2):
                 x = products.zero_six(r, drow)
@@ -223,57 +216,57 @@ def outward_impact(r):
     """psid of v_after + e v, psidd and forces of v_after - v as an acceleration at rest."""
     restitution = packed.setting(r, packed.RESTITUTION)
     rc.set_relative(r)
-    ly.clear(r.work, ly.offset(r, OA_GF), 6)
-    for i in range(1, ly.njoints(r) + 1):
-        Y, p = rc.placed_columns(r, i), ly.parent(r, i)
-        ov = al.load_motion(r.work, ly.offset(r, OV) + 6 * p)
-        oa = al.load_motion(r.work, ly.offset(r, OA_GF) + 6 * p)
+    clear_entries(r, OA_GF, 6)
+    for i in range(1, njoints(r) + 1):
+        Y, p = rc.placed_columns(r, i), parent(r, i)
+        ov = motion(r, OV, p)
+        oa = motion(r, OA_GF, p)
         v, a = ov, oa
-        for c in range(ly.ncolumns(r, i)):
-            S, k = load_column(r, J, i, c), ly.idx_v(r, i) + c
+        for c in range(ncolumns(r, i)):
+            S, k = motion_column(r, J, i, c), idx_v(r, i) + c
             before, after = (
-                load(r.work, ly.offset(r, V) + k),
-                load(r.work, ly.offset(r, DQ_AFTER) + k),
+                entry(r, V, k),
+                entry(r, DQ_AFTER, k),
             )
-            store_column(r, rc.PSID, i, c, al.motion_cross(ov, S))
-            store_column(r, rc.PSIDD, i, c, al.motion_cross(oa, S))
-            v = al.motion_add(v, al.motion_scale(after + restitution * before, S))
-            a = al.motion_add(a, al.motion_scale(after - before, S))
-        al.store_spatial(r.work, ly.offset(r, OV) + 6 * i, v)
-        al.store_spatial(r.work, ly.offset(r, OA_GF) + 6 * i, a)
-        al.store_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA) + 10 * i, Y)
-        al.store_spatial(r.work, ly.offset(r, rc.COMPOSITE_FORCE) + 6 * i, al.momentum(Y, a))
+            set_column(r, rc.PSID, i, c, motion_cross(ov, S))
+            set_column(r, rc.PSIDD, i, c, motion_cross(oa, S))
+            v = motion_add(v, motion_scale(after + restitution * before, S))
+            a = motion_add(a, motion_scale(after - before, S))
+        set_motion(r, OV, i, v)
+        set_motion(r, OA_GF, i, a)
+        set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)
+        set_force(r, rc.COMPOSITE_FORCE, i, momentum(Y, a))
 
 
 @kernel
 def differentiate_momentum(r):
     """M (v_after - v) - J' impulse with respect to configuration."""
-    rates.add_contact_forces(r, ly.offset(r, IMPULSE_C), ly.offset(r, rc.COMPOSITE_FORCE))
-    rd.inward_at_rest(r, ly.offset(r, rd.DTAU_DQ))
-    rates.differentiate_forces(r, ly.offset(r, IMPULSE_C), ly.offset(r, rd.DTAU_DQ), ly.nv(r))
+    rates.add_contact_forces(r, offset(r, IMPULSE_C), rc.COMPOSITE_FORCE)
+    rd.inward_at_rest(r, rd.DTAU_DQ)
+    rates.differentiate_forces(r, offset(r, IMPULSE_C), offset(r, rd.DTAU_DQ), nv(r))
 
 
 @kernel
 def solve_rates(r):
     """d(v_after) and d(impulse), from the rates of momentum and rows."""
-    n = ly.nv(r)
+    n = nv(r)
     response.invert_coupling(r)
     respond_to_configuration(
         r,
-        response.matrix(r, rd.DTAU_DQ),
-        response.matrix(r, rates.DVC_DQ),
-        response.matrix(r, DQ_AFTER_DQ),
-        response.matrix(r, DIMPULSE_DQ),
+        matrix(r, rd.DTAU_DQ),
+        matrix(r, rates.DVC_DQ),
+        matrix(r, DQ_AFTER_DQ),
+        matrix(r, DIMPULSE_DQ),
     )
     respond_to_rows(
         r,
         1.0 + packed.setting(r, packed.RESTITUTION),
-        response.matrix(r, rates.DAC_DA),
-        response.matrix(r, DQ_AFTER_DV),
-        response.matrix(r, DIMPULSE_DV),
+        matrix(r, rates.DAC_DA),
+        matrix(r, DQ_AFTER_DV),
+        matrix(r, DIMPULSE_DV),
     )
     for k in range(n):
-        ly.increase(r.work, ly.offset(r, DQ_AFTER_DV) + k * (n + 1), 1.0)
+        increase(r.work, offset(r, DQ_AFTER_DV) + k * (n + 1), 1.0)
 
 
 @subroutine
@@ -283,11 +276,11 @@ def differentiate(r):
     rates.differentiate_contacts(r, False)
     differentiate_momentum(r)
     solve_rates(r)
-    rates.rates_to_origin(r, ly.offset(r, IMPULSE_C), ly.offset(r, DIMPULSE_DQ))
-    for j in range(ly.nv(r)):
-        rows.to_origin(r, rows.FORCES, ly.offset(r, DIMPULSE_DV) + j, ly.nv(r))
+    rates.rates_to_origin(r, offset(r, IMPULSE_C), offset(r, DIMPULSE_DQ))
+    for j in range(nv(r)):
+        rows.to_origin(r, rows.FORCES, offset(r, DIMPULSE_DV) + j, nv(r))
     move_impulses(r)
-    root_products.clear_linked(r, ly.offset(r, rd.DTAU_DQ))
+    root_products.clear_linked(r, offset(r, rd.DTAU_DQ))
 
 
 class ImpulseDerivatives(NamedTuple):

@@ -13,13 +13,9 @@ from collections.abc import Mapping, Sequence
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import lanes as la
-from ...kernel import packing as ly
-from ...kernel.algebra import dot
-from ...kernel.fields import F_EXT, MAX_CONSTRAINTS, TAU_IN, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import as_array, require_entries
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..constrained.constraint_forces import ELIMINATED
 from ..constrained.semidefinite import WIDTH, absolute, solve_scaled
@@ -43,40 +39,36 @@ REST = field("_rest", ("nv",))  # rnea less tau
 
 @kernel
 def jacobian_entry(r, k, j):
-    return la.load(r.work, ly.offset(r, ELIMINATED) + WIDTH * j + k)
+    return load(r.work, offset(r, ELIMINATED) + WIDTH * j + k)
 
 
 @kernel
 def nbase(r):
     """Number of velocities of a floating or planar base."""
-    if (
-        ly.njoints(r) > 0
-        and ly.parent(r, 1) == 0
-        and (ly.kind(r, 1) == ly.FLOATING or ly.kind(r, 1) == ly.PLANAR)
-    ):
-        return ly.ncolumns(r, 1)
+    if njoints(r) > 0 and parent(r, 1) == 0 and (kind(r, 1) == FLOATING or kind(r, 1) == PLANAR):
+        return ncolumns(r, 1)
     return 0
 
 
 @kernel
 def violation(r, rest, count):
     """The largest of some numbers."""
-    largest = la.lift(0.0, la.load(r.work, rest))
+    largest = lift(0.0, load(r.work, rest))
     for j in range(count):
-        x = absolute(la.load(r.work, rest + j))
-        largest = la.select_above(x, largest, x, largest)
+        x = absolute(load(r.work, rest + j))
+        largest = select_above(x, largest, x, largest)
     return largest
 
 
 @kernel
 def subtract_forces(r, torque):
     """torque <- torque - J' lambda."""
-    for j in range(ly.nv(r)):
-        for k in range(ly.nconstraints(r)):
-            ly.increase(
+    for j in range(nv(r)):
+        for k in range(nconstraints(r)):
+            increase(
                 r.work,
                 torque + j,
-                -jacobian_entry(r, k, j) * la.load(r.work, ly.offset(r, LAMBDA_C) + k),
+                -jacobian_entry(r, k, j) * entry(r, LAMBDA_C, k),
             )
 
 
@@ -86,26 +78,26 @@ def subtract_forces(r, torque):
 @kernel
 def compliance(r, k):
     """The inverse weight of row k."""
-    x = la.lift(1.0, la.load(r.work, ly.offset(r, ELIMINATED)))
-    if ly.has_input(r, WEIGHTS):
-        x = x / la.load(r.work, ly.offset(r, WEIGHTS) + k)
+    x = lift(1.0, entry(r, ELIMINATED, 0))
+    if has_input(r, WEIGHTS):
+        x = x / entry(r, WEIGHTS, k)
     return x
 
 
 @kernel
 def base_size(r, i, lever):
     """Size that a row of contact forces at a lever on joint i can have in the base."""
-    reach = la.sqrt(dot(lever, lever)) + la.lift(1.0, lever[0])
+    reach = sqrt(dot(lever, lever)) + lift(1.0, lever[0])
     while i > 1:
         p = from_parent(r, i)
-        reach, i = reach + la.sqrt(dot(p, p)), ly.parent(r, i)
+        reach, i = reach + sqrt(dot(p, p)), parent(r, i)
     return reach * reach
 
 
 @kernel
 def drop_balanced(r, b, N):
     """Clear rows of the base system that are rounding errors: the contacts are balanced."""
-    size = la.lift(0.0, la.load(r.work, ly.offset(r, TAU)))
+    size = lift(0.0, entry(r, TAU, 0))
     for n in range(packed.ncontacts(r)):
         for which in range(2):
             i = packed.body(r, n, which)
@@ -119,35 +111,35 @@ def drop_balanced(r, b, N):
 @kernel
 def carry_base(r):
     """lambda = W^-1 J_b y with J_b' W^-1 J_b y = tau_b: of least weighted norm."""
-    m, b, N, y = ly.nconstraints(r), nbase(r), ly.offset(r, BASE), ly.offset(r, BASE_FORCE)
+    m, b, N, y = nconstraints(r), nbase(r), offset(r, BASE), offset(r, BASE_FORCE)
     for i in range(b):
-        la.store(r.work, y + i, la.load(r.work, ly.offset(r, TAU) + i))
+        store(r.work, y + i, entry(r, TAU, i))
         for j in range(b):
-            x = la.lift(0.0, la.load(r.work, ly.offset(r, TAU)))
+            x = lift(0.0, entry(r, TAU, 0))
             for k in range(m):
                 x = x + compliance(r, k) * (jacobian_entry(r, k, i) * jacobian_entry(r, k, j))
-            la.store(r.work, N + WIDTH * i + j, x)
-    rank = la.lift(0.0, la.load(r.work, ly.offset(r, TAU)))
+            store(r.work, N + WIDTH * i + j, x)
+    rank = lift(0.0, entry(r, TAU, 0))
     drop_balanced(r, b, N)
     if b > 0:
         rank = solve_scaled(r, b, N, y, TOLERANCE)
     for k in range(m):
-        x = la.lift(0.0, rank)
+        x = lift(0.0, rank)
         for i in range(b):
-            x = x + jacobian_entry(r, k, i) * la.load(r.work, y + i)
-        la.store(r.work, ly.offset(r, LAMBDA_C) + k, compliance(r, k) * x)
+            x = x + jacobian_entry(r, k, i) * load(r.work, y + i)
+        set_entry(r, LAMBDA_C, k, compliance(r, k) * x)
     return rank
 
 
 @kernel
 def contact_inverse_dynamics_kernel(r):
-    newton_euler(r, True, ly.offset(r, TAU))
+    newton_euler(r, True, TAU)
     place_robot(r)
     rows.propagate_contacts(r, False, False)
     rank = carry_base(r)
-    subtract_forces(r, ly.offset(r, TAU))
-    report(r, rank, violation(r, ly.offset(r, TAU), nbase(r)), 1.0)
-    rows.to_origin(r, rows.FORCES, ly.offset(r, LAMBDA_C), 1)
+    subtract_forces(r, offset(r, TAU))
+    report(r, rank, violation(r, offset(r, TAU), nbase(r)), 1.0)
+    rows.to_origin(r, rows.FORCES, offset(r, LAMBDA_C), 1)
 
 
 # --- the forces that measured torques reveal
@@ -155,47 +147,41 @@ def contact_inverse_dynamics_kernel(r):
 
 @kernel
 def torque_weight(r, j):
-    x = la.lift(1.0, la.load(r.work, ly.offset(r, ELIMINATED)))
-    if ly.has_input(r, TORQUE_WEIGHTS):
-        x = x * la.load(r.work, ly.offset(r, TORQUE_WEIGHTS) + j)
+    x = lift(1.0, entry(r, ELIMINATED, 0))
+    if has_input(r, TORQUE_WEIGHTS):
+        x = x * entry(r, TORQUE_WEIGHTS, j)
     return x
 
 
 @kernel
 def fit_forces(r):
     """The least squares of J' lambda - rest: J W J' lambda = J W rest."""
-    m, n, N = ly.nconstraints(r), ly.nv(r), ly.offset(r, NORMAL)
-    ly.clear(r.work, N, WIDTH * m)
-    ly.clear(r.work, ly.offset(r, LAMBDA_C), m)
+    m, n, N = nconstraints(r), nv(r), offset(r, NORMAL)
+    clear(r.work, N, WIDTH * m)
+    clear_entries(r, LAMBDA_C, m)
     for j in range(n):
         for k in range(m):
             x = torque_weight(r, j) * jacobian_entry(r, k, j)
-            ly.increase(
-                r.work, ly.offset(r, LAMBDA_C) + k, x * la.load(r.work, ly.offset(r, REST) + j)
-            )
+            add_to_entry(r, LAMBDA_C, k, x * entry(r, REST, j))
             for i in range(m):
-                ly.increase(r.work, N + WIDTH * k + i, x * jacobian_entry(r, i, j))
+                increase(r.work, N + WIDTH * k + i, x * jacobian_entry(r, i, j))
     for j in range(n):
-        la.store(r.work, ly.offset(r, ALL_WEIGHTS) + j, torque_weight(r, j))
-    rows.drop_all_rounding(r, N, ly.offset(r, ALL_WEIGHTS))
-    return solve_scaled(r, m, N, ly.offset(r, LAMBDA_C), TOLERANCE)
+        set_entry(r, ALL_WEIGHTS, j, torque_weight(r, j))
+    rows.drop_all_rounding(r, N, offset(r, ALL_WEIGHTS))
+    return solve_scaled(r, m, N, offset(r, LAMBDA_C), TOLERANCE)
 
 
 @kernel
 def contact_forces_kernel(r):
-    newton_euler(r, True, ly.offset(r, TAU))
-    for j in range(ly.nv(r)):
-        la.store(
-            r.work,
-            ly.offset(r, REST) + j,
-            la.load(r.work, ly.offset(r, TAU) + j) - la.load(r.work, ly.offset(r, TAU_IN) + j),
-        )
+    newton_euler(r, True, TAU)
+    for j in range(nv(r)):
+        set_entry(r, REST, j, entry(r, TAU, j) - entry(r, TAU_IN, j))
     place_robot(r)
     rows.propagate_contacts(r, False, False)
     rank = fit_forces(r)
-    subtract_forces(r, ly.offset(r, REST))
-    report(r, rank, violation(r, ly.offset(r, REST), ly.nv(r)), 1.0)
-    rows.to_origin(r, rows.FORCES, ly.offset(r, LAMBDA_C), 1)
+    subtract_forces(r, offset(r, REST))
+    report(r, rank, violation(r, offset(r, REST), nv(r)), 1.0)
+    rows.to_origin(r, rows.FORCES, offset(r, LAMBDA_C), 1)
 
 
 _inverse = Algorithm(

@@ -6,18 +6,14 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import Q, V, field
-from ...kernel.lanes import lift, load, store
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import require_model
-from ...machine_code.declare import kernel, sequence, subroutine
+from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
 from ..constrained.constraints import moving_index
-from ..constrained.products import multiply, rows_of
+from ..constrained.products import multiply
 from ..constrained.semidefinite import WIDTH
 from ..dynamics.aba import LINK_ACCELERATION, eliminate_all, outward_velocities
 from ..dynamics.cholesky import factor
@@ -62,7 +58,7 @@ def invert_coupling(r):
     rows.couple_contacts(r)
     delassus.damp(r)
     delassus.invert_padded(r, OSIM)
-    delassus.matrix_to_origin(r, rows.FORCES, ly.offset(r, OSIM))
+    delassus.matrix_to_origin(r, rows.FORCES, offset(r, OSIM))
 
 
 # --- the Jacobian and its inverse
@@ -72,33 +68,33 @@ def invert_coupling(r):
 def set_frame(r):
     """Store J, and J' v in the excess, with ' the time derivative."""
     cf.clear_eliminated(r)
-    ly.clear(r.work, ly.offset(r, cf.EXCESS), ly.nconstraints(r))
-    ly.clear(r.work, ly.offset(r, LINK_ACCELERATION), 6)
+    clear_entries(r, cf.EXCESS, nconstraints(r))
+    clear_entries(r, LINK_ACCELERATION, 6)
     rows.set_contact(r, 0)
     rows.propagate_contact(r, 0, True)
-    delassus.store_jacobian(r, ly.offset(r, delassus.CONTACT_JACOBIAN))
+    delassus.store_jacobian(r, offset(r, delassus.CONTACT_JACOBIAN))
     v = rows.contact_velocities(r, 0).first
     if packed.axes_of(r, 0) != rows.LOCAL and not packed.is_at_origin(r, 0):
-        a = al.Motion(al.cross(v.angular, v.linear), al.zero3(v.linear[0]))
-        for k in range(ly.nconstraints(r)):
-            ly.increase(r.work, ly.offset(r, cf.EXCESS) + k, al.power(rows.row_force(r, 0, k), a))
+        a = Motion(cross(v.angular, v.linear), zero3(v.linear[0]))
+        for k in range(nconstraints(r)):
+            add_to_entry(r, cf.EXCESS, k, power(rows.row_force(r, 0, k), a))
 
 
 @kernel
 def invert_jacobian(r):
     """Lambda and M^-1 J' Lambda, after ``set_frame`` and the inverse of M."""
-    n, m, columns = ly.nv(r), ly.nconstraints(r), rows_of(ly.offset(r, cf.ELIMINATED), WIDTH)
-    Y, lambda_ = rows_of(ly.offset(r, RESPONSE), m), rows_of(ly.offset(r, delassus.PADDED), WIDTH)
-    multiply(r, Y, 1.0, rows_of(ly.offset(r, MINV), n), columns, n, n, m)
-    multiply(r, rows_of(ly.offset(r, cf.COUPLING), WIDTH), 1.0, columns, Y, m, n, m)
+    n, m, columns = nv(r), nconstraints(r), matrix_at(offset(r, cf.ELIMINATED), WIDTH)
+    Y, lambda_ = matrix_at(offset(r, RESPONSE), m), matrix_at(offset(r, delassus.PADDED), WIDTH)
+    multiply(r, Y, 1.0, matrix_at(offset(r, MINV), n), columns, n, n, m)
+    multiply(r, matrix_at(offset(r, cf.COUPLING), WIDTH), 1.0, columns, Y, m, n, m)
     delassus.damp(r)
     delassus.invert_padded(r, OSIM)
     for j in range(n):
         multiply(
             r,
-            rows_of(ly.offset(r, JBAR) + m * j, m),
+            matrix_at(offset(r, JBAR) + m * j, m),
             1.0,
-            rows_of(Y.start + m * j, 1),
+            matrix_at(Y.start + m * j, 1),
             lambda_,
             1,
             m,
@@ -109,43 +105,40 @@ def invert_jacobian(r):
 @kernel
 def project(r):
     """I - J' Jbar'."""
-    n, m = ly.nv(r), ly.nconstraints(r)
-    ly.clear(r.work, ly.offset(r, PROJECTOR), n * n)
+    n, m = nv(r), nconstraints(r)
+    clear_entries(r, PROJECTOR, n * n)
     for k in range(n):
-        ly.increase(r.work, ly.offset(r, PROJECTOR) + k * (n + 1), 1.0)
+        increase(r.work, offset(r, PROJECTOR) + k * (n + 1), 1.0)
         for i in range(m):
-            x = load(r.work, ly.offset(r, delassus.CONTACT_JACOBIAN) + n * i + k)
+            x = load(r.work, offset(r, delassus.CONTACT_JACOBIAN) + n * i + k)
             for j in range(n):
-                ly.increase(
+                increase(
                     r.work,
-                    ly.offset(r, PROJECTOR) + n * k + j,
-                    -x * load(r.work, ly.offset(r, JBAR) + m * j + i),
+                    offset(r, PROJECTOR) + n * k + j,
+                    -x * load(r.work, offset(r, JBAR) + m * j + i),
                 )
 
 
 @kernel
 def seen_from_frame(r):
     """mu and p: Jbar' (nle - g) - Lambda J' v, Jbar' g."""
-    n, m = ly.nv(r), ly.nconstraints(r)
+    n, m = nv(r), nconstraints(r)
     for k in range(m):
-        mu = lift(0.0, load(r.work, ly.offset(r, OSIM)))
+        mu = lift(0.0, entry(r, OSIM, 0))
         p = mu
         for i in range(m):
-            mu = mu - (
-                load(r.work, ly.offset(r, OSIM) + m * k + i)
-                * load(r.work, ly.offset(r, cf.EXCESS) + i)
-            )
+            mu = mu - (load(r.work, offset(r, OSIM) + m * k + i) * entry(r, cf.EXCESS, i))
         for j in range(n):
-            x, g = load(r.work, ly.offset(r, JBAR) + m * j + k), load(r.work, ly.offset(r, G) + j)
-            mu = mu + x * (load(r.work, ly.offset(r, NLE) + j) - g)
+            x, g = load(r.work, offset(r, JBAR) + m * j + k), entry(r, G, j)
+            mu = mu + x * (entry(r, NLE, j) - g)
             p = p + x * g
-        store(r.work, ly.offset(r, MU) + k, mu)
-        store(r.work, ly.offset(r, P) + k, p)
+        set_entry(r, MU, k, mu)
+        set_entry(r, P, k, p)
 
 
 @kernel
 def invert_mass(r):
-    ly.zero_unless_input(r, V)
+    zero_unless_input(r, V)
     outward_velocities(r)
     eliminate_all(r)
     inverse_after_elimination(r)
@@ -154,7 +147,7 @@ def invert_mass(r):
 @kernel
 def invert_mass_projected(r):
     """The same with the factor of M, if mimic joints couple branches."""
-    ly.zero_unless_input(r, V)
+    zero_unless_input(r, V)
     crba_kernel(r)
     factor(r)
     inverse_after_factor(r)
@@ -172,9 +165,9 @@ def invert(r):
 @kernel
 def move_results(r):
     """Move the results for a frame in WORLD to the world's origin."""
-    delassus.matrix_to_origin(r, rows.FORCES, ly.offset(r, OSIM))
-    for j in range(ly.nv(r)):
-        rows.to_origin(r, rows.FORCES, ly.offset(r, JBAR) + ly.nconstraints(r) * j, 1)
+    delassus.matrix_to_origin(r, rows.FORCES, offset(r, OSIM))
+    for j in range(nv(r)):
+        rows.to_origin(r, rows.FORCES, offset(r, JBAR) + nconstraints(r) * j, 1)
 
 
 @kernel
@@ -183,8 +176,8 @@ def bias_forces(r):
     generalized_gravity_kernel(r)
     seen_from_frame(r)
     move_results(r)
-    rows.to_origin(r, rows.FORCES, ly.offset(r, MU), 1)
-    rows.to_origin(r, rows.FORCES, ly.offset(r, P), 1)
+    rows.to_origin(r, rows.FORCES, offset(r, MU), 1)
+    rows.to_origin(r, rows.FORCES, offset(r, P), 1)
 
 
 _inertia = Algorithm(

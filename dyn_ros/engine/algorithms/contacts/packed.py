@@ -15,13 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...call.data import Data
-from ...kernel.algebra import SE3, load3, load9
-from ...kernel.fields import MAX_CONSTRAINTS, declare_option, field
-from ...kernel.lanes import floats_at, integers_at, load
-from ...kernel.packing import option
 from ...kernel.types import Array
 from ...kernel.validation import finite_number, require_model
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_number
 from ...model.model import Model
 from ..constrained.constraints import moving_frames
@@ -300,7 +296,7 @@ def gains(r, n):
 
 
 @kernel
-def placement(r, n, which):
+def body_placement(r, n, which):
     """Frame c1 (0) or c2 (1) of contact n in the frame of its joint, or in the world."""
     a, k = floats_at(option(r, CONTACTS)), CONTACT + CONTACT_SIZE * n + PLACEMENT + 12 * which
     return SE3(load9(a, k), load3(a, k + 9))

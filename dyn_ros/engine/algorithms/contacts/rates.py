@@ -11,15 +11,9 @@ first body. In LOCAL_WORLD_ALIGNED, the reference point moves, which adds (m.ang
 
 from collections import namedtuple
 
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import field
-from ...kernel.lanes import holds_lanes, load
-from ...kernel.logarithm import log6_rate
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ..derivatives import rnea_columns as rc
-from ..dynamics.rnea import add_force
-from ..kinematics.jacobians import J, load_column
+from ..kinematics.jacobians import J
 from ..kinematics.kinematics import OA_GF, OV
 from ..kinematics.root_axes import position
 from . import packed, rows
@@ -61,15 +55,15 @@ Point = namedtuple("Point", "position axes twice_v turned_v turned_a")
 def body_of(r, n, which):
     """Body 0 or 1 of contact n, with its acceleration without gravity."""
     i, sign = packed.body(r, n, which), 1.0 if which == 0 else -1.0
-    p = al.add(position(r, i), rows.arm(r, n, which))
-    a = al.load_motion(r.work, ly.offset(r, OA_GF) + 6 * i)
-    a = al.Motion(al.add(a.linear, al.constant3(r.floats, ly.GRAVITY)), a.angular)
+    p = add(position(r, i), rows.arm(r, n, which))
+    a = motion(r, OA_GF, i)
+    a = Motion(add(a.linear, gravity(r)), a.angular)
     return Body(
         i,
         sign,
         p,
-        al.motion_moved(p, al.load_motion(r.work, ly.offset(r, OV) + 6 * i)),
-        al.motion_moved(p, a),
+        motion_moved(p, motion(r, OV, i)),
+        motion_moved(p, a),
     )
 
 
@@ -77,19 +71,17 @@ def body_of(r, n, which):
 def column_of(r, body, i, c):
     """How column c of joint i moves a body, in fixed axes."""
     p = body.point
-    u = al.motion_moved(p, load_column(r, J, i, c))
-    psid = al.motion_moved(p, load_column(r, rc.PSID, i, c))
-    psidd = al.motion_moved(p, load_column(r, rc.PSIDD, i, c))
-    g = al.constant3(r.floats, ly.GRAVITY)
-    turned = al.Motion(al.add(psidd.linear, al.cross(g, u.angular)), psidd.angular)
-    da = al.motion_add(turned, al.motion_cross(psid, body.v))
+    u = motion_moved(p, motion_column(r, J, i, c))
+    psid = motion_moved(p, motion_column(r, rc.PSID, i, c))
+    psidd = motion_moved(p, motion_column(r, rc.PSIDD, i, c))
+    g = gravity(r)
+    turned = Motion(add(psidd.linear, cross(g, u.angular)), psidd.angular)
+    da = motion_add(turned, motion_cross(psid, body.v))
     return Column(
         u,
-        al.motion_add(psid, al.motion_cross(u, body.v)),
-        al.motion_add(da, al.motion_cross(u, body.a)),
-        al.motion_add(
-            al.motion_moved(p, load_column(r, rc.DADV, i, c)), al.motion_cross(u, body.v)
-        ),
+        motion_add(psid, motion_cross(u, body.v)),
+        motion_add(da, motion_cross(u, body.a)),
+        motion_add(motion_moved(p, motion_column(r, rc.DADV, i, c)), motion_cross(u, body.v)),
     )
 
 
@@ -100,38 +92,38 @@ def column_of(r, body, i, c):
 def relative_motion(r, n, bodies):
     """Velocity and acceleration of contact n."""
     first, second = bodies
-    v, a = al.motion_sub(first.v, second.v), al.motion_sub(first.a, second.a)
-    return rows.Pair(v, al.motion_add(a, rows.drift(r, n, rows.Pair(first.v, second.v))))
+    v, a = motion_sub(first.v, second.v), motion_sub(first.a, second.a)
+    return rows.Pair(v, motion_add(a, rows.drift(r, n, rows.Pair(first.v, second.v))))
 
 
 @kernel
 def relative_rates(r, n, bodies, which, x):
     """Derivatives of v and a, and of a along v, if body ``which`` moves along x; fixed axes."""
     body = bodies[0] if which == 0 else bodies[1]
-    dv, da = al.motion_scale(body.sign, x.dv), al.motion_scale(body.sign, x.da)
-    da_dv = al.motion_scale(body.sign, x.da_dv)
+    dv, da = motion_scale(body.sign, x.dv), motion_scale(body.sign, x.da)
+    da_dv = motion_scale(body.sign, x.da_dv)
     if packed.axes_of(r, n) == rows.LOCAL:  # v1 x v2
         if which == 0:
-            da = al.motion_add(da, al.motion_cross(x.dv, bodies[1].v))
-            da_dv = al.motion_add(da_dv, al.motion_cross(x.u, bodies[1].v))
+            da = motion_add(da, motion_cross(x.dv, bodies[1].v))
+            da_dv = motion_add(da_dv, motion_cross(x.u, bodies[1].v))
         else:
-            da = al.motion_add(da, al.motion_cross(bodies[0].v, x.dv))
-            da_dv = al.motion_add(da_dv, al.motion_cross(bodies[0].v, x.u))
+            da = motion_add(da, motion_cross(bodies[0].v, x.dv))
+            da_dv = motion_add(da_dv, motion_cross(bodies[0].v, x.u))
     return dv, da, da_dv
 
 
 @kernel
 def error_rate(r, n, which, u):
     """Derivative of the pose error, if body ``which`` moves along u; fixed axes."""
-    poses = ly.offset(r, rows.POSES) + 21 * n
-    R1, R2, gap = al.load9(r.work, poses), al.load9(r.work, poses + 9), al.load3(r.work, poses + 18)
-    m = al.load_motion(r.work, ly.offset(r, rows.ERRORS) + 6 * n)
-    d = al.motion_rotated(al.transposed(R2), al.motion_moved(gap, u))
+    poses = offset(r, rows.POSES) + 21 * n
+    R1, R2, gap = load9(r.work, poses), load9(r.work, poses + 9), load3(r.work, poses + 18)
+    m = motion(r, rows.ERRORS, n)
+    d = motion_rotated(transposed(R2), motion_moved(gap, u))
     if which == 0:
-        d = al.motion_scale(-1.0, d)
-    rate = al.motion_rotated(R1, log6_rate(al.motion_rotated(al.transposed(R1), m), d))
+        d = motion_scale(-1.0, d)
+    rate = motion_rotated(R1, log6_rate(motion_rotated(transposed(R1), m), d))
     if which == 0:
-        rate = al.motion_add(rate, al.motion_cross(u, m))
+        rate = motion_add(rate, motion_cross(u, m))
     return rate
 
 
@@ -141,49 +133,49 @@ def in_axes(r, n, which, u, m, rate):
     if which == 1:
         return rate
     if packed.axes_of(r, n) == rows.LOCAL:
-        return al.motion_sub(rate, al.motion_cross(u, m))
-    return al.Motion(al.add(rate.linear, al.cross(m.angular, u.linear)), rate.angular)
+        return motion_sub(rate, motion_cross(u, m))
+    return Motion(add(rate.linear, cross(m.angular, u.linear)), rate.angular)
 
 
 @kernel
 def add_three(r, axes, k, step, x):
     """Add a vector, in the axes of a contact, to three entries of a column."""
-    x = al.rotate_inverse(axes, x)
+    x = rotate_inverse(axes, x)
     for c in range(3):
-        ly.increase(r.work, k + step * c, x[c])
+        increase(r.work, k + step * c, x[c])
 
 
 @kernel
 def add_rates(r, n, axes, row, k, x, accelerated):
     """Add derivatives along velocity k to three rows of contact n; a batch needs only some."""
-    step, (_, kd) = ly.nv(r), packed.gains(r, n)
+    step, (_, kd) = nv(r), packed.gains(r, n)
     k = step * row + k
     if not (accelerated and holds_lanes(r.work)):
-        add_three(r, axes, ly.offset(r, DAC_DA) + k, step, x.u)
-        add_three(r, axes, ly.offset(r, DVC_DQ) + k, step, x.dv)
+        add_three(r, axes, offset(r, DAC_DA) + k, step, x.u)
+        add_three(r, axes, offset(r, DVC_DQ) + k, step, x.dv)
     if not accelerated:
         return
     if not holds_lanes(r.work):
-        add_three(r, axes, ly.offset(r, DAC_DQ) + k, step, x.da)
-        add_three(r, axes, ly.offset(r, DAC_DV) + k, step, x.da_dv)
-    k = ly.offset(r, ROW_RATES) + k + step * row
-    add_three(r, axes, k, 2 * step, al.add(al.add(x.da, al.scale(kd, x.dv)), x.error))
-    add_three(r, axes, k + step, 2 * step, al.add(x.da_dv, al.scale(kd, x.u)))
+        add_three(r, axes, offset(r, DAC_DQ) + k, step, x.da)
+        add_three(r, axes, offset(r, DAC_DV) + k, step, x.da_dv)
+    k = offset(r, ROW_RATES) + k + step * row
+    add_three(r, axes, k, 2 * step, add(add(x.da, scale(kd, x.dv)), x.error))
+    add_three(r, axes, k + step, 2 * step, add(x.da_dv, scale(kd, x.u)))
 
 
 @kernel
-def add_column(r, n, bodies, motion, which, i, c, accelerated):
+def add_column(r, n, bodies, relative, which, i, c, accelerated):
     """Add column c of joint i, which moves body ``which``, to the derivatives of contact n."""
-    k, row, (kp, _) = ly.idx_v(r, i) + c, packed.row_start(r, n), packed.gains(r, n)
+    k, row, (kp, _) = idx_v(r, i) + c, packed.row_start(r, n), packed.gains(r, n)
     body = bodies[0] if which == 0 else bodies[1]
-    x, (v, a) = column_of(r, body, i, c), motion
+    x, (v, a) = column_of(r, body, i, c), relative
     dv, da, da_dv = relative_rates(r, n, bodies, which, x)
     dv, da = in_axes(r, n, which, x.u, v, dv), in_axes(r, n, which, x.u, a, da)
-    u, error = al.motion_scale(body.sign, x.u), al.motion_scale(0.0, x.u)
+    u, error = motion_scale(body.sign, x.u), motion_scale(0.0, x.u)
     if accelerated and kp > 0.0:
-        m = al.load_motion(r.work, ly.offset(r, rows.ERRORS) + 6 * n)
-        error = al.motion_scale(-kp, in_axes(r, n, which, x.u, m, error_rate(r, n, which, x.u)))
-    axes = al.load9(r.work, ly.offset(r, rows.AXES) + 9 * n)
+        m = motion(r, rows.ERRORS, n)
+        error = motion_scale(-kp, in_axes(r, n, which, x.u, m, error_rate(r, n, which, x.u)))
+    axes = rotation(r, rows.AXES, n)
     add_rates(
         r,
         n,
@@ -215,12 +207,12 @@ def point_of(r, n, bodies, which):
     body, fixed = (bodies[0], bodies[0]) if which == 0 else (bodies[1], bodies[1])
     if packed.axes_of(r, n) == rows.LOCAL:
         fixed = bodies[1]
-    E, v, w = al.load9(r.work, ly.offset(r, rows.AXES) + 9 * n), fixed.v.linear, fixed.v.angular
-    a = al.sub(al.add(fixed.a.linear, al.cross(w, v)), al.constant3(r.floats, ly.GRAVITY))
+    E, v, w = rotation(r, rows.AXES, n), fixed.v.linear, fixed.v.angular
+    a = sub(add(fixed.a.linear, cross(w, v)), gravity(r))
     return Point(
         body.point,
-        al.scale(body.sign, E[:3]) + al.scale(body.sign, E[3:6]) + al.scale(body.sign, E[6:]),
-        al.scale(2.0, body.v.linear),
+        scale(body.sign, E[:3]) + scale(body.sign, E[3:6]) + scale(body.sign, E[6:]),
+        scale(2.0, body.v.linear),
         v,
         a,
     )
@@ -234,24 +226,22 @@ def add_point_column(r, n, point, which, i, c, accelerated):
     of the body by (dAdq + 2 psid.angular x v).linear.
     """
     p, (kp, _) = point.position, packed.gains(r, n)
-    S, psid = load_column(r, J, i, c), load_column(r, rc.PSID, i, c)
-    w, u = S.angular, al.motion_moved(p, S).linear
-    dv = al.add(al.motion_moved(p, psid).linear, al.cross(w, point.turned_v))
-    da = al.add(al.cross(psid.angular, point.twice_v), al.cross(w, point.turned_a))
-    da = al.add(da, al.motion_moved(p, load_column(r, rc.PSIDD, i, c)).linear)
-    da_dv = al.add(
-        al.cross(w, point.twice_v), al.motion_moved(p, load_column(r, rc.DADV, i, c)).linear
-    )
-    error = al.scale(kp, u)
+    S, psid = motion_column(r, J, i, c), motion_column(r, rc.PSID, i, c)
+    w, u = S.angular, motion_moved(p, S).linear
+    dv = add(motion_moved(p, psid).linear, cross(w, point.turned_v))
+    da = add(cross(psid.angular, point.twice_v), cross(w, point.turned_a))
+    da = add(da, motion_moved(p, motion_column(r, rc.PSIDD, i, c)).linear)
+    da_dv = add(cross(w, point.twice_v), motion_moved(p, motion_column(r, rc.DADV, i, c)).linear)
+    error = scale(kp, u)
     if accelerated and kp > 0.0 and which == 0 and packed.axes_of(r, n) == rows.LOCAL:
-        gap = al.load3(r.work, ly.offset(r, rows.ERRORS) + 6 * n)
-        error = al.add(error, al.scale(kp, al.cross(w, gap)))
+        gap = load3(r.work, offset(r, rows.ERRORS) + 6 * n)
+        error = add(error, scale(kp, cross(w, gap)))
     add_rates(
         r,
         n,
         point.axes,
         packed.row_start(r, n),
-        ly.idx_v(r, i) + c,
+        idx_v(r, i) + c,
         Rates(u, dv, da, da_dv, error),
         accelerated,
     )
@@ -260,29 +250,29 @@ def add_point_column(r, n, point, which, i, c, accelerated):
 @kernel
 def add_columns(r, n, bodies, which, accelerated):
     """Add the columns of all joints that move body ``which`` to the derivatives of contact n."""
-    motion, point = relative_motion(r, n, bodies), point_of(r, n, bodies, which)
+    relative, point = relative_motion(r, n, bodies), point_of(r, n, bodies, which)
     i = bodies[0].joint if which == 0 else bodies[1].joint
     while i > 0:
-        for c in range(ly.ncolumns(r, i)):
+        for c in range(ncolumns(r, i)):
             if packed.is_point(r, n):
                 add_point_column(r, n, point, which, i, c, accelerated)
             else:
-                add_column(r, n, bodies, motion, which, i, c, accelerated)
-        i = ly.parent(r, i)
+                add_column(r, n, bodies, relative, which, i, c, accelerated)
+        i = parent(r, i)
 
 
 @kernel
 def differentiate_contacts(r, accelerated):
     """Derivatives of all rows, after ``outward``; without acceleration, only dvc_dq and dac_da."""
-    count = ly.nconstraints(r) * ly.nv(r)
+    count = nconstraints(r) * nv(r)
     if not (accelerated and holds_lanes(r.work)):
-        ly.clear(r.work, ly.offset(r, DAC_DA), count)
-        ly.clear(r.work, ly.offset(r, DVC_DQ), count)
+        clear_entries(r, DAC_DA, count)
+        clear_entries(r, DVC_DQ, count)
     if accelerated:
-        ly.clear(r.work, ly.offset(r, ROW_RATES), 2 * count)
+        clear_entries(r, ROW_RATES, 2 * count)
         if not holds_lanes(r.work):
-            ly.clear(r.work, ly.offset(r, DAC_DQ), count)
-            ly.clear(r.work, ly.offset(r, DAC_DV), count)
+            clear_entries(r, DAC_DQ, count)
+            clear_entries(r, DAC_DV, count)
     for n in range(packed.ncontacts(r)):
         bodies = rows.Pair(body_of(r, n, 0), body_of(r, n, 1))
         add_columns(r, n, bodies, 0, accelerated)
@@ -295,13 +285,11 @@ def differentiate_contacts(r, accelerated):
 @kernel
 def contact_force(r, n, forces):
     """The force of contact n on its first body, where it acts; its numbers are at an offset."""
-    f = al.force_scale(load(r.work, forces + packed.row_start(r, n)), rows.row_force(r, n, 0))
+    f = force_scale(load(r.work, forces + packed.row_start(r, n)), rows.row_force(r, n, 0))
     for k in range(packed.row_start(r, n) + 1, packed.row_stop(r, n)):
-        f = al.force_add(
+        f = force_add(
             f,
-            al.force_scale(
-                load(r.work, forces + k), rows.row_force(r, n, k - packed.row_start(r, n))
-            ),
+            force_scale(load(r.work, forces + k), rows.row_force(r, n, k - packed.row_start(r, n))),
         )
     return f
 
@@ -313,22 +301,20 @@ def force_rate(r, n, which, of, u, f):
     f is the force on the first body. That on the second is opposite; it is expressed in the same
     axes, and for a contact of dimension 3, it acts at its own point.
     """
-    zero = al.zero3(u.linear[0])
-    rate, fixed = al.Force(zero, zero), al.force_cross(u, f)
+    zero = zero3(u.linear[0])
+    rate, fixed = Force(zero, zero), force_cross(u, f)
     if which == 0:
         rate = (
-            fixed
-            if packed.axes_of(r, n) == rows.LOCAL
-            else al.Force(zero, al.cross(u.linear, f.linear))
+            fixed if packed.axes_of(r, n) == rows.LOCAL else Force(zero, cross(u.linear, f.linear))
         )
     if of == 0:
-        return al.force_sub(rate, fixed) if which == 0 else al.Force(zero, zero)
+        return force_sub(rate, fixed) if which == 0 else Force(zero, zero)
     if packed.is_point(r, n):  # about the point of the second body
-        rate = al.Force(rate.linear, zero)
+        rate = Force(rate.linear, zero)
         if which == 1:
-            rate = al.Force(zero, al.cross(u.linear, f.linear))
-    rate = al.force_scale(-1.0, rate)
-    return al.force_add(rate, fixed) if which == 1 else rate
+            rate = Force(zero, cross(u.linear, f.linear))
+    rate = force_scale(-1.0, rate)
+    return force_add(rate, fixed) if which == 1 else rate
 
 
 @kernel
@@ -337,22 +323,22 @@ def add_force_rates(r, n, bodies, which, f, target, step):
     body = bodies[0] if which == 0 else bodies[1]
     i = body.joint
     while i > 0:
-        for c in range(ly.ncolumns(r, i)):
-            u = al.motion_moved(body.point, load_column(r, J, i, c))
+        for c in range(ncolumns(r, i)):
+            u = motion_moved(body.point, motion_column(r, J, i, c))
             for of in range(2):
                 other = bodies[0] if of == 0 else bodies[1]
                 df = force_rate(r, n, which, of, u, f)
                 j = other.joint
                 while j > 0:
-                    for d in range(ly.ncolumns(r, j)):
-                        S = al.motion_moved(other.point, load_column(r, J, j, d))
-                        ly.increase(
+                    for d in range(ncolumns(r, j)):
+                        S = motion_moved(other.point, motion_column(r, J, j, d))
+                        increase(
                             r.work,
-                            target + step * (ly.idx_v(r, j) + d) + ly.idx_v(r, i) + c,
-                            -al.power(df, S),
+                            target + step * (idx_v(r, j) + d) + idx_v(r, i) + c,
+                            -power(df, S),
                         )
-                    j = ly.parent(r, j)
-        i = ly.parent(r, i)
+                    j = parent(r, j)
+        i = parent(r, i)
 
 
 @kernel
@@ -371,22 +357,22 @@ def move_force_rates(r, n, forces, target):
     k, i = forces + packed.row_start(r, n), packed.body(r, n, 0)
     f = (load(r.work, k), load(r.work, k + 1), load(r.work, k + 2))
     p, row = (
-        al.add(position(r, i), rows.arm(r, n, 0)),
-        target + ly.nv(r) * (packed.row_start(r, n) + 3),
+        add(position(r, i), rows.arm(r, n, 0)),
+        target + nv(r) * (packed.row_start(r, n) + 3),
     )
     while i > 0:
-        for c in range(ly.ncolumns(r, i)):
-            m = al.cross(al.motion_moved(p, load_column(r, J, i, c)).linear, f)
+        for c in range(ncolumns(r, i)):
+            m = cross(motion_moved(p, motion_column(r, J, i, c)).linear, f)
             for x in range(3):
-                ly.increase(r.work, row + ly.nv(r) * x + ly.idx_v(r, i) + c, m[x])
-        i = ly.parent(r, i)
+                increase(r.work, row + nv(r) * x + idx_v(r, i) + c, m[x])
+        i = parent(r, i)
 
 
 @kernel
 def rates_to_origin(r, forces, d_dq):
     """Move derivatives of forces with respect to q to the origin, as ``to_origin``."""
-    for j in range(ly.nv(r)):
-        rows.to_origin(r, rows.FORCES, d_dq + j, ly.nv(r))
+    for j in range(nv(r)):
+        rows.to_origin(r, rows.FORCES, d_dq + j, nv(r))
     for n in range(packed.ncontacts(r)):
         if packed.is_at_origin(r, n):
             move_force_rates(r, n, forces, d_dq)
@@ -397,10 +383,8 @@ def add_contact_force(r, n, which, f, target):
     """Subtract the force of contact n from those that a joint transmits to a body."""
     i = packed.body(r, n, which)
     if i > 0:
-        p = al.add(position(r, i), rows.arm(r, n, which))
-        add_force(
-            r, target + 6 * i, al.force_moved(p, al.force_scale(-1.0 if which == 0 else 1.0, f))
-        )
+        p = add(position(r, i), rows.arm(r, n, which))
+        add_to_force(r, target, i, force_moved(p, force_scale(-1.0 if which == 0 else 1.0, f)))
 
 
 @kernel

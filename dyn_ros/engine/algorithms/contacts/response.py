@@ -12,10 +12,7 @@ the zeros of dtau and drow, whose columns are as sparse as the tree.
 
 from collections import namedtuple
 
-from ...kernel import lanes as la
-from ...kernel import packing as ly
-from ...kernel.fields import MAX_CONSTRAINTS, field
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ..constrained import constraint_forces as cf
 from ..constrained import products
 from ..constrained.semidefinite import WIDTH, invert_factored
@@ -33,36 +30,30 @@ Response = namedtuple("Response", "motions forces")  # d(ddq) and d(lambda)
 
 
 @kernel
-def matrix(r, known):
-    """A matrix with nv columns."""
-    return products.rows_of(ly.offset(r, known), ly.nv(r))
-
-
-@kernel
 def coupling_inverse(r):
-    return products.rows_of(ly.offset(r, INVERSE), WIDTH)
+    return matrix_at(offset(r, INVERSE), WIDTH)
 
 
 @kernel
 def response_of(r, n):
     """The rows of J M^-1 = (V J')' V that belong to contact n; a batch leaves out zeros of V."""
-    columns, some, (first, second) = ly.nv(r), la.simd_width(r.work), branches(r, n)
+    columns, some, (first, second) = nv(r), simd_width(r.work), branches(r, n)
     for k in range(row_start(r, n), row_stop(r, n), 3):
-        X = products.rows_of(ly.offset(r, cf.SCALED) + k, WIDTH)
+        X = matrix_at(offset(r, cf.SCALED) + k, WIDTH)
         for c in range(0, columns, 2 * some):
-            if la.holds_lanes(r.work):
+            if holds_lanes(r.work):
                 i = first_in_branch(r, first, c, c + 2)
                 j = first_in_branch(r, second, c, c + 2)
             else:
                 i, j = first, second
             x, y = cf.product_along(
-                r, X, products.rows_of(ly.offset(r, ROOT) + c, ly.padded(r)), columns - c, i, j
+                r, X, matrix_at(offset(r, ROOT) + c, padded(r)), columns - c, i, j
             )
             for t in range(3):
-                row = ly.offset(r, RESPONSE) + columns * (k + t) + c
-                la.store_simd(r.work, row, columns - c, x[t])
+                row = offset(r, RESPONSE) + columns * (k + t) + c
+                store_simd(r.work, row, columns - c, x[t])
                 if c + some < columns:
-                    la.store_simd(r.work, row + some, columns - c - some, y[t])
+                    store_simd(r.work, row + some, columns - c - some, y[t])
 
 
 @kernel
@@ -76,11 +67,11 @@ def set_response(r):
 @kernel
 def invert_coupling(r):
     """G^-1, from the factor of G that the contact forces were solved with."""
-    shift = la.lift(0.0, la.load(r.work, ly.offset(r, cf.COUPLING)))
+    shift = lift(0.0, entry(r, cf.COUPLING, 0))
     if damping(r) > 0.0:
         shift = damping_above_rounding(r)
     invert_factored(
-        r, ly.nconstraints(r), ly.offset(r, cf.COUPLING), shift, TOLERANCE, ly.offset(r, INVERSE)
+        r, nconstraints(r), offset(r, cf.COUPLING), shift, TOLERANCE, offset(r, INVERSE)
     )
 
 
@@ -89,41 +80,35 @@ def add_pair(r, x, y, A, B, B2, j, i, k):
     """Add row j of A times column k of B and of B2."""
     a = products.load_six(r, A, j, i)
     return (
-        products.add_six(x, a, la.load(r.work, B.start + B.step * j + k)),
-        products.add_six(y, a, la.load(r.work, B2.start + B2.step * j + k)),
+        products.add_six(x, a, load(r.work, B.start + B.step * j + k)),
+        products.add_six(y, a, load(r.work, B2.start + B2.step * j + k)),
     )
 
 
 @kernel
 def project(r, P, minus_K):
     """P = M^-1 - Y K; a batch computes the upper triangle, and the lower one by symmetry."""
-    n, m, W, Y = ly.nv(r), ly.nconstraints(r), matrix(r, MINV), matrix(r, RESPONSE)
-    if not la.holds_lanes(r.work):
+    n, m, W, Y = nv(r), nconstraints(r), matrix(r, MINV), matrix(r, RESPONSE)
+    if not holds_lanes(r.work):
         products.multiply(r, P, 1.0, Y, minus_K, n, m, n)
         for k in range(n * n):
-            la.store(
-                r.work, P.start + k, la.load(r.work, P.start + k) + la.load(r.work, W.start + k)
-            )
+            store(r.work, P.start + k, load(r.work, P.start + k) + load(r.work, W.start + k))
         return
     for i in range(0, n, 6):
         for k in range(i, n, 2):
             x, y = products.load_six(r, W, k, i), products.load_six(r, W, min(k + 1, n - 1), i)
             for j in range(m):
-                x, y = add_pair(
-                    r, x, y, Y, minus_K, products.rows_of(minus_K.start + 1, n), j, i, k
-                )
+                x, y = add_pair(r, x, y, Y, minus_K, matrix_at(minus_K.start + 1, n), j, i, k)
             for t in range(2):
                 if k + t < n:
                     products.store_six(r, P, 1.0, x if t == 0 else y, i, n, k + t, 1)
-                    products.store_six(
-                        r, products.transposed(P), 1.0, x if t == 0 else y, i, n, k + t, 1
-                    )
+                    products.store_six(r, transpose(P), 1.0, x if t == 0 else y, i, n, k + t, 1)
 
 
 @kernel
 def respond_to_torques(r, response):
     """G^-1, and the response to torques, P and -K."""
-    n, m = ly.nv(r), ly.nconstraints(r)
+    n, m = nv(r), nconstraints(r)
     set_response(r)
     products.multiply(r, response.forces, -1.0, coupling_inverse(r), matrix(r, RESPONSE), m, m, n)
     project(r, response.motions, response.forces)
@@ -135,11 +120,11 @@ def respond_to_torques(r, response):
 @kernel
 def add_torques(r, x, y, A, B, B2, i, k, last, linked):
     """Add A' times columns of two dtau, from the tips of the branches of velocities k to last."""
-    stop = ly.nv(r) if linked else max(ly.velocity_end(r, k), ly.velocity_end(r, last))
+    stop = nv(r) if linked else max(velocity_end(r, k), velocity_end(r, last))
     j = stop - 1
     while j >= 0:
         x, y = add_pair(r, x, y, A, B, B2, j, i, k)
-        j = j - 1 if linked or j > k else ly.velocity_parent(r, j)
+        j = j - 1 if linked or j > k else velocity_parent(r, j)
     return x, y
 
 
@@ -159,7 +144,7 @@ def respond_sparsely(r, C, C2, s, A, s2, A2, rates, rates2, rows):
     """C <- s A' dtau + s2 A2' drow, and C2 from the other rates, six rows at a time."""
     linked, t = are_linked(r), s * s2
     for i in range(0, rows, 6):
-        for k in range(ly.nv(r)):
+        for k in range(nv(r)):
             x = products.zero_six(r, C)
             x, y = add_torques(r, x, x, A, rates.torques, rates2.torques, i, k, k, linked)
             x, y = add_rows(
@@ -180,8 +165,8 @@ def respond_sparsely(r, C, C2, s, A, s2, A2, rates, rates2, rows):
 @kernel
 def respond(r, to_torques, rates, rates2, response, response2):
     """The responses to two rates, after ``respond_to_torques``."""
-    n, m, P, minus_K = ly.nv(r), ly.nconstraints(r), to_torques.motions, to_torques.forces
-    if la.holds_lanes(r.work):
+    n, m, P, minus_K = nv(r), nconstraints(r), to_torques.motions, to_torques.forces
+    if holds_lanes(r.work):
         respond_sparsely(
             r, response.motions, response2.motions, -1.0, P, 1.0, minus_K, rates, rates2, n
         )
@@ -190,7 +175,7 @@ def respond(r, to_torques, rates, rates2, response, response2):
             response.forces,
             response2.forces,
             -1.0,
-            products.transposed(minus_K),
+            transpose(minus_K),
             -1.0,
             coupling_inverse(r),
             rates,
@@ -207,7 +192,7 @@ def respond(r, to_torques, rates, rates2, response, response2):
             r,
             columns.forces,
             -1.0,
-            products.transposed(minus_K),
+            transpose(minus_K),
             x.torques,
             n,
             -1.0,

@@ -6,12 +6,8 @@ V and R are as sparse as the tree. Products are computed in blocks of three rows
 of columns.
 """
 
-from ...kernel import lanes as la
-from ...kernel import packing as ly
-from ...kernel.algebra import scale
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ..constrained import constraint_forces as cf
-from ..constrained.products import rows_of
 from ..constrained.semidefinite import WIDTH
 from ..dynamics.minverse import ROOT
 from . import packed
@@ -33,7 +29,7 @@ def are_linked(r):
 def clear_linked(r, start):
     """Clear what contacts of two links set outside the tree of an nv x nv matrix."""
     if are_linked(r):
-        ly.clear(r.work, start, ly.nv(r) * ly.nv(r))
+        clear(r.work, start, nv(r) * nv(r))
 
 
 @kernel
@@ -41,8 +37,8 @@ def subtree_end(r, first, last):
     """End of the range of descendants of velocities ``first`` to ``last``."""
     end = last + 1
     for j in range(first, last):
-        end = max(end, ly.velocity_end(r, j))
-    return max(end, ly.velocity_end(r, last))
+        end = max(end, velocity_end(r, j))
+    return max(end, velocity_end(r, last))
 
 
 @kernel
@@ -59,8 +55,8 @@ def moved_contacts(r, first, last):
 @kernel
 def first_in_branch(r, j, k, stop):
     """The first velocity from j to the root that has a descendant from k to ``stop``, or is one."""
-    while j >= 0 and (j >= stop or ly.velocity_end(r, j) <= k):
-        j = ly.velocity_parent(r, j)
+    while j >= 0 and (j >= stop or velocity_end(r, j) <= k):
+        j = velocity_parent(r, j)
     return j
 
 
@@ -70,13 +66,13 @@ def first_in_branch(r, j, k, stop):
 @kernel
 def root(r):
     """V."""
-    return rows_of(ly.offset(r, ROOT), ly.padded(r))
+    return matrix_at(offset(r, ROOT), padded(r))
 
 
 @kernel
 def reactions(r):
     """R."""
-    return rows_of(ly.offset(r, cf.SCALED), WIDTH)
+    return matrix_at(offset(r, cf.SCALED), WIDTH)
 
 
 # --- blocks
@@ -85,7 +81,7 @@ def reactions(r):
 @kernel
 def three_rows(r, A, i):
     """Offsets of rows i to i + 2; beyond the last one, it is repeated."""
-    last = ly.nv(r) - 1
+    last = nv(r) - 1
     return (
         A.start + A.step * i,
         A.start + A.step * min(i + 1, last),
@@ -96,12 +92,12 @@ def three_rows(r, A, i):
 @kernel
 def load_three(r, rows, j):
     """Number j of three rows."""
-    return la.load(r.work, rows[0] + j), la.load(r.work, rows[1] + j), la.load(r.work, rows[2] + j)
+    return load(r.work, rows[0] + j), load(r.work, rows[1] + j), load(r.work, rows[2] + j)
 
 
 @kernel
 def zero_block(r, C):
-    zero = la.lift(0.0, la.load_simd(r.work, C.start, 1))
+    zero = lift(0.0, load_simd(r.work, C.start, 1))
     return (zero, zero, zero), (zero, zero, zero), (zero, zero, zero)
 
 
@@ -109,15 +105,15 @@ def zero_block(r, C):
 def load_vectors(r, rows, k, count):
     """A vector of columns of three rows."""
     return (
-        la.load_simd(r.work, rows[0] + k, count),
-        la.load_simd(r.work, rows[1] + k, count),
-        la.load_simd(r.work, rows[2] + k, count),
+        load_simd(r.work, rows[0] + k, count),
+        load_simd(r.work, rows[1] + k, count),
+        load_simd(r.work, rows[2] + k, count),
     )
 
 
 @kernel
 def load_block(r, C, i, k):
-    rows, some, count = three_rows(r, C, i), la.simd_width(r.work), ly.nv(r) - k
+    rows, some, count = three_rows(r, C, i), simd_width(r.work), nv(r) - k
     return (
         load_vectors(r, rows, k, count),
         load_vectors(r, rows, k + some, count - some),
@@ -127,11 +123,11 @@ def load_block(r, C, i, k):
 
 @kernel
 def store_block(r, C, i, k, x):
-    some, n = la.simd_width(r.work), ly.nv(r)
+    some, n = simd_width(r.work), nv(r)
     for v in range(3):
         for t in range(3):
             if i + t < n and k + some * v < n:
-                la.store_simd(
+                store_simd(
                     r.work, C.start + C.step * (i + t) + k + some * v, n - k - some * v, x[v][t]
                 )
 
@@ -139,11 +135,11 @@ def store_block(r, C, i, k, x):
 @kernel
 def add_to_block(r, x, a, B, j, k):
     """Add three numbers times row j of B."""
-    b, some, count = B.start + B.step * j + k, la.simd_width(r.work), ly.nv(r) - k
+    b, some, count = B.start + B.step * j + k, simd_width(r.work), nv(r) - k
     return (
-        cf.add_three(x[0], a, la.load_simd(r.work, b, count)),
-        cf.add_three(x[1], a, la.load_simd(r.work, b + some, count - some)),
-        cf.add_three(x[2], a, la.load_simd(r.work, b + 2 * some, count - 2 * some)),
+        cf.add_three(x[0], a, load_simd(r.work, b, count)),
+        cf.add_three(x[1], a, load_simd(r.work, b + some, count - some)),
+        cf.add_three(x[2], a, load_simd(r.work, b + 2 * some, count - 2 * some)),
     )
 
 
@@ -153,7 +149,7 @@ def add_to_block(r, x, a, B, j, k):
 @kernel
 def minus_root_times(r, C, B, first):
     """C <- -V B from column ``first`` on; B is as sparse as the tree, unless contacts link it."""
-    n, some, linked = ly.nv(r), la.simd_width(r.work), are_linked(r)
+    n, some, linked = nv(r), simd_width(r.work), are_linked(r)
     for k in range(first, n, 3 * some):
         low = 0 if linked else k
         stop = n if linked else subtree_end(r, k, min(k + 3 * some, n) - 1)
@@ -163,31 +159,31 @@ def minus_root_times(r, C, B, first):
             j = min(end, stop) - 1 if end > low else -1
             while j >= i:
                 x = add_to_block(r, x, scale(-1.0, load_three(r, rows, j)), B, j, k)
-                j = j - 1 if j > low else ly.velocity_parent(r, j)
+                j = j - 1 if j > low else velocity_parent(r, j)
             store_block(r, C, i, k, x)
 
 
 @kernel
 def root_transposed_times(r, C, first):
     """C <- V' C from column ``first`` on, from the last row to the first."""
-    n, V_ = ly.nv(r), root(r)
+    n, V_ = nv(r), root(r)
     for i in range((n - 1) // 3 * 3, -1, -3):
-        for k in range(first, n, 3 * la.simd_width(r.work)):
+        for k in range(first, n, 3 * simd_width(r.work)):
             x, j = zero_block(r, C), min(i + 2, n - 1)
             while j >= 0:
                 v = V_.start + V_.step * j + i
                 x = add_to_block(r, x, load_three(r, (v, v + 1, v + 2), 0), C, j, k)
-                j = j - 1 if j > i else ly.velocity_parent(r, j)
+                j = j - 1 if j > i else velocity_parent(r, j)
             store_block(r, C, i, k, x)
 
 
 @kernel
 def add_reactions(r, C, forces, first, adding):
     """C <- R forces from column ``first`` on; if adding, plus C."""
-    n = ly.nv(r)
+    n = nv(r)
     for i in range(0, n, 3):
         rows, moved = three_rows(r, reactions(r), i), moved_contacts(r, i, min(i + 2, n - 1))
-        for k in range(first, n, 3 * la.simd_width(r.work)):
+        for k in range(first, n, 3 * simd_width(r.work)):
             x = load_block(r, C, i, k) if adding else zero_block(r, C)
             for contact in range(packed.ncontacts(r)):
                 if moved >> contact & 1:
@@ -199,7 +195,7 @@ def add_reactions(r, C, forces, first, adding):
 @kernel
 def add_motions(r, W, T, first):
     """W <- W + R' T from column ``first`` on; T is the result of ``minus_root_times``."""
-    n, some, linked = ly.nv(r), la.simd_width(r.work), are_linked(r)
+    n, some, linked = nv(r), simd_width(r.work), are_linked(r)
     for contact in range(packed.ncontacts(r)):
         p, q = branches(r, contact)
         for c in range(first, n, 2 * some):
@@ -209,7 +205,7 @@ def add_motions(r, W, T, first):
             for k in range(packed.row_start(r, contact), packed.row_stop(r, contact), 3):
                 R = reactions(r)
                 x, y = cf.product_along(
-                    r, rows_of(R.start + k, R.step), rows_of(T.start + c, T.step), n - c, a, b
+                    r, matrix_at(R.start + k, R.step), matrix_at(T.start + c, T.step), n - c, a, b
                 )
                 for t in range(3):
                     w = W.start + W.step * (k + t) + c

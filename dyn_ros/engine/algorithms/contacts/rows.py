@@ -9,12 +9,7 @@ of dimension 3 at the origins of c1 and c2. Results in WORLD are found at c1 and
 
 from collections import namedtuple
 
-from ...kernel import algebra as al
-from ...kernel import lanes as la
-from ...kernel import packing as ly
-from ...kernel.fields import MAX_CONSTRAINTS, field
-from ...kernel.logarithm import log6
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame
 from ..constrained import constraint_forces as cf
 from ..constrained.semidefinite import WIDTH, absolute, clear_rows
@@ -44,31 +39,31 @@ Pair = namedtuple("Pair", "first second")  # of motions, one for each body
 @kernel
 def relative_position(r, i, j):
     """From the origin of joint i to the origin of joint j; 0 is the root."""
-    p = al.zero3(la.load(r.work, ly.offset(r, ra.ROTATION)))
+    p = zero3(entry(r, ra.ROTATION, 0))
     while i != j:
         if i > j:
-            p, i = al.sub(p, ra.from_parent(r, i)), ly.parent(r, i)
+            p, i = sub(p, ra.from_parent(r, i)), parent(r, i)
         else:
-            p, j = al.add(p, ra.from_parent(r, j)), ly.parent(r, j)
+            p, j = add(p, ra.from_parent(r, j)), parent(r, j)
     return p
 
 
 @kernel
 def placed(r, n, which):
     """Frame c1 or c2 of contact n: its rotation, and its origin relative to its joint's origin."""
-    X = packed.placement(r, n, which)
-    R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * packed.body(r, n, which))
-    return al.SE3(al.product(R, X.rotation), al.rotate(R, X.translation))
+    X = packed.body_placement(r, n, which)
+    R = rotation(r, ra.ROTATION, packed.body(r, n, which))
+    return SE3(product(R, X.rotation), rotate(R, X.translation))
 
 
 @kernel
 def store_arms(r, n, t1, t2):
     """Store where the unit forces of contact n act, with c1 and c2 at t1 and t2 of the joints."""
-    arms = ly.offset(r, ARMS) + 6 * n
+    arms = offset(r, ARMS) + 6 * n
     if not packed.is_point(r, n):
-        t2 = al.add(t1, relative_position(r, packed.body(r, n, 1), packed.body(r, n, 0)))
-    al.store3(r.work, arms, t1)
-    al.store3(r.work, arms + 3, t2)
+        t2 = add(t1, relative_position(r, packed.body(r, n, 1), packed.body(r, n, 0)))
+    store3(r.work, arms, t1)
+    store3(r.work, arms + 3, t2)
 
 
 @kernel
@@ -77,44 +72,40 @@ def set_contact(r, n):
     X1, X2 = placed(r, n, 0), placed(r, n, 1)
     axes = X1.rotation
     if packed.axes_of(r, n) != LOCAL:
-        axes = al.lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), axes[0])
-    al.store9(r.work, ly.offset(r, AXES) + 9 * n, axes)
+        axes = lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), axes[0])
+    set_rotation(r, AXES, n, axes)
     store_arms(r, n, X1.translation, X2.translation)
     if packed.is_at_origin(r, n):
-        al.store3(
-            r.work,
-            ly.offset(r, POINTS) + 3 * n,
-            al.add(relative_position(r, 0, packed.body(r, n, 0)), X1.translation),
-        )
+        set_vector(r, POINTS, n, add(relative_position(r, 0, packed.body(r, n, 0)), X1.translation))
 
 
 @kernel
 def store_poses(r, n):
     """Store the rotations of c1 and c2 of contact n, and the way from c1 to c2."""
-    X1, X2, poses = placed(r, n, 0), placed(r, n, 1), ly.offset(r, POSES) + 21 * n
-    gap = al.add(
+    X1, X2, poses = placed(r, n, 0), placed(r, n, 1), offset(r, POSES) + 21 * n
+    gap = add(
         relative_position(r, packed.body(r, n, 0), packed.body(r, n, 1)),
-        al.sub(X2.translation, X1.translation),
+        sub(X2.translation, X1.translation),
     )
-    al.store9(r.work, poses, X1.rotation)
-    al.store9(r.work, poses + 9, X2.rotation)
-    al.store3(r.work, poses + 18, gap)
+    store9(r.work, poses, X1.rotation)
+    store9(r.work, poses + 9, X2.rotation)
+    store3(r.work, poses + 18, gap)
 
 
 @kernel
 def arm(r, n, body):
     """From the origin of the joint of a body, 0 or 1, to where the unit forces act on it."""
-    return al.load3(r.work, ly.offset(r, ARMS) + 6 * n + 3 * body)
+    return load3(r.work, offset(r, ARMS) + 6 * n + 3 * body)
 
 
 @kernel
 def row_force(r, n, c):
     """The unit force of row c of contact n, about the point where it acts."""
-    E = ly.offset(r, AXES) + 9 * n + (c if c < 3 else c - 3)
-    e = (la.load(r.work, E), la.load(r.work, E + 3), la.load(r.work, E + 6))
+    E = offset(r, AXES) + 9 * n + (c if c < 3 else c - 3)
+    e = (load(r.work, E), load(r.work, E + 3), load(r.work, E + 6))
     if c < 3:
-        return al.Force(e, al.zero3(e[0]))
-    return al.Force(al.zero3(e[0]), e)
+        return Force(e, zero3(e[0]))
+    return Force(zero3(e[0]), e)
 
 
 @kernel
@@ -122,8 +113,8 @@ def place_unit_forces(r, n, body, sign):
     """Store the unit forces of contact n on a body, about the origin of its joint."""
     p = arm(r, n, body)
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
-        f = al.force_moved(p, row_force(r, n, k - packed.row_start(r, n)))
-        cf.store_unit_force(r, k, al.force_scale(sign, f))
+        f = force_moved(p, row_force(r, n, k - packed.row_start(r, n)))
+        cf.store_unit_force(r, k, force_scale(sign, f))
 
 
 # --- drift and stabilization
@@ -132,10 +123,9 @@ def place_unit_forces(r, n, body, sign):
 @kernel
 def contact_velocities(r, n):
     """Velocities of both bodies of contact n, where the unit forces act."""
-    v_ = ly.offset(r, ra.BODY_VELOCITY)
     return Pair(
-        al.motion_moved(arm(r, n, 0), al.load_motion(r.work, v_ + 6 * packed.body(r, n, 0))),
-        al.motion_moved(arm(r, n, 1), al.load_motion(r.work, v_ + 6 * packed.body(r, n, 1))),
+        motion_moved(arm(r, n, 0), motion(r, ra.BODY_VELOCITY, packed.body(r, n, 0))),
+        motion_moved(arm(r, n, 1), motion(r, ra.BODY_VELOCITY, packed.body(r, n, 1))),
     )
 
 
@@ -148,37 +138,37 @@ def drift(r, n, v):
     """
     v1, v2 = v
     if packed.is_point(r, n):
-        return al.Motion(
-            al.sub(al.cross(v1.angular, v1.linear), al.cross(v2.angular, v2.linear)),
-            al.zero3(v1.linear[0]),
+        return Motion(
+            sub(cross(v1.angular, v1.linear), cross(v2.angular, v2.linear)),
+            zero3(v1.linear[0]),
         )
     if packed.axes_of(r, n) == LOCAL:
-        return al.motion_cross(v1, v2)
-    return al.Motion(al.zero3(v1.linear[0]), al.zero3(v1.linear[0]))
+        return motion_cross(v1, v2)
+    return Motion(zero3(v1.linear[0]), zero3(v1.linear[0]))
 
 
 @kernel
 def pose_error(r, n):
     """The motion from c1 to c2, at c1; for dimension 3, their distance."""
-    poses = ly.offset(r, POSES) + 21 * n
-    gap = al.load3(r.work, poses + 18)
+    poses = offset(r, POSES) + 21 * n
+    gap = load3(r.work, poses + 18)
     if packed.is_point(r, n):
-        return al.Motion(gap, al.zero3(gap[0]))
-    R1, R2 = al.load9(r.work, poses), al.load9(r.work, poses + 9)
-    m = log6(al.SE3(al.product(al.transposed(R1), R2), al.rotate_inverse(R1, gap)))
-    return al.motion_rotated(R1, m)
+        return Motion(gap, zero3(gap[0]))
+    R1, R2 = load9(r.work, poses), load9(r.work, poses + 9)
+    m = log6(SE3(product(transposed(R1), R2), rotate_inverse(R1, gap)))
+    return motion_rotated(R1, m)
 
 
 @kernel
 def stabilization(r, n, v):
     """kp err - kd v."""
     kp, kd = packed.gains(r, n)
-    a = al.motion_scale(-kd, al.motion_sub(v.first, v.second))
+    a = motion_scale(-kd, motion_sub(v.first, v.second))
     if kp > 0.0:
         store_poses(r, n)
         m = pose_error(r, n)
-        al.store_spatial(r.work, ly.offset(r, ERRORS) + 6 * n, m)
-        a = al.motion_add(a, al.motion_scale(kp, m))
+        set_motion(r, ERRORS, n, m)
+        a = motion_add(a, motion_scale(kp, m))
     return a
 
 
@@ -186,18 +176,14 @@ def stabilization(r, n, v):
 def set_excess(r, n):
     """Start the excess of contact n: minus what is wanted; the world has no minus gravity."""
     v = contact_velocities(r, n)
-    a = al.motion_sub(stabilization(r, n, v), drift(r, n, v))
-    root = al.load_motion(r.work, ly.offset(r, LINK_ACCELERATION))
+    a = motion_sub(stabilization(r, n, v), drift(r, n, v))
+    root = motion(r, LINK_ACCELERATION, 0)
     if packed.body(r, n, 1) == 0:
-        a = al.motion_add(a, root)
+        a = motion_add(a, root)
     if packed.body(r, n, 0) == 0:
-        a = al.motion_sub(a, root)
+        a = motion_sub(a, root)
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
-        la.store(
-            r.work,
-            ly.offset(r, cf.EXCESS) + k,
-            -al.power(row_force(r, n, k - packed.row_start(r, n)), a),
-        )
+        set_entry(r, cf.EXCESS, k, -power(row_force(r, n, k - packed.row_start(r, n)), a))
 
 
 # --- rows and the matrix J M^-1 J'
@@ -208,9 +194,9 @@ def common_joint(r, i, j):
     """The last joint that moves the bodies of joints i and j, or 0."""
     while i != j:
         if i > j:
-            i = ly.parent(r, i)
+            i = parent(r, i)
         else:
-            j = ly.parent(r, j)
+            j = parent(r, j)
     return i
 
 
@@ -228,7 +214,7 @@ def trunk(r):
 @kernel
 def propagate_bodies(r, n, end, eliminating, moving):
     """Propagate the unit forces of contact n from both bodies to a joint."""
-    forces = ly.offset(r, cf.UNIT_FORCES)
+    forces = offset(r, cf.UNIT_FORCES)
     start, stop = packed.row_start(r, n), packed.row_stop(r, n)
     if packed.body(r, n, 0) > 0:
         place_unit_forces(r, n, 0, 1.0)
@@ -251,7 +237,7 @@ def propagate_contact(r, n, moving):
 def propagate_contacts(r, eliminating, moving):
     """J' if not eliminating, else U^-1 J'; if moving, also the error of the bias acceleration."""
     cf.clear_eliminated(r)
-    clear_rows(r, 6, ly.nconstraints(r), ly.offset(r, cf.TRUNK_FORCES))
+    clear_rows(r, 6, nconstraints(r), offset(r, cf.TRUNK_FORCES))
     end = trunk(r) if eliminating else 0
     for n in range(packed.ncontacts(r)):
         set_contact(r, n)
@@ -262,7 +248,7 @@ def propagate_contacts(r, eliminating, moving):
         else:
             propagate_contact(r, n, moving)
     if end > 0:
-        cf.propagate(r, ly.offset(r, cf.TRUNK_FORCES), end, 0, 0, ly.nconstraints(r), True, moving)
+        cf.propagate(r, offset(r, cf.TRUNK_FORCES), end, 0, 0, nconstraints(r), True, moving)
 
 
 @kernel
@@ -276,41 +262,41 @@ def to_origin(r, moved, x, step):
         if packed.is_at_origin(r, n):
             k = x + step * packed.row_start(r, n)
             fixed, changed = k + step * (3 - moved), k + step * moved
-            m = al.cross(
-                al.load3(r.work, ly.offset(r, POINTS) + 3 * n),
+            m = cross(
+                vector(r, POINTS, n),
                 (
-                    la.load(r.work, fixed),
-                    la.load(r.work, fixed + step),
-                    la.load(r.work, fixed + 2 * step),
+                    load(r.work, fixed),
+                    load(r.work, fixed + step),
+                    load(r.work, fixed + 2 * step),
                 ),
             )
             for c in range(3):
-                ly.increase(r.work, changed + step * c, m[c])
+                increase(r.work, changed + step * c, m[c])
 
 
 @kernel
 def row_size(r, i, lever, weights):
     """Largest weighted square of a row at a lever on joint i: the sum without cancellation."""
-    total = la.lift(0.0, la.load(r.work, weights))
-    reach = la.sqrt(al.dot(lever, lever)) + la.lift(1.0, total)
+    total = lift(0.0, load(r.work, weights))
+    reach = sqrt(dot(lever, lever)) + lift(1.0, total)
     while i > 0:
-        for c in range(ly.ncolumns(r, i)):
-            S = ra.load_column(r, i, c)
-            square = al.dot(S.linear, S.linear) + al.dot(S.angular, S.angular) * (reach * reach)
-            total = total + absolute(la.load(r.work, weights + ly.idx_v(r, i) + c)) * square
+        for c in range(ncolumns(r, i)):
+            S = ra.subspace_column(r, i, c)
+            square = dot(S.linear, S.linear) + dot(S.angular, S.angular) * (reach * reach)
+            total = total + absolute(load(r.work, weights + idx_v(r, i) + c)) * square
         p = ra.from_parent(r, i)
-        reach = reach + la.sqrt(al.dot(p, p))
-        i = ly.parent(r, i)
+        reach = reach + sqrt(dot(p, p))
+        i = parent(r, i)
     return total
 
 
 @kernel
 def drop_row(r, A, k, count, size):
     """Clear row and column k of a symmetric matrix if they are rounding errors of a size."""
-    keep = la.select_above(la.load(r.work, A + (WIDTH + 1) * k), ROUNDING * size, 1.0, 0.0)
+    keep = select_above(load(r.work, A + (WIDTH + 1) * k), ROUNDING * size, 1.0, 0.0)
     for i in range(count):
         for entry in (A + WIDTH * k + i, A + WIDTH * i + k):
-            la.store(r.work, entry, keep * la.load(r.work, entry))
+            store(r.work, entry, keep * load(r.work, entry))
 
 
 @kernel
@@ -320,14 +306,14 @@ def drop_rounding(r, n, C, weights):
         r, packed.body(r, n, 1), arm(r, n, 1), weights
     )
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
-        drop_row(r, C, k, ly.nconstraints(r), size)
+        drop_row(r, C, k, nconstraints(r), size)
 
 
 @kernel
 def are_large(r, n, C, scale):
     """Whether no row of contact n can be a rounding error."""
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
-        if not la.all_above(la.load(r.work, C + (WIDTH + 1) * k), scale):
+        if not all_above(load(r.work, C + (WIDTH + 1) * k), scale):
             return False
     return True
 
@@ -335,9 +321,9 @@ def are_large(r, n, C, scale):
 @kernel
 def drop_all_rounding(r, C, weights):
     """Clear rows of C = J W J' that are rounding errors."""
-    scale = la.lift(0.0, la.load(r.work, weights))
-    for j in range(ly.nv(r)):
-        scale = scale + absolute(la.load(r.work, weights + j))
+    scale = lift(0.0, load(r.work, weights))
+    for j in range(nv(r)):
+        scale = scale + absolute(load(r.work, weights + j))
     for n in range(packed.ncontacts(r)):
         if not are_large(r, n, C, DOUBTFUL * scale):
             drop_rounding(r, n, C, weights)
@@ -360,4 +346,4 @@ def couple_contacts(r):
     for n in range(packed.ncontacts(r)):
         first, second = branches(r, n)
         cf.couple(r, packed.row_start(r, n), packed.row_stop(r, n), first, second)
-    drop_all_rounding(r, ly.offset(r, cf.COUPLING), ly.offset(r, DINV))
+    drop_all_rounding(r, offset(r, cf.COUPLING), offset(r, DINV))

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import packing as ly
-from ...kernel.fields import F_EXT, TAU_IN, A, Q, V, field
-from ...kernel.lanes import load, load_simd, simd_width, store
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel, sequence, subroutine
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics import minverse
 from ..dynamics.aba import DDQ, aba_kernel, projected_aba_kernel
@@ -39,12 +36,12 @@ DDQ_DV = field(
 @kernel
 def less_minverse_times(r, X, Y, B, C):
     """X = -M^-1 B and Y = -M^-1 C, eight rows at a time; B and C are as sparse as the tree."""
-    n, W = ly.nv(r), ly.offset(r, minverse.MINV)
+    n, W = nv(r), offset(r, minverse.MINV)
     for i in range(0, n, 8):
         for k in range(0, n, simd_width(r.work)):
             end = k
             for j in range(k, min(k + simd_width(r.work), n)):
-                end = max(end, ly.velocity_end(r, j))
+                end = max(end, velocity_end(r, j))
             zero = 0.0 * load_simd(r.work, B + k, n - k)
             x = (zero, zero, zero, zero, zero, zero, zero, zero)
             y = x
@@ -53,7 +50,7 @@ def less_minverse_times(r, X, Y, B, C):
                 row = minverse.load_eight(r.work, W + n * j + i)
                 x = minverse.add_scaled(x, row, -load_simd(r.work, B + n * j + k, n - k))
                 y = minverse.add_scaled(y, row, -load_simd(r.work, C + n * j + k, n - k))
-                j = j - 1 if j > k else ly.velocity_parent(r, j)
+                j = j - 1 if j > k else velocity_parent(r, j)
             minverse.store_rows(r, X + n * i + k, n - i, n - k, x)
             minverse.store_rows(r, Y + n * i + k, n - i, n - k, y)
 
@@ -61,16 +58,16 @@ def less_minverse_times(r, X, Y, B, C):
 @kernel
 def differentiate(r, placed):
     """All derivatives, about the first joint's origin; the bodies may have been ``placed``."""
-    for k in range(ly.nv(r)):
-        store(r.work, ly.offset(r, A) + k, load(r.work, ly.offset(r, DDQ) + k))
+    for k in range(nv(r)):
+        set_entry(r, A, k, entry(r, DDQ, k))
     rc.outward(r, placed)
     rd.inward(r, True)
     less_minverse_times(
         r,
-        ly.offset(r, DDQ_DQ),
-        ly.offset(r, DDQ_DV),
-        ly.offset(r, rd.DTAU_DQ),
-        ly.offset(r, rd.DTAU_DV),
+        offset(r, DDQ_DQ),
+        offset(r, DDQ_DV),
+        offset(r, rd.DTAU_DQ),
+        offset(r, rd.DTAU_DV),
     )
 
 

@@ -17,11 +17,8 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import packing as ly
-from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
-from ...kernel.lanes import SIMD_WIDTH, load_simd, simd_width, store_simd
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel, sequence, subroutine
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics import minverse
 from . import rnea_second_order
@@ -55,7 +52,7 @@ SLICE = field("_slice", ("nv", SIMD_WIDTH))
 
 @kernel
 def zeros(r):
-    zero = 0.0 * load_simd(r.work, ly.offset(r, minverse.MINV), ly.nv(r))
+    zero = 0.0 * load_simd(r.work, offset(r, minverse.MINV), nv(r))
     return zero, zero, zero, zero, zero, zero, zero, zero
 
 
@@ -66,34 +63,34 @@ def add_accelerations(r):
     Computes eight rows j and a few columns k at a time. Row i of dM/dq is nonzero only for
     ancestors and descendants of velocity i.
     """
-    n = ly.nv(r)
-    qq, qv, tq = ly.offset(r, D2DDQ_DQDQ), ly.offset(r, D2DDQ_DQDV), ly.offset(r, D2DDQ_DTAUDQ)
+    n = nv(r)
+    qq, qv, tq = offset(r, D2DDQ_DQDQ), offset(r, D2DDQ_DQDV), offset(r, D2DDQ_DTAUDQ)
     for i in range(n):
-        plane = ly.offset(r, rnea_second_order.D2TAU_DADQ) + n * n * i
+        plane = offset(r, rnea_second_order.D2TAU_DADQ) + n * n * i
         for j in range(0, n, 8):
             for k in range(0, n, simd_width(r.work)):
                 for_qq, for_qv, for_tq = zeros(r), zeros(r), zeros(r)
-                l = ly.velocity_end(r, i) - 1
+                l = velocity_end(r, i) - 1
                 while l >= 0:
                     row = n * l
                     rates = minverse.load_eight(r.work, plane + row + j)
                     by_k = load_simd(r.work, plane + row + k, n - k)
                     for_qq = minverse.add_scaled(
                         minverse.add_scaled(
-                            for_qq, rates, load_simd(r.work, ly.offset(r, DDQ_DQ) + row + k, n - k)
+                            for_qq, rates, load_simd(r.work, offset(r, DDQ_DQ) + row + k, n - k)
                         ),
-                        minverse.load_eight(r.work, ly.offset(r, DDQ_DQ) + row + j),
+                        minverse.load_eight(r.work, offset(r, DDQ_DQ) + row + j),
                         by_k,
                     )
                     for_qv = minverse.add_scaled(
-                        for_qv, rates, load_simd(r.work, ly.offset(r, DDQ_DV) + row + k, n - k)
+                        for_qv, rates, load_simd(r.work, offset(r, DDQ_DV) + row + k, n - k)
                     )
                     for_tq = minverse.add_scaled(
                         for_tq,
-                        minverse.load_eight(r.work, ly.offset(r, minverse.MINV) + row + j),
+                        minverse.load_eight(r.work, offset(r, minverse.MINV) + row + j),
                         by_k,
                     )
-                    l = l - 1 if l > i else ly.velocity_parent(r, l)
+                    l = l - 1 if l > i else velocity_parent(r, l)
                 for t in range(min(8, n - j)):
                     at_k = (n * i + j + t) * n + k
                     store_simd(
@@ -101,18 +98,14 @@ def add_accelerations(r):
                         qq + at_k,
                         n - k,
                         for_qq[t]
-                        + load_simd(
-                            r.work, ly.offset(r, rnea_second_order.D2TAU_DQDQ) + at_k, n - k
-                        ),
+                        + load_simd(r.work, offset(r, rnea_second_order.D2TAU_DQDQ) + at_k, n - k),
                     )
                     store_simd(
                         r.work,
                         qv + at_k,
                         n - k,
                         for_qv[t]
-                        + load_simd(
-                            r.work, ly.offset(r, rnea_second_order.D2TAU_DQDV) + at_k, n - k
-                        ),
+                        + load_simd(r.work, offset(r, rnea_second_order.D2TAU_DQDV) + at_k, n - k),
                     )
                     store_simd(r.work, tq + at_k, n - k, for_tq[t])
 
@@ -120,7 +113,7 @@ def add_accelerations(r):
 @kernel
 def less_minverse_times_tensor(r, X, B):
     """X[:, j, k] = -M^-1 B[:, j, k] for tensors at offsets, which may be equal."""
-    n, W, s = ly.nv(r), ly.offset(r, minverse.MINV), ly.offset(r, SLICE)
+    n, W, s = nv(r), offset(r, minverse.MINV), offset(r, SLICE)
     for jk in range(0, n * n, simd_width(r.work)):
         count = n * n - jk
         for l in range(n):
@@ -145,9 +138,9 @@ def differentiate_twice(r):
     rnea_second_order.second_order(r)
     columns_in_world(r)
     add_accelerations(r)
-    qq, vv = ly.offset(r, D2DDQ_DQDQ), ly.offset(r, D2DDQ_DVDV)
-    qv, tq = ly.offset(r, D2DDQ_DQDV), ly.offset(r, D2DDQ_DTAUDQ)
-    for X, B in ((qq, qq), (vv, ly.offset(r, rnea_second_order.D2TAU_DVDV)), (qv, qv), (tq, tq)):
+    qq, vv = offset(r, D2DDQ_DQDQ), offset(r, D2DDQ_DVDV)
+    qv, tq = offset(r, D2DDQ_DQDV), offset(r, D2DDQ_DTAUDQ)
+    for X, B in ((qq, qq), (vv, offset(r, rnea_second_order.D2TAU_DVDV)), (qv, qv), (tq, tq)):
         less_minverse_times_tensor(r, X, B)
 
 

@@ -13,13 +13,10 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import Q, V, field
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..kinematics.jacobians import DJ, J, load_column, move_columns
+from ..kinematics.jacobians import DJ, J, move_columns
 from ..kinematics.kinematics import OV
 from . import rnea_columns as rc
 from . import rnea_derivatives as rd
@@ -29,49 +26,40 @@ C = field("C", ("nv", "nv"), "Coriolis matrix [kg m2 rad/s, kg m/s].", sparse=Tr
 
 @kernel
 def coriolis_matrix_kernel(r):
-    n, C_ = ly.nv(r), ly.offset(r, C)
+    A = matrix(r, C)
     rc.set_relative(r)
-    for i in range(1, ly.njoints(r) + 1):
+    for i in range(1, njoints(r) + 1):
         Y = rc.place_columns(r, i)
         move_columns(r, i)
-        v = al.load_motion(r.work, ly.offset(r, OV) + 6 * i)
-        al.store_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA) + 10 * i, Y)
-        al.store_coriolis(
-            r.work,
-            ly.offset(r, rc.COMPOSITE_CORIOLIS) + 12 * i,
-            al.coriolis_inertia(Y, v, al.momentum(Y, v).linear),
-        )
+        v = motion(r, OV, i)
+        set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)
+        set_coriolis(r, rc.COMPOSITE_CORIOLIS, i, coriolis_inertia(Y, v, momentum(Y, v).linear))
     rc.clear_composites(r)
-    ly.clear_matrix(r, C_)
-    for i in range(ly.njoints(r), 0, -1):
+    clear_sparse(r, C)
+    for i in range(njoints(r), 0, -1):
         Y, B = rc.composite_inertia(r, i), rc.composite_coriolis(r, i)
-        for c in range(ly.ncolumns(r, i)):
-            k = ly.idx_v(r, i) + c
-            S = load_column(r, J, i, c)
-            F = al.momentum(Y, S)
-            F_rate = al.force_add(
-                al.momentum(Y, load_column(r, DJ, i, c)),
-                al.force_scale(0.5, al.coriolis_times(B, S)),
+        for c in range(ncolumns(r, i)):
+            k = idx_v(r, i) + c
+            S = motion_column(r, J, i, c)
+            F = momentum(Y, S)
+            F_rate = force_add(
+                momentum(Y, motion_column(r, DJ, i, c)),
+                force_scale(0.5, coriolis_times(B, S)),
             )
-            u = al.scale(0.5, al.coriolis_transpose_times(B, S))
-            for d in range(ly.ncolumns(r, i)):
-                ly.accumulate(
-                    r, C_ + n * (ly.idx_v(r, i) + d) + k, al.power(F_rate, load_column(r, J, i, d))
-                )
-            j = ly.parent(r, i)
+            u = scale(0.5, coriolis_transpose_times(B, S))
+            for d in range(ncolumns(r, i)):
+                accumulate(r, A, idx_v(r, i) + d, k, power(F_rate, motion_column(r, J, i, d)))
+            j = parent(r, i)
             while j > 0:
-                for d in range(ly.ncolumns(r, j)):
-                    S_d = load_column(r, J, j, d)
-                    ly.accumulate(r, C_ + n * (ly.idx_v(r, j) + d) + k, al.power(F_rate, S_d))
-                    ly.accumulate(
-                        r,
-                        C_ + n * k + ly.idx_v(r, j) + d,
-                        al.power(F, load_column(r, DJ, j, d)) + al.dot(u, S_d.angular),
-                    )
-                j = ly.parent(r, j)
+                for d in range(ncolumns(r, j)):
+                    n, S_d = idx_v(r, j) + d, motion_column(r, J, j, d)
+                    x = power(F, motion_column(r, DJ, j, d)) + dot(u, S_d.angular)
+                    accumulate(r, A, n, k, power(F_rate, S_d))
+                    accumulate(r, A, k, n, x)
+                j = parent(r, j)
     for columns in (J, DJ):
-        rd.motions_in_world(r, columns, ly.nallcolumns(r))
-    rd.motions_in_world(r, OV, ly.njoints(r) + 1)
+        rd.motions_in_world(r, columns, nallcolumns(r))
+    rd.motions_in_world(r, OV, njoints(r) + 1)
 
 
 _coriolis = Algorithm(

@@ -18,17 +18,13 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import F_EXT, A, Q, V, field
-from ...kernel.lanes import holds_lanes, load, store
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel, subroutine
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics.crba import M
 from ..dynamics.rnea import TAU
 from ..kinematics import root_axes as ra
-from ..kinematics.jacobians import DJ, J, load_column, store_column
+from ..kinematics.jacobians import DJ, J
 from ..kinematics.kinematics import OA_GF, OV
 from . import rnea_columns as rc
 
@@ -80,78 +76,60 @@ DFDV = field(
 @kernel
 def inward(r, publishing):
     """The derivatives, column by column from the tips; publishing also M, tau and dFd*."""
-    n, M_, dq, dv, tau = (
-        ly.nv(r),
-        ly.offset(r, M),
-        ly.offset(r, DTAU_DQ),
-        ly.offset(r, DTAU_DV),
-        ly.offset(r, TAU),
-    )
+    H, dq, dv = matrix(r, M), matrix(r, DTAU_DQ), matrix(r, DTAU_DV)
     rc.clear_composites(r)
-    ly.clear_matrix(r, dq)
-    ly.clear_matrix(r, dv)
+    clear_sparse(r, DTAU_DQ)
+    clear_sparse(r, DTAU_DV)
     if publishing:
-        ly.clear_matrix(r, M_)
-        ly.clear(r.work, tau, n)
-    for i in range(ly.njoints(r), 0, -1):
+        clear_sparse(r, M)
+        clear_entries(r, TAU, nv(r))
+    for i in range(njoints(r), 0, -1):
         Y, B = rc.composite_inertia(r, i), rc.composite_coriolis(r, i)
         f = rc.composite_force(r, rc.COMPOSITE_FORCE, i)
-        for c in range(ly.ncolumns(r, i)):
-            k = ly.idx_v(r, i) + c
-            S = load_column(r, J, i, c)
-            Fa = al.momentum(Y, S)
-            Fv = al.force_add(
-                al.coriolis_times(B, S), al.momentum(Y, load_column(r, rc.DADV, i, c))
+        for c in range(ncolumns(r, i)):
+            k = idx_v(r, i) + c
+            S = motion_column(r, J, i, c)
+            Fa = momentum(Y, S)
+            Fv = force_add(coriolis_times(B, S), momentum(Y, motion_column(r, rc.DADV, i, c)))
+            Fq = force_add(
+                coriolis_times(B, motion_column(r, rc.PSID, i, c)),
+                momentum(Y, motion_column(r, rc.PSIDD, i, c)),
             )
-            Fq = al.force_add(
-                al.coriolis_times(B, load_column(r, rc.PSID, i, c)),
-                al.momentum(Y, load_column(r, rc.PSIDD, i, c)),
-            )
-            u = al.coriolis_transpose_times(B, S)
+            u = coriolis_transpose_times(B, S)
             if publishing:
-                ly.increase(r.work, tau + k, al.power(f, S))
-            for d in range(ly.ncolumns(r, i)):
-                S_d = load_column(r, J, i, d)
-                row = n * (ly.idx_v(r, i) + d) + k
+                add_to_entry(r, TAU, k, power(f, S))
+            for d in range(ncolumns(r, i)):
+                n, S_d = idx_v(r, i) + d, motion_column(r, J, i, d)
                 if publishing and d <= c:
-                    ly.accumulate(r, M_ + row, al.power(Fa, S_d))
+                    accumulate(r, H, n, k, power(Fa, S_d))
                 if publishing and d < c:
-                    ly.accumulate(r, M_ + n * k + ly.idx_v(r, i) + d, al.power(Fa, S_d))
-                ly.accumulate(r, dq + row, al.power(Fq, S_d))
-                ly.accumulate(r, dv + row, al.power(Fv, S_d))
-            Fq = al.force_add(Fq, al.force_cross(S, f))
+                    accumulate(r, H, k, n, power(Fa, S_d))
+                accumulate(r, dq, n, k, power(Fq, S_d))
+                accumulate(r, dv, n, k, power(Fv, S_d))
+            Fq = force_add(Fq, force_cross(S, f))
             if publishing:
-                store_column(r, DFDA, i, c, Fa)
-                store_column(r, DFDQ, i, c, Fq)
-                store_column(r, DFDV, i, c, Fv)
-            j, d = ly.column_before(r, i, 0)
+                set_column(r, DFDA, i, c, Fa)
+                set_column(r, DFDQ, i, c, Fq)
+                set_column(r, DFDV, i, c, Fv)
+            j, d = column_before(r, i, 0)
             while j > 0:
-                S_d = load_column(r, J, j, d)
-                x = al.power(Fa, S_d)
-                row = n * (ly.idx_v(r, j) + d) + k
+                n, S_d = idx_v(r, j) + d, motion_column(r, J, j, d)
+                x = power(Fa, S_d)
                 if publishing:
-                    ly.accumulate(r, M_ + row, x)
-                ly.accumulate(r, dq + row, al.power(Fq, S_d))
-                ly.accumulate(r, dv + row, al.power(Fv, S_d))
-                row = n * k + ly.idx_v(r, j) + d
+                    accumulate(r, H, n, k, x)
+                accumulate(r, dq, n, k, power(Fq, S_d))
+                accumulate(r, dv, n, k, power(Fv, S_d))
                 if publishing:
-                    ly.accumulate(r, M_ + row, x)
-                ly.accumulate(
-                    r,
-                    dq + row,
-                    al.power(Fa, load_column(r, rc.PSIDD, j, d))
-                    + al.dot(u, load_column(r, rc.PSID, j, d).angular),
-                )
-                ly.accumulate(
-                    r,
-                    dv + row,
-                    al.power(Fa, load_column(r, rc.DADV, j, d)) + al.dot(u, S_d.angular),
-                )
-                j, d = ly.column_before(r, j, d)
+                    accumulate(r, H, k, n, x)
+                psid, psidd = motion_column(r, rc.PSID, j, d), motion_column(r, rc.PSIDD, j, d)
+                accumulate(r, dq, k, n, power(Fa, psidd) + dot(u, psid.angular))
+                dAdv = motion_column(r, rc.DADV, j, d)
+                accumulate(r, dv, k, n, power(Fa, dAdv) + dot(u, S_d.angular))
+                j, d = column_before(r, j, d)
     if publishing:
-        for k in range(n):
-            ly.increase(r.work, M_ + n * k + k, ly.armature(r, k))
-            ly.increase(r.work, tau + k, ly.armature(r, k) * load(r.work, ly.offset(r, A) + k))
+        for k in range(nv(r)):
+            add_to_element(r, H, k, k, armature(r, k))
+            add_to_entry(r, TAU, k, armature(r, k) * entry(r, A, k))
 
 
 # --- expressed in the world: public results of a single state
@@ -162,9 +140,9 @@ def motions_in_world(r, field, count):
     """Shift motions from the first joint's origin to the world's origin."""
     if holds_lanes(r.work):
         return
-    o = al.scale(-1.0, al.load3(r.work, ly.offset(r, ra.ORIGIN)))
-    for k in range(ly.offset(r, field), ly.offset(r, field) + 6 * count, 6):
-        al.store_spatial(r.work, k, al.motion_moved(o, al.load_motion(r.work, k)))
+    o = scale(-1.0, vector(r, ra.ORIGIN, 0))
+    for k in range(count):
+        set_motion(r, field, k, motion_moved(o, motion(r, field, k)))
 
 
 @kernel
@@ -172,31 +150,31 @@ def forces_in_world(r, field, count):
     """Shift forces from the first joint's origin to the world's origin."""
     if holds_lanes(r.work):
         return
-    o = al.load3(r.work, ly.offset(r, ra.ORIGIN))
-    for k in range(ly.offset(r, field), ly.offset(r, field) + 6 * count, 6):
-        al.store_spatial(r.work, k, al.force_moved(o, al.load_force(r.work, k)))
+    o = vector(r, ra.ORIGIN, 0)
+    for k in range(count):
+        set_force(r, field, k, force_moved(o, force(r, field, k)))
 
 
 @kernel
 def velocity_columns_in_world(r):
-    n = ly.nallcolumns(r)
+    n = nallcolumns(r)
     for columns in (J, DJ, rc.PSID, rc.DADV):
         motions_in_world(r, columns, n)
-    motions_in_world(r, OV, ly.njoints(r) + 1)
+    motions_in_world(r, OV, njoints(r) + 1)
     if holds_lanes(r.work):
         return
     for k in range(6 * n):
-        store(r.work, ly.offset(r, rc.DVDQ) + k, load(r.work, ly.offset(r, rc.PSID) + k))
+        set_entry(r, rc.DVDQ, k, entry(r, rc.PSID, k))
 
 
 @kernel
 def columns_in_world(r):
     velocity_columns_in_world(r)
     for columns in (rc.PSIDD, rc.DADQ):
-        motions_in_world(r, columns, ly.nallcolumns(r))
+        motions_in_world(r, columns, nallcolumns(r))
     for columns in (DFDA, DFDQ, DFDV):
-        forces_in_world(r, columns, ly.nallcolumns(r))
-    motions_in_world(r, OA_GF, ly.njoints(r) + 1)
+        forces_in_world(r, columns, nallcolumns(r))
+    motions_in_world(r, OA_GF, njoints(r) + 1)
 
 
 @subroutine
@@ -210,64 +188,57 @@ def rnea_derivatives_kernel(r):
 
 
 @kernel
-def inward_at_rest(r, dq):
-    """``inward`` at rest: only the derivatives with respect to q."""
-    n = ly.nv(r)
+def inward_at_rest(r, field):
+    """``inward`` at rest: only the derivatives with respect to q, stored in a field."""
+    dq = matrix(r, field)
     rc.clear_composites(r)
-    ly.clear_matrix(r, dq)
-    for i in range(ly.njoints(r), 0, -1):
+    clear_sparse(r, field)
+    for i in range(njoints(r), 0, -1):
         Y, f = rc.composite_inertia(r, i), rc.composite_force(r, rc.COMPOSITE_FORCE, i)
-        for c in range(ly.ncolumns(r, i)):
-            k = ly.idx_v(r, i) + c
-            S = load_column(r, J, i, c)
-            Fa, Fq = al.momentum(Y, S), al.momentum(Y, load_column(r, rc.PSIDD, i, c))
-            for d in range(ly.ncolumns(r, i)):
-                ly.accumulate(
-                    r, dq + n * (ly.idx_v(r, i) + d) + k, al.power(Fq, load_column(r, J, i, d))
-                )
-            Fq = al.force_add(Fq, al.force_cross(S, f))
-            store_column(r, DFDQ, i, c, Fq)
-            j = ly.parent(r, i)
+        for c in range(ncolumns(r, i)):
+            k = idx_v(r, i) + c
+            S = motion_column(r, J, i, c)
+            Fa, Fq = momentum(Y, S), momentum(Y, motion_column(r, rc.PSIDD, i, c))
+            for d in range(ncolumns(r, i)):
+                accumulate(r, dq, idx_v(r, i) + d, k, power(Fq, motion_column(r, J, i, d)))
+            Fq = force_add(Fq, force_cross(S, f))
+            set_column(r, DFDQ, i, c, Fq)
+            j = parent(r, i)
             while j > 0:
-                for d in range(ly.ncolumns(r, j)):
-                    ly.accumulate(
-                        r, dq + n * (ly.idx_v(r, j) + d) + k, al.power(Fq, load_column(r, J, j, d))
-                    )
-                    ly.accumulate(
-                        r,
-                        dq + n * k + ly.idx_v(r, j) + d,
-                        al.power(Fa, load_column(r, rc.PSIDD, j, d)),
-                    )
-                j = ly.parent(r, j)
+                for d in range(ncolumns(r, j)):
+                    n = idx_v(r, j) + d
+                    accumulate(r, dq, n, k, power(Fq, motion_column(r, J, j, d)))
+                    accumulate(r, dq, k, n, power(Fa, motion_column(r, rc.PSIDD, j, d)))
+                j = parent(r, j)
 
 
 @kernel
-def statics_derivatives(r, dq):
+def static_derivatives(r, field):
     """``outward`` and ``inward`` at rest: psidd is -g x S, psid is zero."""
     rc.set_relative(r)
-    ra.let_fall(r, OA_GF)
-    oa = al.load_motion(r.work, ly.offset(r, OA_GF))
-    for i in range(1, ly.njoints(r) + 1):
+    ra.set_root_acceleration(r, OA_GF)
+    oa = motion(r, OA_GF, 0)
+    for i in range(1, njoints(r) + 1):
         Y = rc.place_columns(r, i)
-        for c in range(ly.ncolumns(r, i)):
-            store_column(r, rc.PSIDD, i, c, al.motion_cross(oa, load_column(r, J, i, c)))
-        al.store_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA) + 10 * i, Y)
-        al.store_spatial(r.work, ly.offset(r, rc.COMPOSITE_FORCE) + 6 * i, al.momentum(Y, oa))
+        for c in range(ncolumns(r, i)):
+            set_column(r, rc.PSIDD, i, c, motion_cross(oa, motion_column(r, J, i, c)))
+        set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)
+        set_force(r, rc.COMPOSITE_FORCE, i, momentum(Y, oa))
         rc.subtract_external_force(r, i)
-    inward_at_rest(r, dq)
+    inward_at_rest(r, field)
     for columns in (J, rc.PSIDD):
-        motions_in_world(r, columns, ly.nallcolumns(r))
-    forces_in_world(r, DFDQ, ly.nallcolumns(r))
+        motions_in_world(r, columns, nallcolumns(r))
+    forces_in_world(r, DFDQ, nallcolumns(r))
 
 
 @kernel
 def generalized_gravity_derivatives_kernel(r):
-    statics_derivatives(r, ly.offset(r, DG_DQ))
+    static_derivatives(r, DG_DQ)
 
 
 @kernel
 def static_torque_derivatives_kernel(r):
-    statics_derivatives(r, ly.offset(r, DTAU_DQ))
+    static_derivatives(r, DTAU_DQ)
 
 
 ALSO_WRITES = (

@@ -35,14 +35,11 @@ from collections import namedtuple
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import F_EXT, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel, subroutine
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics.crba import M, inertia_rate
-from ..kinematics.jacobians import J, load_column, load_force_column
+from ..kinematics.jacobians import J
 from . import rnea_columns as rc
 from . import rnea_derivatives as rd
 
@@ -79,10 +76,10 @@ Forces = namedtuple("Forces", "F1 F2 F3 F4 F5 F6 F7 difference")
 @kernel
 def coriolis_rate(B, S):
     """S x* B - B S x, which has the form of B."""
-    s, p, W = S.linear, B.momentum, al.skew(S.angular)
-    L, R, t = al.product(W, B.angular), al.product(B.angular, W), al.dot(s, p)
-    return al.CoriolisInertia(
-        al.cross(S.angular, p),
+    s, p, W = S.linear, B.momentum, skew(S.angular)
+    L, R, t = product(W, B.angular), product(B.angular, W), dot(s, p)
+    return CoriolisInertia(
+        cross(S.angular, p),
         (
             L[0] - R[0] + t - p[0] * s[0],
             L[1] - R[1] - p[0] * s[1],
@@ -100,21 +97,19 @@ def coriolis_rate(B, S):
 @kernel
 def outer_column(r, i, c):
     """Column d, and the inertias of its subtree with their rates."""
-    Y = al.load_inertia(r.work, ly.offset(r, rc.COMPOSITE_INERTIA) + 10 * i)
-    B = al.load_coriolis(r.work, ly.offset(r, rc.COMPOSITE_CORIOLIS) + 12 * i)
-    S, psid = load_column(r, J, i, c), load_column(r, rc.PSID, i, c)
-    D = al.coriolis_add(
-        coriolis_rate(B, S), al.coriolis_inertia(Y, psid, al.momentum(Y, psid).linear)
-    )
+    Y = inertia(r, rc.COMPOSITE_INERTIA, i)
+    B = coriolis(r, rc.COMPOSITE_CORIOLIS, i)
+    S, psid = motion_column(r, J, i, c), motion_column(r, rc.PSID, i, c)
+    D = coriolis_add(coriolis_rate(B, S), coriolis_inertia(Y, psid, momentum(Y, psid).linear))
     return Outer(
         S,
-        load_force_column(r, rd.DFDA, i, c),
-        load_force_column(r, rd.DFDV, i, c),
-        load_force_column(r, rd.DFDQ, i, c),
+        force_column(r, rd.DFDA, i, c),
+        force_column(r, rd.DFDV, i, c),
+        force_column(r, rd.DFDQ, i, c),
         Y,
         inertia_rate(Y, S),
         D,
-        al.coriolis_transpose_times(B, S),
+        coriolis_transpose_times(B, S),
     )
 
 
@@ -125,95 +120,98 @@ def forces(r, d, j, b, one_joint):
     If both are columns of the same joint, F5 is not needed and holds Y S_d x S_e. F4 has only its
     angular part, as its linear part is zero.
     """
-    S, psid = load_column(r, J, j, b), load_column(r, rc.PSID, j, b)
-    turned, rate = al.force_cross(psid, d.Fa), al.momentum(d.P, psid)
-    F3 = al.force_sub(turned, rate)
-    F3 = al.Force(F3.linear, al.add(F3.angular, al.cross(S.angular, d.u)))
-    F5 = al.force_add(al.coriolis_times(d.D, S), al.momentum(d.P, load_column(r, rc.DADV, j, b)))
+    S, psid = motion_column(r, J, j, b), motion_column(r, rc.PSID, j, b)
+    turned, rate = force_cross(psid, d.Fa), momentum(d.P, psid)
+    F3 = force_sub(turned, rate)
+    F3 = Force(F3.linear, add(F3.angular, cross(S.angular, d.u)))
+    F5 = force_add(coriolis_times(d.D, S), momentum(d.P, motion_column(r, rc.DADV, j, b)))
     if one_joint:
-        F5 = al.momentum(d.Y, al.motion_cross(d.S, S))
-    F6 = al.force_add(al.force_add(turned, rate), al.force_cross(S, d.Fv))
-    F7 = al.force_add(
-        al.force_add(al.coriolis_times(d.D, psid), al.force_cross(S, d.Fq)),
-        al.momentum(d.P, load_column(r, rc.PSIDD, j, b)),
+        F5 = momentum(d.Y, motion_cross(d.S, S))
+    F6 = force_add(force_add(turned, rate), force_cross(S, d.Fv))
+    F7 = force_add(
+        force_add(coriolis_times(d.D, psid), force_cross(S, d.Fq)),
+        momentum(d.P, motion_column(r, rc.PSIDD, j, b)),
     )
-    F1, F2 = al.force_cross(S, d.Fa), al.momentum(d.P, S)
-    return Forces(F1, F2, F3, al.coriolis_transpose_times(d.D, S), F5, F6, F7, al.force_sub(F1, F2))
+    F1, F2 = force_cross(S, d.Fa), momentum(d.P, S)
+    return Forces(F1, F2, F3, coriolis_transpose_times(d.D, S), F5, F6, F7, force_sub(F1, F2))
+
+
+@kernel
+def cube_index(r, i, j, k):
+    """Return the number of entry [i, j, k] of a tensor (nv, nv, nv)."""
+    return (i * nv(r) + j) * nv(r) + k
 
 
 @kernel
 def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
     """Store all entries for velocities d, e and f, where f is column a of joint k."""
-    n = ly.nv(r)
-    qq, vv = ly.offset(r, D2TAU_DQDQ), ly.offset(r, D2TAU_DVDV)
-    qv, aq = ly.offset(r, D2TAU_DQDV), ly.offset(r, D2TAU_DADQ)
-    S, psid = load_column(r, J, k, a), load_column(r, rc.PSID, k, a)
-    psidd, dAdv = load_column(r, rc.PSIDD, k, a), load_column(r, rc.DADV, k, a)
-    x, y = al.power(F.F1, S), al.power(F.F2, S)
-    z = al.power(F.difference, psid)
-    def_, dfe = (d * n + e) * n + f, (d * n + f) * n + e
-    edf, efd = (e * n + d) * n + f, (e * n + f) * n + d
-    fde, fed = (f * n + d) * n + e, (f * n + e) * n + d
-    dqdq = al.power(F.F3, psid) + al.power(F.F1, psidd)
-    ly.accumulate(r, qq + def_, dqdq)
-    ly.accumulate(r, qv + dfe, z)
+    S, psid = motion_column(r, J, k, a), motion_column(r, rc.PSID, k, a)
+    psidd, dAdv = motion_column(r, rc.PSIDD, k, a), motion_column(r, rc.DADV, k, a)
+    x, y = power(F.F1, S), power(F.F2, S)
+    z = power(F.difference, psid)
+    def_, dfe = cube_index(r, d, e, f), cube_index(r, d, f, e)
+    edf, efd = cube_index(r, e, d, f), cube_index(r, e, f, d)
+    fde, fed = cube_index(r, f, d, e), cube_index(r, f, e, d)
+    dqdq = power(F.F3, psid) + power(F.F1, psidd)
+    accumulate_entry(r, D2TAU_DQDQ, def_, dqdq)
+    accumulate_entry(r, D2TAU_DQDV, dfe, z)
     if ef_one_joint:
-        ly.accumulate(r, vv + def_, -y)
+        accumulate_entry(r, D2TAU_DVDV, def_, -y)
     else:
-        X = al.power(F.F7, S)
-        ly.accumulate(r, qq + dfe, dqdq)
-        ly.accumulate(r, qq + fde, X)
-        ly.accumulate(r, qv + def_, al.power(F.F3, S) + al.power(F.F1, dAdv))
-        ly.accumulate(r, qv + fed, al.power(F.F6, S))
-        ly.accumulate(r, vv + def_, x - y)
-        ly.accumulate(r, vv + dfe, x - y)
-        ly.accumulate(r, aq + dfe, x)
-        ly.accumulate(r, aq + fde, x)
+        X = power(F.F7, S)
+        accumulate_entry(r, D2TAU_DQDQ, dfe, dqdq)
+        accumulate_entry(r, D2TAU_DQDQ, fde, X)
+        accumulate_entry(r, D2TAU_DQDV, def_, power(F.F3, S) + power(F.F1, dAdv))
+        accumulate_entry(r, D2TAU_DQDV, fed, power(F.F6, S))
+        accumulate_entry(r, D2TAU_DVDV, def_, x - y)
+        accumulate_entry(r, D2TAU_DVDV, dfe, x - y)
+        accumulate_entry(r, D2TAU_DADQ, dfe, x)
+        accumulate_entry(r, D2TAU_DADQ, fde, x)
         if de_one_joint:
-            ly.accumulate(r, vv + fde, x + y + al.power(F.F5, S))
+            accumulate_entry(r, D2TAU_DVDV, fde, x + y + power(F.F5, S))
         else:
-            ly.accumulate(r, qq + fed, X)
-            ly.accumulate(r, qv + fde, al.power(F.F5, S))
-            ly.accumulate(r, vv + fde, x + y)
-            ly.accumulate(r, vv + fed, x + y)
-            ly.accumulate(r, aq + fed, y)
+            accumulate_entry(r, D2TAU_DQDQ, fed, X)
+            accumulate_entry(r, D2TAU_DQDV, fde, power(F.F5, S))
+            accumulate_entry(r, D2TAU_DVDV, fde, x + y)
+            accumulate_entry(r, D2TAU_DVDV, fed, x + y)
+            accumulate_entry(r, D2TAU_DADQ, fed, y)
     if not de_one_joint:
-        dqdq = al.dot(F.F4, psid.angular) + al.power(F.F2, psidd)
-        ly.accumulate(r, qq + edf, dqdq)
-        ly.accumulate(r, qq + efd, dqdq)
-        ly.accumulate(r, qv + edf, al.dot(F.F4, S.angular) + al.power(F.F2, dAdv))
-        ly.accumulate(r, qv + efd, -z)
-        ly.accumulate(r, vv + edf, y - x)
-        ly.accumulate(r, vv + efd, y - x)
-        ly.accumulate(r, aq + efd, y)
+        dqdq = dot(F.F4, psid.angular) + power(F.F2, psidd)
+        accumulate_entry(r, D2TAU_DQDQ, edf, dqdq)
+        accumulate_entry(r, D2TAU_DQDQ, efd, dqdq)
+        accumulate_entry(r, D2TAU_DQDV, edf, dot(F.F4, S.angular) + power(F.F2, dAdv))
+        accumulate_entry(r, D2TAU_DQDV, efd, -z)
+        accumulate_entry(r, D2TAU_DVDV, edf, y - x)
+        accumulate_entry(r, D2TAU_DVDV, efd, y - x)
+        accumulate_entry(r, D2TAU_DADQ, efd, y)
 
 
 @kernel
 def second_order(r):
     """The second-order derivatives, after ``outward`` and ``inward``."""
     for tensor in TENSORS:
-        ly.clear_sparse(r, tensor)
-    for i in range(1, ly.njoints(r) + 1):
-        for c in range(ly.ncolumns(r, i)):
+        clear_sparse(r, tensor)
+    for i in range(1, njoints(r) + 1):
+        for c in range(ncolumns(r, i)):
             d = outer_column(r, i, c)
-            j, b = i, ly.ncolumns(r, i) - 1
+            j, b = i, ncolumns(r, i) - 1
             while j > 0:
                 F = forces(r, d, j, b, j == i)
-                k, a = j, ly.ncolumns(r, j) - 1
+                k, a = j, ncolumns(r, j) - 1
                 while k > 0:
                     store_entries(
                         r,
-                        ly.idx_v(r, i) + c,
-                        ly.idx_v(r, j) + b,
-                        ly.idx_v(r, k) + a,
+                        idx_v(r, i) + c,
+                        idx_v(r, j) + b,
+                        idx_v(r, k) + a,
                         F,
                         k,
                         a,
                         j == i,
                         k == j,
                     )
-                    k, a = ly.column_before(r, k, a)
-                j, b = ly.column_before(r, j, b)
+                    k, a = column_before(r, k, a)
+                j, b = column_before(r, j, b)
 
 
 @subroutine

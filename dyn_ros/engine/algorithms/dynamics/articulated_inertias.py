@@ -12,12 +12,8 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import Q, field
-from ...kernel.lanes import all_above, load, select_above
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import root_axes as ra
 from .aba import add_to_parent, articulated_body_inertia, eliminate
@@ -27,11 +23,10 @@ from .crba import (
     composite,
     composite_column,
     place_bodies,
-    store_articulated_matrix,
+    set_articulated_matrix,
     subtree_end,
     sum_up,
 )
-from .rnea import add_force
 
 YABA = field(
     "Yaba",
@@ -55,23 +50,19 @@ ROUNDING = 2e-15
 @kernel
 def store_result(r, i, Y):
     """Store an inertia about the origin of joint i, expressed in its frame and in the world."""
-    R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
-    store_articulated_matrix(
-        r.work, ly.offset(r, YABA) + 36 * i, al.articulated_rotated(al.transposed(R), Y)
-    )
-    store_articulated_matrix(
-        r.work, ly.offset(r, OYABA) + 36 * i, al.articulated_moved(ra.from_root(r, i), Y)
-    )
+    R = rotation(r, ra.ROTATION, i)
+    set_articulated_matrix(r, YABA, i, articulated_rotated(transposed(R), Y))
+    set_articulated_matrix(r, OYABA, i, articulated_moved(ra.from_root(r, i), Y))
 
 
 @kernel
 def articulated_inertias_kernel(r):
     place_bodies(r)
-    for i in range(ly.njoints(r), 0, -1):
+    for i in range(njoints(r), 0, -1):
         Y = articulated_body_inertia(r, i)
         store_result(r, i, Y)
-        if ly.parent(r, i) > 0:
-            for c in range(ly.ncolumns(r, i) - 1, -1, -1):
+        if parent(r, i) > 0:
+            for c in range(ncolumns(r, i) - 1, -1, -1):
                 Y = eliminate(r, i, c, Y)
             add_to_parent(r, i, Y)
 
@@ -83,7 +74,7 @@ def articulated_inertias_kernel(r):
 def is_last_of_velocity(r, j, end):
     """Whether no joint between j and end has the velocity of joint j."""
     other = j + 1
-    while other < end and ly.idx_v(r, other) != ly.idx_v(r, j):
+    while other < end and idx_v(r, other) != idx_v(r, j):
         other += 1
     return other == end
 
@@ -91,78 +82,74 @@ def is_last_of_velocity(r, j, end):
 @kernel
 def add_behind(r, i, j, c):
     """Add column c of joint j, behind joint i, to H and F."""
-    n, H = ly.nv(r), ly.offset(r, BEHIND)
-    k, Y, S = ly.idx_v(r, j) + c, composite(r, j), ra.load_column(r, j, c)
+    n, H = nv(r), offset(r, BEHIND)
+    k, Y, S = idx_v(r, j) + c, composite(r, j), ra.subspace_column(r, j, c)
     F = composite_column(r, j, c, Y)
-    ly.increase(
-        r.work,
-        ly.offset(r, BEHIND_SIZE) + k,
-        al.dot(S.linear, S.linear) * Y.mass
-        + al.dot(S.angular, S.angular) * al.symmetric_size(Y.rotational),
+    add_to_entry(
+        r,
+        BEHIND_SIZE,
+        k,
+        dot(S.linear, S.linear) * Y.mass + dot(S.angular, S.angular) * symmetric_size(Y.rotational),
     )
-    for d in range(ly.ncolumns(r, j)):
-        ly.increase(r.work, H + (ly.idx_v(r, j) + d) * n + k, ra.dot_column(r, j, d, F))
-    F = al.force_moved(ra.from_parent(r, j), F)
-    p = ly.parent(r, j)
+    for d in range(ncolumns(r, j)):
+        increase(r.work, H + (idx_v(r, j) + d) * n + k, ra.dot_column(r, j, d, F))
+    F = force_moved(ra.from_parent(r, j), F)
+    p = parent(r, j)
     while p != i:
-        for d in range(ly.ncolumns(r, p)):
+        for d in range(ncolumns(r, p)):
             x = ra.dot_column(r, p, d, F)
-            ly.increase(r.work, H + (ly.idx_v(r, p) + d) * n + k, x)
-            ly.increase(r.work, H + k * n + ly.idx_v(r, p) + d, x)
-        F = al.force_moved(ra.from_parent(r, p), F)
-        p = ly.parent(r, p)
-    add_force(r, ly.offset(r, HOLDING) + 6 * k, F)
+            increase(r.work, H + (idx_v(r, p) + d) * n + k, x)
+            increase(r.work, H + k * n + idx_v(r, p) + d, x)
+        F = force_moved(ra.from_parent(r, p), F)
+        p = parent(r, p)
+    add_to_force(r, HOLDING, k, F)
 
 
 @kernel
 def inertia_behind(r, i, end):
     """Store H and F of the joints behind joint i."""
-    n = ly.nv(r)
-    ly.clear(r.work, ly.offset(r, BEHIND), n * n)
-    ly.clear(r.work, ly.offset(r, HOLDING), 6 * n)
-    ly.clear(r.work, ly.offset(r, BEHIND_SIZE), n)
+    n = nv(r)
+    clear_entries(r, BEHIND, n * n)
+    clear_entries(r, HOLDING, 6 * n)
+    clear_entries(r, BEHIND_SIZE, n)
     for j in range(i + 1, end):
-        for c in range(ly.ncolumns(r, j)):
+        for c in range(ncolumns(r, j)):
             add_behind(r, i, j, c)
-            k = ly.idx_v(r, j) + c
+            k = idx_v(r, j) + c
             if is_last_of_velocity(r, j, end):
-                ly.increase(r.work, ly.offset(r, BEHIND) + k * (n + 1), ly.armature(r, k))
+                increase(r.work, offset(r, BEHIND) + k * (n + 1), armature(r, k))
 
 
 @kernel
 def eliminate_behind(r, k, Y):
     """Eliminate velocity k, if it moves inertia, from H, F and Y; return Y."""
-    n, H, F_ = ly.nv(r), ly.offset(r, BEHIND), ly.offset(r, HOLDING)
-    d, size = load(r.work, H + k * (n + 1)), load(r.work, ly.offset(r, BEHIND_SIZE) + k)
+    n, H = nv(r), offset(r, BEHIND)
+    d, size = load(r.work, H + k * (n + 1)), entry(r, BEHIND_SIZE, k)
     if not all_above(d, DOUBTFUL * size):
-        ly.fail(r, k)
+        fail(r, k)
     s = select_above(d, ROUNDING * size, 1.0 / d, 0.0)
-    F = al.load_force(r.work, F_ + 6 * k)
+    F = force(r, HOLDING, k)
     for a in range(n):
         x = s * load(r.work, H + a * n + k)
         if a != k:
             for b in range(n):
-                ly.increase(r.work, H + a * n + b, -x * load(r.work, H + k * n + b))
-            al.store_spatial(
-                r.work,
-                F_ + 6 * a,
-                al.force_sub(al.load_force(r.work, F_ + 6 * a), al.force_scale(x, F)),
-            )
-    return al.articulated_less_outer(Y, F, s)
+                increase(r.work, H + a * n + b, -x * load(r.work, H + k * n + b))
+            set_force(r, HOLDING, a, force_sub(force(r, HOLDING, a), force_scale(x, F)))
+    return articulated_less_outer(Y, F, s)
 
 
 @kernel
 def coupled_articulated_inertias_kernel(r):
     place_bodies(r)
     sum_up(r, COMPOSITE)
-    for i in range(1, ly.njoints(r) + 1):
+    for i in range(1, njoints(r) + 1):
         end = subtree_end(r, i)
         inertia_behind(r, i, end)
-        Y = al.articulated(composite(r, i))
+        Y = articulated(composite(r, i))
         for j in range(end - 1, i, -1):
             if is_last_of_velocity(r, j, end):
-                for c in range(ly.ncolumns(r, j)):
-                    Y = eliminate_behind(r, ly.idx_v(r, j) + c, Y)
+                for c in range(ncolumns(r, j)):
+                    Y = eliminate_behind(r, idx_v(r, j) + c, Y)
         store_result(r, i, Y)
 
 

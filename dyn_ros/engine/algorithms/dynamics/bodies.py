@@ -6,13 +6,8 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, OMI, A, Q, V, field
-from ...kernel.joints import add_subspace_times
-from ...kernel.lanes import lift, load, store
 from ...kernel.types import Array, ArrayLike, Scalar
-from ...machine_code.declare import kernel, sequence
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics.kinematics import place_all, place_in_world
 from .rnea import TAU, newton_euler
@@ -43,36 +38,35 @@ MECHANICAL = field("mechanical_energy", (), "Sum of kinetic and potential energy
 @kernel
 def joint_velocity(r, i):
     """Store and return the velocity of joint i in its frame, after its placement."""
-    v_ = ly.offset(r, JOINT_V)
-    X = al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i)
-    v = al.to_child(X, al.load_motion(r.work, v_ + 6 * ly.parent(r, i)))
-    v = add_subspace_times(r, i, v, ly.offset(r, V))
-    al.store_spatial(r.work, v_ + 6 * i, v)
+    X = placement(r, LIMI, i)
+    v = to_child(X, motion(r, JOINT_V, parent(r, i)))
+    v = add_subspace_times(r, i, v, V)
+    set_motion(r, JOINT_V, i, v)
     return v
 
 
 @kernel
 def store_in_world(r, field, i, f):
-    X = al.load_se3(r.work, ly.offset(r, OMI) + 16 * i)
-    al.store_spatial(r.work, ly.offset(r, field) + 6 * i, al.to_parent(X, f))
+    X = placement(r, OMI, i)
+    set_force(r, field, i, to_parent(X, f))
 
 
 @kernel
 def body_momenta_kernel(r):
     place_all(r)
-    ly.clear(r.work, ly.offset(r, JOINT_V), 6)
-    for i in range(1, ly.njoints(r) + 1):
-        h = al.momentum(ly.body_inertia(r, i), joint_velocity(r, i))
-        al.store_spatial(r.work, ly.offset(r, H) + 6 * i, h)
+    clear_entries(r, JOINT_V, 6)
+    for i in range(1, njoints(r) + 1):
+        h = momentum(body_inertia(r, i), joint_velocity(r, i))
+        set_force(r, H, i, h)
         store_in_world(r, OH, i, h)
 
 
 @kernel
 def joint_forces_kernel(r):
-    newton_euler(r, True, ly.offset(r, TAU))
-    for i in range(1, ly.njoints(r) + 1):
-        place_in_world(r, i, al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i))
-        store_in_world(r, OF, i, al.load_force(r.work, ly.offset(r, JOINT_F) + 6 * i))
+    newton_euler(r, True, TAU)
+    for i in range(1, njoints(r) + 1):
+        place_in_world(r, i, placement(r, LIMI, i))
+        store_in_world(r, OF, i, force(r, JOINT_F, i))
 
 
 # --- energy
@@ -81,42 +75,38 @@ def joint_forces_kernel(r):
 @kernel
 def add_rotors(r, twice):
     """Add the rotors' part to twice the kinetic energy."""
-    for k in range(ly.nv(r)):
-        v_k = load(r.work, ly.offset(r, V) + k)
-        twice = twice + ly.armature(r, k) * (v_k * v_k)
+    for k in range(nv(r)):
+        v_k = entry(r, V, k)
+        twice = twice + armature(r, k) * (v_k * v_k)
     return twice
 
 
 @kernel
 def store_kinetic(r):
     """Store the velocities of the joints and the kinetic energy, after ``place_all``."""
-    ly.clear(r.work, ly.offset(r, JOINT_V), 6)
-    twice = lift(0.0, load(r.work, ly.offset(r, JOINT_V)))
-    for i in range(1, ly.njoints(r) + 1):
+    clear_entries(r, JOINT_V, 6)
+    twice = lift(0.0, entry(r, JOINT_V, 0))
+    for i in range(1, njoints(r) + 1):
         v = joint_velocity(r, i)
-        twice = twice + al.power(al.momentum(ly.body_inertia(r, i), v), v)
-    store(r.work, ly.offset(r, KINETIC), 0.5 * add_rotors(r, twice))
+        twice = twice + power(momentum(body_inertia(r, i), v), v)
+    set_entry(r, KINETIC, 0, 0.5 * add_rotors(r, twice))
 
 
 @kernel
 def store_potential(r):
     """Store the potential energy, after ``place_all``."""
-    g = al.constant3(r.floats, ly.GRAVITY)
-    total = lift(0.0, load(r.work, ly.offset(r, OMI)))
-    for i in range(1, ly.njoints(r) + 1):
-        X, Y = al.load_se3(r.work, ly.offset(r, OMI) + 16 * i), ly.body_inertia(r, i)
-        moment = al.add(al.scale(Y.mass, X.translation), al.rotate(X.rotation, Y.moment))
-        total = total - al.dot(g, moment)
-    store(r.work, ly.offset(r, POTENTIAL), total)
+    g = gravity(r)
+    total = lift(0.0, entry(r, OMI, 0))
+    for i in range(1, njoints(r) + 1):
+        X, Y = placement(r, OMI, i), body_inertia(r, i)
+        moment = add(scale(Y.mass, X.translation), rotate(X.rotation, Y.moment))
+        total = total - dot(g, moment)
+    set_entry(r, POTENTIAL, 0, total)
 
 
 @kernel
 def store_sum(r):
-    store(
-        r.work,
-        ly.offset(r, MECHANICAL),
-        load(r.work, ly.offset(r, KINETIC)) + load(r.work, ly.offset(r, POTENTIAL)),
-    )
+    set_entry(r, MECHANICAL, 0, entry(r, KINETIC, 0) + entry(r, POTENTIAL, 0))
 
 
 _momenta = Algorithm(

@@ -11,14 +11,10 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import Q, declare_option, field
-from ...kernel.lanes import all_above, load, store
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..kinematics.root_axes import load_column
+from ..kinematics.root_axes import subspace_column
 from .crba import COMPOSITE, M, crba_kernel
 
 L = field("_L", ("nv", "nv"))  # L below the diagonal, D on it
@@ -53,88 +49,93 @@ SOLVE, M_TIMES, U_TIMES, UT_TIMES, U_SOLVE, UT_SOLVE = range(6)
 
 @kernel
 def pivot(r, k):
-    """D of velocity k, after ``factor``."""
-    return load(r.work, ly.offset(r, L) + k * (ly.nv(r) + 1))
+    """Return D_k, after ``factor``."""
+    return element(r, matrix(r, L), k, k)
 
 
 @kernel
 def diagonal_sizes(r):
     """Size of the diagonal entries of M without cancellation, after ``crba_kernel``."""
-    ly.clear(r.work, ly.offset(r, DIAGONAL_SIZE), ly.nv(r))
-    for i in range(1, ly.njoints(r) + 1):
-        Y = al.load_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i)
-        for c in range(ly.ncolumns(r, i)):
-            S = load_column(r, i, c)
-            ly.increase(
-                r.work,
-                ly.offset(r, DIAGONAL_SIZE) + ly.idx_v(r, i) + c,
-                al.dot(S.linear, S.linear) * Y.mass
-                + al.dot(S.angular, S.angular) * al.symmetric_size(Y.rotational),
+    clear_entries(r, DIAGONAL_SIZE, nv(r))
+    for i in range(1, njoints(r) + 1):
+        Y = inertia(r, COMPOSITE, i)
+        for c in range(ncolumns(r, i)):
+            S = subspace_column(r, i, c)
+            add_to_entry(
+                r,
+                DIAGONAL_SIZE,
+                idx_v(r, i) + c,
+                dot(S.linear, S.linear) * Y.mass
+                + dot(S.angular, S.angular) * symmetric_size(Y.rotational),
             )
 
 
 @kernel
 def factor(r):
-    """L and D of M."""
+    """Factor M = L' D L; L has D on its diagonal.
+
+    For each velocity k from the tips, and its ancestors i and j:
+
+        L_ki = M_ki / D_k
+        M_ij = M_ij - M_kj L_ki                     Featherstone (2008), table 6.3
+    """
     diagonal_sizes(r)
-    n, M_, L_ = ly.nv(r), ly.offset(r, M), ly.offset(r, L)
-    for k in range(n):
+    H, F = matrix(r, M), matrix(r, L)
+    for k in range(nv(r)):
         for j in range(k + 1):
-            store(r.work, L_ + k * n + j, load(r.work, M_ + k * n + j))
-    for k in range(n - 1, -1, -1):
-        row = L_ + k * n
-        d = load(r.work, row + k)
-        if not all_above(d, DOUBTFUL * load(r.work, ly.offset(r, DIAGONAL_SIZE) + k)):
-            ly.fail(r, k)
-        i = ly.velocity_parent(r, k)
+            set_element(r, F, k, j, element(r, H, k, j))
+    for k in range(nv(r) - 1, -1, -1):
+        d = pivot(r, k)
+        if not all_above(d, DOUBTFUL * entry(r, DIAGONAL_SIZE, k)):
+            fail(r, k)
+        i = velocity_parent(r, k)
         while i >= 0:
-            a = load(r.work, row + i) / d
+            a = element(r, F, k, i) / d
             j = i
             while j >= 0:
-                ij = L_ + i * n + j
-                store(r.work, ij, load(r.work, ij) - load(r.work, row + j) * a)
-                j = ly.velocity_parent(r, j)
-            store(r.work, row + i, a)
-            i = ly.velocity_parent(r, i)
+                set_element(r, F, i, j, element(r, F, i, j) - element(r, F, k, j) * a)
+                j = velocity_parent(r, j)
+            set_element(r, F, k, i, a)
+            i = velocity_parent(r, i)
 
 
 @kernel
 def add_to_ancestors(r, x, k, s):
-    """x_j <- x_j + s L_kj x_k for the ancestors j of velocity k, with x at an offset."""
-    row, x_k = ly.offset(r, L) + k * ly.nv(r), load(r.work, x + k)
-    j = ly.velocity_parent(r, k)
+    """Add s L_kj x_k to x_j, for the ancestors j of velocity k; x is a field."""
+    F, x_k = matrix(r, L), entry(r, x, k)
+    j = velocity_parent(r, k)
     while j >= 0:
-        ly.increase(r.work, x + j, s * load(r.work, row + j) * x_k)
-        j = ly.velocity_parent(r, j)
+        add_to_entry(r, x, j, s * element(r, F, k, j) * x_k)
+        j = velocity_parent(r, j)
 
 
 @kernel
 def add_ancestors(r, x, k, x_k, s):
-    """x_k <- x_k + the sum of s L_kj x_j over the ancestors j of velocity k."""
-    row, j = ly.offset(r, L) + k * ly.nv(r), ly.velocity_parent(r, k)
+    """Set x_k to a number plus the sum of s L_kj x_j over the ancestors j of velocity k."""
+    F, j = matrix(r, L), velocity_parent(r, k)
     while j >= 0:
-        x_k = x_k + s * load(r.work, row + j) * load(r.work, x + j)
-        j = ly.velocity_parent(r, j)
-    store(r.work, x + k, x_k)
+        x_k = x_k + s * element(r, F, k, j) * entry(r, x, j)
+        j = velocity_parent(r, j)
+    set_entry(r, x, k, x_k)
 
 
 @kernel
 def solve_inward(r, x):
-    """x <- L^-T x for the nv numbers at offset x, after ``factor``."""
-    for k in range(ly.nv(r) - 1, -1, -1):
+    """Replace the field x with L^-T x, after ``factor``."""
+    for k in range(nv(r) - 1, -1, -1):
         add_to_ancestors(r, x, k, -1.0)
 
 
 @kernel
 def solve_outward(r, x):
-    """x <- L^-1 D^-1 x, the second half of M^-1 x."""
-    for k in range(ly.nv(r)):
-        add_ancestors(r, x, k, load(r.work, x + k) / pivot(r, k), -1.0)
+    """Replace the field x with L^-1 D^-1 x, the second half of M^-1 x."""
+    for k in range(nv(r)):
+        add_ancestors(r, x, k, entry(r, x, k) / pivot(r, k), -1.0)
 
 
 @kernel
 def solve(r, x):
-    """x <- M^-1 x for the nv numbers at offset x, after ``factor``."""
+    """Replace the field x with M^-1 x, after ``factor``."""
     solve_inward(r, x)
     solve_outward(r, x)
 
@@ -143,62 +144,60 @@ def solve(r, x):
 def cholesky_kernel(r):
     crba_kernel(r)
     factor(r)
-    n = ly.nv(r)
-    for k in range(n):
-        column = ly.offset(r, UPPER) + k * n
+    F, columns = matrix(r, L), matrix(r, UPPER)  # U' in rows
+    for k in range(nv(r)):
         for i in range(k):
-            store(r.work, column + i, load(r.work, ly.offset(r, L) + k * n + i))
-        store(r.work, column + k, 1.0)
-        ly.clear(r.work, column + k + 1, n - k - 1)
-        store(r.work, ly.offset(r, D) + k, pivot(r, k))
-        store(r.work, ly.offset(r, D_INVERSE) + k, 1.0 / pivot(r, k))
+            set_element(r, columns, k, i, element(r, F, k, i))
+        set_element(r, columns, k, k, 1.0)
+        for i in range(k + 1, nv(r)):
+            set_element(r, columns, k, i, 0.0)
+        set_entry(r, D, k, pivot(r, k))
+        set_entry(r, D_INVERSE, k, 1.0 / pivot(r, k))
 
 
 @kernel
 def times_M(r, b, x):
-    """x <- M b, for the nv numbers at offsets b and x."""
-    n = ly.nv(r)
-    for k in range(n):
-        row, b_k = ly.offset(r, M) + k * n, load(r.work, b + k)
-        x_k = load(r.work, row + k) * b_k
-        j = ly.velocity_parent(r, k)
+    """Set the field x to M b, with b a field."""
+    H = matrix(r, M)
+    for k in range(nv(r)):
+        b_k = entry(r, b, k)
+        x_k = element(r, H, k, k) * b_k
+        j = velocity_parent(r, k)
         while j >= 0:
-            x_k = x_k + load(r.work, row + j) * load(r.work, b + j)
-            ly.increase(r.work, x + j, load(r.work, row + j) * b_k)
-            j = ly.velocity_parent(r, j)
-        store(r.work, x + k, x_k)
+            x_k = x_k + element(r, H, k, j) * entry(r, b, j)
+            add_to_entry(r, x, j, element(r, H, k, j) * b_k)
+            j = velocity_parent(r, j)
+        set_entry(r, x, k, x_k)
 
 
 @kernel
 def apply_factors(r, operation, x):
-    """x <- the product of x with factors of M, after ``factor``."""
-    n = ly.nv(r)
+    """Multiply the field x by factors of M, after ``factor``."""
     if operation == SOLVE:
         solve(r, x)
     elif operation == U_SOLVE:
         solve_inward(r, x)
     elif operation == U_TIMES:
-        for k in range(n):
+        for k in range(nv(r)):
             add_to_ancestors(r, x, k, 1.0)
     elif operation == UT_TIMES:
-        for k in range(n - 1, -1, -1):
-            add_ancestors(r, x, k, load(r.work, x + k), 1.0)
+        for k in range(nv(r) - 1, -1, -1):
+            add_ancestors(r, x, k, entry(r, x, k), 1.0)
     else:
-        for k in range(n):
-            add_ancestors(r, x, k, load(r.work, x + k), -1.0)
+        for k in range(nv(r)):
+            add_ancestors(r, x, k, entry(r, x, k), -1.0)
 
 
 @kernel
 def product_kernel(r):
     crba_kernel(r)
-    b, x = ly.offset(r, VECTOR), ly.offset(r, PRODUCT)
-    if ly.option(r, OPERATION) == M_TIMES:
-        times_M(r, b, x)
+    if option(r, OPERATION) == M_TIMES:
+        times_M(r, VECTOR, PRODUCT)
     else:
         factor(r)
-        for k in range(ly.nv(r)):
-            store(r.work, x + k, load(r.work, b + k))
-        apply_factors(r, ly.option(r, OPERATION), x)
+        for k in range(nv(r)):
+            set_entry(r, PRODUCT, k, entry(r, VECTOR, k))
+        apply_factors(r, option(r, OPERATION), PRODUCT)
 
 
 _cholesky = Algorithm("cholesky", cholesky_kernel, (Q,), (UPPER, D, D_INVERSE)).caller()

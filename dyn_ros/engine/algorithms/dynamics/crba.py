@@ -12,12 +12,8 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import Q, V, field
-from ...kernel.lanes import store
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import root_axes as ra
 
@@ -52,61 +48,60 @@ COMPOSITE_RATE = field("_composite_rate", ("rows", 10))
 
 @kernel
 def composite_column(r, i, c, Y):
-    """Y S_c, the momentum of the subtree of joint i if only its column c moves."""
-    s = ly.offset(r, ra.COLUMNS) + 6 * (ly.idx_column(r, i) + c)
-    if ly.kind(r, i) == ly.REVOLUTE:
-        u = al.load3(r.work, s)
-        return al.Force(al.cross(u, Y.moment), al.symmetric_times(Y.rotational, u))
-    if ly.kind(r, i) == ly.PRISMATIC:
-        u = al.load3(r.work, s)
-        return al.Force(al.scale(Y.mass, u), al.cross(Y.moment, u))
-    return al.momentum(Y, al.load_motion(r.work, s))
+    """Return Y S_c, the momentum of the subtree of joint i if only its column c moves."""
+    if kind(r, i) == REVOLUTE:
+        u = ra.root_axis(r, i)
+        return Force(cross(u, Y.moment), symmetric_times(Y.rotational, u))
+    if kind(r, i) == PRISMATIC:
+        u = ra.root_axis(r, i)
+        return Force(scale(Y.mass, u), cross(Y.moment, u))
+    return momentum(Y, motion(r, ra.COLUMNS, idx_column(r, i) + c))
 
 
 @kernel
 def add_to_parent(r, field, i):
     """Add the inertia of the subtree of joint i to its parent's; return it."""
-    Y = al.load_inertia(r.work, ly.offset(r, field) + 10 * i)
-    p = ly.offset(r, field) + 10 * ly.parent(r, i)
-    al.store_inertia(
-        r.work,
-        p,
-        al.inertia_add(al.load_inertia(r.work, p), al.inertia_moved(ra.from_parent(r, i), Y)),
-    )
+    Y = inertia(r, field, i)
+    add_to_inertia(r, field, parent(r, i), inertia_moved(ra.from_parent(r, i), Y))
     return Y
 
 
 @kernel
 def inertia_matrix(r):
-    """Inward pass, after the inertias of all bodies: store M and the inertias of the subtrees."""
-    M_, n = ly.offset(r, M), ly.nv(r)
-    ly.clear(r.work, ly.offset(r, COMPOSITE), 10)
-    ly.clear_matrix(r, M_)
-    for i in range(ly.njoints(r), 0, -1):
+    """Inward pass, after the inertias of all bodies: store M and the inertias of the subtrees.
+
+    Y_p = Y_p + Y
+    F = Y S_i
+    M_ji = M_ij = S_j' F    for i and its ancestors j       Featherstone (2008), table 6.2
+    """
+    H = matrix(r, M)
+    clear_row(r, COMPOSITE, 0, 10)
+    clear_sparse(r, M)
+    for i in range(njoints(r), 0, -1):
         Y = add_to_parent(r, COMPOSITE, i)
-        for c in range(ly.ncolumns(r, i)):
-            k = ly.idx_v(r, i) + c
+        for c in range(ncolumns(r, i)):
+            k = idx_v(r, i) + c
             F = composite_column(r, i, c, Y)
-            for d in range(ly.ncolumns(r, i)):
-                ly.accumulate(r, M_ + (ly.idx_v(r, i) + d) * n + k, ra.dot_column(r, i, d, F))
+            for d in range(ncolumns(r, i)):
+                accumulate(r, H, idx_v(r, i) + d, k, ra.dot_column(r, i, d, F))
             j = i
-            while ly.parent(r, j) > 0:
-                F = al.force_moved(ra.from_parent(r, j), F)
-                j = ly.parent(r, j)
-                for d in range(ly.ncolumns(r, j)):
+            while parent(r, j) > 0:
+                F = force_moved(ra.from_parent(r, j), F)
+                j = parent(r, j)
+                for d in range(ncolumns(r, j)):
                     x = ra.dot_column(r, j, d, F)
-                    ly.accumulate(r, M_ + (ly.idx_v(r, j) + d) * n + k, x)
-                    ly.accumulate(r, M_ + k * n + ly.idx_v(r, j) + d, x)
-    for k in range(n):
-        ly.increase(r.work, M_ + k * n + k, ly.armature(r, k))
+                    accumulate(r, H, idx_v(r, j) + d, k, x)
+                    accumulate(r, H, k, idx_v(r, j) + d, x)
+    for k in range(nv(r)):
+        add_to_element(r, H, k, k, armature(r, k))
 
 
 @kernel
 def place_robot(r):
     """Place all bodies, with their inertias, in the root frame."""
     ra.set_root(r)
-    for i in range(1, ly.njoints(r) + 1):
-        al.store_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i, ra.place_body(r, i))
+    for i in range(1, njoints(r) + 1):
+        set_inertia(r, COMPOSITE, i, ra.place_body(r, i))
 
 
 @kernel
@@ -120,12 +115,12 @@ def crba_kernel(r):
 
 @kernel
 def composite(r, i):
-    return al.load_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i)
+    return inertia(r, COMPOSITE, i)
 
 
 @kernel
 def composite_rate(r, i):
-    return al.load_inertia(r.work, ly.offset(r, COMPOSITE_RATE) + 10 * i)
+    return inertia(r, COMPOSITE_RATE, i)
 
 
 @kernel
@@ -135,12 +130,12 @@ def inertia_rate(Y, v):
     Y is a sum of m (x.x - x x') over particles, whose rate contains x dx/dt twice.
     """
     S, h, u = Y.rotational, Y.moment, v.linear
-    W = al.product(al.skew(v.angular), (S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz))
-    d = 2.0 * al.dot(u, h)
-    return al.Inertia(
+    W = product(skew(v.angular), (S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz))
+    d = 2.0 * dot(u, h)
+    return Inertia(
         0.0 * d,
-        al.add(al.scale(Y.mass, u), al.cross(v.angular, h)),
-        al.Symmetric(
+        add(scale(Y.mass, u), cross(v.angular, h)),
+        Symmetric(
             2.0 * (W[0] - u[0] * h[0]) + d,
             W[1] + W[3] - u[0] * h[1] - u[1] * h[0],
             2.0 * (W[4] - u[1] * h[1]) + d,
@@ -155,83 +150,77 @@ def inertia_rate(Y, v):
 def place_bodies(r):
     """Place all joints; store each body's inertia."""
     ra.set_root_relative(r)
-    for i in range(1, ly.njoints(r) + 1):
-        al.store_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i, ra.place_body_relative(r, i))
+    for i in range(1, njoints(r) + 1):
+        set_inertia(r, COMPOSITE, i, ra.place_body_relative(r, i))
 
 
 @kernel
 def move_bodies(r):
     """After ``place_bodies``: store velocities and the rates of the bodies' inertias."""
-    for i in range(1, ly.njoints(r) + 1):
-        al.store_inertia(
-            r.work,
-            ly.offset(r, COMPOSITE_RATE) + 10 * i,
-            inertia_rate(composite(r, i), ra.body_velocity(r, i)),
-        )
+    for i in range(1, njoints(r) + 1):
+        set_inertia(r, COMPOSITE_RATE, i, inertia_rate(composite(r, i), ra.body_velocity(r, i)))
 
 
 @kernel
 def sum_up(r, field):
     """Inward pass: sum the inertias of bodies over subtrees; row 0 is the whole robot."""
-    ly.clear(r.work, ly.offset(r, field), 10)
-    for i in range(ly.njoints(r), 0, -1):
+    clear_row(r, field, 0, 10)
+    for i in range(njoints(r), 0, -1):
         add_to_parent(r, field, i)
 
 
 @kernel
-def store_symmetric_matrix(a, i, S, step):
-    """Store a symmetric 3 x 3 matrix in rows of the given length."""
+def set_block(r, A, i, j, S):
+    """Set the 3 x 3 block of A from row i and column j on to a symmetric matrix."""
     rows = ((S.xx, S.xy, S.xz), (S.xy, S.yy, S.yz), (S.xz, S.yz, S.zz))
-    for j in range(3):
+    for n in range(3):
         for k in range(3):
-            store(a, i + step * j + k, rows[j][k])
+            set_element(r, A, i + n, j + k, rows[n][k])
 
 
 @kernel
-def store_articulated_matrix(a, i, Y):
-    """Store the 6 x 6 matrix of an articulated-body inertia."""
-    store_symmetric_matrix(a, i, Y.linear, 6)
-    store_symmetric_matrix(a, i + 21, Y.angular, 6)
+def set_articulated_matrix(r, field, i, Y):
+    """Set row i of a field to the 6 x 6 matrix of an articulated-body inertia."""
+    A = matrix_row(r, field, i, 6, 6)
+    set_block(r, A, 0, 0, Y.linear)
+    set_block(r, A, 3, 3, Y.angular)
     for j in range(3):
         for k in range(3):
-            store(a, i + 6 * j + 3 + k, Y.cross[3 * j + k])
-            store(a, i + 18 + 6 * k + j, Y.cross[3 * j + k])
+            set_element(r, A, j, 3 + k, Y.cross[3 * j + k])
+            set_element(r, A, 3 + k, j, Y.cross[3 * j + k])
 
 
 @kernel
-def store_inertia_matrix(a, i, Y):
-    store_articulated_matrix(a, i, al.articulated(Y))
+def set_inertia_matrix(r, field, i, Y):
+    """Set row i of a field to the 6 x 6 matrix of a rigid-body inertia."""
+    set_articulated_matrix(r, field, i, articulated(Y))
 
 
 @kernel
 def store_composite(r, i, Y, local, world):
     """Store an inertia about the origin of joint i, expressed in its frame and in the world."""
-    R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
-    store_inertia_matrix(
-        r.work, ly.offset(r, local) + 36 * i, al.inertia_rotated(al.transposed(R), Y)
-    )
-    store_inertia_matrix(
-        r.work, ly.offset(r, world) + 36 * i, al.inertia_moved(ra.from_root(r, i), Y)
-    )
+    R = rotation(r, ra.ROTATION, i)
+    set_inertia_matrix(r, local, i, inertia_rotated(transposed(R), Y))
+    set_inertia_matrix(r, world, i, inertia_moved(ra.from_root(r, i), Y))
 
 
 @kernel
 def subtree_end(r, i):
     """End of the range of the joints in the subtree of joint i."""
     end = i + 1
-    while end <= ly.njoints(r) and ly.parent(r, end) >= i:
+    while end <= njoints(r) and parent(r, end) >= i:
         end += 1
     return end
 
 
 @kernel
 def composite_inertias_kernel(r):
-    ly.zero_unless_input(r, V)
+    zero_unless_input(r, V)
     place_bodies(r)
     move_bodies(r)
     sum_up(r, COMPOSITE)
     sum_up(r, COMPOSITE_RATE)
-    for i in range(1, ly.njoints(r) + 1):
+    for i in range(1, njoints(r) + 1):
         store_composite(r, i, composite(r, i), YCRB, OYCRB)
         store_composite(r, i, composite_rate(r, i), DYCRB, DOYCRB)
 

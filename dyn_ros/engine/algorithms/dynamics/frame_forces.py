@@ -10,15 +10,12 @@ import numpy as np
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import finite_array, require_model
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.frames import frame_number
 from ...model.model import Model
-from .rnea import TAU, add_force, external_force, newton_euler
+from .rnea import TAU, external_force, newton_euler
 
 FRAME_F = field(
     "frame_f",
@@ -32,44 +29,41 @@ WRENCHES = field("_wrenches", ("nframes", 6))  # on the link of each frame, expr
 @kernel
 def force_to_child(X, f):
     """Transform a force from the parent frame to the child frame placed at X."""
-    moment = al.sub(f.angular, al.cross(X.translation, f.linear))
-    return al.Force(al.rotate_inverse(X.rotation, f.linear), al.rotate_inverse(X.rotation, moment))
+    moment = sub(f.angular, cross(X.translation, f.linear))
+    return Force(rotate_inverse(X.rotation, f.linear), rotate_inverse(X.rotation, moment))
 
 
 @kernel
 def link_force(r, n):
     """Force that moves the link of frame n itself, expressed in the joint that moves it."""
-    i = ly.frame_parent(r, n)
-    v = al.load_motion(r.work, ly.offset(r, JOINT_V) + 6 * i)
-    a = al.load_motion(r.work, ly.offset(r, JOINT_A) + 6 * i)
-    Y = ly.frame_inertia(r, n)
-    f = al.body_force(Y, v, a)
-    if ly.has_input(r, WRENCHES):
-        wrench = al.load_force(r.work, ly.offset(r, WRENCHES) + 6 * n)
-        return al.force_sub(f, al.to_parent(ly.frame_placement(r, n), wrench))
-    if ly.has_input(r, F_EXT) and ly.frame_joint(r, n) > 0:
-        return al.force_sub(f, external_force(r, ly.frame_joint(r, n)))
+    i = frame_parent(r, n)
+    v = motion(r, JOINT_V, i)
+    a = motion(r, JOINT_A, i)
+    Y = frame_inertia(r, n)
+    f = body_force(Y, v, a)
+    if has_input(r, WRENCHES):
+        wrench = force(r, WRENCHES, n)
+        return force_sub(f, to_parent(frame_placement(r, n), wrench))
+    if has_input(r, F_EXT) and frame_joint(r, n) > 0:
+        return force_sub(f, external_force(r, frame_joint(r, n)))
     return f
 
 
 @kernel
 def frame_forces_kernel(r):
-    newton_euler(r, True, ly.offset(r, TAU))
-    f_ = ly.offset(r, FRAME_F)
-    ly.clear(r.work, f_, 6 * ly.nframes(r))
-    for n in range(ly.nframes(r) - 1, -1, -1):  # in the frames of the joints that move them
-        add_force(r, f_ + 6 * ly.connecting_frame(r, n), link_force(r, n))
-        above = ly.connecting_frame_above(r, n)
+    newton_euler(r, True, TAU)
+    clear_entries(r, FRAME_F, size(r, FRAME_F))
+    for n in range(nframes(r) - 1, -1, -1):  # in the frames of the joints that move them
+        add_to_force(r, FRAME_F, connecting_frame(r, n), link_force(r, n))
+        above = connecting_frame_above(r, n)
         if above >= 0:
-            f = al.load_force(r.work, f_ + 6 * n)
-            if ly.frame_joint(r, n) > 0:
-                f = al.to_parent(
-                    al.load_se3(r.work, ly.offset(r, LIMI) + 16 * ly.frame_joint(r, n)), f
-                )
-            add_force(r, f_ + 6 * above, f)
-    for n in range(ly.nframes(r) - 1, -1, -1):  # links first, which follow their joints
-        f = al.load_force(r.work, f_ + 6 * ly.connecting_frame(r, n))
-        al.store_spatial(r.work, f_ + 6 * n, force_to_child(ly.frame_placement(r, n), f))
+            f = force(r, FRAME_F, n)
+            if frame_joint(r, n) > 0:
+                f = to_parent(placement(r, LIMI, frame_joint(r, n)), f)
+            add_to_force(r, FRAME_F, above, f)
+    for n in range(nframes(r) - 1, -1, -1):  # links first, which follow their joints
+        f = force(r, FRAME_F, connecting_frame(r, n))
+        set_force(r, FRAME_F, n, force_to_child(frame_placement(r, n), f))
 
 
 _forces = Algorithm(

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...call.data import Data
-from ...kernel.lanes import select_above
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import require_model, valid_array
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.drives import Drives
 from ...model.model import Model
 from .rnea import generalized_gravity

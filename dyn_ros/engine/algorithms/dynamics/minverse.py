@@ -11,12 +11,8 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import lanes as la
-from ...kernel import packing as ly
-from ...kernel.fields import Q, field
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import root_axes as ra
 from .aba import DINV, U, eliminate_all
@@ -37,37 +33,37 @@ UNIT = field("_unit", ("nv",))
 @kernel
 def store_steps(r):
     """Store S, U and 1 of each velocity, about the first joint's origin."""
-    for i in range(1, ly.njoints(r) + 1):
-        p = al.sub(ra.from_parent(r, i), ra.from_parent(r, 1))
-        if ly.parent(r, i) > 0:
-            p = al.add(
+    for i in range(1, njoints(r) + 1):
+        p = sub(ra.from_parent(r, i), ra.from_parent(r, 1))
+        if parent(r, i) > 0:
+            p = add(
                 ra.from_parent(r, i),
-                al.load3(r.work, ly.offset(r, ra.POSITION) + 3 * ly.parent(r, i)),
+                vector(r, ra.POSITION, parent(r, i)),
             )
-        al.store3(r.work, ly.offset(r, ra.POSITION) + 3 * i, p)
-        for c in range(ly.ncolumns(r, i)):
-            k = ly.idx_v(r, i) + c
-            row, s = ly.offset(r, STEPS) + 13 * k, la.sqrt(la.load(r.work, ly.offset(r, DINV) + k))
-            S = al.motion_moved(al.scale(-1.0, p), ra.load_column(r, i, c))
-            U_k = al.force_moved(p, al.load_force(r.work, ly.offset(r, U) + 6 * k))
-            al.store_spatial(r.work, row, al.motion_scale(s, S))
-            al.store_spatial(r.work, row + 6, al.force_scale(s, U_k))
-            la.store(r.work, row + 12, s)
+        set_vector(r, ra.POSITION, i, p)
+        for c in range(ncolumns(r, i)):
+            k = idx_v(r, i) + c
+            row, s = offset(r, STEPS) + 13 * k, sqrt(entry(r, DINV, k))
+            S = motion_moved(scale(-1.0, p), ra.subspace_column(r, i, c))
+            U_k = force_moved(p, force(r, U, k))
+            store_spatial(r.work, row, motion_scale(s, S))
+            store_spatial(r.work, row + 6, force_scale(s, U_k))
+            store(r.work, row + 12, s)
 
 
 @kernel
 def load_forces(r, f, w, count):
     """Vectors of forces, one in each column from offset f on, in rows of w numbers."""
-    return al.Force(
+    return Force(
         (
-            la.load_simd(r.work, f, count),
-            la.load_simd(r.work, f + w, count),
-            la.load_simd(r.work, f + 2 * w, count),
+            load_simd(r.work, f, count),
+            load_simd(r.work, f + w, count),
+            load_simd(r.work, f + 2 * w, count),
         ),
         (
-            la.load_simd(r.work, f + 3 * w, count),
-            la.load_simd(r.work, f + 4 * w, count),
-            la.load_simd(r.work, f + 5 * w, count),
+            load_simd(r.work, f + 3 * w, count),
+            load_simd(r.work, f + 4 * w, count),
+            load_simd(r.work, f + 5 * w, count),
         ),
     )
 
@@ -75,46 +71,46 @@ def load_forces(r, f, w, count):
 @kernel
 def store_propagated(r, k, count, f):
     for x in range(3):
-        row = ly.offset(r, PROPAGATED) + ly.padded(r) * x + k
-        la.store_simd(r.work, row, count, f.linear[x])
-        la.store_simd(r.work, row + 3 * ly.padded(r), count, f.angular[x])
+        row = offset(r, PROPAGATED) + padded(r) * x + k
+        store_simd(r.work, row, count, f.linear[x])
+        store_simd(r.work, row + 3 * padded(r), count, f.angular[x])
 
 
 @kernel
 def pass_inward(r):
     """V, row by row from the tips, from the forces of the descendants of each velocity."""
-    for j in range(ly.nv(r) - 1, -1, -1):
-        row, V_ = ly.offset(r, STEPS) + 13 * j, ly.offset(r, ROOT) + ly.padded(r) * j
-        end = ly.velocity_end(r, j)
-        S, U_j = al.load_motion(r.work, row), al.load_force(r.work, row + 6)
-        s = la.load(r.work, row + 12)
-        for k in range(j + 1, end, la.simd_width(r.work)):
-            f = load_forces(r, ly.offset(r, PROPAGATED) + k, ly.padded(r), end - k)
-            x = -al.power(f, S)
-            la.store_simd(r.work, V_ + k, end - k, x)
-            store_propagated(r, k, end - k, al.force_add(f, al.force_scale(x, U_j)))
-        la.store(r.work, V_ + j, s)
-        store_propagated(r, j, 1, al.force_scale(s, U_j))
+    for j in range(nv(r) - 1, -1, -1):
+        row, V_ = offset(r, STEPS) + 13 * j, offset(r, ROOT) + padded(r) * j
+        end = velocity_end(r, j)
+        S, U_j = load_motion(r.work, row), load_force(r.work, row + 6)
+        s = load(r.work, row + 12)
+        for k in range(j + 1, end, simd_width(r.work)):
+            f = load_forces(r, offset(r, PROPAGATED) + k, padded(r), end - k)
+            x = -power(f, S)
+            store_simd(r.work, V_ + k, end - k, x)
+            store_propagated(r, k, end - k, force_add(f, force_scale(x, U_j)))
+        store(r.work, V_ + j, s)
+        store_propagated(r, j, 1, force_scale(s, U_j))
 
 
 @kernel
 def solve_for_root(r):
     """V if mimic joints couple branches, after ``factor``."""
-    for k in range(ly.nv(r)):
-        ly.clear(r.work, ly.offset(r, UNIT), ly.nv(r))
-        la.store(r.work, ly.offset(r, UNIT) + k, 1.0)
-        solve_inward(r, ly.offset(r, UNIT))
+    for k in range(nv(r)):
+        clear_entries(r, UNIT, nv(r))
+        set_entry(r, UNIT, k, 1.0)
+        solve_inward(r, UNIT)
         for j in range(k + 1):
-            la.store(
+            store(
                 r.work,
-                ly.offset(r, ROOT) + ly.padded(r) * j + k,
-                la.load(r.work, ly.offset(r, UNIT) + j) / la.sqrt(pivot(r, j)),
+                offset(r, ROOT) + padded(r) * j + k,
+                entry(r, UNIT, j) / sqrt(pivot(r, j)),
             )
 
 
 @kernel
 def load_four(a, i):
-    return (la.load(a, i), la.load(a, i + 1), la.load(a, i + 2), la.load(a, i + 3))
+    return (load(a, i), load(a, i + 1), load(a, i + 2), load(a, i + 3))
 
 
 @kernel
@@ -139,29 +135,29 @@ def store_rows(r, k, rows, columns, x):
     """Store numbers in consecutive rows of an nv x nv matrix, starting at offset k."""
     for t in range(len(x)):
         if t < rows:
-            la.store_simd(r.work, k + ly.nv(r) * t, columns, x[t])
+            store_simd(r.work, k + nv(r) * t, columns, x[t])
 
 
 @kernel
 def add_row(r, x, y, i, c, j):
     """Add the contribution of row j of V to rows i to i + 3 of V' V, in columns c, c + 1, ..."""
-    row, k = ly.offset(r, ROOT) + ly.padded(r) * j + i, ly.offset(r, ROOT) + ly.padded(r) * j + c
+    row, k = offset(r, ROOT) + padded(r) * j + i, offset(r, ROOT) + padded(r) * j + c
     a = load_four(r.work, row)
     return (
-        add_scaled_four(x, a, la.load_simd(r.work, k, la.SIMD_WIDTH)),
-        add_scaled_four(y, a, la.load_simd(r.work, k + la.simd_width(r.work), la.SIMD_WIDTH)),
+        add_scaled_four(x, a, load_simd(r.work, k, SIMD_WIDTH)),
+        add_scaled_four(y, a, load_simd(r.work, k + simd_width(r.work), SIMD_WIDTH)),
     )
 
 
 @kernel
 def store_part(r, i, c, x):
     """Store rows i to i + 3 of M^-1 in columns c, c + 1, ...; for a batch also transposed."""
-    n, W = ly.nv(r), ly.offset(r, MINV)
+    n, W = nv(r), offset(r, MINV)
     store_rows(r, W + n * i + c, n - i, n - c, x)
-    if la.holds_lanes(r.work):
+    if holds_lanes(r.work):
         for t in range(4):
             if i + t < n:
-                la.store_simd(r.work, W + n * c + i + t, 1, x[t])
+                store_simd(r.work, W + n * c + i + t, 1, x[t])
 
 
 @kernel
@@ -171,28 +167,28 @@ def square_root(r):
     Rows i to i + 3 of V' are nonzero only at these velocities and the ancestors of i. On the way
     to the root, those that are also ancestors of column c come last.
     """
-    n, V_, W, some = ly.nv(r), ly.offset(r, ROOT), ly.offset(r, MINV), la.simd_width(r.work)
+    n, V_, W, some = nv(r), offset(r, ROOT), offset(r, MINV), simd_width(r.work)
     for i in range(0, n, 4):
         for c in range(i, n, 2 * some):
-            zero = 0.0 * la.load_simd(r.work, V_ + c, la.SIMD_WIDTH)
+            zero = 0.0 * load_simd(r.work, V_ + c, SIMD_WIDTH)
             x = (zero, zero, zero, zero)
             y = x
             for j in range(min(i + 4, n) - 1, i, -1):
-                if ly.velocity_end(r, j) > c:
+                if velocity_end(r, j) > c:
                     x, y = add_row(r, x, y, i, c, j)
             j = i
-            while j >= 0 and ly.velocity_end(r, j) <= c:
-                j = ly.velocity_parent(r, j)
+            while j >= 0 and velocity_end(r, j) <= c:
+                j = velocity_parent(r, j)
             while j >= 0:
                 x, y = add_row(r, x, y, i, c, j)
-                j = ly.velocity_parent(r, j)
+                j = velocity_parent(r, j)
             store_part(r, i, c, x)
             if c + some < n:
                 store_part(r, i, c + some, y)
-        if not la.holds_lanes(r.work):
+        if not holds_lanes(r.work):
             for c in range(i + 1, n):
                 for j in range(i, min(i + 4, c)):
-                    la.store(r.work, W + n * c + j, la.load(r.work, W + n * j + c))
+                    store(r.work, W + n * c + j, load(r.work, W + n * j + c))
 
 
 @kernel

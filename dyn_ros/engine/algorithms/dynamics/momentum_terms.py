@@ -13,15 +13,9 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import JOINT_V, LIMI, Q, V, field
-from ...kernel.joints import add_subspace_times, add_subspace_transpose_times, joint_placement
-from ...kernel.lanes import load, store
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.model import Model
-from .rnea import add_force
 
 P = field("generalized_momentum", ("nv",), "Generalized momentum, M v [kg m2/s, kg m/s].")
 P_RATE = field(
@@ -30,86 +24,83 @@ P_RATE = field(
     "Rate of the generalized momentum without joint efforts, C' v - g [N m, N].",
 )
 SUBTREE_MOMENTUM = field("_subtree_momentum", ("rows", 6))
-SUBTREE_MASS = field("_subtree_mass", ("rows", 4))  # mass and first moment
-FALL = field("_fall", ("rows", 3))  # gravity, in the axes of each joint
+SUBTREE_MASS = field("_subtree_m", ("rows",))
+SUBTREE_MOMENT = field("_subtree_mc", ("rows", 3))  # mass times center of mass
+GRAVITY_IN_JOINT = field("_fall", ("rows", 3))  # expressed in each joint's axes
 
 
 @kernel
 def momenta_of_bodies(r, velocity):
-    """Outward pass, with the velocities at an offset; gravity is expressed in the joints' axes."""
-    ly.clear(r.work, ly.offset(r, P), ly.nv(r))
-    ly.clear(r.work, ly.offset(r, JOINT_V), 6)
-    ly.clear(r.work, ly.offset(r, SUBTREE_MOMENTUM), 6)
-    ly.clear(r.work, ly.offset(r, SUBTREE_MASS), 4)
-    al.store3(r.work, ly.offset(r, FALL), al.constant3(r.floats, ly.GRAVITY))
-    X_, v_, h_ = ly.offset(r, LIMI), ly.offset(r, JOINT_V), ly.offset(r, SUBTREE_MOMENTUM)
-    for i in range(1, ly.njoints(r) + 1):
-        p = ly.parent(r, i)
+    """Outward pass, with the velocities of a field; gravity is expressed in the joints' axes."""
+    clear_entries(r, P, nv(r))
+    clear_row(r, JOINT_V, 0, 6)
+    clear_row(r, SUBTREE_MOMENTUM, 0, 6)
+    set_entry(r, SUBTREE_MASS, 0, 0.0)
+    clear_row(r, SUBTREE_MOMENT, 0, 3)
+    set_vector(r, GRAVITY_IN_JOINT, 0, gravity(r))
+    for i in range(1, njoints(r) + 1):
+        p = parent(r, i)
         X = joint_placement(r, i)
-        v = add_subspace_times(r, i, al.to_child(X, al.load_motion(r.work, v_ + 6 * p)), velocity)
-        Y = ly.body_inertia(r, i)
-        al.store_se3(r.work, X_ + 16 * i, X)
-        al.store_spatial(r.work, v_ + 6 * i, v)
-        al.store_spatial(r.work, h_ + 6 * i, al.momentum(Y, v))
-        store(r.work, ly.offset(r, SUBTREE_MASS) + 4 * i, Y.mass)
-        al.store3(r.work, ly.offset(r, SUBTREE_MASS) + 4 * i + 1, Y.moment)
-        al.store3(
-            r.work,
-            ly.offset(r, FALL) + 3 * i,
-            al.rotate_inverse(X.rotation, al.load3(r.work, ly.offset(r, FALL) + 3 * p)),
+        v = add_subspace_times(r, i, to_child(X, motion(r, JOINT_V, p)), velocity)
+        Y = body_inertia(r, i)
+        set_placement(r, LIMI, i, X)
+        set_motion(r, JOINT_V, i, v)
+        set_force(r, SUBTREE_MOMENTUM, i, momentum(Y, v))
+        set_entry(r, SUBTREE_MASS, i, Y.mass)
+        set_vector(r, SUBTREE_MOMENT, i, Y.moment)
+        set_vector(
+            r, GRAVITY_IN_JOINT, i, rotate_inverse(X.rotation, vector(r, GRAVITY_IN_JOINT, p))
         )
 
 
 @kernel
 def add_momentum_to_parent(r, i, h):
-    X = al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i)
-    add_force(r, ly.offset(r, SUBTREE_MOMENTUM) + 6 * ly.parent(r, i), al.to_parent(X, h))
+    X = placement(r, LIMI, i)
+    add_to_force(r, SUBTREE_MOMENTUM, parent(r, i), to_parent(X, h))
 
 
 @kernel
 def add_mass_to_parent(r, i, mass, moment):
-    X = al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i)
-    k = ly.offset(r, SUBTREE_MASS) + 4 * ly.parent(r, i)
-    moved = al.add(al.rotate(X.rotation, moment), al.scale(mass, X.translation))
-    ly.increase(r.work, k, mass)
-    al.store3(r.work, k + 1, al.add(al.load3(r.work, k + 1), moved))
+    p, X = parent(r, i), placement(r, LIMI, i)
+    moved = add(rotate(X.rotation, moment), scale(mass, X.translation))
+    add_to_entry(r, SUBTREE_MASS, p, mass)
+    set_vector(r, SUBTREE_MOMENT, p, add(vector(r, SUBTREE_MOMENT, p), moved))
 
 
 @kernel
 def add_rotor_momenta(r, velocity):
-    for k in range(ly.nv(r)):
-        ly.increase(r.work, ly.offset(r, P) + k, ly.armature(r, k) * load(r.work, velocity + k))
+    for k in range(nv(r)):
+        add_to_entry(r, P, k, armature(r, k) * entry(r, velocity, k))
 
 
 @kernel
 def momentum_of(r, velocity):
     """Store M times a velocity in P, and the subtrees' momenta."""
     momenta_of_bodies(r, velocity)
-    for i in range(ly.njoints(r), 0, -1):
-        h = al.load_force(r.work, ly.offset(r, SUBTREE_MOMENTUM) + 6 * i)
-        add_subspace_transpose_times(r, i, h, ly.offset(r, P), 1)
+    for i in range(njoints(r), 0, -1):
+        h = force(r, SUBTREE_MOMENTUM, i)
+        add_subspace_transpose_times(r, i, h, P)
         add_momentum_to_parent(r, i, h)
     add_rotor_momenta(r, velocity)
 
 
 @kernel
 def momentum_terms_kernel(r):
-    momenta_of_bodies(r, ly.offset(r, V))
-    ly.clear(r.work, ly.offset(r, P_RATE), ly.nv(r))
-    for i in range(ly.njoints(r), 0, -1):
-        h = al.load_force(r.work, ly.offset(r, SUBTREE_MOMENTUM) + 6 * i)
-        v = al.load_motion(r.work, ly.offset(r, JOINT_V) + 6 * i)
-        mass = load(r.work, ly.offset(r, SUBTREE_MASS) + 4 * i)
-        moment = al.load3(r.work, ly.offset(r, SUBTREE_MASS) + 4 * i + 1)
-        g = al.load3(r.work, ly.offset(r, FALL) + 3 * i)
-        weight = al.Force(al.scale(mass, g), al.cross(moment, g))
-        add_subspace_transpose_times(r, i, h, ly.offset(r, P), 1)
+    momenta_of_bodies(r, V)
+    clear_entries(r, P_RATE, nv(r))
+    for i in range(njoints(r), 0, -1):
+        h = force(r, SUBTREE_MOMENTUM, i)
+        v = motion(r, JOINT_V, i)
+        mass, moment = entry(r, SUBTREE_MASS, i), vector(r, SUBTREE_MOMENT, i)
+        g = vector(r, GRAVITY_IN_JOINT, i)
+        weight = Force(scale(mass, g), cross(moment, g))
+        add_subspace_transpose_times(r, i, h, P)
         add_subspace_transpose_times(  # (v x s) . h = -s . (v x* h)
-            r, i, al.force_sub(weight, al.force_cross(v, h)), ly.offset(r, P_RATE), 1
+            r, i, force_sub(weight, force_cross(v, h)), P_RATE
         )
         add_momentum_to_parent(r, i, h)
         add_mass_to_parent(r, i, mass, moment)
-    add_rotor_momenta(r, ly.offset(r, V))
+    add_rotor_momenta(r, V)
 
 
 _momentum_terms = Algorithm(

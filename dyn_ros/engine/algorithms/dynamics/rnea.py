@@ -6,15 +6,10 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import joints
-from ...kernel import packing as ly
-from ...kernel.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, A, Q, V, field
-from ...kernel.lanes import load
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..kinematics.root_axes import let_fall
+from ..kinematics.root_axes import set_root_acceleration
 
 TAU = field("tau", ("nv",), "Joint torques and forces [N m, N].")
 NLE = field("nle", ("nv",), "Coriolis, centrifugal and gravity torques [N m, N].")
@@ -23,104 +18,130 @@ G = field("g", ("nv",), "Gravity torques [N m, N].")
 
 @kernel
 def set_base(r):
-    """Set the universe to rest with an acceleration of minus gravity."""
-    ly.clear(r.work, ly.offset(r, JOINT_V), 6)
-    ly.clear(r.work, ly.offset(r, JOINT_F), 6)
-    let_fall(r, JOINT_A)
+    """Set the universe to rest, with an acceleration of minus gravity.
 
+        v_0 = 0,  a_0 = -g,  f_0 = 0
 
-@kernel
-def add_force(r, k, f):
-    """Add a force to that at offset k."""
-    al.store_spatial(r.work, k, al.force_add(al.load_force(r.work, k), f))
-
-
-@kernel
-def transmit_forces(r, tau):
-    """Backward pass: sum the forces toward the base and compute the joint torques S' f."""
-    ly.clear(r.work, tau, ly.nv(r))
-    f = ly.offset(r, JOINT_F)
-    for i in range(ly.njoints(r), 0, -1):
-        f_i = al.load_force(r.work, f + 6 * i)
-        joints.add_subspace_transpose_times(r, i, f_i, tau, 1)
-        X = al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i)
-        add_force(r, f + 6 * ly.parent(r, i), al.to_parent(X, f_i))
+    Writes JOINT_V, JOINT_A, JOINT_F.
+    """
+    clear_row(r, JOINT_V, 0, 6)
+    clear_row(r, JOINT_F, 0, 6)
+    set_root_acceleration(r, JOINT_A)
 
 
 @kernel
 def external_force(r, i):
-    return al.load_force(r.work, ly.offset(r, F_EXT) + 6 * (i - 1))
+    """Return the external force on the body of joint i. Reads F_EXT."""
+    return force(r, F_EXT, i - 1)
+
+
+@kernel
+def newton_euler_forward(r, i, accelerated):
+    """Compute the motion of joint i and the force on its body, expressed in the joint frame.
+
+        v = X v_p + S qd
+        a = X a_p + S qdd + v x S qd
+        f = I a + v x* I v - f_ext                      Featherstone (2008), table 5.1
+
+    p is the parent, and X the transform from its frame. If not ``accelerated``, qdd is zero.
+    Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F.
+    """
+    p, X = parent(r, i), joint_placement(r, i)
+    set_placement(r, LIMI, i, X)
+    v = add_subspace_times(r, i, to_child(X, motion(r, JOINT_V, p)), V)
+    a = motion_add(to_child(X, motion(r, JOINT_A, p)), cross_subspace_times(r, i, v, V))
+    if accelerated:
+        a = add_subspace_times(r, i, a, A)
+    f = body_force(body_inertia(r, i), v, a)
+    if has_input(r, F_EXT):
+        f = force_sub(f, external_force(r, i))
+    set_motion(r, JOINT_V, i, v)
+    set_motion(r, JOINT_A, i, a)
+    set_force(r, JOINT_F, i, f)
+
+
+@kernel
+def transmit_forces(r, tau):
+    """Backward pass: compute the joint torques, in the field ``tau``, and sum forces to the base.
+
+        tau = S' f
+        f_p = f_p + X* f                                Featherstone (2008), table 5.1
+
+    Reads JOINT_F, LIMI; writes JOINT_F, tau.
+    """
+    clear_entries(r, tau, nv(r))
+    for i in range(njoints(r), 0, -1):
+        f = force(r, JOINT_F, i)
+        add_subspace_transpose_times(r, i, f, tau)
+        add_to_force(r, JOINT_F, parent(r, i), to_parent(placement(r, LIMI, i), f))
 
 
 @kernel
 def newton_euler(r, accelerated, tau):
+    """Recursive Newton-Euler algorithm; stores the torques in the field ``tau``.
+
+        tau = S' f + armature qdd
+
+    If not ``accelerated``, qdd is zero.
+    Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, tau.
+    """
     set_base(r)
-    X_, v_, a_, f_ = (
-        ly.offset(r, LIMI),
-        ly.offset(r, JOINT_V),
-        ly.offset(r, JOINT_A),
-        ly.offset(r, JOINT_F),
-    )
-    for i in range(1, ly.njoints(r) + 1):
-        p = ly.parent(r, i)
-        X = joints.joint_placement(r, i)
-        al.store_se3(r.work, X_ + 16 * i, X)
-        v = joints.add_subspace_times(
-            r, i, al.to_child(X, al.load_motion(r.work, v_ + 6 * p)), ly.offset(r, V)
-        )
-        a = al.motion_add(
-            al.to_child(X, al.load_motion(r.work, a_ + 6 * p)),
-            joints.cross_subspace_times(r, i, v, ly.offset(r, V)),
-        )
-        if accelerated:
-            a = joints.add_subspace_times(r, i, a, ly.offset(r, A))
-        Y = ly.body_inertia(r, i)
-        f = al.body_force(Y, v, a)
-        if ly.has_input(r, F_EXT):
-            f = al.force_sub(f, external_force(r, i))
-        al.store_spatial(r.work, v_ + 6 * i, v)
-        al.store_spatial(r.work, a_ + 6 * i, a)
-        al.store_spatial(r.work, f_ + 6 * i, f)
+    for i in range(1, njoints(r) + 1):
+        newton_euler_forward(r, i, accelerated)
     transmit_forces(r, tau)
     if accelerated:
-        for k in range(ly.nv(r)):
-            ly.increase(r.work, tau + k, ly.armature(r, k) * load(r.work, ly.offset(r, A) + k))
+        for k in range(nv(r)):
+            add_to_entry(r, tau, k, armature(r, k) * entry(r, A, k))
 
 
 @kernel
 def rnea_kernel(r):
-    newton_euler(r, True, ly.offset(r, TAU))
+    """tau = M qdd + nle - J' f_ext. Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F,
+    TAU.
+    """
+    newton_euler(r, True, TAU)
 
 
 @kernel
 def nonlinear_effects_kernel(r):
-    newton_euler(r, False, ly.offset(r, NLE))
+    newton_euler(r, False, NLE)
+
+
+@kernel
+def static_forward(r, i):
+    """``newton_euler_forward`` at rest.
+
+        a = X a_p
+        f = I a - f_ext
+
+    Reads Q, F_EXT; writes LIMI, JOINT_A, JOINT_F.
+    """
+    X = joint_placement(r, i)
+    a = to_child(X, motion(r, JOINT_A, parent(r, i)))
+    f = momentum(body_inertia(r, i), a)
+    if has_input(r, F_EXT):
+        f = force_sub(f, external_force(r, i))
+    set_placement(r, LIMI, i, X)
+    set_motion(r, JOINT_A, i, a)
+    set_force(r, JOINT_F, i, f)
 
 
 @kernel
 def static_torques(r, tau):
     set_base(r)
-    X_, a_, f_ = ly.offset(r, LIMI), ly.offset(r, JOINT_A), ly.offset(r, JOINT_F)
-    for i in range(1, ly.njoints(r) + 1):
-        X = joints.joint_placement(r, i)
-        a = al.to_child(X, al.load_motion(r.work, a_ + 6 * ly.parent(r, i)))
-        f = al.momentum(ly.body_inertia(r, i), a)
-        if ly.has_input(r, F_EXT):
-            f = al.force_sub(f, external_force(r, i))
-        al.store_se3(r.work, X_ + 16 * i, X)
-        al.store_spatial(r.work, a_ + 6 * i, a)
-        al.store_spatial(r.work, f_ + 6 * i, f)
+    for i in range(1, njoints(r) + 1):
+        static_forward(r, i)
     transmit_forces(r, tau)
 
 
 @kernel
 def generalized_gravity_kernel(r):
-    static_torques(r, ly.offset(r, G))
+    static_torques(r, G)
 
 
 @kernel
 def static_torque_kernel(r):
-    static_torques(r, ly.offset(r, TAU))
+    static_torques(r, TAU)
 
 
 _rnea = Algorithm(

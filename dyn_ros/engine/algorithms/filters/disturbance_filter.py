@@ -12,9 +12,8 @@ of the efforts is white from sample to sample, so that a step of length h adds i
 h^2 to that of p. For the covariance, L is the Cholesky factor of that of M v less its prediction.
 """
 
-from ...kernel.lanes import floats_at, load, sqrt, store
+from ...kernel.vocabulary import *
 from ...machine_code.compiler import Entry
-from ...machine_code.declare import kernel
 
 MEMORY = 3  # rows: external, momentum, known effort
 BLOCKS = 3  # of the covariance: momentum, momentum with external, external

@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...call.algorithm import compiled
-from ...kernel import lanes as la
 from ...kernel.types import Array
+from ...kernel.vocabulary import *
 from ...machine_code.compiler import Entry
 from ...model.drives import Drives
 from ..dynamics.friction import direction_at
@@ -22,8 +22,8 @@ def smooth_samples(x, count, n, share, row_stride, column_stride, value, smooth)
     x and smooth are (count, n). share is the part of the difference that a step covers; its strides
     are 0 where all samples, or all columns, have the same.
     """
-    x, share = la.floats_at(x), la.floats_at(share)
-    value, smooth = la.floats_at(value), la.floats_at(smooth)
+    x, share = floats_at(x), floats_at(share)
+    value, smooth = floats_at(value), floats_at(smooth)
     for row in range(count):
         for k in range(n):
             part = share[row * row_stride + k * column_stride]

@@ -25,13 +25,10 @@ from numpy.typing import NDArray
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import lanes as la
-from ...kernel import packing as ly
-from ...kernel.fields import TAU_IN, Q, V, declare_option, field
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import flag, one_each, require_model
+from ...kernel.vocabulary import *
 from ...machine_code.compiler import Entry
-from ...machine_code.declare import kernel
 from ...model.model import Model
 from ..dynamics.friction import friction_effort
 from ..dynamics.momentum_terms import P_RATE, P, momentum_of, momentum_terms_kernel
@@ -71,7 +68,7 @@ _INVERSES = tuple(1.0 / n for n in range(1, 18))  # of the Taylor series of expm
 @kernel
 def decay(x):
     """exp(-x) to 2e-16, and 1 - exp(-x) to as many digits, for x >= 0."""
-    y = la.select_above(_LARGEST, x, x, _LARGEST) * (-1.0 / 2**_HALVINGS)
+    y = select_above(_LARGEST, x, x, _LARGEST) * (-1.0 / 2**_HALVINGS)
     t = y * _INVERSES[16]
     for n in range(15, -1, -1):
         t = y * _INVERSES[n] * (1.0 + t)
@@ -84,7 +81,7 @@ def decay(x):
 def step_factors(gain, dt):
     """exp(-K h), 1 - exp(-K h) and (1 - exp(-K h)) / h; the last one is 0 for h = 0."""
     e, rest = decay(gain * dt)
-    return e, rest, la.select_above(dt, 0.0, rest, 0.0) / la.select_above(dt, 0.0, dt, 1.0)
+    return e, rest, select_above(dt, 0.0, rest, 0.0) / select_above(dt, 0.0, dt, 1.0)
 
 
 @kernel
@@ -100,60 +97,56 @@ def filtered(factors, external, change, known_before, known):
 @kernel
 def observe_velocity(r):
     """Direct method: store M (v1 - v0) in P and minus the nonlinear effects in P_RATE."""
-    for k in range(ly.nv(r)):
-        change = la.load(r.work, ly.offset(r, V) + k) - la.load(
-            r.work, ly.offset(r, OBSERVED_BEFORE) + k
-        )
-        la.store(r.work, ly.offset(r, CHANGE) + k, change)
-    momentum_of(r, ly.offset(r, CHANGE))
+    for k in range(nv(r)):
+        change = entry(r, V, k) - entry(r, OBSERVED_BEFORE, k)
+        set_entry(r, CHANGE, k, change)
+    momentum_of(r, CHANGE)
     nonlinear_effects_kernel(r)
-    for k in range(ly.nv(r)):
-        la.store(r.work, ly.offset(r, OBSERVED) + k, la.load(r.work, ly.offset(r, V) + k))
-        la.store(r.work, ly.offset(r, P_RATE) + k, -la.load(r.work, ly.offset(r, NLE) + k))
+    for k in range(nv(r)):
+        set_entry(r, OBSERVED, k, entry(r, V, k))
+        set_entry(r, P_RATE, k, -entry(r, NLE, k))
 
 
 @kernel
 def observe_momentum(r):
     """Store the change of the momentum in P."""
     momentum_terms_kernel(r)
-    for k in range(ly.nv(r)):
-        p = la.load(r.work, ly.offset(r, P) + k)
-        la.store(r.work, ly.offset(r, OBSERVED) + k, p)
-        la.store(
-            r.work, ly.offset(r, P) + k, p - la.load(r.work, ly.offset(r, OBSERVED_BEFORE) + k)
-        )
+    for k in range(nv(r)):
+        p = entry(r, P, k)
+        set_entry(r, OBSERVED, k, p)
+        set_entry(r, P, k, p - entry(r, OBSERVED_BEFORE, k))
 
 
 @kernel
 def momentum_observer_step_kernel(r):
-    if ly.option(r, DIRECT) == 1:
+    if option(r, DIRECT) == 1:
         observe_velocity(r)
     else:
         observe_momentum(r)
-    dt = la.load(r.work, ly.offset(r, STEP))
-    for k in range(0, ly.nv(r), la.simd_width(r.work)):
-        n = ly.nv(r) - k
+    dt = entry(r, STEP, 0)
+    for k in range(0, nv(r), simd_width(r.work)):
+        n = nv(r) - k
         friction = friction_effort(
-            la.load_simd(r.work, ly.offset(r, V) + k, n),
-            la.load_simd(r.work, ly.offset(r, DAMPING) + k, n),
-            la.load_simd(r.work, ly.offset(r, COULOMB) + k, n),
-            la.load_simd(r.work, ly.offset(r, REVERSAL) + k, n),
+            load_simd(r.work, offset(r, V) + k, n),
+            load_simd(r.work, offset(r, DAMPING) + k, n),
+            load_simd(r.work, offset(r, COULOMB) + k, n),
+            load_simd(r.work, offset(r, REVERSAL) + k, n),
         )
         known = (
-            la.load_simd(r.work, ly.offset(r, TAU_IN) + k, n)
-            + la.load_simd(r.work, ly.offset(r, P_RATE) + k, n)
+            load_simd(r.work, offset(r, TAU_IN) + k, n)
+            + load_simd(r.work, offset(r, P_RATE) + k, n)
             - friction
         )
-        factors = step_factors(la.load_simd(r.work, ly.offset(r, OBSERVER_GAIN) + k, n), dt)
+        factors = step_factors(load_simd(r.work, offset(r, OBSERVER_GAIN) + k, n), dt)
         external = filtered(
             factors,
-            la.load_simd(r.work, ly.offset(r, EXTERNAL_BEFORE) + k, n),
-            la.load_simd(r.work, ly.offset(r, P) + k, n),
-            la.load_simd(r.work, ly.offset(r, KNOWN_BEFORE) + k, n),
+            load_simd(r.work, offset(r, EXTERNAL_BEFORE) + k, n),
+            load_simd(r.work, offset(r, P) + k, n),
+            load_simd(r.work, offset(r, KNOWN_BEFORE) + k, n),
             known,
         )
-        la.store_simd(r.work, ly.offset(r, EXTERNAL) + k, n, external)
-        la.store_simd(r.work, ly.offset(r, KNOWN) + k, n, known)
+        store_simd(r.work, offset(r, EXTERNAL) + k, n, external)
+        store_simd(r.work, offset(r, KNOWN) + k, n, known)
 
 
 # --- the samples of a recording, one after the other
@@ -168,46 +161,46 @@ def filter_samples(
     one length of all steps, 1 for one for each sample.
     """
     v, tau, moved, rate, dt, settings, memory, external = (
-        la.floats_at(v),
-        la.floats_at(tau),
-        la.floats_at(moved),
-        la.floats_at(rate),
-        la.floats_at(dt),
-        la.floats_at(settings),
-        la.floats_at(memory),
-        la.floats_at(external),
+        floats_at(v),
+        floats_at(tau),
+        floats_at(moved),
+        floats_at(rate),
+        floats_at(dt),
+        floats_at(settings),
+        floats_at(memory),
+        floats_at(external),
     )
-    for k in range(0, nv, la.simd_width(v)):
+    for k in range(0, nv, simd_width(v)):
         n = nv - k
-        gain, damping = la.load_simd(settings, k, n), la.load_simd(settings, nv + k, n)
+        gain, damping = load_simd(settings, k, n), load_simd(settings, nv + k, n)
         coulomb, reversal = (
-            la.load_simd(settings, 2 * nv + k, n),
-            la.load_simd(settings, 3 * nv + k, n),
+            load_simd(settings, 2 * nv + k, n),
+            load_simd(settings, 3 * nv + k, n),
         )
         r, p, u = (
-            la.load_simd(memory, k, n),
-            la.load_simd(memory, nv + k, n),
-            la.load_simd(memory, 2 * nv + k, n),
+            load_simd(memory, k, n),
+            load_simd(memory, nv + k, n),
+            load_simd(memory, 2 * nv + k, n),
         )
-        h = la.load(dt, 0)
+        h = load(dt, 0)
         factors = step_factors(gain, h)
         for row in range(count):
-            if la.load(dt, row * dt_stride) != h:
-                h = la.load(dt, row * dt_stride)
+            if load(dt, row * dt_stride) != h:
+                h = load(dt, row * dt_stride)
                 factors = step_factors(gain, h)
             i = row * nv + k
-            friction = friction_effort(la.load_simd(v, i, n), damping, coulomb, reversal)
-            known = la.load_simd(tau, i, n) + la.load_simd(rate, i, n) - friction
-            p1 = la.load_simd(moved, i, n)
+            friction = friction_effort(load_simd(v, i, n), damping, coulomb, reversal)
+            known = load_simd(tau, i, n) + load_simd(rate, i, n) - friction
+            p1 = load_simd(moved, i, n)
             change = p1
             if direct == 0:
                 change = p1 - p
             r = filtered(factors, r, change, u, known)
             p, u = p1, known
-            la.store_simd(external, i, n, r)
-        la.store_simd(memory, k, n, r)
-        la.store_simd(memory, nv + k, n, p)
-        la.store_simd(memory, 2 * nv + k, n, u)
+            store_simd(external, i, n, r)
+        store_simd(memory, k, n, r)
+        store_simd(memory, nv + k, n, p)
+        store_simd(memory, 2 * nv + k, n, u)
     return 0
 
 

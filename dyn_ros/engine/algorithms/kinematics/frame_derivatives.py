@@ -16,17 +16,12 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import CLASSICAL, FRAME, POINT, REFERENCE_FRAME, A, Q, V, field
-from ...kernel.lanes import load
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import flag
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector
 from ...model.model import Model
-from . import frame_jacobians, frames
-from .jacobians import load_column
+from . import frames
 
 V_DQ = field(
     "v_partial_dq",
@@ -69,23 +64,19 @@ A_DA = field(
 @kernel
 def add_joint(r, j, T, v, a, v_j, v_p, a_p):
     """Add the columns of joint j to the derivatives; all motions are expressed in the frame."""
-    for c in range(ly.ncolumns(r, j)):
-        k = ly.idx_v(r, j) + c
-        u = load_column(r, frames.IN_FRAME, j, c)
+    for c in range(ncolumns(r, j)):
+        k = idx_v(r, j) + c
+        u = motion_column(r, frames.IN_FRAME, j, c)
         w = frames.motion_of_axes(u, frames.reference_frame(r))
-        dv = al.motion_cross(v_p, u)
-        da = al.motion_add(al.motion_cross(a_p, u), al.motion_cross(dv, al.motion_sub(v, v_p)))
-        da_dv = al.motion_cross(al.motion_add(v_p, al.motion_sub(v_j, v)), u)
-        column = al.motion_to_parent(T, u)
-        frame_jacobians.add_to_row(
-            r, V_DQ, k, al.motion_to_parent(T, al.motion_add(dv, al.motion_cross(w, v)))
-        )
-        frame_jacobians.add_to_row(r, V_DV, k, column)
-        frame_jacobians.add_to_row(
-            r, A_DQ, k, al.motion_to_parent(T, al.motion_add(da, al.motion_cross(w, a)))
-        )
-        frame_jacobians.add_to_row(r, A_DV, k, al.motion_to_parent(T, da_dv))
-        frame_jacobians.add_to_row(r, A_DA, k, column)
+        dv = motion_cross(v_p, u)
+        da = motion_add(motion_cross(a_p, u), motion_cross(dv, motion_sub(v, v_p)))
+        da_dv = motion_cross(motion_add(v_p, motion_sub(v_j, v)), u)
+        column = motion_to_parent(T, u)
+        add_to_motion(r, V_DQ, k, motion_to_parent(T, motion_add(dv, motion_cross(w, v))))
+        add_to_motion(r, V_DV, k, column)
+        add_to_motion(r, A_DQ, k, motion_to_parent(T, motion_add(da, motion_cross(w, a))))
+        add_to_motion(r, A_DV, k, motion_to_parent(T, da_dv))
+        add_to_motion(r, A_DA, k, column)
 
 
 @kernel
@@ -94,55 +85,53 @@ def spatial_derivatives(r):
     X, v, a = frames.traverse_to_root(r, True)
     T = frames.to_reference_frame(X, frames.reference_frame(r))
     for columns in (V_DQ, V_DV, A_DQ, A_DV, A_DA):
-        ly.clear(r.work, ly.offset(r, columns), 6 * ly.nv(r))
+        clear_entries(r, columns, 6 * nv(r))
     j, v_j, a_j = frames.first_joint(r), v, a
     while j > 0:
         v_p, a_p = v_j, a_j
-        for c in range(ly.ncolumns(r, j)):
-            u = load_column(r, frames.IN_FRAME, j, c)
-            v_k = load(r.work, ly.offset(r, V) + ly.idx_v(r, j) + c)
-            a_k = load(r.work, ly.offset(r, A) + ly.idx_v(r, j) + c)
-            v_p = al.motion_sub(v_p, al.motion_scale(v_k, u))
-            a_p = al.motion_sub(
+        for c in range(ncolumns(r, j)):
+            u = motion_column(r, frames.IN_FRAME, j, c)
+            v_k = entry(r, V, idx_v(r, j) + c)
+            a_k = entry(r, A, idx_v(r, j) + c)
+            v_p = motion_sub(v_p, motion_scale(v_k, u))
+            a_p = motion_sub(
                 a_p,
-                al.motion_add(
-                    al.motion_scale(a_k, u), al.motion_scale(v_k, al.motion_cross(v_j, u))
-                ),
+                motion_add(motion_scale(a_k, u), motion_scale(v_k, motion_cross(v_j, u))),
             )
         add_joint(r, j, T, v, a, v_j, v_p, a_p)
-        j, v_j, a_j = ly.parent(r, j), v_p, a_p
-    return al.motion_to_parent(T, v)
+        j, v_j, a_j = parent(r, j), v_p, a_p
+    return motion_to_parent(T, v)
 
 
 @kernel
 def rate_of_turning(v, dv):
     """Derivative of (w x v, 0), with v and its derivative dv."""
-    return al.Motion(
-        al.add(al.cross(dv.angular, v.linear), al.cross(v.angular, dv.linear)),
-        al.zero3(v.linear[0]),
+    return Motion(
+        add(cross(dv.angular, v.linear), cross(v.angular, dv.linear)),
+        zero3(v.linear[0]),
     )
 
 
 @kernel
 def add_turning(r, v):
     """Add the derivatives of (w x v, 0) to the derivatives of the spatial acceleration."""
-    for k in range(ly.nv(r)):
-        v_dq = al.load_motion(r.work, ly.offset(r, V_DQ) + 6 * k)
-        v_dv = al.load_motion(r.work, ly.offset(r, V_DV) + 6 * k)
-        frame_jacobians.add_to_row(r, A_DQ, k, rate_of_turning(v, v_dq))
-        frame_jacobians.add_to_row(r, A_DV, k, rate_of_turning(v, v_dv))
+    for k in range(nv(r)):
+        v_dq = motion(r, V_DQ, k)
+        v_dv = motion(r, V_DV, k)
+        add_to_motion(r, A_DQ, k, rate_of_turning(v, v_dq))
+        add_to_motion(r, A_DV, k, rate_of_turning(v, v_dv))
 
 
 @kernel
 def acceleration_derivatives_kernel(r):
     v = spatial_derivatives(r)
-    if ly.option(r, CLASSICAL):
+    if option(r, CLASSICAL):
         add_turning(r, v)
 
 
 @kernel
 def velocity_derivatives_kernel(r):
-    ly.clear(r.work, ly.offset(r, A), ly.nv(r))
+    clear_entries(r, A, nv(r))
     spatial_derivatives(r)
 
 

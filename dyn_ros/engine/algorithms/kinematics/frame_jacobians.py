@@ -6,16 +6,12 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import FRAME, POINT, REFERENCE_FRAME, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector, joint_selector
 from ...model.model import Model
 from . import frames
 from .frames import IN_FRAME, reference_frame
-from .jacobians import load_column
 
 FRAME_JACOBIAN = field(
     "frame_jacobian",
@@ -39,29 +35,23 @@ FRAME_HESSIAN = field(
 
 
 @kernel
-def add_to_row(r, field, k, m):
-    n = ly.offset(r, field) + 6 * k
-    al.store_spatial(r.work, n, al.motion_add(al.load_motion(r.work, n), m))
-
-
-@kernel
 def store_jacobians(r, moving):
     """Store the Jacobian; if moving also its time derivative."""
     X, v, _ = frames.traverse_to_root(r, moving)
     T = frames.to_reference_frame(X, reference_frame(r))
     w = frames.motion_of_axes(v, reference_frame(r))
-    ly.clear(r.work, ly.offset(r, FRAME_JACOBIAN), 6 * ly.nv(r))
+    clear_entries(r, FRAME_JACOBIAN, 6 * nv(r))
     if moving:
-        ly.clear(r.work, ly.offset(r, FRAME_JACOBIAN_TIME_VARIATION), 6 * ly.nv(r))
+        clear_entries(r, FRAME_JACOBIAN_TIME_VARIATION, 6 * nv(r))
     j = frames.first_joint(r)
     while j > 0:
-        for c in range(ly.ncolumns(r, j)):
-            u, k = load_column(r, IN_FRAME, j, c), ly.idx_v(r, j) + c
-            add_to_row(r, FRAME_JACOBIAN, k, al.motion_to_parent(T, u))
+        for c in range(ncolumns(r, j)):
+            u, k = motion_column(r, IN_FRAME, j, c), idx_v(r, j) + c
+            add_to_motion(r, FRAME_JACOBIAN, k, motion_to_parent(T, u))
             if moving:
-                du = al.motion_add(load_column(r, frames.THEIR_RATE, j, c), al.motion_cross(w, u))
-                add_to_row(r, FRAME_JACOBIAN_TIME_VARIATION, k, al.motion_to_parent(T, du))
-        j = ly.parent(r, j)
+                du = motion_add(motion_column(r, frames.THEIR_RATE, j, c), motion_cross(w, u))
+                add_to_motion(r, FRAME_JACOBIAN_TIME_VARIATION, k, motion_to_parent(T, du))
+        j = parent(r, j)
 
 
 @kernel
@@ -71,19 +61,17 @@ def jacobian_kernel(r):
 
 @kernel
 def jacobian_time_variation_kernel(r):
-    ly.clear(r.work, ly.offset(r, A), ly.nv(r))
+    clear_entries(r, A, nv(r))
     store_jacobians(r, True)
 
 
 @kernel
 def add_to_hessian(r, k, x, m):
     """Add to the derivative of column k with respect to coordinate x."""
-    n = ly.nv(r)
+    n = nv(r)
     for row in range(3):
-        ly.increase(r.work, ly.offset(r, FRAME_HESSIAN) + (row * n + k) * n + x, m.linear[row])
-        ly.increase(
-            r.work, ly.offset(r, FRAME_HESSIAN) + ((3 + row) * n + k) * n + x, m.angular[row]
-        )
+        add_to_element(r, matrix_row(r, FRAME_HESSIAN, row, n, n), k, x, m.linear[row])
+        add_to_element(r, matrix_row(r, FRAME_HESSIAN, 3 + row, n, n), k, x, m.angular[row])
 
 
 @kernel
@@ -91,22 +79,20 @@ def hessian_kernel(r):
     """Coordinate x changes a column u that is closer to the root by -u_x x u in the frame."""
     X, _, _ = frames.traverse_to_root(r, False)
     T = frames.to_reference_frame(X, reference_frame(r))
-    ly.clear(r.work, ly.offset(r, FRAME_HESSIAN), 6 * ly.nv(r) * ly.nv(r))
+    clear_entries(r, FRAME_HESSIAN, 6 * nv(r) * nv(r))
     i = frames.first_joint(r)
     while i > 0:
-        for b in range(ly.ncolumns(r, i)):
-            u_x = load_column(r, IN_FRAME, i, b)
+        for b in range(ncolumns(r, i)):
+            u_x = motion_column(r, IN_FRAME, i, b)
             w = frames.motion_of_axes(u_x, reference_frame(r))
             j = frames.first_joint(r)
             while j > 0:
-                turn = al.motion_sub(w, u_x) if j < i else w
-                for c in range(ly.ncolumns(r, j)):
-                    m = al.motion_cross(turn, load_column(r, IN_FRAME, j, c))
-                    add_to_hessian(
-                        r, ly.idx_v(r, j) + c, ly.idx_v(r, i) + b, al.motion_to_parent(T, m)
-                    )
-                j = ly.parent(r, j)
-        i = ly.parent(r, i)
+                turn = motion_sub(w, u_x) if j < i else w
+                for c in range(ncolumns(r, j)):
+                    m = motion_cross(turn, motion_column(r, IN_FRAME, j, c))
+                    add_to_hessian(r, idx_v(r, j) + c, idx_v(r, i) + b, motion_to_parent(T, m))
+                j = parent(r, j)
+        i = parent(r, i)
 
 
 _jacobian = Algorithm(

@@ -12,16 +12,10 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import FRAME, OMI, POINT, REFERENCE_FRAME, A, Q, V, field
-from ...kernel.joints import column, joint_placement
-from ...kernel.lanes import load
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector
 from ...model.model import Model
-from .jacobians import store_column
 
 IN_FRAME = field("_in_frame", ("ncolumns", 6))  # columns of the joints that move the frame
 THEIR_RATE = field("_their_rate", ("ncolumns", 6))
@@ -44,23 +38,23 @@ WORLD, LOCAL = 0, 1
 @kernel
 def first_joint(r):
     """The joint that moves the selected frame."""
-    return ly.frame_parent(r, ly.option(r, FRAME))
+    return frame_parent(r, option(r, FRAME))
 
 
 @kernel
 def reference_frame(r):
-    return ly.option(r, REFERENCE_FRAME)
+    return option(r, REFERENCE_FRAME)
 
 
 @kernel
 def start(r):
     """Pose of the frame, or of the given point, in the frame of its joint."""
-    like = load(r.work, ly.offset(r, OMI))
-    X = ly.frame_placement(r, ly.option(r, FRAME))
-    X = al.SE3(al.lift9(X.rotation, like), al.lift3(X.translation, like))
-    if ly.has_input(r, POINT):
-        p = al.load3(r.work, ly.offset(r, POINT))
-        return al.SE3(X.rotation, al.add(X.translation, al.rotate(X.rotation, p)))
+    like = entry(r, OMI, 0)
+    X = frame_placement(r, option(r, FRAME))
+    X = SE3(lift9(X.rotation, like), lift3(X.translation, like))
+    if has_input(r, POINT):
+        p = vector(r, POINT, 0)
+        return SE3(X.rotation, add(X.translation, rotate(X.rotation, p)))
     return X
 
 
@@ -73,24 +67,22 @@ def traverse_to_root(r, moving):
     its own frame, change.
     """
     j, X = first_joint(r), start(r)
-    zero = al.Motion(al.zero3(X.translation[0]), al.zero3(X.translation[0]))
+    zero = Motion(zero3(X.translation[0]), zero3(X.translation[0]))
     v, a = zero, zero
     while j > 0:
         relative = v
-        for c in range(ly.ncolumns(r, j)):
-            u = al.to_child(X, al.motion_scale(ly.ratio(r, j), column(r, j, c)))
-            store_column(r, IN_FRAME, j, c, u)
+        for c in range(ncolumns(r, j)):
+            u = to_child(X, motion_scale(ratio(r, j), column(r, j, c)))
+            set_column(r, IN_FRAME, j, c, u)
             if moving:
-                du = al.motion_cross(u, relative)
-                store_column(r, THEIR_RATE, j, c, du)
-                v_k = load(r.work, ly.offset(r, V) + ly.idx_v(r, j) + c)
-                a_k = load(r.work, ly.offset(r, A) + ly.idx_v(r, j) + c)
-                v = al.motion_add(v, al.motion_scale(v_k, u))
-                a = al.motion_add(
-                    a, al.motion_add(al.motion_scale(a_k, u), al.motion_scale(v_k, du))
-                )
-        X = al.compose(joint_placement(r, j), X)
-        j = ly.parent(r, j)
+                du = motion_cross(u, relative)
+                set_column(r, THEIR_RATE, j, c, du)
+                v_k = entry(r, V, idx_v(r, j) + c)
+                a_k = entry(r, A, idx_v(r, j) + c)
+                v = motion_add(v, motion_scale(v_k, u))
+                a = motion_add(a, motion_add(motion_scale(a_k, u), motion_scale(v_k, du)))
+        X = compose(joint_placement(r, j), X)
+        j = parent(r, j)
     return X, v, a
 
 
@@ -100,11 +92,11 @@ def to_reference_frame(X, reference):
     if reference == WORLD:
         return X
     if reference == LOCAL:
-        return al.SE3(
-            al.lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), X.translation[0]),
-            al.zero3(X.translation[0]),
+        return SE3(
+            lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), X.translation[0]),
+            zero3(X.translation[0]),
         )
-    return al.SE3(X.rotation, al.zero3(X.translation[0]))
+    return SE3(X.rotation, zero3(X.translation[0]))
 
 
 @kernel
@@ -113,28 +105,29 @@ def motion_of_axes(v, reference):
     if reference == WORLD:
         return v
     if reference == LOCAL:
-        return al.Motion(al.zero3(v.linear[0]), al.zero3(v.linear[0]))
-    return al.Motion(al.zero3(v.linear[0]), v.angular)
+        return Motion(zero3(v.linear[0]), zero3(v.linear[0]))
+    return Motion(zero3(v.linear[0]), v.angular)
 
 
 @kernel
 def velocity_kernel(r):
-    ly.clear(r.work, ly.offset(r, A), ly.nv(r))
+    clear_entries(r, A, nv(r))
     X, v, _ = traverse_to_root(r, True)
     T = to_reference_frame(X, reference_frame(r))
-    al.store_spatial(r.work, ly.offset(r, FRAME_VELOCITY), al.motion_to_parent(T, v))
+    set_motion(r, FRAME_VELOCITY, 0, motion_to_parent(T, v))
 
 
 @kernel
 def acceleration_kernel(r):
     X, v, a = traverse_to_root(r, True)
     T = to_reference_frame(X, reference_frame(r))
-    v, a = al.motion_to_parent(T, v), al.motion_to_parent(T, a)
-    al.store_spatial(r.work, ly.offset(r, FRAME_ACCELERATION), a)
-    al.store_spatial(
-        r.work,
-        ly.offset(r, FRAME_CLASSICAL_ACCELERATION),
-        al.Motion(al.add(a.linear, al.cross(v.angular, v.linear)), a.angular),
+    v, a = motion_to_parent(T, v), motion_to_parent(T, a)
+    set_motion(r, FRAME_ACCELERATION, 0, a)
+    set_motion(
+        r,
+        FRAME_CLASSICAL_ACCELERATION,
+        0,
+        Motion(add(a.linear, cross(v.angular, v.linear)), a.angular),
     )
 
 

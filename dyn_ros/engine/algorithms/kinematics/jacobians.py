@@ -10,13 +10,8 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import OMI, A, Q, V, field
-from ...kernel.joints import joint_placement
-from ...kernel.lanes import load
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from .kinematics import OA, OV, place_in_world, world_column
 
@@ -40,93 +35,70 @@ DDJ = field(
 
 
 @kernel
-def columns_at(r, field, i, c):
-    """Offset of column c of joint i in a field with the axis "ncolumns"."""
-    return ly.offset(r, field) + 6 * (ly.idx_column(r, i) + c)
-
-
-@kernel
-def load_column(r, field, i, c):
-    return al.load_motion(r.work, columns_at(r, field, i, c))
-
-
-@kernel
-def load_force_column(r, field, i, c):
-    return al.load_force(r.work, columns_at(r, field, i, c))
-
-
-@kernel
-def store_column(r, field, i, c, m):
-    al.store_spatial(r.work, columns_at(r, field, i, c), m)
-
-
-@kernel
 def place_columns(r, i):
     """Store the placement of joint i and its columns of J."""
     X = place_in_world(r, i, joint_placement(r, i))
-    for c in range(ly.ncolumns(r, i)):
-        store_column(r, J, i, c, world_column(r, i, c, X))
+    for c in range(ncolumns(r, i)):
+        set_column(r, J, i, c, world_column(r, i, c, X))
 
 
 @kernel
-def add_columns(r, i, m, columns, x):
-    """m plus the columns of joint i in a field, times its numbers in the field at offset x."""
-    for c in range(ly.ncolumns(r, i)):
-        x_c = load(r.work, x + ly.idx_v(r, i) + c)
-        m = al.motion_add(m, al.motion_scale(x_c, load_column(r, columns, i, c)))
+def add_columns(r, i, m, columns, rates):
+    """Return m plus the columns of joint i in a field, times its numbers in the field ``rates``."""
+    for c in range(ncolumns(r, i)):
+        x_c = entry(r, rates, idx_v(r, i) + c)
+        m = motion_add(m, motion_scale(x_c, motion_column(r, columns, i, c)))
     return m
 
 
 @kernel
 def move_columns(r, i):
     """Store ov and the columns of dJ of joint i, after ``place_columns``."""
-    ov = add_columns(
-        r, i, al.load_motion(r.work, ly.offset(r, OV) + 6 * ly.parent(r, i)), J, ly.offset(r, V)
-    )
-    al.store_spatial(r.work, ly.offset(r, OV) + 6 * i, ov)
-    for c in range(ly.ncolumns(r, i)):
-        store_column(r, DJ, i, c, al.motion_cross(ov, load_column(r, J, i, c)))
+    ov = add_columns(r, i, motion(r, OV, parent(r, i)), J, V)
+    set_motion(r, OV, i, ov)
+    for c in range(ncolumns(r, i)):
+        set_column(r, DJ, i, c, motion_cross(ov, motion_column(r, J, i, c)))
 
 
 @kernel
 def accelerate_columns(r, i):
     """Store oa and the columns of ddJ of joint i, after ``move_columns``."""
-    oa = al.load_motion(r.work, ly.offset(r, OA) + 6 * ly.parent(r, i))
-    oa = add_columns(r, i, add_columns(r, i, oa, J, ly.offset(r, A)), DJ, ly.offset(r, V))
-    al.store_spatial(r.work, ly.offset(r, OA) + 6 * i, oa)
-    ov = al.load_motion(r.work, ly.offset(r, OV) + 6 * i)
-    for c in range(ly.ncolumns(r, i)):
-        store_column(
+    oa = motion(r, OA, parent(r, i))
+    oa = add_columns(r, i, add_columns(r, i, oa, J, A), DJ, V)
+    set_motion(r, OA, i, oa)
+    ov = motion(r, OV, i)
+    for c in range(ncolumns(r, i)):
+        set_column(
             r,
             DDJ,
             i,
             c,
-            al.motion_add(
-                al.motion_cross(oa, load_column(r, J, i, c)),
-                al.motion_cross(ov, load_column(r, DJ, i, c)),
+            motion_add(
+                motion_cross(oa, motion_column(r, J, i, c)),
+                motion_cross(ov, motion_column(r, DJ, i, c)),
             ),
         )
 
 
 @kernel
 def joint_jacobians_kernel(r):
-    for i in range(1, ly.njoints(r) + 1):
+    for i in range(1, njoints(r) + 1):
         place_columns(r, i)
 
 
 @kernel
 def time_variation_kernel(r):
-    ly.clear(r.work, ly.offset(r, OV), 6)
-    for i in range(1, ly.njoints(r) + 1):
+    clear_entries(r, OV, 6)
+    for i in range(1, njoints(r) + 1):
         place_columns(r, i)
         move_columns(r, i)
 
 
 @kernel
 def second_time_variation_kernel(r):
-    ly.clear(r.work, ly.offset(r, OV), 6)
-    ly.clear(r.work, ly.offset(r, OA), 6)
-    for i in range(1, ly.njoints(r) + 1):
+    clear_entries(r, OV, 6)
+    clear_entries(r, OA, 6)
+    for i in range(1, njoints(r) + 1):
         place_columns(r, i)
         move_columns(r, i)
         accelerate_columns(r, i)

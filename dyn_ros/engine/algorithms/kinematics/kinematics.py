@@ -6,13 +6,8 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import JOINT_A, JOINT_V, LIMI, OMI, A, Q, V, field
-from ...kernel.joints import add_subspace_times, column, cross_subspace_times, joint_placement
-from ...kernel.lanes import load, store
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel, sequence
+from ...kernel.vocabulary import *
 from ...model.model import Model
 
 JOINT_ACC = field(
@@ -53,57 +48,54 @@ OMF = field(
 @kernel
 def place_in_world(r, i, X):
     """Store and return the placement of joint i in the world, with X that in its parent."""
-    oMi = al.compose(al.load_se3(r.work, ly.offset(r, OMI) + 16 * ly.parent(r, i)), X)
-    al.store_se3(r.work, ly.offset(r, OMI) + 16 * i, oMi)
+    oMi = compose(placement(r, OMI, parent(r, i)), X)
+    set_placement(r, OMI, i, oMi)
     return oMi
 
 
 @kernel
 def world_column(r, i, c, X):
     """Column c of joint i, placed at X, in the world; with the multiplier of a mimic joint."""
-    if ly.kind(r, i) == ly.REVOLUTE:
-        u = al.rotate(X.rotation, al.scale(ly.ratio(r, i), ly.axis(r, i)))
-        return al.Motion(al.cross(X.translation, u), u)
-    if ly.kind(r, i) == ly.PRISMATIC:
-        u = al.rotate(X.rotation, al.scale(ly.ratio(r, i), ly.axis(r, i)))
-        return al.Motion(u, al.zero3(u[0]))
-    return al.motion_to_parent(X, column(r, i, c))
+    if kind(r, i) == REVOLUTE:
+        u = rotate(X.rotation, scale(ratio(r, i), axis(r, i)))
+        return Motion(cross(X.translation, u), u)
+    if kind(r, i) == PRISMATIC:
+        u = rotate(X.rotation, scale(ratio(r, i), axis(r, i)))
+        return Motion(u, zero3(u[0]))
+    return motion_to_parent(X, column(r, i, c))
 
 
 @kernel
 def place_all(r):
     """Store the placements of all joints in their parents and in the world."""
-    for i in range(1, ly.njoints(r) + 1):
+    for i in range(1, njoints(r) + 1):
         X = joint_placement(r, i)
-        al.store_se3(r.work, ly.offset(r, LIMI) + 16 * i, X)
+        set_placement(r, LIMI, i, X)
         place_in_world(r, i, X)
 
 
 @kernel
 def store_in_world(r, field, i, m):
-    X = al.load_se3(r.work, ly.offset(r, OMI) + 16 * i)
-    al.store_spatial(r.work, ly.offset(r, field) + 6 * i, al.motion_to_parent(X, m))
+    X = placement(r, OMI, i)
+    set_motion(r, field, i, motion_to_parent(X, m))
 
 
 @kernel
 def move_all(r):
     """Velocities and accelerations of all joints, after ``place_all``."""
-    v_, a_ = ly.offset(r, JOINT_V), ly.offset(r, JOINT_ACC)
-    ly.clear(r.work, v_, 6)
-    ly.clear(r.work, a_, 6)
-    for i in range(1, ly.njoints(r) + 1):
-        p = ly.parent(r, i)
-        X = al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i)
-        v = add_subspace_times(
-            r, i, al.to_child(X, al.load_motion(r.work, v_ + 6 * p)), ly.offset(r, V)
+    clear_entries(r, JOINT_V, 6)
+    clear_entries(r, JOINT_ACC, 6)
+    for i in range(1, njoints(r) + 1):
+        p = parent(r, i)
+        X = placement(r, LIMI, i)
+        v = add_subspace_times(r, i, to_child(X, motion(r, JOINT_V, p)), V)
+        a = motion_add(
+            to_child(X, motion(r, JOINT_ACC, p)),
+            cross_subspace_times(r, i, v, V),
         )
-        a = al.motion_add(
-            al.to_child(X, al.load_motion(r.work, a_ + 6 * p)),
-            cross_subspace_times(r, i, v, ly.offset(r, V)),
-        )
-        a = add_subspace_times(r, i, a, ly.offset(r, A))
-        al.store_spatial(r.work, v_ + 6 * i, v)
-        al.store_spatial(r.work, a_ + 6 * i, a)
+        a = add_subspace_times(r, i, a, A)
+        set_motion(r, JOINT_V, i, v)
+        set_motion(r, JOINT_ACC, i, a)
         store_in_world(r, OV, i, v)
         store_in_world(r, OA, i, a)
 
@@ -111,45 +103,41 @@ def move_all(r):
 @kernel
 def subtract_gravity(r):
     """Compute a_gf and oa_gf from a and oa."""
-    g = al.constant3(r.floats, ly.GRAVITY)
-    for i in range(1, ly.njoints(r) + 1):
-        R = al.load_se3(r.work, ly.offset(r, OMI) + 16 * i).rotation
-        a = al.load_motion(r.work, ly.offset(r, JOINT_ACC) + 6 * i)
-        oa = al.load_motion(r.work, ly.offset(r, OA) + 6 * i)
-        al.store_spatial(
-            r.work,
-            ly.offset(r, JOINT_A) + 6 * i,
-            al.Motion(al.sub(a.linear, al.rotate_inverse(R, al.lift3(g, R[0]))), a.angular),
+    g = gravity(r)
+    for i in range(1, njoints(r) + 1):
+        R = placement(r, OMI, i).rotation
+        a = motion(r, JOINT_ACC, i)
+        oa = motion(r, OA, i)
+        set_motion(
+            r, JOINT_A, i, Motion(sub(a.linear, rotate_inverse(R, lift3(g, R[0]))), a.angular)
         )
-        al.store_spatial(
-            r.work, ly.offset(r, OA_GF) + 6 * i, al.Motion(al.sub(oa.linear, g), oa.angular)
-        )
+        set_motion(r, OA_GF, i, Motion(sub(oa.linear, g), oa.angular))
 
 
 @kernel
 def forward_kinematics_kernel(r):
     place_all(r)
-    ly.zero_unless_input(r, V)
-    ly.zero_unless_input(r, A)
+    zero_unless_input(r, V)
+    zero_unless_input(r, A)
     move_all(r)
     subtract_gravity(r)
 
 
 @kernel
 def bias_acceleration_kernel(r):
-    ly.clear(r.work, ly.offset(r, A), ly.nv(r))
+    clear_entries(r, A, nv(r))
     place_all(r)
     move_all(r)
-    for k in range(6 * (ly.njoints(r) + 1)):
-        store(r.work, ly.offset(r, OA_DRIFT) + k, load(r.work, ly.offset(r, OA) + k))
+    for k in range(6 * (njoints(r) + 1)):
+        set_entry(r, OA_DRIFT, k, entry(r, OA, k))
 
 
 @kernel
 def place_frames(r):
     """Store oMf, after oMi."""
-    for f in range(ly.nframes(r)):
-        X = al.load_se3(r.work, ly.offset(r, OMI) + 16 * ly.frame_parent(r, f))
-        al.store_se3(r.work, ly.offset(r, OMF) + 16 * f, al.compose(X, ly.frame_placement(r, f)))
+    for f in range(nframes(r)):
+        X = placement(r, OMI, frame_parent(r, f))
+        set_placement(r, OMF, f, compose(X, frame_placement(r, f)))
 
 
 _forward = Algorithm(

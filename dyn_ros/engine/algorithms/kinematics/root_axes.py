@@ -8,12 +8,7 @@ crba, aba, and all functions for centers of mass. The latter use the first joint
 of the root's, so that a distant base does not cost accuracy either.
 """
 
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import A, V, field
-from ...kernel.joints import column, joint_placement
-from ...kernel.lanes import load, store
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 
 ROTATION = field("_oR", ("rows", 9))  # from the joint frame to the root frame
 FROM_PARENT = field("_arm", ("rows", 3))  # from the parent's origin to the joint's
@@ -26,134 +21,143 @@ POSITION = field("_position", ("rows", 3))  # from the first joint's origin to t
 
 @kernel
 def set_root(r):
-    ly.clear(r.work, ly.offset(r, ROTATION), 9)
+    clear_entries(r, ROTATION, 9)
     for k in range(3):
-        store(r.work, ly.offset(r, ROTATION) + 4 * k, 1.0)
+        set_entry(r, ROTATION, 4 * k, 1.0)
 
 
 @kernel
 def set_root_at_rest(r):
     set_root(r)
-    ly.clear(r.work, ly.offset(r, BODY_VELOCITY), 6)
+    clear_entries(r, BODY_VELOCITY, 6)
 
 
 @kernel
-def let_fall(r, field):
+def set_root_acceleration(r, field):
     """Set the acceleration of the universe in a field to minus gravity."""
-    ly.clear(r.work, ly.offset(r, field), 6)
-    al.store3(r.work, ly.offset(r, field), al.scale(-1.0, al.constant3(r.floats, ly.GRAVITY)))
+    clear_entries(r, field, 6)
+    set_vector(r, field, 0, scale(-1.0, gravity(r)))
 
 
 @kernel
 def place_body(r, i):
     """Store rotation, offset from the parent and motion subspace of joint i; return its inertia."""
-    R_p = al.load9(r.work, ly.offset(r, ROTATION) + 9 * ly.parent(r, i))
+    R_p = rotation(r, ROTATION, parent(r, i))
     X = joint_placement(r, i)
-    R = al.product(R_p, X.rotation)
-    al.store9(r.work, ly.offset(r, ROTATION) + 9 * i, R)
-    al.store3(r.work, ly.offset(r, FROM_PARENT) + 3 * i, al.rotate(R_p, X.translation))
-    s = ly.offset(r, COLUMNS) + 6 * ly.idx_column(r, i)
-    if ly.kind(r, i) == ly.REVOLUTE or ly.kind(r, i) == ly.PRISMATIC:
-        al.store3(r.work, s, al.rotate(R, al.scale(ly.ratio(r, i), ly.axis(r, i))))
+    R = product(R_p, X.rotation)
+    set_rotation(r, ROTATION, i, R)
+    set_vector(r, FROM_PARENT, i, rotate(R_p, X.translation))
+    if kind(r, i) == REVOLUTE or kind(r, i) == PRISMATIC:
+        set_axis(r, i, rotate(R, scale(ratio(r, i), axis(r, i))))
     else:
-        for c in range(ly.ncolumns(r, i)):
-            al.store_spatial(r.work, s + 6 * c, al.motion_rotated(R, column(r, i, c)))
-    return al.inertia_rotated(R, ly.body_inertia(r, i))
+        for c in range(ncolumns(r, i)):
+            set_motion(r, COLUMNS, idx_column(r, i) + c, motion_rotated(R, column(r, i, c)))
+    return inertia_rotated(R, body_inertia(r, i))
 
 
 @kernel
 def from_parent(r, i):
-    return al.load3(r.work, ly.offset(r, FROM_PARENT) + 3 * i)
+    return vector(r, FROM_PARENT, i)
 
 
 @kernel
-def load_column(r, i, c):
-    """S_c."""
-    s = ly.offset(r, COLUMNS) + 6 * (ly.idx_column(r, i) + c)
-    if ly.kind(r, i) == ly.REVOLUTE:
-        u = al.load3(r.work, s)
-        return al.Motion(al.zero3(u[0]), u)
-    if ly.kind(r, i) == ly.PRISMATIC:
-        u = al.load3(r.work, s)
-        return al.Motion(u, al.zero3(u[0]))
-    return al.load_motion(r.work, s)
+def set_axis(r, i, u):
+    """Store the axis of a revolute or prismatic joint, in the first numbers of its column.
+
+    Writes COLUMNS.
+    """
+    store3(r.work, offset(r, COLUMNS) + 6 * idx_column(r, i), u)
+
+
+@kernel
+def root_axis(r, i):
+    """Return the axis of a revolute or prismatic joint. Reads COLUMNS."""
+    return load3(r.work, offset(r, COLUMNS) + 6 * idx_column(r, i))
+
+
+@kernel
+def subspace_column(r, i, c):
+    """Return S_c."""
+    if kind(r, i) == REVOLUTE:
+        u = root_axis(r, i)
+        return Motion(zero3(u[0]), u)
+    if kind(r, i) == PRISMATIC:
+        u = root_axis(r, i)
+        return Motion(u, zero3(u[0]))
+    return motion(r, COLUMNS, idx_column(r, i) + c)
 
 
 @kernel
 def add_column(r, i, c, m, x):
-    """m + x S_c."""
-    s = ly.offset(r, COLUMNS) + 6 * (ly.idx_column(r, i) + c)
-    if ly.kind(r, i) == ly.REVOLUTE:
-        return al.Motion(m.linear, al.add(m.angular, al.scale(x, al.load3(r.work, s))))
-    if ly.kind(r, i) == ly.PRISMATIC:
-        return al.Motion(al.add(m.linear, al.scale(x, al.load3(r.work, s))), m.angular)
-    return al.motion_add(m, al.motion_scale(x, al.load_motion(r.work, s)))
+    """Return m + x S_c."""
+    if kind(r, i) == REVOLUTE:
+        return Motion(m.linear, add(m.angular, scale(x, root_axis(r, i))))
+    if kind(r, i) == PRISMATIC:
+        return Motion(add(m.linear, scale(x, root_axis(r, i))), m.angular)
+    return motion_add(m, motion_scale(x, motion(r, COLUMNS, idx_column(r, i) + c)))
 
 
 @kernel
 def cross_column(r, i, c, v, x):
-    """v x (x S_c)."""
-    s = ly.offset(r, COLUMNS) + 6 * (ly.idx_column(r, i) + c)
-    if ly.kind(r, i) == ly.REVOLUTE:
-        u = al.scale(x, al.load3(r.work, s))
-        return al.Motion(al.cross(v.linear, u), al.cross(v.angular, u))
-    if ly.kind(r, i) == ly.PRISMATIC:
-        return al.Motion(al.cross(v.angular, al.scale(x, al.load3(r.work, s))), al.zero3(x))
-    return al.motion_cross(v, al.motion_scale(x, al.load_motion(r.work, s)))
+    """Return v x (x S_c)."""
+    if kind(r, i) == REVOLUTE:
+        u = scale(x, root_axis(r, i))
+        return Motion(cross(v.linear, u), cross(v.angular, u))
+    if kind(r, i) == PRISMATIC:
+        return Motion(cross(v.angular, scale(x, root_axis(r, i))), zero3(x))
+    return motion_cross(v, motion_scale(x, motion(r, COLUMNS, idx_column(r, i) + c)))
 
 
 @kernel
 def dot_column(r, i, c, f):
-    """S_c . f."""
-    s = ly.offset(r, COLUMNS) + 6 * (ly.idx_column(r, i) + c)
-    if ly.kind(r, i) == ly.REVOLUTE:
-        return al.dot(al.load3(r.work, s), f.angular)
-    if ly.kind(r, i) == ly.PRISMATIC:
-        return al.dot(al.load3(r.work, s), f.linear)
-    return al.power(f, al.load_motion(r.work, s))
+    """Return S_c . f."""
+    if kind(r, i) == REVOLUTE:
+        return dot(root_axis(r, i), f.angular)
+    if kind(r, i) == PRISMATIC:
+        return dot(root_axis(r, i), f.linear)
+    return power(f, motion(r, COLUMNS, idx_column(r, i) + c))
 
 
 @kernel
-def velocity(r, i, field, x):
-    """Store in a field, and return, the velocity of joint i whose rates are at offset x."""
-    rates = x + ly.idx_v(r, i)
-    v = al.motion_moved(
-        from_parent(r, i), al.load_motion(r.work, ly.offset(r, field) + 6 * ly.parent(r, i))
-    )
-    v = add_column(r, i, 0, v, load(r.work, rates))
-    for c in range(1, ly.ncolumns(r, i)):
-        v = add_column(r, i, c, v, load(r.work, rates + c))
-    al.store_spatial(r.work, ly.offset(r, field) + 6 * i, v)
+def velocity(r, i, field, rates):
+    """Store in a field, and return, the velocity of joint i with the rates of a field.
+
+    v = v_p + S qd
+    """
+    v = motion_moved(from_parent(r, i), motion(r, field, parent(r, i)))
+    v = add_column(r, i, 0, v, entry(r, rates, idx_v(r, i)))  # each joint has at least one
+    for c in range(1, ncolumns(r, i)):
+        v = add_column(r, i, c, v, entry(r, rates, idx_v(r, i) + c))
+    set_motion(r, field, i, v)
     return v
 
 
 @kernel
 def body_velocity(r, i):
-    return velocity(r, i, BODY_VELOCITY, ly.offset(r, V))
+    """Store and return the velocity of joint i, v = v_p + S qd."""
+    return velocity(r, i, BODY_VELOCITY, V)
 
 
 @kernel
 def bias_acceleration(r, i, v):
-    """v x (S x) of joint i with velocity v."""
-    rates = ly.offset(r, V) + ly.idx_v(r, i)
-    a = cross_column(r, i, 0, v, load(r.work, rates))
-    for c in range(1, ly.ncolumns(r, i)):
-        a = al.motion_add(a, cross_column(r, i, c, v, load(r.work, rates + c)))
+    """Return v x (S qd) of joint i with velocity v."""
+    a = cross_column(r, i, 0, v, entry(r, V, idx_v(r, i)))
+    for c in range(1, ncolumns(r, i)):
+        a = motion_add(a, cross_column(r, i, c, v, entry(r, V, idx_v(r, i) + c)))
     return a
 
 
 @kernel
 def body_acceleration(r, i, v):
-    """Store and return the spatial acceleration of joint i, without gravity; v is its velocity."""
-    rates = ly.offset(r, A) + ly.idx_v(r, i)
-    a = al.motion_moved(
-        from_parent(r, i),
-        al.load_motion(r.work, ly.offset(r, BODY_ACCELERATION) + 6 * ly.parent(r, i)),
-    )
-    a = al.motion_add(a, bias_acceleration(r, i, v))
-    for c in range(ly.ncolumns(r, i)):
-        a = add_column(r, i, c, a, load(r.work, rates + c))
-    al.store_spatial(r.work, ly.offset(r, BODY_ACCELERATION) + 6 * i, a)
+    """Store and return the spatial acceleration of joint i, without gravity; v is its velocity.
+
+    a = a_p + v x (S qd) + S qdd
+    """
+    a = motion_moved(from_parent(r, i), motion(r, BODY_ACCELERATION, parent(r, i)))
+    a = motion_add(a, bias_acceleration(r, i, v))
+    for c in range(ncolumns(r, i)):
+        a = add_column(r, i, c, a, entry(r, A, idx_v(r, i) + c))
+    set_motion(r, BODY_ACCELERATION, i, a)
     return a
 
 
@@ -164,9 +168,9 @@ def body_acceleration(r, i, v):
 def set_root_relative(r):
     """Place the universe at the first joint's origin, at rest."""
     set_root_at_rest(r)
-    ly.clear(r.work, ly.offset(r, ORIGIN), 3)
-    ly.clear(r.work, ly.offset(r, POSITION), 3)
-    ly.clear(r.work, ly.offset(r, BODY_ACCELERATION), 6)
+    clear_entries(r, ORIGIN, 3)
+    clear_entries(r, POSITION, 3)
+    clear_entries(r, BODY_ACCELERATION, 6)
 
 
 @kernel
@@ -181,26 +185,18 @@ def place_body_relative(r, i):
 def make_relative(r, i):
     """Store offset and position of joint i relative to the first joint's, after ``place_body``."""
     if i == 1:
-        al.store3(r.work, ly.offset(r, ORIGIN), from_parent(r, i))
-    if ly.parent(r, i) == 0:
-        al.store3(
-            r.work,
-            ly.offset(r, FROM_PARENT) + 3 * i,
-            al.sub(from_parent(r, i), al.load3(r.work, ly.offset(r, ORIGIN))),
-        )
-    al.store3(
-        r.work,
-        ly.offset(r, POSITION) + 3 * i,
-        al.add(position(r, ly.parent(r, i)), from_parent(r, i)),
-    )
+        set_vector(r, ORIGIN, 0, from_parent(r, i))
+    if parent(r, i) == 0:
+        set_vector(r, FROM_PARENT, i, sub(from_parent(r, i), vector(r, ORIGIN, 0)))
+    set_vector(r, POSITION, i, add(position(r, parent(r, i)), from_parent(r, i)))
 
 
 @kernel
 def position(r, i):
-    return al.load3(r.work, ly.offset(r, POSITION) + 3 * i)
+    return vector(r, POSITION, i)
 
 
 @kernel
 def from_root(r, i):
     """Position of the origin of joint i relative to the root's origin."""
-    return al.add(al.load3(r.work, ly.offset(r, ORIGIN)), position(r, i))
+    return add(vector(r, ORIGIN, 0), position(r, i))

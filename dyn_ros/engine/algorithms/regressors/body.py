@@ -13,13 +13,9 @@ import numpy as np
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import FRAME, REFERENCE_FRAME, A, Q, V, field
-from ...kernel.lanes import store
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import valid_array
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_number, joint_selector
 from ...model.model import Model
 from ..kinematics.frames import traverse_to_root
@@ -42,9 +38,9 @@ def store_row(r, start, x):
 @kernel
 def store_body_regressor(r, start, w, a):
     """Store the derivatives of the force on a body; w and a as for ``power_derivatives``."""
-    ly.clear(r.work, start, 60)
-    turning, W, D = al.skew(a.angular), al.skew(w), al.skew(a.linear)
-    square = al.product(W, W)
+    clear(r.work, start, 60)
+    turning, W, D = skew(a.angular), skew(w), skew(a.linear)
+    square = product(W, W)
     for k in range(3):
         store(r.work, start + 10 * k, a.linear[k])
         for c in range(3):
@@ -72,11 +68,9 @@ def store_body_regressor(r, start, w, a):
 @kernel
 def frame_body_regressor_kernel(r):
     X, v, a = traverse_to_root(r, True)
-    g = al.rotate_inverse(X.rotation, al.constant3(r.floats, ly.GRAVITY))
-    point = al.sub(al.add(a.linear, al.cross(v.angular, v.linear)), g)
-    store_body_regressor(
-        r, ly.offset(r, FRAME_BODY_REGRESSOR), v.angular, al.Motion(point, a.angular)
-    )
+    g = rotate_inverse(X.rotation, gravity(r))
+    point = sub(add(a.linear, cross(v.angular, v.linear)), g)
+    store_body_regressor(r, offset(r, FRAME_BODY_REGRESSOR), v.angular, Motion(point, a.angular))
 
 
 _frame = Algorithm(

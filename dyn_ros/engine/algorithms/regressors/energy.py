@@ -13,12 +13,8 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import JOINT_V, Q, V, field
-from ...kernel.joints import add_subspace_times, joint_placement
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics.kinematics import place_in_world
 from .torque import symmetric_product
@@ -46,33 +42,31 @@ STATIC_REGRESSOR = field(
 
 @kernel
 def kinetic_energy_regressor_kernel(r):
-    v_ = ly.offset(r, JOINT_V)
-    ly.clear(r.work, v_, 6)
-    for i in range(1, ly.njoints(r) + 1):
-        m = al.to_child(joint_placement(r, i), al.load_motion(r.work, v_ + 6 * ly.parent(r, i)))
-        v, w = add_subspace_times(r, i, m, ly.offset(r, V))
-        al.store_spatial(r.work, v_ + 6 * i, al.Motion(v, w))
-        rotational = symmetric_product(w, al.scale(0.5, w))
-        al.store_inertia(
-            r.work,
-            ly.offset(r, KINETIC_ENERGY_REGRESSOR) + 10 * (i - 1),
-            al.Inertia(0.5 * al.dot(v, v), al.cross(v, w), rotational),
+    clear_entries(r, JOINT_V, 6)
+    for i in range(1, njoints(r) + 1):
+        m = to_child(joint_placement(r, i), motion(r, JOINT_V, parent(r, i)))
+        v, w = add_subspace_times(r, i, m, V)
+        set_motion(r, JOINT_V, i, Motion(v, w))
+        rotational = symmetric_product(w, scale(0.5, w))
+        set_inertia(
+            r, KINETIC_ENERGY_REGRESSOR, i - 1, Inertia(0.5 * dot(v, v), cross(v, w), rotational)
         )
 
 
 @kernel
 def potential_energy_regressor_kernel(r):
-    up = al.scale(-1.0, al.constant3(r.floats, ly.GRAVITY))
-    for i in range(1, ly.njoints(r) + 1):
+    up = scale(-1.0, gravity(r))
+    for i in range(1, njoints(r) + 1):
         R, p = place_in_world(r, i, joint_placement(r, i))
-        zero = al.zero3(p[0])
-        al.store_inertia(
-            r.work,
-            ly.offset(r, POTENTIAL_ENERGY_REGRESSOR) + 10 * (i - 1),
-            al.Inertia(
-                al.dot(up, p),
-                al.rotate_inverse(R, up),
-                al.Symmetric(zero[0], zero[0], zero[0], zero[0], zero[0], zero[0]),
+        zero = zero3(p[0])
+        set_inertia(
+            r,
+            POTENTIAL_ENERGY_REGRESSOR,
+            i - 1,
+            Inertia(
+                dot(up, p),
+                rotate_inverse(R, up),
+                Symmetric(zero[0], zero[0], zero[0], zero[0], zero[0], zero[0]),
             ),
         )
 
@@ -81,20 +75,20 @@ def potential_energy_regressor_kernel(r):
 def inverse_mass(r):
     """1 / mass of all bodies; zero without mass."""
     mass = 0.0
-    for i in range(1, ly.njoints(r) + 1):
-        mass = mass + ly.body_inertia(r, i).mass
+    for i in range(1, njoints(r) + 1):
+        mass = mass + body_inertia(r, i).mass
     return 1.0 / mass if mass > 0.0 else 0.0
 
 
 @kernel
 def static_regressor_kernel(r):
     s = inverse_mass(r)
-    for i in range(1, ly.njoints(r) + 1):
+    for i in range(1, njoints(r) + 1):
         R, p = place_in_world(r, i, joint_placement(r, i))
-        start = ly.offset(r, STATIC_REGRESSOR) + 12 * (i - 1)
-        al.store3(r.work, start, al.scale(s, p))
+        start = offset(r, STATIC_REGRESSOR) + 12 * (i - 1)
+        store3(r.work, start, scale(s, p))
         for c in range(3):
-            al.store3(r.work, start + 3 + 3 * c, al.scale(s, (R[c], R[3 + c], R[6 + c])))
+            store3(r.work, start + 3 + 3 * c, scale(s, (R[c], R[3 + c], R[6 + c])))
 
 
 _kinetic = Algorithm(

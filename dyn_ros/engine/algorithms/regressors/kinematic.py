@@ -11,13 +11,8 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import FRAME, OMI, REFERENCE_FRAME, Q, field
-from ...kernel.joints import joint_placement
-from ...kernel.lanes import load
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector, joint_selector
 from ...model.model import Model
 from ..kinematics.frames import first_joint, start, to_reference_frame
@@ -36,10 +31,10 @@ FROM_PLACEMENT = field("_from_placement", ("rows", 4, 4))  # from the joint's pl
 @kernel
 def fixed_placement(r, i, like):
     """Pose of the frame of joint i in its parent's frame for zero angles and displacements."""
-    row = ly.constants(i)
-    P, p = al.constant9(r.floats, row + ly.PLACE), al.constant3(r.floats, row + ly.TRANSLATION)
-    if ly.kind(r, i) == ly.REVOLUTE:  # see joint_placement
-        C = al.constant9(r.floats, row + ly.PLACE_COS)
+    row = constants(i)
+    P, p = constant9(r.floats, row + PLACE), constant3(r.floats, row + TRANSLATION)
+    if kind(r, i) == REVOLUTE:  # see joint_placement
+        C = constant9(r.floats, row + PLACE_COS)
         P = (
             P[0] + C[0],
             P[1] + C[1],
@@ -51,7 +46,7 @@ def fixed_placement(r, i, like):
             P[7] + C[7],
             P[8] + C[8],
         )
-    return al.SE3(al.lift9(P, like), al.lift3(p, like))
+    return SE3(lift9(P, like), lift3(p, like))
 
 
 @kernel
@@ -59,12 +54,10 @@ def traverse_placements(r):
     """Store the frame's pose in the placement of each joint above; return that in the world."""
     j, X = first_joint(r), start(r)
     while j > 0:
-        X = al.compose(joint_placement(r, j), X)
-        fixed = fixed_placement(r, j, load(r.work, ly.offset(r, OMI)))
-        al.store_se3(
-            r.work, ly.offset(r, FROM_PLACEMENT) + 16 * j, al.compose(al.inverse(fixed), X)
-        )
-        j = ly.parent(r, j)
+        X = compose(joint_placement(r, j), X)
+        fixed = fixed_placement(r, j, entry(r, OMI, 0))
+        set_placement(r, FROM_PLACEMENT, j, compose(inverse(fixed), X))
+        j = parent(r, j)
     return X
 
 
@@ -73,22 +66,20 @@ def store_action(r, k, X):
     """Store the columns of the transformation of motions from a frame at X, from offset k on."""
     for c in range(3):
         axis = X.rotation[c], X.rotation[3 + c], X.rotation[6 + c]
-        al.store3(r.work, k + 6 * c, axis)
-        al.store3(r.work, k + 6 * (3 + c), al.cross(X.translation, axis))
-        al.store3(r.work, k + 6 * (3 + c) + 3, axis)
+        store3(r.work, k + 6 * c, axis)
+        store3(r.work, k + 6 * (3 + c), cross(X.translation, axis))
+        store3(r.work, k + 6 * (3 + c) + 3, axis)
 
 
 @kernel
 def kinematic_regressor_kernel(r):
-    ly.clear(r.work, ly.offset(r, KINEMATIC_REGRESSOR), ly.size(r, KINEMATIC_REGRESSOR))
-    T = to_reference_frame(traverse_placements(r), ly.option(r, REFERENCE_FRAME))
+    clear_entries(r, KINEMATIC_REGRESSOR, size(r, KINEMATIC_REGRESSOR))
+    T = to_reference_frame(traverse_placements(r), option(r, REFERENCE_FRAME))
     j = first_joint(r)
     while j > 0:
-        X = al.load_se3(r.work, ly.offset(r, FROM_PLACEMENT) + 16 * j)
-        store_action(
-            r, ly.offset(r, KINEMATIC_REGRESSOR) + 36 * (j - 1), al.compose(T, al.inverse(X))
-        )
-        j = ly.parent(r, j)
+        X = placement(r, FROM_PLACEMENT, j)
+        store_action(r, offset(r, KINEMATIC_REGRESSOR) + 36 * (j - 1), compose(T, inverse(X)))
+        j = parent(r, j)
 
 
 _regressor = Algorithm(

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import Q, V, field
 from ...kernel.types import Array, ArrayLike
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import root_axes as ra
 from .torque import add_to_row, motion_in_body_axes, symmetric_product
@@ -38,9 +35,9 @@ MOMENTUM_OBSERVER_REGRESSOR = field(
 @kernel
 def momentum_derivatives(v, s):
     """Derivatives of s . h with respect to the parameters of a body that moves with v."""
-    return al.Inertia(
-        al.dot(s.linear, v.linear),
-        al.add(al.cross(s.linear, v.angular), al.cross(v.linear, s.angular)),
+    return Inertia(
+        dot(s.linear, v.linear),
+        add(cross(s.linear, v.angular), cross(v.linear, s.angular)),
         symmetric_product(s.angular, v.angular),
     )
 
@@ -49,9 +46,9 @@ def momentum_derivatives(v, s):
 def observer_derivatives(v, s, ds, g):
     """Derivatives of ds . h + s . (weight), with g the acceleration of gravity."""
     rate = momentum_derivatives(v, ds)
-    return al.Inertia(
-        rate.mass + al.dot(g, s.linear),
-        al.add(rate.moment, al.cross(g, s.angular)),
+    return Inertia(
+        rate.mass + dot(g, s.linear),
+        add(rate.moment, cross(g, s.angular)),
         rate.rotational,
     )
 
@@ -59,32 +56,32 @@ def observer_derivatives(v, s, ds, g):
 @kernel
 def store_regressors(r, observing):
     """The regressor of the momentum; observing also the regressor of its rate."""
-    ly.clear_sparse(r, MOMENTUM_REGRESSOR)
+    clear_sparse(r, MOMENTUM_REGRESSOR)
     if observing:
-        ly.clear_sparse(r, MOMENTUM_OBSERVER_REGRESSOR)
+        clear_sparse(r, MOMENTUM_OBSERVER_REGRESSOR)
     ra.set_root_at_rest(r)
-    for i in range(1, ly.njoints(r) + 1):
+    for i in range(1, njoints(r) + 1):
         ra.place_body(r, i)
-        R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
+        R = rotation(r, ra.ROTATION, i)
         v = motion_in_body_axes(R, ra.body_velocity(r, i))
-        g = al.rotate_inverse(R, al.constant3(r.floats, ly.GRAVITY))
-        p, j = al.zero3(R[0]), i  # from the origin of joint j to that of joint i
+        g = rotate_inverse(R, gravity(r))
+        p, j = zero3(R[0]), i  # from the origin of joint j to that of joint i
         while j > 0:
-            v_j = al.load_motion(r.work, ly.offset(r, ra.BODY_VELOCITY) + 6 * j)
-            for c in range(ly.ncolumns(r, j)):
-                S = ra.load_column(r, j, c)
-                s = motion_in_body_axes(R, al.motion_moved(p, S))
-                start = 10 * (ly.njoints(r) * (ly.idx_v(r, j) + c) + i - 1)
-                add_to_row(r, ly.offset(r, MOMENTUM_REGRESSOR) + start, momentum_derivatives(v, s))
+            v_j = motion(r, ra.BODY_VELOCITY, j)
+            for c in range(ncolumns(r, j)):
+                S = ra.subspace_column(r, j, c)
+                s = motion_in_body_axes(R, motion_moved(p, S))
+                start = 10 * (njoints(r) * (idx_v(r, j) + c) + i - 1)
+                add_to_row(r, offset(r, MOMENTUM_REGRESSOR) + start, momentum_derivatives(v, s))
                 if observing:
-                    ds = motion_in_body_axes(R, al.motion_moved(p, al.motion_cross(v_j, S)))
+                    ds = motion_in_body_axes(R, motion_moved(p, motion_cross(v_j, S)))
                     add_to_row(
                         r,
-                        ly.offset(r, MOMENTUM_OBSERVER_REGRESSOR) + start,
+                        offset(r, MOMENTUM_OBSERVER_REGRESSOR) + start,
                         observer_derivatives(v, s, ds, g),
                     )
-            p = al.add(p, ra.from_parent(r, j))
-            j = ly.parent(r, j)
+            p = add(p, ra.from_parent(r, j))
+            j = parent(r, j)
 
 
 @kernel

@@ -20,12 +20,9 @@ from numpy.typing import NDArray
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import lanes as la
-from ...kernel import packing as ly
-from ...kernel.fields import TAU_IN, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import require_entries, require_model, valid_array
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics.crba import subtree_end
 from .torque import parameter_columns, set_falling_root
@@ -37,7 +34,7 @@ ROW_WEIGHTS = field("_row_weights", ("nv",))
 # A row per velocity: columns of all bodies, zeros up to a multiple of SIMD_WIDTH, features, torque
 EQUATIONS = field("_equations", ("nv", "regression"), zeros=True)
 WEIGHT = field("_weight", (1,))  # of the row of this velocity; zero in padding lanes
-WEIGHTED = field("_weighted", (la.SIMD_WIDTH,))  # a tile of lanes
+WEIGHTED = field("_weighted", (SIMD_WIDTH,))  # a tile of lanes
 TRANSPOSED = field("_equations_by_state", ("regression",))  # of a row: vectors for each state
 PRODUCTS = field(
     "_products",
@@ -52,38 +49,38 @@ PRODUCTS = field(
 
 @kernel
 def row_length(r):
-    blocks = (10 * ly.njoints(r) + la.SIMD_WIDTH - 1) // la.SIMD_WIDTH
-    return blocks * la.SIMD_WIDTH + la.SIMD_WIDTH
+    blocks = (10 * njoints(r) + SIMD_WIDTH - 1) // SIMD_WIDTH
+    return blocks * SIMD_WIDTH + SIMD_WIDTH
 
 
 @kernel
 def first_feature(r):
-    return row_length(r) - la.SIMD_WIDTH
+    return row_length(r) - SIMD_WIDTH
 
 
 @kernel
 def store_features(r, k):
     """Store the features and the torque of velocity k behind the columns of bodies."""
-    start = ly.offset(r, EQUATIONS) + row_length(r) * k + first_feature(r)
+    start = offset(r, EQUATIONS) + row_length(r) * k + first_feature(r)
     for n in range(NFEATURES):
-        la.store(r.work, start + n, la.load(r.work, ly.offset(r, FEATURES) + NFEATURES * k + n))
-    la.store(r.work, start + NFEATURES, la.load(r.work, ly.offset(r, TAU_IN) + k))
+        store(r.work, start + n, load(r.work, offset(r, FEATURES) + NFEATURES * k + n))
+    store(r.work, start + NFEATURES, entry(r, TAU_IN, k))
 
 
 @kernel
 def store_weight(r, k):
-    la.store(r.work, ly.offset(r, WEIGHT), 1.0)
-    if ly.has_input(r, ROW_WEIGHTS):
-        la.store(r.work, ly.offset(r, WEIGHT), la.load(r.work, ly.offset(r, ROW_WEIGHTS) + k))
-    ly.clear_padding(r, ly.offset(r, WEIGHT))
+    set_entry(r, WEIGHT, 0, 1.0)
+    if has_input(r, ROW_WEIGHTS):
+        set_entry(r, WEIGHT, 0, entry(r, ROW_WEIGHTS, k))
+    clear_padding(r, offset(r, WEIGHT))
 
 
 @kernel
 def bodies_moved(r, k):
     """The first body that velocity k moves, and the one after the last; mimics leave gaps."""
-    first, end = ly.njoints(r) + 1, 0
-    for i in range(1, ly.njoints(r) + 1):
-        if ly.idx_v(r, i) <= k and k < ly.idx_v(r, i) + ly.ncolumns(r, i):
+    first, end = njoints(r) + 1, 0
+    for i in range(1, njoints(r) + 1):
+        if idx_v(r, i) <= k and k < idx_v(r, i) + ncolumns(r, i):
             first, end = min(first, i), max(end, subtree_end(r, i))
     return first, end
 
@@ -94,11 +91,11 @@ def bodies_moved(r, k):
 @kernel
 def add_products(r, k, i, start, end):
     """Add the products of column i with columns start to end of row k."""
-    row = ly.offset(r, EQUATIONS) + row_length(r) * k
-    sums = ly.offset(r, PRODUCTS) + row_length(r) * (row_length(r) * k + i)
-    x = la.load(r.work, ly.offset(r, WEIGHT)) * la.load(r.work, row + i)
+    row = offset(r, EQUATIONS) + row_length(r) * k
+    sums = offset(r, PRODUCTS) + row_length(r) * (row_length(r) * k + i)
+    x = entry(r, WEIGHT, 0) * load(r.work, row + i)
     for j in range(start, end):
-        ly.increase(r.work, sums + j, x * la.load(r.work, row + j))
+        increase(r.work, sums + j, x * load(r.work, row + j))
 
 
 @kernel
@@ -116,22 +113,20 @@ def add_row(r, k, start, end):
 @kernel
 def transpose_block(r, k, n):
     """Multiply columns LANES n ... of row k by its weight, and transpose them."""
-    row = ly.offset(r, EQUATIONS) + row_length(r) * k + la.LANES * n
-    weight = la.load(r.work, ly.offset(r, WEIGHT))
-    for c in range(la.LANES):
-        la.store(r.work, ly.offset(r, WEIGHTED) + c, weight * la.load(r.work, row + c))
-    la.transpose_tile(
-        r.work, ly.offset(r, WEIGHTED), ly.offset(r, TRANSPOSED) + n, row_length(r) // la.LANES
-    )
+    row = offset(r, EQUATIONS) + row_length(r) * k + LANES * n
+    weight = entry(r, WEIGHT, 0)
+    for c in range(LANES):
+        set_entry(r, WEIGHTED, c, weight * load(r.work, row + c))
+    transpose_tile(r.work, offset(r, WEIGHTED), offset(r, TRANSPOSED) + n, row_length(r) // LANES)
 
 
 @kernel
 def four_numbers(r, k, lane):
     return (
-        la.load_lane(r.work, k, lane),
-        la.load_lane(r.work, k, lane + 1),
-        la.load_lane(r.work, k, lane + 2),
-        la.load_lane(r.work, k, lane + 3),
+        load_lane(r.work, k, lane),
+        load_lane(r.work, k, lane + 1),
+        load_lane(r.work, k, lane + 2),
+        load_lane(r.work, k, lane + 3),
     )
 
 
@@ -140,64 +135,64 @@ def eight_numbers(r, k, lane):
     return four_numbers(r, k, lane) + four_numbers(r, k, lane + 4)
 
 
-numbers = {4: four_numbers, 8: eight_numbers}[la.LANES]
+numbers = {4: four_numbers, 8: eight_numbers}[LANES]
 
 
 @kernel
 def add_block(r, sums, a, b, block, blocks):
     """Add the products of columns a and b with the columns in a block to vectors of sums."""
-    t = ly.offset(r, TRANSPOSED) + block
-    x, y = la.load(r.work, sums + block), la.load(r.work, sums + blocks + block)
-    for n in range(la.LANES):
-        c = la.load(r.work, t + blocks * n)
+    t = offset(r, TRANSPOSED) + block
+    x, y = load(r.work, sums + block), load(r.work, sums + blocks + block)
+    for n in range(LANES):
+        c = load(r.work, t + blocks * n)
         x = x + a[n] * c
         y = y + b[n] * c
-    la.store(r.work, sums + block, x)
-    la.store(r.work, sums + blocks + block, y)
+    store(r.work, sums + block, x)
+    store(r.work, sums + blocks + block, y)
 
 
 @kernel
 def add_pair(r, k, i, end):
     """Add the products of columns i and i + 1 with those up to block ``end``, and the features."""
-    blocks = row_length(r) // la.LANES
-    column = ly.offset(r, EQUATIONS) + row_length(r) * k + i
-    sums = ly.offset(r, PRODUCTS) + blocks * (row_length(r) * k + i)
+    blocks = row_length(r) // LANES
+    column = offset(r, EQUATIONS) + row_length(r) * k + i
+    sums = offset(r, PRODUCTS) + blocks * (row_length(r) * k + i)
     a, b = numbers(r, column, 0), numbers(r, column + 1, 0)
-    for block in range(i // la.LANES, end):
+    for block in range(i // LANES, end):
         add_block(r, sums, a, b, block, blocks)
-    for n in range(la.SIMD_WIDTH // la.LANES, 0, -1):
+    for n in range(SIMD_WIDTH // LANES, 0, -1):
         add_block(r, sums, a, b, blocks - n, blocks)
 
 
 @kernel
 def add_lanes(r, k, start, end):
     """Add the products of row k in all lanes; start and end are blocks of ``LANES`` columns."""
-    features = first_feature(r) // la.LANES
+    features = first_feature(r) // LANES
     for n in range(start, end):
         transpose_block(r, k, n)
-    for n in range(la.SIMD_WIDTH // la.LANES):
+    for n in range(SIMD_WIDTH // LANES):
         transpose_block(r, k, features + n)
-    for i in range(la.LANES * start, la.LANES * end, 2):
+    for i in range(LANES * start, LANES * end, 2):
         add_pair(r, k, i, end)
-    for i in range(la.LANES * features, la.LANES * features + NFEATURES + 1, 2):
+    for i in range(LANES * features, LANES * features + NFEATURES + 1, 2):
         add_pair(r, k, i, features)
 
 
 @kernel
 def normal_equations_kernel(r):
-    if ly.coupled(r):
-        ly.clear(r.work, ly.offset(r, EQUATIONS), ly.size(r, EQUATIONS))
-    ly.clear_sum(r, PRODUCTS)
+    if coupled(r):
+        clear_entries(r, EQUATIONS, size(r, EQUATIONS))
+    clear_sum(r, PRODUCTS)
     set_falling_root(r)
-    for i in range(1, ly.njoints(r) + 1):
-        parameter_columns(r, i, ly.offset(r, EQUATIONS) + 10 * (i - 1), row_length(r))
-    for k in range(ly.nv(r)):
+    for i in range(1, njoints(r) + 1):
+        parameter_columns(r, i, offset(r, EQUATIONS) + 10 * (i - 1), row_length(r))
+    for k in range(nv(r)):
         store_features(r, k)
         store_weight(r, k)
         first, end = bodies_moved(r, k)
         start, stop = 10 * (first - 1), 10 * (end - 1)
-        if la.holds_lanes(r.work):
-            add_lanes(r, k, start // la.LANES, (stop + la.LANES - 1) // la.LANES)
+        if holds_lanes(r.work):
+            add_lanes(r, k, start // LANES, (stop + LANES - 1) // LANES)
         else:
             add_row(r, k, start, stop)
 
@@ -291,7 +286,7 @@ def normal_equations(
         model, data, threads, q, v, a, tau, further, _not_negative(model, weights)
     )
     columns, pairs = _places(10 * model.njoints, sums.shape[2], count)
-    torque = sums.shape[2] - la.SIMD_WIDTH + NFEATURES
+    torque = sums.shape[2] - SIMD_WIDTH + NFEATURES
     return NormalEquations(
         sums.reshape(len(sums), -1).take(pairs, axis=1),
         sums[:, columns, torque],
@@ -302,7 +297,7 @@ def normal_equations(
 @functools.lru_cache(64)
 def _places(bodies: int, length: int, count: int) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
     """Where rows of a length have the columns, and their products, on and above the diagonal."""
-    first = length - la.SIMD_WIDTH
+    first = length - SIMD_WIDTH
     columns = np.r_[:bodies, first : first + count]
     return columns, length * np.minimum.outer(columns, columns) + np.maximum.outer(columns, columns)
 

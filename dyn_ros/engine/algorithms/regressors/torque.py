@@ -20,12 +20,9 @@ import numpy as np
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel import algebra as al
-from ...kernel import packing as ly
-from ...kernel.fields import TAU_IN, A, Q, V, field
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import flag
-from ...machine_code.declare import kernel
+from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import root_axes as ra
 
@@ -51,13 +48,13 @@ COMBINED = field("_combined_columns", ("rows", 6))  # sums of columns of S times
 
 @kernel
 def motion_in_body_axes(R, m):
-    return al.Motion(al.rotate_inverse(R, m.linear), al.rotate_inverse(R, m.angular))
+    return Motion(rotate_inverse(R, m.linear), rotate_inverse(R, m.angular))
 
 
 @kernel
 def symmetric_product(a, b):
     """Derivatives of a . I b with respect to the numbers of a symmetric matrix I."""
-    return al.Symmetric(
+    return Symmetric(
         a[0] * b[0],
         a[0] * b[1] + a[1] * b[0],
         a[1] * b[1],
@@ -74,14 +71,12 @@ def power_derivatives(w, a, s):
     The body has the angular velocity w and the acceleration a; a.linear is that of its joint's
     origin as a point of the body, relative to free fall.
     """
-    turning, moving = al.cross(s.angular, w), al.cross(s.linear, w)
-    moment = al.add(
-        al.cross(s.linear, a.angular), al.add(al.cross(moving, w), al.cross(a.linear, s.angular))
-    )
-    return al.Inertia(
-        al.dot(s.linear, a.linear),
+    turning, moving = cross(s.angular, w), cross(s.linear, w)
+    moment = add(cross(s.linear, a.angular), add(cross(moving, w), cross(a.linear, s.angular)))
+    return Inertia(
+        dot(s.linear, a.linear),
         moment,
-        al.symmetric_add(symmetric_product(s.angular, a.angular), symmetric_product(turning, w)),
+        symmetric_add(symmetric_product(s.angular, a.angular), symmetric_product(turning, w)),
     )
 
 
@@ -92,15 +87,15 @@ def power_derivatives(w, a, s):
 def set_falling_root(r):
     """Set the universe to rest with an acceleration of minus gravity."""
     ra.set_root_at_rest(r)
-    ra.let_fall(r, ra.BODY_ACCELERATION)
+    ra.set_root_acceleration(r, ra.BODY_ACCELERATION)
 
 
 @kernel
 def add_to_row(r, start, x):
     """Store ten numbers of a row, or add them if mimic joints share the row."""
-    if ly.coupled(r):
-        x = al.inertia_add(al.load_inertia(r.work, start), x)
-    al.store_inertia(r.work, start, x)
+    if coupled(r):
+        x = inertia_add(load_inertia(r.work, start), x)
+    store_inertia(r.work, start, x)
 
 
 @kernel
@@ -109,33 +104,31 @@ def motion_of_body(r, i):
     ra.place_body(r, i)
     v = ra.body_velocity(r, i)
     a = ra.body_acceleration(r, i, v)
-    point = al.Motion(al.add(a.linear, al.cross(v.angular, v.linear)), a.angular)
-    R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
-    return al.rotate_inverse(R, v.angular), motion_in_body_axes(R, point)
+    point = Motion(add(a.linear, cross(v.angular, v.linear)), a.angular)
+    R = rotation(r, ra.ROTATION, i)
+    return rotate_inverse(R, v.angular), motion_in_body_axes(R, point)
 
 
 @kernel
 def parameter_columns(r, i, start, row):
     """Store the columns of the parameters of body i, from an offset on, in rows of this length."""
     w, a = motion_of_body(r, i)
-    R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
-    p, j = al.zero3(w[0]), i  # from the origin of joint j to that of joint i
+    R = rotation(r, ra.ROTATION, i)
+    p, j = zero3(w[0]), i  # from the origin of joint j to that of joint i
     while j > 0:
-        for c in range(ly.ncolumns(r, j)):
-            s = motion_in_body_axes(R, al.motion_moved(p, ra.load_column(r, j, c)))
-            add_to_row(r, start + row * (ly.idx_v(r, j) + c), power_derivatives(w, a, s))
-        p = al.add(p, ra.from_parent(r, j))
-        j = ly.parent(r, j)
+        for c in range(ncolumns(r, j)):
+            s = motion_in_body_axes(R, motion_moved(p, ra.subspace_column(r, j, c)))
+            add_to_row(r, start + row * (idx_v(r, j) + c), power_derivatives(w, a, s))
+        p = add(p, ra.from_parent(r, j))
+        j = parent(r, j)
 
 
 @kernel
 def joint_torque_regressor_kernel(r):
-    ly.clear_sparse(r, JOINT_TORQUE_REGRESSOR)
+    clear_sparse(r, JOINT_TORQUE_REGRESSOR)
     set_falling_root(r)
-    for i in range(1, ly.njoints(r) + 1):
-        parameter_columns(
-            r, i, ly.offset(r, JOINT_TORQUE_REGRESSOR) + 10 * (i - 1), 10 * ly.njoints(r)
-        )
+    for i in range(1, njoints(r) + 1):
+        parameter_columns(r, i, offset(r, JOINT_TORQUE_REGRESSOR) + 10 * (i - 1), 10 * njoints(r))
 
 
 # --- the product with joint torques
@@ -144,18 +137,14 @@ def joint_torque_regressor_kernel(r):
 @kernel
 def joint_torque_regressor_product_kernel(r):
     set_falling_root(r)
-    ly.clear(r.work, ly.offset(r, COMBINED), 6)
-    for i in range(1, ly.njoints(r) + 1):
+    clear_entries(r, COMBINED, 6)
+    for i in range(1, njoints(r) + 1):
         w, a = motion_of_body(r, i)
         s = motion_in_body_axes(
-            al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i),
-            ra.velocity(r, i, COMBINED, ly.offset(r, TAU_IN)),
+            rotation(r, ra.ROTATION, i),
+            ra.velocity(r, i, COMBINED, TAU_IN),
         )
-        al.store_inertia(
-            r.work,
-            ly.offset(r, JOINT_TORQUE_REGRESSOR_PRODUCT) + 10 * (i - 1),
-            power_derivatives(w, a, s),
-        )
+        set_inertia(r, JOINT_TORQUE_REGRESSOR_PRODUCT, i - 1, power_derivatives(w, a, s))
 
 
 _joint_torque = Algorithm(

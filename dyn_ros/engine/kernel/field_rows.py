@@ -1,0 +1,299 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Access to fields of the workspace: numbers, rows, and matrices.
+
+A row holds a vector, a rotation, a motion, a force, a placement or an inertia. Rows are numbered
+from the start of the field: row i of a field with one row for each joint is that of joint i, and
+row 0 that of the universe. Only this module knows how many numbers a row has.
+"""
+
+from collections import namedtuple
+
+from ..machine_code.declare import kernel
+from .algebra import (
+    force_add,
+    inertia_add,
+    load3,
+    load9,
+    load_articulated,
+    load_coriolis,
+    load_force,
+    load_inertia,
+    load_motion,
+    load_se3,
+    motion_add,
+    store3,
+    store9,
+    store_articulated,
+    store_coriolis,
+    store_inertia,
+    store_se3,
+    store_spatial,
+)
+from .lanes import holds_lanes, load, store
+from .packing import coupled, idx_column, nv, offset, size
+
+# --- numbers
+
+
+@kernel
+def entry(r, field, k):
+    """Return number k of a field."""
+    return load(r.work, offset(r, field) + k)
+
+
+@kernel
+def set_entry(r, field, k, x):
+    """Set number k of a field."""
+    store(r.work, offset(r, field) + k, x)
+
+
+@kernel
+def add_to_entry(r, field, k, x):
+    """Add x to number k of a field."""
+    store(r.work, offset(r, field) + k, load(r.work, offset(r, field) + k) + x)
+
+
+@kernel
+def accumulate_entry(r, field, k, x):
+    """Set number k of a field to x, or add x if mimic joints share velocities."""
+    if coupled(r):
+        x = x + load(r.work, offset(r, field) + k)
+    store(r.work, offset(r, field) + k, x)
+
+
+@kernel
+def clear_entries(r, field, count):
+    """Set the first ``count`` numbers of a field to zero."""
+    for k in range(offset(r, field), offset(r, field) + count):
+        store(r.work, k, 0.0)
+
+
+@kernel
+def clear_row(r, field, i, length):
+    """Set row i of a field, of ``length`` numbers, to zero."""
+    start = offset(r, field) + length * i
+    for k in range(start, start + length):
+        store(r.work, k, 0.0)
+
+
+@kernel
+def clear_sum(r, field):
+    """Clear a summed field for one state. For a batch it is zero when the call starts."""
+    if not holds_lanes(r.work):
+        clear_entries(r, field, size(r, field))
+
+
+@kernel
+def clear_sparse(r, field):
+    """Clear a field with the sparsity of the tree before ``accumulate``.
+
+    The workspace of a batch is private, so the entries outside the tree stay zero there.
+    """
+    if coupled(r) or not holds_lanes(r.work):
+        clear_entries(r, field, size(r, field))
+
+
+# --- rows
+
+
+@kernel
+def vector(r, field, i):
+    """Return row i, three numbers."""
+    return load3(r.work, offset(r, field) + 3 * i)
+
+
+@kernel
+def set_vector(r, field, i, x):
+    """Set row i to three numbers."""
+    store3(r.work, offset(r, field) + 3 * i, x)
+
+
+@kernel
+def rotation(r, field, i):
+    """Return row i, a 3 x 3 matrix."""
+    return load9(r.work, offset(r, field) + 9 * i)
+
+
+@kernel
+def set_rotation(r, field, i, R):
+    """Set row i to a 3 x 3 matrix."""
+    store9(r.work, offset(r, field) + 9 * i, R)
+
+
+@kernel
+def motion(r, field, i):
+    """Return row i, a motion."""
+    return load_motion(r.work, offset(r, field) + 6 * i)
+
+
+@kernel
+def set_motion(r, field, i, m):
+    """Set row i to a motion."""
+    store_spatial(r.work, offset(r, field) + 6 * i, m)
+
+
+@kernel
+def add_to_motion(r, field, i, m):
+    """Add a motion to row i."""
+    k = offset(r, field) + 6 * i
+    store_spatial(r.work, k, motion_add(load_motion(r.work, k), m))
+
+
+@kernel
+def force(r, field, i):
+    """Return row i, a force."""
+    return load_force(r.work, offset(r, field) + 6 * i)
+
+
+@kernel
+def set_force(r, field, i, f):
+    """Set row i to a force."""
+    store_spatial(r.work, offset(r, field) + 6 * i, f)
+
+
+@kernel
+def add_to_force(r, field, i, f):
+    """Add a force to row i."""
+    k = offset(r, field) + 6 * i
+    store_spatial(r.work, k, force_add(load_force(r.work, k), f))
+
+
+@kernel
+def placement(r, field, i):
+    """Return row i, a placement, stored as a homogeneous matrix."""
+    return load_se3(r.work, offset(r, field) + 16 * i)
+
+
+@kernel
+def set_placement(r, field, i, X):
+    """Set row i to a placement."""
+    store_se3(r.work, offset(r, field) + 16 * i, X)
+
+
+@kernel
+def inertia(r, field, i):
+    """Return row i, the inertia of a rigid body."""
+    return load_inertia(r.work, offset(r, field) + 10 * i)
+
+
+@kernel
+def set_inertia(r, field, i, Y):
+    """Set row i to the inertia of a rigid body."""
+    store_inertia(r.work, offset(r, field) + 10 * i, Y)
+
+
+@kernel
+def add_to_inertia(r, field, i, Y):
+    """Add the inertia of a rigid body to row i."""
+    k = offset(r, field) + 10 * i
+    store_inertia(r.work, k, inertia_add(load_inertia(r.work, k), Y))
+
+
+@kernel
+def articulated_inertia(r, field, i):
+    """Return row i, an articulated-body inertia."""
+    return load_articulated(r.work, offset(r, field) + 21 * i)
+
+
+@kernel
+def set_articulated_inertia(r, field, i, Y):
+    """Set row i to an articulated-body inertia."""
+    store_articulated(r.work, offset(r, field) + 21 * i, Y)
+
+
+@kernel
+def coriolis(r, field, i):
+    """Return row i, a Coriolis inertia."""
+    return load_coriolis(r.work, offset(r, field) + 12 * i)
+
+
+@kernel
+def set_coriolis(r, field, i, B):
+    """Set row i to a Coriolis inertia."""
+    store_coriolis(r.work, offset(r, field) + 12 * i, B)
+
+
+# --- columns: rows of fields with one row for each column of each joint's motion subspace
+
+
+@kernel
+def motion_column(r, field, i, c):
+    """Return column c of joint i, a motion."""
+    return motion(r, field, idx_column(r, i) + c)
+
+
+@kernel
+def force_column(r, field, i, c):
+    """Return column c of joint i, a force."""
+    return force(r, field, idx_column(r, i) + c)
+
+
+@kernel
+def set_column(r, field, i, c, m):
+    """Set column c of joint i to a motion or a force."""
+    set_motion(r, field, idx_column(r, i) + c, m)
+
+
+# --- matrices
+
+Matrix = namedtuple("Matrix", "start step across")
+# Offset of the first number in the workspace; from row to row; from column to column
+
+
+@kernel
+def matrix_at(start, columns):
+    """Return the matrix at an offset whose rows have ``columns`` numbers."""
+    return Matrix(start, columns, 1)
+
+
+@kernel
+def matrix(r, field):
+    """Return the matrix in a field whose rows have nv numbers."""
+    return Matrix(offset(r, field), nv(r), 1)
+
+
+@kernel
+def matrix_of_width(r, field, columns):
+    """Return the matrix in a field whose rows have ``columns`` numbers."""
+    return Matrix(offset(r, field), columns, 1)
+
+
+@kernel
+def matrix_row(r, field, i, rows, columns):
+    """Return row i of a field, a matrix of ``rows`` x ``columns``."""
+    return Matrix(offset(r, field) + rows * columns * i, columns, 1)
+
+
+@kernel
+def transpose(A):
+    """Return A', the same numbers."""
+    return Matrix(A.start, A.across, A.step)
+
+
+@kernel
+def element(r, A, i, j):
+    """Return A[i, j]."""
+    return load(r.work, A.start + A.step * i + A.across * j)
+
+
+@kernel
+def set_element(r, A, i, j, x):
+    """Set A[i, j]."""
+    store(r.work, A.start + A.step * i + A.across * j, x)
+
+
+@kernel
+def add_to_element(r, A, i, j, x):
+    """Add x to A[i, j]."""
+    k = A.start + A.step * i + A.across * j
+    store(r.work, k, load(r.work, k) + x)
+
+
+@kernel
+def accumulate(r, A, i, j, x):
+    """Set A[i, j] to x, or add x if mimic joints share velocities."""
+    k = A.start + A.step * i + A.across * j
+    if coupled(r):
+        x = x + load(r.work, k)
+    store(r.work, k, x)
