@@ -18,6 +18,9 @@ gc.disable()  # an import leaves no garbage; searching it would take a sixth of 
 try:
     from .engine.algorithms import *  # noqa: F403
     from .engine.call.data import Data as Data
+    from .engine.call.documentation import complete_docstrings as _complete_docstrings
+    from .engine.call.load_native import load_native as load_native
+    from .engine.call.precompile import precompile as precompile
     from .engine.model import *  # noqa: F403
     from .engine.spatial import *  # noqa: F403
     from .observer import *  # noqa: F403
@@ -57,10 +60,21 @@ if TYPE_CHECKING:
 else:  # a type checker reads the lines above
     from .engine.algorithms import __all__ as _algorithms
     from .engine.model import __all__ as _model
+    from .engine.model.parameters import __all__ as _parameters
     from .engine.spatial import __all__ as _values
     from .observer import __all__ as _observer
 
-    __all__ = ["Data", *_model, *_algorithms, *_observer, *_values, *_ON_FIRST_USE]
+    _complete_docstrings(globals()[name] for name in (*_algorithms, *_parameters))
+    __all__ = [
+        "Data",
+        "load_native",
+        "precompile",
+        *_model,
+        *_algorithms,
+        *_observer,
+        *_values,
+        *_ON_FIRST_USE,
+    ]
 
     def __getattr__(name: str) -> Any:
         """Import what takes time and few need when it is first used."""

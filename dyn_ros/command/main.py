@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..check import Examination, examine_urdf
-from ..engine import algorithms
+from ..engine.call import precompile as compilation
 from ..engine.machine_code.cache import cache_folder
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
@@ -418,7 +418,7 @@ def _precompile(options: argparse.Namespace) -> None:
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     with Progress(*columns) as bar, report_errors():
         task = bar.add_task("checking the cache", total=None)
-        compiled = algorithms.precompile(
+        compiled = compilation.precompile(
             options.algorithms or None,
             more=() if options.algorithms else KERNELS,
             load=False,

@@ -198,7 +198,7 @@ class MomentumObserver:
         if not self._is_started:
             step[0] = 0.0
         tau = self._losses.removed(v, tau, dt)
-        state = algorithm.step(
+        state = algorithm.momentum_observer_step.call(
             self._model,
             self._data,
             1,
@@ -352,7 +352,7 @@ class MomentumObserver:
         zero = np.zeros(self._model.nv)
         _, momentum, known = (
             np.ascontiguousarray(array)
-            for array in algorithm.step(
+            for array in algorithm.momentum_observer_step.call(
                 self._model,
                 self._data,
                 threads,

@@ -4,11 +4,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..call.algorithm import ALGORITHMS as _ALGORITHMS
-from ..call.documentation import complete as _complete
-from ..call.load_native import load_native as load_native
-from ..call.precompile import precompile as precompile
-from ..model import parameters as _parameters
+from ..call.algorithm import PUBLIC as _PUBLIC
 from .all_terms import all_terms as all_terms
 from .centroidal.centroidal import ccrba as ccrba
 from .centroidal.centroidal import (
@@ -130,42 +126,12 @@ from .regressors.torque import joint_torque_regressor as joint_torque_regressor
 from .regressors.torque import joint_torque_regressor_product as joint_torque_regressor_product
 
 if not TYPE_CHECKING:  # type checkers read the imports above
-    __all__ = [
-        *_ALGORITHMS,
-        "Contact",
-        "ContactCholesky",
-        "ContactDerivatives",
-        "ContactForces",
-        "ImpulseDerivatives",
-        "NormalEquations",
-        "ObserverState",
-        "body_regressor",
-        "cholesky_M_times",
-        "cholesky_U_solve",
-        "cholesky_U_times",
-        "cholesky_Ut_solve",
-        "cholesky_Ut_times",
-        "contact_cholesky",
-        "frame_force",
-        "joint_body_regressor",
-        "joint_friction",
-        "joint_hessian",
-        "joint_jacobian",
-        "joint_jacobian_time_variation",
-        "joint_kinematic_regressor",
-        "load_native",
-        "measured_torque",
-        "precompile",
-        "torque_without_friction",
-    ]
-    _missing = [name for name in __all__ if name not in globals()]
-    if _missing:
-        raise ImportError(
-            f"dyn_ros/engine/algorithms/__init__.py does not import "
-            f"{', '.join(_missing)}; add an import for each public function"
-        )
-    _functions = [globals()[name] for name in __all__ if name not in ("load_native", "precompile")]
-    _functions += [getattr(_parameters, name) for name in _parameters.__all__]
-    for _function in _functions:
-        if getattr(_function, "__code__", None):
-            _complete(_function)
+    __all__ = _PUBLIC  # grows while modules define public functions
+
+    def __getattr__(name):
+        if name in _PUBLIC:
+            raise ImportError(
+                f"dyn_ros/engine/algorithms/__init__.py does not import {name}; "
+                "add an import for each public function"
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple, overload
 
-from ..call.algorithm import Algorithm
+from ..call.algorithm import Algorithm, public
 from ..call.data import Data
 from ..kernel.names import listed
 from ..kernel.types import Array, ArrayLike, Scalar
@@ -287,6 +287,7 @@ def all_terms(
 ) -> Any: ...
 
 
+@public
 def all_terms(
     model: Model,
     data: Data,

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""An algorithm: what it reads and writes, and the public function that calls it.
+"""Declaration of algorithms: ``@algorithm`` makes a public function of a kernel.
 
 An algorithm consists of a kernel (one argument, a ``KernelArgs``), its input fields, its result
 fields, and the other public fields that it writes to ``Data``. All other fields that the kernel
@@ -8,8 +8,12 @@ refers to are scratch: each algorithm has its own memory for them, so that no ca
 intermediate results of another algorithm.
 """
 
+from __future__ import annotations
+
 import functools
 import logging
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -24,7 +28,9 @@ from . import entries, singular
 from .caller import Caller
 from .data import Data
 
-ALGORITHMS: dict[str, "Algorithm"] = {}
+ALGORITHMS: dict[str, Algorithm] = {}
+PUBLIC: list[str] = []
+"""Names of the functions and classes that algorithms define for ``dyn_ros``."""
 _log = logging.getLogger("dyn_ros")
 
 
@@ -77,7 +83,7 @@ def referred(kernel, inputs):
 
 
 class Algorithm:
-    """A kernel that can be called for one state or a batch, by the public function ``name``.
+    """A kernel that can be called for one state or a batch.
 
     The kernel takes a ``KernelArgs``, reads the ``inputs``, which are in the order of the
     arguments, and stores the ``results``, which are returned: one array or number, or a tuple. For
@@ -249,6 +255,75 @@ class Algorithm:
     def announce(self):
         """Log the start of a compilation."""
         announce_compilation(self.name)
+
+
+# --- public functions
+
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+R = TypeVar("R")
+Item = TypeVar("Item", bound=Any)
+
+
+class AlgorithmFunction(Protocol[P, R_co]):
+    """A public function; ``call`` runs its algorithm on compiled code.
+
+    ``call(model, data, threads, *inputs)``, or with options ``call(model, data, threads, selector,
+    *inputs)``, has the inputs in the order of their declaration.
+    """
+
+    algorithm: Algorithm
+    call: Callable[..., Any]
+    __name__: str
+    __code__: Any
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+def public(item: Item) -> Item:
+    """Decorator: make a function or a class an attribute of ``dyn_ros``."""
+    PUBLIC.append(item.__name__)
+    return item
+
+
+def algorithm(
+    kernel: Callable[..., Any],
+    inputs: Sequence[Field],
+    results: Sequence[Field],
+    *,
+    make: Callable[..., Any] | None = None,
+    **declaration: Any,
+) -> Callable[[Callable[P, R]], AlgorithmFunction[P, R]]:
+    """Decorator: declare an algorithm, and make its function public.
+
+    The algorithm has the name of the function, whose body returns ``NAME.call(model, data, threads,
+    *inputs)``. Kernel, inputs, results and the rest of the declaration are those of ``Algorithm``,
+    ``make`` is that of ``Algorithm.caller``.
+    """
+
+    def declare(function: Callable[P, R]) -> AlgorithmFunction[P, R]:
+        declared = cast(AlgorithmFunction[P, R], public(function))
+        declared.algorithm = Algorithm(declared.__name__, kernel, inputs, results, **declaration)
+        declared.call = declared.algorithm.caller(make=make)
+        return declared
+
+    return declare
+
+
+def variant(
+    of: AlgorithmFunction[..., Any],
+) -> Callable[[Callable[P, R]], AlgorithmFunction[P, R]]:
+    """Decorator: make a function public that runs another function's algorithm.
+
+    Its results for a single state have arrays of their own.
+    """
+
+    def declare(function: Callable[P, R]) -> AlgorithmFunction[P, R]:
+        declared = cast(AlgorithmFunction[P, R], public(function))
+        declared.algorithm, declared.call = of.algorithm, of.algorithm.caller()
+        return declared
+
+    return declare
 
 
 def announce_compilation(name):

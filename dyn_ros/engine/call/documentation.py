@@ -291,3 +291,10 @@ def complete(function: Callable[..., Any]) -> None:
         if title in sections
     )
     function.__doc__ = f"{summary}{text}\n"
+
+
+def complete_docstrings(items: Iterable[Callable[..., Any]]) -> None:
+    """Complete the docstrings of functions; classes remain as they are."""
+    for item in items:
+        if hasattr(item, "__code__"):
+            complete(item)

@@ -9,7 +9,7 @@ the center of mass.
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -142,21 +142,9 @@ def momentum_rate_kernel(r):
     set_vector(r, com.ACOM, 0, com.divided_by_mass(bodies.force.linear, bodies.mass))
 
 
-_ccrba = Algorithm(
-    "ccrba", ccrba_kernel, (Q, V), (AG, HG, IG), also_writes=(com.COM, com.VCOM, com.MASS)
-).caller()
-_dccrba = Algorithm(
-    "dccrba", dccrba_kernel, (Q, V), (DAG,), also_writes=(AG, HG, IG, com.COM, com.VCOM, com.MASS)
-).caller()
-_momentum_rate = Algorithm(
-    "centroidal_momentum_time_derivative",
-    momentum_rate_kernel,
-    (Q, V, A),
-    (DHG,),
-    also_writes=(HG, com.COM, com.VCOM, com.ACOM, com.MASS),
-).caller()
-
-
+@algorithm(
+    ccrba_kernel, inputs=(Q, V), results=(AG, HG, IG), also_writes=(com.COM, com.VCOM, com.MASS)
+)
 def ccrba(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> tuple[Array, Array, Array]:
@@ -171,9 +159,15 @@ def ccrba(
     >>> np.allclose(Ag @ v, hg), bool(np.isclose(Ig[0, 0], model.total_mass))
     (True, True)
     """
-    return _ccrba(model, data, threads, q, v)
+    return ccrba.call(model, data, threads, q, v)
 
 
+@algorithm(
+    dccrba_kernel,
+    inputs=(Q, V),
+    results=(DAG,),
+    also_writes=(AG, HG, IG, com.COM, com.VCOM, com.MASS),
+)
 def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1) -> Array:
     """Rate of the centroidal momentum matrix along a velocity.
 
@@ -187,9 +181,15 @@ def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int
     >>> np.allclose(dyn_ros.ccrba(model, data, q, v)[0] @ a + dAg @ v, dhg)
     True
     """
-    return _dccrba(model, data, threads, q, v)
+    return dccrba.call(model, data, threads, q, v)
 
 
+@algorithm(
+    momentum_rate_kernel,
+    inputs=(Q, V, A),
+    results=(DHG,),
+    also_writes=(HG, com.COM, com.VCOM, com.ACOM, com.MASS),
+)
 def centroidal_momentum_time_derivative(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -207,4 +207,4 @@ def centroidal_momentum_time_derivative(
     >>> np.allclose(dhg[:3], mass * acom)
     True
     """
-    return _momentum_rate(model, data, threads, q, v, a)
+    return centroidal_momentum_time_derivative.call(model, data, threads, q, v, a)

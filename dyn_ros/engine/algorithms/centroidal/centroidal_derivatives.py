@@ -9,7 +9,7 @@ shifted to the moving center of mass.
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -186,11 +186,10 @@ def com_velocity_derivatives_kernel(r):
     rd.forces_in_world(r, DHDQ, nallcolumns(r))
 
 
-_centroidal_derivatives = Algorithm(
-    "centroidal_derivatives",
+@algorithm(
     centroidal_derivatives_kernel,
-    (Q, V, A),
-    (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA),
+    inputs=(Q, V, A),
+    results=(DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA),
     also_writes=(
         HG,
         DHG,
@@ -209,16 +208,7 @@ _centroidal_derivatives = Algorithm(
         OV,
         OA,
     ),
-).caller()
-_com_velocity_derivatives = Algorithm(
-    "com_velocity_derivatives",
-    com_velocity_derivatives_kernel,
-    (Q, V),
-    (DVCOM_DQ,),
-    also_writes=(VCOM, DHDQ, J, DJ, rc.PSID, rc.DVDQ, rc.DADV, OV),
-).caller()
-
-
+)
 def centroidal_derivatives(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, threads: int = 1
 ) -> tuple[Array, Array, Array, Array]:
@@ -233,9 +223,15 @@ def centroidal_derivatives(
     >>> np.allclose(dhdot_da, dyn_ros.ccrba(model, data, q, v)[0])
     True
     """
-    return _centroidal_derivatives(model, data, threads, q, v, a)
+    return centroidal_derivatives.call(model, data, threads, q, v, a)
 
 
+@algorithm(
+    com_velocity_derivatives_kernel,
+    inputs=(Q, V),
+    results=(DVCOM_DQ,),
+    also_writes=(VCOM, DHDQ, J, DJ, rc.PSID, rc.DVDQ, rc.DADV, OV),
+)
 def com_velocity_derivatives(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -252,4 +248,4 @@ def com_velocity_derivatives(
     >>> np.allclose(dvcom_dq @ a, (after - before) / (2 * h), atol=1e-8)
     True
     """
-    return _com_velocity_derivatives(model, data, threads, q, v)
+    return com_velocity_derivatives.call(model, data, threads, q, v)

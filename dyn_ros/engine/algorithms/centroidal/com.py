@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike, Scalar
 from ...kernel.vocabulary import *
@@ -248,26 +248,9 @@ def subtree_com_jacobian_kernel(r):
         i = parent(r, i)
 
 
-_com = Algorithm(
-    "center_of_mass", center_of_mass_kernel, (Q, V, A), (COM, VCOM, ACOM, MASS), optional=(V, A)
-).caller()
-_subtrees = Algorithm(
-    "subtree_centers_of_mass",
-    subtree_centers_kernel,
-    (Q, V, A),
-    (SUBTREE_COM, SUBTREE_VCOM, SUBTREE_ACOM, SUBTREE_MASS),
-    optional=(V, A),
-).caller()
-_jacobian = Algorithm("com_jacobian", com_jacobian_kernel, (Q,), (JCOM,)).caller()
-_subtree_jacobian = Algorithm(
-    "subtree_com_jacobian",
-    subtree_com_jacobian_kernel,
-    (Q,),
-    (SUBTREE_JCOM,),
-    options=(FRAME, REFERENCE_FRAME),
-).caller()
-
-
+@algorithm(
+    center_of_mass_kernel, inputs=(Q, V, A), results=(COM, VCOM, ACOM, MASS), optional=(V, A)
+)
 def center_of_mass(
     model: Model,
     data: Data,
@@ -288,9 +271,15 @@ def center_of_mass(
     >>> print(com.round(3), round(mass, 2))
     [-0.056  0.001  0.569] 15.6
     """
-    return _com(model, data, threads, q, v, a)
+    return center_of_mass.call(model, data, threads, q, v, a)
 
 
+@algorithm(
+    subtree_centers_kernel,
+    inputs=(Q, V, A),
+    results=(SUBTREE_COM, SUBTREE_VCOM, SUBTREE_ACOM, SUBTREE_MASS),
+    optional=(V, A),
+)
 def subtree_centers_of_mass(
     model: Model,
     data: Data,
@@ -316,9 +305,10 @@ def subtree_centers_of_mass(
     >>> np.allclose(first, dyn_ros.center_of_mass(model, data, q)[0])
     True
     """
-    return _subtrees(model, data, threads, q, v, a)
+    return subtree_centers_of_mass.call(model, data, threads, q, v, a)
 
 
+@algorithm(com_jacobian_kernel, inputs=(Q,), results=(JCOM,))
 def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Jacobian of the center of mass: vcom = Jcom v.
 
@@ -331,9 +321,15 @@ def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) ->
     >>> np.allclose(Jcom @ v, dyn_ros.center_of_mass(model, data, q, v)[1])
     True
     """
-    return _jacobian(model, data, threads, q)
+    return com_jacobian.call(model, data, threads, q)
 
 
+@algorithm(
+    subtree_com_jacobian_kernel,
+    inputs=(Q,),
+    results=(SUBTREE_JCOM,),
+    options=(FRAME, REFERENCE_FRAME),
+)
 def subtree_com_jacobian(
     model: Model, data: Data, q: ArrayLike, joint: str | int, *, threads: int = 1
 ) -> Array:
@@ -349,4 +345,4 @@ def subtree_com_jacobian(
     >>> np.allclose(J @ v, dyn_ros.subtree_centers_of_mass(model, data, q, v)[1][3])
     True
     """
-    return _subtree_jacobian(model, data, threads, joint_selector(model, joint, 0), q)
+    return subtree_com_jacobian.call(model, data, threads, joint_selector(model, joint, 0), q)

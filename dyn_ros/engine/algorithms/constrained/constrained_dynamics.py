@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import ArrayLike
 from ...kernel.vocabulary import *
@@ -54,11 +54,10 @@ def set_constraints(r):
         make_spatial(r, n)
 
 
-_constrained_dynamics = Algorithm(
-    "constrained_dynamics",
+@algorithm(
     sequence(vereshchagin.sweep_outward, set_constraints, vereshchagin.solve_constrained),
-    (Q, V, DIRECTIONS, DESIRED, TAU_IN, F_EXT),
-    vereshchagin.RESULTS,
+    inputs=(Q, V, DIRECTIONS, DESIRED, TAU_IN, F_EXT),
+    results=vereshchagin.RESULTS,
     optional=(DESIRED, TAU_IN, F_EXT),
     options=(CONSTRAINTS,),
     coupled=sequence(
@@ -66,9 +65,8 @@ _constrained_dynamics = Algorithm(
         set_constraints,
         vereshchagin.solve_constrained_projected,
     ),
-).caller(make=constraints.as_motion)
-
-
+    make=constraints.as_motion,
+)
 def constrained_dynamics(
     model: Model,
     data: Data,
@@ -143,6 +141,6 @@ def constrained_dynamics(
     )
     if isinstance(f_ext, dict):
         f_ext = model.external_forces(f_ext)
-    return _constrained_dynamics(
+    return constrained_dynamics.call(
         model, data, threads, table, q, v, directions, accelerations, tau, f_ext
     )

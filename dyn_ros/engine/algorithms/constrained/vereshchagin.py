@@ -13,7 +13,7 @@ triangular, it computes the columns of U^-1 J' alpha, the diagonal D and U^-1 (t
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import ArrayLike
 from ...kernel.vocabulary import *
@@ -249,17 +249,17 @@ RESULTS = (
     aba.LINK_ACCELERATION,
     RANK,
 )
-_vereshchagin = Algorithm(
-    "vereshchagin",
+
+
+@algorithm(
     sequence(set_torques, sweep_outward, solve_constrained),
-    (Q, V, ALPHA, BETA, ROOT_ACC, F_EXT, FF_TORQUES),
-    RESULTS,
+    inputs=(Q, V, ALPHA, BETA, ROOT_ACC, F_EXT, FF_TORQUES),
+    results=RESULTS,
     optional=(ROOT_ACC, F_EXT, FF_TORQUES),
     options=(CONSTRAINTS,),
     coupled=sequence(set_torques, sweep_outward_projected, solve_constrained_projected),
-).caller(make=constraints.as_motion)
-
-
+    make=constraints.as_motion,
+)
 def vereshchagin(
     model: Model,
     data: Data,
@@ -348,6 +348,6 @@ def vereshchagin(
     table, alpha = constraints.constraint_table(
         model, data, "tip", tip, None, ("alpha", alpha), singularity, tolerance, priority
     )
-    return _vereshchagin(
+    return vereshchagin.call(
         model, data, threads, table, q, v, alpha, beta, root_acc, f_ext, ff_torques
     )

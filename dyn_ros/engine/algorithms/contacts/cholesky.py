@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm, public
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import finite_array
@@ -55,16 +55,7 @@ def right_side_kernel(r):
     to_origin(r, MOTIONS, offset(r, PRIMAL_RHS), 1)
 
 
-_right_side = Algorithm(
-    "contact_right_side",
-    right_side_kernel,
-    (Q, V, TAU_IN, F_EXT, ROWS),
-    (PRIMAL_RHS, TORQUE_RESIDUAL),
-    optional=(F_EXT,),
-    options=(CONTACTS,),
-).caller()
-
-
+@public
 @dataclass(frozen=True, eq=False)
 class ContactCholesky:
     """The matrix K = [-damping I, J; J', M] of the dynamics in contact, and K = U D U'.
@@ -145,6 +136,7 @@ def _upper_factors(G: Array, damping: float) -> tuple[Array, Array]:
     return C / diagonal[..., None, :], diagonal * diagonal
 
 
+@public
 def contact_cholesky(
     model: Model,
     data: Data,
@@ -198,6 +190,13 @@ def contact_cholesky(
     return ContactCholesky(matrix, upper, diagonal, np.concatenate([-1.0 / D_G, Dinv], -1))
 
 
+@algorithm(
+    right_side_kernel,
+    inputs=(Q, V, TAU_IN, F_EXT, ROWS),
+    results=(PRIMAL_RHS, TORQUE_RESIDUAL),
+    optional=(F_EXT,),
+    options=(CONTACTS,),
+)
 def contact_right_side(
     model: Model,
     data: Data,
@@ -224,4 +223,4 @@ def contact_right_side(
     table = contact_table(model, data, contacts)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
-    return _right_side(model, data, threads, table, q, v, tau, f_ext, table.zeros)
+    return contact_right_side.call(model, data, threads, table, q, v, tau, f_ext, table.zeros)

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from ...call.algorithm import public
 from ...kernel.names import unknown_name
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import finite_number
@@ -21,6 +22,7 @@ RANK, RESIDUAL, ITERATIONS = range(3)
 Dimension: TypeAlias = Literal[3, 6]
 
 
+@public
 class Contact:
     """A contact of a robot's link with the world, or with another of its links.
 
@@ -186,6 +188,7 @@ def _gain(name: str, value: float) -> float:
     return gain
 
 
+@public
 class ContactForces(Mapping[str, Array]):
     """The forces of contacts, by name.
 

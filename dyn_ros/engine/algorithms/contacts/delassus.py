@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -156,37 +156,9 @@ def factor_delassus(r):
     compact(r, PADDED, DELASSUS_CHOLESKY)
 
 
-_jacobian = Algorithm(
-    "contact_jacobian", contact_jacobian_kernel, (Q, ROWS), (CONTACT_JACOBIAN,), options=(CONTACTS,)
-).caller()
-_delassus = Algorithm(
-    "delassus_matrix",
-    sequence(eliminate_contacts, couple),
-    (Q, ROWS),
-    (DELASSUS,),
-    options=(CONTACTS,),
-    coupled=sequence(eliminate_contacts_projected, couple),
-).caller()
-_inverse = Algorithm(
-    "delassus_inverse",
-    sequence(eliminate_contacts, invert_delassus),
-    (Q, ROWS),
-    (DELASSUS_INVERSE,),
-    also_writes=(DELASSUS,),
-    options=(CONTACTS,),
-    coupled=sequence(eliminate_contacts_projected, invert_delassus),
-).caller()
-_cholesky = Algorithm(
-    "delassus_cholesky",
-    sequence(eliminate_contacts, factor_delassus),
-    (Q, ROWS),
-    (DELASSUS_CHOLESKY,),
-    also_writes=(DELASSUS,),
-    options=(CONTACTS,),
-    coupled=sequence(eliminate_contacts_projected, factor_delassus),
-).caller()
-
-
+@algorithm(
+    contact_jacobian_kernel, inputs=(Q, ROWS), results=(CONTACT_JACOBIAN,), options=(CONTACTS,)
+)
 def contact_jacobian(
     model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact], *, threads: int = 1
 ) -> Array:
@@ -201,9 +173,16 @@ def contact_jacobian(
     (12, 18)
     """
     table = contact_table(model, data, contacts)
-    return _jacobian(model, data, threads, table, q, table.zeros)
+    return contact_jacobian.call(model, data, threads, table, q, table.zeros)
 
 
+@algorithm(
+    sequence(eliminate_contacts, couple),
+    inputs=(Q, ROWS),
+    results=(DELASSUS,),
+    options=(CONTACTS,),
+    coupled=sequence(eliminate_contacts_projected, couple),
+)
 def delassus_matrix(
     model: Model,
     data: Data,
@@ -227,9 +206,17 @@ def delassus_matrix(
     True
     """
     table = contact_table(model, data, contacts, damping)
-    return _delassus(model, data, threads, table, q, table.zeros)
+    return delassus_matrix.call(model, data, threads, table, q, table.zeros)
 
 
+@algorithm(
+    sequence(eliminate_contacts, invert_delassus),
+    inputs=(Q, ROWS),
+    results=(DELASSUS_INVERSE,),
+    also_writes=(DELASSUS,),
+    options=(CONTACTS,),
+    coupled=sequence(eliminate_contacts_projected, invert_delassus),
+)
 def delassus_inverse(
     model: Model,
     data: Data,
@@ -250,9 +237,17 @@ def delassus_inverse(
     True
     """
     table = contact_table(model, data, contacts, damping)
-    return _inverse(model, data, threads, table, q, table.zeros)
+    return delassus_inverse.call(model, data, threads, table, q, table.zeros)
 
 
+@algorithm(
+    sequence(eliminate_contacts, factor_delassus),
+    inputs=(Q, ROWS),
+    results=(DELASSUS_CHOLESKY,),
+    also_writes=(DELASSUS,),
+    options=(CONTACTS,),
+    coupled=sequence(eliminate_contacts_projected, factor_delassus),
+)
 def delassus_cholesky(
     model: Model,
     data: Data,
@@ -274,4 +269,4 @@ def delassus_cholesky(
     True
     """
     table = contact_table(model, data, contacts, damping)
-    return _cholesky(model, data, threads, table, q, table.zeros)
+    return delassus_cholesky.call(model, data, threads, table, q, table.zeros)

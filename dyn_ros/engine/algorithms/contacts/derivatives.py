@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm, public
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -85,6 +85,7 @@ def differentiate(r):
     clear_linked(r, offset(r, rd.DTAU_DQ))
 
 
+@public
 class ContactDerivatives(NamedTuple):
     """The result of ``contact_dynamics_derivatives``; see there.
 
@@ -103,11 +104,10 @@ class ContactDerivatives(NamedTuple):
     dlambda_dtau: Array
 
 
-_derivatives = Algorithm(
-    "contact_dynamics_derivatives",
+@algorithm(
     sequence(dynamics.solve_contacts, inverse_after_elimination, differentiate),
-    (Q, V, TAU_IN, F_EXT, ROWS),
-    (DDQ_DQ, DDQ_DV, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU),
+    inputs=(Q, V, TAU_IN, F_EXT, ROWS),
+    results=(DDQ_DQ, DDQ_DV, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU),
     optional=(F_EXT,),
     also_writes=(
         DDQ,
@@ -119,9 +119,8 @@ _derivatives = Algorithm(
     ),
     options=(CONTACTS,),
     coupled=sequence(dynamics.solve_contacts_projected, inverse_after_factor, differentiate),
-).caller(make=ContactDerivatives._make)
-
-
+    make=ContactDerivatives._make,
+)
 def contact_dynamics_derivatives(
     model: Model,
     data: Data,
@@ -153,4 +152,6 @@ def contact_dynamics_derivatives(
     table = contact_table(model, data, contacts, damping)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
-    return _derivatives(model, data, threads, table, q, v, tau, f_ext, table.zeros)
+    return contact_dynamics_derivatives.call(
+        model, data, threads, table, q, v, tau, f_ext, table.zeros
+    )

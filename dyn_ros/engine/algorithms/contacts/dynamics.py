@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -81,18 +81,15 @@ def solve_contacts_projected(r):
     cf.accelerate_projected(r)
 
 
-_contact_dynamics = Algorithm(
-    "contact_dynamics",
+@algorithm(
     sequence(solve_contacts, move_forces),
-    (Q, V, TAU_IN, F_EXT, ROWS),
-    (aba.DDQ, LAMBDA_C, SOLUTION),
+    inputs=(Q, V, TAU_IN, F_EXT, ROWS),
+    results=(aba.DDQ, LAMBDA_C, SOLUTION),
     optional=(F_EXT,),
     also_writes=(LAMBDA_C_PROX, DIFF_LAMBDA_C),
     options=(CONTACTS,),
     coupled=sequence(solve_contacts_projected, move_forces),
-).caller()
-
-
+)
 def contact_dynamics(
     model: Model,
     data: Data,
@@ -153,7 +150,7 @@ def contact_dynamics(
     if not table.rows:  # the same machine code, the same bits
         ddq = aba.aba(model, data, q, v, tau, f_ext, threads=threads)
         return ddq, _no_forces(data, ddq.shape[:-1])
-    ddq, lambda_c, solution = _contact_dynamics(
+    ddq, lambda_c, solution = contact_dynamics.call(
         model, data, threads, table, q, v, tau, f_ext, table.zeros
     )
     return ddq, ContactForces(table.rows, lambda_c, solution)

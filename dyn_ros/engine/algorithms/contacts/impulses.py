@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm, public
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -283,6 +283,7 @@ def differentiate(r):
     root_products.clear_linked(r, offset(r, rd.DTAU_DQ))
 
 
+@public
 class ImpulseDerivatives(NamedTuple):
     """The result of ``impulse_dynamics_derivatives``; see there.
 
@@ -299,25 +300,13 @@ class ImpulseDerivatives(NamedTuple):
     dimpulse_dv: Array
 
 
-_impulses = Algorithm(
-    "impulse_dynamics",
+@algorithm(
     sequence(solve_impulses, move_impulses),
-    (Q, V, ROWS),
-    (DQ_AFTER, IMPULSE_C, SOLUTION),
+    inputs=(Q, V, ROWS),
+    results=(DQ_AFTER, IMPULSE_C, SOLUTION),
     options=(CONTACTS,),
     coupled=sequence(solve_impulses_projected, move_impulses),
-).caller()
-_derivatives = Algorithm(
-    "impulse_dynamics_derivatives",
-    sequence(solve_impulses, root_after_elimination, differentiate),
-    (Q, V, ROWS),
-    (DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV),
-    also_writes=(DQ_AFTER, IMPULSE_C),
-    options=(CONTACTS,),
-    coupled=sequence(solve_impulses_projected, solve_for_root, differentiate),
-).caller(make=ImpulseDerivatives._make)
-
-
+)
 def impulse_dynamics(
     model: Model,
     data: Data,
@@ -360,10 +349,21 @@ def impulse_dynamics(
     True
     """
     table = contact_table(model, data, contacts, damping, restitution=restitution)
-    v_after, impulse_c, solution = _impulses(model, data, threads, table, q, v, table.zeros)
+    v_after, impulse_c, solution = impulse_dynamics.call(
+        model, data, threads, table, q, v, table.zeros
+    )
     return v_after, ContactForces(table.rows, impulse_c, solution)
 
 
+@algorithm(
+    sequence(solve_impulses, root_after_elimination, differentiate),
+    inputs=(Q, V, ROWS),
+    results=(DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV),
+    also_writes=(DQ_AFTER, IMPULSE_C),
+    options=(CONTACTS,),
+    coupled=sequence(solve_impulses_projected, solve_for_root, differentiate),
+    make=ImpulseDerivatives._make,
+)
 def impulse_dynamics_derivatives(
     model: Model,
     data: Data,
@@ -389,4 +389,4 @@ def impulse_dynamics_derivatives(
     ((18, 18), (12, 18))
     """
     table = contact_table(model, data, contacts, damping, restitution=restitution)
-    return _derivatives(model, data, threads, table, q, v, table.zeros)
+    return impulse_dynamics_derivatives.call(model, data, threads, table, q, v, table.zeros)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import as_array, require_entries
@@ -184,24 +184,13 @@ def contact_forces_kernel(r):
     rows.to_origin(r, rows.FORCES, offset(r, LAMBDA_C), 1)
 
 
-_inverse = Algorithm(
-    "contact_inverse_dynamics",
+@algorithm(
     contact_inverse_dynamics_kernel,
-    (Q, V, A, F_EXT, WEIGHTS, ROWS),
-    (TAU, LAMBDA_C, SOLUTION),
+    inputs=(Q, V, A, F_EXT, WEIGHTS, ROWS),
+    results=(TAU, LAMBDA_C, SOLUTION),
     optional=(F_EXT, WEIGHTS),
     options=(CONTACTS,),
-).caller()
-_forces = Algorithm(
-    "contact_forces",
-    contact_forces_kernel,
-    (Q, V, A, TAU_IN, F_EXT, TORQUE_WEIGHTS, ROWS),
-    (LAMBDA_C, SOLUTION),
-    optional=(F_EXT, TORQUE_WEIGHTS),
-    options=(CONTACTS,),
-).caller()
-
-
+)
 def contact_inverse_dynamics(
     model: Model,
     data: Data,
@@ -250,7 +239,7 @@ def contact_inverse_dynamics(
     table = contact_table(model, data, contacts)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
-    tau, lambda_c, solution = _inverse(
+    tau, lambda_c, solution = contact_inverse_dynamics.call(
         model,
         data,
         threads,
@@ -265,6 +254,13 @@ def contact_inverse_dynamics(
     return tau, ContactForces(table.rows, lambda_c, solution)
 
 
+@algorithm(
+    contact_forces_kernel,
+    inputs=(Q, V, A, TAU_IN, F_EXT, TORQUE_WEIGHTS, ROWS),
+    results=(LAMBDA_C, SOLUTION),
+    optional=(F_EXT, TORQUE_WEIGHTS),
+    options=(CONTACTS,),
+)
 def contact_forces(
     model: Model,
     data: Data,
@@ -309,7 +305,7 @@ def contact_forces(
     table = contact_table(model, data, contacts)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
-    lambda_c, solution = _forces(
+    lambda_c, solution = contact_forces.call(
         model, data, threads, table, q, v, a, tau, f_ext, _positive(weights, model.nv), table.zeros
     )
     return ContactForces(table.rows, lambda_c, solution)

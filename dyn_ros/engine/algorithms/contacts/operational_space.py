@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import require_model
@@ -180,45 +180,10 @@ def bias_forces(r):
     rows.to_origin(r, rows.FORCES, offset(r, P), 1)
 
 
-_inertia = Algorithm(
-    "operational_space_inertia",
-    sequence(delassus.eliminate_contacts, invert_coupling),
-    (Q, packed.ROWS),
-    (OSIM,),
-    options=(packed.CONTACTS,),
-    coupled=sequence(delassus.eliminate_contacts_projected, invert_coupling),
-).caller()
 _inverses = (
     sequence(invert_mass, invert, move_results),
     sequence(invert_mass_projected, invert, move_results),
 )
-_inverse = Algorithm(
-    "dynamically_consistent_inverse",
-    _inverses[0],
-    (Q, packed.ROWS),
-    (JBAR,),
-    also_writes=(OSIM,),
-    options=(packed.CONTACTS,),
-    coupled=_inverses[1],
-).caller()
-_projector = Algorithm(
-    "null_space_projector",
-    _inverses[0],
-    (Q, packed.ROWS),
-    (PROJECTOR,),
-    also_writes=(OSIM, JBAR),
-    options=(packed.CONTACTS,),
-    coupled=_inverses[1],
-).caller()
-_bias = Algorithm(
-    "operational_space_bias",
-    sequence(invert_mass, invert, bias_forces),
-    (Q, V, packed.ROWS),
-    (MU, P),
-    also_writes=(OSIM, JBAR),
-    options=(packed.CONTACTS,),
-    coupled=sequence(invert_mass_projected, invert, bias_forces),
-).caller()
 
 
 def _table(
@@ -243,6 +208,13 @@ def _table(
     return table
 
 
+@algorithm(
+    sequence(delassus.eliminate_contacts, invert_coupling),
+    inputs=(Q, packed.ROWS),
+    results=(OSIM,),
+    options=(packed.CONTACTS,),
+    coupled=sequence(delassus.eliminate_contacts_projected, invert_coupling),
+)
 def operational_space_inertia(
     model: Model,
     data: Data,
@@ -268,9 +240,17 @@ def operational_space_inertia(
     True
     """
     table = _table(model, data, frame, reference_frame, dimension, damping)
-    return _inertia(model, data, threads, table, q, table.zeros)
+    return operational_space_inertia.call(model, data, threads, table, q, table.zeros)
 
 
+@algorithm(
+    _inverses[0],
+    inputs=(Q, packed.ROWS),
+    results=(JBAR,),
+    also_writes=(OSIM,),
+    options=(packed.CONTACTS,),
+    coupled=_inverses[1],
+)
 def dynamically_consistent_inverse(
     model: Model,
     data: Data,
@@ -296,9 +276,17 @@ def dynamically_consistent_inverse(
     True
     """
     table = _table(model, data, frame, reference_frame, dimension, damping)
-    return _inverse(model, data, threads, table, q, table.zeros)
+    return dynamically_consistent_inverse.call(model, data, threads, table, q, table.zeros)
 
 
+@algorithm(
+    _inverses[0],
+    inputs=(Q, packed.ROWS),
+    results=(PROJECTOR,),
+    also_writes=(OSIM, JBAR),
+    options=(packed.CONTACTS,),
+    coupled=_inverses[1],
+)
 def null_space_projector(
     model: Model,
     data: Data,
@@ -324,9 +312,17 @@ def null_space_projector(
     True
     """
     table = _table(model, data, frame, reference_frame, dimension, damping)
-    return _projector(model, data, threads, table, q, table.zeros)
+    return null_space_projector.call(model, data, threads, table, q, table.zeros)
 
 
+@algorithm(
+    sequence(invert_mass, invert, bias_forces),
+    inputs=(Q, V, packed.ROWS),
+    results=(MU, P),
+    also_writes=(OSIM, JBAR),
+    options=(packed.CONTACTS,),
+    coupled=sequence(invert_mass_projected, invert, bias_forces),
+)
 def operational_space_bias(
     model: Model,
     data: Data,
@@ -358,4 +354,4 @@ def operational_space_bias(
     True
     """
     table = _table(model, data, frame, reference_frame, dimension, damping)
-    return _bias(model, data, threads, table, q, v, table.zeros)
+    return operational_space_bias.call(model, data, threads, table, q, v, table.zeros)

@@ -8,7 +8,7 @@ ddq_dv = -M^-1 dtau_dv, with the derivatives of rnea at ddq.
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -87,17 +87,16 @@ def projected_derivatives(r):
 
 
 ALSO_WRITES = (DDQ, rd.DTAU_DQ, rd.DTAU_DV, M, *rd.ALSO_WRITES)
-_aba_derivatives = Algorithm(
-    "aba_derivatives",
+
+
+@algorithm(
     sequence(derivatives, rd.columns_in_world),
-    (Q, V, TAU_IN, F_EXT),
-    (DDQ_DQ, DDQ_DV, minverse.MINV),
+    inputs=(Q, V, TAU_IN, F_EXT),
+    results=(DDQ_DQ, DDQ_DV, minverse.MINV),
     optional=(F_EXT,),
     also_writes=ALSO_WRITES,
     coupled=sequence(projected_derivatives, rd.columns_in_world),
-).caller()
-
-
+)
 def aba_derivatives(
     model: Model,
     data: Data,
@@ -121,4 +120,4 @@ def aba_derivatives(
     >>> np.allclose(ddq_dtau, dyn_ros.minverse(model, data, q))
     True
     """
-    return _aba_derivatives(model, data, threads, q, v, tau, f_ext)
+    return aba_derivatives.call(model, data, threads, q, v, tau, f_ext)

@@ -15,7 +15,7 @@ dM/dq, and the derivatives of aba_derivatives.py,
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -144,17 +144,14 @@ def differentiate_twice(r):
         less_minverse_times_tensor(r, X, B)
 
 
-_second_order = Algorithm(
-    "aba_second_order_derivatives",
+@algorithm(
     sequence(derivatives, differentiate_twice),
-    (Q, V, TAU_IN, F_EXT),
-    (D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ),
+    inputs=(Q, V, TAU_IN, F_EXT),
+    results=(D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ),
     optional=(F_EXT,),
     also_writes=(DDQ_DQ, DDQ_DV, minverse.MINV, *rnea_second_order.TENSORS, *ALSO_WRITES),
     coupled=sequence(projected_derivatives, differentiate_twice),
-).caller()
-
-
+)
 def aba_second_order_derivatives(
     model: Model,
     data: Data,
@@ -183,4 +180,4 @@ def aba_second_order_derivatives(
     >>> np.allclose(d2[3][:, :, 1], (after - before) / 2e-5, rtol=1e-4, atol=1e-4)
     True
     """
-    return _second_order(model, data, threads, q, v, tau, f_ext)
+    return aba_second_order_derivatives.call(model, data, threads, q, v, tau, f_ext)

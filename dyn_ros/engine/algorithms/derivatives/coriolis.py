@@ -11,7 +11,7 @@ ancestor of i,
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -62,11 +62,7 @@ def coriolis_matrix_kernel(r):
     rd.motions_in_world(r, OV, njoints(r) + 1)
 
 
-_coriolis = Algorithm(
-    "coriolis_matrix", coriolis_matrix_kernel, (Q, V), (C,), also_writes=(J, DJ, OV)
-).caller()
-
-
+@algorithm(coriolis_matrix_kernel, inputs=(Q, V), results=(C,), also_writes=(J, DJ, OV))
 def coriolis_matrix(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -83,4 +79,4 @@ def coriolis_matrix(
     >>> np.allclose(C @ v + g, dyn_ros.nonlinear_effects(model, data, q, v))
     True
     """
-    return _coriolis(model, data, threads, q, v)
+    return coriolis_matrix.call(model, data, threads, q, v)

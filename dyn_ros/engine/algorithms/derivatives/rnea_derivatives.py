@@ -16,7 +16,7 @@ of its own joint and of its ancestors:
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -256,30 +256,15 @@ ALSO_WRITES = (
     OV,
     OA_GF,
 )
-_rnea_derivatives = Algorithm(
-    "rnea_derivatives",
+
+
+@algorithm(
     rnea_derivatives_kernel,
-    (Q, V, A, F_EXT),
-    (DTAU_DQ, DTAU_DV, M),
+    inputs=(Q, V, A, F_EXT),
+    results=(DTAU_DQ, DTAU_DV, M),
     optional=(F_EXT,),
     also_writes=ALSO_WRITES,
-).caller()
-_gravity_derivatives = Algorithm(
-    "generalized_gravity_derivatives",
-    generalized_gravity_derivatives_kernel,
-    (Q,),
-    (DG_DQ,),
-    also_writes=(J, rc.PSIDD, DFDQ),
-).caller()
-_static_derivatives = Algorithm(
-    "static_torque_derivatives",
-    static_torque_derivatives_kernel,
-    (Q, F_EXT),
-    (DTAU_DQ,),
-    also_writes=(J, rc.PSIDD, DFDQ),
-).caller()
-
-
+)
 def rnea_derivatives(
     model: Model,
     data: Data,
@@ -307,9 +292,15 @@ def rnea_derivatives(
     >>> np.allclose(dtau_dq @ step, after - before, atol=1e-9)
     True
     """
-    return _rnea_derivatives(model, data, threads, q, v, a, f_ext)
+    return rnea_derivatives.call(model, data, threads, q, v, a, f_ext)
 
 
+@algorithm(
+    generalized_gravity_derivatives_kernel,
+    inputs=(Q,),
+    results=(DG_DQ,),
+    also_writes=(J, rc.PSIDD, DFDQ),
+)
 def generalized_gravity_derivatives(
     model: Model, data: Data, q: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -325,9 +316,15 @@ def generalized_gravity_derivatives(
     >>> dg_dq.shape, np.allclose(dg_dq, dg_dq.T)
     ((7, 7), True)
     """
-    return _gravity_derivatives(model, data, threads, q)
+    return generalized_gravity_derivatives.call(model, data, threads, q)
 
 
+@algorithm(
+    static_torque_derivatives_kernel,
+    inputs=(Q, F_EXT),
+    results=(DTAU_DQ,),
+    also_writes=(J, rc.PSIDD, DFDQ),
+)
 def static_torque_derivatives(
     model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -343,4 +340,4 @@ def static_torque_derivatives(
     >>> np.allclose(stiffness, dyn_ros.generalized_gravity_derivatives(model, data, q))
     True
     """
-    return _static_derivatives(model, data, threads, q, f_ext)
+    return static_torque_derivatives.call(model, data, threads, q, f_ext)

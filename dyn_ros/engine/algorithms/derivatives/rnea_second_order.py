@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -222,16 +222,13 @@ def rnea_second_order_derivatives_kernel(r):
     rd.columns_in_world(r)
 
 
-_second_order = Algorithm(
-    "rnea_second_order_derivatives",
+@algorithm(
     rnea_second_order_derivatives_kernel,
-    (Q, V, A, F_EXT),
-    TENSORS,
+    inputs=(Q, V, A, F_EXT),
+    results=TENSORS,
     optional=(F_EXT,),
     also_writes=(rd.DTAU_DQ, rd.DTAU_DV, M, *rd.ALSO_WRITES),
-).caller()
-
-
+)
 def rnea_second_order_derivatives(
     model: Model,
     data: Data,
@@ -263,4 +260,4 @@ def rnea_second_order_derivatives(
     >>> np.allclose(d2[3][:, :, 1], (after - before) / 2e-5, atol=1e-8)
     True
     """
-    return _second_order(model, data, threads, q, v, a, f_ext)
+    return rnea_second_order_derivatives.call(model, data, threads, q, v, a, f_ext)

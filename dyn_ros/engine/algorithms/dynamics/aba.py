@@ -8,7 +8,7 @@ degrees of freedom are eliminated one by one.
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -219,16 +219,13 @@ def aba_kernel(r):
     outward_accelerations(r)
 
 
-_aba = Algorithm(
-    "aba",
+@algorithm(
     aba_kernel,
-    (Q, V, TAU_IN, F_EXT),
-    (DDQ,),
+    inputs=(Q, V, TAU_IN, F_EXT),
+    results=(DDQ,),
     optional=(F_EXT,),
     coupled=projected_aba_kernel,
-).caller()
-
-
+)
 def aba(
     model: Model,
     data: Data,
@@ -250,4 +247,4 @@ def aba(
     >>> np.allclose(dyn_ros.rnea(model, data, q, v, ddq), tau)
     True
     """
-    return _aba(model, data, threads, q, v, tau, f_ext)
+    return aba.call(model, data, threads, q, v, tau, f_ext)

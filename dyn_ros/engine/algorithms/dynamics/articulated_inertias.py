@@ -10,7 +10,7 @@ while these joints accelerate, it is Y - F H^-1 F' (section 7.2).
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -153,15 +153,12 @@ def coupled_articulated_inertias_kernel(r):
         store_result(r, i, Y)
 
 
-_articulated = Algorithm(
-    "articulated_inertias",
+@algorithm(
     articulated_inertias_kernel,
-    (Q,),
-    (YABA, OYABA),
+    inputs=(Q,),
+    results=(YABA, OYABA),
     coupled=coupled_articulated_inertias_kernel,
-).caller()
-
-
+)
 def articulated_inertias(
     model: Model, data: Data, q: ArrayLike, *, threads: int = 1
 ) -> tuple[Array, Array]:
@@ -197,4 +194,4 @@ def articulated_inertias(
     >>> np.allclose(Yaba[-1], np.asarray(model.inertias[-1]))
     True
     """
-    return _articulated(model, data, threads, q)
+    return articulated_inertias.call(model, data, threads, q)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike, Scalar
 from ...kernel.vocabulary import *
@@ -109,40 +109,7 @@ def store_sum(r):
     set_entry(r, MECHANICAL, 0, entry(r, KINETIC, 0) + entry(r, POTENTIAL, 0))
 
 
-_momenta = Algorithm(
-    "body_momenta", body_momenta_kernel, (Q, V), (H, OH), also_writes=(JOINT_V, LIMI, OMI)
-).caller()
-_forces = Algorithm(
-    "joint_forces",
-    joint_forces_kernel,
-    (Q, V, A, F_EXT),
-    (JOINT_F, OF),
-    optional=(F_EXT,),
-    also_writes=(TAU, JOINT_V, JOINT_A, LIMI, OMI),
-).caller()
-_kinetic = Algorithm(
-    "kinetic_energy",
-    sequence(place_all, store_kinetic),
-    (Q, V),
-    (KINETIC,),
-    also_writes=(JOINT_V, LIMI, OMI),
-).caller()
-_potential = Algorithm(
-    "potential_energy",
-    sequence(place_all, store_potential),
-    (Q,),
-    (POTENTIAL,),
-    also_writes=(LIMI, OMI),
-).caller()
-_mechanical = Algorithm(
-    "mechanical_energy",
-    sequence(place_all, store_kinetic, store_potential, store_sum),
-    (Q, V),
-    (MECHANICAL,),
-    also_writes=(KINETIC, POTENTIAL, JOINT_V, LIMI, OMI),
-).caller()
-
-
+@algorithm(body_momenta_kernel, inputs=(Q, V), results=(H, OH), also_writes=(JOINT_V, LIMI, OMI))
 def body_momenta(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> tuple[Array, Array]:
@@ -159,9 +126,16 @@ def body_momenta(
     >>> np.allclose(linear, model.total_mass * dyn_ros.center_of_mass(model, data, q, v)[1])
     True
     """
-    return _momenta(model, data, threads, q, v)
+    return body_momenta.call(model, data, threads, q, v)
 
 
+@algorithm(
+    joint_forces_kernel,
+    inputs=(Q, V, A, F_EXT),
+    results=(JOINT_F, OF),
+    optional=(F_EXT,),
+    also_writes=(TAU, JOINT_V, JOINT_A, LIMI, OMI),
+)
 def joint_forces(
     model: Model,
     data: Data,
@@ -185,9 +159,15 @@ def joint_forces(
     >>> bool(np.isclose(of[0, 2], 9.81 * model.total_mass))
     True
     """
-    return _forces(model, data, threads, q, v, a, f_ext)
+    return joint_forces.call(model, data, threads, q, v, a, f_ext)
 
 
+@algorithm(
+    sequence(place_all, store_kinetic),
+    inputs=(Q, V),
+    results=(KINETIC,),
+    also_writes=(JOINT_V, LIMI, OMI),
+)
 def kinetic_energy(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Scalar:
@@ -201,9 +181,12 @@ def kinetic_energy(
     >>> bool(np.isclose(energy, 0.5 * v @ dyn_ros.crba(model, data, q) @ v))
     True
     """
-    return _kinetic(model, data, threads, q, v)
+    return kinetic_energy.call(model, data, threads, q, v)
 
 
+@algorithm(
+    sequence(place_all, store_potential), inputs=(Q,), results=(POTENTIAL,), also_writes=(LIMI, OMI)
+)
 def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Scalar:
     """Potential energy in the gravity field, -m g.com; zero if com is at the root's origin.
 
@@ -218,9 +201,15 @@ def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     >>> bool(np.isclose(energy, 9.81 * mass * com[2]))
     True
     """
-    return _potential(model, data, threads, q)
+    return potential_energy.call(model, data, threads, q)
 
 
+@algorithm(
+    sequence(place_all, store_kinetic, store_potential, store_sum),
+    inputs=(Q, V),
+    results=(MECHANICAL,),
+    also_writes=(KINETIC, POTENTIAL, JOINT_V, LIMI, OMI),
+)
 def mechanical_energy(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Scalar:
@@ -235,4 +224,4 @@ def mechanical_energy(
     >>> bool(np.isclose(energy, sum(parts)))
     True
     """
-    return _mechanical(model, data, threads, q, v)
+    return mechanical_energy.call(model, data, threads, q, v)

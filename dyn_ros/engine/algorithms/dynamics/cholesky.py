@@ -9,7 +9,7 @@ No product computes an entry of a matrix that is not in the tree.
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm, variant
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -200,15 +200,7 @@ def product_kernel(r):
         apply_factors(r, option(r, OPERATION), PRODUCT)
 
 
-_cholesky = Algorithm("cholesky", cholesky_kernel, (Q,), (UPPER, D, D_INVERSE)).caller()
-_products = Algorithm(
-    "cholesky_solve", product_kernel, (Q, VECTOR), (PRODUCT,), options=(OPERATION,)
-)
-_solve, _M_times, _U_times, _Ut_times, _U_solve, _Ut_solve = (
-    _products.caller() for _ in range(6)
-)  # each has its own array for a single state
-
-
+@algorithm(cholesky_kernel, inputs=(Q,), results=(UPPER, D, D_INVERSE))
 def cholesky(
     model: Model, data: Data, q: ArrayLike, *, threads: int = 1
 ) -> tuple[Array, Array, Array]:
@@ -224,9 +216,10 @@ def cholesky(
     >>> np.allclose(U * D @ U.T, dyn_ros.crba(model, data, q))
     True
     """
-    return _cholesky(model, data, threads, q)
+    return cholesky.call(model, data, threads, q)
 
 
+@algorithm(product_kernel, inputs=(Q, VECTOR), results=(PRODUCT,), options=(OPERATION,))
 def cholesky_solve(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -246,9 +239,10 @@ def cholesky_solve(
     >>> np.allclose(dyn_ros.crba(model, data, q) @ x, tau)
     True
     """
-    return _solve(model, data, threads, SOLVE, q, b)
+    return cholesky_solve.call(model, data, threads, SOLVE, q, b)
 
 
+@variant(cholesky_solve)
 def cholesky_M_times(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -269,9 +263,10 @@ def cholesky_M_times(
     >>> np.allclose(b, dyn_ros.crba(model, data, q) @ a)
     True
     """
-    return _M_times(model, data, threads, M_TIMES, q, b)
+    return cholesky_M_times.call(model, data, threads, M_TIMES, q, b)
 
 
+@variant(cholesky_solve)
 def cholesky_U_times(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -283,9 +278,10 @@ def cholesky_U_times(
     >>> np.allclose(dyn_ros.cholesky_U_times(model, data, q, tau), U @ tau)
     True
     """
-    return _U_times(model, data, threads, U_TIMES, q, b)
+    return cholesky_U_times.call(model, data, threads, U_TIMES, q, b)
 
 
+@variant(cholesky_solve)
 def cholesky_Ut_times(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -297,9 +293,10 @@ def cholesky_Ut_times(
     >>> np.allclose(dyn_ros.cholesky_Ut_times(model, data, q, tau), U.T @ tau)
     True
     """
-    return _Ut_times(model, data, threads, UT_TIMES, q, b)
+    return cholesky_Ut_times.call(model, data, threads, UT_TIMES, q, b)
 
 
+@variant(cholesky_solve)
 def cholesky_U_solve(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -311,9 +308,10 @@ def cholesky_U_solve(
     >>> np.allclose(dyn_ros.cholesky_U_times(model, data, q, x), tau)
     True
     """
-    return _U_solve(model, data, threads, U_SOLVE, q, b)
+    return cholesky_U_solve.call(model, data, threads, U_SOLVE, q, b)
 
 
+@variant(cholesky_solve)
 def cholesky_Ut_solve(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -325,4 +323,4 @@ def cholesky_Ut_solve(
     >>> np.allclose(dyn_ros.cholesky_Ut_times(model, data, q, x), tau)
     True
     """
-    return _Ut_solve(model, data, threads, UT_SOLVE, q, b)
+    return cholesky_Ut_solve.call(model, data, threads, UT_SOLVE, q, b)

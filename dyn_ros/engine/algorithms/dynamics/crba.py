@@ -10,7 +10,7 @@ transformed and summed like inertias.
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -225,16 +225,7 @@ def composite_inertias_kernel(r):
         store_composite(r, i, composite_rate(r, i), DYCRB, DOYCRB)
 
 
-_crba = Algorithm("crba", crba_kernel, (Q,), (M,)).caller()
-_composites = Algorithm(
-    "composite_inertias",
-    composite_inertias_kernel,
-    (Q, V),
-    (YCRB, OYCRB, DYCRB, DOYCRB),
-    optional=(V,),
-).caller()
-
-
+@algorithm(crba_kernel, inputs=(Q,), results=(M,))
 def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Joint-space inertia matrix M, full and symmetric.
 
@@ -250,9 +241,12 @@ def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     ...             dyn_ros.rnea(model, data, q, v, a))
     True
     """
-    return _crba(model, data, threads, q)
+    return crba.call(model, data, threads, q)
 
 
+@algorithm(
+    composite_inertias_kernel, inputs=(Q, V), results=(YCRB, OYCRB, DYCRB, DOYCRB), optional=(V,)
+)
 def composite_inertias(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None, *, threads: int = 1
 ) -> tuple[Array, Array, Array, Array]:
@@ -269,4 +263,4 @@ def composite_inertias(
     >>> oYcrb.shape, bool(np.isclose(oYcrb[0, 0, 0], model.total_mass))
     ((7, 6, 6), True)
     """
-    return _composites(model, data, threads, q, v)
+    return composite_inertias.call(model, data, threads, q, v)

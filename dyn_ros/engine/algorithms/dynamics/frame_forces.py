@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm, public
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import finite_array, require_model
@@ -66,16 +66,13 @@ def frame_forces_kernel(r):
         set_force(r, FRAME_F, n, force_to_child(frame_placement(r, n), f))
 
 
-_forces = Algorithm(
-    "frame_forces",
+@algorithm(
     frame_forces_kernel,
-    (Q, V, A, F_EXT, WRENCHES),
-    (FRAME_F,),
+    inputs=(Q, V, A, F_EXT, WRENCHES),
+    results=(FRAME_F,),
     optional=(F_EXT, WRENCHES),
     also_writes=(TAU, JOINT_V, JOINT_A, JOINT_F),
-).caller()
-
-
+)
 def frame_forces(
     model: Model,
     data: Data,
@@ -112,12 +109,13 @@ def frame_forces(
     """
     if isinstance(f_ext, Mapping):
         require_model(model)
-        return _forces(
+        return frame_forces.call(
             model, data, threads, q, v, a, model.external_forces(f_ext), _on_frames(model, f_ext)
         )
-    return _forces(model, data, threads, q, v, a, f_ext, None)
+    return frame_forces.call(model, data, threads, q, v, a, f_ext, None)
 
 
+@public
 def frame_force(
     model: Model,
     data: Data,

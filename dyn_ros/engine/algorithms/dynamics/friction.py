@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ...call.algorithm import public
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import require_model, valid_array
@@ -24,6 +25,7 @@ def friction_effort(v, damping, coulomb, reversal):
     return damping * v + coulomb * sign
 
 
+@public
 def joint_friction(model: Model, v: ArrayLike, torque: ArrayLike | None = None) -> Array:
     """Torques of the joints that overcome friction, and their constant offsets.
 
@@ -62,6 +64,7 @@ def friction_in(model: Model, v: Array, torque: Array, direction: Array) -> Arra
     return drives.to_joints(friction + drives.load_friction * load * direction)
 
 
+@public
 def torque_without_friction(model: Model, v: ArrayLike, torque: ArrayLike) -> Array:
     """Torques that move the links, from the torques that the motors apply.
 
@@ -120,6 +123,7 @@ def largest_at_rest(model: Model, torque: Array) -> Array:
     return dry if drives.coupling is None else dry @ np.abs(drives.coupling)
 
 
+@public
 def measured_torque(model: Model, data: Data, q: ArrayLike, effort: ArrayLike) -> Array:
     """Torques at the joints from measured efforts, as ``model.drives`` describes them.
 

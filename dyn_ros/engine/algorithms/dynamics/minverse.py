@@ -9,7 +9,7 @@ algorithm: Featherstone (2008), sections 6.5 and 7.2, and Carpentier (2018).
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -224,11 +224,7 @@ def projected_minverse_kernel(r):
     inverse_after_factor(r)
 
 
-_minverse = Algorithm(
-    "minverse", minverse_kernel, (Q,), (MINV,), coupled=projected_minverse_kernel
-).caller()
-
-
+@algorithm(minverse_kernel, inputs=(Q,), results=(MINV,), coupled=projected_minverse_kernel)
 def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Inverse of the joint-space inertia matrix, full and symmetric.
 
@@ -241,4 +237,4 @@ def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Arr
     >>> np.allclose(Minv @ dyn_ros.crba(model, data, q), np.eye(7))
     True
     """
-    return _minverse(model, data, threads, q)
+    return minverse.call(model, data, threads, q)

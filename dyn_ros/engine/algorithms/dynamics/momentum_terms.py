@@ -11,7 +11,7 @@ rate C' v - g. The sums over subtrees take one inward pass; C is not needed.
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -103,11 +103,7 @@ def momentum_terms_kernel(r):
     add_rotor_momenta(r, V)
 
 
-_momentum_terms = Algorithm(
-    "momentum_terms", momentum_terms_kernel, (Q, V), (P, P_RATE), also_writes=(JOINT_V,)
-).caller()
-
-
+@algorithm(momentum_terms_kernel, inputs=(Q, V), results=(P, P_RATE), also_writes=(JOINT_V,))
 def momentum_terms(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> tuple[Array, Array]:
@@ -125,5 +121,5 @@ def momentum_terms(
     >>> np.allclose(p, dyn_ros.crba(model, data, q) @ v)
     True
     """
-    momentum, rate = _momentum_terms(model, data, threads, q, v)
+    momentum, rate = momentum_terms.call(model, data, threads, q, v)
     return momentum, rate

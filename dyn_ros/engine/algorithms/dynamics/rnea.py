@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -144,34 +144,13 @@ def static_torque_kernel(r):
     static_torques(r, TAU)
 
 
-_rnea = Algorithm(
-    "rnea",
+@algorithm(
     rnea_kernel,
-    (Q, V, A, F_EXT),
-    (TAU,),
+    inputs=(Q, V, A, F_EXT),
+    results=(TAU,),
     optional=(F_EXT,),
     also_writes=(JOINT_V, JOINT_A, JOINT_F),
-).caller()
-_nle = Algorithm(
-    "nonlinear_effects",
-    nonlinear_effects_kernel,
-    (Q, V),
-    (NLE,),
-    also_writes=(JOINT_V, JOINT_A, JOINT_F),
-).caller()
-_gravity = Algorithm(
-    "generalized_gravity", generalized_gravity_kernel, (Q,), (G,), also_writes=(JOINT_A, JOINT_F)
-).caller()
-_static = Algorithm(
-    "static_torque",
-    static_torque_kernel,
-    (Q, F_EXT),
-    (TAU,),
-    optional=(F_EXT,),
-    also_writes=(JOINT_A, JOINT_F),
-).caller()
-
-
+)
 def rnea(
     model: Model,
     data: Data,
@@ -198,9 +177,12 @@ def rnea(
     >>> dyn_ros.rnea(model, data, np.tile(q, (100, 1)), v, a).shape
     (100, 7)
     """
-    return _rnea(model, data, threads, q, v, a, f_ext)
+    return rnea.call(model, data, threads, q, v, a, f_ext)
 
 
+@algorithm(
+    nonlinear_effects_kernel, inputs=(Q, V), results=(NLE,), also_writes=(JOINT_V, JOINT_A, JOINT_F)
+)
 def nonlinear_effects(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -214,9 +196,10 @@ def nonlinear_effects(
     >>> np.allclose(nle, dyn_ros.rnea(model, data, q, v, np.zeros(model.nv)))
     True
     """
-    return _nle(model, data, threads, q, v)
+    return nonlinear_effects.call(model, data, threads, q, v)
 
 
+@algorithm(generalized_gravity_kernel, inputs=(Q,), results=(G,), also_writes=(JOINT_A, JOINT_F))
 def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Gravity torques, the gradient of the potential energy: ``rnea`` at rest.
 
@@ -232,9 +215,16 @@ def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int 
     >>> np.allclose(dyn_ros.aba(model, data, q, np.zeros(7), g), 0.0)
     True
     """
-    return _gravity(model, data, threads, q)
+    return generalized_gravity.call(model, data, threads, q)
 
 
+@algorithm(
+    static_torque_kernel,
+    inputs=(Q, F_EXT),
+    results=(TAU,),
+    optional=(F_EXT,),
+    also_writes=(JOINT_A, JOINT_F),
+)
 def static_torque(
     model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -252,4 +242,4 @@ def static_torque(
     >>> np.allclose(tau, dyn_ros.generalized_gravity(model, data, q) + 10.0 * J[2])
     True
     """
-    return _static(model, data, threads, q, f_ext)
+    return static_torque.call(model, data, threads, q, f_ext)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm, public
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import flag, one_each, require_model
@@ -205,29 +205,9 @@ def filter_samples(
 
 
 FILTER = Entry("momentum_observer-filter", filter_samples, "q" * 12)
-step = Algorithm(
-    "momentum_observer_step",
-    momentum_observer_step_kernel,
-    (
-        Q,
-        V,
-        TAU_IN,
-        STEP,
-        OBSERVER_GAIN,
-        DAMPING,
-        COULOMB,
-        REVERSAL,
-        EXTERNAL_BEFORE,
-        OBSERVED_BEFORE,
-        KNOWN_BEFORE,
-    ),
-    (EXTERNAL, OBSERVED, KNOWN),
-    options=(DIRECT,),
-    others=(FILTER, KALMAN_FILTER, LOW_PASS),
-).caller()
-"""The call of one step: (model, data, threads, direct, *inputs)."""
 
 
+@public
 class ObserverState(NamedTuple):
     """The state of a momentum observer after a sample.
 
@@ -253,6 +233,25 @@ class ObserverState(NamedTuple):
     known_effort: Array
 
 
+@algorithm(
+    momentum_observer_step_kernel,
+    inputs=(
+        Q,
+        V,
+        TAU_IN,
+        STEP,
+        OBSERVER_GAIN,
+        DAMPING,
+        COULOMB,
+        REVERSAL,
+        EXTERNAL_BEFORE,
+        OBSERVED_BEFORE,
+        KNOWN_BEFORE,
+    ),
+    results=(EXTERNAL, OBSERVED, KNOWN),
+    options=(DIRECT,),
+    others=(FILTER, KALMAN_FILTER, LOW_PASS),
+)
 def momentum_observer_step(
     model: Model,
     data: Data,
@@ -320,7 +319,7 @@ def momentum_observer_step(
     )
     losses = Losses(model, friction, reversal)
     tau = losses.removed(v, tau)
-    state: tuple[Array, Array, Array] = step(
+    state: tuple[Array, Array, Array] = momentum_observer_step.call(
         model,
         data,
         threads,

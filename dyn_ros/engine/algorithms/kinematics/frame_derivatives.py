@@ -14,7 +14,7 @@ The classical acceleration, a + (w x v, 0), follows by the product rule.
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import flag
@@ -135,25 +135,13 @@ def velocity_derivatives_kernel(r):
     spatial_derivatives(r)
 
 
-_velocity_derivatives = Algorithm(
-    "frame_velocity_derivatives",
+@algorithm(
     velocity_derivatives_kernel,
-    (Q, V, POINT),
-    (V_DQ, V_DV),
+    inputs=(Q, V, POINT),
+    results=(V_DQ, V_DV),
     optional=(POINT,),
     options=(FRAME, REFERENCE_FRAME),
-).caller()
-_acceleration_derivatives = Algorithm(
-    "frame_acceleration_derivatives",
-    acceleration_derivatives_kernel,
-    (Q, V, A, POINT),
-    (V_DQ, A_DQ, A_DV, A_DA),
-    optional=(POINT,),
-    also_writes=(V_DV,),
-    options=(FRAME, REFERENCE_FRAME, CLASSICAL),
-).caller()
-
-
+)
 def frame_velocity_derivatives(
     model: Model,
     data: Data,
@@ -180,11 +168,19 @@ def frame_velocity_derivatives(
     >>> np.allclose(dv_dv, dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL))
     True
     """
-    return _velocity_derivatives(
+    return frame_velocity_derivatives.call(
         model, data, threads, frame_selector(model, frame, reference_frame), q, v, offset
     )
 
 
+@algorithm(
+    acceleration_derivatives_kernel,
+    inputs=(Q, V, A, POINT),
+    results=(V_DQ, A_DQ, A_DV, A_DA),
+    optional=(POINT,),
+    also_writes=(V_DV,),
+    options=(FRAME, REFERENCE_FRAME, CLASSICAL),
+)
 def frame_acceleration_derivatives(
     model: Model,
     data: Data,
@@ -221,4 +217,4 @@ def frame_acceleration_derivatives(
     selector = frame_selector(model, frame, reference_frame) << CLASSICAL.bits | flag(
         "classical", classical
     )
-    return _acceleration_derivatives(model, data, threads, selector, q, v, a, offset)
+    return frame_acceleration_derivatives.call(model, data, threads, selector, q, v, a, offset)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm, public
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -95,28 +95,13 @@ def hessian_kernel(r):
         i = parent(r, i)
 
 
-_jacobian = Algorithm(
-    "frame_jacobian",
+@algorithm(
     jacobian_kernel,
-    (Q, POINT),
-    (FRAME_JACOBIAN,),
+    inputs=(Q, POINT),
+    results=(FRAME_JACOBIAN,),
     optional=(POINT,),
     options=(FRAME, REFERENCE_FRAME),
-).caller()
-_variation = Algorithm(
-    "frame_jacobian_time_variation",
-    jacobian_time_variation_kernel,
-    (Q, V, POINT),
-    (FRAME_JACOBIAN_TIME_VARIATION,),
-    optional=(POINT,),
-    also_writes=(FRAME_JACOBIAN,),
-    options=(FRAME, REFERENCE_FRAME),
-).caller()
-_hessian = Algorithm(
-    "frame_hessian", hessian_kernel, (Q,), (FRAME_HESSIAN,), options=(FRAME, REFERENCE_FRAME)
-).caller()
-
-
+)
 def frame_jacobian(
     model: Model,
     data: Data,
@@ -140,9 +125,19 @@ def frame_jacobian(
     >>> J.shape, (J @ v).shape
     ((6, 7), (6,))
     """
-    return _jacobian(model, data, threads, frame_selector(model, frame, reference_frame), q, offset)
+    return frame_jacobian.call(
+        model, data, threads, frame_selector(model, frame, reference_frame), q, offset
+    )
 
 
+@algorithm(
+    jacobian_time_variation_kernel,
+    inputs=(Q, V, POINT),
+    results=(FRAME_JACOBIAN_TIME_VARIATION,),
+    optional=(POINT,),
+    also_writes=(FRAME_JACOBIAN,),
+    options=(FRAME, REFERENCE_FRAME),
+)
 def frame_jacobian_time_variation(
     model: Model,
     data: Data,
@@ -170,11 +165,12 @@ def frame_jacobian_time_variation(
     >>> np.allclose(dJ, (after - before) / (2 * h), atol=1e-8)
     True
     """
-    return _variation(
+    return frame_jacobian_time_variation.call(
         model, data, threads, frame_selector(model, frame, reference_frame), q, v, offset
     )
 
 
+@algorithm(hessian_kernel, inputs=(Q,), results=(FRAME_HESSIAN,), options=(FRAME, REFERENCE_FRAME))
 def frame_hessian(
     model: Model,
     data: Data,
@@ -200,9 +196,12 @@ def frame_hessian(
     >>> H.shape, np.allclose(H @ v, dJ)
     ((6, 7, 7), True)
     """
-    return _hessian(model, data, threads, frame_selector(model, frame, reference_frame), q)
+    return frame_hessian.call(
+        model, data, threads, frame_selector(model, frame, reference_frame), q
+    )
 
 
+@public
 def joint_jacobian(
     model: Model,
     data: Data,
@@ -223,9 +222,12 @@ def joint_jacobian(
     >>> print(J[:, -1])
     [0. 0. 0. 0. 0. 1.]
     """
-    return _jacobian(model, data, threads, joint_selector(model, joint, reference_frame), q, offset)
+    return frame_jacobian.call(
+        model, data, threads, joint_selector(model, joint, reference_frame), q, offset
+    )
 
 
+@public
 def joint_jacobian_time_variation(
     model: Model,
     data: Data,
@@ -247,11 +249,12 @@ def joint_jacobian_time_variation(
     >>> np.allclose(dJ, dyn_ros.joint_jacobians_time_variation(model, data, q, v))
     True
     """
-    return _variation(
+    return frame_jacobian_time_variation.call(
         model, data, threads, joint_selector(model, joint, reference_frame), q, v, offset
     )
 
 
+@public
 def joint_hessian(
     model: Model,
     data: Data,
@@ -271,4 +274,6 @@ def joint_hessian(
     >>> np.allclose(H @ v, dJ)
     True
     """
-    return _hessian(model, data, threads, joint_selector(model, joint, reference_frame), q)
+    return frame_hessian.call(
+        model, data, threads, joint_selector(model, joint, reference_frame), q
+    )

@@ -10,7 +10,7 @@ its own frame.
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -131,27 +131,9 @@ def acceleration_kernel(r):
     )
 
 
-_velocity = Algorithm(
-    "frame_velocity", velocity_kernel, (Q, V), (FRAME_VELOCITY,), options=(FRAME, REFERENCE_FRAME)
-).caller()
-_acceleration = Algorithm(
-    "frame_acceleration",
-    acceleration_kernel,
-    (Q, V, A),
-    (FRAME_ACCELERATION,),
-    also_writes=(FRAME_CLASSICAL_ACCELERATION,),
-    options=(FRAME, REFERENCE_FRAME),
-).caller()
-_classical = Algorithm(
-    "frame_classical_acceleration",
-    acceleration_kernel,
-    (Q, V, A),
-    (FRAME_CLASSICAL_ACCELERATION,),
-    also_writes=(FRAME_ACCELERATION,),
-    options=(FRAME, REFERENCE_FRAME),
-).caller()
-
-
+@algorithm(
+    velocity_kernel, inputs=(Q, V), results=(FRAME_VELOCITY,), options=(FRAME, REFERENCE_FRAME)
+)
 def frame_velocity(
     model: Model,
     data: Data,
@@ -172,9 +154,18 @@ def frame_velocity(
     >>> np.allclose(twist, dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL) @ v)
     True
     """
-    return _velocity(model, data, threads, frame_selector(model, frame, reference_frame), q, v)
+    return frame_velocity.call(
+        model, data, threads, frame_selector(model, frame, reference_frame), q, v
+    )
 
 
+@algorithm(
+    acceleration_kernel,
+    inputs=(Q, V, A),
+    results=(FRAME_ACCELERATION,),
+    also_writes=(FRAME_CLASSICAL_ACCELERATION,),
+    options=(FRAME, REFERENCE_FRAME),
+)
 def frame_acceleration(
     model: Model,
     data: Data,
@@ -198,11 +189,18 @@ def frame_acceleration(
     >>> np.allclose(acceleration, data.frame_jacobian @ a + dJ @ v)
     True
     """
-    return _acceleration(
+    return frame_acceleration.call(
         model, data, threads, frame_selector(model, frame, reference_frame), q, v, a
     )
 
 
+@algorithm(
+    acceleration_kernel,
+    inputs=(Q, V, A),
+    results=(FRAME_CLASSICAL_ACCELERATION,),
+    also_writes=(FRAME_ACCELERATION,),
+    options=(FRAME, REFERENCE_FRAME),
+)
 def frame_classical_acceleration(
     model: Model,
     data: Data,
@@ -232,4 +230,6 @@ def frame_classical_acceleration(
     >>> np.allclose(classical[:3] - spatial[:3], np.cross(twist[3:], twist[:3]))
     True
     """
-    return _classical(model, data, threads, frame_selector(model, frame, reference_frame), q, v, a)
+    return frame_classical_acceleration.call(
+        model, data, threads, frame_selector(model, frame, reference_frame), q, v, a
+    )

@@ -8,7 +8,7 @@ the world, its rate is ov x S_c (Featherstone 2008, section 2.10).
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -104,21 +104,7 @@ def second_time_variation_kernel(r):
         accelerate_columns(r, i)
 
 
-_jacobians = Algorithm(
-    "joint_jacobians", joint_jacobians_kernel, (Q,), (J,), also_writes=(OMI,)
-).caller()
-_variation = Algorithm(
-    "joint_jacobians_time_variation", time_variation_kernel, (Q, V), (DJ,), also_writes=(J, OV, OMI)
-).caller()
-_second_variation = Algorithm(
-    "joint_jacobians_second_time_variation",
-    second_time_variation_kernel,
-    (Q, V, A),
-    (DDJ,),
-    also_writes=(DJ, J, OV, OA, OMI),
-).caller()
-
-
+@algorithm(joint_jacobians_kernel, inputs=(Q,), results=(J,), also_writes=(OMI,))
 def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Jacobian columns of all joints, expressed in the world.
 
@@ -131,9 +117,10 @@ def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1)
     >>> np.allclose(J @ v, dyn_ros.frame_velocity(model, data, q, v, "tool", ReferenceFrame.WORLD))
     True
     """
-    return _jacobians(model, data, threads, q)
+    return joint_jacobians.call(model, data, threads, q)
 
 
+@algorithm(time_variation_kernel, inputs=(Q, V), results=(DJ,), also_writes=(J, OV, OMI))
 def joint_jacobians_time_variation(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -149,9 +136,12 @@ def joint_jacobians_time_variation(
     ...     model, data, q, v, a, "tool", ReferenceFrame.WORLD))
     True
     """
-    return _variation(model, data, threads, q, v)
+    return joint_jacobians_time_variation.call(model, data, threads, q, v)
 
 
+@algorithm(
+    second_time_variation_kernel, inputs=(Q, V, A), results=(DDJ,), also_writes=(DJ, J, OV, OA, OMI)
+)
 def joint_jacobians_second_time_variation(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -169,4 +159,4 @@ def joint_jacobians_second_time_variation(
     >>> np.allclose(ddJ, (after - before) / (2 * h), atol=1e-8)
     True
     """
-    return _second_variation(model, data, threads, q, v, a)
+    return joint_jacobians_second_time_variation.call(model, data, threads, q, v, a)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -140,28 +140,13 @@ def place_frames(r):
         set_placement(r, OMF, f, compose(X, frame_placement(r, f)))
 
 
-_forward = Algorithm(
-    "forward_kinematics",
+@algorithm(
     forward_kinematics_kernel,
-    (Q, V, A),
-    (OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA),
+    inputs=(Q, V, A),
+    results=(OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA),
     optional=(V, A),
     also_writes=(JOINT_A, OA_GF),
-).caller()
-_less_gravity = Algorithm(
-    "accelerations_less_gravity",
-    forward_kinematics_kernel,
-    (Q, V, A),
-    (JOINT_A, OA_GF),
-    optional=(V, A),
-    also_writes=(OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA),
-).caller()
-_bias = Algorithm("bias_acceleration", bias_acceleration_kernel, (Q, V), (OA_DRIFT,)).caller()
-_placements = Algorithm(
-    "frame_placements", sequence(place_all, place_frames), (Q,), (OMF,), also_writes=(OMI, LIMI)
-).caller()
-
-
+)
 def forward_kinematics(
     model: Model,
     data: Data,
@@ -183,9 +168,16 @@ def forward_kinematics(
     >>> data.oMi[-1].shape, np.allclose(data.ov[-1], dyn_ros.joint_jacobians(model, data, q) @ v)
     ((4, 4), True)
     """
-    return _forward(model, data, threads, q, v, a)
+    return forward_kinematics.call(model, data, threads, q, v, a)
 
 
+@algorithm(
+    forward_kinematics_kernel,
+    inputs=(Q, V, A),
+    results=(JOINT_A, OA_GF),
+    optional=(V, A),
+    also_writes=(OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA),
+)
 def accelerations_less_gravity(
     model: Model,
     data: Data,
@@ -207,9 +199,10 @@ def accelerations_less_gravity(
     >>> print(oa_gf[-1].round(2))
     [0.   0.   9.81 0.   0.   0.  ]
     """
-    return _less_gravity(model, data, threads, q, v, a)
+    return accelerations_less_gravity.call(model, data, threads, q, v, a)
 
 
+@algorithm(bias_acceleration_kernel, inputs=(Q, V), results=(OA_DRIFT,))
 def bias_acceleration(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -224,9 +217,10 @@ def bias_acceleration(
     >>> np.allclose(oa_drift, data.oa)
     True
     """
-    return _bias(model, data, threads, q, v)
+    return bias_acceleration.call(model, data, threads, q, v)
 
 
+@algorithm(sequence(place_all, place_frames), inputs=(Q,), results=(OMF,), also_writes=(OMI, LIMI))
 def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Placement of every frame: joints, fixed joints and links.
 
@@ -236,4 +230,4 @@ def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     >>> print(oMf[model.frame_index("tool"), :3, 3].round(3))
     [0.139 0.104 0.999]
     """
-    return _placements(model, data, threads, q)
+    return frame_placements.call(model, data, threads, q)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm, public
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import valid_array
@@ -73,15 +73,7 @@ def frame_body_regressor_kernel(r):
     store_body_regressor(r, offset(r, FRAME_BODY_REGRESSOR), v.angular, Motion(point, a.angular))
 
 
-_frame = Algorithm(
-    "frame_body_regressor",
-    frame_body_regressor_kernel,
-    (Q, V, A),
-    (FRAME_BODY_REGRESSOR,),
-    options=(FRAME,),
-).caller()
-
-
+@public
 def body_regressor(v: ArrayLike, a: ArrayLike) -> Array:
     """Regressor Y of the force on a rigid body: f = Y x, the rate of its momentum.
 
@@ -142,6 +134,9 @@ def _rotational(w: Array) -> Array:
     return derivatives
 
 
+@algorithm(
+    frame_body_regressor_kernel, inputs=(Q, V, A), results=(FRAME_BODY_REGRESSOR,), options=(FRAME,)
+)
 def frame_body_regressor(
     model: Model,
     data: Data,
@@ -166,9 +161,10 @@ def frame_body_regressor(
     >>> (Y @ box.dynamic_parameters()).shape                  # the force that moves this box
     (6,)
     """
-    return _frame(model, data, threads, frame_number(model, frame), q, v, a)
+    return frame_body_regressor.call(model, data, threads, frame_number(model, frame), q, v, a)
 
 
+@public
 def joint_body_regressor(
     model: Model,
     data: Data,
@@ -194,4 +190,4 @@ def joint_body_regressor(
     True
     """
     number = joint_selector(model, joint, ReferenceFrame.WORLD) >> REFERENCE_FRAME.bits
-    return _frame(model, data, threads, number, q, v, a)
+    return frame_body_regressor.call(model, data, threads, number, q, v, a)

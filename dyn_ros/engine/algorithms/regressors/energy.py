@@ -11,7 +11,7 @@ rotational inertia I are
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -91,18 +91,7 @@ def static_regressor_kernel(r):
             store3(r.work, start + 3 + 3 * c, scale(s, (R[c], R[3 + c], R[6 + c])))
 
 
-_kinetic = Algorithm(
-    "kinetic_energy_regressor", kinetic_energy_regressor_kernel, (Q, V), (KINETIC_ENERGY_REGRESSOR,)
-).caller()
-_potential = Algorithm(
-    "potential_energy_regressor",
-    potential_energy_regressor_kernel,
-    (Q,),
-    (POTENTIAL_ENERGY_REGRESSOR,),
-).caller()
-_static = Algorithm("static_regressor", static_regressor_kernel, (Q,), (STATIC_REGRESSOR,)).caller()
-
-
+@algorithm(kinetic_energy_regressor_kernel, inputs=(Q, V), results=(KINETIC_ENERGY_REGRESSOR,))
 def kinetic_energy_regressor(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -118,9 +107,10 @@ def kinetic_energy_regressor(
     >>> bool(np.isclose(energy, dyn_ros.kinetic_energy(model, data, q, v)))
     True
     """
-    return _kinetic(model, data, threads, q, v)
+    return kinetic_energy_regressor.call(model, data, threads, q, v)
 
 
+@algorithm(potential_energy_regressor_kernel, inputs=(Q,), results=(POTENTIAL_ENERGY_REGRESSOR,))
 def potential_energy_regressor(
     model: Model, data: Data, q: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -135,9 +125,10 @@ def potential_energy_regressor(
     ...                 dyn_ros.potential_energy(model, data, q)))
     True
     """
-    return _potential(model, data, threads, q)
+    return potential_energy_regressor.call(model, data, threads, q)
 
 
+@algorithm(static_regressor_kernel, inputs=(Q,), results=(STATIC_REGRESSOR,))
 def static_regressor(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Regressor Y of the center of mass: com = Y x, with the current total mass.
 
@@ -152,4 +143,4 @@ def static_regressor(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     >>> np.allclose(Y @ x, dyn_ros.center_of_mass(model, data, q)[0])
     True
     """
-    return _static(model, data, threads, q)
+    return static_regressor.call(model, data, threads, q)

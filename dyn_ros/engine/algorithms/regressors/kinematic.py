@@ -9,7 +9,7 @@ frame is that motion, transformed to the frame.
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm, public
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -82,15 +82,12 @@ def kinematic_regressor_kernel(r):
         j = parent(r, j)
 
 
-_regressor = Algorithm(
-    "frame_kinematic_regressor",
+@algorithm(
     kinematic_regressor_kernel,
-    (Q,),
-    (KINEMATIC_REGRESSOR,),
+    inputs=(Q,),
+    results=(KINEMATIC_REGRESSOR,),
     options=(FRAME, REFERENCE_FRAME),
-).caller()
-
-
+)
 def frame_kinematic_regressor(
     model: Model,
     data: Data,
@@ -116,9 +113,12 @@ def frame_kinematic_regressor(
     >>> K.shape, round(float(np.linalg.norm(K[:3, 2] * 0.001)), 6)
     ((6, 42), 0.001)
     """
-    return _regressor(model, data, threads, frame_selector(model, frame, reference_frame), q)
+    return frame_kinematic_regressor.call(
+        model, data, threads, frame_selector(model, frame, reference_frame), q
+    )
 
 
+@public
 def joint_kinematic_regressor(
     model: Model,
     data: Data,
@@ -137,4 +137,6 @@ def joint_kinematic_regressor(
     >>> K.shape
     (6, 42)
     """
-    return _regressor(model, data, threads, joint_selector(model, joint, reference_frame), q)
+    return frame_kinematic_regressor.call(
+        model, data, threads, joint_selector(model, joint, reference_frame), q
+    )

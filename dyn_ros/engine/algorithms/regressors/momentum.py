@@ -8,7 +8,7 @@ and to C' v - g; see momentum_terms.py.
 
 from __future__ import annotations
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -94,17 +94,7 @@ def momentum_observer_regressor_kernel(r):
     store_regressors(r, True)
 
 
-_momentum = Algorithm(
-    "momentum_regressor", momentum_regressor_kernel, (Q, V), (MOMENTUM_REGRESSOR,)
-).caller()
-_observer = Algorithm(
-    "momentum_observer_regressor",
-    momentum_observer_regressor_kernel,
-    (Q, V),
-    (MOMENTUM_REGRESSOR, MOMENTUM_OBSERVER_REGRESSOR),
-).caller()
-
-
+@algorithm(momentum_regressor_kernel, inputs=(Q, V), results=(MOMENTUM_REGRESSOR,))
 def momentum_regressor(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -121,9 +111,14 @@ def momentum_regressor(
     >>> np.allclose(p, dyn_ros.momentum_terms(model, data, q, v)[0])
     True
     """
-    return _momentum(model, data, threads, q, v)
+    return momentum_regressor.call(model, data, threads, q, v)
 
 
+@algorithm(
+    momentum_observer_regressor_kernel,
+    inputs=(Q, V),
+    results=(MOMENTUM_REGRESSOR, MOMENTUM_OBSERVER_REGRESSOR),
+)
 def momentum_observer_regressor(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> tuple[Array, Array]:
@@ -142,5 +137,5 @@ def momentum_observer_regressor(
     >>> np.allclose(Y_rate @ theta, dyn_ros.momentum_terms(model, data, q, v)[1])
     True
     """
-    momentum, observer = _observer(model, data, threads, q, v)
+    momentum, observer = momentum_observer_regressor.call(model, data, threads, q, v)
     return momentum, observer

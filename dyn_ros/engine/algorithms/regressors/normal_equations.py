@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm, public
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import require_entries, require_model, valid_array
@@ -197,15 +197,7 @@ def normal_equations_kernel(r):
             add_row(r, k, start, stop)
 
 
-_normal_equations = Algorithm(
-    "normal_equations",
-    normal_equations_kernel,
-    (Q, V, A, TAU_IN, FEATURES, ROW_WEIGHTS),
-    (PRODUCTS,),
-    optional=(ROW_WEIGHTS,),
-).caller()
-
-
+@public
 class NormalEquations(NamedTuple):
     """Sums over states, for each velocity k; its row of the equations is w.
 
@@ -231,6 +223,12 @@ class NormalEquations(NamedTuple):
     yy: Array
 
 
+@algorithm(
+    normal_equations_kernel,
+    inputs=(Q, V, A, TAU_IN, FEATURES, ROW_WEIGHTS),
+    results=(PRODUCTS,),
+    optional=(ROW_WEIGHTS,),
+)
 def normal_equations(
     model: Model,
     data: Data,
@@ -282,7 +280,7 @@ def normal_equations(
     True
     """
     further, count = _padded(features)
-    sums: Array = _normal_equations(
+    sums: Array = normal_equations.call(
         model, data, threads, q, v, a, tau, further, _not_negative(model, weights)
     )
     columns, pairs = _places(10 * model.njoints, sums.shape[2], count)

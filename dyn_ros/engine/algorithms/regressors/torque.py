@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...call.algorithm import Algorithm
+from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import flag
@@ -147,17 +147,7 @@ def joint_torque_regressor_product_kernel(r):
         set_inertia(r, JOINT_TORQUE_REGRESSOR_PRODUCT, i - 1, power_derivatives(w, a, s))
 
 
-_joint_torque = Algorithm(
-    "joint_torque_regressor", joint_torque_regressor_kernel, (Q, V, A), (JOINT_TORQUE_REGRESSOR,)
-).caller()
-_joint_torque_product = Algorithm(
-    "joint_torque_regressor_product",
-    joint_torque_regressor_product_kernel,
-    (Q, V, A, TAU_IN),
-    (JOINT_TORQUE_REGRESSOR_PRODUCT,),
-).caller()
-
-
+@algorithm(joint_torque_regressor_kernel, inputs=(Q, V, A), results=(JOINT_TORQUE_REGRESSOR,))
 def joint_torque_regressor(
     model: Model,
     data: Data,
@@ -193,7 +183,7 @@ def joint_torque_regressor(
     >>> Y.shape, np.allclose(Y @ theta + model.armature * a, dyn_ros.rnea(model, data, q, v, a))
     ((7, 70), True)
     """
-    bodies: Array = _joint_torque(model, data, threads, q, v, a)
+    bodies: Array = joint_torque_regressor.call(model, data, threads, q, v, a)
     parts = [bodies]
     if flag("armature", armature):
         parts.append(_diagonal(np.asarray(a, float), bodies))
@@ -207,6 +197,11 @@ def joint_torque_regressor(
     return np.concatenate(parts, axis=-1) if len(parts) > 1 else bodies
 
 
+@algorithm(
+    joint_torque_regressor_product_kernel,
+    inputs=(Q, V, A, TAU_IN),
+    results=(JOINT_TORQUE_REGRESSOR_PRODUCT,),
+)
 def joint_torque_regressor_product(
     model: Model,
     data: Data,
@@ -230,7 +225,7 @@ def joint_torque_regressor_product(
     >>> np.allclose(product, dyn_ros.joint_torque_regressor(model, data, q, v, a).T @ tau)
     True
     """
-    return _joint_torque_product(model, data, threads, q, v, a, tau)
+    return joint_torque_regressor_product.call(model, data, threads, q, v, a, tau)
 
 
 def _diagonal(values: Array, rows: Array) -> Array:
