@@ -11,6 +11,8 @@ from collections import namedtuple
 
 from ..machine_code.declare import kernel
 from .algebra import (
+    add,
+    coriolis_add,
     force_add,
     inertia_add,
     load3,
@@ -110,6 +112,13 @@ def set_vector(r, field, i, x):
 
 
 @kernel
+def add_to_vector(r, field, i, x):
+    """Add three numbers to row i."""
+    k = offset(r, field) + 3 * i
+    store3(r.work, k, add(load3(r.work, k), x))
+
+
+@kernel
 def rotation(r, field, i):
     """Return row i, a 3 x 3 matrix."""
     return load9(r.work, offset(r, field) + 9 * i)
@@ -157,6 +166,14 @@ def add_to_force(r, field, i, f):
     """Add a force to row i."""
     k = offset(r, field) + 6 * i
     store_spatial(r.work, k, force_add(load_force(r.work, k), f))
+
+
+@kernel
+def accumulate_force(r, field, i, f):
+    """Set row i to a force, or add the force if mimic joints share velocities."""
+    if coupled(r):
+        f = force_add(force(r, field, i), f)
+    set_force(r, field, i, f)
 
 
 @kernel
@@ -212,6 +229,13 @@ def coriolis(r, field, i):
 def set_coriolis(r, field, i, B):
     """Set row i to a Coriolis inertia."""
     store_coriolis(r.work, offset(r, field) + 12 * i, B)
+
+
+@kernel
+def add_to_coriolis(r, field, i, B):
+    """Add a Coriolis inertia to row i."""
+    k = offset(r, field) + 12 * i
+    store_coriolis(r.work, k, coriolis_add(load_coriolis(r.work, k), B))
 
 
 # --- columns: rows of fields with one row for each column of each joint's motion subspace
@@ -288,6 +312,21 @@ def add_to_element(r, A, i, j, x):
     """Add x to A[i, j]."""
     k = A.start + A.step * i + A.across * j
     store(r.work, k, load(r.work, k) + x)
+
+
+@kernel
+def set_elements3(r, A, i, j, x):
+    """Set A[i, j], A[i, j + 1] and A[i, j + 2] to three numbers, in a row without gaps."""
+    store3(r.work, A.start + A.step * i + j, x)
+
+
+@kernel
+def accumulate_inertia(r, A, i, j, Y):
+    """Set the ten numbers A[i, j ...], or add to them if mimic joints share velocities."""
+    k = A.start + A.step * i + j
+    if coupled(r):
+        Y = inertia_add(load_inertia(r.work, k), Y)
+    store_inertia(r.work, k, Y)
 
 
 @kernel

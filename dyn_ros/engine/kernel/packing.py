@@ -285,6 +285,12 @@ frame_joint = _of_frame(3)  # the moving joint whose frame it is, or 0
 
 
 @kernel
+def is_batch(r):
+    """Return True if a kernel runs on lanes, several states of a batch at once."""
+    return holds_lanes(r.work)
+
+
+@kernel
 def clear(a, start, count):
     """Set work[start : start + count] to zero."""
     for k in range(start, start + count):

@@ -94,11 +94,15 @@ from .algebra import zero3 as zero3
 from .field_rows import Matrix as Matrix
 from .field_rows import accumulate as accumulate
 from .field_rows import accumulate_entry as accumulate_entry
+from .field_rows import accumulate_force as accumulate_force
+from .field_rows import accumulate_inertia as accumulate_inertia
+from .field_rows import add_to_coriolis as add_to_coriolis
 from .field_rows import add_to_element as add_to_element
 from .field_rows import add_to_entry as add_to_entry
 from .field_rows import add_to_force as add_to_force
 from .field_rows import add_to_inertia as add_to_inertia
 from .field_rows import add_to_motion as add_to_motion
+from .field_rows import add_to_vector as add_to_vector
 from .field_rows import articulated_inertia as articulated_inertia
 from .field_rows import clear_entries as clear_entries
 from .field_rows import clear_row as clear_row
@@ -122,6 +126,7 @@ from .field_rows import set_articulated_inertia as set_articulated_inertia
 from .field_rows import set_column as set_column
 from .field_rows import set_coriolis as set_coriolis
 from .field_rows import set_element as set_element
+from .field_rows import set_elements3 as set_elements3
 from .field_rows import set_entry as set_entry
 from .field_rows import set_force as set_force
 from .field_rows import set_inertia as set_inertia
@@ -216,6 +221,7 @@ from .packing import idx_column as idx_column
 from .packing import idx_q as idx_q
 from .packing import idx_v as idx_v
 from .packing import increase as increase
+from .packing import is_batch as is_batch
 from .packing import is_last_child as is_last_child
 from .packing import joint_constant as joint_constant
 from .packing import joint_constant3 as joint_constant3

@@ -62,17 +62,9 @@ def locate_com(r):
 
 @kernel
 def clear_columns(r, field):
-    """Clear the columns before ``add_to_column`` if mimic joints share them."""
+    """Clear the columns before ``accumulate_force`` if mimic joints share them."""
     if coupled(r):
         clear_entries(r, field, 6 * nv(r))
-
-
-@kernel
-def add_to_column(r, field, k, f):
-    k = offset(r, field) + 6 * k
-    if coupled(r):
-        f = force_add(load_force(r.work, k), f)
-    store_spatial(r.work, k, f)
 
 
 @kernel
@@ -92,7 +84,7 @@ def momentum_columns(r, c):
         for d in range(ncolumns(r, i)):
             k = idx_v(r, i) + d
             f = force_moved(p, crba.composite_column(r, i, d, Y))
-            add_to_column(r, AG, k, f)
+            accumulate_force(r, AG, k, f)
             h = force_add(h, force_scale(entry(r, V, k), f))
     return h
 
@@ -126,8 +118,8 @@ def dccrba_kernel(r):
             df = force_moved(p, df)
             df = Force(df.linear, sub(df.angular, cross(vcom, f.linear)))
             k = idx_v(r, i) + d
-            add_to_column(r, AG, k, f)
-            add_to_column(r, DAG, k, df)
+            accumulate_force(r, AG, k, f)
+            accumulate_force(r, DAG, k, df)
             h = force_add(h, force_scale(entry(r, V, k), f))
     store_momentum(r, h)
 

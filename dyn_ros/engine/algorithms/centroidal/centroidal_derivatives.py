@@ -18,7 +18,7 @@ from ..derivatives import rnea_columns as rc
 from ..derivatives import rnea_derivatives as rd
 from ..kinematics.jacobians import DJ, J, move_columns
 from ..kinematics.kinematics import OA, OV
-from .centroidal import DHG, HG, add_to_column, clear_columns
+from .centroidal import DHG, HG, clear_columns
 from .com import COM, MASS, VCOM, divided_by_mass, store_com
 
 DH_DQ = field(
@@ -148,10 +148,10 @@ def centroidal_derivatives_kernel(r):
             k = idx_v(r, i) + c
             Fa = about_com(r, rd.DFDA, i, c, com)
             shift = divided_by_mass(Fa.linear, Y.mass)
-            add_to_column(r, DH_DQ, k, recentered(about_com(r, DHDQ, i, c, com), shift, h))
-            add_to_column(r, DHDOT_DQ, k, recentered(about_com(r, rd.DFDQ, i, c, com), shift, f))
-            add_to_column(r, DHDOT_DV, k, about_com(r, rd.DFDV, i, c, com))
-            add_to_column(r, DHDOT_DA, k, Fa)
+            accumulate_force(r, DH_DQ, k, recentered(about_com(r, DHDQ, i, c, com), shift, h))
+            accumulate_force(r, DHDOT_DQ, k, recentered(about_com(r, rd.DFDQ, i, c, com), shift, f))
+            accumulate_force(r, DHDOT_DV, k, about_com(r, rd.DFDV, i, c, com))
+            accumulate_force(r, DHDOT_DA, k, Fa)
     rd.velocity_columns_in_world(r)
     rd.motions_in_world(r, rc.DADQ, nallcolumns(r))
     rd.motions_in_world(r, OA, njoints(r) + 1)
@@ -180,8 +180,7 @@ def com_velocity_derivatives_kernel(r):
     for i in range(1, njoints(r) + 1):
         for c in range(ncolumns(r, i)):
             dh = force_column(r, DHDQ, i, c)
-            x = offset(r, DVCOM_DQ) + 3 * (idx_v(r, i) + c)
-            store3(r.work, x, add(load3(r.work, x), divided_by_mass(dh.linear, Y.mass)))
+            add_to_vector(r, DVCOM_DQ, idx_v(r, i) + c, divided_by_mass(dh.linear, Y.mass))
     rd.velocity_columns_in_world(r)
     rd.forces_in_world(r, DHDQ, nallcolumns(r))
 

@@ -61,11 +61,13 @@ SUBTREE_JCOM = field(
     "Jacobian of the center of mass of one joint's subtree, expressed in the world [m/rad, 1].",
     transposed=True,
 )
-SUBTREE = field("_subtree", ("rows", 10))
+MASS_SUM = field("_mass_sum", ("rows",))  # these are sums over the bodies of a subtree
+MOMENT_SUM = field("_moment_sum", ("rows", 3))  # first moments, about the joint's origin
+MOMENTUM_SUM = field("_momentum_sum", ("rows", 3))
+FORCE_SUM = field("_force_sum", ("rows", 3))
 
 Bodies = namedtuple("Bodies", "mass moment momentum force")
 # kg; kg m; Force; Force: totals of all bodies, about the first joint's origin
-Subtree = namedtuple("Subtree", "mass moment momentum force")
 # kg; kg m about the joint's origin; kg m/s; N
 
 
@@ -126,23 +128,6 @@ def center_of_mass_kernel(r):
 
 
 @kernel
-def load_subtree(r, i):
-    k = offset(r, SUBTREE) + 10 * i
-    return Subtree(
-        load(r.work, k), load3(r.work, k + 1), load3(r.work, k + 4), load3(r.work, k + 7)
-    )
-
-
-@kernel
-def store_subtree(r, i, total):
-    k = offset(r, SUBTREE) + 10 * i
-    store(r.work, k, total.mass)
-    store3(r.work, k + 1, total.moment)
-    store3(r.work, k + 4, total.momentum)
-    store3(r.work, k + 7, total.force)
-
-
-@kernel
 def place_subtrees(r):
     """Outward pass: quantities of each body, about its joint's origin."""
     ra.set_root_relative(r)
@@ -152,7 +137,10 @@ def place_subtrees(r):
         a = ra.body_acceleration(r, i, v)
         h = momentum(Y, v)
         f = force_add(momentum(Y, a), force_cross(v, h))
-        store_subtree(r, i, Subtree(Y.mass, Y.moment, h.linear, f.linear))
+        set_entry(r, MASS_SUM, i, Y.mass)
+        set_vector(r, MOMENT_SUM, i, Y.moment)
+        set_vector(r, MOMENTUM_SUM, i, h.linear)
+        set_vector(r, FORCE_SUM, i, f.linear)
 
 
 @kernel
@@ -161,18 +149,12 @@ def sum_subtrees(r):
     for i in range(njoints(r), 0, -1):
         p = parent(r, i)
         if p > 0:
-            child, total = load_subtree(r, i), load_subtree(r, p)
-            moment = add(child.moment, scale(child.mass, ra.from_parent(r, i)))
-            store_subtree(
-                r,
-                p,
-                Subtree(
-                    total.mass + child.mass,
-                    add(total.moment, moment),
-                    add(total.momentum, child.momentum),
-                    add(total.force, child.force),
-                ),
-            )
+            m = entry(r, MASS_SUM, i)
+            moment = add(vector(r, MOMENT_SUM, i), scale(m, ra.from_parent(r, i)))
+            add_to_entry(r, MASS_SUM, p, m)
+            add_to_vector(r, MOMENT_SUM, p, moment)
+            add_to_vector(r, MOMENTUM_SUM, p, vector(r, MOMENTUM_SUM, i))
+            add_to_vector(r, FORCE_SUM, p, vector(r, FORCE_SUM, i))
 
 
 @kernel
@@ -182,7 +164,8 @@ def subtree_centers_kernel(r):
     place_subtrees(r)
     sum_subtrees(r)
     for i in range(1, njoints(r) + 1):
-        m, moment, h, f = load_subtree(r, i)
+        m, moment = entry(r, MASS_SUM, i), vector(r, MOMENT_SUM, i)
+        h, f = vector(r, MOMENTUM_SUM, i), vector(r, FORCE_SUM, i)
         v = motion(r, ra.BODY_VELOCITY, i)
         a = motion(r, ra.BODY_ACCELERATION, i)
         c, vc = zero3(m), v.linear  # without mass: the joint's origin
@@ -199,18 +182,12 @@ def subtree_centers_kernel(r):
 
 
 @kernel
-def add_to_column(r, field, k, x):
-    for n in range(3):
-        increase(r.work, offset(r, field) + 3 * k + n, x[n])
-
-
-@kernel
 def subtree_columns(r, i, mass, jacobian):
     """Columns of a joint inside the subtree: the momentum of its part divided by the mass."""
     Y = composite(r, i)
     for c in range(ncolumns(r, i)):
         F = composite_column(r, i, c, Y)
-        add_to_column(r, jacobian, idx_v(r, i) + c, divided_by_mass(F.linear, mass))
+        add_to_vector(r, jacobian, idx_v(r, i) + c, divided_by_mass(F.linear, mass))
 
 
 @kernel
@@ -220,7 +197,7 @@ def ancestor_columns(r, i, p, jacobian):
     for c in range(ncolumns(r, i)):
         S = ra.add_column(r, i, c, Motion(zero, zero), 1.0)
         u = motion_moved(sub(p, ra.position(r, i)), S).linear
-        add_to_column(r, jacobian, idx_v(r, i) + c, u)
+        add_to_vector(r, jacobian, idx_v(r, i) + c, u)
 
 
 @kernel

@@ -230,7 +230,7 @@ def couple(r, start, stop, first, second):
         simd_width(r.work),
     )
     for k in range(start, stop, 3):
-        for i in range(0, stop if holds_lanes(r.work) else m, 2 * some):
+        for i in range(0, stop if is_batch(r) else m, 2 * some):
             x, y = product_along(
                 r, matrix_at(Y + k, WIDTH), matrix_at(Y + i, WIDTH), 2 * SIMD_WIDTH, first, second
             )
@@ -239,7 +239,7 @@ def couple(r, start, stop, first, second):
                 store_simd(r.work, row, SIMD_WIDTH, x[t])
                 if i + some < m:
                     store_simd(r.work, row + some, SIMD_WIDTH, y[t])
-                if holds_lanes(r.work) and k + t < m:
+                if is_batch(r) and k + t < m:
                     store_simd(r.work, C + WIDTH * i + k + t, 1, x[t])
                     if i + some < m:
                         store_simd(r.work, C + WIDTH * (i + some) + k + t, 1, y[t])

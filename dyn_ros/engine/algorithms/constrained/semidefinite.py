@@ -108,7 +108,7 @@ def factor_semidefinite(r, n, A, shift):
     Gauss's elimination of the rows of A, and with them of those of the identity. L remains below
     the diagonal of the former.
     """
-    if holds_lanes(r.work):
+    if is_batch(r):
         factor_lanes(r, n, A, shift)
         return
     W, E = offset(r, FACTOR), offset(r, INVERSE)
@@ -325,7 +325,7 @@ def store_inverse(r, n, target):
         for j in range(0, k + 1, simd_width(r.work)):
             row = E + WIDTH * k + j
             store_simd(r.work, row, SIMD_WIDTH, s * load_simd(r.work, row, SIMD_WIDTH))
-    if holds_lanes(r.work):
+    if is_batch(r):
         square_lanes(r, n, target)
         return
     for i in range(n):

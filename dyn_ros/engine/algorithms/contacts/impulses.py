@@ -172,7 +172,7 @@ def clear_columns(r, C, rows, count):
 def respond_to_configuration(r, dp, drow, dv, impulses):
     """d(v) and d(impulse) from dp and drow, which is overwritten."""
     m, n, first = nconstraints(r), nv(r), 0
-    if holds_lanes(r.work):
+    if is_batch(r):
         first = still_columns(r)
         clear_columns(r, dv, n, first)
         clear_columns(r, impulses, m, first)
@@ -196,7 +196,7 @@ def respond_to_configuration(r, dp, drow, dv, impulses):
 def respond_to_rows(r, s, drow, dv, impulses):
     """d(v) and d(impulse) from s drow, without dp."""
     m, n, inverse = nconstraints(r), nv(r), response.coupling_inverse(r)
-    if holds_lanes(r.work):
+    if is_batch(r):
         following = matrix_at(drow.start + 1, n)
         for i in range(0, m, 6):
             for k in range(0, n, 2):

@@ -150,12 +150,12 @@ def add_rates(r, n, axes, row, k, x, accelerated):
     """Add derivatives along velocity k to three rows of contact n; a batch needs only some."""
     step, (_, kd) = nv(r), packed.gains(r, n)
     k = step * row + k
-    if not (accelerated and holds_lanes(r.work)):
+    if not (accelerated and is_batch(r)):
         add_three(r, axes, offset(r, DAC_DA) + k, step, x.u)
         add_three(r, axes, offset(r, DVC_DQ) + k, step, x.dv)
     if not accelerated:
         return
-    if not holds_lanes(r.work):
+    if not is_batch(r):
         add_three(r, axes, offset(r, DAC_DQ) + k, step, x.da)
         add_three(r, axes, offset(r, DAC_DV) + k, step, x.da_dv)
     k = offset(r, ROW_RATES) + k + step * row
@@ -265,12 +265,12 @@ def add_columns(r, n, bodies, which, accelerated):
 def differentiate_contacts(r, accelerated):
     """Derivatives of all rows, after ``outward``; without acceleration, only dvc_dq and dac_da."""
     count = nconstraints(r) * nv(r)
-    if not (accelerated and holds_lanes(r.work)):
+    if not (accelerated and is_batch(r)):
         clear_entries(r, DAC_DA, count)
         clear_entries(r, DVC_DQ, count)
     if accelerated:
         clear_entries(r, ROW_RATES, 2 * count)
-        if not holds_lanes(r.work):
+        if not is_batch(r):
             clear_entries(r, DAC_DQ, count)
             clear_entries(r, DAC_DV, count)
     for n in range(packed.ncontacts(r)):

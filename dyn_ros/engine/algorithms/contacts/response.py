@@ -41,7 +41,7 @@ def response_of(r, n):
     for k in range(row_start(r, n), row_stop(r, n), 3):
         X = matrix_at(offset(r, cf.SCALED) + k, WIDTH)
         for c in range(0, columns, 2 * some):
-            if holds_lanes(r.work):
+            if is_batch(r):
                 i = first_in_branch(r, first, c, c + 2)
                 j = first_in_branch(r, second, c, c + 2)
             else:
@@ -89,7 +89,7 @@ def add_pair(r, x, y, A, B, B2, j, i, k):
 def project(r, P, minus_K):
     """P = M^-1 - Y K; a batch computes the upper triangle, and the lower one by symmetry."""
     n, m, W, Y = nv(r), nconstraints(r), matrix(r, MINV), matrix(r, RESPONSE)
-    if not holds_lanes(r.work):
+    if not is_batch(r):
         products.multiply(r, P, 1.0, Y, minus_K, n, m, n)
         for k in range(n * n):
             store(r.work, P.start + k, load(r.work, P.start + k) + load(r.work, W.start + k))
@@ -166,7 +166,7 @@ def respond_sparsely(r, C, C2, s, A, s2, A2, rates, rates2, rows):
 def respond(r, to_torques, rates, rates2, response, response2):
     """The responses to two rates, after ``respond_to_torques``."""
     n, m, P, minus_K = nv(r), nconstraints(r), to_torques.motions, to_torques.forces
-    if holds_lanes(r.work):
+    if is_batch(r):
         respond_sparsely(
             r, response.motions, response2.motions, -1.0, P, 1.0, minus_K, rates, rates2, n
         )

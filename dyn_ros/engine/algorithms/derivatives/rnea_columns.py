@@ -127,15 +127,14 @@ def subtract_external_force(r, i):
     if has_input(r, F_EXT):
         R = rotation(r, ra.ROTATION, i)
         pushed = force_moved(ra.position(r, i), force_rotated(R, external_force(r, i)))
-        f = offset(r, COMPOSITE_FORCE) + 6 * i
-        store_spatial(r.work, f, force_sub(load_force(r.work, f), pushed))
+        set_force(r, COMPOSITE_FORCE, i, force_sub(force(r, COMPOSITE_FORCE, i), pushed))
 
 
 @kernel
 def outward(r, placed):
     """Columns, velocities, accelerations and bodies of all joints; see ``placed_columns``."""
     ra.set_root_acceleration(r, OA_GF)
-    outward_bodies(r, placed, not holds_lanes(r.work))
+    outward_bodies(r, placed, not is_batch(r))
 
 
 @kernel
@@ -172,8 +171,7 @@ def clear_composites(r):
 def composite_inertia(r, i):
     """Return Y of the subtree of joint i, and add it to its parent."""
     Y = inertia(r, COMPOSITE_INERTIA, i)
-    p = offset(r, COMPOSITE_INERTIA) + 10 * parent(r, i)
-    store_inertia(r.work, p, inertia_add(load_inertia(r.work, p), Y))
+    add_to_inertia(r, COMPOSITE_INERTIA, parent(r, i), Y)
     return Y
 
 
@@ -181,8 +179,7 @@ def composite_inertia(r, i):
 def composite_coriolis(r, i):
     """Return B of the subtree of joint i, and add it to its parent."""
     B = coriolis(r, COMPOSITE_CORIOLIS, i)
-    p = offset(r, COMPOSITE_CORIOLIS) + 12 * parent(r, i)
-    store_coriolis(r.work, p, coriolis_add(load_coriolis(r.work, p), B))
+    add_to_coriolis(r, COMPOSITE_CORIOLIS, parent(r, i), B)
     return B
 
 

@@ -138,7 +138,7 @@ def inward(r, publishing):
 @kernel
 def motions_in_world(r, field, count):
     """Shift motions from the first joint's origin to the world's origin."""
-    if holds_lanes(r.work):
+    if is_batch(r):
         return
     o = scale(-1.0, vector(r, ra.ORIGIN, 0))
     for k in range(count):
@@ -148,7 +148,7 @@ def motions_in_world(r, field, count):
 @kernel
 def forces_in_world(r, field, count):
     """Shift forces from the first joint's origin to the world's origin."""
-    if holds_lanes(r.work):
+    if is_batch(r):
         return
     o = vector(r, ra.ORIGIN, 0)
     for k in range(count):
@@ -161,7 +161,7 @@ def velocity_columns_in_world(r):
     for columns in (J, DJ, rc.PSID, rc.DADV):
         motions_in_world(r, columns, n)
     motions_in_world(r, OV, njoints(r) + 1)
-    if holds_lanes(r.work):
+    if is_batch(r):
         return
     for k in range(6 * n):
         set_entry(r, rc.DVDQ, k, entry(r, rc.PSID, k))

@@ -154,7 +154,7 @@ def store_part(r, i, c, x):
     """Store rows i to i + 3 of M^-1 in columns c, c + 1, ...; for a batch also transposed."""
     n, W = nv(r), offset(r, MINV)
     store_rows(r, W + n * i + c, n - i, n - c, x)
-    if holds_lanes(r.work):
+    if is_batch(r):
         for t in range(4):
             if i + t < n:
                 store_simd(r.work, W + n * c + i + t, 1, x[t])
@@ -185,7 +185,7 @@ def square_root(r):
             store_part(r, i, c, x)
             if c + some < n:
                 store_part(r, i, c + some, y)
-        if not holds_lanes(r.work):
+        if not is_batch(r):
             for c in range(i + 1, n):
                 for j in range(i, min(i + 4, c)):
                     store(r.work, W + n * c + j, load(r.work, W + n * j + c))

@@ -44,7 +44,8 @@ def newton_euler_forward(r, i, accelerated):
         f = I a + v x* I v - f_ext                      Featherstone (2008), table 5.1
 
     p is the parent, and X the transform from its frame. If not ``accelerated``, qdd is zero.
-    Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F.
+
+    Reads Q, V, A, F_EXT, SINE, COSINE; writes LIMI, JOINT_V, JOINT_A, JOINT_F.
     """
     p, X = parent(r, i), joint_placement(r, i)
     set_placement(r, LIMI, i, X)
@@ -67,7 +68,7 @@ def transmit_forces(r, tau):
         tau = S' f
         f_p = f_p + X* f                                Featherstone (2008), table 5.1
 
-    Reads JOINT_F, LIMI; writes JOINT_F, tau.
+    Reads LIMI; writes JOINT_F, tau.
     """
     clear_entries(r, tau, nv(r))
     for i in range(njoints(r), 0, -1):
@@ -83,7 +84,8 @@ def newton_euler(r, accelerated, tau):
         tau = S' f + armature qdd
 
     If not ``accelerated``, qdd is zero.
-    Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, tau.
+
+    Reads Q, V, A, F_EXT, SINE, COSINE; writes LIMI, JOINT_V, JOINT_A, JOINT_F, tau.
     """
     set_base(r)
     for i in range(1, njoints(r) + 1):
@@ -96,8 +98,9 @@ def newton_euler(r, accelerated, tau):
 
 @kernel
 def rnea_kernel(r):
-    """tau = M qdd + nle - J' f_ext. Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F,
-    TAU.
+    """tau = M qdd + nle - J' f_ext.
+
+    Reads Q, V, A, F_EXT, SINE, COSINE; writes LIMI, JOINT_V, JOINT_A, JOINT_F, TAU.
     """
     newton_euler(r, True, TAU)
 
@@ -114,7 +117,7 @@ def static_forward(r, i):
         a = X a_p
         f = I a - f_ext
 
-    Reads Q, F_EXT; writes LIMI, JOINT_A, JOINT_F.
+    Reads Q, F_EXT, SINE, COSINE; writes LIMI, JOINT_A, JOINT_F.
     """
     X = joint_placement(r, i)
     a = to_child(X, motion(r, JOINT_A, parent(r, i)))

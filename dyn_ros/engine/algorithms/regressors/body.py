@@ -30,37 +30,41 @@ FRAME_BODY_REGRESSOR = field(
 
 
 @kernel
-def store_row(r, start, x):
-    for k in range(len(x)):
-        store(r.work, start + k, x[k])
+def set_rotational(r, A, i, x):
+    """Set the six numbers of row i for the moments of inertia."""
+    for k in range(6):
+        set_element(r, A, i, 4 + k, x[k])
 
 
 @kernel
-def store_body_regressor(r, start, w, a):
+def store_body_regressor(r, w, a):
     """Store the derivatives of the force on a body; w and a as for ``power_derivatives``."""
-    clear(r.work, start, 60)
+    A = matrix_of_width(r, FRAME_BODY_REGRESSOR, 10)
+    clear_entries(r, FRAME_BODY_REGRESSOR, 60)
     turning, W, D = skew(a.angular), skew(w), skew(a.linear)
     square = product(W, W)
     for k in range(3):
-        store(r.work, start + 10 * k, a.linear[k])
+        set_element(r, A, k, 0, a.linear[k])
         for c in range(3):
-            store(r.work, start + 10 * k + 1 + c, turning[3 * k + c] + square[3 * k + c])
-            store(r.work, start + 10 * (3 + k) + 1 + c, -D[3 * k + c])
+            set_element(r, A, k, 1 + c, turning[3 * k + c] + square[3 * k + c])
+            set_element(r, A, 3 + k, 1 + c, -D[3 * k + c])
     x, y, z = a.angular
-    rows = start + 34
-    store_row(
+    set_rotational(
         r,
-        rows,
+        A,
+        3,
         (x, y - w[0] * w[2], -w[1] * w[2], z + w[0] * w[1], w[1] * w[1] - w[2] * w[2], w[1] * w[2]),
     )
-    store_row(
+    set_rotational(
         r,
-        rows + 10,
+        A,
+        4,
         (w[0] * w[2], x + w[1] * w[2], y, w[2] * w[2] - w[0] * w[0], z - w[0] * w[1], -w[0] * w[2]),
     )
-    store_row(
+    set_rotational(
         r,
-        rows + 20,
+        A,
+        5,
         (-w[0] * w[1], w[0] * w[0] - w[1] * w[1], w[0] * w[1], x - w[1] * w[2], y + w[0] * w[2], z),
     )
 
@@ -70,7 +74,7 @@ def frame_body_regressor_kernel(r):
     X, v, a = traverse_to_root(r, True)
     g = rotate_inverse(X.rotation, gravity(r))
     point = sub(add(a.linear, cross(v.angular, v.linear)), g)
-    store_body_regressor(r, offset(r, FRAME_BODY_REGRESSOR), v.angular, Motion(point, a.angular))
+    store_body_regressor(r, v.angular, Motion(point, a.angular))
 
 
 @public

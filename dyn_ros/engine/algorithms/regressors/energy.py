@@ -85,10 +85,10 @@ def static_regressor_kernel(r):
     s = inverse_mass(r)
     for i in range(1, njoints(r) + 1):
         R, p = place_in_world(r, i, joint_placement(r, i))
-        start = offset(r, STATIC_REGRESSOR) + 12 * (i - 1)
-        store3(r.work, start, scale(s, p))
+        A = matrix_row(r, STATIC_REGRESSOR, i - 1, 4, 3)
+        set_elements3(r, A, 0, 0, scale(s, p))
         for c in range(3):
-            store3(r.work, start + 3 + 3 * c, scale(s, (R[c], R[3 + c], R[6 + c])))
+            set_elements3(r, A, 1 + c, 0, scale(s, (R[c], R[3 + c], R[6 + c])))
 
 
 @algorithm(kinetic_energy_regressor_kernel, inputs=(Q, V), results=(KINETIC_ENERGY_REGRESSOR,))

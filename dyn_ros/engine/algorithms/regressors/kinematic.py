@@ -31,10 +31,9 @@ FROM_PLACEMENT = field("_from_placement", ("rows", 4, 4))  # from the joint's pl
 @kernel
 def fixed_placement(r, i, like):
     """Pose of the frame of joint i in its parent's frame for zero angles and displacements."""
-    row = constants(i)
-    P, p = constant9(r.floats, row + PLACE), constant3(r.floats, row + TRANSLATION)
+    P, p = joint_constant9(r, i, PLACE), joint_constant3(r, i, TRANSLATION)
     if kind(r, i) == REVOLUTE:  # see joint_placement
-        C = constant9(r.floats, row + PLACE_COS)
+        C = joint_constant9(r, i, PLACE_COS)
         P = (
             P[0] + C[0],
             P[1] + C[1],
@@ -62,13 +61,14 @@ def traverse_placements(r):
 
 
 @kernel
-def store_action(r, k, X):
-    """Store the columns of the transformation of motions from a frame at X, from offset k on."""
+def set_action(r, field, i, X):
+    """Set row i of a field to the 6 x 6 transformation of motions from a frame at X, transposed."""
+    A = matrix_row(r, field, i, 6, 6)
     for c in range(3):
-        axis = X.rotation[c], X.rotation[3 + c], X.rotation[6 + c]
-        store3(r.work, k + 6 * c, axis)
-        store3(r.work, k + 6 * (3 + c), cross(X.translation, axis))
-        store3(r.work, k + 6 * (3 + c) + 3, axis)
+        u = X.rotation[c], X.rotation[3 + c], X.rotation[6 + c]
+        set_elements3(r, A, c, 0, u)
+        set_elements3(r, A, 3 + c, 0, cross(X.translation, u))
+        set_elements3(r, A, 3 + c, 3, u)
 
 
 @kernel
@@ -78,7 +78,7 @@ def kinematic_regressor_kernel(r):
     j = first_joint(r)
     while j > 0:
         X = placement(r, FROM_PLACEMENT, j)
-        store_action(r, offset(r, KINEMATIC_REGRESSOR) + 36 * (j - 1), compose(T, inverse(X)))
+        set_action(r, KINEMATIC_REGRESSOR, j - 1, compose(T, inverse(X)))
         j = parent(r, j)
 
 

@@ -14,7 +14,7 @@ from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import root_axes as ra
-from .torque import add_to_row, motion_in_body_axes, symmetric_product
+from .torque import motion_in_body_axes, symmetric_product
 
 MOMENTUM_REGRESSOR = field(
     "momentum_regressor",
@@ -59,6 +59,8 @@ def store_regressors(r, observing):
     clear_sparse(r, MOMENTUM_REGRESSOR)
     if observing:
         clear_sparse(r, MOMENTUM_OBSERVER_REGRESSOR)
+    A = matrix_of_width(r, MOMENTUM_REGRESSOR, 10 * njoints(r))
+    A_rate = matrix_of_width(r, MOMENTUM_OBSERVER_REGRESSOR, 10 * njoints(r))
     ra.set_root_at_rest(r)
     for i in range(1, njoints(r) + 1):
         ra.place_body(r, i)
@@ -71,15 +73,11 @@ def store_regressors(r, observing):
             for c in range(ncolumns(r, j)):
                 S = ra.subspace_column(r, j, c)
                 s = motion_in_body_axes(R, motion_moved(p, S))
-                start = 10 * (njoints(r) * (idx_v(r, j) + c) + i - 1)
-                add_to_row(r, offset(r, MOMENTUM_REGRESSOR) + start, momentum_derivatives(v, s))
+                k, n = idx_v(r, j) + c, 10 * (i - 1)
+                accumulate_inertia(r, A, k, n, momentum_derivatives(v, s))
                 if observing:
                     ds = motion_in_body_axes(R, motion_moved(p, motion_cross(v_j, S)))
-                    add_to_row(
-                        r,
-                        offset(r, MOMENTUM_OBSERVER_REGRESSOR) + start,
-                        observer_derivatives(v, s, ds, g),
-                    )
+                    accumulate_inertia(r, A_rate, k, n, observer_derivatives(v, s, ds, g))
             p = add(p, ra.from_parent(r, j))
             j = parent(r, j)
 

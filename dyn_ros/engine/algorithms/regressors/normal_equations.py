@@ -184,14 +184,15 @@ def normal_equations_kernel(r):
         clear_entries(r, EQUATIONS, size(r, EQUATIONS))
     clear_sum(r, PRODUCTS)
     set_falling_root(r)
+    equations = matrix_of_width(r, EQUATIONS, row_length(r))
     for i in range(1, njoints(r) + 1):
-        parameter_columns(r, i, offset(r, EQUATIONS) + 10 * (i - 1), row_length(r))
+        parameter_columns(r, i, equations)
     for k in range(nv(r)):
         store_features(r, k)
         store_weight(r, k)
         first, end = bodies_moved(r, k)
         start, stop = 10 * (first - 1), 10 * (end - 1)
-        if holds_lanes(r.work):
+        if is_batch(r):
             add_lanes(r, k, start // LANES, (stop + LANES - 1) // LANES)
         else:
             add_row(r, k, start, stop)

@@ -91,14 +91,6 @@ def set_falling_root(r):
 
 
 @kernel
-def add_to_row(r, start, x):
-    """Store ten numbers of a row, or add them if mimic joints share the row."""
-    if coupled(r):
-        x = inertia_add(load_inertia(r.work, start), x)
-    store_inertia(r.work, start, x)
-
-
-@kernel
 def motion_of_body(r, i):
     """Place body i after its parent; return its motion in its axes, as in ``power_derivatives``."""
     ra.place_body(r, i)
@@ -110,15 +102,15 @@ def motion_of_body(r, i):
 
 
 @kernel
-def parameter_columns(r, i, start, row):
-    """Store the columns of the parameters of body i, from an offset on, in rows of this length."""
+def parameter_columns(r, i, A):
+    """Store the columns of the parameters of body i in A, which has a row for each velocity."""
     w, a = motion_of_body(r, i)
     R = rotation(r, ra.ROTATION, i)
     p, j = zero3(w[0]), i  # from the origin of joint j to that of joint i
     while j > 0:
         for c in range(ncolumns(r, j)):
             s = motion_in_body_axes(R, motion_moved(p, ra.subspace_column(r, j, c)))
-            add_to_row(r, start + row * (idx_v(r, j) + c), power_derivatives(w, a, s))
+            accumulate_inertia(r, A, idx_v(r, j) + c, 10 * (i - 1), power_derivatives(w, a, s))
         p = add(p, ra.from_parent(r, j))
         j = parent(r, j)
 
@@ -127,8 +119,9 @@ def parameter_columns(r, i, start, row):
 def joint_torque_regressor_kernel(r):
     clear_sparse(r, JOINT_TORQUE_REGRESSOR)
     set_falling_root(r)
+    A = matrix_of_width(r, JOINT_TORQUE_REGRESSOR, 10 * njoints(r))
     for i in range(1, njoints(r) + 1):
-        parameter_columns(r, i, offset(r, JOINT_TORQUE_REGRESSOR) + 10 * (i - 1), 10 * njoints(r))
+        parameter_columns(r, i, A)
 
 
 # --- the product with joint torques
