@@ -105,7 +105,7 @@ HEURISTICS: dict[str, Heuristic] = {
         ("stamps.MAX_REPEATED_FRACTION", "stamps._MIN_REGULAR_FRACTION"),
         {"motion.stamps.find_held_efforts": lambda q, tau: None},
     ),
-    "stamps are corrected": Heuristic(
+    "time stamps are corrected": Heuristic(
         (
             "filtering.MAX_JITTER",
             "stamps._MAX_DEVIATION_RATIO",
@@ -114,7 +114,7 @@ HEURISTICS: dict[str, Heuristic] = {
         ),
         {"motion.stamps.correct_stamps": lambda *arguments: None},
     ),
-    "motion over short gaps": Heuristic(
+    "motion is interpolated over short gaps": Heuristic(
         ("preparation._MAX_JOINED_GAP",), {"motion.preparation._MAX_JOINED_GAP": 0.0}
     ),
     "cutoff from spectra": Heuristic(
@@ -141,7 +141,7 @@ HEURISTICS: dict[str, Heuristic] = {
         ),
         {"motion.preparation.cutoff_from_torques": lambda *arguments: arguments[4][0]},
     ),
-    "rest counts as ten samples": Heuristic(
+    "a pose at rest counts as ten samples": Heuristic(
         ("preparation._REST_WEIGHT", "numerics.NOISE_LIMIT"),
         {"motion.preparation._weights": lambda q, v, noise, segment: np.ones(len(q))},
     ),
@@ -154,7 +154,7 @@ HEURISTICS: dict[str, Heuristic] = {
         ),
         {"torque_equations.TorqueEquations.leave_out_reversals": lambda self, x: False},
     ),
-    "correlated noise": Heuristic(
+    "correlation of the noise": Heuristic(
         ("numerics.FOLDS",),
         {
             "torque_equations.TorqueEquations.correlations": lambda self, x: np.ones(
@@ -176,7 +176,7 @@ HEURISTICS: dict[str, Heuristic] = {
     "recurring errors are noise": Heuristic(
         ("least_squares._MAX_NOISE_RESIDUAL",), {"least_squares._MAX_NOISE_RESIDUAL": 1.0}
     ),
-    "noise of the motion": Heuristic(
+    "correction for the noise of the motion": Heuristic(
         (),
         {
             "torque_equations.TorqueEquations.attenuation": lambda self, x, limit, noise: np.zeros(
@@ -187,11 +187,11 @@ HEURISTICS: dict[str, Heuristic] = {
     "noise of rounded efforts": Heuristic(
         (), {"solution.rounding_deviation": lambda efforts: np.zeros(efforts.shape[1])}
     ),
-    "stretches that err alike are one": Heuristic(
+    "correlated stretches are merged": Heuristic(
         ("equation_sums._MAX_NEIGHBOR_CORRELATION", "numerics.FOLDS"),
         {"equation_sums._MAX_NEIGHBOR_CORRELATION": 9.0},
     ),
-    "intervals of few recordings": Heuristic(
+    "wider intervals for two or three recordings": Heuristic(
         ("equation_sums._MIN_RECORDINGS",),
         {
             "equation_sums._variance_ratio": lambda covariance, variance, sizes, kinds, n: np.ones(
@@ -199,10 +199,10 @@ HEURISTICS: dict[str, Heuristic] = {
             )
         },
     ),
-    "a brief recording belongs to the one before": Heuristic(
+    "short recordings join the previous one": Heuristic(
         ("least_squares._MIN_RELATIVE_LENGTH",), {"least_squares._MIN_RELATIVE_LENGTH": 0.0}
     ),
-    "weak prior of what is not described": Heuristic(
+    "weak prior of undescribed parameters": Heuristic(
         ("physical.WEAK_WEIGHT",), {"physical.WEAK_WEIGHT": 1.0}
     ),
     "friction that turns over a distance": Heuristic(
@@ -230,7 +230,7 @@ HEURISTICS: dict[str, Heuristic] = {
     "outliers count less in the choice of terms": Heuristic(
         (), {"friction_terms._HeldOutLeastSquares._weigh": lambda self, joint, huber: None}
     ),
-    "widths lower the error by more than it scatters": Heuristic(
+    "widths are chosen if they lower the error significantly": Heuristic(
         ("numerics.MIN_STANDARD_ERRORS",), {"friction_terms.MIN_STANDARD_ERRORS": -np.inf}
     ),
     "fewer stretches for short recordings": Heuristic(
@@ -239,7 +239,7 @@ HEURISTICS: dict[str, Heuristic] = {
     "nearly equal segments in spectra": Heuristic(
         ("filtering.WINDOW_LENGTH_RATIO",), {"motion.filtering.WINDOW_LENGTH_RATIO": 1.0}
     ),
-    "slow samples have no direction": Heuristic(
+    "slow samples have no direction of friction": Heuristic(
         ("filtering.REST_SPEED_RATIO",),
         {"friction_terms.REST_SPEED_RATIO": 1e-9, "equation_sums.REST_SPEED_RATIO": 1e-9},
     ),
@@ -964,16 +964,16 @@ def largest_changes(
 
 def report(outcomes_by_case: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iterator[str]:
     """Yield the lines of the page."""
-    yield "# What heuristics of identification buy"
+    yield "# Ablation of the heuristics of identification"
     yield ""
     seeds = max(map(len, outcomes_by_case.values()), default=0)
     yield (
-        "`benchmarks/identify_ablation.py` writes this page. Each heuristic was replaced by what "
-        "remains without it, one at a time. Errors are of predicted torques of another motion; "
-        "those of measured recordings are of the UR10e, Panda, TX40 and TIAGo of [real "
-        "robots](real_robots.md). Coverage is the fraction of 95 % intervals that contain the "
-        f"truth. Numbers are means of {seeds} recordings. Cases are listed where errors change by "
-        "2 % in the mean of the joints, or coverage by 1 %."
+        "`benchmarks/identify_ablation.py` writes this page. Each heuristic was disabled, one at a "
+        "time. Errors are RMS errors of the torques predicted for another motion; cases called "
+        "measured are recordings of the UR10e, Panda, TX40 and TIAGo of [real "
+        "robots](real_robots.md). Coverage is the fraction of 95 % intervals that contain the true "
+        f"value. Numbers are means of {seeds} recordings. A case is listed if the mean error of "
+        "its joints changes by 2 %, or the coverage by 1 %."
     )
     yield ""
     yield "| heuristic | thresholds | without it |"
@@ -1004,11 +1004,11 @@ def report(outcomes_by_case: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iter
         f"The package has {len(thresholds())} thresholds: numeric constants of modules and "
         "numeric fields of classes, except in reports and file formats. Each was halved "
         "and doubled, with one recording of each simulated case; if it is above 0.5 and below 1, "
-        "its distance to 1 was doubled and halved. Constants that are computed from it remained. "
-        "The table names the case whose error changes most, if it changes by 2 %, and the case "
-        "whose coverage changes most, if it changes by 10 %, which is several intervals. A dash "
-        "means that neither does: the number need not be exact, or it matters for messages, "
-        "memory, or other functions only."
+        "its distance to 1 was doubled and halved. Constants that are computed from it were not "
+        "changed. The table names the case whose error changes most, if by 2 % or more, and the "
+        "case whose coverage changes most, if by 10 % or more, which is several intervals. A dash "
+        "means that neither does: the threshold need not be exact, or it only affects messages, "
+        "memory, or other functions."
     )
     yield ""
     yield "| threshold | value | meaning | halved | doubled |"
