@@ -210,9 +210,9 @@ def _serve(
 
     settings = PageSettings(
         mesh_paths=[*options.mesh_path, *folders],
-        plays=is_live,
-        hangs=is_live,
-        pushes=is_live,
+        has_motion=is_live,
+        can_hang=is_live,
+        can_push=is_live,
         curves=curves,
         allowed_hosts=options.allow_host,
     )

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from ..engine.model.urdf import ONE_DOF, Tree, read_description, read_urdf
-from ..viewer.simulation import AT_REST
+from ..viewer.simulation import FRICTION_VELOCITY
 from .table import Lines, Terminal, save_picture
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def nodes_of_page(tree: Tree, root_joint: str) -> Iterator[Child]:
         "fixed",
         max_rate=PAGE_RATE,
         tip_frame=tool,
-        friction_velocity=AT_REST,
+        friction_velocity=FRICTION_VELOCITY,
         **{"thresholds.relative": 0.015},
     )
     yield node("centroidal", root_joint, max_rate=PAGE_RATE)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the page needs of its robot: what users may do with it, and how it is shown."""
+"""The interface of a page to its robot: an actor that carries out user input, and settings."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..engine.kernel.types import Array
 from ..engine.spatial import Inertia
-from .page.plots import LIVE
+from .page.plots import LIVE_CURVES
 
 if TYPE_CHECKING:
     from .touch_tab import TouchTab
 
 
 class Actor(Protocol):
-    """Carries out what users do on the page; by default, nothing."""
+    """A robot that carries out what users do on the page; by default, nothing."""
 
     def can_move(self) -> bool:
-        """Whether sliders may move the robot."""
+        """Return True if sliders may move the robot."""
         return False
 
     def can_weigh(self) -> bool:
-        """Whether payloads can be weighed."""
+        """Return True if payloads can be weighed."""
         return False
 
     def move(self, names: list[str], position: Array, velocity: Array) -> None:
-        """Move the joints, as they follow the sliders."""
+        """Command positions [rad, m] and velocities of joints, which follow the sliders."""
         return
 
     def play(self, plays: bool) -> None:
@@ -41,19 +41,22 @@ class Actor(Protocol):
         return
 
     def push(self, link: str, force: Array) -> None:
-        """Push a link at its origin, with a force (3,) in its frame [N]; called in each update."""
+        """Push a link at its origin, with a force (3,) in its frame [N].
+
+        The page calls this in each update, with a zero force if nobody pushes.
+        """
         return
 
     def hang(self, link: str, body: Inertia | None) -> None:
-        """Hang a body on a link, or take it off (None)."""
+        """Hang a payload on a link, or remove it (None)."""
         return
 
     def weigh(self, touch: TouchTab) -> None:
         """Estimate the payload, and show the result."""
         return
 
-    def reject(self, what: str, why: object) -> None:
-        """Report what cannot be shown."""
+    def reject(self, subject: str, reason: object) -> None:
+        """Report something that cannot be shown, such as a topic, and the reason."""
 
     def report_refusal(self, line: str) -> None:
         """Report a refused request; called in another thread."""
@@ -61,14 +64,14 @@ class Actor(Protocol):
 
 @dataclass
 class PageSettings:
-    """What a page is like; for `allowed_hosts` see `page.serve`."""
+    """Settings of a page and of what users can do with its robot."""
 
-    plot_seconds: float = 10.0  # time span of the plots [s]
-    push_scale: float = 100.0  # force per meter of handle displacement [N/m]
+    plot_seconds: float = 10.0  # s; time span of the plots
+    push_scale: float = 100.0  # N/m; force per displacement of the handle
     mesh_paths: Sequence[str | Path] = ()  # folders to search for packages with meshes
-    world_frames: Sequence[str] = ("world",)  # frames that markers use for the world
-    plays: bool = False  # it has a motion of its own that can be stopped
-    hangs: bool = False  # a payload can be hung on it
-    allowed_hosts: Sequence[str] = ()
-    curves: Sequence[str] = LIVE  # keys of `plots.CURVES`
-    pushes: bool = True
+    world_frames: Sequence[str] = ("world",)  # names of the world frame in markers
+    has_motion: bool = False  # the robot has a motion of its own that can be stopped
+    can_hang: bool = False  # a payload can be hung on the robot
+    allowed_hosts: Sequence[str] = ()  # see `page.serve`
+    curves: Sequence[str] = LIVE_CURVES  # keys of `plots.CURVES`
+    can_push: bool = True

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A simulated robot in this process, for a page without ROS.
 
-It moves at once: its torques, and how it gives way to a push, follow when the engine is compiled.
+It moves at once. Its torques, and its reaction to pushes, follow when the engine is compiled.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ import dyn_ros
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.spatial import Inertia
-from .motion import SineMotion, Steering, coordinates
+from .motion import SineMotion, Steering, coordinate_indices
 from .page.plots import Progress
-from .posture import TIMES
+from .posture import SAMPLE_TIMES
 from .session import Session
-from .simulation import LONGEST_GAP, CompliantRobot
-from .standalone import WORLD, Picture, StandaloneActor, compile_torques
+from .simulation import MAX_ADVANCE, CompliantRobot
+from .standalone import WORLD_FRAME, DynamicsMarkers, StandaloneActor, compile_torques
 
 KERNELS = ("all_terms", "rnea", "crba")
 CURVES = ("gravity", "nle", "effort", "push")
 PAYLOAD_NAME = "weight"
 
 Push: TypeAlias = "tuple[()] | tuple[str, Array]"
-"""A link and a wrench (6,) at its origin, in its frame; or nothing."""
+"""A link and a wrench (6,) at its origin, in its frame; or an empty tuple."""
 
 
 class LocalRobot(StandaloneActor):
-    """A robot that is simulated here, and that users move, push and load."""
+    """A robot that is simulated in this process, and that users move, push and load."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self._motion = SineMotion(model.tree)
         self._steering = Steering(self._motion)
-        self._position, self._velocity, _ = self._motion.at(0.0)  # until it is simulated
-        self._pushed: Push = ()
-        self._hung: tuple[str, Inertia] | None = None
-        self._engine: Engine | None = None  # when it is compiled
+        self._position, self._velocity, _ = self._motion.at(0.0)  # before the engine runs
+        self._push: Push = ()
+        self._payload: tuple[str, Inertia] | None = None  # link, body
+        self._engine: Engine | None = None  # None before it is compiled
         self._is_simulated = False
-        self._failure = ""  # for users; empty: none
-        self._compiling = Progress()
+        self._failure = ""  # of the engine, for users
+        self._compile_progress = Progress()
 
     def show(self, session: Session, xml: str) -> None:
         """Show the robot on a page; start the engine."""
@@ -53,13 +53,13 @@ class LocalRobot(StandaloneActor):
         assert session.panel is not None and session.robot is not None
         self._root = session.robot.links[0]
         session.panel.show_playing(True)
-        self._starting = threading.Thread(target=self._start, daemon=True)
-        self._starting.start()
+        self._start_thread = threading.Thread(target=self._start_engine, daemon=True)
+        self._start_thread.start()
 
-    def expected(self) -> Array:
-        return self._motion.swing.at(TIMES)
+    def expected_positions(self) -> Array:
+        return self._motion.swing.at(SAMPLE_TIMES)
 
-    def _start(self) -> None:
+    def _start_engine(self) -> None:
         """Compile and start the engine, in a thread of its own."""
         try:
             compile_torques(self._model, KERNELS, self._report, batch=False)
@@ -69,38 +69,38 @@ class LocalRobot(StandaloneActor):
         self._report(Progress())
 
     def _report(self, progress: Progress) -> None:
-        self._compiling = progress
+        self._compile_progress = progress
 
     def update(self, session: Session, seconds: float) -> None:
         """Advance the robot by a time [s], and show it."""
         if self._failure:
             session.show_problem("engine", self._failure)
             self._failure = ""
-        session.progress = self._compiling
+        session.progress = self._compile_progress
         session.notice = session.progress.text
         engine = self._engine
         if engine is None:
-            self._position, self._velocity, _ = self._steering.advance(min(seconds, LONGEST_GAP))
-            self._stand(session, self._position)
+            self._position, self._velocity, _ = self._steering.advance(min(seconds, MAX_ADVANCE))
+            self._place_on_floor(session, self._position)
             session.receive_states(self._motion.names, self._position)
             return
         robot = engine.robot
         if not self._is_simulated:
             self._is_simulated = True
             robot.position, robot.velocity = self._position.copy(), self._velocity.copy()
-            self._load(robot)
-        robot.push(*self._pushed)
+            self._apply_payload(robot)
+        robot.push(*self._push)
         robot.follow(self._steering, seconds)
-        self._stand(session, robot.position)
-        engine.show(session, self._pushed)
+        self._place_on_floor(session, robot.position)
+        engine.show(session, self._push)
 
-    def _stand(self, session: Session, position: Array) -> None:
-        """Hold the root link of a legged robot where its feet touch the floor, at zero."""
+    def _place_on_floor(self, session: Session, position: Array) -> None:
+        """Place the root link of a legged robot so that its feet touch the floor, at zero."""
         if self._motion.stands and session.robot is not None:
             height = -session.robot.lowest_at(position)
-            session.place((0.0, 0.0, height, 0.0, 0.0, 0.0, 1.0), WORLD)
+            session.place((0.0, 0.0, height, 0.0, 0.0, 0.0, 1.0), WORLD_FRAME)
 
-    # --- what users do
+    # --- user input
 
     def can_move(self) -> bool:
         return True
@@ -115,50 +115,51 @@ class LocalRobot(StandaloneActor):
         self._steering.hold(holds)
 
     def push(self, link: str, force: Array) -> None:
-        self._pushed = (link, np.append(force, np.zeros(3))) if np.any(force) else ()
+        self._push = (link, np.append(force, np.zeros(3))) if np.any(force) else ()
 
     def hang(self, link: str, body: Inertia | None) -> None:
-        self._hung = None if body is None else (link, body)
+        self._payload = None if body is None else (link, body)
         if self._engine is not None:
-            self._load(self._engine.robot)
+            self._apply_payload(self._engine.robot)
 
-    def _load(self, robot: CompliantRobot) -> None:
-        """Hang the body on its link, or take it off; the motors do not compensate it."""
-        if self._hung is None:
+    def _apply_payload(self, robot: CompliantRobot) -> None:
+        """Set or clear the payload of the simulated robot; the motors do not compensate it."""
+        if self._payload is None:
             robot.model.clear_payload(None)
         else:
-            link, body = self._hung
+            link, body = self._payload
             robot.model.set_payload(PAYLOAD_NAME, link, body.mass, body.com, body.rotational)
 
 
 class Engine:
-    """The simulated robot, and the dynamics that the page shows: those without payloads."""
+    """The simulated robot, and the dynamics that the page shows, without payloads."""
 
     def __init__(self, model: Model, motion: SineMotion, frame: str) -> None:
         self.robot = CompliantRobot(model, motion)
         self._model, self._data = model, dyn_ros.Data(model)
         self._names = motion.names
-        self._idx_q, self._idx_v = coordinates(model, motion.names)
+        self._idx_q, self._idx_v = coordinate_indices(model, motion.names)
         self._q, self._v, self._zero = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
-        self._picture = Picture(model, frame)
+        self._markers = DynamicsMarkers(model, frame)
 
-    def show(self, session: Session, pushed: Push) -> None:
+    def show(self, session: Session, push: Push) -> None:
         """Show the state, its torques and its markers on a page."""
         robot, rows = self.robot, self._idx_v
         self._q[self._idx_q], self._v[rows] = robot.position, robot.velocity
-        terms = self._picture.compute(self._q, self._v)
+        terms = self._markers.compute(self._q, self._v)
         session.receive_states(self._names, robot.position, robot.effort)
         for curve, torques in (
             ("gravity", terms.g),
             ("nle", terms.nle),
-            ("push", self._pushed_torques(pushed, terms.g)),
+            ("push", self._push_torques(push, terms.g)),
         ):
             session.receive_torques(curve, self._names, torques[rows])
-        self._picture.draw(session, self._v, terms)
+        self._markers.draw(session, self._v, terms)
 
-    def _pushed_torques(self, pushed: Push, g: Array) -> Array:
-        """Return the torques J' f that the push exerts on the joints."""
-        if not pushed:
+    def _push_torques(self, push: Push, g: Array) -> Array:
+        """Return the torques J' f that a push exerts on the joints."""
+        if not push:
             return np.zeros_like(g)
-        forces = self._model.external_forces({pushed[0]: pushed[1]})
+        link, wrench = push
+        forces = self._model.external_forces({link: wrench})
         return g - dyn_ros.rnea(self._model, self._data, self._q, self._zero, self._zero, forces)

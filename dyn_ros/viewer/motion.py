@@ -15,16 +15,17 @@ from ..engine.model.urdf import Tree
 from .posture import choose_swing
 from .scene.tree_kinematics import TreeKinematics
 
-RESUME = 2.0  # [1/s]: how fast a resumed motion converges to the original one
-SLOWING = 0.2  # time constant with which a motion is held and continues [s]
-STIFFNESS = 8.0  # [1/s]: a joint reaches its slider after about half a second
+RESUME_RATE = 2.0  # 1/s; rate at which a resumed motion converges to the original one
+HOLD_TIME = 0.2  # s; time constant with which a motion is held and continues
+SPRING_FREQUENCY = 8.0  # rad/s; a joint reaches its slider after about half a second
 
 
 class SineMotion:
     """Position of each joint over time, with exact derivatives.
 
     Joints with one degree of freedom move, except mimic joints: `names`, in the order of the model.
-    `stands`: on legs, which bend together; otherwise it is above the plane of the base if it can.
+    A robot that `stands` bends its legs together; any other robot stays above the plane of its base
+    if it can.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -38,37 +39,45 @@ class SineMotion:
 
         At time 0 [s], all joints rest at the centers of their sines.
         """
-        # The motion's time starts at rest: its rate is t / sqrt(1 + t^2), which never exceeds 1.
+        # The sines run in the time s(t) = sqrt(1 + t^2) - 1, so that they start at rest. Its
+        # derivatives are s' = t / sqrt(1 + t^2) < 1 and s'' = 1 / sqrt(1 + t^2)^3.
         root = math.hypot(1.0, time)
         phase = self._frequency * (root - 1.0)
         position = self._center + self._amplitude * np.sin(phase)
-        swing, rate = self._amplitude * self._frequency, time / root
-        velocity = swing * np.cos(phase) * rate
-        acceleration = swing * (np.cos(phase) / root**3 - self._frequency * np.sin(phase) * rate**2)
+        max_velocity, rate = self._amplitude * self._frequency, time / root
+        velocity = max_velocity * np.cos(phase) * rate
+        acceleration = max_velocity * (
+            np.cos(phase) / root**3 - self._frequency * np.sin(phase) * rate**2
+        )
         return position, velocity, acceleration
 
 
 class ResumedMotion:
-    """A motion from rest at another position [rad, m], which converges to the original one."""
+    """A motion that starts at rest at any position [rad, m], and converges to another motion.
+
+    With k = `RESUME_RATE`, the initial offset decays as a critically damped spring does:
+    offset (1 + k t) exp(-k t).
+    """
 
     def __init__(self, motion: SineMotion, position: ArrayLike) -> None:
         self._motion = motion
         self._offset = np.asarray(position) - motion.at(0.0)[0]
 
     def at(self, time: float) -> tuple[Array, Array, Array]:
+        """Return position, velocity and acceleration of every joint, as `SineMotion.at` does."""
         position, velocity, acceleration = self._motion.at(time)
-        offset = self._offset * math.exp(-RESUME * time)
+        offset = self._offset * math.exp(-RESUME_RATE * time)
         return (
-            position + offset * (1.0 + RESUME * time),
-            velocity - offset * RESUME**2 * time,
-            acceleration - offset * RESUME**2 * (1.0 - RESUME * time),
+            position + offset * (1.0 + RESUME_RATE * time),
+            velocity - offset * RESUME_RATE**2 * time,
+            acceleration - offset * RESUME_RATE**2 * (1.0 - RESUME_RATE * time),
         )
 
 
 class SpringFollower:
     """Joints (n,) that follow targets [rad, m], each like a critically damped spring.
 
-    Their first targets are where they start, by default at rest.
+    Their first targets are their initial positions.
     """
 
     def __init__(self, position: ArrayLike, velocity: ArrayLike | float = 0.0) -> None:
@@ -78,16 +87,16 @@ class SpringFollower:
 
     @property
     def acceleration(self) -> Array:
-        w = STIFFNESS
+        w = SPRING_FREQUENCY
         return w * w * (self.target - self.position) - 2.0 * w * self.velocity
 
     def step(self, seconds: float) -> None:
         """Advance by the exact solution of the spring: x'' = -w^2 (x - target) - 2 w x'."""
-        w, t = STIFFNESS, seconds
-        away = self.position - self.target
-        rate = self.velocity + w * away
+        w, t = SPRING_FREQUENCY, seconds
+        offset = self.position - self.target
+        rate = self.velocity + w * offset
         decay = np.exp(-w * t)
-        self.position = self.target + (away + rate * t) * decay
+        self.position = self.target + (offset + rate * t) * decay
         self.velocity = (self.velocity - w * rate * t) * decay
 
 
@@ -95,11 +104,11 @@ class Steering:
     """A robot's own motion, which users can hold, stop, steer and resume."""
 
     def __init__(self, motion: SineMotion) -> None:
-        self._motion = motion
-        self._moving: SineMotion | ResumedMotion = motion
-        self._follower: SpringFollower | None = None  # instead of its own motion
-        self._time = 0.0  # of `_moving`
-        self._pace = self._wanted_pace = 1.0  # of its own motion
+        self._original_motion = motion
+        self._motion: SineMotion | ResumedMotion = motion
+        self._motion_time = 0.0  # s
+        self._pace = self._target_pace = 1.0  # change of the motion's time / time
+        self._follower: SpringFollower | None = None  # replaces the motion unless None
 
     @property
     def target(self) -> Array | None:
@@ -107,11 +116,11 @@ class Steering:
         return None if self._follower is None else self._follower.target
 
     def play(self, plays: bool) -> None:
-        """Move by itself, or stop and follow commands."""
+        """Start the robot's own motion, or stop it and follow commands."""
         position, velocity, _ = self._state()
         if plays and self._follower is not None:
-            self._moving, self._follower = ResumedMotion(self._motion, position), None
-            self._time = 0.0
+            self._motion, self._follower = ResumedMotion(self._original_motion, position), None
+            self._motion_time = 0.0
         elif not plays and self._follower is None:
             self._follower = SpringFollower(position, velocity)
 
@@ -121,32 +130,36 @@ class Steering:
             self._follower.target = np.array(position, float)
 
     def hold(self, holds: bool) -> None:
-        """Slow its own motion to a stop, or continue it."""
-        self._wanted_pace = 0.0 if holds else 1.0
+        """Slow the robot's own motion to a stop, or continue it."""
+        self._target_pace = 0.0 if holds else 1.0
 
     def advance(self, seconds: float) -> tuple[Array, Array, Array]:
-        """Advance; return position, velocity and acceleration, as `SineMotion.at` does."""
+        """Advance by a time [s]; return position, velocity and acceleration as `SineMotion.at`."""
         if self._follower is not None:
             self._follower.step(seconds)
         else:
-            before, wanted = self._pace, self._wanted_pace
-            self._pace = wanted + (before - wanted) * math.exp(-seconds / SLOWING)
-            self._time += wanted * seconds + (before - self._pace) * SLOWING
+            pace, target = self._pace, self._target_pace
+            self._pace = target + (pace - target) * math.exp(-seconds / HOLD_TIME)
+            self._motion_time += target * seconds + (pace - self._pace) * HOLD_TIME
         return self._state()
 
     def _state(self) -> tuple[Array, Array, Array]:
         follower = self._follower
         if follower is not None:
             return follower.position, follower.velocity, follower.acceleration
-        position, velocity, acceleration = self._moving.at(self._time)
-        change = (self._wanted_pace - self._pace) / SLOWING
-        return (position, self._pace * velocity, self._pace**2 * acceleration + change * velocity)
+        position, velocity, acceleration = self._motion.at(self._motion_time)
+        pace_rate = (self._target_pace - self._pace) / HOLD_TIME
+        return (
+            position,
+            self._pace * velocity,
+            self._pace**2 * acceleration + pace_rate * velocity,
+        )
 
 
-def coordinates(
+def coordinate_indices(
     model: dyn_ros.Model,
     names: Sequence[str],
 ) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
-    """Return where q and v contain joints with one degree of freedom, (n,) each."""
+    """Return the indices in q and in v of joints with one degree of freedom, (n,) each."""
     joints = np.array([model.joint_index(name) for name in names], int)
     return np.array(model.idx_q, int)[joints], np.array(model.idx_v, int)[joints]

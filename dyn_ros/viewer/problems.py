@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What went wrong, for the page."""
+"""Problems that the page shows for some seconds."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ import time
 from collections import deque
 from collections.abc import Iterable
 
-FORGET = 10.0  # how long a problem stays on the page [s]
-MOST_PROBLEMS = 4  # shown on the page at once
+MAX_PROBLEM_AGE = 10.0  # s
+MAX_PROBLEMS = 4  # on the page at once
 
 
 class Problems:
-    """What went wrong in the last seconds."""
+    """The problems of the last seconds."""
 
     def __init__(self) -> None:
-        self._lines: deque[tuple[float, str]] = deque(maxlen=MOST_PROBLEMS)
+        self._lines: deque[tuple[float, str]] = deque(maxlen=MAX_PROBLEMS)
 
-    def add(self, what: str, why: object) -> None:
-        """Add the last line of an error."""
-        line = str(why).strip().split("\n")[-1]
-        self._lines.append((time.monotonic(), f"{what}: {line}"))
+    def add(self, subject: str, reason: object) -> None:
+        """Add a problem with a subject, such as a topic; of the reason, only the last line."""
+        line = str(reason).strip().split("\n")[-1]
+        self._lines.append((time.monotonic(), f"{subject}: {line}"))
 
-    def recent(self, lasting: list[str], now: float) -> Iterable[str]:
-        """Return those that last, and the others of the last seconds, each once."""
-        while self._lines and now - self._lines[0][0] > FORGET:
+    def recent(self, permanent: list[str], now: float) -> Iterable[str]:
+        """Return permanent problems, and those of the last seconds, each once."""
+        while self._lines and now - self._lines[0][0] > MAX_PROBLEM_AGE:
             self._lines.popleft()
-        return [*lasting, *dict.fromkeys(line for _, line in self._lines if line not in lasting)]
+        recent_lines = (line for _, line in self._lines if line not in permanent)
+        return [*permanent, *dict.fromkeys(recent_lines)]

@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A page with a robot, and all that is on it; independent of ROS.
+"""A page that shows a robot; independent of ROS.
 
-A `Session` receives states, torques and markers, and draws them when it is updated. What users do
-on the page, it asks of an `Actor`: a ROS node, or a robot in this process.
+A `Session` receives states, torques and markers, and draws them when it is updated. It passes what
+users do on the page to an `Actor`: a ROS node, or a robot in this process.
 """
 
 from __future__ import annotations
@@ -28,34 +28,36 @@ from .motion import SpringFollower
 from .page import page
 from .page.panel import Panel, show_waiting
 from .page.plots import Progress
-from .problems import MOST_PROBLEMS, Problems
-from .scene.camera import Cameras, above
+from .problems import MAX_PROBLEMS, Problems
+from .scene.camera import Cameras, raise_to_ground
 from .scene.floor import Floor, light_simply
 from .scene.handle import PushHandle
 from .scene.marker_drawing import Drawing
 from .scene.scene import RobotScene
 from .scene.tree_kinematics import rotation_matrix
 from .timeline import Timeline
-from .touch_tab import TouchTab, payload
+from .touch_tab import TouchTab, payload_inertia
 
 if TYPE_CHECKING:
     import viser
     from visualization_msgs.msg import MarkerArray
 
 
-PLOTS = 10.0  # update rate of the numbers and plots [Hz]
-STALE = 1.0  # age at which a torque that is no longer received becomes unknown [s]
-FAR = 0.3  # motion of the root link after which the cameras follow it / reach
-SUNK = 0.01  # depth below the floor after which it is lowered / reach
+PLOT_RATE = 10.0  # Hz; numbers and plots
+MAX_TORQUE_AGE = 1.0  # s; torques received before are unknown
+FOLLOW_DISTANCE = 0.3  # motion of root link / reach; beyond it, the cameras follow
+FLOOR_TOLERANCE = 0.01  # depth below floor / reach; beyond it, the floor is lowered
+MAX_CACHED_NAME_LISTS = 100
 
 
 class Session:
-    """A page, served to any number of browsers, at `address`; a `page.PageError` if it cannot be.
+    """A page at `address` that shows a robot to any number of browsers.
 
-    `settings` may be changed later; plays, hangs, pushes, curves, plot_seconds and mesh_paths apply
-    to the next robot. `robot`, `panel` and `touch` are None until `show_robot`. `notice` is shown
-    instead of where the states come from, `progress` is what torques wait for. `history` returns
-    what the plots show, times [s] and torques (curves, joints); None: what was received.
+    `settings` may be changed later; has_motion, can_hang, can_push, curves, plot_seconds and
+    mesh_paths apply to the next robot. `robot`, `panel` and `touch` are None until `show_robot`.
+    `notice`, unless empty, replaces the status line, `progress` is what torques wait for. `history`
+    returns the samples to plot, pairs of a time [s] and torques (curves, joints); if it is None,
+    the received torques are plotted. Raise a `page.PageError` if the page cannot be served.
     """
 
     def __init__(
@@ -78,14 +80,14 @@ class Session:
         self._odometry_frame: str | None = None
         self._timeline = Timeline()
         self._pose: Array | None = None
-        self._center: Array | None = None  # of the root link, when the cameras followed it
+        self._followed_position: Array | None = None  # root link when the cameras last moved
         self._handle: PushHandle | None = None
         self._was_pulled = self._holds = False
-        self._plot_limiter, self._status_limiter = RateLimiter(PLOTS), RateLimiter(1.0)
+        self._plot_limiter, self._status_limiter = RateLimiter(PLOT_RATE), RateLimiter(1.0)
         self.cameras, self.floor = Cameras(self.server), Floor(self.server)
 
     def wait(self, text: str) -> None:
-        """Show why there is no robot yet, and what to do."""
+        """Show a text that says why there is no robot yet, and what to do."""
         show_waiting(self.server, text)
 
     def _arrange(self, client: viser.ClientHandle, window: page.DynRosWindow) -> None:
@@ -99,13 +101,14 @@ class Session:
         with contextlib.redirect_stdout(io.StringIO()):  # viser prints that it stopped
             self.server.stop()
 
-    # --- what is shown
+    # --- robot, states and markers
 
-    def show_robot(self, tree: Tree, xml: str, expected: Array | None = None) -> None:
+    def show_robot(self, tree: Tree, xml: str, positions: Array | None = None) -> None:
         """Show another robot; `tree` is read from its description, `xml`, without a root joint.
 
-        Cameras and floor are fitted to the positions (k, n) of joints [rad, m] that are `expected`,
-        of which the first is shown; by default, to all that the robot can reach, and to zero.
+        `positions` (k, n) of the joints [rad, m] are those expected; the first row is shown, and
+        cameras and floor are fitted to all of them. By default, the robot is shown at zero, and
+        cameras and floor are fitted to everything that it can reach.
         """
         self._stop_pushing()
         self.drawing.clear()
@@ -114,16 +117,16 @@ class Session:
             self.robot.remove()
         settings = self.settings
         self.robot = robot = RobotScene(self.server.scene, tree, xml, settings.mesh_paths)
-        self._layouts: dict[tuple[str, ...], list[int | None]] = {}
+        self._slots_of_names: dict[tuple[str, ...], list[int | None]] = {}
         self._q = np.full(len(robot.names), math.nan)
         self._timeline = Timeline()
         self._pose = None
         self._torques = {curve: np.full(len(robot.names), math.nan) for curve in settings.curves}
         self._last_received = dict.fromkeys(settings.curves, -math.inf)
         self._samples: deque[tuple[float, Array]] = deque(
-            maxlen=max(2, round(settings.plot_seconds * PLOTS))
+            maxlen=max(2, round(settings.plot_seconds * PLOT_RATE))
         )
-        self._states = 0
+        self._state_count = 0  # since the status was last updated
         self._follower = None
         self.panel = Panel(
             self.server,
@@ -131,47 +134,49 @@ class Session:
             robot.joints,
             robot.links,
             settings.plot_seconds,
-            settings.plays,
+            settings.has_motion,
             settings.curves,
-            robot.tip if settings.pushes else "",
+            robot.tip if settings.can_push else "",
         )
         with self.panel.touch_tab:
             self.touch = TouchTab(
-                robot, self.server.gui, settings.hangs, self.panel.events.put, self.node_of
+                robot, self.server.gui, settings.can_hang, self.panel.events.put, self.node_of
             )
-        if expected is not None:
-            robot.move(expected[0])
+        if positions is not None:
+            robot.move(positions[0])
         self._start_pushing()
-        self._show_surroundings(robot, expected)
+        self._fit_surroundings(robot, positions)
         for problem in robot.problems:
             self._actor.reject("robot_description", problem)
 
-    def _show_surroundings(self, robot: RobotScene, expected: Array | None) -> None:
-        """Fit cameras and floor to what the robot is expected to reach."""
-        more = [(handle.link, handle.away)] if (handle := self._handle) else ()
-        if expected is None:
-            self._envelope, lowest = robot.envelope(more=more), robot.lowest
+    def _fit_surroundings(self, robot: RobotScene, positions: Array | None) -> None:
+        """Fit cameras and floor to positions (k, n), by default to all positions."""
+        extra_points = [(handle.link, handle.rest_offset)] if (handle := self._handle) else ()
+        if positions is None:
+            self._envelope, lowest = robot.envelope(extra_points=extra_points), robot.lowest
         else:
-            self._envelope = robot.reached(expected, more)
+            self._envelope = robot.points_at(positions, extra_points)
             lowest = float(self._envelope[:, 2].min())
-        self._center = None
+        self._followed_position = None
         ground = min(lowest, 0.0)
         self.floor.place(self._envelope, ground)
-        self.cameras.show(above(self._envelope, ground))
+        self.cameras.show(raise_to_ground(self._envelope, ground))
 
-    def _keep_above_floor(self, robot: RobotScene) -> None:
+    def _lower_floor(self, robot: RobotScene) -> None:
         """Lower the floor to a robot that reaches below it; with odometry, the floor is at zero."""
         if self._pose is None and np.isfinite(self._q).all():
-            self.floor.lower(robot.lowest_at(self._q), SUNK * robot.reach)
+            self.floor.lower(robot.lowest_at(self._q), FLOOR_TOLERANCE * robot.reach)
 
     def _follow(self, robot: RobotScene, pose: Array) -> None:
-        """Keep a robot in the pictures whose root link has moved far, on a floor at zero."""
-        far = FAR * max(robot.reach, 0.1)
-        if self._center is None or np.linalg.norm(pose[:3] - self._center) > far:
-            first, self._center = self._center is None, pose[:3].copy()
-            points = above(self._envelope @ rotation_matrix(pose[3:]).T + pose[:3], 0.0)
+        """Move cameras and floor after a root link that has moved by `FOLLOW_DISTANCE`."""
+        previous = self._followed_position
+        distance = FOLLOW_DISTANCE * max(robot.reach, 0.1)
+        if previous is None or np.linalg.norm(pose[:3] - previous) > distance:
+            self._followed_position = pose[:3].copy()
+            points = self._envelope @ rotation_matrix(pose[3:]).T + pose[:3]
+            points = raise_to_ground(points, 0.0)
             self.floor.place(points, 0.0)
-            if first:
+            if previous is None:
                 self.cameras.show(points)
             else:
                 self.cameras.follow(points)
@@ -187,16 +192,17 @@ class Session:
 
         Joints that the robot does not have are ignored; positions that are not finite are reported.
         Markers with the same stamp [ns] are shown together with this state; without a stamp, the
-        state is shown in the next update. A ValueError for another number of names.
+        state is shown in the next update. Raise a ValueError if there are fewer or more positions
+        than names.
         """
         if self.robot is None:
             return
-        for name, slot, x in self._known(names, "positions", position):
+        for name, slot, x in self._joint_values(names, "positions", position):
             if math.isfinite(x):
                 self._q[slot] = x
             else:
                 self._actor.reject("joint_states", f"the position of {name} is {x:g}")
-        self._states += 1
+        self._state_count += 1
         self._timeline.receive_state(stamp, self._q.copy(), self._pose, time.monotonic())
         if len(effort) == len(names):
             self.receive_torques("effort", names, effort)
@@ -209,34 +215,34 @@ class Session:
     ) -> None:
         """Process torques [N m, N] for one of `PageSettings.curves`, as `receive_states`."""
         if self.robot is not None:
-            for _, slot, x in self._known(names, "efforts", effort):
+            for _, slot, x in self._joint_values(names, "efforts", effort):
                 self._torques[curve][slot] = x
             self._last_received[curve] = time.monotonic()
 
-    def _known(
+    def _joint_values(
         self,
         names: Sequence[str],
-        what: str,
+        quantity: str,
         values: Sequence[float] | Array,
     ) -> Iterator[tuple[str, int, float]]:
-        """Yield name, index and value of each joint that the robot has."""
+        """Yield name, slot and value of each joint that the robot has."""
         if len(values) != len(names):
-            raise ValueError(f"{len(names)} names, but {len(values)} {what}")
+            raise ValueError(f"{len(names)} names, but {len(values)} {quantity}")
         names = tuple(names)
-        if names not in self._layouts:
+        if names not in self._slots_of_names:
             assert self.robot is not None
-            if len(self._layouts) > 100:
-                self._layouts.clear()
-            self._layouts[names] = [self.robot.slots.get(name) for name in names]
-        for name, slot, x in zip(names, self._layouts[names], np.asarray(values).tolist()):
+            if len(self._slots_of_names) > MAX_CACHED_NAME_LISTS:
+                self._slots_of_names.clear()
+            self._slots_of_names[names] = [self.robot.slots.get(name) for name in names]
+        for name, slot, x in zip(names, self._slots_of_names[names], np.asarray(values).tolist()):
             if slot is not None:
                 yield name, slot, x
 
     def place(self, pose: Sequence[float], frame: str, stamp: int | None = None) -> None:
         """Set the pose of the root link in a frame of the world: x y z qx qy qz qw.
 
-        The stamp [ns] is that of a state with this pose. A ValueError if it is not finite, or its
-        quaternion is not of unit length.
+        The stamp [ns] is that of a state with this pose. Raise a ValueError if the pose is not
+        finite, or its quaternion not of unit length.
         """
         if self.robot is None:
             return
@@ -246,23 +252,28 @@ class Session:
             self._timeline.receive_state(stamp, self._q.copy(), self._pose, time.monotonic())
 
     def receive_markers(self, topic: str, array: MarkerArray) -> None:
-        """Process the markers of a topic; what cannot be shown is reported when it is drawn."""
+        """Process the markers of a topic; problems with them are reported when they are drawn."""
         if self.robot is not None:
             self._timeline.receive_markers(topic, array, time.monotonic())
 
     def forget_markers(self, topic: str) -> None:
+        """Remove the markers of a topic."""
         self._timeline.forget(topic)
         self.drawing.clear(topic)
 
     def node_of(self, frame: str) -> str:
-        """Return the scene's node of a frame, "" for the world; a ValueError for an unknown one."""
+        """Return the name of a frame's scene node, "" for the world.
+
+        Raise a ValueError for an unknown frame.
+        """
         if frame == self._odometry_frame or frame in self.settings.world_frames:
             return ""
         assert self.robot is not None
         return self.robot.node(frame)
 
-    def show_problem(self, what: str, why: object) -> None:
-        self._problems.add(what, why)
+    def show_problem(self, subject: str, reason: object) -> None:
+        """Show a problem for some seconds; for the arguments see `Actor.reject`."""
+        self._problems.add(subject, reason)
 
     # --- user input
 
@@ -279,13 +290,14 @@ class Session:
             "see": self.drawing.show,
         }
         while not panel.events.empty():
-            what, *values = panel.events.get()
-            actions[what](*values)
+            action, *arguments = panel.events.get()
+            actions[action](*arguments)
 
     def _slide(self, slot: int, position: float) -> None:
         self._start_manual_motion().target[slot] = position
 
     def _start_manual_motion(self) -> SpringFollower:
+        """Stop the robot's own motion; return the joints, which follow the sliders from now on."""
         if self._follower is None:
             assert self.panel is not None
             self._set_playing(False)
@@ -301,11 +313,11 @@ class Session:
             self._follower = None
         self._actor.play(plays)
 
-    def _hang(self, on: bool) -> None:
+    def _hang(self, is_hung: bool) -> None:
         assert self.touch is not None and self.robot is not None
-        if self.settings.hangs:
-            self.touch.hang(on)
-            self._actor.hang(self.robot.tip, payload() if on else None)
+        if self.settings.can_hang:
+            self.touch.show_payload(is_hung)
+            self._actor.hang(self.robot.tip, payload_inertia() if is_hung else None)
 
     def _weigh(self) -> None:
         assert self.touch is not None
@@ -314,10 +326,10 @@ class Session:
 
     # --- pushing
 
-    def _hold(self) -> None:
-        """Have the robot wait for users who reach for the ball, and while they pull it."""
+    def _update_hold(self) -> None:
+        """Hold the robot while users reach for the ball or pull it, and release it afterwards."""
         handle = self._handle
-        holds = handle is not None and (handle.is_held or bool(self.server.reaching))
+        holds = handle is not None and (handle.is_held or bool(self.server.reaching_clients))
         if holds != self._holds:
             self._holds = holds
             self._actor.hold(holds)
@@ -346,12 +358,13 @@ class Session:
             self._handle.let_go()
 
     def _push(self, seconds: float) -> None:
+        """Push with the force of the handle, a time [s] after the last update."""
         handle = self._handle
         if handle is None or self.panel is None:
             return
         handle.scale = self.settings.push_scale
         force = handle.update(seconds)
-        self._was_pulled = self._was_pulled or handle.pulled
+        self._was_pulled = self._was_pulled or handle.was_pulled
         self._actor.push(handle.link, force)
         self.panel.show_force(force)
 
@@ -363,14 +376,14 @@ class Session:
         if panel is None or robot is None or touch is None:
             return
         self._handle_events(panel)
-        self._hold()
+        self._update_hold()
         if self._follower is not None:
             self._follower.step(seconds)
             self._actor.move(robot.names, self._follower.position, self._follower.velocity)
-        plots = self._plot_limiter.due(now)
-        if plots:
-            self._sample(now)
-            self._keep_above_floor(robot)
+        is_plot_due = self._plot_limiter.due(now)
+        if is_plot_due:
+            self._sample_torques(now)
+            self._lower_floor(robot)
         if self._status_limiter.due(now):
             self._show_status(panel, robot, now)
         with self.server.atomic():
@@ -379,7 +392,7 @@ class Session:
             touch.draw(1.0 / self.settings.push_scale)
             if not self.server.get_clients():
                 return
-            if plots:
+            if is_plot_due:
                 panel.show_samples(self.history() if self.history else self._samples, self.progress)
                 handle = self._handle
                 touch.show(
@@ -398,7 +411,7 @@ class Session:
             for topic, array in moment.arrays:
                 for problem in self.drawing.receive(topic, array, now):
                     self._actor.reject(f"marker {topic}", problem)
-            self.drawing.hide_late(moment.late)
+            self.drawing.hide_late(moment.late_topics)
             if moment.pose is not None:
                 robot.place(moment.pose)
                 self._follow(robot, moment.pose)
@@ -407,35 +420,40 @@ class Session:
         for problem in self.drawing.draw(now):
             self._actor.reject("markers", problem)
 
-    def _sample(self, now: float) -> None:
+    def _sample_torques(self, now: float) -> None:
+        """Append the latest torques to the samples of the plots, NaN if they are too old."""
         for curve, received in self._last_received.items():
-            if now - received > STALE:
+            if now - received > MAX_TORQUE_AGE:
                 self._torques[curve][:] = math.nan
         self._samples.append((now, np.array(list(self._torques.values()))))
 
     def _show_status(self, panel: Panel, robot: RobotScene, now: float) -> None:
         """Update the status line, the problems and the check boxes, once a second."""
-        live, self._states = bool(self._states), 0
-        free = self._actor.can_move()
-        panel.enable(free)
-        lasting = [*robot.problems[:MOST_PROBLEMS], *self._timeline.notes()]
+        is_live, self._state_count = bool(self._state_count), 0
+        can_move = self._actor.can_move()
+        panel.enable(can_move)
+        permanent_problems = [*robot.problems[:MAX_PROBLEMS], *self._timeline.notes()]
         panel.show_status(
-            self.notice or self._status(robot, free, live),
-            self._problems.recent(lasting, now),
-            live,
+            self.notice or self._status(robot, can_move, is_live),
+            self._problems.recent(permanent_problems, now),
+            is_live,
         )
         panel.show_families(self.drawing.families)
 
-    def _status(self, robot: RobotScene, free: bool, live: bool) -> str:
-        """Return where the states come from; `free`: no other program moves the robot."""
-        if self._holds and self._follower is None and self.settings.plays:
+    def _status(self, robot: RobotScene, can_move: bool, is_live: bool) -> str:
+        """Return the source of the states, or the reason why they are missing.
+
+        The sliders are read-only unless users `can_move` the robot. States are received if the
+        robot `is_live`.
+        """
+        if self._holds and self._follower is None and self.settings.has_motion:
             return "waiting while you reach for the ball"
-        if not live:
-            return "no joint states; move a slider" if free else "no joint states"
-        unknown = [name for name, x in zip(robot.names, self._q) if not math.isfinite(x)]
-        if unknown:
-            return "unknown position of " + abbreviated(unknown)
-        manual = self._follower is not None
-        return ("moved by the sliders" if manual else "receiving joint states") + (
-            "" if free else "; another program moves the robot, so the sliders are read-only"
+        if not is_live:
+            return "no joint states; move a slider" if can_move else "no joint states"
+        unknown_joints = [name for name, x in zip(robot.names, self._q) if not math.isfinite(x)]
+        if unknown_joints:
+            return "unknown position of " + abbreviated(unknown_joints)
+        is_manual = self._follower is not None
+        return ("moved by the sliders" if is_manual else "receiving joint states") + (
+            "" if can_move else "; another program moves the robot, so the sliders are read-only"
         )

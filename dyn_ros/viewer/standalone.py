@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What pages without ROS have in common: an actor, and the markers as the nodes publish them."""
+"""A base for pages without ROS: an actor, and the markers that the nodes publish."""
 
 from __future__ import annotations
 
@@ -23,106 +23,110 @@ from .scene.marker_arrays import PlainMarker
 from .session import Session
 
 TERMS = ("g", "nle", "oMi", "com", "Ig")
-"""Results of ``all_terms`` that a `Picture` shows."""
+"""Results of ``all_terms`` that `DynamicsMarkers` show."""
 
-DYNAMICS, CENTROIDAL = "dynamics/markers", "centroidal/markers"  # topics of the nodes
-WORLD = "world"  # frame of the markers
-FULL_LOAD = (0.88, 0.04, 0.11, 1.0)  # color of a torque at the joint's limit
-BALL = 0.08  # diameter of the center of mass [m]
+DYNAMICS_TOPIC, CENTROIDAL_TOPIC = "dynamics/markers", "centroidal/markers"
+WORLD_FRAME = "world"
+LIMIT_COLOR = (0.88, 0.04, 0.11, 1.0)  # of a torque at the joint's limit
+COM_DIAMETER = 0.08  # m; sphere at the center of mass
 
 
 class StandaloneActor(Actor):
-    """An actor in the process of its page, on which it reports what goes wrong."""
+    """An actor in the process of its page, which shows the actor's problems."""
 
     _session: Session | None = None
 
     def show(self, session: Session, xml: str) -> None:
+        """Show the robot with a description on a page."""
         self._session = session
-        session.show_robot(read_urdf(xml), xml, self.expected())
+        session.show_robot(read_urdf(xml), xml, self.expected_positions())
 
-    def expected(self) -> Array | None:
-        """Return positions of joints (k, n) that the page should fit to; None: any."""
+    def expected_positions(self) -> Array | None:
+        """Return positions of joints (k, n) to which the page is fitted; None if any may occur."""
         return None
 
-    def reject(self, what: str, why: object) -> None:
+    def reject(self, subject: str, reason: object) -> None:
         if self._session is not None:
-            self._session.show_problem(what, why)
+            self._session.show_problem(subject, reason)
 
     def report_refusal(self, line: str) -> None:
         print(line, flush=True)
 
 
 def compile_torques(
-    model: Model, names: Sequence[str], say: Callable[[Progress], object], **options: Any
+    model: Model, names: Sequence[str], report: Callable[[Progress], object], **options: Any
 ) -> None:
-    """Compile algorithms in processes of their own, and report the progress."""
-    coupled = any(joint.mimic is not None for joint in model.tree.joints)
-    dyn_ros.precompile(
-        names,
-        coupled=coupled,
-        progress=lambda done, total, name: say(
-            Progress(f"compiling the torques, {done} of {total}", done / total)
-            if done < total
-            else Progress()
-        ),
-        **options,
-    )
+    """Compile algorithms in processes of their own, and report the progress.
 
-
-class Picture:
-    """The markers of one robot in `frame`, as the nodes publish them by default.
-
-    This is the world, or the root link if only the page moves it.
+    For `options` see `precompile`.
     """
 
-    def __init__(self, model: Model, frame: str = WORLD) -> None:
+    def on_progress(done: int, total: int, name: str) -> None:
+        is_complete = done >= total
+        text = f"compiling the torques, {done} of {total}"
+        report(Progress() if is_complete else Progress(text, done / total))
+
+    coupled = any(joint.mimic is not None for joint in model.tree.joints)
+    dyn_ros.precompile(names, coupled=coupled, progress=on_progress, **options)
+
+
+class DynamicsMarkers:
+    """The markers of one robot, as the nodes publish them by default.
+
+    `frame` is the world, or the root link if only the page moves it.
+    """
+
+    def __init__(self, model: Model, frame: str = WORLD_FRAME) -> None:
         self._model, self._data = model, dyn_ros.Data(model)
-        self._torques = marker_arrays.torque(
+        self._draw_torques = marker_arrays.torque(
             model,
             PlainAppearance(
-                "torque", 0.1, full_color=FULL_LOAD, unlimited=100.0, source="nle", frame=frame
+                "torque", 0.1, full_color=LIMIT_COLOR, unlimited=100.0, source="nle", frame=frame
             ),
         )
-        self._bodies = marker_arrays.inertia(
+        self._draw_inertias = marker_arrays.inertia(
             model, PlainAppearance("inertia", 1.0, 0.4, shape="ellipsoid", frame=frame), {}
         )
-        self._ball = marker_arrays.MarkerArrays(
-            PlainAppearance("com", BALL, frame=frame), marker_arrays.SPHERE
+        self._com = marker_arrays.MarkerArrays(
+            PlainAppearance("com", COM_DIAMETER, frame=frame), marker_arrays.SPHERE
         )
 
     def compute(self, q: Array, v: Array) -> SimpleNamespace:
-        """Return `TERMS` of a state, as attributes; they are valid until the next call."""
+        """Return the `TERMS` of a state as attributes, which are valid until the next call."""
         terms = dyn_ros.all_terms(self._model, self._data, q, v, only=TERMS)
         return SimpleNamespace(**dict(zip(TERMS, terms)))
 
     def draw(self, session: Session, v: Array, terms: SimpleNamespace) -> None:
         """Pass the markers of a state to a page."""
         state = SimpleNamespace(v=v, effort=None)
-        wanted = session.drawing.families.get((DYNAMICS, "inertia"), True)
-        bodies = self._bodies(state, terms) if wanted else ()
-        whole, _ = joined(Body.of_links(terms.Ig, terms.com), Body.of(self._model.base_inertia))
-        if whole.mass > 0.0:
-            self._ball.show_spheres([0], np.array([whole.com]), np.array([BALL]))
-        for topic, drawn in (
-            (DYNAMICS, [*self._torques(state, terms), *bodies]),
-            (CENTROIDAL, [self._ball]),
+        shows_inertia = session.drawing.families.get((DYNAMICS_TOPIC, "inertia"), True)
+        inertias = self._draw_inertias(state, terms) if shows_inertia else ()
+        robot, _ = joined(Body.of_links(terms.Ig, terms.com), Body.of(self._model.base_inertia))
+        if robot.mass > 0.0:
+            self._com.show_spheres([0], np.array([robot.com]), np.array([COM_DIAMETER]))
+        for topic, arrays in (
+            (DYNAMICS_TOPIC, [*self._draw_torques(state, terms), *inertias]),
+            (CENTROIDAL_TOPIC, [self._com]),
         ):
-            array: Any = SimpleNamespace(
-                markers=[marker for markers in drawn for marker in plain_markers(markers)]
+            message: Any = SimpleNamespace(
+                markers=[marker for array in arrays for marker in plain_markers(array)]
             )
-            session.receive_markers(topic, array)
+            session.receive_markers(topic, message)
 
 
 class PlainAppearance(marker_arrays.Appearance):
-    """The appearance without ROS, in the color of its kind, to which `more` belongs."""
+    """The appearance of a family of markers without ROS, in the color of the legend.
 
-    frame = WORLD
+    `attributes` are those that only this family has.
+    """
 
-    def __init__(self, family: str, scale: float, alpha: float = 1.0, **more: object) -> None:
+    frame = WORLD_FRAME
+
+    def __init__(self, family: str, scale: float, alpha: float = 1.0, **attributes: object) -> None:
         code = legend.LEGEND_BY_FAMILY[family].color
         color = tuple(int(code[k : k + 2], 16) / 255 for k in (1, 3, 5))
         self.name, self.width, self.scale, self.color = family, 0.01, scale, (*color, alpha)
-        vars(self).update(more)
+        vars(self).update(attributes)
 
     def marker(self, namespace: str, type: int, points: int) -> SimpleNamespace:
         return SimpleNamespace(
@@ -135,19 +139,20 @@ class PlainAppearance(marker_arrays.Appearance):
 
 def plain_markers(arrays: marker_arrays.MarkerArrays) -> Iterator[PlainMarker]:
     """Yield the markers of a `PlainAppearance`."""
-    common, own = arrays.prototype, arrays.numbers
-    numbers = np.concatenate([own["pose"], own["scale"], own["color"]], axis=1)
-    flat = own.get("points", np.zeros((len(arrays), 0)))
-    points = flat.reshape(len(arrays), flat.shape[1] // 3, 3).copy()
+    prototype, fields = arrays.prototype, arrays.numbers
+    numbers = np.concatenate([fields["pose"], fields["scale"], fields["color"]], axis=1)
+    flat_points = fields.get("points", np.zeros((len(arrays), 0)))
+    points = flat_points.reshape(len(arrays), flat_points.shape[1] // 3, 3).copy()
     colors = np.zeros((0, 4))
-    for row, (id, action) in enumerate(zip(own["id"][:, 0].tolist(), own["action"][:, 0].tolist())):
+    ids, actions = fields["id"][:, 0].tolist(), fields["action"][:, 0].tolist()
+    for row, (id, action) in enumerate(zip(ids, actions)):
         yield PlainMarker(
-            common.header,
-            common.ns,
+            prototype.header,
+            prototype.ns,
             id,
-            common.type,
+            prototype.type,
             action,
-            common.lifetime,
+            prototype.lifetime,
             numbers[row],
             points[row],
             colors,

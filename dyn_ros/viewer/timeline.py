@@ -1,10 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which state of the robot to show, with the markers of the same stamp.
+"""A timeline that selects the state of the robot to show, and the markers of the same stamp.
 
 A joint state arrives before the markers that nodes compute from it. A page that drew each message
 at once would show markers in another posture than the robot. A `Timeline` keeps the latest states,
-and holds markers back until those of all topics that follow the robot have the same stamp.
+and holds markers back until all topics that follow the robot have sent those of one stamp.
 """
 
 from __future__ import annotations
@@ -19,27 +19,24 @@ from .scene.marker_arrays import ADD
 if TYPE_CHECKING:
     from visualization_msgs.msg import MarkerArray
 
-HISTORY = 2.0  # states with stamps older than the newest one's by more are forgotten [s]
-JUMP = 1.0  # stamps that go back by more start a new history [s]
-MOST_STATES = 4096  # kept at once
-PATIENCE = 0.25  # how long the robot waits for markers, in addition to two states [s]
-STOPPED = 1.0  # age at which a topic counts as stopped, in addition to two states [s]
-MOST_ARRAYS = 100  # held back for each topic
+MAX_STATE_AGE = 2.0  # s, relative to the newest stamp; older states are forgotten
+MAX_BACKWARD_JUMP = 1.0  # s; an older stamp starts a new history
+MAX_STATES = 4096
+MAX_MARKER_DELAY = 0.25  # s, in addition to two states; the robot does not wait longer for markers
+MAX_SILENCE = 1.0  # s, in addition to two states; then, a topic counts as stopped
+MAX_WAITING_ARRAYS = 100  # per topic
+NEVER = -1e9  # s; the time of an event that has not happened
+NO_STAMP = -1  # ns
 
 
 class Moment(NamedTuple):
-    """What belongs on the page together: a stamp [ns] (None if the state has none), and markers.
+    """A state and the markers to show with it."""
 
-    Joint positions `q` (n,) [rad, m] and the root link's `pose` x y z qx qy qz qw are None if they
-    are as before. `arrays` are topics and arrays of markers, to process in this order; `late` are
-    topics that follow the robot, but have no markers of this stamp: to be hidden.
-    """
-
-    stamp: int | None
-    q: Array | None
-    pose: Array | None
-    arrays: list[tuple[str, MarkerArray]]
-    late: frozenset[str]
+    stamp: int | None  # ns; None if the state has none
+    q: Array | None  # (n,), rad or m; None if unchanged
+    pose: Array | None  # root link, x y z qx qy qz qw; None if unchanged
+    arrays: list[tuple[str, MarkerArray]]  # topics and markers, to be processed in this order
+    late_topics: frozenset[str]  # topics that follow the robot, but lack markers of this stamp
 
 
 class _State(NamedTuple):
@@ -47,27 +44,28 @@ class _State(NamedTuple):
     pose: Array | None
 
 
-class _Held(NamedTuple):
-    """An array that waits for its state."""
+class _WaitingArray(NamedTuple):
+    """An array of markers that waits for its state."""
 
-    stamp: int
+    stamp: int  # ns; 0 if it has none
     array: MarkerArray
-    received: float
+    received: float  # s
 
 
 @dataclass(eq=False)
 class _Topic:
-    held: deque[_Held] = field(default_factory=deque)
-    follows: bool = False  # stamps are those of states
-    matched: float = -1e9  # when that was last so [s]
-    last: float = -1e9  # arrival of the last array [s]
-    previous: float = -1e9  # and of the one before
-    shown: int = -1  # stamp of the markers that are shown [ns]
-    count: int = 0
+    """A topic of markers."""
+
+    queue: deque[_WaitingArray] = field(default_factory=deque)
+    follows: bool = False  # its stamps are those of states
+    last_match: float = NEVER  # s; arrival of the last array with the stamp of a state
+    last_arrival: float = NEVER  # s
+    previous_arrival: float = NEVER  # s
+    shown_stamp: int = NO_STAMP  # ns
 
 
 class Timeline:
-    """The latest states of the robot, and markers that wait for theirs.
+    """The latest states of the robot, and the markers that wait for them.
 
     Markers whose stamp is that of a state are shown with this state, and only while it is shown.
     The robot waits for topics that keep up with it. Other markers, such as those of objects around
@@ -81,22 +79,23 @@ class Timeline:
     def reset(self) -> None:
         """Forget the states, and all markers that wait."""
         self._states: dict[int, _State] = {}
-        self._latest: _State | None = None
-        self._newest = -1  # newest stamp [ns]
-        self._received = -1e9  # arrival of the newest state [s]
-        self._interval = 0.0  # usual time between states [s]
-        self._shown = -1  # stamp of the state that is shown [ns]
-        self._drawn: _State | None = None
-        self._since = -1e9  # when it was chosen [s]
+        self._latest_state: _State | None = None
+        self._newest_stamp = NO_STAMP  # ns
+        self._last_arrival = NEVER  # s
+        self._interval = 0.0  # s; smoothed time between states
+        self._shown_stamp = NO_STAMP  # ns
+        self._shown_state: _State | None = None
+        self._shown_since = NEVER  # s
         for topic in self._topics.values():
-            topic.held.clear()
-            topic.follows, topic.shown = False, -1
+            topic.queue.clear()
+            topic.follows, topic.shown_stamp = False, NO_STAMP
 
     @property
     def has_stamps(self) -> bool:
         return bool(self._states)
 
     def forget(self, topic: str) -> None:
+        """Forget a topic, and its markers that wait."""
         self._topics.pop(topic, None)
 
     # --- input
@@ -104,152 +103,162 @@ class Timeline:
     def receive_state(self, stamp: int | None, q: Array, pose: Array | None, now: float) -> None:
         """Process a state that was received at a time [s]; its arrays are kept.
 
-        Without a stamp [ns], None or 0, it is shown at once. `pose` is that of the root link.
+        Without a stamp [ns], None or 0, it is shown at once. `pose` is the pose of the root link.
         """
         state = _State(q, pose)
-        if self._states and (not stamp or stamp < self._newest - JUMP * 1e9):
+        if self._states and (not stamp or stamp < self._newest_stamp - MAX_BACKWARD_JUMP * 1e9):
             self.reset()
-        self._latest = state
+        self._latest_state = state
         if not stamp:
             return
-        stamp = max(stamp, self._newest)  # parts of the robot report one after the other
-        if stamp > self._newest and self._newest >= 0:
-            self._interval += 0.2 * (min(now - self._received, HISTORY) - self._interval)
-        self._newest, self._received = stamp, now
+        # groups of joints report one after the other, possibly with older stamps
+        stamp = max(stamp, self._newest_stamp)
+        if stamp > self._newest_stamp and self._newest_stamp >= 0:
+            interval = min(now - self._last_arrival, MAX_STATE_AGE)
+            self._interval += 0.2 * (interval - self._interval)
+        self._newest_stamp, self._last_arrival = stamp, now
         self._states[stamp] = state
         while len(self._states) > 1:
-            oldest = next(iter(self._states))
-            if len(self._states) <= MOST_STATES and stamp - oldest <= HISTORY * 1e9:
+            oldest_stamp = next(iter(self._states))
+            age = stamp - oldest_stamp
+            if len(self._states) <= MAX_STATES and age <= MAX_STATE_AGE * 1e9:
                 break
-            del self._states[oldest]
+            del self._states[oldest_stamp]
 
-    def receive_markers(self, topic: str, array: MarkerArray, now: float) -> None:
+    def receive_markers(self, topic_name: str, array: MarkerArray, now: float) -> None:
         """Process an array of markers that was received at a time [s]; it is kept."""
-        known = self._topics.setdefault(topic, _Topic())
+        topic = self._topics.setdefault(topic_name, _Topic())
         stamp = stamp_of(array)
         if stamp:
-            known.previous, known.last = known.last, now
-        known.held.append(_Held(stamp, array, now))
+            topic.previous_arrival, topic.last_arrival = topic.last_arrival, now
+        topic.queue.append(_WaitingArray(stamp, array, now))
         if stamp in self._states:
-            known.follows, known.matched = True, now
+            topic.follows, topic.last_match = True, now
 
     # --- choice
 
     def choose(self, now: float) -> Moment | None:
-        """Return what to show at a time [s]; None if nothing changes."""
-        arrays = self._take_free(now)
-        stamp = self._stamp_to_show()
+        """Return the state and the markers to show at a time [s]; None if nothing changes."""
+        arrays = self._take_ready_arrays(now)
+        stamp = self._choose_stamp()
         if stamp is None:
-            if self._newest < 0 and self._latest is not self._drawn and self._latest:
-                self._drawn, self._shown = self._latest, -1
-                return Moment(None, *self._latest, arrays, frozenset())
-            return Moment(None, None, None, arrays, self._late()) if arrays else None
-        arrays += self._take(stamp)
+            latest = self._latest_state
+            if self._newest_stamp < 0 and latest is not self._shown_state and latest:
+                self._shown_state, self._shown_stamp = latest, NO_STAMP
+                return Moment(None, *latest, arrays, frozenset())
+            return Moment(None, None, None, arrays, self._late_topics()) if arrays else None
+        arrays += self._take_arrays(stamp)
         state = self._states[stamp]
-        if stamp != self._shown:
-            self._shown, self._since = stamp, now
-        elif state is self._drawn and not arrays:
+        if stamp != self._shown_stamp:
+            self._shown_stamp, self._shown_since = stamp, now
+        elif state is self._shown_state and not arrays:
             return None
-        self._drawn = state
-        return Moment(stamp, *state, arrays, self._late())
+        self._shown_state = state
+        return Moment(stamp, *state, arrays, self._late_topics())
 
-    def _late(self) -> frozenset[str]:
+    def _late_topics(self) -> frozenset[str]:
         return frozenset(
             name
             for name, topic in self._topics.items()
-            if topic.follows and topic.shown != self._shown
+            if topic.follows and topic.shown_stamp != self._shown_stamp
         )
 
-    def _take_free(self, now: float) -> list[tuple[str, MarkerArray]]:
-        """Return the arrays that wait for no state."""
-        free = []
+    def _take_ready_arrays(self, now: float) -> list[tuple[str, MarkerArray]]:
+        """Remove and return the arrays that need not wait for a state."""
+        arrays = []
         for name, topic in self._topics.items():
-            for held in topic.held:
-                if held.stamp in self._states:
-                    topic.follows, topic.matched = True, max(held.received, topic.matched)
-            if topic.follows and topic.last - topic.matched > self._patience(STOPPED):
-                topic.follows = False  # another clock
-            while topic.held and not self._waits(topic, topic.held[0], now):
-                held = topic.held.popleft()
-                free.append((name, held.array))
-                if not held.stamp:
-                    topic.follows = False  # there is nothing that could be late
-        return free
+            for waiting in topic.queue:
+                if waiting.stamp in self._states:
+                    topic.follows = True
+                    topic.last_match = max(waiting.received, topic.last_match)
+            if topic.follows and topic.last_arrival - topic.last_match > self._delay(MAX_SILENCE):
+                topic.follows = False  # its stamps are from another clock
+            while topic.queue and not self._must_wait(topic, topic.queue[0], now):
+                waiting = topic.queue.popleft()
+                arrays.append((name, waiting.array))
+                if not waiting.stamp:
+                    topic.follows = False  # markers without a stamp cannot be late
+        return arrays
 
-    def _waits(self, topic: _Topic, held: _Held, now: float) -> bool:
-        if not held.stamp or not self._states:
+    def _must_wait(self, topic: _Topic, waiting: _WaitingArray, now: float) -> bool:
+        if not waiting.stamp or not self._states:
             return False
         if topic.follows:
-            return len(topic.held) <= MOST_ARRAYS
-        if held.stamp in self._states:
+            return len(topic.queue) <= MAX_WAITING_ARRAYS
+        if waiting.stamp in self._states:
             return True
-        return held.stamp > self._newest and now - held.received < self._patience(PATIENCE)
+        is_recent = now - waiting.received < self._delay(MAX_MARKER_DELAY)
+        return waiting.stamp > self._newest_stamp and is_recent
 
-    def _patience(self, seconds: float) -> float:
+    def _delay(self, seconds: float) -> float:
+        """Return a delay [s] to tolerate, plus the time of two states."""
         return seconds + 2.0 * self._interval
 
     def _keeps_up(self, topic: _Topic) -> bool:
-        """Whether the robot should wait for a topic."""
-        longest = self._patience(PATIENCE)
+        """Return True if the robot should wait for a topic."""
+        max_delay = self._delay(MAX_MARKER_DELAY)
         return (
             topic.follows
-            and self._received - topic.last < longest
-            and topic.last - topic.previous < longest
+            and self._last_arrival - topic.last_arrival < max_delay
+            and topic.last_arrival - topic.previous_arrival < max_delay
         )
 
-    def _stamp_to_show(self) -> int | None:
-        """Return the stamp of the state to show; None: no other than now."""
+    def _choose_stamp(self) -> int | None:
+        """Return the stamp of the state to show; None to keep the one that is shown."""
         if not self._states:
             return None
-        following = [topic for topic in self._topics.values() if self._keeps_up(topic)]
-        if not following:
-            return self._newest
-        offers = [self._offers(topic) for topic in following]
-        newest = max(set.intersection(*offers), default=-1)
-        if newest > self._shown:
+        topics = [topic for topic in self._topics.values() if self._keeps_up(topic)]
+        if not topics:
+            return self._newest_stamp
+        stamps_of_topics = [self._available_stamps(topic) for topic in topics]
+        newest = max(set.intersection(*stamps_of_topics), default=NO_STAMP)
+        if newest > self._shown_stamp:
             return newest
-        if self._received - self._since < self._patience(PATIENCE):
-            # the same again: another topic may have completed it, or its parts have changed
-            return self._shown if self._shown in self._states else None
-        either = set.union(*offers) - {self._shown}
+        if self._last_arrival - self._shown_since < self._delay(MAX_MARKER_DELAY):
+            # show the state again: further markers of it, or of other joints, may have arrived
+            return self._shown_stamp if self._shown_stamp in self._states else None
+        candidates = set.union(*stamps_of_topics) - {self._shown_stamp}
         return max(
-            either,
-            key=lambda stamp: (sum(stamp in stamps for stamps in offers), stamp),
-            default=self._newest,
+            candidates,
+            key=lambda stamp: (sum(stamp in stamps for stamps in stamps_of_topics), stamp),
+            default=self._newest_stamp,
         )
 
-    def _offers(self, topic: _Topic) -> set[int]:
-        """Return the stamps of states, not older than the one shown, that a topic has."""
+    def _available_stamps(self, topic: _Topic) -> set[int]:
+        """Return the stamps of a topic's markers for states not older than the one shown."""
         stamps = {
-            held.stamp
-            for held in topic.held
-            if held.stamp in self._states and held.stamp >= self._shown
+            waiting.stamp
+            for waiting in topic.queue
+            if waiting.stamp in self._states and waiting.stamp >= self._shown_stamp
         }
-        return stamps | {topic.shown} if topic.shown == self._shown >= 0 else stamps
+        if topic.shown_stamp == self._shown_stamp >= 0:
+            stamps.add(topic.shown_stamp)
+        return stamps
 
-    def _take(self, stamp: int) -> list[tuple[str, MarkerArray]]:
-        """Return the arrays up to this stamp, of the topics that have it."""
-        taken = []
+    def _take_arrays(self, stamp: int) -> list[tuple[str, MarkerArray]]:
+        """Remove and return the arrays up to a stamp, of the topics that have it."""
+        arrays = []
         for name, topic in self._topics.items():
             if not topic.follows:
                 continue
-            last = max((i for i, held in enumerate(topic.held) if held.stamp == stamp), default=-1)
+            indices = (i for i, waiting in enumerate(topic.queue) if waiting.stamp == stamp)
+            last = max(indices, default=-1)
             if last >= 0:
-                topic.shown = stamp
+                topic.shown_stamp = stamp
             for _ in range(last + 1):
-                taken.append((name, topic.held.popleft().array))
-        return taken
+                arrays.append((name, topic.queue.popleft().array))
+        return arrays
 
     def notes(self) -> list[str]:
-        """Return which topics no longer show the robot that moves, as sentences."""
+        """Return a sentence for each topic whose markers are hidden because it lags behind."""
         texts = []
         for name, topic in self._topics.items():
-            if not topic.follows or topic.shown == self._shown:
+            if not topic.follows or topic.shown_stamp == self._shown_stamp:
                 continue
-            age = self._received - topic.last
-            if age > self._patience(STOPPED):
+            interval = topic.last_arrival - topic.previous_arrival
+            if self._last_arrival - topic.last_arrival > self._delay(MAX_SILENCE):
                 texts.append(f"{name} has stopped; its markers are hidden")
-            elif topic.last - topic.previous > self._patience(PATIENCE):
+            elif interval > self._delay(MAX_MARKER_DELAY):
                 texts.append(f"{name} is slower than the robot, so its markers are hidden at times")
         return texts
 

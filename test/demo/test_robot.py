@@ -22,7 +22,7 @@ from dyn_ros.demo.robot import PUSH_TIMEOUT, DemoRobot
 from dyn_ros.demo.run import ARM
 from dyn_ros.srv import ClearPayload, SetPayload
 from dyn_ros.viewer.motion import SineMotion
-from dyn_ros.viewer.simulation import LONGEST_GAP, CompliantRobot
+from dyn_ros.viewer.simulation import MAX_ADVANCE, CompliantRobot
 
 LIMIT = 30.0  # seconds
 
@@ -160,7 +160,7 @@ def test_commands_while_it_does_not_move_by_itself(person):
     np.testing.assert_allclose(person.position, resting, atol=0.02)  # it does not jump
     person.advance(6.0)
     np.testing.assert_allclose(
-        person.desired, person.motion.at(person.robot._steering._time)[0], atol=1e-3
+        person.desired, person.motion.at(person.robot._steering._motion_time)[0], atol=1e-3
     )
     assert abs(person.position - person.desired).max() < 1e-3
 
@@ -179,9 +179,9 @@ def test_it_is_held_while_users_reach_for_it(person):
 
 def test_its_time_stands_still_during_an_interruption(person):
     person.advance(1.0)
-    there = person.robot._steering._time
+    there = person.robot._steering._motion_time
     person.robot._advance(person.robot._now + 100.0)
-    assert person.robot._steering._time == pytest.approx(there + LONGEST_GAP)
+    assert person.robot._steering._motion_time == pytest.approx(there + MAX_ADVANCE)
     assert abs(person.position - person.desired).max() < 1e-3
 
 

@@ -221,7 +221,7 @@ def test_torques_come_and_are_forgotten(viewer, monkeypatch):
             lambda curve=curve: np.isfinite(viewer.session._torques[curve]).all(),
         )
         np.testing.assert_array_equal(viewer.session._torques[curve], np.arange(7.0)[::-1])
-    monkeypatch.setattr(session, "STALE", -math.inf)
+    monkeypatch.setattr(session, "MAX_TORQUE_AGE", -math.inf)
     viewer.update()
     assert np.isnan(viewer.session._torques["gravity"]).all()
 
@@ -259,7 +259,7 @@ def test_markers(viewer):
     viewer.say(MarkerArray, "dynamics/markers", ball("nowhere"), viewer.reports("nowhere"))
     assert len(viewer.session.drawing) == 0
     viewer.until(lambda: "nowhere" in viewer.status)
-    viewer.until(lambda: viewer.session.panel._seen)
+    viewer.until(lambda: viewer.session.panel._check_boxes)
 
 
 def test_other_topics_of_markers(viewer, client):
@@ -440,7 +440,7 @@ def test_a_contact(watched, monkeypatch):
     )
     lamp, forces = shown(viewer)
     assert "nothing touches the robot" in lamp and "none" in forces and not arrow.visible
-    viewer.session.touch._received = -math.inf  # the node has ended
+    viewer.session.touch._contact_time = -math.inf  # the node has ended
     viewer.update()
     assert not panel._contact_folder.visible
 
@@ -541,21 +541,23 @@ def test_hanging_and_weighing_a_payload(open_viewer, client):
         com_determined=True,
     )
     viewer.until(viewer.node._estimate.service_is_ready)
-    assert touch._payload_folder.visible and touch._hung.visible
+    assert touch._payload_folder.visible and touch._hang_box.visible
     viewer.node._simulated["set_payload"].wait_for_service(10.0)
-    touch._hung.value = True
+    touch._hang_box.value = True
     viewer.until(lambda: hung)
     assert hung[0].inertia.header.frame_id == "tool" and hung[0].inertia.inertia.m == 0.5
     names = viewer.session.server.scene._handle_from_node_name
     assert viewer.session.touch._ball.name in names
     for number in (1, 2):
         events.put(("weigh",))
-        viewer.until(lambda number=number: len(weighed) == number and not touch._weigh.disabled)
+        viewer.until(
+            lambda number=number: len(weighed) == number and not touch._weigh_button.disabled
+        )
     assert [request.restart for request in weighed] == [True, False]
     assert weighed[0].apply
     assert "0.503 kg (0.490 to 0.510)" in touch._weight.content
     assert "0, 0, 31 mm of tool" in touch._weight.content
-    touch._hung.value = False
+    touch._hang_box.value = False
     viewer.until(lambda: taken and forgotten)
     assert forgotten[0].name == "estimated" and touch._weight.content == ""
     assert viewer.session.touch._ball is None
@@ -568,7 +570,7 @@ def test_a_weighing_that_fails(viewer, client):
     viewer.until(viewer.node._estimate.service_is_ready)
     viewer.session.panel.events.put(("weigh",))
     viewer.until(lambda: "no efforts" in touch._weight.content)
-    assert not touch._weigh.disabled and not touch._hung.visible
+    assert not touch._weigh_button.disabled and not touch._hang_box.visible
 
 
 def test_sliders_with_a_topic_of_their_own(open_viewer, client):
@@ -659,7 +661,7 @@ def test_robot_and_markers_of_all_nodes_are_of_one_state(open_viewer, client, tm
             if at.namespace == "com" and each.handle.visible
         ]
         if shown and set(topics) <= {topic for topic, _ in drawing.families}:
-            q = viewer.session.robot._shown
+            q = viewer.session.robot._shown_positions
             dyn_ros.center_of_mass(model, data, q)
             base = model.base_inertia
             whole = (model.total_mass * data.com + base.mass * np.asarray(base.com)) / (

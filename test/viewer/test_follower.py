@@ -7,7 +7,7 @@ import pytest
 
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
-from dyn_ros.viewer.motion import STIFFNESS, ResumedMotion, SineMotion, SpringFollower
+from dyn_ros.viewer.motion import SPRING_FREQUENCY, ResumedMotion, SineMotion, SpringFollower
 
 
 def test_it_rests_until_a_slider_moves():
@@ -49,7 +49,7 @@ def test_its_velocity_is_the_derivative_and_the_spring_pulls():
         states.append((follower.position[0], follower.velocity[0]))
     (x0, v0), (x1, v1), (x2, v2) = states
     assert (x2 - x0) / (2 * h) == pytest.approx(v1, rel=1e-7)
-    spring = -(STIFFNESS**2) * (x1 - 1.5) - 2 * STIFFNESS * v1
+    spring = -(SPRING_FREQUENCY**2) * (x1 - 1.5) - 2 * SPRING_FREQUENCY * v1
     assert (v2 - v0) / (2 * h) == pytest.approx(spring, rel=1e-7)
 
 

@@ -32,7 +32,10 @@ class Page:
         self.model = dyn_ros.Model.from_urdf(xml, root_joint)
         self.robot = LocalRobot(self.model)
         self.session = Session(
-            "127.0.0.1", 0, self.robot, PageSettings(plays=True, hangs=True, curves=local.CURVES)
+            "127.0.0.1",
+            0,
+            self.robot,
+            PageSettings(has_motion=True, can_hang=True, curves=local.CURVES),
         )
         self.robot.show(self.session, xml)
         self.now = time.monotonic()
@@ -47,7 +50,7 @@ class Page:
             self.session.update(self.now, PERIOD)
 
     def start(self):
-        self.robot._starting.join(300.0)
+        self.robot._start_thread.join(300.0)
         self.advance()
         return self
 
@@ -177,7 +180,7 @@ def test_the_appearance_is_that_of_the_nodes():
     from dyn_ros.nodes.base.markers import SHARED
     from dyn_ros.nodes.markers.centroidal import CENTROIDAL
     from dyn_ros.nodes.markers.dynamics import DYNAMICS
-    from dyn_ros.viewer.standalone import BALL, FULL_LOAD, PlainAppearance
+    from dyn_ros.viewer.standalone import COM_DIAMETER, LIMIT_COLOR, PlainAppearance
 
     values = {spec.name: spec.default for kind in (*DYNAMICS, *CENTROIDAL) for spec in kind.specs}
     assert dict(values, **{spec.name: spec.default for spec in SHARED})["markers.width"] == (
@@ -187,8 +190,8 @@ def test_the_appearance_is_that_of_the_nodes():
         np.testing.assert_allclose(
             PlainAppearance(family, 1.0, alpha).color, values[f"markers.{family}.color"], atol=0.005
         )
-    assert list(FULL_LOAD) == values["markers.torque.full_color"]
-    assert values["markers.com.scale"] == BALL
+    assert list(LIMIT_COLOR) == values["markers.torque.full_color"]
+    assert values["markers.com.scale"] == COM_DIAMETER
 
 
 def test_the_page_plays_and_pauses(show):
@@ -279,7 +282,7 @@ def test_a_failure_of_the_engine_is_shown_and_the_robot_still_moves(show, monkey
 
     monkeypatch.setattr(dyn_ros, "precompile", precompile)
     page = show()
-    page.robot._starting.join(60.0)
+    page.robot._start_thread.join(60.0)
     page.advance(2.0)
     assert "no space left on device" in page.session.panel._status.content
     there = page.session._q.copy()

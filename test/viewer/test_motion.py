@@ -8,7 +8,7 @@ import pytest
 import dyn_ros
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
-from dyn_ros.viewer.motion import SLOWING, ResumedMotion, SineMotion, Steering
+from dyn_ros.viewer.motion import HOLD_TIME, ResumedMotion, SineMotion, Steering
 from dyn_ros.viewer.simulation import CompliantRobot
 
 MIXED = """<robot name="mixed">
@@ -107,10 +107,10 @@ def test_it_is_held_and_continues_where_it_was(tree):
             for order in (1, 2):
                 difference = (after[order - 1] - before[order - 1]) / (2.0 * step)
                 np.testing.assert_allclose(now[order], difference, atol=1e-4)
-            steering.advance(SLOWING)
+            steering.advance(HOLD_TIME)
         assert (abs(now[1]).max() < 1e-3) == holds
-        steering.advance(5.0 * SLOWING)
-        there = steering.advance(20.0 * SLOWING)[0]
+        steering.advance(5.0 * HOLD_TIME)
+        there = steering.advance(20.0 * HOLD_TIME)[0]
         assert (abs(steering.advance(1.0)[0] - there).max() < 1e-6) == holds
 
 
@@ -118,7 +118,7 @@ def test_a_held_robot_can_be_steered(tree):
     steering = Steering(SineMotion(tree))
     steering.advance(3.0)
     steering.hold(True)
-    position, velocity, _ = steering.advance(0.5 * SLOWING)
+    position, velocity, _ = steering.advance(0.5 * HOLD_TIME)
     steering.play(False)
     np.testing.assert_allclose(steering.advance(1e-6)[0], position + 1e-6 * velocity, atol=1e-9)
     steering.command(position + 0.1)

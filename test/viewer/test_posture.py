@@ -8,7 +8,7 @@ import pytest
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
 from dyn_ros.viewer.motion import SineMotion
-from dyn_ros.viewer.posture import CENTERS, Swing, _own, find_legs
+from dyn_ros.viewer.posture import CENTER_COUNT, Swing, _joint_sine, find_legs
 from dyn_ros.viewer.scene.tree_kinematics import TreeKinematics
 from peer import EXAMPLE_ROBOTS, FILES
 
@@ -33,7 +33,7 @@ def heights(tree, motion):
 def default(tree):
     """The motion about the middle of the limits."""
     joints = TreeKinematics(tree).joints
-    return Swing(*np.array([_own(joint, i) for i, joint in enumerate(joints)]).T)
+    return Swing(*np.array([_joint_sine(joint, i) for i, joint in enumerate(joints)]).T)
 
 
 @pytest.mark.parametrize("name", ["ur5", "panda", "tiago"])
@@ -58,7 +58,7 @@ def test_only_what_has_to_be_is_changed():
 def test_what_hangs_keeps_hanging():
     tree = read_urdf(PENDULUM)
     np.testing.assert_array_equal(SineMotion(tree).swing, default(tree))
-    assert CENTERS > 1 and heights(tree, SineMotion(tree)).max() < 0.0
+    assert CENTER_COUNT > 1 and heights(tree, SineMotion(tree)).max() < 0.0
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_legs_bend_together_and_the_feet_stay_level(name, count):
     robot, motion = TreeKinematics(tree), SineMotion(tree)
     legs = find_legs(robot)
     assert motion.stands and len(legs) == count
-    feet = heights(tree, motion)[[robot.own[leg[-1]] for leg in legs]]
+    feet = heights(tree, motion)[[robot.tree_indices[leg[-1]] for leg in legs]]
     np.testing.assert_allclose(feet - feet[0], 0.0, atol=1e-3)
     length = -feet.min()
     assert 0.05 * length < np.ptp(feet[0]) < 0.3 * length  # it crouches
@@ -94,7 +94,9 @@ def test_legs_with_wheels_above_their_points_of_contact():
     robot, motion = TreeKinematics(tree), SineMotion(tree)
     legs = find_legs(robot)
     moved = heights(tree, motion)
-    contacts = np.array([moved[[robot.own[slot] for slot in leg]].min(axis=0) for leg in legs])
+    contacts = np.array(
+        [moved[[robot.tree_indices[slot] for slot in leg]].min(axis=0) for leg in legs]
+    )
     assert motion.stands and len(legs) == 4
     np.testing.assert_allclose(contacts - contacts[0], 0.0, atol=1e-3)
     assert np.ptp(contacts[0]) > 0.05 and moved.min() == contacts.min()

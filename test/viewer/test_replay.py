@@ -37,7 +37,7 @@ class Player:
         self.recording = open_recording(path, **options)
         self.replay = Replay(self.recording)
         self.session = Session(
-            "127.0.0.1", 0, self.replay, PageSettings(pushes=False, curves=replay.CURVES)
+            "127.0.0.1", 0, self.replay, PageSettings(can_push=False, curves=replay.CURVES)
         )
         self.replay.show(self.session, self.recording.xml)
         self.session.server.get_clients = lambda: {0: None}  # somebody watches
@@ -69,7 +69,7 @@ class Player:
             time.sleep(0.01)
 
     def part(self):
-        return self.replay._loader.get(self.replay._number(self.replay._now))
+        return self.replay._loader.get(self.replay._part_number(self.replay._now))
 
     def seek(self, seconds):
         self.do("seek", seconds)
@@ -78,7 +78,7 @@ class Player:
 
     @property
     def time(self):
-        return 1e-9 * (self.replay._now - self.replay._first)
+        return 1e-9 * (self.replay._now - self.replay._start)
 
     @property
     def q(self):
@@ -118,7 +118,7 @@ def arm(tmp_path_factory):
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(replay, "PART", 1e5)
+    monkeypatch.setattr(replay, "PART_SIZE", 1e5)
 
 
 def messages(rows, period=10_000_000, child="trunk", names=None):
@@ -158,7 +158,7 @@ def test_any_time_of_it_is_shown(play, arm, small_parts):
         )
         np.testing.assert_allclose(found["gravity"], g, atol=1e-10)
         np.testing.assert_allclose(found["effort"], recording.effort[row], atol=1e-12)
-    assert len(player.replay._loader._parts) <= replay.MOST_PARTS + 2
+    assert len(player.replay._loader._parts) <= replay.MAX_LOADED_PARTS + 2
 
 
 def test_residuals_are_those_of_the_log_command(play, arm, small_parts):
@@ -175,7 +175,7 @@ def test_residuals_are_those_of_the_log_command(play, arm, small_parts):
     table = compute(player.recording.model, part.states, 0, replay.QUANTITIES, QuantitySettings())
     for seconds in (2.0, 75.0):
         player.seek(seconds)
-        _, row, _ = player.replay._at(player.replay._now)
+        _, row, _ = player.replay._find_state(player.replay._now)
         at = np.searchsorted(part.states.log_time, player.part().log_time[row])
         for name in ("residual", "external"):
             expected = [table.columns[f"{name}.{joint}"][at] for joint in NAMES]
@@ -223,7 +223,7 @@ def test_steps(play, arm, small_parts):
     player.do("step", -1)
     player.do("step", -1)
     assert player.time - before == pytest.approx(-1 / RATE, abs=1e-6)
-    start = 1e-9 * (player.replay._starts[1] - player.replay._first)
+    start = 1e-9 * (player.replay._part_starts[1] - player.replay._start)
     player.seek(start)  # the first state of a part
     player.until(lambda: player.replay._loader.get(0) is not None)
     player.do("step", -1)
@@ -255,7 +255,7 @@ def test_a_gap(play, tmp_path):
     player.seek(2.0)
     assert player.note == "no states for 1.0 s"
     ((start, stop),) = player.replay._loader.gaps
-    first, last = player.replay._first, player.replay._last
+    first, last = player.replay._start, player.replay._end
     assert stop - start == pytest.approx(3.01e9, abs=1e7)
     left, width = (100.0 * time / (last - first) for time in (start - first, stop - start))
     assert f"left:{left:.2f}%;width:{width:.2f}%" in player.replay._bar._text.content
@@ -321,7 +321,7 @@ def test_a_joint_that_is_never_reported(tmp_path):
     player = Player.__new__(Player)
     player.recording = open_recording(path, ARM.read_text())
     loader = replay.Loader(player.recording)
-    loader.want([0])
+    loader.request([0])
     end = time.monotonic() + LIMIT
     while loader.get(0) is None:
         assert time.monotonic() < end

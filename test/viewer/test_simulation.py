@@ -8,7 +8,7 @@ import pytest
 import dyn_ros
 from dyn_ros.demo.run import ARM
 from dyn_ros.viewer.motion import SineMotion, SpringFollower
-from dyn_ros.viewer.simulation import AT_REST, NOISE, CompliantRobot
+from dyn_ros.viewer.simulation import FRICTION_VELOCITY, RELATIVE_NOISE, CompliantRobot
 from peer import EXAMPLE_ROBOTS, FILES
 
 STEP = 0.002
@@ -73,7 +73,7 @@ def test_a_short_step_is_forward_dynamics(xml):
     robot.step(1e-9, *desired)
     q, v, tau = robot.position, robot.velocity, robot.effort
     friction = dyn_ros.joint_friction(robot.model, v)
-    assert abs(v)[robot.model.friction > 0.0].min(initial=1.0) > AT_REST
+    assert abs(v)[robot.model.friction > 0.0].min(initial=1.0) > FRICTION_VELOCITY
     a = dyn_ros.aba(
         robot.model,
         dyn_ros.Data(robot.model),
@@ -128,7 +128,7 @@ def test_a_payload_is_carried_by_the_motors(arm):
 def test_an_observer_sees_the_push_in_its_efforts(xml):
     robot, motion = robot_of(xml)
     observer = dyn_ros.MomentumObserver(
-        dyn_ros.Model.from_urdf(xml), 300.0, friction_velocity=AT_REST
+        dyn_ros.Model.from_urdf(xml), 300.0, friction_velocity=FRICTION_VELOCITY
     )
     time, step = 0.0, 0.0005
     for push in (np.zeros(6), PUSH):
@@ -153,7 +153,7 @@ def test_noise(arm):
         for time in np.arange(0.0, 60.0, 0.1)
     ]
     np.testing.assert_allclose(
-        robot.noise, NOISE * np.sqrt(np.mean(np.square(motors), axis=0)), rtol=0.2
+        robot.noise, RELATIVE_NOISE * np.sqrt(np.mean(np.square(motors), axis=0)), rtol=0.2
     )
 
 

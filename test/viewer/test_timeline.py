@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dyn_ros.viewer.timeline import PATIENCE, STOPPED, Timeline
+from dyn_ros.viewer.timeline import MAX_MARKER_DELAY, MAX_SILENCE, Timeline
 
 MS = 1_000_000
 BEGIN = 1_700_000_000_000 * MS
@@ -36,7 +36,7 @@ class Page:
             self.markers[topic] = each.number
         if moment.q is not None:
             self.robot = moment.stamp if moment.stamp is not None else round(moment.q[0])
-        self.late = moment.late
+        self.late = moment.late_topics
         self.changes.append((now, self.robot, self.seen))
 
     @property
@@ -117,7 +117,7 @@ def test_lost_messages_do_not_break_the_unity():
     page = run(3.0, 10, random_delays(), lost=lambda topic, k: rng.uniform() < 0.2)
     assert consistent(page)
     gaps = np.diff([now for now, _, _ in page.changes])
-    assert gaps.max() < PATIENCE + 0.1, gaps.max()
+    assert gaps.max() < MAX_MARKER_DELAY + 0.1, gaps.max()
 
 
 def test_without_markers_the_robot_is_drawn_at_once():
@@ -128,7 +128,7 @@ def test_without_markers_the_robot_is_drawn_at_once():
 def test_a_topic_that_stops_freezes_nothing_and_its_markers_are_hidden():
     page = run(3.0, 10, [lambda k: 2.0] * 2, lost=lambda topic, k: topic == "dynamics" and k > 100)
     assert consistent(page)
-    assert np.diff([now for now, _, _ in page.changes]).max() < PATIENCE + 0.1
+    assert np.diff([now for now, _, _ in page.changes]).max() < MAX_MARKER_DELAY + 0.1
     assert set(page.seen) == {"centroidal"}
     (note,) = page.timeline.notes()
     assert note.startswith("dynamics has stopped")
@@ -147,7 +147,7 @@ def test_all_topics_stop():
 
 def test_a_robot_that_stops_keeps_its_markers():
     page = run(1.0, 10, [lambda k: 2.0] * 4)
-    for now in np.arange(1.0, 1.0 + 2 * STOPPED, 0.033):
+    for now in np.arange(1.0, 1.0 + 2 * MAX_SILENCE, 0.033):
         page.update(now)
     assert len(page.seen) == 4 and consistent(page)
     assert not page.timeline.notes()

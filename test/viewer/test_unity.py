@@ -123,7 +123,7 @@ class Mover(threading.Thread):
 
 @pytest.fixture
 def moving():
-    session = Session("127.0.0.1", 0, Idle(), PageSettings(pushes=False))
+    session = Session("127.0.0.1", 0, Idle(), PageSettings(can_push=False))
     session.show_robot(read_urdf(ROBOT), ROBOT)
     session._stop_pushing()
     mover = Mover(session, "com")

@@ -1,3 +1,3 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What surrounds the scene: the page, its panels and plots."""
+"""The page in the browser around the scene: its server, panels and plots."""

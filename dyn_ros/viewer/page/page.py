@@ -25,11 +25,11 @@ from .trust import is_loopback as is_loopback
 from .viser_internals import Answer, Message
 from .viser_internals import PageError as PageError
 
-PORTS = 20  # number of ports to try
-MOST_REPORTS = 100  # kinds of refused requests to report
-WIDE = 1150  # from this width on [px], there is room for a second panel beside the robot
+PORT_COUNT = 20  # ports to try
+MAX_REPORTED_REFUSALS = 100  # different lines
+WIDE_WIDTH = 1150  # px; a wide window has room for a second panel beside the robot
 TITLE = "<title>Viser</title>"
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 
 # Nothing is loaded from elsewhere, no other server is shown, no other page may contain this one.
 POLICY = (
@@ -41,34 +41,31 @@ POLICY = (
 
 @dataclasses.dataclass
 class DynRosWindow(Message, include_in_scene_serialization=False):  # type: ignore[call-arg]
-    """A browser's window: size of the page in it [px], and whether its user prefers a dark page.
+    """A browser's window, as the script page.js reports it."""
 
-    `software`: it draws without a graphics card. The script page.js sends it.
-    """
-
-    width: int
-    height: int
-    dark: bool
-    software: bool = False
+    width: int  # px
+    height: int  # px
+    dark: bool  # the user prefers a dark page
+    software: bool = False  # the browser draws without a graphics card
 
     @property
-    def wide(self) -> bool:
-        return self.width >= WIDE
+    def is_wide(self) -> bool:
+        return self.width >= WIDE_WIDTH
 
 
 @dataclasses.dataclass
 class DynRosReach(Message, include_in_scene_serialization=False):  # type: ignore[call-arg]
-    """Whether the pointer is near the ball that pulls the robot, or drags it."""
+    """A report of page.js that the pointer has come near the ball that pulls the robot, or left."""
 
-    reaches: bool
+    reaches: bool  # the pointer is near the ball, or drags it
 
 
 class Server(viser.ViserServer):
     """viser's server without its public tunnel, which answers only trusted requests.
 
-    `report` receives a line for each kind of refused request. `windows` are by the clients' ids;
-    `on_window` is called, in viser's thread, for each that opens or changes. `reaching` are the
-    clients whose pointer is near the ball that pulls the robot.
+    `report` receives a line for each different reason why requests are refused. `windows` are by
+    client id. `on_window` is called, in viser's thread, when a window opens or changes.
+    `reaching_clients` are the ids of clients whose pointer is near the ball that pulls the robot.
     """
 
     def __init__(
@@ -78,7 +75,7 @@ class Server(viser.ViserServer):
         self._refusals: set[str] = set()
         self._index = _index_page(title)
         self.windows: dict[int, DynRosWindow] = {}
-        self.reaching: set[int] = set()
+        self.reaching_clients: set[int] = set()
         self.on_window: Callable[[viser.ClientHandle, DynRosWindow], object] | None = None
         with viser_internals.answering(self._answer):
             super().__init__(host=host, port=port, label=title, verbose=False)
@@ -88,20 +85,20 @@ class Server(viser.ViserServer):
         self.on_client_disconnect(self._forget_window)
 
     def request_share_url(self, verbose: bool = True) -> None:
-        """Do nothing: the page must not leave the machine."""
+        """Do nothing: the page must not become public."""
 
     # --- requests
 
     def _answer(
         self, answer: Answer, connection: ServerConnection, request: Request
     ) -> Response | None:
-        """Refuse a request, or answer it: viser's answer, except for the page itself."""
+        """Refuse an untrusted request; answer others as viser does, except for the page itself."""
         headers = request.headers
         refusal = self._trust.refusal(
             headers.get_all("Host"), headers.get_all("Origin"), str(connection.local_address[0])
         )
         if refusal:
-            if refusal not in self._refusals and len(self._refusals) < MOST_REPORTS:
+            if refusal not in self._refusals and len(self._refusals) < MAX_REPORTED_REFUSALS:
                 self._refusals.add(refusal)
                 self._report_refusal(f"refused a request: {refusal}")
             return connection.respond(HTTPStatus.FORBIDDEN, f"dyn_ros: {refusal}.\n")
@@ -113,8 +110,8 @@ class Server(viser.ViserServer):
         return response
 
     def _index_response(self, headers: Headers) -> Response:
-        packed = "gzip" in headers.get("Accept-Encoding", "")
-        body = self._index if packed else gzip.decompress(self._index)
+        accepts_gzip = "gzip" in headers.get("Accept-Encoding", "")
+        body = self._index if accepts_gzip else gzip.decompress(self._index)
         return Response(
             HTTPStatus.OK,
             "OK",
@@ -122,7 +119,7 @@ class Server(viser.ViserServer):
                 {
                     "Content-Type": "text/html; charset=utf-8",
                     "Content-Length": str(len(body)),
-                    "Content-Encoding": "gzip" if packed else "identity",
+                    "Content-Encoding": "gzip" if accepts_gzip else "identity",
                     "Cache-Control": "no-cache",
                     "Content-Security-Policy": POLICY.format(host=headers["Host"]),
                 }
@@ -134,7 +131,8 @@ class Server(viser.ViserServer):
 
     def _receive_window(self, client_id: int, message: DynRosWindow) -> None:
         client = self.get_clients().get(client_id)
-        if client is None:  # its camera is not known yet: once more, a little later
+        if client is None:
+            # viser does not know the client's camera yet: try again a little later
             if viser_internals.is_connected(self, client_id):
                 self.get_event_loop().call_later(0.05, self._receive_window, client_id, message)
             return
@@ -144,21 +142,21 @@ class Server(viser.ViserServer):
 
     def _receive_reach(self, client_id: int, message: DynRosReach) -> None:
         if message.reaches:
-            self.reaching.add(client_id)
+            self.reaching_clients.add(client_id)
         else:
-            self.reaching.discard(client_id)
+            self.reaching_clients.discard(client_id)
 
     async def _forget_window(self, client: viser.ClientHandle) -> None:
         self.windows.pop(client.client_id, None)
-        self.reaching.discard(client.client_id)
+        self.reaching_clients.discard(client.client_id)
 
 
 def _index_page(title: str) -> bytes:
-    """Return viser's page with a title, and our script and style, compressed."""
+    """Return viser's page with a title, page.js and page.css, compressed by gzip."""
     text = viser_internals.index_html()
     if TITLE not in text:
         raise PageError("the page of this version of viser is not supported; install viser 1.1")
-    script, style = ((HERE / name).read_text("utf-8") for name in ("page.js", "page.css"))
+    script, style = ((FOLDER / name).read_text("utf-8") for name in ("page.js", "page.css"))
     head = f"<title>{escape(title)}</title><style>{style}</style><script>{script}</script>"
     return gzip.compress(text.replace(TITLE, head, 1).encode(), mtime=0)
 
@@ -173,8 +171,8 @@ def serve(
     """Serve an empty page at the first free port from `port` on; 0: any free port.
 
     `allowed_hosts` are names under which browsers may open the page, in addition to those of
-    `Trust`; `report` receives a line for each kind of refused request. A `PageError` if the host
-    does not exist, an allowed host cannot be read, or no port is free.
+    `Trust`; for `report` see `Server`. Raise a `PageError` if the host does not exist, an allowed
+    host cannot be read, or no port is free.
     """
     try:
         trust = Trust(host, allowed_hosts)
@@ -195,23 +193,24 @@ def address(server: Server) -> str:
 
 
 def _free_port(host: str, first: int) -> int:
+    """Return the first free port from `first` on; raise a `PageError` if there is none."""
     try:
-        family, *_, place = socket.getaddrinfo(host, first, type=socket.SOCK_STREAM)[0]
+        family, *_, socket_address = socket.getaddrinfo(host, first, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
         raise PageError(
             f"host '{host}': {error}; use 127.0.0.1 for this machine only, or 0.0.0.0 "
             "for all its network interfaces"
         ) from error
-    for port in range(first, min(first + PORTS, 65536)):
+    for port in range(first, min(first + PORT_COUNT, 65536)):
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind((place[0], port, *place[2:]))
+                probe.bind((socket_address[0], port, *socket_address[2:]))
             except OSError as error:
-                reason = error
+                last_error = error
             else:
                 return probe.getsockname()[1]
     raise PageError(
-        f"no port from {first} to {port} of {host} is free ({reason.strerror}); "
+        f"no port from {first} to {port} of {host} is free ({last_error.strerror}); "
         "choose another one with the parameter port, or 0 for any free port"
     )

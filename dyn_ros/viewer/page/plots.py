@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class Curve(NamedTuple):
-    """The look and the meaning of a curve; its color is readable on white and on black."""
+    """Color, dash pattern and explanation of a curve.
+
+    The color is readable on white and on black. The pattern is that of SVG, empty for a solid line.
+    """
 
     color: str
     dash: tuple[int, ...]
@@ -27,13 +30,16 @@ class Curve(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What is being done, for users, and which share of it is done; without text, nothing."""
+    """A description of work in progress, for users, and the fraction of it that is done.
+
+    The text is empty if nothing is in progress.
+    """
 
     text: str = ""
-    share: float = 0.0
+    fraction: float = 0.0
 
 
-NONE = Progress()
+NO_PROGRESS = Progress()
 
 CURVES = {
     "gravity": Curve("#2f80ed", (), "The torque that holds the robot still in this position."),
@@ -52,38 +58,36 @@ CURVES = {
 }
 """All curves, by name."""
 
-LIVE = "gravity", "nle", "effort", "constraint"
-"""The curves of a robot that moves now."""
+LIVE_CURVES = "gravity", "nle", "effort", "constraint"
+"""The curves of a robot in operation, unlike those of a recording or a simulation."""
 
-ON_A_PAGE = 8  # plots shown at once: browsers do not draw more of them smoothly
-HEIGHT = 88  # of a plot [px]
-ABOVE, BELOW = 7, 7  # between its edge and its lines [px]
-AXIS = 44  # width of the numbers to its left [px]
-LABELS = 118  # width of the labels to its right [px]
-LINE = 13  # height of a label [px]
-SPIKE = 4.0  # a range that outliers enlarge by more than this leaves them out
-OUTLIERS = 20  # one sample of so many, at each end, may be an outlier
-FLAT = 0.05  # smallest range, relative to the largest value in it
-ZERO = 1e-9  # smaller values are numerical noise [N m, N]
-LOOSE = 0.35  # the range shrinks when the lines fill less of it
+PLOTS_PER_PAGE = 8  # browsers do not draw more plots smoothly
+PLOT_HEIGHT = 88  # px
+TOP_PADDING, BOTTOM_PADDING = 7, 7  # px
+AXIS_WIDTH = 44  # px; numbers at the left
+LABEL_WIDTH = 118  # px; names and values at the right
+LABEL_HEIGHT = 13  # px
+MAX_OUTLIER_SPREAD = 4.0  # range with outliers / without; above it, outliers are not shown
+SAMPLES_PER_OUTLIER = 20  # one in so many samples may be an outlier, at each end
+MIN_RELATIVE_RANGE = 0.05  # range / largest magnitude
+TORQUE_NOISE = 1e-9  # N m, N; smaller values are numerical noise
+MIN_FILL = 0.35  # range of the curves / range of the axis; below it, the axis shrinks
 PREFIXES = ((1e4, 1e-3, "k"), (2e-2, 1.0, ""), (2e-5, 1e3, "m"), (0.0, 1e6, "\u00b5"))
-NOTHING = "nothing"
-UNKNOWN = "No torques yet. The nodes publish them once joint states arrive."
+"""Unit prefixes: smallest magnitude [N m, N] they are used for, factor, and symbol."""
+NO_CHOICE = "nothing"
+NO_TORQUES = "No torques yet. The nodes publish them once joint states arrive."
 
 
 def line(text: str, kind: str = "") -> str:
-    """Return a line of text of the panel, as HTML; its kind is a class of page.css."""
+    """Return a line of text of the panel, as HTML; `kind` is a class of page.css."""
     return f'<div class="dyn {kind}">{escape(text)}</div>'
 
 
 class Scale(NamedTuple):
-    """The vertical axis of a plot, from the first to the last of its ticks.
+    """The vertical axis of a plot, from the first to the last of its ticks."""
 
-    `factor` is the number shown per N m or N, `prefix` that of the unit.
-    """
-
-    factor: float
-    prefix: str
+    factor: float  # number shown per N m or N
+    prefix: str  # of the unit
     ticks: tuple[float, ...]
     decimals: int
 
@@ -91,56 +95,59 @@ class Scale(NamedTuple):
     def range(self) -> tuple[float, float]:
         return self.ticks[0], self.ticks[-1]
 
-    def texts(self) -> list[str]:
+    def tick_labels(self) -> list[str]:
         return [f"{tick + 0.0:.{self.decimals}f}" for tick in self.ticks]
 
-    def number(self, value: float) -> str:
+    def format_value(self, value: float) -> str:
+        """Return a value [N m, N] as a number in the unit of the axis."""
         text = f"{self.factor * value:.{max(self.decimals, 2)}f}"
         return text[1:] if float(text) == 0.0 and text[0] == "-" else text
 
-    def place(self, value: float) -> float:
-        """Return where a value [N m, N] is on the axis: 0 at its lower end, 1 at its upper end."""
+    def position(self, value: float) -> float:
+        """Return the position of a value [N m, N], from 0 at the lower end to 1 at the upper."""
         lower, upper = self.range
         return min(max((self.factor * value - lower) / (upper - lower), 0.0), 1.0)
 
 
 def find_range(samples: Array) -> tuple[float, float]:
-    """Return the range to show of samples (k, curves), without short spikes.
+    """Return the range of samples (k, curves) to show, without short spikes.
 
-    It is never empty: around a constant it is a small part of it, around zero from -1 to 1.
+    It is never empty: it is -1 to 1 if all samples are zero, and `MIN_RELATIVE_RANGE` of a constant
+    around it.
     """
-    inner, whole = [], []
+    inner_ends, ends = [], []
     for values in samples.T:
         ordered = np.sort(values[np.isfinite(values)])
         if len(ordered):
-            cut = len(ordered) // OUTLIERS
-            inner += [ordered[cut], ordered[-1 - cut]]
-            whole += [ordered[0], ordered[-1]]
-    if not whole:
+            cut = len(ordered) // SAMPLES_PER_OUTLIER
+            inner_ends += [ordered[cut], ordered[-1 - cut]]
+            ends += [ordered[0], ordered[-1]]
+    if not ends:
         return -1.0, 1.0
-    lower, upper = _wide_enough(min(inner), max(inner))
-    if max(whole) - min(whole) <= SPIKE * (upper - lower):
-        lower, upper = _wide_enough(min(whole), max(whole))
+    lower, upper = _widen_range(min(inner_ends), max(inner_ends))
+    if max(ends) - min(ends) <= MAX_OUTLIER_SPREAD * (upper - lower):
+        lower, upper = _widen_range(min(ends), max(ends))
     return lower, upper
 
 
-def _wide_enough(lower: float, upper: float) -> tuple[float, float]:
-    largest = max(abs(lower), abs(upper))
-    if largest < ZERO:
+def _widen_range(lower: float, upper: float) -> tuple[float, float]:
+    """Widen a range to `MIN_RELATIVE_RANGE`."""
+    magnitude = max(abs(lower), abs(upper))
+    if magnitude < TORQUE_NOISE:
         return -1.0, 1.0
-    missing = FLAT * largest - (upper - lower)
-    return (lower, upper) if missing <= 0.0 else (lower - 0.5 * missing, upper + 0.5 * missing)
+    excess = MIN_RELATIVE_RANGE * magnitude - (upper - lower)
+    return (lower, upper) if excess <= 0.0 else (lower - 0.5 * excess, upper + 0.5 * excess)
 
 
 def find_scale(lower: float, upper: float) -> Scale:
     """Return an axis with three to five round numbers that contains a range [N m, N]."""
-    largest = max(abs(lower), abs(upper))
+    magnitude = max(abs(lower), abs(upper))
     factor, prefix = next(
-        (factor, prefix) for least, factor, prefix in PREFIXES if largest >= least
+        (factor, prefix) for minimum, factor, prefix in PREFIXES if magnitude >= minimum
     )
     lower, upper = factor * lower, factor * upper
-    finest = math.floor(math.log10(upper - lower)) - 1
-    for power, digit in ((finest + up, digit) for up in range(3) for digit in (1, 2, 5)):
+    min_power = math.floor(math.log10(upper - lower)) - 1
+    for power, digit in ((min_power + k, digit) for k in range(3) for digit in (1, 2, 5)):
         step = digit * 10.0**power
         first, last = math.floor(lower / step + 1e-9), math.ceil(upper / step - 1e-9)
         if last - first <= 3:
@@ -152,43 +159,48 @@ def find_scale(lower: float, upper: float) -> Scale:
     )
 
 
-def fits(scale: Scale, lower: float, upper: float) -> bool:
-    """Whether a scale shows a range [N m, N] well: an axis should not change all the time."""
+def is_suitable(scale: Scale, lower: float, upper: float) -> bool:
+    """Return True if a scale shows a range [N m, N] well, so that the axis need not change."""
     first, last = scale.range
     lower, upper = scale.factor * lower, scale.factor * upper
     return (
         first <= lower
         and upper <= last
-        and upper - lower >= LOOSE * (last - first)
+        and upper - lower >= MIN_FILL * (last - first)
         and find_scale(lower / scale.factor, upper / scale.factor).prefix == scale.prefix
     )
 
 
-def spread(places: Sequence[float], least: float, top: float, bottom: float) -> list[float]:
-    """Move labels, in any order, apart by at least `least`, within top <= place <= bottom."""
-    result = list(places)
-    order = sorted(range(len(places)), key=lambda i: places[i])
+def spread_labels(
+    positions: Sequence[float], distance: float, top: float, bottom: float
+) -> list[float]:
+    """Move labels apart to at least a distance, within top <= position <= bottom.
+
+    The positions may be in any order.
+    """
+    result = list(positions)
+    order = sorted(range(len(positions)), key=lambda i: positions[i])
     edge = top
     for i in order:
         result[i] = edge = max(result[i], edge)
-        edge += least
+        edge += distance
     edge = bottom
     for i in reversed(order):
         result[i] = edge = min(result[i], edge)
-        edge -= least
+        edge -= distance
     return result
 
 
 class Plots:
-    """The plots of a robot's joints, a page of them at once, in one container of the page."""
+    """The plots of a robot's joints in a tab, `PLOTS_PER_PAGE` of them at a time."""
 
     def __init__(
         self, gui: viser.GuiApi, joints: Sequence[Joint], curves: Sequence[str], seconds: float
     ) -> None:
         self._joints, self._curves = joints, curves
         pages = [
-            range(first, min(first + ON_A_PAGE, len(joints)))
-            for first in range(0, len(joints), ON_A_PAGE)
+            range(first, min(first + PLOTS_PER_PAGE, len(joints)))
+            for first in range(0, len(joints), PLOTS_PER_PAGE)
         ]
         names = [
             f"{i + 1}: {joints[page[0]].name} .. {joints[page[-1]].name}"
@@ -201,30 +213,30 @@ class Plots:
             else line("This robot has no joints that move.", "soft")
         )
         self._note = gui.add_html("", visible=False)
-        self._page = gui.add_dropdown("joints", names or [NOTHING], visible=len(names) > 1)
+        self._page = gui.add_dropdown("joints", names or [NO_CHOICE], visible=len(names) > 1)
         self._plots = [_Plot(gui, curves, seconds) for _ in (pages[0] if pages else ())]
 
-    def show(self, times: Array, samples: Array, progress: Progress = NONE) -> None:
-        """Show samples (k, curves, joints) [N m, N], with gaps at NaN, of times (k,) up to 0.
+    def show(self, times: Array, samples: Array, progress: Progress = NO_PROGRESS) -> None:
+        """Show samples (k, curves, joints) [N m, N] at times (k,) up to 0 [s], with gaps at NaN.
 
         `progress` is what unknown torques are waiting for.
         """
         if not self._pages:
             return
-        note = _note(progress, bool(np.isfinite(samples).any()))
+        note = _progress_note(progress, bool(np.isfinite(samples).any()))
         if note != self._note.content:
             self._note.content, self._note.visible = note, bool(note)
         page = self._pages[self._page.value]
-        for place, plot in enumerate(self._plots):
-            if place < len(page):
-                joint = self._joints[page[place]]
-                plot.show(joint, times, samples[:, :, page[place]])
+        for i, plot in enumerate(self._plots):
+            if i < len(page):
+                slot = page[i]
+                plot.show(self._joints[slot], times, samples[:, :, slot])
             else:
                 plot.hide()
 
 
 class _Plot:
-    """A joint's name, its curves, and their names and values at their ends."""
+    """A plot of one joint: its name, its curves, and their names and values at their ends."""
 
     def __init__(self, gui: viser.GuiApi, curves: Sequence[str], seconds: float) -> None:
         self._curves = curves
@@ -245,9 +257,9 @@ class _Plot:
         self._plot = gui.add_uplot(
             (np.zeros(0),) * (1 + len(curves)),
             series,
-            height=HEIGHT,
+            height=PLOT_HEIGHT,
             legend={"show": True, "live": True},
-            padding=(ABOVE, LABELS, BELOW, 0),
+            padding=(TOP_PADDING, LABEL_WIDTH, BOTTOM_PADDING, 0),
             cursor={"sync": {"key": "torques"}, "points": {"size": 5}},
             axes=_axes(self._scale),
             scales=_scales(self._scale, seconds),
@@ -257,11 +269,11 @@ class _Plot:
     def show(self, joint: Joint, times: Array, samples: Array) -> None:
         self._text.visible = self._plot.visible = True
         lower, upper = find_range(samples)
-        if not fits(self._scale, lower, upper):
+        if not is_suitable(self._scale, lower, upper):
             self._scale = find_scale(lower, upper)
             self._plot.axes = _axes(self._scale)
             self._plot.scales = _scales(self._scale, self._seconds)
-        self._text.content = _labels(joint, self._curves, self._scale, samples)
+        self._text.content = _plot_labels(joint, self._curves, self._scale, samples)
         send_data(self._plot, times, self._scale.factor * samples)
 
     def hide(self) -> None:
@@ -286,11 +298,11 @@ def _axes(scale: Scale) -> tuple[dict[str, Any], ...]:
     return (
         {"show": False},
         {
-            "size": AXIS,
+            "size": AXIS_WIDTH,
             "gap": 4,
             "font": "11px system-ui, sans-serif",
             "splits": scale.ticks,
-            "values": scale.texts(),
+            "values": scale.tick_labels(),
             "ticks": {"show": False},
             "grid": {"stroke": "rgba(128, 128, 128, 0.22)", "width": 1},
         },
@@ -302,7 +314,7 @@ def _scales(scale: Scale, seconds: float) -> dict[str, dict[str, Any]]:
 
 
 def swatch(name: str) -> str:
-    """Return a piece of a curve's line, as HTML."""
+    """Return a sample of a curve's line, as HTML."""
     color, dash, _ = CURVES[name]
     return (
         '<svg width="22" height="8" aria-hidden="true"><line x1="0" y1="4" x2="22" y2="4" '
@@ -320,49 +332,50 @@ def _legend(curves: Sequence[str], seconds: float) -> str:
     return f'<div class="dyn dyn-legend">{items}<span class="soft">last {seconds:g} s</span></div>'
 
 
-def _note(progress: Progress, known: bool) -> str:
-    """Return why curves are missing, as HTML; empty: none are."""
+def _progress_note(progress: Progress, has_values: bool) -> str:
+    """Return the reason why curves are missing, as HTML; empty if all are shown."""
     if progress.text:
         return (
             f'<div class="dyn dyn-progress" role="status">{escape(progress.text)}'
-            f'<progress value="{progress.share:.3f}"></progress>'
+            f'<progress value="{progress.fraction:.3f}"></progress>'
             '<span class="soft">Curves follow. The next start will not wait.</span></div>'
         )
-    return "" if known else line(UNKNOWN, "soft")
+    return "" if has_values else line(NO_TORQUES, "soft")
 
 
-def _labels(joint: Joint, curves: Sequence[str], scale: Scale, samples: Array) -> str:
+def _plot_labels(joint: Joint, curves: Sequence[str], scale: Scale, samples: Array) -> str:
     """Return a joint's name and unit, and the labels at the ends of its curves, as HTML."""
-    latest = samples[-1].tolist()
-    known = [i for i, value in enumerate(latest) if math.isfinite(value)]
-    inside = HEIGHT - ABOVE - BELOW
-    places = spread(
-        [ABOVE + (1.0 - scale.place(latest[i])) * inside for i in known],
-        LINE,
-        0.5 * LINE,
-        HEIGHT - 0.5 * LINE,
+    values = {
+        curve: value for curve, value in zip(curves, samples[-1].tolist()) if math.isfinite(value)
+    }
+    inner_height = PLOT_HEIGHT - TOP_PADDING - BOTTOM_PADDING
+    positions = spread_labels(
+        [TOP_PADDING + (1.0 - scale.position(value)) * inner_height for value in values.values()],
+        LABEL_HEIGHT,
+        0.5 * LABEL_HEIGHT,
+        PLOT_HEIGHT - 0.5 * LABEL_HEIGHT,
     )
     labels = "".join(
-        f'<span class="dyn-label" style="color:{CURVES[curves[i]].color}; top:{place:.0f}px">'
-        f'<i>{curves[i]}</i> <span class="{curves[i]}">{scale.number(latest[i])}</span></span>'
-        for i, place in zip(known, places)
+        f'<span class="dyn-label" style="color:{CURVES[curve].color}; top:{top:.0f}px">'
+        f'<i>{curve}</i> <span class="{curve}">{scale.format_value(value)}</span></span>'
+        for (curve, value), top in zip(values.items(), positions)
     )
     unit = scale.prefix + ("N" if joint.kind == "prismatic" else "N m")
     name = escape(joint.name)
     return (
         f'<div class="dyn dyn-joint" data-joint="{name}"><b title="{name}">{name}</b> '
-        f'<span class="soft unit">{unit}</span>{_beyond(scale, samples)}'
+        f'<span class="soft unit">{unit}</span>{_peak_note(scale, samples)}'
         f'<div class="dyn-labels">{labels}</div></div>'
     )
 
 
-def _beyond(scale: Scale, samples: Array) -> str:
-    """Return the largest value that the axis leaves out, as HTML."""
-    numbers = scale.factor * samples[np.isfinite(samples)]
+def _peak_note(scale: Scale, samples: Array) -> str:
+    """Return the largest value outside the axis, as HTML; empty if all values are inside."""
+    values = scale.factor * samples[np.isfinite(samples)]
     lower, upper = scale.range
-    noise = ZERO * scale.factor
-    beyond = numbers[(numbers < lower - noise) | (numbers > upper + noise)]
-    if not len(beyond):
+    noise = TORQUE_NOISE * scale.factor
+    outliers = values[(values < lower - noise) | (values > upper + noise)]
+    if not len(outliers):
         return ""
-    peak = float(beyond[abs(beyond).argmax()])
+    peak = float(outliers[abs(outliers).argmax()])
     return f' <span class="soft">peak {peak:.4g}</span>'

@@ -1,8 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What viser does not document, but the page needs: the only module that uses it.
+"""Undocumented features of viser that the page needs; no other module uses them.
 
-`test_viser_internals.py` says which feature of the page breaks if it changes.
+`test_viser_internals.py` says which feature of the page breaks if one of them changes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
 Answer: TypeAlias = Callable[[ServerConnection, Request], "Response | None"]
-"""Answers a request; None: a websocket."""
+"""A function that answers a request, or returns None to open a websocket."""
 
-_starting = threading.Lock()
+_start_lock = threading.Lock()
 
 
 class PageError(Exception):
@@ -46,25 +46,26 @@ def index_html() -> str:
 def answering(
     handler: Callable[[Answer, ServerConnection, Request], Response | None],
 ) -> Iterator[None]:
-    """Have a server that starts in this context pass its requests to a handler.
+    """Pass the requests to a server that starts in this context to a handler.
 
-    viser has no option for it; it starts its server with `websockets.asyncio.server.serve`. Raises
-    `PageError` if it does not.
+    viser has no option for this; it starts its server with `websockets.asyncio.server.serve`.
+    Raise a `PageError` if it does not.
     """
     module: Any = websockets.asyncio.server
-    started = []
+    is_started = False
 
     def serve(*args: Any, process_request: Answer, **options: Any) -> Any:
-        started.append(True)
+        nonlocal is_started
+        is_started = True
         return original(*args, process_request=partial(handler, process_request), **options)
 
-    with _starting:
+    with _start_lock:
         original, module.serve = module.serve, serve
         try:
             yield
         finally:
             module.serve = original
-    if not started:
+    if not is_started:
         raise PageError("the page of this version of viser cannot be protected; install viser 1.1")
 
 
@@ -72,21 +73,21 @@ def answering(
 
 
 def receive_messages(
-    server: viser.ViserServer, kinds: Mapping[type[Message], Callable[[int, Any], object]]
+    server: viser.ViserServer, handlers: Mapping[type[Message], Callable[[int, Any], object]]
 ) -> None:
-    """Call these, in viser's thread, with the client's id and each message of these kinds.
+    """Call handlers, in viser's thread, with the client's id and each message of their type.
 
-    viser handles only messages of its own controls, and remembers the kinds that it has found.
+    viser handles only messages of its own controls, and remembers the types that it has found.
     """
     Message._subclass_from_type_string.cache_clear()
-    for kind, receive in kinds.items():
-        server._websock_server.register_handler(kind, receive)
+    for message_type, handler in handlers.items():
+        server._websock_server.register_handler(message_type, handler)
 
 
 def is_connected(server: viser.ViserServer, client_id: int) -> bool:
-    """Whether a client is connected, also before its camera is known.
+    """Return True if a client is connected, even before its camera is known.
 
-    `get_clients` has it only from then on.
+    `get_clients` lacks it until then.
     """
     return client_id in server._websock_server._client_state_from_id
 
@@ -95,18 +96,18 @@ def is_connected(server: viser.ViserServer, client_id: int) -> bool:
 
 
 def identifier(control: Any) -> str:
-    """Return the name that a control has in the page, to which styles can refer.
+    """Return the id of a control in the page, to which styles can refer.
 
     No public property of a control has it.
     """
-    name: str = control._impl.uuid
-    return name
+    uuid: str = control._impl.uuid
+    return uuid
 
 
 def send_properties(
     control: Any, properties: Mapping[str, Any], client: viser.ClientHandle | None = None
 ) -> None:
-    """Set properties of a control as they are: in one window, or in all.
+    """Set properties of a control without conversion, in one window or in all windows.
 
     Assigning to the control converts arrays (None becomes NaN) and changes it in all windows.
     """
@@ -114,12 +115,12 @@ def send_properties(
     gui._websock_interface.queue_message(GuiUpdateMessage(control._impl.uuid, dict(properties)))
 
 
-def show_tabs(group: Any, shown: Callable[[Any], bool], client: viser.ClientHandle) -> None:
+def show_tabs(group: Any, is_shown: Callable[[Any], bool], client: viser.ClientHandle) -> None:
     """Show only some tabs of a group in one window.
 
-    A tab has no property for it, and removing it removes it from all windows.
+    A tab has no property for this, and removing it removes it from all windows.
     """
-    tabs = [tab for tab in group._tab_handles if shown(tab)]
+    tabs = [tab for tab in group._tab_handles if is_shown(tab)]
     send_properties(
         group,
         {

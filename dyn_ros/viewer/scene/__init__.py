@@ -1,3 +1,3 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What is drawn: the robot, its markers, the floor."""
+"""The scene: the robot, its markers, the floor, and the cameras that show them."""

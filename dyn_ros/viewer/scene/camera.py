@@ -16,23 +16,23 @@ from ...engine.kernel.types import Array, ArrayLike
 if TYPE_CHECKING:
     import viser
 
-FIELD_OF_VIEW = math.radians(40.0)  # vertical
-DIRECTION = np.array([1.0, 0.8, 0.5])  # from the robot to the camera
-DIRECTION /= np.linalg.norm(DIRECTION)
-MARGIN = 0.05  # of the picture, on each side
-ECHO = 2e-3  # difference between a camera that was set and what a browser reports / distance
-MOST_ECHOES = 8
-VISERS = np.full(3, 3.0), np.zeros(3)  # the camera of viser's client before any is set
-STEPS = 10  # until the points are in the middle of the picture
-FIRST_ASPECT = 1.0  # until the size of a browser's window is known
+FIELD_OF_VIEW = math.radians(40.0)  # rad, vertical
+CAMERA_DIRECTION = np.array([1.0, 0.8, 0.5])  # unit vector from the robot to the camera
+CAMERA_DIRECTION /= np.linalg.norm(CAMERA_DIRECTION)
+MARGIN = 0.05  # empty border on each side / size of the picture
+ECHO_TOLERANCE = 2e-3  # error of a camera that a browser reports back / distance to its target
+MAX_ECHOES = 8  # cameras that a browser may still report back
+VISER_CAMERA = np.full(3, 3.0), np.zeros(3)  # position and target in a new browser
+CENTERING_ITERATIONS = 10
+INITIAL_ASPECT = 1.0  # before a browser reports the size of its window
 
 
-def fitted(points: ArrayLike, aspect: float) -> tuple[Array, Array]:
+def fit_camera(points: ArrayLike, aspect: float) -> tuple[Array, Array]:
     """Return position and target, (3,) each, of the nearest camera that sees all points.
 
-    There is at least one of them (n, 3), and z is up. `aspect` is width / height.
+    There is at least one point (n, 3), and z is up. `aspect` is width / height.
     """
-    points, back = np.asarray(points, float), DIRECTION
+    points, back = np.asarray(points, float), CAMERA_DIRECTION
     right = np.cross((0.0, 0.0, 1.0), back)
     right /= np.linalg.norm(right)
     up = np.cross(back, right)
@@ -41,34 +41,36 @@ def fitted(points: ArrayLike, aspect: float) -> tuple[Array, Array]:
     # the planes through the camera that bound the picture touch the points
     distance = z.max() + 0.01
     for offsets, slope in ((x, tangent * aspect), (y, tangent)):
-        above, below = (offsets + z * slope).max(), (z * slope - offsets).max()
-        distance = max(distance, (above + below) / (2.0 * slope))
-    across = [_middle(offsets, distance - z) for offsets in (x, y)]
-    foot = across[0] * right + across[1] * up
+        upper, lower = (offsets + z * slope).max(), (z * slope - offsets).max()
+        distance = max(distance, (upper + lower) / (2.0 * slope))
+    center_x, center_y = (_center_offset(offsets, distance - z) for offsets in (x, y))
+    center = center_x * right + center_y * up
     middle = 0.5 * (z.min() + z.max())
-    return foot + distance * back, foot + middle * back
+    return center + distance * back, center + middle * back
 
 
-def _middle(offsets: Array, depths: Array) -> float:
-    """Return the offset of a camera from which points appear as far to one side as to the other."""
-    middle = 0.5 * float(offsets.min() + offsets.max())
-    for _ in range(STEPS):
-        seen = (offsets - middle) / depths
-        first, last = seen.argmin(), seen.argmax()
-        # where the two outermost points are as far from the middle
-        near, far = depths[first], depths[last]
-        middle = float((offsets[first] * far + offsets[last] * near) / (near + far))
-    return middle
+def _center_offset(offsets: Array, depths: Array) -> float:
+    """Return the offset at which a camera sees points (n,) in the middle of the picture."""
+    center = 0.5 * float(offsets.min() + offsets.max())
+    for _ in range(CENTERING_ITERATIONS):
+        slopes = (offsets - center) / depths
+        first, last = slopes.argmin(), slopes.argmax()
+        # the offset at which the slopes of the two outermost points are opposite
+        d, e = depths[first], depths[last]
+        center = float((offsets[first] * e + offsets[last] * d) / (d + e))
+    return center
 
 
-def above(points: Array, ground: float) -> Array:
-    """Return points (n, 3) of which none is below the ground, at a height [m]."""
+def raise_to_ground(points: Array, ground: float) -> Array:
+    """Return points (n, 3), with those below the ground raised to its height [m]."""
     raised = points.copy()
     raised[:, 2] = np.maximum(points[:, 2], ground)
     return raised
 
 
 class Cameras:
+    """The cameras of all browsers."""
+
     def __init__(self, server: viser.ViserServer) -> None:
         self._server = server
         self._lock = threading.Lock()
@@ -78,15 +80,15 @@ class Cameras:
         server.on_client_disconnect(self._disconnect)
 
     def show(self, points: ArrayLike) -> None:
-        """Fit all cameras to other points (n, 3), also those that users have moved."""
+        """Fit all cameras to new points (n, 3), including cameras that users have moved."""
         with self._lock:
             self._points = np.asarray(points, float)
             camera = self._server.initial_camera
             camera.fov = FIELD_OF_VIEW
-            first = fitted(self._points, FIRST_ASPECT)
-            camera.position, camera.look_at = (tuple(vector.tolist()) for vector in first)
+            initial = fit_camera(self._points, INITIAL_ASPECT)
+            camera.position, camera.look_at = (tuple(vector.tolist()) for vector in initial)
             for view in self._views.values():
-                view.expect(*first)  # a browser that is just connecting starts with it
+                view.expect(*initial)  # a browser that is just connecting starts with it
                 view.fit(self._points)
 
     def follow(self, points: ArrayLike) -> None:
@@ -94,30 +96,30 @@ class Cameras:
         with self._lock:
             self._points = np.asarray(points, float)
             for view in self._views.values():
-                if not view.moved:
+                if not view.is_moved:
                     view.fit(self._points)
 
-    def fit(self, client: int | None = None) -> None:
-        """Fit the camera of a browser, by the id of the client, or all."""
+    def fit(self, client_id: int | None = None) -> None:
+        """Fit the camera of one browser, or of all browsers."""
         with self._lock:
             for id, view in self._views.items():
-                if client in (None, id):
+                if client_id in (None, id):
                     view.fit(self._points)
 
     async def _connect(self, client: viser.ClientHandle) -> None:
         with self._lock:
-            first = [
+            initial = [
                 (np.array(camera.position), np.array(camera.look_at))
                 for camera in (client.camera, self._server.initial_camera)
             ]
-            view = self._views[client.client_id] = _View(client, [VISERS, *first])
+            view = self._views[client.client_id] = _View(client, [VISER_CAMERA, *initial])
             view.fit(self._points)
 
-        async def changed(camera: viser.CameraHandle) -> None:
+        async def on_camera_update(camera: viser.CameraHandle) -> None:
             with self._lock:
-                view.notice(self._points)
+                view.handle_update(self._points)
 
-        client.camera.on_update(changed)
+        client.camera.on_update(on_camera_update)
 
     async def _disconnect(self, client: viser.ClientHandle) -> None:
         with self._lock:
@@ -125,26 +127,30 @@ class Cameras:
 
 
 class _View:
-    """The camera of one browser, which at first is one of those given by position and target."""
+    """The camera of one browser; `is_moved` if its user has moved it.
 
-    def __init__(self, client: viser.ClientHandle, first: list[tuple[Array, Array]]) -> None:
+    `cameras` are positions and targets, (3,) each, one of which the browser starts with.
+    """
+
+    def __init__(self, client: viser.ClientHandle, cameras: list[tuple[Array, Array]]) -> None:
         self._client = client
-        self.moved = False
+        self.is_moved = False
         self._size = (0, 0)
-        # a slow browser reports them after it has been fitted
-        self._set = deque(first, maxlen=MOST_ECHOES)
+        # a slow browser reports a camera after another one has been set
+        self._expected = deque(cameras, maxlen=MAX_ECHOES)
 
     def expect(self, position: Array, target: Array) -> None:
-        """Do not regard a camera as moved by the user."""
-        self._set.append((position, target))
+        """Expect a browser to report a camera without its user having moved it."""
+        self._expected.append((position, target))
 
     def fit(self, points: Array) -> None:
+        """Fit the camera to points (n, 3)."""
         camera = self._client.camera
-        self.moved = False
+        self.is_moved = False
         self._size = camera.image_width, camera.image_height
         if min(self._size) <= 0:
             return
-        position, target = fitted(points, camera.aspect)
+        position, target = fit_camera(points, camera.aspect)
         self.expect(position, target)
         with self._client.atomic():
             camera.fov = FIELD_OF_VIEW
@@ -152,20 +158,25 @@ class _View:
             camera.position = position
             camera.look_at = target
 
-    def notice(self, points: Array) -> None:
-        """Fit again if the window has another size and the user has not moved the camera."""
+    def handle_update(self, points: Array) -> None:
+        """Fit again if the window has a new size and the user has not moved the camera."""
         camera = self._client.camera
-        self.moved = self.moved or not self._is_echo(camera.position, camera.look_at)
-        if not self.moved and (camera.image_width, camera.image_height) != self._size:
+        self.is_moved = self.is_moved or not self._is_echo(camera.position, camera.look_at)
+        if not self.is_moved and (camera.image_width, camera.image_height) != self._size:
             self.fit(points)
 
     def _is_echo(self, position: Array, target: Array) -> bool:
-        """Whether a camera was set; a slow browser mixes its position with another target."""
-        near = [
-            [
-                np.linalg.norm(given - wanted) < ECHO * np.linalg.norm(known[0] - known[1])
-                for given, wanted in zip((position, target), known)
-            ]
-            for known in self._set
-        ]
-        return bool(np.any(near, axis=0).all())
+        """Return True if the reported camera was set here, and not by a user.
+
+        A slow browser may report the position of one camera with the target of another.
+        """
+        matches = []
+        for expected_position, expected_target in self._expected:
+            tolerance = ECHO_TOLERANCE * np.linalg.norm(expected_position - expected_target)
+            matches.append(
+                [
+                    np.linalg.norm(position - expected_position) < tolerance,
+                    np.linalg.norm(target - expected_target) < tolerance,
+                ]
+            )
+        return bool(np.any(matches, axis=0).all())

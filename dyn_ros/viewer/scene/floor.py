@@ -19,8 +19,8 @@ Color = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Colors:
-    """Colors of the scene around the robot: red, green, blue, 0 to 255.
+class FloorColors:
+    """Colors of the floor and the fog: red, green, blue, 0 to 255.
 
     The background is in page.css, and ends at the horizon.
     """
@@ -29,17 +29,17 @@ class Colors:
     floor: Color
     cell: Color
     section: Color
-    shadow: float  # opacity
+    shadow_opacity: float
 
 
-LIGHT = Colors((236, 240, 245), (222, 228, 235), (204, 212, 221), (183, 193, 205), 0.22)
-DARK = Colors((52, 59, 72), (72, 82, 97), (86, 97, 113), (108, 120, 137), 0.45)
+LIGHT_COLORS = FloorColors((236, 240, 245), (222, 228, 235), (204, 212, 221), (183, 193, 205), 0.22)
+DARK_COLORS = FloorColors((52, 59, 72), (72, 82, 97), (86, 97, 113), (108, 120, 137), 0.45)
 
 
 def light_simply(client: viser.ClientHandle) -> None:
-    """Light the robot without shadows, and from a sky instead of viser's picture of a hall.
+    """Light the robot without shadows, and by a uniform sky instead of viser's picture of a hall.
 
-    Before the picture gives light, it is filtered, which takes a processor more than five seconds.
+    Without a graphics card, filtering this picture would take more than five seconds.
     """
     client.scene.configure_default_lights(cast_shadow=False)
     client.scene.configure_environment_map(None)
@@ -49,13 +49,14 @@ def light_simply(client: viser.ClientHandle) -> None:
 
 
 class Floor:
-    """What is around the robot."""
+    """The floor and the fog around the robot, in each browser."""
 
     def __init__(self, server: viser.ViserServer) -> None:
         self._server = server
         self._dark: dict[int, bool] = {}
         self._grids: dict[int, viser.GridHandle] = {}
-        self._size, self._extent = 1.0, 2.0  # of a section of the grid, and of the robot [m]
+        self._section_size = 1.0  # m; sections of the grid
+        self._extent = 2.0  # m; size of the robot
         self._position = (0.0, 0.0, 0.0)
         server.on_client_connect(self._connect)
         server.on_client_disconnect(self._disconnect)
@@ -68,18 +69,18 @@ class Floor:
         self._grids.pop(client.client_id, None)
 
     def show(self, client: viser.ClientHandle, dark: bool) -> None:
-        """Show it to a browser, with dark or light colors."""
+        """Show the floor to a browser, in dark or light colors."""
         if client.client_id not in self._grids or self._dark.get(client.client_id) != dark:
             self._draw(client, dark)
 
     def _draw(self, client: viser.ClientHandle, dark: bool) -> None:
-        colors = DARK if dark else LIGHT
+        colors = DARK_COLORS if dark else LIGHT_COLORS
         self._dark[client.client_id] = dark
         self._grids[client.client_id] = client.scene.add_grid(
             "/floor",
             infinite_grid=True,
-            cell_size=0.1 * self._size,
-            section_size=self._size,
+            cell_size=0.1 * self._section_size,
+            section_size=self._section_size,
             cell_color=colors.cell,
             section_color=colors.section,
             cell_thickness=0.8,
@@ -89,31 +90,33 @@ class Floor:
             fade_from="origin",
             plane_color=colors.floor,
             plane_opacity=1.0,
-            shadow_opacity=colors.shadow,
+            shadow_opacity=colors.shadow_opacity,
             position=self._position,
         )
-        # it begins behind the robot, also in a narrow window, in which the camera is far away
+        # fog begins behind the robot, even in a narrow window, whose camera is far away
         client.scene.configure_fog(8.0 * self._extent, 18.0 * self._extent, color=colors.horizon)
 
     def place(self, points: Array, height: float) -> None:
-        """Place it around points (n, 3), at a height [m]; its lines stay where they are."""
-        spread = max(float(np.ptp(points, axis=0).max()), 1e-2)
-        size, extent = 10.0 ** round(math.log10(spread) - 0.3), 2.0 ** round(math.log2(spread))
-        middle = 0.5 * (points.min(axis=0) + points.max(axis=0))
-        self._position = (*(size * np.round(middle[:2] / size)).tolist(), height)
-        if (size, extent) != (self._size, self._extent):
-            self._size, self._extent = size, extent
+        """Place the floor around points (n, 3), at a height [m]; its lines stay where they are."""
+        width = max(float(np.ptp(points, axis=0).max()), 1e-2)
+        section_size = 10.0 ** round(math.log10(width) - 0.3)
+        extent = 2.0 ** round(math.log2(width))
+        center = 0.5 * (points.min(axis=0) + points.max(axis=0))
+        x, y = (section_size * np.round(center[:2] / section_size)).tolist()
+        self._position = (x, y, height)
+        if (section_size, extent) != (self._section_size, self._extent):
+            self._section_size, self._extent = section_size, extent
             for client_id, client in self._server.get_clients().items():
                 self._draw(client, self._dark.get(client_id, False))
-        self._move()
+        self._update_grids()
 
     def lower(self, height: float, margin: float) -> None:
-        """Lower it to a height [m], unless it is less than a margin above that."""
-        x, y, now = self._position
-        if height < now - margin:
+        """Lower the floor to a height [m], unless it is less than a margin above it."""
+        x, y, floor_height = self._position
+        if height < floor_height - margin:
             self._position = x, y, height
-            self._move()
+            self._update_grids()
 
-    def _move(self) -> None:
+    def _update_grids(self) -> None:
         for grid in list(self._grids.values()):
             grid.position = self._position

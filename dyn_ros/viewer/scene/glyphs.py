@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""How markers look: the surfaces, segments and texts that a marker describes."""
+"""Glyphs: the surfaces, segments and texts that a marker of visualization_msgs describes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOLIDS = {
     marker_arrays.SPHERE_LIST: "sphere",
     marker_arrays.POINTS: "cube",
 }
-HEAD = 0.23  # length of the head / length of the arrow, if a marker does not specify it
+HEAD_RATIO = 0.23  # length of head / arrow, unless a marker specifies the head
 
 
 class MarkerError(ValueError):
@@ -32,36 +32,47 @@ class MarkerError(ValueError):
 
 
 class Glyph:
-    """The appearance of a marker in its frame; `alone`: it needs its own node.
+    """What a marker looks like, in its frame or in a scene node of its own.
 
-    `style` is the kind, a key of `DRAWS`, and the values that the instances of one node have in
-    common. `parts` are the arrays of this instance, and values common to all. `pose`: of its own
-    node, position (3,) and quaternion (4,), scalar first; the parts are then expressed in it.
+    `kind` is a key of `marker_drawing.BUILDERS`. `style` is the kind and the values that glyphs
+    must have in common to be instances of one scene node; a glyph that `needs_node` is never one
+    of several instances. `values` are arrays with a row for each primitive, and values common to
+    all primitives, by the names that the builder expects. `pose` is the pose of the glyph's own
+    node, position (3,) and quaternion (4,), scalar first, in which `values` are expressed; None if
+    they are expressed in the marker's frame. An empty glyph has no primitives.
     """
 
-    def __init__(self, kind: str, *style: str | float, alone: bool = False, **parts: Any) -> None:
+    def __init__(
+        self, kind: str, *style: str | float, needs_node: bool = False, **values: Any
+    ) -> None:
         self.kind = kind
         self.style: tuple[str | float, ...] = (kind, *style)
-        self.alone, self.parts = alone, parts
+        self.needs_node, self.values = needs_node, values
         self.pose: tuple[Array, Array] | None = None
-        self.shown = all(len(part) for part in parts.values() if isinstance(part, np.ndarray))
+        self.is_empty = not all(
+            len(value) for value in values.values() if isinstance(value, np.ndarray)
+        )
 
-    def in_own_frame(self) -> Glyph:
-        """Return the same with a node of its own, whose pose contains the motion."""
-        if self.alone or not self.shown:
+    def with_pose(self) -> Glyph:
+        """Return this glyph with a node of its own, whose pose contains the marker's motion.
+
+        A glyph without a frame that moves with it is returned as it is.
+        """
+        if self.needs_node or self.is_empty:
             return self
-        if "ends" in self.parts:
-            ends = self.parts["ends"]
+        if "ends" in self.values:
+            ends = self.values["ends"]
             position, R = segments_frame(ends)
-            parts = {"ends": (ends - position) @ R}
-        elif len(self.parts["centers"]) == 1:
-            position, R = self.parts["centers"][0], self.parts["axes"][0]
-            parts = {"centers": np.zeros((1, 3)), "axes": np.eye(3)[None]}
+            local_values = {"ends": (ends - position) @ R}
+        elif len(self.values["centers"]) == 1:
+            position, R = self.values["centers"][0], self.values["axes"][0]
+            local_values = {"centers": np.zeros((1, 3)), "axes": np.eye(3)[None]}
         else:
             return self
-        own = Glyph(self.kind, *self.style[1:], alone=True, **{**self.parts, **parts})
-        own.pose = position, wxyz(R)
-        return own
+        values = {**self.values, **local_values}
+        glyph = Glyph(self.kind, *self.style[1:], needs_node=True, **values)
+        glyph.pose = position, wxyz(R)
+        return glyph
 
 
 def segments_frame(ends: Array) -> tuple[Array, Array]:
@@ -70,38 +81,40 @@ def segments_frame(ends: Array) -> tuple[Array, Array]:
     The origin is the first point; z is along the first segment, and x in the plane of the first two
     that are not parallel.
     """
-    along = ends[:, 1] - ends[:, 0]
-    z = along[0] / max(float(np.linalg.norm(along[0])), 1e-12)
-    across = along - np.outer(along @ z, z)
-    sizes = np.linalg.norm(across, axis=1)
-    bent = np.flatnonzero(sizes > 1e-3 * np.linalg.norm(along, axis=1) + 1e-9)
-    x = (
-        across[bent[0]] / sizes[bent[0]]
-        if len(bent)
-        else geometry.perpendicular_vectors(z[None])[0][0]
-    )
+    vectors = ends[:, 1] - ends[:, 0]
+    z = vectors[0] / max(float(np.linalg.norm(vectors[0])), 1e-12)
+    normals = vectors - np.outer(vectors @ z, z)
+    norms = np.linalg.norm(normals, axis=1)
+    nonparallel = np.flatnonzero(norms > 1e-3 * np.linalg.norm(vectors, axis=1) + 1e-9)
+    if len(nonparallel):
+        i = nonparallel[0]
+        x = normals[i] / norms[i]
+    else:
+        x = geometry.perpendicular_vectors(z[None])[0][0]
     return ends[0, 0], np.array([x, al.cross(z, x), z]).T
 
 
-def read(marker: Any) -> Glyph:
+def read_glyph(marker: Any) -> Glyph:
     """Return the `Glyph` of a marker; raise a `MarkerError` if it cannot be shown."""
     if marker.type not in READERS:
         raise MarkerError(f"unknown type {marker.type}")
     if not isinstance(marker, PlainMarker):
         marker = plain_marker(marker)
     numbers, points, colors = marker.numbers, marker.points, marker.colors
-    R = _rotation(*numbers[3:7].tolist())
-    for what, values in (("a number", numbers), ("a point", points), ("a color", colors)):
+    R = _marker_rotation(*numbers[3:7].tolist())
+    for name, values in (("a number", numbers), ("a point", points), ("a color", colors)):
         if not np.isfinite(values).all():
-            raise MarkerError(f"{what} is not finite")
+            raise MarkerError(f"{name} is not finite")
     if len(colors) not in (0, len(points)):
         raise MarkerError(f"{len(points)} points, but {len(colors)} colors")
     if not len(colors):
         colors = np.broadcast_to(numbers[10:], (max(len(points), 1), 4))
-    return READERS[marker.type](_Marker(marker, numbers[:3], R, numbers[7:10], points, colors))
+    return READERS[marker.type](
+        _ParsedMarker(marker, numbers[:3], R, numbers[7:10], points, colors)
+    )
 
 
-def _rotation(x: float, y: float, z: float, w: float) -> Array:
+def _marker_rotation(x: float, y: float, z: float, w: float) -> Array:
     """Return the rotation, (3, 3); a quaternion of zeros, as in an unset field, is the identity."""
     norm = math.hypot(x, y, z, w)
     if not math.isfinite(norm):
@@ -111,125 +124,133 @@ def _rotation(x: float, y: float, z: float, w: float) -> Array:
     return np.reshape(al.quaternion_rotation(x, y, z, w), (3, 3))
 
 
-class _Marker(NamedTuple):
-    """The numbers of a marker, with colors (n, 4) of points (n, 3); one if there are no points."""
+class _ParsedMarker(NamedTuple):
+    """A marker whose numbers have been checked."""
 
-    marker: PlainMarker
-    position: Array
-    R: Array
-    scale: Array
-    points: Array
-    colors: Array
+    source: PlainMarker
+    position: Array  # (3,), m
+    R: Array  # (3, 3)
+    scale: Array  # (3,)
+    points: Array  # (n, 3), m
+    colors: Array  # (max(n, 1), 4)
 
-    def placed(self, points: Array) -> Array:
+    def to_frame(self, points: Array) -> Array:
+        """Transform points (n, 3) from the marker's pose to its frame."""
         return points @ self.R.T + self.position
 
 
-def _solid(of: _Marker) -> Glyph:
+def _read_solid(marker: _ParsedMarker) -> Glyph:
     return Glyph(
-        SOLIDS[of.marker.type],
-        centers=of.position[None],
-        axes=of.R[None],
-        widths=of.scale[None],
-        colors=of.colors[:1],
+        SOLIDS[marker.source.type],
+        centers=marker.position[None],
+        axes=marker.R[None],
+        widths=marker.scale[None],
+        colors=marker.colors[:1],
     )
 
 
-def _solids(of: _Marker) -> Glyph:
-    n, scale = len(of.points), of.scale
-    if of.marker.type == marker_arrays.POINTS:
+def _read_solid_list(marker: _ParsedMarker) -> Glyph:
+    n, scale = len(marker.points), marker.scale
+    if marker.source.type == marker_arrays.POINTS:
         scale = np.array([scale[0], scale[1], min(scale[:2])])
     return Glyph(
-        SOLIDS[of.marker.type],
-        centers=of.placed(of.points),
-        axes=np.broadcast_to(of.R, (n, 3, 3)),
+        SOLIDS[marker.source.type],
+        centers=marker.to_frame(marker.points),
+        axes=np.broadcast_to(marker.R, (n, 3, 3)),
         widths=np.broadcast_to(scale, (n, 3)),
-        colors=of.colors[:n],
+        colors=marker.colors[:n],
     )
 
 
-def _arrow(of: _Marker) -> Glyph:
-    position, scale = of.position, of.scale
-    if len(of.points):
-        if len(of.points) != 2:
-            raise MarkerError(f"an arrow has no points or two, but got {len(of.points)}")
-        ends = of.placed(of.points)
-        shaft, head, length = scale
+def _read_arrow(marker: _ParsedMarker) -> Glyph:
+    position, scale = marker.position, marker.scale
+    if len(marker.points):
+        if len(marker.points) != 2:
+            raise MarkerError(f"an arrow has no points or two, but got {len(marker.points)}")
+        ends = marker.to_frame(marker.points)
+        shaft_width, head_width, head_length = scale
     else:
-        ends = np.array([position, position + scale[0] * of.R[:, 0]])
-        shaft, head, length = scale[1], 2.0 * scale[1], 0.0
-    length = length or HEAD * np.linalg.norm(ends[1] - ends[0])
+        ends = np.array([position, position + scale[0] * marker.R[:, 0]])
+        shaft_width, head_width, head_length = scale[1], 2.0 * scale[1], 0.0
+    head_length = head_length or HEAD_RATIO * np.linalg.norm(ends[1] - ends[0])
     return Glyph(
         "arrow",
-        *(round(float(x), 4) for x in (shaft, head, length)),
+        *(round(float(x), 4) for x in (shaft_width, head_width, head_length)),
         ends=ends[None],
-        colors=of.colors[:1],
-        shaft=shaft,
-        head=head,
-        length=length,
+        colors=marker.colors[:1],
+        shaft_width=shaft_width,
+        head_width=head_width,
+        head_length=head_length,
     )
 
 
-def _strip(of: _Marker) -> Glyph:
-    points, colors = of.points, of.colors
-    return _lines(
-        of, np.stack([points[:-1], points[1:]], axis=1), np.stack([colors[:-1], colors[1:]], axis=1)
+def _read_line_strip(marker: _ParsedMarker) -> Glyph:
+    points, colors = marker.points, marker.colors
+    return _line_glyph(
+        marker,
+        np.stack([points[:-1], points[1:]], axis=1),
+        np.stack([colors[:-1], colors[1:]], axis=1),
     )
 
 
-def _list(of: _Marker) -> Glyph:
-    n = len(of.points)
+def _read_line_list(marker: _ParsedMarker) -> Glyph:
+    n = len(marker.points)
     if n % 2:
         raise MarkerError(f"a line list has an even number of points, but got {n}")
-    return _lines(of, of.points.reshape(-1, 2, 3), of.colors[:n].reshape(-1, 2, 4))
+    return _line_glyph(marker, marker.points.reshape(-1, 2, 3), marker.colors[:n].reshape(-1, 2, 4))
 
 
-def _lines(of: _Marker, ends: Array, colors: Array) -> Glyph:
-    width = float(of.scale[0])
-    return Glyph("line", width, ends=of.placed(ends), colors=colors[: len(ends)], width=width)
+def _line_glyph(marker: _ParsedMarker, ends: Array, colors: Array) -> Glyph:
+    width = float(marker.scale[0])
+    return Glyph("line", width, ends=marker.to_frame(ends), colors=colors[: len(ends)], width=width)
 
 
-def _text(of: _Marker) -> Glyph:
+def _read_text(marker: _ParsedMarker) -> Glyph:
     return Glyph(
         "text",
-        alone=True,
-        text=of.marker.text,
-        position=of.position,
-        font_scene_height=float(of.scale[2]),
+        needs_node=True,
+        text=marker.source.text,
+        position=marker.position,
+        font_scene_height=float(marker.scale[2]),
     )
 
 
-def _triangles(of: _Marker) -> Glyph:
-    n = len(of.points)
+def _read_triangles(marker: _ParsedMarker) -> Glyph:
+    n = len(marker.points)
     if n % 3:
         raise MarkerError(f"a triangle list has 3 points per triangle, but got {n}")
     return Glyph(
-        "triangles", alone=True, vertices=of.placed(of.points * of.scale), colors=of.colors[:n]
+        "triangles",
+        needs_node=True,
+        vertices=marker.to_frame(marker.points * marker.scale),
+        colors=marker.colors[:n],
     )
 
 
-def _mesh(of: _Marker) -> Glyph:
+def _read_mesh(marker: _ParsedMarker) -> Glyph:
     shape = Shape(
         "mesh",
         np.eye(4),
-        tuple(of.scale.tolist()),
-        tuple(of.colors[0].tolist()),
-        of.marker.mesh_resource,
+        tuple(marker.scale.tolist()),
+        tuple(marker.colors[0].tolist()),
+        marker.source.mesh_resource,
     )
-    return Glyph("mesh", alone=True, shape=shape, wxyz=wxyz(of.R), position=of.position)
+    return Glyph(
+        "mesh", needs_node=True, shape=shape, wxyz=wxyz(marker.R), position=marker.position
+    )
 
 
 READERS = {
-    marker_arrays.ARROW: _arrow,
-    marker_arrays.CUBE: _solid,
-    marker_arrays.SPHERE: _solid,
-    marker_arrays.CYLINDER: _solid,
-    marker_arrays.LINE_STRIP: _strip,
-    marker_arrays.LINE_LIST: _list,
-    marker_arrays.CUBE_LIST: _solids,
-    marker_arrays.SPHERE_LIST: _solids,
-    marker_arrays.POINTS: _solids,
-    marker_arrays.TEXT_VIEW_FACING: _text,
-    marker_arrays.MESH_RESOURCE: _mesh,
-    marker_arrays.TRIANGLE_LIST: _triangles,
+    marker_arrays.ARROW: _read_arrow,
+    marker_arrays.CUBE: _read_solid,
+    marker_arrays.SPHERE: _read_solid,
+    marker_arrays.CYLINDER: _read_solid,
+    marker_arrays.LINE_STRIP: _read_line_strip,
+    marker_arrays.LINE_LIST: _read_line_list,
+    marker_arrays.CUBE_LIST: _read_solid_list,
+    marker_arrays.SPHERE_LIST: _read_solid_list,
+    marker_arrays.POINTS: _read_solid_list,
+    marker_arrays.TEXT_VIEW_FACING: _read_text,
+    marker_arrays.MESH_RESOURCE: _read_mesh,
+    marker_arrays.TRIANGLE_LIST: _read_triangles,
 }

@@ -15,17 +15,18 @@ from ...check import Examination, LinkInertia
 from ...check.hulls import Hull, box
 from ...engine.kernel.types import Array
 
-GOOD, BAD, SHAPE, NAME = "#2a78d6", "#d03b3b", "#9aa0a6", "#7a1010"
+INERTIA_COLOR, FINDING_COLOR = "#2a78d6", "#d03b3b"
+HULL_COLOR, NAME_COLOR = "#9aa0a6", "#7a1010"
 
 Trace: TypeAlias = dict[str, Any]
-"""What plotly draws."""
+"""A drawn object of plotly."""
 
 
-def save_picture(examined: Examination, path: str | os.PathLike[str], title: str = "") -> None:
-    """Save a picture of the links with all joints at 0, as HTML that contains all that it needs.
+def save_picture(examination: Examination, path: str | os.PathLike[str], title: str = "") -> None:
+    """Save a picture of the links with all joints at 0, as a self-contained HTML file.
 
     Each inertia is shown as the box of uniform density that has it, in the convex hull of the
-    link's shapes; those with findings are red and named. An ImportError without plotly.
+    link's shapes; inertias with findings are red and named. Raise an ImportError without plotly.
     """
     try:
         import plotly.graph_objects as graph
@@ -34,11 +35,12 @@ def save_picture(examined: Examination, path: str | os.PathLike[str], title: str
             'a picture requires plotly: pip install "dyn_ros[identify]"', name=error.name
         ) from None
 
-    traces = [trace for name in examined.extents.links for trace in _link_traces(examined, name)]
-    page = graph.Figure([*traces, *_legend()])
-    count = len({finding.where for finding in examined.findings})
+    links = examination.extents.links
+    traces = [trace for name in links for trace in _link_traces(examination, name)]
+    figure = graph.Figure([*traces, *_legend_traces()])
+    count = len({finding.where for finding in examination.findings})
     camera = {"eye": {"x": 2.0, "y": 2.0, "z": 1.0}, "projection": {"type": "orthographic"}}
-    page.update_layout(
+    figure.update_layout(
         title=f"{escape(title, quote=False)}: inertias as boxes of uniform density, in the hulls "
         f"of the shapes; {count} links or joints with findings",
         scene={
@@ -51,35 +53,36 @@ def save_picture(examined: Examination, path: str | os.PathLike[str], title: str
         legend={"itemsizing": "constant"},
         margin={"l": 0, "r": 0, "b": 0, "t": 50},
     )
-    Path(path).write_text(page.to_html(include_plotlyjs=True), encoding="utf-8")
+    Path(path).write_text(figure.to_html(include_plotlyjs=True), encoding="utf-8")
 
 
-def _link_traces(examined: Examination, name: str) -> list[Trace]:
-    """The hull of a link's shapes, the box of its inertia, and its name if it has findings."""
-    placement = examined.extents.placements[name]
-    own = examined.extents.links[name].own
-    texts = [finding.what for finding in examined.findings if finding.where == f'link "{name}"']
+def _link_traces(examination: Examination, name: str) -> list[Trace]:
+    """Return the hull of a link, the box of its inertia, and its name if it has findings."""
+    placement = examination.extents.placements[name]
+    extent = examination.extents.links[name].own
+    texts = [finding.what for finding in examination.findings if finding.where == f'link "{name}"']
     hover = "<br>".join(
         [f"<b>{escape(name, quote=False)}</b>", *(escape(text, quote=False) for text in texts)]
     )
     traces = []
-    if own is not None and len(own.hull.triangles):
-        traces.append(_mesh(own.hull, placement, SHAPE, 0.4, hover))
-    inertia = examined.links.get(name)
-    if inertia is not None and inertia.mass > 0.0 and (texts or name not in examined.negligible):
-        corners, color = equivalent_box(inertia), BAD if texts else GOOD
-        drawn = Hull(corners)
-        if len(drawn.triangles):
-            traces.append(_mesh(drawn, placement, color, 0.12, hover))
-        traces.append(_edges(corners, placement, color))
+    if extent is not None and len(extent.hull.triangles):
+        traces.append(_mesh_trace(extent.hull, placement, HULL_COLOR, 0.4, hover))
+    inertia = examination.links.get(name)
+    is_drawn = bool(texts) or name not in examination.negligible
+    if inertia is not None and inertia.mass > 0.0 and is_drawn:
+        corners, color = equivalent_box(inertia), FINDING_COLOR if texts else INERTIA_COLOR
+        hull = Hull(corners)
+        if len(hull.triangles):
+            traces.append(_mesh_trace(hull, placement, color, 0.12, hover))
+        traces.append(_edges_trace(corners, placement, color))
     if texts:
         center = np.zeros(3) if inertia is None else inertia.com
-        traces.append(_label(_placed(center, placement), name, hover))
+        traces.append(_label_trace(_transformed(center, placement), name, hover))
     return traces
 
 
 def equivalent_box(inertia: LinkInertia) -> Array:
-    """The corners (8, 3) of the uniform box with a link's mass and inertia, in its frame [m].
+    """Return the corners (8, 3) of the uniform box with a link's inertia, in its frame [m].
 
     Negative second moments, which no body has, count as 0.
     """
@@ -88,8 +91,8 @@ def equivalent_box(inertia: LinkInertia) -> Array:
     return corners @ axes.T + inertia.com
 
 
-def _mesh(hull: Hull, placement: Array, color: str, opacity: float, hover: str) -> Trace:
-    x, y, z = _placed(hull.points, placement).T
+def _mesh_trace(hull: Hull, placement: Array, color: str, opacity: float, hover: str) -> Trace:
+    x, y, z = _transformed(hull.points, placement).T
     i, j, k = hull.triangles.T
     return {
         "type": "mesh3d",
@@ -107,16 +110,16 @@ def _mesh(hull: Hull, placement: Array, color: str, opacity: float, hover: str) 
     }
 
 
-def _edges(corners: Array, placement: Array, color: str) -> Trace:
-    """The edges of a box whose corners are in the order of `box`."""
-    placed, gap = _placed(corners, placement), np.full(3, np.nan)
-    return _points(
+def _edges_trace(corners: Array, placement: Array, color: str) -> Trace:
+    """Return the edges of a box whose corners are in the order of `box`."""
+    points, gap = _transformed(corners, placement), np.full(3, np.nan)
+    return _points_trace(
         [
             point
             for i in range(8)
             for bit in (1, 2, 4)
             if not i & bit
-            for point in (placed[i], placed[i | bit], gap)
+            for point in (points[i], points[i | bit], gap)
         ],
         mode="lines",
         line={"color": color, "width": 4},
@@ -125,40 +128,40 @@ def _edges(corners: Array, placement: Array, color: str) -> Trace:
     )
 
 
-def _label(point: Array, name: str, hover: str) -> Trace:
-    return _points(
+def _label_trace(point: Array, name: str, hover: str) -> Trace:
+    return _points_trace(
         [point],
         mode="markers+text",
         text=[f"<b>{escape(name, quote=False)}</b>"],
-        textfont={"color": NAME, "size": 14},
+        textfont={"color": NAME_COLOR, "size": 14},
         hovertext=[hover],
         hoverinfo="text",
         showlegend=False,
-        marker={"color": BAD, "size": 4},
+        marker={"color": FINDING_COLOR, "size": 4},
     )
 
 
-def _legend() -> list[Trace]:
-    """Traces without points, for the names of the colors."""
+def _legend_traces() -> list[Trace]:
+    """Return traces without points, one for each color of the legend."""
     return [
-        _points(
+        _points_trace(
             [[None] * 3],
             mode="markers",
             name=name,
             marker={"color": color, "symbol": "square", "size": 10},
         )
         for name, color in (
-            ("inertia", GOOD),
-            ("inertia with findings", BAD),
-            ("hull of the shapes", SHAPE),
+            ("inertia", INERTIA_COLOR),
+            ("inertia with findings", FINDING_COLOR),
+            ("hull of the shapes", HULL_COLOR),
         )
     ]
 
 
-def _points(points: Any, **options: Any) -> Trace:
+def _points_trace(points: Any, **options: Any) -> Trace:
     x, y, z = np.transpose(points)
     return {"type": "scatter3d", "x": x, "y": y, "z": z, **options}
 
 
-def _placed(points: Array, placement: Array) -> Array:
+def _transformed(points: Array, placement: Array) -> Array:
     return points @ placement[:3, :3].T + placement[:3, 3]

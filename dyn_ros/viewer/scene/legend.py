@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of markers that the nodes publish: groups, colors and explanations for the page."""
+"""The legend of the markers that the nodes publish: groups, colors and explanations."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LegendEntry:
-    """A kind of marker, which the page lists under the title `group`; `shown`: from the start.
+    """A family of markers, as the page lists and explains it.
 
-    `family` is the namespace of the markers up to its first slash, `color` the default of the
-    node's parameter `markers.<family>.color`, as in CSS without alpha; `explanation` is for users.
+    `family` is the namespace of the markers up to its first slash, `group` the title under which it
+    is listed. `color` is the default of the node's parameter `markers.<family>.color`, as in CSS
+    without alpha.
     """
 
     family: str
     group: str
     color: str
     explanation: str
-    shown: bool = False
+    starts_visible: bool = False
 
 
 TORQUES, MOTION = "Torques", "Center of mass and momentum"
@@ -32,7 +33,7 @@ LEGEND = (
         TORQUES,
         "#f08c00",
         "Torque of each joint, about its axis; longer and redder near the joint's limit.",
-        shown=True,
+        starts_visible=True,
     ),
     LegendEntry(
         "external_effort",
@@ -41,7 +42,9 @@ LEGEND = (
         "Torque that the environment exerts on each joint, relative to the threshold of a "
         "collision; red beyond it.",
     ),
-    LegendEntry("com", MOTION, "#1f5bff", "Center of mass of the whole robot.", shown=True),
+    LegendEntry(
+        "com", MOTION, "#1f5bff", "Center of mass of the whole robot.", starts_visible=True
+    ),
     LegendEntry(
         "com_projection", MOTION, "#00a0c6", "Point of the ground below the center of mass."
     ),
@@ -88,7 +91,10 @@ LEGEND = (
         "How hard the joints can push with a frame in each direction.",
     ),
     LegendEntry(
-        "constraint", CONSTRAINTS, "#823c7e", "Directions along and about which a frame is held."
+        "constraint",
+        CONSTRAINTS,
+        "#823c7e",
+        "Directions along and about which a frame is held.",
     ),
     LegendEntry(
         "constraint_force",
@@ -127,7 +133,10 @@ LEGEND = (
         "Forces inside the cone do not make the foot slip; red if it slips.",
     ),
     LegendEntry(
-        "support_polygon", GROUND, "#1e6832", "Area of the ground between the feet that stand."
+        "support_polygon",
+        GROUND,
+        "#1e6832",
+        "Area of the ground between the feet that stand.",
     ),
     LegendEntry(
         "center_of_pressure",
@@ -142,11 +151,11 @@ LEGEND = (
         "Zero moment point, where the resultant force has to act at this acceleration.",
     ),
 )
-"""All kinds, in the order of the page; kinds of one group follow each other."""
+"""All families, in the order of the page; families of one group follow each other."""
 
-LEGEND_BY_FAMILY = {kind.family: kind for kind in LEGEND}
+LEGEND_BY_FAMILY = {entry.family: entry for entry in LEGEND}
 
 
 def is_shown_at_first(family: str) -> bool:
-    """Return whether a page shows a family of markers at first; unknown families are shown."""
-    return family not in LEGEND_BY_FAMILY or LEGEND_BY_FAMILY[family].shown
+    """Return True if a page shows a family of markers at first, as it does unknown families."""
+    return family not in LEGEND_BY_FAMILY or LEGEND_BY_FAMILY[family].starts_visible

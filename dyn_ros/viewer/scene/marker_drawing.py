@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markers of visualization_msgs as viser's scene nodes.
 
-The markers of the nodes of this package have a scene node each. The browser moves scene nodes in
-the frame in which it receives their poses, as it does the links of the robot; it applies all other
-changes one frame later. The pose of such a node therefore contains the motion of its marker, and
-the rest is its shape, which is sent again only if it changes visibly.
+Each marker that the nodes of this package publish has a scene node of its own. The browser moves
+scene nodes in the frame in which it receives their poses, as it does the links of the robot; it
+applies all other changes one frame later. The pose of such a node therefore contains the motion of
+its marker, and the other values its shape, which is sent again only if it changes visibly.
 
-Of other markers, those of one topic, namespace and frame that look alike are instances of one node.
-A message is sent to the browser as a few arrays, regardless of the number of markers.
+Other markers of one topic, namespace and frame that look alike are instances of one node. A message
+is sent to the browser as a few arrays, regardless of the number of markers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from ...check.meshes import Folders, MeshError
 from ...engine.kernel.types import Array
-from . import glyphs, marker_arrays
+from . import marker_arrays
+from .glyphs import Glyph, read_glyph
 from .legend import LEGEND_BY_FAMILY, is_shown_at_first
 from .scene import draw_shape, wxyz
 
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
     import viser
     from visualization_msgs.msg import Marker, MarkerArray
 
-SHAPE = 1e-3  # smaller changes of a shape are not sent [m]
-SHADE = 3  # smaller changes of a color are not sent; of 255
-MOST_IDLE = 100  # nodes that are kept without markers
-MOVED = 1e-6  # smaller changes of a pose are not sent [m], [1]
+MIN_SHAPE_CHANGE = 1e-3  # m; smaller changes are not sent
+MIN_COLOR_CHANGE = 3  # 0 to 255; smaller changes are not sent
+MIN_POSE_CHANGE = 1e-6  # m, and 1 for quaternions; smaller changes are not sent
+MAX_IDLE_NODES = 100  # nodes kept without markers
 
 MarkerKey: TypeAlias = tuple[str, str, int]
 """Identifies a marker: topic, namespace, id."""
@@ -44,14 +45,14 @@ MarkerKey: TypeAlias = tuple[str, str, int]
 Values: TypeAlias = dict[str, Any]
 """Arrays with a row for each instance, and values common to all instances, by name."""
 
-Sent: TypeAlias = tuple[Values, Callable[..., Any]]
+NodeUpdate: TypeAlias = tuple[Values, Callable[..., Any]]
+"""The properties of a scene node that may change, and the function that adds the node."""
 
 
 class NodeKey(NamedTuple):
     """Identifies the node of markers that look alike, below the scene node `parent` of their frame.
 
-    `style` is what the instances of the node have in common, see `Glyph`; `id` is that of a marker
-    that has a node of its own.
+    `style` is the one of their glyphs. `id` is None unless the node belongs to a single marker.
     """
 
     topic: str
@@ -68,19 +69,23 @@ class _Received(NamedTuple):
     end: float
 
 
-def family(key: MarkerKey) -> tuple[str, str]:
-    """Topic, and namespace up to its first slash: what users show and hide."""
+def family_of(key: MarkerKey) -> tuple[str, str]:
+    """Return topic and family of a marker, by which users show and hide it.
+
+    The family is the namespace up to its first slash.
+    """
     return key[0], key[1].partition("/")[0]
 
 
-def _named(key: MarkerKey) -> str:
+def _describe_marker(key: MarkerKey) -> str:
     return f"marker {key[1]}/{key[2]} of {key[0]}"
 
 
 class Drawing:
     """The markers of all topics, and the scene nodes that show them.
 
-    `node_of` returns the name of the scene node of a frame_id, or raises a ValueError.
+    `node_of` returns the name of the scene node of a frame_id, or raises a ValueError. `families`
+    contains every (topic, family) received so far, in order of appearance, and whether it is shown.
     """
 
     def __init__(
@@ -88,20 +93,19 @@ class Drawing:
     ) -> None:
         self._scene, self._node_of, self._folders = scene, node_of, folders
         self._received: dict[MarkerKey, _Received] = {}
-        self._node_keys: dict[MarkerKey, NodeKey] = {}  # of those that are not hidden
-        self._nodes: dict[NodeKey, Node] = {}
+        self._node_keys: dict[MarkerKey, NodeKey] = {}  # without the markers of hidden families
+        self._nodes: dict[NodeKey, MarkerNode] = {}
         self._changed: set[NodeKey] = set()
-        self._late: frozenset[str] = frozenset()  # topics
+        self._late_topics: frozenset[str] = frozenset()
         self._problems: list[str] = []
-        self._count = itertools.count()
-        # whether it is shown, of every (topic, family) seen so far, in order of appearance
+        self._node_number = itertools.count()
         self.families: dict[tuple[str, str], bool] = {}
 
     def __len__(self) -> int:
         return len(self._received)
 
     def receive(self, topic: str, array: MarkerArray, now: float) -> list[str]:
-        """Process a MarkerArray at a time [s]; return what cannot be shown, with the reason."""
+        """Process a MarkerArray at a time [s]; return a problem for each marker not shown."""
         for marker in array.markers:
             key = topic, marker.ns, marker.id
             if marker.action == marker_arrays.ADD:
@@ -109,149 +113,157 @@ class Drawing:
                 self._received[key] = _Received(
                     marker, now + lifetime if lifetime > 0.0 else math.inf
                 )
-                if self.families.setdefault(family(key), is_shown_at_first(family(key)[1])):
-                    self._place(key)
+                if self.families.setdefault(family_of(key), is_shown_at_first(family_of(key)[1])):
+                    self._assign_node(key)
             elif marker.action == marker_arrays.DELETE:
                 self._delete(key)
             elif marker.action == marker_arrays.DELETEALL:
                 self.clear(topic)
             else:
-                self._problems.append(f"{_named(key)}: unknown action {marker.action}")
+                self._problems.append(f"{_describe_marker(key)}: unknown action {marker.action}")
         problems, self._problems = self._problems, []
         return problems
 
     def clear(self, topic: str | None = None) -> None:
+        """Delete the markers of a topic, or all markers, and their scene nodes."""
         for key in [key for key in self._received if topic in (None, key[0])]:
             self._delete(key)
-        for at, node in self._nodes.items():
-            if topic in (None, at.topic):
-                node.lasts = False
-                self._changed.add(at)
+        for node_key, node in self._nodes.items():
+            if topic in (None, node_key.topic):
+                node.is_permanent = False
+                self._changed.add(node_key)
 
-    def _place(self, key: MarkerKey) -> None:
-        """Assign a marker to the node of those that look like it."""
+    def _assign_node(self, key: MarkerKey) -> None:
+        """Assign a marker to the node for its style; add a node if there is none."""
         marker = self._received[key].marker
         try:
-            look = glyphs.read(marker)
-            if family(key)[1] in LEGEND_BY_FAMILY:
-                look = look.in_own_frame()
-            at = NodeKey(
+            glyph = read_glyph(marker)
+            if family_of(key)[1] in LEGEND_BY_FAMILY:
+                glyph = glyph.with_pose()
+            node_key = NodeKey(
                 *key[:2],
                 self._node_of(marker.header.frame_id),
-                look.style,
-                key[2] if look.alone else None,
+                glyph.style,
+                key[2] if glyph.needs_node else None,
             )
         except ValueError as error:
             self._delete(key)
-            self._problems.append(f"{_named(key)}: {error}")
+            self._problems.append(f"{_describe_marker(key)}: {error}")
             return
-        if self._node_keys.get(key) != at:
-            self._displace(key)
-            self._node_keys[key] = at
-        if at not in self._nodes:
-            self._nodes[at] = Node(f"{at.parent}/markers{next(self._count)}", look.kind)
-        self._nodes[at].markers[key] = look
-        self._nodes[at].lasts = look.pose is not None
-        self._changed.add(at)
+        if self._node_keys.get(key) != node_key:
+            self._leave_node(key)
+            self._node_keys[key] = node_key
+        if node_key not in self._nodes:
+            name = f"{node_key.parent}/markers{next(self._node_number)}"
+            self._nodes[node_key] = MarkerNode(name, glyph.kind)
+        self._nodes[node_key].glyphs[key] = glyph
+        self._nodes[node_key].is_permanent = glyph.pose is not None
+        self._changed.add(node_key)
 
-    def _displace(self, key: MarkerKey) -> None:
-        at = self._node_keys.pop(key, None)
-        if at is not None:
-            del self._nodes[at].markers[key]
-            self._changed.add(at)
+    def _leave_node(self, key: MarkerKey) -> None:
+        """Remove a marker from its node, if it has one."""
+        node_key = self._node_keys.pop(key, None)
+        if node_key is not None:
+            del self._nodes[node_key].glyphs[key]
+            self._changed.add(node_key)
 
     def _delete(self, key: MarkerKey) -> None:
         self._received.pop(key, None)
-        self._displace(key)
+        self._leave_node(key)
 
-    def show(self, topic: str, name: str, visible: bool) -> None:
-        """Show or hide the markers of a family; what is hidden is not sent to browsers."""
-        self.families[topic, name] = visible
-        for key in [key for key in self._received if family(key) == (topic, name)]:
+    def show(self, topic: str, family: str, visible: bool) -> None:
+        """Show or hide the markers of a family; hidden markers are not sent to browsers."""
+        self.families[topic, family] = visible
+        for key in [key for key in self._received if family_of(key) == (topic, family)]:
             if visible:
-                self._place(key)
+                self._assign_node(key)
             else:
-                self._displace(key)
+                self._leave_node(key)
 
     def hide_late(self, topics: Set[str]) -> None:
-        """Hide the markers of these topics, and show all others, until the next call."""
-        changed = self._late.symmetric_difference(topics)
-        self._late = frozenset(topics)
-        for at, node in self._nodes.items():
-            if at.topic in changed and node.handle is not None:
-                node.handle.visible = at.topic not in topics and any(
-                    look.shown for look in node.markers.values()
+        """Hide the markers of these topics, and show those of all other topics."""
+        changed_topics = self._late_topics.symmetric_difference(topics)
+        self._late_topics = frozenset(topics)
+        for node_key, node in self._nodes.items():
+            if node_key.topic in changed_topics and node.handle is not None:
+                node.handle.visible = node_key.topic not in topics and any(
+                    not glyph.is_empty for glyph in node.glyphs.values()
                 )
 
     def draw(self, now: float) -> list[str]:
-        """Send what has changed; return what cannot be shown, with the reason."""
+        """Send changed markers at a time [s]; return a problem for each marker not shown."""
         for key in [key for key, received in self._received.items() if received.end < now]:
             self._delete(key)
         problems, self._problems = self._problems, []
-        for at in self._changed:
+        for node_key in self._changed:
+            node = self._nodes[node_key]
             try:
-                self._draw(self._nodes[at], visible=at.topic not in self._late)
+                self._draw_node(node, visible=node_key.topic not in self._late_topics)
             except MeshError as error:
-                problems.append(f"marker {at.namespace} of {at.topic}: {error}")
-            if not self._nodes[at].markers and not self._nodes[at].lasts:
-                del self._nodes[at]
+                problems.append(f"marker {node_key.namespace} of {node_key.topic}: {error}")
+            if not node.glyphs and not node.is_permanent:
+                del self._nodes[node_key]
         self._changed.clear()
-        idle = [at for at, node in self._nodes.items() if not node.markers]
-        if len(idle) > MOST_IDLE:
-            for at in idle:
-                self._nodes.pop(at).remove()
+        idle = [node_key for node_key, node in self._nodes.items() if not node.glyphs]
+        if len(idle) > MAX_IDLE_NODES:
+            for node_key in idle:
+                self._nodes.pop(node_key).remove()
         return problems
 
-    def _draw(self, node: Node, visible: bool) -> None:
-        parts = [look.parts for look in node.markers.values() if look.shown]
-        if not parts:
-            if not node.lasts:
+    def _draw_node(self, node: MarkerNode, visible: bool) -> None:
+        values = [glyph.values for glyph in node.glyphs.values() if not glyph.is_empty]
+        if not values:
+            if not node.is_permanent:
                 node.remove()
             elif node.handle is not None:  # browsers hide it at once, but remove it later
                 node.handle.visible = False
             return
-        values = {
-            name: np.concatenate([part[name] for part in parts])
-            if isinstance(parts[0][name], np.ndarray)
-            else parts[0][name]
-            for name in parts[0]
+        merged = {
+            name: np.concatenate([glyph_values[name] for glyph_values in values])
+            if isinstance(value, np.ndarray)
+            else value
+            for name, value in values[0].items()
         }
-        node.send(*DRAWS[node.kind](self._scene, node.kind, values, self._folders))
-        pose = next(iter(node.markers.values())).pose
+        node.send(*BUILDERS[node.kind](self._scene, node.kind, merged, self._folders))
+        pose = next(iter(node.glyphs.values())).pose
         if pose is not None:
             node.move(*pose)
         if node.handle.visible != visible:
             node.handle.visible = visible
 
 
-class Node:
-    """Markers that look alike, and the scene node that shows them."""
+class MarkerNode:
+    """Markers that look alike, and the scene node that shows them.
+
+    `handle` is viser's handle of the scene node, None before it is added. A node that
+    `is_permanent` is kept without markers, until they return.
+    """
 
     def __init__(self, name: str, kind: str) -> None:
         self.name, self.kind = name, kind
-        self.handle: Any = None  # one of viser's scene node handles, or None
-        self.count = 0  # number of instances
-        self.lasts = False  # kept without markers, until they return
-        self.markers: dict[MarkerKey, glyphs.Glyph] = {}
+        self.handle: Any = None
+        self.count = 0  # instances
+        self.is_permanent = False
+        self.glyphs: dict[MarkerKey, Glyph] = {}
 
-    def send(self, given: Values, add: Callable[..., Any]) -> None:
-        """Set the values of the instances; add the scene node if it has another number of them."""
-        count = len(next(iter(given.values()))) if given else 0
-        if self.handle is None or not given or self.count != count:
+    def send(self, properties: Values, add: Callable[..., Any]) -> None:
+        """Set the properties; add the scene node again if the number of instances changes."""
+        count = len(next(iter(properties.values()))) if properties else 0
+        if self.handle is None or not properties or self.count != count:
             self.count = count
-            self.handle = add(name=self.name, **given)
+            self.handle = add(name=self.name, **properties)
             return
-        own = any(look.pose is not None for look in self.markers.values())
-        for name, value in given.items():
-            if not (own and _looks_the_same(getattr(self.handle, name), value)):
+        has_pose = any(glyph.pose is not None for glyph in self.glyphs.values())
+        for name, value in properties.items():
+            if not (has_pose and _is_visibly_equal(getattr(self.handle, name), value)):
                 setattr(self.handle, name, value)
 
-    def move(self, position: Array, turn: Array) -> None:
+    def move(self, position: Array, quaternion: Array) -> None:
         """Set the pose of the scene node; the quaternion is scalar first."""
-        if abs(self.handle.position - position).max() > MOVED:
+        if abs(self.handle.position - position).max() > MIN_POSE_CHANGE:
             self.handle.position = position
-        if abs(self.handle.wxyz - turn).max() > MOVED:
-            self.handle.wxyz = turn
+        if abs(self.handle.wxyz - quaternion).max() > MIN_POSE_CHANGE:
+            self.handle.wxyz = quaternion
 
     def remove(self) -> None:
         if self.handle is not None:
@@ -259,16 +271,16 @@ class Node:
             self.handle = None
 
 
-# What a kind sends: the values of its instances, and the function that adds its node, by name
+# --- builders: functions that convert the values of glyphs of one kind to a `NodeUpdate`
 
 
-def _solids(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
-    colors, solid = values["colors"], unit(kind)
+def _build_solids(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> NodeUpdate:
+    colors, solid = values["colors"], unit_solid(kind)
     return {
         "batched_wxyzs": wxyz(values["axes"]),
         "batched_positions": values["centers"],
         "batched_scales": values["widths"],
-        "batched_colors": _bytes(colors),
+        "batched_colors": _color_bytes(colors),
         "batched_opacities": colors[:, 3],
     }, partial(
         scene.add_batched_meshes_simple,
@@ -282,28 +294,30 @@ def _solids(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) 
     )
 
 
-def _arrows(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
-    return _segments(values), partial(
+def _build_arrows(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> NodeUpdate:
+    return _segment_values(values), partial(
         scene.add_arrows,
-        shaft_radius=0.5 * values["shaft"],
-        head_radius=0.5 * values["head"],
-        head_length=values["length"],
+        shaft_radius=0.5 * values["shaft_width"],
+        head_radius=0.5 * values["head_width"],
+        head_length=values["head_length"],
     )
 
 
-def _lines(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
-    return _segments(values), partial(scene.add_line_segments, thickness=values["width"])
+def _build_lines(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> NodeUpdate:
+    return _segment_values(values), partial(scene.add_line_segments, thickness=values["width"])
 
 
-def _segments(values: Values) -> Values:
-    return {"points": values["ends"], "colors": _bytes(values["colors"])}
+def _segment_values(values: Values) -> Values:
+    return {"points": values["ends"], "colors": _color_bytes(values["colors"])}
 
 
-def _text(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
+def _build_text(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> NodeUpdate:
     return {}, partial(scene.add_label, **values, font_size_mode="scene", anchor="center-center")
 
 
-def _triangles(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
+def _build_triangles(
+    scene: viser.SceneApi, kind: str, values: Values, folders: Folders
+) -> NodeUpdate:
     import trimesh
 
     vertices = values["vertices"]
@@ -316,27 +330,28 @@ def _triangles(scene: viser.SceneApi, kind: str, values: Values, folders: Folder
     return {}, partial(scene.add_mesh_trimesh, mesh=mesh)
 
 
-def _mesh(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> Sent:
+def _build_mesh(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> NodeUpdate:
     return {}, partial(draw_shape, scene, folders=folders, **values)
 
 
-def _looks_the_same(old: Array, new: Array) -> bool:
-    least = SHADE if new.dtype == np.uint8 else SHAPE
-    return old.shape == new.shape and bool((abs(old.astype(float) - new) < least).all())
+def _is_visibly_equal(old: Array, new: Array) -> bool:
+    tolerance = MIN_COLOR_CHANGE if new.dtype == np.uint8 else MIN_SHAPE_CHANGE
+    return old.shape == new.shape and bool((abs(old.astype(float) - new) < tolerance).all())
 
 
-def _bytes(colors: Array) -> NDArray[np.uint8]:
+def _color_bytes(colors: Array) -> NDArray[np.uint8]:
     return np.round(255.0 * np.clip(colors[..., :3], 0.0, 1.0)).astype(np.uint8)
 
 
 @lru_cache
-def unit(kind: str) -> trimesh.Trimesh:
-    """Return the solid of width 1; a cylinder has edges, where its profile has points twice."""
+def unit_solid(kind: str) -> trimesh.Trimesh:
+    """Return a cube, sphere or cylinder of width 1."""
     from trimesh.creation import box, revolve
 
     if kind == "cube":
         return box()
     if kind == "cylinder":
+        # two vertices at each edge, so that it is not shaded smoothly
         profile = np.array(
             [(0.0, -0.5), (0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (0.5, 0.5), (0.0, 0.5)]
         )
@@ -346,13 +361,13 @@ def unit(kind: str) -> trimesh.Trimesh:
     return revolve(profile, sections=24, process=False)
 
 
-DRAWS = {
-    "cube": _solids,
-    "sphere": _solids,
-    "cylinder": _solids,
-    "arrow": _arrows,
-    "line": _lines,
-    "text": _text,
-    "triangles": _triangles,
-    "mesh": _mesh,
+BUILDERS = {
+    "cube": _build_solids,
+    "sphere": _build_solids,
+    "cylinder": _build_solids,
+    "arrow": _build_arrows,
+    "line": _build_lines,
+    "text": _build_text,
+    "triangles": _build_triangles,
+    "mesh": _build_mesh,
 }

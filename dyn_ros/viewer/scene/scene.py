@@ -21,20 +21,20 @@ from ...check.shapes import PRIMITIVES, Color, Shape, read_shapes
 from ...engine.kernel import algebra as al
 from ...engine.kernel.lie import matrix_quaternion, quaternion_product
 from ...engine.kernel.types import Array, ArrayLike
-from ...engine.model.urdf import Frame, Tree
-from .camera import DIRECTION
-from .tree_kinematics import TreeKinematics, stroke
+from ...engine.model.urdf import Frame, Joint, Tree
+from .camera import CAMERA_DIRECTION
+from .tree_kinematics import TreeKinematics, display_range
 
 if TYPE_CHECKING:
     import trimesh
     import viser
 
-LIGHT = 0.005  # joints that carry less of the robot's mass, such as fingers, are minor
-MOVED = 1e-6  # smaller motions of a joint are not sent [rad, m]
-GRAY = (0.75, 0.75, 0.78, 1.0)
-BONE = (235, 140, 40)
-# in which a shape is measured: about a hundred
-AROUND = np.concatenate([sphere(1.0)[0][::20], np.eye(3), -np.eye(3)])
+MIN_MASS_FRACTION = 0.005  # joints that carry less of the robot's mass, such as fingers, are minor
+MIN_JOINT_CHANGE = 1e-6  # rad, m; smaller changes are not sent
+DEFAULT_SHAPE_COLOR = (0.75, 0.75, 0.78, 1.0)
+DEFAULT_MESH_COLOR = (0.7, 0.7, 0.7, 1.0)
+BONE_COLOR = (235, 140, 40)
+SAMPLE_DIRECTIONS = np.concatenate([sphere(1.0)[0][::20], np.eye(3), -np.eye(3)])  # about 100
 
 
 def scalar_first(q: Array) -> Array:
@@ -48,12 +48,12 @@ def wxyz(R: ArrayLike) -> Array:
 
 
 class RobotScene:
-    """Shows a robot, and moves it.
+    """The scene nodes of a robot.
 
-    `tree` is from `read_urdf` without a root joint; for `folders` see `find_mesh`. `names` and
-    `joints` are those with a coordinate of their own: of one degree of freedom, except mimic
-    joints; `slots` are their indices by name. `reach` is the largest distance from the origin of
-    the root, with all joints at zero [m], `problems` what is not shown, with the reason.
+    `tree` is from `read_urdf` without a root joint; for `folders` see `find_mesh`. For `joints`,
+    `names` and `slots` see `TreeKinematics`. `reach` is the largest distance of a point of the
+    robot from the origin of the root link, with all joints at zero [m]. `problems` are the reasons
+    why shapes are not shown.
     """
 
     def __init__(self, scene: viser.SceneApi, tree: Tree, xml: str, folders: Folders = ()) -> None:
@@ -61,12 +61,12 @@ class RobotScene:
         self._tree, self._folders = tree, folders
         self._root = scene.add_frame("/robot", show_axes=False)
         self.kinematics = kinematics = TreeKinematics(tree)
-        self._moving = kinematics.moving
+        self._tree_joints = kinematics.tree_joints
         self.joints, self.names = kinematics.joints, kinematics.names
         self.slots = kinematics.slots
-        self._nodes = self._add_joints()
+        self._joint_nodes = self._add_joint_nodes()
         self._frames = {frame.name: frame for frame in tree.frames}
-        self._added: dict[str, viser.FrameHandle] = {}
+        self._frame_nodes: dict[str, viser.FrameHandle] = {}
         self.problems: list[str] = []
         self._add_shapes(xml)
         zero = np.zeros((1, len(self.names)))
@@ -76,76 +76,89 @@ class RobotScene:
         )
         self.move(zero[0])
 
-    def _add_joints(self) -> list[viser.FrameHandle]:
-        self._paths = ["/robot"]  # of the joints; the last one is the root link's
+    def _add_joint_nodes(self) -> list[viser.FrameHandle]:
+        joints = self._tree_joints
+        self._node_names = ["/robot"]  # last: the root link
         nodes = []
-        for i, joint in enumerate(self._moving):
-            self._paths.insert(i, f"{self._paths[joint.parent]}/{i}")
+        for i, joint in enumerate(joints):
+            self._node_names.insert(i, f"{self._node_names[joint.parent]}/{i}")
             nodes.append(
                 self._scene.add_frame(
-                    self._paths[i],
+                    self._node_names[i],
                     show_axes=False,
                     wxyz=wxyz(joint.placement[:3, :3]),
                     position=joint.placement[:3, 3],
                 )
             )
-        placements = np.array([joint.placement for joint in self._moving]).reshape(-1, 4, 4)
-        axes = np.array([joint.axis for joint in self._moving]).reshape(-1, 3)
-        self._turn, self._axes = matrix_quaternion(placements[:, :3, :3]), axes
-        self._origin = placements[:, :3, 3]
-        self._slide = (placements[:, :3, :3] @ axes[..., None])[..., 0]
-        self._slides = [joint.kind == "prismatic" for joint in self._moving]
-        self._shown = np.zeros(len(self._moving))
+        placements = np.array([joint.placement for joint in joints]).reshape(-1, 4, 4)
+        R = placements[:, :3, :3]
+        # joint axes in the joint's frame, and in the parent's
+        self._axes = np.array([joint.axis for joint in joints]).reshape(-1, 3)
+        self._parent_axes = (R @ self._axes[..., None])[..., 0]
+        self._quaternions, self._origins = matrix_quaternion(R), placements[:, :3, 3]
+        self._is_prismatic = [joint.kind == "prismatic" for joint in joints]
+        self._shown_positions = np.zeros(len(joints))
         return nodes
 
     # --- shapes
 
     def _add_shapes(self, xml: str) -> None:
+        """Draw the visual shapes of each link, or else its collision shapes, or else bones.
+
+        Bones are drawn for links whose shapes cannot be shown, or for all joints if no link has a
+        shape that can be shown.
+        """
         visual, collision, problems = read_shapes(xml)
         self.problems += problems
-        drawn: set[int] = set()
-        bare: set[int] = set()
+        drawn_joints: set[int] = set()
+        undrawn_joints: set[int] = set()
         for frame in self._tree.links:
-            shapes = visual.get(frame.name, []), collision.get(frame.name, [])
-            for kind, of_link in zip(("visual", "collision"), shapes):
-                shown = [
-                    self._add_shape(frame, f"{kind}{i}", shape) for i, shape in enumerate(of_link)
+            shapes = {
+                "visual": visual.get(frame.name, []),
+                "collision": collision.get(frame.name, []),
+            }
+            for kind, link_shapes in shapes.items():
+                is_drawn = [
+                    self._add_shape(frame, f"{kind}{i}", shape)
+                    for i, shape in enumerate(link_shapes)
                 ]
-                if any(shown):
-                    drawn.add(frame.parent)
+                if any(is_drawn):
+                    drawn_joints.add(frame.parent)
                     break
             else:
-                if any(shapes):
-                    bare.add(frame.parent)
-        for joint in sorted(bare - drawn if drawn else range(-1, len(self._moving))):
+                if any(shapes.values()):
+                    undrawn_joints.add(frame.parent)
+        all_joints = range(-1, len(self._tree_joints))
+        for joint in sorted(undrawn_joints - drawn_joints if drawn_joints else all_joints):
             self._add_bones(joint)
 
     def _add_shape(self, frame: Frame, name: str, shape: Shape) -> bool:
-        placed = frame.placement @ shape.placement
-        name = f"{self._paths[frame.parent]}/{frame.name.replace('/', '|')}:{name}"
-        place = {"wxyz": wxyz(placed[:3, :3]), "position": placed[:3, 3]}
+        """Draw a shape of a link; return False, and report a problem, if it cannot be drawn."""
+        X = frame.placement @ shape.placement
+        R, p = X[:3, :3], X[:3, 3]
+        name = f"{self._node_names[frame.parent]}/{frame.name.replace('/', '|')}:{name}"
         try:
-            draw_shape(self._scene, name, shape, self._folders, **place)
+            draw_shape(self._scene, name, shape, self._folders, wxyz=wxyz(R), position=p)
             points = extreme_points(shape, self._folders)
-            self.kinematics.add(frame.parent, points @ placed[:3, :3].T + placed[:3, 3])
+            self.kinematics.add_points(frame.parent, points @ R.T + p)
         except MeshError as error:
             self.problems.append(f"link '{frame.name}': {error}")
             return False
         return True
 
     def _add_bones(self, joint: int) -> None:
-        """Show a ball at a joint (-1: at the root), and lines to its child frames."""
-        origins = [shape.placement[:3, 3] for shape in self._moving if shape.parent == joint]
-        origins += [frame.placement[:3, 3] for frame in self._tree.frames if frame.parent == joint]
+        """Show a ball at a joint (-1: at the root link), and lines to its child frames."""
+        children: list[Joint | Frame] = [*self._tree_joints, *self._tree.frames]
+        origins = [child.placement[:3, 3] for child in children if child.parent == joint]
         ends = np.array([end for end in origins if np.linalg.norm(end) > 1e-6]).reshape(-1, 3)
-        path = self._paths[joint]
+        name = self._node_names[joint]
         width = 0.1 * max([0.1, *np.linalg.norm(ends, axis=1)])
-        self._scene.add_icosphere(f"{path}/bone", radius=width, color=BONE, subdivisions=2)
+        self._scene.add_icosphere(f"{name}/bone", radius=width, color=BONE_COLOR, subdivisions=2)
         if len(ends):
             self._scene.add_line_segments(
-                f"{path}/bones",
+                f"{name}/bones",
                 np.stack([np.zeros_like(ends), ends], axis=1),
-                BONE,
+                BONE_COLOR,
                 thickness=0.5 * width,
             )
 
@@ -157,204 +170,196 @@ class RobotScene:
 
     @property
     def tip(self) -> str:
-        """The last of the links that the most joints move, minor ones not counted.
+        """The last of the links that the most joints move, without minor joints.
 
         Of several chains of as many joints, such as legs, it is the one that is nearest to the
         camera of a page that has just been opened.
         """
-        carried = [joint.inertia.mass for joint in self._moving]
-        for i, joint in reversed(list(enumerate(self._moving))):
+        joints = self._tree_joints
+        carried_mass = [joint.inertia.mass for joint in joints]
+        for i, joint in reversed(list(enumerate(joints))):
             if joint.parent >= 0:
-                carried[joint.parent] += carried[i]
-        whole = self._tree.base_inertia.mass + sum(joint.inertia.mass for joint in self._moving)
-        places = self.kinematics.places(np.zeros((1, len(self.names))))[:, 0, :3, 3]
-        ends = [(0, 0.0)] * (len(self._moving) + 1)  # depth and nearness; last: the root link
-        for i, joint in enumerate(self._moving):
-            major = joint.name in self.slots and carried[i] >= LIGHT * whole
-            depth, near = ends[joint.parent]
-            if major:
-                depth, near = depth + 1, round(float(places[i] @ DIRECTION), 6)
-            ends[i] = depth, near
-        return max(reversed(self.links), key=lambda link: ends[self._frames[link].parent])
+                carried_mass[joint.parent] += carried_mass[i]
+        total_mass = self._tree.base_inertia.mass + sum(joint.inertia.mass for joint in joints)
+        origins = self.kinematics.placements(np.zeros((1, len(self.names))))[:, 0, :3, 3]
+        ranks = [(0, 0.0)] * (len(joints) + 1)  # depth and nearness; last: the root link
+        for i, joint in enumerate(joints):
+            depth, nearness = ranks[joint.parent]
+            if joint.name in self.slots and carried_mass[i] >= MIN_MASS_FRACTION * total_mass:
+                depth, nearness = depth + 1, round(float(origins[i] @ CAMERA_DIRECTION), 6)
+            ranks[i] = depth, nearness
+        return max(reversed(self.links), key=lambda link: ranks[self._frames[link].parent])
 
-    def node(self, frame: str) -> str:
+    def node(self, frame_name: str) -> str:
         """Return the name of the node of a link or joint; child nodes move with it.
 
-        A ValueError if the robot has no such frame, as in `placement` and `to_world`.
+        Raise a ValueError if the robot has no such frame, as `placement` and `to_world` do.
         """
-        if frame not in self._frames:
-            raise ValueError(f"the robot has no frame '{frame}'")
-        at = self._frames[frame]
-        path = self._paths[at.parent]
-        if np.array_equal(at.placement, np.eye(4)):
-            return path
-        if frame not in self._added:
-            path = f"{path}/frame{list(self._frames).index(frame)}"
-            self._added[frame] = self._scene.add_frame(
-                path, show_axes=False, wxyz=wxyz(at.placement[:3, :3]), position=at.placement[:3, 3]
+        if frame_name not in self._frames:
+            raise ValueError(f"the robot has no frame '{frame_name}'")
+        frame = self._frames[frame_name]
+        name = self._node_names[frame.parent]
+        if np.array_equal(frame.placement, np.eye(4)):
+            return name
+        if frame_name not in self._frame_nodes:
+            self._frame_nodes[frame_name] = self._scene.add_frame(
+                f"{name}/frame{list(self._frames).index(frame_name)}",
+                show_axes=False,
+                wxyz=wxyz(frame.placement[:3, :3]),
+                position=frame.placement[:3, 3],
             )
-        return self._added[frame].name
+        return self._frame_nodes[frame_name].name
 
-    def placement(self, frame: str) -> Array:
+    def placement(self, frame_name: str) -> Array:
         """Return the placement in the world of a link or joint as it is shown, (4, 4)."""
-        self.node(frame)
-        at = self._frames[frame]
-        result, joint = at.placement, at.parent
+        self.node(frame_name)
+        frame = self._frames[frame_name]
+        X, joint = frame.placement, frame.parent
         while joint >= 0:
-            result = _pose(self._nodes[joint]) @ result
-            joint = self._moving[joint].parent
-        world: Array = _pose(self._root) @ result
-        return world
+            X = _node_placement(self._joint_nodes[joint]) @ X
+            joint = self._tree_joints[joint].parent
+        X_world: Array = _node_placement(self._root) @ X
+        return X_world
 
-    def envelope(self, count: int = 300, more: Sequence[tuple[str, Array]] = ()) -> Array:
-        """Return origins of frames and points of shapes at random positions of the joints.
+    def envelope(self, count: int = 300, extra_points: Sequence[tuple[str, Array]] = ()) -> Array:
+        """Return points of the robot at zero and at random positions of the joints.
 
-        They are (n, 3), in the root link. The first position is zero. `more` are points to include:
-        links, and (3,) from their origins, in the root link's axes.
+        They are (n, 3), in the root link: origins of frames, points of shapes, and `extra_points`,
+        pairs of a link and a vector (3,) from its origin, in axes of the root link.
         """
         rng = np.random.default_rng(0)
         q = np.zeros((count, len(self.joints)))
         for slot, joint in enumerate(self.joints):
-            q[1:, slot] = rng.uniform(*stroke(joint), count - 1)
-        return self.reached(q, more)
+            q[1:, slot] = rng.uniform(*display_range(joint), count - 1)
+        return self.points_at(q, extra_points)
 
-    def reached(self, q: Array, more: Sequence[tuple[str, Array]] = ()) -> Array:
-        """Return what `envelope` does at positions (k, n) of `joints`."""
+    def points_at(self, q: Array, extra_points: Sequence[tuple[str, Array]] = ()) -> Array:
+        """Return the points of `envelope` at positions (k, n) of `joints`."""
         points = self.kinematics.points(q)
-        places = self.kinematics.places(q)
-        for link, away in more:
+        placements = self.kinematics.placements(q)
+        for link, vector in extra_points:
             frame = self._frames[link]
-            points.append((places[frame.parent] @ frame.placement[:, 3])[:, :3] + away)
-        return np.concatenate([some.reshape(-1, 3) for some in points])
+            origins = (placements[frame.parent] @ frame.placement[:, 3])[:, :3]
+            points.append(origins + vector)
+        return np.concatenate([joint_points.reshape(-1, 3) for joint_points in points])
 
     @property
     def lowest(self) -> float:
-        """Height of the lowest point relative to the root link, at zero [m]."""
+        """Height of the lowest point with all joints at zero, relative to the root link [m]."""
         return self.lowest_at(np.zeros(len(self.names)))
 
     def lowest_at(self, q: Array) -> float:
         """Return the height [m] of the lowest point at positions (n,), in the root link."""
         return float(self.kinematics.heights(q[None]).min())
 
-    def to_world(self, frame: str, vector: ArrayLike) -> Array:
-        """Return a vector (3,) in world axes that is given in the axes of a link or joint."""
-        world: Array = self.placement(frame)[:3, :3] @ np.asarray(vector)
-        return world
+    def to_world(self, frame_name: str, vector: ArrayLike) -> Array:
+        """Rotate a vector (3,) from the axes of a link or joint to world axes."""
+        world_vector: Array = self.placement(frame_name)[:3, :3] @ np.asarray(vector)
+        return world_vector
 
     # --- motion
 
     def move(self, q: ArrayLike) -> None:
-        """Set the joint positions, (n,) in the order of `names`; send those that changed."""
-        if not self._moving:
+        """Set the joint positions, (n,) in the order of `names`; send the changed ones."""
+        if not self._tree_joints:
             return
         q = self.kinematics.all_positions(q)
-        moved = np.flatnonzero(abs(q - self._shown) > MOVED)
-        if not len(moved):
+        indices = np.flatnonzero(abs(q - self._shown_positions) > MIN_JOINT_CHANGE)
+        if not len(indices):
             return
-        half = 0.5 * q[moved, None]
-        turns = scalar_first(
-            quaternion_product(
-                self._turn[moved], np.hstack([np.sin(half) * self._axes[moved], np.cos(half)])
-            )
-        )
-        shifts = self._origin[moved] + q[moved, None] * self._slide[moved]
-        for i, turn, shift in zip(moved, turns, shifts):
-            if self._slides[i]:
-                self._nodes[i].position = shift
+        half_angle = 0.5 * q[indices, None]
+        rotations = np.hstack([np.sin(half_angle) * self._axes[indices], np.cos(half_angle)])
+        quaternions = scalar_first(quaternion_product(self._quaternions[indices], rotations))
+        origins = self._origins[indices] + q[indices, None] * self._parent_axes[indices]
+        for i, quaternion, origin in zip(indices, quaternions, origins):
+            if self._is_prismatic[i]:
+                self._joint_nodes[i].position = origin
             else:
-                self._nodes[i].wxyz = turn
-        self._shown[moved] = q[moved]
+                self._joint_nodes[i].wxyz = quaternion
+        self._shown_positions[indices] = q[indices]
 
     def place(self, pose: Sequence[float] | Array) -> None:
         """Set the pose of the root link in the world: x y z qx qy qz qw, of any norm."""
-        turn = np.array(pose[3:])
+        quaternion = np.array(pose[3:])
         self._root.position = pose[:3]
-        self._root.wxyz = scalar_first(turn / np.linalg.norm(turn))
+        self._root.wxyz = scalar_first(quaternion / np.linalg.norm(quaternion))
 
     def remove(self) -> None:
-        """Remove the robot and all that is attached to its links."""
+        """Remove the robot and all nodes that are attached to its links."""
         self._root.remove()
-
-
-def corners(shape: Shape) -> list[Array]:
-    """Return the corners of the box around a shape, homogeneous; the origin of a mesh."""
-    half = {
-        "box": lambda size: 0.5 * np.asarray(size),
-        "cylinder": lambda size: np.array([size[0], size[0], 0.5 * size[1]]),
-        "sphere": lambda size: np.full(3, size[0]),
-    }.get(shape.kind)
-    if half is None:
-        return [np.array([0.0, 0.0, 0.0, 1.0])]
-    signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * 3)).reshape(3, -1).T
-    return [np.append(sign * half(shape.size), 1.0) for sign in signs]
 
 
 def extreme_points(shape: Shape, folders: Folders) -> Array:
     """Return the outermost points of a shape in many directions, (n, 3), in its frame.
 
-    A `MeshError` if it is a mesh that cannot be read.
+    Raise a `MeshError` if it is a mesh that cannot be read.
     """
     if shape.kind == "mesh":
         points = load_mesh(find_mesh(shape.uri, folders), shape.color).points * shape.size
     else:
         points, _ = PRIMITIVES[shape.kind](*shape.size)
-    return _outermost(points)
+    return _select_outermost(points)
 
 
-def _outermost(points: Array) -> Array:
-    return points[np.unique((points @ AROUND.T).argmax(axis=0))]
+def _select_outermost(points: Array) -> Array:
+    """Return those of points (n, 3) that are farthest in one of `SAMPLE_DIRECTIONS`."""
+    return points[np.unique((points @ SAMPLE_DIRECTIONS.T).argmax(axis=0))]
 
 
-def _pose(node: viser.SceneNodeHandle) -> Array:
+def _node_placement(node: viser.SceneNodeHandle) -> Array:
     """Return the placement of a node in its parent, (4, 4)."""
     w, x, y, z = node.wxyz.tolist()
-    placed = np.eye(4)
-    placed[:3, :3] = np.reshape(al.quaternion_rotation(x, y, z, w), (3, 3))
-    placed[:3, 3] = node.position
-    return placed
+    X = np.eye(4)
+    X[:3, :3] = np.reshape(al.quaternion_rotation(x, y, z, w), (3, 3))
+    X[:3, 3] = node.position
+    return X
 
 
 def draw_shape(
-    scene: viser.SceneApi, name: str, shape: Shape, folders: Folders, **place: Array
+    scene: viser.SceneApi, name: str, shape: Shape, folders: Folders, **pose: Array
 ) -> viser.SceneNodeHandle:
-    """Draw a shape as a node; raise a MeshError if a mesh cannot be drawn."""
+    """Draw a shape as a node; raise a `MeshError` if a mesh cannot be drawn.
+
+    `pose` has the entries `wxyz` and `position`.
+    """
     if shape.kind == "mesh":
         data = load_mesh(find_mesh(shape.uri, folders), shape.color).data
-        return scene.add_glb(name, data, scale=shape.size, **place)
-    *rgb, alpha = shape.color or GRAY
-    paint = {
+        return scene.add_glb(name, data, scale=shape.size, **pose)
+    *rgb, alpha = shape.color or DEFAULT_SHAPE_COLOR
+    properties = {
         "color": tuple(round(255 * x) for x in rgb),
         "opacity": alpha if alpha < 1.0 else None,
-        **place,
+        **pose,
     }
     if shape.kind == "box":
-        return scene.add_box(name, dimensions=shape.size, **paint)
+        return scene.add_box(name, dimensions=shape.size, **properties)
     if shape.kind == "cylinder":
-        return scene.add_cylinder(name, radius=shape.size[0], height=shape.size[1], **paint)
-    return scene.add_icosphere(name, radius=shape.size[0], **paint)
+        return scene.add_cylinder(name, radius=shape.size[0], height=shape.size[1], **properties)
+    return scene.add_icosphere(name, radius=shape.size[0], **properties)
 
 
-class Mesh(NamedTuple):
-    """A mesh as glTF, and its outermost points (n, 3) [m]."""
+class DisplayMesh(NamedTuple):
+    """A mesh for the browser."""
 
-    data: bytes
-    points: Array
+    data: bytes  # glTF, binary
+    points: Array  # (n, 3), m; the outermost vertices
 
 
 @lru_cache(maxsize=256)
-def load_mesh(path: Path, color: Color | None = None) -> Mesh:
+def load_mesh(path: Path, color: Color | None = None) -> DisplayMesh:
     """Read a mesh file (STL, OBJ, PLY, glTF, COLLADA), in meters.
 
-    The color is that of the whole mesh if the file has none. A `MeshError` if it cannot be read.
+    If the file has no color, the whole mesh gets the color that is passed. Raise a `MeshError` if
+    the file cannot be read.
     """
     try:
         scene = read_mesh(path)
         for mesh in scene.geometry.values():
             if not mesh.visual.defined or path.suffix.lower() == ".stl":
-                rgba = color or (0.7, 0.7, 0.7, 1.0)
+                rgba = color or DEFAULT_MESH_COLOR
                 paint(mesh, rgba, alphaMode="BLEND" if rgba[3] < 1.0 else None)
-        points = _outermost(np.asarray(scene.to_mesh().vertices))
-        return Mesh(scene.export(file_type="glb"), points)
+        points = _select_outermost(np.asarray(scene.to_mesh().vertices))
+        return DisplayMesh(scene.export(file_type="glb"), points)
     except Exception as error:  # the library of each format raises its own errors
         raise MeshError(f"mesh '{path}' cannot be read: {error}") from error
 

@@ -14,14 +14,14 @@ from dyn_ros.viewer.page import page
 def test_a_port_that_is_taken_is_passed_over(server):
     other = page.serve("127.0.0.1", server.get_port(), "other")
     try:
-        assert server.get_port() < other.get_port() < server.get_port() + page.PORTS
+        assert server.get_port() < other.get_port() < server.get_port() + page.PORT_COUNT
         assert page.address(other) == f"http://localhost:{other.get_port()}"
     finally:
         other.stop()
 
 
 def test_no_port_is_free(server, monkeypatch):
-    monkeypatch.setattr(page, "PORTS", 1)
+    monkeypatch.setattr(page, "PORT_COUNT", 1)
     with pytest.raises(page.PageError, match=f"{server.get_port()}.*parameter port"):
         page.serve("127.0.0.1", server.get_port(), "other")
 

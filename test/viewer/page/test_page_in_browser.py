@@ -37,7 +37,7 @@ class Robot:
     """A session with an arm that moves."""
 
     def __init__(self, port=0, described=True):
-        self.session = Session("127.0.0.1", port, Nobody(), PageSettings(plays=True))
+        self.session = Session("127.0.0.1", port, Nobody(), PageSettings(has_motion=True))
         self.described = described
         if described:
             self.session.show_robot(read_urdf(ARM.read_text()), ARM.read_text())

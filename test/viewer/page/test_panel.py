@@ -15,17 +15,17 @@ from viser import _messages
 
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
-from dyn_ros.viewer.page.page import WIDE, DynRosWindow
+from dyn_ros.viewer.page.page import WIDE_WIDTH, DynRosWindow
 from dyn_ros.viewer.page.panel import (
     DEG,
-    LEFT,
+    MAX_LEFT_WIDTH,
     METER,
     RAD,
     Panel,
-    limits,
-    mark_of,
+    mark_text,
     round_inward,
     show_waiting,
+    slider_limits,
 )
 from dyn_ros.viewer.scene.legend import LEGEND
 
@@ -162,7 +162,7 @@ def test_limits_are_rounded_inward(lower, upper, unit, expected):
     ],
 )
 def test_limits_that_are_none(lower, upper, expected):
-    assert limits(replace(JOINT, lower=lower, upper=upper)) == expected
+    assert slider_limits(replace(JOINT, lower=lower, upper=upper)) == expected
 
 
 @pytest.mark.parametrize(
@@ -181,14 +181,14 @@ def test_limits_that_are_none(lower, upper, expected):
     ],
 )
 def test_limits_below_a_slider(value, unit, text):
-    assert mark_of(value, unit) == text
+    assert mark_text(value, unit) == text
 
 
 # Markers
 
 
 def test_markers_are_in_groups(panel, server):
-    kinds = {kind.family: kind for kind in LEGEND}
+    entries = {entry.family: entry for entry in LEGEND}
     panel.show_families(
         {
             ("mine", "balls"): True,
@@ -197,7 +197,7 @@ def test_markers_are_in_groups(panel, server):
             ("dynamics/markers", "torque"): True,
         }
     )
-    boxes = panel._seen
+    boxes = panel._check_boxes
     assert {family: box.value for (_, family), box in boxes.items()} == {
         "balls": True,
         "com": True,
@@ -206,14 +206,14 @@ def test_markers_are_in_groups(panel, server):
     }
     assert boxes["centroidal/markers", "com"].label == "center of mass"
     for topic, family in boxes:
-        group = panel._groups[kinds[family].group if family in kinds else topic]
+        group = panel._groups[entries[family].group if family in entries else topic]
         assert group.visible
         assert boxes[topic, family]._impl.parent_container_id == group._impl.uuid
     assert not panel._groups["Ground"].visible
-    style = panel._style.content
+    style = panel._legend_style.content
     for topic, family in boxes:
         assert f'label[for="{boxes[topic, family]._impl.uuid}"]' in style
-    assert kinds["torque"].color in style and kinds["torque"].explanation in style
+    assert entries["torque"].color in style and entries["torque"].explanation in style
     assert "Markers of the topic mine." in style
     act(server, panel, boxes["dynamics/markers", "inertia"], True)
     assert panel.events.get(timeout=10.0) == ("see", "dynamics/markers", "inertia", True)
@@ -224,13 +224,13 @@ def test_one_family_of_two_nodes(panel):
     panel.show_families(
         {("dynamics/markers", "wrench"): False, ("vereshchagin/markers", "wrench"): False}
     )
-    assert [box.label for box in panel._seen.values()] == ["wrench", "wrench (vereshchagin)"]
+    assert [box.label for box in panel._check_boxes.values()] == ["wrench", "wrench (vereshchagin)"]
 
 
 def test_names_of_markers_do_not_end_the_style(panel):
     panel.show_families({("</style><img src=x>", "balls"): True})
-    assert "<img" not in panel._style.content
-    assert panel._style.content.count("</style>") == 1
+    assert "<img" not in panel._legend_style.content
+    assert panel._legend_style.content.count("</style>") == 1
 
 
 # Windows
@@ -254,18 +254,25 @@ class Client:
 
 
 @pytest.mark.parametrize(
-    "width, wide", [(600, False), (1000, False), (WIDE - 1, False), (WIDE, True), (1920, True)]
+    "width, wide",
+    [
+        (600, False),
+        (1000, False),
+        (WIDE_WIDTH - 1, False),
+        (WIDE_WIDTH, True),
+        (1920, True),
+    ],
 )
 def test_a_second_panel_where_there_is_room(panel, width, wide):
     client = Client()
     panel.arrange(client, DynRosWindow(width, 800, False))
     tabs = client.sent[panel._tabs._impl.uuid]["_tab_labels"]
     assert tabs == ("Move", "Touch", "Markers") if wide else ("Move", "Touch", "Torques", "Markers")
-    assert client.sent[panel._side._impl.uuid]["visible"] is wide
+    assert client.sent[panel._right_panel._impl.uuid]["visible"] is wide
     panel.arrange(client, DynRosWindow(width, 800, False))  # its panels are there
     panel.arrange(client, DynRosWindow(width + 1, 800, False))
     # not set again: users may have changed it
-    assert client.widths == 2 * [LEFT if width > 900 else 240]
+    assert client.widths == 2 * [MAX_LEFT_WIDTH if width > 900 else 240]
     panel.arrange(client, DynRosWindow(700, 800, False))  # but there it is another one
     assert client.widths[2:] == [245]
 

@@ -14,7 +14,15 @@ pytest.importorskip("viser", reason="no viser: pip install viser")
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
 from dyn_ros.viewer.page import plots
-from dyn_ros.viewer.page.plots import CURVES, Plots, Progress, find_range, find_scale, fits, spread
+from dyn_ros.viewer.page.plots import (
+    CURVES,
+    Plots,
+    Progress,
+    find_range,
+    find_scale,
+    is_suitable,
+    spread_labels,
+)
 
 SECONDS = np.linspace(-10.0, 0.0, 100)
 
@@ -28,14 +36,14 @@ def curves(*columns):
 def test_ticks_are_distinct_round_and_short(size, offset):
     lower, upper = find_range(curves(size * (offset + np.sin(SECONDS))))
     scale = find_scale(lower, upper)
-    texts = scale.texts()
+    texts = scale.tick_labels()
     assert 3 <= len(texts) <= 4 and len(set(texts)) == len(texts)
     assert max(map(len, texts)) <= 6
     np.testing.assert_allclose([float(text) for text in texts], scale.ticks, rtol=1e-12)
     np.testing.assert_allclose(np.diff(scale.ticks), scale.ticks[1] - scale.ticks[0], rtol=1e-9)
     first, last = np.array(scale.range) / scale.factor
     assert first <= lower + 1e-9 * size and upper - 1e-9 * size <= last
-    assert last - first <= 5.0 * (upper - lower) and fits(scale, lower, upper)
+    assert last - first <= 5.0 * (upper - lower) and is_suitable(scale, lower, upper)
 
 
 @pytest.mark.parametrize(
@@ -48,8 +56,8 @@ def test_the_unit_has_a_prefix(largest, prefix):
 
 def test_numbers():
     scale = find_scale(-0.01, 0.01)
-    assert scale.number(0.0012345) == "1.23" and scale.number(-1e-9) == "0.00"
-    assert find_scale(-100.0, 100.0).number(-12.345) == "-12.35"
+    assert scale.format_value(0.0012345) == "1.23" and scale.format_value(-1e-9) == "0.00"
+    assert find_scale(-100.0, 100.0).format_value(-12.345) == "-12.35"
 
 
 @pytest.mark.parametrize("spike", [1e2, -1e4, 1e9])
@@ -75,7 +83,7 @@ def test_curves_far_from_each_other_are_all_shown():
 def test_a_constant(value):
     lower, upper = find_range(curves(0.0 * SECONDS + value))
     assert lower < value < upper or (abs(value) < 1e-9 and (lower, upper) == (-1.0, 1.0))
-    assert len(set(find_scale(lower, upper).texts())) >= 3
+    assert len(set(find_scale(lower, upper).tick_labels())) >= 3
 
 
 def test_noise_of_a_constant_is_not_magnified():
@@ -93,8 +101,8 @@ def test_unknown_values():
 
 def test_an_axis_stays_while_it_fits():
     scale = find_scale(-1.0, 1.0)
-    assert fits(scale, -0.9, 0.7) and fits(scale, -0.4, 0.4)
-    assert not fits(scale, -1.1, 1.0) and not fits(scale, -0.1, 0.1)
+    assert is_suitable(scale, -0.9, 0.7) and is_suitable(scale, -0.4, 0.4)
+    assert not is_suitable(scale, -1.1, 1.0) and not is_suitable(scale, -0.1, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +117,7 @@ def test_an_axis_stays_while_it_fits():
     ],
 )
 def test_labels_are_apart(places):
-    moved = spread(places, 13.0, 6.5, 81.5)
+    moved = spread_labels(places, 13.0, 6.5, 81.5)
     assert len(moved) == len(places)
     ordered = sorted(moved)
     assert all(b - a >= 13.0 - 1e-9 for a, b in pairwise(ordered))
@@ -208,7 +216,7 @@ def test_empty_plots_say_why(arm):
     """While torques are compiled, with how far it is; also while some are known already."""
     unknown = np.full((100, 2, 7), np.nan)
     arm.show(SECONDS, unknown)
-    assert arm._note.visible and plots.UNKNOWN in arm._note.content
+    assert arm._note.visible and plots.NO_TORQUES in arm._note.content
     arm.show(SECONDS, unknown, Progress("compiling <it>: 3 of 4", 0.75))
     note = arm._note.content
     assert "compiling &lt;it&gt;: 3 of 4" in note and 'value="0.750"' in note
@@ -219,7 +227,7 @@ def test_empty_plots_say_why(arm):
 
 
 def test_no_joints(server):
-    empty = Plots(server.gui, [], plots.LIVE, 10.0)
+    empty = Plots(server.gui, [], plots.LIVE_CURVES, 10.0)
     empty.show(SECONDS, np.zeros((100, 4, 0)))
     assert "no joints" in empty._legend.content
 

@@ -18,7 +18,7 @@ from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
 from dyn_ros.viewer.page import page
 from dyn_ros.viewer.page.panel import Panel
-from dyn_ros.viewer.page.trust import Trust, read_place
+from dyn_ros.viewer.page.trust import Trust, read_host_port
 
 HERE, LAN = "127.0.0.1", "192.168.1.7"
 
@@ -142,7 +142,7 @@ def test_allowed_hosts_that_cannot_be_read(text):
 
 
 def test_places():
-    assert read_place("[::1]:80") == ("::1", 80) and read_place("A.b") == ("a.b", None)
+    assert read_host_port("[::1]:80") == ("::1", 80) and read_host_port("A.b") == ("a.b", None)
 
 
 # A server
@@ -267,7 +267,7 @@ def test_the_page(arm, path):
 
 def test_few_refusals_are_reported(arm, monkeypatch):
     server, _, refused = arm
-    monkeypatch.setattr(page, "MOST_REPORTS", 3)
+    monkeypatch.setattr(page, "MAX_REPORTED_REFUSALS", 3)
     for number in range(5):
         assert get(server, "/", Host=f"evil{number}.example")[0].status == 403
     assert len(refused) == 3

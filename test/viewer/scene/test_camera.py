@@ -15,7 +15,7 @@ from dyn_ros.engine.model.urdf import read_urdf
 
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
-from dyn_ros.viewer.scene.camera import FIELD_OF_VIEW, MARGIN, Cameras, above, fitted
+from dyn_ros.viewer.scene.camera import FIELD_OF_VIEW, MARGIN, Cameras, fit_camera, raise_to_ground
 from dyn_ros.viewer.scene.scene import RobotScene
 
 ASPECTS = [342 / 600, 650 / 600, 622 / 800, 1.0, 1270 / 1080, 121 / 800, 3.0]
@@ -61,7 +61,7 @@ def read(name):
 def test_all_points_are_in_the_picture_and_it_is_filled(aspect, seed):
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(30, 3)) * rng.uniform(0.1, 3.0, 3) + rng.normal(size=3)
-    seen, depth = pictured(points, fitted(points, aspect), aspect)
+    seen, depth = pictured(points, fit_camera(points, aspect), aspect)
     assert depth.min() > 0.0
     largest = abs(seen).max(axis=0)
     assert largest.max() == pytest.approx(1.0 - 2.0 * MARGIN, rel=1e-6)
@@ -70,7 +70,7 @@ def test_all_points_are_in_the_picture_and_it_is_filled(aspect, seed):
 
 @pytest.mark.parametrize("points", [np.zeros((1, 3)), np.array([[1.0, 2.0, 3.0]] * 4)])
 def test_a_single_point(points):
-    position, target = fitted(points, 1.0)
+    position, target = fit_camera(points, 1.0)
     assert np.isfinite(position).all() and np.linalg.norm(position - target) > 1e-3
 
 
@@ -80,7 +80,7 @@ def test_no_frame_of_a_robot_leaves_the_picture(server, name, aspect):
     xml = read(name)
     robot = RobotScene(server.scene, read_urdf(xml), xml)
     points = robot.envelope()
-    camera = fitted(points, aspect)
+    camera = fit_camera(points, aspect)
     model = dyn_ros.Model.from_urdf(xml)
     data, rng = dyn_ros.Data(model), np.random.default_rng(7)
     for _ in range(50):
@@ -110,7 +110,7 @@ def test_the_envelope_is_what_the_engine_reaches(server):
 
 def test_above():
     np.testing.assert_array_equal(
-        above(np.array([[1.0, 1.0, -2.0], [0.0, 0.0, 3.0]]), 0.0),
+        raise_to_ground(np.array([[1.0, 1.0, -2.0], [0.0, 0.0, 3.0]]), 0.0),
         [[1.0, 1.0, 0.0], [0.0, 0.0, 3.0]],
     )
 
@@ -165,7 +165,7 @@ def connected(cameras, number=1):
 
 def is_fitted(client, points=POINTS):
     camera = client.camera
-    position, target = fitted(points, camera.aspect)
+    position, target = fit_camera(points, camera.aspect)
     return np.allclose(camera.position, position) and np.allclose(camera.look_at, target)
 
 

@@ -14,8 +14,8 @@ pytest.importorskip("viser", reason="no viser: pip install viser")
 from dyn_ros.viewer.actor import PageSettings
 from dyn_ros.viewer.page import page
 from dyn_ros.viewer.page.page import DynRosWindow
-from dyn_ros.viewer.scene.camera import fitted
-from dyn_ros.viewer.scene.floor import DARK, LIGHT, Floor
+from dyn_ros.viewer.scene.camera import fit_camera
+from dyn_ros.viewer.scene.floor import DARK_COLORS, LIGHT_COLORS, Floor
 from dyn_ros.viewer.session import Session
 
 
@@ -48,10 +48,13 @@ def floor(server):
 def test_the_fog_has_the_color_of_the_background_at_the_horizon():
     css = Path(page.__file__).with_name("page.css").read_text()
     horizons = re.findall("--dyn-horizon: #(.*?);", css)
-    assert [tuple(bytes.fromhex(horizon)) for horizon in horizons] == [LIGHT.horizon, DARK.horizon]
+    assert [tuple(bytes.fromhex(horizon)) for horizon in horizons] == [
+        LIGHT_COLORS.horizon,
+        DARK_COLORS.horizon,
+    ]
 
 
-@pytest.mark.parametrize("dark, colors", [(False, LIGHT), (True, DARK)])
+@pytest.mark.parametrize("dark, colors", [(False, LIGHT_COLORS), (True, DARK_COLORS)])
 def test_each_browser_has_its_colors(floor, dark, colors):
     other, client = Client(1), Client(2)
     floor.show(other, not dark)
@@ -68,8 +71,8 @@ def test_it_is_below_the_robot_and_its_lines_stay(floor):
     floor.place(points, -0.3)
     assert client.scene.position == (0.0, 0.0, -0.3)
     floor.place(points + (12.34, -7.6, 0.0), 0.0)
-    assert np.all(np.mod(client.scene.position, floor._size) == 0.0)
-    assert abs(client.scene.position[0] - 12.34) <= floor._size
+    assert np.all(np.mod(client.scene.position, floor._section_size) == 0.0)
+    assert abs(client.scene.position[0] - 12.34) <= floor._section_size
 
 
 def test_it_is_lowered_to_a_robot_that_reaches_below_it(floor):
@@ -87,7 +90,7 @@ def test_it_is_lowered_to_a_robot_that_reaches_below_it(floor):
 @pytest.mark.parametrize("size", [1e-9, 0.05, 1.0, 30.0, 1e4])
 def test_robots_of_any_size(floor, size):
     floor.place(size * np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]), 0.0)
-    assert np.isfinite(floor._position).all() and floor._size > 0.0
+    assert np.isfinite(floor._position).all() and floor._section_size > 0.0
 
 
 @pytest.mark.parametrize("size", [0.05, 0.3, 0.5, 1.0, 2.0, 6.0, 30.0])
@@ -98,7 +101,7 @@ def test_the_robot_is_not_in_the_fog(floor, size):
     points = size * np.array([[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (0, 1)])
     floor._server.get_clients = lambda: {1: client}
     floor.place(points, 0.0)
-    position, _ = fitted(points, 0.5)
+    position, _ = fit_camera(points, 0.5)
     near = client.scene.shown["configure_fog"][0][0]
     assert np.linalg.norm(points - position, axis=1).max() < near
 

@@ -14,8 +14,8 @@ pytest.importorskip("viser", reason="no viser: pip install viser")
 
 from pulling import drag, pull
 
-from dyn_ros.viewer.scene.camera import DIRECTION
-from dyn_ros.viewer.scene.handle import LENGTH, PushHandle
+from dyn_ros.viewer.scene.camera import CAMERA_DIRECTION
+from dyn_ros.viewer.scene.handle import REST_LENGTH, PushHandle
 from dyn_ros.viewer.scene.scene import RobotScene
 
 BENT = np.array([0.3, 0.6, 0.2, 1.2, 0.0, 0.5, 0.1])
@@ -50,18 +50,18 @@ def test_it_points_away_from_the_robot_and_asks_to_be_pulled(robot, handle):
     np.testing.assert_array_equal(handle.update(0.1), 0.0)
     tool = robot.placement("tool")[:3, 3]
     arrow = world(handle) - tool
-    assert np.linalg.norm(arrow) == pytest.approx(LENGTH * robot.reach)
+    assert np.linalg.norm(arrow) == pytest.approx(REST_LENGTH * robot.reach)
     assert arrow @ (tool - robot.placement("forearm_roll")[:3, 3]) > 0.0
-    assert arrow @ DIRECTION > 0.0
-    assert shown(handle) == "pull me" and not handle.pulled and not handle.is_held
+    assert arrow @ CAMERA_DIRECTION > 0.0
+    assert shown(handle) == "pull me" and not handle.was_pulled and not handle.is_held
 
 
 def test_it_appears_above_a_foot(server):
     """In the picture too, in which what is nearer to the camera is lower."""
     xml = ARM.with_name("quadruped.urdf").read_text()
     robot = RobotScene(server.scene, read_urdf(xml), xml)
-    arrow = PushHandle(robot, server.gui, robot.tip, 100.0).away
-    up = np.array([0.0, 0.0, 1.0]) - DIRECTION[2] * DIRECTION
+    arrow = PushHandle(robot, server.gui, robot.tip, 100.0).rest_offset
+    up = np.array([0.0, 0.0, 1.0]) - CAMERA_DIRECTION[2] * CAMERA_DIRECTION
     assert arrow @ up > 0.4 * np.linalg.norm(arrow)
 
 
@@ -73,7 +73,7 @@ def test_the_force_is_the_displacement_in_the_frame_of_the_link(robot, handle):
     drag(handle, "update", grabbed + displacement, grabbed + displacement)
     force = handle.update(0.03)
     np.testing.assert_allclose(robot.to_world("tool", force), 100.0 * displacement, atol=1e-9)
-    assert shown(handle) == "23 N" and handle.pulled and handle.is_held
+    assert shown(handle) == "23 N" and handle.was_pulled and handle.is_held
 
 
 def test_the_grip_stays_at_the_pointer_while_the_robot_gives_way(robot, handle):
@@ -86,7 +86,7 @@ def test_the_grip_stays_at_the_pointer_while_the_robot_gives_way(robot, handle):
     np.testing.assert_allclose(world(handle), start + (0.0, 0.0, 0.3), atol=1e-9)
     rest = world(handle) - robot.to_world("tool", force) / 100.0
     place = robot.placement("tool")
-    np.testing.assert_allclose(rest, handle.away + place[:3, 3], atol=1e-9)
+    np.testing.assert_allclose(rest, handle.rest_offset + place[:3, 3], atol=1e-9)
 
 
 def test_it_springs_back_and_asks_no_more(handle):
@@ -137,16 +137,20 @@ def test_the_grip_is_above_its_link_while_the_robot_moves(robot, handle):
     for bend in (0.0, 0.5, 1.5):
         robot.move(BENT + bend)
         handle.update(0.03)
-        np.testing.assert_allclose(world(handle) - robot.placement("tool")[:3, 3], handle.away)
+        np.testing.assert_allclose(
+            world(handle) - robot.placement("tool")[:3, 3], handle.rest_offset
+        )
         place = robot.placement("tool")
-        np.testing.assert_allclose(place[:3, :3] @ handle._grip.position, handle.away, atol=1e-4)
-    assert handle.away[2] > 0.0
+        np.testing.assert_allclose(
+            place[:3, :3] @ handle._grip.position, handle.rest_offset, atol=1e-4
+        )
+    assert handle.rest_offset[2] > 0.0
 
 
 def test_it_is_draggable_and_goes_away(server, handle):
     names = server.scene._handle_from_node_name
     assert any(name.endswith("/grip") for name in names)
-    assert handle._around._impl.drag_cb
+    assert handle._drag_area._impl.drag_cb
     handle.remove()
     assert not any("/grip" in name or name.endswith("/pull") for name in names)
 

@@ -45,13 +45,13 @@ def published():
     from dyn_ros.nodes.markers.vereshchagin import VERESHCHAGIN
 
     return {
-        kind.name: {spec.name.split(".")[-1]: spec.default for spec in kind.specs}["color"]
-        for kind in (*DYNAMICS, *CENTROIDAL, *VERESHCHAGIN, *CONTACT, *OBSERVER)
+        entry.name: {spec.name.split(".")[-1]: spec.default for spec in entry.specs}["color"]
+        for entry in (*DYNAMICS, *CENTROIDAL, *VERESHCHAGIN, *CONTACT, *OBSERVER)
     }
 
 
 def test_every_family_that_nodes_publish_is_listed_once():
-    assert sorted(published()) == sorted(kind.family for kind in LEGEND)
+    assert sorted(published()) == sorted(entry.family for entry in LEGEND)
 
 
 def test_the_colors_are_those_of_the_nodes():
@@ -62,13 +62,13 @@ def test_the_colors_are_those_of_the_nodes():
 
 
 def test_groups_are_contiguous():
-    assert len(list(itertools.groupby(LEGEND, lambda kind: kind.group))) == len(
-        {kind.group for kind in LEGEND}
+    assert len(list(itertools.groupby(LEGEND, lambda entry: entry.group))) == len(
+        {entry.group for entry in LEGEND}
     )
 
 
-def test_two_kinds_are_shown_at_first_and_unknown_ones():
-    assert [kind.family for kind in LEGEND if kind.shown] == ["torque", "com"]
+def test_two_families_and_unknown_ones_are_shown_at_first():
+    assert [entry.family for entry in LEGEND if entry.starts_visible] == ["torque", "com"]
     assert is_shown_at_first("com") and not is_shown_at_first("inertia")
     assert is_shown_at_first("obstacles")
 
@@ -80,10 +80,12 @@ def test_colors_differ():
 
 @pytest.mark.parametrize("background", [LIGHT, DARK])
 def test_colors_stand_out_from_light_and_dark(background):
-    for kind in LEGEND:
-        pair = sorted([luminance(kind.color), luminance(background)])
-        assert (pair[1] + 0.05) / (pair[0] + 0.05) >= CONTRAST, kind.family
+    for entry in LEGEND:
+        pair = sorted([luminance(entry.color), luminance(background)])
+        assert (pair[1] + 0.05) / (pair[0] + 0.05) >= CONTRAST, entry.family
 
 
 def test_explanations_are_sentences():
-    assert all(kind.explanation[0].isupper() and kind.explanation.endswith(".") for kind in LEGEND)
+    assert all(
+        entry.explanation[0].isupper() and entry.explanation.endswith(".") for entry in LEGEND
+    )

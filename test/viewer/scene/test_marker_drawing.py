@@ -92,7 +92,7 @@ def test_solids(drawing, type):
 
 @pytest.mark.parametrize("kind", ["sphere", "cube", "cylinder"])
 def test_solids_of_size_one_face_outwards(kind):
-    mesh = marker_drawing.unit(kind)
+    mesh = marker_drawing.unit_solid(kind)
     np.testing.assert_allclose(mesh.bounds, [(-0.5,) * 3, (0.5,) * 3], atol=1e-12)
     volume = {"cube": 1.0, "sphere": math.pi / 6, "cylinder": math.pi / 4}[kind]
     assert mesh.volume == pytest.approx(volume, rel=0.03)
@@ -408,6 +408,6 @@ def test_a_known_kind_that_comes_and_goes_keeps_its_node(drawing):
 
 
 def test_the_number_of_nodes_that_are_kept_is_bounded(drawing):
-    for id in range(2 * marker_drawing.MOST_IDLE):
+    for id in range(2 * marker_drawing.MAX_IDLE_NODES):
         take(drawing, marker(ns="com", id=id), marker(ns="com", id=id - 1, action=Marker.DELETE))
-    assert len(nodes(drawing)) <= marker_drawing.MOST_IDLE + 1
+    assert len(nodes(drawing)) <= marker_drawing.MAX_IDLE_NODES + 1

@@ -16,13 +16,13 @@ def test_places_are_those_of_the_engine(name):
     model = dyn_ros.Model.from_urdf_file(EXAMPLE_ROBOTS / FILES[name])
     robot, data = TreeKinematics(model.tree), dyn_ros.Data(model)
     own = np.random.default_rng(0).uniform(-1.0, 1.0, (3, len(robot.names)))
-    places, heights = robot.places(own), robot.heights(own)
+    places, heights = robot.placements(own), robot.heights(own)
     for k, positions in enumerate(own):
         q = model.neutral()
         for joint, x in zip(robot.names, positions):
             q[model.idx_q[model.joint_index(joint)]] = x
         expected = dyn_ros.frame_placements(model, data, q)
-        lowest = np.full(len(robot.moving) + 1, np.inf)
+        lowest = np.full(len(robot.tree_joints) + 1, np.inf)
         for frame, place in zip(model.tree.frames, expected):
             np.testing.assert_allclose(places[frame.parent, k] @ frame.placement, place, atol=1e-12)
             lowest[frame.parent] = min(lowest[frame.parent], place[2, 3])
@@ -35,7 +35,7 @@ def test_added_points_count():
     robot = TreeKinematics(model.tree)
     q = np.zeros((1, len(robot.names)))
     before = robot.heights(q)
-    robot.add(-1, np.array([[0.0, 0.0, -0.3]]))
+    robot.add_points(-1, np.array([[0.0, 0.0, -0.3]]))
     after = robot.heights(q)
     assert after[-1, 0] == pytest.approx(-0.3)
     np.testing.assert_array_equal(after[:-1], before[:-1])
