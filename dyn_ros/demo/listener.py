@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Receives what the dynamics node publishes."""
+"""A subscriber to the messages of the dynamics node."""
 
 import math
 import time
@@ -25,7 +25,7 @@ class Listener:
     def __init__(self) -> None:
         self.message: JointSpaceDynamics | None = None
         self.flow = Flow()
-        self._oldest = math.inf
+        self._oldest_description = math.inf  # s, system clock
 
     def __enter__(self) -> "Listener":
         rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
@@ -35,12 +35,14 @@ class Listener:
         # Deep enough for the messages that arrive while a picture is drawn.
         self._node.create_subscription(JointSpaceDynamics, "dynamics/state", self._receive, 100)
         latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-        described: Any = self._described  # rclpy's annotation lacks the message's information
-        self._node.create_subscription(String, "robot_description", described, latched)
+        # rclpy's annotation lacks the message's information
+        callback: Any = self._receive_description
+        self._node.create_subscription(String, "robot_description", callback, latched)
         return self
 
-    def _described(self, _: String, info: dict[str, Any]) -> None:
-        self._oldest = min(self._oldest, info["source_timestamp"] * 1e-9)
+    def _receive_description(self, _: String, info: dict[str, Any]) -> None:
+        published = info["source_timestamp"] * 1e-9
+        self._oldest_description = min(self._oldest_description, published)
 
     def _receive(self, message: JointSpaceDynamics) -> None:
         stamp = message.header.stamp
@@ -48,11 +50,12 @@ class Listener:
         self.flow.add(stamp.sec + stamp.nanosec * 1e-9, time.time())
 
     def listen(self, seconds: float) -> None:
+        """Receive messages for a time [s]."""
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            self._executor.spin_once(timeout_sec=left)
+        while (remaining := end - time.monotonic()) > 0:
+            self._executor.spin_once(timeout_sec=remaining)
 
-    def robots(self) -> int:
+    def count_robots(self) -> int:
         """Return the number of nodes that move a robot, discovered so far.
 
         The demo's own page does not count: it does so only while the robot is stopped.
@@ -60,9 +63,9 @@ class Listener:
         publishers = self._node.get_publishers_info_by_topic("joint_states")
         return sum(publisher.node_name != "viewer" for publisher in publishers)
 
-    def described_before(self, seconds: float) -> bool:
-        """Whether a robot published its description before this time of the system clock."""
-        return self._oldest < seconds
+    def has_description_before(self, seconds: float) -> bool:
+        """Return True if a robot published its description before this time of the system clock."""
+        return self._oldest_description < seconds
 
     def __exit__(self, *_: object) -> None:
         self._executor.shutdown()

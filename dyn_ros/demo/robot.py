@@ -5,9 +5,9 @@
 It publishes ``robot_description`` (transient local) and ``joint_states`` with position, velocity
 and the effort of its motors, measured with a little noise. A WrenchStamped on ``push`` pushes it
 while such messages arrive. Its services ``~/set_payload`` and ``~/clear_payload`` hang bodies on
-it, which neither its motors nor other nodes know. It moves by itself until its service ``~/move``
-stops that; it then follows the positions in ``~/command`` until it may move by itself again. Its
-service ``~/hold`` slows its own motion to a stop while users reach for it.
+it that neither its motors nor other nodes know. It moves by itself until its service ``~/move``
+stops this motion; it then follows the positions in ``~/command`` until the service starts the
+motion again. Its service ``~/hold`` slows its own motion to a stop while users reach for it.
 """
 
 import argparse
@@ -35,8 +35,8 @@ from ..srv import ClearPayload, SetPayload
 from ..viewer.motion import SineMotion, Steering
 from ..viewer.simulation import CompliantRobot
 
-POLL_PERIOD = 0.01  # seconds between two checks for messages and requests
-PUSH_TIMEOUT = 1.0  # seconds without a message after which a push ends: a busy page is late
+POLL_PERIOD = 0.01  # s; messages and requests are handled this often
+PUSH_TIMEOUT = 1.0  # s; a push ends after this time without a message, as a busy page may be late
 
 
 def main() -> None:
@@ -48,24 +48,24 @@ def main() -> None:
     xml = read_description(options.urdf)
     model = Model.from_urdf(xml)
     motion = SineMotion(model.tree)
-    # compile while a signal still ends the process at once
-    simulated = CompliantRobot(model, motion)
+    # compiles, so it comes before rclpy changes the signals' default, which ends the process
+    robot = CompliantRobot(model, motion)
     rclpy.init(args=[])
-    robot = DemoRobot(xml, motion, simulated)
+    node = DemoRobot(xml, motion, robot)
     executor = SingleThreadedExecutor()
-    executor.add_node(robot)
+    executor.add_node(node)
     try:
-        robot.run(executor, options.rate)
+        node.run(executor, options.rate)
     finally:
         executor.shutdown()
-        robot.destroy_node()
+        node.destroy_node()
         rclpy.try_shutdown()
 
 
 class DemoRobot(Node):
-    """Publishes its description once, and a joint state every period.
+    """A node that simulates a robot, and publishes its description and its joint states.
 
-    `robot` is at rest at the start of `motion`, by which it moves by itself.
+    `robot` is at rest at the start of `motion`, its own motion.
     """
 
     def __init__(self, xml: str, motion: SineMotion, robot: CompliantRobot) -> None:
@@ -80,7 +80,7 @@ class DemoRobot(Node):
         self._now = time.monotonic()
         self._push_end = math.inf
         for name, switch in (("move", self._steering.play), ("hold", self._steering.hold)):
-            self.create_service(SetBool, f"~/{name}", partial(_switched, switch))
+            self.create_service(SetBool, f"~/{name}", partial(_call_switch, switch))
         self.create_service(SetPayload, "~/set_payload", self._on_set_payload)
         self.create_service(ClearPayload, "~/clear_payload", self._on_clear_payload)
         self.create_subscription(JointState, "~/command", self._on_command, 1)
@@ -92,11 +92,11 @@ class DemoRobot(Node):
         target = self._steering.target
         if target is None:
             return
-        commanded = dict(zip(message.name, message.position))
+        positions = dict(zip(message.name, message.position))
         self._steering.command(
             [
-                x if math.isfinite(x := commanded.get(name, math.nan)) else old
-                for name, old in zip(self._message.name, target)
+                x if math.isfinite(x := positions.get(name, math.nan)) else joint_target
+                for name, joint_target in zip(self._message.name, target)
             ]
         )
 
@@ -111,21 +111,24 @@ class DemoRobot(Node):
     def _on_set_payload(
         self, request: SetPayload.Request, response: SetPayload.Response
     ) -> SetPayload.Response:
-        def hang() -> None:
+        def set_payload() -> None:
             body = from_inertia(request.inertia.inertia)
             self._robot.model.set_payload(
                 request.name, request.inertia.header.frame_id, body.mass, body.com, body.rotational
             )
 
-        return self._answer(hang, response)
+        return self._change_payloads(set_payload, response)
 
     def _on_clear_payload(
         self, request: ClearPayload.Request, response: ClearPayload.Response
     ) -> ClearPayload.Response:
-        return self._answer(lambda: self._robot.model.clear_payload(request.name or None), response)
+        def clear_payload() -> None:
+            self._robot.model.clear_payload(request.name or None)
 
-    def _answer(self, change: Callable[[], None], response: Any) -> Any:
-        """Change the payloads, and report them."""
+        return self._change_payloads(clear_payload, response)
+
+    def _change_payloads(self, change: Callable[[], None], response: Any) -> Any:
+        """Call a function that changes the payloads; return the response with the payloads."""
         try:
             change()
             response.success = True
@@ -139,16 +142,16 @@ class DemoRobot(Node):
 
     def run(self, executor: Executor, rate: float) -> None:
         """Publish at a rate [Hz] until the process is asked to shut down."""
-        due = poll = self._now = time.monotonic()
+        next_state = next_poll = self._now = time.monotonic()
         while rclpy.ok():
             now = time.monotonic()
-            if now >= due:
+            if now >= next_state:
                 self._publish()
-                due = max(due + 1 / rate, now)
-            if now >= poll:
+                next_state = max(next_state + 1 / rate, now)
+            if now >= next_poll:
                 executor.spin_once(0.0)
-                poll = now + POLL_PERIOD
-            time.sleep(max(0.0, min(due, poll) - time.monotonic()))
+                next_poll = now + POLL_PERIOD
+            time.sleep(max(0.0, min(next_state, next_poll) - time.monotonic()))
 
     def _publish(self) -> None:
         now, stamp = time.monotonic(), self.get_clock().now()
@@ -168,9 +171,10 @@ class DemoRobot(Node):
         self._robot.follow(self._steering, seconds)
 
 
-def _switched(
+def _call_switch(
     switch: Callable[[bool], None], request: SetBool.Request, response: SetBool.Response
 ) -> SetBool.Response:
+    """Answer a request for a service by a function that switches something on or off."""
     switch(request.data)
     response.success = True
     return response

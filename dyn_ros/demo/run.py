@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Run the demo: the robot, the nodes and the page in processes of their own, the table in this."""
+"""The demo: robot, nodes and page in processes of their own, and the table in this process."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from rich.console import Console
 
 from ..engine.model.urdf import ONE_DOF, Tree, read_description, read_urdf
 from ..viewer.simulation import FRICTION_VELOCITY
-from .table import Lines, Terminal, save_picture
+from .table import Lines, Terminal, save_snapshot
 
 if TYPE_CHECKING:
     from .listener import Listener
 
 ARM = Path(__file__).parent.parent / "robots" / "arm7.urdf"
-NODE_START_LIMIT = 300.0  # seconds; compiling on a slow machine takes a minute
-DISCOVERY_LIMIT = 5.0  # seconds during which the demo yields to any other robot
-PAGE_RATE = 60.0  # highest rate that is of use to the page [Hz]
+NODE_START_LIMIT = 300.0  # s; compiling on a slow machine takes a minute
+DISCOVERY_LIMIT = 5.0  # s; during this time, the demo yields to any other robot
+PAGE_RATE = 60.0  # Hz; the page has no use for a higher rate
+OUTPUT_CHUNK = 4096  # bytes; first or last output of a process that is searched
 ADDRESS = re.compile(r"http://\S+")
 PRCTL = getattr(ctypes.CDLL(None), "prctl", None)  # Linux only
 
@@ -52,11 +53,12 @@ def run(
 ) -> None:
     """Show the dynamics of a moving robot until Ctrl-C or for a limited time.
 
-    `rate` is that of the joint states [Hz]; `duration` counts from the first message of the node
-    [s]. `snapshot` is an SVG file for the last picture. `browser`: also serve a page, at `port` or
-    the next free one, and open it if there are a terminal and a display. By default, meshes are
-    searched in the folders above the description. A `DemoError` if the description cannot be read,
-    ROS is missing, a process ended early, or the snapshot cannot be written.
+    `rate` is the rate of the joint states [Hz]; `duration` counts from the first message of the
+    node [s]. `snapshot` is an SVG file for the last picture. With `browser`, the demo also serves a
+    page, at `port` or the next free one, and opens it if there are a terminal and a display. By
+    default, meshes are searched in the folders above the description. Raise a `DemoError` if the
+    description cannot be read, ROS is missing, a process ended early, or the snapshot cannot be
+    written.
     """
     tree = read_tree(urdf, root_joint)
     try:
@@ -71,37 +73,37 @@ def run(
         console.print(f"{urdf.name}: {warning}", style="yellow", markup=False)
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     os.environ.setdefault("RCUTILS_CONSOLE_OUTPUT_FORMAT", "{message}")
-    begin = time.time()
+    start_time = time.time()
     with ExitStack() as stack:
         stopped = stack.enter_context(stop_signals())
         children = [
-            stack.enter_context(node("dynamics", root_joint)),
+            stack.enter_context(start_node("dynamics", root_joint)),
             stack.enter_context(
                 Child("the robot", "dyn_ros.demo.robot", str(urdf), "--rate", str(rate))
             ),
         ]
         page: Page | None = None
-        later: Iterable[Child] = ()
-        if browser and can_show(console):
+        page_nodes: Iterable[Child] = ()
+        if browser and can_serve_page(console):
             page = Page(console, mesh_folders or urdf.resolve().parents, port)
             stack.enter_context(page)
-            later = nodes_of_page(tree, root_joint)
+            page_nodes = start_page_nodes(tree, root_joint)
         listener = stack.enter_context(Listener())
         screen = Terminal(console, tree) if console.is_terminal else Lines(console, tree)
         stack.enter_context(screen.live)
         watch(
             listener,
-            begin,
+            start_time,
             screen,
             children,
             stopped,
             duration,
             page,
-            lambda: children.extend(stack.enter_context(child) for child in later),
+            lambda: children.extend(stack.enter_context(child) for child in page_nodes),
         )
         if snapshot is not None and listener.message is not None:
             try:
-                save_picture(snapshot, tree, listener.message, listener.flow)
+                save_snapshot(snapshot, tree, listener.message, listener.flow)
             except OSError as error:
                 raise DemoError(f"{snapshot}: {error.strerror}") from error
     flow = listener.flow
@@ -140,19 +142,21 @@ def read_tree(urdf: Path, root_joint: str) -> Tree:
 
 @contextmanager
 def stop_signals() -> Iterator[list[int]]:
-    """Yield a list that is no longer empty once the process gets SIGINT or SIGTERM."""
-    stopped: list[int] = []
-    names = [signal.SIGINT, signal.SIGTERM]
-    before = [signal.signal(name, lambda number, _: stopped.append(number)) for name in names]
+    """Yield a list to which SIGINT and SIGTERM append their number, instead of their effect."""
+    received: list[int] = []
+    signals = [signal.SIGINT, signal.SIGTERM]
+    handlers = [
+        signal.signal(number, lambda number, _: received.append(number)) for number in signals
+    ]
     try:
-        yield stopped
+        yield received
     finally:
-        for name, handler in zip(names, before):
-            signal.signal(name, handler)
+        for number, handler in zip(signals, handlers):
+            signal.signal(number, handler)
 
 
 class Child:
-    """A module run in a process that ends with this one, with its output captured."""
+    """A process that runs a module, and ends with this process; its output is captured."""
 
     def __init__(self, name: str, module: str, *arguments: str) -> None:
         self.name = name
@@ -169,24 +173,26 @@ class Child:
 
     def last_line(self) -> str:
         """Return the last line that the process wrote, or ""."""
-        lines = self._read(os.fstat(self._output.fileno()).st_size - 4096).split("\n")
+        size = os.fstat(self._output.fileno()).st_size
+        lines = self._read_output(size - OUTPUT_CHUNK).split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def find(self, pattern: re.Pattern[str]) -> str:
         """Return the first match of a pattern in the start of the output, or ""."""
-        match = pattern.search(self._read(0))
+        match = pattern.search(self._read_output(0))
         return match.group() if match else ""
 
-    def _read(self, start: int) -> str:
-        # pread does not move the file position, which the process shares.
-        return os.pread(self._output.fileno(), 4096, max(0, start)).decode(errors="replace")
+    def _read_output(self, start: int) -> str:
+        # pread does not move the file position, which the process shares
+        output = os.pread(self._output.fileno(), OUTPUT_CHUNK, max(0, start))
+        return output.decode(errors="replace")
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self._process.poll() is not None
 
     def check(self) -> None:
         """Raise a ``DemoError`` if the process has ended."""
-        if self.ended():
+        if self.has_ended():
             raise DemoError(
                 self.last_line() or f"{self.name} ended with exit code {self._process.returncode}"
             )
@@ -195,8 +201,8 @@ class Child:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for end in (self._process.terminate, self._process.kill):
-            end()
+        for send_signal in (self._process.terminate, self._process.kill):
+            send_signal()
             try:
                 self._process.wait(3.0)
                 break
@@ -212,26 +218,26 @@ def _end_with_parent() -> None:
         PRCTL(pr_set_pdeathsig, signal.SIGTERM)
 
 
-def node(name: str, root_joint: str, **parameters: str | float) -> Child:
-    """Return one of the package's nodes with the parameters for the demo."""
-    given: dict[str, str | float] = {
+def start_node(name: str, root_joint: str, **parameters: str | float) -> Child:
+    """Start one of the package's nodes with the parameters for the demo."""
+    values: dict[str, str | float] = {
         "root_joint": root_joint,
         "base_source": "parameter",
         **parameters,
     }
     if name in ("dynamics", "centroidal"):
-        given["derivatives"] = "false"
+        values["derivatives"] = "false"
     if name == "dynamics":
-        given["markers.torque.scale"] = 0.15
-    arguments = [word for key, value in given.items() for word in ("-p", f"{key}:={value}")]
+        values["markers.torque.scale"] = 0.15
+    arguments = [word for key, value in values.items() for word in ("-p", f"{key}:={value}")]
     return Child(f"{name}_node", f"dyn_ros.nodes.{name}_node", "--ros-args", *arguments)
 
 
-def nodes_of_page(tree: Tree, root_joint: str) -> Iterator[Child]:
-    """Yield the other nodes for the page: constraints that hold the tool, contacts, centroidal."""
+def start_page_nodes(tree: Tree, root_joint: str) -> Iterator[Child]:
+    """Start and yield further nodes whose results the page shows."""
     tool = tree.links[-1].name
-    # the robot is fixed, whatever the other nodes assume: what holds its base is no contact
-    yield node(
+    # the base of the simulated robot is fixed, so its support must not count as a contact
+    yield start_node(
         "observer",
         "fixed",
         max_rate=PAGE_RATE,
@@ -239,8 +245,8 @@ def nodes_of_page(tree: Tree, root_joint: str) -> Iterator[Child]:
         friction_velocity=FRICTION_VELOCITY,
         **{"thresholds.relative": 0.015},
     )
-    yield node("centroidal", root_joint, max_rate=PAGE_RATE)
-    yield node(
+    yield start_node("centroidal", root_joint, max_rate=PAGE_RATE)
+    yield start_node(
         "vereshchagin",
         root_joint,
         max_rate=PAGE_RATE,
@@ -252,8 +258,8 @@ def nodes_of_page(tree: Tree, root_joint: str) -> Iterator[Child]:
     )
 
 
-def can_show(console: Console) -> bool:
-    """Whether the page can be served; if not, print what to install."""
+def can_serve_page(console: Console) -> bool:
+    """Return True if the page can be served; otherwise, print what to install."""
     if importlib.util.find_spec("viser"):
         return True
     console.print(
@@ -268,7 +274,7 @@ class Page(Child):
     """The viewer's process; the demo continues if it fails."""
 
     def __init__(self, console: Console, mesh_folders: Sequence[Path], port: int) -> None:
-        self._console, self._announced = console, False
+        self._console, self._is_announced = console, False
         folders = ",".join(f"'{folder}'" for folder in mesh_folders)
         super().__init__(
             "the viewer",
@@ -287,24 +293,24 @@ class Page(Child):
         )
 
     def announce(self) -> None:
-        """Print, once, the address or the reason of a failure; open the page on a display."""
-        if self._announced:
+        """Print the address or the reason of a failure, once; open the page on a display."""
+        if self._is_announced:
             return
         address = self.find(ADDRESS)
         if address:
-            self._announced = True
+            self._is_announced = True
             self._console.print(f"[bold]Open {address}[/] and move the robot with the sliders.")
             if self._console.is_terminal and has_screen():
                 webbrowser.open(address)
-        elif self.ended():
-            self._announced = True
+        elif self.has_ended():
+            self._is_announced = True
             self._console.print(
                 f"The page is not available: {self.last_line()}", style="yellow", markup=False
             )
 
 
 def has_screen() -> bool:
-    """Whether there is a display, and a browser that opens on it rather than in the terminal."""
+    """Return True if there is a display, and a browser that opens on it, not in the terminal."""
     if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return False
     try:
@@ -315,21 +321,23 @@ def has_screen() -> bool:
 
 def watch(
     listener: Listener,
-    begin: float,
+    start_time: float,
     screen: Terminal | Lines,
     children: Sequence[Child],
     stopped: Sequence[int],
     duration: float | None,
     page: Page | None,
-    start_others: Callable[[], None],
+    on_first_message: Callable[[], None],
 ) -> None:
-    """Show what the listener receives until a signal, the end of the duration, or a child's exit.
+    """Show received messages until a signal, the end of the duration, or the exit of a child.
 
-    The other nodes start after the first message: compiling at the same time would delay it.
+    `start_time` is the start of the demo by the system clock [s]. `on_first_message`
+    starts further nodes, whose compilation would otherwise delay this message.
     """
     start = time.monotonic()
     end: float | None = None
-    settling = round(DISCOVERY_LIMIT / screen.period)  # in rounds: a busy machine takes longer
+    # counted in pictures, because discovery takes longer on a busy machine
+    discovery_rounds = round(DISCOVERY_LIMIT / screen.period)
     while not stopped:
         listener.listen(screen.period)
         for child in children:
@@ -338,12 +346,14 @@ def watch(
             page.announce()
         now = time.monotonic()
         # Of two demos, the one started last yields, however late it discovers the first.
-        if listener.robots() > 1 and (settling or listener.described_before(begin)):
+        if listener.count_robots() > 1 and (
+            discovery_rounds or listener.has_description_before(start_time)
+        ):
             raise DemoError(
                 "another robot publishes joint_states in this ROS domain; stop it, or "
                 "set ROS_DOMAIN_ID to an unused number (0 to 101)"
             )
-        settling = max(settling - 1, 0)
+        discovery_rounds = max(discovery_rounds - 1, 0)
         if listener.message is None:
             if now > start + NODE_START_LIMIT:
                 raise DemoError(
@@ -354,7 +364,7 @@ def watch(
             continue
         screen.show(listener.message, listener.flow)
         if end is None:
-            start_others()
+            on_first_message()
             end = now + duration if duration is not None else float("inf")
         if now >= end:
             return

@@ -30,24 +30,24 @@ from ..engine.model.urdf import Tree
 if TYPE_CHECKING:
     from ..msg import JointSpaceDynamics
 
-# Lines of the view other than joints: title, heading (2), rule, "more", footer (2), blank (2).
-OTHER_LINES = 9
-BAR_WIDTH = 10
-WIDTH = 92  # columns if there is no terminal
+# title, heading (2), rule, "more", footer (2), blank (2)
+LINES_WITHOUT_JOINTS = 9
+BAR_WIDTH = 10  # columns
+DEFAULT_WIDTH = 92  # columns, if there is no terminal
 # rich's SVG format, without the fonts that it would fetch from a server
-SVG = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+SVG_FORMAT = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One degree of freedom: torques [N m or N], M's diagonal [kg m2 or kg]."""
+    """One degree of freedom."""
 
     name: str
-    position: float | None  # [rad or m]; None for a base, which has several numbers
-    gravity: float
-    nle: float  # NaN if the velocity is unknown
-    inertia: float
-    effort_limit: float  # NaN if the robot description specifies none
+    position: float | None  # rad or m; None for a base, which has several numbers
+    gravity: float  # N m or N
+    nle: float  # N m or N; NaN if the velocity is unknown
+    inertia: float  # kg m2 or kg; diagonal of M
+    effort_limit: float  # N m or N; NaN if the robot description specifies none
 
     @property
     def load(self) -> float:
@@ -56,11 +56,11 @@ class Row:
 
 
 def rows_of(message: JointSpaceDynamics, effort_limits: Mapping[str, float]) -> list[Row]:
-    """Return the rows of a message; an effort limit [N m or N] of 0 or inf is none."""
+    """Return the rows of a message; effort limits [N m or N] of 0 or inf count as unspecified."""
 
-    def limit(name: str) -> float:
-        value = effort_limits.get(name, math.nan)
-        return value if 0 < value < math.inf else math.nan
+    def effort_limit(name: str) -> float:
+        limit = effort_limits.get(name, math.nan)
+        return limit if 0 < limit < math.inf else math.nan
 
     position = dict(zip(message.position_name, message.position))
     matrix, cols = message.inertia.data, message.inertia.cols
@@ -71,18 +71,18 @@ def rows_of(message: JointSpaceDynamics, effort_limits: Mapping[str, float]) -> 
             message.gravity[i],
             message.nle[i],
             matrix[i * cols + i],
-            limit(name),
+            effort_limit(name),
         )
         for i, name in enumerate(message.name)
     ]
 
 
 class Flow:
-    """Counts messages, and measures their rate [Hz] and median latency [s] by one clock.
+    """Number, rate [Hz] and median latency [s] of messages, measured by one clock.
 
-    ``rate`` and ``latency`` cover the last second before ``now``, the others all messages (the
-    latency at most the last 100 000). Rates are based on the stamps, so that drawing a picture
-    between two arrivals has no effect on them.
+    ``rate`` and ``latency`` cover the last second before ``now``, ``total_rate`` all messages, and
+    ``total_latency`` at most the last 100 000. Rates are based on the stamps, so that drawing a
+    picture between two arrivals has no effect on them.
     """
 
     def __init__(self) -> None:
@@ -91,6 +91,7 @@ class Flow:
         self._recent: deque[tuple[float, float]] = deque(maxlen=100_000)  # (stamp, arrival)
 
     def add(self, stamp: float, arrival: float) -> None:
+        """Add a message with its stamp and its time of arrival [s]."""
         if not self.messages:
             self._first_stamp = stamp
         self.messages += 1
@@ -119,13 +120,15 @@ def _rate(messages: int, first: float, last: float) -> float:
 
 
 def joint_table(rows: Sequence[Row], linear: bool = False, limit: int | None = None) -> Table:
-    """Return the table of joints; `linear`: some are, and the heading shows both units.
+    """Return the table of joints.
 
-    After `limit` rows, a last line states how many are not shown.
+    The heading shows both units if some joints are `linear`. After `limit` rows, a last line states
+    how many are not shown.
     """
 
-    def unit(turning: str, sliding: str) -> str:
-        return f"[dim]\\[{turning} | {sliding}][/]" if linear else f"[dim]\\[{turning}][/]"
+    def unit(angular_unit: str, linear_unit: str) -> str:
+        units = f"{angular_unit} | {linear_unit}" if linear else angular_unit
+        return f"[dim]\\[{units}][/]"
 
     table = Table(box=box.SIMPLE, header_style="bold", show_edge=False, padding=(0, 1, 0, 0))
     # rich shortens the column that may wrap first if the terminal is narrow.
@@ -136,33 +139,34 @@ def joint_table(rows: Sequence[Row], linear: bool = False, limit: int | None = N
     table.add_column(
         "M diagonal\n" + unit("kg m²", "kg"), justify="right", no_wrap=True, style="magenta"
     )
-    limited = not all(math.isnan(row.effort_limit) for row in rows)
-    if limited:
+    has_limits = not all(math.isnan(row.effort_limit) for row in rows)
+    if has_limits:
         table.add_column("load\n[dim]nle of limit[/]", no_wrap=True)
     for row in rows[:limit]:
         cells = [
             row.name,
-            _number(row.position, 3),
-            _number(row.gravity, 2),
-            _number(row.nle, 2),
-            _number(row.inertia, 4),
+            _format_number(row.position, 3),
+            _format_number(row.gravity, 2),
+            _format_number(row.nle, 2),
+            _format_number(row.inertia, 4),
         ]
-        table.add_row(*cells, *([_load(row)] if limited else []))
+        table.add_row(*cells, *([_load_cell(row)] if has_limits else []))
     if limit is not None and len(rows) > limit:
         table.add_row(f"[dim]… and {len(rows) - limit} more[/]")
     return table
 
 
-def _number(value: float | None, digits: int) -> str:
+def _format_number(value: float | None, digits: int) -> str:
     # Rounding can result in -0.0; adding zero makes it 0.0.
     return "-" if value is None or math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
-def _load(row: Row) -> Text | Table:
+def _load_cell(row: Row) -> Text | Table:
+    """Return a bar and a percentage that show the load of a joint."""
     if math.isnan(row.load):
         return Text("-", style="dim")
     style = "red" if row.load > 0.8 else "yellow" if row.load > 0.5 else "green"
-    line = Table.grid(padding=(0, 1))
+    cell = Table.grid(padding=(0, 1))
     bar = ProgressBar(
         total=1.0,
         completed=min(row.load, 1.0),
@@ -170,22 +174,24 @@ def _load(row: Row) -> Text | Table:
         complete_style=style,
         finished_style=style,
     )
-    line.add_row(bar, f"{row.load:4.0%}")
-    return line
+    cell.add_row(bar, f"{row.load:4.0%}")
+    return cell
 
 
 def view(title: str, table: Table, flow: Flow, now: float) -> Group:
-    """Return the whole picture at a time of the flow's clock: title, table, rate, latency."""
-    figures = Text.from_markup(
+    """Return the view at a time of the flow's clock: title, table, rate and latency."""
+    statistics = Text.from_markup(
         f"[bold]{flow.rate(now):.0f}[/] Hz   [bold]{flow.latency(now) * 1e3:.2f}[/] ms from joint "
         f"state to dynamics (median)   [bold]{flow.messages}[/] messages"
     )
     hint = Text("see also:  ros2 topic echo /dynamics/gravity      Ctrl-C to quit", style="dim")
-    return Group(Text(title, style="bold"), "", table, "", figures, hint)
+    return Group(Text(title, style="bold"), "", table, "", statistics, hint)
 
 
-def picture(tree: Tree, message: JointSpaceDynamics, flow: Flow, limit: int | None = None) -> Group:
-    """Return a message as a table with at most `limit` rows."""
+def message_view(
+    tree: Tree, message: JointSpaceDynamics, flow: Flow, limit: int | None = None
+) -> Group:
+    """Return the view of a message, with a table of at most `limit` rows."""
     efforts = {joint.name: joint.effort for joint in tree.joints}
     linear = any(joint.kind in ("prismatic", "planar", "floating") for joint in tree.joints)
     table = joint_table(rows_of(message, efforts), linear, limit)
@@ -193,54 +199,59 @@ def picture(tree: Tree, message: JointSpaceDynamics, flow: Flow, limit: int | No
     return view(title, table, flow, time.time())
 
 
-def save_picture(path: Path, tree: Tree, message: JointSpaceDynamics, flow: Flow) -> None:
-    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
-    console.print(picture(tree, message, flow))
-    console.save_svg(str(path), title="dyn_ros demo", code_format=SVG)
+def save_snapshot(path: Path, tree: Tree, message: JointSpaceDynamics, flow: Flow) -> None:
+    """Save the view of a message as an SVG file."""
+    console = Console(record=True, width=DEFAULT_WIDTH, file=io.StringIO(), force_terminal=True)
+    console.print(message_view(tree, message, flow))
+    console.save_svg(str(path), title="dyn_ros demo", code_format=SVG_FORMAT)
 
 
-def _starting(seconds: float, words: str) -> str:
+def _start_text(seconds: float, output_line: str) -> str:
     """Return the text to show until the first message, with the last line of the node's output."""
-    return f"dynamics_node is starting ({seconds:.0f} s)" + (f": {words}" if words else "")
+    suffix = f": {output_line}" if output_line else ""
+    return f"dynamics_node is starting ({seconds:.0f} s)" + suffix
 
 
 class Terminal:
     """A table that is updated in place ten times per second, in the context `live`."""
 
-    period = 0.1  # seconds
+    period = 0.1  # s
 
     def __init__(self, console: Console, tree: Tree) -> None:
         self._console, self._tree = console, tree
         self._spinner = Spinner("dots")
         self.live = Live(console=console, auto_refresh=False)
 
-    def wait(self, seconds: float, words: str) -> None:
-        text = Text(_starting(seconds, words), no_wrap=True, overflow="ellipsis")
+    def wait(self, seconds: float, output_line: str) -> None:
+        """Show that the node is starting."""
+        text = Text(_start_text(seconds, output_line), no_wrap=True, overflow="ellipsis")
         self._spinner.update(text=text)
         self.live.update(self._spinner, refresh=True)
 
     def show(self, message: JointSpaceDynamics, flow: Flow) -> None:
         """Draw a message, with as many joints as fit in the terminal."""
-        limit = max(1, self._console.height - OTHER_LINES)
-        self.live.update(picture(self._tree, message, flow, limit), refresh=True)
+        limit = max(1, self._console.height - LINES_WITHOUT_JOINTS)
+        self.live.update(message_view(self._tree, message, flow, limit), refresh=True)
 
 
 class Lines:
-    """The table printed once a second, for a file or a pipe."""
+    """A table that is printed once a second, for a file or a pipe."""
 
-    period = 1.0  # seconds
+    period = 1.0  # s
     live = nullcontext()
 
     def __init__(self, console: Console, tree: Tree) -> None:
-        console.width = WIDTH
+        console.width = DEFAULT_WIDTH
         self._console, self._tree = console, tree
 
-    def wait(self, seconds: float, words: str) -> None:
-        self._print(Text(_starting(seconds, words)))
+    def wait(self, seconds: float, output_line: str) -> None:
+        """Print that the node is starting."""
+        self._print(Text(_start_text(seconds, output_line)))
 
     def show(self, message: JointSpaceDynamics, flow: Flow) -> None:
-        self._print(picture(self._tree, message, flow))
+        """Print a message."""
+        self._print(message_view(self._tree, message, flow))
 
-    def _print(self, what: RenderableType) -> None:
-        self._console.print(what, highlight=False)
+    def _print(self, renderable: RenderableType) -> None:
+        self._console.print(renderable, highlight=False)
         self._console.file.flush()

@@ -369,7 +369,7 @@ class Replay(StandaloneActor):
         return [x, y, 0.0, 0.0, 0.0, math.sin(0.5 * yaw), math.cos(0.5 * yaw)]
 
     def _history(self) -> Iterator[tuple[float, Array]]:
-        """Yield the samples of the plots up to the present: times [s] since the start, and torques."""
+        """Yield samples for the plots up to now: times [s] since the start, and torques."""
         nan = np.full(len(self._names), math.nan)
         for count in range(PLOT_SAMPLES - 1, -1, -1):
             now = self._now - count * round(1e9 * PLOT_SPAN / PLOT_SAMPLES)

@@ -21,7 +21,7 @@ import pytest
 from rich.console import Console
 
 import dyn_ros
-from dyn_ros.demo.run import ARM, DISCOVERY_LIMIT, can_show, has_screen
+from dyn_ros.demo.run import ARM, DISCOVERY_LIMIT, can_serve_page, has_screen
 from dyn_ros.demo.table import Lines
 
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
@@ -312,7 +312,7 @@ def test_on_a_terminal(environment):
 def test_without_viser_there_is_the_table_alone(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     console = Console(file=io.StringIO())
-    assert not can_show(console)
+    assert not can_serve_page(console)
     assert 'pip install "dyn_ros[viewer]"' in console.file.getvalue()
 
 

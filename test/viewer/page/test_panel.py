@@ -35,7 +35,7 @@ def panel(server, monkeypatch):
     """The panel of the arm, with a connected user."""
     monkeypatch.setattr(server.gui, "_resolve_client", lambda client_id: "a person")
     return Panel(
-        server, "arm7", read_urdf(ARM.read_text()).joints, ["tool"], 5.0, True, pushed="tool"
+        server, "arm7", read_urdf(ARM.read_text()).joints, ["tool"], 5.0, True, pushed_link="tool"
     )
 
 
@@ -132,7 +132,7 @@ def test_read_only_sliders_stay_so_in_other_units(panel, server):
 
 def test_prismatic_joints_have_meters(server):
     slides = [replace(JOINT, kind="prismatic", lower=-0.05, upper=0.4)]
-    panel = Panel(server, "slide", slides, ["tool"], 5.0, True, pushed="tool")
+    panel = Panel(server, "slide", slides, ["tool"], 5.0, True, pushed_link="tool")
     assert not find(panel, "degrees").visible
     assert panel._sliders[0].hint == "shoulder_pitch: -0.050 to 0.400 m"
 

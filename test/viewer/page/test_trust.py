@@ -168,7 +168,7 @@ def arm():
     refused = []
     server = page.serve(HERE, 0, "test", ["robot.lan"], refused.append)
     panel = Panel(
-        server, "arm7", read_urdf(ARM.read_text()).joints, ["tool"], 5.0, True, pushed="tool"
+        server, "arm7", read_urdf(ARM.read_text()).joints, ["tool"], 5.0, True, pushed_link="tool"
     )
     yield server, panel, refused
     server.stop()
