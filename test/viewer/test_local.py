@@ -215,7 +215,7 @@ def test_it_waits_for_those_who_reach_for_it_or_pull_it(show):
         page.advance(1.0)
         return abs(page.session._q - there).max() > 0.01
 
-    reaching, handle = page.session.server.reaching, page.session._handle
+    reaching, handle = page.session.server.reaching_clients, page.session._handle
     assert moves()
     reaching.add(7)
     page.advance(2.0)
