@@ -27,7 +27,7 @@ PUSHES = (
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def folder(tmp_path_factory):
     """The folder with an arm, what was recorded of it at 100 Hz, and thresholds."""
     folder = tmp_path_factory.mktemp("calibration")
     model = with_friction(load("ur10"))
@@ -42,9 +42,13 @@ def place(tmp_path_factory):
         "other": arms["moves"].record(120.0, start=300.0),
         "pushed": arms["moves"].record(12.0, PUSHES, start=0.0),
     }
-    for name, one in recordings.items():
-        table = {"time": one.time - one.time[0]}
-        for signal, values in (("position", one.q), ("velocity", one.v), ("effort", one.tau)):
+    for name, recording in recordings.items():
+        table = {"time": recording.time - recording.time[0]}
+        for signal, values in (
+            ("position", recording.q),
+            ("velocity", recording.v),
+            ("effort", recording.tau),
+        ):
             table |= {
                 f"{signal}.{joint}": values[:, k] for k, joint in enumerate(model.velocity_names)
             }
@@ -69,18 +73,18 @@ def run(*arguments):
     return cli.main([str(argument) for argument in arguments])
 
 
-def contacts(place, recording, *options):
+def contacts(folder, recording, *options):
     return run(
         "log",
-        place / f"{recording}.csv",
+        folder / f"{recording}.csv",
         "--robot",
-        place / "arm.urdf",
+        folder / "arm.urdf",
         "--drives",
-        place / "arm.drives.yaml",
+        folder / "arm.drives.yaml",
         "--compute",
         "contacts",
         "--thresholds",
-        place / "thresholds.yaml",
+        folder / "thresholds.yaml",
         *options,
     )
 
@@ -89,36 +93,36 @@ def parameters(path):
     return yaml.safe_load(path.read_text())["/**"]["ros__parameters"]
 
 
-def test_the_file(place):
-    values = parameters(place / "thresholds.yaml")
+def test_the_file(folder):
+    values = parameters(folder / "thresholds.yaml")
     assert values["gain"] == values["smoothing"] == 10.0  # a tenth of the rate
     assert values["friction_velocity"] == 0.05
     for name in ("thresholds.fixed", "thresholds.at_rest", "noise.external"):
         assert len(values[name]) == 6 and min(values[name]) > 0.0
-    settings = load_settings(place / "thresholds.yaml")
+    settings = load_settings(folder / "thresholds.yaml")
     assert settings["thresholds_fixed"] == tuple(values["thresholds.fixed"])
     assert settings["gain"] == 10.0
 
 
-def test_the_node_has_these_parameters(place):
+def test_the_node_has_these_parameters(folder):
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
     pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
     from dyn_ros.nodes.base import parameters as common
     from dyn_ros.nodes.observer_node import SPECS
 
-    values = parameters(place / "thresholds.yaml")
+    values = parameters(folder / "thresholds.yaml")
     assert values.keys() <= {spec.name for spec in (*common.SPECS, *SPECS)}
     assert values["joints"] == list(load("ur10").joint_names)  # all, in their order
 
 
-def test_what_is_printed(place, tmp_path, capsys):
+def test_what_is_printed(folder, tmp_path, capsys):
     assert (
         run(
             "calibrate",
-            place / "arm.urdf",
-            place / "free_1.csv",
+            folder / "arm.urdf",
+            folder / "free_1.csv",
             "--drives",
-            place / "arm.drives.yaml",
+            folder / "arm.drives.yaml",
             "--gain",
             20,
             "--smoothing",
@@ -137,15 +141,15 @@ def test_what_is_printed(place, tmp_path, capsys):
     assert (values["gain"], values["smoothing"]) == (20.0, 0.0)
 
 
-def test_pushes_in_a_calibration_are_reported(place, tmp_path, capsys):
+def test_pushes_in_a_calibration_are_reported(folder, tmp_path, capsys):
     assert (
         run(
             "calibrate",
-            place / "arm.urdf",
-            place / "free_1.csv",
-            place / "pushed.csv",
+            folder / "arm.urdf",
+            folder / "free_1.csv",
+            folder / "pushed.csv",
             "--drives",
-            place / "arm.drives.yaml",
+            folder / "arm.drives.yaml",
             "-o",
             tmp_path / "thresholds.yaml",
         )
@@ -155,21 +159,21 @@ def test_pushes_in_a_calibration_are_reported(place, tmp_path, capsys):
     assert "held out: pushed.csv, 4." in shown and "held out: pushed.csv, 9." in shown
 
 
-def test_contacts(place, tmp_path, capsys):
-    assert contacts(place, "pushed", "--out", tmp_path) == 0
+def test_contacts(folder, tmp_path, capsys):
+    assert contacts(folder, "pushed", "--out", tmp_path) == 0
     shown = capsys.readouterr().out
     assert "pushed.csv: 2 contacts" in shown and "shoulder_lift_joint" in shown
-    facts = json.loads((tmp_path / "recording=pushed" / "_parts.jsonl").read_text())
-    found = [Contact(*one) for one in facts["contacts"]]
-    for one, push in zip(found, PUSHES, strict=True):
-        assert push.start < one.start < push.start + 0.4
-        assert push.stop - 0.1 < one.stop < push.stop + 0.8
-    assert contacts(place, "pushed", "--out", tmp_path) == 0  # finished, and shown again
+    report = json.loads((tmp_path / "recording=pushed" / "_parts.jsonl").read_text())
+    found_contacts = [Contact(*contact) for contact in report["contacts"]]
+    for contact, push in zip(found_contacts, PUSHES, strict=True):
+        assert push.start < contact.start < push.start + 0.4
+        assert push.stop - 0.1 < contact.stop < push.stop + 0.8
+    assert contacts(folder, "pushed", "--out", tmp_path) == 0  # finished, and shown again
     assert "pushed.csv: 2 contacts" in capsys.readouterr().out
 
 
-def test_a_free_motion_has_none(place, capsys):
-    assert contacts(place, "other") == 0
+def test_a_free_motion_has_none(folder, capsys):
+    assert contacts(folder, "other") == 0
     shown = capsys.readouterr().out
     assert "contact " not in shown and "contacts.wrist_3_joint" in shown and "no contacts" in shown
 
@@ -214,7 +218,7 @@ def test_a_free_motion_has_none(place, capsys):
         (b"\xff\xfe\xfd", "wrong.yaml: expected parameters of the observer node"),
     ],
 )
-def test_thresholds_that_cannot_be_used(place, tmp_path, capsys, content, message):
+def test_thresholds_that_cannot_be_used(folder, tmp_path, capsys, content, message):
     options = []
     if content is not None:
         (tmp_path / "wrong.yaml").write_bytes(
@@ -223,9 +227,9 @@ def test_thresholds_that_cannot_be_used(place, tmp_path, capsys, content, messag
         options = ["--thresholds", tmp_path / "wrong.yaml"]
     code = run(
         "log",
-        place / "pushed.csv",
+        folder / "pushed.csv",
         "--robot",
-        place / "arm.urdf",
+        folder / "arm.urdf",
         "--compute",
         "contacts",
         *options,
@@ -233,15 +237,15 @@ def test_thresholds_that_cannot_be_used(place, tmp_path, capsys, content, messag
     assert code == 2 and message in " ".join(capsys.readouterr().err.split())
 
 
-def test_recordings_without_velocities(place, tmp_path, capsys):
-    lines = (place / "free_1.csv").read_text().splitlines()
+def test_recordings_without_velocities(folder, tmp_path, capsys):
+    lines = (folder / "free_1.csv").read_text().splitlines()
     (tmp_path / "positions.csv").write_text(
         "\n".join(",".join(line.split(",")[:7]) for line in lines)
     )
     assert (
         run(
             "calibrate",
-            place / "arm.urdf",
+            folder / "arm.urdf",
             tmp_path / "positions.csv",
             "-o",
             tmp_path / "thresholds.yaml",
@@ -255,25 +259,28 @@ def test_contacts_of_parts_are_joined():
     time = np.arange(10) * 0.1
     external = np.zeros((10, 2))
     external[2:5, 0], external[4, 1] = -3.0, 2.0
-    (one,) = contacts_in(time, external, np.ones((10, 2)), ("a", "b"))
-    assert one == (pytest.approx(0.2), pytest.approx(0.4), {"a": -3.0, "b": 2.0}, 3.0)
-    later = Contact(0.6, 0.7, {"a": 5.0}, 5.0)
-    assert joined([later, one]) == [(one.start, 0.7, {"a": 5.0, "b": 2.0}, 5.0)]
-    assert joined([one, later._replace(start=2.0, stop=2.1)]) == [
-        one,
-        later._replace(start=2.0, stop=2.1),
+    (contact,) = contacts_in(time, external, np.ones((10, 2)), ("a", "b"))
+    assert contact == (pytest.approx(0.2), pytest.approx(0.4), {"a": -3.0, "b": 2.0}, 3.0)
+    next_contact = Contact(0.6, 0.7, {"a": 5.0}, 5.0)
+    assert joined([next_contact, contact]) == [(contact.start, 0.7, {"a": 5.0, "b": 2.0}, 5.0)]
+    assert joined([contact, next_contact._replace(start=2.0, stop=2.1)]) == [
+        contact,
+        next_contact._replace(start=2.0, stop=2.1),
     ]
     assert contacts_in(time, np.full((10, 2), np.nan), np.ones((10, 2)), ("a", "b")) == []
 
 
-def without_wrist(place, path, name=""):
+def without_wrist(folder, path, name=""):
     """A recording without the columns of a joint, or with columns of another name."""
-    header, *rows = (place / "free_1.csv").read_text().splitlines()
+    header, *rows = (folder / "free_1.csv").read_text().splitlines()
     if name:
         header = header.replace("wrist_3_joint", name)
-    kept = [n for n, name in enumerate(header.split(",")) if not name.endswith("wrist_3_joint")]
+    column_numbers = [
+        n for n, name in enumerate(header.split(",")) if not name.endswith("wrist_3_joint")
+    ]
     path.write_text(
-        "\n".join(",".join(np.array(line.split(","))[kept]) for line in [header, *rows]) + "\n"
+        "\n".join(",".join(np.array(line.split(","))[column_numbers]) for line in [header, *rows])
+        + "\n"
     )
     return path
 
@@ -287,12 +294,12 @@ def without_wrist(place, path, name=""):
         (["--lock", "wrist_3_joint=0.5"], ""),
     ],
 )
-def test_a_joint_without_columns_is_locked(place, tmp_path, capsys, options, line):
-    table = without_wrist(place, tmp_path / "partial.csv")
+def test_a_joint_without_columns_is_locked(folder, tmp_path, capsys, options, line):
+    table = without_wrist(folder, tmp_path / "partial.csv")
     (tmp_path / "empty.csv").touch()
     for command in (
-        ["calibrate", place / "arm.urdf", table, "-o", tmp_path / "x.yaml"],
-        ["log", table, "--robot", place / "arm.urdf", "--workers", 1],
+        ["calibrate", folder / "arm.urdf", table, "-o", tmp_path / "x.yaml"],
+        ["log", table, "--robot", folder / "arm.urdf", "--workers", 1],
     ):
         assert run(*command, *options) == 0
         error = capsys.readouterr().err
@@ -303,7 +310,7 @@ def test_a_joint_without_columns_is_locked(place, tmp_path, capsys, options, lin
             table,
             tmp_path / "empty.csv",
             "--robot",
-            place / "arm.urdf",
+            folder / "arm.urdf",
             "--workers",
             1,
             *options,
@@ -314,19 +321,19 @@ def test_a_joint_without_columns_is_locked(place, tmp_path, capsys, options, lin
     assert "empty.csv: is empty" in shown.err and "6,000 states" in shown.out
 
 
-def test_a_joint_with_columns_in_another_table_is_not_locked(place, tmp_path, capsys):
+def test_a_joint_with_columns_in_another_table_is_not_locked(folder, tmp_path, capsys):
     """Nor one whose name is similar to that of columns, nor with recordings of other kinds."""
-    table = without_wrist(place, tmp_path / "partial.csv")
-    other = without_wrist(place, tmp_path / "other.csv", "wrist_3_jnt")
-    for paths in ([table, place / "free_1.csv"], [other]):
-        assert run("calibrate", place / "arm.urdf", *paths, "-o", tmp_path / "none.yaml") == 2
+    table = without_wrist(folder, tmp_path / "partial.csv")
+    other_table = without_wrist(folder, tmp_path / "other.csv", "wrist_3_jnt")
+    for paths in ([table, folder / "free_1.csv"], [other_table]):
+        assert run("calibrate", folder / "arm.urdf", *paths, "-o", tmp_path / "none.yaml") == 2
         assert "csv: no complete state: the position of wrist_3_joint is unknown" in " ".join(
             capsys.readouterr().err.split()
         )
     (tmp_path / "run.mcap").write_bytes(b"nothing of the kind")
-    assert run("log", tmp_path, "--robot", place / "arm.urdf", "--workers", 1) == 1
+    assert run("log", tmp_path, "--robot", folder / "arm.urdf", "--workers", 1) == 1
     assert "locked" not in capsys.readouterr().err
-    assert run("log", tmp_path, "--robot", place / "arm.urdf", "--lock", "wrist_3_joint") == 2
+    assert run("log", tmp_path, "--robot", folder / "arm.urdf", "--lock", "wrist_3_joint") == 2
     assert "such as --lock wrist_3_joint=0" in capsys.readouterr().err
 
 
@@ -347,8 +354,8 @@ def test_a_joint_with_columns_in_another_table_is_not_locked(place, tmp_path, ca
         (50, "{:.2f}", "x", "there are no states: skipped 50 lines that do not contain numbers"),
     ],
 )
-def test_recordings_without_states(place, tmp_path, capsys, rows, time, values, message):
-    names, *lines = (place / "free_1.csv").read_text().splitlines()
+def test_recordings_without_states(folder, tmp_path, capsys, rows, time, values, message):
+    names, *lines = (folder / "free_1.csv").read_text().splitlines()
     wrong = tmp_path / "wrong.csv"
     wrong.write_text(
         "\n".join(
@@ -366,18 +373,18 @@ def test_recordings_without_states(place, tmp_path, capsys, rows, time, values, 
         if rows >= 0
         else ""
     )
-    assert run("calibrate", place / "arm.urdf", wrong, "-o", tmp_path / "thresholds.yaml") == 2
+    assert run("calibrate", folder / "arm.urdf", wrong, "-o", tmp_path / "thresholds.yaml") == 2
     error = capsys.readouterr().err
     assert f"wrong.csv: {message}" in error and "Warning" not in error
     code = run(
         "log",
         wrong,
         "--robot",
-        place / "arm.urdf",
+        folder / "arm.urdf",
         "--compute",
         "contacts",
         "--thresholds",
-        place / "thresholds.yaml",
+        folder / "thresholds.yaml",
         "--workers",
         1,
     )
@@ -386,8 +393,8 @@ def test_recordings_without_states(place, tmp_path, capsys, rows, time, values, 
     assert error and "Warning" not in error and "zero-size" not in error
 
 
-def test_efforts_that_are_not_measured_are_reported(place, tmp_path, capsys):
-    names, *lines = (place / "free_1.csv").read_text().splitlines()
+def test_efforts_that_are_not_measured_are_reported(folder, tmp_path, capsys):
+    names, *lines = (folder / "free_1.csv").read_text().splitlines()
     rows = [line.split(",") for line in lines]
     (tmp_path / "constant.csv").write_text(
         "\n".join([names, *(",".join([*row[:13], "1.5", *row[14:]]) for row in rows)]) + "\n"
@@ -395,10 +402,10 @@ def test_efforts_that_are_not_measured_are_reported(place, tmp_path, capsys):
     assert (
         run(
             "calibrate",
-            place / "arm.urdf",
+            folder / "arm.urdf",
             tmp_path / "constant.csv",
             "--drives",
-            place / "arm.drives.yaml",
+            folder / "arm.drives.yaml",
             "-o",
             tmp_path / "thresholds.yaml",
         )
@@ -408,12 +415,12 @@ def test_efforts_that_are_not_measured_are_reported(place, tmp_path, capsys):
     assert "shoulder_pan_joint: it moves, but its effort is 1.5 in all states" in error
 
 
-def test_efforts_in_another_unit_are_reported(place, tmp_path, capsys):
+def test_efforts_in_another_unit_are_reported(folder, tmp_path, capsys):
     assert (
         run(
             "calibrate",
-            place / "arm.urdf",
-            place / "free_2.csv",
+            folder / "arm.urdf",
+            folder / "free_2.csv",
             "--effort-constant",
             0.05,
             "-o",
@@ -424,20 +431,20 @@ def test_efforts_in_another_unit_are_reported(place, tmp_path, capsys):
     assert "free_2.csv: shoulder_lift_joint: its effort is 0.0" in capsys.readouterr().err
 
 
-def renamed(place, path, names, header=True):
+def renamed(folder, path, names, header=True):
     """A recording whose columns have other names, or none."""
-    _, *lines = (place / "pushed.csv").read_text().splitlines()
+    _, *lines = (folder / "pushed.csv").read_text().splitlines()
     path.write_text("\n".join([*([",".join(names)] if header else []), *lines]) + "\n")
     return path
 
 
 @pytest.fixture(scope="module")
-def numbered(place, tmp_path_factory):
+def numbered(folder, tmp_path_factory):
     """Tables with the names of columns that some drivers write, and without names."""
     folder = tmp_path_factory.mktemp("columns")
     names = ["t", *(f"{word}_{k}" for word in ("q", "dq", "tau_J") for k in range(1, 7))]
-    renamed(place, folder / "named.csv", names)
-    renamed(place, folder / "bare.csv", names, header=False)
+    renamed(folder, folder / "named.csv", names)
+    renamed(folder, folder / "bare.csv", names, header=False)
     return folder
 
 
@@ -448,19 +455,19 @@ def numbered(place, tmp_path_factory):
         ("bare.csv", ["time=1", "position=2-7", "velocity=8-13", "effort=14-19"]),
     ],
 )
-def test_columns_with_other_names(place, numbered, tmp_path, capsys, table, columns):
-    robot = ["--drives", place / "arm.drives.yaml", "--columns", *columns]
+def test_columns_with_other_names(folder, numbered, tmp_path, capsys, table, columns):
+    robot = ["--drives", folder / "arm.drives.yaml", "--columns", *columns]
     assert (
         run(
             "log",
             numbered / table,
             "--robot",
-            place / "arm.urdf",
+            folder / "arm.urdf",
             *robot,
             "--compute",
             "contacts",
             "--thresholds",
-            place / "thresholds.yaml",
+            folder / "thresholds.yaml",
             "--workers",
             1,
         )
@@ -468,11 +475,11 @@ def test_columns_with_other_names(place, numbered, tmp_path, capsys, table, colu
     )
     shown = capsys.readouterr().out
     assert f"{table}: 2 contacts" in shown and "1,200 states" in shown
-    for path, more in ((place / "pushed.csv", []), (numbered / table, robot[2:])):
+    for path, more in ((folder / "pushed.csv", []), (numbered / table, robot[2:])):
         assert (
             run(
                 "calibrate",
-                place / "arm.urdf",
+                folder / "arm.urdf",
                 path,
                 *robot[:2],
                 *more,
@@ -484,10 +491,10 @@ def test_columns_with_other_names(place, numbered, tmp_path, capsys, table, colu
     assert parameters(tmp_path / "pushed.csv.yaml") == parameters(tmp_path / f"{table}.yaml")
 
 
-def test_locked_joints(place, tmp_path, capsys):
+def test_locked_joints(folder, tmp_path, capsys):
     """A joint that was not recorded, and one that was."""
-    table = without_wrist(place, tmp_path / "partial.csv")
-    robot = [place / "arm.urdf", "--drives", place / "arm.drives.yaml"]
+    table = without_wrist(folder, tmp_path / "partial.csv")
+    robot = [folder / "arm.urdf", "--drives", folder / "arm.drives.yaml"]
     lock = ["--lock", "wrist_3_joint=0.5", "--lock", "shoulder_pan_joint"]
     thresholds = tmp_path / "thresholds.yaml"
     assert run("calibrate", robot[0], table, *robot[1:], "-o", thresholds, *lock) == 0
@@ -511,7 +518,7 @@ def test_locked_joints(place, tmp_path, capsys):
     shown = capsys.readouterr()
     assert "contacts.wrist_2_joint" in shown.out and "wrist_3" not in shown.out
     assert "does not have" not in shown.err  # the robot has them
-    table = place / "free_1.csv"  # where joints lie at their mean
+    table = folder / "free_1.csv"  # where joints lie at their mean
     assert (
         run(
             "log",
@@ -548,12 +555,12 @@ def test_locked_joints(place, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("gain", [100.0, 1e9])
-def test_a_gain_beyond_the_sampling_rate(place, tmp_path, capsys, gain):
+def test_a_gain_beyond_the_sampling_rate(folder, tmp_path, capsys, gain):
     assert (
         run(
             "calibrate",
-            place / "arm.urdf",
-            place / "free_1.csv",
+            folder / "arm.urdf",
+            folder / "free_1.csv",
             "--gain",
             gain,
             "-o",
@@ -566,10 +573,10 @@ def test_a_gain_beyond_the_sampling_rate(place, tmp_path, capsys, gain):
     )
 
 
-def test_thresholds_require_motion(place, tmp_path, capsys):
+def test_thresholds_require_motion(folder, tmp_path, capsys):
     """Without motion of any joint, and of one joint only."""
-    found = columns.Columns(place / "free_1.csv")
-    values = dict(zip(found.names, np.transpose(found.read(found.names)[0])))
+    table = columns.Columns(folder / "free_1.csv")
+    values = dict(zip(table.names, np.transpose(table.read(table.names)[0])))
     names = load("ur10").joint_names
     for moving, status in ((names[:0], 2), (names[:1], 0)):
         columns.write(
@@ -583,7 +590,11 @@ def test_thresholds_require_motion(place, tmp_path, capsys):
         )
         assert (
             run(
-                "calibrate", place / "arm.urdf", tmp_path / "rest.csv", "-o", tmp_path / "rest.yaml"
+                "calibrate",
+                folder / "arm.urdf",
+                tmp_path / "rest.csv",
+                "-o",
+                tmp_path / "rest.yaml",
             )
             == status
         )
@@ -593,20 +604,20 @@ def test_thresholds_require_motion(place, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.05])
-def test_noisy_velocities(place, tmp_path, capsys, noise):
+def test_noisy_velocities(folder, tmp_path, capsys, noise):
     """Thresholds without them would be smaller."""
-    found, random = columns.Columns(place / "free_2.csv"), np.random.default_rng(0)
-    values = dict(zip(found.names, np.transpose(found.read(found.names)[0])))
+    table, random = columns.Columns(folder / "free_2.csv"), np.random.default_rng(0)
+    values = dict(zip(table.names, np.transpose(table.read(table.names)[0])))
     name = "velocity.shoulder_lift_joint"
     values[name] = values[name] + noise * random.normal(size=len(values[name]))
     columns.write(tmp_path / "noisy.csv", values)
     assert (
         run(
             "calibrate",
-            place / "arm.urdf",
+            folder / "arm.urdf",
             tmp_path / "noisy.csv",
             "--drives",
-            place / "arm.drives.yaml",
+            folder / "arm.drives.yaml",
             "-o",
             tmp_path / "noisy.yaml",
         )
@@ -617,17 +628,17 @@ def test_noisy_velocities(place, tmp_path, capsys, noise):
 
 
 @pytest.mark.parametrize("command", ["calibrate", "payload"])
-def test_a_name_that_is_not_of_yaml(place, tmp_path, capsys, command):
+def test_a_name_that_is_not_of_yaml(folder, tmp_path, capsys, command):
     with pytest.raises(SystemExit):
-        run(command, place / "arm.urdf", place / "free_1.csv", "-o", tmp_path / "x.csv")
+        run(command, folder / "arm.urdf", folder / "free_1.csv", "-o", tmp_path / "x.csv")
     assert "YAML is written; expected a file that ends with .yaml" in " ".join(
         capsys.readouterr().err.split()
     )
 
 
-def test_corrupt_rows_at_the_ends(place, tmp_path, capsys):
+def test_corrupt_rows_at_the_ends(folder, tmp_path, capsys):
     """As of a recording that was started in the middle of a message: rows before it count, too."""
-    names, *lines = (place / "free_1.csv").read_text().splitlines()
+    names, *lines = (folder / "free_1.csv").read_text().splitlines()
     clean = lines[8:-3]
     wrong = [line.split(",") for line in lines]
     wrong[3][2] = wrong[5][4] = "253.0"  # among rows that are corrupt
@@ -637,10 +648,10 @@ def test_corrupt_rows_at_the_ends(place, tmp_path, capsys):
         assert (
             run(
                 "calibrate",
-                place / "arm.urdf",
+                folder / "arm.urdf",
                 tmp_path / f"{name}.csv",
                 "--drives",
-                place / "arm.drives.yaml",
+                folder / "arm.drives.yaml",
                 "-o",
                 tmp_path / f"{name}.yaml",
             )
@@ -655,7 +666,7 @@ def test_corrupt_rows_at_the_ends(place, tmp_path, capsys):
             "log",
             tmp_path / "corrupt.csv",
             "--robot",
-            place / "arm.urdf",
+            folder / "arm.urdf",
             "--compute",
             "residual",
             "--workers",
@@ -676,9 +687,9 @@ def test_corrupt_rows_at_the_ends(place, tmp_path, capsys):
         (["--columns", "time=time", "time=t"], "--columns: 'time' is given 2 times; give it once"),
     ],
 )
-def test_wrong_joints_and_columns(place, tmp_path, capsys, options, message):
-    table = place / "free_1.csv"
-    assert run("calibrate", place / "arm.urdf", table, "-o", tmp_path / "t.yaml", *options) == 2
+def test_wrong_joints_and_columns(folder, tmp_path, capsys, options, message):
+    table = folder / "free_1.csv"
+    assert run("calibrate", folder / "arm.urdf", table, "-o", tmp_path / "t.yaml", *options) == 2
     assert message in " ".join(capsys.readouterr().err.split())
     assert run("log", table, *options) == 2
     assert f"{options[0]}: pass --robot too" in capsys.readouterr().err
@@ -701,13 +712,13 @@ def with_late_velocities(text, delay):
     return "\n".join([names, *(",".join(map(repr, row)) for row in table.tolist())]) + "\n"
 
 
-def test_velocities_from_positions(place, tmp_path, capsys):
+def test_velocities_from_positions(folder, tmp_path, capsys):
     """Pushes are found, and nothing else, with the rates of the positions."""
     for name in ("free_1", "free_2", "pushed", "other"):
         (tmp_path / f"{name}.csv").write_text(
-            without_velocities((place / f"{name}.csv").read_text())
+            without_velocities((folder / f"{name}.csv").read_text())
         )
-    robot = [place / "arm.urdf", "--drives", place / "arm.drives.yaml"]
+    robot = [folder / "arm.urdf", "--drives", folder / "arm.drives.yaml"]
     assert (
         run(
             "calibrate",
@@ -725,10 +736,10 @@ def test_velocities_from_positions(place, tmp_path, capsys):
     assert "are computed from the positions, with a filter of 10 Hz" in error
     limits = [
         np.array(parameters(folder / "thresholds.yaml")["thresholds.fixed"])
-        for folder in (place, tmp_path)
+        for folder in (folder, tmp_path)
     ]
     assert np.all(limits[1] < 1.5 * limits[0])
-    for name, found in (("pushed", "pushed.csv: 2 contacts"), ("other", "no contacts")):
+    for name, output in (("pushed", "pushed.csv: 2 contacts"), ("other", "no contacts")):
         assert (
             run(
                 "log",
@@ -748,14 +759,14 @@ def test_velocities_from_positions(place, tmp_path, capsys):
             == 0
         )
         shown = capsys.readouterr()
-        assert found in shown.out and "computed from the positions" in shown.err
+        assert output in shown.out and "computed from the positions" in shown.err
     table = columns.Columns(next((tmp_path / "other").rglob("*.parquet")))
     assert np.isnan(table.read(["velocity.elbow_joint"])[0]).all()  # as recorded
     path = tmp_path / "no_efforts.csv"
     path.write_text(
         "\n".join(
             ",".join(line.split(",")[:7])
-            for line in (place / "free_1.csv").read_text().splitlines()
+            for line in (folder / "free_1.csv").read_text().splitlines()
         )
         + "\n"
     )
@@ -784,9 +795,9 @@ def test_velocities_from_positions(place, tmp_path, capsys):
         (1.0, 15, "15 states with a sampling period of 0.01 s; convert other units, or record"),
     ],
 )
-def test_velocities_that_cannot_be_computed(place, tmp_path, capsys, scale, rows, got):
+def test_velocities_that_cannot_be_computed(folder, tmp_path, capsys, scale, rows, got):
     """Stamps in ms, or a recording that is too short."""
-    names, *lines = without_velocities((place / "free_1.csv").read_text()).splitlines()[: rows + 1]
+    names, *lines = without_velocities((folder / "free_1.csv").read_text()).splitlines()[: rows + 1]
     (tmp_path / "run.csv").write_text(
         "\n".join(
             [
@@ -804,7 +815,7 @@ def test_velocities_that_cannot_be_computed(place, tmp_path, capsys, scale, rows
             "log",
             tmp_path / "run.csv",
             "--robot",
-            place / "arm.urdf",
+            folder / "arm.urdf",
             "--compute",
             "residual",
             "--workers",
@@ -817,13 +828,13 @@ def test_velocities_that_cannot_be_computed(place, tmp_path, capsys, scale, rows
     assert got in error and "are computed" not in error and "are unknown" not in error
 
 
-def test_velocities_that_are_late(place, tmp_path, capsys):
+def test_velocities_that_are_late(folder, tmp_path, capsys):
     """A filter of the driver delays them: its delay is in the warning, and the remedy works."""
     for name in ("free_1", "free_2", "pushed", "other"):
         (tmp_path / f"{name}.csv").write_text(
-            with_late_velocities((place / f"{name}.csv").read_text(), 0.15)
+            with_late_velocities((folder / f"{name}.csv").read_text(), 0.15)
         )
-    robot = [place / "arm.urdf", "--drives", place / "arm.drives.yaml"]
+    robot = [folder / "arm.urdf", "--drives", folder / "arm.drives.yaml"]
     free = [tmp_path / "free_1.csv", tmp_path / "free_2.csv"]
     limits = {}
     for kind, options in (("late", []), ("rates", ["--no-velocity"])):
@@ -840,7 +851,7 @@ def test_velocities_that_are_late(place, tmp_path, capsys):
     assert np.all(limits["rates"] < 0.9 * limits["late"])
     assert limits["rates"][0] < 0.2 * limits["late"][0]  # its link has the largest inertia
     assert "--no-velocity to `dyn_ros log`" in (tmp_path / "rates.yaml").read_text()
-    for name, found in (("pushed", "pushed.csv: 2 contacts"), ("other", "no contacts")):
+    for name, output in (("pushed", "pushed.csv: 2 contacts"), ("other", "no contacts")):
         log = [
             "log",
             tmp_path / f"{name}.csv",
@@ -854,7 +865,7 @@ def test_velocities_that_are_late(place, tmp_path, capsys):
             1,
         ]
         assert run(*log, "--no-velocity") == 0
-        assert found in capsys.readouterr().out
+        assert output in capsys.readouterr().out
         assert run(*log) == 0
         assert "lag behind the positions by 150 ms" in capsys.readouterr().err
     assert run("identify", *robot[:1], free[0], "--velocity", *robot[1:]) == 0
@@ -863,17 +874,17 @@ def test_velocities_that_are_late(place, tmp_path, capsys):
     assert "use the positions alone (--no-velocity, velocity=False)" in shown
 
 
-def test_velocities_of_usual_filters_are_not_late(place, tmp_path, capsys):
+def test_velocities_of_usual_filters_are_not_late(folder, tmp_path, capsys):
     (tmp_path / "free.csv").write_text(
-        with_late_velocities((place / "free_1.csv").read_text(), 0.005)
+        with_late_velocities((folder / "free_1.csv").read_text(), 0.005)
     )
     assert (
         run(
             "calibrate",
-            place / "arm.urdf",
+            folder / "arm.urdf",
             tmp_path / "free.csv",
             "--drives",
-            place / "arm.drives.yaml",
+            folder / "arm.drives.yaml",
             "-o",
             tmp_path / "thresholds.yaml",
         )
@@ -882,11 +893,11 @@ def test_velocities_of_usual_filters_are_not_late(place, tmp_path, capsys):
     assert "lag" not in capsys.readouterr().err
 
 
-def test_thresholds_of_another_robot(place, tmp_path, capsys):
+def test_thresholds_of_another_robot(folder, tmp_path, capsys):
     """It has as many joints, with other names."""
-    other = (place / "arm.urdf").read_text().replace("wrist_3_joint", "flange_joint")
-    (tmp_path / "other.urdf").write_text(other)
-    table = (place / "pushed.csv").read_text().replace("wrist_3_joint", "flange_joint")
+    renamed_urdf = (folder / "arm.urdf").read_text().replace("wrist_3_joint", "flange_joint")
+    (tmp_path / "other.urdf").write_text(renamed_urdf)
+    table = (folder / "pushed.csv").read_text().replace("wrist_3_joint", "flange_joint")
     (tmp_path / "pushed.csv").write_text(table)
     assert (
         run(
@@ -897,14 +908,14 @@ def test_thresholds_of_another_robot(place, tmp_path, capsys):
             "--compute",
             "contacts",
             "--thresholds",
-            place / "thresholds.yaml",
+            folder / "thresholds.yaml",
         )
         == 2
     )
     error = " ".join(capsys.readouterr().err.split())
     assert "thresholds: of a robot with the joints shoulder_pan_joint" in error
     assert "flange_joint; calibrate them for this robot" in error
-    values = parameters(place / "thresholds.yaml")  # as of an older version
+    values = parameters(folder / "thresholds.yaml")  # as of an older version
     assert values.pop("joints")[5] == "wrist_3_joint"
     (tmp_path / "old.yaml").write_text(yaml.safe_dump(values))
     assert (

@@ -396,7 +396,7 @@ def test_info_as_json_and_csv_has_all_digits(capsys):
         "frames": len(model.frame_names),
     }
     assert robot["moving_mass"] == model.total_mass
-    base, *others = robot["joints"]
+    base, *moving_joints = robot["joints"]
     assert base["lower"] is None and base["parent"] is None
     rows = csv.DictReader(
         io.StringIO(output(capsys, "info", ARM7, "--root-joint", "floating", "--csv").out)
@@ -411,7 +411,7 @@ def test_info_as_json_and_csv_has_all_digits(capsys):
         ):
             assert float(row[key]) == value
         assert row["mimic"] == row["offset"] == ""
-    assert [each["mass"] for each in others] == [
+    assert [joint["mass"] for joint in moving_joints] == [
         joint.inertia.mass for joint in model.tree.joints[1:]
     ]
 

@@ -74,14 +74,16 @@ def logged(folder, name, out, *arguments):
 def test_log(folder, tmp_path, capsys):
     expected = logged(folder, "clean.csv", tmp_path / "clean")
     drives = "--drives", folder / "drives.yaml"
-    found = logged(folder, "currents.csv", tmp_path / "real", *drives)
+    columns = logged(folder, "currents.csv", tmp_path / "real", *drives)
     for name in dyn_ros.Model.from_urdf_file(ARM7).velocity_names:
         for quantity in ("residual", "external"):
-            one, other = (part[f"{quantity}.{name}"].to_numpy() for part in (found, expected))
-            assert np.isfinite(other).sum() > 1000
-            np.testing.assert_allclose(one, other, atol=1e-6)
-    other = tmp_path / "other.yaml"
-    other.write_text((folder / "drives.yaml").read_text().replace("-9.0", "-8.0"))
+            values, expected_values = (
+                part[f"{quantity}.{name}"].to_numpy() for part in (columns, expected)
+            )
+            assert np.isfinite(expected_values).sum() > 1000
+            np.testing.assert_allclose(values, expected_values, atol=1e-6)
+    other_drives = tmp_path / "other.yaml"
+    other_drives.write_text((folder / "drives.yaml").read_text().replace("-9.0", "-8.0"))
     assert (
         run(
             "log",
@@ -94,7 +96,7 @@ def test_log(folder, tmp_path, capsys):
             "--out",
             tmp_path / "real",
             "--drives",
-            other,
+            other_drives,
             "--workers",
             "1",
         )
@@ -119,13 +121,13 @@ def test_log_warns_of_efforts_that_cannot_be_torques(folder, tmp_path, capsys):
 
 def test_identify(folder, tmp_path, capsys):
     """Currents of known gains show the same as torques."""
-    found = []
+    parameters = []
     for recording, *more in (["clean.csv"], ["unknown.csv", "--drives", folder / "gains.yaml"]):
         output = tmp_path / f"{recording}.urdf"
         assert run("identify", ARM7, folder / recording, "-o", output, *more) == 0
         model = dyn_ros.Model.from_urdf_file(output)
-        found.append([*model.inertial_parameters[:, 0], *model.damping, *model.friction])
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-3)
+        parameters.append([*model.inertial_parameters[:, 0], *model.damping, *model.friction])
+    np.testing.assert_allclose(parameters[1], parameters[0], rtol=1e-3)
 
 
 @pytest.mark.parametrize("command", [("identify", ARM7), ("log", "--robot", ARM7)])

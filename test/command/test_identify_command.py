@@ -53,8 +53,8 @@ def test_several_recordings_without_friction(table, tmp_path, capsys):
     count = len(dyn_ros.Samples.from_table(load("ur10"), table))
     for name in ("one.csv", "other.csv"):
         shutil.copy(table, tmp_path / name)
-    for given in (tmp_path, tmp_path / "o*.csv"):
-        assert run("identify", UR10, given, "--no-friction", "--no-armature") == 0
+    for recordings in (tmp_path, tmp_path / "o*.csv"):
+        assert run("identify", UR10, recordings, "--no-friction", "--no-armature") == 0
         shown = capsys.readouterr().out
         assert f" of 36 combinations of parameters are determined; {2 * count} samples" in shown
     # a folder may contain more than fits in memory
@@ -99,18 +99,18 @@ def test_drives_of_locked_joints_are_kept(table, tmp_path):
         run("identify", UR10, table, "--lock", "wrist_3_joint", "--drives", drives, "-o", output)
         == 0
     )
-    found = yaml.safe_load((tmp_path / "new.drives.yaml").read_text())["joints"]
-    kept = {"unit": "A", "gain": 2.5, "gravity_compensated": True}
-    assert found["wrist_3_joint"].items() >= kept.items()
-    assert found["elbow_joint"]["friction"] > 0.0 and found["elbow_joint"]["offset"] != 0.5
+    joints = yaml.safe_load((tmp_path / "new.drives.yaml").read_text())["joints"]
+    properties = {"unit": "A", "gain": 2.5, "gravity_compensated": True}
+    assert joints["wrist_3_joint"].items() >= properties.items()
+    assert joints["elbow_joint"]["friction"] > 0.0 and joints["elbow_joint"]["offset"] != 0.5
 
 
-@pytest.mark.parametrize("options, known", [([], True), (["--no-shapes"], False)])
-def test_shapes_are_those_of_the_description(table, options, known):
+@pytest.mark.parametrize("options, are_known", [([], True), (["--no-shapes"], False)])
+def test_shapes_are_those_of_the_description(table, options, are_known):
     with mock.patch.object(identification, "identify", wraps=identification.identify) as called:
         assert run("identify", UR10, table, *options) == 0
     shapes = called.call_args.kwargs["shapes"]
-    assert (shapes is not None and "forearm_link" in shapes) == known
+    assert (shapes is not None and "forearm_link" in shapes) == are_known
 
 
 def test_unknown_shapes_are_reported(table, tmp_path, capsys):
@@ -243,7 +243,7 @@ def test_validation_with_a_recording_that_is_used(table, tmp_path, capsys):
 
 
 def test_validation_in_degrees(table, tmp_path, capsys):
-    other = dict(
+    measured_columns = dict(
         zip(
             table.read_text().partition("\n")[0].split(","),
             np.loadtxt(table, delimiter=",", skiprows=1).T,
@@ -251,7 +251,7 @@ def test_validation_in_degrees(table, tmp_path, capsys):
     )
     columns.write(
         tmp_path / "degrees.csv",
-        {name: np.degrees(x) if "position" in name else x for name, x in other.items()},
+        {name: np.degrees(x) if "position" in name else x for name, x in measured_columns.items()},
     )
     assert (
         run(
@@ -374,13 +374,13 @@ def test_results_are_written_although_nobody_reads_the_table(table, tmp_path):
 @pytest.fixture(scope="module")
 def searched_once():
     """The command searches for a motion once, whatever the file that it writes it to."""
-    found, search = {}, identification.excite
+    trajectories, search = {}, identification.excite
 
     def excite(model, *, progress, **options):
         key = model.joint_names, *options.items()
-        if key not in found:
-            found[key] = search(model, progress=progress, **options)
-        return found[key]
+        if key not in trajectories:
+            trajectories[key] = search(model, progress=progress, **options)
+        return trajectories[key]
 
     with mock.patch.object(identification, "excite", excite):
         yield

@@ -62,7 +62,9 @@ def shared(monkeypatch, process):
     monkeypatch.setattr(
         parallel,
         "open_workers",
-        lambda count, *more, **given: start(count, *more, **given) if count == 2 else process,
+        lambda count, *arguments, **options: (
+            start(count, *arguments, **options) if count == 2 else process
+        ),
     )
     with monkeypatch.context() as context:
         context.setattr(process, "close", lambda: None)
@@ -107,10 +109,12 @@ def test_results_are_a_dataset(bag, small, tmp_path, capsys):
     stamps = np.concatenate([part["stamp"] for part in numbers(out / "recording=run")])
     recording = logs.read(bag, MODEL)
     np.testing.assert_array_equal(stamps, recording.stamp)
-    found = np.concatenate([part["gravity.elbow_pitch"] for part in numbers(out / "recording=run")])
+    gravity = np.concatenate(
+        [part["gravity.elbow_pitch"] for part in numbers(out / "recording=run")]
+    )
     expected = dyn_ros.generalized_gravity(MODEL, dyn_ros.Data(MODEL), recording.q)
     k = MODEL.velocity_names.index("elbow_pitch")
-    np.testing.assert_allclose(found, expected[:, k], atol=1e-12)
+    np.testing.assert_allclose(gravity, expected[:, k], atol=1e-12)
 
 
 def test_parts_have_no_seam(bag, tmp_path):
@@ -125,11 +129,11 @@ def test_parts_have_no_seam(bag, tmp_path):
     from dyn_ros.recordings.plan import plan
     from dyn_ros.recordings.selection import select
 
-    whole = read_part(plan(select(open_source(bag), ReadOptions(MODEL)), float("inf"))[0])
-    expected = compute(MODEL, whole.states, 0, ("residual",)).columns
+    recording = read_part(plan(select(open_source(bag), ReadOptions(MODEL)), float("inf"))[0])
+    expected = compute(MODEL, recording.states, 0, ("residual",)).columns
     for name in [f"residual.{name}" for name in MODEL.velocity_names]:
-        found = np.concatenate([part[name] for part in numbers(tmp_path / "recording=run")])
-        np.testing.assert_allclose(found, expected[name], rtol=0.0, atol=1e-12)
+        residual = np.concatenate([part[name] for part in numbers(tmp_path / "recording=run")])
+        np.testing.assert_allclose(residual, expected[name], rtol=0.0, atol=1e-12)
 
 
 def test_finished_parts_are_kept(bag, tmp_path, capsys):
@@ -250,11 +254,11 @@ def test_ctrl_c(tmp_path):
     assert process.returncode == 130
     assert error.splitlines()[-1] == "stopped; run the same command again to continue"
     assert "Traceback" not in error
-    before = {each.name: each.stat().st_mtime_ns for each in parts(out / "recording=run")}
+    before = {file.name: file.stat().st_mtime_ns for file in parts(out / "recording=run")}
     finished = (out / "recording=run" / "_parts.jsonl").read_text().count("\n")
     assert 0 < len(before) < 10
     assert run(*arguments) == 0
-    after = {each.name: each.stat().st_mtime_ns for each in parts(out / "recording=run")}
+    after = {file.name: file.stat().st_mtime_ns for file in parts(out / "recording=run")}
     assert sum(after[name] == before[name] for name in before) >= finished
     assert sum(map(len, numbers(out / "recording=run"))) == 1_000_000
     assert not list(out.rglob(".*.tmp"))
@@ -519,7 +523,7 @@ def test_a_link_to_nowhere_costs_itself_alone(bag, tmp_path, capsys):
     assert cli.main(["log", str(folder), "--robot", str(ARM), "--out", str(out)]) == 1
     error = capsys.readouterr().err
     assert "gone.mcap: " in error and "empty.mcap: " in error and "is empty" in error
-    assert [each.name for each in out.glob("recording=*")] == ["recording=good"]
+    assert [folder.name for folder in out.glob("recording=*")] == ["recording=good"]
 
 
 def test_the_joint_without_efforts_is_named(tmp_path, capsys):

@@ -77,20 +77,20 @@ def test_a_load_is_weighed_and_can_be_attached(folder, tmp_path, capsys):
 
 def test_nothing_is_carried(folder, tmp_path, capsys):
     assert run(folder, folder / "empty.csv", "-o", tmp_path / "payload.yaml") == 2
-    found = capsys.readouterr()
-    _, lower, upper = map(float, row_of(found.out, "mass [kg]"))
+    printed = capsys.readouterr()
+    _, lower, upper = map(float, row_of(printed.out, "mass [kg]"))
     assert lower < 0.0 < upper < 0.05
-    assert row_of(found.out, "Ixx [kg m2]")[1:] == ["not", "determined"]
-    assert "its mass may be zero" in found.err
+    assert row_of(printed.out, "Ixx [kg m2]")[1:] == ["not", "determined"]
+    assert "its mass may be zero" in printed.err
     assert not (tmp_path / "payload.yaml").exists()
 
 
 def test_options_that_identify_has_too(folder, tmp_path, capsys):
-    head, _, rest = (folder / "loaded.csv").read_text().partition("\n")
+    header, _, rows = (folder / "loaded.csv").read_text().partition("\n")
     for k, name in enumerate(load("ur10").velocity_names):
-        head = head.replace(f"effort.{name}", f"i_{k + 1}")
+        header = header.replace(f"effort.{name}", f"i_{k + 1}")
     path = tmp_path / "other.csv"
-    path.write_text(f"{head}\n{rest}")
+    path.write_text(f"{header}\n{rows}")
     assert (
         run(
             folder,

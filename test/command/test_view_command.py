@@ -55,10 +55,10 @@ class Command:
 
     def address(self):
         end = time.monotonic() + LIMIT
-        while not (found := re.search(r"http://\S+(?= )", self.output())):
+        while not (match := re.search(r"http://\S+(?= )", self.output())):
             assert self.process.poll() is None and time.monotonic() < end, self.output()
             time.sleep(0.05)
-        return found.group()
+        return match.group()
 
     def stop(self, how=signal.SIGINT):
         if self.process.poll() is None:

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The file of drives: what is written is read, and what is wrong is named."""
+"""The drives file: writing, reading, and messages about errors."""
 
 import numpy as np
 import pytest
@@ -21,37 +21,37 @@ def model():
     return dyn_ros.Model.from_urdf_file(dyn_ros.__path__[0] + "/robots/arm7.urdf")
 
 
-def same(one, other):
-    for name, value in vars(one).items():
-        np.testing.assert_array_equal(getattr(other, name), value, err_msg=name)
+def assert_equal_drives(drives, expected):
+    for name, value in vars(drives).items():
+        np.testing.assert_array_equal(getattr(expected, name), value, err_msg=name)
 
 
 def test_what_is_written_is_read(model, tmp_path):
     rng, nv = np.random.default_rng(0), model.nv
-    own = rng.normal(size=(5, nv)).round(6)
+    values = rng.normal(size=(5, nv)).round(6)
     model.armature, model.damping, model.friction = rng.uniform(size=(3, nv)).round(6)
-    model.armature = np.where(own[3] > 0.0, 0.0, model.armature)  # not behind the gear
+    model.armature = np.where(values[3] > 0.0, 0.0, model.armature)  # not behind the gear
     model.drives = dyn_ros.Drives.of(
         nv,
         unit=("A",) * nv,
-        gain=own[0],
-        delay=own[1],
-        is_compensated=own[2] > 0.0,
-        is_link_side=own[3] > 0.0,
-        offset=own[4],
+        gain=values[0],
+        delay=values[1],
+        is_compensated=values[2] > 0.0,
+        is_link_side=values[3] > 0.0,
+        offset=values[4],
         load_friction=0.1,
-        root_friction=own[1],
-        stribeck=own[2],
+        root_friction=values[1],
+        stribeck=values[2],
         stribeck_velocity=0.2,
         friction_velocity=0.01,
-        has_smooth_friction=own[0] > 0.0,
-        friction_distance=np.abs(own[0]),
+        has_smooth_friction=values[0] > 0.0,
+        friction_distance=np.abs(values[0]),
         coupling=np.eye(nv) + 0.5 * np.eye(nv, k=1),
     )
     dyn_ros.save_drives(model, tmp_path / "drives.yaml")
     read = dyn_ros.Model.from_urdf_file(dyn_ros.__path__[0] + "/robots/arm7.urdf")
     dyn_ros.load_drives(read, tmp_path / "drives.yaml")
-    same(model.drives, read.drives)
+    assert_equal_drives(model.drives, read.drives)
     for name in ("armature", "damping", "friction"):
         np.testing.assert_array_equal(getattr(read, name), getattr(model, name))
 
@@ -204,7 +204,7 @@ def test_parts_of_a_robot_keep_their_drives(model):
 
 
 def test_rotors_of_coupled_motors_are_written_once(model, tmp_path):
-    """The file has no armature, which follows, and the joints that are coupled only."""
+    """The file contains only joints that are coupled, and no armature, which follows."""
     G = np.eye(7)
     G[6, 5] = 0.5
     model.drives = model.drives.with_values(coupling=G, rotor_inertia=np.full(7, 0.3))
@@ -220,7 +220,7 @@ def test_rotors_of_coupled_motors_are_written_once(model, tmp_path):
     }
     read = dyn_ros.Model.from_urdf_file(dyn_ros.__path__[0] + "/robots/arm7.urdf")
     dyn_ros.load_drives(read, place)
-    same(model.drives, read.drives)
+    assert_equal_drives(model.drives, read.drives)
     np.testing.assert_allclose(read.armature, [0.3] * 5 + [0.375, 0.3], rtol=1e-12)
     content["joints"]["wrist_pitch"]["armature"] = 0.4  # as older files have it
     place.write_text(yaml.safe_dump(content))

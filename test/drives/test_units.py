@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings whose numbers cannot be torques, with known faults."""
+"""Warnings of efforts that cannot be torques, in recordings with known faults."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def arm(masses):
 
 
 def motion(seed=0, size=2000):
-    """Positions, velocities and accelerations of 20 s of sums of harmonics."""
+    """Return positions, velocities and accelerations of 20 s of sums of harmonics."""
     rng = np.random.default_rng(seed)
     t = np.linspace(0.0, 20.0, size)[:, None, None]
     w = 2.0 * np.pi * 0.05 * np.arange(1, 7)[:, None]
@@ -79,17 +79,17 @@ def test_torques_of_a_description_that_is_wrong_by_30_percent_are_not_reported(s
 )
 def test_efforts_that_are_no_torques_are_reported_with_their_kind(fault, joints, words):
     q, v, a, tau = recording()
-    found = unit_warnings(arm((8.0, 6.0, 4.0)), q, v, a, fault(tau))
+    messages = unit_warnings(arm((8.0, 6.0, 4.0)), q, v, a, fault(tau))
     for joint in joints:
-        assert any(text.startswith(f"{joint}:") and words in text for text in found), found
+        assert any(text.startswith(f"{joint}:") and words in text for text in messages), messages
 
 
 @pytest.mark.parametrize("value", [np.nan, 0.0])
 def test_an_unmeasured_joint_is_left_out(value):
     q, v, a, tau = recording()
     tau[:, 2] = value
-    found = unit_warnings(arm((8.0, 6.0, 4.0)), q, v, a, tau / 12.0)
-    assert [text.split(":")[0] for text in found] == ["j1"]
+    messages = unit_warnings(arm((8.0, 6.0, 4.0)), q, v, a, tau / 12.0)
+    assert [text.split(":")[0] for text in messages] == ["j1"]
 
 
 def test_positions_of_motors_and_in_degrees_are_reported():
@@ -117,7 +117,7 @@ def test_the_order_is_not_suspected_if_joints_rest(robot, moving):
 
 
 def test_a_lift_without_its_weight_is_reported_if_another_joint_is_wrong_as_well():
-    """Whose gravity torque is constant."""
+    """Its gravity torque is constant."""
     lift = LINK.format(n=0, parent="base", length=0.0, axis="0 0 1", mass=8.0).replace(
         "revolute", "prismatic"
     )
@@ -134,9 +134,9 @@ def test_a_lift_without_its_weight_is_reported_if_another_joint_is_wrong_as_well
     tau = dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a) + np.sign(v)
     tau[:, 0] -= 20.0 * 9.81
     tau[:, 2] /= 12.0
-    found = unit_warnings(model, q, v, a, tau)
-    assert [text.split(":")[0] for text in found] == ["j0", "j2"]
-    assert "declare gravity_compensated" in found[0] and "not in N m" in found[1]
+    messages = unit_warnings(model, q, v, a, tau)
+    assert [text.split(":")[0] for text in messages] == ["j0", "j2"]
+    assert "declare gravity_compensated" in messages[0] and "not in N m" in messages[1]
 
 
 @pytest.mark.parametrize("is_subtracted", [False, True])
@@ -147,9 +147,9 @@ def test_gravity_that_is_declared_as_subtracted_but_is_not(is_subtracted):
     samples = dyn_ros.Samples.from_arrays(
         model, np.linspace(0.0, 20.0, len(q)), q, tau - gravity() if is_subtracted else tau, v, a
     )
-    found = unit_warnings(model, samples.q, v, a, samples.tau)
-    assert [text.split(":")[0] for text in found] == ([] if is_subtracted else ["j1", "j2"])
-    assert all("do not declare gravity_compensated" in text for text in found)
+    messages = unit_warnings(model, samples.q, v, a, samples.tau)
+    assert [text.split(":")[0] for text in messages] == ([] if is_subtracted else ["j1", "j2"])
+    assert all("do not declare gravity_compensated" in text for text in messages)
 
 
 @pytest.mark.parametrize("k, offset", [(0, 6.0), (1, -25.0), (2, 12.0)])
@@ -176,9 +176,9 @@ def test_a_pose_at_rest_shows_the_largest_gravity_torque(fault, is_reported):
     tau = dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q)
     noise = 0.1 * np.random.default_rng(0).normal(size=q.shape)
     still = np.zeros_like(q)
-    found = unit_warnings(model, q, still, still, fault(tau) + noise)
-    assert bool(found) == is_reported
-    assert all(text.startswith("j1: at rest, its effort is") for text in found)
+    messages = unit_warnings(model, q, still, still, fault(tau) + noise)
+    assert bool(messages) == is_reported
+    assert all(text.startswith("j1: at rest, its effort is") for text in messages)
 
 
 def lift():
@@ -206,16 +206,16 @@ def test_gravity_that_is_constant_and_subtracted_is_reported():
 
 
 def test_gravity_that_an_offset_replaces_loads_no_gear():
-    """Without its gravity, a lift's load is unknown: it has no friction in proportion to it."""
+    """If its gravity is subtracted, a lift has no friction proportional to its unknown load."""
     model, (q, v, a) = lift(), motion()
     tau = dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a)
     tau[:, 0] -= dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q)[:, 0]
     tau[:, 0] += 0.1 * np.abs(tau[:, 0]) * np.sign(v[:, 0])
     tau += FRICTION * np.sign(v) + np.random.default_rng(0).normal(0.0, 0.05, v.shape)
     samples = dyn_ros.Samples.from_arrays(model, np.linspace(0.0, 20.0, len(q)), q, tau, v, a)
-    found = dyn_ros.identify(model, samples)
-    assert not found.identified.drives.load_friction.any()
-    assert max(joint.after for joint in found.joints) < 0.1 * found.joints[0].torque
+    result = dyn_ros.identify(model, samples)
+    assert not result.identified.drives.load_friction.any()
+    assert max(joint.after for joint in result.joints) < 0.1 * result.joints[0].torque
 
 
 def test_masses_that_collapse_are_no_success():
@@ -259,9 +259,9 @@ def test_a_mass_that_collapses_where_gravity_is_declared():
         assert "the unit or gain of the efforts (gravity is declared as subtracted" in text
         assert "already subtracted" not in text and remedy in text
     samples.tau[:, 0] = 0.0  # as the text recommends
-    found = dyn_ros.identify(model, samples, armature=False)
-    assert not [text for text in found.warnings if "collapsed" in text]
-    assert all(joint.after < 1.1 * 0.05 for joint in found.joints[1:])
+    result = dyn_ros.identify(model, samples, armature=False)
+    assert not [text for text in result.warnings if "collapsed" in text]
+    assert all(joint.after < 1.1 * 0.05 for joint in result.joints[1:])
 
 
 def test_masses_of_a_robot_with_fingers_that_mimic():
@@ -286,11 +286,11 @@ def test_offsets_belong_to_the_gravity_of_the_identified_robot(tmp_path):
     effort += np.random.default_rng(0).normal(0.0, 0.05, v.shape)
     effort[:, 0] -= dyn_ros.generalized_gravity(true, dyn_ros.Data(true), q)[:, 0]
     samples = dyn_ros.Samples.from_arrays(model, np.linspace(0.0, 20.0, len(q)), q, effort, v, a)
-    found = dyn_ros.identify(model, samples, armature=False)
-    found.write_drives(tmp_path / "lift.yaml")
-    robot = found.identified
+    result = dyn_ros.identify(model, samples, armature=False)
+    result.write_drives(tmp_path / "lift.yaml")
+    robot = result.identified
     weight = [
-        dyn_ros.generalized_gravity(one, dyn_ros.Data(one), q[0])[0] for one in (robot, model)
+        dyn_ros.generalized_gravity(robot, dyn_ros.Data(robot), q[0])[0] for robot in (robot, model)
     ]
     assert abs(weight[0] - weight[1]) > 10.0
     dyn_ros.load_drives(robot, tmp_path / "lift.yaml")

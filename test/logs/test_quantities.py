@@ -100,7 +100,7 @@ def run_node(robot, settings, messages, odometry=()):
         )
         v[np.isin(names, state.unknown)] = np.nan
         tau = unknown if state.effort is None else state.effort.copy()
-        behind = state.stamp - int(robot.collector._live.min())
+        behind = state.stamp - int(robot.collector._reported_stamps.min())
         rows.append((state.stamp, state.stamp, np.array(state.q), v, tau, behind))
     states = States(*(np.array(column) for column in zip(*rows)))
     return states, np.array(residual), np.array(external)

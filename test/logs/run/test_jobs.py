@@ -125,7 +125,7 @@ def test_a_process_that_dies_once(workers, tmp_path):
 def test_a_process_that_is_killed_while_it_starts():
     workers = LocalWorkers(2, retries=1)
     try:
-        os.kill(next(iter(workers._processes)).process_id, signal.SIGKILL)
+        os.kill(next(iter(workers._processes)).pid, signal.SIGKILL)
         _, events = run_jobs(workers, functions.part_text, [5])
         assert [event.failure for event in events] == [None] * 6
     finally:
