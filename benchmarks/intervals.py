@@ -16,7 +16,9 @@ import copy
 import dataclasses
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from scipy.signal import lfilter
@@ -26,6 +28,7 @@ import dyn_ros
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
 from identification.faults import with_presliding
 from identification.recordings import (
+    Recording,
     offsets,
     perturbed,
     record,
@@ -36,12 +39,21 @@ from identification.recordings import (
 from identification.robots import load, truth
 from identification.test_gains import GAINS, MASS, currents
 
-FREQUENCIES = [0.1, 0.2, 0.4, 0.7]
-WIDTHS = (0.01, 0.03, 0.1, 0.3)
+FREQUENCIES = [0.1, 0.2, 0.4, 0.7]  # Hz
+WIDTHS = (0.01, 0.03, 0.1, 0.3)  # relative to the largest speed
 FRICTION = ("damping", "friction", "offset", "stribeck", "root_friction", "load_friction")
 
+Case: TypeAlias = tuple[dyn_ros.Model, Recording, list[dyn_ros.Samples]]
+"""Described model, a recording of the true robot, and samples to identify from."""
 
-def arm(robot, seed, add_fault=lambda recording: recording, stribeck=0.0, width=0.0):
+
+def arm(
+    robot: str,
+    seed: int,
+    add_fault: Callable[[Recording], Recording] = lambda recording: recording,
+    stribeck: float = 0.0,
+    width: float = 0.0,
+) -> Case:
     """Return a model, a recording of a robot that differs from it, and samples of two recordings.
 
     Stribeck friction is relative to Coulomb friction, the width of its smooth step to the largest
@@ -79,12 +91,12 @@ def arm(robot, seed, add_fault=lambda recording: recording, stribeck=0.0, width=
     return model, first, [first.samples(model), second.samples(model)]
 
 
-def colored(seed, seconds=0.2):
-    """Also noise that is correlated over some time, of the same size."""
+def colored(seed: int, seconds: float = 0.2) -> Case:
+    """Return an arm with additional noise that is correlated over some time [s]."""
     model, recording, samples = arm("ur10", seed)
     rng, share = np.random.default_rng(seed), np.exp(-0.002 / seconds)
 
-    def noise(tau):
+    def noise(tau: np.ndarray) -> np.ndarray:
         white = rng.standard_normal(tau.shape) * np.sqrt(1.0 - share**2)
         return 0.01 * tau.std(axis=0) * lfilter([1.0], [1.0, -share], white, axis=0)
 
@@ -98,8 +110,8 @@ def colored(seed, seconds=0.2):
     )
 
 
-def rippled(seed):
-    """Also a torque that the model lacks, which repeats with the angle of each joint."""
+def rippled(seed: int) -> Case:
+    """Return an arm with a torque ripple over the angle of each joint, which the model lacks."""
     model, recording, samples = arm("ur10", seed)
     return (
         model,
@@ -115,8 +127,8 @@ def rippled(seed):
     )
 
 
-def drifting(seed, count=5, size=0.1):
-    """Recordings of several motions, between which friction changes."""
+def drifting(seed: int, count: int = 5, size: float = 0.1) -> Case:
+    """Return an arm whose friction changes between recordings."""
     model = load("ur10")
     true, rng, samples = perturbed(model, seed=seed), np.random.default_rng(seed), []
     for n in range(count):
@@ -130,11 +142,12 @@ def drifting(seed, count=5, size=0.1):
     return model, dataclasses.replace(recording, true=true), samples
 
 
-def quadruped(kind, seed):
+def quadruped(record_motion: Callable[..., Recording], seed: int) -> Case:
+    """Return a quadruped in contact or in flight."""
     model = load("solo12", "floating")
     true = perturbed(model, seed=seed)
-    recording = kind(true, offset=offsets(true, seed), seed=seed)
-    options = {"f_ext": None} if kind is record_standing else {}
+    recording = record_motion(true, offset=offsets(true, seed), seed=seed)
+    options = {"f_ext": None} if record_motion is record_standing else {}
     return model, recording, [recording.samples(model, **options)]
 
 
@@ -155,7 +168,7 @@ KINDS = {
 }
 
 
-def main():
+def main() -> None:
     """Print a line for each robot."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=100, help="recordings (default: 100)")
@@ -168,7 +181,7 @@ def main():
             show(name, KINDS[name], options.count)
 
 
-def show(name, make, count):
+def show(name: str, make: Callable[[int], Case], count: int) -> None:
     """Identify ``count`` recordings and print the coverage of their intervals."""
     inside_by_name, inside_right_forms, ratios, seconds = {}, [], [], 0.0
     for seed in range(count):
@@ -199,7 +212,7 @@ def show(name, make, count):
         ]
         print(
             f"{name}, {kind}: {100.0 * np.mean(shares):.1f} % of the 95 % intervals contain the "
-            f"truth (of single ones {100.0 * min(shares):.0f} to {100.0 * max(shares):.0f} %)"
+            f"truth (single parameters: {100.0 * min(shares):.0f} to {100.0 * max(shares):.0f} %)"
         )
     print(
         f"    friction whose form is recognized: {100.0 * np.mean(inside_right_forms):.1f} % of "
@@ -211,7 +224,7 @@ def show(name, make, count):
     )
 
 
-def has_true_form(true, result):
+def has_true_form(true: dyn_ros.Model, result: dyn_ros.Identification) -> dict[str, bool]:
     """Return, by joint, True if friction has the terms and transitions of the true robot."""
     drives, names = result.identified.drives, true.velocity_names
     widths, velocities = (
@@ -228,7 +241,7 @@ def has_true_form(true, result):
     return dict(zip(names, is_right))
 
 
-def show_gains(count):
+def show_gains(count: int) -> None:
     """Print the coverage of intervals of drive gains."""
     inside = []
     for seed in range(count):
