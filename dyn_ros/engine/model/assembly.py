@@ -1,11 +1,12 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Robots assembled in Python: a robot attached to a frame of another one, additional frames."""
+"""Assembly of robots in Python: a robot attached to a frame of another one, additional frames."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,21 +17,23 @@ from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from .frames import frame_number
 from .link_inertias import Payload, link_frame
-from .structure import Structure
 from .urdf import MOVING, ONE_DOF, Frame, Joint, Tree
 from .urdf.lumping import warn_massless
 from .urdf.moving_joints import unit_axis
 from .urdf.tree import MAX_ANGLE, MAX_URDF_NUMBER
 
+if TYPE_CHECKING:
+    from .model import Model
+
 KINDS = ("fixed", *MOVING, "spherical")
-_LIMITED = ("revolute", "prismatic")
+_KINDS_WITH_POSITION_LIMITS = ("revolute", "prismatic")
 
 
 # --- arguments
 
 
 def homogeneous(placement: SE3 | ArrayLike | None) -> Array:
-    """The matrix of a placement, (4, 4); None is the identity."""
+    """Return the matrix of a placement, (4, 4); None is the identity."""
     if placement is None:
         return np.eye(4)
     if isinstance(placement, SE3):
@@ -42,15 +45,16 @@ def homogeneous(placement: SE3 | ArrayLike | None) -> Array:
             raise ValueError(
                 f"placement: expected a dyn_ros.SE3 or a homogeneous matrix, (4, 4); {error}"
             ) from None
-    farthest = float(np.abs(X.translation).max())
-    if farthest > MAX_URDF_NUMBER:
+    distance = float(np.abs(X.translation).max())
+    if distance > MAX_URDF_NUMBER:
         raise ValueError(
-            f"placement: expected a translation of at most {MAX_URDF_NUMBER:g} m, got {farthest:g}"
+            f"placement: expected a translation of at most {MAX_URDF_NUMBER:g} m, got {distance:g}"
         )
     return X.as_homogeneous()
 
 
-def _name(argument, value):
+def _checked_name(argument: str, value: object) -> str:
+    """Return a name; raise a ValueError if it is not a string, or empty."""
     if not isinstance(value, str) or not value:
         raise ValueError(f"{argument}: expected a non-empty string, got {value!r:.80}")
     return value
@@ -60,8 +64,8 @@ def _name(argument, value):
 class Connection:
     """The joint that connects a robot to another one; see ``Model.append``.
 
-    ``joint`` is one of ``KINDS``; None: the root joint of the appended robot, or a fixed joint.
-    ``prefix`` is that of all names of the appended robot.
+    ``joint`` is one of ``KINDS``, or None for the root joint of the appended robot or, if it has
+    none, a fixed joint. ``prefix`` is put before all names of the appended robot.
     """
 
     joint: str | None
@@ -73,18 +77,18 @@ class Connection:
     velocity_limit: float | None
     effort_limit: float | None
 
-    def check(self, other: Structure) -> None:
+    def check(self, appendage: Model) -> None:
         """Raise a ValueError if an argument does not fit the kind of joint."""
         if not isinstance(self.prefix, str):
             raise ValueError(f"prefix: expected a string, got {self.prefix!r:.80}")
         if self.name is not None:
-            _name("name", self.name)
+            _checked_name("name", self.name)
         if self.joint is not None:
-            self._check_kind(other)
+            self._check_kind(appendage)
         for argument, kinds in (
             ("axis", ONE_DOF),
-            ("lower", _LIMITED),
-            ("upper", _LIMITED),
+            ("lower", _KINDS_WITH_POSITION_LIMITS),
+            ("upper", _KINDS_WITH_POSITION_LIMITS),
             ("velocity_limit", ONE_DOF),
             ("effort_limit", ONE_DOF),
         ):
@@ -95,28 +99,28 @@ class Connection:
                     f"{value!r:.80}; only {listed(kinds)} joints have one"
                 )
 
-    def _check_kind(self, other):
+    def _check_kind(self, appendage: Model) -> None:
         if self.joint not in KINDS:
             raise ValueError(
                 f"joint: expected None or one of {listed(KINDS, write=repr)}, got "
                 f"{self.joint!r:.80}"
             )
-        if _has_root_joint(other.tree):
+        if _has_root_joint(appendage.tree):
             raise ValueError(
-                f"joint: {other.name!r} is connected by its own root joint, "
-                f"{other.frame_names[0]!r}: expected None, got {self.joint!r}; to use "
+                f"joint: {appendage.name!r} is connected by its own root joint, "
+                f"{appendage.frame_names[0]!r}: expected None, got {self.joint!r}; to use "
                 "another joint, read its description without a root joint"
             )
 
-    def connecting_name(self, other: Structure) -> str:
-        """The name of the connecting joint."""
+    def connecting_name(self, appendage: Model) -> str:
+        """Return the name of the connecting joint."""
         if self.name is not None:
             return self.name
-        root = other.tree.frames[0].name
-        return self.prefix + (root if _has_root_joint(other.tree) else f"{root}_joint")
+        root = appendage.tree.frames[0].name
+        return self.prefix + (root if _has_root_joint(appendage.tree) else f"{root}_joint")
 
     def make_joint(self, name: str, placement: Array, inertia: Inertia) -> Joint:
-        """The connecting joint, if it moves; its parent is -1."""
+        """Return the connecting joint, which must move; its parent is -1."""
         assert self.joint is not None
         lower, upper = self._position_limits()
         velocity, effort = (self._limit(name) for name in ("velocity_limit", "effort_limit"))
@@ -136,7 +140,7 @@ class Connection:
             0.0,
         )
 
-    def _unit_axis(self):
+    def _unit_axis(self) -> Array:
         if self.joint not in ONE_DOF:
             return np.array([0.0, 0.0, 1.0] if self.joint == "planar" else [1.0, 0.0, 0.0])
         if self.axis is None:
@@ -148,30 +152,30 @@ class Connection:
             raise ValueError("axis: expected a direction, such as (0, 0, 1), got (0, 0, 0)")
         return unit_axis(axis)
 
-    def _position_limits(self):
-        lower = -np.inf if self.lower is None else _number("lower", self.lower)
-        upper = np.inf if self.upper is None else _number("upper", self.upper)
+    def _position_limits(self) -> tuple[float, float]:
+        lower = -np.inf if self.lower is None else _checked_number("lower", self.lower)
+        upper = np.inf if self.upper is None else _checked_number("upper", self.upper)
         if lower > upper:
             raise ValueError(f"lower, upper: expected lower <= upper, got {lower:g} and {upper:g}")
-        farthest = MAX_URDF_NUMBER if self.joint == "prismatic" else MAX_ANGLE
-        if lower > farthest or upper < -farthest:
+        limit = MAX_URDF_NUMBER if self.joint == "prismatic" else MAX_ANGLE
+        if lower > limit or upper < -limit:
             raise ValueError(
-                f"lower, upper: expected positions of at most {farthest:g}, got "
+                f"lower, upper: expected positions of at most {limit:g}, got "
                 f"{lower:g} and {upper:g}"
             )
         return lower, upper
 
-    def _limit(self, argument):
+    def _limit(self, argument: str) -> float:
         value = getattr(self, argument)
         if value is None:
             return np.inf
-        if not _number(argument, value) >= 0.0:
+        if not _checked_number(argument, value) >= 0.0:
             raise ValueError(f"{argument}: expected 0 or more, got {value!r}; None is unlimited")
         return float(value)
 
 
-def _number(argument, value):
-    """A float that can be infinite."""
+def _checked_number(argument: str, value: Any) -> float:
+    """Return a float, which can be infinite; raise a ValueError if it is not a number."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -181,18 +185,18 @@ def _number(argument, value):
     return number
 
 
-def _has_root_joint(tree):
+def _has_root_joint(tree: Tree) -> bool:
     return tree.frames[0].kind != "body"
 
 
 # --- a robot attached to another one
 
 
-class Robot(NamedTuple):
+class Assembly(NamedTuple):
     """A tree and its payloads.
 
-    While robots are assembled, joint -1 and frame -1 are what carries the tree: a joint, or the
-    universe.
+    During the assembly, joint -1 and frame -1 stand for the carrier of the tree, which is a joint
+    or the universe.
     """
 
     tree: Tree
@@ -200,81 +204,86 @@ class Robot(NamedTuple):
 
 
 def appended(
-    model: Structure,
-    other: Structure,
+    model: Model,
+    appendage: Model,
     frame: str | int,
     placement: SE3 | ArrayLike | None,
     connection: Connection,
-) -> tuple[Robot, tuple[str, ...]]:
-    """The model with another robot attached, and the names of the other's joints in it.
+) -> tuple[Assembly, tuple[str, ...]]:
+    """Return the model with the appendage attached, and the names that its joints have in it.
 
     See ``Model.append``.
     """
-    require_model(other)
-    connection.check(other)
-    place = _AttachmentPoint(model, frame, homogeneous(placement))
-    name = connection.connecting_name(other)
-    theirs = _renamed(other, connection.prefix, name)
-    _require_new_names(model, other, theirs, name)
-    theirs = _connected(theirs, connection, name, place.X)
-    names = tuple(joint.name for joint in theirs.tree.joints)
-    robot = _merged(Robot(model.tree, model._payloads), theirs, place, name)
-    warnings = _warnings(model.tree, other.tree)
-    warn_massless(robot.tree.joints, warnings)
+    require_model(appendage)
+    connection.check(appendage)
+    point = _AttachmentPoint(model, frame, homogeneous(placement))
+    name = connection.connecting_name(appendage)
+    attachment = _renamed(appendage, connection.prefix, name)
+    _require_new_names(model, appendage, attachment, name)
+    attachment = _connected(attachment, connection, name, point.X)
+    names = tuple(joint.name for joint in attachment.tree.joints)
+    assembly = _merged(Assembly(model.tree, model._payloads), attachment, point, name)
+    warnings = _combined_warnings(model.tree, appendage.tree)
+    warn_massless(assembly.tree.joints, warnings)
     return (
-        robot._replace(tree=replace(robot.tree, warnings=tuple(warnings), robot=None)),
-        names[len(names) - other.njoints :],
+        assembly._replace(tree=replace(assembly.tree, warnings=tuple(warnings), robot=None)),
+        names[len(names) - appendage.njoints :],
     )
 
 
-def _renamed(other, prefix, name):
-    """The robot with a prefix before all names, and with the name of its root joint, if any."""
-    tree = other.tree
+def _renamed(appendage: Model, prefix: str, name: str) -> Assembly:
+    """Return a robot with a prefix before all names, and a new name of its root joint, if any."""
+    tree = appendage.tree
     joints = [replace(joint, name=prefix + joint.name) for joint in tree.joints]
     frames = [replace(frame, name=prefix + frame.name) for frame in tree.frames]
     if _has_root_joint(tree):
         if frames[0].kind == "joint":
             joints[0] = replace(joints[0], name=name)
         frames[0] = replace(frames[0], name=name)
-    payloads = {prefix + key: payload for key, payload in other._payloads.items()}
-    return Robot(replace(tree, joints=tuple(joints), frames=tuple(frames)), payloads)
+    payloads = {prefix + key: payload for key, payload in appendage._payloads.items()}
+    return Assembly(replace(tree, joints=tuple(joints), frames=tuple(frames)), payloads)
 
 
-def _require_new_names(model, other, theirs, name):
+def _require_new_names(model: Model, appendage: Model, attachment: Assembly, name: str) -> None:
     """Raise a ValueError if two frames or payloads have the same name."""
-    added = [frame.name for frame in theirs.tree.frames[_has_root_joint(theirs.tree) :]]
-    if name in added or name in model.frame_names:
-        owner = other.name if name in added else model.name
+    frame_names = [
+        frame.name for frame in attachment.tree.frames[_has_root_joint(attachment.tree) :]
+    ]
+    if name in frame_names or name in model.frame_names:
+        owner = appendage.name if name in frame_names else model.name
         raise ValueError(
             f"name: {owner!r} has a frame named {name!r}; pass another name for the "
             "connecting joint"
         )
-    for what, names, new in (
-        ("frames", model.frame_names, added),
-        ("payloads", model.payloads, theirs.payloads),
+    for what, names, new_names in (
+        ("frames", model.frame_names, frame_names),
+        ("payloads", model.payloads, attachment.payloads),
     ):
         taken = set(names)
-        both = [own for own in new if own in taken]
-        if both:
+        duplicates = [new_name for new_name in new_names if new_name in taken]
+        if duplicates:
             raise ValueError(
-                f"prefix: both robots have {what} named {listed(both, write=repr)}; "
-                f"pass another prefix, such as {other.name + '/'!r}"
+                f"prefix: both robots have {what} named {listed(duplicates, write=repr)}; "
+                f"pass another prefix, such as {appendage.name + '/'!r}"
             )
 
 
 class _AttachmentPoint:
-    """Where a robot is attached: a link, the joint that moves it, and a placement in it."""
+    """The point where a robot is attached: a link, and the joint that moves it.
 
-    def __init__(self, model, frame, X):
+    ``X`` is the placement (4, 4) in the frame of that joint.
+    """
+
+    def __init__(self, model: Model, frame: str | int, X: Array) -> None:
         frames = model.tree.frames
         number = frame_number(model, frame)
         self.link, self.joint = link_frame(model.tree, number), frames[number].parent
         self.X = frames[number].placement @ X
 
-    def row(self, frames, name):
-        """Index of the frame of a new joint: before its siblings with later names."""
+    def row(self, frames: Sequence[Frame], name: str) -> int:
+        """Return the index of the frame of a new joint: before its siblings with later names."""
         below, end = {self.link}, self.link + 1
-        for i in range(end, _count_without_added(frames)):
+        for i in range(end, _count_description_frames(frames)):
             if frames[i].parent_frame == self.link and frames[i].name > name:
                 return i
             if frames[i].parent_frame in below:
@@ -283,25 +292,27 @@ class _AttachmentPoint:
         return end
 
 
-def _count_without_added(frames):
-    """Number of frames without those that were added, which come last."""
+def _count_description_frames(frames: Sequence[Frame]) -> int:
+    """Count the frames of descriptions, which come before those that were added."""
     return sum(frame.kind != "frame" for frame in frames)
 
 
-def _connected(robot, connection, name, X):
-    """The robot with its connecting joint, placed at X in what carries it."""
+def _connected(robot: Assembly, connection: Connection, name: str, X: Array) -> Assembly:
+    """Return the robot with its connecting joint, placed at X in its carrier."""
     count, joints = len(robot.tree.frames), len(robot.tree.joints)
     if _has_root_joint(robot.tree):
-        return _renumbered(robot, _numbers(joints), _numbers(count), X)
-    frames = _numbers(count, shift=1, outside=0)
+        return _renumbered(robot, _shifted_numbers(joints), _shifted_numbers(count), X)
+    frames = _shifted_numbers(count, shift=1, outside=0)
     if connection.joint in (None, "fixed"):
-        tree, payloads = _renumbered(robot, _numbers(joints), frames, X)
+        tree, payloads = _renumbered(robot, _shifted_numbers(joints), frames, X)
         frame = Frame(name, "fixed_joint", -1, X, -1, Inertia.zero())
-        return Robot(replace(tree, frames=(frame, *tree.frames)), payloads)
-    tree, payloads = _renumbered(robot, _numbers(joints, shift=1, outside=0), frames, np.eye(4))
+        return Assembly(replace(tree, frames=(frame, *tree.frames)), payloads)
+    tree, payloads = _renumbered(
+        robot, _shifted_numbers(joints, shift=1, outside=0), frames, np.eye(4)
+    )
     joint = connection.make_joint(name, X, tree.base_inertia)
     frame = Frame(name, "joint", 0, np.eye(4), -1, Inertia.zero())
-    return Robot(
+    return Assembly(
         replace(
             tree,
             joints=(joint, *tree.joints),
@@ -312,53 +323,65 @@ def _connected(robot, connection, name, X):
     )
 
 
-def _merged(ours, theirs, place, name):
-    """Two robots in one numbering: depth first, children by joint name."""
-    row = place.row(ours.tree.frames, name)
-    first = sum(frame.kind == "joint" for frame in ours.tree.frames[:row])
-    count, kept = len(theirs.tree.joints), _count_without_added(theirs.tree.frames)
-    added = len(ours.tree.frames)  # before those that were added to theirs
-    joints = _numbers(len(ours.tree.joints), first, count)
-    frames = _numbers(added, row, kept)
-    carrier, link = joints[place.joint], frames[place.link]
-    a, loads = _renumbered(ours, joints, frames, np.eye(4))
-    b, more = _renumbered(
-        theirs,
-        _numbers(count, shift=first, outside=carrier),
+def _merged(host: Assembly, attachment: Assembly, point: _AttachmentPoint, name: str) -> Assembly:
+    """Return two robots in one numbering: depth first, children by joint name."""
+    row = point.row(host.tree.frames, name)
+    first = sum(frame.kind == "joint" for frame in host.tree.frames[:row])
+    njoints = len(attachment.tree.joints)
+    nframes = _count_description_frames(attachment.tree.frames)
+    nhost_frames = len(host.tree.frames)
+    joints = _shifted_numbers(len(host.tree.joints), first, njoints)
+    frames = _shifted_numbers(nhost_frames, row, nframes)
+    carrier, link = joints[point.joint], frames[point.link]
+    host_tree, host_payloads = _renumbered(host, joints, frames, np.eye(4))
+    tree, payloads = _renumbered(
+        attachment,
+        _shifted_numbers(njoints, shift=first, outside=carrier),
         {
-            **_numbers(len(theirs.tree.frames), shift=added),
-            **_numbers(kept, shift=row, outside=link),
+            **_shifted_numbers(len(attachment.tree.frames), shift=nhost_frames),
+            **_shifted_numbers(nframes, shift=row, outside=link),
         },
         np.eye(4),
     )
-    bodies = [*a.joints[:first], *b.joints, *a.joints[first:]]
-    base = a.base_inertia
+    all_joints = [*host_tree.joints[:first], *tree.joints, *host_tree.joints[first:]]
+    base = host_tree.base_inertia
     if carrier < 0:
-        base = base + b.base_inertia
+        base = base + tree.base_inertia
     else:
-        body = bodies[carrier]
-        bodies[carrier] = replace(body, inertia=body.inertia + b.base_inertia)
-    return Robot(
+        body = all_joints[carrier]
+        all_joints[carrier] = replace(body, inertia=body.inertia + tree.base_inertia)
+    return Assembly(
         replace(
-            a,
-            joints=tuple(bodies),
+            host_tree,
+            joints=tuple(all_joints),
             base_inertia=base,
-            frames=(*a.frames[:row], *b.frames[:kept], *a.frames[row:], *b.frames[kept:]),
+            frames=(
+                *host_tree.frames[:row],
+                *tree.frames[:nframes],
+                *host_tree.frames[row:],
+                *tree.frames[nframes:],
+            ),
         ),
-        {**loads, **more},
+        {**host_payloads, **payloads},
     )
 
 
-def _numbers(count, first=0, shift=0, outside=-1):
-    """New numbers: those from the first one on are shifted; -1 becomes ``outside``."""
+def _shifted_numbers(
+    count: int, first: int = 0, shift: int = 0, outside: int = -1
+) -> dict[int, int]:
+    """Return new numbers by old ones: shifted from ``first`` on; -1 becomes ``outside``."""
     return {-1: outside, **{i: i + shift if i >= first else i for i in range(count)}}
 
 
-def _renumbered(robot, joints, frames, X):
-    """The robot with new numbers of joints and frames, by their old ones, placed at X."""
+def _renumbered(
+    robot: Assembly, joints: Mapping[int, int], frames: Mapping[int, int], X: Array
+) -> Assembly:
+    """Return the robot, placed at X, with new numbers of joints and frames.
+    ``joints`` and ``frames`` contain the new numbers by the old ones.
+    """
     act = SE3.from_homogeneous(X).act
 
-    def placed(parent, placement):
+    def placed(parent: int, placement: Array) -> Array:
         return X @ placement if parent < 0 else placement
 
     new_joints = tuple(
@@ -383,7 +406,7 @@ def _renumbered(robot, joints, frames, X):
         name: Payload(joints[joint], act(inertia) if joint < 0 else inertia, frames[frame])
         for name, (joint, inertia, frame) in robot.payloads.items()
     }
-    return Robot(
+    return Assembly(
         replace(
             robot.tree,
             joints=new_joints,
@@ -394,12 +417,14 @@ def _renumbered(robot, joints, frames, X):
     )
 
 
-def _warnings(tree, other):
-    """The warnings of both robots, without those about joints that move no inertia."""
-    return _without_massless(tree) + [f"{other.name}: {text}" for text in _without_massless(other)]
+def _combined_warnings(tree: Tree, appendage: Tree) -> list[str]:
+    """Return the warnings of both robots, without those about joints that move no inertia."""
+    return _warnings_without_massless(tree) + [
+        f"{appendage.name}: {text}" for text in _warnings_without_massless(appendage)
+    ]
 
 
-def _without_massless(tree):
+def _warnings_without_massless(tree: Tree) -> list[str]:
     massless: list[str] = []
     warn_massless(tree.joints, massless)
     return [text for text in tree.warnings if text not in massless]
@@ -409,11 +434,11 @@ def _without_massless(tree):
 
 
 def with_frame(
-    model: Structure, name: str, parent_frame: str | int, placement: SE3 | ArrayLike | None
+    model: Model, name: str, parent_frame: str | int, placement: SE3 | ArrayLike | None
 ) -> Tree:
-    """The tree with one more frame; see ``Model.with_frame``."""
+    """Return the tree with one more frame; see ``Model.with_frame``."""
     tree = model.tree
-    if _name("name", name) in model.frame_names:
+    if _checked_name("name", name) in model.frame_names:
         raise ValueError(f"name: there is a frame named {name!r}; pass another name")
     number = frame_number(model, parent_frame, "parent_frame")
     parent = tree.frames[number]

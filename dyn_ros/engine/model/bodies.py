@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Two bodies joined as one, and momenta about another point, for one state or many.
+"""Rigid bodies joined as one, and momenta about another point, for one state or a batch.
 
-Vectors are sequences of components, which are float or (B,) ndarray: floats take a fifth of the
-time of arrays with three numbers.
+Vectors are sequences of components, each a float or a (B,) ndarray: floats take a fifth of the time
+of arrays with three numbers.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import numpy as np
 from ..kernel.types import Array
 from ..spatial.inertia import Inertia
 
-_MATRIX = (0, 1, 2), (1, 3, 4), (2, 4, 5)
+_MATRIX_ENTRIES = (0, 1, 2), (1, 3, 4), (2, 4, 5)  # indices into xx, xy, xz, yy, yz, zz
 
 
 class Body(NamedTuple):
     """Mass [kg], center of mass [m], and rotational inertia about it [kg m2].
 
-    ``com`` has three numbers, ``rotational`` xx, xy, xz, yy, yz, zz. For many, numbers are (B,).
+    ``com`` has three numbers, ``rotational`` xx, xy, xz, yy, yz, zz. In a batch, they are (B,).
     """
 
     mass: Any
@@ -38,25 +38,25 @@ class Body(NamedTuple):
 
     @classmethod
     def of(cls, inertia: Inertia) -> Body:
-        """Return a link."""
+        """Return the body of a link, from its inertia."""
         (xx, xy, xz), (_, yy, yz), (_, _, zz) = inertia.rotational.tolist()
         return cls(inertia.mass, inertia.com.tolist(), (xx, xy, xz, yy, yz, zz))
 
     def matrix(self) -> Array:
         """Return the rotational inertia of a single body, (3, 3)."""
-        return np.take(self.rotational, _MATRIX)
+        return np.take(self.rotational, _MATRIX_ENTRIES)
 
 
-def joined(body: Body, other: Body) -> tuple[Body, Sequence[Any]]:
-    """Join a single body to another one or many, by the parallel axis theorem.
+def joined(body: Body, attached_body: Body) -> tuple[Body, Sequence[Any]]:
+    """Join a body to a single one or a batch, by the parallel axis theorem.
 
     Also returns the lever from the common center of mass to that of the first body.
     """
-    if not other.mass > 0.0:
+    if not attached_body.mass > 0.0:
         return body, (0.0, 0.0, 0.0)
-    (cx, cy, cz), (ox, oy, oz) = body.com, other.com
-    share = other.mass / (body.mass + other.mass)
-    x, y, z = cx - ox, cy - oy, cz - oz
+    (cx, cy, cz), (ax, ay, az) = body.com, attached_body.com
+    share = attached_body.mass / (body.mass + attached_body.mass)
+    x, y, z = cx - ax, cy - ay, cz - az
     reduced = body.mass * share
     spread = (
         reduced * (y * y + z * z),
@@ -68,14 +68,14 @@ def joined(body: Body, other: Body) -> tuple[Body, Sequence[Any]]:
     )
     lx, ly, lz = lever = share * x, share * y, share * z
     return Body(
-        body.mass + other.mass,
+        body.mass + attached_body.mass,
         (cx - lx, cy - ly, cz - lz),
-        [a + b + c for a, b, c in zip(body.rotational, other.rotational, spread)],
+        [a + b + c for a, b, c in zip(body.rotational, attached_body.rotational, spread)],
     ), lever
 
 
 def moved(lever: Sequence[Any], force: Sequence[Any]) -> tuple[Any, ...]:
-    """Shift a momentum or its rate (linear, angular) to the point at -``lever`` from its own."""
+    """Shift a momentum or its rate (linear, angular) to the point at -``lever``."""
     x, y, z = lever
     fx, fy, fz, mx, my, mz = force
     return fx, fy, fz, mx + y * fz - z * fy, my + z * fx - x * fz, mz + x * fy - y * fx

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..kernel import algebra as al
 from ..kernel import lie
@@ -21,29 +22,30 @@ from ..kernel.validation import (
     require_valid,
 )
 from .structure import Structure
+from .urdf import Joint
 
-_UNLIMITED = 1e4  # rad, m: larger limits are regarded as unlimited
+_MAX_POSITION_LIMIT = 1e4  # rad, m; a larger limit counts as none
 
 
 # --- the configurations of joints, on arrays with leading batch axes; kernels have ``joints.py``
 
 
-def single_coordinates(model):
-    """Indices into q and v of the joints with one coordinate."""
+def single_coordinates(model: Structure) -> tuple[NDArray[np.intp], ...]:
+    """Return the indices into q and v of the joints with one coordinate."""
     pairs = [(q, v) for q, v, nq in zip(model.idx_q, model.idx_v, model.nqs) if nq == 1]
     return tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)
 
 
-def position(model, index, q):
-    """The position of a joint, (..., nq), in a configuration."""
+def position(model: Structure, index: int, q: Array) -> Array:
+    """Return the position of a joint, (..., nq), in a configuration."""
     joint, start = model.tree.joints[index], model.idx_q[index]
     if joint.mimic:
         return joint.mimic.multiplier * q[..., start : start + 1] + joint.mimic.offset
     return q[..., start : start + model.nqs[index]]
 
 
-def joint_motion(joint, x):
-    """The placement of a joint's frame at position x, (..., nq), in its frame at position zero."""
+def joint_motion(joint: Joint, x: Array) -> Array:
+    """Return the motion (..., 4, 4) of a joint's frame from position zero to x, (..., nq)."""
     X = np.tile(np.eye(4), (*np.shape(x)[:-1], 1, 1))
     if joint.kind in ("floating", "spherical"):
         R = al.quaternion_rotation(*np.moveaxis(x[..., -4:], -1, 0))
@@ -60,77 +62,80 @@ def joint_motion(joint, x):
     return X
 
 
-def _rotation(axis, angle):
-    """Rodrigues' formula."""
+def _rotation(axis: Array, angle: Array) -> Array:
+    """Compute rotation matrices (..., 3, 3) about an axis by Rodrigues' formula."""
     along, across = np.outer(axis, axis), np.reshape(al.skew(axis), (3, 3))
     angle = np.asarray(angle)[..., None, None]
     return along + np.cos(angle) * (np.eye(3) - along) + np.sin(angle) * across
 
 
-# --- joints with several coordinates: q moved by v, and the v that moves q0 to q1
+# --- integration and difference of joints with several coordinates
 
 
-def _turn(angle, xy):
+def _rotated(angle: Array, xy: Array) -> Array:
+    """Rotate vectors of the plane (..., 2) by angles (...)."""
     c, s = np.cos(angle)[..., None], np.sin(angle)[..., None]
     x, y = xy[..., :1], xy[..., 1:]
     return np.concatenate([c * x - s * y, s * x + c * y], -1)
 
 
-def normalized(quaternion):
+def normalized(quaternion: Array) -> Array:
     return quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
 
 
-def _integrate_floating(q, v):
+def _integrate_floating(q: Array, v: Array) -> Array:
     p, turn = lie.se3_exp(v)
     rotation = normalized(lie.quaternion_product(q[..., 3:], turn))
     return np.concatenate([q[..., :3] + lie.rotate(q[..., 3:], p), rotation], -1)
 
 
-def _difference_floating(q0, q1):
+def _difference_floating(q0: Array, q1: Array) -> Array:
     back = lie.conjugate(q0[..., 3:])
     return lie.se3_log(
         lie.rotate(back, q1[..., :3] - q0[..., :3]), lie.quaternion_product(back, q1[..., 3:])
     )
 
 
-def _integrate_planar(q, v):
+def _integrate_planar(q: Array, v: Array) -> Array:
     p, _ = lie.se3_exp(GROUPS["planar"].twist(v))
-    return np.concatenate([q[..., :2] + _turn(q[..., 2], p[..., :2]), q[..., 2:] + v[..., 2:]], -1)
+    return np.concatenate(
+        [q[..., :2] + _rotated(q[..., 2], p[..., :2]), q[..., 2:] + v[..., 2:]], -1
+    )
 
 
-def _difference_planar(q0, q1):
-    p = _turn(-q0[..., 2], q1[..., :2] - q0[..., :2])
+def _difference_planar(q0: Array, q1: Array) -> Array:
+    p = _rotated(-q0[..., 2], q1[..., :2] - q0[..., :2])
     half = 0.5 * (q1[..., 2:] - q0[..., 2:])
     zero = np.zeros_like(half)
     twist = lie.se3_log(
         np.concatenate([p, zero], -1), np.concatenate([zero, zero, np.sin(half), np.cos(half)], -1)
     )
-    return twist[..., [0, 1, 5]]  # with the angle in [-pi, pi]
+    return twist[..., [0, 1, 5]]  # its angle is in [-pi, pi]
 
 
-def _integrate_spherical(q, v):
+def _integrate_spherical(q: Array, v: Array) -> Array:
     return normalized(lie.quaternion_product(q, lie.quaternion_exp(v)))
 
 
-def _difference_spherical(q0, q1):
+def _difference_spherical(q0: Array, q1: Array) -> Array:
     return lie.quaternion_log(lie.quaternion_product(lie.conjugate(q0), q1))
 
 
 class LieGroup(NamedTuple):
     """The configurations of a joint with several coordinates, a subgroup of SE(3)."""
 
-    components: list[int]  # of a twist: those of v
-    integrate: Callable[[Array, Array], Array]
-    difference: Callable[[Array, Array], Array]
+    components: list[int]  # indices of the entries of v in a twist
+    integrate: Callable[[Array, Array], Array]  # q, v to the moved q
+    difference: Callable[[Array, Array], Array]  # q0, q1 to the v that moves q0 to q1
 
-    def twist(self, v):
-        """The twists (..., 6) of velocities."""
+    def twist(self, v: Array) -> Array:
+        """Return the twists (..., 6) of velocities."""
         twist = np.zeros((*v.shape[:-1], 6))
         twist[..., self.components] = v
         return twist
 
-    def block(self, matrix):
-        """The rows and columns of v in a matrix of SE(3), which leaves the subgroup invariant."""
+    def block(self, matrix: Array) -> Array:
+        """Return the rows and columns of v in a matrix of SE(3) that preserves the subgroup."""
         return matrix[..., self.components, :][..., self.components]
 
 
@@ -141,8 +146,8 @@ GROUPS = {
 }
 
 
-def grouped_joints(model):
-    """The group, and the slices of q and v, of each joint with several coordinates."""
+def grouped_joints(model: Structure) -> Iterator[tuple[LieGroup, slice, slice]]:
+    """Yield the group, and the slices of q and v, of each joint with several coordinates."""
     for joint, q, nq, v, nv in zip(
         model.tree.joints, model.idx_q, model.nqs, model.idx_v, model.nvs
     ):
@@ -160,14 +165,15 @@ def _common_batch(model: Structure, **arguments: Any) -> list[Array]:
         require_valid(model, name, arguments[name][0], array)
     sizes = {name: len(array) for name, (array, batched) in arrays.items() if batched}
     require_equal("expected batches of one size", sizes)
-    lead = (next(iter(sizes.values())),) if sizes else ()
+    batch_shape = (next(iter(sizes.values())),) if sizes else ()
     return [
-        np.broadcast_to(array, lead + array.shape[batched:]) for array, batched in arrays.values()
+        np.broadcast_to(array, batch_shape + array.shape[batched:])
+        for array, batched in arrays.values()
     ]
 
 
-def _finite(model: Structure, q: ArrayLike) -> Array:
-    """Check a configuration, but not its quaternions; return a copy."""
+def _finite_configuration(model: Structure, q: ArrayLike) -> Array:
+    """Return a copy of a configuration of finite numbers; its quaternions are not checked."""
     array, _ = as_array(model, "q", ("nq",), q)
     require_entries(
         "q",
@@ -179,12 +185,13 @@ def _finite(model: Structure, q: ArrayLike) -> Array:
     return np.array(array)
 
 
-def _identities(model, v):
-    """An identity matrix for each velocity, writable."""
+def _identities(model: Structure, v: Array) -> Array:
+    """Return a writable identity matrix for each velocity."""
     return np.tile(np.eye(model.nv), (*v.shape[:-1], 1, 1))
 
 
-def _require_not_zero(model, size, k):
+def _require_not_zero(model: Structure, size: Array, k: int) -> None:
+    """Raise a ValueError if the quaternion at index k has the size 0 in a configuration."""
     if not size.all():
         row = "".join(f"{n}, " for n in np.argwhere(size == 0.0)[0])
         raise ValueError(
@@ -195,10 +202,10 @@ def _require_not_zero(model, size, k):
 
 
 class ConfigurationSpace(Structure):
-    """The configurations of a robot, a manifold."""
+    """The manifold of a robot's configurations."""
 
     def neutral(self) -> Array:
-        """The configuration of zeros and identity rotations, (nq,) ndarray."""
+        """Return the configuration of zeros and identity rotations, (nq,) ndarray."""
         q = np.zeros(self.nq)
         for k in self._unit_quaternions:
             q[k + 3] = 1.0
@@ -228,7 +235,7 @@ class ConfigurationSpace(Structure):
         return moved
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
-        """The velocity with which ``integrate`` moves from q0 to q1.
+        """Compute the velocity with which ``integrate`` moves from q0 to q1.
 
         Parameters
         ----------
@@ -249,7 +256,7 @@ class ConfigurationSpace(Structure):
         return v
 
     def d_integrate(self, q: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
-        """Derivatives of ``integrate(q, v)`` with respect to q and v.
+        """Compute the derivatives of ``integrate(q, v)`` with respect to q and v.
 
         Changes of q and of the result are velocities, in the sense of ``integrate``: to first
         order, ``integrate(integrate(q, x), v + y)`` is
@@ -275,7 +282,7 @@ class ConfigurationSpace(Structure):
         return dq, dv
 
     def d_difference(self, q0: ArrayLike, q1: ArrayLike) -> tuple[Array, Array]:
-        """Derivatives of ``difference(q0, q1)`` with respect to q0 and q1.
+        """Compute the derivatives of ``difference(q0, q1)`` with respect to q0 and q1.
 
         Changes of q0 and q1 are velocities, in the sense of ``integrate``: to first order,
         ``difference(integrate(q0, x), integrate(q1, y))`` is
@@ -301,7 +308,7 @@ class ConfigurationSpace(Structure):
         return d0, d1
 
     def distance(self, q0: ArrayLike, q1: ArrayLike) -> Scalar:
-        """The length of ``difference(q0, q1)``, a float or (B,) ndarray.
+        """Compute the length of ``difference(q0, q1)``, a float or (B,) ndarray.
 
         Square root of the sum of squares; adds angles [rad] and lengths [m].
         """
@@ -321,16 +328,16 @@ class ConfigurationSpace(Structure):
         (nq,) or (B, nq) ndarray
             A copy; the other numbers do not change.
         """
-        q = _finite(self, q)
+        q = _finite_configuration(self, q)
         for k in self._unit_quaternions:
             x = q[..., k : k + 4]
-            largest = np.abs(x).max(-1, keepdims=True)  # no underflow or overflow of the norm
+            largest = np.abs(x).max(-1, keepdims=True)  # avoids underflow and overflow of the norm
             _require_not_zero(self, largest[..., 0], k)
             x[...] = normalized(x / largest)
         return q
 
     def is_normalized(self, q: ArrayLike, tolerance: float = lie.UNIT_TOLERANCE) -> Scalar:
-        """Whether all quaternions of a configuration are unit.
+        """Return True if all quaternions of a configuration are unit.
 
         Parameters
         ----------
@@ -343,7 +350,7 @@ class ConfigurationSpace(Structure):
         -------
         bool or (B,) ndarray of bool
         """
-        q = _finite(self, q)
+        q = _finite_configuration(self, q)
         tolerance = finite_number("tolerance", tolerance)
         if tolerance <= 0.0:
             raise ValueError(
@@ -384,7 +391,7 @@ class ConfigurationSpace(Structure):
         return self.integrate(q0, fraction[..., None] * step)
 
     def random_configuration(self, rng: np.random.Generator | None = None) -> Array:
-        """A random configuration inside the position limits, (nq,) ndarray.
+        """Draw a random configuration inside the position limits, (nq,) ndarray.
 
         For revolute joints without limits, the angle is in [-pi, pi); for prismatic ones, the
         position is in [-1, 1) m. Limits beyond 1e4 rad or m count as none. Rotations are uniformly
@@ -400,9 +407,9 @@ class ConfigurationSpace(Structure):
             angle = {"revolute": start, "continuous": start, "planar": start + 2}.get(joint.kind)
             for k in range(start, start + nq):
                 reach = np.pi if k == angle else 1.0
-                if lower[k] < -_UNLIMITED:
+                if lower[k] < -_MAX_POSITION_LIMIT:
                     lower[k] = max(lower[k], min(-reach, upper[k] - 2.0 * reach))
-                if upper[k] > _UNLIMITED:
+                if upper[k] > _MAX_POSITION_LIMIT:
                     upper[k] = min(upper[k], max(reach, lower[k] + 2.0 * reach))
         q = rng.uniform(lower + 0.0, upper + 0.0)  # uniform rejects 0.0 to -0.0
         for k in self._unit_quaternions:

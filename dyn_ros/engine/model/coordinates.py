@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about the coordinates of a robot: the joints they belong to, and their units."""
+"""The coordinates of a robot: the joints that they belong to, and their units."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .structure import Structure
 
-_LINEAR = {"prismatic": 1, "planar": 2, "floating": 3}  # the first velocities of such a joint
+_LINEAR_COUNTS = {"prismatic": 1, "planar": 2, "floating": 3}  # linear velocities come first
 
 
 class JointSlices(NamedTuple):
@@ -49,13 +49,13 @@ def velocity_joints(model: Structure) -> list[int]:
 
 
 def is_actuated(model: Structure) -> NDArray[np.bool_]:
-    """Return whether each velocity belongs to a joint with one coordinate, (nv,)."""
+    """Return True for each velocity of a joint with one coordinate, (nv,)."""
     return np.array([model.nvs[i] == 1 for i in velocity_joints(model)], bool)
 
 
 def is_linear(model: Structure) -> NDArray[np.bool_]:
-    """Return whether each velocity is a length per time, (nv,)."""
+    """Return True for each velocity that is a length per time, (nv,)."""
     linear = np.zeros(model.nv, bool)
     for joint in joint_slices(model):
-        linear[joint.v][: _LINEAR.get(joint.kind, 0)] = True
+        linear[joint.v][: _LINEAR_COUNTS.get(joint.kind, 0)] = True
     return linear

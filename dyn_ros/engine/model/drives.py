@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the drives of a robot report as effort, and what they lose to friction."""
+"""Drives of a robot: the efforts that they report, and their friction."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ..kernel.names import listed
 from ..kernel.types import Array
 from ..kernel.validation import finite_array, require_entries
 
-_INTEGRAL = {"is_compensated": False, "is_link_side": False, "has_smooth_friction": False}
+_FLAG_DEFAULTS = {"is_compensated": False, "is_link_side": False, "has_smooth_friction": False}
 _NOT_NEGATIVE = ("load_friction", "friction_velocity", "friction_distance", "rotor_inertia")
 _POSITIVE = ("stribeck_velocity",)
-_DEFAULTS = {"gain": 1.0, "stribeck_velocity": np.inf, **_INTEGRAL}
-_INDEPENDENT = 1e-9  # least singular value of a coupling, relative to the largest
+_DEFAULTS = {"gain": 1.0, "stribeck_velocity": np.inf, **_FLAG_DEFAULTS}
+_MIN_SINGULAR_VALUE = 1e-9  # relative to the largest; below it, a coupling is singular
 
 MAX_MEASUREMENT = 1e12
-"""No measurement, and no number of a drive, is that large [rad, m, N m, N]."""
+"""Limit of measurements, and of the numbers of a drive [rad, m, N m, N]."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Drives:
-    """What measured efforts are, and friction beyond the damping and friction of a URDF.
+    """Meaning of the measured efforts, and friction beyond the damping and friction of a URDF.
 
     Arrays are (nv,), in the order of ``model.velocity_names``. The torque at the joint is ::
 
@@ -49,15 +49,15 @@ class Drives:
     Attributes
     ----------
     unit : tuple of str
-        Of the efforts, such as "N m" or "A"; for messages.
+        Unit of the efforts, such as "N m" or "A"; for messages.
     gain : (nv,) ndarray
         Torque at the joint per unit of effort, of either sign; not 0.
     delay : (nv,) ndarray
-        By how much efforts lag behind positions [s]; negative: they lead.
+        Time by which efforts lag behind positions [s]; negative if they lead.
     is_compensated : (nv,) ndarray of bool
-        Whether the gravity torque is already subtracted from the effort.
+        True if the drive subtracts the gravity torque from the effort.
     is_link_side : (nv,) ndarray of bool
-        Whether the effort is measured behind the gear, where rotors do not act.
+        True if the effort is measured behind the gear, where rotors do not act.
     offset : (nv,) ndarray
         Constant part of the torque at the joint [N m, N].
     load_friction : (nv,) ndarray
@@ -68,19 +68,19 @@ class Drives:
         Friction that vanishes with velocity [N m, N], of either sign, and the velocity of its
         decrease [rad/s, m/s].
     friction_velocity : (nv,) ndarray
-        Velocity up to which friction grows in proportion to it [rad/s, m/s]; 0: it jumps.
+        Velocity up to which friction is proportional to it [rad/s, m/s]; with 0, friction jumps.
     has_smooth_friction : (nv,) ndarray of bool
-        Whether friction grows as the hyperbolic tangent of the velocity, as lubricated joints and
-        many simulators do: at ``friction_velocity`` to 76 %.
+        True if friction is a hyperbolic tangent of the velocity, as of lubricated joints and in
+        many simulators; it reaches 76 % at ``friction_velocity``.
     friction_distance : (nv,) ndarray
-        Distance over which friction turns after a reversal [rad, m]; 0: it turns at once.
+        Travel in which friction changes its sign after a reversal [rad, m]; with 0, at once.
     rotor_inertia : (nv,) ndarray
-        Of motors with a coupling [kg m2, kg]; zeros without one, where ``model.armature`` has it.
-        With one, that has its diagonal at the joints.
+        Inertia of the rotors of coupled motors [kg m2, kg]; zeros without a coupling. Without it,
+        ``model.armature`` has the rotor inertia; with it, the diagonal of its matrix at the joints.
     coupling : (nv, nv) ndarray or None
         Motor velocities are ``coupling @ v``, torques at the joints ``coupling.T @`` the motors'
-        torques. Motor k has the name, the gain and the friction of velocity k. None: each motor
-        moves its own joint.
+        torques. Motor k has the name, the gain and the friction of velocity k. With None, each
+        motor moves its own joint.
 
     Examples
     --------
@@ -108,11 +108,11 @@ class Drives:
     def __post_init__(self) -> None:
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
-                value.flags.writeable = False  # what follows from them is cached
+                value.flags.writeable = False  # _has_own_friction is cached
 
     @classmethod
     def of(cls, nv: int, **values: Any) -> Drives:
-        """Drives of a robot with nv velocities: those that report torques, but for ``values``.
+        """Create the drives of nv velocities, which report torques except for ``values``.
 
         Raises
         ------
@@ -127,18 +127,20 @@ class Drives:
             raise ValueError(f"unit: expected {nv} units, got {len(unit)}")
         coupling = values.pop("coupling", None)
         arrays = {
-            name: _checked(name, values.get(name, _DEFAULTS.get(name, 0.0)), nv)
+            name: _checked_array(name, values.get(name, _DEFAULTS.get(name, 0.0)), nv)
             for name in names
             if name not in ("unit", "coupling")
         }
-        return cls(unit, **arrays, coupling=None if coupling is None else _coupled(coupling, nv))
+        return cls(
+            unit, **arrays, coupling=None if coupling is None else _checked_coupling(coupling, nv)
+        )
 
     def with_values(self, **values: Any) -> Drives:
-        """The same drives with some values replaced; all are checked."""
+        """Return these drives with some values replaced; all are checked."""
         return Drives.of(len(self.gain), **{**vars(self), **values})
 
     def take(self, indices: Sequence[int]) -> Drives:
-        """The drives of some of the velocities."""
+        """Return the drives of some of the velocities."""
         rows = np.asarray(indices, int)
         arrays = {
             name: value[rows]
@@ -148,30 +150,30 @@ class Drives:
         coupling = None if self.coupling is None else self.coupling[np.ix_(rows, rows)]
         return replace(self, unit=tuple(self.unit[k] for k in rows), coupling=coupling, **arrays)
 
-    def put(self, indices: Sequence[int], other: Drives) -> Drives:
-        """These drives, with the others for some velocities."""
+    def put(self, indices: Sequence[int], replacements: Drives) -> Drives:
+        """Return these drives with replacements for some velocities."""
         rows, values = np.asarray(indices, int), dict(vars(self))
-        for name, value in vars(other).items():
+        for name, value in vars(replacements).items():
             if isinstance(value, np.ndarray) and name != "coupling":
                 values[name] = values[name].copy()
                 values[name][rows] = value
         unit = list(self.unit)
-        for k, label in zip(indices, other.unit):
+        for k, label in zip(indices, replacements.unit):
             unit[k] = label
-        if other.coupling is not None:
+        if replacements.coupling is not None:
             coupling = np.eye(len(unit)) if self.coupling is None else self.coupling.copy()
-            coupling[np.ix_(rows, rows)] = other.coupling
+            coupling[np.ix_(rows, rows)] = replacements.coupling
             values["coupling"] = coupling
         return Drives(**{**values, "unit": tuple(unit)})
 
     @property
     def has_own_friction(self) -> bool:
-        """Whether there is more friction than ``model.damping`` and ``model.friction`` express."""
+        """True if there is more friction than ``model.damping`` and ``model.friction`` express."""
         return _has_own_friction(self)
 
     @property
     def reports_torque(self) -> bool:
-        """Whether efforts are the torques at the joints."""
+        """True if efforts are the torques at the joints."""
         return (
             self.coupling is None
             and not self.is_compensated.any()
@@ -179,25 +181,25 @@ class Drives:
         )
 
     def to_torque(self, effort: Array) -> Array:
-        """Torques at the joints from efforts, (..., nv), without gravity that is compensated."""
+        """Convert efforts to torques at the joints, (..., nv), without compensated gravity."""
         return self.to_joints(self.gain * effort)
 
     def to_motors(self, torque: Array) -> Array:
-        """Torques of the motors from those at the joints, (..., nv)."""
+        """Convert torques at the joints to torques of the motors, (..., nv)."""
         return torque if self.coupling is None else torque @ np.linalg.inv(self.coupling)
 
     def to_joints(self, torque: Array) -> Array:
-        """Torques at the joints from torques of the motors, (..., nv)."""
+        """Convert torques of the motors to torques at the joints, (..., nv)."""
         return torque if self.coupling is None else torque @ self.coupling
 
     def from_motor_gradient(self, gradient: Array) -> Array:
-        """Gradients for torques at the joints from gradients for motor torques, (..., nv)."""
+        """Convert gradients for motor torques to gradients for torques at the joints, (..., nv)."""
         return gradient if self.coupling is None else gradient @ np.linalg.inv(self.coupling).T
 
     def rotor_torque(self, a: Array) -> Array:
-        """Torques of coupled rotors that ``model.armature`` lacks, (..., nv).
+        """Compute the torques of coupled rotors that ``model.armature`` lacks, (..., nv).
 
-        The latter has the diagonal of G' J G, with the rotor inertias J and the coupling G.
+        ``model.armature`` has the diagonal of G' J G, with the rotor inertias J and the coupling G.
         """
         if self.coupling is None:
             return np.zeros_like(a)
@@ -207,7 +209,7 @@ class Drives:
         return torque
 
     def motor_velocity(self, v: Array) -> Array:
-        """Velocities of the motors, (..., nv)."""
+        """Compute the velocities of the motors, (..., nv)."""
         return v if self.coupling is None else v @ self.coupling.T
 
     def __repr__(self) -> str:
@@ -230,14 +232,14 @@ def _has_own_friction(drives: Drives) -> bool:
 
 
 def reporting_torques(model: Any) -> Any:
-    """A copy of a model, for efforts that have become torques at the joints already."""
+    """Return a copy of a model whose efforts are torques at the joints."""
     model = copy.copy(model)
     model.drives = Drives.of(model.nv)
     return model
 
 
-def _checked(name: str, value: Any, nv: int) -> Any:
-    kind = bool if name in _INTEGRAL else float
+def _checked_array(name: str, value: Any, nv: int) -> Any:
+    kind = bool if name in _FLAG_DEFAULTS else float
     try:
         array = np.array(np.broadcast_to(np.asarray(value, kind), (nv,)))
     except (TypeError, ValueError):
@@ -255,10 +257,10 @@ def _checked(name: str, value: Any, nv: int) -> Any:
     return array
 
 
-def _coupled(value: Any, nv: int) -> Array:
+def _checked_coupling(value: Any, nv: int) -> Array:
     matrix = finite_array("coupling", value, (nv, nv))
     sizes = np.linalg.svd(matrix, compute_uv=False)
-    if nv and not sizes[-1] > _INDEPENDENT * sizes[0]:
+    if nv and not sizes[-1] > _MIN_SINGULAR_VALUE * sizes[0]:
         raise ValueError(
             "coupling: the motors do not determine the velocities of all joints; "
             "expected a matrix of full rank"

@@ -1,37 +1,37 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Changes in the text of a description: attributes and elements, with all else kept as it is.
+"""Changes of attributes and elements in the text of a description; the remaining text stays.
 
-Positions are those of bytes in UTF-8.
+Positions are offsets of bytes in UTF-8.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 from xml.parsers import expat
 
-_NAME = re.compile(rb"[^\s/>=]+")
-_ATTRIBUTE = re.compile(rb"\s+([^\s/>=]+)\s*=\s*(\"[^\"]*\"|'[^']*')")
-_LINE = re.compile(rb"(?:\r\n|\n|\r)[ \t]*\Z")
-_STEP = b"  "
+_NAME_PATTERN = re.compile(rb"[^\s/>=]+")
+_ATTRIBUTE_PATTERN = re.compile(rb"\s+([^\s/>=]+)\s*=\s*(\"[^\"]*\"|'[^']*')")
+_LINE_PATTERN = re.compile(rb"(?:\r\n|\n|\r)[ \t]*\Z")
+_DEFAULT_INDENTATION = b"  "  # per level
 
 
 @dataclass
 class _ElementSpan:
-    """Where an element is: its start tag, the end of this tag, and its end tag.
+    """Positions of an element in the text.
 
-    If it is empty, ``<.../>``, ``close`` and ``end`` are the end of its only tag.
+    For an empty element, ``<.../>``, ``close`` and ``end`` are the end of its only tag.
     """
 
     parent: _ElementSpan | None
-    start: int
-    inside: int
-    close: int = 0
-    end: int = 0
+    start: int  # start of the start tag
+    inside: int  # end of the start tag
+    close: int = 0  # start of the end tag
+    end: int = 0  # end of the end tag
 
 
 class New(NamedTuple):
@@ -52,14 +52,14 @@ class Editor:
         elements = root.iter()
         open_spans: list[_ElementSpan] = []
 
-        def start(name, attributes):
+        def start(name: str, attributes: Mapping[str, str]) -> None:
             position = parser.CurrentByteIndex
             parent = open_spans[-1] if open_spans else None
             span = _ElementSpan(parent, position, self._start_tag_end(position))
             self._spans[next(elements)] = span
             open_spans.append(span)
 
-        def end(name):
+        def end(name: str) -> None:
             span = open_spans.pop()
             if self._is_empty(span):
                 span.close = span.end = span.inside
@@ -71,22 +71,24 @@ class Editor:
         parser.StartElementHandler, parser.EndElementHandler = start, end
         parser.Parse(self._data, True)
 
-    def _is_empty(self, span):
+    def _is_empty(self, span: _ElementSpan) -> bool:
         return self._data[span.inside - 2 : span.inside] == b"/>"
 
-    def _start_tag_end(self, start):
-        position = self._name(start).end()
+    def _start_tag_end(self, start: int) -> int:
+        position = self._tag_name(start).end()
         for attribute in self._attributes(start):
             position = attribute.end()
         return self._data.index(b">", position) + 1
 
-    def _name(self, start):
-        return _NAME.match(self._data, start + 1)
+    def _tag_name(self, start: int) -> re.Match[bytes]:
+        match = _NAME_PATTERN.match(self._data, start + 1)
+        assert match
+        return match
 
-    def _attributes(self, start):
-        """Yield matches of the attributes in a start tag: their names and values in quotes."""
-        position = self._name(start).end()
-        while attribute := _ATTRIBUTE.match(self._data, position):
+    def _attributes(self, start: int) -> Iterator[re.Match[bytes]]:
+        """Yield matches of the attributes in a start tag: their names and quoted values."""
+        position = self._tag_name(start).end()
+        while attribute := _ATTRIBUTE_PATTERN.match(self._data, position):
             yield attribute
             position = attribute.end()
 
@@ -95,7 +97,7 @@ class Editor:
     def set(self, element: Element, name: str, value: str) -> None:
         """Replace the value of an attribute, or append the attribute."""
         start = self._spans[element].start
-        position = self._name(start).end()
+        position = self._tag_name(start).end()
         for attribute in self._attributes(start):
             if attribute[1] == name.encode():
                 self._edits.append((attribute.start(2) + 1, attribute.end(2) - 1, value.encode()))
@@ -106,41 +108,46 @@ class Editor:
     def insert(self, parent: Element, new: New, last: bool = False) -> None:
         """Insert an element as the first child or the last one, on a line like its siblings."""
         span, children = self._spans[parent], [self._spans[child] for child in parent]
-        line, step = self._layout(span, children)
-        name = self._name(span.start)[0]
+        line, step = self._indentation(span, children)
+        name = self._tag_name(span.start)[0]
         prefix = name[: name.find(b":") + 1]
-        text = line + _text(new, prefix, line, step)
+        text = line + _element_text(new, prefix, line, step)
         if self._is_empty(span):
-            closing = self._line_before(span.start) if line else b""
+            closing = self._line_break_before(span.start) if line else b""
             slash = self._data.rindex(b"/", span.start, span.inside)
             self._edits.append((slash, slash + 1, b""))
             self._edits.append((span.inside, span.inside, text + closing + b"</" + name + b">"))
             return
         at = children[-1].end if last and children else span.inside
-        if not children and line and not self._line_before(span.close):
-            text += self._line_before(span.start)
+        if not children and line and not self._line_break_before(span.close):
+            text += self._line_break_before(span.start)
         self._edits.append((at, at, text))
 
-    def _layout(self, span, children):
-        """The line break and indentation of the children, and the additional one per level."""
-        own = self._line_before(span.start)
-        above = self._line_before(span.parent.start) if span.parent else b""
-        above = above or own.rstrip(b" \t")
-        step = own[len(above) :] if own.startswith(above) else b""
+    def _indentation(
+        self, span: _ElementSpan, children: Sequence[_ElementSpan]
+    ) -> tuple[bytes, bytes]:
+        """Return the line break and indentation of children, and the additional one per level."""
+        own_line = self._line_break_before(span.start)
+        parent_line = self._line_break_before(span.parent.start) if span.parent else b""
+        parent_line = parent_line or own_line.rstrip(b" \t")
+        step = own_line[len(parent_line) :] if own_line.startswith(parent_line) else b""
         if children:
-            line = self._line_before(children[0].start)
-            if own and line.startswith(own) and len(line) > len(own):
-                step = line[len(own) :]
-            return line, step or _STEP
-        return (own + (step or _STEP) if own else b""), step or _STEP
+            line = self._line_break_before(children[0].start)
+            if own_line and line.startswith(own_line) and len(line) > len(own_line):
+                step = line[len(own_line) :]
+            return line, step or _DEFAULT_INDENTATION
+        step = step or _DEFAULT_INDENTATION
+        return (own_line + step if own_line else b""), step
 
-    def _line_before(self, position):
-        """The line break and indentation before a position; nothing if something else is."""
-        line = _LINE.search(self._data, max(0, self._data.rfind(b"\n", 0, position) - 1), position)
+    def _line_break_before(self, position: int) -> bytes:
+        """Return the line break and indentation before a position; empty if there is more text."""
+        line = _LINE_PATTERN.search(
+            self._data, max(0, self._data.rfind(b"\n", 0, position) - 1), position
+        )
         return line[0] if line else b""
 
     def text(self) -> str:
-        """The text with all changes."""
+        """Return the text with all changes."""
         pieces, position = [], 0
         for start, end, replacement in sorted(self._edits, key=lambda edit: edit[:2]):
             pieces += [self._data[position:start], replacement]
@@ -148,11 +155,12 @@ class Editor:
         return b"".join([*pieces, self._data[position:]]).decode()
 
 
-def _text(new, prefix, line, step):
+def _element_text(new: New, prefix: bytes, line: bytes, step: bytes) -> bytes:
+    """Return the text of a new element, whose children are each on a line of their own."""
     name = prefix + new.tag.encode()
     attributes = b"".join(f' {key}="{value}"'.encode() for key, value in new.attributes.items())
     if not new.children:
         return b"<" + name + attributes + b"/>"
     inner = line + step if line else b""
-    children = b"".join(inner + _text(child, prefix, inner, step) for child in new.children)
+    children = b"".join(inner + _element_text(child, prefix, inner, step) for child in new.children)
     return b"<" + name + attributes + b">" + children + line + b"</" + name + b">"

@@ -5,12 +5,17 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..kernel.fields import REFERENCE_FRAME
 from ..kernel.names import listed, unknown_name
 from ..kernel.validation import require_model
+
+if TYPE_CHECKING:
+    from .structure import Structure
 
 
 class ReferenceFrame(enum.IntEnum):
@@ -42,11 +47,11 @@ class ReferenceFrame(enum.IntEnum):
     LOCAL_WORLD_ALIGNED = 2
 
 
-def frame_selectors(indices):
-    """The lookup table of ``frame_selector`` and ``joint_selector``.
+def frame_selectors(indices: Mapping[str | int, int]) -> dict[tuple[str | int, int], int]:
+    """Return the lookup table of ``frame_selector`` and ``joint_selector``.
 
-    For each name or index that callers can pass, and each reference frame, the options FRAME and
-    REFERENCE_FRAME packed into one integer.
+    It has the options FRAME and REFERENCE_FRAME, packed into one integer, for each name or index
+    that callers can pass and each reference frame.
     """
     return {
         (key, reference): i << REFERENCE_FRAME.bits | reference
@@ -55,40 +60,45 @@ def frame_selectors(indices):
     }
 
 
-def frame_selector(model, frame, reference_frame, argument="frame"):
-    """The options FRAME and REFERENCE_FRAME of a frame, by name or index.
+def frame_selector(
+    model: Structure, frame: str | int, reference_frame: int, argument: str = "frame"
+) -> int:
+    """Return the options FRAME and REFERENCE_FRAME of a frame, by name or index.
 
-    Raises a ValueError for an unknown frame or reference frame, which lists the valid ones;
-    ``argument`` is the frame's in the message.
+    Raises a ValueError for an unknown frame or reference frame, which lists the valid ones.
+    ``argument`` is the argument's name in the message.
     """
     try:
         return model._frame_selectors[frame, reference_frame]
-    except (AttributeError, KeyError, TypeError):  # not a model; unknown; not hashable
-        raise _unknown(
+    except (AttributeError, KeyError, TypeError):  # an invalid model or key
+        raise _selection_error(
             "frame", argument, frame, require_model(model).frame_names, reference_frame
         ) from None
 
 
-def joint_selector(model, joint, reference_frame):
-    """The same for a joint and its frame."""
+def joint_selector(model: Structure, joint: str | int, reference_frame: int) -> int:
+    """Return the options FRAME and REFERENCE_FRAME of a joint; see ``frame_selector``."""
     try:
         return model._joint_selectors[joint, reference_frame]
     except (AttributeError, KeyError, TypeError):
-        raise _unknown(
+        raise _selection_error(
             "joint", "joint", joint, require_model(model).joint_names, reference_frame
         ) from None
 
 
-def frame_number(model, frame, argument="frame"):
-    """Index of a frame in ``frame_names``, by name or index; raises like ``frame_selector``."""
+def frame_number(model: Structure, frame: str | int, argument: str = "frame") -> int:
+    """Return the index of a frame in ``frame_names``; raise errors as ``frame_selector``."""
     return frame_selector(model, frame, ReferenceFrame.WORLD, argument) >> REFERENCE_FRAME.bits
 
 
-def _unknown(what, argument, name, names, reference_frame):
+def _selection_error(
+    what: str, argument: str, name: Any, names: Sequence[str], reference_frame: Any
+) -> ValueError:
+    """Return the error for an unknown frame or joint, or an invalid reference frame."""
     if not isinstance(reference_frame, (int, np.integer)) or reference_frame not in range(3):
         return ValueError(
             f"reference_frame: expected dyn_ros.ReferenceFrame or its number ("
-            f"{', '.join(f'{known.name} {known.value}' for known in ReferenceFrame)}), "
+            f"{', '.join(f'{member.name} {member.value}' for member in ReferenceFrame)}), "
             f"got {reference_frame!r:.80}"
         )
     if not names:

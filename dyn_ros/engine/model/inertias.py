@@ -1,9 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What can be set: gravity, inertias and payloads, armature, friction and drives."""
+"""Constants of a robot that can be set: gravity, inertias, payloads, armature, friction, drives."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -50,14 +51,14 @@ class Inertias(Structure):
     def damping(self) -> Array:
         """Viscous friction of each coordinate, (nv,) [N m s/rad, N s/m]; settable.
 
-        From <dynamics> of the URDF, 0 if it is not specified there; includes that of mimic joints,
-        reflected to their master. Only ``joint_friction`` uses it.
+        Read from <dynamics> of the URDF, 0 if it is not specified there; includes the damping of
+        mimic joints, reflected to their master. Only ``joint_friction`` uses it.
         """
         return self._damping
 
     @damping.setter
     def damping(self, value: ArrayLike) -> None:
-        self._damping[:] = self._not_negative("damping", value)
+        self._damping[:] = self._nonnegative_array("damping", value)
 
     @property
     def friction(self) -> Array:
@@ -69,11 +70,11 @@ class Inertias(Structure):
 
     @friction.setter
     def friction(self, value: ArrayLike) -> None:
-        self._friction[:] = self._not_negative("friction", value)
+        self._friction[:] = self._nonnegative_array("friction", value)
 
     @property
     def drives(self) -> Drives:
-        """What measured efforts are, and friction that a URDF cannot express; settable.
+        """Meaning of measured efforts, and friction that a URDF cannot express; settable.
 
         ``joint_friction``, the observers and identification use it.
         """
@@ -87,8 +88,8 @@ class Inertias(Structure):
             raise ValueError(f"drives: expected nv = {self.nv}, got {len(value.gain)}")
         self._drives = value
 
-    def _not_negative(self, name, value):
-        """Validate a number for each coordinate, of 0 or more."""
+    def _nonnegative_array(self, name: str, value: ArrayLike) -> Array:
+        """Return numbers for all coordinates; raise a ValueError if one is negative or infinite."""
         array = finite_array(name, value, (self.nv,))
         require_entries(
             name,
@@ -115,10 +116,10 @@ class Inertias(Structure):
         [kg m2], in the joint's frame and Pinocchio's order, as in ``Inertia.dynamic_parameters``.
         All algorithms use these numbers; the dynamics is linear in them.
 
-        What is read is a read-only copy. What is assigned includes the payloads that are attached;
-        these remain, and can be replaced or removed. The difference to the other links that are
-        fixed to a joint becomes the inertia of the first of them that has mass. Any finite
-        numbers are accepted, since an estimate need not be physical: see ``is_physical``.
+        Reading returns a read-only copy. Assigned parameters include those of the payloads, which
+        remain, and can be replaced or removed. If several links are fixed to a joint, the first of
+        them that has mass receives the difference. Any finite numbers are accepted, since an
+        estimate need not be physical: see ``is_physical``.
         """
         return frozen(self._packed_inertias, (self.njoints, packing.INERTIA_ROW))
 
@@ -136,7 +137,7 @@ class Inertias(Structure):
 
     @property
     def is_physical(self) -> NDArray[np.bool_]:
-        """Whether each joint's body, with its payloads, can exist, (njoints,) ndarray of bool.
+        """True for each joint whose body, with its payloads, can exist, (njoints,) ndarray of bool.
 
         The pseudo-inertia is positive definite; see ``dyn_ros.is_physical``, also for bodies on
         the boundary, such as flat plates and links without mass, which are False here.
@@ -147,7 +148,8 @@ class Inertias(Structure):
     def inertias(self) -> tuple[Inertia, ...]:
         """Inertia of each joint's body and its payloads, in the joint's frame; a tuple.
 
-        Raises a ValueError if a first moment without mass was assigned, which no ``Inertia`` has.
+        Raises a ValueError if a first moment without mass was assigned, which an ``Inertia`` cannot
+        express.
         """
         return tuple(self._body_inertia(joint) for joint in range(self.njoints))
 
@@ -159,7 +161,7 @@ class Inertias(Structure):
     def set_payload(
         self, name: str, frame: str | int, mass: float, com: ArrayLike, inertia: ArrayLike
     ) -> None:
-        """Attach a body to the link of a frame. All algorithms include it.
+        """Attach a body to the link of a frame; all algorithms include it.
 
         There can be several payloads; one of the same name is replaced. A payload on the fixed
         base only affects ``base_inertia``.
@@ -191,7 +193,7 @@ class Inertias(Structure):
         payload = self._new_payload(frame, mass, com, inertia)
         before = self._payloads.get(name, payload)
         self._payloads[name] = payload
-        self._compose_around([before, payload])
+        self._recompute_around([before, payload])
 
     def clear_payload(self, name: str | None = None) -> None:
         """Remove the payload of this name, or all; the original inertias are restored exactly."""
@@ -202,24 +204,27 @@ class Inertias(Structure):
             taken = [self._payloads.pop(name)]
         else:
             raise ValueError(unknown_name("payload", name, self._payloads))
-        self._compose_around(taken)
+        self._recompute_around(taken)
 
-    def _new_payload(self, frame, mass, com, inertia):
+    def _new_payload(
+        self, frame: str | int, mass: float, com: ArrayLike, inertia: ArrayLike
+    ) -> Payload:
+        """Return a payload; raise a ValueError if it is not physical."""
         mass = finite_number("mass", mass)
-        com = finite_array("com", com, (3,))
-        inertia = finite_array("inertia", inertia, (3, 3))
+        center = finite_array("com", com, (3,))
+        rotational = finite_array("inertia", inertia, (3, 3))
         if mass <= 0.0:
             raise ValueError(f"mass: expected more than 0 kg, got {mass:g}")
-        largest = max(mass, np.abs(com).max(), np.abs(inertia).max())
+        largest = max(mass, np.abs(center).max(), np.abs(rotational).max())
         if largest > MAX_URDF_NUMBER:
             raise ValueError(
-                f"mass, com, inertia: too large: {mass:g} kg at {com} m; "
+                f"mass, com, inertia: too large: {mass:g} kg at {center} m; "
                 f"expected numbers of at most {MAX_URDF_NUMBER:g}, got {largest:g}"
             )
-        if not np.array_equal(inertia, inertia.T):
-            raise ValueError(f"inertia: expected a symmetric matrix, got {inertia.tolist()}")
-        fault = rotational_fault(inertia)
-        if not fault and np.linalg.eigvalsh(inertia)[0] <= 0.0:
+        if not np.array_equal(rotational, rotational.T):
+            raise ValueError(f"inertia: expected a symmetric matrix, got {rotational.tolist()}")
+        fault = rotational_fault(rotational)
+        if not fault and np.linalg.eigvalsh(rotational)[0] <= 0.0:
             fault = (
                 "is not positive definite; a small sphere of radius r, for example, has "
                 "0.4 m r^2 about each axis"
@@ -227,9 +232,9 @@ class Inertias(Structure):
         if fault:
             raise ValueError(f"inertia: of the payload {fault}")
         index = frame_number(self, frame)
-        place = self.tree.frames[index]
-        body = SE3.from_homogeneous(place.placement).act(Inertia(mass, com, inertia))
-        return Payload(place.parent, body, link_frame(self.tree, index))
+        attachment = self.tree.frames[index]
+        body = SE3.from_homogeneous(attachment.placement).act(Inertia(mass, center, rotational))
+        return Payload(attachment.parent, body, link_frame(self.tree, index))
 
     # --- packed inertias
 
@@ -240,18 +245,20 @@ class Inertias(Structure):
         start = packing.INERTIA
         return rows.reshape(-1, packing.FLOATS_ROW)[1:, start : start + packing.INERTIA_ROW]
 
-    def _assign(self, total):
+    def _assign(self, total: Array) -> None:
         """Set the inertias of bodies, with payloads; those that are equal keep their exact values.
 
         The first link of a body that has mass gets the difference to the other links that are
         fixed to it; if none has mass, the link of the joint.
         """
-        joints, frames, links = list(self.tree.joints), list(self.tree.frames), []
+        joints, frames, changed_links = list(self.tree.joints), list(self.tree.frames), []
         changed = np.flatnonzero((total != self._packed_inertias).any(-1)).tolist()
         for joint in changed:
-            own = total[joint] - sum(load.dynamic_parameters() for load in self._on(joint))
-            joints[joint] = replace(joints[joint], inertia=AssignedInertia.from_array(own))
-            first, *others = sorted(
+            parameters = total[joint] - sum(
+                inertia.dynamic_parameters() for inertia in self._payload_inertias(joint)
+            )
+            joints[joint] = replace(joints[joint], inertia=AssignedInertia.from_array(parameters))
+            receiver, *remaining_links = sorted(
                 (
                     i
                     for i, frame in enumerate(frames)
@@ -259,34 +266,36 @@ class Inertias(Structure):
                 ),
                 key=lambda i: frames[i].inertia.mass == 0.0,
             )
-            inertia = AssignedInertia.from_array(own - sum(packed_link(frames[i]) for i in others))
-            placement = SE3.from_homogeneous(frames[first].placement)
-            frames[first] = replace(frames[first], inertia=placement.act_inverse(inertia))
-            links.append(first)
+            inertia = AssignedInertia.from_array(
+                parameters - sum(packed_link(frames[i]) for i in remaining_links)
+            )
+            placement = SE3.from_homogeneous(frames[receiver].placement)
+            frames[receiver] = replace(frames[receiver], inertia=placement.act_inverse(inertia))
+            changed_links.append(receiver)
         self.tree = replace(self.tree, joints=tuple(joints), frames=tuple(frames))
-        self._compose(changed, links)
+        self._recompute(changed, changed_links)
 
-    def _on(self, joint):
+    def _payload_inertias(self, joint: int) -> list[Inertia]:
         return [payload.inertia for payload in self._payloads.values() if payload.joint == joint]
 
-    def _body_inertia(self, joint):
-        """Inertia of the body of a joint, -1 for the fixed base, including its payloads."""
-        own = self.tree.joints[joint].inertia if joint >= 0 else self.tree.base_inertia
-        total = sum(self._on(joint), own)
+    def _body_inertia(self, joint: int) -> Inertia:
+        """Return the inertia of the body of a joint, -1 for the fixed base, with its payloads."""
+        body_inertia = self.tree.joints[joint].inertia if joint >= 0 else self.tree.base_inertia
+        total = sum(self._payload_inertias(joint), body_inertia)
         return total.plain() if isinstance(total, AssignedInertia) else total
 
-    def _compose_around(self, changed):
+    def _recompute_around(self, changed: Collection[Payload]) -> None:
         """Recompute the inertias to which these payloads belong or belonged."""
-        self._compose(
+        self._recompute(
             {payload.joint for payload in changed if payload.joint >= 0},
             {payload.frame for payload in changed},
         )
 
-    def _compose(self, joints, frames):
+    def _recompute(self, joints: Iterable[int], frames: Iterable[int]) -> None:
         """Recompute the inertias of these bodies and links.
 
-        Packed inertias, about the joint's origin, are summed, always starting from the
-        description, so that removed payloads leave no rounding errors.
+        Sums of packed inertias, about the joint's origin, start from the description each time, so
+        that removed payloads leave no rounding errors.
         """
         start = (
             packing.ROWS
@@ -306,7 +315,7 @@ class Inertias(Structure):
             )
         for joint in joints:
             self._packed_inertias[joint] = sum(
-                (inertia.dynamic_parameters() for inertia in self._on(joint)),
+                (inertia.dynamic_parameters() for inertia in self._payload_inertias(joint)),
                 self.tree.joints[joint].inertia.dynamic_parameters(),
             )
         self.total_mass = float(

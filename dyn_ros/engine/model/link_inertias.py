@@ -1,7 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Inertias of links: those that were assigned, and payloads."""
+"""Inertias of links: assigned ones, and payloads."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,26 +13,27 @@ from ..kernel import algebra as al
 from ..kernel.types import Array
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
+from .urdf import Frame, Tree
 
 
 class AssignedInertia(Inertia):
     """An inertia of any ten dynamic parameters, which it keeps exactly.
 
-    The parameters of an estimate need not be physical: a first moment without mass, or with little
-    of it, has no meaningful center of mass. All that is linear in the parameters is computed from
-    them; ``com`` is zero without mass.
+    An estimate need not be physical: with a first moment but little or no mass, the center of mass
+    has no meaning. Results that are linear in the parameters are computed from these. Without
+    mass, ``com`` is zero.
     """
 
     __slots__ = ()
 
     @classmethod
-    def from_array(cls, parameters: Array) -> "AssignedInertia":
+    def from_array(cls, parameters: Array) -> AssignedInertia:
         """Create from m, m c, and the rotational inertia about the origin, (10,)."""
         m, hx, hy, hz, *S = parameters.tolist()
         return cls._of(al.Inertia(m, (hx, hy, hz), al.Symmetric(*S)))
 
     def plain(self) -> Inertia:
-        """The same as an ``Inertia``; raises a ValueError if it has a first moment without mass."""
+        """Convert to an ``Inertia``; raise a ValueError if there is a first moment without mass."""
         return Inertia.from_dynamic_parameters(self.dynamic_parameters())
 
     @property
@@ -44,7 +48,7 @@ class AssignedInertia(Inertia):
         xx, xy, yy, xz, yz, zz = self._about(tuple(self.com.tolist())).rotational
         return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
-    def _about(self, origin):
+    def _about(self, origin: Sequence[float]) -> al.Inertia:
         return al.inertia_moved(al.scale(-1.0, origin), self._tuple)
 
     def dynamic_parameters(self) -> Array:
@@ -52,12 +56,12 @@ class AssignedInertia(Inertia):
         m, h, S = self._tuple
         return np.array([m, *h, *S])
 
-    def __add__(self, other: Inertia) -> "AssignedInertia":
+    def __add__(self, other: Inertia) -> AssignedInertia:
         return self.from_array(self.dynamic_parameters() + other.dynamic_parameters())
 
     __radd__ = __add__
 
-    def _placed(self, X):
+    def _placed(self, X: al.SE3) -> AssignedInertia:
         m, h, S = self._tuple
         turned = al.Inertia(m, al.rotate(X.rotation, h), al.rotate_symmetric(X.rotation, S))
         return self._of(al.inertia_moved(X.translation, turned))
@@ -67,14 +71,15 @@ class Payload(NamedTuple):
     """A body, the joint that moves it, and the link that it is attached to."""
 
     joint: int  # index in Tree.joints, -1 for the universe
-    inertia: Inertia  # in that joint's frame
-    frame: int  # the link's, in Tree.frames
+    inertia: Inertia  # expressed in the frame of this joint
+    frame: int  # index of the link's frame in Tree.frames
 
 
-def link_frame(tree, frame):
-    """Index of the frame of a link: of this one, or of the one that a joint connects.
+def link_frame(tree: Tree, frame: int) -> int:
+    """Return the index of the link frame to which a frame belongs.
 
-    For a frame that was added, it is the link that it is fixed to.
+    This is the frame itself for a link, the connected link for a joint, and the link that carries
+    it for a frame that was added.
     """
     if tree.frames[frame].kind == "body":
         return frame
@@ -87,6 +92,6 @@ def link_frame(tree, frame):
     )
 
 
-def packed_link(frame):
-    """Dynamic parameters of the link of a frame, in the frame of the joint that moves it."""
+def packed_link(frame: Frame) -> Array:
+    """Return the dynamic parameters of a link, in the frame of the joint that moves it."""
     return SE3.from_homogeneous(frame.placement).act(frame.inertia).dynamic_parameters()

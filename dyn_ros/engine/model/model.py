@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Model: the tree of joints of a robot, with constants packed for the kernels."""
+"""Model of a robot: its tree of joints, with constants packed for the kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from . import assembly, submodels
 from .configuration import ConfigurationSpace
 from .frames import ReferenceFrame
 from .inertias import Inertias
-from .urdf import read_description, read_urdf
+from .link_inertias import Payload
+from .urdf import Tree, read_description, read_urdf
 from .wrenches import external_forces
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Model(ConfigurationSpace, Inertias):
     """A robot: its joints, frames and inertias. Created with ``from_urdf`` or ``from_urdf_file``.
 
     ``append`` attaches another robot to it, and ``with_frame`` adds a frame.
-    Every method raises a ValueError for an invalid argument, which names it, the expected and the
+    Every method raises a ValueError for an invalid argument, which states the expected and the
     actual value, and lists the valid names for an unknown one; for other types a TypeError.
 
     Joints and frames exclude the universe and are in the order of Pinocchio: depth first,
@@ -63,7 +64,7 @@ class Model(ConfigurationSpace, Inertias):
     parents : tuple of int, length njoints
         Index of the parent of each joint, -1 for the universe. A parent precedes its children.
     row_parents : tuple of int, length nv
-        For each velocity, the one before it on the way to the root, or -1. M[i, j] is zero unless
+        For each velocity, the previous one on the way to the root, or -1. M[i, j] is zero unless
         i is on the way from j to the root, or j on the way from i. If mimic joints couple
         branches, all velocities are in one line.
     lower, upper : (nq,) ndarray
@@ -169,7 +170,7 @@ class Model(ConfigurationSpace, Inertias):
         return copy.deepcopy(self.tree.robot)
 
     def reduced(self, lock: Mapping[str, float | ArrayLike]) -> Model:
-        """The robot with some of its joints locked, as a model of its own.
+        """Return the robot with some of its joints locked, as a model of its own.
 
         Bodies that can no longer move relative to each other are merged, with their payloads. All
         frames remain, with the same indices; locked joints become fixed joints. The other
@@ -179,7 +180,7 @@ class Model(ConfigurationSpace, Inertias):
         Parameters
         ----------
         lock : dict of str to float or array_like
-            By joint name, its position [rad, m]: a number, (x, y, theta) of a planar joint,
+            Positions [rad, m] by joint name: a number, (x, y, theta) of a planar joint,
             (qx, qy, qz, qw) of a spherical joint, or (x, y, z, qx, qy, qz, qw) of a floating
             joint, such as "root_joint". It may be outside the limits. Joints that mimic a locked
             joint are locked at the position that follows; they cannot be named.
@@ -197,15 +198,15 @@ class Model(ConfigurationSpace, Inertias):
         TypeError
             ``lock`` is not a dict.
         """
-        return self._submodel(*submodels.reduced(self, lock))
+        return self._derived_model(*submodels.reduced(self, lock))
 
     def chain(self, root: str | int, tip: str | int) -> Model:
-        """The serial chain from one link to another, as KDL's ``getChain``.
+        """Return the serial chain from one link to another, as KDL's ``getChain``.
 
         The root link is fixed: its frame is the world of the chain, in which ``gravity``, whose
         numbers do not change, is expressed. The chain consists of the joints and links between
-        both, with their frames and payloads. The rest of the robot has no mass in it: to keep
-        that, lock the other joints with ``reduced``.
+        root and tip, with their frames and payloads. It excludes the mass of the remaining robot:
+        to keep this mass, lock the other joints with ``reduced``.
 
         If the tip is not below the root, the joints up to their common ancestor are reversed:
         they move the links above them, at the same positions. Joints with several coordinates
@@ -229,7 +230,7 @@ class Model(ConfigurationSpace, Inertias):
             An unknown frame (lists the valid ones), or a joint with several coordinates that would
             have to be reversed.
         """
-        return self._submodel(*submodels.chain(self, root, tip))
+        return self._derived_model(*submodels.chain(self, root, tip))
 
     def append(
         self,
@@ -261,8 +262,8 @@ class Model(ConfigurationSpace, Inertias):
         frame : str or int
             Name or index of the frame of this robot to whose link the other one is attached.
         placement : SE3 or (4, 4) array_like, optional
-            Of the joint in the frame [m]; at position zero, also of the root link of the other
-            robot. Identity by default.
+            Placement of the joint in the frame [m]; at position zero, also of the root link of the
+            other robot. Identity by default.
         joint : str, optional
             How the root link moves: "fixed", "revolute", "continuous", "prismatic", "spherical",
             "planar" or "floating". By default it is fixed or, if the other robot has a root joint,
@@ -271,11 +272,11 @@ class Model(ConfigurationSpace, Inertias):
             Name of the joint. By default, it is the prefix and the name of the root link with the
             suffix "_joint", or the name of the root joint.
         prefix : str
-            Put before all names of the other robot: joints, links, frames and payloads. No name of
-            this robot may be among them then.
+            Put before all names of the other robot: joints, links, frames and payloads. The names
+            that result must differ from those of this robot.
         axis : (3,) array_like, optional
-            Of a revolute, continuous or prismatic joint, which require it; expressed in the joint
-            frame, of any length.
+            Axis of a revolute, continuous or prismatic joint, which require it; expressed in the
+            joint frame, of any length.
         lower, upper : float, optional
             Position limits of a revolute or prismatic joint [rad, m]. Unlimited by default.
         velocity_limit, effort_limit : float, optional
@@ -298,8 +299,8 @@ class Model(ConfigurationSpace, Inertias):
         connection = assembly.Connection(
             joint, name, prefix, axis, lower, upper, velocity_limit, effort_limit
         )
-        part, names = assembly.appended(self, other, frame, placement, connection)
-        model = self._submodel(*part)
+        robot, names = assembly.appended(self, other, frame, placement, connection)
+        model = self._derived_model(*robot)
         submodels.copy_coordinates(other, model, names)
         return model
 
@@ -314,11 +315,11 @@ class Model(ConfigurationSpace, Inertias):
         Parameters
         ----------
         name : str
-            Of the new frame; no other one has it.
+            Name of the new frame; no other one has it.
         parent_frame : str or int
             Name or index of the frame in which it is placed.
         placement : SE3 or (4, 4) array_like, optional
-            In the parent frame [m]. Identity by default.
+            Placement in the parent frame [m]. Identity by default.
 
         Returns
         -------
@@ -333,14 +334,15 @@ class Model(ConfigurationSpace, Inertias):
             invalid placement.
         """
         tree = assembly.with_frame(self, name, parent_frame, placement)
-        return self._submodel(tree, self._payloads)
+        return self._derived_model(tree, self._payloads)
 
-    def _submodel(self, tree, payloads):
-        part = Model(tree, self.gravity)
-        submodels.copy_coordinates(self, part)
-        part._payloads.update(payloads)
-        part._compose_around(payloads.values())
-        return part
+    def _derived_model(self, tree: Tree, payloads: Mapping[str, Payload]) -> Model:
+        """Return a model of another tree, with the gravity and the coordinates of this one."""
+        model = Model(tree, self.gravity)
+        submodels.copy_coordinates(self, model)
+        model._payloads.update(payloads)
+        model._recompute_around(payloads.values())
+        return model
 
     def external_forces(
         self,
@@ -353,7 +355,7 @@ class Model(ConfigurationSpace, Inertias):
         Parameters
         ----------
         wrenches : dict of str to (6,) array_like
-            By frame name, the wrench (force, moment) on the link of the frame, at its origin
+            Wrench (force, moment) by frame name, on the link of the frame, at its origin
             [N, N m]. Wrenches on the fixed base have no effect and are ignored. For a batch,
             each can be (B, 6).
         q : (nq,) or (B, nq) array_like, optional

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Moments of a recording as users write them."""
+"""Moments of a recording: seconds, dates, and seconds after its start."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import re
 from typing import TypeAlias
 
 Moment: TypeAlias = "float | str | datetime.datetime"
-"""Seconds since the epoch, an ISO date, or ``"+S"``: seconds after the start of a recording."""
+"""Seconds since the epoch, an ISO date, or ``"+S"``, S seconds after the start of a recording."""
 
-_RELATIVE = re.compile(r"\s*\+\s*(?P<seconds>[0-9.eE+-]+)\s*(?:s\s*)?")
+_RELATIVE_PATTERN = re.compile(r"\s*\+\s*(?P<seconds>[0-9.eE+-]+)\s*(?:s\s*)?")
 
 
 def interval(since: Moment | None, until: Moment | None, first: int, last: int) -> tuple[int, int]:
-    """The half-open interval of a recording from ``first`` to ``last``, or a part of it [ns]."""
+    """Return the half-open interval of a recording, or from ``since`` to ``until`` [ns].
+
+    ``first`` and ``last`` are the interval of the recording.
+    """
     begin = first if since is None else moment(since, first, "since")
     end = last if until is None else moment(until, first, "until")
     if since is not None and until is not None and begin >= end:
@@ -27,7 +30,7 @@ def interval(since: Moment | None, until: Moment | None, first: int, last: int) 
 def moment(value: Moment, start: int, name: str = "time") -> int:
     """Convert a moment to nanoseconds since the epoch; the recording begins at ``start`` [ns].
 
-    A ValueError names the argument if it is none.
+    Raise a ValueError with the argument's name if it is not a moment.
     """
     nanoseconds = _nanoseconds(value, start)
     if nanoseconds is None:
@@ -40,20 +43,22 @@ def moment(value: Moment, start: int, name: str = "time") -> int:
 
 def _nanoseconds(value: Moment, start: int) -> int | None:
     if isinstance(value, datetime.datetime):
-        return _of_date(value)
+        return _nanoseconds_of_date(value)
     text = str(value).strip()
-    relative = _RELATIVE.fullmatch(text) if isinstance(value, str) else None
-    seconds = _seconds(relative["seconds"] if relative else text)
-    if seconds is not None:
-        return (start if relative else 0) + seconds
+    relative = _RELATIVE_PATTERN.fullmatch(text) if isinstance(value, str) else None
+    nanoseconds = _nanoseconds_of_seconds(relative["seconds"] if relative else text)
+    if nanoseconds is not None:
+        return (start if relative else 0) + nanoseconds
     try:
-        return _of_date(datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text)))
+        return _nanoseconds_of_date(
+            datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
+        )
     except ValueError:
         return None
 
 
-def _seconds(text: str) -> int | None:
-    """Nanoseconds of a decimal number of seconds, without rounding it to a float."""
+def _nanoseconds_of_seconds(text: str) -> int | None:
+    """Convert a decimal number of seconds to nanoseconds, without rounding it to a float."""
     try:
         number = decimal.Decimal(text)
     except decimal.InvalidOperation:
@@ -61,8 +66,10 @@ def _seconds(text: str) -> int | None:
     return round(number * 10**9) if number.is_finite() and abs(number) < 9e9 else None
 
 
-def _of_date(date: datetime.datetime) -> int:
+def _nanoseconds_of_date(date: datetime.datetime) -> int:
     if date.tzinfo is None:
         date = date.replace(tzinfo=datetime.timezone.utc)
-    passed = date - datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
-    return (passed.days * 86400 + passed.seconds) * 10**9 + passed.microseconds * 1000
+    since_epoch = date - datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
+    return (
+        since_epoch.days * 86400 + since_epoch.seconds
+    ) * 10**9 + since_epoch.microseconds * 1000

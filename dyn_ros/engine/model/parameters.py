@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from ..kernel.types import Array, ArrayLike, Scalar
 from ..kernel.validation import shaped_array
 
-# Tolerances of `is_physical`, relative to the largest squared distance (of gyration, or of the
-# center of mass from the origin): rounding inside of the set, and beyond its boundary, as for
-# Inertia.inconsistencies.
-_INSIDE = 1e-12
-_BEYOND = 1e-9
+# Tolerances of `is_physical` for the least eigenvalue of the second moments about the center of
+# mass, relative to the largest squared distance: of gyration, or from the origin to this center.
+_MIN_EIGENVALUE = 1e-12  # a body below it counts as on the boundary
+_BOUNDARY_TOLERANCE = 1e-9  # as of Inertia.inconsistencies
 
 __all__ = [
     "d_from_log_cholesky",
@@ -37,11 +36,11 @@ __all__ = [
 ]
 
 _ROWS, _COLUMNS = np.array([0, 1, 2, 0, 1, 0, 0, 1, 2]), np.array([0, 1, 2, 1, 2, 2, 3, 3, 3])
-"""Entries of the triangular factor: those of d1 d2 d3, s12 s23 s13, t1 t2 t3."""
+"""Rows and columns of d1 d2 d3, s12 s23 s13, t1 t2 t3 in the triangular factor."""
 
 
 def pseudo_inertia(parameters: ArrayLike) -> Array:
-    """Second moments of the mass about the origin, [integral of r r' dm, m c; m c', m].
+    """Compute the second moments of the mass about the origin, [integral of r r' dm, m c; m c', m].
 
     Wensing, Kim and Slotine (2018).
 
@@ -60,7 +59,7 @@ def pseudo_inertia(parameters: ArrayLike) -> Array:
     return _pseudo_inertia(shaped_array("parameters", parameters, (10,), leading=True))
 
 
-def _pseudo_inertia(parameters):
+def _pseudo_inertia(parameters: Array) -> Array:
     m, hx, hy, hz, xx, xy, yy, xz, yz, zz = np.moveaxis(parameters, -1, 0)
     rows = [
         [0.5 * (yy + zz - xx), -xy, -xz, hx],
@@ -72,7 +71,7 @@ def _pseudo_inertia(parameters):
 
 
 def from_pseudo_inertia(matrix: ArrayLike) -> Array:
-    """The inverse of ``pseudo_inertia``.
+    """Convert a pseudo-inertia to parameters; the inverse of ``pseudo_inertia``.
 
     Parameters
     ----------
@@ -106,7 +105,7 @@ def from_pseudo_inertia(matrix: ArrayLike) -> Array:
     return _from_pseudo_inertia(0.5 * (P + transposed))
 
 
-def _from_pseudo_inertia(P):
+def _from_pseudo_inertia(P: Array) -> Array:
     xx, yy, zz = P[..., 0, 0], P[..., 1, 1], P[..., 2, 2]
     return np.stack(
         [
@@ -126,7 +125,7 @@ def _from_pseudo_inertia(P):
 
 
 def is_physical(parameters: ArrayLike, *, boundary: bool = False) -> bool | NDArray[np.bool_]:
-    """Whether a body with these parameters exists; Wensing, Kim and Slotine (2018).
+    """Return True if a body with these parameters exists; Wensing, Kim and Slotine (2018).
 
     Parameters
     ----------
@@ -155,18 +154,18 @@ def is_physical(parameters: ArrayLike, *, boundary: bool = False) -> bool | NDAr
         com = h / divisor
         about_com = second / divisor[..., None] - com[..., :, None] * com[..., None, :]
         size = np.maximum(np.abs(about_com).max((-1, -2)), (com * com).sum(-1))
-    known = np.isfinite(size)  # no overflow
-    low = np.linalg.eigvalsh(np.where(known[..., None, None], about_com, 0.0))[..., 0]
+    in_range = np.isfinite(size)  # False after an overflow
+    low = np.linalg.eigvalsh(np.where(in_range[..., None, None], about_com, 0.0))[..., 0]
     if boundary:
         massless = (m == 0.0) & ~h.any(-1)
-        result = ((m > 0.0) | massless) & known & (low >= -_BEYOND * size)
+        result = ((m > 0.0) | massless) & in_range & (low >= -_BOUNDARY_TOLERANCE * size)
     else:
-        result = (m > 0.0) & known & (low > _INSIDE * size)
+        result = (m > 0.0) & in_range & (low > _MIN_EIGENVALUE * size)
     return result if result.ndim else bool(result)
 
 
 def log_cholesky(parameters: ArrayLike) -> Array:
-    """Unconstrained coordinates of the bodies that exist; Rucker and Wensing (2022).
+    """Compute unconstrained coordinates of bodies that exist; Rucker and Wensing (2022).
 
     Each ten finite numbers are a body whose pseudo-inertia is positive definite, and conversely.
     They are the logarithms and the other entries of its triangular factor,
@@ -195,8 +194,8 @@ def log_cholesky(parameters: ArrayLike) -> Array:
     return _log_cholesky("parameters", parameters)
 
 
-def _log_cholesky(name, parameters):
-    """``log_cholesky`` of an argument with this name."""
+def _log_cholesky(name: str, parameters: ArrayLike) -> Array:
+    """Compute ``log_cholesky`` of an argument with this name."""
     array = shaped_array(name, parameters, (10,), leading=True)
     physical: NDArray[np.bool_] = np.asarray(is_physical(array))
     if not physical.all():
@@ -231,7 +230,7 @@ def _log_cholesky(name, parameters):
 
 
 def from_log_cholesky(coordinates: ArrayLike) -> Array:
-    """The inverse of ``log_cholesky``.
+    """Convert coordinates to parameters; the inverse of ``log_cholesky``.
 
     Returns
     -------
@@ -249,7 +248,7 @@ def from_log_cholesky(coordinates: ArrayLike) -> Array:
 
 
 def d_from_log_cholesky(coordinates: ArrayLike) -> Array:
-    """Derivative of ``from_log_cholesky`` with respect to the coordinates.
+    """Compute the derivative of ``from_log_cholesky`` with respect to the coordinates.
 
     Returns
     -------
@@ -271,12 +270,12 @@ def d_from_log_cholesky(coordinates: ArrayLike) -> Array:
     n, d = np.arange(9), np.arange(3)
     dU[..., 1 + n, _ROWS, _COLUMNS] = U[..., 3, 3, None]
     dU[..., 1 + d, d, d] = U[..., d, d]
-    half = dU @ U.swapaxes(-1, -2)[..., None, :, :]
-    return _from_pseudo_inertia(half + half.swapaxes(-1, -2)).swapaxes(-1, -2)
+    half_derivative = dU @ U.swapaxes(-1, -2)[..., None, :, :]
+    return _from_pseudo_inertia(half_derivative + half_derivative.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 
-def _factor(coordinates):
-    """The upper triangular factor U of the pseudo-inertia U U'."""
+def _factor(coordinates: Array) -> Array:
+    """Compute the upper triangular factor U of the pseudo-inertia U U'."""
     U = np.zeros((*coordinates.shape[:-1], 4, 4))
     U[..., 3, 3] = 1.0
     U[..., _ROWS, _COLUMNS] = np.concatenate(
@@ -286,7 +285,7 @@ def _factor(coordinates):
 
 
 def entropic_divergence(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
-    """Entropic divergence of a body from a reference; Lee, Wensing and Park (2020).
+    """Compute the entropic divergence of a body from a reference; Lee, Wensing and Park (2020).
 
     tr(P P0^-1) - log det(P P0^-1) - 4 for the pseudo-inertias P and P0: the Bregman divergence of
     -log det, convex in the parameters. It is infinite on the boundary of what is physical, and
@@ -304,11 +303,11 @@ def entropic_divergence(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
     [0.     0.0188]
     """
     excess = _ratios(parameters, reference) - 1.0
-    return _scalar((excess - np.log1p(excess)).sum(-1))
+    return _float_or_array((excess - np.log1p(excess)).sum(-1))
 
 
 def riemannian_distance(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
-    """Affine-invariant distance of two bodies; Lee and Park (2018).
+    """Compute the affine-invariant distance of two bodies; Lee and Park (2018).
 
     The Frobenius norm of log(P0^-1/2 P P0^-1/2) for the pseudo-inertias P and P0: a metric that is
     independent of the units and of the frame in which both are expressed.
@@ -326,11 +325,11 @@ def riemannian_distance(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
     >>> print(round(float(there), 4), round(float(back), 4))
     0.1906 0.1906
     """
-    return _scalar(np.sqrt((np.log(_ratios(parameters, reference)) ** 2).sum(-1)))
+    return _float_or_array(np.sqrt((np.log(_ratios(parameters, reference)) ** 2).sum(-1)))
 
 
-def _ratios(parameters, reference):
-    """Eigenvalues of P P0^-1, ascending."""
+def _ratios(parameters: ArrayLike, reference: ArrayLike) -> Array:
+    """Compute the eigenvalues of P P0^-1, ascending."""
     U, U0 = (
         _factor(_log_cholesky(name, body))
         for name, body in (("parameters", parameters), ("reference", reference))
@@ -339,5 +338,5 @@ def _ratios(parameters, reference):
     return singular[..., ::-1] ** 2
 
 
-def _scalar(array):
+def _float_or_array(array: Array) -> Scalar:
     return array if array.ndim else float(array)

@@ -1,12 +1,14 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The structure of a robot: its joints, coordinates and frames, packed for the kernels."""
+"""Structure of a robot: its joints, coordinates and frames, packed for the kernels."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..kernel import algebra as al
 from ..kernel import packing
@@ -15,10 +17,10 @@ from ..kernel.types import Array, ArrayLike
 from .drives import Drives
 from .frames import frame_selectors
 from .link_inertias import Payload, packed_link
-from .urdf import Tree
+from .urdf import Joint, Tree
 
-# kind -> names of the numbers in q, and of those in v
-_COORDINATES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+# kind -> suffixes of the names of its numbers in q and v
+_COORDINATE_SUFFIXES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "revolute": (("",), ("",)),
     "continuous": (("",), ("",)),
     "prismatic": (("",), ("",)),
@@ -37,22 +39,22 @@ _KINDS = {
     "floating": packing.FLOATING,
     "spherical": packing.SPHERICAL,
 }
-# kind -> index of its unit quaternion among its numbers in q
-_QUATERNIONS = {"floating": 3, "spherical": 0}
+# kind -> index of the unit quaternion in the position of the joint
+_QUATERNION_STARTS = {"floating": 3, "spherical": 0}
 
 
-def _joint_constants(joint):
-    """The row of floats for one joint (packing.PLACE ...)."""
+def _joint_constants(joint: Joint) -> Array:
+    """Return the row of floats for one joint (packing.PLACE ...)."""
     row = np.zeros(packing.FLOATS_ROW)
     R, u = joint.placement[:3, :3], joint.axis
-    place = R
+    axis_part = R
     if _KINDS[joint.kind] == packing.REVOLUTE:
-        place = R @ np.outer(u, u)
+        axis_part = R @ np.outer(u, u)
         row[packing.PLACE_SIN : packing.PLACE_SIN + 9] = (
             R @ np.reshape(al.skew(u), (3, 3))
         ).ravel()
-        row[packing.PLACE_COS : packing.PLACE_COS + 9] = (R - place).ravel()
-    row[packing.PLACE : packing.PLACE + 9] = place.ravel()
+        row[packing.PLACE_COS : packing.PLACE_COS + 9] = (R - axis_part).ravel()
+    row[packing.PLACE : packing.PLACE + 9] = axis_part.ravel()
     row[packing.TRANSLATION : packing.TRANSLATION + 3] = joint.placement[:3, 3]
     row[packing.SLIDE : packing.SLIDE + 3] = R @ u
     row[packing.AXIS : packing.AXIS + 3] = u
@@ -87,7 +89,7 @@ class Structure:
     warnings: tuple[str, ...]
 
     def __init__(self, tree: Tree, gravity: ArrayLike = (0.0, 0.0, -9.81)) -> None:
-        if hasattr(self, "_floats"):  # Data refers to its memory
+        if hasattr(self, "_floats"):  # Data has addresses in its memory
             raise TypeError(f"{self!r} is already initialized; create another Model")
         self.tree = tree
         self.name = tree.name
@@ -100,17 +102,24 @@ class Structure:
         self.parents = tuple(joint.parent for joint in tree.joints)
         self.total_mass = float(sum(joint.inertia.mass for joint in tree.joints))
         self._payloads: dict[str, Payload] = {}
-        self._damping, self._friction = self._losses(tree.joints)
+        self._damping, self._friction = self._damping_and_friction(tree.joints)
         self._drives = Drives.of(self.nv)
         self._pack(tree.joints)
         self.gravity = gravity
 
-    def _number_coordinates(self, joints):
-        idx_q, idx_v, nqs, nvs = [], [], [], []
+    def _number_coordinates(self, joints: Sequence[Joint]) -> None:
+        """Set the names, indices and limits of the coordinates."""
+        idx_q: list[int] = []
+        idx_v: list[int] = []
+        nqs: list[int] = []
+        nvs: list[int] = []
         self.position_names, self.velocity_names = (), ()
-        lower, upper, velocity, effort = [], [], [], []
+        lower: list[float] = []
+        upper: list[float] = []
+        velocity: list[float] = []
+        effort: list[float] = []
         for joint in joints:
-            positions, velocities = ((), ()) if joint.mimic else _COORDINATES[joint.kind]
+            positions, velocities = ((), ()) if joint.mimic else _COORDINATE_SUFFIXES[joint.kind]
             idx_q.append(len(self.position_names))
             idx_v.append(len(self.velocity_names))
             nqs.append(len(positions))
@@ -131,24 +140,24 @@ class Structure:
             np.array, (lower, upper, velocity, effort)
         )
 
-    def _losses(self, joints):
-        """Damping and friction of each coordinate; mimic joints add theirs to their master's."""
+    def _damping_and_friction(self, joints: Sequence[Joint]) -> tuple[Array, Array]:
+        """Return damping and friction of each coordinate; mimic joints add to their master's."""
         damping, friction = np.zeros((2, self.nv))
         for i, joint in enumerate(joints):
-            if len(_COORDINATES[joint.kind][1]) == 1:
+            if len(_COORDINATE_SUFFIXES[joint.kind][1]) == 1:
                 ratio = joint.mimic.multiplier if joint.mimic else 1.0
                 damping[self.idx_v[i]] += ratio * ratio * joint.damping
                 friction[self.idx_v[i]] += abs(ratio) * joint.friction
         return damping, friction
 
-    def _pack(self, joints):
+    def _pack(self, joints: Sequence[Joint]) -> None:
         """Create the tables of integers and floats that kernels read; see packing.py."""
         table = np.zeros((self.njoints + 1, packing.TREE_ROW), np.int64)
         rows = np.zeros((self.njoints + 1, packing.FLOATS_ROW))
         self._ncolumns = 0
         for i, joint in enumerate(joints):
-            columns = len(_COORDINATES[joint.kind][1])
-            later = [other.parent for other in joints[i + 1 :]]
+            columns = len(_COORDINATE_SUFFIXES[joint.kind][1])
+            later_parents = self.parents[i + 1 :]
             table[i + 1] = (
                 joint.parent + 1,
                 _KINDS[joint.kind],
@@ -156,28 +165,28 @@ class Structure:
                 self.idx_v[i],
                 columns,
                 self._ncolumns,
-                i in later,
-                joint.parent not in later,
+                i in later_parents,
+                joint.parent not in later_parents,
             )
             rows[i + 1] = _joint_constants(joint)
             self._ncolumns += columns
         self._tree_table = table
-        self._velocity_tree = self._tree_of_velocities(joints)
+        self._velocity_tree = self._velocity_tree_rows(joints)
         self.row_parents = tuple(self._velocity_tree[0].tolist())
         self._unit_quaternions = [
-            self.idx_q[i] + _QUATERNIONS[joint.kind]
+            self.idx_q[i] + _QUATERNION_STARTS[joint.kind]
             for i, joint in enumerate(joints)
-            if joint.kind in _QUATERNIONS
+            if joint.kind in _QUATERNION_STARTS
         ]
-        numbered = list(enumerate(self.tree.frames))[::-1]  # the first of each name wins
-        self._frame_indices = {frame.name: i for i, frame in numbered}
+        numbered = list(enumerate(self.tree.frames))[::-1]  # the first frame of a name prevails
+        self._frame_indices: dict[str | int, int] = {frame.name: i for i, frame in numbered}
         self._frame_indices.update({frame.name: i for i, frame in numbered if frame.kind == "body"})
-        own = [i for i, frame in enumerate(self.tree.frames) if frame.kind == "joint"]
+        joint_frames = [i for i, frame in enumerate(self.tree.frames) if frame.kind == "joint"]
         self._frame_selectors = frame_selectors(
             {**{i: i for i in range(len(self.frame_names))}, **self._frame_indices}
         )
         self._joint_selectors = frame_selectors(
-            {**dict(enumerate(own)), **dict(zip(self.joint_names, own))}
+            {**dict(enumerate(joint_frames)), **dict(zip(self.joint_names, joint_frames))}
         )
         placements = [
             [*frame.placement[:3, :3].ravel(), *frame.placement[:3, 3]]
@@ -194,10 +203,10 @@ class Structure:
                 np.ravel(links),
             ]
         )
-        self._ints = self._integers(joints)
+        self._ints = self._packed_integers(joints)
 
-    def _integers(self, joints):
-        """Sizes, the tree and the lists, in one array; see packing.py."""
+    def _packed_integers(self, joints: Sequence[Joint]) -> NDArray[np.int64]:
+        """Return sizes, the tree and the lists in one array; see packing.py."""
         header = np.zeros(packing.TREE, np.int64)
         header[packing.NJOINTS] = self.njoints
         header[packing.NQ], header[packing.NV] = self.nq, self.nv
@@ -211,8 +220,8 @@ class Structure:
         lists = [np.array(self._unit_quaternions, np.int64), *self._frame_lists()]
         return np.concatenate([*tables, *lists])
 
-    def _frame_lists(self):
-        """Joints that move the frames, and how the frames are connected; see packing.py."""
+    def _frame_lists(self) -> NDArray[np.int64]:
+        """Return the joints that move the frames, and the connections of frames; see packing.py."""
         frames = self.tree.frames
         connecting = list(range(len(frames)))
         above = [-1] * len(frames)
@@ -225,21 +234,22 @@ class Structure:
                 connecting[i] = connecting[frame.parent_frame]
             else:
                 above[i] = connecting[frame.parent_frame]
-        own = [frame.parent + 1 if frame.kind == "joint" else 0 for frame in frames]
-        return np.array([[frame.parent + 1 for frame in frames], connecting, above, own], np.int64)
+        carriers = [frame.parent + 1 for frame in frames]
+        joints = [frame.parent + 1 if frame.kind == "joint" else 0 for frame in frames]
+        return np.array([carriers, connecting, above, joints], np.int64)
 
-    def _tree_of_velocities(self, joints):
-        """For each velocity, its parent, or -1, and the end of its range of descendants.
+    def _velocity_tree_rows(self, joints: Sequence[Joint]) -> NDArray[np.int64]:
+        """Return for each velocity its parent, or -1, and the end of its range of descendants.
 
         M is sparse along this tree (Featherstone 2008, section 6.4). If mimic joints couple
         branches, the velocities form a single chain.
         """
         parents = np.arange(-1, self.nv - 1)
         if not any(joint.mimic for joint in joints):
-            last = {-1: -1}
+            last_velocity = {-1: -1}
             for i, joint in enumerate(joints):
-                parents[self.idx_v[i]] = last[joint.parent]
-                last[i] = self.idx_v[i] + self.nvs[i] - 1
+                parents[self.idx_v[i]] = last_velocity[joint.parent]
+                last_velocity[i] = self.idx_v[i] + self.nvs[i] - 1
         ends = np.arange(1, self.nv + 1)
         for k in range(self.nv - 1, -1, -1):
             if parents[k] >= 0:
@@ -249,11 +259,11 @@ class Structure:
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         """Indices of the children of each joint, in ascending order."""
-        below: list[list[int]] = [[] for _ in self.parents]
+        child_lists: list[list[int]] = [[] for _ in self.parents]
         for i, parent in enumerate(self.parents):
             if parent >= 0:
-                below[parent].append(i)
-        return tuple(map(tuple, below))
+                child_lists[parent].append(i)
+        return tuple(map(tuple, child_lists))
 
     @cached_property
     def supports(self) -> tuple[tuple[int, ...], ...]:
@@ -266,28 +276,28 @@ class Structure:
     @cached_property
     def subtrees(self) -> tuple[tuple[int, ...], ...]:
         """Indices of each joint and its descendants, which are consecutive."""
-        below: list[list[int]] = [[] for _ in self.parents]
+        joint_lists: list[list[int]] = [[] for _ in self.parents]
         for i, path in enumerate(self.supports):
             for ancestor in path:
-                below[ancestor].append(i)
-        return tuple(map(tuple, below))
+                joint_lists[ancestor].append(i)
+        return tuple(map(tuple, joint_lists))
 
     def joint_index(self, name: str) -> int:
-        """Index of a joint in ``joint_names``; raises a ValueError if it is unknown."""
-        return _index("joint", name, self.joint_names)
+        """Return the index of a joint in ``joint_names``; raise a ValueError if it is unknown."""
+        return _index_of_name("joint", name, self.joint_names)
 
     def frame_index(self, name: str) -> int:
-        """Index of a frame in ``frame_names``; raises a ValueError if it is unknown.
+        """Return the index of a frame in ``frame_names``; raise a ValueError if it is unknown.
 
         If a joint and a link have the same name, the frame of the link is selected.
         """
         try:
             return self._frame_indices[name]
         except KeyError:
-            return _index("frame", name, self.frame_names)
+            return _index_of_name("frame", name, self.frame_names)
 
 
-def _index(what, name, names):
+def _index_of_name(what: str, name: str, names: tuple[str, ...]) -> int:
     try:
         return names.index(name)
     except ValueError:

@@ -1,16 +1,19 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a robot: a robot with locked joints, and serial chains."""
+"""Submodels of a robot: with locked joints, and serial chains."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from ..kernel import lie
 from ..kernel.names import listed
-from ..kernel.types import Array
+from ..kernel.types import Array, ArrayLike
 from ..kernel.validation import finite_array
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
@@ -18,69 +21,75 @@ from .configuration import joint_motion
 from .coordinates import own_joints
 from .frames import frame_number
 from .link_inertias import Payload, link_frame
-from .urdf import ONE_DOF, Frame
+from .urdf import ONE_DOF, Frame, Joint, Mimic, Tree
 from .urdf.tree import MAX_ANGLE, MAX_URDF_NUMBER
 
-_OF_POSITIONS = ("lower", "upper")
-_OF_VELOCITIES = ("velocity_limit", "effort_limit", "armature", "damping", "friction")
+if TYPE_CHECKING:
+    from .model import Model
+
+_POSITION_ATTRIBUTES = ("lower", "upper")
+_VELOCITY_ATTRIBUTES = ("velocity_limit", "effort_limit", "armature", "damping", "friction")
+
+Carrier: TypeAlias = tuple[int, Array]
+"""The joint that moves a body, -1 for the universe, and the placement (4, 4) in its frame."""
 
 
-def copy_coordinates(model, part, names=None):
+def copy_coordinates(model: Model, submodel: Model, names: Sequence[str] | None = None) -> None:
     """Copy limits, armature, friction and drives of the coordinates that both models have.
 
-    ``names`` are those of the model's joints in the part, if they differ.
+    ``names`` are the names of the model's joints in the submodel, if they differ.
     """
     index = {name: i for i, name in enumerate(names or model.joint_names) if model.nvs[i]}
-    rows: list[int] = []
-    others: list[int] = []
-    for i, name in enumerate(part.joint_names):
-        if part.nvs[i] and name in index:
+    submodel_rows: list[int] = []
+    model_rows: list[int] = []
+    for i, name in enumerate(submodel.joint_names):
+        if submodel.nvs[i] and name in index:
             j = index[name]
-            for attribute in _OF_POSITIONS:
-                getattr(part, attribute)[part.idx_q[i] :][: part.nqs[i]] = getattr(
+            for attribute in _POSITION_ATTRIBUTES:
+                getattr(submodel, attribute)[submodel.idx_q[i] :][: submodel.nqs[i]] = getattr(
                     model, attribute
-                )[model.idx_q[j] :][: part.nqs[i]]
-            rows += range(part.idx_v[i], part.idx_v[i] + part.nvs[i])
-            others += range(model.idx_v[j], model.idx_v[j] + model.nvs[j])
-            for attribute in _OF_VELOCITIES:
-                getattr(part, attribute)[part.idx_v[i] :][: part.nvs[i]] = getattr(
+                )[model.idx_q[j] :][: submodel.nqs[i]]
+            submodel_rows += range(submodel.idx_v[i], submodel.idx_v[i] + submodel.nvs[i])
+            model_rows += range(model.idx_v[j], model.idx_v[j] + model.nvs[j])
+            for attribute in _VELOCITY_ATTRIBUTES:
+                getattr(submodel, attribute)[submodel.idx_v[i] :][: submodel.nvs[i]] = getattr(
                     model, attribute
-                )[model.idx_v[j] :][: part.nvs[i]]
-    part.drives = part.drives.put(rows, model.drives.take(others))
+                )[model.idx_v[j] :][: submodel.nvs[i]]
+    submodel.drives = submodel.drives.put(submodel_rows, model.drives.take(model_rows))
 
 
-def _inverse(X):
-    back, R = np.eye(4), X[:3, :3].T
-    back[:3, :3], back[:3, 3] = R, -R @ X[:3, 3]
-    return back
+def _inverse_placement(X: Array) -> Array:
+    inverse, R = np.eye(4), X[:3, :3].T
+    inverse[:3, :3], inverse[:3, 3] = R, -R @ X[:3, 3]
+    return inverse
 
 
-def _moved(X, inertia):
+def _moved_inertia(X: Array, inertia: Inertia) -> Inertia:
     return SE3.from_homogeneous(X).act(inertia)
 
 
 # --- locked joints
 
 
-def reduced(model, lock):
-    """The tree and the payloads of the model with locked joints; see ``Model.reduced``.
+def reduced(model: Model, lock: Mapping[str, float | ArrayLike]) -> tuple[Tree, dict[str, Payload]]:
+    """Return the tree and the payloads of the model with locked joints; see ``Model.reduced``.
 
     Its frames have the same indices as those of the model.
     """
     tree = model.tree
-    motions = _motions(model, lock)
-    places = _places(tree.joints, motions)
+    motions = _locked_motions(model, lock)
+    carriers = _carriers(tree.joints, motions)
     bodies = [Inertia.zero() for _ in range(len(tree.joints) - len(motions))] + [tree.base_inertia]
-    for joint, (kept, X) in zip(tree.joints, places):
-        bodies[kept] = bodies[kept] + _moved(X, joint.inertia)
+    for joint, (carrier, X) in zip(tree.joints, carriers):
+        bodies[carrier] = bodies[carrier] + _moved_inertia(X, joint.inertia)
     joints = tuple(
-        _joint_in_reduced(joint, places, bodies[places[i][0]])
+        _joint_in_reduced(joint, carriers, bodies[carriers[i][0]])
         for i, joint in enumerate(tree.joints)
         if i not in motions
     )
-    frames = tuple(_frame_in_reduced(frame, places, motions) for frame in tree.frames)
+    frames = tuple(_frame_in_reduced(frame, carriers, motions) for frame in tree.frames)
     payloads = {
-        name: _payload_in_reduced(payload, places) for name, payload in model._payloads.items()
+        name: _payload_in_reduced(payload, carriers) for name, payload in model._payloads.items()
     }
     return (
         replace(tree, joints=joints, frames=frames, base_inertia=bodies[-1]),
@@ -88,8 +97,8 @@ def reduced(model, lock):
     )
 
 
-def _motions(model, lock):
-    """The placement of each locked joint relative to its zero position, by index of the joint."""
+def _locked_motions(model: Model, lock: Mapping[str, float | ArrayLike]) -> dict[int, Array]:
+    """Return the placement of each locked joint relative to its zero position, by joint index."""
     if not isinstance(lock, Mapping):
         raise TypeError(
             f"lock: expected a dict from names of joints to positions, got "
@@ -98,7 +107,7 @@ def _motions(model, lock):
     positions = {}
     for name, position in lock.items():
         index = _lockable_joint(model, name)
-        positions[index] = _position(model.tree.joints[index], model.nqs[index], position)
+        positions[index] = _checked_position(model.tree.joints[index], model.nqs[index], position)
     for i, joint in enumerate(model.tree.joints):
         if joint.mimic and joint.mimic.joint in positions:
             (x,) = positions[joint.mimic.joint]
@@ -106,8 +115,8 @@ def _motions(model, lock):
     return {i: joint_motion(model.tree.joints[i], x) for i, x in positions.items()}
 
 
-def _lockable_joint(model, name):
-    """Index of an independent joint."""
+def _lockable_joint(model: Model, name: str) -> int:
+    """Return the index of an independent joint; raise a ValueError for any other name."""
     fixed = (frame.name for frame in model.tree.frames if frame.kind == "fixed_joint")
     independent = listed(own_joints(model))
     if name not in model.joint_names:
@@ -124,87 +133,87 @@ def _lockable_joint(model, name):
     return index
 
 
-def _position(joint, nq, value):
-    """The validated position of a joint, (nq,)."""
+def _checked_position(joint: Joint, nq: int, value: float | ArrayLike) -> Array:
+    """Return the position of a joint, (nq,); raise a ValueError if it is invalid."""
     what = f"position of joint {joint.name!r}"
     x = finite_array(what, value, () if nq == 1 else (nq,)).reshape(nq)
-    farthest = MAX_URDF_NUMBER if joint.kind in ("prismatic", "floating") else MAX_ANGLE
-    if np.abs(x).max() > farthest:
-        raise ValueError(f"{what}: expected at most {farthest:g}, got {value!r:.80}")
+    limit = MAX_URDF_NUMBER if joint.kind in ("prismatic", "floating") else MAX_ANGLE
+    if np.abs(x).max() > limit:
+        raise ValueError(f"{what}: expected at most {limit:g}, got {value!r:.80}")
     rotation = x[-4:]
     if (
         joint.kind in ("floating", "spherical")
         and not abs(rotation @ rotation - 1.0) < lie.UNIT_TOLERANCE
     ):
-        after = " after x y z" if joint.kind == "floating" else ""
+        position_part = " after x y z" if joint.kind == "floating" else ""
         raise ValueError(
-            f"{what}: expected a unit quaternion (x y z w){after}, got length "
+            f"{what}: expected a unit quaternion (x y z w){position_part}, got length "
             f"{np.linalg.norm(rotation):.9g}; normalize it"
         )
     return x
 
 
-def _places(joints, motions):
-    """For each joint the kept joint that moves it, -1 for the universe, and its placement there.
+def _carriers(joints: Sequence[Joint], motions: Mapping[int, Array]) -> list[Carrier]:
+    """Return for each joint the remaining joint that carries it, and its placement there.
 
-    Kept joints are numbered in their order; the universe follows as the last item.
+    Remaining joints are numbered in their order; the universe follows as the last item.
     """
-    places: list[tuple[int, Array]] = []
-    count = 0
+    carriers: list[tuple[int, Array]] = []
+    nremaining = 0
     for i, joint in enumerate(joints):
         if i in motions:
-            kept, X = places[joint.parent] if joint.parent >= 0 else (-1, np.eye(4))
-            places.append((kept, X @ joint.placement @ motions[i]))
+            carrier, X = carriers[joint.parent] if joint.parent >= 0 else (-1, np.eye(4))
+            carriers.append((carrier, X @ joint.placement @ motions[i]))
         else:
-            places.append((count, np.eye(4)))
-            count += 1
-    return [*places, (-1, np.eye(4))]
+            carriers.append((nremaining, np.eye(4)))
+            nremaining += 1
+    return [*carriers, (-1, np.eye(4))]
 
 
-def _joint_in_reduced(joint, places, inertia):
-    parent, X = places[joint.parent]
-    mimic = joint.mimic and replace(joint.mimic, joint=places[joint.mimic.joint][0])
+def _joint_in_reduced(joint: Joint, carriers: Sequence[Carrier], inertia: Inertia) -> Joint:
+    parent, X = carriers[joint.parent]
+    mimic = joint.mimic and replace(joint.mimic, joint=carriers[joint.mimic.joint][0])
     return replace(
         joint, parent=parent, placement=X @ joint.placement, mimic=mimic, inertia=inertia
     )
 
 
-def _frame_in_reduced(frame, places, motions):
-    parent, X = places[frame.parent]
+def _frame_in_reduced(frame: Frame, carriers: Sequence[Carrier], motions: Collection[int]) -> Frame:
+    parent, X = carriers[frame.parent]
     kind = "fixed_joint" if frame.kind == "joint" and frame.parent in motions else frame.kind
     return replace(frame, kind=kind, parent=parent, placement=X @ frame.placement)
 
 
-def _payload_in_reduced(payload, places):
-    joint, X = places[payload.joint]
-    return Payload(joint, _moved(X, payload.inertia), payload.frame)
+def _payload_in_reduced(payload: Payload, carriers: Sequence[Carrier]) -> Payload:
+    joint, X = carriers[payload.joint]
+    return Payload(joint, _moved_inertia(X, payload.inertia), payload.frame)
 
 
 # --- serial chains
 
 
-def chain(model, root, tip):
-    """The tree and the payloads of a serial chain; see ``Model.chain``."""
+def chain(model: Model, root: str | int, tip: str | int) -> tuple[Tree, dict[str, Payload]]:
+    """Return the tree and the payloads of a serial chain; see ``Model.chain``."""
     frames = model.tree.frames
-    first, last = (
+    root_link, tip_link = (
         link_frame(model.tree, frame_number(model, frame, argument))
         for argument, frame in (("root", root), ("tip", tip))
     )
-    up, down = _links_to_root(frames, first), _links_to_root(frames, last)
-    while len(up) > 1 and len(down) > 1 and up[-2] == down[-2]:
-        up.pop()
-        down.pop()
-    path = _Chain(model, first)
-    for link, above in pairwise(up):
-        path.ascend(link, above)
-    for link, below in pairwise(down[::-1]):
-        path.descend(link, below)
-    path.append_added_frames()
-    return path.tree(), path.payloads()
+    ascending, descending = _links_to_root(frames, root_link), _links_to_root(frames, tip_link)
+    while len(ascending) > 1 and len(descending) > 1 and ascending[-2] == descending[-2]:
+        ascending.pop()
+        descending.pop()
+    builder = _ChainBuilder(model, root_link)
+    for link, parent in pairwise(ascending):
+        builder.ascend(link, parent)
+    for link, child in pairwise(descending[::-1]):
+        builder.descend(link, child)
+    builder.append_added_frames()
+    return builder.tree(), builder.payloads()
 
 
-def _links_to_root(frames, link):
-    """Indices of a link and of those above it, up to the root link."""
+def _links_to_root(frames: Sequence[Frame], link: int) -> list[int]:
+    """Return the indices of a link and of its ancestors, up to the root link."""
     links = [link]
     while True:
         joint = frames[links[-1]].parent_frame
@@ -213,72 +222,74 @@ def _links_to_root(frames, link):
         links.append(frames[joint].parent_frame)
 
 
-class _Chain:
+class _ChainBuilder:
     """A chain of links, from a root link that is fixed in the world."""
 
-    def __init__(self, model, root):
+    def __init__(self, model: Model, root: int) -> None:
         self._model, self._frames = model, model.tree.frames
-        self._joints = []  # of the model, with their new parent, placement and axis
-        self._links = []  # those of the model, in the order of the chain
-        self._chain_frames = []
-        self._X = np.eye(4)  # the last link in the frame of the last joint
+        self._joints: list[Joint] = []  # parents, placements and axes refer to the chain
+        self._links: list[int] = []  # indices of the model's links, in the order of the chain
+        self._chain_frames: list[Frame] = []
+        self._link_placement = np.eye(4)  # the last link in the frame of the last joint
         self._append_link(root)
 
-    def ascend(self, link, above):
-        """Append the link above the last one: their joint is reversed."""
-        joint_frame, moving = self._joint_between(link)
-        if moving is None:
+    def ascend(self, link: int, parent: int) -> None:
+        """Append the parent of the last link: their joint is reversed."""
+        joint_frame, joint_index = self._joint_above(link)
+        if joint_index is None:
             self._append_frame(joint_frame)
         else:
-            joint = self._model.tree.joints[moving]
+            joint = self._model.tree.joints[joint_index]
             if joint.kind not in ONE_DOF:
                 raise ValueError(
                     f"root: the way from {self._frames[self._links[0]].name!r} to the tip passes "
                     f"the {joint.kind} joint {joint.name!r} from its child to its parent, which "
                     f"only {listed(ONE_DOF)} joints support; use a root above it, such as "
-                    f"{self._frames[above].name!r}"
+                    f"{self._frames[parent].name!r}"
                 )
-            self._append_joint(joint, self._X, 0.0 - joint.axis)
+            self._append_joint(joint, self._link_placement, 0.0 - joint.axis)
             self._append_frame(joint_frame)
-        self._X = self._X @ _inverse(self._placement(joint_frame, above, moving))
-        self._append_link(above)
+        self._link_placement = self._link_placement @ _inverse_placement(
+            self._joint_placement(joint_frame, parent, joint_index)
+        )
+        self._append_link(parent)
 
-    def descend(self, link, below):
-        """Append a link below the last one."""
-        joint_frame, moving = self._joint_between(below)
-        X = self._X @ self._placement(joint_frame, link, moving)
-        if moving is None:
-            self._X = X
+    def descend(self, link: int, child: int) -> None:
+        """Append a child of the last link."""
+        joint_frame, joint_index = self._joint_above(child)
+        X = self._link_placement @ self._joint_placement(joint_frame, link, joint_index)
+        if joint_index is None:
+            self._link_placement = X
         else:
-            joint = self._model.tree.joints[moving]
+            joint = self._model.tree.joints[joint_index]
             self._append_joint(joint, X, joint.axis)
         self._append_frame(joint_frame)
-        self._append_link(below)
+        self._append_link(child)
 
-    def _joint_between(self, link):
-        """Frame of the joint above a link; the joint itself if it is not fixed."""
+    def _joint_above(self, link: int) -> tuple[int, int | None]:
+        """Return the index of the joint frame above a link, and of its joint unless it is fixed."""
         index = self._frames[link].parent_frame
         frame = self._frames[index]
         return index, frame.parent if frame.kind == "joint" else None
 
-    def _placement(self, joint_frame, above, moving):
-        """The frame of a joint, at its zero position, in the frame of the link above it."""
+    def _joint_placement(self, joint_frame: int, parent: int, joint_index: int | None) -> Array:
+        """Return the placement of a joint at position zero in the frame of its parent link."""
         X = (
             self._frames[joint_frame].placement
-            if moving is None
-            else self._model.tree.joints[moving].placement
+            if joint_index is None
+            else self._model.tree.joints[joint_index].placement
         )
-        return _inverse(self._frames[above].placement) @ X
+        return _inverse_placement(self._frames[parent].placement) @ X
 
-    def _append_joint(self, joint, X, axis):
+    def _append_joint(self, joint: Joint, X: Array, axis: Array) -> None:
         self._joints.append(replace(joint, parent=len(self._joints) - 1, placement=X, axis=axis))
-        self._X = np.eye(4)
+        self._link_placement = np.eye(4)
 
-    def _append_link(self, index):
+    def _append_link(self, index: int) -> None:
         self._links.append(index)
         self._append_frame(index)
 
-    def append_added_frames(self):
+    def append_added_frames(self) -> None:
         """Append the frames that were added to links of the chain."""
         for frame in self._frames:
             if frame.kind == "frame" and frame.parent_frame in self._links:
@@ -290,33 +301,35 @@ class _Chain:
                     )
                 )
 
-    def _in_chain(self, link):
-        """Index of the frame of a link in the chain, and the placement of its former joint there.
+    def _in_chain(self, link: int) -> tuple[int, Array]:
+        """Return the index of a link's frame in the chain, and the placement of its former joint.
 
         The placement is that in the joint that moves the link in the chain.
         """
         index = 2 * self._links.index(link)  # links and joints alternate
         placement = self._chain_frames[index].placement
-        return index, placement @ _inverse(self._frames[link].placement)
+        return index, placement @ _inverse_placement(self._frames[link].placement)
 
-    def _append_frame(self, index):
+    def _append_frame(self, index: int) -> None:
         frame = self._frames[index]
         self._chain_frames.append(
             Frame(
                 frame.name,
                 frame.kind,
                 len(self._joints) - 1,
-                self._X,
+                self._link_placement,
                 len(self._chain_frames) - 1,
                 frame.inertia,
             )
         )
 
-    def tree(self):
-        """The chain as a tree."""
+    def tree(self) -> Tree:
+        """Return the chain as a tree."""
         bodies = [Inertia.zero() for _ in range(len(self._joints) + 1)]
         for frame in self._chain_frames:
-            bodies[frame.parent] = bodies[frame.parent] + _moved(frame.placement, frame.inertia)
+            bodies[frame.parent] = bodies[frame.parent] + _moved_inertia(
+                frame.placement, frame.inertia
+            )
         joints = tuple(
             replace(joint, inertia=body, mimic=self._mimic(joint.mimic))
             for joint, body in zip(self._joints, bodies)
@@ -328,21 +341,21 @@ class _Chain:
             base_inertia=bodies[-1],
         )
 
-    def _mimic(self, mimic):
-        """The rule of a mimic joint; None if its master is not in the chain."""
+    def _mimic(self, mimic: Mimic | None) -> Mimic | None:
+        """Return the rule of a mimic joint in the chain; None if its master is not in it."""
         if mimic is None:
             return None
         names = [joint.name for joint in self._joints]
         master = self._model.joint_names[mimic.joint]
         return replace(mimic, joint=names.index(master)) if master in names else None
 
-    def payloads(self):
-        """The payloads on links of the chain."""
+    def payloads(self) -> dict[str, Payload]:
+        """Return the payloads on links of the chain."""
         payloads = {}
         for name, payload in self._model._payloads.items():
             if payload.frame in self._links:
                 index, X = self._in_chain(payload.frame)
                 payloads[name] = Payload(
-                    self._chain_frames[index].parent, _moved(X, payload.inertia), index
+                    self._chain_frames[index].parent, _moved_inertia(X, payload.inertia), index
                 )
         return payloads

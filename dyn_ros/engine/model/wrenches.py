@@ -2,19 +2,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion of wrenches on frames to wrenches on joints."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 import numpy as np
 
+from ..kernel.types import Array, ArrayLike
 from ..kernel.validation import finite_array, valid_array
 from .configuration import joint_motion, position
 from .frames import ReferenceFrame
+from .structure import Structure
+from .urdf import Frame
 
-_WORLD = "world"
+_WORLD_AXES = "world"
 
 
-def external_forces(model, wrenches, q, axes):
-    """Wrenches on joints, (njoints, 6) or (B, njoints, 6); see ``Model.external_forces``."""
+def external_forces(
+    model: Structure,
+    wrenches: Mapping[str, ArrayLike],
+    q: ArrayLike | None,
+    axes: str | ReferenceFrame | None,
+) -> Array:
+    """Convert wrenches on frames to wrenches on joints; see ``Model.external_forces``."""
     if not isinstance(wrenches, Mapping):
         raise TypeError(
             f"wrenches: expected a dict of wrenches by frame, got "
@@ -23,46 +33,46 @@ def external_forces(model, wrenches, q, axes):
     placements, batch = None, ()
     if q is not None:
         q = valid_array(model, "q", ("nq",), q)
-        placements, batch = Placements(model, q), q.shape[:-1]
-    reference = _reference(model, axes)
+        placements, batch = JointPlacements(model, q), q.shape[:-1]
+    reference = _reference_frame(model, axes)
     f_ext = np.zeros((*batch, model.njoints, 6))
     for name, wrench in wrenches.items():
         frame = model.tree.frames[model.frame_index(name)]
-        wrench = _wrench(f"wrench on {name}", wrench, batch)
+        wrench = _checked_wrench(f"wrench on {name}", wrench, batch)
         R, p = _axes_and_point(frame, reference, placements, axes)
         if frame.parent >= 0:
-            force = _rotated(R, wrench[..., :3])
+            force = _rotated_vector(R, wrench[..., :3])
             f_ext[..., frame.parent, :3] += force
-            f_ext[..., frame.parent, 3:] += _rotated(R, wrench[..., 3:]) + np.cross(p, force)
+            f_ext[..., frame.parent, 3:] += _rotated_vector(R, wrench[..., 3:]) + np.cross(p, force)
     return f_ext
 
 
-class Placements:
-    """Placements of joints in the world; only those that are asked for are computed."""
+class JointPlacements:
+    """Placements of joints in the world, computed on first access."""
 
-    def __init__(self, model, q):
-        self._model, self._q = model, q  # validated
-        self._known = {-1: np.eye(4)}
+    def __init__(self, model: Structure, q: Array) -> None:
+        self._model, self._q = model, q  # q has been validated
+        self._computed = {-1: np.eye(4)}
 
-    def __getitem__(self, joint):
-        """The placement of a joint, (4, 4) or (B, 4, 4); -1 is the universe."""
+    def __getitem__(self, joint: int) -> Array:
+        """Return the placement of a joint, (4, 4) or (B, 4, 4); -1 is the universe."""
         path, joints = [], self._model.tree.joints
-        while joint not in self._known:
+        while joint not in self._computed:
             path.append(joint)
             joint = joints[joint].parent
-        X = self._known[joint]
+        X = self._computed[joint]
         for joint in reversed(path):
             X = (
                 X
                 @ joints[joint].placement
                 @ joint_motion(joints[joint], position(self._model, joint, self._q))
             )
-            self._known[joint] = X
+            self._computed[joint] = X
         return X
 
 
-def _wrench(what, wrench, batch):
-    """A wrench, (6,), or one for each state of a batch."""
+def _checked_wrench(what: str, wrench: ArrayLike, batch: tuple[int, ...]) -> Array:
+    """Return a wrench, (6,), or one for each state of a batch."""
     is_batch = (
         batch
         and isinstance(wrench, (np.ndarray, list, tuple))
@@ -72,12 +82,12 @@ def _wrench(what, wrench, batch):
     return finite_array(what, wrench, (*batch, 6) if is_batch else (6,))
 
 
-def _reference(model, axes):
-    """The argument ``axes`` as a ReferenceFrame, or as a frame of the tree."""
+def _reference_frame(model: Structure, axes: str | ReferenceFrame | None) -> ReferenceFrame | Frame:
+    """Return the argument ``axes`` as a ReferenceFrame, or as a frame of the tree."""
     if axes is None:
         return ReferenceFrame.LOCAL
     if isinstance(axes, str):
-        if axes == _WORLD and _WORLD not in model.frame_names:
+        if axes == _WORLD_AXES and _WORLD_AXES not in model.frame_names:
             return ReferenceFrame.LOCAL_WORLD_ALIGNED
         return model.tree.frames[model.frame_index(axes)]
     try:
@@ -89,13 +99,17 @@ def _reference(model, axes):
         ) from None
 
 
-def _axes_and_point(frame, reference, placements, axes):
-    """The rotation of the axes, and the point where the wrench acts, in the frame's joint."""
+def _axes_and_point(
+    frame: Frame,
+    reference: ReferenceFrame | Frame,
+    placements: JointPlacements | None,
+    axes: str | ReferenceFrame | None,
+) -> tuple[Array, Array]:
+    """Return the rotation of the axes and the wrench's point, in the frame of the joint."""
     R, p = frame.placement[:3, :3], frame.placement[:3, 3]
     if reference is ReferenceFrame.LOCAL:
         return R, p
-    is_frame = not isinstance(reference, ReferenceFrame)
-    if is_frame and reference.parent == frame.parent:
+    if isinstance(reference, Frame) and reference.parent == frame.parent:
         return reference.placement[:3, :3], p
     if placements is None:
         raise ValueError(
@@ -103,13 +117,13 @@ def _axes_and_point(frame, reference, placements, axes):
             f"axes={axes!r:.80} in frame {frame.name!r}; got None"
         )
     X = placements[frame.parent]
-    back = np.swapaxes(X[..., :3, :3], -1, -2)
-    if is_frame:
-        return back @ placements[reference.parent][..., :3, :3] @ reference.placement[:3, :3], p
+    to_joint = np.swapaxes(X[..., :3, :3], -1, -2)
+    if isinstance(reference, Frame):
+        return to_joint @ placements[reference.parent][..., :3, :3] @ reference.placement[:3, :3], p
     if reference is ReferenceFrame.WORLD:
-        p = -_rotated(back, X[..., :3, 3])
-    return back, p
+        p = -_rotated_vector(to_joint, X[..., :3, 3])
+    return to_joint, p
 
 
-def _rotated(R, x):
+def _rotated_vector(R: Array, x: Array) -> Array:
     return (R @ x[..., None])[..., 0]

@@ -1,13 +1,17 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A description with the inertias, damping and friction of a model, and all else as it is."""
+"""Writing of the inertias, damping and friction of a model into its description."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Container, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+from xml.etree.ElementTree import Element
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..kernel.types import Array
 from ..spatial.se3 import SE3
 from .edit import Editor, New
 from .link_inertias import AssignedInertia
@@ -16,22 +20,25 @@ from .parameters import from_pseudo_inertia, is_physical, pseudo_inertia
 from .urdf.lumping import link_inertia
 from .urdf.text import UrdfError, child, children, encoding_of, parse_elements
 from .urdf.topology import check_one_tree, drivers
-from .urdf.tree import MAX_URDF_NUMBER, ONE_DOF
+from .urdf.tree import MAX_URDF_NUMBER, ONE_DOF, Tree
 from .urdf.values import placement_of, read_values
+
+if TYPE_CHECKING:
+    from urdf_parser_py import urdf
 
 Text = TypeVar("Text", str, bytes)
 
-_ROUNDING = 1e-14  # of a body's parameters: smaller changes are rounding errors
-_LAST_DIGIT = 1e-15  # of the largest number of a vector or matrix
-_AXES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
-_MOMENTS = ([0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2])  # their places in a matrix
+_MIN_CHANGE = 1e-14  # relative to the parameters of a body; smaller ones are rounding errors
+_TEXT_TOLERANCE = 1e-15  # relative to the largest number of a vector or matrix
+_MOMENT_ATTRIBUTES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+_MOMENT_ENTRIES = ([0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2])  # rows and columns in a matrix
 
 
 def write_urdf(xml: Text, model: Model, *, payloads: bool = False) -> Text:
     """Write the inertias, damping and friction of a model into the URDF that it was read from.
 
     Only numbers in <inertial> and <dynamics> change, where the values of the model differ from
-    the text; missing elements are inserted. All else remains byte by byte: comments,
+    the text; missing elements are inserted. The remaining text stays byte by byte: comments,
     formatting, the order of attributes, and the encoding.
 
     If several links are fixed to a joint, the first of them that has mass receives the
@@ -51,13 +58,13 @@ def write_urdf(xml: Text, model: Model, *, payloads: bool = False) -> Text:
         The URDF, with xacro expanded.
     model : Model
     payloads : bool
-        Whether the payloads of the model become part of the links that they are attached to.
+        True: the payloads of the model become part of the links that they are attached to.
 
     Returns
     -------
     str or bytes
-        As ``xml``. ``Model.from_urdf`` reads the parameters of the model from it, within rounding
-        errors. If nothing differs, it is ``xml``.
+        The type is that of ``xml``. ``Model.from_urdf`` reads the parameters of the model from it,
+        within rounding errors. If nothing differs, it is ``xml``.
 
     Raises
     ------
@@ -84,11 +91,11 @@ def write_urdf(xml: Text, model: Model, *, payloads: bool = False) -> Text:
         if encoding == "utf-16":  # keeps the byte order mark
             encoding = "utf-16-le" if xml.startswith(b"\xff\xfe") else "utf-16-be"
         parse_elements(xml)
-        return _written(xml.decode(encoding), model, payloads).encode(encoding)
-    return _written(xml, model, payloads)
+        return _written_text(xml.decode(encoding), model, payloads).encode(encoding)
+    return _written_text(xml, model, payloads)
 
 
-def _written(xml, model, payloads):
+def _written_text(xml: str, model: Model, payloads: bool) -> str:
     root = parse_elements(xml)
     robot = read_values(root, [])
     check_one_tree(robot)
@@ -102,12 +109,14 @@ def _written(xml, model, payloads):
 # --- inertias
 
 
-def _by_name(root, tag):
+def _elements_by_name(root: Element, tag: str) -> dict[str | None, Element]:
     return {element.get("name"): element for element in children(root, tag)}
 
 
-def _write_links(editor, root, robot, model, payloads):
-    elements = _by_name(root, "link")
+def _write_links(
+    editor: Editor, root: Element, robot: urdf.Robot, model: Model, payloads: bool
+) -> None:
+    elements = _elements_by_name(root, "link")
     links = {link.name: link for link in robot.links}
     moved = {joint.child for joint in robot.joints if joint.type != "fixed"}
     bodies: dict[int, list[int]] = {}
@@ -121,72 +130,102 @@ def _write_links(editor, root, robot, model, payloads):
             bodies.setdefault(frame.parent, []).append(i)
     for joint, frames in bodies.items():
         names = [model.tree.frames[i].name for i in frames]
-        old = [link_inertia(links[name], []).dynamic_parameters() for name in names]
-        for name, new in _changed(model, joint, frames, old, payloads, moved):
-            _write_inertial(editor, elements[name], links[name].inertial, new)
+        old_parameters = [link_inertia(links[name], []).dynamic_parameters() for name in names]
+        for name, parameters in _changed_links(
+            model, joint, frames, old_parameters, payloads, moved
+        ):
+            _write_inertial(editor, elements[name], links[name].inertial, parameters)
 
 
-def _changed(model, joint, frames, old, payloads, moved):
-    """Names and parameters, in their frames, of the links of a body that change.
+def _changed_links(
+    model: Model,
+    joint: int,
+    frames: Sequence[int],
+    old: Sequence[Array],
+    payloads: bool,
+    moved: Container[str],
+) -> list[tuple[str, Array]]:
+    """Return names and parameters, in their frames, of the links of a body that change.
+    ``moved`` are the links that joints move, locked ones included.
 
     ``moved`` are the links that joints move, locked ones included.
     """
     tree = model.tree
-    places = [SE3.from_homogeneous(tree.frames[i].placement) for i in frames]
+    placements = [SE3.from_homogeneous(tree.frames[i].placement) for i in frames]
     new = [tree.frames[i].inertia.dynamic_parameters() for i in frames]
     if payloads:
         for payload in model._payloads.values():
             if payload.frame in frames:
                 k = frames.index(payload.frame)
-                new[k] = new[k] + places[k].act_inverse(payload.inertia).dynamic_parameters()
+                new[k] = new[k] + placements[k].act_inverse(payload.inertia).dynamic_parameters()
     scales = _group_sizes(np.abs([*old, *new]).max(0))
     changed = [
-        k for k in range(len(frames)) if (np.abs(new[k] - old[k]) > _ROUNDING * scales).any()
+        k for k in range(len(frames)) if (np.abs(new[k] - old[k]) > _MIN_CHANGE * scales).any()
     ]
     if any(not is_physical(new[k], boundary=True) for k in changed):
-        bolted = _bolted(tree, frames, moved)
-        new, changed = _spread(tree, joint, frames, places, old, new, changed, bolted)
+        is_bolted = _bolted_links(tree, frames, moved)
+        new, changed = _distributed_body(
+            tree, joint, frames, placements, old, new, changed, is_bolted
+        )
     return [(tree.frames[frames[k]].name, new[k]) for k in changed]
 
 
-def _group_sizes(parameters):
-    """The largest mass, first moment and moment of inertia, in the place of each."""
+def _group_sizes(parameters: Array) -> Array:
+    """Return the largest mass, first moment and moment of inertia, at the index of each."""
     m, h, moment = parameters[0], parameters[1:4].max(), parameters[4:].max()
     return np.array([m, *[h] * 3, *[moment] * 6])
 
 
-def _bolted(tree, frames, moved):
-    """Whether each link of a body is fixed to its first link without a locked joint between."""
-    bolted = [True]
+def _bolted_links(tree: Tree, frames: Sequence[int], moved: Container[str]) -> NDArray[np.bool_]:
+    """Return True for each link that is fixed to the first one without a locked joint between."""
+    is_bolted = [True]
     for i in frames[1:]:
-        above = tree.frames[tree.frames[i].parent_frame].parent_frame
-        bolted.append(
-            tree.frames[i].name not in moved and above in frames and bolted[frames.index(above)]
+        parent = tree.frames[tree.frames[i].parent_frame].parent_frame
+        is_bolted.append(
+            tree.frames[i].name not in moved
+            and parent in frames
+            and is_bolted[frames.index(parent)]
         )
-    return np.array(bolted)
+    return np.array(is_bolted)
 
 
-def _spread(tree, joint, frames, places, old, new, changed, bolted):
+def _distributed_body(
+    tree: Tree,
+    joint: int,
+    frames: Sequence[int],
+    placements: Sequence[SE3],
+    old: Sequence[Array],
+    new: list[Array],
+    changed: list[int],
+    is_bolted: NDArray[np.bool_],
+) -> tuple[list[Array], list[int]]:
     """Distribute the body over its links, if it can be physical then.
 
-    Links beyond locked joints take part only if the others could not be physical.
+    Links beyond locked joints take part only if the remaining ones could not be physical. Returns
+    the parameters of all links, and the indices of those that change.
     """
-    before = np.array([_moved(X, link) for X, link in zip(places, old)])
-    total = np.sum([_moved(X, link) for X, link in zip(places, new)], axis=0)
-    kept = total - before[~bolted].sum(0)
-    if not bolted.all() and before[bolted, 0].any() and is_physical(kept, boundary=True):
-        total = kept
+    before = np.array([_moved_parameters(X, link) for X, link in zip(placements, old)])
+    total = np.sum([_moved_parameters(X, link) for X, link in zip(placements, new)], axis=0)
+    bolted_total = total - before[~is_bolted].sum(0)
+    if (
+        not is_bolted.all()
+        and before[is_bolted, 0].any()
+        and is_physical(bolted_total, boundary=True)
+    ):
+        total = bolted_total
     else:
-        bolted = np.ones(len(frames), bool)
-    if is_physical(total, boundary=True) or not all(map(_expressible, (new[k] for k in changed))):
-        shares = _shares(before * bolted[:, None], total)
+        is_bolted = np.ones(len(frames), bool)
+    if is_physical(total, boundary=True) or not all(
+        map(_is_expressible, (new[k] for k in changed))
+    ):
+        shares = _distributed_parameters(before * is_bolted[:, None], total)
         new = [
-            _moved(X.inverse(), share) if own else link
-            for X, share, own, link in zip(places, shares, bolted, old)
+            _moved_parameters(X.inverse(), share) if takes_part else link
+            for X, share, takes_part, link in zip(placements, shares, is_bolted, old)
         ]
         changed = [k for k in range(len(frames)) if (new[k] != old[k]).any()]
     for k in changed:
-        if not _expressible(new[k]):
+        if not _is_expressible(new[k]):
             name = tree.joints[joint].name if joint >= 0 else "universe"
             raise ValueError(
                 f"model: the body of joint {name!r} has mass {total[0]:.6g} kg and first moment "
@@ -196,33 +235,39 @@ def _spread(tree, joint, frames, places, old, new, changed, bolted):
     return new, changed
 
 
-def _shares(links, total):
-    """Links (n, 10) with this total: their mass is moved by one affine map, if there is one."""
-    together = links.sum(0)
-    if is_physical(together) and is_physical(total) and np.all(is_physical(links, boundary=True)):
-        A = _upper(total) @ np.linalg.inv(_upper(together))
+def _distributed_parameters(links: Array, total: Array) -> Array:
+    """Return links (n, 10) with this total: one affine map moves their mass, if there is one."""
+    current_total = links.sum(0)
+    if (
+        is_physical(current_total)
+        and is_physical(total)
+        and np.all(is_physical(links, boundary=True))
+    ):
+        A = _upper_factor(total) @ np.linalg.inv(_upper_factor(current_total))
         return from_pseudo_inertia(A @ pseudo_inertia(links) @ A.T)
     masses = links[:, 0]
     shares = masses / masses.sum() if masses.sum() > 0.0 else np.eye(len(masses))[0]
     return shares[:, None] * total
 
 
-def _upper(body):
-    """The upper triangular factor U of a pseudo-inertia U U'."""
-    return np.linalg.cholesky(pseudo_inertia(body)[::-1, ::-1])[::-1, ::-1]
+def _upper_factor(body: Array) -> Array:
+    """Compute the upper triangular factor U of a pseudo-inertia U U'."""
+    return np.asarray(np.linalg.cholesky(pseudo_inertia(body)[::-1, ::-1])[::-1, ::-1], np.float64)
 
 
-def _expressible(parameters):
-    return parameters[0] > 0.0 or (parameters[0] == 0.0 and not parameters[1:4].any())
+def _is_expressible(parameters: Array) -> bool:
+    return bool(parameters[0] > 0.0 or (parameters[0] == 0.0 and not parameters[1:4].any()))
 
 
-def _moved(X, parameters):
-    """Parameters in the frame in which X is placed; they need not be physical."""
+def _moved_parameters(X: SE3, parameters: Array) -> Array:
+    """Return parameters in the frame in which X is placed; they need not be physical."""
     return X.act(AssignedInertia.from_array(parameters)).dynamic_parameters()
 
 
-def _write_inertial(editor, link, inertial, parameters):
-    """Write the parameters of a body into the element of its link; its record has ``inertial``."""
+def _write_inertial(
+    editor: Editor, link: Element, inertial: urdf.Inertial | None, parameters: Array
+) -> None:
+    """Write the parameters of a body into the element of its link; ``inertial`` is its record."""
     body = AssignedInertia.from_array(parameters)
     m, com, about_com = body.mass, body.com, body.rotational
     size = max(np.abs(parameters[4:]).max(), np.abs(about_com).max())
@@ -233,47 +278,50 @@ def _write_inertial(editor, link, inertial, parameters):
                 "inertial",
                 {},
                 (
-                    New("origin", {"xyz": _list(com), "rpy": "0 0 0"}),
-                    New("mass", {"value": _number(m, m)}),
-                    New("inertia", _attributes(about_com, size)),
+                    New("origin", {"xyz": _text_of_vector(com), "rpy": "0 0 0"}),
+                    New("mass", {"value": _text_of_number(m, m)}),
+                    New("inertia", _moment_attributes(about_com, size)),
                 ),
             ),
         )
         return
     element = children(link, "inertial")[0]
-    _set(editor, child(element, "mass"), {"value": [m]}, m)
+    _set_numbers(editor, children(element, "mass")[0], {"value": [m]}, m)
     if m or inertial.origin is not None:
         _write_origin(editor, element, com)
         R = placement_of(inertial)[:3, :3]
         about_com = R.T @ about_com @ R
     if inertial.inertia is not None:
-        _set(
+        _set_numbers(
             editor,
-            child(element, "inertia"),
-            {name: [value] for name, value in zip(_AXES, about_com[_MOMENTS])},
+            children(element, "inertia")[0],
+            {name: [value] for name, value in zip(_MOMENT_ATTRIBUTES, about_com[_MOMENT_ENTRIES])},
             size,
         )
-    elif np.abs(about_com).max() > _ROUNDING * size:
-        editor.insert(element, New("inertia", _attributes(about_com, size)), last=True)
+    elif np.abs(about_com).max() > _MIN_CHANGE * size:
+        editor.insert(element, New("inertia", _moment_attributes(about_com, size)), last=True)
 
 
-def _write_origin(editor, inertial, com):
+def _write_origin(editor: Editor, inertial: Element, com: Array) -> None:
     origin = child(inertial, "origin")
     if origin is not None:
-        _set(editor, origin, {"xyz": com}, np.abs(com).max())
+        _set_numbers(editor, origin, {"xyz": com}, np.abs(com).max())
     elif com.any():
-        editor.insert(inertial, New("origin", {"xyz": _list(com), "rpy": "0 0 0"}))
+        editor.insert(inertial, New("origin", {"xyz": _text_of_vector(com), "rpy": "0 0 0"}))
 
 
-def _attributes(matrix, size):
-    return {name: _number(value, size) for name, value in zip(_AXES, matrix[_MOMENTS])}
+def _moment_attributes(matrix: Array, size: float) -> dict[str, str]:
+    return {
+        name: _text_of_number(value, size)
+        for name, value in zip(_MOMENT_ATTRIBUTES, matrix[_MOMENT_ENTRIES])
+    }
 
 
 # --- damping and friction
 
 
-def _write_losses(editor, root, robot, model):
-    elements = _by_name(root, "joint")
+def _write_losses(editor: Editor, root: Element, robot: urdf.Robot, model: Model) -> None:
+    elements = _elements_by_name(root, "joint")
     joints = {joint.name: joint for joint in robot.joints}
     followers = _followers(robot, model)
     for i, joint in enumerate(model.tree.joints):
@@ -283,18 +331,18 @@ def _write_losses(editor, root, robot, model):
             and model.tree.frames[0].kind == "joint"
             and (joint.name not in joints)
         ):
-            continue  # the root joint
+            continue  # the root joint is not in the description
         if joint.name not in joints:
             raise ValueError(
                 f"model: its joint {joint.name!r} is not in the description; pass "
                 "the URDF that the model was read from"
             )
         if joint.mimic is None and joint.kind in ONE_DOF:
-            driven = {joint.name: 1.0, **followers.get(joint.name, {})}
+            ratios = {joint.name: 1.0, **followers.get(joint.name, {})}
             _write_driven(
                 editor,
-                [(elements[name], joints[name]) for name in driven],
-                np.array([*driven.values()]),
+                [(elements[name], joints[name]) for name in ratios],
+                np.array([*ratios.values()]),
                 {
                     "damping": float(model.damping[model.idx_v[i]]),
                     "friction": float(model.friction[model.idx_v[i]]),
@@ -302,8 +350,14 @@ def _write_losses(editor, root, robot, model):
             )
 
 
-def _write_driven(editor, joints, ratios, losses):
-    """Write the losses of a joint to it and to those that follow it with these ratios.
+def _write_driven(
+    editor: Editor,
+    joints: Sequence[tuple[Element, urdf.Joint]],
+    ratios: Array,
+    losses: Mapping[str, float],
+) -> None:
+    """Write the losses of a joint to it and to the joints that follow it with these ratios.
+    ``joints`` are their elements and records.
 
     ``joints`` are their elements and records.
     """
@@ -316,27 +370,29 @@ def _write_driven(editor, joints, ratios, losses):
                 "which a URDF cannot express; assign a number from 0 to "
                 f"{MAX_URDF_NUMBER:g} to model.{attribute}"
             )
-        old = np.array([_loss(joint, attribute) for _, joint in joints])
-        for change, before, new in zip(changes, old, _shared(old, weights, value)):
+        old = np.array([_loss_of_joint(joint, attribute) for _, joint in joints])
+        for change, before, new in zip(changes, old, _shared_loss(old, weights, value)):
             if new != before:
-                change[attribute] = _number(new)
+                change[attribute] = _text_of_number(new)
     for (element, joint), change in zip(joints, changes):
         if change and joint.dynamics is None:
             editor.insert(element, New("dynamics", change), last=True)
         elif change:
             for attribute, text in change.items():
-                editor.set(child(element, "dynamics"), attribute, text)
+                editor.set(children(element, "dynamics")[0], attribute, text)
 
 
-def _loss(joint, attribute):
+def _loss_of_joint(joint: urdf.Joint, attribute: str) -> float:
     return 0.0 if joint.dynamics is None else getattr(joint.dynamics, attribute)
 
 
-def _followers(robot, model):
-    """The multipliers of the joints that follow each joint, by name; none if mimics are ignored."""
+def _followers(robot: urdf.Robot, model: Model) -> dict[str, dict[str, float]]:
+    """Return the multipliers of the joints that follow each joint, by its name and theirs.
+    There are none if the model ignores mimic joints.
+    """
     try:
         rules = drivers(robot)
-    except UrdfError:  # of a model that ignores them
+    except UrdfError:  # the model was read with mimic="ignore"
         return {}
     names = {joint.name: joint for joint in model.tree.joints}
     if any(
@@ -350,13 +406,14 @@ def _followers(robot, model):
     return followers
 
 
-def _shared(old, weights, value):
-    """Numbers of a joint and its followers whose weighted sum is the value; only the first changes.
+def _shared_loss(old: Array, weights: Array, value: float) -> Array:
+    """Return numbers of a joint and its followers whose weighted sum is the value.
+    Only the first number changes; if it would have to be negative, all change in proportion.
 
     If it would have to be negative, all change in proportion.
     """
     total = weights @ old
-    if abs(value - total) <= _ROUNDING * total:
+    if abs(value - total) <= _MIN_CHANGE * total:
         return old
     first = value - weights[1:] @ old[1:]
     return np.array([first, *old[1:]]) if first >= 0.0 else old * (value / total)
@@ -365,32 +422,36 @@ def _shared(old, weights, value):
 # --- numbers
 
 
-def _set(editor, element, values, size):
-    """Set numbers that differ from those in the text by more than rounding errors of their size."""
+def _set_numbers(
+    editor: Editor, element: Element, values: Mapping[str, Sequence[float] | Array], size: float
+) -> None:
+    """Set numbers that differ from the text by more than rounding errors of their size."""
     for attribute, numbers in values.items():
         text = element.get(attribute)
         words = ["0"] * len(numbers) if text is None else text.split()
-        new = [
-            word if abs(float(word) - number) <= _LAST_DIGIT * size else _number(number, size)
+        new_words = [
+            word
+            if abs(float(word) - number) <= _TEXT_TOLERANCE * size
+            else _text_of_number(number, size)
             for word, number in zip(words, numbers)
         ]
-        if new != words:
-            editor.set(element, attribute, " ".join(new))
+        if new_words != words:
+            editor.set(element, attribute, " ".join(new_words))
 
 
-def _list(numbers):
+def _text_of_vector(numbers: Array) -> str:
     size = np.abs(numbers).max()
-    return " ".join(_number(number, size) for number in numbers)
+    return " ".join(_text_of_number(number, size) for number in numbers)
 
 
-def _number(value, size=0.0):
-    """The shortest text that is read as this number, or differs by a rounding error of the size."""
+def _text_of_number(value: float, size: float = 0.0) -> str:
+    """Return the shortest text of this number, or of one within a rounding error of the size."""
     value = float(value)
     for digits in range(12, 17):
-        short = float(f"{value:.{digits}g}")
-        if abs(short - value) <= _LAST_DIGIT * size:
-            value = short
+        rounded = float(f"{value:.{digits}g}")
+        if abs(rounded - value) <= _TEXT_TOLERANCE * size:
+            value = rounded
             break
-    if abs(value) <= _LAST_DIGIT * size:
+    if abs(value) <= _TEXT_TOLERANCE * size:
         value = 0.0
     return repr(value + 0.0).removesuffix(".0")  # no -0

@@ -15,7 +15,7 @@ usable values are reported in `Tree.warnings`, or rejected with ``strict=True``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...kernel.names import listed
 from .lumping import link_inertia, lumped, rotational_fault, rotational_of, warn_massless
@@ -73,7 +73,7 @@ def read_urdf(
     None: fixed) is the joint between the universe and the root link, named "root_joint". ``mimic``
     is "project", or "ignore", which makes mimic joints independent and ignores their rules.
     ``strict`` raises an error instead of adding to ``Tree.warnings``. A description that cannot be
-    used is a UrdfError, any other ``root_joint`` or ``mimic`` a ValueError.
+    used raises a UrdfError, an unknown ``root_joint`` or ``mimic`` a ValueError.
 
     Conventions are those of the URDF specification: rpy are fixed-axis angles, R = Rz(yaw)
     Ry(pitch) Rx(roll); the default axis is x; lower and upper limits default to 0. A planar joint
@@ -84,26 +84,30 @@ def read_urdf(
     warnings: list[str] = []
     is_robot = isinstance(xml, record_types()["robot"])
     robot = read_values(to_element(xml) if is_robot else parse_elements(xml), warnings)
-    tree = _assemble(robot, check_one_tree(robot), root_joint, mimic, warnings)
+    tree = _make_tree(robot, check_one_tree(robot), root_joint, mimic, warnings)
     if strict and warnings:
         raise UrdfError("rejected because of strict=True: " + "; ".join(warnings))
     return tree
 
 
-def _check_choice(argument, value, choices):
+def _check_choice(argument: str, value: object, choices: tuple[Any, ...]) -> None:
     if value not in choices:
         raise ValueError(f"{argument} is {value!r}; expected one of {listed(choices, write=repr)}")
 
 
-def _assemble(robot, root, root_joint, mimic, warnings):
+def _make_tree(
+    robot: Robot, root: str, root_joint: str | None, mimic: str, warnings: list[str]
+) -> Tree:
     links = {link.name: link_inertia(link, warnings) for link in robot.links}
-    moving, placed, frames = walk(robot, root, root_joint, links)
-    *inertias, base = lumped(robot.links, placed, len(moving), links)
+    moving, carriers, frames = walk(robot, root, root_joint, links)
+    *inertias, base_inertia = lumped(robot.links, carriers, len(moving), links)
     names = [joint.name for joint, _, _ in moving]
-    rules = mimic_rules(robot, names) if mimic == "project" else [None] * len(moving)
+    rules: list[Mimic | None] = [None] * len(moving)
+    if mimic == "project":
+        rules = mimic_rules(robot, names)
     joints = tuple(
         make_joint(joint, parent, placement, inertia, rule, warnings)
         for (joint, parent, placement), inertia, rule in zip(moving, inertias, rules, strict=True)
     )
     warn_massless(joints, warnings)
-    return Tree(robot.name, joints, tuple(frames), base, tuple(warnings), robot)
+    return Tree(robot.name, joints, tuple(frames), base_inertia, tuple(warnings), robot)

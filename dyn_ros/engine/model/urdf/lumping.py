@@ -2,36 +2,50 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lumped inertias of the links on each joint, and joints without inertia."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+from ...kernel.types import Array
 from ...spatial.inertia import Inertia
 from ...spatial.se3 import SE3
 from .text import UrdfError
-from .tree import ONE_DOF
+from .tree import ONE_DOF, Joint
 from .values import placement_of
 
-_ROUNDING = 1e-15  # relative to the largest number of a vector or matrix
-_TEXT_ROUNDING = 1e-6  # of moments in a description, relative to the largest one
-_NOTHING = 1e-15  # kg m2: negligible moments
+if TYPE_CHECKING:
+    from urdf_parser_py import urdf
+
+_ROUNDING_ERROR = 1e-15  # relative to the largest number of a vector or matrix
+_TEXT_TOLERANCE = 1e-6  # relative to the largest moment; moments of descriptions are rounded
+_ABSOLUTE_TOLERANCE = 1e-15  # kg m2
 
 
-def lumped(links, placed, count, inertias):
-    """The inertia of all links on each moving joint, and of those on the universe as the last one.
+def lumped(
+    links: Iterable[urdf.Link],
+    carriers: Mapping[str, tuple[int, Array]],
+    njoints: int,
+    inertias: Mapping[str, Inertia],
+) -> list[Inertia]:
+    """Return the inertia of all links on each moving joint, and of the fixed base as the last one.
 
-    ``placed`` is the joint and the placement of each link, see ``walk``, and ``inertias`` what
-    ``link_inertia`` returns for each.
+    ``carriers`` has the joint and the placement of each link, see ``walk``, and ``inertias`` the
+    inertia from ``link_inertia``.
     """
-    bodies: list[list[Inertia]] = [[] for _ in range(count + 1)]
+    inertias_of_joints: list[list[Inertia]] = [[] for _ in range(njoints + 1)]
     for link in links:
         if link.inertial is not None:
-            joint, placement = placed[link.name]
+            joint, placement = carriers[link.name]
             X = SE3.from_homogeneous(placement)
-            bodies[joint].append(X.act(inertias[link.name]))
-    return [sum(parts, Inertia.zero()) for parts in bodies]
+            inertias_of_joints[joint].append(X.act(inertias[link.name]))
+    return [sum(body_inertias, Inertia.zero()) for body_inertias in inertias_of_joints]
 
 
-def link_inertia(link, warnings):
-    """A link's inertia, expressed in the link's frame."""
+def link_inertia(link: urdf.Link, warnings: list[str]) -> Inertia:
+    """Return a link's inertia, expressed in the link's frame."""
     inertial = link.inertial
     if inertial is None:
         return Inertia.zero()
@@ -46,13 +60,13 @@ def link_inertia(link, warnings):
     return X.act(Inertia(inertial.mass, np.zeros(3), rotational))
 
 
-def rotational_fault(rotational):
-    """Return why a matrix is not the inertia of a body about its com, or an empty string."""
+def rotational_fault(rotational: Array) -> str:
+    """Return the reason why a rotational inertia is not physical, or an empty string."""
     low, middle, high = np.linalg.eigvalsh(rotational)
-    allowed = _TEXT_ROUNDING * max(abs(low), abs(high)) + _NOTHING
-    if low < -allowed:
+    tolerance = _TEXT_TOLERANCE * max(abs(low), abs(high)) + _ABSOLUTE_TOLERANCE
+    if low < -tolerance:
         return f"is not positive semidefinite: its smallest principal moment is {low:.3g} kg m^2"
-    if high - middle - low > allowed:
+    if high - middle - low > tolerance:
         return (
             "violates the triangle inequality: its largest principal "
             f"moment {high:.3g} kg m^2 exceeds the sum of the others by "
@@ -61,48 +75,50 @@ def rotational_fault(rotational):
     return ""
 
 
-def rotational_of(inertial):
-    """The matrix of an <inertial>, about the center of mass in its own axes [kg m2]."""
+def rotational_of(inertial: urdf.Inertial) -> Array:
+    """Return the matrix of an <inertial>, about the center of mass in its own axes [kg m2]."""
     I = inertial.inertia
     if I is None:
         return np.zeros((3, 3))
     return np.array([[I.ixx, I.ixy, I.ixz], [I.ixy, I.iyy, I.iyz], [I.ixz, I.iyz, I.izz]])
 
 
-def warn_massless(joints, warnings):
+def warn_massless(joints: Sequence[Joint], warnings: list[str]) -> None:
     """Warn about joints that move no mass, for which the inertia matrix is singular.
 
     A joint and its mimic joints are considered together.
     """
-    inner = {joint.parent for joint in joints}
-    heavy = _heavy(joints)
-    driven_by: dict[int, list[bool]] = {}
+    parents = {joint.parent for joint in joints}
+    joints_with_inertia = _joints_with_inertia(joints)
+    massless_by_driver: dict[int, list[bool]] = {}
     for index, joint in enumerate(joints):
-        nothing = index not in heavy or (index not in inner and _moves_nothing(joint))
+        is_massless = index not in joints_with_inertia or (
+            index not in parents and _is_massless_at_end(joint)
+        )
         driver = index if joint.mimic is None else joint.mimic.joint
-        driven_by.setdefault(driver, []).append(nothing)
-    for driver, nothing in driven_by.items():
-        if all(nothing):
+        massless_by_driver.setdefault(driver, []).append(is_massless)
+    for driver, flags in massless_by_driver.items():
+        if all(flags):
             warnings.append(
-                f'joint "{joints[driver].name}" moves no {_missing(joints[driver])}: the inertia '
-                "matrix is singular; add an inertia to its link, or set its armature"
+                f'joint "{joints[driver].name}" moves no {_missing_inertia(joints[driver])}: the '
+                "inertia matrix is singular; add an inertia to its link, or set its armature"
             )
 
 
-def _heavy(joints):
-    """The joints with any inertia in their subtrees."""
-    heavy: set[int] = set()
+def _joints_with_inertia(joints: Sequence[Joint]) -> set[int]:
+    """Return the indices of joints with any inertia in their subtrees."""
+    indices: set[int] = set()
     for index in reversed(range(len(joints))):
         inertia = joints[index].inertia
-        if index in heavy or inertia.mass > 0.0 or inertia.rotational.any():
-            heavy.update((index, joints[index].parent))
-    return heavy
+        if index in indices or inertia.mass > 0.0 or inertia.rotational.any():
+            indices.update((index, joints[index].parent))
+    return indices
 
 
-def _moves_nothing(joint):
-    """Whether a joint at the end of a branch moves no inertia in some direction."""
+def _is_massless_at_end(joint: Joint) -> bool:
+    """Return True if a joint at the end of a branch moves no inertia in some direction."""
     inertia = joint.inertia
-    rounding = _ROUNDING * np.abs(inertia.rotational).max()
+    rounding = _ROUNDING_ERROR * np.abs(inertia.rotational).max()
     if joint.kind == "prismatic":
         return inertia.mass == 0.0
     if joint.kind == "planar":
@@ -110,36 +126,38 @@ def _moves_nothing(joint):
     if joint.kind == "floating":
         return inertia.mass == 0.0 or np.linalg.eigvalsh(inertia.rotational)[0] <= rounding
     if joint.kind == "spherical":
-        return _turns_nothing(inertia)
-    return _about_axis(inertia, joint.axis) <= 0.0
+        return _has_massless_axis(inertia)
+    return _moment_about_axis(inertia, joint.axis) <= 0.0
 
 
-def _turns_nothing(inertia):
-    """Whether the moment of inertia about some axis through the origin is zero.
+def _has_massless_axis(inertia: Inertia) -> bool:
+    """Return True if the moment of inertia about some axis through the origin is zero.
 
-    Only that of the axis through the center of mass, or one about this center, can be.
+    This must be the axis through the center of mass or, if that is at the origin, a principal axis.
     """
     distance = np.linalg.norm(inertia.com)
     if inertia.mass == 0.0 or distance == 0.0:
         moments = np.linalg.eigvalsh(inertia.rotational)
-        return moments[0] <= _ROUNDING * abs(moments[-1])
-    return _about_axis(inertia, inertia.com / distance) <= 0.0
+        return moments[0] <= _ROUNDING_ERROR * abs(moments[-1])
+    return _moment_about_axis(inertia, inertia.com / distance) <= 0.0
 
 
-def _about_axis(inertia, axis):
-    """The moment of inertia about an axis through the origin; 0 if it is a rounding error.
+def _moment_about_axis(inertia: Inertia, axis: Array) -> float:
+    """Compute the moment of inertia about an axis through the origin; 0 if it is a rounding error.
 
-    It is not computed from the moments about the origin, which a distant center of mass
+    It is not computed from the moments about the origin, in which that of a distant center of mass
     dominates.
     """
-    own = axis @ inertia.rotational @ axis
-    if abs(own) <= _ROUNDING * np.abs(inertia.rotational).max():
-        own = 0.0
+    central_moment = float(axis @ inertia.rotational @ axis)
+    if abs(central_moment) <= _ROUNDING_ERROR * np.abs(inertia.rotational).max():
+        central_moment = 0.0
     arm, distance = np.linalg.norm(np.cross(axis, inertia.com)), np.linalg.norm(inertia.com)
-    return own if arm <= _ROUNDING * distance else own + inertia.mass * arm * arm
+    if arm <= _ROUNDING_ERROR * distance:
+        return central_moment
+    return float(central_moment + inertia.mass * arm * arm)
 
 
-def _missing(joint):
+def _missing_inertia(joint: Joint) -> str:
     if joint.kind == "prismatic" or joint.inertia.mass == 0.0:
         return "mass"
     return "inertia about its axis" if joint.kind in ONE_DOF else "rotational inertia"

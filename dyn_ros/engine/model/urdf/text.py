@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a file or a text into XML elements; only checks that it is a URDF. The error if not."""
+"""Reading of a file or a text into XML elements, and the error for an unusable description."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ MAX_CHARACTERS = 5_000_000
 """Longer texts are rejected. The largest known descriptions are below 1 MB."""
 
 END_OF_MESSAGE = "\n---\n"
-"""What `ros2 topic echo` prints behind a description; it is not part of it."""
+"""Text that `ros2 topic echo` prints behind a description."""
 
 PIPE_TIMEOUT = 30.0
 """Seconds within which a pipe must deliver the whole description; xacro requires a few at most."""
 
-_MOST = f"at most {MAX_CHARACTERS / 1e6:.0f} million are supported (store meshes in separate files)"
+_SIZE_REMEDY = (
+    f"at most {MAX_CHARACTERS / 1e6:.0f} million are supported (store meshes in separate files)"
+)
 
 # XML's prolog: white space, processing instructions and comments, before a DOCTYPE or the root.
-_PROLOG = re.compile(r"(?:\s|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
-_DECLARED_ENCODING = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
+_PROLOG_PATTERN = re.compile(r"(?:\s|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
+_ENCODING_PATTERN = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 # Encodings that only Python has; some take minutes for texts that others decode immediately.
 _PYTHON_ENCODINGS = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 
@@ -59,7 +61,7 @@ def read_description(path: str | os.PathLike[str], timeout: float = PIPE_TIMEOUT
     """
     deadline = time.monotonic() + timeout
     data = bytearray()
-    with open(path, "rb", buffering=0, opener=_open_at_once) as file:
+    with open(path, "rb", buffering=0, opener=_open_nonblocking) as file:
         incoming = select.poll()
         incoming.register(file, select.POLLIN)
         while len(data) <= MAX_CHARACTERS:
@@ -68,24 +70,28 @@ def read_description(path: str | os.PathLike[str], timeout: float = PIPE_TIMEOUT
                     f"the pipe delivered {len(data)} characters and was not closed within "
                     f"{timeout:g} s; start the program that writes to it, or read a file"
                 )
-            part = file.read(MAX_CHARACTERS + 1 - len(data))
-            if part == b"":
+            chunk = file.read(MAX_CHARACTERS + 1 - len(data))
+            if chunk == b"":
                 return _decode(bytes(data)).removesuffix(END_OF_MESSAGE)
-            data += part or b""  # None: another reader took the data
-    raise UrdfError(f"the description does not end within {MAX_CHARACTERS} characters; {_MOST}")
+            data += chunk or b""  # None: another reader took the data
+    raise UrdfError(
+        f"the description does not end within {MAX_CHARACTERS} characters; {_SIZE_REMEDY}"
+    )
 
 
-def _open_at_once(path, flags):
-    """Opener for `open` that does not wait for a writer on a pipe."""
+def _open_nonblocking(path: str, flags: int) -> int:
+    """Open a file for `open`, without waiting for a writer on a pipe."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _text(xml):
-    """Return the description as text, after checking its size and prolog."""
+def _checked_text(xml: str | bytes) -> str:
+    """Return the description as text; raise a UrdfError for its type, size or prolog."""
     if not isinstance(xml, (str, bytes)):
         raise UrdfError(f"expected the URDF as str or bytes, got {type(xml).__name__}")
     if len(xml) > MAX_CHARACTERS:
-        raise UrdfError(f"the description has {len(xml) / 1e6:.1f} million characters; {_MOST}")
+        raise UrdfError(
+            f"the description has {len(xml) / 1e6:.1f} million characters; {_SIZE_REMEDY}"
+        )
     text = (xml if isinstance(xml, str) else _decode(xml)).lstrip("\ufeff \t\r\n")
     if not text:
         raise UrdfError("the description is empty; expected URDF, <robot name=...> ... </robot>")
@@ -94,7 +100,7 @@ def _text(xml):
             f"not XML: the description starts with {text[:40]!r}; expected URDF text, "
             "<robot name=...> ... </robot> (to read a file, use Model.from_urdf_file)"
         )
-    prolog = _PROLOG.match(text)  # may be empty
+    prolog = _PROLOG_PATTERN.match(text)  # may be empty
     if prolog and text.startswith("<!DOCTYPE", prolog.end()):
         raise UrdfError(
             "the description contains a DOCTYPE, which is rejected because it can declare "
@@ -104,14 +110,14 @@ def _text(xml):
 
 
 def encoding_of(data: bytes) -> str:
-    """The encoding of a description, according to its XML declaration."""
+    """Return the encoding of a description, according to its XML declaration."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
-    declared = _DECLARED_ENCODING.match(data)
+    declared = _ENCODING_PATTERN.match(data)
     return declared.group(1).decode("ascii") if declared else "utf-8"
 
 
-def _decode(data):
+def _decode(data: bytes) -> str:
     encoding = encoding_of(data)
     try:
         if codecs.lookup(encoding).name.replace("_", "-") in _PYTHON_ENCODINGS:
@@ -126,7 +132,7 @@ def _decode(data):
 
 def parse_elements(xml: str | bytes) -> ElementTree.Element:
     """Parse the XML of a description; only checks that it is a URDF."""
-    text = _text(xml)
+    text = _checked_text(xml)
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
@@ -145,7 +151,7 @@ def parse_elements(xml: str | bytes) -> ElementTree.Element:
 
 
 def children(element: ElementTree.Element, tag: str) -> list[ElementTree.Element]:
-    """The children with a name, in the namespace of the element."""
+    """Return the children with a name, in the namespace of the element."""
     return [
         child
         for child in element
@@ -153,16 +159,16 @@ def children(element: ElementTree.Element, tag: str) -> list[ElementTree.Element
     ]
 
 
-def namespace(element):
-    """The namespace of an element, or an empty string."""
+def namespace(element: ElementTree.Element) -> str:
+    """Return the namespace of an element, or an empty string."""
     return element.tag[1:].rpartition("}")[0]
 
 
-def local_name(element):
-    """The element's name without its namespace."""
+def local_name(element: ElementTree.Element) -> str:
+    """Return the element's name without its namespace."""
     return element.tag.rpartition("}")[2]
 
 
 def child(element: ElementTree.Element, tag: str) -> ElementTree.Element | None:
-    """The first of them, or None."""
+    """Return the first child with a name, or None; see ``children``."""
     return next(iter(children(element, tag)), None)

@@ -1,22 +1,28 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the links and joints form one tree; mimic joints and the joints that drive them."""
+"""Topology of links and joints, which form one tree; mimic joints and their drivers."""
 
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from .text import UrdfError, quoted
 from .tree import MAX_MIMIC_RATIO, ONE_DOF, Mimic
 
+if TYPE_CHECKING:
+    from urdf_parser_py import urdf
 
-def check_one_tree(robot):
-    """Check names and connectivity; return the name of the root link."""
-    links = _by_name(robot.links, "links")
-    joints = _by_name(robot.joints, "joints")
+
+def check_one_tree(robot: urdf.Robot) -> str:
+    """Check names and connections; return the name of the root link."""
+    links = _records_by_name(robot.links, "links")
+    joints = _records_by_name(robot.joints, "joints")
     if not links:
         raise UrdfError(f'robot "{robot.name}" has no links; expected at least one')
     for joint in joints.values():
         _check_ends(joint, links)
-    parent_of = _parents(joints.values())
+    parent_of = _joints_above(joints.values())
     roots = [name for name in links if name not in parent_of]
     if len(roots) > 1:
         raise UrdfError(
@@ -27,16 +33,16 @@ def check_one_tree(robot):
     return roots[0]
 
 
-def _by_name(elements, what):
-    named = {}
-    for element in elements:
-        if element.name in named:
-            raise UrdfError(f'two {what} are named "{element.name}"; names must differ')
-        named[element.name] = element
-    return named
+def _records_by_name(records: Iterable[Any], what: str) -> dict[str, Any]:
+    records_by_name = {}
+    for record in records:
+        if record.name in records_by_name:
+            raise UrdfError(f'two {what} are named "{record.name}"; names must differ')
+        records_by_name[record.name] = record
+    return records_by_name
 
 
-def _check_ends(joint, links):
+def _check_ends(joint: urdf.Joint, links: Collection[str]) -> None:
     for end, link in (("parent", joint.parent), ("child", joint.child)):
         if link not in links:
             raise UrdfError(
@@ -45,9 +51,9 @@ def _check_ends(joint, links):
             )
 
 
-def _parents(joints):
-    """The joint above each link that has one."""
-    parent_of: dict[str, Any] = {}
+def _joints_above(joints: Iterable[urdf.Joint]) -> dict[str, urdf.Joint]:
+    """Return the joint above each link that has one."""
+    parent_of: dict[str, urdf.Joint] = {}
     for joint in joints:
         if joint.child in parent_of:
             raise UrdfError(
@@ -59,12 +65,12 @@ def _parents(joints):
     return parent_of
 
 
-def _check_no_cycle(links, parent_of):
-    """Check that every link is connected to the root."""
-    good: set[str] = set()
+def _check_no_cycle(links: Iterable[str], parent_of: Mapping[str, urdf.Joint]) -> None:
+    """Raise a UrdfError unless every link is connected to the root."""
+    connected_links: set[str] = set()
     for link in links:
         path: dict[str, None] = {}  # a dict is ordered and allows fast lookup
-        while link not in good and link in parent_of:
+        while link not in connected_links and link in parent_of:
             if link in path:
                 cycle = list(path)[list(path).index(link) :][::-1]
                 raise UrdfError(
@@ -73,30 +79,30 @@ def _check_no_cycle(links, parent_of):
                 )
             path[link] = None
             link = parent_of[link].parent
-        good.update(path)
+        connected_links.update(path)
 
 
 # --- mimic joints
 
 
-def mimic_rules(robot, moving):
-    """The rule of each moving joint, given by name; None for independent joints."""
+def mimic_rules(robot: urdf.Robot, moving: Sequence[str]) -> list[Mimic | None]:
+    """Return the rule of each moving joint, by their names; None for independent joints."""
     index = {name: number for number, name in enumerate(moving)}
-    rules = _rules(robot)
-    return [_rule(name, rules, index) for name in moving]
+    rules = _rules_by_name(robot)
+    return [_mimic_rule(name, rules, index) for name in moving]
 
 
-def drivers(robot):
-    """The name of the driver and the multiplier of each mimic joint, by its name."""
+def drivers(robot: urdf.Robot) -> dict[str, tuple[str, float]]:
+    """Return the name of the driver and the multiplier of each mimic joint, by its name."""
     return {
         name: (driver, multiplier)
-        for name, (driver, multiplier, _) in _rules(robot).items()
+        for name, (driver, multiplier, _) in _rules_by_name(robot).items()
         if driver != name
     }
 
 
-def _rules(robot):
-    """For each joint the name of its driver, multiplier and offset; chains are resolved."""
+def _rules_by_name(robot: urdf.Robot) -> dict[str, tuple[str, float, float]]:
+    """Return the driver's name, multiplier and offset of each joint; chains are resolved."""
     joints = {joint.name: joint for joint in robot.joints}
     rules: dict[str, tuple[str, float, float]] = {}
     for joint in joints.values():
@@ -104,14 +110,20 @@ def _rules(robot):
     return rules
 
 
-def _rule(name, rules, index):
+def _mimic_rule(
+    name: str, rules: Mapping[str, tuple[str, float, float]], index: Mapping[str, int]
+) -> Mimic | None:
     driver, multiplier, offset = rules.get(name, (name, 1.0, 0.0))
     return None if driver == name else Mimic(index[driver], multiplier, offset)
 
 
-def _resolve(joint, joints, rules):
+def _resolve(
+    joint: urdf.Joint,
+    joints: Mapping[str, urdf.Joint],
+    rules: dict[str, tuple[str, float, float]],
+) -> None:
     """Resolve the chain of mimic joints up to the driver, and store the rule of each joint."""
-    chain: dict[str, Any] = {}
+    chain: dict[str, urdf.Joint] = {}
     while joint.name not in rules and joint.mimic is not None:
         if joint.name in chain:
             raise UrdfError(f"the joints {quoted(chain)} mimic each other; one must be independent")
@@ -130,15 +142,15 @@ def _resolve(joint, joints, rules):
         rules[follower.name] = (driver, multiplier, offset)
 
 
-def _master(joint, joints):
-    """The joint that `joint` mimics."""
+def _master(joint: urdf.Joint, joints: Mapping[str, urdf.Joint]) -> urdf.Joint:
+    """Return the joint that `joint` mimics; raise a UrdfError if it cannot be mimicked."""
     master = joints.get(joint.mimic.joint)
     if joint.type not in ONE_DOF:
         raise UrdfError(
             f'{joint.type} joint "{joint.name}" has a <mimic>; only {quoted(ONE_DOF)} joints can'
         )
     if master is None:
-        candidates = [other.name for other in joints.values() if other.type in ONE_DOF]
+        candidates = [joint.name for joint in joints.values() if joint.type in ONE_DOF]
         raise UrdfError(
             f'joint "{joint.name}" mimics the unknown joint "{joint.mimic.joint}"; '
             f'available: {quoted(candidates)} (mimic="ignore" makes mimic joints independent)'

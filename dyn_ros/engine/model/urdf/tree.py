@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The result of reading a description: the moving joints and their bodies."""
+"""Tree of a robot, as read from its description: moving joints and their bodies."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ MOVING = ONE_DOF + ("floating", "planar")
 SUPPORTED = MOVING + ("fixed",)
 
 MAX_URDF_NUMBER = 1e30
-"""kg, m, kg m^2: larger numbers are rejected, so that products of several do not overflow."""
+"""Limit of numbers of a description [kg, m, kg m^2], so that their products do not overflow."""
 
 MAX_ANGLE = 1e14
-"""rad: the largest angle for which kernels compute sines (`spatial.lanes.sincos`)."""
+"""Largest angle for which kernels compute sines (`kernel.lanes.sincos`) [rad]."""
 
 MAX_MIMIC_RATIO = 1e9
 """Limit of the multiplier and of the offset of a mimic joint, so that its angle stays in range."""
@@ -32,7 +32,7 @@ MAX_MIMIC_RATIO = 1e9
 
 @dataclass(frozen=True, eq=False)
 class Mimic:
-    """A dependent joint's rule: q = multiplier * q[joint] + offset, with the offset in rad or m.
+    """Rule of a dependent joint: q = multiplier * q[joint] + offset, with the offset in rad or m.
 
     `joint` is the index in `Tree.joints` of the driving joint, itself independent (chains are
     resolved). The multiplier is unitless, or in m/rad or rad/m between joints of different kinds.
@@ -44,7 +44,7 @@ class Mimic:
 
 
 class _ReadOnly:
-    """Its arrays are read-only, also after it has been pickled."""
+    """Base of records with read-only arrays, also after they have been pickled."""
 
     def __post_init__(self) -> None:
         for name, value in list(vars(self).items()):
@@ -62,10 +62,10 @@ class Joint(_ReadOnly):
 
     `kind` is one of `MOVING`, or "spherical", which only models that are built in Python have. A
     planar joint translates in the x-y plane of its frame and rotates about z. `parent` is the index
-    in `Tree.joints`, -1 for the universe; `placement` (4, 4), homogeneous, is that of the joint
-    frame at zero position in the parent joint's frame. `axis` is a unit vector in the joint frame:
-    z for planar joints, meaningless for floating and spherical ones. `inertia` is lumped over all
-    links fixed to the joint.
+    in `Tree.joints`, -1 for the universe; `placement` (4, 4), homogeneous, is the placement of the
+    joint frame at zero position in the parent joint's frame. `axis` is a unit vector in the joint
+    frame: z for planar joints, meaningless for floating and spherical ones. `inertia` is lumped
+    over all links fixed to the joint.
 
     The position limits `lower` and `upper` [rad, m] are infinite for continuous joints and those
     with several coordinates. The limits `velocity` [rad/s, m/s] and `effort` [N m, N] are infinite,
@@ -95,8 +95,8 @@ class Frame(_ReadOnly):
     `parent` is the joint that moves it (index in `Tree.joints`), -1 for the universe; `placement`
     (4, 4), homogeneous, is in that joint's frame. `parent_frame` is the index in `Tree.frames`, -1
     for the universe: for a joint the link that it is attached to, for a link the joint that
-    connects it, for an added frame the link that it is fixed to. `inertia` is that of a link, in
-    this frame; zero for others.
+    connects it, for an added frame the link that it is fixed to. `inertia` is the inertia of a
+    link, in this frame, and zero for other frames.
     """
 
     name: str
@@ -112,9 +112,9 @@ class Tree:
     """A robot as returned by `read_urdf`.
 
     Joints and frames are in Pinocchio's order: depth first, children by joint name; a parent
-    precedes its children. `frames` exclude the universe, and those that were added come last.
-    `base_inertia` is that of the links fixed to the universe, in the world; zero with a root joint.
-    `robot` has the records that were read; None for trees of several descriptions.
+    precedes its children. `frames` exclude the universe; frames that were added come last.
+    `base_inertia` is the inertia of the links fixed to the universe, in the world, and zero with a
+    root joint. `robot` has the records that were read; None for trees of several descriptions.
     """
 
     name: str
@@ -126,19 +126,19 @@ class Tree:
 
     @cached_property
     def links(self) -> tuple[Frame, ...]:
-        """The frames of the links; the first is that of the root link."""
+        """Frames of the links; the first one belongs to the root link."""
         return tuple(frame for frame in self.frames if frame.kind == "body")
 
     @cached_property
     def links_of_joint(self) -> dict[int, list[Frame]]:
-        """The links that are fixed to each joint, by its index; -1: those on the universe.
+        """Links that are fixed to each joint, by its index, and by -1 to the universe.
 
         The first one is the link that the joint connects.
         """
-        moved: dict[int, list[Frame]] = {}
+        links_of_joint: dict[int, list[Frame]] = {}
         for link in self.links:
-            moved.setdefault(link.parent, []).append(link)
-        return moved
+            links_of_joint.setdefault(link.parent, []).append(link)
+        return links_of_joint
 
     @property
     def body_links(self) -> list[str]:
@@ -151,4 +151,4 @@ class Tree:
         return self.links[0].name
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tree:
-        return self  # nothing in it is changed
+        return self  # trees are immutable

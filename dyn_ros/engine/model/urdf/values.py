@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The values of a description that dynamics requires, validated: elements become records.
+"""Validated values of a description that dynamics requires: elements become records.
 
 Records have the types of `urdf_parser_py.urdf`. They contain what is read here: no visuals,
 collisions, materials, transmissions or safety controllers, and of fixed joints only the origin. A
@@ -33,11 +33,11 @@ _TEXT = 0
 
 
 class _Attribute(NamedTuple):
-    """What an attribute holds: text, one of several words, or a number of numbers."""
+    """Type and default of an attribute."""
 
-    holds: Any
+    content: Any  # _TEXT, the words of which it is one, or the count of its numbers
     default: Any = _REQUIRED
-    assumed: str = ""  # in a warning if it is missing: the specification has no default
+    assumed: str = ""  # default in a warning, if the specification has none
 
 
 _NUMBER, _ZERO = _Attribute(1), _Attribute(1, 0.0)
@@ -59,12 +59,12 @@ _ATTRIBUTES: dict[str, dict[str, _Attribute]] = {
     "dynamics": {"damping": _ZERO, "friction": _ZERO},
     "mimic": {"joint": _NAME, "multiplier": _Attribute(1, 1.0), "offset": _ZERO},
 }
-_SINGLE = ("mass", "parent", "child", "axis")  # the value itself takes the place of a record
+_SINGLE_VALUES = ("mass", "parent", "child", "axis")  # elements whose value replaces a record
 
-# The largest number of an element, if it differs from that of masses and lengths.
-_LARGEST = {"axis": math.inf, "limit": math.inf, "mimic": MAX_MIMIC_RATIO}
+# Limits of the numbers of an element, if they differ from MAX_URDF_NUMBER.
+_NUMBER_LIMITS = {"axis": math.inf, "limit": math.inf, "mimic": MAX_MIMIC_RATIO}
 
-# The children read from each element: name -> whether it is required.
+# Children that are read from each element: name -> True if it is required.
 _CHILDREN = {
     "robot": {"link": False, "joint": False},
     "link": {"inertial": False},
@@ -100,23 +100,23 @@ def record_types() -> dict[str, Any]:
     }
 
 
-def read_values(element, warnings, inside=""):
+def read_values(element: ElementTree.Element, warnings: list[str], inside: str = "") -> Any:
     """Return the record of an element; ``inside`` names the elements around it for messages."""
     tag = local_name(element)
     where = f"<{tag}>{inside}"
     values = {}
     for attribute in _ATTRIBUTES[tag]:
-        values[attribute] = _value(element, tag, attribute, where, warnings)
+        values[attribute] = _attribute_value(element, tag, attribute, where, warnings)
         if attribute == "name":
             where = f'{tag} "{element.get("name")}"'
     if tag == "origin" and element.get("quat_xyzw") is not None:
         raise UrdfError(f"quat_xyzw of {where} is not supported; use rpy")
-    if tag in _SINGLE:
+    if tag in _SINGLE_VALUES:
         return values.popitem()[1]
     record = record_types()[tag]()
     for name, value in values.items():
         setattr(record, name, value)
-    for child in _needed_children(element, where, warnings):
+    for child in _children_to_read(element, where, warnings):
         name = local_name(child)
         value = read_values(child, warnings, f" of {where}" if tag != "robot" else "")
         if tag == "robot":
@@ -133,39 +133,44 @@ def to_element(record: Any, tag: str = "robot", inside: str = "") -> ElementTree
     type is a UrdfError.
     """
     element = ElementTree.Element(tag)
-    expected = object if tag in _SINGLE else record_types()[tag]
+    expected = object if tag in _SINGLE_VALUES else record_types()[tag]
     if not isinstance(record, expected):
         raise UrdfError(
             f"<{tag}>{inside} is {record!r:.80}; expected a urdf_parser_py.urdf.{expected.__name__}"
         )
     for attribute in _ATTRIBUTES[tag]:
-        value = record if tag in _SINGLE else getattr(record, attribute, None)
+        value = record if tag in _SINGLE_VALUES else getattr(record, attribute, None)
         if value is not None:
-            element.set(attribute, _text_of(value))
+            element.set(attribute, _text_of_value(value))
     named = f"{tag} {record.name!r}" if hasattr(record, "name") else f"<{tag}>"
-    for name in _children_read(element):
+    for name in _expected_children(element):
         if tag == "robot":
-            for each in getattr(record, f"{name}s"):
-                element.append(to_element(each, name))
+            for child in getattr(record, f"{name}s"):
+                element.append(to_element(child, name))
         elif (child := getattr(record, name, None)) is not None:
             element.append(to_element(child, name, f" of {named}{inside}"))
     return element
 
 
-def _text_of(value):
+def _text_of_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     numbers = np.array(value, dtype=object).ravel()
     return " ".join(repr(x.item() if isinstance(x, np.generic) else x) for x in numbers)
 
 
-def _value(element, tag, attribute, where, warnings):
-    holds, default, assumed = _ATTRIBUTES[tag][attribute]
+def _attribute_value(
+    element: ElementTree.Element, tag: str, attribute: str, where: str, warnings: list[str]
+) -> Any:
+    """Return the value of an attribute, or its default."""
+    content, default, assumed = _ATTRIBUTES[tag][attribute]
     text = element.get(attribute)
     if tag == "robot" and not (text or "").strip():
-        text = None  # other programs accept it
+        text = None  # an empty name, which other programs accept
     if text is not None:
-        return _parsed(text, holds, f"{attribute} of {where}", _LARGEST.get(tag, MAX_URDF_NUMBER))
+        return _parsed_text(
+            text, content, f"{attribute} of {where}", _NUMBER_LIMITS.get(tag, MAX_URDF_NUMBER)
+        )
     if default is _REQUIRED:
         raise UrdfError(f"{where} has no attribute {attribute}; add it")
     if assumed:
@@ -173,50 +178,54 @@ def _value(element, tag, attribute, where, warnings):
     return default
 
 
-def _parsed(text, holds, where, largest):
+def _parsed_text(text: str, content: Any, where: str, largest: float) -> Any:
+    """Return the value of an attribute with this content."""
     if "${" in text or "$(" in text:
         raise UrdfError(f"{where} is {text!r:.80}; run the xacro command first")
-    if holds is SUPPORTED:
+    if content is SUPPORTED:
         if text not in SUPPORTED:
             raise UrdfError(f"{where} is {text!r:.80}; supported: {listed(SUPPORTED)}")
         return text
-    if holds == _TEXT:
+    if content == _TEXT:
         if not text.strip():
             raise UrdfError(f"{where} is empty; set a value")
         return text
     try:
-        numbers = parse_numbers(text, holds, largest)
+        numbers = parse_numbers(text, content, largest)
     except ValueError as error:
         raise UrdfError(f"{where} {error}") from None
-    return numbers[0] if holds == 1 else numbers
+    return numbers[0] if content == 1 else numbers
 
 
-def _children_read(element):
+def _expected_children(element: ElementTree.Element) -> dict[str, bool]:
     kind = "fixed joint" if element.get("type") == "fixed" else local_name(element)
     return _CHILDREN.get(kind, {})
 
 
-def _needed_children(element, where, warnings):
-    """Return the children to read: those in the URDF's namespace, the first if one is allowed."""
-    expected = _children_read(element)
-    kept, seen = [], set()
+def _children_to_read(
+    element: ElementTree.Element, where: str, warnings: list[str]
+) -> list[ElementTree.Element]:
+    """Return the children in the URDF's namespace that are read; the first if one is allowed."""
+    expected = _expected_children(element)
+    children: list[ElementTree.Element] = []
+    tags: set[str] = set()
     for child in element:
         tag = local_name(child)
         if tag not in expected or namespace(child) != namespace(element):
             continue
-        if tag in seen and tag not in ("link", "joint"):
+        if tag in tags and tag not in ("link", "joint"):
             warnings.append(f"{where} has more than one <{tag}>; only the first is used")
             continue
-        seen.add(tag)
-        kept.append(child)
-    missing = [tag for tag, required in expected.items() if required and tag not in seen]
+        tags.add(tag)
+        children.append(child)
+    missing = [tag for tag, required in expected.items() if required and tag not in tags]
     if missing:
         raise UrdfError(f"{where} has no <{missing[0]}>; add it")
-    return kept
+    return children
 
 
-_SPACE = re.compile(r"[ \t\r\n]+")
-_FORMAT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_SPACE_PATTERN = re.compile(r"[ \t\r\n]+")
+_NUMBER_PATTERN = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def parse_numbers(text: str, count: int, largest: float = math.inf) -> list[float]:
@@ -225,12 +234,12 @@ def parse_numbers(text: str, count: int, largest: float = math.inf) -> list[floa
     Python's ``float`` also accepts digits of any script, 1_000, and other white space. The
     ValueError for anything else quotes the text or the number, and names what is expected.
     """
-    words = [word for word in _SPACE.split(text) if word]
+    words = [word for word in _SPACE_PATTERN.split(text) if word]
     if len(words) != count:
         expected = "one number" if count == 1 else f"{count} numbers"
         raise ValueError(f"is {text!r:.80}; expected {expected}")
     for word in words:
-        if not _FORMAT.fullmatch(word) or math.isinf(float(word)):
+        if not _NUMBER_PATTERN.fullmatch(word) or math.isinf(float(word)):
             raise ValueError(f"has {word!r:.80}; expected a finite number, such as 0.5")
         if abs(float(word)) > largest:
             raise ValueError(f"has {word!r:.80}; at most {largest:g} is supported")
@@ -238,12 +247,12 @@ def parse_numbers(text: str, count: int, largest: float = math.inf) -> list[floa
 
 
 def placement_of(record: Any) -> Array:
-    """The homogeneous matrix of the <origin> of a record; the identity if it is missing."""
+    """Return the homogeneous matrix of the <origin> of a record; the identity if it is missing."""
     return np.eye(4) if record.origin is None else placement(record.origin.xyz, record.origin.rpy)
 
 
 def placement(xyz: Sequence[float], rpy: Sequence[float]) -> Array:
-    """The homogeneous matrix of a translation [m] and fixed-axis angles [rad]."""
+    """Return the homogeneous matrix of a translation [m] and fixed-axis angles [rad]."""
     (cr, cp, cy), (sr, sp, sy) = map(math.cos, rpy), map(math.sin, rpy)
     return np.array(
         [
