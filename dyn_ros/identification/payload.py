@@ -19,7 +19,7 @@ from ..engine.kernel.validation import one_each, require_model
 from ..engine.model import Model
 from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..engine.spatial.inertia import Inertia
-from ..engine.spatial.value import require
+from ..engine.spatial.value import require_type
 from .base_parameters import BODY_PARAMETERS
 from .equation_sums import correlation_length, leave_one_out_changes
 from .friction_terms import friction_directions
@@ -151,7 +151,7 @@ def identify_payload(
     (0.5, True)
     """
     require_model(model)
-    if require("samples", samples, Samples).contacts:
+    if require_type("samples", samples, Samples).contacts:
         raise ValueError(
             "samples: expected a robot without contacts, got "
             f"{', '.join(samples.contacts)}; record it without, or pass the measured "

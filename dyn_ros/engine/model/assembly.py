@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,14 +16,12 @@ from ..kernel.validation import finite_array, require_model
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from .frames import frame_number
+from .inertias import Inertias
 from .link_inertias import Payload, link_frame
 from .urdf import MOVING, ONE_DOF, Frame, Joint, Tree
 from .urdf.lumping import warn_massless
 from .urdf.moving_joints import unit_axis
 from .urdf.tree import MAX_ANGLE, MAX_URDF_NUMBER
-
-if TYPE_CHECKING:
-    from .model import Model
 
 KINDS = ("fixed", *MOVING, "spherical")
 _KINDS_WITH_POSITION_LIMITS = ("revolute", "prismatic")
@@ -77,7 +75,7 @@ class Connection:
     velocity_limit: float | None
     effort_limit: float | None
 
-    def check(self, appendage: Model) -> None:
+    def check(self, appendage: Inertias) -> None:
         """Raise a ValueError if an argument does not fit the kind of joint."""
         if not isinstance(self.prefix, str):
             raise ValueError(f"prefix: expected a string, got {self.prefix!r:.80}")
@@ -99,7 +97,7 @@ class Connection:
                     f"{value!r:.80}; only {listed(kinds)} joints have one"
                 )
 
-    def _check_kind(self, appendage: Model) -> None:
+    def _check_kind(self, appendage: Inertias) -> None:
         if self.joint not in KINDS:
             raise ValueError(
                 f"joint: expected None or one of {listed(KINDS, write=repr)}, got "
@@ -112,7 +110,7 @@ class Connection:
                 "another joint, read its description without a root joint"
             )
 
-    def connecting_name(self, appendage: Model) -> str:
+    def connecting_name(self, appendage: Inertias) -> str:
         """Return the name of the connecting joint."""
         if self.name is not None:
             return self.name
@@ -204,8 +202,8 @@ class Assembly(NamedTuple):
 
 
 def appended(
-    model: Model,
-    appendage: Model,
+    model: Inertias,
+    appendage: Inertias,
     frame: str | int,
     placement: SE3 | ArrayLike | None,
     connection: Connection,
@@ -231,7 +229,7 @@ def appended(
     )
 
 
-def _renamed(appendage: Model, prefix: str, name: str) -> Assembly:
+def _renamed(appendage: Inertias, prefix: str, name: str) -> Assembly:
     """Return a robot with a prefix before all names, and a new name of its root joint, if any."""
     tree = appendage.tree
     joints = [replace(joint, name=prefix + joint.name) for joint in tree.joints]
@@ -244,7 +242,9 @@ def _renamed(appendage: Model, prefix: str, name: str) -> Assembly:
     return Assembly(replace(tree, joints=tuple(joints), frames=tuple(frames)), payloads)
 
 
-def _require_new_names(model: Model, appendage: Model, attachment: Assembly, name: str) -> None:
+def _require_new_names(
+    model: Inertias, appendage: Inertias, attachment: Assembly, name: str
+) -> None:
     """Raise a ValueError if two frames or payloads have the same name."""
     frame_names = [
         frame.name for frame in attachment.tree.frames[_has_root_joint(attachment.tree) :]
@@ -274,7 +274,7 @@ class _AttachmentPoint:
     ``X`` is the placement (4, 4) in the frame of that joint.
     """
 
-    def __init__(self, model: Model, frame: str | int, X: Array) -> None:
+    def __init__(self, model: Inertias, frame: str | int, X: Array) -> None:
         frames = model.tree.frames
         number = frame_number(model, frame)
         self.link, self.joint = link_frame(model.tree, number), frames[number].parent
@@ -434,7 +434,7 @@ def _warnings_without_massless(tree: Tree) -> list[str]:
 
 
 def with_frame(
-    model: Model, name: str, parent_frame: str | int, placement: SE3 | ArrayLike | None
+    model: Inertias, name: str, parent_frame: str | int, placement: SE3 | ArrayLike | None
 ) -> Tree:
     """Return the tree with one more frame; see ``Model.with_frame``."""
     tree = model.tree

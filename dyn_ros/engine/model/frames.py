@@ -6,16 +6,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..kernel.fields import REFERENCE_FRAME
 from ..kernel.names import listed, unknown_name
 from ..kernel.validation import require_model
-
-if TYPE_CHECKING:
-    from .structure import Structure
 
 
 class ReferenceFrame(enum.IntEnum):
@@ -61,7 +58,7 @@ def frame_selectors(indices: Mapping[str | int, int]) -> dict[tuple[str | int, i
 
 
 def frame_selector(
-    model: Structure, frame: str | int, reference_frame: int, argument: str = "frame"
+    model: Any, frame: str | int, reference_frame: int, argument: str = "frame"
 ) -> int:
     """Return the options FRAME and REFERENCE_FRAME of a frame, by name or index.
 
@@ -76,7 +73,7 @@ def frame_selector(
         ) from None
 
 
-def joint_selector(model: Structure, joint: str | int, reference_frame: int) -> int:
+def joint_selector(model: Any, joint: str | int, reference_frame: int) -> int:
     """Return the options FRAME and REFERENCE_FRAME of a joint; see ``frame_selector``."""
     try:
         return model._joint_selectors[joint, reference_frame]
@@ -86,7 +83,7 @@ def joint_selector(model: Structure, joint: str | int, reference_frame: int) -> 
         ) from None
 
 
-def frame_number(model: Structure, frame: str | int, argument: str = "frame") -> int:
+def frame_number(model: Any, frame: str | int, argument: str = "frame") -> int:
     """Return the index of a frame in ``frame_names``; raise errors as ``frame_selector``."""
     return frame_selector(model, frame, ReferenceFrame.WORLD, argument) >> REFERENCE_FRAME.bits
 

@@ -16,7 +16,7 @@ from ..kernel.types import Array, ArrayLike
 from ..kernel.validation import coordinate, finite_array, finite_number, require_entries
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
-from ..spatial.value import frozen
+from ..spatial.value import readonly_array
 from .drives import Drives
 from .frames import frame_number
 from .link_inertias import AssignedInertia, Payload, link_frame, packed_link
@@ -121,7 +121,7 @@ class Inertias(Structure):
         them that has mass receives the difference. Any finite numbers are accepted, since an
         estimate need not be physical: see ``is_physical``.
         """
-        return frozen(self._packed_inertias, (self.njoints, packing.INERTIA_ROW))
+        return readonly_array(self._packed_inertias, (self.njoints, packing.INERTIA_ROW))
 
     @inertial_parameters.setter
     def inertial_parameters(self, value: ArrayLike) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,12 +20,10 @@ from ..spatial.se3 import SE3
 from .configuration import joint_motion
 from .coordinates import own_joints
 from .frames import frame_number
+from .inertias import Inertias
 from .link_inertias import Payload, link_frame
 from .urdf import ONE_DOF, Frame, Joint, Mimic, Tree
 from .urdf.tree import MAX_ANGLE, MAX_URDF_NUMBER
-
-if TYPE_CHECKING:
-    from .model import Model
 
 _POSITION_ATTRIBUTES = ("lower", "upper")
 _VELOCITY_ATTRIBUTES = ("velocity_limit", "effort_limit", "armature", "damping", "friction")
@@ -34,7 +32,9 @@ Carrier: TypeAlias = tuple[int, Array]
 """The joint that moves a body, -1 for the universe, and the placement (4, 4) in its frame."""
 
 
-def copy_coordinates(model: Model, submodel: Model, names: Sequence[str] | None = None) -> None:
+def copy_coordinates(
+    model: Inertias, submodel: Inertias, names: Sequence[str] | None = None
+) -> None:
     """Copy limits, armature, friction and drives of the coordinates that both models have.
 
     ``names`` are the names of the model's joints in the submodel, if they differ.
@@ -71,7 +71,9 @@ def _moved_inertia(X: Array, inertia: Inertia) -> Inertia:
 # --- locked joints
 
 
-def reduced(model: Model, lock: Mapping[str, float | ArrayLike]) -> tuple[Tree, dict[str, Payload]]:
+def reduced(
+    model: Inertias, lock: Mapping[str, float | ArrayLike]
+) -> tuple[Tree, dict[str, Payload]]:
     """Return the tree and the payloads of the model with locked joints; see ``Model.reduced``.
 
     Its frames have the same indices as those of the model.
@@ -97,7 +99,7 @@ def reduced(model: Model, lock: Mapping[str, float | ArrayLike]) -> tuple[Tree, 
     )
 
 
-def _locked_motions(model: Model, lock: Mapping[str, float | ArrayLike]) -> dict[int, Array]:
+def _locked_motions(model: Inertias, lock: Mapping[str, float | ArrayLike]) -> dict[int, Array]:
     """Return the placement of each locked joint relative to its zero position, by joint index."""
     if not isinstance(lock, Mapping):
         raise TypeError(
@@ -115,7 +117,7 @@ def _locked_motions(model: Model, lock: Mapping[str, float | ArrayLike]) -> dict
     return {i: joint_motion(model.tree.joints[i], x) for i, x in positions.items()}
 
 
-def _lockable_joint(model: Model, name: str) -> int:
+def _lockable_joint(model: Inertias, name: str) -> int:
     """Return the index of an independent joint; raise a ValueError for any other name."""
     fixed = (frame.name for frame in model.tree.frames if frame.kind == "fixed_joint")
     independent = listed(own_joints(model))
@@ -192,7 +194,7 @@ def _payload_in_reduced(payload: Payload, carriers: Sequence[Carrier]) -> Payloa
 # --- serial chains
 
 
-def chain(model: Model, root: str | int, tip: str | int) -> tuple[Tree, dict[str, Payload]]:
+def chain(model: Inertias, root: str | int, tip: str | int) -> tuple[Tree, dict[str, Payload]]:
     """Return the tree and the payloads of a serial chain; see ``Model.chain``."""
     frames = model.tree.frames
     root_link, tip_link = (
@@ -225,7 +227,7 @@ def _links_to_root(frames: Sequence[Frame], link: int) -> list[int]:
 class _ChainBuilder:
     """A chain of links, from a root link that is fixed in the world."""
 
-    def __init__(self, model: Model, root: int) -> None:
+    def __init__(self, model: Inertias, root: int) -> None:
         self._model, self._frames = model, model.tree.frames
         self._joints: list[Joint] = []  # parents, placements and axes refer to the chain
         self._links: list[int] = []  # indices of the model's links, in the order of the chain

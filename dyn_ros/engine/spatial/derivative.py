@@ -8,6 +8,7 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -17,43 +18,43 @@ from ..kernel.types import Array, ArrayLike
 from ..kernel.validation import shaped_array
 from .inertia import ArticulatedBodyInertia, Inertia
 from .se3 import SE3, Homogeneous
-from .value import ZERO, Linear, blocks, flat, require
+from .value import ZERO_MATRIX, Linear, block_matrix, float_tuple, require_type
 from .vectors import Force, Motion, Vector
 
 D = TypeVar("D", bound="Derivative")
 Transformed: TypeAlias = Motion | Force | ArticulatedBodyInertia | Inertia
 
 
-def _hat(motion):
-    """[w] and v: the first three rows of a twist's 4 x 4 matrix."""
-    motion = require("twist", motion, Motion)._tuple
+def _hat(motion: Motion) -> al.SE3:
+    """Return the first three rows of a twist's 4 x 4 matrix: [w] and v."""
+    motion = require_type("twist", motion, Motion)._tuple
     return al.SE3(al.skew(motion.angular), motion.linear)
 
 
-def _after(X, D):
-    """The first three rows of the product of the 4 x 4 matrices of a placement and a derivative."""
+def _product(X: al.SE3, D: al.SE3) -> al.SE3:
+    """Return the first three rows of the product X D of 4 x 4 matrices."""
     return al.SE3(al.product(X.rotation, D.rotation), al.rotate(X.rotation, D.translation))
 
 
-def _total(*terms):
-    """The sum of tuples of a rotation and a translation part."""
+def _sum(*terms: al.SE3) -> al.SE3:
+    """Sum tuples of a rotation and a translation part."""
     rotations, translations = zip(*terms)
     return al.SE3(tuple(map(sum, zip(*rotations))), tuple(map(sum, zip(*translations))))
 
 
-def _times(factor, D):
+def _scaled(factor: float, D: al.SE3) -> al.SE3:
     return al.SE3(*(tuple(factor * x for x in part) for part in D))
 
 
-def _placement(X):
-    return require("X", X, SE3)._tuple
+def _checked_placement(X: SE3) -> al.SE3:
+    return require_type("X", X, SE3)._tuple
 
 
-def _rate(dX, name="dX"):
-    return require(name, dX, TransformDerivative)._tuple
+def _checked_derivative(dX: TransformDerivative, name: str = "dX") -> al.SE3:
+    return require_type(name, dX, TransformDerivative)._tuple
 
 
-def _inertia(other):
+def _inertia_matrix(other: ArticulatedBodyInertia | Inertia) -> Array:
     if not isinstance(other, (ArticulatedBodyInertia, Inertia)):
         raise TypeError(
             "other: expected Motion, Force, ArticulatedBodyInertia or Inertia, got "
@@ -62,8 +63,8 @@ def _inertia(other):
     return np.asarray(other)
 
 
-def _cross_rotation(p, R):
-    """[p] R as an array."""
+def _cross_rotation(p: Sequence[float], R: Sequence[float]) -> Array:
+    """Return [p] R as an array."""
     return np.array(al.product(al.skew(p), R))
 
 
@@ -72,16 +73,19 @@ class Derivative(Homogeneous, Linear):
 
     __slots__ = ()
     _corner = 0.0
-    _add, _scale = staticmethod(_total), staticmethod(_times)
+    _add, _scale = staticmethod(_sum), staticmethod(_scaled)
 
     def __init__(self, rotation: ArrayLike, translation: ArrayLike) -> None:
         self._set(
-            al.SE3(flat("rotation", rotation, (3, 3)), flat("translation", translation, (3,)))
+            al.SE3(
+                float_tuple("rotation", rotation, (3, 3)),
+                float_tuple("translation", translation, (3,)),
+            )
         )
 
     @classmethod
     def zero(cls: type[D]) -> D:
-        """The derivative of a constant placement."""
+        """Return the derivative of a constant placement, zero."""
         return cls(np.zeros((3, 3)), np.zeros(3))
 
     @classmethod
@@ -92,21 +96,21 @@ class Derivative(Homogeneous, Linear):
             raise ValueError(f"matrix: expected a last row of zeros, got {H[3]}")
         return cls(H[:3, :3], H[:3, 3])
 
-    def _placed(self, X):
-        return self._of(_after(X, self._tuple))
+    def _placed(self: D, X: al.SE3) -> D:
+        return self._of(_product(X, self._tuple))
 
     def __mul__(self: D, other: SE3 | float) -> D:
         if isinstance(other, SE3):
             return self._of(al.compose(self._tuple, other._tuple))
         return self.__rmul__(other)
 
-    def _adjoint(self, moment):
+    def _adjoint(self, moment: Array) -> Array:
         R = self._tuple.rotation
-        return blocks(R, moment, ZERO, R)
+        return block_matrix(R, moment, ZERO_MATRIX, R)
 
-    def _adjoint_wrench(self, moment):
+    def _adjoint_wrench(self, moment: Array) -> Array:
         R = self._tuple.rotation
-        return blocks(R, ZERO, moment, R)
+        return block_matrix(R, ZERO_MATRIX, moment, R)
 
 
 class TransformDerivative(Derivative):
@@ -145,32 +149,31 @@ class TransformDerivative(Derivative):
 
     @classmethod
     def from_body_twist(cls, X: SE3, twist: Motion) -> TransformDerivative:
-        """X [v], from the velocity of b relative to a.
+        """Return X [v], from the velocity v of b relative to a.
 
-        It is expressed in b, at b's origin (LOCAL in Pinocchio).
+        The velocity is expressed in b, at b's origin (LOCAL in Pinocchio).
         """
-        return cls._of(_after(_placement(X), _hat(twist)))
+        return cls._of(_product(_checked_placement(X), _hat(twist)))
 
     @classmethod
     def from_world_twist(cls, X: SE3, twist: Motion) -> TransformDerivative:
-        """[v] X, from the velocity of b relative to a.
+        """Return [v] X, from the velocity v of b relative to a.
 
-        It is expressed in a, at a's origin (WORLD in Pinocchio).
+        The velocity is expressed in a, at a's origin (WORLD in Pinocchio).
         """
-        return cls._of(al.compose(_hat(twist), _placement(X)))
+        return cls._of(al.compose(_hat(twist), _checked_placement(X)))
 
     @classmethod
     def of_composition(
         cls, X: SE3, dX: TransformDerivative, Y: SE3, dY: TransformDerivative
     ) -> TransformDerivative:
-        """The derivative of X Y if both vary: dX Y + X dY."""
-        return require("dX", dX, cls) * require("Y", Y, SE3) + require("X", X, SE3) * require(
-            "dY", dY, cls
-        )
+        """Return the derivative of X Y if both vary: dX Y + X dY."""
+        first = require_type("dX", dX, cls) * require_type("Y", Y, SE3)
+        return first + require_type("X", X, SE3) * require_type("dY", dY, cls)
 
-    def _moment(self, X):
-        """[dp] R + [p] dR."""
-        (R, p), (dR, dp) = _placement(X), self._tuple
+    def _moment(self, X: SE3) -> Array:
+        """Compute [dp] R + [p] dR."""
+        (R, p), (dR, dp) = _checked_placement(X), self._tuple
         return _cross_rotation(dp, R) + _cross_rotation(p, dR)
 
     def as_adjoint(self, X: SE3) -> Array:
@@ -185,14 +188,14 @@ class TransformDerivative(Derivative):
         return self._adjoint_wrench(self._moment(X))
 
     def derivative_of_inverse(self, X: SE3) -> TransformDerivative:
-        """Derivative of X^-1: -X^-1 dX X^-1.
+        """Compute the derivative of X^-1: -X^-1 dX X^-1.
 
         The rotation part is -R' dR R', the translation part -R' (dR (-R' p) + dp). This is also
         valid if dR is not tangent at R; then -R' dR R' is the derivative of R^-1 and differs
         from dR'.
         """
-        inverse = al.inverse(_placement(X))
-        return self._of(_times(-1.0, _after(inverse, al.compose(self._tuple, inverse))))
+        inverse = al.inverse(_checked_placement(X))
+        return self._of(_scaled(-1.0, _product(inverse, al.compose(self._tuple, inverse))))
 
     @overload
     def transform(self, X: SE3, other: Vector) -> Vector: ...
@@ -203,7 +206,7 @@ class TransformDerivative(Derivative):
     ) -> ArticulatedBodyInertia: ...
 
     def transform(self, X: SE3, other: Transformed) -> Transformed:
-        """Derivative of ``X.act(other)``, with ``other`` constant in b.
+        """Compute the derivative of ``X.act(other)``, with ``other`` constant in b.
 
         Returns
         -------
@@ -218,7 +221,7 @@ class TransformDerivative(Derivative):
             return Motion(self.as_adjoint(X) @ np.asarray(other))
         if isinstance(other, Force):
             return Force(self.as_adjoint_wrench(X) @ np.asarray(other))
-        half = self.as_adjoint_wrench(X) @ _inertia(other) @ X.as_adjoint_wrench().T
+        half = self.as_adjoint_wrench(X) @ _inertia_matrix(other) @ X.as_adjoint_wrench().T
         return ArticulatedBodyInertia(half + half.T)
 
 
@@ -259,23 +262,23 @@ class TransformSecondDerivative(Derivative):
     def from_body_twist(
         cls, X: SE3, twist: Motion, acceleration: Motion
     ) -> TransformSecondDerivative:
-        """X ([v] [v] + [a]), from the spatial velocity and acceleration of b relative to a.
+        """Return X ([v] [v] + [a]), from the spatial velocity and acceleration of b relative to a.
 
         They are expressed in b, at b's origin (LOCAL in Pinocchio).
         """
         v = _hat(twist)
-        return cls._of(_after(_placement(X), _total(_after(v, v), _hat(acceleration))))
+        return cls._of(_product(_checked_placement(X), _sum(_product(v, v), _hat(acceleration))))
 
     @classmethod
     def from_world_twist(
         cls, X: SE3, twist: Motion, acceleration: Motion
     ) -> TransformSecondDerivative:
-        """([v] [v] + [a]) X, from the spatial velocity and acceleration of b relative to a.
+        """Return ([v] [v] + [a]) X, from the spatial velocity and acceleration of b relative to a.
 
         They are expressed in a, at a's origin (WORLD in Pinocchio).
         """
         v = _hat(twist)
-        return cls._of(al.compose(_total(_after(v, v), _hat(acceleration)), _placement(X)))
+        return cls._of(al.compose(_sum(_product(v, v), _hat(acceleration)), _checked_placement(X)))
 
     @classmethod
     def of_composition(
@@ -287,17 +290,17 @@ class TransformSecondDerivative(Derivative):
         dY: TransformDerivative,
         ddY: TransformSecondDerivative,
     ) -> TransformSecondDerivative:
-        """The second derivative of X Y if both vary: ddX Y + 2 dX dY + X ddY."""
-        mixed = cls._of(_after(_rate(dX, "dX"), _rate(dY, "dY")))
+        """Return the second derivative of X Y if both vary: ddX Y + 2 dX dY + X ddY."""
+        mixed = cls._of(_product(_checked_derivative(dX, "dX"), _checked_derivative(dY, "dY")))
         return (
-            require("ddX", ddX, cls) * require("Y", Y, SE3)
+            require_type("ddX", ddX, cls) * require_type("Y", Y, SE3)
             + 2.0 * mixed
-            + require("X", X, SE3) * require("ddY", ddY, cls)
+            + require_type("X", X, SE3) * require_type("ddY", ddY, cls)
         )
 
-    def _moment(self, X, dX):
-        """[ddp] R + 2 [dp] dR + [p] ddR."""
-        (R, p), (dR, dp), (ddR, ddp) = _placement(X), _rate(dX), self._tuple
+    def _moment(self, X: SE3, dX: TransformDerivative) -> Array:
+        """Compute [ddp] R + 2 [dp] dR + [p] ddR."""
+        (R, p), (dR, dp), (ddR, ddp) = _checked_placement(X), _checked_derivative(dX), self._tuple
         return _cross_rotation(ddp, R) + 2.0 * _cross_rotation(dp, dR) + _cross_rotation(p, ddR)
 
     def as_adjoint(self, X: SE3, dX: TransformDerivative) -> Array:
@@ -315,11 +318,11 @@ class TransformSecondDerivative(Derivative):
         return self._adjoint_wrench(self._moment(X, dX))
 
     def derivative_of_inverse(self, X: SE3, dX: TransformDerivative) -> TransformSecondDerivative:
-        """Second derivative of X^-1: 2 X^-1 dX X^-1 dX X^-1 - X^-1 ddX X^-1."""
-        inverse, D = al.inverse(_placement(X)), _rate(dX)
-        twice = _after(D, _after(inverse, D))
-        inner = _total(_times(2.0, twice), _times(-1.0, self._tuple))
-        return self._of(_after(inverse, al.compose(inner, inverse)))
+        """Compute the second derivative of X^-1: 2 X^-1 dX X^-1 dX X^-1 - X^-1 ddX X^-1."""
+        inverse, D = al.inverse(_checked_placement(X)), _checked_derivative(dX)
+        twice = _product(D, _product(inverse, D))
+        inner = _sum(_scaled(2.0, twice), _scaled(-1.0, self._tuple))
+        return self._of(_product(inverse, al.compose(inner, inverse)))
 
     @overload
     def transform(self, X: SE3, dX: TransformDerivative, other: Vector) -> Vector: ...
@@ -330,7 +333,7 @@ class TransformSecondDerivative(Derivative):
     ) -> ArticulatedBodyInertia: ...
 
     def transform(self, X: SE3, dX: TransformDerivative, other: Transformed) -> Transformed:
-        """Second derivative of ``X.act(other)``, with ``other`` constant in b.
+        """Compute the second derivative of ``X.act(other)``, with ``other`` constant in b.
 
         Returns
         -------
@@ -343,5 +346,6 @@ class TransformSecondDerivative(Derivative):
         wrench = self.as_adjoint_wrench(X, dX)
         if isinstance(other, Force):
             return Force(wrench @ np.asarray(other))
-        half, rate = wrench @ _inertia(other) @ X.as_adjoint_wrench().T, dX.as_adjoint_wrench(X)
-        return ArticulatedBodyInertia(half + half.T + 2.0 * rate @ _inertia(other) @ rate.T)
+        I, rate = _inertia_matrix(other), dX.as_adjoint_wrench(X)
+        half = wrench @ I @ X.as_adjoint_wrench().T
+        return ArticulatedBodyInertia(half + half.T + 2.0 * rate @ I @ rate.T)

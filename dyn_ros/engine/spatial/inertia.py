@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,30 +15,30 @@ from ..kernel.types import Array, ArrayLike
 from ..kernel.validation import finite_number, positive_number, shaped_array
 from .value import (
     Value,
-    blocks,
-    flat,
-    frozen,
-    pack,
-    require,
-    symmetric,
-    unpack,
+    block_matrix,
+    float_tuple,
+    pack_symmetric,
+    readonly_array,
+    require_type,
+    symmetric_part,
+    unpack_symmetric,
 )
 from .vectors import Force, Motion
 
 _Body = namedtuple("_Body", "mass com rotational")  # Symmetric, about the center of mass
 _ORIGIN = (0.0, 0.0, 0.0)
-_ROUNDING = 1e-9  # of a principal moment, relative to the largest one
+_TRIANGLE_TOLERANCE = 1e-9  # excess of the largest principal moment, relative to it
 
 
-def _about_com(Y):
-    """Convert a kernel's inertia, which is about the frame's origin, to a body."""
+def _about_com(Y: al.Inertia) -> _Body:
+    """Convert a kernel's inertia, about the frame's origin, to mass, center of mass and inertia."""
     if Y.mass == 0.0:
         if any(Y.moment):
             raise ValueError(f"expected a zero first moment for mass 0, got {Y.moment} kg m")
         return _Body(0.0, _ORIGIN, Y.rotational)
     com = tuple(h / Y.mass for h in Y.moment)
-    back = al.scale(-1.0, com)
-    return _Body(Y.mass, com, al.inertia_moved(back, Y).rotational)
+    to_com = al.scale(-1.0, com)
+    return _Body(Y.mass, com, al.inertia_moved(to_com, Y).rotational)
 
 
 class Inertia(Value):
@@ -78,15 +79,19 @@ class Inertia(Value):
     """
 
     __slots__ = ()
-    _shown = ("mass", "com", "rotational")
+    _repr_attributes = ("mass", "com", "rotational")
 
     def __init__(self, mass: float, com: ArrayLike, rotational: ArrayLike) -> None:
-        matrix = symmetric("rotational", shaped_array("rotational", rotational, (3, 3)))
-        self._set(_Body(finite_number("mass", mass), flat("com", com, (3,)), pack(matrix)))
+        matrix = symmetric_part("rotational", shaped_array("rotational", rotational, (3, 3)))
+        self._set(
+            _Body(
+                finite_number("mass", mass), float_tuple("com", com, (3,)), pack_symmetric(matrix)
+            )
+        )
 
     @classmethod
     def zero(cls) -> Inertia:
-        """The zero inertia."""
+        """Return the zero inertia."""
         return cls(0.0, np.zeros(3), np.zeros((3, 3)))
 
     @classmethod
@@ -104,13 +109,13 @@ class Inertia(Value):
         ValueError
             Wrong shape, a number that is not finite, or a first moment without mass.
         """
-        m, hx, hy, hz, *S = flat("parameters", parameters, (10,))
+        m, hx, hy, hz, *S = float_tuple("parameters", parameters, (10,))
         return cls._of(_about_com(al.Inertia(m, (hx, hy, hz), al.Symmetric(*S))))
 
     @classmethod
     def from_box(cls, mass: float, size: ArrayLike) -> Inertia:
         """A solid box about its center: mass [kg]; edges along x, y and z, (3,) array_like [m]."""
-        x, y, z = (positive_number("size", edge) for edge in flat("size", size, (3,)))
+        x, y, z = (positive_number("size", edge) for edge in float_tuple("size", size, (3,)))
         return cls._solid(mass, (y * y + z * z) / 12, (x * x + z * z) / 12, (x * x + y * y) / 12)
 
     @classmethod
@@ -139,40 +144,42 @@ class Inertia(Value):
     @property
     def com(self) -> Array:
         """(3,) ndarray, read-only: center of mass [m]."""
-        return frozen(self._tuple.com, 3)
+        return readonly_array(self._tuple.com, 3)
 
     @property
     def rotational(self) -> Array:
         """(3, 3) ndarray, read-only: rotational inertia about the center of mass [kg m2]."""
-        return frozen(unpack(self._tuple.rotational), (3, 3))
+        return readonly_array(unpack_symmetric(self._tuple.rotational), (3, 3))
 
-    def _about(self, origin):
-        """The inertia about a point, as in kernels."""
+    def _about_point(self, origin: Sequence[float]) -> al.Inertia:
+        """Return the inertia about a point, as a kernel's tuple."""
         m, c, S = self._tuple
         return al.inertia_moved(al.sub(c, origin), al.Inertia(m, _ORIGIN, S))
 
     def dynamic_parameters(self) -> Array:
         """(10,) ndarray: the dynamic parameters, as for ``from_dynamic_parameters``."""
-        m, h, S = self._about(_ORIGIN)
+        m, h, S = self._about_point(_ORIGIN)
         return np.array([m, *h, *S])
 
     def _numbers(self) -> Array:
-        return _matrix(al.articulated(self._about(_ORIGIN)))
+        return _matrix(al.articulated(self._about_point(_ORIGIN)))
 
     def __add__(self, other: Inertia) -> Inertia:
         if not isinstance(other, Inertia):
             return NotImplemented
         (m, c, _), (k, d, _) = self._tuple, other._tuple
-        between = al.add(c, al.scale(k / (m + k) if m + k else 0.0, al.sub(d, c)))
-        body = _about_com(al.inertia_add(self._about(between), other._about(between)))
-        return self._of(body._replace(com=al.add(body.com, between)))
+        common_com = al.add(c, al.scale(k / (m + k) if m + k else 0.0, al.sub(d, c)))
+        body = _about_com(
+            al.inertia_add(self._about_point(common_com), other._about_point(common_com))
+        )
+        return self._of(body._replace(com=al.add(body.com, common_com)))
 
     def __mul__(self, motion: Motion) -> Force:
         if not isinstance(motion, Motion):
             return NotImplemented
-        return Force._of(al.momentum(self._about(_ORIGIN), motion._tuple))
+        return Force._of(al.momentum(self._about_point(_ORIGIN), motion._tuple))
 
-    def _placed(self, X):
+    def _placed(self, X: al.SE3) -> Inertia:
         m, c, S = self._tuple
         return self._of(
             _Body(
@@ -184,11 +191,11 @@ class Inertia(Value):
 
     def vxi(self, v: Motion) -> Array:
         """(6, 6) ndarray: v x* I for a velocity v."""
-        return require("v", v, Motion).as_cross_force() @ self._numbers()
+        return require_type("v", v, Motion).as_cross_force() @ self._numbers()
 
     def ivx(self, v: Motion) -> Array:
         """(6, 6) ndarray: I v x for a velocity v."""
-        return self._numbers() @ require("v", v, Motion).as_cross()
+        return self._numbers() @ require_type("v", v, Motion).as_cross()
 
     def variation(self, v: Motion) -> Array:
         """(6, 6) ndarray: v x* I - I v x, the rate of change of the inertia of a body with
@@ -201,9 +208,9 @@ class Inertia(Value):
         [integral of r r' dm, m c; m c', m], positive definite for every body that is not planar;
         Wensing, Kim and Slotine (2018).
         """
-        m, h, S = self._about(_ORIGIN)
+        m, h, S = self._about_point(_ORIGIN)
         P = np.empty((4, 4))
-        rotational = np.reshape(unpack(S), (3, 3))
+        rotational = np.reshape(unpack_symmetric(S), (3, 3))
         P[:3, :3] = 0.5 * np.trace(rotational) * np.eye(3) - rotational
         P[3, :3] = P[:3, 3] = h
         P[3, 3] = m
@@ -227,7 +234,7 @@ class Inertia(Value):
                 "the rotational inertia about the center of mass is not positive "
                 f"definite: its smallest principal moment is {low:.6g} kg m2"
             )
-        if high > low + middle + _ROUNDING * max(abs(low), abs(high)):
+        if high > low + middle + _TRIANGLE_TOLERANCE * max(abs(low), abs(high)):
             reasons.append(
                 "the rotational inertia about the center of mass violates the triangle "
                 f"inequality: its principal moment {high:.6g} kg m2 is larger than the "
@@ -264,25 +271,27 @@ class ArticulatedBodyInertia(Value):
     """
 
     __slots__ = ()
-    _shown = ("matrix",)
+    _repr_attributes = ("matrix",)
 
     def __init__(self, matrix: ArrayLike) -> None:
-        M = symmetric("matrix", shaped_array("matrix", matrix, (6, 6)))
+        M = symmetric_part("matrix", shaped_array("matrix", matrix, (6, 6)))
         self._set(
             al.ArticulatedInertia(
-                pack(M[:3, :3]), tuple(M[:3, 3:].ravel().tolist()), pack(M[3:, 3:])
+                pack_symmetric(M[:3, :3]),
+                tuple(M[:3, 3:].ravel().tolist()),
+                pack_symmetric(M[3:, 3:]),
             )
         )
 
     @classmethod
     def zero(cls) -> ArticulatedBodyInertia:
-        """The zero inertia."""
+        """Return the zero inertia."""
         return cls(np.zeros((6, 6)))
 
     @property
     def matrix(self) -> Array:
         """(6, 6) ndarray, read-only; ``np.asarray`` returns a copy."""
-        return frozen(self._numbers(), (6, 6))
+        return readonly_array(self._numbers(), (6, 6))
 
     def _numbers(self) -> Array:
         return _matrix(self._tuple)
@@ -302,12 +311,14 @@ class ArticulatedBodyInertia(Value):
             return NotImplemented
         return Force._of(al.articulated_times(self._tuple, motion._tuple))
 
-    def _placed(self, X):
+    def _placed(self, X: al.SE3) -> ArticulatedBodyInertia:
         return self._of(
             al.articulated_moved(X.translation, al.articulated_rotated(X.rotation, self._tuple))
         )
 
 
 def _matrix(Y: Any) -> Array:
-    """The (6, 6) array of a kernel's articulated inertia."""
-    return blocks(unpack(Y.linear), Y.cross, al.transposed(Y.cross), unpack(Y.angular))
+    """Return the (6, 6) array of a kernel's articulated inertia."""
+    return block_matrix(
+        unpack_symmetric(Y.linear), Y.cross, al.transposed(Y.cross), unpack_symmetric(Y.angular)
+    )

@@ -1,10 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The value type for placements."""
+"""Value type for placements."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ..kernel import algebra as al
 from ..kernel import lie
 from ..kernel.types import Array, ArrayLike
 from ..kernel.validation import finite_number, shaped_array
-from .value import ZERO, Value, blocks, flat, frozen, require
+from .value import ZERO_MATRIX, Value, block_matrix, float_tuple, readonly_array, require_type
 from .vectors import Motion
 
 if TYPE_CHECKING:
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 V = TypeVar("V", bound=Value)
 
-_ROTATION_TOLERANCE = 1e-9  # of the entries of R' R
+_ROTATION_TOLERANCE = 1e-9  # largest difference of an entry of R' R from the identity
 
 
-def _rotation(value):
-    """The nine numbers of a rotation, from a matrix or a SciPy Rotation."""
+def _checked_rotation(value: Any) -> tuple[float, ...]:
+    """Return the nine numbers of a rotation, from a matrix or a SciPy Rotation."""
     if hasattr(value, "as_matrix"):
         value = value.as_matrix()
     R = shaped_array("rotation", value, (3, 3))
-    off = np.abs(R.T @ R - np.eye(3)).max()
-    if off > _ROTATION_TOLERANCE:
+    deviation = np.abs(R.T @ R - np.eye(3)).max()
+    if deviation > _ROTATION_TOLERANCE:
         raise ValueError(
             f"rotation: expected a rotation matrix, got a matrix for which R' R differs from the "
-            f"identity by {off:.3g} (tolerance: {_ROTATION_TOLERANCE:g}); use "
+            f"identity by {deviation:.3g} (tolerance: {_ROTATION_TOLERANCE:g}); use "
             f"scipy.spatial.transform.Rotation.from_matrix to get the nearest rotation"
         )
     if np.linalg.det(R) < 0.0:
@@ -46,18 +46,18 @@ class Homogeneous(Value):
     """A 4 x 4 matrix with a constant last row: a placement, or its derivative."""
 
     __slots__ = ()
-    _shown = ("rotation", "translation")
-    _corner: ClassVar[float]  # the last number of the last row, after zeros
+    _repr_attributes = ("rotation", "translation")
+    _corner: ClassVar[float]  # last number of the last row; the numbers before it are zeros
 
     @property
     def rotation(self) -> Array:
         """(3, 3) ndarray, read-only: the part that rotates."""
-        return frozen(self._tuple.rotation, (3, 3))
+        return readonly_array(self._tuple.rotation, (3, 3))
 
     @property
     def translation(self) -> Array:
         """(3,) ndarray, read-only: the part that translates [m]."""
-        return frozen(self._tuple.translation, 3)
+        return readonly_array(self._tuple.translation, 3)
 
     def as_homogeneous(self) -> Array:
         """(4, 4) ndarray, as returned by ``np.asarray``.
@@ -108,11 +108,13 @@ class SE3(Homogeneous):
     def __init__(
         self, rotation: ArrayLike | Rotation, translation: ArrayLike = (0.0, 0.0, 0.0)
     ) -> None:
-        self._set(al.SE3(_rotation(rotation), flat("translation", translation, (3,))))
+        self._set(
+            al.SE3(_checked_rotation(rotation), float_tuple("translation", translation, (3,)))
+        )
 
     @classmethod
     def identity(cls) -> SE3:
-        """The identity placement."""
+        """Return the identity placement."""
         return cls(np.eye(3))
 
     @classmethod
@@ -138,12 +140,14 @@ class SE3(Homogeneous):
                 f"{np.linalg.norm(q):.9g}; normalize it"
             )
         return cls._of(
-            al.SE3(al.quaternion_rotation(*q.tolist()), flat("translation", translation, (3,)))
+            al.SE3(
+                al.quaternion_rotation(*q.tolist()), float_tuple("translation", translation, (3,))
+            )
         )
 
     @classmethod
     def exp(cls, motion: ArrayLike) -> SE3:
-        """The placement reached from the identity with a constant body-fixed twist for 1 s.
+        """Return the placement reached from the identity with a constant body-fixed twist for 1 s.
 
         ``motion``, a Motion or (6,) array_like, is expressed in the moving frame [m, rad].
         """
@@ -160,7 +164,7 @@ class SE3(Homogeneous):
         return lie.se3_jexp(shaped_array("motion", motion, (6,)))
 
     def log(self) -> Motion:
-        """The inverse of ``exp`` [m, rad], with an angle of at most pi.
+        """Compute the inverse of ``exp`` [m, rad], with an angle of at most pi.
 
         At pi, the sign of the axis is arbitrary.
         """
@@ -178,7 +182,7 @@ class SE3(Homogeneous):
         return lie.matrix_quaternion(self.rotation)
 
     def as_rotation(self) -> Rotation:
-        """The rotation as a scipy.spatial.transform.Rotation."""
+        """Return the rotation as a scipy.spatial.transform.Rotation."""
         from scipy.spatial.transform import Rotation
 
         return Rotation.from_quat(self.as_quaternion())
@@ -186,15 +190,15 @@ class SE3(Homogeneous):
     def as_adjoint(self) -> Array:
         """(6, 6) ndarray [R [p]R; 0 R]: the matrix by which ``act`` transforms a motion."""
         R, p = self._tuple
-        return blocks(R, al.product(al.skew(p), R), ZERO, R)
+        return block_matrix(R, al.product(al.skew(p), R), ZERO_MATRIX, R)
 
     def as_adjoint_wrench(self) -> Array:
         """(6, 6) ndarray [R 0; [p]R R]: the matrix by which ``act`` transforms a force."""
         R, p = self._tuple
-        return blocks(R, ZERO, al.product(al.skew(p), R), R)
+        return block_matrix(R, ZERO_MATRIX, al.product(al.skew(p), R), R)
 
     def inverse(self) -> SE3:
-        """The inverse: the placement of the other frame in the placed one."""
+        """Return the inverse: the placement of the other frame in the placed one."""
         return self._of(al.inverse(self._tuple))
 
     @overload
@@ -235,14 +239,14 @@ TransformSecondDerivative or (..., 3) array_like
         """``X.inverse().act(other)``: from the outer frame to the placed one."""
         return self.inverse().act(other)
 
-    def _placed(self, X):
+    def _placed(self, X: al.SE3) -> SE3:
         return self._of(al.compose(X, self._tuple))
 
     def interpolate(self, other: SE3, u: float) -> SE3:
         """Interpolate to another placement with a constant twist.
 
         X exp(u log(X^-1 Y)), a screw motion of at most half a turn: this placement for u = 0, the
-        other one for 1; other values extrapolate.
+        other one for u = 1; values outside of [0, 1] extrapolate.
         """
-        step = self.act_inverse(require("other", other, SE3)).log()
+        step = self.act_inverse(require_type("other", other, SE3)).log()
         return self * SE3.exp(finite_number("u", u) * step)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The base of all public value types."""
+"""Base of all public value types."""
 
 from __future__ import annotations
 
@@ -18,61 +18,61 @@ V = TypeVar("V", bound="Value")
 L = TypeVar("L", bound="Linear")
 
 
-def flat(name: str, value: ArrayLike, shape: tuple[int, ...]) -> tuple[float, ...]:
-    """Return finite numbers of one shape as Python floats in row-major order, or a ValueError."""
+def float_tuple(name: str, value: ArrayLike, shape: tuple[int, ...]) -> tuple[float, ...]:
+    """Return numbers of a shape as Python floats, row-major; raise a ValueError if it differs."""
     return tuple(shaped_array(name, value, shape).ravel().tolist())
 
 
-def require(name: str, value: object, kind: type[T]) -> T:
-    """Raise a TypeError for a value of another class."""
+def require_type(name: str, value: object, kind: type[T]) -> T:
+    """Return a value; raise a TypeError if it is of another class."""
     if not isinstance(value, kind):
         raise TypeError(f"{name}: expected {kind.__name__}, got {type(value).__name__}")
     return value
 
 
-def symmetric(name: str, matrix: Array) -> Array:
+def symmetric_part(name: str, matrix: Array) -> Array:
     """Return the symmetric part of a matrix; raise a ValueError if it is not symmetric."""
-    off = np.abs(matrix - matrix.T).max()
-    if off > 1e-9 * np.abs(matrix).max():
+    asymmetry = np.abs(matrix - matrix.T).max()
+    if asymmetry > 1e-9 * np.abs(matrix).max():
         raise ValueError(
             f"{name}: expected a symmetric matrix, got one that differs from its "
-            f"transpose by {off:.3g}"
+            f"transpose by {asymmetry:.3g}"
         )
     return 0.5 * (matrix + matrix.T)
 
 
-def frozen(part: ArrayLike, shape: int | tuple[int, ...]) -> Array:
+def readonly_array(numbers: ArrayLike, shape: int | tuple[int, ...]) -> Array:
     """Convert a kernel's tuple to a read-only array."""
-    array = np.array(part).reshape(shape)
+    array = np.array(numbers).reshape(shape)
     array.setflags(write=False)
     return array
 
 
-def pack(S):
+def pack_symmetric(S: Array) -> al.Symmetric:
     """Convert a symmetric 3 x 3 array to the six numbers of the kernels."""
-    S = S.tolist()
-    return al.Symmetric(S[0][0], S[0][1], S[1][1], S[0][2], S[1][2], S[2][2])
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = S.tolist()
+    return al.Symmetric(xx, xy, yy, xz, yz, zz)
 
 
-def unpack(S):
-    """The inverse of ``pack``, as nine numbers."""
+def unpack_symmetric(S: al.Symmetric) -> tuple[float, ...]:
+    """Convert the six numbers of the kernels to the nine of a symmetric 3 x 3 matrix."""
     return S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz
 
 
-def blocks(A: ArrayLike, B: ArrayLike, C: ArrayLike, D: ArrayLike) -> Array:
-    """The 6 x 6 array [A B; C D] of four 3 x 3 matrices, each given as nine numbers."""
+def block_matrix(A: ArrayLike, B: ArrayLike, C: ArrayLike, D: ArrayLike) -> Array:
+    """Return the 6 x 6 array [A B; C D] of four 3 x 3 matrices of nine numbers each."""
     rows = np.array([A, B, C, D]).reshape(2, 2, 3, 3)
     return rows.swapaxes(1, 2).reshape(6, 6)
 
 
-_NUMBERS = (int, float, np.integer, np.floating)
-ZERO = (0.0,) * 9
-"""The 3 x 3 zero matrix."""
+_NUMBER_TYPES = (int, float, np.integer, np.floating)
+ZERO_MATRIX = (0.0,) * 9
+"""The nine numbers of the 3 x 3 zero matrix."""
 
 
-def _text(array):
+def _text_of_array(array: NDArray[Any]) -> str:
     if array.ndim:
-        return f"[{', '.join(map(_text, array))}]"
+        return f"[{', '.join(map(_text_of_array, array))}]"
     return f"{array + 0.0:.6g}"  # no -0
 
 
@@ -86,7 +86,7 @@ class Value:
 
     __slots__ = ("_tuple",)
     __hash__ = None  # type: ignore[assignment]
-    _shown: ClassVar[tuple[str, ...]]
+    _repr_attributes: ClassVar[tuple[str, ...]]  # attributes in the representation
     _tuple: Any
     __array_ufunc__ = None  # NumPy defers 2.0 * x to the class
 
@@ -97,7 +97,7 @@ class Value:
         object.__setattr__(value, "_tuple", parts)
         return value
 
-    def _set(self, parts):
+    def _set(self, parts: Any) -> None:
         object.__setattr__(self, "_tuple", parts)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -106,7 +106,7 @@ class Value:
     def __delattr__(self, name: str) -> None:
         self.__setattr__(name, None)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return self._of, (self._tuple,)
 
     def __copy__(self: V) -> V:
@@ -134,20 +134,22 @@ class Value:
         return self._tuple == other._tuple
 
     def isclose(self: V, other: V, rtol: float = 1e-9, atol: float = 1e-12) -> bool:
-        """Whether another value of this class is equal within tolerances.
+        """Return True if another value of this class is equal within tolerances.
 
         In each part (a vector, a matrix), the largest difference may be ``atol`` plus ``rtol``
         times the largest magnitude.
         """
-        require("other", other, type(self))
+        require_type("other", other, type(self))
         rtol, atol = finite_number("rtol", rtol), finite_number("atol", atol)
         return all(
-            _close(np.ravel(a), np.ravel(b), rtol, atol) for a, b in zip(self._tuple, other._tuple)
+            _is_close(np.ravel(a), np.ravel(b), rtol, atol)
+            for a, b in zip(self._tuple, other._tuple)
         )
 
     def __repr__(self) -> str:
         parts = ", ".join(
-            f"{name}={_text(np.asarray(getattr(self, name)))}" for name in self._shown
+            f"{name}={_text_of_array(np.asarray(getattr(self, name)))}"
+            for name in self._repr_attributes
         )
         return f"{type(self).__name__}({parts})"
 
@@ -173,16 +175,16 @@ class Linear(Value):
         return -1.0 * self
 
     def __rmul__(self: L, factor: float) -> L:
-        number = scalar(factor)
+        number = finite_factor(factor)
         if number is None:
             return NotImplemented
         return self._of(self._scale(number, self._tuple))
 
 
-def _close(a, b, rtol, atol):
+def _is_close(a: Array, b: Array, rtol: float, atol: float) -> bool:
     return bool(np.abs(a - b).max() <= atol + rtol * max(np.abs(a).max(), np.abs(b).max()))
 
 
-def scalar(factor: object) -> float | None:
+def finite_factor(factor: object) -> float | None:
     """Return a finite number to multiply by, or None if the factor is not a number."""
-    return finite_number("factor", factor) if isinstance(factor, _NUMBERS) else None
+    return finite_number("factor", factor) if isinstance(factor, _NUMBER_TYPES) else None

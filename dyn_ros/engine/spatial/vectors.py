@@ -14,7 +14,15 @@ import numpy as np
 
 from ..kernel import algebra as al
 from ..kernel.types import Array, ArrayLike
-from .value import ZERO, Linear, blocks, flat, frozen, require, scalar
+from .value import (
+    ZERO_MATRIX,
+    Linear,
+    block_matrix,
+    finite_factor,
+    float_tuple,
+    readonly_array,
+    require_type,
+)
 
 V = TypeVar("V", bound="_Vector")
 Vector = TypeVar("Vector", "Motion", "Force")
@@ -24,15 +32,16 @@ class _Vector(Linear):
     """Six numbers, linear part first."""
 
     __slots__ = ()
-    _shown = ("linear", "angular")
+    _repr_attributes = ("linear", "angular")
     _kind: ClassVar[Any]
 
     def __init__(self, vector: ArrayLike, angular: ArrayLike | None = None) -> None:
         if angular is None:
-            six = flat("vector", vector, (6,))
-            linear, angular = six[:3], six[3:]
+            numbers = float_tuple("vector", vector, (6,))
+            linear, angular = numbers[:3], numbers[3:]
         else:
-            linear, angular = flat("linear", vector, (3,)), flat("angular", angular, (3,))
+            linear = float_tuple("linear", vector, (3,))
+            angular = float_tuple("angular", angular, (3,))
         self._set(self._kind(linear, angular))
 
     @classmethod
@@ -43,12 +52,12 @@ class _Vector(Linear):
     @property
     def linear(self) -> Array:
         """(3,) ndarray, read-only."""
-        return frozen(self._tuple.linear, 3)
+        return readonly_array(self._tuple.linear, 3)
 
     @property
     def angular(self) -> Array:
         """(3,) ndarray, read-only."""
-        return frozen(self._tuple.angular, 3)
+        return readonly_array(self._tuple.angular, 3)
 
     def _numbers(self) -> Array:
         return np.array(self._tuple.linear + self._tuple.angular)
@@ -56,7 +65,7 @@ class _Vector(Linear):
     __mul__ = Linear.__rmul__
 
     def __truediv__(self: V, divisor: float) -> V:
-        number = scalar(divisor)
+        number = finite_factor(divisor)
         if number is None:
             return NotImplemented
         return self * (1.0 / number)
@@ -109,23 +118,23 @@ class Motion(_Vector):
         """
         if isinstance(other, Motion):
             return Motion._of(al.motion_cross(self._tuple, other._tuple))
-        return Force._of(al.force_cross(self._tuple, require("other", other, Force)._tuple))
+        return Force._of(al.force_cross(self._tuple, require_type("other", other, Force)._tuple))
 
     def dot(self, force: Force) -> float:
         """Power [W] of a Force at this velocity, both expressed in the same frame."""
-        return al.power(require("force", force, Force)._tuple, self._tuple)
+        return al.power(require_type("force", force, Force)._tuple, self._tuple)
 
     def as_cross(self) -> Array:
         """(6, 6) ndarray: ``m.as_cross() @ n`` is m x n."""
         v, w = al.skew(self._tuple.linear), al.skew(self._tuple.angular)
-        return blocks(w, v, ZERO, w)
+        return block_matrix(w, v, ZERO_MATRIX, w)
 
     def as_cross_force(self) -> Array:
         """(6, 6) ndarray: ``m.as_cross_force() @ f`` is m x* f."""
         v, w = al.skew(self._tuple.linear), al.skew(self._tuple.angular)
-        return blocks(w, ZERO, v, w)
+        return block_matrix(w, ZERO_MATRIX, v, w)
 
-    def _placed(self, X):
+    def _placed(self, X: al.SE3) -> Motion:
         return Motion._of(al.motion_to_parent(X, self._tuple))
 
 
@@ -162,7 +171,7 @@ class Force(_Vector):
 
     def dot(self, motion: Motion) -> float:
         """Power [W] of this force at a velocity, both expressed in the same frame."""
-        return al.power(self._tuple, require("motion", motion, Motion)._tuple)
+        return al.power(self._tuple, require_type("motion", motion, Motion)._tuple)
 
-    def _placed(self, X):
+    def _placed(self, X: al.SE3) -> Force:
         return Force._of(al.to_parent(X, self._tuple))

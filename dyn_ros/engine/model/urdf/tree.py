@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...spatial.inertia import Inertia
-from ...spatial.value import frozen
+from ...spatial.value import readonly_array
 
 if TYPE_CHECKING:
     from urdf_parser_py.urdf import Robot
@@ -49,7 +49,7 @@ class _ReadOnly:
     def __post_init__(self) -> None:
         for name, value in list(vars(self).items()):
             if isinstance(value, np.ndarray):
-                object.__setattr__(self, name, frozen(value, value.shape))
+                object.__setattr__(self, name, readonly_array(value, value.shape))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
