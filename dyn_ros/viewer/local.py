@@ -39,12 +39,12 @@ class LocalRobot(StandaloneActor):
         self._model = model
         self._motion = SineMotion(model.tree)
         self._steering = Steering(self._motion)
-        self._position, self._velocity, _ = self._motion.at(0.0)  # before the engine runs
+        self._position, self._velocity, _ = self._motion.at(0.0)  # unused once the engine runs
         self._push: Push = ()
         self._payload: tuple[str, Inertia] | None = None  # link, body
         self._engine: Engine | None = None  # None before it is compiled
         self._is_simulated = False
-        self._failure = ""  # of the engine, for users
+        self._engine_error = ""
         self._compile_progress = Progress()
 
     def show(self, session: Session, xml: str) -> None:
@@ -65,7 +65,7 @@ class LocalRobot(StandaloneActor):
             compile_torques(self._model, KERNELS, self._report, batch=False)
             self._engine = Engine(self._model, self._motion, self._root)
         except Exception as error:
-            self._failure = f"{type(error).__name__}: {error}"
+            self._engine_error = f"{type(error).__name__}: {error}"
         self._report(Progress())
 
     def _report(self, progress: Progress) -> None:
@@ -73,9 +73,9 @@ class LocalRobot(StandaloneActor):
 
     def update(self, session: Session, seconds: float) -> None:
         """Advance the robot by a time [s], and show it."""
-        if self._failure:
-            session.show_problem("engine", self._failure)
-            self._failure = ""
+        if self._engine_error:
+            session.show_problem("engine", self._engine_error)
+            self._engine_error = ""
         session.progress = self._compile_progress
         session.notice = session.progress.text
         engine = self._engine

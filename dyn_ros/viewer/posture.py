@@ -16,7 +16,7 @@ from .scene.tree_kinematics import TreeKinematics, display_range
 
 SAMPLE_TIMES = np.linspace(0.0, 60.0, 80)  # s; times at which the height of a motion is checked
 CENTER_COUNT = 9  # centers of a joint to try
-AMPLITUDE_SCALES = 1.0, 0.6, 0.3  # to try, in this order
+AMPLITUDE_SCALES = 1.0, 0.6, 0.3  # tried in this order
 LINK_RADIUS = 0.02  # distance from a joint's origin to the surface of its link / reach
 MIN_HIP_ANGLE = 0.3  # rad; hips of a standing robot bend at least this far
 CROUCH_ANGLE = 0.3  # rad; motion of the hips beyond this angle

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 
 MAX_PROBLEM_AGE = 10.0  # s
-MAX_PROBLEMS = 4  # on the page at once
+MAX_PROBLEMS = 4  # shown at once
 
 
 class Problems:

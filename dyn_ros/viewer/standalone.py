@@ -27,7 +27,7 @@ TERMS = ("g", "nle", "oMi", "com", "Ig")
 
 DYNAMICS_TOPIC, CENTROIDAL_TOPIC = "dynamics/markers", "centroidal/markers"
 WORLD_FRAME = "world"
-LIMIT_COLOR = (0.88, 0.04, 0.11, 1.0)  # of a torque at the joint's limit
+LIMIT_COLOR = (0.88, 0.04, 0.11, 1.0)  # red, green, blue, alpha; a torque at its limit
 COM_DIAMETER = 0.08  # m; sphere at the center of mass
 
 

@@ -25,7 +25,7 @@ MAX_STATES = 4096
 MAX_MARKER_DELAY = 0.25  # s, in addition to two states; the robot does not wait longer for markers
 MAX_SILENCE = 1.0  # s, in addition to two states; then, a topic counts as stopped
 MAX_WAITING_ARRAYS = 100  # per topic
-NEVER = -1e9  # s; the time of an event that has not happened
+TIME_OF_NO_EVENT = -1e9  # s; before any event
 NO_STAMP = -1  # ns
 
 
@@ -58,9 +58,9 @@ class _Topic:
 
     queue: deque[_WaitingArray] = field(default_factory=deque)
     follows: bool = False  # its stamps are those of states
-    last_match: float = NEVER  # s; arrival of the last array with the stamp of a state
-    last_arrival: float = NEVER  # s
-    previous_arrival: float = NEVER  # s
+    last_match: float = TIME_OF_NO_EVENT  # s; arrival of the last array with the stamp of a state
+    last_arrival: float = TIME_OF_NO_EVENT  # s
+    previous_arrival: float = TIME_OF_NO_EVENT  # s
     shown_stamp: int = NO_STAMP  # ns
 
 
@@ -81,11 +81,11 @@ class Timeline:
         self._states: dict[int, _State] = {}
         self._latest_state: _State | None = None
         self._newest_stamp = NO_STAMP  # ns
-        self._last_arrival = NEVER  # s
+        self._last_arrival = TIME_OF_NO_EVENT  # s
         self._interval = 0.0  # s; smoothed time between states
         self._shown_stamp = NO_STAMP  # ns
         self._shown_state: _State | None = None
-        self._shown_since = NEVER  # s
+        self._shown_since = TIME_OF_NO_EVENT  # s
         for topic in self._topics.values():
             topic.queue.clear()
             topic.follows, topic.shown_stamp = False, NO_STAMP

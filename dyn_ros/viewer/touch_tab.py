@@ -29,7 +29,7 @@ ARROW_DISTANCE = 0.05  # distance of the arrow from the line of the force / reac
 PAYLOAD_MASS = 0.5  # kg
 PAYLOAD_RADIUS = 0.03  # m; the ball touches the origin of its link
 PAYLOAD_COLOR = (205, 160, 60)
-ESTIMATE_COLOR = (12, 140, 140)  # of the estimated force
+ESTIMATE_COLOR = (12, 140, 140)
 
 
 class EstimatedForce(NamedTuple):

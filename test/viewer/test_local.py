@@ -232,7 +232,7 @@ def test_it_waits_for_those_who_reach_for_it_or_pull_it(show):
 def test_other_robots(show, name):
     page = show(EXAMPLE_ROBOTS / FILES[name]).start()
     page.advance(0.5)
-    assert np.isfinite(page.torques("nle")).all() and not page.robot._failure
+    assert np.isfinite(page.torques("nle")).all() and not page.robot._engine_error
 
 
 def test_a_legged_robot_stands_on_the_floor(show):
@@ -310,6 +310,6 @@ def test_robots_with_few_joints(show, tmp_path, joints):
     )
     page = show(path).start()
     page.advance(1.0)
-    assert page.robot._failure == "" and "engine" not in page.session.panel._status.content
+    assert page.robot._engine_error == "" and "engine" not in page.session.panel._status.content
     if joints:
         assert page.torques("gravity")[0] == pytest.approx(2 * 9.81)

@@ -9,7 +9,7 @@
   const query = new URLSearchParams(location.search);
   for (const key of ["websocket", "playbackPath"]) query.delete(key);
 
-  // Without a graphics card, fewer pixels, no smooth edges and no shadows: four times the pictures.
+  // Without a graphics card, fewer pixels, no smooth edges and no shadows give four times the rate.
   const getContext = HTMLCanvasElement.prototype.getContext;
   function drawsInSoftware() {
     const gl = getContext.call(document.createElement("canvas"), "webgl2");
@@ -30,77 +30,79 @@
   history.replaceState(null, "", location.pathname + (query.size ? "?" + query : ""));
 
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  let link = null;          // the worker with the connection
+  let connection = null;    // viser's worker
   let connected = false;
   let theme = null;         // the server's latest theme
-  let lost = null;          // timer, then the note
+  let lostTimer = null;     // shows the notice that the connection is lost
 
   function send(type, values) {
-    if (connected) link.postMessage({type: "send", message: {type, ...values}});
+    if (connected) connection.postMessage({type: "send", message: {type, ...values}});
   }
-  function tell() {
+  function reportWindow() {
     send("DynRosWindow", {
       width: innerWidth, height: innerHeight, dark: dark.matches, software});
   }
 
-  function later(milliseconds, action) {
+  function debounce(milliseconds, action) {
     let timer = 0;
     return () => {
       clearTimeout(timer);
       timer = setTimeout(action, milliseconds);
     };
   }
-  const tellSoon = later(150, tell);
-  addEventListener("resize", tellSoon);
+  const reportWindowSoon = debounce(150, reportWindow);
+  addEventListener("resize", reportWindowSoon);
 
-  function follow() {
+  function followColorScheme() {
     document.documentElement.style.colorScheme = dark.matches ? "dark" : "light";
     if (theme) {
-      link.dispatchEvent(new MessageEvent(
+      connection.dispatchEvent(new MessageEvent(
         "message", {data: {type: "message_batch", messages: [{...theme}]}}));
     }
-    tell();
+    reportWindow();
   }
-  dark.addEventListener("change", follow);
-  follow();
+  dark.addEventListener("change", followColorScheme);
+  followColorScheme();
 
   // The ball that pulls the robot. Its label is shown here because viser's are a picture late; and the
   // robot waits for a pointer that reaches for it, because a ball that moves is hard to catch.
   const label = document.createElement("div");
   label.id = "dyn-pull";
-  let ball = null, pointer = null, reaches = false;     // places in the window [px]
+  let ball = null, pointer = null, reaches = false;     // positions in the window [px]
 
-  function followBall(renderer, scene, camera) {        // when a picture has been drawn
+  function trackBall(renderer, scene, camera) {         // called after each picture
     const data = document.querySelector(".dyn-pull");
     const node = data && window.__viserMutable.nodeRefFromName[data.dataset.node];
-    const place = node?.position.clone().setFromMatrixPosition(node.matrixWorld)
+    const position = node?.position.clone().setFromMatrixPosition(node.matrixWorld)
       .applyMatrix4(camera.matrixWorldInverse);
-    const seen = place?.z < 0;
-    label.textContent = seen ? data.textContent : "";
+    const isVisible = position?.z < 0;
+    label.textContent = isVisible ? data.textContent : "";
     ball = null;
-    if (seen) {
+    if (isVisible) {
       const canvas = renderer.domElement, frame = canvas.getBoundingClientRect();
-      const pixels = height => {
-        const {x, y} = place.clone().setY(place.y + height).applyMatrix4(camera.projectionMatrix);
+      const project = height => {
+        const {x, y} = position.clone().setY(position.y + height)
+          .applyMatrix4(camera.projectionMatrix);
         return {x: (1 + x) / 2 * frame.width, y: (1 - y) / 2 * frame.height};
       };
-      const {x, y} = pixels(0), half = label.offsetWidth / 2;
-      const left = Math.min(Math.max(x - half, 0), frame.width - 2 * half);
-      const top = pixels(1.5 * data.dataset.radius).y;
+      const {x, y} = project(0), halfWidth = label.offsetWidth / 2;
+      const left = Math.min(Math.max(x - halfWidth, 0), frame.width - 2 * halfWidth);
+      const top = project(1.5 * data.dataset.radius).y;
       ball = {x: frame.x + x, y: frame.y + y};
       label.style.transform = `translate(${left}px, ${top}px) translateY(-100%)`;
       if (label.parentNode !== canvas.parentNode) canvas.after(label);
     }
   }
-  function reach() {
+  function reportReach() {
     const scene = window.__viserMutable?.scene;
-    if (scene) scene.onAfterRender = followBall;
-    const near = Math.min(120, 0.2 * innerWidth);
-    const away = ball && pointer ? Math.hypot(pointer.x - ball.x, pointer.y - ball.y) : Infinity;
-    const now = away < (reaches ? 1.5 * near : near);
-    if (now !== reaches) send("DynRosReach", {reaches: reaches = now});
+    if (scene) scene.onAfterRender = trackBall;
+    const maxDistance = Math.min(120, 0.2 * innerWidth);      // px
+    const distance = ball && pointer
+      ? Math.hypot(pointer.x - ball.x, pointer.y - ball.y) : Infinity;
+    const isNear = distance < (reaches ? 1.5 * maxDistance : maxDistance);
+    if (isNear !== reaches) send("DynRosReach", {reaches: reaches = isNear});
   }
-  setInterval(reach, 50);     // the ball moves too
+  setInterval(reportReach, 50);     // also without events, because the ball moves
   for (const type of ["pointermove", "pointerdown"]) {
     addEventListener(type, event => {
       pointer = event.target.dataset?.engine ? event : null;      // at viser's canvas
@@ -122,31 +124,31 @@
   function setConnected(value) {
     connected = value;
     if (connected) {
-      clearTimeout(lost);
-      lost = null;
+      clearTimeout(lostTimer);
+      lostTimer = null;
       document.getElementById("dyn-lost")?.remove();
-    } else if (lost === null) {
-      lost = setTimeout(showLost, 1500);
+    } else if (lostTimer === null) {
+      lostTimer = setTimeout(showLost, 1500);
     }
   }
   // viser itself tries again only while the window has the focus
   setInterval(() => {
-    if (link && !connected && !document.hasFocus()) link.postMessage({type: "retry"});
+    if (connection && !connected && !document.hasFocus()) connection.postMessage({type: "retry"});
   }, 2000);
 
-  function hear(worker, data) {
+  function handleMessage(worker, data) {
     if (data?.type === "connected" || data?.type === "closed") {
-      link = worker;
+      connection = worker;
       reaches = false;
       setConnected(data.type === "connected");
-      tellSoon();
+      reportWindowSoon();
     } else if (data?.type === "message_batch") {
       for (const message of data.messages) {
         if (message.type === "ThemeConfigurationMessage") {
           message.dark_mode = dark.matches;
           theme = message;
         } else if (message.type === "GuiPanelMessage") {
-          tellSoon();       // so that the server can arrange the new panels for this window
+          reportWindowSoon();       // the server arranges the new panels for this window
         }
       }
     }
@@ -154,7 +156,7 @@
   window.Worker = class extends Worker {
     constructor(...options) {
       super(...options);
-      this.addEventListener("message", event => hear(this, event.data));
+      this.addEventListener("message", event => handleMessage(this, event.data));
     }
   };
 })();

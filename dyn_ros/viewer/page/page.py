@@ -168,7 +168,7 @@ def serve(
     allowed_hosts: Iterable[str] = (),
     report: Callable[[str], None] | None = None,
 ) -> Server:
-    """Serve an empty page at the first free port from `port` on; 0: any free port.
+    """Serve an empty page at the first free port from `port` on; at any free port if it is 0.
 
     `allowed_hosts` are names under which browsers may open the page, in addition to those of
     `Trust`; for `report` see `Server`. Raise a `PageError` if the host does not exist, an allowed

@@ -42,7 +42,7 @@ class Unit(NamedTuple):
     name: str
     per_si: float  # number of units per rad or m
     decimals: int
-    mark_decimals: int  # for the limits below a slider
+    mark_decimals: int  # decimals of the limits below a slider
 
 
 RAD, DEG = Unit("rad", 1.0, 3, 2), Unit("deg", math.degrees(1.0), 1, 0)

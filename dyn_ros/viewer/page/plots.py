@@ -87,7 +87,7 @@ class Scale(NamedTuple):
     """The vertical axis of a plot, from the first to the last of its ticks."""
 
     factor: float  # number shown per N m or N
-    prefix: str  # of the unit
+    prefix: str  # prefix of the unit
     ticks: tuple[float, ...]
     decimals: int
 

@@ -46,7 +46,7 @@ def index_html() -> str:
 def answering(
     handler: Callable[[Answer, ServerConnection, Request], Response | None],
 ) -> Iterator[None]:
-    """Pass the requests to a server that starts in this context to a handler.
+    """Let a handler answer the requests to a server that starts in this context.
 
     viser has no option for this; it starts its server with `websockets.asyncio.server.serve`.
     Raise a `PageError` if it does not.
@@ -75,7 +75,7 @@ def answering(
 def receive_messages(
     server: viser.ViserServer, handlers: Mapping[type[Message], Callable[[int, Any], object]]
 ) -> None:
-    """Call handlers, in viser's thread, with the client's id and each message of their type.
+    """Call a handler, in viser's thread, with the client's id and each message of a type.
 
     viser handles only messages of its own controls, and remembers the types that it has found.
     """

@@ -24,7 +24,7 @@ ECHO_TOLERANCE = 2e-3  # error of a camera that a browser reports back / distanc
 MAX_ECHOES = 8  # cameras that a browser may still report back
 VISER_CAMERA = np.full(3, 3.0), np.zeros(3)  # position and target in a new browser
 CENTERING_ITERATIONS = 10
-INITIAL_ASPECT = 1.0  # before a browser reports the size of its window
+INITIAL_ASPECT = 1.0  # width / height; used until a browser reports the size of its window
 
 
 def fit_camera(points: ArrayLike, aspect: float) -> tuple[Array, Array]:

@@ -21,7 +21,7 @@ CONE_EDGES = 8  # straight lines from the apex of a cone to its rim
 RIM_STEPS = 4  # straight segments of the rim between two edges
 MIN_AXIS_RATIO = 0.02  # shortest / longest axis of a force ellipsoid
 
-_ARC_FRACTIONS = np.linspace(1.0, 0.0, 1 + ARC_STEPS)  # from the tip of the arc to its start
+_ARC_FRACTIONS = np.linspace(1.0, 0.0, 1 + ARC_STEPS)  # 1: tip, 0: start
 
 
 def principal_spread(mass: float | ArrayLike, rotational: ArrayLike) -> tuple[Array, Array]:

@@ -32,7 +32,7 @@ class MarkerError(ValueError):
 
 
 class Glyph:
-    """What a marker looks like, in its frame or in a scene node of its own.
+    """The picture of a marker: primitives such as boxes, segments or a text.
 
     `kind` is a key of `marker_drawing.BUILDERS`. `style` is the kind and the values that glyphs
     must have in common to be instances of one scene node; a glyph that `needs_node` is never one

@@ -40,7 +40,7 @@ MIN_POSE_CHANGE = 1e-6  # m, and 1 for quaternions; smaller changes are not sent
 MAX_IDLE_NODES = 100  # nodes kept without markers
 
 MarkerKey: TypeAlias = tuple[str, str, int]
-"""Identifies a marker: topic, namespace, id."""
+"""The identity of a marker: topic, namespace, id."""
 
 Values: TypeAlias = dict[str, Any]
 """Arrays with a row for each instance, and values common to all instances, by name."""
@@ -50,23 +50,18 @@ NodeUpdate: TypeAlias = tuple[Values, Callable[..., Any]]
 
 
 class NodeKey(NamedTuple):
-    """Identifies the node of markers that look alike, below the scene node `parent` of their frame.
-
-    `style` is the one of their glyphs. `id` is None unless the node belongs to a single marker.
-    """
+    """The identity of a node of markers that look alike."""
 
     topic: str
     namespace: str
-    parent: str
-    style: tuple[str | float, ...]
-    id: int | None
+    parent: str  # name of the scene node of the markers' frame
+    style: tuple[str | float, ...]  # see `Glyph`
+    id: int | None  # of the marker, if the node belongs to a single one
 
 
-class _Received(NamedTuple):
-    """A marker as received, and the end of its lifetime [s]."""
-
+class _ReceivedMarker(NamedTuple):
     marker: Marker
-    end: float
+    end: float  # s; end of its lifetime
 
 
 def family_of(key: MarkerKey) -> tuple[str, str]:
@@ -92,7 +87,7 @@ class Drawing:
         self, scene: viser.SceneApi, node_of: Callable[[str], str], folders: Folders = ()
     ) -> None:
         self._scene, self._node_of, self._folders = scene, node_of, folders
-        self._received: dict[MarkerKey, _Received] = {}
+        self._received: dict[MarkerKey, _ReceivedMarker] = {}
         self._node_keys: dict[MarkerKey, NodeKey] = {}  # without the markers of hidden families
         self._nodes: dict[NodeKey, MarkerNode] = {}
         self._changed: set[NodeKey] = set()
@@ -110,9 +105,8 @@ class Drawing:
             key = topic, marker.ns, marker.id
             if marker.action == marker_arrays.ADD:
                 lifetime = marker.lifetime.sec + 1e-9 * marker.lifetime.nanosec
-                self._received[key] = _Received(
-                    marker, now + lifetime if lifetime > 0.0 else math.inf
-                )
+                end = now + lifetime if lifetime > 0.0 else math.inf
+                self._received[key] = _ReceivedMarker(marker, end)
                 if self.families.setdefault(family_of(key), is_shown_at_first(family_of(key)[1])):
                     self._assign_node(key)
             elif marker.action == marker_arrays.DELETE:

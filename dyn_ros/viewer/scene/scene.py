@@ -170,7 +170,7 @@ class RobotScene:
 
     @property
     def tip(self) -> str:
-        """The last of the links that the most joints move, without minor joints.
+        """The last of the links that the most joints move; minor joints do not count.
 
         Of several chains of as many joints, such as legs, it is the one that is nearest to the
         camera of a page that has just been opened.
