@@ -26,7 +26,7 @@ from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_description
 from ..logs.quantity_settings import QuantitySettings
 from ..observer.settings import settings_in
-from ..recordings.formats import LISTED
+from ..recordings.formats import SUFFIX_LIST
 from ..states.joint_states import STALENESS
 
 OBSERVER_SETTINGS = "gain", "smoothing", "effort_delay", "effort_constant"
@@ -372,7 +372,10 @@ def add_formats(command: argparse.ArgumentParser) -> None:
 def add_recordings(command: argparse.ArgumentParser) -> None:
     """Add the recordings, and options about their topics, times and staleness."""
     command.add_argument(
-        "recordings", nargs="+", metavar="RECORDING", help=f"file ({LISTED}), folder or pattern"
+        "recordings",
+        nargs="+",
+        metavar="RECORDING",
+        help=f"file ({SUFFIX_LIST}), folder or pattern",
     )
     command.add_argument(
         "--topic",

@@ -103,7 +103,7 @@ def renamed_columns(
     for path in paths:
         if not is_table(path):
             raise UsageError(f"--columns: only for tables, got {path}")
-    return {path: _open_table(options, model, path).given for path in paths}
+    return {path: _open_table(options, model, path).renamed_columns for path in paths}
 
 
 def apply_lock_option(options: argparse.Namespace, model: Model, paths: Sequence[Path]) -> Model:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_urdf
-from ..recordings.formats import LISTED, suffix_of
+from ..recordings.formats import SUFFIX_LIST, recording_suffix
 from . import arguments
 from .arguments import ROBOT, Commands, UsageError, folder, mesh_folders, read_robot, report_errors
 
@@ -38,7 +38,7 @@ def add_view(commands: Commands) -> None:
         type=Path,
         nargs="?",
         metavar="FILE",
-        help=f"robot to simulate ({ROBOT}), or recording to replay ({LISTED}, or "
+        help=f"robot to simulate ({ROBOT}), or recording to replay ({SUFFIX_LIST}, or "
         "the folder of a bag) (default: arm7, part of this package)",
     )
     command.add_argument(
@@ -121,7 +121,7 @@ def is_recording(path: Path) -> bool:
     """Return True if a file is a recording according to its name, or a folder."""
     return (
         path.is_dir()
-        or suffix_of(path.name) is not None
+        or recording_suffix(path.name) is not None
         or path.suffix.lower() in _UNSUPPORTED_SUFFIXES
     )
 

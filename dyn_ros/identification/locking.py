@@ -21,9 +21,9 @@ from ..engine.model.moments import Moment
 from ..recordings.formats.spans import Source
 from ..recordings.options import ReadOptions
 from ..recordings.selection import reported_joints
-from ..recordings.tables.columns import Columns, errors_of, known_names
+from ..recordings.tables.columns import Columns, joint_and_coordinate_names, name_file_in_errors
 from ..recordings.tables.files import Table
-from ..recordings.tables.row_selection import rows_within
+from ..recordings.tables.row_selection import interval_mask
 from .motion.numerics import MIN_TRAVEL
 from .samples import Samples
 
@@ -148,7 +148,7 @@ def without_unrecorded(
     none was recorded, or if its name resembles a recorded name that is not a joint.
     """
     last_names = {*recorded, *(name.rpartition("/")[2] for name in recorded)}
-    unknown = sorted(last_names - known_names(model))
+    unknown = sorted(last_names - joint_and_coordinate_names(model))
     unrecorded = [name for name in single_joints(model) if name not in last_names]
     locked_positions = {}
     for name in unrecorded if len(unrecorded) < len(single_joints(model)) else ():
@@ -210,9 +210,9 @@ def _recorded_positions(
     table: Table, source: Columns, name: str, since: Moment | None, until: Moment | None
 ) -> Array:
     """Return the positions of a joint in an interval of a table."""
-    with errors_of(table):
+    with name_file_in_errors(table):
         positions, time = source.read(source.signal("position", [name]), source.time())
-        rows = rows_within(since, until, time[:, 0])
+        rows = interval_mask(since, until, time[:, 0])
     return positions[rows & (np.abs(positions[:, 0]) < MAX_MEASUREMENT), 0]
 
 

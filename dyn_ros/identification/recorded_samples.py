@@ -18,7 +18,7 @@ from ..recordings.formats.sources import open_source
 from ..recordings.formats.spans import Source
 from ..recordings.options import ReadOptions
 from ..recordings.reading import read_bag
-from ..recordings.tables.columns import Columns, errors_of
+from ..recordings.tables.columns import Columns, name_file_in_errors
 from ..recordings.tables.files import Table
 from .locking import lock_joints, lock_unrecorded, require_single
 from .samples import Samples
@@ -135,7 +135,7 @@ def _read_and_lock(
                 arm,
                 table,
                 read,
-                source.given if columns and isinstance(source, Columns) else None,
+                source.renamed_columns if columns and isinstance(source, Columns) else None,
                 **options,
             )
             for (table, columns), source in zip(recordings, opened)
@@ -154,7 +154,7 @@ def _open_recording(
     """Open a table or a bag."""
     if isinstance(recording, (str, PathLike)) and not is_table(Path(recording)):
         return open_source(recording)
-    with errors_of(recording):
+    with name_file_in_errors(recording):
         return Columns(recording, model, columns)
 
 
@@ -166,7 +166,7 @@ def read_samples(
     **options: Any,
 ) -> Samples:
     """Read and prepare one recording; errors name its file."""
-    with errors_of(recording):
+    with name_file_in_errors(recording):
         if isinstance(recording, (str, PathLike)) and not is_table(Path(recording)):
             states = read_bag(recording, dataclasses.replace(read, robot=model))
             return Samples.from_recording(model, states, **options)

@@ -36,7 +36,7 @@ from ..recordings.options import ReadOptions, takes
 from ..recordings.part import read_part
 from ..recordings.plan import Part
 from ..recordings.selection import prepare
-from ..recordings.tables.columns import Columns, errors_of
+from ..recordings.tables.columns import Columns, name_file_in_errors
 from ..states.joint_states import STALENESS
 from . import part_sums
 from .parallel import open_workers
@@ -199,7 +199,7 @@ def _fit_in_memory(paths: Sequence[Path], model: Model, read: ReadOptions) -> bo
             size = sum(span.size for span in open_source(path).spans)
             count += size / (100.0 + 40.0 * model.nv)
             continue
-        with errors_of(path):
+        with name_file_in_errors(path):
             table = Columns(path, model, read.columns.get(path))
             if table.owners("in_contact"):
                 return True
@@ -210,7 +210,7 @@ def _fit_in_memory(paths: Sequence[Path], model: Model, read: ReadOptions) -> bo
 def _require_no_contacts(paths: Sequence[Path], model: Model, read: ReadOptions) -> None:
     """Raise a ValueError if a table has contacts."""
     for path in paths:
-        with errors_of(path):
+        with name_file_in_errors(path):
             if is_table(path) and Columns(path, model, read.columns.get(path)).owners("in_contact"):
                 raise ValueError(
                     "contacts, the columns in_contact, cannot be used when recordings "
@@ -240,7 +240,7 @@ def load_part(
 
     Errors name the file.
     """
-    with errors_of(part.path):
+    with name_file_in_errors(part.path):
         recording = read_part(part)
         if not len(recording):
             raise ValueError("a part of it contains no complete state")

@@ -25,7 +25,7 @@ from .recording import Recording, thinned
 from .selection import select
 from .tables.columns import Columns
 from .tables.files import Table
-from .tables.row_selection import LAST_STAMP, within
+from .tables.row_selection import MAX_STAMP, select_interval
 
 
 def read(
@@ -148,7 +148,7 @@ def read_table(
     q, v, tau, state, time = source.read(
         position, rates, effort, source.signal("in_contact", frames), source.time()
     )
-    q, v, tau, state, time = within(since, until, time[:, 0], q, v, tau, state)
+    q, v, tau, state, time = select_interval(since, until, time[:, 0], q, v, tau, state)
     path, stamp = "" if isinstance(table, Mapping) else str(table), _stamps(time)
     behind = np.broadcast_to(np.int64(0), stamp.shape)
     if not velocity:
@@ -165,5 +165,5 @@ def read_table(
 
 def _stamps(time: Array) -> NDArray[np.int64]:
     """Times [s] as stamps [ns]; 0 for those that are corrupt."""
-    known = np.abs(time) < 1e-9 * LAST_STAMP
+    known = np.abs(time) < 1e-9 * MAX_STAMP
     return np.round(1e9 * np.where(known, time, 0.0)).astype(np.int64)

@@ -15,7 +15,7 @@ from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 from ..states.joint_states import Note, States, abbreviated
 from .plan import Part
-from .tables.row_selection import GAP
+from .tables.row_selection import MAX_GAP_PERIODS
 
 if TYPE_CHECKING:
     import pandas
@@ -176,7 +176,7 @@ class Recording:
         """Times of the states before and after each gap, or jump back, of the stamps [s]."""
         steps = np.diff(self.stamp)
         ahead = steps[steps > 0]
-        longest = GAP * np.median(ahead) if len(ahead) else np.inf
+        longest = MAX_GAP_PERIODS * np.median(ahead) if len(ahead) else np.inf
         before = np.flatnonzero((steps < 0) | (steps > longest))
         return tuple(zip(self.time[before].tolist(), self.time[before + 1].tolist()))
 

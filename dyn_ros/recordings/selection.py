@@ -16,7 +16,7 @@ from ..engine.model.coordinates import own_joints
 from ..engine.model.model import Model, RootJoint
 from ..states.joint_states import abbreviated, base_kind
 from ..states.rules import check_base
-from .formats.sources import description, open_source, read_span
+from .formats.sources import open_source, read_span, robot_description
 from .formats.spans import DECODABLE, Source
 from .options import ReadOptions, Robot
 from .plan import Part, plan, whole
@@ -80,7 +80,7 @@ def robot_of(robot: Robot, root_joint: RootJoint) -> Model | None:
 
 
 def _described(source: Source, root_joint: RootJoint) -> Model | None:
-    text = description(source)
+    text = robot_description(source)
     if text is None:
         if root_joint is not None:
             raise ValueError(

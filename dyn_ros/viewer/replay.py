@@ -27,7 +27,7 @@ from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..logs.kernels import KERNELS
 from ..logs.quantities import QuantitySettings, compute, measured_torques, required_overlap
-from ..recordings.formats.sources import description, open_source
+from ..recordings.formats.sources import open_source, robot_description
 from ..recordings.formats.spans import Source
 from ..recordings.options import ReadOptions
 from ..recordings.part import read_part
@@ -81,7 +81,7 @@ def open_recording(
     source = open_source(Path(path))
     if source.damage and not source.spans:
         raise ValueError(source.damage)
-    xml = description(source) if xml is None else xml
+    xml = robot_description(source) if xml is None else xml
     if xml is None:
         raise ValueError(f"{source.name}: the recording contains no robot description; pass robot=")
     if root_joint is None:

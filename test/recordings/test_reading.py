@@ -88,7 +88,7 @@ def test_contacts_and_names_of_their_own(arm, table):
 def test_columns_by_what_they_contain(table):
     names = {"t": table["time"], "__time": table["time"], "q_1": table["position.elbow_pitch"]}
     columns = Columns(names, columns={"time": "t", "position.elbow": "q_1"})
-    assert columns.contents == {"time": "t", "position.elbow": "q_1", "__time": "__time"}
-    assert columns.first_time() == "t" and columns.owners("position") == ["elbow"]
+    assert columns.names_by_content == {"time": "t", "position.elbow": "q_1", "__time": "__time"}
+    assert columns.find_time_name() == "t" and columns.owners("position") == ["elbow"]
     assert Columns(names).first_time(("stamp", "__time")) == "__time"
     assert Columns({"q": table["time"]}).first_time() == ""

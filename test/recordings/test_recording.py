@@ -45,7 +45,7 @@ def arm():
 @pytest.fixture(autouse=True)
 def small_spans(monkeypatch):
     """Each chunk of a small recording is a span, as in a large one."""
-    monkeypatch.setattr(mcap_file, "_SPAN", 0)
+    monkeypatch.setattr(mcap_file, "_SPAN_SIZE", 0)
 
 
 def motion(names, count, *, start=START, period=MS, topic="/joint_states", late=100_000):

@@ -14,7 +14,7 @@ from ...engine.kernel.types import Array, ArrayLike
 from ...engine.kernel.validation import as_array, coordinate, require_model, require_valid
 from ...engine.model.drives import MAX_MEASUREMENT
 from ...engine.model.model import Model
-from ...recordings.tables.row_selection import readable
+from ...recordings.tables.row_selection import format_stamp
 from .numerics import BLOCK_SIZE, MIN_TRAVEL
 
 _MIN_JUMP_RATIO = 10.0  # relative to the median second difference of positions, or the effort range
@@ -156,7 +156,7 @@ def check_measurements(
             raise ValueError(
                 f"{name}: expected finite numbers{limit}, got {array[index]:g} in "
                 f"{name}[{', '.join(map(str, index))}]{coordinate(model, axes, index)} at time "
-                f"{readable(time[start + row])} s; remove these samples"
+                f"{format_stamp(time[start + row])} s; remove these samples"
             )
     if (q := raw["q"]) is not None:
         require_valid(model, "q", ("nq",), q[rows])

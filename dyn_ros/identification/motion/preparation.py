@@ -16,7 +16,7 @@ from ...engine.kernel.types import Array, ArrayLike
 from ...engine.kernel.validation import finite_number
 from ...engine.model.coordinates import JointSlices, joint_slices
 from ...engine.model.model import Model
-from ...recordings.tables.row_selection import GAP, measured_rows, readable
+from ...recordings.tables.row_selection import MAX_GAP_PERIODS, format_stamp, uncorrupted_rows
 from . import filtering, measurements, stamps
 from .cutoff import cutoff_from_torques
 from .filtering import Segment, Spectrum, cutoff_from_spectra, joint_velocities, lowest_cutoff
@@ -47,7 +47,7 @@ def prepare(
     """
     contact_mask = measurements.checked_contacts(model, contacts, in_contact)
     times = measurements.copy_stamps(time)
-    rows = measured_rows(times, raw)
+    rows = uncorrupted_rows(times, raw)
     measurements.check_measurements(model, times, raw, contact_mask, rows)
     recording = _Preparation(model, {"time": times, **raw, "in_contact": contact_mask})
     recording.drop_corrupt(rows)
@@ -150,7 +150,8 @@ class _Preparation:
             return
         first_time = float(self.arrays["time"][np.argmax(is_dropped)])
         self.warnings.append(
-            f"dropped {np.sum(is_dropped)} samples {reason}, the first at {readable(first_time)} s"
+            f"dropped {np.sum(is_dropped)} samples {reason}, the first at "
+            f"{format_stamp(first_time)} s"
         )
         rows = np.flatnonzero(~is_dropped)
         self.arrays = {
@@ -182,7 +183,7 @@ class _Preparation:
         time = self.arrays["time"]
         if len(time) < 2:
             raise ValueError("time: all samples have the same time stamp")
-        self.segments, self.period = filtering.split_at_gaps(time, GAP)
+        self.segments, self.period = filtering.split_at_gaps(time, MAX_GAP_PERIODS)
         if not _PERIOD_RANGE[0] < self.period < _PERIOD_RANGE[1]:
             raise ValueError(
                 f"time: expected stamps in s, got a sampling period of "
@@ -202,7 +203,7 @@ class _Preparation:
 
     def _segments_with_joined_gaps(self, cutoff: float) -> list[Segment]:
         """Return the segments between gaps that are long for a filter with a cutoff [Hz]."""
-        max_gap = max(GAP, _MAX_JOINED_GAP / (cutoff * self.period))
+        max_gap = max(MAX_GAP_PERIODS, _MAX_JOINED_GAP / (cutoff * self.period))
         return filtering.split_at_gaps(self.arrays["time"], max_gap, self.period)[0]
 
     def report_gaps(self) -> None:
@@ -222,7 +223,7 @@ class _Preparation:
                 largest, when = max(jumps, key=lambda pair: abs(pair[0]))
                 self.warnings.append(
                     f"time has {len(jumps)} {kind}, the largest of "
-                    f"{abs(largest):.6g} s at {readable(when)} s"
+                    f"{abs(largest):.6g} s at {format_stamp(when)} s"
                 )
 
     def choose_cutoff(self, cutoff: float | None) -> None:

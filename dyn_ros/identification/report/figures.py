@@ -17,7 +17,7 @@ from ...engine.kernel.types import Array
 from ...engine.model import Model
 from ...engine.model.coordinates import is_actuated
 from ...engine.model.parameters import pseudo_inertia
-from ...recordings.tables.row_selection import GAP
+from ...recordings.tables.row_selection import MAX_GAP_PERIODS
 from ..equation_sums import eliminations
 from ..motion.filtering import split_at_gaps
 from ..result import Identification
@@ -74,7 +74,7 @@ def shown(result: Identification) -> Samples:
 def stretches_of(samples: Samples) -> list[slice]:
     if len(samples) == 0:
         return []
-    return [slice(*stretch) for stretch in split_at_gaps(samples.time, GAP)[0]]
+    return [slice(*stretch) for stretch in split_at_gaps(samples.time, MAX_GAP_PERIODS)[0]]
 
 
 def joined_time(samples: Samples, stretches: list[slice]) -> Array:

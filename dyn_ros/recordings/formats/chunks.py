@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are read in chunks, and what the records of MCAP and of ROS 1 have in common."""
+"""Files read in chunks, and the common structure of records in MCAP and ROS 1 bags."""
 
 from __future__ import annotations
 
@@ -16,23 +16,32 @@ from numpy.typing import NDArray
 from ...cdr.decode import Raw
 from ...engine.call.algorithm import compiled
 from ...engine.machine_code.compiler import Entry
-from . import serialized as ser
 from . import spans as sp
 from .compression import Damaged
 from .index_kernel import MIN_RECORD
-from .serialized import Channels
+from .message_files import Channels, message_format
 from .spans import Format, Source, Span, Topic
 
-Content = Callable[[BinaryIO, tuple[Any, ...]], tuple[bytes, bool]]
-"""Returns the records of a chunk at a place, and whether their end is missing; or `Damaged`."""
+ChunkReader = Callable[[BinaryIO, tuple[Any, ...]], tuple[bytes, bool]]
+"""Function that returns the records of a chunk at a place, and True if their end is missing.
+
+It raises `Damaged` if they cannot be read.
+"""
 
 
 class Chunk(NamedTuple):
     """A chunk, consecutive messages outside chunks, or rows of a database.
 
-    ``place`` is where it is, first its offset; ``size`` that of its content; ``start`` and ``stop``
-    the log times of its messages; ``counts`` their numbers by channel, 0: some, empty: nothing is
-    known.
+    Attributes
+    ----------
+    place : tuple
+        Offset [bytes] or first row, and what else locates the chunk in the file.
+    size : int
+        Size of the content [bytes, uncompressed].
+    start, stop : int
+        Log times of the first and last message [ns]; ``stop`` < ``start`` if there is none.
+    counts : mapping of int to int
+        Numbers of messages by channel; 0 if only their presence is known, empty if nothing is.
     """
 
     place: tuple[Any, ...]
@@ -42,7 +51,7 @@ class Chunk(NamedTuple):
     counts: Mapping[int, int] = {}
 
     def is_known(self, channels: Mapping[int, Any]) -> bool:
-        """Whether its times and channels are known without reading it."""
+        """Return True if times and channels are known without reading the chunk."""
         return (
             bool(self.counts)
             and self.counts.keys() <= channels.keys()
@@ -50,59 +59,64 @@ class Chunk(NamedTuple):
         )
 
 
-class Walk(ABC):
-    """Reads the headers of all records, and the content of chunks of which something is unknown."""
+class ChunkScanner(ABC):
+    """Reader of the headers of all records, and of chunks whose times or channels are unknown."""
 
-    def __init__(self, file: BinaryIO, path: Path, entry: Entry, content: Content) -> None:
+    def __init__(self, file: BinaryIO, path: Path, entry: Entry, read_records: ChunkReader) -> None:
         self.file, self.path, self.end = file, path, path.stat().st_size
-        self._entry, self._content = entry, content
-        self.channels: dict[int, tuple[str, str, str]] = {}  # topic, type, encoding
+        self._entry, self._read_records = entry, read_records
+        self.channels: dict[int, tuple[str, str, str]] = {}  # topic, type and encoding by number
         self.chunks: list[Chunk] = []
         self.damage = ""
 
     @abstractmethod
     def define(self, code: int, record: bytes) -> None:
-        """Note what a record defines, from its code in the index."""
+        """Add what a record defines, a schema or channel, by its code in the index."""
 
-    def note(self, damage: str) -> None:
+    def note_damage(self, damage: str) -> None:
+        """Note damage of the file unless there was some before."""
         self.damage = self.damage or damage
 
     def read(self, offset: int, length: int) -> bytes:
+        """Return bytes of the file."""
         return read_at(self.file, offset, length)
 
-    def forget_last(self) -> None:
-        """Forget what the last chunk contains: its index may be cut."""
+    def forget_last_counts(self) -> None:
+        """Forget the counts of the last chunk, whose index may be cut."""
         if self.chunks:
             self.chunks[-1] = self.chunks[-1]._replace(counts={})
 
-    def define_all(self, content: bytes) -> tuple[NDArray[np.int64], int]:
-        """Note what records define; return the index of the messages, and the size of all."""
-        index, size = index_of(self._entry, np.frombuffer(content, np.uint8), None)
+    def define_channels(self, content: bytes) -> tuple[NDArray[np.int64], int]:
+        """Add what records define; return the index of messages, and the size of whole records."""
+        index, size = index_messages(self._entry, np.frombuffer(content, np.uint8), None)
         for code, _, offset, length in index[index[:, 0] < 0].tolist():
             self.define(code, content[offset : offset + length])
         return index[index[:, 0] >= 0], size
 
-    def examine(self) -> None:
+    def examine_chunks(self) -> None:
+        """Read the chunks whose times or channels are unknown."""
         for k, chunk in enumerate(self.chunks):
             if chunk.is_known(self.channels):
                 continue
-            content, _, problem = _read(self.file, chunk.place, self._content)
+            content, _, problem = _read_chunk(self.file, chunk.place, self._read_records)
             if not problem:
-                self.chunks[k] = examined(chunk, self.define_all(content)[0])
+                self.chunks[k] = with_counts(chunk, self.define_channels(content)[0])
             elif chunk.stop < chunk.start:  # otherwise reported when the chunk is read
                 self.damage = "; ".join(filter(None, (self.damage, problem)))
 
-    def scan(self, span: int) -> Source:
+    def source(self, span_size: int) -> Source:
+        """Return topics and spans, see `make_source`."""
         counts: Counter[int] = Counter()
         for chunk in self.chunks:
             counts.update(chunk.counts)
         is_counted = all(chunk.counts or chunk.stop < 0 for chunk in self.chunks)
-        channels = tuple((number, *rest) for number, rest in sorted(self.channels.items()))
-        return scan_of(channels, self.chunks, counts if is_counted else None, self.damage, span)
+        channels = tuple((number, *channel) for number, channel in sorted(self.channels.items()))
+        known_counts = counts if is_counted else None
+        return make_source(channels, self.chunks, known_counts, self.damage, span_size)
 
 
-def examined(chunk: Chunk, index: NDArray[np.int64]) -> Chunk:
-    """The chunk with the times and counts of its messages."""
+def with_counts(chunk: Chunk, index: NDArray[np.int64]) -> Chunk:
+    """Return a chunk with the times and counts of its messages, by their index."""
     times = index[index[:, 1] >= 0, 1]
     return chunk._replace(
         start=int(times.min(initial=1 << 62)),
@@ -111,16 +125,16 @@ def examined(chunk: Chunk, index: NDArray[np.int64]) -> Chunk:
     )
 
 
-def scan_of(
+def make_source(
     channels: Channels,
     chunks: Sequence[Chunk],
     counts: Mapping[int, int] | None,
     damage: str,
-    span: int,
+    span_size: int,
 ) -> Source:
-    """Topics and spans; a file may not state the counts of messages by channel.
+    """Return topics and spans; counts of messages by channel are None if they are unknown.
 
-    Chunks are joined to spans of this size; those without messages are left out.
+    Chunks are joined to spans of at most ``span_size`` [bytes]; empty chunks are left out.
     """
     topics = [
         Topic(name, kind, encoding, None if counts is None else counts.get(number, 0))
@@ -130,10 +144,10 @@ def scan_of(
     for chunk in chunks:
         if chunk.stop < chunk.start:
             continue
-        if not groups or sum(other.size for other in groups[-1]) + chunk.size > span:
+        if not groups or sum(member.size for member in groups[-1]) + chunk.size > span_size:
             groups.append([])
         groups[-1].append(chunk)
-    subsets: dict[frozenset[int], Channels] = {}  # which many spans share
+    subsets: dict[frozenset[int], Channels] = {}  # shared by spans, to save memory
 
     def span_of(group: list[Chunk]) -> Span:
         numbers = frozenset(number for chunk in group for number in chunk.counts)
@@ -149,55 +163,59 @@ def scan_of(
             (subset, *(chunk.place for chunk in group)),
         )
 
-    return Source(sp.merged(topics), tuple(map(span_of, groups)), damage)
+    return Source(sp.merge_topics(topics), tuple(map(span_of, groups)), damage)
 
 
 # --- reading
 
 
 def read_at(file: BinaryIO, offset: int, length: int) -> bytes:
+    """Return bytes of a file, fewer at its end."""
     file.seek(offset)
     return file.read(length)
 
 
-def _read(file: BinaryIO, place: tuple[Any, ...], content: Content) -> tuple[bytes, bool, str]:
-    """Records of a chunk, whether their end is missing, and what is wrong with them."""
+def _read_chunk(
+    file: BinaryIO, place: tuple[Any, ...], read_records: ChunkReader
+) -> tuple[bytes, bool, str]:
+    """Return the records of a chunk, True if their end is missing, and the problem if any."""
     try:
-        return *content(file, place), ""
+        return *read_records(file, place), ""
     except Damaged as error:
         return b"", False, f"the chunk at byte {place[0]} is skipped: {error}"
 
 
-def index_of(
+def index_messages(
     entry: Entry, content: NDArray[np.uint8], codes: dict[int, int] | None
 ) -> tuple[NDArray[np.int64], int]:
-    """Index of the messages in an uncompressed chunk, and the size of its whole records.
+    """Return the index of the messages in uncompressed records, and the size of whole records.
 
-    ``codes`` are those of channels by their numbers. None: all messages, with the number of their
-    channel as code, and negative codes for what defines channels.
+    Each row has code, log time, offset and length of a message. ``codes`` are the codes of channels
+    by number; if None, all messages are listed with the numbers of their channels, and records that
+    define channels with negative codes.
     """
     channels = np.array(sorted((codes or {}).items()), np.int64).reshape(-1, 2)
     index = np.empty((len(content) // MIN_RECORD + 1, 4), np.int64)
-    state = np.zeros(2, np.int64)
+    sizes = np.zeros(2, np.int64)  # rows, bytes
     compiled(entry)(
         content.ctypes.data,
         len(content),
         channels.ctypes.data,
         -1 if codes is None else len(channels),
         index.ctypes.data,
-        state.ctypes.data,
+        sizes.ctypes.data,
     )
-    return index[: state[0]], int(state[1])
+    return index[: sizes[0]], int(sizes[1])
 
 
-def chunked(scan: Callable[[Path], Source], entry: Entry, content: Content) -> Format:
+def chunk_format(scan: Callable[[Path], Source], entry: Entry, read_records: ChunkReader) -> Format:
     def load(path: Path, place: tuple[Any, ...], codes: dict[int, int]) -> Raw:
         contents, indices, problems, size = [], [], [], 0
         with open(path, "rb") as file:
             for chunk in place:
-                records, is_cut, problem = _read(file, chunk, content)
+                records, is_cut, problem = _read_chunk(file, chunk, read_records)
                 data = np.frombuffer(records, np.uint8)
-                index, end = index_of(entry, data, codes)
+                index, end = index_messages(entry, data, codes)
                 if end < len(data) and not is_cut:
                     problem = (
                         f"the chunk at byte {chunk[0]} is damaged: {len(data) - end:,} of "
@@ -212,4 +230,4 @@ def chunked(scan: Callable[[Path], Source], entry: Entry, content: Content) -> F
             return Raw(contents[0], indices[0], tuple(problems))
         return Raw(np.concatenate(contents), np.concatenate(indices), tuple(problems))
 
-    return ser.serialized(scan, load)
+    return message_format(scan, load)

@@ -14,21 +14,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from .spans import MAX_CHUNK
+from .spans import MAX_CHUNK_SIZE
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_KEPT = 2  # temporary files that a process keeps
-_BLOCK = 1 << 20  # bytes
+_MAX_TEMPORARY_FILES = 2  # per process; older files are removed
+_BLOCK_SIZE = 1 << 20  # bytes
 _files: dict[tuple[str, int, int], tuple[Any, str]] = {}
 folder: str | None = None
-"""Folder of the temporary files. None: that of the system; they are removed when Python ends."""
+"""Folder of temporary files, which are removed when Python ends; None for the system's folder."""
 
 
 class Damaged(ValueError):
-    """A part of a file that cannot be read; the text states the reason."""
+    """Error about content that cannot be read, with the reason."""
 
 
-def _require(name: str) -> Any:
+def _import_package(name: str) -> Any:
+    """Import an optional package; the ImportError names the command that installs it."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -39,27 +40,31 @@ def _require(name: str) -> Any:
 
 
 _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
-    "lz4": lambda: _require("lz4.frame").LZ4FrameDecompressor(),
+    "lz4": lambda: _import_package("lz4.frame").LZ4FrameDecompressor(),
     "bz2": bz2.BZ2Decompressor,
 }
-_KINDS = "zstd", *_DECOMPRESSORS
+_COMPRESSIONS = "zstd", *_DECOMPRESSORS
 
 
-def decompress(kind: str, packed: bytes, size: int, is_cut: bool = False) -> bytes:
+def decompress(kind: str, compressed: bytes, size: int, is_cut: bool = False) -> bytes:
     """Decompress a chunk (zstd, lz4, bz2, none or empty) to a result of a ``size``.
 
     With ``is_cut``, the end of the data is missing, and what precedes it is returned. `Damaged` if
     it cannot be decompressed, or not to this size.
     """
-    if size > MAX_CHUNK:
-        raise Damaged(f"claims to contain {size:,} bytes, more than {MAX_CHUNK:,}")
+    if size > MAX_CHUNK_SIZE:
+        raise Damaged(f"claims to contain {size:,} bytes, more than {MAX_CHUNK_SIZE:,}")
     if kind in ("", "none"):
-        return packed
-    if kind not in _KINDS:
-        raise Damaged(f"the compression {kind!r} is unknown; expected {', '.join(_KINDS)} or none")
+        return compressed
+    if kind not in _COMPRESSIONS:
+        raise Damaged(
+            f"the compression {kind!r} is unknown; expected {', '.join(_COMPRESSIONS)} or none"
+        )
     try:
         content = (
-            _zstd(packed, size) if kind == "zstd" else _to_end(_DECOMPRESSORS[kind](), packed, size)
+            _decompress_zstd(compressed, size)
+            if kind == "zstd"
+            else _decompress_to_end(_DECOMPRESSORS[kind](), compressed, size)
         )
     except ImportError:
         raise
@@ -70,31 +75,31 @@ def decompress(kind: str, packed: bytes, size: int, is_cut: bool = False) -> byt
     return content
 
 
-def _zstd(packed: bytes, size: int) -> bytes:
-    """Up to so many bytes, also if the end is missing."""
-    reader = _require("zstandard").ZstdDecompressor().stream_reader(io.BytesIO(packed))
+def _decompress_zstd(compressed: bytes, size: int) -> bytes:
+    """Return up to ``size`` bytes and one, also if the end of the data is missing."""
+    reader = _import_package("zstandard").ZstdDecompressor().stream_reader(io.BytesIO(compressed))
     content = bytes(reader.read(size))
     return content + bytes(reader.read(1))  # checks the checksum at the end
 
 
-def _to_end(decompressor: Any, packed: bytes, size: int) -> bytes:
-    """Up to so many bytes and one; the checksum at the end is checked behind the last byte."""
-    content = bytes(decompressor.decompress(packed, size))
+def _decompress_to_end(decompressor: Any, compressed: bytes, size: int) -> bytes:
+    """Return up to ``size`` bytes and one, as the checksum is checked after the last byte."""
+    content = bytes(decompressor.decompress(compressed, size))
     if len(content) == size and not decompressor.eof:
         content += decompressor.decompress(b"", 1)
     return content
 
 
-def decompress_message(packed: bytes) -> bytes:
+def decompress_message(compressed: bytes) -> bytes:
     """Decompress a message of a rosbag2 whose messages are compressed."""
-    zstandard = _require("zstandard")
+    zstandard = _import_package("zstandard")
     try:
-        size = zstandard.frame_content_size(packed)
-        if 0 <= size <= _BLOCK:  # fast, but allocates what the message claims to contain
-            return bytes(_decompressor(zstandard).decompress(packed))
+        size = zstandard.frame_content_size(compressed)
+        if 0 <= size <= _BLOCK_SIZE:  # fast, but allocates what the message claims to contain
+            return bytes(_decompressor(zstandard).decompress(compressed))
     except zstandard.ZstdError as error:
         raise Damaged(f"cannot be decompressed: {error}") from None
-    return decompress("zstd", packed, size if size >= 0 else MAX_CHUNK, size < 0)
+    return decompress("zstd", compressed, size if size >= 0 else MAX_CHUNK_SIZE, size < 0)
 
 
 @functools.cache
@@ -103,35 +108,36 @@ def _decompressor(zstandard: Any) -> Any:
 
 
 def decompressed_file(path: Path) -> tuple[Path, str]:
-    """A file, or a temporary one with the content of one that ends with ``.zstd``; what is wrong.
+    """Return a file, decompressed to a temporary one if it ends with ``.zstd``, and its damage.
 
-    It is valid until two others have been made. The OSError of a full disk names the remedy.
+    The temporary file is valid until two others have been made. The OSError of a full disk names
+    the remedy.
     """
     if not path.name.lower().endswith(".zstd"):
         return path, ""
-    return _temporary(path, path.with_suffix("").suffix, _decompress_file)
+    return _temporary_file(path, path.with_suffix("").suffix, _decompress_file)
 
 
 def beginning_of_file(path: Path, size: int) -> Path:
-    """A temporary file with so many bytes of the beginning of another one."""
+    """Return a temporary file with the first ``size`` bytes of a file."""
 
     def copy(source: BinaryIO, target: BinaryIO) -> str:
-        left = size
-        while left and (block := source.read(min(_BLOCK, left))):
-            left -= target.write(block)
+        remaining = size
+        while remaining and (block := source.read(min(_BLOCK_SIZE, remaining))):
+            remaining -= target.write(block)
         return ""
 
-    return _temporary(path, path.suffix, copy)[0]
+    return _temporary_file(path, path.suffix, copy)[0]
 
 
-def _temporary(
+def _temporary_file(
     path: Path, suffix: str, write: Callable[[BinaryIO, BinaryIO], str]
 ) -> tuple[Path, str]:
-    """A temporary file that is made once in a process, and what was found when it was written."""
+    """Return a temporary file, written once in a process, and the damage that ``write`` returns."""
     status = path.stat()
     key = str(path.resolve()), status.st_size, status.st_mtime_ns
     if key not in _files:
-        while len(_files) >= _KEPT:
+        while len(_files) >= _MAX_TEMPORARY_FILES:
             _files.pop(next(iter(_files)))[0].close()
         target = tempfile.NamedTemporaryFile(prefix="dyn_ros-", suffix=suffix, dir=folder)
         try:
@@ -152,10 +158,10 @@ def _temporary(
 
 
 def _decompress_file(source: BinaryIO, target: BinaryIO) -> str:
-    zstandard = _require("zstandard")
+    zstandard = _import_package("zstandard")
     reader = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
     try:
-        shutil.copyfileobj(reader, target, _BLOCK)
+        shutil.copyfileobj(reader, target, _BLOCK_SIZE)
     except zstandard.ZstdError as error:
         return f"cannot be decompressed to its end: {error}"
     return ""

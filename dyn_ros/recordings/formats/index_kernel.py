@@ -1,9 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled functions that list the messages of the requested topics among the records of a chunk.
+"""Compiled functions that list the messages of requested topics in the records of a chunk.
 
-There is one function for each format of files. Every offset is checked: a file may contain
-anything.
+There is one function for each format. Every offset is checked, as a file may contain anything.
 """
 
 from ...cdr.decode_kernel import write_row
@@ -17,7 +16,7 @@ from ...engine.machine_code.declare import kernel
 
 @kernel
 def code_of(channels, count, number):
-    """Code of a channel by its number, or -1; every number is a code if count is negative."""
+    """Return the code of a channel by its number, or -1; the number itself if count is negative."""
     if count < 0:
         return number
     for k in range(count):
@@ -66,7 +65,7 @@ _O, _C, _T, _EQUALS = map(ord, "oct=")
 
 @kernel
 def ros1_fields(content, field, end):
-    """Type of a record (or 0), number of its connection and log time (or -1), from its header."""
+    """Return type (or 0), number of the connection and log time (or -1) of a record header."""
     opcode, number, time = 0, -1, -1
     while field + 4 <= end:
         width = load32(content, field)

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from . import chunks as ck
-from . import serialized as ser
 from . import spans as sp
 from .chunks import Chunk, read_at
 from .compression import Damaged, decompress
 from .index_kernel import INDEX_MCAP
+from .message_files import ros2_type
 from .spans import Source
 
 MAGIC = b"\x89MCAP0\r\n"
@@ -28,26 +28,26 @@ _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _MESSAGE_INDEX, _DATA_END = 3, 4, 5, 6, 7, 
 _HEADER = struct.Struct("<BQ")
 _CHUNK_HEADER = struct.Struct("<QQQII")  # times, size, checksum, length of the compression
 _INDEX_HEADER = struct.Struct("<HI")
-_FOOTER = 37  # bytes, with the magic at the end of the file
-_BLOCK = 1 << 22  # bytes of messages outside chunks that are read at a time
-_SPAN = 1 << 20  # bytes: smaller chunks are joined
+_FOOTER_SIZE = 37  # bytes, with the magic number
+_BLOCK_SIZE = 1 << 22  # bytes; messages outside chunks are read in blocks
+_SPAN_SIZE = 1 << 20  # bytes; smaller chunks are joined
 
 
 def scan(path: Path) -> Source:
     """Find the topics and spans of a file; a ValueError if it is no MCAP file."""
     with open(path, "rb") as file:
-        if empty := sp.require_start(file, MAGIC, path, "MCAP file"):
+        if empty := sp.require_magic(file, MAGIC, path, "MCAP file"):
             return Source((), (), empty)
-        return _summarized(file, path.stat().st_size) or _Walk(
-            file, path, INDEX_MCAP, _content
-        ).walk().scan(_SPAN)
+        return _source_from_summary(file, path.stat().st_size) or _McapScanner(
+            file, path, INDEX_MCAP, _read_records
+        ).scan_records().source(_SPAN_SIZE)
 
 
 # --- a whole file
 
 
-def _summarized(file: BinaryIO, size: int) -> Source | None:
-    """What the summary of a file states; None if it cannot be used, or not all is in chunks."""
+def _source_from_summary(file: BinaryIO, size: int) -> Source | None:
+    """Return what the summary states; None if it is damaged, or messages are outside chunks."""
     try:
         from mcap.reader import SeekingReader
 
@@ -58,7 +58,7 @@ def _summarized(file: BinaryIO, size: int) -> Source | None:
         if summary is None or summary.statistics is None:
             return None
         indexes, statistics = summary.chunk_indexes, summary.statistics
-        types = {number: ser.ros2_type(schema.name) for number, schema in summary.schemas.items()}
+        types = {number: ros2_type(schema.name) for number, schema in summary.schemas.items()}
         channels = tuple(
             (number, channel.topic, types.get(channel.schema_id, ""), channel.message_encoding)
             for number, channel in sorted(summary.channels.items())
@@ -73,8 +73,8 @@ def _summarized(file: BinaryIO, size: int) -> Source | None:
         Chunk(
             (index.chunk_start_offset, index.chunk_length),
             index.uncompressed_size,
-            sp.limited(index.message_start_time),
-            sp.limited(index.message_end_time),
+            sp.clip_log_time(index.message_start_time),
+            sp.clip_log_time(index.message_end_time),
             dict.fromkeys(index.message_index_offsets, 0),
         )
         for index in indexes
@@ -91,16 +91,16 @@ def _summarized(file: BinaryIO, size: int) -> Source | None:
         if len(intact) == len(chunks)
         else (f"is damaged: {len(intact):,} of its {len(chunks):,} chunks are found")
     )
-    return ck.scan_of(channels, intact, statistics.channel_message_counts, damage, _SPAN)
+    return ck.make_source(channels, intact, statistics.channel_message_counts, damage, _SPAN_SIZE)
 
 
 def _summary_damage(file: BinaryIO, size: int) -> str:
-    """What is wrong with the end of a file, whose last records are summary and footer."""
-    footer = read_at(file, max(size - _FOOTER, 0), _FOOTER)
+    """Return the damage of summary and footer at the end of a file, or an empty string."""
+    footer = read_at(file, max(size - _FOOTER_SIZE, 0), _FOOTER_SIZE)
     if not footer.endswith(MAGIC) or footer[:1] != b"\x02":
         return f"ends in the middle of its index, at byte {size:,}, but all messages can be read"
     start, _, checksum = struct.unpack_from("<QQI", footer, 9)
-    start, stop = start or size - _FOOTER, size - len(MAGIC) - 4
+    start, stop = start or size - _FOOTER_SIZE, size - len(MAGIC) - 4
     if checksum and zlib.crc32(read_at(file, start, max(stop - start, 0))) != checksum:
         return "has a damaged index, whose checksum does not match"
     return ""
@@ -109,18 +109,18 @@ def _summary_damage(file: BinaryIO, size: int) -> str:
 # --- reading
 
 
-def _content(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
-    """Records of a chunk, or of messages outside chunks; see `chunks.Content`."""
+def _read_records(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
+    """Return the records of a chunk or outside chunks; see `chunks.ChunkReader`."""
     data = read_at(file, *place)
     if data[:1] != bytes([_CHUNK]):
         return data, False
     try:
         _, _, size, checksum, _ = _CHUNK_HEADER.unpack_from(data, _HEADER.size)
-        kind, behind = _text(data, _HEADER.size + _CHUNK_HEADER.size - 4)
-        (packed_size,) = struct.unpack_from("<Q", data, behind)
+        kind, next_offset = _read_string(data, _HEADER.size + _CHUNK_HEADER.size - 4)
+        (packed_size,) = struct.unpack_from("<Q", data, next_offset)
     except struct.error:
         return b"", True  # cut before its records
-    packed = data[behind + 8 : behind + 8 + packed_size]
+    packed = data[next_offset + 8 : next_offset + 8 + packed_size]
     is_cut = len(packed) < packed_size
     content = decompress(kind, packed, size, is_cut)
     if checksum and not is_cut and zlib.crc32(content) != checksum:
@@ -128,87 +128,99 @@ def _content(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
     return content, is_cut
 
 
-def _text(content: bytes, offset: int) -> tuple[str, int]:
-    """A string, and the offset behind it."""
+def _read_string(content: bytes, offset: int) -> tuple[str, int]:
+    """Return a string, and the offset behind it."""
     (length,) = struct.unpack_from("<I", content, offset)
     if length > len(content) - offset - 4:
         raise struct.error("the string is cut")
-    behind = offset + 4 + length
-    return content[offset + 4 : behind].decode("utf-8", "replace"), behind
+    next_offset = offset + 4 + length
+    return content[offset + 4 : next_offset].decode("utf-8", "replace"), next_offset
 
 
 # --- a file that was cut, is being written, or has no summary
 
 
-class _Walk(ck.Walk):
-    def walk(self) -> _Walk:
+class _McapScanner(ck.ChunkScanner):
+    """Scanner of a file without a usable summary."""
+
+    def scan_records(self) -> _McapScanner:
+        """Scan all records, and return this scanner."""
         self._schemas: dict[int, str] = {}
-        behind = self._headers()
-        self.examine()
-        self.define_all(behind)  # if it is damaged: what the chunks do not state
+        summary = self._scan_headers()
+        self.examine_chunks()
+        self.define_channels(summary)  # channels that damaged chunks do not define
         return self
 
-    def _headers(self) -> bytes:
-        """Read all headers; return the bytes behind the data."""
+    def _scan_headers(self) -> bytes:
+        """Read all headers; return the summary, the bytes behind the data."""
         position = len(MAGIC)
         while position < self.end:
-            head = self.read(position, _HEADER.size)
-            opcode, length = _HEADER.unpack(head) if len(head) == _HEADER.size else (0, self.end)
-            behind = position + _HEADER.size + length
+            header = self.read(position, _HEADER.size)
+            opcode, length = (
+                _HEADER.unpack(header) if len(header) == _HEADER.size else (0, self.end)
+            )
+            next_offset = position + _HEADER.size + length
             if opcode == _CHUNK:
-                self._add_chunk(position, min(behind, self.end) - position)
-            if behind > self.end:
-                self.forget_last()
+                self._add_chunk(position, min(next_offset, self.end) - position)
+            if next_offset > self.end:
+                self.forget_last_counts()
                 where = {_CHUNK: "a chunk", _MESSAGE: "a message"}.get(opcode, "a record")
-                self.damage = sp.cut(self.path, where, position)
+                self.damage = sp.describe_cut(self.path, where, position)
                 return b""
             if opcode == 0:
-                self.note(f"is damaged at byte {position:,}")
+                self.note_damage(f"is damaged at byte {position:,}")
             elif opcode == _MESSAGE:
-                behind = self._add_messages(position, _HEADER.size + length)
+                next_offset = self._add_messages(position, _HEADER.size + length)
             elif opcode == _MESSAGE_INDEX:
-                self._count(self.read(position + _HEADER.size, _INDEX_HEADER.size))
+                self._add_count(self.read(position + _HEADER.size, _INDEX_HEADER.size))
             elif opcode in (_SCHEMA, _CHANNEL):
                 self.define(-opcode, self.read(position + _HEADER.size, length))
             elif opcode == _DATA_END:
                 self.damage = _summary_damage(self.file, self.end) or self.damage
-                return self.read(behind, self.end - behind)
-            position = behind
-        self.forget_last()
+                return self.read(next_offset, self.end - next_offset)
+            position = next_offset
+        self.forget_last_counts()
         self.damage = f"has no index, but all of its {self.end:,} bytes can be read"
         return b""
 
     def define(self, code: int, record: bytes) -> None:
+        """Add a schema or channel."""
         try:
             if code == -_SCHEMA:
                 (number,) = struct.unpack_from("<H", record)
-                self._schemas.setdefault(number, _text(record, 2)[0])
+                self._schemas.setdefault(number, _read_string(record, 2)[0])
             else:
                 number, schema = struct.unpack_from("<HH", record)
-                topic, behind = _text(record, 4)
-                kind = ser.ros2_type(self._schemas.get(schema, ""))
-                self.channels.setdefault(number, (topic, kind, _text(record, behind)[0]))
+                topic, next_offset = _read_string(record, 4)
+                kind = ros2_type(self._schemas.get(schema, ""))
+                self.channels.setdefault(
+                    number, (topic, kind, _read_string(record, next_offset)[0])
+                )
         except struct.error:
-            self.note("contains a damaged description of a topic")
+            self.note_damage("contains a damaged description of a topic")
 
     def _add_chunk(self, offset: int, length: int) -> None:
-        head = self.read(offset + _HEADER.size, _CHUNK_HEADER.size)
-        if len(head) == _CHUNK_HEADER.size:
-            start, stop, size, _, _ = _CHUNK_HEADER.unpack(head)
-            self.chunks.append(Chunk((offset, length), size, sp.limited(start), sp.limited(stop)))
+        """Add a chunk with the times and size in its header."""
+        header = self.read(offset + _HEADER.size, _CHUNK_HEADER.size)
+        if len(header) == _CHUNK_HEADER.size:
+            start, stop, size, _, _ = _CHUNK_HEADER.unpack(header)
+            self.chunks.append(
+                Chunk((offset, length), size, sp.clip_log_time(start), sp.clip_log_time(stop))
+            )
 
-    def _count(self, head: bytes) -> None:
-        if len(head) == _INDEX_HEADER.size and self.chunks:
-            channel, length = _INDEX_HEADER.unpack(head)
+    def _add_count(self, header: bytes) -> None:
+        """Add the number of messages in a message index to the last chunk."""
+        if len(header) == _INDEX_HEADER.size and self.chunks:
+            channel, length = _INDEX_HEADER.unpack(header)
             last = self.chunks[-1]
             if length >= 16:
                 self.chunks[-1] = last._replace(counts={**last.counts, channel: length // 16})
 
-    def _add_messages(self, offset: int, least: int) -> int:
-        """Note messages outside chunks; return the offset behind them."""
-        index, length = self.define_all(self.read(offset, max(_BLOCK, least)))
-        self.chunks.append(ck.examined(Chunk((offset, length), length), index))
+    def _add_messages(self, offset: int, min_length: int) -> int:
+        """Add messages outside chunks; return the offset behind them."""
+        index, length = self.define_channels(self.read(offset, max(_BLOCK_SIZE, min_length)))
+        self.chunks.append(ck.with_counts(Chunk((offset, length), length), index))
         return offset + length
 
 
-FORMAT = ck.chunked(scan, INDEX_MCAP, _content)
+FORMAT = ck.chunk_format(scan, INDEX_MCAP, _read_records)

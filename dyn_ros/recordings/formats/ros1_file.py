@@ -17,32 +17,32 @@ import numpy as np
 
 from ...cdr.decode import ROS1
 from . import chunks as ck
-from . import serialized as ser
 from . import spans as sp
 from .chunks import Chunk, read_at
 from .compression import decompress
 from .index_kernel import INDEX_ROS1
+from .message_files import ros2_type
 from .spans import Source
 
 MAGIC = b"#ROSBAG V2.0\n"
 _MESSAGE, _BAG_HEADER, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION = 2, 3, 4, 5, 6, 7
-_HEAD = 1 << 12  # bytes that are read for the header of a record
-_NS = 1_000_000_000
+_HEADER_READ_SIZE = 1 << 12  # bytes; longer headers take a second read
+_NANOSECONDS = 1_000_000_000
 
 
 def scan(path: Path) -> Source:
-    """Find the topics and spans of a bag; a ValueError if it is none, or one of another version."""
+    """Find the topics and spans of a bag; raise a ValueError for other files or versions."""
     with open(path, "rb") as file:
-        if empty := sp.require_start(file, MAGIC, path, "bag of format 2.0"):
+        if empty := sp.require_magic(file, MAGIC, path, "bag of format 2.0"):
             return Source((), (), empty)
-        bag = _Walk(file, path, INDEX_ROS1, _content)
-        bag.headers()
-        bag.examine()
-    return bag.scan(0)
+        scanner = _BagScanner(file, path, INDEX_ROS1, _read_records)
+        scanner.scan_headers()
+        scanner.examine_chunks()
+    return scanner.source(0)
 
 
-def _content(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
-    """Records of a chunk; see `chunks.Content`."""
+def _read_records(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
+    """Return the records of a chunk; see `chunks.ChunkReader`."""
     offset, length, kind, size = place
     packed = read_at(file, offset, length)
     is_cut = file.read(1) == b""
@@ -50,74 +50,83 @@ def _content(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
     return content, len(content) < size
 
 
-class _Walk(ck.Walk):
-    def headers(self) -> None:
+class _BagScanner(ck.ChunkScanner):
+    """Scanner of a bag."""
+
+    def scan_headers(self) -> None:
+        """Read the headers of all records."""
         position, is_indexed, missing = len(MAGIC), False, 0
         while position < self.end:
-            fields, start, length = self._header(position)
+            fields, start, length = self._read_header(position)
             opcode = fields.get("op", b"\0")[0]
             is_cut = start < 0 or start + length > self.end
             if opcode == _CHUNK and start > 0:
                 self._add_chunk(fields, start, min(length, self.end - start))
             if is_cut:
-                self.forget_last()
+                self.forget_last_counts()
                 where = "a chunk" if opcode == _CHUNK else "a record"
-                self.damage = sp.cut(self.path, where, position)
+                self.damage = sp.describe_cut(self.path, where, position)
                 return
             if opcode == 0:
-                self.note(f"is damaged at byte {position:,}")
+                self.note_damage(f"is damaged at byte {position:,}")
             elif opcode == _INDEX:
                 self._add_index(fields, start, length)
             elif opcode == _CONNECTION:
                 self.define(-opcode, self.read(position, start + length - position))
             elif opcode == _BAG_HEADER:
-                is_indexed = _number(fields, "index_pos") > 0
-                missing += _number(fields, "chunk_count")
+                is_indexed = _field_number(fields, "index_pos") > 0
+                missing += _field_number(fields, "chunk_count")
             elif opcode == _CHUNK_INFO:
                 missing -= 1
             position = start + length
         if not is_indexed or missing > 0:
-            self.forget_last()
+            self.forget_last_counts()
             self.damage = f"has no complete index, but all of its {self.end:,} bytes can be read"
 
-    def _header(self, position: int) -> tuple[dict[str, bytes], int, int]:
-        """Fields of the header of a record, and offset and length of its data."""
-        head = self.read(position, _HEAD)
+    def _read_header(self, position: int) -> tuple[dict[str, bytes], int, int]:
+        """Return the fields of a record header, and offset and length of the data."""
+        head = self.read(position, _HEADER_READ_SIZE)
         size = int.from_bytes(head[:4], "little")
         if size + 8 > len(head):
             if len(head) < 8 or position + size + 8 > self.end:
                 return {}, -1, 0
             head += self.file.read(size + 8 - len(head))
         length = int.from_bytes(head[4 + size : 8 + size], "little")
-        return _fields(head[4 : 4 + size]), position + 8 + size, length
+        return _parse_fields(head[4 : 4 + size]), position + 8 + size, length
 
     def _add_chunk(self, fields: dict[str, bytes], start: int, length: int) -> None:
+        """Add a chunk, whose content is at an offset."""
         kind = fields.get("compression", b"none").decode("ascii", "replace")
-        size = _number(fields, "size")
+        size = _field_number(fields, "size")
         self.chunks.append(Chunk((start, length, kind, size), size))
 
     def _add_index(self, fields: dict[str, bytes], start: int, length: int) -> None:
-        """Note number and times of the messages of a connection in the last chunk."""
+        """Add number and times of the messages of a connection to the last chunk."""
         entries = np.frombuffer(self.read(start, length - length % 12), "<u4").reshape(-1, 3)
         if not self.chunks or not len(entries):
             return
-        times = entries[:, 0].astype(np.int64) * _NS + entries[:, 1]
+        times = entries[:, 0].astype(np.int64) * _NANOSECONDS + entries[:, 1]
         last = self.chunks[-1]
         self.chunks[-1] = last._replace(
-            counts={**last.counts, _number(fields, "conn"): len(entries)},
-            start=min(last.start, sp.limited(int(times.min()))),
-            stop=max(last.stop, sp.limited(int(times.max()))),
+            counts={**last.counts, _field_number(fields, "conn"): len(entries)},
+            start=min(last.start, sp.clip_log_time(int(times.min()))),
+            stop=max(last.stop, sp.clip_log_time(int(times.max()))),
         )
 
     def define(self, code: int, record: bytes) -> None:
+        """Add the channel of a connection."""
         size = int.from_bytes(record[:4], "little")
-        fields, more = _fields(record[4 : 4 + size]), _fields(record[8 + size :])
+        fields, connection_fields = (
+            _parse_fields(record[4 : 4 + size]),
+            _parse_fields(record[8 + size :]),
+        )
         topic = fields.get("topic", b"").decode("utf-8", "replace")
-        kind = more.get("type", b"").decode("utf-8", "replace")
-        self.channels.setdefault(_number(fields, "conn"), (topic, ser.ros2_type(kind), ROS1))
+        kind = connection_fields.get("type", b"").decode("utf-8", "replace")
+        self.channels.setdefault(_field_number(fields, "conn"), (topic, ros2_type(kind), ROS1))
 
 
-def _fields(header: bytes) -> dict[str, bytes]:
+def _parse_fields(header: bytes) -> dict[str, bytes]:
+    """Return the fields of a header by name."""
     fields, position = {}, 0
     while position + 4 <= len(header):
         (length,) = struct.unpack_from("<I", header, position)
@@ -127,8 +136,9 @@ def _fields(header: bytes) -> dict[str, bytes]:
     return fields
 
 
-def _number(fields: dict[str, bytes], name: str) -> int:
+def _field_number(fields: dict[str, bytes], name: str) -> int:
+    """Return a number in a field, 0 if there is none."""
     return int.from_bytes(fields.get(name, b""), "little")
 
 
-FORMAT = ck.chunked(scan, INDEX_ROS1, _content)
+FORMAT = ck.chunk_format(scan, INDEX_ROS1, _read_records)

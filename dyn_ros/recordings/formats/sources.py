@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings: finding them, opening them, and reading their spans."""
+"""Search for recordings, opening of recordings, and reading of their spans."""
 
 from __future__ import annotations
 
@@ -13,50 +13,51 @@ from os.path import realpath
 from pathlib import Path
 
 from ...cdr.decode import CDR, JOINT_STATE, ODOMETRY, ROS1, Decoder, Messages
-from . import IN_ROSBAG2, SUFFIXES, SUFFIXES_OF, suffix_of
-from .spans import DECODABLE, STRING, Format, Source, Span, Topic, merged
+from . import ROSBAG2_SUFFIXES, SUFFIXES, SUFFIXES_BY_MODULE, recording_suffix
+from .spans import DECODABLE, STRING_TYPE, Format, Source, Span, Topic, merge_topics
 
 _METADATA = "metadata.yaml"
-_MANIFEST = "_manifest.json"  # in a folder of results
+_MANIFEST = "_manifest.json"  # present in folders of results
 
 
 def format_of(path: Path) -> Format:
-    """What reads a file; a ValueError if nothing does."""
-    suffix = suffix_of(path.name)
+    """Return the format of a file by its suffix; raise a ValueError for other suffixes."""
+    suffix = recording_suffix(path.name)
     if suffix is None:
         raise ValueError(
             f"{str(path)!r}: expected a file that ends with {', '.join(SUFFIXES)}, or "
             "the folder of a rosbag2"
         )
-    module = next(name for name, suffixes in SUFFIXES_OF.items() if suffix in suffixes)
-    reader: Format = importlib.import_module(f".{module}", __package__).FORMAT
-    return reader
+    module = next(name for name, suffixes in SUFFIXES_BY_MODULE.items() if suffix in suffixes)
+    format: Format = importlib.import_module(f".{module}", __package__).FORMAT
+    return format
 
 
 # --- finding
 
 
 def discover(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> list[Path]:
-    """Find recordings: sorted, each once, whatever links lead to it.
+    """Return the paths of recordings, sorted, each once even if several links lead to it.
 
     Paths are files; folders of a rosbag2, with a metadata.yaml, each of which is one recording;
-    other folders, for all recordings below them; patterns such as ``bags/2024-*/*.mcap``. A
-    ValueError names one that does not exist or leads to no recording.
+    other folders, for all recordings below them; patterns such as ``bags/2024-*/*.mcap``. Raise a
+    ValueError for a path that does not exist or leads to no recording.
     """
     if isinstance(paths, (str, PathLike)):
         paths = [paths]
     recordings: dict[str, Path] = {}
     for path in paths:
-        for recording in _discover(str(path)):
+        for recording in _find_recordings(str(path)):
             recordings.setdefault(realpath(recording), recording)
     return sorted(recordings.values())
 
 
-def _discover(text: str) -> list[Path]:
+def _find_recordings(text: str) -> list[Path]:
+    """Return the recordings of a path or pattern."""
     path = Path(text).expanduser()
     expected = f"expected a file that ends with {', '.join(SUFFIXES)}, or a folder with recordings"
     if path.exists():
-        recordings = list(_below(path))
+        recordings = list(_recordings_below(path))
         if not recordings:
             raise ValueError(f"{text!r} is no recording: {expected}")
         return recordings
@@ -65,15 +66,15 @@ def _discover(text: str) -> list[Path]:
     recordings = [
         recording
         for match in glob.glob(str(path), recursive=True)
-        for recording in _below(Path(match))
+        for recording in _recordings_below(Path(match))
     ]
     if not recordings:
         raise ValueError(f"no recording matches the pattern {text!r}: {expected}")
     return recordings
 
 
-def _below(path: Path, above: tuple[str, ...] = ()) -> Iterator[Path]:
-    """The recording at a path, or those below a folder that is none of those above it."""
+def _recordings_below(path: Path, above: tuple[str, ...] = ()) -> Iterator[Path]:
+    """Yield the recording at a path, or all below a folder unless it is one of those above it."""
     if path.name == _METADATA:
         yield path.parent
     elif path.is_dir():
@@ -82,8 +83,8 @@ def _below(path: Path, above: tuple[str, ...] = ()) -> Iterator[Path]:
         elif not (path / _MANIFEST).exists() and realpath(path) not in above:
             for entry in sorted(path.iterdir()):
                 if not entry.name.startswith((".", "_")):
-                    yield from _below(entry, (*above, realpath(path)))
-    elif suffix_of(path.name):
+                    yield from _recordings_below(entry, (*above, realpath(path)))
+    elif recording_suffix(path.name):
         yield path
 
 
@@ -91,11 +92,11 @@ def _below(path: Path, above: tuple[str, ...] = ()) -> Iterator[Path]:
 
 
 def open_source(path: str | PathLike[str], columns: Mapping[str, str] | None = None) -> Source:
-    """Open a recording, one of those that ``discover`` returns: find its topics and spans.
+    """Open a recording that ``discover`` returns: find its topics and spans.
 
-    ``columns`` of a table have other names, see ``tables.renaming``. A ValueError if it is
-    no recording, or nothing of it can be read; an ImportError names the command that installs a
-    package for this kind of file.
+    ``columns`` are columns of a table with other names, see ``tables.renaming``. Raise a ValueError
+    if it is no recording or nothing can be read; an ImportError with the command that installs a
+    package for this format.
     """
     path = Path(path)
     if path.is_dir():
@@ -103,14 +104,15 @@ def open_source(path: str | PathLike[str], columns: Mapping[str, str] | None = N
     source = _scan_table(path, columns) if columns else format_of(path).scan(path)
     return Source(
         source.topics,
-        _sorted(_placed("", source)),
-        _joined(source.damage, source.topics),
+        _sort_spans(_with_file_name("", source)),
+        _describe_damage(source.damage, source.topics),
         path,
-        path.name[: -len(suffix_of(path.name) or "")],
+        path.name[: -len(recording_suffix(path.name) or "")],
     )
 
 
 def _scan_table(path: Path, columns: Mapping[str, str]) -> Source:
+    """Find the topics and spans of a table with other names of columns."""
     from . import table_file
 
     return table_file.scan(path, columns)
@@ -118,7 +120,7 @@ def _scan_table(path: Path, columns: Mapping[str, str]) -> Source:
 
 def _open_folder(path: Path) -> Source:
     """Open a rosbag2, which may have several files."""
-    names, damage = _files_of(path)
+    names, damage = _list_files(path)
     topics: list[Topic] = []
     spans: list[Span] = []
     errors: list[Exception] = []
@@ -130,38 +132,38 @@ def _open_folder(path: Path) -> Source:
             damage.append(str(error))
             continue
         topics += scan.topics
-        spans += _placed(name, scan)
+        spans += _with_file_name(name, scan)
         if scan.damage:
             damage.append(f"{name} {scan.damage}")
     if errors and len(errors) == len(names):
         raise errors[0]
     return Source(
-        merged(topics),
-        _sorted(spans),
-        _joined("; ".join(damage), tuple(topics)),
+        merge_topics(topics),
+        _sort_spans(spans),
+        _describe_damage("; ".join(damage), tuple(topics)),
         path,
         path.resolve().name,
     )
 
 
-def _files_of(path: Path) -> tuple[list[str], list[str]]:
-    """Files of a rosbag2 in the order of its metadata, and what is missing."""
+def _list_files(path: Path) -> tuple[list[str], list[str]]:
+    """Return the files of a rosbag2 in the order of its metadata, and sentences on missing ones."""
     metadata = path / _METADATA
     text = metadata.read_text(encoding="utf-8", errors="replace") if metadata.is_file() else ""
-    listed = re.search(r"^\s*relative_file_paths:\s*\n((?:\s*-\s.*\n?)+)", text, re.MULTILINE)
+    file_list = re.search(r"^\s*relative_file_paths:\s*\n((?:\s*-\s.*\n?)+)", text, re.MULTILINE)
     names, damage = [], []
-    for line in listed[1].splitlines() if listed else ():
+    for line in file_list[1].splitlines() if file_list else ():
         name = line.strip()[1:].strip().strip("'\"")
         existing = [place for place in (name, Path(name).name) if (path / place).is_file()]
         if not existing:
             damage.append(f"{name} is missing, which its {_METADATA} lists")
-        elif suffix_of(existing[0]):
+        elif recording_suffix(existing[0]):
             names.append(existing[0])
     if not names:
         names = sorted(
             entry.name
             for entry in path.iterdir()
-            if entry.is_file() and suffix_of(entry.name) in IN_ROSBAG2
+            if entry.is_file() and recording_suffix(entry.name) in ROSBAG2_SUFFIXES
         )
         if len(names) > 1 and not metadata.is_file():
             raise ValueError(
@@ -177,23 +179,25 @@ def _files_of(path: Path) -> tuple[list[str], list[str]]:
     return names, damage
 
 
-def _placed(name: str, source: Source) -> list[Span]:
+def _with_file_name(name: str, source: Source) -> list[Span]:
+    """Return the spans of a file, with its name in their places."""
     return [span._replace(place=(name, span.place)) for span in source.spans]
 
 
-def _sorted(spans: list[Span]) -> tuple[Span, ...]:
+def _sort_spans(spans: list[Span]) -> tuple[Span, ...]:
+    """Return spans in order of their start."""
     return tuple(sorted(spans, key=lambda span: span.start))
 
 
-def _joined(damage: str, topics: tuple[Topic, ...]) -> str:
-    """Damage, and topics of joint states or odometry that cannot be decoded."""
-    unknown = [
+def _describe_damage(damage: str, topics: tuple[Topic, ...]) -> str:
+    """Return a sentence on damage, and on joint states and odometry that cannot be decoded."""
+    undecodable = [
         f"the encoding {topic.encoding!r} of {topic.name} cannot be decoded, expected "
         f"{CDR!r} or {ROS1!r}"
         for topic in topics
         if topic.type in (JOINT_STATE, ODOMETRY) and topic.encoding not in DECODABLE
     ]
-    return "; ".join(filter(None, (damage, *unknown)))
+    return "; ".join(filter(None, (damage, *undecodable)))
 
 
 # --- reading
@@ -202,19 +206,19 @@ def _joined(damage: str, topics: tuple[Topic, ...]) -> str:
 def read_span(path: Path, span: Span, topics: Collection[str], decoder: Decoder) -> Messages:
     """Read the joint states and odometry of a span of a recording, in order of log time.
 
-    Those with equal log times are in the order of the file. The decoder keeps the names of joints,
-    and what could not be decoded.
+    Messages with equal log times are in the order of the file. The decoder collects the names of
+    joints, and reports what cannot be decoded.
     """
     name, place = span.place
     return format_of(path / name).read(path / name, place, topics, decoder)
 
 
-def description(source: Source) -> str | None:
-    """Return the robot description: the first text on a topic of that name, or None."""
+def robot_description(source: Source) -> str | None:
+    """Return the first text on a topic named robot_description, or None."""
     names = {
         topic.name
         for topic in source.topics
-        if topic.type == STRING
+        if topic.type == STRING_TYPE
         and topic.name.endswith("robot_description")
         and topic.encoding in (CDR, ROS1)
     }

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What every kind of recording consists of: topics, and spans that can be read on their own."""
+"""Topics and spans of recordings of every format; a span can be read on its own."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, BinaryIO, NamedTuple
 
 from ...cdr.decode import CDR, ROS1, Decoder, Messages
 
-STRING, TABLE = "std_msgs/msg/String", "table"
-DECODABLE = CDR, ROS1, TABLE
-"""Encodings of topics that can be decoded."""
+STRING_TYPE, TABLE_ENCODING = "std_msgs/msg/String", "table"
+DECODABLE = CDR, ROS1, TABLE_ENCODING
+"""Encodings of messages that can be decoded."""
 
-MAX_CHUNK = 1 << 31
-"""Largest size of an uncompressed chunk that is read [bytes]."""
+MAX_CHUNK_SIZE = 1 << 31
+"""Largest size of a chunk [bytes, uncompressed]; larger ones are damaged."""
 
-LATEST = (1 << 63) - 1
-"""Latest log time that is accepted [ns]; the earliest one is 0."""
+MAX_LOG_TIME = (1 << 63) - 1
+"""Largest log time [ns]; the smallest one is 0."""
 
 
 class Topic(NamedTuple):
@@ -38,8 +38,14 @@ class Topic(NamedTuple):
 class Span(NamedTuple):
     """A section of a recording that is read at once.
 
-    Log times of its first and last message [ns], its uncompressed size [bytes], and what the
-    reader of the file needs to find it, which can be pickled.
+    Attributes
+    ----------
+    start, stop : int
+        Log times of the first and last message [ns].
+    size : int
+        [bytes, uncompressed]
+    place : tuple
+        Arguments with which the format finds it in the file; they can be pickled.
     """
 
     start: int
@@ -65,12 +71,12 @@ class Source:
 
 
 class Format(NamedTuple):
-    """What reads one kind of file.
+    """Functions that read files of one format.
 
-    ``scan(path)`` finds topics and spans; a ValueError if it is no file of this kind.
+    ``scan(path)`` finds topics and spans, and raises a ValueError for files of other formats.
     ``read(path, place, topics, decoder)`` reads the joint states and odometry of a span, in order
-    of log time; what cannot be read is reported to the decoder. ``text(path, place, topics)`` is
-    the first text of a span, None if there is none.
+    of log time, and reports to the decoder what cannot be read. ``text(path, place, topics)``
+    returns the first text of a span, or None.
     """
 
     scan: Callable[[Path], Source]
@@ -78,20 +84,20 @@ class Format(NamedTuple):
     text: Callable[[Path, tuple[Any, ...], Collection[str]], str | None]
 
 
-def merged(topics: list[Topic]) -> tuple[Topic, ...]:
-    """Topics by name; several channels of one topic are added."""
+def merge_topics(topics: list[Topic]) -> tuple[Topic, ...]:
+    """Return topics sorted by name, with the messages of all channels of a topic."""
     counts: dict[tuple[str, str, str], int | None] = {}
     for name, kind, encoding, count in topics:
         key = name, kind, encoding
-        before = counts.get(key, 0)
-        counts[key] = None if before is None or count is None else before + count
+        total = counts.get(key, 0)
+        counts[key] = None if total is None or count is None else total + count
     return tuple(Topic(*key, count) for key, count in sorted(counts.items()))
 
 
-def require_start(file: BinaryIO, magic: bytes, path: Path, kind: str) -> str:
-    """Read how a file begins; return what is wrong if it ends there, or an empty string.
+def require_magic(file: BinaryIO, magic: bytes, path: Path, kind: str) -> str:
+    """Read the magic number of a file; return a sentence if the file ends there, or "".
 
-    A ValueError if it begins with something else, so it is not of this kind.
+    Raise a ValueError if it begins with something else, so that its format is another one.
     """
     head = file.read(len(magic))
     if head == magic:
@@ -101,14 +107,15 @@ def require_start(file: BinaryIO, magic: bytes, path: Path, kind: str) -> str:
     raise ValueError(f"{str(path)!r} is no {kind}; it begins with {head!r}")
 
 
-def cut(path: Path, where: str, usable: int) -> str:
-    """Description of a file that ends too early."""
-    more = ", and what precedes the cut in the chunk" if where == "a chunk" else ""
+def describe_cut(path: Path, where: str, usable: int) -> str:
+    """Return a sentence on a file that ends too early."""
+    remainder = ", and what precedes the cut in the chunk" if where == "a chunk" else ""
     return (
         f"ends in the middle of {where}; {usable:,} of {path.stat().st_size:,} bytes can be "
-        f"read{more}"
+        f"read{remainder}"
     )
 
 
-def limited(time: int) -> int:
-    return min(max(time, 0), LATEST)
+def clip_log_time(time: int) -> int:
+    """Return the closest valid log time [ns]."""
+    return min(max(time, 0), MAX_LOG_TIME)

@@ -20,29 +20,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...cdr.decode import Raw
-from . import serialized as ser
 from . import spans as sp
-from .chunks import Chunk, scan_of
+from .chunks import Chunk, make_source
 from .compression import beginning_of_file
-from .serialized import Channels
+from .message_files import Channels, message_format, ros2_type
 from .spans import Source
 
 MAGIC = b"SQLite format 3\0"
-_SPAN = 1 << 21  # bytes
-_FEWEST, _MOST = 64, 50_000  # rows of a span
-_BLOCK = 2000  # rows
-_STEPS = 10_000  # of the virtual machine of sqlite3 between checks of its progress
-_ROW_STEPS = 100  # more than a row takes
-_FAILURES = 100  # damaged spans after which the rest is not searched
-_UNKNOWN = 5000  # rows of a span if the size of the table is unknown
-_WHERE = (
+_SPAN_SIZE = 1 << 21  # bytes
+_MIN_SPAN_ROWS, _MAX_SPAN_ROWS = 64, 50_000
+_BLOCK_ROWS = 2000
+_STEPS_PER_CHECK = 10_000  # steps of the virtual machine of sqlite3
+_MAX_STEPS_PER_ROW = 100  # steps
+_MAX_FAILURES = 100  # damaged spans; afterwards the search ends
+_DEFAULT_SPAN_ROWS = 5000  # if the size of the table is unknown
+_ROWS_IN_RANGE = (
     "FROM messages WHERE id >= ? AND id < ? AND typeof(topic_id) = 'integer' "
     "AND typeof(timestamp) = 'integer' AND typeof(data) = 'blob'"
 )
 
 
-def _whole_pages(path: Path) -> Path:
-    """The file, or a copy without the incomplete page at its end, which would read as zeros."""
+def _without_partial_page(path: Path) -> Path:
+    """Return the file, or a copy without a partial page at its end, which would read as zeros."""
     with open(path, "rb") as file:
         file.seek(16)
         page = int.from_bytes(file.read(2), "big")
@@ -52,8 +51,8 @@ def _whole_pages(path: Path) -> Path:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Open a database; nothing is written, except for what a write-ahead log requires."""
-    path = _whole_pages(path)
+    """Open a database without writing to it, except for what a write-ahead log requires."""
+    path = _without_partial_page(path)
     address = f"file:{quote(str(path.resolve()))}"
     has_log = path.with_name(path.name + "-wal").exists()
     connection = None
@@ -65,15 +64,15 @@ def _connect(path: Path) -> sqlite3.Connection:
             connection = None
     connection = connection or sqlite3.connect(address + "?immutable=1", uri=True)
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
-    _limit(connection, _MOST)
+    _limit_steps(connection, _MAX_SPAN_ROWS)
     connection.execute("PRAGMA writable_schema=ON")  # also opens a file that is too short
     return connection
 
 
 def scan(path: Path) -> Source:
-    """Find the topics and spans of a database; a ValueError if it is none of rosbag2."""
+    """Find the topics and spans of a database; raise a ValueError if it is none of rosbag2."""
     with open(path, "rb") as file:
-        if empty := sp.require_start(file, MAGIC, path, "database of sqlite3"):
+        if empty := sp.require_magic(file, MAGIC, path, "database of sqlite3"):
             return Source((), (), empty)
     with closing(_connect(path)) as connection:
         try:
@@ -81,19 +80,20 @@ def scan(path: Path) -> Source:
                 "SELECT id, name, type, serialization_format FROM topics"
             ).fetchall()
             channels: Channels = tuple(
-                (int(number), str(name), ser.ros2_type(str(kind)), str(encoding))
+                (int(number), str(name), ros2_type(str(kind)), str(encoding))
                 for number, name, kind, encoding in rows
             )
         except (sqlite3.Error, ValueError, TypeError) as error:
-            if path.stat().st_size < _SPAN or "no such" in str(error):
+            if path.stat().st_size < _SPAN_SIZE or "no such" in str(error):
                 return Source((), (), f"contains no topics of a rosbag2: {error}")
             raise ValueError(f"{str(path)!r}: its topics cannot be read: {error}") from None
         return _scan_messages(connection, path, channels)
 
 
 def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channels) -> Source:
+    """Find the spans of the messages, also in a damaged database."""
     chunks: list[Chunk] = []
-    total: Counter[int] = Counter()
+    total_counts: Counter[int] = Counter()
     damage = ""
     try:
         first, last, count = connection.execute(
@@ -101,127 +101,130 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
         ).fetchone()
         is_end_known = True
     except sqlite3.Error as error:
-        first, last, count, is_end_known = 1, sp.LATEST, 0, False
+        first, last, count, is_end_known = 1, sp.MAX_LOG_TIME, 0, False
         damage = f"is damaged: {error}"
     if first is None:
-        return scan_of(channels, (), total, "", 0)
+        return make_source(channels, (), total_counts, "", 0)
     if not isinstance(first, int) or not isinstance(last, int):
         return Source((), (), f"is damaged; its messages have the numbers {first!r} to {last!r}")
-    mean = max(path.stat().st_size // count, 1) if count else _SPAN // _UNKNOWN
-    rows = min(max(_SPAN // mean, _FEWEST), _MOST)
+    mean = max(path.stat().st_size // count, 1) if count else _SPAN_SIZE // _DEFAULT_SPAN_ROWS
+    rows = min(max(_SPAN_SIZE // mean, _MIN_SPAN_ROWS), _MAX_SPAN_ROWS)
     start, failures = first, 0
     while start <= last:
-        stop = min(start + rows, sp.LATEST)
-        of_topics, problem = _examine(connection, start, stop)
-        counts = {number: messages for number, messages, *_ in of_topics}
-        total.update(counts)
-        if of_topics:
+        stop = min(start + rows, sp.MAX_LOG_TIME)
+        statistics, problem = _topic_statistics(connection, start, stop)
+        counts = {number: messages for number, messages, *_ in statistics}
+        total_counts.update(counts)
+        if statistics:
             chunks.append(
                 Chunk(
                     (start, stop),
                     mean * sum(counts.values()),
-                    sp.limited(min(row[2] for row in of_topics)),
-                    sp.limited(max(row[3] for row in of_topics)),
+                    sp.clip_log_time(min(row[2] for row in statistics)),
+                    sp.clip_log_time(max(row[3] for row in statistics)),
                     counts,
                 )
             )
         damage = damage or problem
-        failures += bool(problem) or not of_topics
-        if sum(total.values()) > count and is_end_known:
+        failures += bool(problem) or not statistics
+        if sum(total_counts.values()) > count and is_end_known:
             damage = damage or "is damaged; the same rows are found several times"
             break
         if (
-            failures > _FAILURES
+            failures > _MAX_FAILURES
             or not is_end_known
-            and (problem or not of_topics)
-            or stop == sp.LATEST
+            and (problem or not statistics)
+            or stop == sp.MAX_LOG_TIME
         ):
             break
         start = _next_row(connection, stop)
-    if not damage and sum(total.values()) < count:
-        damage = f"is damaged in {count - sum(total.values()):,} messages"
+    if not damage and sum(total_counts.values()) < count:
+        damage = f"is damaged in {count - sum(total_counts.values()):,} messages"
     if damage:
-        damage = f"{damage.rstrip('.')}; {sum(total.values()):,} messages can be read"
-    return scan_of(channels, chunks, total, damage, 0)
+        damage = f"{damage.rstrip('.')}; {sum(total_counts.values()):,} messages can be read"
+    return make_source(channels, chunks, total_counts, damage, 0)
 
 
 def _next_row(connection: sqlite3.Connection, start: int) -> int:
-    """Number of the first row from a number on; a damaged database may have large gaps."""
+    """Return the number of the first row from ``start`` on; damage may cause large gaps."""
     try:
-        _limit(connection, _MOST)
+        _limit_steps(connection, _MAX_SPAN_ROWS)
         (number,) = connection.execute(
             "SELECT min(id) FROM messages WHERE id >= ?", (start,)
         ).fetchone()
     except sqlite3.Error:
         return start
-    return max(number, start) if isinstance(number, int) else sp.LATEST
+    return max(number, start) if isinstance(number, int) else sp.MAX_LOG_TIME
 
 
-def _limit(connection: sqlite3.Connection, rows: int) -> None:
-    """Interrupt the next statement if it takes far longer than so many rows do.
+def _limit_steps(connection: sqlite3.Connection, rows: int) -> None:
+    """Interrupt the next statement if it takes far more steps than ``rows`` do.
 
     The pages of a damaged database may refer to each other in a circle.
     """
-    left = 10 + rows * _ROW_STEPS // _STEPS
+    remaining_checks = 10 + rows * _MAX_STEPS_PER_ROW // _STEPS_PER_CHECK
 
     def is_too_long() -> bool:
-        nonlocal left
-        left -= 1
-        return left < 0
+        nonlocal remaining_checks
+        remaining_checks -= 1
+        return remaining_checks < 0
 
-    connection.set_progress_handler(is_too_long, _STEPS)
+    connection.set_progress_handler(is_too_long, _STEPS_PER_CHECK)
 
 
-def _examine(
+def _topic_statistics(
     connection: sqlite3.Connection, start: int, stop: int
 ) -> tuple[list[tuple[int, int, int, int]], str]:
-    """Number, count, earliest and latest of each topic in a range; and what is damaged."""
-    _limit(connection, stop - start)
+    """Return number, count, first and last log time of each topic in a range, and the damage."""
+    _limit_steps(connection, stop - start)
     try:
         return connection.execute(
-            f"SELECT topic_id, count(*), min(timestamp), max(timestamp) {_WHERE} GROUP BY topic_id",
+            f"SELECT topic_id, count(*), min(timestamp), max(timestamp) {_ROWS_IN_RANGE} "
+            "GROUP BY topic_id",
             (start, stop),
         ).fetchall(), ""
     except sqlite3.Error:
-        rows, error = _whole_rows(connection, start, stop)
+        rows, error = _read_until_damage(connection, start, stop)
     times: dict[int, list[int]] = {}
     for number, time, _ in rows:
         times.setdefault(number, []).append(time)
     return [(number, len(times), min(times), max(times)) for number, times in times.items()], error
 
 
-def _whole_rows(
+def _read_until_damage(
     connection: sqlite3.Connection, start: int, stop: int
 ) -> tuple[list[tuple[int, int, bytes]], str]:
-    """Rows up to the first that cannot be read."""
+    """Return the rows before the first that cannot be read, and the damage."""
     rows: list[tuple[int, int, bytes]] = []
     try:
-        rows.extend(row for block in _blocks(connection, start, stop, 1) for row in block)
+        rows.extend(row for block in _read_blocks(connection, start, stop, 1) for row in block)
     except sqlite3.Error as error:
         return rows, f"is damaged in the messages {start} to {stop - 1}: {error}"
     return rows, ""
 
 
-def _blocks(
+def _read_blocks(
     connection: sqlite3.Connection, start: int, stop: int, size: int
 ) -> Iterator[list[tuple[int, int, bytes]]]:
-    _limit(connection, stop - start)
+    """Yield topic, log time and content of rows, in blocks."""
+    _limit_steps(connection, stop - start)
     cursor = connection.execute(
-        f"SELECT topic_id, timestamp, data {_WHERE} ORDER BY id", (start, stop)
+        f"SELECT topic_id, timestamp, data {_ROWS_IN_RANGE} ORDER BY id", (start, stop)
     )
     while block := cursor.fetchmany(size):
         yield block
 
 
 def load(path: Path, place: tuple[Any, ...], codes: dict[int, int]) -> Raw:
+    """Load the messages of a span; see `message_files.message_format`."""
     ((start, stop),) = place
-    heads: list[NDArray[np.int64]] = []
+    indices: list[NDArray[np.int64]] = []
     contents: list[bytes] = []
     problem = ""
 
-    def take(block: list[tuple[int, int, bytes]]) -> None:
+    def add_rows(block: list[tuple[int, int, bytes]]) -> None:
         rows = [row for row in block if row[0] in codes]
-        heads.append(
+        indices.append(
             np.array(
                 [(codes[number], time, 0, len(content)) for number, time, content in rows], np.int64
             ).reshape(-1, 4)
@@ -230,16 +233,16 @@ def load(path: Path, place: tuple[Any, ...], codes: dict[int, int]) -> Raw:
 
     with closing(_connect(path)) as connection:
         try:
-            for block in _blocks(connection, start, stop, _BLOCK):
-                take(block)  # many tuples at a time would be searched for garbage
+            for block in _read_blocks(connection, start, stop, _BLOCK_ROWS):
+                add_rows(block)  # blocks limit the tuples that the garbage collector visits
         except sqlite3.Error:
-            heads.clear()
+            indices.clear()
             contents.clear()
-            rows, problem = _whole_rows(connection, start, stop)
-            take(rows)
-    index = np.concatenate([np.zeros((0, 4), np.int64), *heads])
+            rows, problem = _read_until_damage(connection, start, stop)
+            add_rows(rows)
+    index = np.concatenate([np.zeros((0, 4), np.int64), *indices])
     index[1:, 2] = np.cumsum(index[:-1, 3])
     return Raw(np.frombuffer(b"".join(contents), np.uint8), index, (problem,) if problem else ())
 
 
-FORMAT = ser.serialized(scan, load)
+FORMAT = message_format(scan, load)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Tables, CSV or Parquet, as messages: one for each row that contains positions.
+"""Tables, CSV or Parquet, read as messages, one for each row that contains positions.
 
 The columns are those of the identification: ``position.elbow``, or ``/joint_states/elbow/position``
 as PlotJuggler names it, where what precedes the joint is the topic. Positions of a base, such as
@@ -21,30 +21,37 @@ from ...cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ...engine.kernel.types import Array
 from ..tables import files as tables
 from ..tables.columns import Columns
-from ..tables.row_selection import LAST_STAMP, measured_rows
-from .spans import TABLE, Format, Source, Span, Topic
+from ..tables.row_selection import MAX_STAMP, uncorrupted_rows
+from .spans import TABLE_ENCODING, Format, Source, Span, Topic
 
 _TOPIC, _BASE_TOPIC = "/joint_states", "/odom"
 _SIGNALS = ("position", "velocity", "effort")
 _POSE = ("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw")
 _TWIST = ("/linear_x", "/linear_y", "/linear_z", "/angular_x", "/angular_y", "/angular_z")
 _PLANAR_POSE, _PLANAR_TWIST = ("/x", "/y", "/theta"), ("/linear_x", "/linear_y", "/angular_z")
-_EXPECTED = f"convert other units to s, below {1e-9 * LAST_STAMP:.2g}"
+_TIME_REMEDY = f"convert other units to s, below {1e-9 * MAX_STAMP:.2g}"
 
 
-class _Joints(NamedTuple):
-    """Columns of the joints of one topic; no velocities if some are missing.
+class _JointColumns(NamedTuple):
+    """Columns of the joints of one topic.
 
-    The names of missing efforts are empty.
+    Attributes
+    ----------
+    topic : str
+    names : tuple of str
+        Joints.
+    columns : tuple of three tuples of str
+        Columns of positions, velocities and efforts. There are no velocities if one is missing;
+        names of missing efforts are empty.
     """
 
     topic: str
     names: tuple[str, ...]
-    columns: tuple[tuple[str, ...], ...]  # of positions, velocities, efforts
+    columns: tuple[tuple[str, ...], ...]
 
 
-class _Base(NamedTuple):
-    """Columns of a base, in the order of a pose and a twist; empty names for what is not there."""
+class _BaseColumns(NamedTuple):
+    """Columns of a base, in the order of pose and twist; names of missing columns are empty."""
 
     topic: str
     is_planar: bool
@@ -52,16 +59,18 @@ class _Base(NamedTuple):
     twist: tuple[str, ...]
 
 
-class _Topics:
-    """What the columns of a table are as topics: joints of each, and bases."""
+class _TableTopics:
+    """Topics of joints and bases that the columns of a table contain."""
 
     def __init__(self, columns: Columns, path: Path) -> None:
-        self.time = columns.first_time((tables.STAMP, *tables.TIMES))
+        self.time = columns.find_time_name((tables.STAMP, *tables.TIMES))
         topics: dict[str, dict[str, dict[str, str]]] = {}
-        for content, column in columns.contents.items():
-            signal, owner = tables.parsed(content)
+        for content, column in columns.names_by_content.items():
+            signal, owner = tables.parse_column(content)
             if signal in _SIGNALS:
-                signals = topics.setdefault(_topic(content), {kind: {} for kind in _SIGNALS})
+                signals = topics.setdefault(
+                    _topic_of_column(content), {kind: {} for kind in _SIGNALS}
+                )
                 signals[signal][owner] = column
         if not self.time or not any(signals["position"] for signals in topics.values()):
             times = " or ".join(map(repr, tables.TIMES))
@@ -71,21 +80,25 @@ class _Topics:
                 f"{', '.join(columns.names[:20])}; specify other names with --columns or "
                 "columns="
             )
-        self.bases = [base for topic, signals in topics.items() for base in _bases(topic, signals)]
-        used = {name for base in self.bases for name in (*base.pose, *base.twist)}
+        self.bases = [
+            base for topic, signals in topics.items() for base in _base_columns(topic, signals)
+        ]
+        base_column_names = {name for base in self.bases for name in (*base.pose, *base.twist)}
         self.joints = [
             joints
             for topic, signals in topics.items()
-            if (joints := _joints(topic, signals, used)).names
+            if (joints := _joint_columns(topic, signals, base_column_names)).names
         ]
 
     def topics(self, count: int) -> tuple[Topic, ...]:
+        """Return the topics, each with a number of messages."""
         return (
-            *(Topic(joints.topic, JOINT_STATE, TABLE, count) for joints in self.joints),
-            *(Topic(base.topic, ODOMETRY, TABLE, count) for base in self.bases),
+            *(Topic(joints.topic, JOINT_STATE, TABLE_ENCODING, count) for joints in self.joints),
+            *(Topic(base.topic, ODOMETRY, TABLE_ENCODING, count) for base in self.bases),
         )
 
     def names(self, topics: Collection[str]) -> list[str]:
+        """Return the columns of topics, time first."""
         names = [
             name
             for joints in self.joints
@@ -104,36 +117,44 @@ class _Topics:
         return list(dict.fromkeys((self.time, *names)))
 
 
-def _topics(table: tables.Csv | tables.Parquet, path: Path, given: Mapping[str, str]) -> _Topics:
-    """Find the topics of a table; ``given`` are columns with other names, by what they contain."""
-    return _Topics(Columns(table, columns=given, name=repr(str(path))), path)
+def _find_topics(
+    table: tables.CsvFile | tables.ParquetFile, path: Path, renamed: Mapping[str, str]
+) -> _TableTopics:
+    """Find the topics of a table; ``renamed`` are columns with other names, by their content."""
+    return _TableTopics(Columns(table, columns=renamed, name=repr(str(path))), path)
 
 
-def _topic(name: str) -> str:
-    """The topic that a column of PlotJuggler names, or the usual one."""
-    before, middle, _ = name.rpartition("joint_states/")
-    return f"/{(before + middle).strip('/')}" if middle else _TOPIC
+def _topic_of_column(name: str) -> str:
+    """Return the topic in a column name of PlotJuggler, or the default."""
+    namespace, topic, _ = name.rpartition("joint_states/")
+    return f"/{(namespace + topic).strip('/')}" if topic else _TOPIC
 
 
-def _joints(topic: str, signals: dict[str, dict[str, str]], used: set[str]) -> _Joints:
-    names = tuple(owner for owner, column in signals["position"].items() if column not in used)
+def _joint_columns(
+    topic: str, signals: dict[str, dict[str, str]], base_column_names: set[str]
+) -> _JointColumns:
+    """Return the columns of the joints of a topic, without those of bases."""
+    names = tuple(
+        owner for owner, column in signals["position"].items() if column not in base_column_names
+    )
     columns: list[tuple[str, ...]] = []
     for signal in _SIGNALS:
         by_owner = signals[signal]
         is_used = signal == "effort" or all(name in by_owner for name in names)
         columns.append(tuple(by_owner.get(name, "") for name in names) if is_used else ())
-    return _Joints(topic, names, tuple(columns))
+    return _JointColumns(topic, names, tuple(columns))
 
 
-def _bases(topic: str, signals: dict[str, dict[str, str]]) -> Iterator[_Base]:
+def _base_columns(topic: str, signals: dict[str, dict[str, str]]) -> Iterator[_BaseColumns]:
+    """Yield the columns of the bases of a topic."""
     positions, velocities = signals["position"], signals["velocity"]
-    place = topic.rpartition("/")[0]
+    namespace = topic.rpartition("/")[0]
     for is_planar, pose, twist in ((False, _POSE, _TWIST), (True, _PLANAR_POSE, _PLANAR_TWIST)):
         for owner in positions:
             name = owner.removesuffix(pose[-1])
             if name != owner and all(name + suffix in positions for suffix in pose):
-                yield _Base(
-                    place + _BASE_TOPIC,
+                yield _BaseColumns(
+                    namespace + _BASE_TOPIC,
                     is_planar,
                     tuple(positions[name + suffix] for suffix in pose),
                     tuple(velocities.get(name + suffix, "") for suffix in twist),
@@ -143,65 +164,67 @@ def _bases(topic: str, signals: dict[str, dict[str, str]]) -> Iterator[_Base]:
 # --- files
 
 
-def scan(path: Path, given: Mapping[str, str] | None = None) -> Source:
-    """Find the topics and spans of a table; an error as ``sources.open_source`` raises it.
+def scan(path: Path, renamed: Mapping[str, str] | None = None) -> Source:
+    """Find the topics and spans of a table; raise errors as ``sources.open_source``.
 
-    ``given`` are columns with other names, by what they would be called.
+    ``renamed`` are columns with other names, by the usual names.
     """
     if path.stat().st_size == 0:
         return Source((), (), "is empty: 0 bytes")
     tables.pyarrow()
-    given = given or {}
-    table = _opened(path, bool(given))
-    columns = _topics(table, path, given)
+    renamed = renamed or {}
+    table = _open_cached(path, bool(renamed))
+    columns = _find_topics(table, path, renamed)
     spans: list[Span] = []
     problems: dict[str, None] = {}
-    unusable: list[float] = []
+    unusable_times: list[float] = []
     time: int | None = None
     log_time = count = 0
     for place, size in table.blocks():
-        values, more = _read(table, place, [columns.time])
-        problems.update(dict.fromkeys(more))
-        stamps = _stamps(values, columns.time)[1]
+        values, block_problems = _read_block(table, place, [columns.time])
+        problems.update(dict.fromkeys(block_problems))
+        stamps = _usable_stamps(values, columns.time)[1]
         if not len(stamps):
-            unusable += values[columns.time][:1].tolist()
+            unusable_times += values[columns.time][:1].tolist()
             continue
         first = int(stamps[0])
         log_time = first if time is None else log_time + max(first - time, 0)
         stop = int(_log_times(stamps, log_time)[-1])
-        spans.append(Span(log_time, stop, size, (place, log_time, given)))
+        spans.append(Span(log_time, stop, size, (place, log_time, renamed)))
         time, log_time = int(stamps[-1]), stop
         count += len(stamps)
-    if unusable and not spans:
+    if unusable_times and not spans:
         problems.update(
             {
-                f"no row has a usable time, the first: {unusable[0]:.6g} in the column "
-                f"{columns.time!r}; {_EXPECTED}": None
+                f"no row has a usable time, the first: {unusable_times[0]:.6g} in the column "
+                f"{columns.time!r}; {_TIME_REMEDY}": None
             }
         )
     if not (spans or problems or table.damage):
         problems["has no rows"] = None
-    ends = [
+    placed_spans = [
         span._replace(place=(*span.place, n == 0, n == len(spans) - 1))
         for n, span in enumerate(spans)
     ]
-    return Source(columns.topics(count), tuple(ends), "; ".join((*problems, *table.damage)))
+    return Source(columns.topics(count), tuple(placed_spans), "; ".join((*problems, *table.damage)))
 
 
-def _opened(path: Path, without_names: bool) -> tables.Csv | tables.Parquet:
-    """The table; the latest one stays open, as its blocks are read one after the other."""
-    return _open(path, path.stat().st_mtime_ns, without_names)
+def _open_cached(path: Path, without_names: bool) -> tables.CsvFile | tables.ParquetFile:
+    """Return a table; the last one stays open, as its blocks are read one after the other."""
+    return _open_unmodified(path, path.stat().st_mtime_ns, without_names)
 
 
 @functools.lru_cache(1)
-def _open(path: Path, modified: int, without_names: bool) -> tables.Csv | tables.Parquet:
+def _open_unmodified(
+    path: Path, modification_time: int, without_names: bool
+) -> tables.CsvFile | tables.ParquetFile:
     return tables.open_file(path, without_names)
 
 
-def _read(
-    table: tables.Csv | tables.Parquet, place: tables.Place, columns: Sequence[str]
+def _read_block(
+    table: tables.CsvFile | tables.ParquetFile, place: tables.Place, columns: Sequence[str]
 ) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """Columns of a block by name, the first one the time, and problems."""
+    """Return columns of a block by name, the first one the time, and sentences on problems."""
     try:
         return table.read(place, columns)
     except (tables.pyarrow().ArrowException, ValueError, OSError) as error:
@@ -216,99 +239,112 @@ def _read(
 # --- rows
 
 
-def _stamps(
+def _usable_stamps(
     table: dict[str, NDArray[Any]], name: str
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which rows have a time, and their times [ns]."""
+    """Return a mask of the rows with a usable time, and their times [ns]."""
     values = table[name]
     if values.dtype == np.int64 and name == tables.STAMP:
-        known = (values > -LAST_STAMP) & (values < LAST_STAMP)
-        return known, values[known]
+        is_usable = (values > -MAX_STAMP) & (values < MAX_STAMP)
+        return is_usable, values[is_usable]
     with np.errstate(over="ignore"):
         scaled = np.round(values.astype(float) * (1.0 if name == tables.STAMP else 1e9))
-    usable = np.abs(scaled) < LAST_STAMP
-    return usable, scaled[usable].astype(np.int64)
+    is_usable = np.abs(scaled) < MAX_STAMP
+    return is_usable, scaled[is_usable].astype(np.int64)
 
 
 def _log_times(stamps: NDArray[np.int64], first: int) -> NDArray[np.int64]:
-    """Times that never go back: a step back takes no time."""
+    """Return times that start at ``first`` and never go back: a step back takes no time."""
     steps = np.maximum(np.diff(stamps, prepend=stamps[:1]), 0)
     return first + np.cumsum(steps)
 
 
 def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder) -> Messages:
-    block, first, given, *ends = place
-    source = _opened(path, bool(given))
-    columns = _topics(source, path, given)
-    table, problems = _read(source, block, columns.names(topics))
+    """Read the messages of a span; see `spans.Format`."""
+    block, first_time, renamed, *is_end = place
+    table = _open_cached(path, bool(renamed))
+    columns = _find_topics(table, path, renamed)
+    values, problems = _read_block(table, block, columns.names(topics))
     for problem in problems:
         decoder.report(problem)
-    usable, stamps = _stamps(table, columns.time)
-    log_times = _log_times(stamps, first)
-    bad = int(np.count_nonzero(~usable))
-    known = table[columns.time][~usable & ~_is_empty(table[columns.time])]
-    if bad > len(known):
-        decoder.report("a row without a time", bad - len(known))
-    if len(known):  # a power of ten, as each text is counted
-        decoder.report(
-            f"a row whose time in the column {columns.time!r} cannot be used, about "
-            f"{float(known[0]):.0e}; {_EXPECTED}",
-            len(known),
-        )
-    rows = _measured(table, columns.time, usable, ends)
-    for where, left_out in (("beginning", rows.start), ("end", len(usable) - rows.stop)):
-        if left_out:
+    is_usable, stamps = _usable_stamps(values, columns.time)
+    log_times = _log_times(stamps, first_time)
+    rejected_count = _report_unusable_times(values[columns.time], columns.time, is_usable, decoder)
+    rows = _uncorrupted_rows(values, columns.time, is_usable, is_end)
+    for where, count in (("beginning", rows.start), ("end", len(is_usable) - rows.stop)):
+        if count:
             decoder.report(
-                f"left out {left_out} rows at the {where}: there are numbers or stamps "
+                f"left out {count} rows at the {where}: there are numbers or stamps "
                 "among them that cannot be measured"
             )
-    kept = np.zeros(len(usable), bool)
-    kept[rows] = usable[rows]
-    stamps, log_times = stamps[kept[usable]], log_times[kept[usable]]
-    table = {name: values[kept] for name, values in table.items()}
-    parts = [
-        _joint_messages(joints, table, decoder)
+    row_mask = np.zeros(len(is_usable), bool)
+    row_mask[rows] = is_usable[rows]
+    stamps, log_times = stamps[row_mask[is_usable]], log_times[row_mask[is_usable]]
+    values = {name: column[row_mask] for name, column in values.items()}
+    messages = [
+        _joint_messages(joints, values, decoder)
         for joints in columns.joints
         if joints.topic in topics
     ]
-    parts += [
-        _base_messages(base, table, decoder) for base in columns.bases if base.topic in topics
+    messages += [
+        _base_messages(base, values, decoder) for base in columns.bases if base.topic in topics
     ]
-    if not parts or not len(stamps):
-        return Messages.none(bad)
-    return _joined(parts, stamps, log_times, bad)
+    if not messages or not len(stamps):
+        return Messages.none(rejected_count)
+    return _join_messages(messages, stamps, log_times, rejected_count)
+
+
+def _report_unusable_times(
+    times: NDArray[Any], name: str, is_usable: NDArray[np.bool_], decoder: Decoder
+) -> int:
+    """Report rows without a time, or with one that cannot be used; return their number."""
+    count = int(np.count_nonzero(~is_usable))
+    unusable_times = times[~is_usable & ~_is_empty(times)]
+    if count > len(unusable_times):
+        decoder.report("a row without a time", count - len(unusable_times))
+    if len(unusable_times):  # rounded to a power of ten, as each text is counted
+        decoder.report(
+            f"a row whose time in the column {name!r} cannot be used, about "
+            f"{float(unusable_times[0]):.0e}; {_TIME_REMEDY}",
+            len(unusable_times),
+        )
+    return count
 
 
 def _is_empty(stamps: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return a mask of empty cells of a column of times."""
     empty: NDArray[np.bool_] = (
         np.isnan(stamps) if stamps.dtype.kind == "f" else stamps == tables.NO_TIME
     )
     return empty
 
 
-def _measured(
-    table: dict[str, NDArray[Any]], time: str, usable: NDArray[np.bool_], ends: Sequence[bool]
+def _uncorrupted_rows(
+    table: dict[str, NDArray[Any]],
+    time: str,
+    is_usable: NDArray[np.bool_],
+    is_end: Sequence[bool],
 ) -> slice:
-    """The rows without corrupt ones at the ends of the file, as identification leaves them out.
+    """Return the rows of a block without corrupt ones at the ends of the file.
 
-    ``usable``: whether a row has a time; ``ends``: whether the block is at the beginning of the
-    file, and at its end. Empty cells are not corrupt.
+    Identification leaves out the same rows. ``is_usable`` is a mask of rows with a usable time,
+    ``is_end`` states whether the block is at the beginning and at the end of the file. Empty cells
+    are not corrupt.
     """
-    count = len(usable)
-    if not any(ends):
+    count = len(is_usable)
+    if not any(is_end):
         return slice(0, count)
-    stamps = table[time]
-    empty = _is_empty(stamps)
-    known = {
+    columns = {
         name: np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)
         for name, values in table.items()
         if name != time
     }
-    rows = measured_rows(np.where(usable | empty, 0.0, np.inf), known)
-    return slice(rows.start if ends[0] else 0, rows.stop if ends[1] else count)
+    times = np.where(is_usable | _is_empty(table[time]), 0.0, np.inf)
+    rows = uncorrupted_rows(times, columns)
+    return slice(rows.start if is_end[0] else 0, rows.stop if is_end[1] else count)
 
 
-class _Block(NamedTuple):
+class _TopicMessages(NamedTuple):
     """Messages of one topic."""
 
     name_list: int
@@ -318,7 +354,8 @@ class _Block(NamedTuple):
     numbers: Array
 
 
-def _matrix(table: dict[str, NDArray[Any]], names: Sequence[str]) -> Array:
+def _column_matrix(table: dict[str, NDArray[Any]], names: Sequence[str]) -> Array:
+    """Return columns as a matrix (B, n); NaN for those without a name."""
     count = len(next(iter(table.values())))
     matrix = np.full((count, len(names)), np.nan)
     for k, name in enumerate(names):
@@ -327,21 +364,23 @@ def _matrix(table: dict[str, NDArray[Any]], names: Sequence[str]) -> Array:
     return matrix
 
 
-def _joint_messages(joints: _Joints, table: dict[str, NDArray[Any]], decoder: Decoder) -> _Block:
-    """Messages of the rows with a position; without a signal that has no number in a row."""
-    blocks = [_matrix(table, names) for names in joints.columns]
-    present = [np.logical_not(np.isnan(block)).any(axis=1).reshape(-1) for block in blocks]
-    rows = np.flatnonzero(present[0])
-    counts = np.stack([given[rows] * block.shape[1] for given, block in zip(present, blocks)], 1)
-    mask = np.concatenate(
+def _joint_messages(
+    joints: _JointColumns, table: dict[str, NDArray[Any]], decoder: Decoder
+) -> _TopicMessages:
+    """Return messages of the rows with a position, without signals that are empty in a row."""
+    blocks = [_column_matrix(table, names) for names in joints.columns]
+    is_present = [np.logical_not(np.isnan(block)).any(axis=1).reshape(-1) for block in blocks]
+    rows = np.flatnonzero(is_present[0])
+    counts = np.stack([mask[rows] * block.shape[1] for mask, block in zip(is_present, blocks)], 1)
+    number_mask = np.concatenate(
         [
-            np.repeat(given[rows, None], block.shape[1], axis=1)
-            for given, block in zip(present, blocks)
+            np.repeat(mask[rows, None], block.shape[1], axis=1)
+            for mask, block in zip(is_present, blocks)
         ],
         axis=1,
     )
-    numbers = np.concatenate([block[rows] for block in blocks], axis=1)[mask]
-    return _Block(
+    numbers = np.concatenate([block[rows] for block in blocks], axis=1)[number_mask]
+    return _TopicMessages(
         decoder.name_list_number(joints.names),
         decoder.topic_number(joints.topic),
         rows,
@@ -350,9 +389,11 @@ def _joint_messages(joints: _Joints, table: dict[str, NDArray[Any]], decoder: De
     )
 
 
-def _base_messages(base: _Base, table: dict[str, NDArray[Any]], decoder: Decoder) -> _Block:
-    """Odometry of the rows with a pose."""
-    pose, twist = _matrix(table, base.pose), _matrix(table, base.twist)
+def _base_messages(
+    base: _BaseColumns, table: dict[str, NDArray[Any]], decoder: Decoder
+) -> _TopicMessages:
+    """Return odometry of the rows with a pose."""
+    pose, twist = _column_matrix(table, base.pose), _column_matrix(table, base.twist)
     if base.is_planar:
         x, y, yaw = pose.T
         zero = np.zeros(len(pose))
@@ -361,7 +402,7 @@ def _base_messages(base: _Base, table: dict[str, NDArray[Any]], decoder: Decoder
         twist = np.stack([vx, vy, zero, zero, zero, wz], 1)
     rows = np.flatnonzero(~np.isnan(pose[:, 0]))
     counts = np.tile(np.array([7, 6, 0], np.int32), (len(rows), 1))
-    return _Block(
+    return _TopicMessages(
         decoder.child_frame_number(""),
         decoder.topic_number(base.topic),
         rows,
@@ -370,27 +411,31 @@ def _base_messages(base: _Base, table: dict[str, NDArray[Any]], decoder: Decoder
     )
 
 
-def _joined(
-    parts: list[_Block], stamps: NDArray[np.int64], log_times: NDArray[np.int64], bad: int
+def _join_messages(
+    topics: list[_TopicMessages],
+    stamps: NDArray[np.int64],
+    log_times: NDArray[np.int64],
+    rejected_count: int,
 ) -> Messages:
-    rows = np.concatenate([part.rows for part in parts])
-    counts = np.concatenate([part.counts for part in parts])
+    """Return the messages of all topics in the order of their rows."""
+    rows = np.concatenate([topic.rows for topic in topics])
+    counts = np.concatenate([topic.counts for topic in topics])
     sizes = counts.sum(axis=1, dtype=np.int64)
     order = np.argsort(rows, kind="stable")
 
-    def repeated(values: list[int]) -> NDArray[np.int32]:
-        lengths = [len(part.rows) for part in parts]
+    def repeat_in_order(values: list[int]) -> NDArray[np.int32]:
+        lengths = [len(topic.rows) for topic in topics]
         return np.repeat(np.array(values, np.int32), lengths)[order]
 
     return Messages(
-        repeated([part.name_list for part in parts]),
-        repeated([part.topic for part in parts]),
+        repeat_in_order([topic.name_list for topic in topics]),
+        repeat_in_order([topic.topic for topic in topics]),
         log_times[rows][order],
         stamps[rows][order],
         counts[order],
         (np.cumsum(sizes) - sizes)[order],
-        np.concatenate([part.numbers for part in parts]),
-        bad,
+        np.concatenate([topic.numbers for topic in topics]),
+        rejected_count,
     )
 
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of a recording of one robot in a table, by the names of its joints."""
+"""Columns of a table with the recording of a robot, by the names of its joints."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from ...engine.kernel.names import similar
 from ...engine.kernel.types import Array
 from ...engine.model.model import Model
 from . import files as tables
-from .files import Csv, Parquet, Table
-from .renaming import renamed
+from .files import CsvFile, ParquetFile, Table
+from .renaming import resolve_columns
 
-_GROUP = 20000  # rows of a row group of Parquet, and of a CSV file at a time
-_LISTED = 4  # missing columns in a message
+_ROW_GROUP_SIZE = 20000  # rows, in Parquet and in blocks of CSV
+_MAX_LISTED_COLUMNS = 4
 
 
 class Columns:
-    """The columns of a table by what they contain, such as "time" or "position.elbow".
+    """Columns of a table by their content, such as "time" or "position.elbow".
 
-    Some may be given, because they have other names, see ``Samples.from_table``. Without a model,
-    these are the names of single columns.
+    ``columns`` states other names of columns, see ``Samples.from_table``; without a model, names of
+    single columns. Attributes: ``names`` of all columns, ``renamed_columns`` with other names by
+    their content, and ``names_by_content`` of all columns.
     """
 
     def __init__(
         self,
-        table: Table | Csv | Parquet,
+        table: Table | CsvFile | ParquetFile,
         model: Model | None = None,
         columns: Mapping[str, str] | None = None,
         name: str = "the table",
@@ -40,16 +41,21 @@ class Columns:
         self.names = tuple(self._reader.names)
         tables.require_unique(self.names, name)
         columns = columns or {}
-        self.given = renamed(model, columns, self.names) if model else dict(columns)
-        others = {name: name for name in self.names if name not in self.given.values()}
-        self.contents = {**self.given, **others}
+        self.renamed_columns = (
+            resolve_columns(model, columns, self.names) if model else dict(columns)
+        )
+        renamed_names = self.renamed_columns.values()
+        self.names_by_content = {
+            **self.renamed_columns,
+            **{name: name for name in self.names if name not in renamed_names},
+        }
 
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self._reader)
 
     def read(self, *groups: Sequence[str | None]) -> list[Array]:
-        """The columns of each group, (B, n), read together; zeros without a name."""
+        """Read the columns of each group (B, n) at once; columns without a name are 0."""
         arrays = [np.zeros((len(self._reader), len(group))) for group in groups]
         places = [
             (name, array[:, k])
@@ -60,83 +66,100 @@ class Columns:
         self._reader.fill([name for name, _ in places], [values for _, values in places])
         return arrays
 
-    def first_time(self, names: Sequence[str] = tables.TIMES) -> str:
-        """The column of time stamps that is given, or the first of the names; empty without one."""
-        names = ["time"] if "time" in self.given else names
-        return next((self.contents[name] for name in names if name in self.contents), "")
+    def find_time_name(self, names: Sequence[str] = tables.TIMES) -> str:
+        """Return the column of time stamps: the renamed one or the first of ``names``; or ""."""
+        names = ["time"] if "time" in self.renamed_columns else names
+        return next(
+            (self.names_by_content[name] for name in names if name in self.names_by_content), ""
+        )
 
     def time(self) -> list[str]:
-        """The name of the column of time stamps [s]; a ValueError if there is none."""
-        if name := self.first_time():
+        """Return the name of the column of time stamps [s]; raise a ValueError without one."""
+        if name := self.find_time_name():
             return [name]
         expected = " or ".join(map(repr, tables.TIMES))
         raise ValueError(
             f"time: there is no column {expected}, in s; the columns are "
-            f"{tables.listed(self.names)}; specify another name with --columns or "
+            f"{tables.list_names(self.names)}; specify another name with --columns or "
             "columns="
         )
 
     def signal(
         self, signal: str, owners: Sequence[str], absent: Collection[str] = ()
     ) -> list[str | None]:
-        """The names of the columns of a signal; None for those in ``absent`` that are missing."""
-        names = [self._column(signal, owner) for owner in owners]
-        missing = [
+        """Return the columns of a signal, in the order of its owners.
+
+        A missing column is None for owners in ``absent``; for others, raise a ValueError.
+        """
+        names = [self._find_column(signal, owner) for owner in owners]
+        missing_owners = [
             owner for owner, name in zip(owners, names) if name is None and owner not in absent
         ]
-        if missing:
-            raise ValueError(self._missing(signal, missing))
+        if missing_owners:
+            raise ValueError(self._missing_columns_message(signal, missing_owners))
         return names
 
     def has(self, signal: str, owner: str) -> bool:
-        """Whether there is a column of a signal."""
-        return self._column(signal, owner) is not None
+        """Return True if there is a column of a signal."""
+        return self._find_column(signal, owner) is not None
 
     def owners(self, signal: str) -> list[str]:
-        """Return what the columns of a signal belong to, in their order."""
-        return [owner for kind, owner in map(tables.parsed, self.contents) if kind == signal]
+        """Return the owners of the columns of a signal, such as joints, in their order."""
+        return [
+            owner
+            for kind, owner in map(tables.parse_column, self.names_by_content)
+            if kind == signal
+        ]
 
     def ignored(self, model: Model) -> list[str]:
-        """A warning about joints that the robot does not have, if any."""
-        known = known_names(model)
-        others = dict.fromkeys(
+        """Return a warning about joints that the robot does not have, or an empty list."""
+        robot_names = joint_and_coordinate_names(model)
+        unknown_owners = dict.fromkeys(
             owner
             for signal in ("position", "effort")
             for owner in self.owners(signal)
-            if not any(owner == name or owner.endswith("/" + name) for name in known)
+            if not any(owner == name or owner.endswith("/" + name) for name in robot_names)
         )
         return (
-            [f"ignored joints of the table that the robot does not have: {', '.join(others)}"]
-            if others
+            [
+                "ignored joints of the table that the robot does not have: "
+                f"{', '.join(unknown_owners)}"
+            ]
+            if unknown_owners
             else []
         )
 
-    def _column(self, signal: str, owner: str) -> str | None:
-        if f"{signal}.{owner}" in self.given:
-            return self.given[f"{signal}.{owner}"]
+    def _find_column(self, signal: str, owner: str) -> str | None:
+        """Return the column of a signal; raise a ValueError if there are several."""
+        if f"{signal}.{owner}" in self.renamed_columns:
+            return self.renamed_columns[f"{signal}.{owner}"]
         if f"{signal}.{owner}" in self.names:
             return f"{signal}.{owner}"
-        end = f"/{owner}/{signal}"
-        fitting = [name for name in self.names if ("/" + name).endswith(end)]
-        if len(fitting) > 1:
+        suffix = f"/{owner}/{signal}"
+        matches = [name for name in self.names if ("/" + name).endswith(suffix)]
+        if len(matches) > 1:
             raise ValueError(
                 f"several columns contain the {signal} of {owner!r}: "
-                f"{tables.listed(fitting)}; rename one of them to '{signal}.{owner}'"
+                f"{tables.list_names(matches)}; rename one of them to '{signal}.{owner}'"
             )
-        return fitting[0] if fitting else None
+        return matches[0] if matches else None
 
-    def _missing(self, signal: str, missing: Sequence[str]) -> str:
-        listed, names = [], [name for name in self.names if tables.parsed(name)[0] in ("", signal)]
-        for owner in missing[:_LISTED]:
-            words = [f"{signal}.{owner}", f"/{owner}/{signal}"]
-            close = dict.fromkeys(name for word in words for name in similar(word, names))
-            hint = f" (similar: {tables.listed(tuple(close))})" if close else ""
-            listed.append(f"'{signal}.{owner}'{hint}")
-        if len(missing) > _LISTED:
-            listed.append(f"{len(missing) - _LISTED} more")
+    def _missing_columns_message(self, signal: str, owners: Sequence[str]) -> str:
+        """Return the message about owners without a column of a signal."""
+        names = [name for name in self.names if tables.parse_column(name)[0] in ("", signal)]
+        descriptions = []
+        for owner in owners[:_MAX_LISTED_COLUMNS]:
+            expected_names = [f"{signal}.{owner}", f"/{owner}/{signal}"]
+            close = dict.fromkeys(
+                name for expected in expected_names for name in similar(expected, names)
+            )
+            hint = f" (similar: {tables.list_names(tuple(close))})" if close else ""
+            descriptions.append(f"'{signal}.{owner}'{hint}")
+        if len(owners) > _MAX_LISTED_COLUMNS:
+            descriptions.append(f"{len(owners) - _MAX_LISTED_COLUMNS} more")
         return (
-            f"the table lacks {len(missing)} columns of the robot: {', '.join(listed)}; its "
-            f"columns are {tables.listed(self.names)}; a joint that was not recorded can be "
+            f"the table lacks {len(owners)} columns of the robot: {', '.join(descriptions)}; its "
+            f"columns are {tables.list_names(self.names)}; a joint that was not recorded can be "
             "locked (--lock, model.reduced), an effort that was not measured can be 0 in all "
             "rows, and columns can have other names (--columns, columns=)"
         )
@@ -146,18 +169,18 @@ def write(path: str | PathLike[str], columns: Mapping[str, Array]) -> None:
     """Write columns (B,) to a file, CSV or Parquet by its suffix."""
     if tables.file_suffix(path) == ".parquet":
         arrow = tables.pyarrow()
-        arrow.parquet.write_table(arrow.table(dict(columns)), path, row_group_size=_GROUP)
+        arrow.parquet.write_table(arrow.table(dict(columns)), path, row_group_size=_ROW_GROUP_SIZE)
         return
     with open(path, "w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerow(columns)
         count = len(next(iter(columns.values())))
-        for start in range(0, count, _GROUP):
-            block = [column[start : start + _GROUP] for column in columns.values()]
+        for start in range(0, count, _ROW_GROUP_SIZE):
+            block = [column[start : start + _ROW_GROUP_SIZE] for column in columns.values()]
             np.savetxt(file, np.transpose(block), "%.17g", ",")
 
 
-def known_names(model: Model) -> set[str]:
-    """The names of a robot's joints, locked ones included, and of its coordinates."""
+def joint_and_coordinate_names(model: Model) -> set[str]:
+    """Return the names of a robot's joints, locked ones included, and of its coordinates."""
     return {
         *model.position_names,
         *model.velocity_names,
@@ -167,8 +190,8 @@ def known_names(model: Model) -> set[str]:
 
 
 @contextmanager
-def errors_of(table: Table) -> Iterator[None]:
-    """Let errors begin with the name of the file."""
+def name_file_in_errors(table: Table) -> Iterator[None]:
+    """Prefix ValueErrors with the name of the file."""
     try:
         yield
     except ValueError as error:

@@ -3,8 +3,8 @@
 """Files with a column for each signal of each joint, CSV or Parquet.
 
 A column is named ``position.elbow``, or ``/joint_states/elbow/position`` as PlotJuggler names it.
-Whole columns are read strictly: what is no number is an error. Blocks of rows, for recordings, are
-read as far as possible, with a sentence about each problem.
+Whole columns are read strictly: other values than numbers are errors. Blocks of rows, for
+recordings, are read as far as possible, with a sentence about each problem.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from ...engine.kernel.types import Array
 
 SIGNALS = ("position", "velocity", "acceleration", "effort", "in_contact")
 TIMES = ("time", "__time")
-STAMP = "stamp"  # [ns], as in results; more accurate than a time in s
-NO_TIME = -(2**63)  # an empty cell of STAMP, whose column has no NaN
+STAMP = "stamp"  # ns, as in results; more accurate than a time in s
+NO_TIME = -(2**63)  # empty cell of STAMP, whose column of integers has no NaN
 
 Table: TypeAlias = str | PathLike[str] | Mapping[str, Any]
 """Path of a file, or columns by name."""
 
 Place: TypeAlias = tuple[int, ...]
-"""Where a block of rows is: offset and length [bytes]; of Parquet row group, first row, count."""
+"""Place of a block of rows: offset and length [bytes]; in Parquet row group, first row, count."""
 
-_DOTTED = re.compile(rf"({'|'.join(SIGNALS)})\.(.+)", re.DOTALL)
-_SLASHED = re.compile(rf"/?(.+)/({'|'.join(SIGNALS)})", re.DOTALL)
-_ROWS = 32768  # rows, at most, that are read at a time
-_BLOCK = 1 << 22  # bytes of a CSV file, at most, in a block
-_UNKNOWN = (
+_DOTTED_NAME = re.compile(rf"({'|'.join(SIGNALS)})\.(.+)", re.DOTALL)
+_SLASHED_NAME = re.compile(rf"/?(.+)/({'|'.join(SIGNALS)})", re.DOTALL)
+_MAX_ROWS = 32768  # rows read at a time
+_MAX_BLOCK_SIZE = 1 << 22  # bytes of a CSV file
+_EMPTY_CELLS = (
     None,
     "",
     "#N/A",
@@ -55,30 +55,32 @@ _UNKNOWN = (
     "NULL",
     "n/a",
     "null",
-)  # cells that pyarrow reads as empty
-_SECTOR = 512  # bytes: a file that was cut by a full disk or a stop is a multiple
-_BEGUN = re.compile(r"[-+]?(\d*\.?\d*[eE][-+]?)?")
+)
+"""Cells that pyarrow reads as empty."""
+_SECTOR_SIZE = 512  # bytes; sizes of files cut by a full disk or a stop are multiples
+_INCOMPLETE_NUMBER = re.compile(r"[-+]?(\d*\.?\d*[eE][-+]?)?")
 
 
-def parsed(name: str) -> tuple[str, str]:
-    """Signal and owner of a column, or empty strings."""
-    if match := _DOTTED.fullmatch(name):
+def parse_column(name: str) -> tuple[str, str]:
+    """Return signal and owner in the name of a column, or empty strings."""
+    if match := _DOTTED_NAME.fullmatch(name):
         return match[1], match[2]
-    if match := _SLASHED.fullmatch(name):
+    if match := _SLASHED_NAME.fullmatch(name):
         return match[2], match[1].rpartition("joint_states/")[2]
     return "", ""
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names for an error message, not too many of them."""
+def list_names(names: Sequence[str]) -> str:
+    """Return names for an error message, at most 40."""
     return names_in_message(names, 40, repr)
 
 
 def require_unique(names: Sequence[str], table: str = "the table") -> None:
     """Raise a ValueError if several columns have one name."""
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
+    if repeated_names := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(
-            f"{table} has several columns of the name {listed(twice)}; rename or remove all but one"
+            f"{table} has several columns of the name {list_names(repeated_names)}; "
+            "rename or remove all but one"
         )
 
 
@@ -91,7 +93,7 @@ def file_suffix(path: str | PathLike[str]) -> str:
 
 
 def pyarrow() -> Any:
-    """The package, with its readers of CSV and Parquet."""
+    """Import pyarrow with its readers of CSV and Parquet."""
     try:
         import pyarrow
         import pyarrow.csv  # noqa: F401
@@ -104,12 +106,14 @@ def pyarrow() -> Any:
     return pyarrow
 
 
-def open_table(table: Table | Csv | Parquet, without_names: bool = False) -> Csv | Parquet | Memory:
-    """Open a table; columns of a CSV file ``without_names`` have their numbers, from 1."""
-    if isinstance(table, (Csv, Parquet)):
+def open_table(
+    table: Table | CsvFile | ParquetFile, without_names: bool = False
+) -> CsvFile | ParquetFile | MemoryTable:
+    """Open a table; columns of a CSV file ``without_names`` are named by their numbers, from 1."""
+    if isinstance(table, (CsvFile, ParquetFile)):
         return table
     if isinstance(table, Mapping):
-        return Memory(table)
+        return MemoryTable(table)
     if isinstance(table, (str, PathLike)):
         return open_file(table, without_names)
     raise TypeError(
@@ -118,12 +122,13 @@ def open_table(table: Table | Csv | Parquet, without_names: bool = False) -> Csv
     )
 
 
-def open_file(path: str | PathLike[str], without_names: bool = False) -> Csv | Parquet:
+def open_file(path: str | PathLike[str], without_names: bool = False) -> CsvFile | ParquetFile:
     """Open a file, see `open_table`."""
-    return Parquet(path) if file_suffix(path) == ".parquet" else Csv(path, without_names)
+    return ParquetFile(path) if file_suffix(path) == ".parquet" else CsvFile(path, without_names)
 
 
 def _require_numbers(arrow: Any, name: str, column: Any) -> None:
+    """Raise a ValueError unless a column contains numbers."""
     kinds = arrow.types
     if not (
         kinds.is_integer(column.type)
@@ -133,38 +138,39 @@ def _require_numbers(arrow: Any, name: str, column: Any) -> None:
         raise ValueError(f"the column {name!r} has the type {column.type}, expected numbers")
 
 
-def _recorded(arrow: Any, table: Any, columns: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Columns of a block; empty cells are NaN, or no time."""
-    numbers = {}
+def _column_arrays(arrow: Any, table: Any, columns: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Return columns of a block; empty cells are NaN or ``NO_TIME``."""
+    arrays = {}
     for name in columns:
         column = table.column(name)
         _require_numbers(arrow, name, column)
-        if name == STAMP and arrow.types.is_integer(column.type):  # exact, where NaN is a float
+        if name == STAMP and arrow.types.is_integer(column.type):  # stays exact without NaN
             column = column.cast(arrow.int64(), safe=False).fill_null(NO_TIME)
-        numbers[name] = np.asarray(column.to_numpy())
-    return numbers
+        arrays[name] = np.asarray(column.to_numpy())
+    return arrays
 
 
 # --- CSV
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:
+    """Return True if all cells are numbers."""
     try:
         return bool([float(cell) for cell in cells])
     except ValueError:
         return False
 
 
-class Csv:
-    """A CSV file with a line of names. After ``blocks``, ``damage`` notes a possible cut."""
+class CsvFile:
+    """CSV file, usually with a line of names; ``blocks`` adds a possible cut to ``damage``."""
 
     def __init__(self, path: str | PathLike[str], without_names: bool = False) -> None:
         self._path = path
         with open(path, "rb") as file:
-            self._head = file.readline()
-        if not self._head:
+            self._first_line = file.readline()
+        if not self._first_line:
             raise ValueError("the table is empty: 0 bytes")
-        self.names = self._names()
+        self.names = self._read_names()
         self._has_names = not _are_numbers(self.names)
         if not self._has_names:
             if not without_names:
@@ -176,13 +182,14 @@ class Csv:
             self.names = [str(k + 1) for k in range(len(self.names))]
         self.damage: list[str] = []
 
-    def _names(self) -> list[str]:
-        line = (re.split(rb"[\r\n]", self._head, maxsplit=1) or [b""])[0]
+    def _read_names(self) -> list[str]:
+        """Return the names in the first line."""
+        line = (re.split(rb"[\r\n]", self._first_line, maxsplit=1) or [b""])[0]
         try:
             head = line.decode("utf-8-sig")
             names = [name.strip() for row in csv.reader([head]) for name in row]
         except UnicodeDecodeError as error:
-            raise self._not_text(error) from None
+            raise self._encoding_error(error) from None
         except csv.Error as error:
             raise ValueError(
                 f"{str(self._path)!r}: the line of names cannot be read: {error}"
@@ -195,37 +202,42 @@ class Csv:
             )
         return names
 
-    def _not_text(self, error: UnicodeDecodeError) -> ValueError:
+    def _encoding_error(self, error: UnicodeDecodeError) -> ValueError:
+        """Return the error about bytes that are not UTF-8."""
         return ValueError(
             f"{str(self._path)!r}: expected text in UTF-8: {error}; save the table "
             "as CSV in UTF-8, or as Parquet"
         )
 
-    def _lines(self) -> Iterator[str]:
+    def _data_lines(self) -> Iterator[str]:
+        """Yield the lines of data that are not empty."""
         with open(self._path, encoding="utf-8-sig") as file:
             if self._has_names:
                 next(file, None)
             yield from (line for line in file if line.strip())
 
     @cached_property
-    def _count(self) -> int:
+    def _row_count(self) -> int:
+        """Number of lines of data."""
         try:
-            return sum(1 for _ in self._lines())
+            return sum(1 for _ in self._data_lines())
         except UnicodeDecodeError as error:
-            raise self._not_text(error) from None
+            raise self._encoding_error(error) from None
 
     def __len__(self) -> int:
-        return self._count
+        return self._row_count
 
     def fill(self, names: Sequence[str], into: Sequence[Array]) -> None:
-        lines, chosen, start = self._lines(), [self.names.index(name) for name in names], 0
-        while chosen and start < len(self):
-            rows = min(_ROWS, len(self) - start)
+        """Read whole columns into arrays; raise a ValueError for other values than numbers."""
+        lines, start = self._data_lines(), 0
+        indices = [self.names.index(name) for name in names]
+        while indices and start < len(self):
+            rows = min(_MAX_ROWS, len(self) - start)
             try:
                 block = np.loadtxt(
                     lines,
                     delimiter=",",
-                    usecols=chosen,
+                    usecols=indices,
                     max_rows=rows,
                     ndmin=2,
                     comments=None,
@@ -234,31 +246,31 @@ class Csv:
             except ValueError as error:
                 raise ValueError(
                     f"{str(self._path)!r}: expected numbers in the columns "
-                    f"{listed(names)}, after row {start} of data: {error}"
+                    f"{list_names(names)}, after row {start} of data: {error}"
                 ) from None
             for values, column in zip(into, block.T):
                 values[start : start + len(column)] = column
             start += len(block)
 
     def blocks(self) -> Iterator[tuple[Place, int]]:
-        """Places of blocks of lines, and their sizes [bytes]."""
-        start = len(self._head) if self._has_names else 0
+        """Yield the places of blocks of lines, and their sizes [bytes]."""
+        start = len(self._first_line) if self._has_names else 0
         with open(self._path, "rb") as file:
             while True:
                 file.seek(start)
-                block = file.read(_BLOCK)
+                block = file.read(_MAX_BLOCK_SIZE)
                 length = block.rfind(b"\n") + 1
                 if not length:
                     break
                 yield (start, length), length
                 start += length
-        if self._is_row(block) and (start + len(block)) % _SECTOR:
+        if self._is_complete_row(block) and (start + len(block)) % _SECTOR_SIZE:
             yield (start, len(block)), len(block)
-        elif block or not self._head.endswith(b"\n"):
+        elif block or not self._first_line.endswith(b"\n"):
             self.damage.append("ends without a line break; its last line may be cut and is ignored")
 
-    def _is_row(self, line: bytes) -> bool:
-        """Whether a line has all cells, and the last one is not the beginning of a number."""
+    def _is_complete_row(self, line: bytes) -> bool:
+        """Return True if a line has all cells, and the last one is no beginning of a number."""
         try:
             rows = list(csv.reader([line.decode()], strict=True))
         except (csv.Error, UnicodeDecodeError):
@@ -266,27 +278,27 @@ class Csv:
         return (
             len(rows) == 1
             and len(rows[0]) == len(self.names)
-            and not _BEGUN.fullmatch(rows[0][-1].strip())
+            and not _INCOMPLETE_NUMBER.fullmatch(rows[0][-1].strip())
         )
 
     def read(
         self, place: Place, columns: Sequence[str]
     ) -> tuple[dict[str, NDArray[Any]], list[str]]:
-        """Columns of a block, the first one the time, and problems."""
+        """Return columns of a block, the first one the time, and sentences on problems."""
         arrow, (start, length) = pyarrow(), place
         with open(self._path, "rb") as file:
             file.seek(start)
             block = file.read(length)
-        if not block.isascii():  # of text, which is not read
+        if not block.isascii():  # columns of text, which are not read
             block = block.decode("ascii", "replace").encode("ascii", "replace")
-        skipped: list[int] = []
+        skipped_sizes: list[int] = []  # cells per line
 
         def skip(row: Any) -> str:
-            skipped.append(row.actual_columns)
+            skipped_sizes.append(row.actual_columns)
             return "skip"
 
         def convert(types: dict[str, Any]) -> Any:
-            skipped.clear()
+            skipped_sizes.clear()
             return arrow.csv.read_csv(
                 io.BytesIO(block),
                 arrow.csv.ReadOptions(
@@ -302,34 +314,35 @@ class Csv:
             table = convert(types)
         except arrow.ArrowInvalid:
             texts = convert(dict.fromkeys(columns, arrow.string()))
-            table = _with_words(arrow, texts, types, problems)
-        if skipped:
+            table = _parse_cells(arrow, texts, types, problems)
+        if skipped_sizes:
             problems.append(
-                f"skipped {len(skipped)} lines that have {skipped[0]} instead of "
+                f"skipped {len(skipped_sizes)} lines that have {skipped_sizes[0]} instead of "
                 f"{len(self.names)} columns"
             )
-        return _recorded(arrow, table, columns), problems
+        return _column_arrays(arrow, table, columns), problems
 
 
-def _with_words(arrow: Any, table: Any, types: dict[str, Any], problems: list[str]) -> Any:
-    """The numbers of a table of texts; a row in which something else is has only its time."""
+def _parse_cells(arrow: Any, table: Any, types: dict[str, Any], problems: list[str]) -> Any:
+    """Return a table of texts as numbers; a row with other texts has only its time."""
     numbers: dict[str, list[float | None]] = {}
-    bad: dict[int, str] = {}
+    invalid_rows: dict[int, str] = {}  # description by row
     for name, kind in types.items():
-        number: Any = int if arrow.types.is_integer(kind) else float
+        convert: Any = int if arrow.types.is_integer(kind) else float
         numbers[name] = []
         for row, text in enumerate(table.column(name).to_pylist()):
             try:
-                numbers[name].append(None if text in _UNKNOWN else number(text))
+                numbers[name].append(None if text in _EMPTY_CELLS else convert(text))
             except ValueError:
                 numbers[name].append(None)
-                bad.setdefault(row, f"{text[:20]!r} in the column {name!r}")
-    if bad:
+                invalid_rows.setdefault(row, f"{text[:20]!r} in the column {name!r}")
+    if invalid_rows:
         problems.append(
-            f"skipped {len(bad)} lines that do not contain numbers only, the first: {bad[min(bad)]}"
+            f"skipped {len(invalid_rows)} lines that do not contain numbers only, the first: "
+            f"{invalid_rows[min(invalid_rows)]}"
         )
     for values in list(numbers.values())[1:]:
-        for row in bad:
+        for row in invalid_rows:
             values[row] = None
     return arrow.table({name: arrow.array(values, types[name]) for name, values in numbers.items()})
 
@@ -337,8 +350,8 @@ def _with_words(arrow: Any, table: Any, types: dict[str, Any], problems: list[st
 # --- Parquet
 
 
-class Parquet:
-    """A Parquet file; a ValueError if it is cut."""
+class ParquetFile:
+    """Parquet file; a ValueError is raised if it is cut."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self._arrow = pyarrow()
@@ -351,8 +364,8 @@ class Parquet:
         self.names = list(self._file.schema_arrow.names)
         self.damage: list[str] = []
         self._batches: Iterator[Any] = iter(())
-        self._decoded: tuple[Any, ...] = ()  # row group and columns
-        self._next = 0  # row that follows what was decoded
+        self._decoded_columns: tuple[Any, ...] = ()  # row group, columns
+        self._next_row = 0  # first row that is not decoded
 
     def __len__(self) -> int:
         return int(self._file.metadata.num_rows)
@@ -361,7 +374,7 @@ class Parquet:
         """Read whole columns, one after the other to save memory."""
         for name, values in zip(names, into):
             start = 0
-            for batch in self._file.iter_batches(_ROWS, columns=[name], use_threads=False):
+            for batch in self._file.iter_batches(_MAX_ROWS, columns=[name], use_threads=False):
                 column = batch.column(0)
                 _require_numbers(self._arrow, name, column)
                 values[start : start + len(column)] = self._values(column)
@@ -369,57 +382,57 @@ class Parquet:
         self._arrow.default_memory_pool().release_unused()
 
     def _values(self, column: Any) -> NDArray[Any]:
-        """A column without a copy, if possible; `to_numpy` would import pandas if it is there."""
+        """Return a column, if possible without a copy; `to_numpy` imports pandas if it can."""
         if not column.null_count and not self._arrow.types.is_boolean(column.type):
             return np.from_dlpack(column)
         values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
         return values
 
     def blocks(self) -> Iterator[tuple[Place, int]]:
-        """Places of rows in row groups, and about their sizes [bytes]."""
+        """Yield places of rows in row groups, and their approximate sizes [bytes]."""
         metadata = self._file.metadata
         for group in range(metadata.num_row_groups):
             rows = metadata.row_group(group).num_rows
-            for start in range(0, rows, _ROWS):
-                count = min(_ROWS, rows - start)
+            for start in range(0, rows, _MAX_ROWS):
+                count = min(_MAX_ROWS, rows - start)
                 yield (group, start, count), count * len(self.names) * 8
 
     def read(
         self, place: Place, columns: Sequence[str]
     ) -> tuple[dict[str, NDArray[Any]], list[str]]:
-        """Columns of a block, and problems; blocks in the order of rows are decoded once."""
+        """Return columns of a block, and no problems; consecutive blocks are decoded once."""
         group, start, _ = place
-        if (group, tuple(columns)) != self._decoded or start != self._next:
+        if (group, tuple(columns)) != self._decoded_columns or start != self._next_row:
             self._batches = self._file.iter_batches(
-                _ROWS, row_groups=[group], columns=list(columns), use_threads=False
+                _MAX_ROWS, row_groups=[group], columns=list(columns), use_threads=False
             )
-            self._decoded, self._next = (group, tuple(columns)), 0
-        while self._next <= start:
+            self._decoded_columns, self._next_row = (group, tuple(columns)), 0
+        while self._next_row <= start:
             batch = next(self._batches, None)
             if batch is None:
                 raise ValueError(f"row group {group} has fewer rows than the file states")
-            self._next += len(batch)
-        return _recorded(self._arrow, self._arrow.Table.from_batches([batch]), columns), []
+            self._next_row += len(batch)
+        return _column_arrays(self._arrow, self._arrow.Table.from_batches([batch]), columns), []
 
 
 # --- memory
 
 
-class Memory:
+class MemoryTable:
     """Columns in memory."""
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         self.names = list(columns)
         self._columns = {name: np.asarray(values) for name, values in columns.items()}
-        first = next((values.shape for values in self._columns.values()), ())
+        shape = next((values.shape for values in self._columns.values()), ())
         for name, values in self._columns.items():
             if not isinstance(name, str):
                 raise TypeError(
                     f"table: expected names of columns, got {type(name).__name__}: {name!r:.80}"
                 )
-            if values.ndim != 1 or values.shape != first:
+            if values.ndim != 1 or values.shape != shape:
                 raise ValueError(
-                    f"column {name!r}: expected shape ({first[0] if first else 'B'},) "
+                    f"column {name!r}: expected shape ({shape[0] if shape else 'B'},) "
                     f"as the first column, got {values.shape}"
                 )
 
@@ -427,6 +440,7 @@ class Memory:
         return len(next(iter(self._columns.values()))) if self._columns else 0
 
     def fill(self, names: Sequence[str], into: Sequence[Array]) -> None:
+        """Copy columns into arrays; raise a ValueError for other values than numbers."""
         for name, values in zip(names, into):
             column = self._columns[name]
             if column.dtype.kind not in "fiub":

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a table that can be used: those in an interval, without corrupt ones at the ends."""
+"""Selection of the rows of a table: in an interval, without corrupt ones at the ends."""
 
 from __future__ import annotations
 
@@ -13,62 +13,64 @@ from ...engine.kernel.types import Array
 from ...engine.model.drives import MAX_MEASUREMENT
 from ...engine.model.moments import Moment, interval
 
-GAP = 3.5  # sampling periods without a sample that end a segment
-LAST_STAMP = 2**62  # ns: a later one is in another unit
-_FARTHEST = 1e9  # s: no recording is twice that long
-_END = 0.05  # of the rows, at each end, among which corrupt ones are left out
+MAX_GAP_PERIODS = 3.5  # sampling periods; a longer gap ends a segment
+MAX_STAMP = 2**62  # ns; larger stamps are in another unit
+_MAX_TIME_DISTANCE = 1e9  # s, from the median of the stamps
+_END_FRACTION = 0.05  # rows at each end; corrupt rows elsewhere are errors
 
 
-def readable(time: float) -> str:
-    """A time stamp for messages, which are not longer than a line."""
+def format_stamp(time: float) -> str:
+    """Return a time stamp [s] for messages, at most a line."""
     return f"{time:.6f}" if abs(time) < 1e12 else f"{time:.6g}"
 
 
-def within(
+def select_interval(
     since: Moment | None, until: Moment | None, time: Array, *columns: Array
 ) -> tuple[Array, ...]:
-    """The rows of columns in a half-open interval, and their times [s]."""
-    rows = rows_within(since, until, time)
+    """Return the rows of columns in a half-open interval, and their times [s]."""
+    rows = interval_mask(since, until, time)
     if not len(time):
         raise ValueError("the table has no rows")
     if not rows.any():
         raise ValueError(
             f"since, until: no sample is in this interval, got {since!r} to {until!r};"
-            f" the stamps are {readable(time.min())} to {readable(time.max())} s"
+            f" the stamps are {format_stamp(time.min())} to {format_stamp(time.max())} s"
         )
     return *(column[rows] for column in columns), time[rows]
 
 
-def rows_within(since: Moment | None, until: Moment | None, time: Array) -> NDArray[np.bool_]:
-    """Which rows are in a half-open interval."""
+def interval_mask(since: Moment | None, until: Moment | None, time: Array) -> NDArray[np.bool_]:
+    """Return a mask of the rows in a half-open interval."""
     if (since is None and until is None) or not len(time) or not np.isfinite(time[0]):
         return np.ones(len(time), bool)
-    first, passed = round(1e9 * float(time[0])), np.round(1e9 * (time - time[0]))
-    begin, end = interval(since, until, first, first + 1 + round(float(np.nanmax(passed))))
-    rows: NDArray[np.bool_] = (passed >= begin - first) & (passed < end - first)
+    first, elapsed = round(1e9 * float(time[0])), np.round(1e9 * (time - time[0]))
+    begin, end = interval(since, until, first, first + 1 + round(float(np.nanmax(elapsed))))
+    rows: NDArray[np.bool_] = (elapsed >= begin - first) & (elapsed < end - first)
     return rows
 
 
-def measured_rows(time: Array, raw: Mapping[str, Array | None]) -> slice:
-    """The rows after the last corrupt one at the beginning, and before the first one at the end.
+def uncorrupted_rows(time: Array, raw: Mapping[str, Array | None]) -> slice:
+    """Return the rows after the last corrupt one at the beginning, and before the first at the end.
 
-    A recording that was started or cut in the middle of a row begins or ends with numbers that
-    cannot be. `arrays.check` of the identification names those elsewhere.
+    A recording that was started or cut in the middle of a row begins or ends with absurd numbers.
+    Identification reports those elsewhere, see `measurements.check_measurements`.
     """
-    count, end = len(time), int(_END * len(time))
+    count, end_count = len(time), int(_END_FRACTION * len(time))
     if not np.isfinite(time).any() or any(
         array is not None and len(array) != count for array in raw.values()
     ):
         return slice(0, count)
-    corrupt = ~(np.abs(time - np.median(time[np.isfinite(time)])) < _FARTHEST)
-    for rows in (slice(0, end), slice(count - end, count)):
+    is_corrupt = ~(np.abs(time - np.median(time[np.isfinite(time)])) < _MAX_TIME_DISTANCE)
+    for rows in (slice(0, end_count), slice(count - end_count, count)):
         for array in raw.values():
             if array is not None:
-                outside = ~(np.abs(array[rows]) < MAX_MEASUREMENT)
-                corrupt[rows] |= outside.any(axis=tuple(range(1, outside.ndim)))
-    if corrupt[end : count - end].any():
+                is_absurd = ~(np.abs(array[rows]) < MAX_MEASUREMENT)
+                is_corrupt[rows] |= is_absurd.any(axis=tuple(range(1, is_absurd.ndim)))
+    if is_corrupt[end_count : count - end_count].any():
         return slice(0, count)
-    first, last = np.flatnonzero(corrupt[:end]), np.flatnonzero(corrupt[count - end :])
+    leading = np.flatnonzero(is_corrupt[:end_count])
+    trailing = np.flatnonzero(is_corrupt[count - end_count :])
     return slice(
-        int(first[-1]) + 1 if len(first) else 0, count - end + int(last[0]) if len(last) else count
+        int(leading[-1]) + 1 if len(leading) else 0,
+        count - end_count + int(trailing[0]) if len(trailing) else count,
     )

@@ -31,6 +31,7 @@ from mcap.writer import Writer as McapWriter
 
 from dyn_ros.cdr import decode, decode_kernel
 from dyn_ros.cdr.decode import Raw
+from dyn_ros.recordings import formats
 from dyn_ros.recordings.formats import compression, mcap_file
 from dyn_ros.recordings.formats import sources as files
 from dyn_ros.recordings.formats.spans import Source
@@ -196,13 +197,19 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return paths
 
 
+def test_every_module_of_a_format_has_suffixes():
+    folder = Path(formats.__file__).parent
+    modules = {path.stem for path in folder.glob("*.py") if "\nFORMAT = " in path.read_text()}
+    assert modules == set(formats.SUFFIXES_BY_MODULE)
+
+
 @pytest.mark.parametrize("kind", WRITERS)
 def test_every_kind_of_file_gives_the_messages_that_were_sent(written, kind):
     source = files.open_source(written[kind])
     found, decoder = decoded(pickle.loads(pickle.dumps(source)))
     assert found == expected(recorded())
     assert (source.name, source.damage, decoder.problems) == ("bag", "", {})
-    assert files.description(source) == "<robot name='arm'/>"
+    assert files.robot_description(source) == "<robot name='arm'/>"
     assert [span.start for span in source.spans] == sorted(span.start for span in source.spans)
     types = {topic.name: topic for topic in source.topics}
     assert types["/joint_states"].type == JOINT_STATE
@@ -528,7 +535,7 @@ def test_unknown_compression_and_impossible_sizes(tmp_path):
 
 def test_no_chunk_is_read_to_find_the_spans_of_a_whole_file(tmp_path, monkeypatch):
     path = synthetic_mcap(tmp_path / "a.mcap", ARM, 10_000, description="<robot/>")
-    monkeypatch.setattr(mcap_file, "_content", None)
+    monkeypatch.setattr(mcap_file, "_read_records", None)
     source = files.open_source(path)
     assert len(source.spans) == 3 and source.topics[0].count == 10_000
     assert source.spans[0].start == START and source.spans[0].size > 500_000
@@ -695,8 +702,8 @@ def table(count: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_tables(tmp_path, suffix, monkeypatch):
-    monkeypatch.setattr(tables, "_BLOCK", 20_000)
-    monkeypatch.setattr(tables, "_ROWS", 70)
+    monkeypatch.setattr(tables, "_MAX_BLOCK_SIZE", 20_000)
+    monkeypatch.setattr(tables, "_MAX_ROWS", 70)
     columns = table(1000)
     columns["velocity.a"][3] = np.nan  # one of two: as received
     columns["velocity.a"][4] = columns["velocity.b"][4] = np.nan
@@ -760,7 +767,7 @@ def test_tables_of_plotjuggler(tmp_path):
 @pytest.mark.parametrize("block", [60, 1 << 20])
 def test_times_of_tables_that_go_back(tmp_path, monkeypatch, block):
     """Log times keep the order of the rows; stamps are as they are."""
-    monkeypatch.setattr(tables, "_BLOCK", block)
+    monkeypatch.setattr(tables, "_MAX_BLOCK_SIZE", block)
     path = tmp_path / "a.csv"
     times = [0.5, 0.6, 0.6, 0.55, 0.7, 0.1, 0.2, 0.3]
     path.write_text("time,position.a\n" + "".join(f"{time},{k}\n" for k, time in enumerate(times)))

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Files of serialized messages: what their formats have in common."""
+"""Common parts of the formats of serialized messages."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ import numpy as np
 
 from ...cdr.decode import CDR, ROS1, Decoder, Messages, Raw
 from .compression import ZSTD_MAGIC, Damaged, decompress_message, decompressed_file
-from .spans import STRING, Format, Source
+from .spans import STRING_TYPE, Format, Source
 
 Channels = tuple[tuple[int, str, str, str], ...]
-"""Channels of a file: number, topic, type, encoding."""
+"""Number, topic, type and encoding of each channel of a file."""
 
 
 def ros2_type(name: str) -> str:
-    """Name of a type as ROS 2 writes it, from either form."""
-    package, _, rest = name.partition("/")
-    return name if "/" in rest or not rest else f"{package}/msg/{rest}"
+    """Return the name of a type as ROS 2 writes it, from a name of ROS 1 or 2."""
+    package, _, path = name.partition("/")
+    return name if "/" in path or not path else f"{package}/msg/{path}"
 
 
-def serialized(
+def message_format(
     scan: Callable[[Path], Source], load: Callable[[Path, tuple[Any, ...], dict[int, int]], Raw]
 ) -> Format:
-    """A format of serialized messages, from what scans a file, and loads a span.
+    """Return a format of serialized messages, from functions that scan a file and load a span.
 
-    The place of a span begins with its `Channels`. ``load(path, rest of the place, codes)`` gets
-    the codes of those that are requested, by their numbers. Files and messages may be compressed
-    too.
+    The place of a span begins with its `Channels`. ``load(path, place, codes)`` gets the remaining
+    place, and the codes of requested channels by number. Compressed files and messages are
+    decompressed here.
     """
 
-    def scan_any(path: Path) -> Source:
+    def scan_file(path: Path) -> Source:
         plain, damage = decompressed_file(path)
         scanned = scan(plain)
         return replace(scanned, damage="; ".join(filter(None, (damage, scanned.damage))))
 
-    def load_any(
+    def load_span(
         path: Path,
         place: tuple[Any, ...],
         topics: Collection[str],
         code_of: Callable[[str, str, str], int | None],
     ) -> Raw:
-        channels, *rest = place
+        channels, *file_place = place
         codes = {
             number: code
             for number, name, kind, encoding in channels
@@ -54,29 +54,30 @@ def serialized(
         }
         if not codes:
             return Raw(np.zeros(0, np.uint8), np.zeros((0, 4), np.int64))
-        return _unpacked(load(decompressed_file(path)[0], tuple(rest), codes))
+        return _decompress_messages(load(decompressed_file(path)[0], tuple(file_place), codes))
 
     def read(
         path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder
     ) -> Messages:
-        return decoder.decode(load_any(path, place, topics, decoder.channel_code))
+        return decoder.decode(load_span(path, place, topics, decoder.channel_code))
 
     def text(path: Path, place: tuple[Any, ...], topics: Collection[str]) -> str | None:
         return _first_text(
-            load_any(
+            load_span(
                 path,
                 place,
                 topics,
                 lambda name, kind, encoding: (
-                    {CDR: 0, ROS1: 2}.get(encoding) if kind == STRING else None
+                    {CDR: 0, ROS1: 2}.get(encoding) if kind == STRING_TYPE else None
                 ),
             )
         )
 
-    return Format(scan_any, read, text)
+    return Format(scan_file, read, text)
 
 
 def _first_text(raw: Raw) -> str | None:
+    """Return the first text in messages with a string that is not empty, or None."""
     for code, _, offset, length in raw.rows[np.argsort(raw.rows[:, 1], kind="stable")].tolist():
         data = raw.content[offset : offset + length].tobytes()
         if code == 0:
@@ -89,8 +90,8 @@ def _first_text(raw: Raw) -> str | None:
     return None
 
 
-def _unpacked(raw: Raw) -> Raw:
-    """The messages, decompressed if they are compressed one by one."""
+def _decompress_messages(raw: Raw) -> Raw:
+    """Return the messages, decompressed if they are compressed one by one."""
     index, content = raw.rows, raw.content
     offsets = index[index[:, 3] >= len(ZSTD_MAGIC), 2]
     is_packed = np.ones(len(offsets), bool)
@@ -101,7 +102,7 @@ def _unpacked(raw: Raw) -> Raw:
     index, position = index.copy(), 0
     contents: list[bytes] = []
     problems = list(raw.problems)
-    keep = np.ones(len(index), bool)
+    is_intact = np.ones(len(index), bool)
     for row, (_, _, offset, length) in enumerate(index.tolist()):
         message = content[offset : offset + length].tobytes()
         if message.startswith(ZSTD_MAGIC):
@@ -109,9 +110,9 @@ def _unpacked(raw: Raw) -> Raw:
                 message = decompress_message(message)
             except Damaged as error:
                 problems.append(f"a message {error}")
-                keep[row] = False
+                is_intact[row] = False
                 continue
         index[row, 2:] = position, len(message)
         position += len(message)
         contents.append(message)
-    return Raw(np.frombuffer(b"".join(contents), np.uint8), index[keep], tuple(problems))
+    return Raw(np.frombuffer(b"".join(contents), np.uint8), index[is_intact], tuple(problems))
