@@ -441,11 +441,11 @@ def renamed(folder, path, names, header=True):
 @pytest.fixture(scope="module")
 def numbered(folder, tmp_path_factory):
     """Tables with the names of columns that some drivers write, and without names."""
-    folder = tmp_path_factory.mktemp("columns")
+    table_folder = tmp_path_factory.mktemp("columns")
     names = ["t", *(f"{word}_{k}" for word in ("q", "dq", "tau_J") for k in range(1, 7))]
-    renamed(folder, folder / "named.csv", names)
-    renamed(folder, folder / "bare.csv", names, header=False)
-    return folder
+    renamed(folder, table_folder / "named.csv", names)
+    renamed(folder, table_folder / "bare.csv", names, header=False)
+    return table_folder
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from identification.recordings import measured, offsets, perturbed, record, waves
+from identification.recordings import measure, offsets, perturbed, record, waves
 from identification.robots import load
 
 import dyn_ros
@@ -154,7 +154,7 @@ def test_a_motor_that_moves_two_joints(seed, of_motors):
     time = np.arange(6000) / 250.0
     q, v, a = waves(np.zeros(6), 1.2, [0.1, 0.23, 0.61])(time)
     tau = dyn_ros.rnea(true, dyn_ros.Data(true), q, v, a) + (a @ G.T * rotors) @ G
-    recording = measured(true, time, q, v, a, tau, counts=2**19, noise=0.01, offset=None, seed=0)
+    recording = measure(true, time, q, v, a, tau, counts=2**19, noise=0.01, offset=None, seed=0)
     model, tau = load("ur10"), recording.tau
     if of_motors:
         tau = np.linalg.solve(G.T, tau.T).T
