@@ -87,11 +87,18 @@ _COMPOSITE = _G | _FORCES | _WHOLE | _SUBTREES
 
 @kernel
 def wanted(r, terms):
+    """Return True if the call asks for one of these terms."""
     return option(r, TERMS) & terms != 0
 
 
 @kernel
 def store_placements(r):
+    """Compute the placements of all joints in the world.
+
+        oMi = (R_i, p_i)
+
+    Reads ROTATION, ORIGIN, POSITION; writes OMI.
+    """
     for i in range(1, njoints(r) + 1):
         R = rotation(r, ra.ROTATION, i)
         set_placement(r, OMI, i, SE3(R, ra.from_root(r, i)))
@@ -99,6 +106,12 @@ def store_placements(r):
 
 @kernel
 def store_jacobian(r):
+    """Compute the Jacobian of all joints in the world.
+
+        J_c = (S_c.linear + p_i x S_c.angular, S_c.angular)
+
+    Reads COLUMNS, ORIGIN, POSITION; writes J.
+    """
     for i in range(1, njoints(r) + 1):
         back = scale(-1.0, ra.from_root(r, i))
         for c in range(ncolumns(r, i)):
@@ -107,7 +120,15 @@ def store_jacobian(r):
 
 @kernel
 def move_bodies(r):
-    """Outward pass; return the momentum about the first joint's origin."""
+    """Compute velocity-dependent forces and the kinetic energy; return the momentum.
+
+        v = v_p + S qd,  a = a_p + v x S qd
+        f = Y a + v x* Y v
+        h = sum of Y v,  T = 1/2 sum of v . Y v
+
+    Reads V, FROM_PARENT, COLUMNS, ORIGIN, POSITION, COMPOSITE; writes A, BODY_VELOCITY,
+    BODY_ACCELERATION, KINETIC, FORCES.
+    """
     clear_entries(r, A, nv(r))
     zero = zero3(entry(r, ra.ORIGIN, 0))
     total, twice = Force(zero, zero), zero[0]
@@ -123,7 +144,12 @@ def move_bodies(r):
 
 @kernel
 def store_gravity(r):
-    """Store the gravity torques, from the weight of each joint's subtree."""
+    """Compute the gravity torques, from the weight of each joint's subtree.
+
+        g_k = -S_k . (m g, m c x g)
+
+    Reads COLUMNS, COMPOSITE; writes G.
+    """
     clear_entries(r, G, nv(r))
     for i in range(1, njoints(r) + 1):
         Y = composite(r, i)
@@ -135,7 +161,12 @@ def store_gravity(r):
 
 @kernel
 def store_nonlinear_effects(r):
-    """Inward pass: g plus the torques of the velocity-dependent forces."""
+    """Compute g plus the torques of the velocity-dependent forces.
+
+        nle_k = g_k + S_k . f,  f_p = f_p + f
+
+    Reads FROM_PARENT, COLUMNS, G; writes NLE, FORCES.
+    """
     for k in range(nv(r)):
         set_entry(r, NLE, k, entry(r, G, k))
     clear_entries(r, FORCES, 6)
@@ -148,6 +179,10 @@ def store_nonlinear_effects(r):
 
 @kernel
 def store_subtrees(r):
+    """Compute mass and center of mass of each joint's subtree, c = (m c) / m.
+
+    Reads ORIGIN, POSITION, COMPOSITE; writes SUBTREE_COM, SUBTREE_MASS.
+    """
     for i in range(1, njoints(r) + 1):
         Y = composite(r, i)
         c = divided_by_mass(Y.moment, Y.mass)  # without mass: the joint's origin
@@ -157,7 +192,13 @@ def store_subtrees(r):
 
 @kernel
 def store_whole(r, h):
-    """Store the totals of the robot, with h its momentum about the first joint's origin."""
+    """Compute the totals of the robot, with h its momentum about the first joint's origin.
+
+        hg = X* h,  dhg_drift = X* f,  U = -m g . com,  Jcom = Ag.linear / m
+
+    Reads FORCES; writes JCOM, POTENTIAL, DHG_DRIFT; calls locate_com, store_momentum,
+    momentum_columns.
+    """
     c = centroidal.locate_com(r)
     back = scale(-1.0, c)
     if wanted(r, _AG | _JCOM):
@@ -177,6 +218,13 @@ def store_whole(r, h):
 
 @subroutine
 def all_terms_kernel(r):
+    """Compute the terms that the call asks for, in one pass over the kinematics.
+
+    See the functions that it calls for their formulas.
+
+    Writes V, OMF; calls place_bodies, store_placements, store_jacobian, move_bodies,
+    inertia_matrix, store_gravity, store_nonlinear_effects, store_whole, store_subtrees.
+    """
     place_bodies(r)
     if wanted(r, _OMI | _OMF):
         store_placements(r)

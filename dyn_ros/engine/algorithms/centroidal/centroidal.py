@@ -52,7 +52,13 @@ IG = field(
 
 @kernel
 def locate_com(r):
-    """Store com and Ig of the whole robot; return com relative to the first joint's origin."""
+    """Store com and Ig of the whole robot; return com relative to the first joint's origin.
+
+        c = sum of m_i c_i / m
+        Ig = inertia of the whole robot about c, with its joints locked
+
+    Reads ORIGIN, COMPOSITE; writes COM, MASS, IG.
+    """
     Y = crba.composite(r, 0)
     c = com.store_com(r, Y.mass, Y.moment)
     about_com = inertia_moved(scale(-1.0, c), Y).rotational
@@ -62,21 +68,33 @@ def locate_com(r):
 
 @kernel
 def clear_columns(r, field):
-    """Clear the columns before ``accumulate_force`` if mimic joints share them."""
+    """Clear the columns before ``accumulate_force`` if mimic joints share them. Writes field."""
     if coupled(r):
         clear_entries(r, field, 6 * nv(r))
 
 
 @kernel
 def store_momentum(r, h):
-    """Store hg, and the velocity of the center of mass."""
+    """Store hg, and the velocity of the center of mass.
+
+        hg = h
+        vcom = h.linear / m
+
+    Reads COMPOSITE; writes VCOM, HG.
+    """
     set_force(r, HG, 0, h)
     set_vector(r, com.VCOM, 0, com.divided_by_mass(h.linear, crba.composite(r, 0).mass))
 
 
 @kernel
 def momentum_columns(r, c):
-    """Store Ag; return the momentum, Ag v. c is com relative to the first joint's origin."""
+    """Store Ag; return the momentum about com. c is com relative to the first joint's origin.
+
+        Ag_k = X*_k Y_i S_k                 X*_k from joint i to com; Y_i of its subtree
+        h = Ag v                            Orin, Goswami and Lee (2013)
+
+    Reads V, COLUMNS, POSITION, COMPOSITE; writes AG.
+    """
     h = Force(zero3(c[0]), zero3(c[0]))
     clear_columns(r, AG)
     for i in range(1, njoints(r) + 1):
@@ -91,6 +109,12 @@ def momentum_columns(r, c):
 
 @kernel
 def ccrba_kernel(r):
+    """Compute the centroidal momentum matrix.
+
+        hg = Ag v                           Orin, Goswami and Lee (2013)
+
+    Calls place_bodies, store_momentum, momentum_columns, locate_com.
+    """
     crba.place_bodies(r)
     crba.sum_up(r, crba.COMPOSITE)
     store_momentum(r, momentum_columns(r, locate_com(r)))
@@ -98,6 +122,13 @@ def ccrba_kernel(r):
 
 @kernel
 def dccrba_kernel(r):
+    """Compute the centroidal momentum matrix and its time derivative.
+
+        Ag_k = X*_k Y S_k
+        dAg_k = X*_k (dY S_k + Y v x S_k) - vcom x Ag_k.linear
+
+    Writes AG, DAG; calls place_bodies, move_bodies, locate_com, store_momentum.
+    """
     crba.place_bodies(r)
     crba.move_bodies(r)
     crba.sum_up(r, crba.COMPOSITE)
@@ -126,6 +157,13 @@ def dccrba_kernel(r):
 
 @kernel
 def momentum_rate_kernel(r):
+    """Compute the centroidal momentum and its rate from sums over all bodies.
+
+        hg = sum of X*_i Y_i v_i
+        dhg = sum of X*_i (Y_i a_i + v_i x* Y_i v_i)
+
+    Writes VCOM, ACOM, HG, DHG; calls sum_bodies, store_com.
+    """
     bodies = com.sum_bodies(r)
     c = scale(-1.0, com.store_com(r, bodies.mass, bodies.moment))
     set_force(r, HG, 0, force_moved(c, bodies.momentum))

@@ -65,7 +65,11 @@ COMPOSITE_MOMENTUM = field("_oh", ("rows", 6))  # of each body, then of each joi
 
 @kernel
 def move_bodies(r):
-    """Columns, velocities, accelerations and bodies of all joints, without gravity."""
+    """Compute columns, velocities, accelerations and bodies of all joints, without gravity.
+
+    Writes OA, DADQ, COMPOSITE_MOMENTUM; calls set_relative, place_columns, move_columns,
+    velocity_columns, acceleration_columns, store_body.
+    """
     rc.set_relative(r)
     clear_entries(r, OA, 6)
     for i in range(1, njoints(r) + 1):
@@ -78,7 +82,12 @@ def move_bodies(r):
 
 @kernel
 def momentum_column(r, i, c, Y, h):
-    """Derivative of the momentum h of the subtree of joint i with respect to its column c."""
+    """Return the derivative of the momentum h of the subtree of joint i along its column c.
+
+        dh/dq_k = S_k x* h + Y psid_k
+
+    Reads J, PSID.
+    """
     return force_add(
         force_cross(motion_column(r, J, i, c), h), momentum(Y, motion_column(r, rc.PSID, i, c))
     )
@@ -86,7 +95,16 @@ def momentum_column(r, i, c, Y, h):
 
 @kernel
 def force_columns(r):
-    """Derivatives of each joint's forces and momenta; row 0 of the composites is the robot."""
+    """Compute derivatives of each joint's forces and momenta; row 0 of the composites is the robot.
+
+        dF/da_k = Y S_k
+        dF/dv_k = B S_k + Y dAdv_k
+        dF/dq_k = S_k x* f + B psid_k + Y dAdq_k
+        dh/dq_k = S_k x* h + Y psid_k
+
+    Reads J, PSID, DADQ, DADV; writes COMPOSITE_INERTIA, COMPOSITE_CORIOLIS, COMPOSITE_FORCE, DFDA,
+    DFDQ, DFDV, DHDQ, COMPOSITE_MOMENTUM.
+    """
     rc.clear_composites(r)
     clear_entries(r, COMPOSITE_MOMENTUM, 6)
     for i in range(njoints(r), 0, -1):
@@ -121,18 +139,29 @@ def force_columns(r):
 
 @kernel
 def about_com(r, columns, i, c, com):
-    """A column of forces or momenta, about the center of mass."""
+    """Return a column of forces or momenta, about the center of mass. Reads columns."""
     return force_moved(scale(-1.0, com), force_column(r, columns, i, c))
 
 
 @kernel
 def recentered(f, shift, total):
-    """Correct f for the motion of the center that ``total`` refers to."""
+    """Return f corrected for the motion of the center that ``total`` refers to.
+
+    f.angular - shift x total.linear
+    """
     return Force(f.linear, sub(f.angular, cross(shift, total.linear)))
 
 
 @kernel
 def centroidal_derivatives_kernel(r):
+    """Compute hg, its rate, and their derivatives with respect to q, v and a.
+
+    Columns of ``force_columns`` are shifted to the center of mass, which moves by dF/da.linear / m
+    along each velocity.
+
+    Writes HG, DHG, DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA; calls move_bodies, force_columns,
+    store_com, velocity_columns_in_world.
+    """
     move_bodies(r)
     force_columns(r)
     Y = inertia(r, rc.COMPOSITE_INERTIA, 0)
@@ -161,6 +190,13 @@ def centroidal_derivatives_kernel(r):
 
 @kernel
 def com_velocity_derivatives_kernel(r):
+    """Compute the derivative of the velocity of the center of mass with respect to q.
+
+        dvcom/dq_k = (S_k x* h + Y psid_k).linear / m
+
+    Writes VCOM, DVCOM_DQ, DHDQ, COMPOSITE_MOMENTUM; calls set_relative, clear_composites,
+    velocity_columns_in_world, place_columns, move_columns, velocity_columns.
+    """
     rc.set_relative(r)
     for i in range(1, njoints(r) + 1):
         Y = rc.place_columns(r, i)

@@ -73,7 +73,14 @@ Bodies = namedtuple("Bodies", "mass moment momentum force")
 
 @kernel
 def sum_bodies(r):
-    """Outward pass: total mass, first moment, momentum and its rate of all bodies."""
+    """Return total mass, first moment, momentum and its rate, about the first joint's origin.
+
+        m = sum of m_i,  m c = sum of m_i c_i
+        h = sum of Y_i v_i,  dh = sum of Y_i a_i + v_i x* Y_i v_i
+
+    Reads Q, V, A; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN,
+    POSITION.
+    """
     ra.set_root_relative(r)
     zero = zero3(entry(r, ra.ORIGIN, 0))
     total = Bodies(zero[0], zero, Force(zero, zero), Force(zero, zero))
@@ -95,7 +102,7 @@ def sum_bodies(r):
 
 @kernel
 def divided_by_mass(x, mass):
-    """x / mass, or zero without mass."""
+    """Return x / mass, or zero without mass."""
     s = 0.0 * mass
     if all_above(mass, 0.0):
         s = 1.0 / mass
@@ -104,7 +111,12 @@ def divided_by_mass(x, mass):
 
 @kernel
 def store_com(r, mass, moment):
-    """Store com and mass; return the center of mass relative to the first joint's origin."""
+    """Store com and mass; return the center of mass relative to the first joint's origin.
+
+        com = sum of m_i c_i / m
+
+    Reads ORIGIN; writes COM, MASS.
+    """
     o = vector(r, ra.ORIGIN, 0)
     c = scale(-1.0, o)  # without mass: the root's origin
     if all_above(mass, 0.0):
@@ -116,6 +128,12 @@ def store_com(r, mass, moment):
 
 @kernel
 def center_of_mass_kernel(r):
+    """Compute the center of mass, its velocity and its acceleration.
+
+        com = sum of m_i c_i / m,  vcom = h.linear / m,  acom = dh.linear / m
+
+    Writes V, A, VCOM, ACOM; calls sum_bodies, store_com.
+    """
     zero_unless_input(r, V)
     zero_unless_input(r, A)
     bodies = sum_bodies(r)
@@ -129,7 +147,13 @@ def center_of_mass_kernel(r):
 
 @kernel
 def place_subtrees(r):
-    """Outward pass: quantities of each body, about its joint's origin."""
+    """Store mass, first moment, momentum and its rate of each body, about its joint's origin.
+
+        h = Y v,  f = Y a + v x* h
+
+    Writes MASS_SUM, MOMENT_SUM, MOMENTUM_SUM, FORCE_SUM; calls set_root_relative,
+    place_body_relative, body_velocity, body_acceleration.
+    """
     ra.set_root_relative(r)
     for i in range(1, njoints(r) + 1):
         Y = ra.place_body_relative(r, i)
@@ -145,7 +169,13 @@ def place_subtrees(r):
 
 @kernel
 def sum_subtrees(r):
-    """Inward pass: sums over the bodies of each subtree."""
+    """Sum the quantities of ``place_subtrees`` over the bodies of each subtree.
+
+        m_p = m_p + m,  (m c)_p = (m c)_p + m c + m p
+        h_p = h_p + h,  f_p = f_p + f
+
+    Reads FROM_PARENT; writes MASS_SUM, MOMENT_SUM, MOMENTUM_SUM, FORCE_SUM.
+    """
     for i in range(njoints(r), 0, -1):
         p = parent(r, i)
         if p > 0:
@@ -159,6 +189,13 @@ def sum_subtrees(r):
 
 @kernel
 def subtree_centers_kernel(r):
+    """Compute mass and center of mass of each subtree, and the center's velocity and acceleration.
+
+        c = (m c) / m,  vc = h.linear / m,  ac = f.linear / m
+
+    Writes V, A, SUBTREE_COM, SUBTREE_VCOM, SUBTREE_ACOM, SUBTREE_MASS; calls place_subtrees,
+    sum_subtrees.
+    """
     zero_unless_input(r, V)
     zero_unless_input(r, A)
     place_subtrees(r)
@@ -183,7 +220,12 @@ def subtree_centers_kernel(r):
 
 @kernel
 def subtree_columns(r, i, mass, jacobian):
-    """Columns of a joint inside the subtree: the momentum of its part divided by the mass."""
+    """Add the columns of a joint inside the subtree of the given mass to a Jacobian of its center.
+
+        J_k = (Y S_k).linear / mass
+
+    Reads COLUMNS, COMPOSITE; writes jacobian.
+    """
     Y = composite(r, i)
     for c in range(ncolumns(r, i)):
         F = composite_column(r, i, c, Y)
@@ -192,7 +234,12 @@ def subtree_columns(r, i, mass, jacobian):
 
 @kernel
 def ancestor_columns(r, i, p, jacobian):
-    """Columns of an ancestor: the velocity of the point at p from the first joint's origin."""
+    """Add the columns of an ancestor to a Jacobian; p is the point, from the first joint's origin.
+
+        J_k = S_k.linear + S_k.angular x (p - p_i)
+
+    Reads COLUMNS, POSITION; writes jacobian.
+    """
     zero = zero3(p[0])
     for c in range(ncolumns(r, i)):
         S = ra.add_column(r, i, c, Motion(zero, zero), 1.0)
@@ -202,6 +249,13 @@ def ancestor_columns(r, i, p, jacobian):
 
 @kernel
 def com_jacobian_kernel(r):
+    """Compute the Jacobian of the center of mass.
+
+        Jcom_k = (Y S_k).linear / m         Y of the subtree that velocity k moves
+
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN,
+    POSITION, COMPOSITE, JCOM.
+    """
     place_bodies(r)
     sum_up(r, COMPOSITE)
     clear_entries(r, JCOM, 3 * nv(r))
@@ -211,6 +265,14 @@ def com_jacobian_kernel(r):
 
 @kernel
 def subtree_com_jacobian_kernel(r):
+    """Compute the Jacobian of a subtree's center of mass.
+
+        J_k = (Y S_k).linear / m            velocities inside the subtree
+        J_k = S_k.linear + S_k.angular x (c - p_k)            velocities that carry it
+
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN,
+    POSITION, COMPOSITE, SUBTREE_JCOM.
+    """
     place_bodies(r)
     sum_up(r, COMPOSITE)
     clear_entries(r, SUBTREE_JCOM, 3 * nv(r))

@@ -35,7 +35,10 @@ DDQ_DV = field(
 
 @kernel
 def less_minverse_times(r, X, Y, B, C):
-    """X = -M^-1 B and Y = -M^-1 C, eight rows at a time; B and C are as sparse as the tree."""
+    """X = -M^-1 B and Y = -M^-1 C, eight rows at a time; B and C are as sparse as the tree.
+
+    Reads MINV, B, C; writes X, Y.
+    """
     n, W = nv(r), offset(r, minverse.MINV)
     for i in range(0, n, 8):
         for k in range(0, n, simd_width(r.work)):
@@ -57,7 +60,10 @@ def less_minverse_times(r, X, Y, B, C):
 
 @kernel
 def differentiate(r, placed):
-    """All derivatives, about the first joint's origin; the bodies may have been ``placed``."""
+    """All derivatives, about the first joint's origin; the bodies may have been ``placed``.
+
+    Reads DDQ, MINV; writes A, DDQ_DQ, DDQ_DV; calls outward, inward.
+    """
     for k in range(nv(r)):
         set_entry(r, A, k, entry(r, DDQ, k))
     rc.outward(r, placed)
@@ -73,6 +79,12 @@ def differentiate(r, placed):
 
 @subroutine
 def derivatives(r):
+    """Compute the derivatives of the accelerations from those of the torques.
+
+        dqdd/dq = -M^-1 dtau/dq,  dqdd/dv = -M^-1 dtau/dv
+
+    Calls aba_kernel, inverse_after_elimination, differentiate.
+    """
     aba_kernel(r)
     minverse.inverse_after_elimination(r)
     differentiate(r, True)
@@ -80,7 +92,10 @@ def derivatives(r):
 
 @subroutine
 def projected_derivatives(r):
-    """The same for models whose mimic joints couple branches."""
+    """The same for models whose mimic joints couple branches.
+
+    Calls projected_aba_kernel, inverse_after_factor, differentiate.
+    """
     projected_aba_kernel(r)
     minverse.inverse_after_factor(r)
     differentiate(r, False)

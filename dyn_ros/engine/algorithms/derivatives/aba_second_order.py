@@ -52,6 +52,7 @@ SLICE = field("_slice", ("nv", SIMD_WIDTH))
 
 @kernel
 def zeros(r):
+    """Return four vectors of zeros. Reads MINV."""
     zero = 0.0 * load_simd(r.work, offset(r, minverse.MINV), nv(r))
     return zero, zero, zero, zero, zero, zero, zero, zero
 
@@ -62,6 +63,9 @@ def add_accelerations(r):
 
     Computes eight rows j and a few columns k at a time. Row i of dM/dq is nonzero only for
     ancestors and descendants of velocity i.
+
+    Reads MINV, DDQ_DQ, DDQ_DV, D2TAU_DQDQ, D2TAU_DQDV, D2TAU_DADQ; writes D2DDQ_DQDQ, D2DDQ_DQDV,
+    D2DDQ_DTAUDQ.
     """
     n = nv(r)
     qq, qv, tq = offset(r, D2DDQ_DQDQ), offset(r, D2DDQ_DQDV), offset(r, D2DDQ_DTAUDQ)
@@ -112,7 +116,10 @@ def add_accelerations(r):
 
 @kernel
 def less_minverse_times_tensor(r, X, B):
-    """X[:, j, k] = -M^-1 B[:, j, k] for tensors at offsets, which may be equal."""
+    """X[:, j, k] = -M^-1 B[:, j, k] for tensors at offsets, which may be equal.
+
+    Reads MINV, B; writes SLICE, X.
+    """
     n, W, s = nv(r), offset(r, minverse.MINV), offset(r, SLICE)
     for jk in range(0, n * n, simd_width(r.work)):
         count = n * n - jk
@@ -134,7 +141,10 @@ def less_minverse_times_tensor(r, X, B):
 
 @subroutine
 def differentiate_twice(r):
-    """The second-order derivatives, after the first ones."""
+    """The second-order derivatives, after the first ones.
+
+    Writes D2DDQ_DVDV, SLICE; calls second_order, columns_in_world, add_accelerations.
+    """
     rnea_second_order.second_order(r)
     columns_in_world(r)
     add_accelerations(r)

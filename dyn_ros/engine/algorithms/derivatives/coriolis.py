@@ -26,6 +26,13 @@ C = field("C", ("nv", "nv"), "Coriolis matrix [kg m2 rad/s, kg m/s].", sparse=Tr
 
 @kernel
 def coriolis_matrix_kernel(r):
+    """Compute the Coriolis matrix, with B the Coriolis inertia of subtrees.
+
+        C_jk = S_j . (Y dS_k + B S_k / 2)               j is an ancestor of k, or k itself
+        C_kj = Y S_k . dS_j + (B' S_k / 2) . S_j        j is an ancestor of k
+
+    Writes C; calls set_relative, clear_composites, place_columns, move_columns.
+    """
     A = matrix(r, C)
     rc.set_relative(r)
     for i in range(1, njoints(r) + 1):

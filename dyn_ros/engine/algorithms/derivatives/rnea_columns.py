@@ -45,27 +45,39 @@ COMPOSITE_FORCE = field("_of", ("rows", 6))
 
 @kernel
 def set_relative(r):
-    """Set the universe to rest, about the first joint's origin."""
+    """Set the universe to rest, about the first joint's origin.
+
+    Writes ROTATION, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN, POSITION, OV.
+    """
     ra.set_root_relative(r)
     clear_entries(r, OV, 6)
 
 
 @kernel
 def place_columns(r, i):
-    """Place the body of joint i, and store its columns of J; return its inertia."""
+    """Place the body of joint i, and store its columns of J; return its inertia.
+
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, ORIGIN, POSITION, J.
+    """
     return shift_columns(r, i, ra.place_body_relative(r, i))
 
 
 @kernel
 def placed_columns(r, i):
-    """``place_columns`` for a body that has been placed in the root frame."""
+    """``place_columns`` for a body that has been placed in the root frame.
+
+    Reads COLUMNS, COMPOSITE; writes FROM_PARENT, ORIGIN, POSITION, J.
+    """
     ra.make_relative(r, i)
     return shift_columns(r, i, inertia(r, COMPOSITE, i))
 
 
 @kernel
 def shift_columns(r, i, Y):
-    """Store the columns of J of joint i; return the inertia of its body."""
+    """Store the columns of J of joint i; return the inertia of its body.
+
+    Reads COLUMNS, POSITION; writes J.
+    """
     p = ra.position(r, i)
     for c in range(ncolumns(r, i)):
         set_column(r, J, i, c, motion_moved(scale(-1.0, p), ra.subspace_column(r, i, c)))
@@ -75,7 +87,10 @@ def shift_columns(r, i, Y):
 
 @kernel
 def velocity_columns(r, i):
-    """Store psid and dAdv of joint i, after ``move_columns``."""
+    """Store psid and dAdv of joint i, after ``move_columns``.
+
+    Reads OV, J, DJ; writes PSID, DADV.
+    """
     ov = motion(r, OV, parent(r, i))
     for c in range(ncolumns(r, i)):
         psid = motion_cross(ov, motion_column(r, J, i, c))
@@ -89,6 +104,8 @@ def acceleration_columns(r, i, acceleration, columns):
 
     ``acceleration`` is OA or OA_GF, whose row for the universe is already set; ``columns`` is the
     field of the result.
+
+    Reads V, A, OV, J, PSID; writes acceleration, columns.
     """
     ov = motion(r, OV, parent(r, i))
     oa = motion(r, acceleration, parent(r, i))
@@ -109,7 +126,10 @@ def acceleration_columns(r, i, acceleration, columns):
 
 @kernel
 def store_body(r, i, acceleration, Y):
-    """Store inertia, Coriolis inertia and force of the body of joint i; return its momentum."""
+    """Store inertia, Coriolis inertia and force of the body of joint i; return its momentum.
+
+    Reads OV, acceleration; writes COMPOSITE_INERTIA, COMPOSITE_CORIOLIS, COMPOSITE_FORCE.
+    """
     v = motion(r, OV, i)
     h = momentum(Y, v)
     f = force_add(
@@ -124,6 +144,12 @@ def store_body(r, i, acceleration, Y):
 
 @kernel
 def subtract_external_force(r, i):
+    """Subtract the external force on the body of joint i from the force on its subtree.
+
+        f = f - X* f_ext
+
+    Reads F_EXT, ROTATION, POSITION; writes COMPOSITE_FORCE.
+    """
     if has_input(r, F_EXT):
         R = rotation(r, ra.ROTATION, i)
         pushed = force_moved(ra.position(r, i), force_rotated(R, external_force(r, i)))
@@ -132,14 +158,21 @@ def subtract_external_force(r, i):
 
 @kernel
 def outward(r, placed):
-    """Columns, velocities, accelerations and bodies of all joints; see ``placed_columns``."""
+    """Columns, velocities, accelerations and bodies of all joints; see ``placed_columns``.
+
+    Calls outward_bodies.
+    """
     ra.set_root_acceleration(r, OA_GF)
     outward_bodies(r, placed, not is_batch(r))
 
 
 @kernel
 def outward_bodies(r, placed, publishing):
-    """``outward`` with the given acceleration of the universe; publishing stores dAdq."""
+    """``outward`` with the given acceleration of the universe; publishing stores dAdq.
+
+    Writes OA_GF, PSIDD, DADQ; calls set_relative, move_columns, velocity_columns,
+    acceleration_columns, store_body, subtract_external_force, placed_columns, place_columns.
+    """
     set_relative(r)
     g = gravity(r)
     for i in range(1, njoints(r) + 1):
@@ -161,7 +194,10 @@ def outward_bodies(r, placed, publishing):
 
 @kernel
 def clear_composites(r):
-    """Clear the composites of the universe, which sum all bodies."""
+    """Clear the composites of the universe, which sum all bodies.
+
+    Writes COMPOSITE_INERTIA, COMPOSITE_CORIOLIS, COMPOSITE_FORCE.
+    """
     clear_entries(r, COMPOSITE_INERTIA, 10)
     clear_entries(r, COMPOSITE_CORIOLIS, 12)
     clear_entries(r, COMPOSITE_FORCE, 6)
@@ -169,7 +205,7 @@ def clear_composites(r):
 
 @kernel
 def composite_inertia(r, i):
-    """Return Y of the subtree of joint i, and add it to its parent."""
+    """Return Y of the subtree of joint i, and add it to its parent. Writes COMPOSITE_INERTIA."""
     Y = inertia(r, COMPOSITE_INERTIA, i)
     add_to_inertia(r, COMPOSITE_INERTIA, parent(r, i), Y)
     return Y
@@ -177,7 +213,7 @@ def composite_inertia(r, i):
 
 @kernel
 def composite_coriolis(r, i):
-    """Return B of the subtree of joint i, and add it to its parent."""
+    """Return B of the subtree of joint i, and add it to its parent. Writes COMPOSITE_CORIOLIS."""
     B = coriolis(r, COMPOSITE_CORIOLIS, i)
     add_to_coriolis(r, COMPOSITE_CORIOLIS, parent(r, i), B)
     return B
@@ -185,7 +221,10 @@ def composite_coriolis(r, i):
 
 @kernel
 def composite_force(r, field, i):
-    """Return the force on the subtree of joint i, or its momentum, and add it to the parent's."""
+    """Return the force on the subtree of joint i, or its momentum, and add it to the parent's.
+
+    Writes field.
+    """
     f = force(r, field, i)
     add_to_force(r, field, parent(r, i), f)
     return f

@@ -75,7 +75,16 @@ DFDV = field(
 
 @kernel
 def inward(r, publishing):
-    """The derivatives, column by column from the tips; publishing also M, tau and dFd*."""
+    """Compute the derivatives, column by column from the tips; ``publishing`` also M, tau and dFd*.
+
+        Fa = Y S,  Fv = B S + Y dAdv,  Fq = B psid + Y psidd + S x* f
+        dtau_j/dq_k = S_j . Fq,  dtau_j/dv_k = S_j . Fv,  M_jk = S_j . Fa
+        dtau_k/dq_j = Fa . psidd_j + B' S_k . psid_j
+        dtau_k/dv_j = Fa . dAdv_j + B' S_k . S_j        j: ancestors of k
+
+    Reads A, J, PSID, PSIDD, DADV; writes M, TAU, DTAU_DQ, DTAU_DV, DFDA, DFDQ, DFDV; calls
+    clear_composites.
+    """
     H, dq, dv = matrix(r, M), matrix(r, DTAU_DQ), matrix(r, DTAU_DV)
     rc.clear_composites(r)
     clear_sparse(r, DTAU_DQ)
@@ -137,7 +146,10 @@ def inward(r, publishing):
 
 @kernel
 def motions_in_world(r, field, count):
-    """Shift motions from the first joint's origin to the world's origin."""
+    """Shift motions from the first joint's origin to the world's origin.
+
+    Reads ORIGIN; writes field.
+    """
     if is_batch(r):
         return
     o = scale(-1.0, vector(r, ra.ORIGIN, 0))
@@ -147,7 +159,10 @@ def motions_in_world(r, field, count):
 
 @kernel
 def forces_in_world(r, field, count):
-    """Shift forces from the first joint's origin to the world's origin."""
+    """Shift forces from the first joint's origin to the world's origin.
+
+    Reads ORIGIN; writes field.
+    """
     if is_batch(r):
         return
     o = vector(r, ra.ORIGIN, 0)
@@ -157,6 +172,10 @@ def forces_in_world(r, field, count):
 
 @kernel
 def velocity_columns_in_world(r):
+    """Shift J, its derivatives and the velocities to the world's origin.
+
+    Reads ORIGIN; writes OV, J, DJ, PSID, DVDQ, DADV.
+    """
     n = nallcolumns(r)
     for columns in (J, DJ, rc.PSID, rc.DADV):
         motions_in_world(r, columns, n)
@@ -169,6 +188,10 @@ def velocity_columns_in_world(r):
 
 @kernel
 def columns_in_world(r):
+    """Shift all public columns and motions to the world's origin.
+
+    Writes OA_GF, PSIDD, DADQ, DFDA, DFDQ, DFDV; calls velocity_columns_in_world.
+    """
     velocity_columns_in_world(r)
     for columns in (rc.PSIDD, rc.DADQ):
         motions_in_world(r, columns, nallcolumns(r))
@@ -179,6 +202,12 @@ def columns_in_world(r):
 
 @subroutine
 def rnea_derivatives_kernel(r):
+    """Compute the derivatives of the joint torques with respect to q, v and a.
+
+    See the formulas of this module.
+
+    Calls outward, inward, columns_in_world.
+    """
     rc.outward(r, False)
     inward(r, True)
     columns_in_world(r)
@@ -189,7 +218,13 @@ def rnea_derivatives_kernel(r):
 
 @kernel
 def inward_at_rest(r, field):
-    """``inward`` at rest: only the derivatives with respect to q, stored in a field."""
+    """Compute the derivatives with respect to q at rest, stored in a field.
+
+        dtau_j/dq_k = S_j . (Y psidd_k + S_k x* f)
+        dtau_k/dq_j = Y S_k . psidd_j       j: ancestors of k
+
+    Reads J, PSIDD; writes COMPOSITE_INERTIA, COMPOSITE_CORIOLIS, COMPOSITE_FORCE, DFDQ, field.
+    """
     dq = matrix(r, field)
     rc.clear_composites(r)
     clear_sparse(r, field)
@@ -214,7 +249,12 @@ def inward_at_rest(r, field):
 
 @kernel
 def static_derivatives(r, field):
-    """``outward`` and ``inward`` at rest: psidd is -g x S, psid is zero."""
+    """Compute the derivatives of the torques at rest, stored in a field.
+
+        psidd = -g x S,  psid = 0
+
+    Writes OA_GF, PSIDD; calls set_relative, inward_at_rest, place_columns, subtract_external_force.
+    """
     rc.set_relative(r)
     ra.set_root_acceleration(r, OA_GF)
     oa = motion(r, OA_GF, 0)
@@ -233,11 +273,16 @@ def static_derivatives(r, field):
 
 @kernel
 def generalized_gravity_derivatives_kernel(r):
+    """Compute the derivatives of the gravity torques. Writes DG_DQ; calls static_derivatives."""
     static_derivatives(r, DG_DQ)
 
 
 @kernel
 def static_torque_derivatives_kernel(r):
+    """Compute the derivatives of the torques at rest under external forces.
+
+    Writes DTAU_DQ; calls static_derivatives.
+    """
     static_derivatives(r, DTAU_DQ)
 
 

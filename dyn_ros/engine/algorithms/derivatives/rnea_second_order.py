@@ -96,7 +96,10 @@ def coriolis_rate(B, S):
 
 @kernel
 def outer_column(r, i, c):
-    """Column d, and the inertias of its subtree with their rates."""
+    """Column d, and the inertias of its subtree with their rates.
+
+    Reads J, PSID, COMPOSITE_INERTIA, COMPOSITE_CORIOLIS, DFDA, DFDQ, DFDV.
+    """
     Y = inertia(r, rc.COMPOSITE_INERTIA, i)
     B = coriolis(r, rc.COMPOSITE_CORIOLIS, i)
     S, psid = motion_column(r, J, i, c), motion_column(r, rc.PSID, i, c)
@@ -119,6 +122,8 @@ def forces(r, d, j, b, one_joint):
 
     If both are columns of the same joint, F5 is not needed and holds Y S_d x S_e. F4 has only its
     angular part, as its linear part is zero.
+
+    Reads J, PSID, PSIDD, DADV.
     """
     S, psid = motion_column(r, J, j, b), motion_column(r, rc.PSID, j, b)
     turned, rate = force_cross(psid, d.Fa), momentum(d.P, psid)
@@ -144,7 +149,10 @@ def cube_index(r, i, j, k):
 
 @kernel
 def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
-    """Store all entries for velocities d, e and f, where f is column a of joint k."""
+    """Store all entries for velocities d, e and f, where f is column a of joint k.
+
+    Reads J, PSID, PSIDD, DADV; writes D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ.
+    """
     S, psid = motion_column(r, J, k, a), motion_column(r, rc.PSID, k, a)
     psidd, dAdv = motion_column(r, rc.PSIDD, k, a), motion_column(r, rc.DADV, k, a)
     x, y = power(F.F1, S), power(F.F2, S)
@@ -188,7 +196,10 @@ def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
 
 @kernel
 def second_order(r):
-    """The second-order derivatives, after ``outward`` and ``inward``."""
+    """The second-order derivatives, after ``outward`` and ``inward``.
+
+    Calls outer_column, forces, store_entries.
+    """
     for tensor in TENSORS:
         clear_sparse(r, tensor)
     for i in range(1, njoints(r) + 1):
@@ -216,6 +227,12 @@ def second_order(r):
 
 @subroutine
 def rnea_second_order_derivatives_kernel(r):
+    """Compute the first and second derivatives of the joint torques.
+
+    See the formulas of this module.
+
+    Calls outward, inward, second_order, columns_in_world.
+    """
     rc.outward(r, False)
     rd.inward(r, True)
     second_order(r)

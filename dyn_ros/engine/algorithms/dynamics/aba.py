@@ -37,7 +37,15 @@ CARRIED_INERTIA = field("_carried_inertia", ("rows",))  # at least its largest m
 
 @kernel
 def outward_velocities(r):
-    """Pass 1: velocities, bias accelerations and forces, rigid inertias."""
+    """Pass 1: compute velocities, bias accelerations and forces, and rigid-body inertias.
+
+        v = v_p + S qd
+        c = v x S qd
+        pA = v x* Y v - f_ext               Featherstone (2008), table 7.1
+
+    Reads Q, V, F_EXT; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, COMPOSITE, BIAS,
+    BIAS_FORCE.
+    """
     ra.set_root_at_rest(r)
     clear_entries(r, BIAS_FORCE, 6)
     for i in range(1, njoints(r) + 1):
@@ -54,7 +62,10 @@ def outward_velocities(r):
 
 @kernel
 def articulated_column(r, i, c, Y):
-    """Return Y S_c for joint i, and the size of S_c' Y S_c with all descendants locked."""
+    """Return Y S_c for joint i, and the size of S_c' Y S_c with all descendants locked.
+
+    Reads COLUMNS, CARRIED_MASS, CARRIED_INERTIA.
+    """
     if kind(r, i) == REVOLUTE:
         u = ra.root_axis(r, i)
         return (
@@ -81,6 +92,8 @@ def store_carried(r, i, mass, size):
 
     Articulated inertias do not contain them, because the inertia that a free joint moves cancels;
     the rounding error, which is proportional to the size, remains.
+
+    Writes CARRIED_MASS, CARRIED_INERTIA.
     """
     if has_child(r, i):
         mass = mass + entry(r, CARRIED_MASS, i)
@@ -95,6 +108,8 @@ def add_carried_to_parent(r, i):
 
     m_p = m_p + m
     I_p = I_p + I + 2 m |p|^2
+
+    Reads FROM_PARENT; writes CARRIED_MASS, CARRIED_INERTIA.
     """
     j, p = parent(r, i), ra.from_parent(r, i)
     mass = entry(r, CARRIED_MASS, i)
@@ -108,7 +123,12 @@ def add_carried_to_parent(r, i):
 
 @kernel
 def articulated_body_inertia(r, i):
-    """Articulated-body inertia of the subtree of joint i."""
+    """Return the articulated-body inertia of the subtree of joint i.
+
+        YA = Y + sum of the children's Ya
+
+    Reads COMPOSITE, CHILDREN; writes CARRIED_MASS, CARRIED_INERTIA.
+    """
     Y = articulated(inertia(r, COMPOSITE, i))
     store_carried(r, i, Y.linear.xx, symmetric_size(Y.angular))
     if has_child(r, i):
@@ -118,7 +138,13 @@ def articulated_body_inertia(r, i):
 
 @kernel
 def eliminate(r, i, c, Y):
-    """Store U and 1 / D of column c of joint i; return Y with this column eliminated."""
+    """Store U and 1 / D of column c of joint i; return Y with this column eliminated.
+
+        U = YA S,  D = S' U + armature
+        Ya = YA - U D^-1 U'                 Featherstone (2008), table 7.1
+
+    Reads COLUMNS, CARRIED_MASS, CARRIED_INERTIA; writes U, DINV.
+    """
     k = idx_v(r, i) + c
     U_k, size = articulated_column(r, i, c, Y)
     d = ra.dot_column(r, i, c, U_k) + armature(r, k)
@@ -132,7 +158,10 @@ def eliminate(r, i, c, Y):
 
 @kernel
 def add_to_parent(r, i, Y):
-    """Add Y, with all columns of joint i eliminated, to the children of its parent."""
+    """Add Y, with all columns of joint i eliminated, to the children of its parent.
+
+    Reads FROM_PARENT; writes CHILDREN, CARRIED_MASS, CARRIED_INERTIA.
+    """
     p = parent(r, i)
     add_carried_to_parent(r, i)
     Y = articulated_moved(ra.from_parent(r, i), Y)
@@ -143,7 +172,10 @@ def add_to_parent(r, i, Y):
 
 @kernel
 def eliminate_all(r):
-    """Only articulated-body inertias, from rigid-body inertias expressed in the root frame."""
+    """Compute articulated-body inertias alone, from rigid-body inertias in the root frame.
+
+    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes CHILDREN, U, DINV, CARRIED_MASS, CARRIED_INERTIA.
+    """
     for i in range(njoints(r), 0, -1):
         Y = articulated_body_inertia(r, i)
         for c in range(ncolumns(r, i) - 1, -1, -1):
@@ -154,7 +186,13 @@ def eliminate_all(r):
 
 @kernel
 def bias_force(r, i):
-    """Store the bias torques of joint i; return its bias force, with the joint free to move."""
+    """Store the bias torques of joint i; return its bias force, with the joint free to move.
+
+        u = tau - S' pA
+        pa = pA + U D^-1 u                  Featherstone (2008), table 7.1
+
+    Reads TAU_IN, COLUMNS, BIAS_FORCE, U, DINV; writes BIAS_TORQUE.
+    """
     pA = force(r, BIAS_FORCE, i)
     for c in range(ncolumns(r, i) - 1, -1, -1):
         k = idx_v(r, i) + c
@@ -172,7 +210,15 @@ def bias_force(r, i):
 
 @kernel
 def inward_inertias(r):
-    """Pass 2: articulated inertias, then bias forces, as registers do not hold both."""
+    """Pass 2: compute articulated inertias, then bias forces, as registers do not hold both.
+
+        Ya = YA - U D^-1 U'
+        pa = pA + Ya c + U D^-1 u
+        YA_p = YA_p + X* Ya X,  pA_p = pA_p + X* pa         Featherstone (2008), table 7.1
+
+    Reads TAU_IN, FROM_PARENT, COLUMNS, COMPOSITE, BIAS; writes CHILDREN, BIAS_FORCE, U, DINV,
+    BIAS_TORQUE, CARRIED_MASS, CARRIED_INERTIA.
+    """
     for i in range(njoints(r), 0, -1):
         Y = articulated_body_inertia(r, i)
         for c in range(ncolumns(r, i) - 1, -1, -1):
@@ -186,7 +232,14 @@ def inward_inertias(r):
 
 @kernel
 def outward_accelerations(r):
-    """Pass 3: joint accelerations."""
+    """Pass 3: compute the accelerations of joints and bodies.
+
+        a = a_p + c
+        qdd = D^-1 (u - U' a)
+        a = a + S qdd                       Featherstone (2008), table 7.1
+
+    Reads FROM_PARENT, COLUMNS, BIAS, U, DINV, BIAS_TORQUE; writes DDQ, LINK_ACCELERATION.
+    """
     for i in range(1, njoints(r) + 1):
         a = motion_add(
             motion_moved(ra.from_parent(r, i), motion(r, LINK_ACCELERATION, parent(r, i))),
@@ -202,7 +255,12 @@ def outward_accelerations(r):
 
 @kernel
 def projected_aba_kernel(r):
-    """If mimic joints couple branches: M ddq = tau - nle."""
+    """Compute the accelerations from the factor of M, if mimic joints couple branches.
+
+        M qdd = tau - nle
+
+    Reads TAU_IN; writes DDQ; calls crba_kernel, factor, nonlinear_effects_kernel.
+    """
     crba_kernel(r)
     factor(r)
     nonlinear_effects_kernel(r)
@@ -213,6 +271,12 @@ def projected_aba_kernel(r):
 
 @kernel
 def aba_kernel(r):
+    """Compute the accelerations by the articulated-body algorithm.
+
+        qdd = M^-1 (tau - nle + J' f_ext)   Featherstone (2008), table 7.1
+
+    Calls outward_velocities, inward_inertias, outward_accelerations.
+    """
     outward_velocities(r)
     inward_inertias(r)
     ra.set_root_acceleration(r, LINK_ACCELERATION)

@@ -49,7 +49,10 @@ ROUNDING = 2e-15
 
 @kernel
 def store_result(r, i, Y):
-    """Store an inertia about the origin of joint i, expressed in its frame and in the world."""
+    """Store an inertia about the origin of joint i, expressed in its frame and in the world.
+
+    Reads ROTATION, ORIGIN, POSITION; writes YABA, OYABA, i.
+    """
     R = rotation(r, ra.ROTATION, i)
     set_articulated_matrix(r, YABA, i, articulated_rotated(transposed(R), Y))
     set_articulated_matrix(r, OYABA, i, articulated_moved(ra.from_root(r, i), Y))
@@ -57,6 +60,12 @@ def store_result(r, i, Y):
 
 @kernel
 def articulated_inertias_kernel(r):
+    """Compute the articulated-body inertia of each joint's subtree.
+
+        YA = Y + sum over children of X* (YA - U D^-1 U') X           Featherstone (2008), table 7.1
+
+    Calls place_bodies, articulated_body_inertia, store_result, add_to_parent, eliminate.
+    """
     place_bodies(r)
     for i in range(njoints(r), 0, -1):
         Y = articulated_body_inertia(r, i)
@@ -72,7 +81,7 @@ def articulated_inertias_kernel(r):
 
 @kernel
 def is_last_of_velocity(r, j, end):
-    """Whether no joint between j and end has the velocity of joint j."""
+    """Return True if no joint between j and end has the velocity of joint j."""
     other = j + 1
     while other < end and idx_v(r, other) != idx_v(r, j):
         other += 1
@@ -81,7 +90,10 @@ def is_last_of_velocity(r, j, end):
 
 @kernel
 def add_behind(r, i, j, c):
-    """Add column c of joint j, behind joint i, to H and F."""
+    """Add column c of joint j, behind joint i, to H and F.
+
+    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes BEHIND, HOLDING, BEHIND_SIZE, c.
+    """
     n, H = nv(r), offset(r, BEHIND)
     k, Y, S = idx_v(r, j) + c, composite(r, j), ra.subspace_column(r, j, c)
     F = composite_column(r, j, c, Y)
@@ -107,7 +119,10 @@ def add_behind(r, i, j, c):
 
 @kernel
 def inertia_behind(r, i, end):
-    """Store H and F of the joints behind joint i."""
+    """Store H and F of the joints behind joint i.
+
+    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes BEHIND, HOLDING, BEHIND_SIZE.
+    """
     n = nv(r)
     clear_entries(r, BEHIND, n * n)
     clear_entries(r, HOLDING, 6 * n)
@@ -122,7 +137,10 @@ def inertia_behind(r, i, end):
 
 @kernel
 def eliminate_behind(r, k, Y):
-    """Eliminate velocity k, if it moves inertia, from H, F and Y; return Y."""
+    """Eliminate velocity k, if it moves inertia, from H, F and Y; return Y.
+
+    Reads BEHIND_SIZE, k; writes BEHIND, HOLDING.
+    """
     n, H = nv(r), offset(r, BEHIND)
     d, size = load(r.work, H + k * (n + 1)), entry(r, BEHIND_SIZE, k)
     if not all_above(d, DOUBTFUL * size):
@@ -140,6 +158,12 @@ def eliminate_behind(r, k, Y):
 
 @kernel
 def coupled_articulated_inertias_kernel(r):
+    """Compute articulated-body inertias if mimic joints couple branches, subtree by subtree.
+
+        YA = Y - F H^-1 F'                  H, F: of the joints in the subtree
+
+    Calls place_bodies, inertia_behind, store_result, eliminate_behind.
+    """
     place_bodies(r)
     sum_up(r, COMPOSITE)
     for i in range(1, njoints(r) + 1):

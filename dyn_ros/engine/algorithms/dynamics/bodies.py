@@ -37,7 +37,12 @@ MECHANICAL = field("mechanical_energy", (), "Sum of kinetic and potential energy
 
 @kernel
 def joint_velocity(r, i):
-    """Store and return the velocity of joint i in its frame, after its placement."""
+    """Compute and return the velocity of joint i in its frame, after its placement.
+
+        v = X v_p + S qd
+
+    Reads V, LIMI; writes JOINT_V.
+    """
     X = placement(r, LIMI, i)
     v = to_child(X, motion(r, JOINT_V, parent(r, i)))
     v = add_subspace_times(r, i, v, V)
@@ -47,12 +52,24 @@ def joint_velocity(r, i):
 
 @kernel
 def store_in_world(r, field, i, f):
+    """Store a force of joint i, expressed in its frame, in a field of forces in the world.
+
+        f = oMi* f
+
+    Reads OMI; writes field.
+    """
     X = placement(r, OMI, i)
     set_force(r, field, i, to_parent(X, f))
 
 
 @kernel
 def body_momenta_kernel(r):
+    """Compute the momentum of each body, in its joint's frame and in the world.
+
+        h = Y v,  oh = oMi* h
+
+    Reads Q, V; writes LIMI, OMI, JOINT_V, H, OH.
+    """
     place_all(r)
     clear_entries(r, JOINT_V, 6)
     for i in range(1, njoints(r) + 1):
@@ -63,6 +80,12 @@ def body_momenta_kernel(r):
 
 @kernel
 def joint_forces_kernel(r):
+    """Compute the force that each joint transmits, in its frame and in the world.
+
+        f = Y a + v x* Y v - f_ext + sum of the children's f,  of = oMi* f
+
+    Reads Q, V, A, F_EXT; writes LIMI, OMI, JOINT_V, JOINT_A, JOINT_F, TAU, OF.
+    """
     newton_euler(r, True, TAU)
     for i in range(1, njoints(r) + 1):
         place_in_world(r, i, placement(r, LIMI, i))
@@ -74,7 +97,10 @@ def joint_forces_kernel(r):
 
 @kernel
 def add_rotors(r, twice):
-    """Add the rotors' part to twice the kinetic energy."""
+    """Return twice the kinetic energy with the part of the rotors, sum of armature_k qd_k^2.
+
+    Reads V.
+    """
     for k in range(nv(r)):
         v_k = entry(r, V, k)
         twice = twice + armature(r, k) * (v_k * v_k)
@@ -83,7 +109,12 @@ def add_rotors(r, twice):
 
 @kernel
 def store_kinetic(r):
-    """Store the velocities of the joints and the kinetic energy, after ``place_all``."""
+    """Compute the velocities of the joints and the kinetic energy, after ``place_all``.
+
+        T = 1/2 sum of v . Y v + 1/2 sum of armature qd^2
+
+    Reads V, LIMI; writes JOINT_V, KINETIC.
+    """
     clear_entries(r, JOINT_V, 6)
     twice = lift(0.0, entry(r, JOINT_V, 0))
     for i in range(1, njoints(r) + 1):
@@ -94,7 +125,12 @@ def store_kinetic(r):
 
 @kernel
 def store_potential(r):
-    """Store the potential energy, after ``place_all``."""
+    """Compute the potential energy, after ``place_all``.
+
+        U = -sum of m_i g . c_i
+
+    Reads OMI; writes POTENTIAL.
+    """
     g = gravity(r)
     total = lift(0.0, entry(r, OMI, 0))
     for i in range(1, njoints(r) + 1):
@@ -106,6 +142,7 @@ def store_potential(r):
 
 @kernel
 def store_sum(r):
+    """Compute the mechanical energy, T + U. Reads KINETIC, POTENTIAL; writes MECHANICAL."""
     set_entry(r, MECHANICAL, 0, entry(r, KINETIC, 0) + entry(r, POTENTIAL, 0))
 
 

@@ -49,13 +49,18 @@ SOLVE, M_TIMES, U_TIMES, UT_TIMES, U_SOLVE, UT_SOLVE = range(6)
 
 @kernel
 def pivot(r, k):
-    """Return D_k, after ``factor``."""
+    """Return D_k, after ``factor``. Reads L."""
     return element(r, matrix(r, L), k, k)
 
 
 @kernel
 def diagonal_sizes(r):
-    """Size of the diagonal entries of M without cancellation, after ``crba_kernel``."""
+    """Compute the size of the diagonal entries of M without cancellation, after ``crba_kernel``.
+
+        |S_k.linear|^2 m + |S_k.angular|^2 |I|
+
+    Reads COLUMNS, COMPOSITE; writes DIAGONAL_SIZE.
+    """
     clear_entries(r, DIAGONAL_SIZE, nv(r))
     for i in range(1, njoints(r) + 1):
         Y = inertia(r, COMPOSITE, i)
@@ -78,6 +83,8 @@ def factor(r):
 
         L_ki = M_ki / D_k
         M_ij = M_ij - M_kj L_ki                     Featherstone (2008), table 6.3
+
+    Reads COLUMNS, M, COMPOSITE; writes L, DIAGONAL_SIZE.
     """
     diagonal_sizes(r)
     H, F = matrix(r, M), matrix(r, L)
@@ -101,7 +108,7 @@ def factor(r):
 
 @kernel
 def add_to_ancestors(r, x, k, s):
-    """Add s L_kj x_k to x_j, for the ancestors j of velocity k; x is a field."""
+    """Add s L_kj x_k to x_j, for the ancestors j of velocity k; x is a field. Reads L; writes x."""
     F, x_k = matrix(r, L), entry(r, x, k)
     j = velocity_parent(r, k)
     while j >= 0:
@@ -111,7 +118,10 @@ def add_to_ancestors(r, x, k, s):
 
 @kernel
 def add_ancestors(r, x, k, x_k, s):
-    """Set x_k to a number plus the sum of s L_kj x_j over the ancestors j of velocity k."""
+    """Set x_k to a number plus the sum of s L_kj x_j over the ancestors j of velocity k.
+
+    Reads L; writes x.
+    """
     F, j = matrix(r, L), velocity_parent(r, k)
     while j >= 0:
         x_k = x_k + s * element(r, F, k, j) * entry(r, x, j)
@@ -121,27 +131,34 @@ def add_ancestors(r, x, k, x_k, s):
 
 @kernel
 def solve_inward(r, x):
-    """Replace the field x with L^-T x, after ``factor``."""
+    """Replace the field x with L^-T x, after ``factor``. Reads L; writes x."""
     for k in range(nv(r) - 1, -1, -1):
         add_to_ancestors(r, x, k, -1.0)
 
 
 @kernel
 def solve_outward(r, x):
-    """Replace the field x with L^-1 D^-1 x, the second half of M^-1 x."""
+    """Replace the field x with L^-1 D^-1 x, the second half of M^-1 x. Reads L; writes x."""
     for k in range(nv(r)):
         add_ancestors(r, x, k, entry(r, x, k) / pivot(r, k), -1.0)
 
 
 @kernel
 def solve(r, x):
-    """Replace the field x with M^-1 x, after ``factor``."""
+    """Replace the field x with M^-1 x, after ``factor``. Reads L; writes x."""
     solve_inward(r, x)
     solve_outward(r, x)
 
 
 @kernel
 def cholesky_kernel(r):
+    """Compute the factors of the inertia matrix.
+
+        M = U D U',  U = L'                 Featherstone (2008), table 6.3
+
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE, L, DIAGONAL_SIZE, UPPER, D,
+    D_INVERSE.
+    """
     crba_kernel(r)
     factor(r)
     F, columns = matrix(r, L), matrix(r, UPPER)  # U' in rows
@@ -157,7 +174,7 @@ def cholesky_kernel(r):
 
 @kernel
 def times_M(r, b, x):
-    """Set the field x to M b, with b a field."""
+    """Set the field x to M b, with b a field. Reads M, b; writes x."""
     H = matrix(r, M)
     for k in range(nv(r)):
         b_k = entry(r, b, k)
@@ -172,7 +189,7 @@ def times_M(r, b, x):
 
 @kernel
 def apply_factors(r, operation, x):
-    """Multiply the field x by factors of M, after ``factor``."""
+    """Multiply the field x by factors of M, after ``factor``. Reads L; writes x."""
     if operation == SOLVE:
         solve(r, x)
     elif operation == U_SOLVE:
@@ -190,6 +207,10 @@ def apply_factors(r, operation, x):
 
 @kernel
 def product_kernel(r):
+    """Compute the product of a vector and M, its inverse, or one of its factors.
+
+    Reads Q, VECTOR; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE, L, DIAGONAL_SIZE, PRODUCT.
+    """
     crba_kernel(r)
     if option(r, OPERATION) == M_TIMES:
         times_M(r, VECTOR, PRODUCT)

@@ -48,7 +48,10 @@ COMPOSITE_RATE = field("_composite_rate", ("rows", 10))
 
 @kernel
 def composite_column(r, i, c, Y):
-    """Return Y S_c, the momentum of the subtree of joint i if only its column c moves."""
+    """Return Y S_c, the momentum of the subtree of joint i if only its column c moves.
+
+    Reads COLUMNS.
+    """
     if kind(r, i) == REVOLUTE:
         u = ra.root_axis(r, i)
         return Force(cross(u, Y.moment), symmetric_times(Y.rotational, u))
@@ -60,7 +63,12 @@ def composite_column(r, i, c, Y):
 
 @kernel
 def add_to_parent(r, field, i):
-    """Add the inertia of the subtree of joint i to its parent's; return it."""
+    """Add the inertia of the subtree of joint i to its parent's; return it.
+
+        Y_p = Y_p + X* Y X
+
+    Reads FROM_PARENT; writes field.
+    """
     Y = inertia(r, field, i)
     add_to_inertia(r, field, parent(r, i), inertia_moved(ra.from_parent(r, i), Y))
     return Y
@@ -73,6 +81,8 @@ def inertia_matrix(r):
     Y_p = Y_p + Y
     F = Y S_i
     M_ji = M_ij = S_j' F    for i and its ancestors j       Featherstone (2008), table 6.2
+
+    Reads FROM_PARENT, COLUMNS; writes M, COMPOSITE.
     """
     H = matrix(r, M)
     clear_row(r, COMPOSITE, 0, 10)
@@ -98,7 +108,10 @@ def inertia_matrix(r):
 
 @kernel
 def place_robot(r):
-    """Place all bodies, with their inertias, in the root frame."""
+    """Compute the placements of all bodies and their inertias in the root frame, R Y R'.
+
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, COMPOSITE.
+    """
     ra.set_root(r)
     for i in range(1, njoints(r) + 1):
         set_inertia(r, COMPOSITE, i, ra.place_body(r, i))
@@ -106,6 +119,12 @@ def place_robot(r):
 
 @kernel
 def crba_kernel(r):
+    """Compute the inertia matrix by the composite-rigid-body algorithm.
+
+        M_ij = S_i' X* Y_j S_j              for ancestors i of j; Featherstone (2008), table 6.2
+
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE.
+    """
     place_robot(r)
     inertia_matrix(r)
 
@@ -115,17 +134,21 @@ def crba_kernel(r):
 
 @kernel
 def composite(r, i):
+    """Return the inertia of the subtree of joint i, with its joints locked. Reads COMPOSITE."""
     return inertia(r, COMPOSITE, i)
 
 
 @kernel
 def composite_rate(r, i):
+    """Return the rate of the inertia of the subtree of joint i. Reads COMPOSITE_RATE."""
     return inertia(r, COMPOSITE_RATE, i)
 
 
 @kernel
 def inertia_rate(Y, v):
-    """v x* Y - Y v x, the rate of the inertia Y of a body with velocity v.
+    """Return the rate of the inertia Y of a body with velocity v.
+
+        dY = v x* Y - Y v x
 
     Y is a sum of m (x.x - x x') over particles, whose rate contains x dx/dt twice.
     """
@@ -148,7 +171,11 @@ def inertia_rate(Y, v):
 
 @kernel
 def place_bodies(r):
-    """Place all joints; store each body's inertia."""
+    """Compute placements and inertias of all bodies, relative to the first joint's origin.
+
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN,
+    POSITION, COMPOSITE.
+    """
     ra.set_root_relative(r)
     for i in range(1, njoints(r) + 1):
         set_inertia(r, COMPOSITE, i, ra.place_body_relative(r, i))
@@ -156,14 +183,25 @@ def place_bodies(r):
 
 @kernel
 def move_bodies(r):
-    """After ``place_bodies``: store velocities and the rates of the bodies' inertias."""
+    """Compute velocities and rates of the bodies' inertias, after ``place_bodies``.
+
+        v = v_p + S qd
+        dY = v x* Y - Y v x
+
+    Reads V, FROM_PARENT, COLUMNS, COMPOSITE; writes BODY_VELOCITY, COMPOSITE_RATE.
+    """
     for i in range(1, njoints(r) + 1):
         set_inertia(r, COMPOSITE_RATE, i, inertia_rate(composite(r, i), ra.body_velocity(r, i)))
 
 
 @kernel
 def sum_up(r, field):
-    """Inward pass: sum the inertias of bodies over subtrees; row 0 is the whole robot."""
+    """Sum the inertias of bodies over subtrees; row 0 is that of the whole robot.
+
+        Y_p = Y_p + X* Y X
+
+    Reads FROM_PARENT; writes field.
+    """
     clear_row(r, field, 0, 10)
     for i in range(njoints(r), 0, -1):
         add_to_parent(r, field, i)
@@ -171,7 +209,7 @@ def sum_up(r, field):
 
 @kernel
 def set_block(r, A, i, j, S):
-    """Set the 3 x 3 block of A from row i and column j on to a symmetric matrix."""
+    """Set the 3 x 3 block of A from row i and column j on to a symmetric matrix. Writes A."""
     rows = ((S.xx, S.xy, S.xz), (S.xy, S.yy, S.yz), (S.xz, S.yz, S.zz))
     for n in range(3):
         for k in range(3):
@@ -180,7 +218,7 @@ def set_block(r, A, i, j, S):
 
 @kernel
 def set_articulated_matrix(r, field, i, Y):
-    """Set row i of a field to the 6 x 6 matrix of an articulated-body inertia."""
+    """Set row i of a field to the 6 x 6 matrix of an articulated-body inertia. Writes field, i."""
     A = matrix_row(r, field, i, 6, 6)
     set_block(r, A, 0, 0, Y.linear)
     set_block(r, A, 3, 3, Y.angular)
@@ -192,13 +230,16 @@ def set_articulated_matrix(r, field, i, Y):
 
 @kernel
 def set_inertia_matrix(r, field, i, Y):
-    """Set row i of a field to the 6 x 6 matrix of a rigid-body inertia."""
+    """Set row i of a field to the 6 x 6 matrix of a rigid-body inertia. Writes field, i."""
     set_articulated_matrix(r, field, i, articulated(Y))
 
 
 @kernel
 def store_composite(r, i, Y, local, world):
-    """Store an inertia about the origin of joint i, expressed in its frame and in the world."""
+    """Store an inertia about the origin of joint i, expressed in its frame and in the world.
+
+    Reads ROTATION, ORIGIN, POSITION; writes i, local, world.
+    """
     R = rotation(r, ra.ROTATION, i)
     set_inertia_matrix(r, local, i, inertia_rotated(transposed(R), Y))
     set_inertia_matrix(r, world, i, inertia_moved(ra.from_root(r, i), Y))
@@ -206,7 +247,7 @@ def store_composite(r, i, Y, local, world):
 
 @kernel
 def subtree_end(r, i):
-    """End of the range of the joints in the subtree of joint i."""
+    """Return the end of the range of the joints in the subtree of joint i."""
     end = i + 1
     while end <= njoints(r) and parent(r, end) >= i:
         end += 1
@@ -215,6 +256,13 @@ def subtree_end(r, i):
 
 @kernel
 def composite_inertias_kernel(r):
+    """Compute the inertia of each joint's subtree and its rate, with joints locked.
+
+        Y = sum of X*_i Y_i X_i
+        dY = sum of X*_i (v_i x* Y_i - Y_i v_i x) X_i
+
+    Writes V, YCRB, OYCRB, DYCRB, DOYCRB; calls place_bodies, move_bodies, store_composite.
+    """
     zero_unless_input(r, V)
     place_bodies(r)
     move_bodies(r)

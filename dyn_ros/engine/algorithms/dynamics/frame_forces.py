@@ -35,7 +35,10 @@ def force_to_child(X, f):
 
 @kernel
 def link_force(r, n):
-    """Force that moves the link of frame n itself, expressed in the joint that moves it."""
+    """Force that moves the link of frame n itself, expressed in the joint that moves it.
+
+    Reads F_EXT, JOINT_V, JOINT_A, WRENCHES.
+    """
     i = frame_parent(r, n)
     v = motion(r, JOINT_V, i)
     a = motion(r, JOINT_A, i)
@@ -51,6 +54,12 @@ def link_force(r, n):
 
 @kernel
 def frame_forces_kernel(r):
+    """Compute the force that each frame transmits, expressed in the frame.
+
+        f = Y a + v x* Y v - f_ext + sum of the forces on the frames that it carries
+
+    Reads Q, V, A, F_EXT, WRENCHES; writes LIMI, JOINT_V, JOINT_A, JOINT_F, TAU, FRAME_F.
+    """
     newton_euler(r, True, TAU)
     clear_entries(r, FRAME_F, size(r, FRAME_F))
     for n in range(nframes(r) - 1, -1, -1):  # in the frames of the joints that move them

@@ -32,7 +32,10 @@ UNIT = field("_unit", ("nv",))
 
 @kernel
 def store_steps(r):
-    """Store S, U and 1 of each velocity, about the first joint's origin."""
+    """Store S, U and 1 of each velocity, about the first joint's origin.
+
+    Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, STEPS.
+    """
     for i in range(1, njoints(r) + 1):
         p = sub(ra.from_parent(r, i), ra.from_parent(r, 1))
         if parent(r, i) > 0:
@@ -53,7 +56,7 @@ def store_steps(r):
 
 @kernel
 def load_forces(r, f, w, count):
-    """Vectors of forces, one in each column from offset f on, in rows of w numbers."""
+    """Vectors of forces, one in each column from offset f on, in rows of w numbers. Reads f, w."""
     return Force(
         (
             load_simd(r.work, f, count),
@@ -70,6 +73,7 @@ def load_forces(r, f, w, count):
 
 @kernel
 def store_propagated(r, k, count, f):
+    """Store a vector of forces in columns k, k + 1, ... Writes PROPAGATED, k."""
     for x in range(3):
         row = offset(r, PROPAGATED) + padded(r) * x + k
         store_simd(r.work, row, count, f.linear[x])
@@ -78,7 +82,10 @@ def store_propagated(r, k, count, f):
 
 @kernel
 def pass_inward(r):
-    """V, row by row from the tips, from the forces of the descendants of each velocity."""
+    """V, row by row from the tips, from the forces of the descendants of each velocity.
+
+    Reads STEPS; writes ROOT, PROPAGATED.
+    """
     for j in range(nv(r) - 1, -1, -1):
         row, V_ = offset(r, STEPS) + 13 * j, offset(r, ROOT) + padded(r) * j
         end = velocity_end(r, j)
@@ -95,7 +102,7 @@ def pass_inward(r):
 
 @kernel
 def solve_for_root(r):
-    """V if mimic joints couple branches, after ``factor``."""
+    """V if mimic joints couple branches, after ``factor``. Reads L; writes ROOT, UNIT."""
     for k in range(nv(r)):
         clear_entries(r, UNIT, nv(r))
         set_entry(r, UNIT, k, 1.0)
@@ -110,11 +117,13 @@ def solve_for_root(r):
 
 @kernel
 def load_four(a, i):
+    """Return four adjacent numbers."""
     return (load(a, i), load(a, i + 1), load(a, i + 2), load(a, i + 3))
 
 
 @kernel
 def load_eight(a, i):
+    """Return eight adjacent numbers."""
     return load_four(a, i) + load_four(a, i + 4)
 
 
@@ -132,7 +141,7 @@ def add_scaled(total, a, x):
 
 @kernel
 def store_rows(r, k, rows, columns, x):
-    """Store numbers in consecutive rows of an nv x nv matrix, starting at offset k."""
+    """Store numbers in consecutive rows of an nv x nv matrix, starting at offset k. Writes k."""
     for t in range(len(x)):
         if t < rows:
             store_simd(r.work, k + nv(r) * t, columns, x[t])
@@ -140,7 +149,10 @@ def store_rows(r, k, rows, columns, x):
 
 @kernel
 def add_row(r, x, y, i, c, j):
-    """Add the contribution of row j of V to rows i to i + 3 of V' V, in columns c, c + 1, ..."""
+    """Add the contribution of row j of V to rows i to i + 3 of V' V, in columns c, c + 1, ...
+
+    Reads ROOT, c, i, j.
+    """
     row, k = offset(r, ROOT) + padded(r) * j + i, offset(r, ROOT) + padded(r) * j + c
     a = load_four(r.work, row)
     return (
@@ -151,7 +163,10 @@ def add_row(r, x, y, i, c, j):
 
 @kernel
 def store_part(r, i, c, x):
-    """Store rows i to i + 3 of M^-1 in columns c, c + 1, ...; for a batch also transposed."""
+    """Store rows i to i + 3 of M^-1 in columns c, c + 1, ...; for a batch also transposed.
+
+    Writes MINV, c, i.
+    """
     n, W = nv(r), offset(r, MINV)
     store_rows(r, W + n * i + c, n - i, n - c, x)
     if is_batch(r):
@@ -166,6 +181,8 @@ def square_root(r):
 
     Rows i to i + 3 of V' are nonzero only at these velocities and the ancestors of i. On the way
     to the root, those that are also ancestors of column c come last.
+
+    Reads ROOT; writes MINV.
     """
     n, V_, W, some = nv(r), offset(r, ROOT), offset(r, MINV), simd_width(r.work)
     for i in range(0, n, 4):
@@ -193,25 +210,40 @@ def square_root(r):
 
 @kernel
 def root_after_elimination(r):
+    """Compute V after ``eliminate_all``, with M^-1 = V' V.
+
+    Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, ROOT, STEPS, PROPAGATED.
+    """
     store_steps(r)
     pass_inward(r)
 
 
 @kernel
 def inverse_after_elimination(r):
+    """Compute M^-1 = V' V after ``eliminate_all``.
+
+    Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, MINV, ROOT, STEPS, PROPAGATED.
+    """
     root_after_elimination(r)
     square_root(r)
 
 
 @kernel
 def inverse_after_factor(r):
-    """The inverse if mimic joints couple branches, after ``factor``."""
+    """Compute M^-1 = V' V if mimic joints couple branches, after ``factor``.
+
+    Reads L; writes MINV, ROOT, UNIT.
+    """
     solve_for_root(r)
     square_root(r)
 
 
 @kernel
 def minverse_kernel(r):
+    """Compute the inverse of the inertia matrix, M^-1 = V' V.
+
+    Calls place_bodies, eliminate_all, inverse_after_elimination.
+    """
     place_bodies(r)
     eliminate_all(r)
     inverse_after_elimination(r)
@@ -219,6 +251,11 @@ def minverse_kernel(r):
 
 @kernel
 def projected_minverse_kernel(r):
+    """Compute M^-1 from the factor of M, if mimic joints couple branches.
+
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE, L, DIAGONAL_SIZE, MINV, ROOT,
+    UNIT.
+    """
     crba_kernel(r)
     factor(r)
     inverse_after_factor(r)

@@ -31,7 +31,13 @@ GRAVITY_IN_JOINT = field("_fall", ("rows", 3))  # expressed in each joint's axes
 
 @kernel
 def momenta_of_bodies(r, velocity):
-    """Outward pass, with the velocities of a field; gravity is expressed in the joints' axes."""
+    """Outward pass: compute the momenta of bodies, with the velocities of a field.
+
+        v = X v_p + S qd,  h = Y v,  g_i = R' g_p
+
+    Reads Q, velocity; writes LIMI, JOINT_V, P, SUBTREE_MOMENTUM, SUBTREE_MASS, SUBTREE_MOMENT,
+    GRAVITY_IN_JOINT.
+    """
     clear_entries(r, P, nv(r))
     clear_row(r, JOINT_V, 0, 6)
     clear_row(r, SUBTREE_MOMENTUM, 0, 6)
@@ -55,12 +61,24 @@ def momenta_of_bodies(r, velocity):
 
 @kernel
 def add_momentum_to_parent(r, i, h):
+    """Add the momentum of the subtree of joint i to its parent's.
+
+        h_p = h_p + X* h
+
+    Reads LIMI; writes SUBTREE_MOMENTUM.
+    """
     X = placement(r, LIMI, i)
     add_to_force(r, SUBTREE_MOMENTUM, parent(r, i), to_parent(X, h))
 
 
 @kernel
 def add_mass_to_parent(r, i, mass, moment):
+    """Add mass and first moment of the subtree of joint i to its parent's.
+
+        (m c)_p = (m c)_p + R m c + m p
+
+    Reads LIMI; writes SUBTREE_MASS, SUBTREE_MOMENT.
+    """
     p, X = parent(r, i), placement(r, LIMI, i)
     moved = add(rotate(X.rotation, moment), scale(mass, X.translation))
     add_to_entry(r, SUBTREE_MASS, p, mass)
@@ -69,13 +87,20 @@ def add_mass_to_parent(r, i, mass, moment):
 
 @kernel
 def add_rotor_momenta(r, velocity):
+    """Add the momenta of the rotors, armature_k qd_k. Reads velocity; writes P."""
     for k in range(nv(r)):
         add_to_entry(r, P, k, armature(r, k) * entry(r, velocity, k))
 
 
 @kernel
 def momentum_of(r, velocity):
-    """Store M times a velocity in P, and the subtrees' momenta."""
+    """Compute M times the velocity in a field, and the subtrees' momenta.
+
+        p = S' h
+
+    Reads Q, velocity; writes LIMI, JOINT_V, P, SUBTREE_MOMENTUM, SUBTREE_MASS, SUBTREE_MOMENT,
+    GRAVITY_IN_JOINT.
+    """
     momenta_of_bodies(r, velocity)
     for i in range(njoints(r), 0, -1):
         h = force(r, SUBTREE_MOMENTUM, i)
@@ -86,6 +111,14 @@ def momentum_of(r, velocity):
 
 @kernel
 def momentum_terms_kernel(r):
+    """Compute the generalized momentum and its rate without joint efforts.
+
+        p = M v
+        C' v - g = S' (w - v x* h)          w: weight; De Luca and Mattone (2005)
+
+    Reads Q, V; writes LIMI, JOINT_V, P, P_RATE, SUBTREE_MOMENTUM, SUBTREE_MASS, SUBTREE_MOMENT,
+    GRAVITY_IN_JOINT.
+    """
     momenta_of_bodies(r, V)
     clear_entries(r, P_RATE, nv(r))
     for i in range(njoints(r), 0, -1):

@@ -45,7 +45,7 @@ def newton_euler_forward(r, i, accelerated):
 
     p is the parent, and X the transform from its frame. If not ``accelerated``, qdd is zero.
 
-    Reads Q, V, A, F_EXT, SINE, COSINE; writes LIMI, JOINT_V, JOINT_A, JOINT_F.
+    Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F.
     """
     p, X = parent(r, i), joint_placement(r, i)
     set_placement(r, LIMI, i, X)
@@ -85,7 +85,7 @@ def newton_euler(r, accelerated, tau):
 
     If not ``accelerated``, qdd is zero.
 
-    Reads Q, V, A, F_EXT, SINE, COSINE; writes LIMI, JOINT_V, JOINT_A, JOINT_F, tau.
+    Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, tau.
     """
     set_base(r)
     for i in range(1, njoints(r) + 1):
@@ -98,15 +98,21 @@ def newton_euler(r, accelerated, tau):
 
 @kernel
 def rnea_kernel(r):
-    """tau = M qdd + nle - J' f_ext.
+    """Compute the joint torques of a motion.
 
-    Reads Q, V, A, F_EXT, SINE, COSINE; writes LIMI, JOINT_V, JOINT_A, JOINT_F, TAU.
+        tau = M qdd + nle - J' f_ext
+
+    Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, TAU.
     """
     newton_euler(r, True, TAU)
 
 
 @kernel
 def nonlinear_effects_kernel(r):
+    """Compute the joint torques for qdd = 0, nle = C qd + g.
+
+    Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, NLE.
+    """
     newton_euler(r, False, NLE)
 
 
@@ -117,7 +123,7 @@ def static_forward(r, i):
         a = X a_p
         f = I a - f_ext
 
-    Reads Q, F_EXT, SINE, COSINE; writes LIMI, JOINT_A, JOINT_F.
+    Reads Q, F_EXT; writes LIMI, JOINT_A, JOINT_F.
     """
     X = joint_placement(r, i)
     a = to_child(X, motion(r, JOINT_A, parent(r, i)))
@@ -131,6 +137,10 @@ def static_forward(r, i):
 
 @kernel
 def static_torques(r, tau):
+    """Compute the torques at rest in the field ``tau``, g - J' f_ext.
+
+    Reads Q, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, tau.
+    """
     set_base(r)
     for i in range(1, njoints(r) + 1):
         static_forward(r, i)
@@ -139,11 +149,16 @@ def static_torques(r, tau):
 
 @kernel
 def generalized_gravity_kernel(r):
+    """Compute the gravity torques, g. Reads Q, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, G."""
     static_torques(r, G)
 
 
 @kernel
 def static_torque_kernel(r):
+    """Compute the torques at rest under external forces, g - J' f_ext.
+
+    Reads Q, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, TAU.
+    """
     static_torques(r, TAU)
 
 

@@ -31,6 +31,7 @@ def measurement_covariance(M, variance, n, i, j):
 
 @kernel
 def row_of(address, row, n):
+    """Return row ``row`` of a matrix with rows of n numbers."""
     return floats_at(address + 8 * row * n)
 
 
@@ -50,6 +51,10 @@ def start_covariance(M, settings, P, n):
 
 @kernel
 def predict_covariance(settings, P, h, n):
+    """Advance the covariance by a step h.
+
+    P = F P F' + Q,  F = [1 h; 0 1]
+    """
     block = n * n
     for i in range(n):
         for j in range(i + 1):
@@ -112,6 +117,7 @@ def subtract_products(target, A, B, n):
 
 @kernel
 def make_symmetric(target, n):
+    """Copy the lower triangle of a matrix to the upper one."""
     for i in range(n):
         for j in range(i):
             store(target, j * n + i, load(target, i * n + j))

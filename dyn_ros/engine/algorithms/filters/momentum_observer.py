@@ -96,7 +96,11 @@ def filtered(factors, external, change, known_before, known):
 
 @kernel
 def observe_velocity(r):
-    """Direct method: store M (v1 - v0) in P and minus the nonlinear effects in P_RATE."""
+    """Direct method: store M (v1 - v0) in P and minus the nonlinear effects in P_RATE.
+
+    Reads OBSERVED_BEFORE; writes P_RATE, OBSERVED, CHANGE; calls momentum_of,
+    nonlinear_effects_kernel.
+    """
     for k in range(nv(r)):
         change = entry(r, V, k) - entry(r, OBSERVED_BEFORE, k)
         set_entry(r, CHANGE, k, change)
@@ -109,7 +113,11 @@ def observe_velocity(r):
 
 @kernel
 def observe_momentum(r):
-    """Store the change of the momentum in P."""
+    """Store the change of the momentum in P.
+
+    Reads Q, V, OBSERVED_BEFORE; writes LIMI, JOINT_V, P, P_RATE, SUBTREE_MOMENTUM, SUBTREE_MASS,
+    SUBTREE_MOMENT, GRAVITY_IN_JOINT, OBSERVED.
+    """
     momentum_terms_kernel(r)
     for k in range(nv(r)):
         p = entry(r, P, k)
@@ -119,6 +127,13 @@ def observe_momentum(r):
 
 @kernel
 def momentum_observer_step_kernel(r):
+    """Advance the observer by a step.
+
+        r = K (p - integral of (tau + C' v - g + r))        De Luca and Mattone (2005)
+
+    Reads TAU_IN, STEP, OBSERVER_GAIN, DAMPING, COULOMB, REVERSAL, EXTERNAL_BEFORE, KNOWN_BEFORE;
+    writes EXTERNAL, KNOWN; calls observe_velocity, observe_momentum.
+    """
     if option(r, DIRECT) == 1:
         observe_velocity(r)
     else:

@@ -63,7 +63,16 @@ A_DA = field(
 
 @kernel
 def add_joint(r, j, T, v, a, v_j, v_p, a_p):
-    """Add the columns of joint j to the derivatives; all motions are expressed in the frame."""
+    """Add the columns of joint j to the derivatives; all motions are expressed in the frame.
+
+        dv/dq = v_p x S + w x v,  dv/dqd = S
+        da/dq = a_p x S + (v_p x S) x (v - v_p) + w x a
+        da/dqd = (v_p + v_j - v) x S,  da/dqdd = S
+
+    w is the motion of the reference frame's axes along S.
+
+    Reads IN_FRAME; writes V_DQ, V_DV, A_DQ, A_DV, A_DA.
+    """
     for c in range(ncolumns(r, j)):
         k = idx_v(r, j) + c
         u = motion_column(r, frames.IN_FRAME, j, c)
@@ -81,7 +90,15 @@ def add_joint(r, j, T, v, a, v_j, v_p, a_p):
 
 @kernel
 def spatial_derivatives(r):
-    """Store all derivatives, of the spatial acceleration; return the velocity."""
+    """Compute all derivatives, those of the spatial acceleration; return the velocity.
+
+    Velocities and accelerations of the joints follow from those of the frame, from it to the root:
+
+        v_p = v - S qd
+        a_p = a - S qdd - v x S qd
+
+    Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, V_DQ, V_DV, A_DQ, A_DV, A_DA.
+    """
     X, v, a = frames.traverse_to_root(r, True)
     T = frames.to_reference_frame(X, frames.reference_frame(r))
     for columns in (V_DQ, V_DV, A_DQ, A_DV, A_DA):
@@ -105,7 +122,10 @@ def spatial_derivatives(r):
 
 @kernel
 def rate_of_turning(v, dv):
-    """Derivative of (w x v, 0), with v and its derivative dv."""
+    """Return the derivative of (w x v, 0), with v and its derivative dv.
+
+    dw x v + w x dv
+    """
     return Motion(
         add(cross(dv.angular, v.linear), cross(v.angular, dv.linear)),
         zero3(v.linear[0]),
@@ -114,7 +134,10 @@ def rate_of_turning(v, dv):
 
 @kernel
 def add_turning(r, v):
-    """Add the derivatives of (w x v, 0) to the derivatives of the spatial acceleration."""
+    """Add the derivatives of (w x v, 0) to the derivatives of the spatial acceleration.
+
+    Reads V_DQ, V_DV; writes A_DQ, A_DV.
+    """
     for k in range(nv(r)):
         v_dq = motion(r, V_DQ, k)
         v_dv = motion(r, V_DV, k)
@@ -124,6 +147,10 @@ def add_turning(r, v):
 
 @kernel
 def acceleration_derivatives_kernel(r):
+    """Compute the derivatives of velocity and acceleration, spatial or classical, of a frame.
+
+    Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, V_DQ, V_DV, A_DQ, A_DV, A_DA.
+    """
     v = spatial_derivatives(r)
     if option(r, CLASSICAL):
         add_turning(r, v)
@@ -131,6 +158,10 @@ def acceleration_derivatives_kernel(r):
 
 @kernel
 def velocity_derivatives_kernel(r):
+    """Compute the derivatives of the velocity of a frame.
+
+    Reads Q, V, POINT, OMI; writes A, IN_FRAME, THEIR_RATE, V_DQ, V_DV, A_DQ, A_DV, A_DA.
+    """
     clear_entries(r, A, nv(r))
     spatial_derivatives(r)
 

@@ -36,7 +36,14 @@ FRAME_HESSIAN = field(
 
 @kernel
 def store_jacobians(r, moving):
-    """Store the Jacobian; if moving also its time derivative."""
+    """Compute the Jacobian of a frame; if ``moving`` also its time derivative.
+
+        J_k = T S_k
+        dJ_k = T (dS_k + w x S_k)           w: velocity of the frame relative to the axes
+
+    Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, FRAME_JACOBIAN,
+    FRAME_JACOBIAN_TIME_VARIATION.
+    """
     X, v, _ = frames.traverse_to_root(r, moving)
     T = frames.to_reference_frame(X, reference_frame(r))
     w = frames.motion_of_axes(v, reference_frame(r))
@@ -56,18 +63,31 @@ def store_jacobians(r, moving):
 
 @kernel
 def jacobian_kernel(r):
+    """Compute the Jacobian of a frame, J_k = T S_k.
+
+    Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, FRAME_JACOBIAN,
+    FRAME_JACOBIAN_TIME_VARIATION.
+    """
     store_jacobians(r, False)
 
 
 @kernel
 def jacobian_time_variation_kernel(r):
+    """Compute the Jacobian of a frame and its time derivative.
+
+    Reads Q, V, POINT, OMI; writes A, IN_FRAME, THEIR_RATE, FRAME_JACOBIAN,
+    FRAME_JACOBIAN_TIME_VARIATION.
+    """
     clear_entries(r, A, nv(r))
     store_jacobians(r, True)
 
 
 @kernel
 def add_to_hessian(r, k, x, m):
-    """Add to the derivative of column k with respect to coordinate x."""
+    """Add m to the derivative of column k with respect to coordinate x, H[:, k, x].
+
+    Writes FRAME_HESSIAN.
+    """
     n = nv(r)
     for row in range(3):
         add_to_element(r, matrix_row(r, FRAME_HESSIAN, row, n, n), k, x, m.linear[row])
@@ -76,7 +96,10 @@ def add_to_hessian(r, k, x, m):
 
 @kernel
 def hessian_kernel(r):
-    """Coordinate x changes a column u that is closer to the root by -u_x x u in the frame."""
+    """Coordinate x changes a column u that is closer to the root by -u_x x u in the frame.
+
+    Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, FRAME_HESSIAN.
+    """
     X, _, _ = frames.traverse_to_root(r, False)
     T = frames.to_reference_frame(X, reference_frame(r))
     clear_entries(r, FRAME_HESSIAN, 6 * nv(r) * nv(r))

@@ -43,12 +43,13 @@ def first_joint(r):
 
 @kernel
 def reference_frame(r):
+    """Return the reference frame of the call."""
     return option(r, REFERENCE_FRAME)
 
 
 @kernel
 def start(r):
-    """Pose of the frame, or of the given point, in the frame of its joint."""
+    """Pose of the frame, or of the given point, in the frame of its joint. Reads POINT, OMI."""
     like = entry(r, OMI, 0)
     X = frame_placement(r, option(r, FRAME))
     X = SE3(lift9(X.rotation, like), lift3(X.translation, like))
@@ -65,6 +66,8 @@ def traverse_to_root(r, moving):
     Velocity and acceleration are also expressed in the frame. The velocity relative to a joint
     includes the joints between it and the frame, with which the columns of the joint, constant in
     its own frame, change.
+
+    Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE.
     """
     j, X = first_joint(r), start(r)
     zero = Motion(zero3(X.translation[0]), zero3(X.translation[0]))
@@ -111,6 +114,10 @@ def motion_of_axes(v, reference):
 
 @kernel
 def velocity_kernel(r):
+    """Compute the velocity of a frame, T v, with v expressed in the frame.
+
+    Reads Q, V, POINT, OMI; writes A, IN_FRAME, THEIR_RATE, FRAME_VELOCITY.
+    """
     clear_entries(r, A, nv(r))
     X, v, _ = traverse_to_root(r, True)
     T = to_reference_frame(X, reference_frame(r))
@@ -119,6 +126,14 @@ def velocity_kernel(r):
 
 @kernel
 def acceleration_kernel(r):
+    """Compute the spatial and the classical acceleration of a frame.
+
+        a = T a
+        classical a = a.linear + v.angular x v.linear
+
+    Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, FRAME_ACCELERATION,
+    FRAME_CLASSICAL_ACCELERATION.
+    """
     X, v, a = traverse_to_root(r, True)
     T = to_reference_frame(X, reference_frame(r))
     v, a = motion_to_parent(T, v), motion_to_parent(T, a)

@@ -36,7 +36,13 @@ DDJ = field(
 
 @kernel
 def place_columns(r, i):
-    """Store the placement of joint i and its columns of J."""
+    """Compute the placement of joint i and its columns of J.
+
+        oMi = oM_p liMi
+        J_c = oMi S_c
+
+    Reads Q; writes OMI, J.
+    """
     X = place_in_world(r, i, joint_placement(r, i))
     for c in range(ncolumns(r, i)):
         set_column(r, J, i, c, world_column(r, i, c, X))
@@ -44,7 +50,12 @@ def place_columns(r, i):
 
 @kernel
 def add_columns(r, i, m, columns, rates):
-    """Return m plus the columns of joint i in a field, times its numbers in the field ``rates``."""
+    """Return m plus the columns of joint i times its numbers in the field ``rates``.
+
+        m + sum of J_c x_c
+
+    Reads columns, rates.
+    """
     for c in range(ncolumns(r, i)):
         x_c = entry(r, rates, idx_v(r, i) + c)
         m = motion_add(m, motion_scale(x_c, motion_column(r, columns, i, c)))
@@ -53,7 +64,13 @@ def add_columns(r, i, m, columns, rates):
 
 @kernel
 def move_columns(r, i):
-    """Store ov and the columns of dJ of joint i, after ``place_columns``."""
+    """Compute ov and the columns of dJ of joint i, after ``place_columns``.
+
+        ov = ov_p + J qd
+        dJ_c = ov x J_c
+
+    Reads V, J; writes OV, DJ.
+    """
     ov = add_columns(r, i, motion(r, OV, parent(r, i)), J, V)
     set_motion(r, OV, i, ov)
     for c in range(ncolumns(r, i)):
@@ -62,7 +79,13 @@ def move_columns(r, i):
 
 @kernel
 def accelerate_columns(r, i):
-    """Store oa and the columns of ddJ of joint i, after ``move_columns``."""
+    """Compute oa and the columns of ddJ of joint i, after ``move_columns``.
+
+        oa = oa_p + J qdd + dJ qd
+        ddJ_c = oa x J_c + ov x dJ_c
+
+    Reads V, A, OV, J, DJ; writes OA, DDJ.
+    """
     oa = motion(r, OA, parent(r, i))
     oa = add_columns(r, i, add_columns(r, i, oa, J, A), DJ, V)
     set_motion(r, OA, i, oa)
@@ -82,12 +105,14 @@ def accelerate_columns(r, i):
 
 @kernel
 def joint_jacobians_kernel(r):
+    """Compute the Jacobian of all joints in the world, J_c = oMi S_c. Reads Q; writes OMI, J."""
     for i in range(1, njoints(r) + 1):
         place_columns(r, i)
 
 
 @kernel
 def time_variation_kernel(r):
+    """Compute J and its time derivative, dJ_c = ov x J_c. Reads Q, V; writes OMI, OV, J, DJ."""
     clear_entries(r, OV, 6)
     for i in range(1, njoints(r) + 1):
         place_columns(r, i)
@@ -96,6 +121,10 @@ def time_variation_kernel(r):
 
 @kernel
 def second_time_variation_kernel(r):
+    """Compute J and its time derivatives, ddJ_c = oa x J_c + ov x dJ_c.
+
+    Reads Q, V, A; writes OMI, OV, OA, J, DJ, DDJ.
+    """
     clear_entries(r, OV, 6)
     clear_entries(r, OA, 6)
     for i in range(1, njoints(r) + 1):

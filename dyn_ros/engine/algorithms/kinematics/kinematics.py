@@ -47,7 +47,12 @@ OMF = field(
 
 @kernel
 def place_in_world(r, i, X):
-    """Store and return the placement of joint i in the world, with X that in its parent."""
+    """Store and return the placement of joint i in the world, with X that in its parent.
+
+        oMi = oM_p liMi
+
+    Writes OMI.
+    """
     oMi = compose(placement(r, OMI, parent(r, i)), X)
     set_placement(r, OMI, i, oMi)
     return oMi
@@ -55,7 +60,10 @@ def place_in_world(r, i, X):
 
 @kernel
 def world_column(r, i, c, X):
-    """Column c of joint i, placed at X, in the world; with the multiplier of a mimic joint."""
+    """Return column c of joint i, placed at X, in the world; with the multiplier of a mimic joint.
+
+    X S_c
+    """
     if kind(r, i) == REVOLUTE:
         u = rotate(X.rotation, scale(ratio(r, i), axis(r, i)))
         return Motion(cross(X.translation, u), u)
@@ -67,7 +75,12 @@ def world_column(r, i, c, X):
 
 @kernel
 def place_all(r):
-    """Store the placements of all joints in their parents and in the world."""
+    """Compute the placements of all joints in their parents and in the world.
+
+        oMi = oM_p liMi
+
+    Reads Q; writes LIMI, OMI.
+    """
     for i in range(1, njoints(r) + 1):
         X = joint_placement(r, i)
         set_placement(r, LIMI, i, X)
@@ -76,13 +89,25 @@ def place_all(r):
 
 @kernel
 def store_in_world(r, field, i, m):
+    """Store a motion of joint i, expressed in its frame, in a field of motions in the world.
+
+        m = oMi m
+
+    Reads OMI; writes field.
+    """
     X = placement(r, OMI, i)
     set_motion(r, field, i, motion_to_parent(X, m))
 
 
 @kernel
 def move_all(r):
-    """Velocities and accelerations of all joints, after ``place_all``."""
+    """Compute velocities and accelerations of all joints, after ``place_all``.
+
+        v = X v_p + S qd
+        a = X a_p + S qdd + v x S qd                        Featherstone (2008), table 5.1
+
+    Reads V, A, LIMI, OMI; writes JOINT_V, JOINT_ACC, OV, OA.
+    """
     clear_entries(r, JOINT_V, 6)
     clear_entries(r, JOINT_ACC, 6)
     for i in range(1, njoints(r) + 1):
@@ -102,7 +127,12 @@ def move_all(r):
 
 @kernel
 def subtract_gravity(r):
-    """Compute a_gf and oa_gf from a and oa."""
+    """Compute a_gf and oa_gf from a and oa.
+
+        a_gf = a - R' g,  oa_gf = oa - g
+
+    Reads OMI, JOINT_ACC, OA; writes JOINT_A, OA_GF.
+    """
     g = gravity(r)
     for i in range(1, njoints(r) + 1):
         R = placement(r, OMI, i).rotation
@@ -116,6 +146,14 @@ def subtract_gravity(r):
 
 @kernel
 def forward_kinematics_kernel(r):
+    """Compute placements, velocities and accelerations of all joints.
+
+        oMi = oM_p liMi
+        v = X v_p + S qd
+        a = X a_p + S qdd + v x S qd
+
+    Reads Q; writes V, A, LIMI, OMI, JOINT_V, JOINT_A, JOINT_ACC, OV, OA, OA_GF.
+    """
     place_all(r)
     zero_unless_input(r, V)
     zero_unless_input(r, A)
@@ -125,6 +163,12 @@ def forward_kinematics_kernel(r):
 
 @kernel
 def bias_acceleration_kernel(r):
+    """Compute the accelerations of all joints for qdd = 0.
+
+        a = X a_p + v x S qd
+
+    Reads Q, V; writes A, LIMI, OMI, JOINT_V, JOINT_ACC, OV, OA, OA_DRIFT.
+    """
     clear_entries(r, A, nv(r))
     place_all(r)
     move_all(r)
@@ -134,7 +178,7 @@ def bias_acceleration_kernel(r):
 
 @kernel
 def place_frames(r):
-    """Store oMf, after oMi."""
+    """Store oMf, after oMi. Reads OMI; writes OMF."""
     for f in range(nframes(r)):
         X = placement(r, OMI, frame_parent(r, f))
         set_placement(r, OMF, f, compose(X, frame_placement(r, f)))

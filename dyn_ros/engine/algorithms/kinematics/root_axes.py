@@ -21,6 +21,7 @@ POSITION = field("_position", ("rows", 3))  # from the first joint's origin to t
 
 @kernel
 def set_root(r):
+    """Set the rotation of the root to the identity. Writes ROTATION."""
     clear_entries(r, ROTATION, 9)
     for k in range(3):
         set_entry(r, ROTATION, 4 * k, 1.0)
@@ -28,20 +29,29 @@ def set_root(r):
 
 @kernel
 def set_root_at_rest(r):
+    """Set the rotation of the root to the identity and its velocity to zero.
+
+    Writes ROTATION, BODY_VELOCITY.
+    """
     set_root(r)
     clear_entries(r, BODY_VELOCITY, 6)
 
 
 @kernel
 def set_root_acceleration(r, field):
-    """Set the acceleration of the universe in a field to minus gravity."""
+    """Set the acceleration of the universe in a field to minus gravity, a_0 = -g. Writes field."""
     clear_entries(r, field, 6)
     set_vector(r, field, 0, scale(-1.0, gravity(r)))
 
 
 @kernel
 def place_body(r, i):
-    """Store rotation, offset from the parent and motion subspace of joint i; return its inertia."""
+    """Compute rotation, offset and motion subspace of joint i; return the inertia of its body.
+
+        R = R_p R_i,  p = R_p t_i,  S = R S_i,  Y = R Y_i R'
+
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS.
+    """
     R_p = rotation(r, ROTATION, parent(r, i))
     X = joint_placement(r, i)
     R = product(R_p, X.rotation)
@@ -57,6 +67,7 @@ def place_body(r, i):
 
 @kernel
 def from_parent(r, i):
+    """Return the vector from the parent's origin to the origin of joint i. Reads FROM_PARENT."""
     return vector(r, FROM_PARENT, i)
 
 
@@ -77,7 +88,7 @@ def root_axis(r, i):
 
 @kernel
 def subspace_column(r, i, c):
-    """Return S_c."""
+    """Return S_c. Reads COLUMNS."""
     if kind(r, i) == REVOLUTE:
         u = root_axis(r, i)
         return Motion(zero3(u[0]), u)
@@ -89,7 +100,7 @@ def subspace_column(r, i, c):
 
 @kernel
 def add_column(r, i, c, m, x):
-    """Return m + x S_c."""
+    """Return m + x S_c. Reads COLUMNS."""
     if kind(r, i) == REVOLUTE:
         return Motion(m.linear, add(m.angular, scale(x, root_axis(r, i))))
     if kind(r, i) == PRISMATIC:
@@ -99,7 +110,7 @@ def add_column(r, i, c, m, x):
 
 @kernel
 def cross_column(r, i, c, v, x):
-    """Return v x (x S_c)."""
+    """Return v x (x S_c). Reads COLUMNS."""
     if kind(r, i) == REVOLUTE:
         u = scale(x, root_axis(r, i))
         return Motion(cross(v.linear, u), cross(v.angular, u))
@@ -110,7 +121,7 @@ def cross_column(r, i, c, v, x):
 
 @kernel
 def dot_column(r, i, c, f):
-    """Return S_c . f."""
+    """Return S_c . f. Reads COLUMNS."""
     if kind(r, i) == REVOLUTE:
         return dot(root_axis(r, i), f.angular)
     if kind(r, i) == PRISMATIC:
@@ -123,6 +134,8 @@ def velocity(r, i, field, rates):
     """Store in a field, and return, the velocity of joint i with the rates of a field.
 
     v = v_p + S qd
+
+    Reads FROM_PARENT, COLUMNS, rates; writes field.
     """
     v = motion_moved(from_parent(r, i), motion(r, field, parent(r, i)))
     v = add_column(r, i, 0, v, entry(r, rates, idx_v(r, i)))  # each joint has at least one
@@ -134,13 +147,16 @@ def velocity(r, i, field, rates):
 
 @kernel
 def body_velocity(r, i):
-    """Store and return the velocity of joint i, v = v_p + S qd."""
+    """Store and return the velocity of joint i, v = v_p + S qd.
+
+    Reads V, FROM_PARENT, COLUMNS; writes BODY_VELOCITY.
+    """
     return velocity(r, i, BODY_VELOCITY, V)
 
 
 @kernel
 def bias_acceleration(r, i, v):
-    """Return v x (S qd) of joint i with velocity v."""
+    """Return v x (S qd) of joint i with velocity v. Reads V, COLUMNS."""
     a = cross_column(r, i, 0, v, entry(r, V, idx_v(r, i)))
     for c in range(1, ncolumns(r, i)):
         a = motion_add(a, cross_column(r, i, c, v, entry(r, V, idx_v(r, i) + c)))
@@ -152,6 +168,8 @@ def body_acceleration(r, i, v):
     """Store and return the spatial acceleration of joint i, without gravity; v is its velocity.
 
     a = a_p + v x (S qd) + S qdd
+
+    Reads V, A, FROM_PARENT, COLUMNS; writes BODY_ACCELERATION.
     """
     a = motion_moved(from_parent(r, i), motion(r, BODY_ACCELERATION, parent(r, i)))
     a = motion_add(a, bias_acceleration(r, i, v))
@@ -166,7 +184,10 @@ def body_acceleration(r, i, v):
 
 @kernel
 def set_root_relative(r):
-    """Place the universe at the first joint's origin, at rest."""
+    """Place the universe at the first joint's origin, at rest.
+
+    Writes ROTATION, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN, POSITION.
+    """
     set_root_at_rest(r)
     clear_entries(r, ORIGIN, 3)
     clear_entries(r, POSITION, 3)
@@ -175,7 +196,10 @@ def set_root_relative(r):
 
 @kernel
 def place_body_relative(r, i):
-    """``place_body``, with offsets and positions relative to the first joint's origin."""
+    """``place_body``, with offsets and positions relative to the first joint's origin.
+
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, ORIGIN, POSITION.
+    """
     Y = place_body(r, i)
     make_relative(r, i)
     return Y
@@ -183,7 +207,10 @@ def place_body_relative(r, i):
 
 @kernel
 def make_relative(r, i):
-    """Store offset and position of joint i relative to the first joint's, after ``place_body``."""
+    """Store offset and position of joint i relative to the first joint's, after ``place_body``.
+
+    Writes FROM_PARENT, ORIGIN, POSITION.
+    """
     if i == 1:
         set_vector(r, ORIGIN, 0, from_parent(r, i))
     if parent(r, i) == 0:
@@ -193,10 +220,11 @@ def make_relative(r, i):
 
 @kernel
 def position(r, i):
+    """Return the vector from the first joint's origin to the origin of joint i. Reads POSITION."""
     return vector(r, POSITION, i)
 
 
 @kernel
 def from_root(r, i):
-    """Position of the origin of joint i relative to the root's origin."""
+    """Return the vector from the root's origin to the origin of joint i. Reads ORIGIN, POSITION."""
     return add(vector(r, ORIGIN, 0), position(r, i))

@@ -31,14 +31,21 @@ FRAME_BODY_REGRESSOR = field(
 
 @kernel
 def set_rotational(r, A, i, x):
-    """Set the six numbers of row i for the moments of inertia."""
+    """Set the six numbers of row i for the moments of inertia. Writes A."""
     for k in range(6):
         set_element(r, A, i, 4 + k, x[k])
 
 
 @kernel
 def store_body_regressor(r, w, a):
-    """Store the derivatives of the force on a body; w and a as for ``power_derivatives``."""
+    """Store the derivatives of the force on a body; w and a as for ``power_derivatives``.
+
+        m: a.linear
+        m c: ([a.angular] + [w][w],  -[a.linear])
+        I: derivatives of I a.angular + w x I w
+
+    Writes FRAME_BODY_REGRESSOR.
+    """
     A = matrix_of_width(r, FRAME_BODY_REGRESSOR, 10)
     clear_entries(r, FRAME_BODY_REGRESSOR, 60)
     turning, W, D = skew(a.angular), skew(w), skew(a.linear)
@@ -71,6 +78,12 @@ def store_body_regressor(r, w, a):
 
 @kernel
 def frame_body_regressor_kernel(r):
+    """Compute the regressor of a body that is attached to a frame.
+
+        force = Y_b(v, a) theta
+
+    Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, FRAME_BODY_REGRESSOR.
+    """
     X, v, a = traverse_to_root(r, True)
     g = rotate_inverse(X.rotation, gravity(r))
     point = sub(add(a.linear, cross(v.angular, v.linear)), g)

@@ -42,6 +42,12 @@ STATIC_REGRESSOR = field(
 
 @kernel
 def kinetic_energy_regressor_kernel(r):
+    """Compute the regressor of the kinetic energy.
+
+        1/2 v.v, v x w, derivatives of 1/2 w . I w
+
+    Reads Q, V; writes JOINT_V, KINETIC_ENERGY_REGRESSOR.
+    """
     clear_entries(r, JOINT_V, 6)
     for i in range(1, njoints(r) + 1):
         m = to_child(joint_placement(r, i), motion(r, JOINT_V, parent(r, i)))
@@ -55,6 +61,12 @@ def kinetic_energy_regressor_kernel(r):
 
 @kernel
 def potential_energy_regressor_kernel(r):
+    """Compute the regressor of the potential energy.
+
+        -g . p, -R' g, 0
+
+    Reads Q; writes OMI, POTENTIAL_ENERGY_REGRESSOR.
+    """
     up = scale(-1.0, gravity(r))
     for i in range(1, njoints(r) + 1):
         R, p = place_in_world(r, i, joint_placement(r, i))
@@ -73,7 +85,7 @@ def potential_energy_regressor_kernel(r):
 
 @kernel
 def inverse_mass(r):
-    """1 / mass of all bodies; zero without mass."""
+    """Return 1 / mass of all bodies; zero without mass."""
     mass = 0.0
     for i in range(1, njoints(r) + 1):
         mass = mass + body_inertia(r, i).mass
@@ -82,6 +94,12 @@ def inverse_mass(r):
 
 @kernel
 def static_regressor_kernel(r):
+    """Compute the matrix that maps masses and first moments to the center of mass.
+
+        com = sum of (p_i m_i + R_i m_i c_i) / m
+
+    Reads Q; writes OMI, STATIC_REGRESSOR.
+    """
     s = inverse_mass(r)
     for i in range(1, njoints(r) + 1):
         R, p = place_in_world(r, i, joint_placement(r, i))

@@ -50,7 +50,10 @@ def fixed_placement(r, i, like):
 
 @kernel
 def traverse_placements(r):
-    """Store the frame's pose in the placement of each joint above; return that in the world."""
+    """Store the frame's pose in the placement of each joint above; return that in the world.
+
+    Reads Q, POINT, OMI; writes FROM_PLACEMENT.
+    """
     j, X = first_joint(r), start(r)
     while j > 0:
         X = compose(joint_placement(r, j), X)
@@ -62,7 +65,10 @@ def traverse_placements(r):
 
 @kernel
 def set_action(r, field, i, X):
-    """Set row i of a field to the 6 x 6 transformation of motions from a frame at X, transposed."""
+    """Set row i of a field to the 6 x 6 transformation of motions from a frame at X, transposed.
+
+    Writes field, i.
+    """
     A = matrix_row(r, field, i, 6, 6)
     for c in range(3):
         u = X.rotation[c], X.rotation[3 + c], X.rotation[6 + c]
@@ -73,6 +79,12 @@ def set_action(r, field, i, X):
 
 @kernel
 def kinematic_regressor_kernel(r):
+    """Compute the regressor of a frame's placement, for each joint above it.
+
+        T X_j^-1
+
+    Reads Q, POINT, OMI; writes KINEMATIC_REGRESSOR, FROM_PLACEMENT.
+    """
     clear_entries(r, KINEMATIC_REGRESSOR, size(r, KINEMATIC_REGRESSOR))
     T = to_reference_frame(traverse_placements(r), option(r, REFERENCE_FRAME))
     j = first_joint(r)

@@ -55,7 +55,14 @@ def observer_derivatives(v, s, ds, g):
 
 @kernel
 def store_regressors(r, observing):
-    """The regressor of the momentum; observing also the regressor of its rate."""
+    """Compute the regressor of the momentum; ``observing`` also that of its rate.
+
+        dp_k/dtheta_i of S_k . Y_i v_i
+        of (v x S_k) . Y_i v_i + S_k . w_i          w: weight
+
+    Reads Q, V; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, MOMENTUM_REGRESSOR,
+    MOMENTUM_OBSERVER_REGRESSOR.
+    """
     clear_sparse(r, MOMENTUM_REGRESSOR)
     if observing:
         clear_sparse(r, MOMENTUM_OBSERVER_REGRESSOR)
@@ -84,11 +91,21 @@ def store_regressors(r, observing):
 
 @kernel
 def momentum_regressor_kernel(r):
+    """Compute the regressor of the generalized momentum.
+
+    Reads Q, V; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, MOMENTUM_REGRESSOR,
+    MOMENTUM_OBSERVER_REGRESSOR.
+    """
     store_regressors(r, False)
 
 
 @kernel
 def momentum_observer_regressor_kernel(r):
+    """Compute the regressors of the generalized momentum and of its rate without joint efforts.
+
+    Reads Q, V; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, MOMENTUM_REGRESSOR,
+    MOMENTUM_OBSERVER_REGRESSOR.
+    """
     store_regressors(r, True)
 
 

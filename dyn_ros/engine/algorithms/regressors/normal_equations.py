@@ -49,18 +49,23 @@ PRODUCTS = field(
 
 @kernel
 def row_length(r):
+    """Return the length of a row of equations."""
     blocks = (10 * njoints(r) + SIMD_WIDTH - 1) // SIMD_WIDTH
     return blocks * SIMD_WIDTH + SIMD_WIDTH
 
 
 @kernel
 def first_feature(r):
+    """Return the column of the first feature in a row of equations."""
     return row_length(r) - SIMD_WIDTH
 
 
 @kernel
 def store_features(r, k):
-    """Store the features and the torque of velocity k behind the columns of bodies."""
+    """Store the features and the torque of velocity k behind the columns of bodies.
+
+    Reads TAU_IN, FEATURES; writes EQUATIONS, k.
+    """
     start = offset(r, EQUATIONS) + row_length(r) * k + first_feature(r)
     for n in range(NFEATURES):
         store(r.work, start + n, load(r.work, offset(r, FEATURES) + NFEATURES * k + n))
@@ -69,6 +74,7 @@ def store_features(r, k):
 
 @kernel
 def store_weight(r, k):
+    """Store the weight of the row of velocity k. Reads ROW_WEIGHTS; writes WEIGHT."""
     set_entry(r, WEIGHT, 0, 1.0)
     if has_input(r, ROW_WEIGHTS):
         set_entry(r, WEIGHT, 0, entry(r, ROW_WEIGHTS, k))
@@ -90,7 +96,10 @@ def bodies_moved(r, k):
 
 @kernel
 def add_products(r, k, i, start, end):
-    """Add the products of column i with columns start to end of row k."""
+    """Add the products of column i with columns start to end of row k.
+
+    Reads EQUATIONS, WEIGHT; writes PRODUCTS, i, k.
+    """
     row = offset(r, EQUATIONS) + row_length(r) * k
     sums = offset(r, PRODUCTS) + row_length(r) * (row_length(r) * k + i)
     x = entry(r, WEIGHT, 0) * load(r.work, row + i)
@@ -100,6 +109,12 @@ def add_products(r, k, i, start, end):
 
 @kernel
 def add_row(r, k, start, end):
+    """Add the products of the row of velocity k, for one state.
+
+        W'W = W'W + w y_k y_k'
+
+    Reads EQUATIONS, WEIGHT; writes PRODUCTS, k.
+    """
     for i in range(start, end):
         add_products(r, k, i, i, end)
         add_products(r, k, i, first_feature(r), row_length(r))
@@ -112,7 +127,10 @@ def add_row(r, k, start, end):
 
 @kernel
 def transpose_block(r, k, n):
-    """Multiply columns LANES n ... of row k by its weight, and transpose them."""
+    """Multiply columns LANES n ... of row k by its weight, and transpose them.
+
+    Reads EQUATIONS, WEIGHT, k, n; writes WEIGHTED.
+    """
     row = offset(r, EQUATIONS) + row_length(r) * k + LANES * n
     weight = entry(r, WEIGHT, 0)
     for c in range(LANES):
@@ -122,6 +140,7 @@ def transpose_block(r, k, n):
 
 @kernel
 def four_numbers(r, k, lane):
+    """Return four numbers of a lane. Reads k."""
     return (
         load_lane(r.work, k, lane),
         load_lane(r.work, k, lane + 1),
@@ -132,6 +151,7 @@ def four_numbers(r, k, lane):
 
 @kernel
 def eight_numbers(r, k, lane):
+    """Return eight numbers of a lane. Reads k."""
     return four_numbers(r, k, lane) + four_numbers(r, k, lane + 4)
 
 
@@ -140,7 +160,10 @@ numbers = {4: four_numbers, 8: eight_numbers}[LANES]
 
 @kernel
 def add_block(r, sums, a, b, block, blocks):
-    """Add the products of columns a and b with the columns in a block to vectors of sums."""
+    """Add the products of columns a and b with the columns in a block to vectors of sums.
+
+    Reads TRANSPOSED; writes block, blocks, sums.
+    """
     t = offset(r, TRANSPOSED) + block
     x, y = load(r.work, sums + block), load(r.work, sums + blocks + block)
     for n in range(LANES):
@@ -153,7 +176,10 @@ def add_block(r, sums, a, b, block, blocks):
 
 @kernel
 def add_pair(r, k, i, end):
-    """Add the products of columns i and i + 1 with those up to block ``end``, and the features."""
+    """Add the products of columns i and i + 1 with those up to block ``end``, and the features.
+
+    Reads EQUATIONS, TRANSPOSED; writes PRODUCTS, i, k.
+    """
     blocks = row_length(r) // LANES
     column = offset(r, EQUATIONS) + row_length(r) * k + i
     sums = offset(r, PRODUCTS) + blocks * (row_length(r) * k + i)
@@ -166,7 +192,10 @@ def add_pair(r, k, i, end):
 
 @kernel
 def add_lanes(r, k, start, end):
-    """Add the products of row k in all lanes; start and end are blocks of ``LANES`` columns."""
+    """Add the products of row k in all lanes; start and end are blocks of ``LANES`` columns.
+
+    Reads EQUATIONS, WEIGHT, TRANSPOSED; writes WEIGHTED, PRODUCTS, k.
+    """
     features = first_feature(r) // LANES
     for n in range(start, end):
         transpose_block(r, k, n)
@@ -180,6 +209,13 @@ def add_lanes(r, k, start, end):
 
 @kernel
 def normal_equations_kernel(r):
+    """Add the weighted normal equations of a state.
+
+        W'W = W'W + sum of w_k y_k y_k'     y: row of the regressor, features and torque
+
+    Reads ROW_WEIGHTS; writes WEIGHT; calls set_falling_root, parameter_columns, store_features,
+    add_lanes, add_row.
+    """
     if coupled(r):
         clear_entries(r, EQUATIONS, size(r, EQUATIONS))
     clear_sum(r, PRODUCTS)

@@ -48,6 +48,7 @@ COMBINED = field("_combined_columns", ("rows", 6))  # sums of columns of S times
 
 @kernel
 def motion_in_body_axes(R, m):
+    """Return R' m, a motion expressed in the axes of a body."""
     return Motion(rotate_inverse(R, m.linear), rotate_inverse(R, m.angular))
 
 
@@ -85,14 +86,20 @@ def power_derivatives(w, a, s):
 
 @kernel
 def set_falling_root(r):
-    """Set the universe to rest with an acceleration of minus gravity."""
+    """Set the universe to rest with an acceleration of minus gravity.
+
+    Writes ROTATION, BODY_VELOCITY, BODY_ACCELERATION.
+    """
     ra.set_root_at_rest(r)
     ra.set_root_acceleration(r, ra.BODY_ACCELERATION)
 
 
 @kernel
 def motion_of_body(r, i):
-    """Place body i after its parent; return its motion in its axes, as in ``power_derivatives``."""
+    """Place body i after its parent; return its motion in its axes, as in ``power_derivatives``.
+
+    Reads Q, V, A; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION.
+    """
     ra.place_body(r, i)
     v = ra.body_velocity(r, i)
     a = ra.body_acceleration(r, i, v)
@@ -103,7 +110,12 @@ def motion_of_body(r, i):
 
 @kernel
 def parameter_columns(r, i, A):
-    """Store the columns of the parameters of body i in A, which has a row for each velocity."""
+    """Store the columns of the parameters of body i in A, which has a row for each velocity.
+
+        A_ki = derivatives of S_k . f_i
+
+    Reads Q, V, A; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION, A, i.
+    """
     w, a = motion_of_body(r, i)
     R = rotation(r, ra.ROTATION, i)
     p, j = zero3(w[0]), i  # from the origin of joint j to that of joint i
@@ -117,6 +129,11 @@ def parameter_columns(r, i, A):
 
 @kernel
 def joint_torque_regressor_kernel(r):
+    """Compute the regressor of the joint torques, Y(q, v, a) theta = tau.
+
+    Reads Q, V, A; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION,
+    JOINT_TORQUE_REGRESSOR.
+    """
     clear_sparse(r, JOINT_TORQUE_REGRESSOR)
     set_falling_root(r)
     A = matrix_of_width(r, JOINT_TORQUE_REGRESSOR, 10 * njoints(r))
@@ -129,6 +146,15 @@ def joint_torque_regressor_kernel(r):
 
 @kernel
 def joint_torque_regressor_product_kernel(r):
+    """Compute Y' tau without Y.
+
+        Y_i' tau = derivatives of s . f_i
+
+    s is the sum of S_k tau_k over the joints that carry body i.
+
+    Reads Q, V, A, TAU_IN; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION,
+    JOINT_TORQUE_REGRESSOR_PRODUCT, COMBINED.
+    """
     set_falling_root(r)
     clear_entries(r, COMBINED, 6)
     for i in range(1, njoints(r) + 1):
