@@ -7,32 +7,32 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from dyn_ros.engine.kernel import field_rows
 from dyn_ros.engine.kernel.fields import Field
 from dyn_ros.engine.machine_code.declare import KERNELS, SUBROUTINES
 
-READERS = {
-    *("entry", "vector", "rotation", "motion", "force", "placement", "inertia", "coriolis"),
-    *("articulated_inertia", "motion_column", "force_column", "element", "has_input"),
-    *("load", "load3", "load9", "load_motion", "load_force", "load_se3", "load_inertia"),
-    *("load_articulated", "load_coriolis", "load_simd", "load_lane", "load_symmetric"),
-}
-WRITERS = {
-    *("set_entry", "set_vector", "set_rotation", "set_motion", "set_force", "set_placement"),
-    *("set_inertia", "set_articulated_inertia", "set_coriolis", "set_column", "set_element"),
-    *("clear_entries", "clear_row", "clear_sum", "clear_sparse", "clear", "clear_padding"),
+# The second argument of these functions is a field, or a place in one; functions of field_rows.py
+# differ by their names.
+PLACES = {"offset", "matrix", "matrix_of_width", "matrix_row", "matrix_at", "transpose", "Matrix"}
+ACCESSORS = {
+    function.__name__ for function in KERNELS if function.__module__ == field_rows.__name__
+} - PLACES
+UPDATERS = {name for name in ACCESSORS if name.startswith("add_to_")} | {"increase"}
+WRITERS = {name for name in ACCESSORS if re.match("set_|clear_|accumulate", name)} | {
+    *("clear", "clear_padding", "zero_unless_input"),
     *("store", "store3", "store9", "store_spatial", "store_se3", "store_inertia"),
     *("store_articulated", "store_coriolis", "store_simd", "store_lane", "store_symmetric"),
-    *("accumulate", "accumulate_entry", "zero_unless_input"),
 }
-UPDATERS = {
-    *("add_to_entry", "add_to_motion", "add_to_force", "add_to_inertia", "add_to_element"),
-    "increase",
+READERS = (ACCESSORS - UPDATERS - WRITERS) | {
+    *("has_input", "load", "load3", "load9", "load_motion", "load_force", "load_se3"),
+    *("load_inertia", "load_articulated", "load_coriolis", "load_simd", "load_lane"),
+    "load_symmetric",
 }
-PLACES = {"offset", "matrix", "matrix_of_width", "matrix_row", "matrix_at", "transpose", "Matrix"}
 
 
 class Parameter(str):

@@ -253,7 +253,8 @@ def static_derivatives(r, field):
 
         psidd = -g x S,  psid = 0
 
-    Writes OA_GF, PSIDD; calls set_relative, inward_at_rest, place_columns, subtract_external_force.
+    Writes OA_GF, PSIDD, field; calls set_relative, inward_at_rest, place_columns,
+    subtract_external_force.
     """
     rc.set_relative(r)
     ra.set_root_acceleration(r, OA_GF)

@@ -109,12 +109,13 @@ def motion_of_body(r, i):
 
 
 @kernel
-def parameter_columns(r, i, A):
-    """Store the columns of the parameters of body i in A, which has a row for each velocity.
+def parameter_columns(r, i, regressor):
+    """Store the columns of the parameters of body i in a regressor, which has a row for each velocity.
 
-        A_ki = derivatives of S_k . f_i
+        Y_ki = derivatives of S_k . f_i
 
-    Reads Q, V, A; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION, A, i.
+    Reads Q, V, A; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION,
+    regressor.
     """
     w, a = motion_of_body(r, i)
     R = rotation(r, ra.ROTATION, i)
@@ -122,7 +123,9 @@ def parameter_columns(r, i, A):
     while j > 0:
         for c in range(ncolumns(r, j)):
             s = motion_in_body_axes(R, motion_moved(p, ra.subspace_column(r, j, c)))
-            accumulate_inertia(r, A, idx_v(r, j) + c, 10 * (i - 1), power_derivatives(w, a, s))
+            accumulate_inertia(
+                r, regressor, idx_v(r, j) + c, 10 * (i - 1), power_derivatives(w, a, s)
+            )
         p = add(p, ra.from_parent(r, j))
         j = parent(r, j)
 
