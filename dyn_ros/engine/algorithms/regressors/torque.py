@@ -110,7 +110,7 @@ def motion_of_body(r, i):
 
 @kernel
 def parameter_columns(r, i, regressor):
-    """Store the columns of the parameters of body i in a regressor, which has a row for each velocity.
+    """Store the columns of body i in a regressor, which has a row for each velocity.
 
         Y_ki = derivatives of S_k . f_i
 
