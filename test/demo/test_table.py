@@ -112,8 +112,8 @@ def test_heading_shows_the_units():
 
 def test_too_many_joints_for_the_screen():
     names = [f"joint{i}" for i in range(30)]
-    many = message(names, np.zeros(30), np.zeros(30), np.zeros(30), np.eye(30))
-    text = printed(joint_table(rows_of(many, {}), limit=10))
+    long_message = message(names, np.zeros(30), np.zeros(30), np.zeros(30), np.eye(30))
+    text = printed(joint_table(rows_of(long_message, {}), limit=10))
     assert "joint9" in text and "joint10" not in text
     assert "… and 20 more" in text
 

@@ -1,14 +1,14 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""How Chromium is started, without a graphics card."""
+"""Options that start Chromium without a graphics card."""
 
 import shutil
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-SLOW = 120_000  # ms: pictures are drawn without a graphics card, beside other tests
+TIMEOUT = 120_000  # ms; pictures are drawn without a graphics card, beside other tests
 SWITCHES = [
-    f"--{each}"
-    for each in (
+    f"--{switch}"
+    for switch in (
         "no-sandbox",
         "disable-gpu",
         "use-gl=angle",

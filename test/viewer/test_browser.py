@@ -22,7 +22,7 @@ from dyn_ros.demo.run import ADDRESS, ARM
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
-from .chromium import SLOW
+from .chromium import TIMEOUT
 
 ROOT = Path(__file__).resolve().parents[2]
 UNITS = {"": 1.0, "k": 1e3, "m": 1e-3, "\u00b5": 1e-6}
@@ -82,7 +82,7 @@ def pushed(domain, *frame):
         ) as process:
             for line in process.stdout:
                 lines.append(line.rstrip())
-                if sum(each.startswith("contact: ") for each in lines) == 3:
+                if sum(line.startswith("contact: ") for line in lines) == 3:
                     process.kill()
                     return lines
         assert process.returncode == 0, lines
@@ -90,7 +90,7 @@ def pushed(domain, *frame):
 
 
 def test_a_push_is_measured_and_located_as_in_the_tutorial(demo):
-    """What docs/observer.md shows of the example is what it prints."""
+    """The output of the example in docs/observer.md is the one that it prints."""
     page = (ROOT / "docs" / "observer.md").read_text()
     expected = re.findall(r"push\.py ?(\w*)\n\n```text\n(.+)\n(.+)\n```", page)
     assert len(expected) == 2
@@ -98,11 +98,13 @@ def test_a_push_is_measured_and_located_as_in_the_tutorial(demo):
         lines = pushed(demo[1], *frame.split())
         measured = [line for line in lines if line.startswith("external efforts [N m]: ")]
         assert measured and all(len(line.split()) == len(efforts.split()) for line in measured)
-        found = [line for line in lines if line.startswith("contact: ")]
+        contacts = [line for line in lines if line.startswith("contact: ")]
         _, where = contact.split(" on ")
-        assert sum(line.endswith(f" on {where}") for line in found) >= len(found) / 3, found
-        forces = [float(force) for force in re.findall(r"contact: ([\d.]+) N", "\n".join(found))]
-        assert bool(forces) == (not frame), found
+        assert sum(line.endswith(f" on {where}") for line in contacts) >= len(contacts) / 3, (
+            contacts
+        )
+        forces = [float(force) for force in re.findall(r"contact: ([\d.]+) N", "\n".join(contacts))]
+        assert bool(forces) == (not frame), contacts
         assert not forces or np.median(forces) == pytest.approx(20.0, abs=2.0)
 
 
@@ -110,7 +112,7 @@ def test_a_push_is_measured_and_located_as_in_the_tutorial(demo):
 def opened(browser, demo):
     """The page, opened once for all tests, and what it asks for."""
     page = browser.new_page(viewport={"width": 1280, "height": 800})
-    page.set_default_timeout(SLOW)
+    page.set_default_timeout(TIMEOUT)
     page.asked, page.faults = [], []
     page.on("request", lambda request: page.asked.append(request.url))
     page.on("websocket", lambda socket: page.asked.append(socket.url))
@@ -190,10 +192,10 @@ def arm():
     return dyn_ros.Model.from_urdf_file(ARM)
 
 
-def until(ready, what):
+def until(ready, state):
     end = time.monotonic() + START
     while not (result := ready()):
-        assert time.monotonic() < end, what() if callable(what) else what
+        assert time.monotonic() < end, state() if callable(state) else state
         time.sleep(0.2)
     return result
 
@@ -253,7 +255,7 @@ def test_a_payload_is_a_contact_until_it_has_been_weighed(page):
 
     def is_weighed():
         """Beside other tests, states have gaps: the page asks for more, and the next click adds."""
-        ended = weigh.is_visible() and weigh.is_enabled()  # so what it says is there
+        ended = weigh.is_visible() and weigh.is_enabled()  # then, its result is shown
         if ended and not result.is_visible():
             weigh.click()
             page.get_by_role("button", name="Weighing ...").wait_for()
@@ -267,14 +269,14 @@ def test_a_payload_is_a_contact_until_it_has_been_weighed(page):
 
 
 def test_two_browsers_see_the_same(page, browser, demo):
-    other = browser.new_page(viewport={"width": 1280, "height": 400})
-    other.set_default_timeout(SLOW)
+    second_page = browser.new_page(viewport={"width": 1280, "height": 400})
+    second_page.set_default_timeout(TIMEOUT)
     try:
-        other.goto(demo[0])
-        other.wait_for_selector("[data-joint=wrist_roll] .gravity")
+        second_page.goto(demo[0])
+        second_page.wait_for_selector("[data-joint=wrist_roll] .gravity")
         page.get_by_role("button", name="Pause").click()
-        other.get_by_role("button", name="Move by itself").wait_for()
-        other.get_by_role("button", name="Move by itself").click()
+        second_page.get_by_role("button", name="Move by itself").wait_for()
+        second_page.get_by_role("button", name="Move by itself").click()
         page.get_by_role("button", name="Pause").wait_for()
     finally:
-        other.close()
+        second_page.close()

@@ -29,14 +29,14 @@ def test_it_comes_to_the_slider_without_going_past():
 
 
 def test_steps_of_any_length_are_the_same_motion():
-    one, many = SpringFollower([0.0, 1.0]), SpringFollower([0.0, 1.0])
-    for follower in (one, many):
+    coarse, fine = SpringFollower([0.0, 1.0]), SpringFollower([0.0, 1.0])
+    for follower in (coarse, fine):
         follower.target[:] = 2.0, -1.0
-    one.step(0.3)
+    coarse.step(0.3)
     for _ in range(100):
-        many.step(0.003)
-    np.testing.assert_allclose(many.position, one.position, rtol=1e-12)
-    np.testing.assert_allclose(many.velocity, one.velocity, rtol=1e-12)
+        fine.step(0.003)
+    np.testing.assert_allclose(fine.position, coarse.position, rtol=1e-12)
+    np.testing.assert_allclose(fine.velocity, coarse.velocity, rtol=1e-12)
 
 
 def test_its_velocity_is_the_derivative_and_the_spring_pulls():
@@ -55,9 +55,9 @@ def test_its_velocity_is_the_derivative_and_the_spring_pulls():
 
 def test_a_motion_goes_on_from_where_a_hand_left_it():
     motion = SineMotion(read_urdf(ARM.read_text()))
-    left = motion.at(0.0)[0] + np.linspace(-0.5, 0.5, 7)
-    resumed = ResumedMotion(motion, left)
-    np.testing.assert_allclose(resumed.at(0.0)[0], left, atol=1e-15)
+    start = motion.at(0.0)[0] + np.linspace(-0.5, 0.5, 7)
+    resumed = ResumedMotion(motion, start)
+    np.testing.assert_allclose(resumed.at(0.0)[0], start, atol=1e-15)
     np.testing.assert_array_equal(resumed.at(0.0)[1], 0.0)
     for time in (0.3, 2.0):
         before, after = resumed.at(time - 1e-5)[0], resumed.at(time + 1e-5)[0]

@@ -26,7 +26,7 @@ def example(name):
 
 
 def heights(tree, motion):
-    """Of the lowest point that each joint moves, during the motion, (joints, k)."""
+    """Return the height of the lowest point that each joint moves, (joints, k)."""
     return TreeKinematics(tree).heights(np.array([motion.at(time)[0] for time in TIMES]))[:-1]
 
 

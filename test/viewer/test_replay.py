@@ -44,7 +44,7 @@ class Player:
         self.note = ""
         bar = self.replay._bar
         show = bar.show
-        bar.show = lambda *given: (setattr(self, "note", given[2]), show(*given))
+        bar.show = lambda *arguments: (setattr(self, "note", arguments[2]), show(*arguments))
         self.do("play", False)
         self.seek(0.0)
 
@@ -52,9 +52,9 @@ class Player:
         self.replay.close()
         self.session.close()
 
-    def do(self, what, value):
-        """As a user does it."""
-        self.replay._bar.events.put((what, value))
+    def do(self, action, value):
+        """Act as a user does."""
+        self.replay._bar.events.put((action, value))
         self.update(0.0)
 
     def update(self, seconds=0.05):
@@ -152,12 +152,12 @@ def test_any_time_of_it_is_shown(play, arm, small_parts):
             - 1
         )
         np.testing.assert_allclose(player.q, recording.q[row], atol=1e-12)
-        found, g = (
+        torques, g = (
             player.latest(),
             dyn_ros.generalized_gravity(MODEL, dyn_ros.Data(MODEL), recording.q[row]),
         )
-        np.testing.assert_allclose(found["gravity"], g, atol=1e-10)
-        np.testing.assert_allclose(found["effort"], recording.effort[row], atol=1e-12)
+        np.testing.assert_allclose(torques["gravity"], g, atol=1e-10)
+        np.testing.assert_allclose(torques["effort"], recording.effort[row], atol=1e-12)
     assert len(player.replay._loader._parts) <= replay.MAX_LOADED_PARTS + 2
 
 
@@ -257,8 +257,12 @@ def test_a_gap(play, tmp_path):
     ((start, stop),) = player.replay._loader.gaps
     first, last = player.replay._start, player.replay._end
     assert stop - start == pytest.approx(3.01e9, abs=1e7)
-    left, width = (100.0 * time / (last - first) for time in (start - first, stop - start))
-    assert f"left:{left:.2f}%;width:{width:.2f}%" in player.replay._bar._text.content
+    start_percent, width_percent = (
+        100.0 * time / (last - first) for time in (start - first, stop - start)
+    )
+    assert (
+        f"left:{start_percent:.2f}%;width:{width_percent:.2f}%" in player.replay._bar._text.content
+    )
     assert np.isnan(player.latest()["effort"]).all()
     assert player.q[0] == pytest.approx(1e-3 * 99)
     player.seek(4.5)

@@ -133,13 +133,13 @@ def test_an_observer_sees_the_push_in_its_efforts(xml):
     time, step = 0.0, 0.0005
     for push in (np.zeros(6), PUSH):
         robot.push("tool", push)
-        positions, found = [], []
+        positions, estimates = [], []
         for _ in range(4000):
             time += step
             robot.step(step, *motion.at(time))
             positions.append(robot.position)
-            found.append(observer.update(robot.position, robot.velocity, robot.effort, step))
-        errors = np.array(found) - torques(robot, push, positions)
+            estimates.append(observer.update(robot.position, robot.velocity, robot.effort, step))
+        errors = np.array(estimates) - torques(robot, push, positions)
         assert abs(errors[1000:]).max() < 0.1
 
 

@@ -21,26 +21,26 @@ def array(stamp):
 
 
 class Page:
-    """What a page shows that is updated from a timeline."""
+    """A page that is updated from a timeline."""
 
     def __init__(self):
         self.timeline = Timeline()
         self.robot, self.markers, self.late = None, {}, frozenset()
-        self.changes = []  # (time, stamp of the robot, stamps of the markers that are seen)
+        self.changes = []  # (time, stamp of the robot, stamps of the shown markers)
 
     def update(self, now):
         moment = self.timeline.choose(now)
         if moment is None:
             return
-        for topic, each in moment.arrays:
-            self.markers[topic] = each.number
+        for topic, array in moment.arrays:
+            self.markers[topic] = array.number
         if moment.q is not None:
             self.robot = moment.stamp if moment.stamp is not None else round(moment.q[0])
         self.late = moment.late_topics
-        self.changes.append((now, self.robot, self.seen))
+        self.changes.append((now, self.robot, self.shown))
 
     @property
-    def seen(self):
+    def shown(self):
         return {topic: stamp for topic, stamp in self.markers.items() if topic not in self.late}
 
 
@@ -73,18 +73,18 @@ def run(
     for at in range(begin * period, int(begin * period + seconds * 1000), tick):
         heapq.heappush(events, (at, 2, "tick", 0))
     while events:
-        at, _, what, stamp = heapq.heappop(events)
-        if what == "tick":
+        at, _, event, stamp = heapq.heappop(events)
+        if event == "tick":
             page.update(at * 1e-3)
-        elif what == "state":
+        elif event == "state":
             timeline.receive_state(stamp, np.array([stamp]), None, at * 1e-3)
         else:
-            timeline.receive_markers(what, array(stamp), at * 1e-3)
+            timeline.receive_markers(event, array(stamp), at * 1e-3)
     return page
 
 
 def consistent(page):
-    return all(set(seen.values()) <= {robot} for _, robot, seen in page.changes)
+    return all(set(shown.values()) <= {robot} for _, robot, shown in page.changes)
 
 
 def steady(page, after=0.3):
@@ -101,7 +101,7 @@ def random_delays(seed=0, longest=60.0):
 def test_robot_and_all_markers_are_of_one_stamp(seed, period):
     page = run(3.0, period, random_delays(seed))
     assert consistent(page)
-    assert all(len(seen) == 4 for _, _, seen in steady(page))
+    assert all(len(shown) == 4 for _, _, shown in steady(page))
     stamps = [robot for _, robot, _ in page.changes]
     assert stamps == sorted(stamps) and len(set(stamps)) > 2.0 * 25.0
 
@@ -129,17 +129,17 @@ def test_a_topic_that_stops_freezes_nothing_and_its_markers_are_hidden():
     page = run(3.0, 10, [lambda k: 2.0] * 2, lost=lambda topic, k: topic == "dynamics" and k > 100)
     assert consistent(page)
     assert np.diff([now for now, _, _ in page.changes]).max() < MAX_MARKER_DELAY + 0.1
-    assert set(page.seen) == {"centroidal"}
+    assert set(page.shown) == {"centroidal"}
     (note,) = page.timeline.notes()
     assert note.startswith("dynamics has stopped")
     page = run(1.0, 10, [lambda k: 2.0] * 2, page=page, begin=300)
-    assert set(page.seen) == {"centroidal", "dynamics"} and consistent(page)
+    assert set(page.shown) == {"centroidal", "dynamics"} and consistent(page)
     assert not page.timeline.notes()
 
 
 def test_all_topics_stop():
     page = run(3.0, 10, [lambda k: 2.0] * 2, lost=lambda topic, k: k > 100)
-    assert consistent(page) and not page.seen
+    assert consistent(page) and not page.shown
     assert len(page.timeline.notes()) == 2
     now, robot, _ = page.changes[-1]
     assert now - (robot - BEGIN) * 1e-9 < 0.011
@@ -149,7 +149,7 @@ def test_a_robot_that_stops_keeps_its_markers():
     page = run(1.0, 10, [lambda k: 2.0] * 4)
     for now in np.arange(1.0, 1.0 + 2 * MAX_SILENCE, 0.033):
         page.update(now)
-    assert len(page.seen) == 4 and consistent(page)
+    assert len(page.shown) == 4 and consistent(page)
     assert not page.timeline.notes()
 
 
@@ -159,13 +159,13 @@ def test_one_state_and_its_markers():
     page.update(0.01)
     page.timeline.receive_markers("dynamics", array(BEGIN), 0.02)
     page.update(0.03)
-    assert page.seen == {"dynamics": BEGIN} and page.robot == BEGIN
+    assert page.shown == {"dynamics": BEGIN} and page.robot == BEGIN
 
 
 def test_slow_states():
     page = run(20.0, 500, [lambda k: 30.0, lambda k: 80.0])
     assert consistent(page)
-    assert all(len(seen) == 2 for _, _, seen in steady(page, 4.0))
+    assert all(len(shown) == 2 for _, _, shown in steady(page, 4.0))
 
 
 def test_a_slow_topic_does_not_slow_the_robot():
@@ -190,7 +190,7 @@ def test_markers_of_another_clock_are_shown_as_they_arrive():
         page.timeline.receive_markers("dynamics", array(stamp), now)
         page.timeline.receive_markers("objects", array(5 * MS + k), now)
         page.update(now)
-        assert page.markers["objects"] == 5 * MS + k and "objects" in page.seen
+        assert page.markers["objects"] == 5 * MS + k and "objects" in page.shown
 
 
 def test_an_array_without_stamps_is_processed_at_once():
@@ -223,7 +223,7 @@ def test_states_without_stamps_are_drawn_at_once():
         page.timeline.receive_state(None, np.array([k]), None, 0.01 * k)
         page.timeline.receive_markers("dynamics", array(BEGIN + k), 0.01 * k)
         page.update(0.01 * k)
-        assert page.robot == k and page.seen == {"dynamics": BEGIN + k}
+        assert page.robot == k and page.shown == {"dynamics": BEGIN + k}
 
 
 def test_stamps_that_jump_back_start_again():
@@ -233,7 +233,7 @@ def test_stamps_that_jump_back_start_again():
     assert page.robot == BEGIN
     page.timeline.receive_markers("dynamics", array(BEGIN), 12.14)
     page.update(12.16)
-    assert page.seen == {"dynamics": BEGIN}
+    assert page.shown == {"dynamics": BEGIN}
 
 
 def test_the_history_is_bounded():

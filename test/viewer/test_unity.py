@@ -31,8 +31,8 @@ if CHROMIUM is None:
     pytest.skip("no Chromium: apt install chromium", allow_module_level=True)
 
 SWITCHES = [
-    f"--{each}"
-    for each in (
+    f"--{switch}"
+    for switch in (
         "no-sandbox",
         "disable-gpu",
         "use-gl=angle",
@@ -58,7 +58,7 @@ ROBOT = """<robot name="hand"><link name="base"/><link name="hand"><visual>
 
 
 class Idle:
-    """What users do changes nothing."""
+    """An actor that does nothing."""
 
     def can_move(self):
         return True
@@ -158,9 +158,9 @@ def test_robot_and_markers_on_the_screen_are_of_one_stamp(moving):
                 "document.querySelectorAll('.mantine-Notification-closeButton')"
                 ".forEach(button => button.click())"
             )
-        seen = [colored(page) for _ in range(PICTURES)]
+        pictures = [colored(page) for _ in range(PICTURES)]
         browser.close()
-    assert all(red >= 100 for red, _, _ in seen), "the marker has gone"
-    places = np.array([place for _, _, place in seen])
+    assert all(red >= 100 for red, _, _ in pictures), "the marker has gone"
+    places = np.array([place for _, _, place in pictures])
     assert np.ptp(places, axis=0).max() > 20.0, "nothing moves"
-    assert [green for _, green, _ in seen] == [0] * PICTURES
+    assert [green for _, green, _ in pictures] == [0] * PICTURES

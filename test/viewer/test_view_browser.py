@@ -22,7 +22,7 @@ from logs.recorded import synthetic_mcap
 
 import dyn_ros
 
-from .chromium import SLOW
+from .chromium import TIMEOUT
 from .person import AWAY, Person
 
 START = 120.0  # s; the first start on a machine compiles
@@ -51,7 +51,7 @@ def view(browser, folder, *arguments):
     try:
         address = until(lambda: ADDRESS.search(output.read_text()), output.read_text)
         page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.set_default_timeout(SLOW)
+        page.set_default_timeout(TIMEOUT)
         page.goto(address.group())
         page.get_by_role("slider").first.wait_for()
         yield page
@@ -69,10 +69,10 @@ def arm(browser, tmp_path_factory):
         yield page
 
 
-def until(ready, what):
+def until(ready, state):
     end = time.monotonic() + START
     while not (result := ready()):
-        assert time.monotonic() < end, what()
+        assert time.monotonic() < end, state()
         time.sleep(0.1)
     return result
 
@@ -139,13 +139,13 @@ def test_a_slider_moves_the_arm_and_its_torques(arm):
     page = arm
     slider = page.get_by_role("slider").nth(1)
     slider.focus()
-    found = {}
+    torques = {}
     for end in ("Home", "End"):
         slider.press(end)
         page.get_by_role("button", name="Move by itself").wait_for()
         before = math.inf
-        while abs(before - found.setdefault(end, 0.0)) > 0.01:  # until it stands still
-            before = found[end]
+        while abs(before - torques.setdefault(end, 0.0)) > 0.01:  # until it stands still
+            before = torques[end]
             time.sleep(1.0)
-            found[end] = torque(page, "shoulder_pitch", "gravity")
-    assert abs(found["End"] - found["Home"]) > 10.0  # the arm leans to the other side
+            torques[end] = torque(page, "shoulder_pitch", "gravity")
+    assert abs(torques["End"] - torques["Home"]) > 10.0  # the arm leans to the other side

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Where the page is served."""
+"""Hosts and ports at which the page is served."""
 
 import socket
 
@@ -12,12 +12,12 @@ from dyn_ros.viewer.page import page
 
 
 def test_a_port_that_is_taken_is_passed_over(server):
-    other = page.serve("127.0.0.1", server.get_port(), "other")
+    second = page.serve("127.0.0.1", server.get_port(), "other")
     try:
-        assert server.get_port() < other.get_port() < server.get_port() + page.PORT_COUNT
-        assert page.address(other) == f"http://localhost:{other.get_port()}"
+        assert server.get_port() < second.get_port() < server.get_port() + page.PORT_COUNT
+        assert page.address(second) == f"http://localhost:{second.get_port()}"
     finally:
-        other.stop()
+        second.stop()
 
 
 def test_no_port_is_free(server, monkeypatch):

@@ -20,7 +20,7 @@ from dyn_ros.engine.model.urdf import read_urdf
 from dyn_ros.viewer.actor import PageSettings
 from dyn_ros.viewer.session import Session
 
-from ..chromium import SLOW
+from ..chromium import TIMEOUT
 from .test_trust import slide
 
 TOO_LONG = 60.0
@@ -84,7 +84,7 @@ def open_page(browser):
             browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         )
         page = contexts[-1].new_page()
-        page.set_default_timeout(SLOW)
+        page.set_default_timeout(TIMEOUT)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on(
             "console",
@@ -108,10 +108,10 @@ def page(open_page, robot):
     return page
 
 
-def until(ready, what=""):
+def until(ready, state=""):
     end = time.monotonic() + TOO_LONG
     while not (result := ready()):
-        assert time.monotonic() < end, what() if callable(what) else what
+        assert time.monotonic() < end, state() if callable(state) else state
         time.sleep(0.1)
     return result
 
@@ -127,7 +127,7 @@ def plots(page):
     """Left and right edge of the shown plots [px]."""
     return [
         (box["x"], box["x"] + box["width"])
-        for box in (each.bounding_box() for each in page.locator(".uplot").all())
+        for box in (plot.bounding_box() for plot in page.locator(".uplot").all())
         if box
     ]
 
@@ -250,7 +250,7 @@ def test_degrees_and_the_hint_of_a_slider(page, robot):
     hint = page.get_by_text("shoulder_pitch: -108.9 to 108.9 deg")
 
     def height():
-        """Of the hint under the mouse. The page replaces its sliders meanwhile, which hides it."""
+        """Return the height of the hint under the mouse; it disappears with replaced sliders."""
         box = slider.bounding_box()
         if box:
             page.mouse.move(box["x"] + 5, box["y"] + 3)
@@ -394,7 +394,7 @@ def test_a_page_of_somebody_else_learns_nothing(browser, robot, serve):
     for place in ("localhost", "127.0.0.1"):
         page = browser.new_page()
         page.goto(f"http://{place}:{serve(hostile(host, robot))}/")
-        page.wait_for_function("document.title != 'trying'", timeout=SLOW)
+        page.wait_for_function("document.title != 'trying'", timeout=TIMEOUT)
         assert msgspec.json.decode(page.title()) == {
             "socket": "refused",
             "page": "refused",
@@ -421,8 +421,8 @@ def test_the_attempt_would_work_from_the_page_itself(page, robot):
 
 
 def test_a_link_cannot_make_the_page_show_another_server(open_page, robot, serve):
-    other = serve("nothing")
-    page = open_page(f"{robot.session.address}/?websocket=ws://127.0.0.1:{other}&darkMode")
+    port = serve("nothing")
+    page = open_page(f"{robot.session.address}/?websocket=ws://127.0.0.1:{port}&darkMode")
     page.get_by_role("tab", name="Move").wait_for()
     assert "websocket" not in page.url
     page.locator(".dyn.status").wait_for()

@@ -86,16 +86,16 @@ def test_sliders_follow_the_robot_until_a_person_moves_one(panel, slide, server)
 JOINT = read_urdf(ARM.read_text()).joints[1]
 
 
-def act(server, panel, what, value):
-    """Do what a browser does with a check box, and wait."""
-    message = _messages.GuiUpdateMessage(what._impl.uuid, {"value": value})
+def act(server, panel, control, value):
+    """Send the value of a control as a browser does, and wait."""
+    message = _messages.GuiUpdateMessage(control._impl.uuid, {"value": value})
     asyncio.run_coroutine_threadsafe(
         server.gui._handle_gui_updates(0, message), server.get_event_loop()
     ).result(10.0)
 
 
 def find(panel, label):
-    """A control by its label."""
+    """Return the control with a label."""
     return next(
         handle
         for handle in panel._gui._gui_input_handle_from_uuid.values()
@@ -113,8 +113,8 @@ def test_degrees(panel, slide, server):
     assert [mark.label for mark in slider._marks] == ["-109", "109"]
     assert panel.positions[1] == pytest.approx(0.5, abs=1e-3)
     slide(1, 45.0)
-    what, slot, position = panel.events.get(timeout=10.0)
-    assert (what, slot) == ("slide", 1) and position == pytest.approx(math.pi / 4, abs=1e-12)
+    action, slot, position = panel.events.get(timeout=10.0)
+    assert (action, slot) == ("slide", 1) and position == pytest.approx(math.pi / 4, abs=1e-12)
     panel.show_playing(True)
     panel.show_positions(np.full(7, 0.1))
     settle(server)

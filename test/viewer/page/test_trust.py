@@ -175,7 +175,7 @@ def arm():
 
 
 def slide(panel, value):
-    """What a browser sends when a user moves the second slider."""
+    """Return the message of a browser when a user moves the second slider."""
     return {
         "type": "GuiUpdateMessage",
         "uuid": panel._sliders[1]._impl.uuid,

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the page uses of viser although it is not documented; a failure says what breaks."""
+"""Undocumented features of viser that the page uses; a failure says what breaks."""
 
 from types import SimpleNamespace
 
@@ -70,10 +70,10 @@ def test_properties_are_sent_as_they_are(server, sent):
     viser_internals.send_properties(box, {"data": (1.0, None)})
     assert isinstance(sent[-1], _messages.GuiUpdateMessage), why
     assert (sent[-1].uuid, sent[-1].updates) == (name, {"data": (1.0, None)}), why
-    own = []
+    window_messages = []
     count = len(sent)
-    viser_internals.send_properties(box, {"visible": True}, window(own))
-    assert own[-1].updates == {"visible": True} and len(sent) == count, why
+    viser_internals.send_properties(box, {"visible": True}, window(window_messages))
+    assert window_messages[-1].updates == {"visible": True} and len(sent) == count, why
 
 
 def test_tabs_can_be_hidden_in_one_window(server, sent):
@@ -81,9 +81,9 @@ def test_tabs_can_be_hidden_in_one_window(server, sent):
     group = server.gui.add_tab_group()
     tabs = [group.add_tab(label) for label in ("Move", "Touch", "Torques")]
     properties = {name for name in vars(group._impl.props) if name.startswith("_tab_")}
-    own = []
-    viser_internals.show_tabs(group, lambda tab: tab is not tabs[1], window(own))
-    (message,) = own
+    window_messages = []
+    viser_internals.show_tabs(group, lambda tab: tab is not tabs[1], window(window_messages))
+    (message,) = window_messages
     assert set(message.updates) == properties, why
     assert message.updates["_tab_labels"] == ("Move", "Torques"), why
     shown = group._impl.props._tab_container_ids

@@ -29,7 +29,7 @@ ROBOTS = {
 
 
 def pictured(points, camera, aspect):
-    """Where points are in the picture, -1 to 1 between its borders, and their distances."""
+    """Return positions of points in the picture, -1 to 1 between its borders, and their depths."""
     position, target = camera
     forward = (target - position) / np.linalg.norm(target - position)
     right = np.cross(forward, (0.0, 0.0, 1.0))
@@ -61,11 +61,11 @@ def read(name):
 def test_all_points_are_in_the_picture_and_it_is_filled(aspect, seed):
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(30, 3)) * rng.uniform(0.1, 3.0, 3) + rng.normal(size=3)
-    seen, depth = pictured(points, fit_camera(points, aspect), aspect)
+    positions, depth = pictured(points, fit_camera(points, aspect), aspect)
     assert depth.min() > 0.0
-    largest = abs(seen).max(axis=0)
+    largest = abs(positions).max(axis=0)
     assert largest.max() == pytest.approx(1.0 - 2.0 * MARGIN, rel=1e-6)
-    np.testing.assert_allclose(seen.max(axis=0) + seen.min(axis=0), 0.0, atol=0.01)
+    np.testing.assert_allclose(positions.max(axis=0) + positions.min(axis=0), 0.0, atol=0.01)
 
 
 @pytest.mark.parametrize("points", [np.zeros((1, 3)), np.array([[1.0, 2.0, 3.0]] * 4)])
@@ -86,8 +86,8 @@ def test_no_frame_of_a_robot_leaves_the_picture(server, name, aspect):
     for _ in range(50):
         q = model.random_configuration(rng)
         places = dyn_ros.frame_placements(model, data, q)[:, :3, 3]
-        seen, _ = pictured(places, camera, aspect)
-        assert abs(seen).max() < 1.0
+        positions, _ = pictured(places, camera, aspect)
+        assert abs(positions).max() < 1.0
 
 
 def test_the_envelope_is_what_the_engine_reaches(server):
@@ -208,12 +208,12 @@ def test_a_robot_appears_while_a_browser_connects(cameras, server):
 
 
 def test_a_camera_that_a_user_has_moved_stays_until_it_is_fitted(cameras):
-    client, other = connected(cameras, 1), connected(cameras, 2)
+    client, untouched = connected(cameras, 1), connected(cameras, 2)
     client.camera.position = client.camera.position + 0.5
     client.resize(1000, 600)
     assert not is_fitted(client)
     cameras.follow(POINTS + 1.0)
-    assert not is_fitted(client, POINTS + 1.0) and is_fitted(other, POINTS + 1.0)
+    assert not is_fitted(client, POINTS + 1.0) and is_fitted(untouched, POINTS + 1.0)
     cameras.fit(1)
     assert is_fitted(client, POINTS + 1.0)
     client.resize(700, 600)

@@ -56,12 +56,12 @@ def test_the_fog_has_the_color_of_the_background_at_the_horizon():
 
 @pytest.mark.parametrize("dark, colors", [(False, LIGHT_COLORS), (True, DARK_COLORS)])
 def test_each_browser_has_its_colors(floor, dark, colors):
-    other, client = Client(1), Client(2)
-    floor.show(other, not dark)
+    neighbor, client = Client(1), Client(2)
+    floor.show(neighbor, not dark)
     floor.show(client, dark)
     assert client.scene.shown["add_grid"][1]["plane_color"] == colors.floor
     assert client.scene.shown["configure_fog"][1]["color"] == colors.horizon
-    assert other.scene.shown["add_grid"][1]["plane_color"] != colors.floor
+    assert neighbor.scene.shown["add_grid"][1]["plane_color"] != colors.floor
 
 
 def test_it_is_below_the_robot_and_its_lines_stay(floor):
@@ -102,8 +102,8 @@ def test_the_robot_is_not_in_the_fog(floor, size):
     floor._server.get_clients = lambda: {1: client}
     floor.place(points, 0.0)
     position, _ = fit_camera(points, 0.5)
-    near = client.scene.shown["configure_fog"][0][0]
-    assert np.linalg.norm(points - position, axis=1).max() < near
+    fog_start = client.scene.shown["configure_fog"][0][0]
+    assert np.linalg.norm(points - position, axis=1).max() < fog_start
 
 
 @pytest.mark.parametrize("software", [False, True])
@@ -112,8 +112,8 @@ def test_a_processor_draws_neither_shadows_nor_the_picture_of_a_hall(software):
     session._arrange(client, DynRosWindow(800, 600, False, software))
     session.close()
     lights = {
-        name: given
-        for name, given in client.scene.shown.items()
+        name: arguments
+        for name, arguments in client.scene.shown.items()
         if name not in ("add_grid", "configure_fog")
     }
     if not software:

@@ -84,9 +84,9 @@ def test_the_grip_stays_at_the_pointer_while_the_robot_gives_way(robot, handle):
     robot.move(BENT - 0.05)
     force = handle.update(0.03)
     np.testing.assert_allclose(world(handle), start + (0.0, 0.0, 0.3), atol=1e-9)
-    rest = world(handle) - robot.to_world("tool", force) / 100.0
+    rest_position = world(handle) - robot.to_world("tool", force) / 100.0
     place = robot.placement("tool")
-    np.testing.assert_allclose(rest, handle.rest_offset + place[:3, 3], atol=1e-9)
+    np.testing.assert_allclose(rest_position, handle.rest_offset + place[:3, 3], atol=1e-9)
 
 
 def test_it_springs_back_and_asks_no_more(handle):

@@ -77,9 +77,9 @@ def test_the_types_are_those_of_the_message():
 
 @pytest.mark.parametrize("type", [Marker.SPHERE, Marker.CUBE, Marker.CYLINDER])
 def test_solids(drawing, type):
-    one, other = marker(type), marker(type, id=1)
-    other.pose.orientation.w, other.pose.orientation.z = math.sqrt(0.5), math.sqrt(0.5)
-    assert not take(drawing, one, other)
+    upright, turned = marker(type), marker(type, id=1)
+    turned.pose.orientation.w, turned.pose.orientation.z = math.sqrt(0.5), math.sqrt(0.5)
+    assert not take(drawing, upright, turned)
     (node,) = nodes(drawing)
     np.testing.assert_allclose(node.batched_positions, [(3, 0, 0)] * 2)
     np.testing.assert_allclose(node.batched_scales, [(0.1, 0.2, 0.3)] * 2, rtol=1e-6)

@@ -55,7 +55,7 @@ def shown(server, xml, folders=()):
 
 
 def placement(server, node):
-    """Of a node in the world, as the browser puts it together, (4, 4)."""
+    """Return the placement of a node in the world, as the browser computes it, (4, 4)."""
     result = np.eye(4)
     parts = node.strip("/").split("/")
     for i in range(len(parts)):
@@ -80,10 +80,10 @@ def test_frames_are_where_the_engine_says(server, path):
     data = dyn_ros.Data(model)
     q, rng = model.neutral(), np.random.default_rng(0)
     for _ in range(3):
-        own = rng.uniform(-2.0, 2.0, len(robot.names))
-        for name, x in zip(robot.names, own):
+        positions = rng.uniform(-2.0, 2.0, len(robot.names))
+        for name, x in zip(robot.names, positions):
             q[model.idx_q[model.joint_index(name)]] = x
-        robot.move(own)
+        robot.move(positions)
         places = dyn_ros.frame_placements(model, data, q)
         for name, place in zip(model.frame_names, places):
             np.testing.assert_allclose(placement(server, robot.node(name)), place, atol=1e-12)
@@ -204,7 +204,7 @@ def test_the_tip_is_at_the_end_of_the_longest_chain(server, name, tip):
 
 
 def test_the_reach_is_measured_and_not_the_sum_of_all_lengths(server):
-    """What is drawn in proportion to it, such as the ball, would hide a robot that is folded."""
+    """Drawn objects in proportion to it, such as the ball, would hide a robot that is folded."""
     tree = read_urdf((EXAMPLE_ROBOTS / FILES["tiago"]).read_text())
     assert 1.0 < RobotScene(server.scene, tree, "<robot/>").reach < 1.5
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Where links are without compiled functions: as the engine says."""
+"""Forward kinematics without compiled functions, against the engine."""
 
 import numpy as np
 import pytest
@@ -15,18 +15,20 @@ def test_places_are_those_of_the_engine(name):
     """Also of mimic joints, and of several states at once."""
     model = dyn_ros.Model.from_urdf_file(EXAMPLE_ROBOTS / FILES[name])
     robot, data = TreeKinematics(model.tree), dyn_ros.Data(model)
-    own = np.random.default_rng(0).uniform(-1.0, 1.0, (3, len(robot.names)))
-    places, heights = robot.placements(own), robot.heights(own)
-    for k, positions in enumerate(own):
+    q_independent = np.random.default_rng(0).uniform(-1.0, 1.0, (3, len(robot.names)))
+    placements, heights = robot.placements(q_independent), robot.heights(q_independent)
+    for k, positions in enumerate(q_independent):
         q = model.neutral()
         for joint, x in zip(robot.names, positions):
             q[model.idx_q[model.joint_index(joint)]] = x
         expected = dyn_ros.frame_placements(model, data, q)
         lowest = np.full(len(robot.tree_joints) + 1, np.inf)
         for frame, place in zip(model.tree.frames, expected):
-            np.testing.assert_allclose(places[frame.parent, k] @ frame.placement, place, atol=1e-12)
+            np.testing.assert_allclose(
+                placements[frame.parent, k] @ frame.placement, place, atol=1e-12
+            )
             lowest[frame.parent] = min(lowest[frame.parent], place[2, 3])
-        origins = places[:, k, 2, 3]  # of joints, which count as well
+        origins = placements[:, k, 2, 3]  # origins of joints count as well
         np.testing.assert_allclose(heights[:, k], np.minimum(lowest, origins), atol=1e-12)
 
 
