@@ -23,7 +23,7 @@ from logs.recorded import synthetic_mcap
 import dyn_ros
 
 from .chromium import TIMEOUT
-from .person import AWAY, Person
+from .person import PANEL_POINT, Person
 
 START = 120.0  # s; the first start on a machine compiles
 
@@ -125,7 +125,7 @@ def test_a_person_pulls_the_moving_arm_and_reads_a_torque(arm, tmp_path):
     assert 1.0 < largest_push(arm) < 100.0
     assert time.monotonic() - opened < 60.0
     person.let_go()
-    person.move(AWAY)
+    person.move(PANEL_POINT)
     until(lambda: largest_push(arm) == 0.0, lambda: "the torque stays")
     released = person.find("released")
     until(lambda: math.dist(released, person.find("moves_again")) > 20.0, lambda: "the arm stays")
