@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The cache of compiled kernels: a private folder with one checked file per entry.
+"""Cache of compiled kernels: a private folder with one checked file per entry.
 
 Code that is loaded from the cache is executed. Folders and files that another user owns or can
 write to are therefore not used, and no part of a file is interpreted before all of it is verified.
@@ -19,17 +19,17 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-_HEAD = b"dyn_ros kernel 6\n"
-_DIGEST = hashlib.sha256().digest_size
-_KEEP_DAYS = 60
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_FILE_HEADER = b"dyn_ros kernel 6\n"
+_CHECKSUM_SIZE = hashlib.sha256().digest_size
+_MAX_UNUSED_DAYS = 60
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-class _NotPrivate(Exception):
+class _NotPrivateError(Exception):
     """Another user could place code in a folder; the message states the reason and a remedy."""
 
 
-def _owner(uid: int) -> str:
+def _owner_name(uid: int) -> str:
     return "root" if uid == 0 else f"user {uid}"
 
 
@@ -39,27 +39,29 @@ def _require_private(folder: Path) -> None:
     Its parent folders may belong to root, and others may be able to write to them if the sticky
     bit is set, as for /tmp.
     """
-    about = os.lstat(folder)
-    if not stat.S_ISDIR(about.st_mode):
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(f"{folder} is not a folder")
-    if about.st_uid != os.getuid():
-        raise _NotPrivate(f"{folder} belongs to {_owner(about.st_uid)}; use a folder of your own")
-    if about.st_mode & _OTHERS_WRITE:
-        raise _NotPrivate(
+    if status.st_uid != os.getuid():
+        raise _NotPrivateError(
+            f"{folder} belongs to {_owner_name(status.st_uid)}; use a folder of your own"
+        )
+    if status.st_mode & _WRITABLE_BY_OTHERS:
+        raise _NotPrivateError(
             f"others can write to {folder}; check its content and run "
             f"`chmod go-w {folder}`, or use another folder"
         )
-    for above in folder.parents:
-        about = os.lstat(above)
-        if about.st_uid not in (0, os.getuid()):
-            raise _NotPrivate(
-                f"{above} belongs to {_owner(about.st_uid)}, who could replace "
+    for parent in folder.parents:
+        status = os.lstat(parent)
+        if status.st_uid not in (0, os.getuid()):
+            raise _NotPrivateError(
+                f"{parent} belongs to {_owner_name(status.st_uid)}, who could replace "
                 f"{folder}; use a folder of your own"
             )
-        if about.st_mode & _OTHERS_WRITE and not about.st_mode & stat.S_ISVTX:
-            raise _NotPrivate(
-                f"others can write to {above} and could replace {folder}; run "
-                f"`chmod go-w {above}`, or use another folder"
+        if status.st_mode & _WRITABLE_BY_OTHERS and not status.st_mode & stat.S_ISVTX:
+            raise _NotPrivateError(
+                f"others can write to {parent} and could replace {folder}; run "
+                f"`chmod go-w {parent}`, or use another folder"
             )
 
 
@@ -76,13 +78,13 @@ def _make_private(folder: Path) -> Path:
     return folder
 
 
-def _candidates() -> Iterator[Path]:
-    named = os.environ.get("DYN_ROS_CACHE_DIR")
-    if named:
-        yield Path(named)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    if os.path.isabs(base):
-        yield Path(base) / "dyn_ros"
+def _candidate_folders() -> Iterator[Path]:
+    configured = os.environ.get("DYN_ROS_CACHE_DIR")
+    if configured:
+        yield Path(configured)
+    user_cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    if os.path.isabs(user_cache):
+        yield Path(user_cache) / "dyn_ros"
     temporary = Path(tempfile.gettempdir()) / f"dyn_ros-{os.getuid()}"
     if not temporary.is_symlink():
         yield temporary
@@ -91,11 +93,11 @@ def _candidates() -> Iterator[Path]:
 def _private_root() -> Path:
     """Return the first usable folder; one warning names those that are not private."""
     rejected = []
-    for candidate in _candidates():
+    for candidate in _candidate_folders():
         try:
             root = _make_private(candidate)
             break
-        except _NotPrivate as error:
+        except _NotPrivateError as error:
             rejected.append(str(error))
         except OSError:
             continue
@@ -111,32 +113,32 @@ def _private_root() -> Path:
 
 
 def versions() -> tuple[str, ...]:
-    """Versions of the compiler and of Python, on whose bytecode digests depend."""
-    import importlib.metadata  # which takes a tenth of the import of dyn_ros
+    """Return the versions of the compiler, and of Python, on whose bytecode digests depend."""
+    import importlib.metadata  # a tenth of the import time of dyn_ros
 
-    found = []
+    packages = []
     for name in ("numba", "llvmlite"):
         try:
-            found.append(importlib.metadata.version(name))
+            packages.append(importlib.metadata.version(name))
         except importlib.metadata.PackageNotFoundError:
-            found.append("")
-    return *found, sys.implementation.cache_tag
+            packages.append("")
+    return *packages, sys.implementation.cache_tag
 
 
 @functools.cache
 def cache_folder() -> Path:
-    """Existing folder of the compiled kernels for these versions of Numba and Python.
+    """Return the existing folder of the compiled kernels for these versions of Numba and Python.
 
     Its parent is ``DYN_ROS_CACHE_DIR`` if set, otherwise ``dyn_ros`` in ``XDG_CACHE_HOME`` or
     ``~/.cache``, or a temporary folder if none of these is writable. A folder that another user
     owns or can write to is not used, and a warning is issued. Entries that were not used for 60
     days are removed.
     """
-    digest = hashlib.sha256(repr((_HEAD, versions())).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(repr((_FILE_HEADER, versions())).encode()).hexdigest()[:16]
     root = _private_root()
     try:
         folder = _make_private(root / f"kernels-{digest}")
-    except (OSError, _NotPrivate) as error:
+    except (OSError, _NotPrivateError) as error:
         folder = Path(tempfile.mkdtemp(prefix="dyn_ros-")) / f"kernels-{digest}"
         folder.mkdir(mode=0o700)
         warnings.warn(
@@ -148,7 +150,7 @@ def cache_folder() -> Path:
         os.utime(folder)
     for old in (*root.glob("kernels-*"), *folder.iterdir()):
         with contextlib.suppress(OSError):  # another process may remove it too
-            if time.time() - old.lstat().st_mtime > _KEEP_DAYS * 86400:
+            if time.time() - old.lstat().st_mtime > _MAX_UNUSED_DAYS * 86400:
                 _remove(old)
     return folder
 
@@ -164,26 +166,26 @@ def _checksum(name: str, content: bytes) -> bytes:
     return hashlib.sha256(name.encode() + b"\0" + content).digest()
 
 
-def _is_own_file(about: os.stat_result) -> bool:
-    """Whether it is a regular file that only this user can write."""
+def _is_own_file(status: os.stat_result) -> bool:
+    """Return True for a regular file that only this user can write."""
     return (
-        stat.S_ISREG(about.st_mode)
-        and about.st_uid == os.getuid()
-        and not about.st_mode & _OTHERS_WRITE
+        stat.S_ISREG(status.st_mode)
+        and status.st_uid == os.getuid()
+        and not status.st_mode & _WRITABLE_BY_OTHERS
     )
 
 
 def is_private(path: Path) -> bool:
-    """Whether a file in the cache exists, and no other user can have written it."""
+    """Return True if a file in the cache exists, and no other user can have written it."""
     try:
         _require_private(path.parent)
         return _is_own_file(os.lstat(path))
-    except (OSError, _NotPrivate):
+    except (OSError, _NotPrivateError):
         return False
 
 
 def read(name: str) -> bytes | None:
-    """The content of an entry; None if it is missing, damaged, or others could have written it."""
+    """Return the content of an entry; None if it is missing, damaged or not private."""
     try:
         path = cache_folder() / name
         _require_private(path.parent)
@@ -191,14 +193,15 @@ def read(name: str) -> bytes | None:
         with open(descriptor, "rb") as file:
             if not _is_own_file(os.fstat(descriptor)):
                 return None
-            whole = file.read()
-    except (OSError, _NotPrivate):
+            file_content = file.read()
+    except (OSError, _NotPrivateError):
         return None
-    head, content = whole[: len(_HEAD) + _DIGEST], whole[len(_HEAD) + _DIGEST :]
-    if head != _HEAD + _checksum(name, content):
+    header_size = len(_FILE_HEADER) + _CHECKSUM_SIZE
+    header, content = file_content[:header_size], file_content[header_size:]
+    if header != _FILE_HEADER + _checksum(name, content):
         return None
     with contextlib.suppress(OSError):
-        os.utime(path)  # in use: keep it
+        os.utime(path)  # keeps the entry for another 60 days
     return content
 
 
@@ -211,7 +214,7 @@ def write(name: str, content: bytes) -> None:
     descriptor, temporary = tempfile.mkstemp(prefix=f".{name[:40]}-", dir=path.parent)
     try:
         with open(descriptor, "wb") as file:
-            file.write(_HEAD + _checksum(name, content) + content)
+            file.write(_FILE_HEADER + _checksum(name, content) + content)
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         os.replace(temporary, path)

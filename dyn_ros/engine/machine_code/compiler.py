@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Entries: the functions whose machine code Python calls.
+"""Entries: functions whose machine code Python calls.
 
-The code comes from the library of machine code that is installed; from the cache; or from Numba,
-which is imported only then. A kernel calls many small functions, all of which are inlined. The
+The code comes from the installed library of machine code, from the cache, or from Numba, which is
+imported only then. A kernel calls many small functions, all of which are inlined. The
 digest of an entry describes everything that its function can reach (``reach.py``), so code is used
 only as long as compilation would result in the same.
 """
@@ -26,7 +26,7 @@ from .targets import TARGETS
 
 KERNEL = "qqqq"
 """The signature of a kernel: the addresses in ``KernelArgs``."""
-_LIBM = ("atan2", "expm1")  # of the C library, for entries that are not kernels
+_MATH_FUNCTIONS = ("atan2", "expm1")  # C functions that entries other than kernels may call
 _lock = threading.RLock()
 # A process that is forked during a compilation could never compile or load anything.
 os.register_at_fork(
@@ -48,9 +48,9 @@ class Entry:
     def __init__(self, name: str, function: Any, signature: str = KERNEL) -> None:
         self.name, self.function, self.signature = name, function, signature
         self.symbol = "dyn_ros_" + name.replace("-", "_")
-        self.address = 0  # of the machine code, once it is loaded
-        self.call: Any = None if JIT else _interpreted(function, signature)  # from Python
-        self._code: Any = None  # which is freed with the last reference
+        self.address = 0  # address of the machine code, 0 until it is loaded
+        self.call: Any = None if JIT else _interpreted(function, signature)
+        self._code: Any = None  # owner of the machine code, which is freed with it
         ENTRIES[name] = self
 
     def load(self, before_compiling: Callable[[], object] | None = None) -> bool:
@@ -67,7 +67,7 @@ class Entry:
                 return False
             target = library.target()
             content, is_new = self._object(target, before_compiling)
-            loaded = self._module("emit").Loaded(content, self.symbol)
+            loaded = self._module("emit").LoadedCode(content, self.symbol)
             self._use(loaded.address, loaded)
             return is_new
 
@@ -76,14 +76,14 @@ class Entry:
         self.call = native().Function(address, self.signature, code)
 
     def is_cached(self, target: str | None = None) -> bool:
-        """Whether its machine code need not be compiled."""
+        """Return True if the machine code need not be compiled."""
         if target is None and library.address(self.name, self.symbol, lambda: self.digest):
             return True
         name = self.file_name(target or library.target())
         return name is not None and cache.read(name) is not None
 
     def code_for(self, target: str) -> bytes:
-        """Its machine code for a target, from the cache or compiled: an ELF object."""
+        """Return the machine code for a target, from the cache or compiled: an ELF object."""
         with _lock:
             return self._object(target, None)[0]
 
@@ -107,7 +107,7 @@ class Entry:
         content = cache.read(name) if name else None
         if content is not None:
             return content, False
-        emit = self._module("emit")  # or an error, before anything is announced
+        emit = self._module("emit")  # an error is raised before the compilation is announced
         if before_compiling:
             before_compiling()
         content = emit.machine_code(self.intermediate, target)
@@ -117,20 +117,21 @@ class Entry:
 
     @functools.cached_property
     def intermediate(self) -> str:
-        """The text of its module in LLVM's intermediate representation."""
+        """Text of the module in LLVM's intermediate representation."""
         text = self._module("lower").lowered(
             self.function, self.signature, self.symbol, self.signature == KERNEL
         )
-        allowed = () if self.signature == KERNEL else _LIBM
-        if others := [name for name in self._module("emit").outside(text) if name not in allowed]:
+        allowed = () if self.signature == KERNEL else _MATH_FUNCTIONS
+        callees = self._module("emit").external_functions(text)
+        if forbidden := [name for name in callees if name not in allowed]:
             raise ValueError(
-                f"{self.name}: its machine code would call {', '.join(others)}; "
+                f"{self.name}: its machine code would call {', '.join(forbidden)}; "
                 "use only what kernels offer"
             )
         return text
 
     def _module(self, name: str) -> Any:
-        """The module that compiles (lower), or that emits and loads machine code (emit)."""
+        """Import the module that compiles (lower), or emits and loads machine code (emit)."""
         if importlib.util.find_spec("numba" if name == "lower" else "llvmlite") is None:
             raise ModuleNotFoundError(
                 f"dyn_ros has no machine code of {self.name}: its library was built from other "
@@ -142,7 +143,7 @@ class Entry:
 
     @functools.cached_property
     def digest(self) -> str | None:
-        """Digest of everything that its code depends on but the target; None if there is none."""
+        """Digest of all that the code depends on but the target; None if it cannot be detected."""
         try:
             return reach.digest(self.function, (self.signature, FLAGS, _implementations()))
         except reach.NotComparable as error:
@@ -155,7 +156,7 @@ class Entry:
             return None
 
     def file_name(self, target: str | None = None) -> str | None:
-        """Name of its file in the cache, which differs if the machine code would differ."""
+        """Return the name of the file in the cache, which depends on the machine code."""
         digest = self.digest
         return digest and f"{self.name}-{target or library.target()}-{digest}"
 
@@ -172,14 +173,14 @@ class Entry:
 
 
 def _interpreted(function: Callable, signature: str) -> Callable:
-    """A function that calls an entry in Python, with the addresses of arrays and bytes."""
+    """Return a function that calls an entry in Python, with the addresses of arrays and bytes."""
 
-    def address(value):
+    def address(value: Any) -> int | None:
         if isinstance(value, bytes):
             return ctypes.cast(ctypes.c_char_p(value), ctypes.c_void_p).value
         return 0 if value is None else value.ctypes.data
 
-    def call(*arguments):
+    def call(*arguments: Any) -> Any:
         return function(
             *[
                 address(value) if letter == "p" else value
@@ -192,6 +193,6 @@ def _interpreted(function: Callable, signature: str) -> Callable:
 
 @functools.cache
 def _implementations() -> str:
-    """Description of the code that compiles, without its comments and docstrings."""
+    """Describe the code that compiles, without its comments and docstrings."""
     names = (f"{__package__}.lower", f"{__package__}.emit", *IMPLEMENTATIONS)
     return repr([TARGETS, *[reach.described_module(name) for name in names]])

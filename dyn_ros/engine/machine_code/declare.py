@@ -6,10 +6,10 @@ import functools
 import os
 from collections.abc import Callable
 from types import FunctionType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
-"""Whether kernels run as machine code; otherwise as Python."""
+"""True if kernels run as machine code, False if they run as Python."""
 # NaN and infinity must propagate to results. With "reassoc", LLVM would turn sums of sums into one
 # long chain of additions, each of which waits for the one before.
 FLAGS = ("contract", "nsz", "arcp")
@@ -24,13 +24,13 @@ Function = TypeVar("Function", bound=Callable)
 
 
 def kernel(function: Function) -> Function:
-    """Decorator for functions that run inside a kernel."""
+    """Declare a function that runs inside a kernel."""
     KERNELS.add(function)  # type: ignore[arg-type]
     return function
 
 
 def subroutine(function: Function) -> Function:
-    """Decorator for large functions that run inside several kernels: called, not inlined.
+    """Declare a large function that runs inside several kernels: called, not inlined.
 
     Their code is optimized once, for floats and for lanes, instead of within each kernel.
     """
@@ -39,11 +39,11 @@ def subroutine(function: Function) -> Function:
 
 
 def sequence(*kernels: Callable) -> Callable:
-    """A kernel that runs others, one after the other."""
+    """Return a kernel that runs the given kernels, one after the other."""
 
-    def pair(first, second):
+    def pair(first: Callable, second: Callable) -> Callable:
         @kernel
-        def both(r):
+        def both(r: Any) -> None:
             first(r)
             second(r)
 

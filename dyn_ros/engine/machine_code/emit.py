@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""From LLVM's intermediate representation to machine code, for this processor and for others."""
+"""Machine code from LLVM's intermediate representation, for this processor and others."""
 
 import functools
 import re
@@ -13,7 +13,7 @@ from .targets import TARGETS, best_target
 
 @functools.cache
 def machine(target: str) -> Any:
-    """LLVM's description of a target."""
+    """Return LLVM's description of a target."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     chosen = TARGETS[target]
@@ -22,16 +22,16 @@ def machine(target: str) -> Any:
     )
 
 
-def module_for(text: str, target: str) -> Any:
-    """The module of a text, for a target."""
+def parse_module(text: str, target: str) -> Any:
+    """Parse the text of a module, for a target."""
     text = re.sub(r"target triple = .*", f'target triple = "{TARGETS[target].triple}"', text)
     text = re.sub(
         r"target datalayout = .*", f'target datalayout = "{machine(target).target_data}"', text
     )
     if TARGETS[target].has_fma:
         return llvm.parse_assembly(text)
-    module = llvm.parse_assembly(_with_own_fma(text))
-    if hasattr(llvm, "PassBuilder"):  # otherwise it is called, as with LLVM 14
+    module = llvm.parse_assembly(_with_fma(text))
+    if hasattr(llvm, "PassBuilder"):  # with LLVM 14, fma is called
         inliner = llvm.ModulePassManager()
         inliner.add_always_inliner_pass()
         inliner.run(module, llvm.PassBuilder(machine(target), llvm.PipelineTuningOptions()))
@@ -39,24 +39,24 @@ def module_for(text: str, target: str) -> Any:
 
 
 def machine_code(text: str, target: str) -> bytes:
-    """An ELF object with the machine code of a module."""
-    return machine(target).emit_object(module_for(text, target))
+    """Return an ELF object with the machine code of a module."""
+    return machine(target).emit_object(parse_module(text, target))
 
 
-def outside(text: str) -> list[str]:
-    """Names of functions that a module calls, but for those that copy and clear memory."""
+def external_functions(text: str) -> list[str]:
+    """Return the names of functions that a module calls, except to copy or clear memory."""
     names = set(re.findall(r'declare [^@\n]*@"?([\w.$]+)', text))
     return sorted(
         name for name in names - {"memcpy", "memset", "memmove"} if not name.startswith("llvm.")
     )
 
 
-def _with_own_fma(text: str) -> str:
-    """Replace a b + c with a single rounding, which would be a call of the C library.
+def _with_fma(text: str) -> str:
+    """Define the fused a b + c in the text, which would otherwise call the C library.
 
-    The product is the sum of two floats (Dekker, 1971), as is its sum with c (Knuth, 1969). Exact
-    to half a unit in the last place and a 2^50th of it, unless a or b exceeds 1e299, which results
-    in NaN, or their product is below 1e-290.
+    The product is the sum of two floats (Dekker, 1971), as is its sum with c (Knuth, 1969). The
+    error is at most (0.5 + 2^-50) units in the last place, unless a or b exceeds 1e299, which
+    results in NaN, or their product is below 1e-290.
     """
     kinds = {
         suffix: kind
@@ -66,19 +66,19 @@ def _with_own_fma(text: str) -> str:
         text = re.sub(rf"declare .*@llvm\.fma\.{suffix}\(.*", "", text)
         text = text.replace(f"@llvm.fma.{suffix}(", f"@dyn_ros_fma_{suffix}(")
         text += (
-            _FMA.replace("NUMBER", kind)
+            _FMA_TEMPLATE.replace("NUMBER", kind)
             .replace("SUFFIX", suffix)
-            .replace("SPLITTER", _everywhere(kind, "134217729.0"))
+            .replace("SPLITTER", _constant_text(kind, "134217729.0"))
         )
     return text
 
 
-def _everywhere(kind: str, number: str) -> str:
+def _constant_text(kind: str, number: str) -> str:
     count = int(kind[1:].split()[0]) if kind.startswith("<") else 0
     return "<" + ", ".join([f"double {number}"] * count) + ">" if count else number
 
 
-_FMA = """
+_FMA_TEMPLATE = """
 define internal NUMBER @dyn_ros_fma_SUFFIX(NUMBER %a, NUMBER %b, NUMBER %c) alwaysinline {
   %ta = fmul NUMBER %a, SPLITTER
   %da = fsub NUMBER %ta, %a
@@ -110,7 +110,7 @@ define internal NUMBER @dyn_ros_fma_SUFFIX(NUMBER %a, NUMBER %b, NUMBER %c) alwa
 """
 
 
-class Loaded:
+class LoadedCode:
     """Machine code of an object in this process; it is freed with the last reference."""
 
     def __init__(self, content: bytes, symbol: str) -> None:

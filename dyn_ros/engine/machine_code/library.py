@@ -1,8 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The library of machine code that is installed with the package, and how it is chosen.
+"""Library of machine code that is installed with the package, and its selection.
 
-``DYN_ROS_LIBRARY`` names another folder with a library, or none: ``none``.
+``DYN_ROS_LIBRARY`` names another folder with a library; with ``none``, no library is used.
 """
 
 import functools
@@ -25,8 +25,8 @@ _FOLDERS = ("cdr", "engine", "logs", "observer", "states")
 _REMEDY = "install dyn_ros again, or set DYN_ROS_LIBRARY to none"
 
 
-class _Library:
-    """The manifest of a library, and its code once it is needed."""
+class _InstalledLibrary:
+    """Manifest of a library, and its code, which is loaded on first access."""
 
     def __init__(self, folder: Path, target: str) -> None:
         self.target, self._path = target, folder / target / FILE
@@ -34,7 +34,7 @@ class _Library:
 
     @functools.cached_property
     def is_current(self) -> bool:
-        """Whether it was built from these sources; otherwise some of its code may be."""
+        """True if it was built from these sources; otherwise, entries are compared one by one."""
         return self.manifest["sources"] == digest_of_sources()
 
     @functools.cached_property
@@ -50,51 +50,51 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ImportError(f"{path}: cannot be read: {error}; {_REMEDY}") from None
-    parts = {"sources": str, "entries": dict, "programs": dict}
+    fields = {"sources": str, "entries": dict, "programs": dict}
     if not isinstance(manifest, dict) or not all(
-        isinstance(manifest.get(name), kind) for name, kind in parts.items()
+        isinstance(manifest.get(name), kind) for name, kind in fields.items()
     ):
-        raise ImportError(f"{path}: expected {', '.join(parts)}; {_REMEDY}")
+        raise ImportError(f"{path}: expected {', '.join(fields)}; {_REMEDY}")
     return manifest
 
 
 def open_library(path: str | os.PathLike[str]) -> Any:
-    """Open a shared library, for good; OSError if it cannot be loaded.
+    """Open a shared library, which stays loaded; raise an OSError if it cannot be loaded.
 
     The loader of Linux does not notice that a file is incomplete, or replaced after it was loaded.
     """
-    place = os.path.realpath(path)  # otherwise the loader may search in other folders
-    if not os.path.isfile(place):
+    real_path = os.path.realpath(path)  # otherwise the loader may search in other folders
+    if not os.path.isfile(real_path):
         raise FileNotFoundError(f"{os.fspath(path)}: there is no such file")
-    with open(place, "rb") as file:
-        status, is_whole = os.fstat(file.fileno()), _is_whole(file)
-    state = status.st_ino, status.st_mtime_ns, status.st_size
-    if not is_whole:
+    with open(real_path, "rb") as file:
+        status, is_complete = os.fstat(file.fileno()), _is_complete(file)
+    version = status.st_ino, status.st_mtime_ns, status.st_size
+    if not is_complete:
         raise OSError(f"{os.fspath(path)}: the file is incomplete; write it again")
-    if _opened.setdefault(place, state) != state:
+    if _opened_files.setdefault(real_path, version) != version:
         raise OSError(
             f"{os.fspath(path)}: the file has changed since it was loaded; write it to "
             "another file, or start this program again"
         )
     try:
-        return native().open_library(place)
+        return native().open_library(real_path)
     except OSError as error:
-        del _opened[place]
+        del _opened_files[real_path]
         raise OSError(
             f"{os.fspath(path)}: no shared library for this machine ({platform.machine()}): {error}"
         ) from None
 
 
-_opened: dict[str, tuple[int, ...]] = {}  # files, as they were
+_opened_files: dict[str, tuple[int, ...]] = {}  # path -> inode, time and size of the loaded file
 
 
-def _is_whole(file: BinaryIO) -> bool:
-    """Whether a file has all that must be loaded according to its ELF header (of 64 bits)."""
+def _is_complete(file: BinaryIO) -> bool:
+    """Return True if a file has all segments that its ELF header (of 64 bits) declares."""
     header = file.read(64)
     if len(header) < 64 or header[:6] != b"\x7fELF\2\1":
-        return True  # the loader says what is wrong
+        return True  # the loader reports the reason
     (start,), (size, count) = (
-        struct.unpack_from(form, header, place) for form, place in (("<Q", 32), ("<2H", 54))
+        struct.unpack_from(form, header, position) for form, position in (("<Q", 32), ("<2H", 54))
     )
     end = file.seek(0, os.SEEK_END)
     if size < 56 or start + size * count > end:
@@ -105,24 +105,24 @@ def _is_whole(file: BinaryIO) -> bool:
 
 
 @functools.cache
-def _installed() -> _Library | None:
-    chosen = os.environ.get("DYN_ROS_LIBRARY", "")
-    if chosen == "none":
+def _installed() -> _InstalledLibrary | None:
+    configured = os.environ.get("DYN_ROS_LIBRARY", "")
+    if configured == "none":
         return None
-    folder = Path(chosen) if chosen else _PACKAGE / "library"
+    folder = Path(configured) if configured else _PACKAGE / "library"
     for target in no_higher(best_target()):
         if os.path.isfile(folder / target / FILE):
-            return _Library(folder, target)
-    if chosen:
+            return _InstalledLibrary(folder, target)
+    if configured:
         raise FileNotFoundError(
-            f"DYN_ROS_LIBRARY: {chosen} has no {FILE} for this processor "
+            f"DYN_ROS_LIBRARY: {configured} has no {FILE} for this processor "
             f"({best_target()}); set it to a folder that has, or to none"
         )
     return None
 
 
 def target() -> str:
-    """The target of the machine code in this process: the library's, or the best one."""
+    """Return the target of the machine code in this process: the library's, or the best one."""
     library = _installed()
     return library.target if library else best_target()
 
@@ -139,7 +139,7 @@ def require_runnable() -> None:
 
 @functools.cache
 def digest_of_sources() -> str:
-    """Digest of the sources that machine code can depend on."""
+    """Return the digest of the sources that machine code can depend on."""
     sha = hashlib.sha256()
     for folder in _FOLDERS:
         for path in sorted((_PACKAGE / folder).rglob("*.py")):
@@ -148,7 +148,7 @@ def digest_of_sources() -> str:
 
 
 def address(name: str, symbol: str, digest: Callable[[], str | None]) -> int:
-    """Address of an entry's code, or 0 if the library does not have it as it would be compiled."""
+    """Return the address of an entry's code; 0 if the library has none, or another version."""
     library = _installed()
     if library is None or name not in library.manifest["entries"]:
         return 0
@@ -158,7 +158,7 @@ def address(name: str, symbol: str, digest: Callable[[], str | None]) -> int:
 
 
 def program(name: str) -> Any:
-    """The description of a program, or None if the library has no current one."""
+    """Return the description of a program, or None if the library has no current one."""
     library = _installed()
     if library is None or not library.is_current:
         return None

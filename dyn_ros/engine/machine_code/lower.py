@@ -1,12 +1,13 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""From kernels to LLVM's intermediate representation; the only module that compiles with Numba.
+"""Compilation of kernels to LLVM's intermediate representation, with Numba.
 
-Numba compiles each function to a library of machine code, with wrappers for Python and for C. Here,
-functions are compiled only to the intermediate representation, without those passes of Numba that
-kernels do not require. It is optimized once, together with all functions that are inlined into it.
-Each level of calls therefore optimizes the code of all levels below it again. A subroutine ends
-this: its callers call it, and an entry receives its optimized representation as it is.
+This is the only module that compiles with Numba. Numba compiles each function to a library of
+machine code, with wrappers for Python and for C. Here, functions are compiled only to the
+intermediate representation, without those passes of Numba that kernels do not require. It is
+optimized once, together with all functions that are inlined into it. Each level of calls therefore
+optimizes the code of all levels below it again. A subroutine ends this: its callers call it, and an
+entry receives its optimized representation as it is.
 
 The result depends on the number of lanes, but not on the processor: code is optimized for one of
 the middle level, and ``emit.py`` generates machine code for others as well.
@@ -46,20 +47,19 @@ _OPTIONS: dict[str, Any] = {
     "no_cfunc_wrapper": True,
     "_nrt": False,
 }
-_TYPES = {"q": types.int64, "p": types.int64, "d": types.float64}
-_MIDDLE = "x86-64-v3" if "x86_64" in llvm.get_process_triple() else ""
-_subroutines: "weakref.WeakValueDictionary[str, _SubroutineLibrary]" = (
-    weakref.WeakValueDictionary()
-)  # by the names of their compiled functions
+_ARGUMENT_TYPES = {"q": types.int64, "p": types.int64, "d": types.float64}
+_OPTIMIZATION_CPU = "x86-64-v3" if "x86_64" in llvm.get_process_triple() else ""
+# Subroutines by the names of their compiled functions.
+_subroutines: "weakref.WeakValueDictionary[str, _SubroutineLibrary]" = weakref.WeakValueDictionary()
 
 
 class _Codegen(JITCPUCodegen):
-    """Optimizes for a processor of the middle level, such as x86-64-v3."""
+    """Code generator that optimizes for a processor of the middle level, such as x86-64-v3."""
 
-    def _get_host_cpu_name(self):
-        return _MIDDLE
+    def _get_host_cpu_name(self) -> str:
+        return _OPTIMIZATION_CPU
 
-    def _get_host_cpu_features(self):
+    def _get_host_cpu_features(self) -> str:
         return ""
 
 
@@ -68,26 +68,26 @@ def _codegen() -> _Codegen:
     return _Codegen("dyn_ros")
 
 
-class _Library(JITCodeLibrary):
+class _FunctionLibrary(JITCodeLibrary):
     """Representation of a function; linked with its callees and optimized on demand."""
 
     _optimized: Any = None
     is_subroutine = False
 
-    def add_ir_module(self, ir_module):
+    def add_ir_module(self, ir_module: Any) -> None:
         module = llvm.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
         module.name = ir_module.name
         self._final_module.link_in(module)
 
-    def add_linking_library(self, library):
+    def add_linking_library(self, library: Any) -> None:
         if library not in self._linking_libraries:
             self._linking_libraries.append(library)
 
-    def finalize(self):
+    def finalize(self) -> None:
         self._finalized = True
 
-    def optimized(self):
-        """Its code with its callees; subroutines are only declared."""
+    def optimized(self) -> Any:
+        """Return the code with its callees; subroutines are only declared."""
         if self._optimized is None:
             self._link_callees()
             self._optimize_final_module()
@@ -97,17 +97,17 @@ class _Library(JITCodeLibrary):
             self._optimized = self._final_module
         return self._optimized
 
-    def _link_callees(self):
-        """Link what it calls, except subroutines."""
+    def _link_callees(self) -> None:
+        """Link all callees except subroutines."""
         for callee in self._linking_libraries:
-            if not isinstance(callee, _Library):
+            if not isinstance(callee, _FunctionLibrary):
                 callee._ensure_finalized()
                 self._final_module.link_in(callee._get_module_for_linking(), preserve=True)
             elif not callee.is_subroutine:
                 self._final_module.link_in(callee.optimized(), preserve=True)
 
     @staticmethod
-    def _link_subroutines(module):
+    def _link_subroutines(module: Any) -> None:
         """Link the subroutines that a module declares, and those that they declare."""
         while missing := [
             function.name
@@ -118,18 +118,18 @@ class _Library(JITCodeLibrary):
                 module.link_in(_subroutines[name].optimized(), preserve=True)
                 module.get_function(name).linkage = "internal"
 
-    def whole(self, symbol: str) -> str:
-        """The text of its code with all that it calls, in which only ``symbol`` is visible."""
+    def linked_text(self, symbol: str) -> str:
+        """Return the text of the code with all callees, in which only ``symbol`` is visible."""
         self._link_callees()
-        _hide(self._final_module, symbol)
+        _make_internal(self._final_module, symbol)
         self._optimize_final_module()
         self._link_subroutines(self._final_module)
-        _hide(self._final_module, symbol)
+        _make_internal(self._final_module, symbol)
         self._final_module.verify()
         return str(self._final_module)
 
-    def _get_module_for_linking(self):
-        """Its code with all subroutines, for functions that are compiled by Numba alone."""
+    def _get_module_for_linking(self) -> Any:
+        """Return the code with all subroutines, for functions that Numba alone compiles."""
         module = self.optimized().clone()
         self._link_subroutines(module)
         for function in module.functions:
@@ -138,19 +138,19 @@ class _Library(JITCodeLibrary):
         return module
 
 
-class _SubroutineLibrary(_Library):
+class _SubroutineLibrary(_FunctionLibrary):
     """A function that is called: its callers only declare it."""
 
     is_subroutine = True
 
-    def add_ir_module(self, ir_module):
+    def add_ir_module(self, ir_module: Any) -> None:
         super().add_ir_module(ir_module)
         _subroutines.update(
             (function.name, self) for function in ir_module.functions if not function.is_declaration
         )
 
 
-def _hide(module: Any, symbol: str) -> None:
+def _make_internal(module: Any, symbol: str) -> None:
     for item in (*module.functions, *module.global_variables):
         if not item.is_declaration and item.name != symbol:
             item.linkage = "internal"
@@ -159,17 +159,17 @@ def _hide(module: Any, symbol: str) -> None:
 class _Lowering(typed_passes.NativeLowering):
     """Numba's lowering without machine code; its key is a placeholder."""
 
-    def run_pass(self, state):
+    def run_pass(self, state: Any) -> bool:
         state.flags.no_compile = True
         super().run_pass(state)
-        key: Any = [].append  # unique while it exists, and of the expected type
+        key: Any = [].append  # unique while it exists; Numba expects this type
         state.targetctx.insert_user_function(key, state.cr.fndesc, [state.library])
         state["cr"] = state.cr._replace(cfunc=key)
         return True
 
 
 class _Compiler(Compiler):
-    """Compiles with only those passes that kernels require."""
+    """Compiler with only those passes that kernels require."""
 
     _PASSES = (
         untyped_passes.TranslateByteCode(),
@@ -183,9 +183,9 @@ class _Compiler(Compiler):
         _Lowering(),
         typed_passes.NoPythonBackend(),
     )
-    _library = _Library
+    _library = _FunctionLibrary
 
-    def _compile_core(self):
+    def _compile_core(self) -> Any:
         state = self.state
         state.library = self._library(_codegen(), state.func_id.func_qualname)
         with ConfigStack().enter(state.flags.copy()):
@@ -195,12 +195,12 @@ class _Compiler(Compiler):
 
 
 class _SubroutineCompiler(_Compiler):
-    """Compiles subroutines."""
+    """Compiler of subroutines."""
 
     _library = _SubroutineLibrary
 
 
-class _Helper(CPUDispatcher):
+class _CompiledFunction(CPUDispatcher):
     """The compiled form of a function that is called from compiled code."""
 
     def __init__(self, function: FunctionType, inline: bool) -> None:
@@ -210,18 +210,18 @@ class _Helper(CPUDispatcher):
             targetoptions=dict(_OPTIONS, forceinline=inline),
         )
 
-    def add_overload(self, cres):
+    def add_overload(self, cres: Any) -> None:
         self.overloads[tuple(cres.signature.args)] = cres
 
-    def compile(self, sig):
+    def compile(self, sig: Any) -> Any:
         args, return_type = sigutils.normalize_signature(sig)
         if tuple(args) not in self.overloads:
             with global_compiler_lock, self._compiling_counter:
                 self.add_overload(self._compiler.compile(args, return_type))
         return self.overloads[tuple(args)].entry_point
 
-    def get_call_template(self, args, kws):
-        """One version for all numbers, instead of one for each literal."""
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Return one version for all numbers, instead of one for each literal."""
         general = [types.unliteral(arg) for arg in args]
         try:
             return super().get_call_template(general, kws)
@@ -232,22 +232,22 @@ class _Helper(CPUDispatcher):
 
 
 @functools.cache
-def _helper(function: FunctionType) -> _Helper:
-    return _Helper(function, inline=function in KERNELS)
+def _compiled_function(function: FunctionType) -> _CompiledFunction:
+    return _CompiledFunction(function, inline=function in KERNELS)
 
 
 @typeof_impl.register(FunctionType)
-def _type_of_function(function, context):
-    """The type of a kernel or subroutine in compiled code; None for other functions."""
+def _type_of_function(function: FunctionType, context: Any) -> Any:
+    """Return the type of a kernel or subroutine in compiled code; None for other functions."""
     if function in KERNELS or function in SUBROUTINES:
-        return types.Dispatcher(_helper(function))
+        return types.Dispatcher(_compiled_function(function))
     return None
 
 
 def intrinsic(function: Any) -> Callable:
-    """As ``numba.extending.intrinsic``: generates the code of calls of a function of Python."""
+    """Declare a generator of code for calls of a function, as ``numba.extending.intrinsic``."""
 
-    def register(typing):
+    def register(typing: Callable) -> Any:
         generator = numba_intrinsic(typing)
         cpu_target.typing_context.refresh()
         infer_global(function, cpu_target.typing_context.resolve_value_type(generator))
@@ -257,7 +257,7 @@ def intrinsic(function: Any) -> Callable:
 
 
 def overload(function: Callable) -> Callable:
-    """As ``numba.extending.overload``, for implementations that are compiled like kernels."""
+    """Declare an implementation, compiled like kernels, as ``numba.extending.overload``."""
     options = {
         "pipeline_class": _Compiler,
         "forceinline": True,
@@ -277,7 +277,7 @@ def _fast_compilation(vectorize_loops: bool) -> Iterator[None]:
     context, signatures = cpu_target.typing_context, {}
     resolve = context.resolve_function_type
 
-    def resolve_once(function, args, kws):
+    def resolve_once(function: Any, args: Any, kws: Any) -> Any:
         if kws or not isinstance(function, types.Function):
             return resolve(function, args, kws)
         key = function, tuple(args)
@@ -292,11 +292,11 @@ def _fast_compilation(vectorize_loops: bool) -> Iterator[None]:
         collecting = gc.isenabled()
         gc.disable()
         context.resolve_function_type = resolve_once
-        before, config.LOOP_VECTORIZE = config.LOOP_VECTORIZE, vectorize_loops
+        previous, config.LOOP_VECTORIZE = config.LOOP_VECTORIZE, vectorize_loops
         try:
             yield
         finally:
-            config.LOOP_VECTORIZE = before
+            config.LOOP_VECTORIZE = previous
             del context.resolve_function_type
             if collecting:
                 gc.enable()
@@ -310,18 +310,18 @@ def lowered(function: FunctionType, signature: str, symbol: str, is_kernel: bool
     """
     for name in IMPLEMENTATIONS:
         importlib.import_module(name)
-    numbers = [_TYPES[letter] for letter in signature]
+    numbers = [_ARGUMENT_TYPES[letter] for letter in signature]
     with _fast_compilation(vectorize_loops=not is_kernel):
-        helper = _Helper(function, inline=True)
-        helper.compile(types.int64(*numbers))
-        (result,) = helper.overloads.values()
+        compiled = _CompiledFunction(function, inline=True)
+        compiled.compile(types.int64(*numbers))
+        (result,) = compiled.overloads.values()
         library, context = result.library, result.target_context
-        library.add_ir_module(_function_of_c(context, result.fndesc, symbol, is_kernel))
-        return library.whole(symbol)
+        library.add_ir_module(_c_function(context, result.fndesc, symbol, is_kernel))
+        return library.linked_text(symbol)
 
 
-def _function_of_c(context: Any, descriptor: Any, symbol: str, is_kernel: bool) -> ir.Module:
-    """A module with a function of C that calls a function of Numba."""
+def _c_function(context: Any, descriptor: Any, symbol: str, is_kernel: bool) -> ir.Module:
+    """Return a module with a function of C that calls a function of Numba."""
     module = context.create_module(symbol)
     numbers = [context.get_value_type(kind) for kind in descriptor.argtypes]
     word = ir.IntType(64)

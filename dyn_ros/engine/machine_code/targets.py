@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The processors that machine code is generated for, and the one of this machine.
+"""Processors that machine code is generated for, and the processor of this machine.
 
-``DYN_ROS_TARGET`` names another target than the best one for this processor, as for compiling for
-another processor.
+``DYN_ROS_TARGET`` names another target than the best one for this processor, for example to compile
+for another processor.
 """
 
 import functools
@@ -30,7 +30,8 @@ class Target(NamedTuple):
 
 
 _X86, _ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
-TARGETS = {  # of one architecture from the least to the best
+# The targets of an architecture, from the least to the best one.
+TARGETS = {
     "x86-64-v2": Target(_X86, "x86-64-v2", lanes=4, has_fma=False),
     "x86-64-v3": Target(_X86, "x86-64-v3"),
     "x86-64-v4": Target(_X86, "x86-64-v4", "-prefer-256-bit"),
@@ -40,23 +41,25 @@ TARGETS = {  # of one architecture from the least to the best
 
 @functools.cache
 def best_target() -> str:
-    """The best target of machine code for this processor, unless ``DYN_ROS_TARGET`` is set."""
-    named = os.environ.get("DYN_ROS_TARGET")
-    if named and named not in TARGETS:
-        raise ValueError(f"DYN_ROS_TARGET: no target {named!r}; available: {', '.join(TARGETS)}")
-    return named or native().level()
+    """Return ``DYN_ROS_TARGET``, or the best target of machine code for this processor."""
+    configured = os.environ.get("DYN_ROS_TARGET")
+    if configured and configured not in TARGETS:
+        raise ValueError(
+            f"DYN_ROS_TARGET: no target {configured!r}; available: {', '.join(TARGETS)}"
+        )
+    return configured or native().level()
 
 
 def same_architecture(target: str) -> list[str]:
-    """All targets of the architecture of a target, from the least to the best."""
+    """Return all targets of the architecture of a target, from the least to the best one."""
     return [
         name
-        for name, other in TARGETS.items()
-        if target in TARGETS and other.triple == TARGETS[target].triple
+        for name, candidate in TARGETS.items()
+        if target in TARGETS and candidate.triple == TARGETS[target].triple
     ] or [target]
 
 
 def no_higher(target: str) -> list[str]:
-    """A target, and others whose code its processors can run, from the best to the least."""
+    """Return the targets whose code the processors of a target can run, from the best one down."""
     names = same_architecture(target)
     return names[names.index(target) :: -1]

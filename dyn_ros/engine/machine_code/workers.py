@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compile entries into the cache, in several processes at once.
+"""Compilation of entries into the cache, in several processes at once.
 
 Each process is started with a command line: forking would copy locks of the caller that no thread
 releases, and multiprocessing would import the caller's main module again.
@@ -18,38 +18,38 @@ from collections.abc import Callable, Sequence
 from . import cache, library
 from .compiler import ENTRIES, Entry
 
-_MOST = 4
-_MEMORY = 2.5e9  # free bytes per process; a process requires up to 1.9e9
+_MAX_PROCESSES = 4
+_MEMORY_PER_PROCESS = 2.5e9  # bytes that must be free; a process requires up to 1.9e9
 _PACKAGE = __name__.split(".")[0]
 _COMMAND = f"import {_PACKAGE}\nfrom {__name__} import serve\nserve()"
 
 
 def cores() -> int:
-    """Number of processors that this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):  # macOS does not have it
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def processors() -> int:
-    """Number of processes to start, 1 to 4: one for each processor if memory suffices."""
+    """Return the number of processes to start, 1 to 4: one per processor if memory suffices."""
     free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with contextlib.suppress(OSError, ValueError, StopIteration), open("/proc/meminfo") as file:
         free = 1024 * next(
             int(line.split()[1]) for line in file if line.startswith("MemAvailable:")
         )
-    return max(1, min(_MOST, cores(), int(free / _MEMORY)))
+    return max(1, min(_MAX_PROCESSES, cores(), int(free / _MEMORY_PER_PROCESS)))
 
 
 def serve() -> None:
     """Compile the entries named on standard input, for targets; print one line for each.
 
-    Ends when standard input does, even if an entry is being compiled: its caller has ended.
+    When standard input ends, the caller has ended: the process exits, even during a compilation.
     """
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # keep other output separate
     names: queue.SimpleQueue[str] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(names,), daemon=True).start()
+    threading.Thread(target=_read_names, args=(names,), daemon=True).start()
     while True:
         name = names.get()
         try:
@@ -59,14 +59,14 @@ def serve() -> None:
             print(False, file=answers)
 
 
-def _read(names: queue.SimpleQueue[str]) -> None:
+def _read_names(names: queue.SimpleQueue[str]) -> None:
     for line in sys.stdin:
         names.put(line.strip())
     os._exit(0)
 
 
 def environment() -> dict[str, str]:
-    """The environment of processes with the modules and the cache of this one."""
+    """Return the environment of processes with the modules and the cache of this one."""
     return dict(
         os.environ,
         PYTHONPATH=os.pathsep.join(path or os.getcwd() for path in sys.path),
@@ -75,7 +75,7 @@ def environment() -> dict[str, str]:
     )
 
 
-def _start() -> subprocess.Popen:
+def _start_process() -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-c", _COMMAND],
         env=environment(),
@@ -87,7 +87,7 @@ def _start() -> subprocess.Popen:
     )
 
 
-def _feed(
+def _feed_process(
     process: subprocess.Popen,
     take: Callable[[], Entry],
     events: queue.SimpleQueue,
@@ -125,27 +125,27 @@ def compile_in_processes(
     if not entries:
         return set()
     targets = targets or [library.target()]
-    todo: deque[Entry] = deque(entries)
+    pending: deque[Entry] = deque(entries)
     compiled: set[str] = set()
     events: queue.SimpleQueue = queue.SimpleQueue()
-    count = min(processes or processors(), len(todo))
-    started = [_start() for _ in range(count)]
+    running = min(processes or processors(), len(pending))
+    workers = [_start_process() for _ in range(running)]
     try:
-        for n, process in enumerate(started):
-            take = todo.pop if n % 2 else todo.popleft
+        for n, process in enumerate(workers):
+            take = pending.pop if n % 2 else pending.popleft
             arguments = process, take, events, targets
-            threading.Thread(target=_feed, args=arguments, daemon=True).start()
-        while count:
+            threading.Thread(target=_feed_process, args=arguments, daemon=True).start()
+        while running:
             event = events.get()
             if event is None:
-                count -= 1
+                running -= 1
             elif event[1] is None:
                 if starting:
                     starting(event[0])
             elif event[1]:
                 compiled.add(event[0].name)
     finally:
-        for process in started:
+        for process in workers:
             process.kill()
             process.wait()
     return compiled

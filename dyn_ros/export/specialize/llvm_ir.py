@@ -225,7 +225,7 @@ def compile_object(text: str, target: str) -> bytes:
             f"functions for one robot need LLVM {_MIN_LLVM_VERSION[0]} or later, but llvmlite "
             f'has {version[0]}; run `pip install "dyn_ros[compiler]"`'
         )
-    module = emit.module_for('target datalayout = ""\ntarget triple = ""\n' + text, target)
+    module = emit.parse_module('target datalayout = ""\ntarget triple = ""\n' + text, target)
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
     tuning.slp_vectorization, tuning.loop_vectorization = True, False
     builder = llvm.create_pass_builder(emit.machine(target), tuning)

@@ -502,9 +502,9 @@ def test_subroutines_are_optimized_once_for_all_entries(tmp_path):
     code = (
         SMALL
         + """
-from dyn_ros.engine.machine_code.lower import _Library
-optimize, optimized = _Library._optimize_final_module, []
-_Library._optimize_final_module = lambda library: (
+from dyn_ros.engine.machine_code.lower import _FunctionLibrary
+optimize, optimized = _FunctionLibrary._optimize_final_module, []
+_FunctionLibrary._optimize_final_module = lambda library: (
     optimized.append(library.name), optimize(library))
 def other(x):
     return int(2.0 * quarter(x))

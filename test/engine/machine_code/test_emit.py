@@ -63,7 +63,7 @@ def load():
     kept = []
 
     def load(content, symbol):
-        kept.append(emit.Loaded(content, symbol))
+        kept.append(emit.LoadedCode(content, symbol))
         return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4)(kept[-1].address)
 
     return load

@@ -73,7 +73,7 @@ def test_a_process_that_ends_early_leaves_the_rest(entries, monkeypatch):
 def test_a_process_ends_with_its_caller_although_it_compiles(entries, monkeypatch):
     slow = "import small_entries, time\nsmall_entries.Loud.compile = lambda *_: time.sleep(60.0)\n"
     monkeypatch.setattr(workers, "_COMMAND", slow + workers._COMMAND)
-    process = workers._start()
+    process = workers._start_process()
     process.stdin.write("one\n")
     process.stdin.close()  # as the system does when the caller ends
     with process.stdout:
