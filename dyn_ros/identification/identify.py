@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..engine.model import Model
-from ..recordings.options import takes
+from ..recordings.options import accept_options
 from .identify_options import IdentifyOptions
 from .result import Identification
 from .samples import Samples
@@ -17,7 +17,7 @@ from .solution import Solution, solve
 from .torque_equations import Progress
 
 
-@takes(IdentifyOptions)
+@accept_options(IdentifyOptions)
 def identify(
     model: Model,
     samples: Samples | Sequence[Samples],

@@ -88,7 +88,7 @@ def calibrate(
     ``ReadOptions``.
     """
     recordings = [(path, _read_recording(model, path, read_arguments)) for path in paths]
-    recorded_states = [(path, recording.own) for path, recording in recordings]
+    recorded_states = [(path, recording.interval_states) for path, recording in recordings]
     dt = float(
         np.median(np.concatenate([1e-9 * np.diff(states.stamp) for _, states in recorded_states]))
     )
@@ -223,14 +223,15 @@ def _read_recording(model: Model, path: Path, read_arguments: Mapping[str, Any])
     part = read_part(parts[0])
     if incomplete := part.incomplete:
         raise ValueError(f"{path}: {incomplete}; lock its joint if it was never recorded (--lock)")
-    if not len(part.own.stamp):
+    stamp = part.interval_states.stamp
+    if not len(stamp):
         reasons = "; ".join(part.warnings) or "all positions are unknown"
         raise ValueError(f"{path}: there are no states: {reasons}; record it again")
-    if not (len(part.own.stamp) > 1 and np.median(np.diff(part.own.stamp)) > 0):
+    if not (len(stamp) > 1 and np.median(np.diff(stamp)) > 0):
         raise ValueError(
             f"{path}: expected states with stamps that advance, got "
-            f"{len(part.own.stamp)} from {1e-9 * part.own.stamp[0]:.6f} s to "
-            f"{1e-9 * part.own.stamp[-1]:.6f} s; record it again, in order of time"
+            f"{len(stamp)} from {1e-9 * stamp[0]:.6f} s to "
+            f"{1e-9 * stamp[-1]:.6f} s; record it again, in order of time"
         )
     return part
 

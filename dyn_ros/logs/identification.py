@@ -32,10 +32,10 @@ from ..identification.recorded_samples import read_recordings, recorded_robot
 from ..identification.solution import Solution, solve
 from ..recordings.formats import is_table
 from ..recordings.formats.sources import discover, open_source
-from ..recordings.options import ReadOptions, takes
+from ..recordings.options import ReadOptions, accept_options
 from ..recordings.part import read_part
 from ..recordings.plan import Part
-from ..recordings.selection import prepare
+from ..recordings.selection import open_parts
 from ..recordings.tables.columns import Columns, name_file_in_errors
 from ..states.joint_states import STALENESS
 from . import part_sums
@@ -55,7 +55,7 @@ _NO_SAMPLES = "the filter leaves no samples of it"
 _PART_OVERLAP = 1.0  # s, before and after a part; the filter drops its ends
 
 
-@takes(IdentifyOptions)
+@accept_options(IdentifyOptions)
 def identify(
     model: Model,
     recordings: str | PathLike[str] | Iterable[str | PathLike[str]],
@@ -224,7 +224,7 @@ def _plan_parts(
 ) -> list[Call]:
     """Return calls that load the parts of all recordings."""
     parts: dict[int, list[Part]] = {}
-    calls = deque(Call(prepare, (read, path), recording=n) for n, path in enumerate(paths))
+    calls = deque(Call(open_parts, (read, path), recording=n) for n, path in enumerate(paths))
     for call, handle, failure in run_calls(workers, calls):
         if failure is not None:
             raise ValueError(f"{paths[call.recording]}: {failure}")
@@ -244,7 +244,7 @@ def load_part(
         recording = read_part(part)
         if not len(recording):
             raise ValueError("a part of it contains no complete state")
-        with_overlap = dataclasses.replace(recording, warm=0, after=0)
+        with_overlap = dataclasses.replace(recording, leading_count=0, trailing_count=0)
         is_known = np.isfinite(with_overlap.effort).all(axis=1)
         start = int(with_overlap.stamp[is_known][:1].sum())  # the time 0 of the samples
         samples = with_overlap.to_samples(cutoff=cutoff, velocity=velocity)

@@ -21,7 +21,7 @@ from ..recordings.options import ReadOptions
 from ..recordings.part import read_part
 from ..recordings.plan import Part
 from ..recordings.recording import Recording, thinned
-from ..recordings.selection import prepare
+from ..recordings.selection import open_parts
 from ..states.joint_states import abbreviated
 from .effort_checks import check_effort_units
 from .quantities import VELOCITY_QUANTITIES, QuantitySettings, compute
@@ -68,11 +68,18 @@ class PartWriter:
         model = planned.model
         if model is None:
             raise ValueError("the recording contains no robot description; pass --robot FILE.urdf")
-        table = compute(model, part.states, part.warm, self.quantities, self.settings, part.after)
+        table = compute(
+            model,
+            part.states,
+            part.leading_count,
+            self.quantities,
+            self.settings,
+            part.trailing_count,
+        )
         contacts = table.contacts
         if self.rate is not None:
             row_mask = thinned(part.states.stamp, self.rate)
-            table = table.take(row_mask[part.warm : len(row_mask) - part.after])
+            table = table.take(row_mask[part.leading_count : len(row_mask) - part.trailing_count])
         if len(table):
             with _report_write_errors(file):
                 if self.kind == "parquet":
@@ -98,9 +105,9 @@ class PartWriter:
     def _signal_notes(self, model: Model, part: Recording) -> Iterator[str]:
         """Yield notes on velocities and efforts that are used and look wrong."""
         if VELOCITY_QUANTITIES & set(self.quantities):
-            yield from velocity_notes(model, part.own, self.settings)
+            yield from velocity_notes(model, part.interval_states, self.settings)
         if EFFORT_QUANTITIES & set(self.quantities):
-            yield from check_effort_units(model, part.own, self.settings)
+            yield from check_effort_units(model, part.interval_states, self.settings)
 
 
 def _unknown_signal_notes(
@@ -117,7 +124,7 @@ def _unknown_signal_notes(
             if name.partition(".")[0] == quantity
         )
     )
-    states = part.own
+    states = part.interval_states
     # velocities that are computed from the positions are the subject of `velocity_notes`
     is_computed = computed_velocity_mask(model, states, writer.settings)
     velocities = np.where(is_computed, 0.0, states.v)
@@ -221,7 +228,7 @@ class Log:
     def _run(self, workers: Workers, progress: Progress) -> None:
         jobs = Jobs(
             workers,
-            partial(prepare, self._read_options),
+            partial(open_parts, self._read_options),
             self._calls,
             [recording.path for recording in self.recordings],
             [float(recording.folder.recording.size) for recording in self.recordings],

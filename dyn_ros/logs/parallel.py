@@ -24,7 +24,7 @@ from ..recordings.options import ReadOptions, Robot
 from ..recordings.part import read_part
 from ..recordings.plan import Base, Part
 from ..recordings.recording import Recording, thinned
-from ..recordings.selection import prepare, robot_of
+from ..recordings.selection import load_robot, open_parts
 from ..states.joint_states import STALENESS
 from . import kernels
 from .run.jobs import Jobs, Progress, Workers
@@ -135,7 +135,7 @@ def map(
     thinned(np.zeros(0, np.int64), rate)
     _require_sendable(function, reduce, scheduler)
     request = ReadOptions(
-        robot=robot_of(robot, root_joint),
+        robot=load_robot(robot, root_joint),
         odometry=odometry,
         since=since,
         until=until,
@@ -148,7 +148,7 @@ def map(
     start_workers = functools.partial(open_workers, workers, scheduler, retries)
     make_jobs = functools.partial(
         Jobs,
-        plan=functools.partial(prepare, request),
+        plan=functools.partial(open_parts, request),
         calls=functools.partial(
             _calls_of_parts, functools.partial(_call_with_part, function, rate)
         ),

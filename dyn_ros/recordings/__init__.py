@@ -3,6 +3,6 @@
 """Recordings of a robot, from the bytes of a file to arrays.
 
 `formats` finds topics and messages in bags, `tables` reads columns. `selection` chooses the robot
-and the topics, `plan` divides a recording into parts, and `part` makes states of the messages of
-one. `reading` makes a `Recording` of a bag, a table or columns in memory.
+and the topics, `plan` divides a recording into parts, and `part` collects the states of a part from
+its messages. `reading` returns a `Recording` of a bag, a table or columns in memory.
 """

@@ -1,8 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What of recordings is read; and options of a function as one object.
+"""Options of reading, and functions that accept options as keyword arguments.
 
-Its callers and other processes share that object.
+Options of a function are one dataclass, which its callers and other processes share.
 """
 
 from __future__ import annotations
@@ -18,30 +18,36 @@ from typing import Any, TypeAlias, TypeVar, cast
 from ..engine.model.model import Model, RootJoint
 from ..engine.model.moments import Moment
 from ..states.joint_states import STALENESS
-from .plan import SIZE, Base
+from .plan import PART_SIZE, Base
 
 Robot: TypeAlias = "Model | str | os.PathLike[str] | None"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def takes(options: type[Any]) -> Callable[[Function], Function]:
-    """Show the fields of a dataclass as arguments of a function that passes ``**options`` to it.
+def accept_options(options: type[Any]) -> Callable[[Function], Function]:
+    """Return a decorator that shows the fields of a dataclass in place of ``**options``.
 
-    Other arguments raise a TypeError. ``help`` lists the fields in the signature, and, in place of
-    ``**options`` in the docstring, with the descriptions in the docstring of the dataclass.
+    The function passes ``**options`` to the dataclass. Other arguments raise a TypeError. ``help``
+    lists the fields in the signature, and their descriptions from the docstring of the dataclass in
+    place of ``**options``.
     """
 
-    def shown(function: Function) -> Function:
+    def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
-        own = [
+        parameters = [
             parameter
             for parameter in signature.parameters.values()
             if parameter.kind is not inspect.Parameter.VAR_KEYWORD
         ]
-        place = next(
-            (n for n, one in enumerate(own) if one.kind is inspect.Parameter.KEYWORD_ONLY), len(own)
+        index = next(
+            (
+                n
+                for n, parameter in enumerate(parameters)
+                if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+            ),
+            len(parameters),
         )
-        own[place:place] = [
+        parameters[index:index] = [
             inspect.Parameter(
                 field.name,
                 inspect.Parameter.KEYWORD_ONLY,
@@ -50,33 +56,33 @@ def takes(options: type[Any]) -> Callable[[Function], Function]:
             )
             for field in fields(options)
         ]
-        signature = signature.replace(parameters=own)
+        signature = signature.replace(parameters=parameters)
 
         @functools.wraps(function)
-        def checked(*arguments: Any, **named: Any) -> Any:
-            for name in named:
+        def checked(*arguments: Any, **keywords: Any) -> Any:
+            for name in keywords:
                 if name not in signature.parameters:
                     raise TypeError(
                         f"{function.__name__}() got an unexpected keyword argument {name!r}"
                     )
-            return function(*arguments, **named)
+            return function(*arguments, **keywords)
 
         checked.__signature__ = signature  # type: ignore[attr-defined]
-        _, _, described = (inspect.getdoc(options) or "").partition("----------\n")
+        _, _, descriptions = (inspect.getdoc(options) or "").partition("----------\n")
         if documentation := inspect.getdoc(function):
-            checked.__doc__ = documentation.replace("**options\n", f"{described}\n")
+            checked.__doc__ = documentation.replace("**options\n", f"{descriptions}\n")
         return cast(Function, checked)
 
-    return shown
+    return decorate
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What to read of each recording, as the arguments of ``read``.
+    """Options of reading recordings, as the arguments of ``read``, and of dividing them into parts.
 
-    ``overlap``: seconds before and after each part that are read as well; ``size``: of a part
-    [bytes]; ``root_joint``: of the description in the recording; ``columns``: of tables, with other
-    names, by path, as ``open_source`` takes them.
+    ``root_joint`` applies to the description in the recording. ``overlap`` is the time before and
+    after each part that is read as well [s], ``size`` the size of a part [bytes]. ``columns`` has
+    the columns of each table with other names, by path, as for ``open_source``.
     """
 
     robot: Robot = None
@@ -89,5 +95,5 @@ class ReadOptions:
     root_joint: RootJoint = None
     base: Base | None = None
     overlap: tuple[float, float] = (0.0, 0.0)
-    size: float = SIZE
+    size: float = PART_SIZE
     columns: Mapping[Path, Mapping[str, str]] = field(default_factory=dict)

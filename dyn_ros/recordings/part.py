@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The states of a part of a recording, from its messages in order.
+"""States of a part of a recording, from its messages in order.
 
-A part is read from its warm-up on. If one publisher reports all joints, its states are those that
-it has if the recording is read as a whole. If several do, the message that completes a state
+A part is read from its warm-up on. If one publisher reports all joints, its states are the same as
+if the recording is read as a whole. If several do, the message that completes a state
 depends on all messages before: states near the beginning of a part, and those that follow while
 the publishers take turns, may be completed by the message of another one.
 """
@@ -25,32 +25,34 @@ from .formats.sources import read_span
 from .formats.spans import Span
 from .plan import Part
 from .recording import Recording
-from .selection import Owners
+from .selection import JointTopics
 
 Progress = Callable[[int, int], object]
-"""Called with the number of bytes that were read, and that will be."""
+"""Function that gets the number of bytes read so far, and in total."""
 
 
 def read_part(part: Part, progress: Progress | None = None) -> Recording:
     """Read the states of a part of a recording.
 
-    An OSError if the file cannot be read, a ValueError if two topics report the same joint.
+    Raise an OSError if the file cannot be read, a ValueError if two topics report the same joint.
     """
-    reader, collector = _Reader(part, progress), part.collector()
-    sections: tuple[list[States], ...] = [], [], []
-    count = 0
-    for messages in in_order(part.spans, reader.read):
-        bounds = itertools.pairwise((part.begin, part.start, part.stop, part.end))
+    reader, collector = _SpanReader(part, progress), part.collector()
+    sections: tuple[list[States], ...] = [], [], []  # before, in and after the interval
+    message_count = 0
+    for messages in in_log_time_order(part.spans, reader.read):
+        bounds = itertools.pairwise((part.read_start, part.start, part.stop, part.read_stop))
         for section, states, (start, stop) in zip(range(3), sections, bounds):
-            some = between(messages, start, stop)
-            if len(some):
-                count += len(some) if section == 1 else 0
-                states.append(collector.push(some, reader.decoder, notes=section == 1))
+            section_messages = messages_between(messages, start, stop)
+            if len(section_messages):
+                message_count += len(section_messages) if section == 1 else 0
+                states.append(collector.push(section_messages, reader.decoder, notes=section == 1))
     problems = tuple(
         problem if times == 1 else f"{problem} ({times} times)"
         for problem, times in reader.problems.items()
     )
-    warm, _, after = (sum(len(block.stamp) for block in states) for states in sections)
+    leading_count, _, trailing_count = (
+        sum(len(block.stamp) for block in states) for states in sections
+    )
     joined = States.concatenate([*itertools.chain(*sections)], collector.nq, collector.nv)
     if part.joints:
         positions, velocities = part.columns()
@@ -59,9 +61,9 @@ def read_part(part: Part, progress: Progress | None = None) -> Recording:
     return Recording(
         part,
         joined,
-        warm,
-        after,
-        count,
+        leading_count,
+        trailing_count,
+        message_count,
         collector.rejected,
         problems,
         collector.resets,
@@ -70,64 +72,67 @@ def read_part(part: Part, progress: Progress | None = None) -> Recording:
     )
 
 
-class _Reader:
-    """Reads the spans of a part, and counts the problems of those that it owns."""
+class _SpanReader:
+    """Reader of the spans of a part, which counts the problems of those in its interval."""
 
     def __init__(self, part: Part, progress: Progress | None) -> None:
         self.decoder = Decoder()
         self._part, self._progress = part, progress
-        self._owners = Owners(part)
+        self._joint_topics = JointTopics(part)
         self.problems: Counter[str] = Counter()
-        self._total, self._done = sum(span.size for span in part.spans), 0
+        self._total_size, self._read_size = sum(span.size for span in part.spans), 0
 
     def read(self, span: Span) -> Messages:
-        before = Counter(self.decoder.problems)
+        """Return the messages of a span; raise a ValueError if two topics report the same joint."""
+        previous_problems = Counter(self.decoder.problems)
         messages = read_span(Path(self._part.path), span, self._part.read_topics, self.decoder)
         if self._part.owns(span):
             self._check_times(span, messages)
-            self.problems += Counter(self.decoder.problems) - before
+            self.problems += Counter(self.decoder.problems) - previous_problems
         if len(self._part.topics) > 1:
-            self._owners.take(messages, self.decoder)
-        self._done += span.size
+            self._joint_topics.add(messages, self.decoder)
+        self._read_size += span.size
         if self._progress:
-            self._progress(self._done, self._total)
+            self._progress(self._read_size, self._total_size)
         return messages
 
     def _check_times(self, span: Span, messages: Messages) -> None:
-        """Report messages outside the times that a file states: plans rely on these."""
-        inside = len(between(messages, span.start, span.stop + 1))
-        if inside < len(messages):
+        """Report messages outside the times that a file states, on which plans rely."""
+        count = len(messages_between(messages, span.start, span.stop + 1))
+        if count < len(messages):
             self.decoder.report(
                 "messages outside the times that the file states for their chunk, "
                 "which may be lost",
-                len(messages) - inside,
+                len(messages) - count,
             )
 
 
 # --- messages in order of log time
 
 
-def between(messages: Messages, start: int, stop: int) -> Messages:
-    """Messages of a half-open interval of log times."""
+def messages_between(messages: Messages, start: int, stop: int) -> Messages:
+    """Return the messages of a half-open interval of log times."""
     rows = slice(bisect_left(messages.log_time, start), bisect_left(messages.log_time, stop))
     return messages.take(rows)
 
 
-def in_order(spans: Iterable[Span], read: Callable[[Span], Messages]) -> Iterator[Messages]:
+def in_log_time_order(
+    spans: Iterable[Span], read: Callable[[Span], Messages]
+) -> Iterator[Messages]:
     """Yield messages in order of log time; among equal times, in order of their spans.
 
     Spans are sorted by start and may overlap.
     """
-    waiting, spans = Messages.none(), list(spans)
+    pending, spans = Messages.none(), list(spans)
     for number, span in enumerate(spans):
-        messages = merged(waiting, read(span))
+        messages = merge_messages(pending, read(span))
         limit = spans[number + 1].start if number + 1 < len(spans) else math.inf
-        ready = bisect_left(messages.log_time, limit)
-        yield messages.take(slice(0, ready))
-        waiting = compact(messages.take(slice(ready, len(messages))))
+        count = bisect_left(messages.log_time, limit)
+        yield messages.take(slice(0, count))
+        pending = without_unused_numbers(messages.take(slice(count, len(messages))))
 
 
-def merged(first: Messages, second: Messages) -> Messages:
+def merge_messages(first: Messages, second: Messages) -> Messages:
     """Join messages in order of log time; among equal times, ``first`` comes first."""
     if not len(first):
         return second
@@ -150,11 +155,11 @@ def merged(first: Messages, second: Messages) -> Messages:
     return joined.take(np.argsort(joined.log_time, kind="stable"))
 
 
-def compact(messages: Messages) -> Messages:
-    """Copy messages, without numbers of others."""
+def without_unused_numbers(messages: Messages) -> Messages:
+    """Return a copy of messages with their numbers only."""
     sizes = np.where(messages.name_list < 0, 13, messages.counts.sum(axis=1, dtype=np.int64))
     start = np.cumsum(sizes) - sizes
-    chosen = np.repeat(messages.start - start, sizes) + np.arange(sizes.sum())
+    indices = np.repeat(messages.start - start, sizes) + np.arange(sizes.sum())
     return Messages(
         messages.name_list,
         messages.topic,
@@ -162,5 +167,5 @@ def compact(messages: Messages) -> Messages:
         messages.stamp,
         messages.counts,
         start,
-        messages.numbers[chosen],
+        messages.numbers[indices],
     )

@@ -1,8 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings in parts that are read independently, each with a warm-up before it.
+"""Division of recordings into parts that are read independently, each after a warm-up.
 
-Where parts begin depends on the times and sizes of spans alone, not on who reads them.
+The beginnings of parts depend only on the times and sizes of spans.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ..states.joint_states import STALENESS, joint_rows
 from .formats.spans import Source, Span
 
 Base: TypeAlias = tuple[Sequence[float], Sequence[float]]
-"""Constant pose (x y z qx qy qz qw) and twist of a base that moves."""
+"""Constant pose (x y z qx qy qz qw) and twist of a base, instead of odometry."""
 
-SIZE = 32e6
-"""Size of a part [bytes, uncompressed]: read and computed within seconds, in little memory."""
+PART_SIZE = 32e6
+"""Size of a part [bytes, uncompressed]; it takes seconds to read and little memory."""
 
 WARM_UP = 1.0
-"""By how much a part starts before its interval [s], or twice the staleness if that is more."""
+"""Time that is read before the interval of a part [s], or twice the staleness if that is more."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a recording: the states whose last message was recorded in an interval.
+    """Part of a recording: the states whose last message was recorded in an interval.
 
     It can be sent to other processes.
 
@@ -77,8 +77,8 @@ class Part:
     number: int = 0
     start: int = 0
     stop: int = 0
-    begin: int = 0
-    end: int = 0
+    read_start: int = 0
+    read_stop: int = 0
     spans: tuple[Span, ...] = ()
 
     @property
@@ -87,16 +87,18 @@ class Part:
         return sum(span.size for span in self.spans if self.owns(span))
 
     def owns(self, span: Span) -> bool:
-        """Whether a span starts in the interval; each span is in the interval of one part."""
+        """Return True if a span starts in the interval; each span belongs to one part so."""
         return self.start <= span.start < self.stop
 
     def collector(self) -> BlockCollector:
+        """Return a new collector of states from messages."""
         if self.model is None:
             return BlockCollector.of_names(self.names, self.staleness)
         return BlockCollector(self.model, self.staleness, self.base)
 
     @property
     def read_topics(self) -> tuple[str, ...]:
+        """Topics of joint states and odometry."""
         return (*self.topics, *self.odometry)
 
     def columns(self) -> tuple[list[int], list[int]]:
@@ -108,15 +110,17 @@ class Part:
 
     @property
     def position_names(self) -> tuple[str, ...]:
+        """Names of the columns of q, of all joints."""
         return self.names if self.model is None else self.model.position_names
 
     @property
     def velocity_names(self) -> tuple[str, ...]:
+        """Names of the columns of v and effort, of all joints."""
         return self.names if self.model is None else self.model.velocity_names
 
 
-def whole(source: Source, since: Moment | None = None, until: Moment | None = None) -> Part:
-    """A recording, or a half-open interval of it, as one part without what surrounds it."""
+def whole_part(source: Source, since: Moment | None = None, until: Moment | None = None) -> Part:
+    """Return a recording, or a half-open interval of it, as one part without overlap."""
     spans = source.spans
     first = min((span.start for span in spans), default=0)
     last = 1 + max((span.stop for span in spans), default=first - 1)
@@ -124,33 +128,46 @@ def whole(source: Source, since: Moment | None = None, until: Moment | None = No
     return Part(str(source.path), source.name, start=start, stop=stop, spans=spans)
 
 
-def plan(part: Part, size: float = SIZE, overlap: tuple[float, float] = (0.0, 0.0)) -> list[Part]:
-    """Divide a part; into none if it is empty.
+def plan(
+    part: Part, size: float = PART_SIZE, overlap: tuple[float, float] = (0.0, 0.0)
+) -> list[Part]:
+    """Divide a part into parts of about a size [bytes]; into none if it is empty.
 
-    A span is never divided. The overlap is what a part needs before and after its interval [s];
-    before it, at least the warm-up is read, after which all joints are known.
+    A span is never divided. The overlap is the time that is read before and after each interval
+    [s]; before it, at least the warm-up is read, after which all joints are known.
     """
-    before = round(1e9 * max(overlap[0], WARM_UP, 2.0 * part.staleness))
-    after = round(1e9 * overlap[1])
+    leading_time = round(1e9 * max(overlap[0], WARM_UP, 2.0 * part.staleness))
+    trailing_time = round(1e9 * overlap[1])
     parts = []
-    for number, (start, stop) in enumerate(itertools.pairwise(_cuts(part, size))):
-        begin, end = start - before, stop + after
-        spans = tuple(span for span in part.spans if span.stop >= begin and span.start < end)
+    for number, (start, stop) in enumerate(itertools.pairwise(_cut_times(part, size))):
+        read_start, read_stop = start - leading_time, stop + trailing_time
+        spans = tuple(
+            span for span in part.spans if span.stop >= read_start and span.start < read_stop
+        )
         parts.append(
-            replace(part, number=number, start=start, stop=stop, begin=begin, end=end, spans=spans)
+            replace(
+                part,
+                number=number,
+                start=start,
+                stop=stop,
+                read_start=read_start,
+                read_stop=read_stop,
+                spans=spans,
+            )
         )
     return parts
 
 
-def _cuts(part: Part, size: float) -> list[int]:
+def _cut_times(part: Part, size: float) -> list[int]:
+    """Return the log times [ns] at which parts start and stop."""
     if part.start >= part.stop:
         return []
-    cuts, filled = [part.start], 0.0
+    cuts, current_size = [part.start], 0.0
     for span in part.spans:
         if span.stop < part.start or span.start >= part.stop:
             continue
-        if filled >= size and span.start > cuts[-1]:
+        if current_size >= size and span.start > cuts[-1]:
             cuts.append(span.start)
-            filled = 0.0
-        filled += span.size
+            current_size = 0.0
+        current_size += span.size
     return [*cuts, part.stop]

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Reading recordings of any kind: bags, tables, and columns in memory."""
+"""Functions that read recordings of any format: bags, tables, and columns in memory."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def read_bag(
     rate: float | None = None,
     progress: Progress | None = None,
 ) -> Recording:
-    """Read a recording into memory, see `read`: states from messages, also from those of tables."""
+    """Read a recording into memory as messages, also a table; see `read`."""
     source = open_source(path)
     part = select(source, options)
     recording = read_part(next(iter(plan(part, math.inf)), part), progress).thinned(rate)
@@ -128,14 +128,14 @@ def read_table(
     since: Moment | None = None,
     until: Moment | None = None,
 ) -> Recording:
-    """Read a table as it is, with a state for each row; the arguments are as for `Samples`.
+    """Read a table row by row, each as a state; the arguments are as for `Samples`.
 
     Velocities are NaN unless ``velocity``. Efforts of joints with several coordinates may be
-    missing; they are 0. A ValueError for columns that are missing or no numbers, or if no row is in
-    the interval.
+    missing; they are 0. Raise a ValueError for columns that are missing or no numbers, or if no row
+    is in the interval.
     """
     source = Columns(table, model, columns)
-    several = {
+    multiple_coordinates = {
         name
         for start, count in zip(model.idx_v, model.nvs)
         if count > 1
@@ -143,12 +143,12 @@ def read_table(
     }
     position = source.signal("position", model.position_names)
     rates = source.signal("velocity", model.velocity_names) if velocity else []
-    effort = source.signal("effort", model.velocity_names, several)
+    effort = source.signal("effort", model.velocity_names, multiple_coordinates)
     frames = tuple(dict.fromkeys(source.owners("in_contact")))
-    q, v, tau, state, time = source.read(
+    q, v, tau, in_contact, time = source.read(
         position, rates, effort, source.signal("in_contact", frames), source.time()
     )
-    q, v, tau, state, time = select_interval(since, until, time[:, 0], q, v, tau, state)
+    q, v, tau, in_contact, time = select_interval(since, until, time[:, 0], q, v, tau, in_contact)
     path, stamp = "" if isinstance(table, Mapping) else str(table), _stamps(time)
     behind = np.broadcast_to(np.int64(0), stamp.shape)
     if not velocity:
@@ -158,12 +158,12 @@ def read_table(
         States(stamp, stamp, q, v, tau, behind),
         problems=tuple(source.ignored(model)),
         contacts=frames,
-        in_contact=state if frames else None,
+        in_contact=in_contact if frames else None,
         table_time=time,
     )
 
 
 def _stamps(time: Array) -> NDArray[np.int64]:
-    """Times [s] as stamps [ns]; 0 for those that are corrupt."""
-    known = np.abs(time) < 1e-9 * MAX_STAMP
-    return np.round(1e9 * np.where(known, time, 0.0)).astype(np.int64)
+    """Return times [s] as stamps [ns]; corrupt ones are 0."""
+    is_valid = np.abs(time) < 1e-9 * MAX_STAMP
+    return np.round(1e9 * np.where(is_valid, time, 0.0)).astype(np.int64)

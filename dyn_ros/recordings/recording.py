@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A recording as arrays: positions, velocities and efforts over time."""
+"""Positions, velocities and efforts of a recording over time, as arrays."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ class Recording:
     True
     """
 
-    part: Part  # what was read
+    part: Part  # selection that was read
     states: States
-    warm: int = 0  # of the states, the first that belong to other parts
-    after: int = 0  # the last that do
-    messages: int = 0
-    rejected: Mapping[str, Note] = field(default_factory=dict)  # messages, by reason
-    problems: tuple[str, ...] = ()  # what could not be read
-    resets: Note | None = None  # stamps that jumped back
+    leading_count: int = 0  # states before the interval of the part
+    trailing_count: int = 0  # states after it
+    messages: int = 0  # number in the interval
+    rejected: Mapping[str, Note] = field(default_factory=dict)  # rejected messages, by reason
+    problems: tuple[str, ...] = ()  # sentences about content that could not be read
+    resets: Note | None = None  # messages with stamps that jumped back
     missing: tuple[str, ...] = ()  # joints whose position is unknown at the end
     unknown: tuple[str, ...] = ()  # names that are not joints of the robot
     contacts: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Recording:
     table_time: Array | None = None
 
     def __len__(self) -> int:
-        return len(self.states.stamp) - self.warm - self.after
+        return len(self.states.stamp) - self.leading_count - self.trailing_count
 
     def __repr__(self) -> str:
         duration = 1e-9 * int(self.stamp[-1] - self.stamp[0]) if len(self) else 0.0
@@ -92,9 +92,9 @@ class Recording:
         )
 
     @property
-    def own(self) -> States:
-        """The states without those that belong to other parts."""
-        return self.states.take(slice(self.warm, self.warm + len(self)))
+    def interval_states(self) -> States:
+        """States in the interval of the part, without the overlap."""
+        return self.states.take(slice(self.leading_count, self.leading_count + len(self)))
 
     @property
     def name(self) -> str:
@@ -118,24 +118,24 @@ class Recording:
 
     @property
     def stamp(self) -> NDArray[np.int64]:
-        return self.own.stamp
+        return self.interval_states.stamp
 
     @property
     def q(self) -> Array:
-        return self.own.q
+        return self.interval_states.q
 
     @property
     def v(self) -> Array:
-        return self.own.v
+        return self.interval_states.v
 
     @property
     def effort(self) -> Array:
-        return self.own.tau
+        return self.interval_states.tau
 
     @property
     def warnings(self) -> tuple[str, ...]:
         rejected = [
-            _sentence(f"rejected because of {reason}", note)
+            _describe_note(f"rejected because of {reason}", note)
             for reason, note in self.rejected.items()
         ]
         incomplete = filter(None, [self.incomplete])
@@ -143,10 +143,10 @@ class Recording:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is unusual, but no problem."""
+        """Sentences about unusual content that is no problem."""
         notes = []
         if self.resets:
-            notes.append(_sentence("with stamps that jumped back", self.resets))
+            notes.append(_describe_note("with stamps that jumped back", self.resets))
         if self.unknown:
             notes.append(
                 f"ignored joints that the robot does not have: {abbreviated(self.unknown)}"
@@ -155,7 +155,7 @@ class Recording:
 
     @property
     def incomplete(self) -> str:
-        """Why messages form no state; empty if they do."""
+        """Reason why messages form no state; empty if they do."""
         if len(self) or not self.messages or not self.missing:
             return ""
         return (
@@ -166,7 +166,7 @@ class Recording:
 
     @property
     def time(self) -> Array:
-        """The stamps as a new array, (n,) [s]."""
+        """Stamps as a new array, (n,) [s]."""
         if self.table_time is not None:
             return self.table_time.copy()
         return np.multiply(1e-9, self.stamp, dtype=float)
@@ -175,10 +175,10 @@ class Recording:
     def gaps(self) -> tuple[tuple[float, float], ...]:
         """Times of the states before and after each gap, or jump back, of the stamps [s]."""
         steps = np.diff(self.stamp)
-        ahead = steps[steps > 0]
-        longest = MAX_GAP_PERIODS * np.median(ahead) if len(ahead) else np.inf
-        before = np.flatnonzero((steps < 0) | (steps > longest))
-        return tuple(zip(self.time[before].tolist(), self.time[before + 1].tolist()))
+        increments = steps[steps > 0]
+        max_gap = MAX_GAP_PERIODS * np.median(increments) if len(increments) else np.inf
+        rows = np.flatnonzero((steps < 0) | (steps > max_gap))
+        return tuple(zip(self.time[rows].tolist(), self.time[rows + 1].tolist()))
 
     def take(self, rows: slice | NDArray[Any] | Sequence[int]) -> Recording:
         """Return some of the states.
@@ -195,12 +195,18 @@ class Recording:
             for name in ("in_contact", "table_time")
             if (values := getattr(self, name)) is not None
         }
-        return replace(self, states=self.own.take(rows), warm=0, after=0, **arrays)
+        return replace(
+            self,
+            states=self.interval_states.take(rows),
+            leading_count=0,
+            trailing_count=0,
+            **arrays,
+        )
 
     def thinned(self, rate: float | None) -> Recording:
-        """Return at most so many states a second, see ``thinned``, without those of other parts."""
-        own = slice(self.warm, self.warm + len(self))
-        return self.take(slice(None) if rate is None else thinned(self.states.stamp, rate)[own])
+        """Return at most ``rate`` states a second, see ``thinned``, without the overlap."""
+        rows = slice(self.leading_count, self.leading_count + len(self))
+        return self.take(slice(None) if rate is None else thinned(self.states.stamp, rate)[rows])
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return all columns by name.
@@ -278,10 +284,9 @@ class Recording:
 
 
 def thinned(stamp: NDArray[np.int64], rate: float | None) -> NDArray[np.bool_]:
-    """Whether each state is kept, at most so many a second: the first in each period of the clock.
+    """Return a mask of at most ``rate`` states a second: the first in each period of the clock.
 
-    What is kept depends on the stamps [ns] alone, and on the state before the first one; None keeps
-    all.
+    It depends only on the stamps [ns], and on the state before the first one. None keeps all.
     """
     if rate is None:
         return np.ones(len(stamp), bool)
@@ -293,7 +298,9 @@ def thinned(stamp: NDArray[np.int64], rate: float | None) -> NDArray[np.bool_]:
     return np.concatenate([np.ones(min(len(stamp), 1), bool), period[1:] != period[:-1]])
 
 
-def _sentence(what: str, note: Note) -> str:
+def _describe_note(description: str, note: Note) -> str:
+    """Return a sentence about messages, with the first one as example."""
     return (
-        f"{note.messages} messages {what}, the first at {1e-9 * note.first:.6f} s: {note.example}"
+        f"{note.messages} messages {description}, the first at {1e-9 * note.first:.6f} s: "
+        f"{note.example}"
     )

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which robot, topics and parts of a recording are read."""
+"""Selection of the robot, the topics and the parts of a recording that are read."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ..states.rules import check_base
 from .formats.sources import open_source, read_span, robot_description
 from .formats.spans import DECODABLE, Source
 from .options import ReadOptions, Robot
-from .plan import Part, plan, whole
+from .plan import Part, plan, whole_part
 
-_SAMPLED = 100  # spans that are searched for topics without messages
+_MAX_SEARCHED_SPANS = 100  # spans; topics without messages before are not found
 
 
-def prepare(options: ReadOptions, path: Path) -> tuple[Source, list[Part]]:
-    """Open a recording and find its parts: the first call for each.
+def open_parts(options: ReadOptions, path: Path) -> tuple[Source, list[Part]]:
+    """Open a recording and divide it into parts.
 
-    A ValueError if it cannot be read, or contains nothing of the robot.
+    Raise a ValueError if it cannot be read, or contains no joint of the robot.
     """
     source = open_source(path, options.columns.get(path))
     if source.damage and not source.spans:
@@ -38,23 +38,25 @@ def prepare(options: ReadOptions, path: Path) -> tuple[Source, list[Part]]:
 def select(source: Source, options: ReadOptions) -> Part:
     """Choose the robot, the topics and the interval of a recording, as one part.
 
-    A ValueError for a topic that is not there or not readable, topics that report the same joint,
-    no joint of the robot, several odometries or none, or a description or base that cannot be used.
+    Raise a ValueError for a topic that is missing or cannot be read, topics that report the same
+    joint, no joint of the robot, several odometries or none, or an unusable description or base.
     """
     if not options.staleness > 0.0:
         raise ValueError(f"staleness: expected more than 0 s, got {options.staleness!r}")
-    model = robot_of(options.robot, options.root_joint) or _described(source, options.root_joint)
-    topics = _joint_topics(source, options.topics)
+    model = load_robot(options.robot, options.root_joint) or _load_description(
+        source, options.root_joint
+    )
+    topics = _select_joint_topics(source, options.topics)
     base = None
     odometry: tuple[str, ...] = ()
     if model is not None and base_kind(model) is not None:
         base = options.base
         if base is None:
-            odometry = _odometry(source, options.odometry)
+            odometry = _select_odometry(source, options.odometry)
         else:
             check_base(*base)
     part = replace(
-        whole(source),
+        whole_part(source),
         model=model,
         topics=topics,
         odometry=odometry,
@@ -62,16 +64,16 @@ def select(source: Source, options: ReadOptions) -> Part:
         base=base,
         exclusive=options.topics is None,
     )
-    part = _with_joints(_with_names(source, part), tuple(options.joints or ()))
-    inside = whole(source, options.since, options.until)
-    return replace(part, start=inside.start, stop=inside.stop)
+    part = _with_selected_joints(_with_joint_names(source, part), tuple(options.joints or ()))
+    interval = whole_part(source, options.since, options.until)
+    return replace(part, start=interval.start, stop=interval.stop)
 
 
 # --- the robot
 
 
-def robot_of(robot: Robot, root_joint: RootJoint) -> Model | None:
-    """The model of a file, or the model that it is."""
+def load_robot(robot: Robot, root_joint: RootJoint) -> Model | None:
+    """Return the model of a description file, or a model as it is."""
     if robot is None or isinstance(robot, Model):
         return robot
     if not isinstance(robot, (str, os.PathLike)):  # an int would be an open file
@@ -79,7 +81,8 @@ def robot_of(robot: Robot, root_joint: RootJoint) -> Model | None:
     return Model.from_urdf_file(robot, root_joint)
 
 
-def _described(source: Source, root_joint: RootJoint) -> Model | None:
+def _load_description(source: Source, root_joint: RootJoint) -> Model | None:
+    """Return the model of the description in a recording, or None if there is none."""
     text = robot_description(source)
     if text is None:
         if root_joint is not None:
@@ -99,26 +102,27 @@ def _described(source: Source, root_joint: RootJoint) -> Model | None:
 # --- topics
 
 
-def _joint_topics(source: Source, given: str | Iterable[str] | None) -> tuple[str, ...]:
-    available = _readable(source, JOINT_STATE)
-    if given is not None:
-        return _require(
-            source, "topics", [given] if isinstance(given, str) else list(given), available
-        )
+def _select_joint_topics(source: Source, topics: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Return the requested topics of joint states, or all with the usual name."""
+    available = _readable_topics(source, JOINT_STATE)
+    if topics is not None:
+        requested = [topics] if isinstance(topics, str) else list(topics)
+        return _require_topics(source, "topics", requested, available)
     names = [name for name in available if name.rpartition("/")[2] == "joint_states"]
     if not names:
-        others = f"; it has {abbreviated(available)}: pass topics=" if available else ""
+        alternatives = f"; it has {abbreviated(available)}: pass topics=" if available else ""
         raise ValueError(
             f"{source.name}: no readable topic named joint_states of "
-            f"{JOINT_STATE}{others}{_unreadable(source)}"
+            f"{JOINT_STATE}{alternatives}{_unreadable_topics_text(source)}"
         )
     return tuple(names)
 
 
-def _odometry(source: Source, given: str | None) -> tuple[str, ...]:
-    available = _readable(source, ODOMETRY)
-    if given is not None:
-        return _require(source, "odometry", [given], available)
+def _select_odometry(source: Source, topic: str | None) -> tuple[str, ...]:
+    """Return the requested topic of odometry, or the one in the recording."""
+    available = _readable_topics(source, ODOMETRY)
+    if topic is not None:
+        return _require_topics(source, "odometry", [topic], available)
     names = [name for name in available if name.rpartition("/")[2] in ("odom", "odometry")]
     names = names or available
     if len(names) > 1:
@@ -131,7 +135,8 @@ def _odometry(source: Source, given: str | None) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _readable(source: Source, kind: str) -> list[str]:
+def _readable_topics(source: Source, kind: str) -> list[str]:
+    """Return the topics of a type that can be decoded."""
     return list(
         dict.fromkeys(
             topic.name
@@ -141,7 +146,8 @@ def _readable(source: Source, kind: str) -> list[str]:
     )
 
 
-def _unreadable(source: Source) -> str:
+def _unreadable_topics_text(source: Source) -> str:
+    """Return the part of a message about joint states that cannot be decoded."""
     names = [
         f"{topic.name} ({topic.encoding})"
         for topic in source.topics
@@ -150,16 +156,19 @@ def _unreadable(source: Source) -> str:
     return f"; encodings that cannot be read: {abbreviated(names)}" if names else ""
 
 
-def _require(source: Source, what: str, names: list[str], available: list[str]) -> tuple[str, ...]:
+def _require_topics(
+    source: Source, option: str, names: list[str], available: list[str]
+) -> tuple[str, ...]:
+    """Return requested topics, each once; raise a ValueError if one is not available."""
     for name in names:
         if name not in available:
             raise ValueError(
-                f"{source.name}: {what}: no readable topic {name!r}; available: "
-                f"{abbreviated(available) or 'none'}{_unreadable(source)}"
+                f"{source.name}: {option}: no readable topic {name!r}; available: "
+                f"{abbreviated(available) or 'none'}{_unreadable_topics_text(source)}"
             )
     if not names:
         raise ValueError(
-            f"{what}: expected at least one topic; available: {abbreviated(available) or 'none'}"
+            f"{option}: expected at least one topic; available: {abbreviated(available) or 'none'}"
         )
     return tuple(dict.fromkeys(names))
 
@@ -167,18 +176,18 @@ def _require(source: Source, what: str, names: list[str], available: list[str]) 
 # --- names
 
 
-class Owners:
-    """Which topic of a recording reports which joints of a robot."""
+class JointTopics:
+    """Topics of a recording, and the joints of a robot that each reports."""
 
     def __init__(self, part: Part) -> None:
         self._part = part
-        self._known = None if part.model is None else set(part.collector().names)
+        self._joint_names = None if part.model is None else set(part.collector().names)
         self.topics: set[str] = set()
-        self.joints: dict[str, str] = {}  # name: topic
-        self.others: dict[str, None] = {}
+        self.joints: dict[str, str] = {}  # topic by joint
+        self.unknown_names: dict[str, None] = {}  # in order, without values
 
-    def take(self, messages: Messages, decoder: Decoder) -> None:
-        """Record who reports what; raise a ValueError if two topics report the same joint."""
+    def add(self, messages: Messages, decoder: Decoder) -> None:
+        """Add the joints of messages; raise a ValueError if two topics report the same joint."""
         chosen = messages.name_list >= 0
         if not chosen.any():
             return
@@ -189,57 +198,60 @@ class Owners:
     def _add(self, topic: str, names: tuple[str, ...]) -> None:
         self.topics.add(topic)
         for name in names:
-            if self._known is not None and name not in self._known:
-                self.others[name] = None
+            if self._joint_names is not None and name not in self._joint_names:
+                self.unknown_names[name] = None
                 continue
-            owner = self.joints.setdefault(name, topic)
-            if owner != topic and self._part.exclusive:
+            first_topic = self.joints.setdefault(name, topic)
+            if first_topic != topic and self._part.exclusive:
                 raise ValueError(
-                    f"{self._part.name}: the topics {owner} and {topic} both report the joint "
-                    f"{name!r}; pass topics= with the topics of the robot"
+                    f"{self._part.name}: the topics {first_topic} and {topic} both report the "
+                    f"joint {name!r}; pass topics= with the topics of the robot"
                 )
 
 
 def reported_joints(source: Source, model: Model, topics: Iterable[str] | None) -> set[str]:
-    """The joints that messages at the start of a recording report, also of other robots."""
+    """Return the joints in messages at the start of a recording, also of other robots."""
     part = replace(
-        whole(source), model=model, topics=_joint_topics(source, topics), exclusive=False
+        whole_part(source),
+        model=model,
+        topics=_select_joint_topics(source, topics),
+        exclusive=False,
     )
-    owners = _owners(source, part)
-    return {*owners.joints, *owners.others}
+    joint_topics = _find_joint_topics(source, part)
+    return {*joint_topics.joints, *joint_topics.unknown_names}
 
 
-def _with_names(source: Source, part: Part) -> Part:
-    """Add the names of the joints; without a model, all those in the recording."""
-    owners = _owners(source, part)
+def _with_joint_names(source: Source, part: Part) -> Part:
+    """Return a part with the names of the joints; without a model, all in the recording."""
+    joint_topics = _find_joint_topics(source, part)
     if part.model is None:
-        return replace(part, names=tuple(owners.joints))
+        return replace(part, names=tuple(joint_topics.joints))
     names = part.collector().names
-    if names and owners.others and not owners.joints:
+    if names and joint_topics.unknown_names and not joint_topics.joints:
         raise ValueError(
             f"{source.name}: no joint of the robot is in the recording; the robot has "
             f"{abbreviated(sorted(names))}; the recording has "
-            f"{abbreviated(list(owners.others))}"
+            f"{abbreviated(list(joint_topics.unknown_names))}"
         )
     return replace(part, names=names)
 
 
-def _owners(source: Source, part: Part) -> Owners:
-    """Who reports which joints; with a model, until each topic has reported some."""
-    owners, decoder = Owners(part), Decoder()
+def _find_joint_topics(source: Source, part: Part) -> JointTopics:
+    """Search for the joints of each topic; with a model, until each topic has reported some."""
+    joint_topics, decoder = JointTopics(part), Decoder()
     for number, span in enumerate(source.spans):
-        owners.take(read_span(source.path, span, part.topics, decoder), decoder)
+        joint_topics.add(read_span(source.path, span, part.topics, decoder), decoder)
         if (
             part.model is not None
-            and owners.joints
-            and (number >= _SAMPLED or owners.topics >= set(part.topics))
+            and joint_topics.joints
+            and (number >= _MAX_SEARCHED_SPANS or joint_topics.topics >= set(part.topics))
         ):
             break
-    return owners
+    return joint_topics
 
 
-def _with_joints(part: Part, joints: tuple[str, ...]) -> Part:
-    """Restrict the columns to some joints."""
+def _with_selected_joints(part: Part, joints: tuple[str, ...]) -> Part:
+    """Return a part with the columns of selected joints; all if there are none."""
     model = part.model
     available = list(part.names) if model is None else list(own_joints(model))
     for name in joints:

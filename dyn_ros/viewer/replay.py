@@ -204,13 +204,18 @@ class Loader:
         """Read a part; compute its torques if the functions for them are compiled."""
         model = self._recording.model
         part = read_part(self._recording.parts[number])
-        states = part.own
+        states = part.interval_states
         self.gaps |= find_gaps(states.log_time)
         torques = {"effort": states.tau}
         if self._is_compiled:
             torques["effort"] = measured_torques(model, states.q, states.tau)
             table = compute(
-                model, part.states, part.warm, QUANTITIES, QuantitySettings(), part.after
+                model,
+                part.states,
+                part.leading_count,
+                QUANTITIES,
+                QuantitySettings(),
+                part.trailing_count,
             )
             for quantity in QUANTITIES:
                 torques[quantity] = (

@@ -91,4 +91,4 @@ def test_columns_by_what_they_contain(table):
     assert columns.names_by_content == {"time": "t", "position.elbow": "q_1", "__time": "__time"}
     assert columns.find_time_name() == "t" and columns.owners("position") == ["elbow"]
     assert Columns(names).find_time_name(("stamp", "__time")) == "__time"
-    assert Columns({"q": table["time"]}).first_time() == ""
+    assert Columns({"q": table["time"]}).find_time_name() == ""

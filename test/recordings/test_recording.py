@@ -21,8 +21,8 @@ from dyn_ros.recordings.formats import mcap_file
 from dyn_ros.recordings.formats.sources import open_source
 from dyn_ros.recordings.formats.spans import Span
 from dyn_ros.recordings.options import ReadOptions
-from dyn_ros.recordings.part import in_order, read_part
-from dyn_ros.recordings.plan import WARM_UP, plan, whole
+from dyn_ros.recordings.part import in_log_time_order, read_part
+from dyn_ros.recordings.plan import WARM_UP, plan, whole_part
 from dyn_ros.recordings.reading import read
 from dyn_ros.recordings.recording import thinned
 from dyn_ros.recordings.selection import select
@@ -408,7 +408,7 @@ def test_parts_are_the_whole(tmp_path, arm):
         messages[k] = messages[k]._replace(message=message._replace(**change))
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_000)
     found, parts = require_whole(path, arm, 100_000, 15)
-    assert all(each.warm > 900 for each in parts[6:])
+    assert all(each.leading_count > 900 for each in parts[6:])
     assert [task.number for task in found] == list(range(len(found)))
     assert all(one.stop == other.start for one, other in itertools.pairwise(found))
 
@@ -427,9 +427,11 @@ def test_parts_of_two_publishers_have_the_latest_values(tmp_path, arm, late):
     whole, (planned, parts, _) = whole_states(path, wanted), in_parts(path, wanted, 90_000)
     assert len(planned) >= 10
     assert sum(part.messages for part in parts) == whole.messages
-    times = np.concatenate([part.own.log_time for part in parts])
-    q = np.concatenate([part.own.q for part in parts])
-    assert (np.diff(times) >= 0).all() and abs(len(times) - len(whole.own.stamp)) <= len(planned)
+    times = np.concatenate([part.interval_states.log_time for part in parts])
+    q = np.concatenate([part.interval_states.q for part in parts])
+    assert (np.diff(times) >= 0).all() and abs(
+        len(times) - len(whole.interval_states.stamp)
+    ) <= len(planned)
     for k, name in enumerate(arm.joint_names):
         sent = [each for each in messages if name in each.message.names]
         values = np.array([each.message.position[each.message.names.index(name)] for each in sent])
@@ -485,12 +487,13 @@ def test_states_after_a_part(tmp_path, arm):
     whole = read(path, arm)
     part = plan(select(open_source(path), ReadOptions(arm)), 300_000, (0.2, 0.1))[2]
     found = read_part(part)
-    assert found.after == 100 and found.warm == 1000 * WARM_UP
-    first = int(np.searchsorted(whole.stamp, found.own.stamp[0]))
+    assert found.trailing_count == 100 and found.leading_count == 1000 * WARM_UP
+    first = int(np.searchsorted(whole.stamp, found.interval_states.stamp[0]))
     np.testing.assert_array_equal(
-        found.states.stamp, whole.stamp[first - 1000 : first + len(found.own.stamp) + 100]
+        found.states.stamp,
+        whole.stamp[first - 1000 : first + len(found.interval_states.stamp) + 100],
     )
-    everything = dataclasses.replace(found, warm=0, after=0)
+    everything = dataclasses.replace(found, leading_count=0, trailing_count=0)
     assert len(everything) == len(everything.q) == len(found.states.stamp)
 
 
@@ -515,7 +518,7 @@ class Spans:
 
 
 def planned(spans, staleness=0.5, until=None, **options):
-    part = dataclasses.replace(whole(Spans(*spans), until=until), staleness=staleness)
+    part = dataclasses.replace(whole_part(Spans(*spans), until=until), staleness=staleness)
     return plan(part, **options)
 
 
@@ -526,9 +529,9 @@ def test_a_plan_cuts_at_the_starts_of_spans():
     assert [task.stop for task in found] == [3 * SECOND, 6 * SECOND, 9 * SECOND, 10 * SECOND + 1]
     assert [task.size for task in found] == [30, 30, 30, 10]
     assert [span.place[0] for span in found[1].spans] == [1, 2, 3, 4, 5, 6]
-    assert found[1].begin == 1.5 * SECOND and found[1].end == 6.25 * SECOND
-    assert planned(spans, size=30)[2].begin == 5 * SECOND  # the warm-up
-    assert planned(spans, 2.0, size=30)[2].begin == 2 * SECOND  # twice the staleness
+    assert found[1].read_start == 1.5 * SECOND and found[1].read_stop == 6.25 * SECOND
+    assert planned(spans, size=30)[2].read_start == 5 * SECOND  # the warm-up
+    assert planned(spans, 2.0, size=30)[2].read_start == 2 * SECOND  # twice the staleness
     assert planned([]) == []
     assert [part.size for part in planned(spans, until="+4.5", size=30)] == [30, 20]
     same = [Span(0, SECOND, 10, (k,)) for k in range(5)]
@@ -555,7 +558,7 @@ def test_messages_of_overlapping_spans_are_in_order():
         parts = [np.sort(rng.integers(0, 60, size=rng.integers(1, 30)) + 20 * k) for k in range(6)]
         parts.sort(key=lambda times: times[0])
         spans = [Span(int(times[0]), int(times[-1]), 1, (k,)) for k, times in enumerate(parts)]
-        blocks = list(in_order(spans, functools.partial(of_part, parts)))
+        blocks = list(in_log_time_order(spans, functools.partial(of_part, parts)))
         found = np.concatenate([block.log_time for block in blocks])
         np.testing.assert_array_equal(found, np.sort(np.concatenate(parts)))
         numbers = np.concatenate([block.numbers[block.start] for block in blocks])
