@@ -236,7 +236,14 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
     for planned in parts:
         part = read_part(planned)
         tables.append(
-            compute(robot.model, part.states, part.leading_count, quantities, settings, part.trailing_count)
+            compute(
+                robot.model,
+                part.states,
+                part.leading_count,
+                quantities,
+                settings,
+                part.trailing_count,
+            )
         )
     columns = {
         name: np.concatenate([table.columns[name] for table in tables])
