@@ -14,8 +14,7 @@ from identification.recordings import perturbed, record, record_standing, waves
 import dyn_ros
 import peer
 from dyn_ros.identification import identify
-from dyn_ros.identification.report import figures, summary, write_report
-from dyn_ros.identification.report import page as pages
+from dyn_ros.identification.report import figures, html_report, summary, write_report
 
 pytest.importorskip("plotly", reason="no plotly: run `make test`")
 
@@ -125,27 +124,29 @@ def test_peaks_remain():
     rng = np.random.default_rng(0)
     x, y = np.arange(100_003.0), rng.normal(size=100_003)
     y[[5, 71_234]] = 50.0, -60.0
-    few_x, few_y = figures.peaks(x, y, 4000)
+    few_x, few_y = figures.decimate_curve(x, y, 4000)
     assert len(few_x) <= 4000 and (np.diff(few_x) > 0.0).all()
     assert {5.0, 71_234.0} <= set(few_x)
     np.testing.assert_array_equal(few_y, y[few_x.astype(int)])
-    np.testing.assert_array_equal(figures.peaks(x[:100], y[:100], 4000), (x[:100], y[:100]))
+    np.testing.assert_array_equal(
+        figures.decimate_curve(x[:100], y[:100], 4000), (x[:100], y[:100])
+    )
 
 
 def test_curves_are_interrupted_between_stretches(result):
     samples = result.validation
-    stretches = figures.stretches_of(samples)
+    stretches = figures.gapless_stretches(samples)
     assert sum(each.stop - each.start for each in stretches) == len(samples)
     assert len(stretches) > 1
-    time = figures.joined_time(samples, stretches)
+    time = figures.time_without_gaps(samples, stretches)
     assert (np.diff(time) > 0.0).all()
-    x, y = figures.curve(time, samples.tau[:, 0], stretches, 4000)
+    x, y = figures.interrupted_curve(time, samples.tau[:, 0], stretches, 4000)
     assert np.isnan(y).sum() == len(stretches) and len(x) == len(y)
-    assert figures.stretches_of(samples.take(slice(0, 0))) == []
+    assert figures.gapless_stretches(samples.take(slice(0, 0))) == []
 
 
 def test_curves_are_the_torques(result):
-    figure = next(figures.torques(result))
+    figure = next(figures.torque_figures(result))
     measured, before, after, *_ = figure.data
     samples = result.validation
     for trace, y in (
@@ -155,7 +156,11 @@ def test_curves_are_the_torques(result):
     ):
         shown = trace.y[np.isfinite(trace.y)]
         assert np.abs(shown).max() == pytest.approx(np.abs(y[:, 0]).max(), rel=1e-6)
-    assert len(list(figures.torques(result))) == len(list(figures.friction(result))) == 3
+    assert (
+        len(list(figures.torque_figures(result)))
+        == len(list(figures.friction_figures(result)))
+        == 3
+    )
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +179,7 @@ def test_predictions_include_unknown_contact_forces(standing_result, tmp_path):
     samples = result.validation
     assert samples.contacts and samples.in_contact.any()
     exact = dataclasses.replace(result, identified=true, offset=np.zeros(true.nv))
-    before, after = figures.predicted(exact, samples)
+    before, after = figures.predicted_torques(exact, samples)
     errors = [np.sqrt(np.mean((samples.tau - torque)[:, 6:] ** 2)) for torque in (before, after)]
     assert errors[1] < 0.3 * errors[0]
     write_report(result, tmp_path / "report.html")
@@ -208,9 +213,9 @@ def test_contact_torques_are_those_of_forces_at_the_contacts(standing_result):
 
 
 def test_of_long_recordings_the_beginning_of_each_block_is_shown(result, monkeypatch):
-    assert len(figures.shown(result)) == len(result.validation)
-    monkeypatch.setattr(figures, "_SAMPLES", 20 * len(result.held_out))
-    samples = figures.shown(result)
+    assert len(figures.displayed_samples(result)) == len(result.validation)
+    monkeypatch.setattr(figures, "_MAX_SAMPLES", 20 * len(result.held_out))
+    samples = figures.displayed_samples(result)
     assert len(samples) == 20 * len(result.held_out)
     assert set(samples.time) <= set(result.validation.time)
 
@@ -235,7 +240,7 @@ def test_ellipsoids_have_the_inertia_of_the_body():
     com = np.array([0.5, -0.4, 0.3])
     body = place.act(dyn_ros.Inertia(m, com, np.diag(moments)))
     sphere = np.vstack([np.eye(3), -np.eye(3)])
-    points = figures._ellipsoid(np.eye(4), body.dynamic_parameters(), sphere)
+    points = figures._body_ellipsoid(np.eye(4), body.dynamic_parameters(), sphere)
     away = place.act_inverse(points.astype(float)) - com
     np.testing.assert_allclose(np.sort(np.linalg.norm(away, axis=1)), np.repeat(a, 2), rtol=1e-5)
     np.testing.assert_allclose(np.abs(away).max(axis=0), a, rtol=1e-5)
@@ -243,13 +248,13 @@ def test_ellipsoids_have_the_inertia_of_the_body():
 
 def test_bodies_without_mass_are_left_out(result):
     model = dyn_ros.Model.from_urdf(ARM.format(name="arm", inertial=""))
-    figure = figures.bodies(dataclasses.replace(result, model=model))
+    figure = figures.body_figure(dataclasses.replace(result, model=model))
     assert [trace.name for trace in figure.data].count("before") == 0
     assert [trace.name for trace in figure.data].count("after") == 3
 
 
 def test_errors_are_percentages(result):
-    data = {trace.name: trace for trace in figures.errors(result).data}
+    data = {trace.name: trace for trace in figures.error_figure(result).data}
     joint = result.joints[-1]
     assert data["before"].x[0] == pytest.approx(100.0 * joint.before / joint.torque)
     assert data["after"].x[0] == pytest.approx(100.0 * joint.after / joint.torque)
@@ -259,15 +264,24 @@ def test_errors_are_percentages(result):
 
 
 def test_numbers():
-    assert pages.number(-0.00012345) == "\u22120.0001234" or pages.number(-1.5) == "\u22121.5"
-    assert pages.number(0.0) == "0" and pages.number(np.nan) == pages.number(np.inf) == "\u2013"
-    assert pages.number(-0.01, ".1f") == "0.0" and pages.number(-2.345, ".1f") == "\u22122.3"
-    assert pages.unit("kg m2") == "kg m²"
+    assert (
+        html_report.format_number(-0.00012345) == "\u22120.0001234"
+        or html_report.format_number(-1.5) == "\u22121.5"
+    )
+    assert (
+        html_report.format_number(0.0) == "0"
+        and html_report.format_number(np.nan) == html_report.format_number(np.inf) == "\u2013"
+    )
+    assert (
+        html_report.format_number(-0.01, ".1f") == "0.0"
+        and html_report.format_number(-2.345, ".1f") == "\u22122.3"
+    )
+    assert html_report.format_unit("kg m2") == "kg m²"
 
 
 def test_long_combinations_are_shortened():
     name = " + ".join(f"m(j{k})" for k in range(20))
-    macros = pages.template("macros.html.j2").module
+    macros = html_report.load_template("macros.html.j2").module
     text = macros.combination(name)
     assert "14 more terms" in text and f'title="{name}"' in text
     assert re.sub(r"<[^>]*>", "", text).startswith("m(j0) + m(j1)")
@@ -281,15 +295,15 @@ def test_intervals_hold_their_marks():
         (np.nan, np.nan, 0.0, 0.0),
         (1.0, 1.0, 1.0, 1.0),
     ):
-        bar = pages.scaled(lower, upper, before, after)
-        picture = pages.template("macros.html.j2").module.interval(bar, "well")
+        bar = html_report.interval_bar(lower, upper, before, after)
+        picture = html_report.load_template("macros.html.j2").module.interval(bar, "well")
         places = [float(x) for x in re.findall(r'(?:cx|x1|x2)="([\d.]+)"', picture)]
         assert all(0.0 <= x <= 180.0 for x in places)
         assert "nan" not in picture and "inf" not in picture
 
 
 def test_long_lists_are_folded():
-    listing = pages.template("macros.html.j2").module.listing
+    listing = html_report.load_template("macros.html.j2").module.listing
     assert listing([]) == ""
     text = listing([f"item {k}" for k in range(30)])
     assert text.count("<li>") == 30 and "<summary>18 more</summary>" in text

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of a report, with plotly: held-out torques, friction and bodies."""
+"""Figures of a report, drawn with plotly: held-out torques, errors, friction and bodies."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from ..motion.filtering import split_at_gaps
 from ..result import Identification
 from ..samples import Samples
 
-MEASURED, BEFORE, AFTER = "#aeb4bd", "#d08a35", "#2a6db0"
-_GRID, _LINE, _TEXT, _QUIET = "#e8eaed", "#c9ccd1", "#3c4043", "#8a8f98"
+MEASURED_COLOR, BEFORE_COLOR, AFTER_COLOR = "#aeb4bd", "#d08a35", "#2a6db0"
+_GRID_COLOR, _LINE_COLOR, _TEXT_COLOR, _SECONDARY_COLOR = "#e8eaed", "#c9ccd1", "#3c4043", "#8a8f98"
 
-_SAMPLES = 200_000  # of the held-out ones that are shown
-_CHUNK = 8192  # samples
-_POINTS = 4000  # of a curve at most
-_ALL_POINTS = 240_000  # of all curves of the torques
-_DOTS = 400  # of a joint's friction
-_BINS = 61
-_LATITUDES, _LONGITUDES = 17, 32
+_MAX_SAMPLES = 200_000  # held-out samples, of all blocks
+_BLOCK_SIZE = 8192  # samples
+_MAX_CURVE_POINTS = 4000
+_MAX_TOTAL_POINTS = 240_000  # all curves of torques
+_MAX_FRICTION_POINTS = 400  # samples per joint
+_BIN_COUNT = 61
+_LATITUDE_COUNT, _LONGITUDE_COUNT = 17, 32
 
 
-def plotly() -> tuple[ModuleType, ModuleType]:
+def import_plotly() -> tuple[ModuleType, ModuleType]:
     """Import plotly's graph objects and subplots."""
     try:
         from plotly import graph_objects, subplots
@@ -44,41 +44,43 @@ def plotly() -> tuple[ModuleType, ModuleType]:
     return graph_objects, subplots
 
 
-def label(text: str) -> str:
-    """A name as plotly shows it, which reads some tags."""
+def escape_label(text: str) -> str:
+    """Return a name escaped for plotly, which interprets some tags."""
     return html.escape(text, quote=False)
 
 
-def content(figure: Any) -> str:
-    """A figure as JSON that can be part of a page, without the template that plotly adds."""
+def figure_json(figure: Any) -> str:
+    """Return a figure as JSON for a page, without the template that plotly adds."""
     from plotly.io import json
 
-    parts = figure.to_dict()
-    parts["layout"].pop("template", None)
-    text: str = json.to_json_plotly(parts)
+    fields = figure.to_dict()
+    fields["layout"].pop("template", None)
+    text: str = json.to_json_plotly(fields)
     return text.replace("<", "\\u003c")
 
 
 # --- torques
 
 
-def shown(result: Identification) -> Samples:
-    """The held-out samples, or the beginning of each block if they are many."""
-    most = max(2, _SAMPLES // max(len(result.held_out), 1))
+def displayed_samples(result: Identification) -> Samples:
+    """Return the held-out samples, or the beginning of each block if they are many."""
+    block_size = max(2, _MAX_SAMPLES // max(len(result.held_out), 1))
     rows = [
-        np.arange(block.start, min(block.stop, block.start + most)) for block in result.held_out
+        np.arange(block.start, min(block.stop, block.start + block_size))
+        for block in result.held_out
     ]
     return result.samples.take(np.concatenate([np.arange(0), *rows]))
 
 
-def stretches_of(samples: Samples) -> list[slice]:
+def gapless_stretches(samples: Samples) -> list[slice]:
+    """Return the rows of stretches without gaps."""
     if len(samples) == 0:
         return []
     return [slice(*stretch) for stretch in split_at_gaps(samples.time, MAX_GAP_PERIODS)[0]]
 
 
-def joined_time(samples: Samples, stretches: list[slice]) -> Array:
-    """Time that passed in the stretches before each sample, with small pauses between them [s]."""
+def time_without_gaps(samples: Samples, stretches: list[slice]) -> Array:
+    """Return the time of samples with small pauses in place of the gaps between stretches [s]."""
     time = np.empty(len(samples))
     total = sum(
         samples.time[stretch.stop - 1] - samples.time[stretch.start] for stretch in stretches
@@ -90,38 +92,40 @@ def joined_time(samples: Samples, stretches: list[slice]) -> Array:
     return time
 
 
-def peaks(x: Array, y: Array, most: int) -> tuple[Array, Array]:
-    """At most so many points of a curve: the lowest and the highest one of each interval."""
+def decimate_curve(x: Array, y: Array, max_points: int) -> tuple[Array, Array]:
+    """Return at most ``max_points`` of a curve: the lowest and the highest of each interval."""
     count = len(x)
-    if count <= most or most < 4:
+    if count <= max_points or max_points < 4:
         return x, y
-    edges = np.linspace(0, count, most // 2 + 1).astype(int)[:-1]
+    edges = np.linspace(0, count, max_points // 2 + 1).astype(int)[:-1]
     width = np.diff([*edges, count]).max()
     index = np.minimum(edges[:, None] + np.arange(width), count - 1)
     inside = index < np.append(edges[1:], count)[:, None]
     low = np.where(inside, y[index], np.inf).argmin(1)
     high = np.where(inside, y[index], -np.inf).argmax(1)
     rows = np.arange(len(edges))
-    chosen = np.unique(np.concatenate([index[rows, low], index[rows, high]]))
-    return x[chosen], y[chosen]
+    indices = np.unique(np.concatenate([index[rows, low], index[rows, high]]))
+    return x[indices], y[indices]
 
 
-def curve(time: Array, y: Array, stretches: list[slice], most: int) -> tuple[Array, Array]:
-    """The points of a curve that is interrupted between stretches."""
-    share = most / max(len(time), 1)
+def interrupted_curve(
+    time: Array, y: Array, stretches: list[slice], max_points: int
+) -> tuple[Array, Array]:
+    """Return the points of a curve that is interrupted between stretches."""
+    ratio = max_points / max(len(time), 1)
     xs: list[Array] = []
     ys: list[Array] = []
     pause = np.array([np.nan])
     for stretch in stretches:
-        count = int(share * (stretch.stop - stretch.start))
-        x, part = peaks(time[stretch], y[stretch], max(4, count))
+        count = int(ratio * (stretch.stop - stretch.start))
+        x, stretch_y = decimate_curve(time[stretch], y[stretch], max(4, count))
         xs += [x, pause]
-        ys += [part, pause]
+        ys += [stretch_y, pause]
     return (np.concatenate(xs).astype(np.float32), np.concatenate(ys).astype(np.float32))
 
 
-def predicted(result: Identification, samples: Samples) -> tuple[Array, Array]:
-    """Torques before and after, including unknown contact forces, (B, nv) each."""
+def predicted_torques(result: Identification, samples: Samples) -> tuple[Array, Array]:
+    """Return torques (B, nv) of both models, including unknown contact forces."""
     before, after = result.described_torque(samples), result.torque(samples)
     return (
         before + contact_torques(result, samples, samples.tau - before),
@@ -130,27 +134,28 @@ def predicted(result: Identification, samples: Samples) -> tuple[Array, Array]:
 
 
 def contact_torques(result: Identification, samples: Samples, residual: Array) -> Array:
-    """The part of a residual that contact forces explain, by weighted least squares."""
+    """Return the torques (B, nv) in a residual that contact forces explain, by least squares."""
     explained = np.zeros_like(residual)
     if not samples.contacts:
         return explained
     noise = np.array([joint.noise for joint in result.joints])
     noise = np.where(noise > 0.0, noise, 1.0)
     data = Data(result.model)
-    for start in range(0, len(samples), _CHUNK):
-        rows = slice(start, start + _CHUNK)
+    for start in range(0, len(samples), _BLOCK_SIZE):
+        rows = slice(start, start + _BLOCK_SIZE)
         E = eliminations(result.model, data, samples.take(rows), result.contact_dimension, noise)
         explained[rows] = residual[rows] - np.einsum("bij,bj->bi", E, residual[rows])
     return explained
 
 
-def _layout(figure: Any, height: int, **options: Any) -> Any:
+def _set_layout(figure: Any, height: int, **options: Any) -> Any:
+    """Set height, colors and axes of a figure, and return it."""
     options = {"margin": dict(l=56, r=12, t=48, b=40), **options}
     figure.update_layout(
         height=height,
         paper_bgcolor="white",
         plot_bgcolor="white",
-        font=dict(family="system-ui, sans-serif", size=12, color=_TEXT),
+        font=dict(family="system-ui, sans-serif", size=12, color=_TEXT_COLOR),
         dragmode="zoom",
         hovermode="closest",
         legend=dict(
@@ -166,9 +171,9 @@ def _layout(figure: Any, height: int, **options: Any) -> Any:
         **options,
     )
     axis = dict(
-        gridcolor=_GRID,
-        zerolinecolor=_LINE,
-        linecolor=_LINE,
+        gridcolor=_GRID_COLOR,
+        zerolinecolor=_LINE_COLOR,
+        linecolor=_LINE_COLOR,
         automargin=True,
         zeroline=True,
         title_font_size=12,
@@ -180,19 +185,20 @@ def _layout(figure: Any, height: int, **options: Any) -> Any:
 
 
 def _top_legend(height: int) -> dict[str, Any]:
+    """Return the options of a legend at the top of a figure."""
     return dict(y=1.0 - 4.0 / height, yanchor="top")
 
 
-def torques(result: Identification) -> Iterator[Any]:
-    """Of each joint, measured and predicted torque over time, and histograms of the difference."""
-    graph, subplots = plotly()
-    samples = shown(result)
-    stretches = stretches_of(samples)
+def torque_figures(result: Identification) -> Iterator[Any]:
+    """Yield for each joint measured and predicted torque over time, with histograms of errors."""
+    graph, subplots = import_plotly()
+    samples = displayed_samples(result)
+    stretches = gapless_stretches(samples)
     if not stretches:
         return
-    before, after = predicted(result, samples)
-    time = joined_time(samples, stretches)
-    most = min(_POINTS, max(300, _ALL_POINTS // (3 * len(result.joints))))
+    before, after = predicted_torques(result, samples)
+    time = time_without_gaps(samples, stretches)
+    max_points = min(_MAX_CURVE_POINTS, max(300, _MAX_TOTAL_POINTS // (3 * len(result.joints))))
     for k, joint in enumerate(result.joints):
         figure = subplots.make_subplots(
             rows=1,
@@ -200,16 +206,16 @@ def torques(result: Identification) -> Iterator[Any]:
             column_widths=[0.76, 0.24],
             horizontal_spacing=0.05,
             subplot_titles=[
-                f"<b>{label(joint.name)}</b> [{joint.unit}]",
+                f"<b>{escape_label(joint.name)}</b> [{joint.unit}]",
                 f"measured \u2212 model [{joint.unit}]",
             ],
         )
         for name, y, color, width in (
-            ("measured", samples.tau, MEASURED, 4.0),
-            ("before", before, BEFORE, 1.3),
-            ("after", after, AFTER, 1.3),
+            ("measured", samples.tau, MEASURED_COLOR, 4.0),
+            ("before", before, BEFORE_COLOR, 1.3),
+            ("after", after, AFTER_COLOR, 1.3),
         ):
-            xs, ys = curve(time, y[:, k], stretches, most)
+            xs, ys = interrupted_curve(time, y[:, k], stretches, max_points)
             figure.add_trace(
                 graph.Scatter(
                     x=xs,
@@ -222,23 +228,23 @@ def torques(result: Identification) -> Iterator[Any]:
                 1,
                 1,
             )
-        for name, y, color in (("before", before, BEFORE), ("after", after, AFTER)):
+        for name, y, color in (("before", before, BEFORE_COLOR), ("after", after, AFTER_COLOR)):
             _add_histogram(graph, figure, (samples.tau - y)[:, k], name, color)
-        _layout(figure, 190, showlegend=False, margin=dict(l=56, r=12, t=28, b=28))
+        _set_layout(figure, 190, showlegend=False, margin=dict(l=56, r=12, t=28, b=28))
         figure.update_yaxes(showticklabels=False, col=2)
         figure.layout.annotations[0].update(x=0.0, xanchor="left")
         yield figure
 
 
 def _add_histogram(graph: ModuleType, figure: Any, residual: Array, name: str, color: str) -> None:
-    """An outline of the distribution; the tails beyond 99.8 % are left out."""
+    """Add the outline of a histogram without the tails beyond 99.8 %."""
     residual = residual[np.isfinite(residual)]
     if len(residual) == 0:
         return
     low, high = np.quantile(residual, [0.001, 0.999])
     if not high > low:
         low, high = low - 1e-9, high + 1e-9
-    density, edges = np.histogram(residual, _BINS, (low, high), density=True)
+    density, edges = np.histogram(residual, _BIN_COUNT, (low, high), density=True)
     figure.add_trace(
         graph.Scatter(
             x=np.repeat(edges, 2).astype(np.float32),
@@ -255,22 +261,23 @@ def _add_histogram(graph: ModuleType, figure: Any, residual: Array, name: str, c
     )
 
 
-def errors(result: Identification) -> Any:
-    """RMS error of each joint relative to its RMS torque, with its noise."""
-    graph, _ = plotly()
+def error_figure(result: Identification) -> Any:
+    """Return a figure of RMS errors and noise relative to the RMS torques; None without torques."""
+    graph, _ = import_plotly()
     joints = [joint for joint in result.joints if joint.torque > 0.0][::-1]
     if not joints:
         return None
-    names = [label(joint.name) for joint in joints]
+    names = [escape_label(joint.name) for joint in joints]
     torque = np.array([joint.torque for joint in joints])
     figure = graph.Figure()
     noise = graph.Scatter(
-        mode="markers", marker=dict(symbol="line-ns", size=18, line=dict(color=_TEXT, width=2))
+        mode="markers",
+        marker=dict(symbol="line-ns", size=18, line=dict(color=_TEXT_COLOR, width=2)),
     )
     for name, trace in (
         ("noise", noise),
-        ("after", graph.Bar(marker_color=AFTER)),
-        ("before", graph.Bar(marker_color=BEFORE)),
+        ("after", graph.Bar(marker_color=AFTER_COLOR)),
+        ("before", graph.Bar(marker_color=BEFORE_COLOR)),
     ):
         values = np.array([getattr(joint, name) for joint in joints])
         figure.add_trace(
@@ -284,7 +291,9 @@ def errors(result: Identification) -> Any:
             )
         )
     height = 110 + (34 if len(joints) < 16 else 24) * len(joints)
-    _layout(figure, height, legend=_top_legend(height) | dict(traceorder="reversed"), bargap=0.3)
+    _set_layout(
+        figure, height, legend=_top_legend(height) | dict(traceorder="reversed"), bargap=0.3
+    )
     figure.update_xaxes(
         title_text="RMS error of the torque [% of the RMS torque]", rangemode="tozero"
     )
@@ -296,40 +305,45 @@ def errors(result: Identification) -> Any:
 
 
 def friction_torque(model: Model, k: int, v: Array, load: Array | float = 0.0) -> Array:
-    """Friction and offset of a joint that moves alone, with a torque that moves the links."""
+    """Return friction and offset of joint k, which moves alone with a torque of the links."""
     speeds, torque = np.zeros((2, len(v), model.nv))
     speeds[:, k], torque[:, k] = v, load
     return joint_friction(model, speeds, torque)[:, k]
 
 
-def friction(result: Identification) -> Iterator[Any]:
-    """Of each joint, torque less inverse dynamics over velocity, with the models of friction."""
-    graph, _ = plotly()
-    model, samples = result.identified, shown(result)
+def friction_figures(result: Identification) -> Iterator[Any]:
+    """Yield for each joint torque minus inverse dynamics over velocity, with models of friction."""
+    graph, _ = import_plotly()
+    model, samples = result.identified, displayed_samples(result)
     if len(samples) == 0:
         return
-    fastest = np.abs(samples.v).max(axis=0)
-    samples = samples.take(np.linspace(0, len(samples) - 1, min(_DOTS, len(samples))).astype(int))
+    max_speed = np.abs(samples.v).max(axis=0)
+    samples = samples.take(
+        np.linspace(0, len(samples) - 1, min(_MAX_FRICTION_POINTS, len(samples))).astype(int)
+    )
     rigid = rnea(model, Data(model), samples.q, samples.v, samples.a, samples.f_ext)
     rigid += model.drives.rotor_torque(samples.a)
-    left = samples.tau - rigid
-    left -= contact_torques(result, samples, samples.tau - result.torque(samples))
+    residual = samples.tau - rigid
+    residual -= contact_torques(result, samples, samples.tau - result.torque(samples))
     for k in np.flatnonzero(is_actuated(model)).tolist():
         joint = result.joints[k]
         figure = graph.Figure(
             graph.Scatter(
                 x=samples.v[:, k].astype(np.float32),
-                y=left[:, k].astype(np.float32),
+                y=residual[:, k].astype(np.float32),
                 mode="markers",
-                marker=dict(color=_QUIET, size=3, opacity=0.4),
+                marker=dict(color=_SECONDARY_COLOR, size=3, opacity=0.4),
                 name="measured",
                 hoverinfo="skip",
             )
         )
-        rising = np.linspace(1e-9, 1.0, 60) * fastest[k]
-        v, load = np.concatenate([-rising[::-1], [0.0], rising]), np.abs(rigid[:, k]).mean()
-        for name, described, color in (("before", result.model, BEFORE), ("after", model, AFTER)):
-            y = friction_torque(described, k, v, load)
+        speeds = np.linspace(1e-9, 1.0, 60) * max_speed[k]
+        v, load = np.concatenate([-speeds[::-1], [0.0], speeds]), np.abs(rigid[:, k]).mean()
+        for name, friction_model, color in (
+            ("before", result.model, BEFORE_COLOR),
+            ("after", model, AFTER_COLOR),
+        ):
+            y = friction_torque(friction_model, k, v, load)
             figure.add_trace(
                 graph.Scatter(
                     x=v.astype(np.float32),
@@ -340,13 +354,16 @@ def friction(result: Identification) -> Iterator[Any]:
                     hovertemplate="%{y:.4g} at %{x:.3g}",
                 )
             )
-        _layout(
+        _set_layout(
             figure,
             240,
             showlegend=False,
             margin=dict(l=48, r=8, t=28, b=36),
             title=dict(
-                text=f"<b>{label(joint.name)}</b> [{joint.unit}]", font_size=12, x=0.5, y=0.96
+                text=f"<b>{escape_label(joint.name)}</b> [{joint.unit}]",
+                font_size=12,
+                x=0.5,
+                y=0.96,
             ),
         )
         figure.update_xaxes(
@@ -358,8 +375,8 @@ def friction(result: Identification) -> Iterator[Any]:
 # --- bodies
 
 
-def central(parameters: Array) -> tuple[float, Array, Array, Array]:
-    """Mass, center of mass, second moments of the mass about it per mass, and their axes.
+def central_inertia(parameters: Array) -> tuple[float, Array, Array, Array]:
+    """Return mass, center of mass, second moments about it per mass, and their axes.
 
     The moments, (3,) [m2], are ascending, and zero if they are negative.
     """
@@ -371,11 +388,11 @@ def central(parameters: Array) -> tuple[float, Array, Array, Array]:
     return float(P[3, 3]), com, np.maximum(moments, 0.0), axes
 
 
-def _sphere() -> tuple[Array, np.ndarray]:
-    """Points and triangles of the unit sphere."""
+def _unit_sphere() -> tuple[Array, np.ndarray]:
+    """Return points and triangles of the unit sphere."""
     latitude, longitude = np.meshgrid(
-        np.linspace(0.0, np.pi, _LATITUDES),
-        np.linspace(0.0, 2.0 * np.pi, _LONGITUDES, endpoint=False),
+        np.linspace(0.0, np.pi, _LATITUDE_COUNT),
+        np.linspace(0.0, 2.0 * np.pi, _LONGITUDE_COUNT, endpoint=False),
         indexing="ij",
     )
     points = np.stack(
@@ -386,25 +403,31 @@ def _sphere() -> tuple[Array, np.ndarray]:
         ],
         axis=-1,
     ).reshape(-1, 3)
-    a = np.arange(len(points) - _LONGITUDES).reshape(-1, _LONGITUDES)
-    b, c, d = np.roll(a, -1, axis=1), a + _LONGITUDES, np.roll(a, -1, axis=1) + _LONGITUDES
+    a = np.arange(len(points) - _LONGITUDE_COUNT).reshape(-1, _LONGITUDE_COUNT)
+    b, c, d = (
+        np.roll(a, -1, axis=1),
+        a + _LONGITUDE_COUNT,
+        np.roll(a, -1, axis=1) + _LONGITUDE_COUNT,
+    )
     return points, np.stack([a, b, c, b, d, c], axis=-1).reshape(-1, 3)
 
 
-def bodies(result: Identification) -> Any:
-    """Each body as a solid ellipsoid of uniform density, and the robot's skeleton."""
-    graph, _ = plotly()
+def body_figure(result: Identification) -> Any:
+    """Return a figure of each body as an ellipsoid of uniform density, and the skeleton."""
+    graph, _ = import_plotly()
     model = result.model
     frames = model.tree.frames
     X = np.asarray(frame_placements(model, Data(model), model.neutral())).copy()
-    places = {frame.parent: X[i] @ np.linalg.inv(frame.placement) for i, frame in enumerate(frames)}
+    placements = {
+        frame.parent: X[i] @ np.linalg.inv(frame.placement) for i, frame in enumerate(frames)
+    }
     figure = graph.Figure()
     lines: list[Array] = []
     for i, frame in enumerate(frames):
         if frame.kind == "body" and frame.parent_frame > 0:
-            above = frames[frame.parent_frame].parent_frame
-            if above >= 0:
-                lines += [X[above, :3, 3], X[i, :3, 3], np.full(3, np.nan)]
+            parent = frames[frame.parent_frame].parent_frame
+            if parent >= 0:
+                lines += [X[parent, :3, 3], X[i, :3, 3], np.full(3, np.nan)]
     if lines:
         x, y, z = np.array(lines).T
         figure.add_trace(
@@ -413,30 +436,33 @@ def bodies(result: Identification) -> Any:
                 y=y,
                 z=z,
                 mode="lines+markers",
-                line=dict(color=_TEXT, width=4),
-                marker=dict(color=_TEXT, size=3),
+                line=dict(color=_TEXT_COLOR, width=4),
+                marker=dict(color=_TEXT_COLOR, size=3),
                 name="frames",
                 hoverinfo="skip",
             )
         )
-    points, triangles = _sphere()
+    points, triangles = _unit_sphere()
     i, j, k = triangles.T.astype(np.int16)
-    outline = graph.Scatter3d(mode="lines", line=dict(color=BEFORE, width=3))
+    outline = graph.Scatter3d(mode="lines", line=dict(color=BEFORE_COLOR, width=3))
     solid = graph.Mesh3d(
         i=i,
         j=j,
         k=k,
-        color=AFTER,
+        color=AFTER_COLOR,
         opacity=0.35,
         flatshading=False,
         lighting=dict(ambient=0.75, diffuse=0.4, specular=0.05, roughness=0.9),
     )
-    shapes = (("before", model, outline, _circles()), ("after", result.identified, solid, points))
+    shapes = (
+        ("before", model, outline, _unit_circles()),
+        ("after", result.identified, solid, points),
+    )
     for joint, link in enumerate(model.tree.body_links):
         for name, robot, trace, surface in shapes:
             parameters = robot.inertial_parameters[joint]
             if parameters[0] > 0.0:
-                x, y, z = _ellipsoid(places[joint], parameters, surface).T
+                x, y, z = _body_ellipsoid(placements[joint], parameters, surface).T
                 figure.add_trace(
                     trace.update(
                         x=x,
@@ -446,32 +472,32 @@ def bodies(result: Identification) -> Any:
                         legendgroup=name,
                         showlegend=not list(figure.select_traces(dict(name=name))),
                         hovertemplate=(
-                            f"{label(link)}, {name}: {parameters[0]:.4g} kg<extra></extra>"
+                            f"{escape_label(link)}, {name}: {parameters[0]:.4g} kg<extra></extra>"
                         ),
                     )
                 )
-    _layout(figure, 600, legend=_top_legend(600), margin=dict(l=0, r=0, t=32, b=0))
+    _set_layout(figure, 600, legend=_top_legend(600), margin=dict(l=0, r=0, t=32, b=0))
     figure.update_layout(scene=_scene(figure))
     return figure
 
 
-def _circles() -> Array:
-    """Three ellipses around the unit sphere."""
+def _unit_circles() -> Array:
+    """Return three circles around the unit sphere, separated by NaN."""
     angle = np.linspace(0.0, 2.0 * np.pi, 49)
     circle = np.array([np.cos(angle), np.sin(angle), 0.0 * angle]).T
-    end = np.full((1, 3), np.nan)
-    return np.concatenate([curve for n in range(3) for curve in (np.roll(circle, n, 1), end)])
+    separator = np.full((1, 3), np.nan)
+    return np.concatenate([curve for n in range(3) for curve in (np.roll(circle, n, 1), separator)])
 
 
-def _ellipsoid(place: Array, parameters: Array, points: Array) -> Array:
-    """Points of the unit sphere on the ellipsoid of a body, in the world."""
-    _, com, moments, axes = central(parameters)
+def _body_ellipsoid(placement: Array, parameters: Array, points: Array) -> Array:
+    """Return points of the unit sphere on the ellipsoid of a body, in the world."""
+    _, com, moments, axes = central_inertia(parameters)
     surface = com + (points * np.sqrt(5.0 * moments)) @ axes.T
-    return (surface @ place[:3, :3].T + place[:3, 3]).astype(np.float32)
+    return (surface @ placement[:3, :3].T + placement[:3, 3]).astype(np.float32)
 
 
 def _scene(figure: Any) -> dict[str, Any]:
-    """Axes and camera with which all traces are in view, in proportion."""
+    """Return axes and camera with all traces in view, in proportion."""
     points = np.concatenate(
         [np.array([trace.x, trace.y, trace.z], float).T for trace in figure.data]
     )
@@ -488,11 +514,11 @@ def _scene(figure: Any) -> dict[str, Any]:
     for n, axis in enumerate(("xaxis", "yaxis", "zaxis")):
         axes[axis] = dict(
             showbackground=False,
-            gridcolor=_GRID,
-            zerolinecolor=_GRID,
-            title=dict(text=axis[0] + " [m]", font=dict(color=_QUIET, size=11)),
+            gridcolor=_GRID_COLOR,
+            zerolinecolor=_GRID_COLOR,
+            title=dict(text=axis[0] + " [m]", font=dict(color=_SECONDARY_COLOR, size=11)),
             showspikes=False,
-            tickfont=dict(color=_QUIET, size=10),
+            tickfont=dict(color=_SECONDARY_COLOR, size=10),
             dtick=step,
             range=(middle[n] + 0.5 * extent[n] * np.array([-1.0, 1.0])).tolist(),
         )
