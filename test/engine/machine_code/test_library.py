@@ -94,7 +94,7 @@ def test_a_library_for_short_vectors_computes_four_states_at_a_time(tmp_path):
     "old, new, is_taken",
     [
         ("# Copyright", "# An edited comment\n# Copyright", True),
-        ("ly.nv(r))\n    f =", "ly.nv(r) + 0)\n    f =", False),
+        ("clear_entries(r, tau, nv(r))", "clear_entries(r, tau, nv(r) + 0)", False),
     ],
 )
 def test_an_edited_kernel_is_compiled_and_an_unedited_one_is_not(
