@@ -148,10 +148,10 @@ def cache_folder() -> Path:
         )
     with contextlib.suppress(OSError):
         os.utime(folder)
-    for old in (*root.glob("kernels-*"), *folder.iterdir()):
+    for path in (*root.glob("kernels-*"), *folder.iterdir()):
         with contextlib.suppress(OSError):  # another process may remove it too
-            if time.time() - old.lstat().st_mtime > _MAX_UNUSED_DAYS * 86400:
-                _remove(old)
+            if time.time() - path.lstat().st_mtime > _MAX_UNUSED_DAYS * 86400:
+                _remove(path)
     return folder
 
 

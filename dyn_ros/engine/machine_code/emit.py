@@ -31,7 +31,7 @@ def parse_module(text: str, target: str) -> Any:
     if TARGETS[target].has_fma:
         return llvm.parse_assembly(text)
     module = llvm.parse_assembly(_with_fma(text))
-    if hasattr(llvm, "PassBuilder"):  # with LLVM 14, fma is called
+    if hasattr(llvm, "PassBuilder"):  # LLVM 14 has none, and calls fma
         inliner = llvm.ModulePassManager()
         inliner.add_always_inliner_pass()
         inliner.run(module, llvm.PassBuilder(machine(target), llvm.PipelineTuningOptions()))

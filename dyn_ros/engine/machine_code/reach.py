@@ -40,7 +40,7 @@ def _codes(code: CodeType) -> list[CodeType]:
 
 @functools.cache
 def _names_in_code(code: CodeType) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for part in _codes(code) for name in part.co_names))
+    return tuple(dict.fromkeys(name for inner_code in _codes(code) for name in inner_code.co_names))
 
 
 def _root_package(name: str | None) -> str:
@@ -51,17 +51,18 @@ def _root_package(name: str | None) -> str:
 def _attributes_in_code(code: CodeType) -> tuple[tuple[str, str], ...]:
     """Return pairs of a global variable and its attribute, by name, that the code reads."""
     pairs: dict[tuple[str, str], None] = {}
-    for part in _codes(code):
+    for inner_code in _codes(code):
         variable, argument = "", 0
-        for operation, low in zip(part.co_code[::2], part.co_code[1::2]):
-            argument = argument << 8 | low
+        for operation, byte in zip(inner_code.co_code[::2], inner_code.co_code[1::2]):
+            argument = argument << 8 | byte
             if operation == dis.EXTENDED_ARG:
                 continue
             if operation == _LOAD_GLOBAL:
-                variable = part.co_names[argument >> _GLOBAL_FLAGS]
+                variable = inner_code.co_names[argument >> _GLOBAL_FLAGS]
             elif operation != _CACHE:
                 if variable and operation in _LOAD_ATTRIBUTE:
-                    pairs[variable, part.co_names[argument >> _LOAD_ATTRIBUTE[operation]]] = None
+                    attribute = inner_code.co_names[argument >> _LOAD_ATTRIBUTE[operation]]
+                    pairs[variable, attribute] = None
                 variable = ""
             argument = 0
     return tuple(pairs)
@@ -181,8 +182,8 @@ def described(function: Any) -> str:
 def _instructions(code: CodeType) -> Iterator[Any]:
     """Yield bytecode with its constants inserted, without the docstring."""
     argument = 0
-    for operation, low in zip(code.co_code[::2], code.co_code[1::2]):
-        argument = argument << 8 | low
+    for operation, byte in zip(code.co_code[::2], code.co_code[1::2]):
+        argument = argument << 8 | byte
         if operation == dis.EXTENDED_ARG:
             continue
         yield operation

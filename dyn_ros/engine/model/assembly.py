@@ -255,15 +255,15 @@ def _require_new_names(
             f"name: {owner!r} has a frame named {name!r}; pass another name for the "
             "connecting joint"
         )
-    for what, names, new_names in (
+    for element_kind, names, new_names in (
         ("frames", model.frame_names, frame_names),
         ("payloads", model.payloads, attachment.payloads),
     ):
-        taken = set(names)
-        duplicates = [new_name for new_name in new_names if new_name in taken]
+        existing_names = set(names)
+        duplicates = [new_name for new_name in new_names if new_name in existing_names]
         if duplicates:
             raise ValueError(
-                f"prefix: both robots have {what} named {listed(duplicates, write=repr)}; "
+                f"prefix: both robots have {element_kind} named {listed(duplicates, write=repr)}; "
                 f"pass another prefix, such as {appendage.name + '/'!r}"
             )
 
@@ -282,12 +282,12 @@ class _AttachmentPoint:
 
     def row(self, frames: Sequence[Frame], name: str) -> int:
         """Return the index of the frame of a new joint: before its siblings with later names."""
-        below, end = {self.link}, self.link + 1
+        subtree, end = {self.link}, self.link + 1
         for i in range(end, _count_description_frames(frames)):
             if frames[i].parent_frame == self.link and frames[i].name > name:
                 return i
-            if frames[i].parent_frame in below:
-                below.add(i)
+            if frames[i].parent_frame in subtree:
+                subtree.add(i)
                 end = i + 1
         return end
 
@@ -326,24 +326,24 @@ def _connected(robot: Assembly, connection: Connection, name: str, X: Array) -> 
 def _merged(host: Assembly, attachment: Assembly, point: _AttachmentPoint, name: str) -> Assembly:
     """Return two robots in one numbering: depth first, children by joint name."""
     row = point.row(host.tree.frames, name)
-    first = sum(frame.kind == "joint" for frame in host.tree.frames[:row])
+    first_joint = sum(frame.kind == "joint" for frame in host.tree.frames[:row])
     njoints = len(attachment.tree.joints)
     nframes = _count_description_frames(attachment.tree.frames)
     nhost_frames = len(host.tree.frames)
-    joints = _shifted_numbers(len(host.tree.joints), first, njoints)
+    joints = _shifted_numbers(len(host.tree.joints), first_joint, njoints)
     frames = _shifted_numbers(nhost_frames, row, nframes)
     carrier, link = joints[point.joint], frames[point.link]
     host_tree, host_payloads = _renumbered(host, joints, frames, np.eye(4))
     tree, payloads = _renumbered(
         attachment,
-        _shifted_numbers(njoints, shift=first, outside=carrier),
+        _shifted_numbers(njoints, shift=first_joint, outside=carrier),
         {
             **_shifted_numbers(len(attachment.tree.frames), shift=nhost_frames),
             **_shifted_numbers(nframes, shift=row, outside=link),
         },
         np.eye(4),
     )
-    all_joints = [*host_tree.joints[:first], *tree.joints, *host_tree.joints[first:]]
+    all_joints = [*host_tree.joints[:first_joint], *tree.joints, *host_tree.joints[first_joint:]]
     base = host_tree.base_inertia
     if carrier < 0:
         base = base + tree.base_inertia
@@ -377,6 +377,7 @@ def _renumbered(
     robot: Assembly, joints: Mapping[int, int], frames: Mapping[int, int], X: Array
 ) -> Assembly:
     """Return the robot, placed at X, with new numbers of joints and frames.
+
     ``joints`` and ``frames`` contain the new numbers by the old ones.
     """
     act = SE3.from_homogeneous(X).act

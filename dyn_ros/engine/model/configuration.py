@@ -90,9 +90,10 @@ def _integrate_floating(q: Array, v: Array) -> Array:
 
 
 def _difference_floating(q0: Array, q1: Array) -> Array:
-    back = lie.conjugate(q0[..., 3:])
+    inverse_rotation = lie.conjugate(q0[..., 3:])
     return lie.se3_log(
-        lie.rotate(back, q1[..., :3] - q0[..., :3]), lie.quaternion_product(back, q1[..., 3:])
+        lie.rotate(inverse_rotation, q1[..., :3] - q0[..., :3]),
+        lie.quaternion_product(inverse_rotation, q1[..., 3:]),
     )
 
 
@@ -105,10 +106,11 @@ def _integrate_planar(q: Array, v: Array) -> Array:
 
 def _difference_planar(q0: Array, q1: Array) -> Array:
     p = _rotated(-q0[..., 2], q1[..., :2] - q0[..., :2])
-    half = 0.5 * (q1[..., 2:] - q0[..., 2:])
-    zero = np.zeros_like(half)
+    half_angle = 0.5 * (q1[..., 2:] - q0[..., 2:])
+    zero = np.zeros_like(half_angle)
     twist = lie.se3_log(
-        np.concatenate([p, zero], -1), np.concatenate([zero, zero, np.sin(half), np.cos(half)], -1)
+        np.concatenate([p, zero], -1),
+        np.concatenate([zero, zero, np.sin(half_angle), np.cos(half_angle)], -1),
     )
     return twist[..., [0, 1, 5]]  # its angle is in [-pi, pi]
 
@@ -125,8 +127,8 @@ class LieGroup(NamedTuple):
     """The configurations of a joint with several coordinates, a subgroup of SE(3)."""
 
     components: list[int]  # indices of the entries of v in a twist
-    integrate: Callable[[Array, Array], Array]  # q, v to the moved q
-    difference: Callable[[Array, Array], Array]  # q0, q1 to the v that moves q0 to q1
+    integrate: Callable[[Array, Array], Array]  # (q, v) -> q moved by v
+    difference: Callable[[Array, Array], Array]  # (q0, q1) -> v that moves q0 to q1
 
     def twist(self, v: Array) -> Array:
         """Return the twists (..., 6) of velocities."""
@@ -227,12 +229,12 @@ class ConfigurationSpace(Structure):
             The quaternions are normalized.
         """
         q, v = _common_batch(self, q=(("nq",), q), v=(("nv",), v))
-        moved = q.copy()
+        q_next = q.copy()
         iq, iv = single_coordinates(self)
-        moved[..., iq] += v[..., iv]
+        q_next[..., iq] += v[..., iv]
         for group, sq, sv in grouped_joints(self):
-            moved[..., sq] = group.integrate(q[..., sq], v[..., sv])
-        return moved
+            q_next[..., sq] = group.integrate(q[..., sq], v[..., sv])
+        return q_next
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
         """Compute the velocity with which ``integrate`` moves from q0 to q1.

@@ -17,29 +17,30 @@ from xml.parsers import expat
 _NAME_PATTERN = re.compile(rb"[^\s/>=]+")
 _ATTRIBUTE_PATTERN = re.compile(rb"\s+([^\s/>=]+)\s*=\s*(\"[^\"]*\"|'[^']*')")
 _LINE_PATTERN = re.compile(rb"(?:\r\n|\n|\r)[ \t]*\Z")
-_DEFAULT_INDENTATION = b"  "  # per level
+_DEFAULT_INDENTATION = b"  "
 
 
 @dataclass
 class _ElementSpan:
     """Positions of an element in the text.
 
-    For an empty element, ``<.../>``, ``close`` and ``end`` are the end of its only tag.
+    The content is between the start tag and the end tag. For an empty element, ``<.../>``, its
+    limits and ``end`` are the end of the only tag.
     """
 
     parent: _ElementSpan | None
-    start: int  # start of the start tag
-    inside: int  # end of the start tag
-    close: int = 0  # start of the end tag
-    end: int = 0  # end of the end tag
+    start: int
+    content_start: int
+    content_end: int = 0
+    end: int = 0
 
 
-class New(NamedTuple):
+class NewElement(NamedTuple):
     """An element to be inserted; its children have no children."""
 
     tag: str
     attributes: Mapping[str, str]
-    children: Sequence[New] = ()
+    children: Sequence[NewElement] = ()
 
 
 class Editor:
@@ -62,17 +63,17 @@ class Editor:
         def end(name: str) -> None:
             span = open_spans.pop()
             if self._is_empty(span):
-                span.close = span.end = span.inside
+                span.content_end = span.end = span.content_start
             else:
-                span.close = parser.CurrentByteIndex
-                span.end = self._data.index(b">", span.close) + 1
+                span.content_end = parser.CurrentByteIndex
+                span.end = self._data.index(b">", span.content_end) + 1
 
         parser = expat.ParserCreate("utf-8")
         parser.StartElementHandler, parser.EndElementHandler = start, end
         parser.Parse(self._data, True)
 
     def _is_empty(self, span: _ElementSpan) -> bool:
-        return self._data[span.inside - 2 : span.inside] == b"/>"
+        return self._data[span.content_start - 2 : span.content_start] == b"/>"
 
     def _start_tag_end(self, start: int) -> int:
         position = self._tag_name(start).end()
@@ -105,23 +106,25 @@ class Editor:
             position = attribute.end()
         self._edits.append((position, position, f' {name}="{value}"'.encode()))
 
-    def insert(self, parent: Element, new: New, last: bool = False) -> None:
+    def insert(self, parent: Element, element: NewElement, last: bool = False) -> None:
         """Insert an element as the first child or the last one, on a line like its siblings."""
         span, children = self._spans[parent], [self._spans[child] for child in parent]
         line, step = self._indentation(span, children)
         name = self._tag_name(span.start)[0]
         prefix = name[: name.find(b":") + 1]
-        text = line + _element_text(new, prefix, line, step)
+        text = line + _element_text(element, prefix, line, step)
         if self._is_empty(span):
             closing = self._line_break_before(span.start) if line else b""
-            slash = self._data.rindex(b"/", span.start, span.inside)
+            slash = self._data.rindex(b"/", span.start, span.content_start)
             self._edits.append((slash, slash + 1, b""))
-            self._edits.append((span.inside, span.inside, text + closing + b"</" + name + b">"))
+            self._edits.append(
+                (span.content_start, span.content_start, text + closing + b"</" + name + b">")
+            )
             return
-        at = children[-1].end if last and children else span.inside
-        if not children and line and not self._line_break_before(span.close):
+        position = children[-1].end if last and children else span.content_start
+        if not children and line and not self._line_break_before(span.content_end):
             text += self._line_break_before(span.start)
-        self._edits.append((at, at, text))
+        self._edits.append((position, position, text))
 
     def _indentation(
         self, span: _ElementSpan, children: Sequence[_ElementSpan]
@@ -155,12 +158,14 @@ class Editor:
         return b"".join([*pieces, self._data[position:]]).decode()
 
 
-def _element_text(new: New, prefix: bytes, line: bytes, step: bytes) -> bytes:
+def _element_text(element: NewElement, prefix: bytes, line: bytes, step: bytes) -> bytes:
     """Return the text of a new element, whose children are each on a line of their own."""
-    name = prefix + new.tag.encode()
-    attributes = b"".join(f' {key}="{value}"'.encode() for key, value in new.attributes.items())
-    if not new.children:
+    name = prefix + element.tag.encode()
+    attributes = b"".join(f' {key}="{value}"'.encode() for key, value in element.attributes.items())
+    if not element.children:
         return b"<" + name + attributes + b"/>"
     inner = line + step if line else b""
-    children = b"".join(inner + _element_text(child, prefix, inner, step) for child in new.children)
+    children = b"".join(
+        inner + _element_text(child, prefix, inner, step) for child in element.children
+    )
     return b"<" + name + attributes + b">" + children + line + b"</" + name + b">"

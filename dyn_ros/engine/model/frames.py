@@ -89,7 +89,7 @@ def frame_number(model: Any, frame: str | int, argument: str = "frame") -> int:
 
 
 def _selection_error(
-    what: str, argument: str, name: Any, names: Sequence[str], reference_frame: Any
+    element_kind: str, argument: str, name: Any, names: Sequence[str], reference_frame: Any
 ) -> ValueError:
     """Return the error for an unknown frame or joint, or an invalid reference frame."""
     if not isinstance(reference_frame, (int, np.integer)) or reference_frame not in range(3):
@@ -99,9 +99,9 @@ def _selection_error(
             f"got {reference_frame!r:.80}"
         )
     if not names:
-        return ValueError(f"{what}: the robot has none, got {name!r:.80}")
+        return ValueError(f"{element_kind}: the robot has none, got {name!r:.80}")
     if isinstance(name, str):
-        return ValueError(unknown_name(what, name, names))
+        return ValueError(unknown_name(element_kind, name, names))
     return ValueError(
         f"{argument}: expected a name or an index from 0 to {len(names) - 1}, "
         f"got {name!r:.80}; available: {listed(names)}"

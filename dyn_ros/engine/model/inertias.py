@@ -191,20 +191,20 @@ class Inertias(Structure):
         if not isinstance(name, str) or not name:
             raise ValueError(f"name: expected a non-empty string, got {name!r:.80}")
         payload = self._new_payload(frame, mass, com, inertia)
-        before = self._payloads.get(name, payload)
+        previous_payload = self._payloads.get(name, payload)
         self._payloads[name] = payload
-        self._recompute_around([before, payload])
+        self._recompute_around([previous_payload, payload])
 
     def clear_payload(self, name: str | None = None) -> None:
         """Remove the payload of this name, or all; the original inertias are restored exactly."""
         if name is None:
-            taken = list(self._payloads.values())
+            removed_payloads = list(self._payloads.values())
             self._payloads.clear()
         elif name in self._payloads:
-            taken = [self._payloads.pop(name)]
+            removed_payloads = [self._payloads.pop(name)]
         else:
             raise ValueError(unknown_name("payload", name, self._payloads))
-        self._recompute_around(taken)
+        self._recompute_around(removed_payloads)
 
     def _new_payload(
         self, frame: str | int, mass: float, com: ArrayLike, inertia: ArrayLike
@@ -252,8 +252,8 @@ class Inertias(Structure):
         fixed to it; if none has mass, the link of the joint.
         """
         joints, frames, changed_links = list(self.tree.joints), list(self.tree.frames), []
-        changed = np.flatnonzero((total != self._packed_inertias).any(-1)).tolist()
-        for joint in changed:
+        changed_joints = np.flatnonzero((total != self._packed_inertias).any(-1)).tolist()
+        for joint in changed_joints:
             parameters = total[joint] - sum(
                 inertia.dynamic_parameters() for inertia in self._payload_inertias(joint)
             )
@@ -273,7 +273,7 @@ class Inertias(Structure):
             frames[receiver] = replace(frames[receiver], inertia=placement.act_inverse(inertia))
             changed_links.append(receiver)
         self.tree = replace(self.tree, joints=tuple(joints), frames=tuple(frames))
-        self._recompute(changed, changed_links)
+        self._recompute(changed_joints, changed_links)
 
     def _payload_inertias(self, joint: int) -> list[Inertia]:
         return [payload.inertia for payload in self._payloads.values() if payload.joint == joint]
@@ -284,11 +284,11 @@ class Inertias(Structure):
         total = sum(self._payload_inertias(joint), body_inertia)
         return total.plain() if isinstance(total, AssignedInertia) else total
 
-    def _recompute_around(self, changed: Collection[Payload]) -> None:
+    def _recompute_around(self, payloads: Collection[Payload]) -> None:
         """Recompute the inertias to which these payloads belong or belonged."""
         self._recompute(
-            {payload.joint for payload in changed if payload.joint >= 0},
-            {payload.frame for payload in changed},
+            {payload.joint for payload in payloads if payload.joint >= 0},
+            {payload.frame for payload in payloads},
         )
 
     def _recompute(self, joints: Iterable[int], frames: Iterable[int]) -> None:

@@ -52,7 +52,7 @@ class AssignedInertia(Inertia):
         return al.inertia_moved(al.scale(-1.0, origin), self._tuple)
 
     def dynamic_parameters(self) -> Array:
-        """(10,) ndarray: the parameters."""
+        """Return the parameters, (10,) ndarray."""
         m, h, S = self._tuple
         return np.array([m, *h, *S])
 

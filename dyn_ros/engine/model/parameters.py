@@ -22,7 +22,7 @@ from ..kernel.validation import shaped_array
 # Tolerances of `is_physical` for the least eigenvalue of the second moments about the center of
 # mass, relative to the largest squared distance: of gyration, or from the origin to this center.
 _MIN_EIGENVALUE = 1e-12  # a body below it counts as on the boundary
-_BOUNDARY_TOLERANCE = 1e-9  # as of Inertia.inconsistencies
+_BOUNDARY_TOLERANCE = 1e-9  # equals the tolerance of Inertia.inconsistencies
 
 __all__ = [
     "d_from_log_cholesky",
@@ -96,11 +96,11 @@ def from_pseudo_inertia(matrix: ArrayLike) -> Array:
     """
     P = shaped_array("matrix", matrix, (4, 4), leading=True)
     transposed = P.swapaxes(-1, -2)
-    off, largest = (np.abs(x).max((-1, -2)) for x in (P - transposed, P))
-    if (off > 1e-9 * largest).any():
+    asymmetry, largest = (np.abs(x).max((-1, -2)) for x in (P - transposed, P))
+    if (asymmetry > 1e-9 * largest).any():
         raise ValueError(
             "matrix: expected a symmetric matrix, got one that differs from its "
-            f"transpose by {off.max():.3g}"
+            f"transpose by {asymmetry.max():.3g}"
         )
     return _from_pseudo_inertia(0.5 * (P + transposed))
 
@@ -155,12 +155,16 @@ def is_physical(parameters: ArrayLike, *, boundary: bool = False) -> bool | NDAr
         about_com = second / divisor[..., None] - com[..., :, None] * com[..., None, :]
         size = np.maximum(np.abs(about_com).max((-1, -2)), (com * com).sum(-1))
     in_range = np.isfinite(size)  # False after an overflow
-    low = np.linalg.eigvalsh(np.where(in_range[..., None, None], about_com, 0.0))[..., 0]
+    least_eigenvalue = np.linalg.eigvalsh(np.where(in_range[..., None, None], about_com, 0.0))[
+        ..., 0
+    ]
     if boundary:
         massless = (m == 0.0) & ~h.any(-1)
-        result = ((m > 0.0) | massless) & in_range & (low >= -_BOUNDARY_TOLERANCE * size)
+        result = (
+            ((m > 0.0) | massless) & in_range & (least_eigenvalue >= -_BOUNDARY_TOLERANCE * size)
+        )
     else:
-        result = (m > 0.0) & in_range & (low > _MIN_EIGENVALUE * size)
+        result = (m > 0.0) & in_range & (least_eigenvalue > _MIN_EIGENVALUE * size)
     return result if result.ndim else bool(result)
 
 

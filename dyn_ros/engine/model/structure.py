@@ -224,7 +224,7 @@ class Structure:
         """Return the joints that move the frames, and the connections of frames; see packing.py."""
         frames = self.tree.frames
         connecting = list(range(len(frames)))
-        above = [-1] * len(frames)
+        parents = [-1] * len(frames)
         for i, frame in enumerate(frames):
             if frame.parent_frame < 0:
                 continue
@@ -233,10 +233,10 @@ class Structure:
             elif frame.kind == "frame":
                 connecting[i] = connecting[frame.parent_frame]
             else:
-                above[i] = connecting[frame.parent_frame]
+                parents[i] = connecting[frame.parent_frame]
         carriers = [frame.parent + 1 for frame in frames]
         joints = [frame.parent + 1 if frame.kind == "joint" else 0 for frame in frames]
-        return np.array([carriers, connecting, above, joints], np.int64)
+        return np.array([carriers, connecting, parents, joints], np.int64)
 
     def _velocity_tree_rows(self, joints: Sequence[Joint]) -> NDArray[np.int64]:
         """Return for each velocity its parent, or -1, and the end of its range of descendants.
@@ -297,8 +297,8 @@ class Structure:
             return _index_of_name("frame", name, self.frame_names)
 
 
-def _index_of_name(what: str, name: str, names: tuple[str, ...]) -> int:
+def _index_of_name(element_kind: str, name: str, names: tuple[str, ...]) -> int:
     try:
         return names.index(name)
     except ValueError:
-        raise ValueError(unknown_name(what, name, names)) from None
+        raise ValueError(unknown_name(element_kind, name, names)) from None

@@ -122,8 +122,8 @@ def _lockable_joint(model: Inertias, name: str) -> int:
     fixed = (frame.name for frame in model.tree.frames if frame.kind == "fixed_joint")
     independent = listed(own_joints(model))
     if name not in model.joint_names:
-        what = "is fixed already" if name in fixed else "is unknown"
-        raise ValueError(f"lock: joint {name!r:.80} {what}; available: {independent}")
+        reason = "is fixed already" if name in fixed else "is unknown"
+        raise ValueError(f"lock: joint {name!r:.80} {reason}; available: {independent}")
     index = model.joint_names.index(name)
     mimic = model.tree.joints[index].mimic
     if mimic:
@@ -137,11 +137,11 @@ def _lockable_joint(model: Inertias, name: str) -> int:
 
 def _checked_position(joint: Joint, nq: int, value: float | ArrayLike) -> Array:
     """Return the position of a joint, (nq,); raise a ValueError if it is invalid."""
-    what = f"position of joint {joint.name!r}"
-    x = finite_array(what, value, () if nq == 1 else (nq,)).reshape(nq)
+    label = f"position of joint {joint.name!r}"
+    x = finite_array(label, value, () if nq == 1 else (nq,)).reshape(nq)
     limit = MAX_URDF_NUMBER if joint.kind in ("prismatic", "floating") else MAX_ANGLE
     if np.abs(x).max() > limit:
-        raise ValueError(f"{what}: expected at most {limit:g}, got {value!r:.80}")
+        raise ValueError(f"{label}: expected at most {limit:g}, got {value!r:.80}")
     rotation = x[-4:]
     if (
         joint.kind in ("floating", "spherical")
@@ -149,7 +149,7 @@ def _checked_position(joint: Joint, nq: int, value: float | ArrayLike) -> Array:
     ):
         position_part = " after x y z" if joint.kind == "floating" else ""
         raise ValueError(
-            f"{what}: expected a unit quaternion (x y z w){position_part}, got length "
+            f"{label}: expected a unit quaternion (x y z w){position_part}, got length "
             f"{np.linalg.norm(rotation):.9g}; normalize it"
         )
     return x

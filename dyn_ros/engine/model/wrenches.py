@@ -71,7 +71,7 @@ class JointPlacements:
         return X
 
 
-def _checked_wrench(what: str, wrench: ArrayLike, batch: tuple[int, ...]) -> Array:
+def _checked_wrench(label: str, wrench: ArrayLike, batch: tuple[int, ...]) -> Array:
     """Return a wrench, (6,), or one for each state of a batch."""
     is_batch = (
         batch
@@ -79,7 +79,7 @@ def _checked_wrench(what: str, wrench: ArrayLike, batch: tuple[int, ...]) -> Arr
         and len(wrench)
         and (np.ndim(wrench[0]) == 1)
     )
-    return finite_array(what, wrench, (*batch, 6) if is_batch else (6,))
+    return finite_array(label, wrench, (*batch, 6) if is_batch else (6,))
 
 
 def _reference_frame(model: Structure, axes: str | ReferenceFrame | None) -> ReferenceFrame | Frame:

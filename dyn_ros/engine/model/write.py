@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..kernel.types import Array
 from ..spatial.se3 import SE3
-from .edit import Editor, New
+from .edit import Editor, NewElement
 from .link_inertias import AssignedInertia
 from .model import Model
 from .parameters import from_pseudo_inertia, is_physical, pseudo_inertia
@@ -118,7 +118,7 @@ def _write_links(
 ) -> None:
     elements = _elements_by_name(root, "link")
     links = {link.name: link for link in robot.links}
-    moved = {joint.child for joint in robot.joints if joint.type != "fixed"}
+    child_links = {joint.child for joint in robot.joints if joint.type != "fixed"}
     bodies: dict[int, list[int]] = {}
     for i, frame in enumerate(model.tree.frames):
         if frame.kind == "body":
@@ -132,7 +132,7 @@ def _write_links(
         names = [model.tree.frames[i].name for i in frames]
         old_parameters = [link_inertia(links[name], []).dynamic_parameters() for name in names]
         for name, parameters in _changed_links(
-            model, joint, frames, old_parameters, payloads, moved
+            model, joint, frames, old_parameters, payloads, child_links
         ):
             _write_inertial(editor, elements[name], links[name].inertial, parameters)
 
@@ -141,33 +141,44 @@ def _changed_links(
     model: Model,
     joint: int,
     frames: Sequence[int],
-    old: Sequence[Array],
+    old_parameters: Sequence[Array],
     payloads: bool,
-    moved: Container[str],
+    child_links: Container[str],
 ) -> list[tuple[str, Array]]:
     """Return names and parameters, in their frames, of the links of a body that change.
-    ``moved`` are the links that joints move, locked ones included.
 
-    ``moved`` are the links that joints move, locked ones included.
+    ``child_links`` are the links that joints move, locked joints included.
     """
     tree = model.tree
     placements = [SE3.from_homogeneous(tree.frames[i].placement) for i in frames]
-    new = [tree.frames[i].inertia.dynamic_parameters() for i in frames]
+    new_parameters = [tree.frames[i].inertia.dynamic_parameters() for i in frames]
     if payloads:
         for payload in model._payloads.values():
             if payload.frame in frames:
                 k = frames.index(payload.frame)
-                new[k] = new[k] + placements[k].act_inverse(payload.inertia).dynamic_parameters()
-    scales = _group_sizes(np.abs([*old, *new]).max(0))
-    changed = [
-        k for k in range(len(frames)) if (np.abs(new[k] - old[k]) > _MIN_CHANGE * scales).any()
+                new_parameters[k] = (
+                    new_parameters[k]
+                    + placements[k].act_inverse(payload.inertia).dynamic_parameters()
+                )
+    scales = _group_sizes(np.abs([*old_parameters, *new_parameters]).max(0))
+    changed_indices = [
+        k
+        for k in range(len(frames))
+        if (np.abs(new_parameters[k] - old_parameters[k]) > _MIN_CHANGE * scales).any()
     ]
-    if any(not is_physical(new[k], boundary=True) for k in changed):
-        is_bolted = _bolted_links(tree, frames, moved)
-        new, changed = _distributed_body(
-            tree, joint, frames, placements, old, new, changed, is_bolted
+    if any(not is_physical(new_parameters[k], boundary=True) for k in changed_indices):
+        is_bolted = _bolted_links(tree, frames, child_links)
+        new_parameters, changed_indices = _distributed_body(
+            tree,
+            joint,
+            frames,
+            placements,
+            old_parameters,
+            new_parameters,
+            changed_indices,
+            is_bolted,
         )
-    return [(tree.frames[frames[k]].name, new[k]) for k in changed]
+    return [(tree.frames[frames[k]].name, new_parameters[k]) for k in changed_indices]
 
 
 def _group_sizes(parameters: Array) -> Array:
@@ -176,13 +187,15 @@ def _group_sizes(parameters: Array) -> Array:
     return np.array([m, *[h] * 3, *[moment] * 6])
 
 
-def _bolted_links(tree: Tree, frames: Sequence[int], moved: Container[str]) -> NDArray[np.bool_]:
+def _bolted_links(
+    tree: Tree, frames: Sequence[int], child_links: Container[str]
+) -> NDArray[np.bool_]:
     """Return True for each link that is fixed to the first one without a locked joint between."""
     is_bolted = [True]
     for i in frames[1:]:
         parent = tree.frames[tree.frames[i].parent_frame].parent_frame
         is_bolted.append(
-            tree.frames[i].name not in moved
+            tree.frames[i].name not in child_links
             and parent in frames
             and is_bolted[frames.index(parent)]
         )
@@ -194,9 +207,9 @@ def _distributed_body(
     joint: int,
     frames: Sequence[int],
     placements: Sequence[SE3],
-    old: Sequence[Array],
-    new: list[Array],
-    changed: list[int],
+    old_parameters: Sequence[Array],
+    new_parameters: list[Array],
+    changed_indices: list[int],
     is_bolted: NDArray[np.bool_],
 ) -> tuple[list[Array], list[int]]:
     """Distribute the body over its links, if it can be physical then.
@@ -204,35 +217,41 @@ def _distributed_body(
     Links beyond locked joints take part only if the remaining ones could not be physical. Returns
     the parameters of all links, and the indices of those that change.
     """
-    before = np.array([_moved_parameters(X, link) for X, link in zip(placements, old)])
-    total = np.sum([_moved_parameters(X, link) for X, link in zip(placements, new)], axis=0)
-    bolted_total = total - before[~is_bolted].sum(0)
+    old_placed = np.array(
+        [_moved_parameters(X, link) for X, link in zip(placements, old_parameters)]
+    )
+    total = np.sum(
+        [_moved_parameters(X, link) for X, link in zip(placements, new_parameters)], axis=0
+    )
+    bolted_total = total - old_placed[~is_bolted].sum(0)
     if (
         not is_bolted.all()
-        and before[is_bolted, 0].any()
+        and old_placed[is_bolted, 0].any()
         and is_physical(bolted_total, boundary=True)
     ):
         total = bolted_total
     else:
         is_bolted = np.ones(len(frames), bool)
     if is_physical(total, boundary=True) or not all(
-        map(_is_expressible, (new[k] for k in changed))
+        map(_is_expressible, (new_parameters[k] for k in changed_indices))
     ):
-        shares = _distributed_parameters(before * is_bolted[:, None], total)
-        new = [
+        shares = _distributed_parameters(old_placed * is_bolted[:, None], total)
+        new_parameters = [
             _moved_parameters(X.inverse(), share) if takes_part else link
-            for X, share, takes_part, link in zip(placements, shares, is_bolted, old)
+            for X, share, takes_part, link in zip(placements, shares, is_bolted, old_parameters)
         ]
-        changed = [k for k in range(len(frames)) if (new[k] != old[k]).any()]
-    for k in changed:
-        if not _is_expressible(new[k]):
+        changed_indices = [
+            k for k in range(len(frames)) if (new_parameters[k] != old_parameters[k]).any()
+        ]
+    for k in changed_indices:
+        if not _is_expressible(new_parameters[k]):
             name = tree.joints[joint].name if joint >= 0 else "universe"
             raise ValueError(
                 f"model: the body of joint {name!r} has mass {total[0]:.6g} kg and first moment "
                 f"{total[1:4].tolist()} kg m, which a URDF cannot express; estimate parameters "
                 "that are physical (model.is_physical), or assign others to this body"
             )
-    return new, changed
+    return new_parameters, changed_indices
 
 
 def _distributed_parameters(links: Array, total: Array) -> Array:
@@ -274,13 +293,13 @@ def _write_inertial(
     if inertial is None:
         editor.insert(
             link,
-            New(
+            NewElement(
                 "inertial",
                 {},
                 (
-                    New("origin", {"xyz": _text_of_vector(com), "rpy": "0 0 0"}),
-                    New("mass", {"value": _text_of_number(m, m)}),
-                    New("inertia", _moment_attributes(about_com, size)),
+                    NewElement("origin", {"xyz": _text_of_vector(com), "rpy": "0 0 0"}),
+                    NewElement("mass", {"value": _text_of_number(m, m)}),
+                    NewElement("inertia", _moment_attributes(about_com, size)),
                 ),
             ),
         )
@@ -299,7 +318,9 @@ def _write_inertial(
             size,
         )
     elif np.abs(about_com).max() > _MIN_CHANGE * size:
-        editor.insert(element, New("inertia", _moment_attributes(about_com, size)), last=True)
+        editor.insert(
+            element, NewElement("inertia", _moment_attributes(about_com, size)), last=True
+        )
 
 
 def _write_origin(editor: Editor, inertial: Element, com: Array) -> None:
@@ -307,7 +328,7 @@ def _write_origin(editor: Editor, inertial: Element, com: Array) -> None:
     if origin is not None:
         _set_numbers(editor, origin, {"xyz": com}, np.abs(com).max())
     elif com.any():
-        editor.insert(inertial, New("origin", {"xyz": _text_of_vector(com), "rpy": "0 0 0"}))
+        editor.insert(inertial, NewElement("origin", {"xyz": _text_of_vector(com), "rpy": "0 0 0"}))
 
 
 def _moment_attributes(matrix: Array, size: float) -> dict[str, str]:
@@ -357,7 +378,6 @@ def _write_driven(
     losses: Mapping[str, float],
 ) -> None:
     """Write the losses of a joint to it and to the joints that follow it with these ratios.
-    ``joints`` are their elements and records.
 
     ``joints`` are their elements and records.
     """
@@ -370,13 +390,15 @@ def _write_driven(
                 "which a URDF cannot express; assign a number from 0 to "
                 f"{MAX_URDF_NUMBER:g} to model.{attribute}"
             )
-        old = np.array([_loss_of_joint(joint, attribute) for _, joint in joints])
-        for change, before, new in zip(changes, old, _shared_loss(old, weights, value)):
-            if new != before:
-                change[attribute] = _text_of_number(new)
+        old_values = np.array([_loss_of_joint(joint, attribute) for _, joint in joints])
+        for change, old_value, new_value in zip(
+            changes, old_values, _shared_loss(old_values, weights, value)
+        ):
+            if new_value != old_value:
+                change[attribute] = _text_of_number(new_value)
     for (element, joint), change in zip(joints, changes):
         if change and joint.dynamics is None:
-            editor.insert(element, New("dynamics", change), last=True)
+            editor.insert(element, NewElement("dynamics", change), last=True)
         elif change:
             for attribute, text in change.items():
                 editor.set(children(element, "dynamics")[0], attribute, text)
@@ -388,6 +410,7 @@ def _loss_of_joint(joint: urdf.Joint, attribute: str) -> float:
 
 def _followers(robot: urdf.Robot, model: Model) -> dict[str, dict[str, float]]:
     """Return the multipliers of the joints that follow each joint, by its name and theirs.
+
     There are none if the model ignores mimic joints.
     """
     try:
@@ -406,17 +429,20 @@ def _followers(robot: urdf.Robot, model: Model) -> dict[str, dict[str, float]]:
     return followers
 
 
-def _shared_loss(old: Array, weights: Array, value: float) -> Array:
+def _shared_loss(old_values: Array, weights: Array, value: float) -> Array:
     """Return numbers of a joint and its followers whose weighted sum is the value.
-    Only the first number changes; if it would have to be negative, all change in proportion.
 
-    If it would have to be negative, all change in proportion.
+    Only the first number changes; if it would have to be negative, all change in proportion.
     """
-    total = weights @ old
+    total = weights @ old_values
     if abs(value - total) <= _MIN_CHANGE * total:
-        return old
-    first = value - weights[1:] @ old[1:]
-    return np.array([first, *old[1:]]) if first >= 0.0 else old * (value / total)
+        return old_values
+    first_value = value - weights[1:] @ old_values[1:]
+    return (
+        np.array([first_value, *old_values[1:]])
+        if first_value >= 0.0
+        else old_values * (value / total)
+    )
 
 
 # --- numbers

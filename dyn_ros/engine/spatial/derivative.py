@@ -43,7 +43,7 @@ def _sum(*terms: al.SE3) -> al.SE3:
 
 
 def _scaled(factor: float, D: al.SE3) -> al.SE3:
-    return al.SE3(*(tuple(factor * x for x in part) for part in D))
+    return al.SE3(*(tuple(factor * x for x in numbers) for numbers in D))
 
 
 def _checked_placement(X: SE3) -> al.SE3:
@@ -168,8 +168,8 @@ class TransformDerivative(Derivative):
         cls, X: SE3, dX: TransformDerivative, Y: SE3, dY: TransformDerivative
     ) -> TransformDerivative:
         """Return the derivative of X Y if both vary: dX Y + X dY."""
-        first = require_type("dX", dX, cls) * require_type("Y", Y, SE3)
-        return first + require_type("X", X, SE3) * require_type("dY", dY, cls)
+        dX_Y = require_type("dX", dX, cls) * require_type("Y", Y, SE3)
+        return dX_Y + require_type("X", X, SE3) * require_type("dY", dY, cls)
 
     def _moment(self, X: SE3) -> Array:
         """Compute [dp] R + [p] dR."""
@@ -177,11 +177,14 @@ class TransformDerivative(Derivative):
         return _cross_rotation(dp, R) + _cross_rotation(p, dR)
 
     def as_adjoint(self, X: SE3) -> Array:
-        """(6, 6) ndarray: derivative of ``X.as_adjoint()``, [dR, [dp] R + [p] dR; 0, dR]."""
+        """Return the derivative of ``X.as_adjoint()``, (6, 6) ndarray.
+
+        [dR, [dp] R + [p] dR; 0, dR]
+        """
         return self._adjoint(self._moment(X))
 
     def as_adjoint_wrench(self, X: SE3) -> Array:
-        """(6, 6) ndarray: derivative of ``X.as_adjoint_wrench()``.
+        """Return the derivative of ``X.as_adjoint_wrench()``, (6, 6) ndarray.
 
         [dR, 0; [dp] R + [p] dR, dR]
         """
@@ -304,14 +307,14 @@ class TransformSecondDerivative(Derivative):
         return _cross_rotation(ddp, R) + 2.0 * _cross_rotation(dp, dR) + _cross_rotation(p, ddR)
 
     def as_adjoint(self, X: SE3, dX: TransformDerivative) -> Array:
-        """(6, 6) ndarray: second derivative of ``X.as_adjoint()``.
+        """Return the second derivative of ``X.as_adjoint()``, (6, 6) ndarray.
 
         [ddR, [ddp] R + 2 [dp] dR + [p] ddR; 0, ddR]
         """
         return self._adjoint(self._moment(X, dX))
 
     def as_adjoint_wrench(self, X: SE3, dX: TransformDerivative) -> Array:
-        """(6, 6) ndarray: second derivative of ``X.as_adjoint_wrench()``.
+        """Return the second derivative of ``X.as_adjoint_wrench()``, (6, 6) ndarray.
 
         [ddR, 0; [ddp] R + 2 [dp] dR + [p] ddR, ddR]
         """

@@ -114,19 +114,19 @@ class Inertia(Value):
 
     @classmethod
     def from_box(cls, mass: float, size: ArrayLike) -> Inertia:
-        """A solid box about its center: mass [kg]; edges along x, y and z, (3,) array_like [m]."""
+        """Create a solid box about its center: mass [kg], edges along x, y and z [m]."""
         x, y, z = (positive_number("size", edge) for edge in float_tuple("size", size, (3,)))
         return cls._solid(mass, (y * y + z * z) / 12, (x * x + z * z) / 12, (x * x + y * y) / 12)
 
     @classmethod
     def from_sphere(cls, mass: float, radius: float) -> Inertia:
-        """A solid sphere about its center: mass [kg], radius [m]."""
+        """Create a solid sphere about its center: mass [kg], radius [m]."""
         moment = 0.4 * positive_number("radius", radius) ** 2
         return cls._solid(mass, moment, moment, moment)
 
     @classmethod
     def from_cylinder(cls, mass: float, radius: float, length: float) -> Inertia:
-        """A solid cylinder about its center, its axis along z: mass [kg], radius, length [m]."""
+        """Create a solid cylinder about its center, with its axis along z: mass [kg], sizes [m]."""
         r, h = positive_number("radius", radius), positive_number("length", length)
         across = (3.0 * r * r + h * h) / 12
         return cls._solid(mass, across, across, 0.5 * r * r)
@@ -157,7 +157,7 @@ class Inertia(Value):
         return al.inertia_moved(al.sub(c, origin), al.Inertia(m, _ORIGIN, S))
 
     def dynamic_parameters(self) -> Array:
-        """(10,) ndarray: the dynamic parameters, as for ``from_dynamic_parameters``."""
+        """Return the dynamic parameters, (10,) ndarray, as for ``from_dynamic_parameters``."""
         m, h, S = self._about_point(_ORIGIN)
         return np.array([m, *h, *S])
 
@@ -190,20 +190,22 @@ class Inertia(Value):
         )
 
     def vxi(self, v: Motion) -> Array:
-        """(6, 6) ndarray: v x* I for a velocity v."""
+        """Return v x* I for a velocity v, (6, 6) ndarray."""
         return require_type("v", v, Motion).as_cross_force() @ self._numbers()
 
     def ivx(self, v: Motion) -> Array:
-        """(6, 6) ndarray: I v x for a velocity v."""
+        """Return I v x for a velocity v, (6, 6) ndarray."""
         return self._numbers() @ require_type("v", v, Motion).as_cross()
 
     def variation(self, v: Motion) -> Array:
-        """(6, 6) ndarray: v x* I - I v x, the rate of change of the inertia of a body with
-        velocity v, expressed in a fixed frame; Featherstone (2008), section 2.13."""
+        """Return the rate of change of the inertia of a body with velocity v, (6, 6) ndarray.
+
+        v x* I - I v x, expressed in a fixed frame; Featherstone (2008), section 2.13.
+        """
         return self.vxi(v) - self.ivx(v)
 
     def pseudo_inertia(self) -> Array:
-        """(4, 4) ndarray: second moments of the mass about the origin [kg m2, kg m, kg].
+        """Return the second moments of the mass about the origin, (4, 4) ndarray [kg m2, kg m, kg].
 
         [integral of r r' dm, m c; m c', m], positive definite for every body that is not planar;
         Wensing, Kim and Slotine (2018).

@@ -60,7 +60,7 @@ class Homogeneous(Value):
         return readonly_array(self._tuple.translation, 3)
 
     def as_homogeneous(self) -> Array:
-        """(4, 4) ndarray, as returned by ``np.asarray``.
+        """Return the matrix, (4, 4) ndarray, as ``np.asarray`` does.
 
         The last row is 0 0 0 1, of derivatives zeros; iDynTree's documentation shows a 1 there.
         """
@@ -156,7 +156,7 @@ class SE3(Homogeneous):
 
     @staticmethod
     def jexp(motion: ArrayLike) -> Array:
-        """(6, 6) ndarray: right Jacobian of ``exp`` for a Motion or (6,) array_like.
+        """Return the right Jacobian of ``exp`` for a Motion or (6,) array_like, (6, 6) ndarray.
 
         exp(m + dm) = exp(m) exp(jexp(m) dm), to first order. Bullo and Murray (1995),
         Proportional derivative (PD) control on the Euclidean group.
@@ -171,14 +171,14 @@ class SE3(Homogeneous):
         return Motion(lie.se3_log(self.translation, self.as_quaternion()))
 
     def jlog(self) -> Array:
-        """(6, 6) ndarray: Jacobian of ``log``, the inverse of ``SE3.jexp(X.log())``.
+        """Return the Jacobian of ``log``, the inverse of ``SE3.jexp(X.log())``, (6, 6) ndarray.
 
         log(X exp(dm)) = log(X) + jlog dm, to first order.
         """
         return lie.se3_jlog(np.asarray(self.log()))
 
     def as_quaternion(self) -> Array:
-        """(4,) ndarray: unit quaternion (x y z w) with w >= 0."""
+        """Return the unit quaternion (x y z w) with w >= 0, (4,) ndarray."""
         return lie.matrix_quaternion(self.rotation)
 
     def as_rotation(self) -> Rotation:
@@ -188,12 +188,12 @@ class SE3(Homogeneous):
         return Rotation.from_quat(self.as_quaternion())
 
     def as_adjoint(self) -> Array:
-        """(6, 6) ndarray [R [p]R; 0 R]: the matrix by which ``act`` transforms a motion."""
+        """Return the matrix by which ``act`` transforms a motion, (6, 6) ndarray: [R [p]R; 0 R]."""
         R, p = self._tuple
         return block_matrix(R, al.product(al.skew(p), R), ZERO_MATRIX, R)
 
     def as_adjoint_wrench(self) -> Array:
-        """(6, 6) ndarray [R 0; [p]R R]: the matrix by which ``act`` transforms a force."""
+        """Return the matrix by which ``act`` transforms a force, (6, 6) ndarray: [R 0; [p]R R]."""
         R, p = self._tuple
         return block_matrix(R, ZERO_MATRIX, al.product(al.skew(p), R), R)
 
@@ -236,7 +236,7 @@ TransformSecondDerivative or (..., 3) array_like
     def act_inverse(self, other: ArrayLike) -> Array: ...
 
     def act_inverse(self, other: Value | ArrayLike) -> Value | Array:
-        """``X.inverse().act(other)``: from the outer frame to the placed one."""
+        """Transform from the outer frame to the placed one, as ``X.inverse().act(other)``."""
         return self.inverse().act(other)
 
     def _placed(self, X: al.SE3) -> SE3:

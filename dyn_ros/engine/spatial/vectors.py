@@ -46,7 +46,7 @@ class _Vector(Linear):
 
     @classmethod
     def zero(cls: type[V]) -> V:
-        """The zero vector."""
+        """Return the zero vector."""
         return cls(np.zeros(6))
 
     @property
@@ -107,7 +107,7 @@ class Motion(_Vector):
     _add, _scale = staticmethod(al.motion_add), staticmethod(al.motion_scale)
 
     def cross(self, other: Vector) -> Vector:
-        """v x m for a Motion, or v x* f for a Force; Featherstone (2008), section 2.9.
+        """Return v x m for a Motion, or v x* f for a Force; Featherstone (2008), section 2.9.
 
         This is the rate of change of a vector that is constant in a frame with velocity v.
 
@@ -121,16 +121,16 @@ class Motion(_Vector):
         return Force._of(al.force_cross(self._tuple, require_type("other", other, Force)._tuple))
 
     def dot(self, force: Force) -> float:
-        """Power [W] of a Force at this velocity, both expressed in the same frame."""
+        """Return the power [W] of a Force at this velocity, both expressed in the same frame."""
         return al.power(require_type("force", force, Force)._tuple, self._tuple)
 
     def as_cross(self) -> Array:
-        """(6, 6) ndarray: ``m.as_cross() @ n`` is m x n."""
+        """Return the (6, 6) ndarray with which ``m.as_cross() @ n`` is m x n."""
         v, w = al.skew(self._tuple.linear), al.skew(self._tuple.angular)
         return block_matrix(w, v, ZERO_MATRIX, w)
 
     def as_cross_force(self) -> Array:
-        """(6, 6) ndarray: ``m.as_cross_force() @ f`` is m x* f."""
+        """Return the (6, 6) ndarray with which ``m.as_cross_force() @ f`` is m x* f."""
         v, w = al.skew(self._tuple.linear), al.skew(self._tuple.angular)
         return block_matrix(w, ZERO_MATRIX, v, w)
 
@@ -170,7 +170,7 @@ class Force(_Vector):
     _add, _scale = staticmethod(al.force_add), staticmethod(al.force_scale)
 
     def dot(self, motion: Motion) -> float:
-        """Power [W] of this force at a velocity, both expressed in the same frame."""
+        """Return the power [W] of this force at a velocity, both expressed in the same frame."""
         return al.power(self._tuple, require_type("motion", motion, Motion)._tuple)
 
     def _placed(self, X: al.SE3) -> Force:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from urdf_parser_py import urdf
 
 _ROUNDING_ERROR = 1e-15  # relative to the largest number of a vector or matrix
-_TEXT_TOLERANCE = 1e-6  # relative to the largest moment; moments of descriptions are rounded
+_MOMENT_TOLERANCE = 1e-6  # relative to the largest moment; moments of descriptions are rounded
 _ABSOLUTE_TOLERANCE = 1e-15  # kg m2
 
 
@@ -62,15 +62,17 @@ def link_inertia(link: urdf.Link, warnings: list[str]) -> Inertia:
 
 def rotational_fault(rotational: Array) -> str:
     """Return the reason why a rotational inertia is not physical, or an empty string."""
-    low, middle, high = np.linalg.eigvalsh(rotational)
-    tolerance = _TEXT_TOLERANCE * max(abs(low), abs(high)) + _ABSOLUTE_TOLERANCE
-    if low < -tolerance:
-        return f"is not positive semidefinite: its smallest principal moment is {low:.3g} kg m^2"
-    if high - middle - low > tolerance:
+    smallest, middle, largest = np.linalg.eigvalsh(rotational)
+    tolerance = _MOMENT_TOLERANCE * max(abs(smallest), abs(largest)) + _ABSOLUTE_TOLERANCE
+    if smallest < -tolerance:
+        return (
+            f"is not positive semidefinite: its smallest principal moment is {smallest:.3g} kg m^2"
+        )
+    if largest - middle - smallest > tolerance:
         return (
             "violates the triangle inequality: its largest principal "
-            f"moment {high:.3g} kg m^2 exceeds the sum of the others by "
-            f"{high - middle - low:.3g} kg m^2"
+            f"moment {largest:.3g} kg m^2 exceeds the sum of the others by "
+            f"{largest - middle - smallest:.3g} kg m^2"
         )
     return ""
 

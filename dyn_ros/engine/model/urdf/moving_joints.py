@@ -160,12 +160,12 @@ def _damping_and_friction(joint: urdf.Joint, warnings: list[str]) -> tuple[float
     if dynamics is None:
         return 0.0, 0.0
     damping, friction = dynamics.damping, dynamics.friction
-    for what, value in (("damping", damping), ("friction", friction)):
+    for attribute, value in (("damping", damping), ("friction", friction)):
         if value < 0.0:
-            raise UrdfError(f'{what} of joint "{joint.name}" is {value:g}; expected 0 or more')
+            raise UrdfError(f'{attribute} of joint "{joint.name}" is {value:g}; expected 0 or more')
         if value and joint.type not in ONE_DOF:
             warnings.append(
-                f'{what} of {joint.type} joint "{joint.name}" is {value:g} and is ignored; set '
-                f"model.{what}, which has a number for each of its velocities"
+                f'{attribute} of {joint.type} joint "{joint.name}" is {value:g} and is ignored; '
+                f"set model.{attribute}, which has a number for each of its velocities"
             )
     return (damping, friction) if joint.type in ONE_DOF else (0.0, 0.0)

@@ -33,11 +33,11 @@ def check_one_tree(robot: urdf.Robot) -> str:
     return roots[0]
 
 
-def _records_by_name(records: Iterable[Any], what: str) -> dict[str, Any]:
+def _records_by_name(records: Iterable[Any], element_kind: str) -> dict[str, Any]:
     records_by_name = {}
     for record in records:
         if record.name in records_by_name:
-            raise UrdfError(f'two {what} are named "{record.name}"; names must differ')
+            raise UrdfError(f'two {element_kind} are named "{record.name}"; names must differ')
         records_by_name[record.name] = record
     return records_by_name
 
@@ -133,10 +133,10 @@ def _resolve(
     for follower in reversed(chain.values()):
         factor = follower.mimic.multiplier
         multiplier, offset = factor * multiplier, factor * offset + follower.mimic.offset
-        for what, value in (("multiplier", multiplier), ("offset", offset)):
+        for attribute, value in (("multiplier", multiplier), ("offset", offset)):
             if abs(value) > MAX_MIMIC_RATIO:
                 raise UrdfError(
-                    f'joint "{follower.name}" follows joint "{driver}" with the {what} '
+                    f'joint "{follower.name}" follows joint "{driver}" with the {attribute} '
                     f"{value:g}; at most {MAX_MIMIC_RATIO:g} is supported"
                 )
         rules[follower.name] = (driver, multiplier, offset)

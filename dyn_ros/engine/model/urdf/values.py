@@ -103,22 +103,22 @@ def record_types() -> dict[str, Any]:
 def read_values(element: ElementTree.Element, warnings: list[str], inside: str = "") -> Any:
     """Return the record of an element; ``inside`` names the elements around it for messages."""
     tag = local_name(element)
-    where = f"<{tag}>{inside}"
+    label = f"<{tag}>{inside}"
     values = {}
     for attribute in _ATTRIBUTES[tag]:
-        values[attribute] = _attribute_value(element, tag, attribute, where, warnings)
+        values[attribute] = _attribute_value(element, tag, attribute, label, warnings)
         if attribute == "name":
-            where = f'{tag} "{element.get("name")}"'
+            label = f'{tag} "{element.get("name")}"'
     if tag == "origin" and element.get("quat_xyzw") is not None:
-        raise UrdfError(f"quat_xyzw of {where} is not supported; use rpy")
+        raise UrdfError(f"quat_xyzw of {label} is not supported; use rpy")
     if tag in _SINGLE_VALUES:
         return values.popitem()[1]
     record = record_types()[tag]()
     for name, value in values.items():
         setattr(record, name, value)
-    for child in _children_to_read(element, where, warnings):
+    for child in _children_to_read(element, label, warnings):
         name = local_name(child)
-        value = read_values(child, warnings, f" of {where}" if tag != "robot" else "")
+        value = read_values(child, warnings, f" of {label}" if tag != "robot" else "")
         if tag == "robot":
             record.add_aggregate(name, value)
         else:
@@ -160,7 +160,7 @@ def _text_of_value(value: Any) -> str:
 
 
 def _attribute_value(
-    element: ElementTree.Element, tag: str, attribute: str, where: str, warnings: list[str]
+    element: ElementTree.Element, tag: str, attribute: str, label: str, warnings: list[str]
 ) -> Any:
     """Return the value of an attribute, or its default."""
     content, default, assumed = _ATTRIBUTES[tag][attribute]
@@ -169,31 +169,31 @@ def _attribute_value(
         text = None  # an empty name, which other programs accept
     if text is not None:
         return _parsed_text(
-            text, content, f"{attribute} of {where}", _NUMBER_LIMITS.get(tag, MAX_URDF_NUMBER)
+            text, content, f"{attribute} of {label}", _NUMBER_LIMITS.get(tag, MAX_URDF_NUMBER)
         )
     if default is _REQUIRED:
-        raise UrdfError(f"{where} has no attribute {attribute}; add it")
+        raise UrdfError(f"{label} has no attribute {attribute}; add it")
     if assumed:
-        warnings.append(f"{where} has no {attribute}: assumed to be {assumed}")
+        warnings.append(f"{label} has no {attribute}: assumed to be {assumed}")
     return default
 
 
-def _parsed_text(text: str, content: Any, where: str, largest: float) -> Any:
+def _parsed_text(text: str, content: Any, label: str, largest: float) -> Any:
     """Return the value of an attribute with this content."""
     if "${" in text or "$(" in text:
-        raise UrdfError(f"{where} is {text!r:.80}; run the xacro command first")
+        raise UrdfError(f"{label} is {text!r:.80}; run the xacro command first")
     if content is SUPPORTED:
         if text not in SUPPORTED:
-            raise UrdfError(f"{where} is {text!r:.80}; supported: {listed(SUPPORTED)}")
+            raise UrdfError(f"{label} is {text!r:.80}; supported: {listed(SUPPORTED)}")
         return text
     if content == _TEXT:
         if not text.strip():
-            raise UrdfError(f"{where} is empty; set a value")
+            raise UrdfError(f"{label} is empty; set a value")
         return text
     try:
         numbers = parse_numbers(text, content, largest)
     except ValueError as error:
-        raise UrdfError(f"{where} {error}") from None
+        raise UrdfError(f"{label} {error}") from None
     return numbers[0] if content == 1 else numbers
 
 
@@ -203,7 +203,7 @@ def _expected_children(element: ElementTree.Element) -> dict[str, bool]:
 
 
 def _children_to_read(
-    element: ElementTree.Element, where: str, warnings: list[str]
+    element: ElementTree.Element, label: str, warnings: list[str]
 ) -> list[ElementTree.Element]:
     """Return the children in the URDF's namespace that are read; the first if one is allowed."""
     expected = _expected_children(element)
@@ -214,13 +214,13 @@ def _children_to_read(
         if tag not in expected or namespace(child) != namespace(element):
             continue
         if tag in tags and tag not in ("link", "joint"):
-            warnings.append(f"{where} has more than one <{tag}>; only the first is used")
+            warnings.append(f"{label} has more than one <{tag}>; only the first is used")
             continue
         tags.add(tag)
         children.append(child)
     missing = [tag for tag, required in expected.items() if required and tag not in tags]
     if missing:
-        raise UrdfError(f"{where} has no <{missing[0]}>; add it")
+        raise UrdfError(f"{label} has no <{missing[0]}>; add it")
     return children
 
 
