@@ -5,10 +5,10 @@
 #define NO_IMPORT_ARRAY
 #include "extension.h"
 
-#define STATUS 0                        /* entry of a table, as in layout.py */
-#define LINE 8                          /* numbers in a cache line, as in batch.py */
+#define STATUS 0                        /* entry of a table, as in kernel/packing.py */
+#define LINE 8                          /* floats per cache line, as in batch.py */
 
-/* What describes each array of a batch, as in call/entries.py: set_arrays sets the first two. */
+/* Columns of the row of an array, as in call/entries.py; set_arrays sets the first two. */
 enum {ADDRESS, COLUMNS, START, QUATERNIONS, NQUATERNIONS, ARRAY, PAST_CACHES = QUATERNIONS};
 
 static PyObject *
@@ -49,31 +49,34 @@ enum {CODE, GATHER, SCATTER, INTS, TABLE, FLOATS, WORK, LANES, EMPTY, INPUTS, NI
 #define SIGNATURE "qqqqqqqqqpqpqqqq"
 
 static int64_t
-run_batch(const int64_t *given)
+run_batch(const int64_t *arguments)
 {
-    const kernel_code code = (kernel_code)given[CODE];
-    const packed_code gather = (packed_code)given[GATHER], scatter = (packed_code)given[SCATTER];
-    const int64_t *ints = AT(const int64_t, given[INTS]), lanes = given[LANES];
-    const double *floats = AT(const double, given[FLOATS]);
-    int64_t *table = AT(int64_t, given[TABLE]), status = table[STATUS] = 0;
-    double *work = AT(double, given[WORK]);
-    int64_t *output = AT(int64_t, given[OUTPUTS]);
-    for (int64_t n = 0; n < given[NOUTPUTS]; n++, output += ARRAY) {
-        output[PAST_CACHES] = given[IS_LARGE] && output[COLUMNS] % LINE == 0
-                              && output[ADDRESS] % (8 * LINE) == 0;     /* whole cache lines */
+    const kernel_code code = (kernel_code)arguments[CODE];
+    const packed_code gather = (packed_code)arguments[GATHER];
+    const packed_code scatter = (packed_code)arguments[SCATTER];
+    const int64_t *ints = AT(const int64_t, arguments[INTS]), lanes = arguments[LANES];
+    const double *floats = AT(const double, arguments[FLOATS]);
+    int64_t *table = AT(int64_t, arguments[TABLE]), status = table[STATUS] = 0;
+    double *work = AT(double, arguments[WORK]);
+    int64_t *output = AT(int64_t, arguments[OUTPUTS]);
+    for (int64_t n = 0; n < arguments[NOUTPUTS]; n++, output += ARRAY) {
+        output[PAST_CACHES] = arguments[IS_LARGE] && output[COLUMNS] % LINE == 0
+                              && output[ADDRESS] % (8 * LINE) == 0;     /* only full cache lines */
     }
-    for (int64_t first = given[FIRST]; first < given[LAST]; first += lanes) {
-        const int64_t rest = given[LAST] - first, states = rest < lanes ? rest : lanes;
-        const int64_t inputs[] = {first, states, given[WORK], given[INPUTS], given[NINPUTS]};
-        const int64_t outputs[] = {first, states, given[WORK], given[OUTPUTS], given[NOUTPUTS],
-                                   given[EMPTY]};
+    for (int64_t first = arguments[FIRST]; first < arguments[LAST]; first += lanes) {
+        const int64_t remaining = arguments[LAST] - first;
+        const int64_t states = remaining < lanes ? remaining : lanes;
+        const int64_t inputs[] = {first, states, arguments[WORK], arguments[INPUTS],
+                                  arguments[NINPUTS]};
+        const int64_t outputs[] = {first, states, arguments[WORK], arguments[OUTPUTS],
+                                   arguments[NOUTPUTS], arguments[EMPTY]};
         if (gather(inputs) != 0) {
             return REJECTED;
         }
         status = code(ints, table, floats, work);
         scatter(outputs);
     }
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);        /* after stores past the caches */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);        /* orders stores that bypass the caches */
     return status;
 }
 

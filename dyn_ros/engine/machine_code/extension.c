@@ -74,15 +74,15 @@ has_keywords(const char *name, PyObject *names)
 
 /* --- Function: machine code at an address */
 
-#define MOST_ARGUMENTS 64
+#define MAX_ARGUMENTS 64
 
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
-    PyObject *owner;                    /* of the machine code, kept in memory; or NULL */
+    PyObject *owner;                    /* owner of the machine code, or NULL */
     intptr_t code;
     Py_ssize_t count;
-    char letters[MOST_ARGUMENTS + 1];
+    char letters[MAX_ARGUMENTS + 1];
 } Function;
 
 static PyObject *
@@ -90,7 +90,7 @@ function_call(PyObject *self, PyObject *const *arguments, size_t nargsf, PyObjec
 {
     Function *function = (Function *)self;
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
-    int64_t slots[MOST_ARGUMENTS], result;
+    int64_t slots[MAX_ARGUMENTS], result;
     if (has_keywords("the function", names) < 0) {
         return NULL;
     }
@@ -128,9 +128,9 @@ function_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
         return NULL;
     }
     size_t count = strlen(signature);
-    if (address == 0 || count > MOST_ARGUMENTS || strspn(signature, "qdp") != count) {
+    if (address == 0 || count > MAX_ARGUMENTS || strspn(signature, "qdp") != count) {
         return PyErr_Format(PyExc_ValueError, "expected an address and a signature of at most %d "
-                            "letters q, d and p, got %lld and '%.80s'", MOST_ARGUMENTS, address,
+                            "letters q, d and p, got %lld and '%.80s'", MAX_ARGUMENTS, address,
                             signature);
     }
     Function *function = (Function *)type->tp_alloc(type, 0);

@@ -1,7 +1,7 @@
 /* Copyright dyn_ros contributors
    SPDX-License-Identifier: Apache-2.0
 
-   What the parts of the extension share. */
+   Declarations that the parts of the extension share. */
 #ifndef DYN_ROS_EXTENSION_H
 #define DYN_ROS_EXTENSION_H
 
@@ -24,12 +24,12 @@ typedef int64_t (*kernel_code)(const int64_t *ints, int64_t *table, const double
                                double *work);
 typedef int64_t (*packed_code)(const int64_t *arguments);
 
-#define REJECTED (-1)           /* a status: Python has to handle the call */
+#define REJECTED (-1)           /* status of a call that Python has to handle */
 
 #define AT(type, address) ((type *)(intptr_t)(address))
 
-/* Convert an argument: to an integer, or to the address of the data of a contiguous array, which
-   is 0 for None. They return -1 with an exception if they cannot, has_keywords if there are some. */
+/* Convert an argument to an integer, or to the address of the data of a contiguous array, 0 for
+   None. Return -1 with an exception if that fails; has_keywords does if there are keywords. */
 int as_integer(PyObject *object, int64_t *value);
 int as_address(PyObject *object, int64_t *value);
 int has_keywords(const char *name, PyObject *names);

@@ -9,19 +9,19 @@
 #define NO_IMPORT_ARRAY
 #include "extension.h"
 
-#define UNIT_TOLERANCE 1e-6             /* of the squared norm of a quaternion, as in lie.py */
+#define UNIT_TOLERANCE 1e-6             /* for squared norms of quaternions, as in lie.py */
 
 /* --- Prepared: the call of an algorithm for one state of a Data */
 
 /* Rows of int64 arrays that Python passes, with addresses of what a call reads and writes. */
 typedef struct {
-    int64_t code, ints, table, floats, work, nconstraints, most_constraints, quaternions,
+    int64_t code, ints, table, floats, work, nconstraints, max_constraints, quaternions,
         nquaternions;
 } Places;
 
 typedef struct {
-    int64_t target, given;              /* given: whether the caller passed it */
-    int64_t rows, columns;              /* columns: 0 of a vector, and if their number is open */
+    int64_t target, is_passed;          /* addresses; is_passed is 1 if the caller passed it */
+    int64_t rows, columns;              /* columns is 0 of a vector, and if their number is open */
     int64_t is_required, is_open, is_configuration;
 } Input;
 
@@ -38,19 +38,19 @@ typedef struct {
     Py_ssize_t ninputs, noptions;
 } Prepared;
 
-/* Copy numbers; return whether all are finite. Without branches, which compilers vectorize. */
+/* Copy numbers; return true if all are finite. Compilers vectorize it, as it has no branches. */
 static bool
 copy_finite(double *restrict target, const double *restrict source, int64_t count)
 {
-    uint64_t found = 0;
+    uint64_t nonfinite_bits = 0;
     for (int64_t k = 0; k < count; k++) {
-        double difference = source[k] - source[k];      /* +-0, or NaN */
+        double difference = source[k] - source[k];      /* +-0 if finite, otherwise NaN */
         uint64_t bits;
         memcpy(&bits, &difference, sizeof bits);
-        found |= bits;
+        nonfinite_bits |= bits;
         target[k] = source[k];
     }
-    return found << 1 == 0;
+    return nonfinite_bits << 1 == 0;
 }
 
 static bool
@@ -71,11 +71,11 @@ are_unit(const Places *places, const double *q)
 static bool
 set_constraints(const Places *places, int64_t length)
 {
-    int64_t *known = AT(int64_t, places->nconstraints);
-    if (length > places->most_constraints || (*known >= 0 && *known != length)) {
+    int64_t *nconstraints = AT(int64_t, places->nconstraints);
+    if (length > places->max_constraints || (*nconstraints >= 0 && *nconstraints != length)) {
         return false;
     }
-    *known = length;
+    *nconstraints = length;
     return true;
 }
 
@@ -98,8 +98,8 @@ has_shape(const Places *places, const Input *input, PyArrayObject *array)
 static bool
 copy_input(const Places *places, const Input *input, PyObject *object)
 {
-    int64_t *given = AT(int64_t, input->given);
-    *given = 0;
+    int64_t *is_passed = AT(int64_t, input->is_passed);
+    *is_passed = 0;
     if (object == Py_None) {
         return !input->is_required;
     }
@@ -114,7 +114,7 @@ copy_input(const Places *places, const Input *input, PyObject *object)
         || (input->is_configuration && !are_unit(places, target))) {
         return false;
     }
-    *given = 1;
+    *is_passed = 1;
     return true;
 }
 
@@ -152,11 +152,11 @@ static PyTypeObject DataBaseType;
 static PyObject *
 prepared_run(PyObject *self, PyObject *arguments)
 {
-    PyObject *data, *model, *given, *inputs;
+    PyObject *data, *model, *number, *inputs;
     int64_t selector;
-    if (!PyArg_ParseTuple(arguments, "O!OOO!:run", &DataBaseType, &data, &model, &given,
+    if (!PyArg_ParseTuple(arguments, "O!OOO!:run", &DataBaseType, &data, &model, &number,
                           &PyTuple_Type, &inputs)
-        || as_integer(given, &selector) < 0) {
+        || as_integer(number, &selector) < 0) {
         return NULL;
     }
     return PyLong_FromLongLong(run_one(
@@ -164,7 +164,7 @@ prepared_run(PyObject *self, PyObject *arguments)
         PyTuple_GET_SIZE(inputs)));
 }
 
-/* The rows of an int64 array; NULL with an exception if it is none, or has another width. */
+/* Return the rows of an int64 array; NULL with an exception for another type or width. */
 static const void *
 rows_of(PyObject *object, size_t size, Py_ssize_t *count)
 {
@@ -257,7 +257,7 @@ static PyTypeObject PreparedType = {
     .tp_dealloc = prepared_dealloc,
 };
 
-/* --- DataBase: what a call reads from a Data */
+/* --- DataBase: the part of a Data that a call reads */
 
 static PyObject *
 data_new(PyTypeObject *type, PyObject *Py_UNUSED(arguments), PyObject *Py_UNUSED(keywords))
@@ -311,18 +311,18 @@ static PyTypeObject DataBaseType = {
     .tp_dealloc = data_dealloc,
 };
 
-/* --- Call: what an algorithm's public function calls */
+/* --- Call: the callable behind an algorithm's public function */
 
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject *checked;                  /* (model, data, threads, selector, inputs) */
-    PyObject *zero;                     /* the selector of a call without one */
+    PyObject *zero_selector;           /* selector of a call without one */
     Py_ssize_t number;
     int has_selector;
 } Call;
 
-/* The new reference to what is prepared for a call; NULL if nothing is. */
+/* Return a new reference to the Prepared of a call; NULL if there is none. */
 static Prepared *
 find_prepared(const Call *call, PyObject *data)
 {
@@ -341,15 +341,15 @@ find_prepared(const Call *call, PyObject *data)
 }
 
 static PyObject *
-call_checked(const Call *call, PyObject *const *arguments, PyObject *selector, Py_ssize_t before,
-             Py_ssize_t count)
+call_checked(const Call *call, PyObject *const *arguments, PyObject *selector,
+             Py_ssize_t first_input, Py_ssize_t count)
 {
     PyObject *inputs = PyTuple_New(count);
     if (inputs == NULL) {
         return NULL;
     }
     for (Py_ssize_t n = 0; n < count; n++) {
-        PyTuple_SET_ITEM(inputs, n, Py_NewRef(arguments[before + n]));
+        PyTuple_SET_ITEM(inputs, n, Py_NewRef(arguments[first_input + n]));
     }
     PyObject *result = PyObject_CallFunctionObjArgs(
         call->checked, arguments[0], arguments[1], arguments[2], selector, inputs, NULL);
@@ -361,8 +361,9 @@ static PyObject *
 call_call(PyObject *self, PyObject *const *arguments, size_t nargsf, PyObject *names)
 {
     const Call *call = (Call *)self;
-    const Py_ssize_t before = 3 + call->has_selector, count = PyVectorcall_NARGS(nargsf) - before;
-    PyObject *selector = call->has_selector && count >= 0 ? arguments[3] : call->zero;
+    const Py_ssize_t first_input = 3 + call->has_selector;
+    const Py_ssize_t count = PyVectorcall_NARGS(nargsf) - first_input;
+    PyObject *selector = call->has_selector && count >= 0 ? arguments[3] : call->zero_selector;
     int64_t options = 0;
     if (has_keywords("the call of an algorithm", names) < 0) {
         return NULL;
@@ -370,28 +371,28 @@ call_call(PyObject *self, PyObject *const *arguments, size_t nargsf, PyObject *n
     if (count < 0) {
         return PyErr_Format(PyExc_TypeError, "expected model, data, threads, %sand the inputs, got "
                             "%zd arguments", call->has_selector ? "a selector " : "",
-                            count + before);
+                            count + first_input);
     }
     if (call->has_selector && as_integer(selector, &options) < 0) {
         if (!PyErr_ExceptionMatches(PyExc_TypeError)) {
             return NULL;
         }
-        PyErr_Clear();                              /* Python explains it */
-        return call_checked(call, arguments, selector, before, count);
+        PyErr_Clear();                              /* Python reports the error */
+        return call_checked(call, arguments, selector, first_input, count);
     }
     Prepared *prepared = find_prepared(call, arguments[1]);
     if (prepared == NULL) {
-        return call_checked(call, arguments, selector, before, count);
+        return call_checked(call, arguments, selector, first_input, count);
     }
     PyObject *result = NULL;
     const bool done = run_one(prepared, (DataBase *)arguments[1], arguments[0], options,
-                              arguments + before, count) == 0;
+                              arguments + first_input, count) == 0;
     if (done) {
         result = prepared->finish == Py_None ? Py_NewRef(prepared->results)
                                              : PyObject_CallNoArgs(prepared->finish);
     }
     Py_DECREF(prepared);
-    return done ? result : call_checked(call, arguments, selector, before, count);
+    return done ? result : call_checked(call, arguments, selector, first_input, count);
 }
 
 static PyObject *
@@ -414,7 +415,7 @@ call_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
         call->checked = Py_NewRef(checked);
         call->number = number;
         call->has_selector = has_selector;
-        if ((call->zero = PyLong_FromLong(0)) == NULL) {
+        if ((call->zero_selector = PyLong_FromLong(0)) == NULL) {
             Py_CLEAR(call);
         }
     }
@@ -425,7 +426,7 @@ static void
 call_dealloc(PyObject *self)
 {
     Py_XDECREF(((Call *)self)->checked);
-    Py_XDECREF(((Call *)self)->zero);
+    Py_XDECREF(((Call *)self)->zero_selector);
     Py_TYPE(self)->tp_free(self);
 }
 
