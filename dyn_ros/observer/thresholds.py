@@ -19,7 +19,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.algorithms.dynamics.friction import largest_at_rest
+from ..engine.algorithms.dynamics.friction import max_friction_at_rest
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import finite_array, one_each, positive_number, require_entries
 from ..engine.model.model import Model
@@ -180,7 +180,7 @@ def calibrated_parameters(found: CalibratedThresholds) -> dict[str, list[float]]
 def friction_at_rest(model: Model) -> Array:
     """Up to which size friction is unknown at rest, (nv,), with typical loads [N m, N]."""
     load = typical_efforts(model) if model.drives.load_friction.any() else np.zeros(model.nv)
-    return largest_at_rest(model, load)
+    return max_friction_at_rest(model, load)
 
 
 def calibrate_thresholds(

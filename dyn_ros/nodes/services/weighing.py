@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import dyn_ros
-from dyn_ros.engine.algorithms.dynamics.friction import largest_at_rest
+from dyn_ros.engine.algorithms.dynamics.friction import max_friction_at_rest
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.drives import reporting_torques
 
@@ -51,7 +51,7 @@ def measured_in(model: dyn_ros.Model, time: Array, q: Array, v: Array, tau: Arra
         np.zeros(1, np.int32),
     )
     # at rest, Coulomb friction is between its two signs
-    dry = largest_at_rest(model, tau.mean(axis=0))
+    dry = max_friction_at_rest(model, tau.mean(axis=0))
     variance = tau.var(axis=0) / len(tau) + dry**2 / 3.0 + (_SYSTEMATIC * tau.mean(axis=0)) ** 2
     return Measured(sample, variance)
 

@@ -14,7 +14,7 @@ from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import root_axes as ra
-from .cholesky import DOUBTFUL, factor, solve
+from .cholesky import MIN_RELIABLE_PIVOT, factor, solve
 from .crba import COMPOSITE, crba_kernel
 from .rnea import NLE, external_force, nonlinear_effects_kernel
 
@@ -31,8 +31,8 @@ BIAS_FORCE = field("_pA", ("rows", 6))
 U = field("_U", ("nv", 6))
 DINV = field("_Dinv", ("nv",))
 BIAS_TORQUE = field("_u", ("nv",))
-CARRIED_MASS = field("_carried_mass", ("rows",))  # of the subtree, with joints locked
-CARRIED_INERTIA = field("_carried_inertia", ("rows",))  # at least its largest moment of inertia
+CARRIED_MASS = field("_carried_mass", ("rows",))  # mass of the subtree, with joints locked
+CARRIED_INERTIA = field("_carried_inertia", ("rows",))  # bound of its largest moment of inertia
 
 
 @kernel
@@ -148,7 +148,7 @@ def eliminate(r, i, c, Y):
     k = idx_v(r, i) + c
     U_k, size = articulated_column(r, i, c, Y)
     d = ra.dot_column(r, i, c, U_k) + armature(r, k)
-    if not all_above(d, DOUBTFUL * size):
+    if not all_above(d, MIN_RELIABLE_PIVOT * size):
         fail(r, k)
     d = 1.0 / d
     set_force(r, U, k, U_k)

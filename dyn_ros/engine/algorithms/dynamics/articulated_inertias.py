@@ -17,7 +17,7 @@ from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import root_axes as ra
 from .aba import add_to_parent, articulated_body_inertia, eliminate
-from .cholesky import DOUBTFUL
+from .cholesky import MIN_RELIABLE_PIVOT
 from .crba import (
     COMPOSITE,
     composite,
@@ -43,7 +43,7 @@ OYABA = field(
 BEHIND = field("_behind_M", ("nv", "nv"))  # H: of the joints behind one joint
 HOLDING = field("_behind_F", ("nv", 6))  # F, a row for each velocity
 BEHIND_SIZE = field("_behind_size", ("nv",))  # the diagonal of H without cancellation
-ROUNDING = 2e-15
+MAX_ROUNDING_ERROR = 2e-15
 """A smaller pivot, relative to the inertia of the subtree, is a rounding error."""
 
 
@@ -82,10 +82,10 @@ def articulated_inertias_kernel(r):
 @kernel
 def is_last_of_velocity(r, j, end):
     """Return True if no joint between j and end has the velocity of joint j."""
-    other = j + 1
-    while other < end and idx_v(r, other) != idx_v(r, j):
-        other += 1
-    return other == end
+    joint = j + 1
+    while joint < end and idx_v(r, joint) != idx_v(r, j):
+        joint += 1
+    return joint == end
 
 
 @kernel
@@ -143,9 +143,9 @@ def eliminate_behind(r, k, Y):
     """
     n, H = nv(r), offset(r, BEHIND)
     d, size = load(r.work, H + k * (n + 1)), entry(r, BEHIND_SIZE, k)
-    if not all_above(d, DOUBTFUL * size):
+    if not all_above(d, MIN_RELIABLE_PIVOT * size):
         fail(r, k)
-    s = select_above(d, ROUNDING * size, 1.0 / d, 0.0)
+    s = select_above(d, MAX_ROUNDING_ERROR * size, 1.0 / d, 0.0)
     F = force(r, HOLDING, k)
     for a in range(n):
         x = s * load(r.work, H + a * n + k)

@@ -19,7 +19,7 @@ from .crba import COMPOSITE, M, crba_kernel
 
 L = field("_L", ("nv", "nv"))  # L below the diagonal, D on it
 DIAGONAL_SIZE = field("_diagonal_size", ("nv",))
-DOUBTFUL = 1e-7
+MIN_RELIABLE_PIVOT = 1e-7
 """A smaller pivot, relative to the inertia of the subtree, may be a rounding error.
 
 singular.py decides whether it is. The value is about the square root of the machine epsilon: a
@@ -93,7 +93,7 @@ def factor(r):
             set_element(r, F, k, j, element(r, H, k, j))
     for k in range(nv(r) - 1, -1, -1):
         d = pivot(r, k)
-        if not all_above(d, DOUBTFUL * entry(r, DIAGONAL_SIZE, k)):
+        if not all_above(d, MIN_RELIABLE_PIVOT * entry(r, DIAGONAL_SIZE, k)):
             fail(r, k)
         i = velocity_parent(r, k)
         while i >= 0:

@@ -23,7 +23,7 @@ FRAME_F = field(
     "Force and moment that the joint of each frame transmits, expressed in the frame, "
     "at its origin [N, N m].",
 )
-WRENCHES = field("_wrenches", ("nframes", 6))  # on the link of each frame, expressed in it
+WRENCHES = field("_wrenches", ("nframes", 6))  # wrench on each link, expressed in its frame
 
 
 @kernel
@@ -62,7 +62,7 @@ def frame_forces_kernel(r):
     """
     newton_euler(r, True, TAU)
     clear_entries(r, FRAME_F, size(r, FRAME_F))
-    for n in range(nframes(r) - 1, -1, -1):  # in the frames of the joints that move them
+    for n in range(nframes(r) - 1, -1, -1):  # expressed in the moving joint's frame
         add_to_force(r, FRAME_F, connecting_frame(r, n), link_force(r, n))
         above = connecting_frame_above(r, n)
         if above >= 0:

@@ -19,7 +19,7 @@ from .rnea import generalized_gravity
 
 @kernel
 def friction_effort(v, damping, coulomb, reversal):
-    """damping v + coulomb sign(v), where the sign changes linearly from -reversal to reversal."""
+    """Return damping v + coulomb sign(v); the sign changes linearly from -reversal to reversal."""
     ratio = v / select_above(reversal, 0.0, reversal, 1.0)
     sign = select_above(v, reversal, 1.0, select_above(-reversal, v, -1.0, ratio))
     return damping * v + coulomb * sign
@@ -57,7 +57,7 @@ def joint_friction(model: Model, v: ArrayLike, torque: ArrayLike | None = None) 
 
 
 def friction_in(model: Model, v: Array, torque: Array, direction: Array) -> Array:
-    """As ``joint_friction``, with the direction (..., nv) of each motor's friction, -1 to 1."""
+    """Return ``joint_friction`` with the direction (..., nv) of each motor's friction, -1 to 1."""
     drives = model.drives
     motors, load = drives.motor_velocity(v), np.abs(drives.to_motors(torque))
     friction = _unloaded(model, drives, motors, direction)
@@ -100,7 +100,7 @@ def without_friction(
     torque: ArrayLike,
     direction: Array | None = None,
 ) -> Array:
-    """As ``torque_without_friction``, with other drives and another name of the argument.
+    """Return ``torque_without_friction`` with other drives and another name of the argument.
 
     ``direction`` (..., nv) is that of each motor's friction, from -1 to 1; by default it depends
     on the velocity alone.
@@ -108,15 +108,15 @@ def without_friction(
     motors = drives.motor_velocity(valid_array(require_model(model), "v", ("nv",), v))
     if direction is None:
         direction = direction_at(drives, motors)
-    left = drives.to_motors(valid_array(model, name, ("nv",), torque))
-    left = left - _unloaded(model, drives, motors, direction)
-    sign = direction * np.sign(left)
-    left = left / (1.0 + drives.load_friction * sign)
-    return drives.to_joints(left)
+    moving = drives.to_motors(valid_array(model, name, ("nv",), torque))
+    moving = moving - _unloaded(model, drives, motors, direction)
+    sign = direction * np.sign(moving)
+    moving = moving / (1.0 + drives.load_friction * sign)
+    return drives.to_joints(moving)
 
 
-def largest_at_rest(model: Model, torque: Array) -> Array:
-    """Up to which size friction is unknown at rest, with torques (..., nv) at the joints."""
+def max_friction_at_rest(model: Model, torque: Array) -> Array:
+    """Return the largest friction at rest, for torques (..., nv) at the joints."""
     drives = model.drives
     load = np.abs(drives.to_motors(torque))
     dry = np.maximum(model.friction + drives.stribeck + drives.load_friction * load, 0.0)
@@ -151,7 +151,7 @@ def measured_torque(model: Model, data: Data, q: ArrayLike, effort: ArrayLike) -
 
 
 def with_gravity(model: Model, data: Data, q: ArrayLike, torque: Array) -> Array:
-    """Torques at the joints with the gravity torque that drives have subtracted."""
+    """Return torques at the joints with the gravity torque that drives have subtracted."""
     compensated = model.drives.is_compensated
     if not compensated.any():
         return torque
@@ -184,7 +184,7 @@ def step_change(v: Array, width: Array | float, is_smooth: NDArray[np.bool_] | b
 
 
 def _unloaded(model: Model, drives: Drives, v: Array, direction: Array) -> Array:
-    """Friction and offsets that do not depend on torque, of motors with velocities v."""
+    """Return friction and offsets that do not depend on torque, of motors with velocities v."""
     dry = model.friction
     if drives.has_own_friction:
         dry = (

@@ -16,7 +16,7 @@ from ...kernel.vocabulary import *
 from ...machine_code.compiler import Entry
 
 MEMORY = 3  # rows: external, momentum, known effort
-BLOCKS = 3  # of the covariance: momentum, momentum with external, external
+BLOCKS = 3  # covariance of momentum, of momentum and external efforts, of external efforts
 SCRATCH = 4  # matrices: L; L^-1 times the first two blocks; a column
 
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which friction the kernels of the momentum observer subtract, and which NumPy before them."""
+"""Friction that the momentum observer subtracts, in its kernels or with NumPy before them."""
 
 from __future__ import annotations
 

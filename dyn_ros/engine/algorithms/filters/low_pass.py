@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A low pass of the first order, and what turns like it: friction after a reversal."""
+"""First-order low pass, and the friction of motors after a reversal, which follows one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from ...machine_code.compiler import Entry
 from ...model.drives import Drives
 from ..dynamics.friction import direction_at
 
-_SLOWEST = 1e-9  # rad/s, m/s: after a gap, directions are new even at rest
+MIN_SPEED = 1e-9  # rad/s, m/s; so that directions are new after a gap, even at rest
 
 
 def smooth_samples(x, count, n, share, row_stride, column_stride, value, smooth):
-    """The low pass of the first order after each sample, in order, and the last one in ``value``.
+    """Compute a first-order low pass after each sample, in order; ``value`` has the last one.
+
+        value = value + share (x - value)
 
     x and smooth are (count, n). share is the part of the difference that a step covers; its strides
     are 0 where all samples, or all columns, have the same.
@@ -38,7 +40,7 @@ LOW_PASS = Entry("low_pass", smooth_samples, "pqqpqqpp")
 def directions(
     drives: Drives, v: Array, dt: Array, before: Array | None = None
 ) -> tuple[Array, Array]:
-    """Directions of the friction of motors with velocities v (B, nv), from -1 to 1.
+    """Return directions of the friction of motors with velocities v (B, nv), from -1 to 1.
 
     Friction that turns over a distance does so as by Dahl (1968): after a reversal, the difference
     from the sign of the velocity decreases by a factor of e in each distance; exact for constant
@@ -47,18 +49,18 @@ def directions(
     dt (B,) are the times since the samples before. The second result is what to pass as ``before``
     (nv,) with the samples that follow; without it, the motors have not just turned.
     """
-    found, some = direction_at(drives, v), np.flatnonzero(drives.friction_distance)
+    direction, columns = direction_at(drives, v), np.flatnonzero(drives.friction_distance)
     if before is None:
         before, dt = np.sign(v[0]), np.append(0.0, dt[1:])
-    turned = presliding(v[:, some], dt, drives.friction_distance[some], before[some])
-    found[:, some] = np.abs(found[:, some]) * turned
+    turned = presliding(v[:, columns], dt, drives.friction_distance[columns], before[columns])
+    direction[:, columns] = np.abs(direction[:, columns]) * turned
     after = np.sign(v[-1])
-    after[some] = turned[-1]
-    return found, after
+    after[columns] = turned[-1]
+    return direction, after
 
 
 def presliding(v: Array, dt: Array, distance: Array, before: Array) -> Array:
-    """The directions of the friction of motors that turn over a distance, (B, n).
+    """Return the directions of the friction of motors that turn over a distance, (B, n).
 
     Velocities v are (B, n), the distances and the directions ``before`` are (n,).
     """
@@ -68,24 +70,26 @@ def presliding(v: Array, dt: Array, distance: Array, before: Array) -> Array:
 def presliding_changes(
     v: Array, dt: Array, distance: Array, before: Array, change: Array
 ) -> tuple[Array, Array]:
-    """These directions, and their derivatives by the logarithms of the distances, (B, n).
+    """Return ``presliding`` and its derivatives by the logarithms of the distances, (B, n).
 
     ``change`` (n,) are the derivatives before.
     """
     path, sign = _path(v, dt, distance), np.sign(v)
     share = -np.expm1(-path)
     turned = _smooth(sign, share, before)
-    rest = np.concatenate([before[None], turned[:-1]]) - sign
-    return turned, _smooth(rest * path * (1.0 - share) / np.maximum(share, 1e-300), share, change)
+    deviation = np.concatenate([before[None], turned[:-1]]) - sign
+    return turned, _smooth(
+        deviation * path * (1.0 - share) / np.maximum(share, 1e-300), share, change
+    )
 
 
 def _path(v: Array, dt: Array, distance: Array) -> Array:
-    """The distance that a motor moves in each step, in parts of the one over which it turns."""
-    return np.maximum(np.abs(v), _SLOWEST) * dt[:, None] / distance
+    """Return the distance of each step, relative to the one over which friction turns."""
+    return np.maximum(np.abs(v), MIN_SPEED) * dt[:, None] / distance
 
 
 def _smooth(values: Array, share: Array, before: Array) -> Array:
     values, share = np.ascontiguousarray(values), np.ascontiguousarray(share)
-    found, (count, n) = np.empty(values.shape), values.shape
-    compiled(LOW_PASS)(values, count, n, share, n, 1, before.copy(), found)
-    return found
+    smooth, (count, n) = np.empty(values.shape), values.shape
+    compiled(LOW_PASS)(values, count, n, share, n, 1, before.copy(), smooth)
+    return smooth

@@ -61,17 +61,17 @@ CHANGE = field("_velocity_change", ("nv",))
 DIRECT = declare_option("direct", bits=1)  # 1: M dv/dt instead of d(M v)/dt
 
 _HALVINGS = 6
-_LARGEST = 0.625 * 2**_HALVINGS  # exp(-40) is zero compared with 1
-_INVERSES = tuple(1.0 / n for n in range(1, 18))  # of the Taylor series of expm1
+_MAX_EXPONENT = 0.625 * 2**_HALVINGS  # exp(-40) is zero compared with 1
+_TAYLOR_RATIOS = tuple(1.0 / n for n in range(1, 18))  # expm1
 
 
 @kernel
 def decay(x):
-    """exp(-x) to 2e-16, and 1 - exp(-x) to as many digits, for x >= 0."""
-    y = select_above(_LARGEST, x, x, _LARGEST) * (-1.0 / 2**_HALVINGS)
-    t = y * _INVERSES[16]
+    """Return exp(-x) to 2e-16, and 1 - exp(-x) to as many digits, for x >= 0."""
+    y = select_above(_MAX_EXPONENT, x, x, _MAX_EXPONENT) * (-1.0 / 2**_HALVINGS)
+    t = y * _TAYLOR_RATIOS[16]
     for n in range(15, -1, -1):
-        t = y * _INVERSES[n] * (1.0 + t)
+        t = y * _TAYLOR_RATIOS[n] * (1.0 + t)
     for _ in range(_HALVINGS):
         t = t * (t + 2.0)  # expm1(2 y) from expm1(y)
     return 1.0 + t, -t
@@ -79,16 +79,19 @@ def decay(x):
 
 @kernel
 def step_factors(gain, dt):
-    """exp(-K h), 1 - exp(-K h) and (1 - exp(-K h)) / h; the last one is 0 for h = 0."""
-    e, rest = decay(gain * dt)
-    return e, rest, select_above(dt, 0.0, rest, 0.0) / select_above(dt, 0.0, dt, 1.0)
+    """Return exp(-K h), 1 - exp(-K h) and (1 - exp(-K h)) / h; the last one is 0 for h = 0."""
+    e, share = decay(gain * dt)
+    return e, share, select_above(dt, 0.0, share, 0.0) / select_above(dt, 0.0, dt, 1.0)
 
 
 @kernel
-def filtered(factors, external, change, known_before, known):
-    """The residual after a step, given the change of the momentum."""
-    e, rest, rate = factors
-    return e * external + rate * change - rest * (0.5 * (known_before + known))
+def filter_step(factors, external, change, effort_before, effort):
+    """Return the residual after a step, from the change of the momentum.
+
+    r = exp(-K h) r + (1 - exp(-K h)) / h dp - (1 - exp(-K h)) (u_0 + u_1) / 2
+    """
+    e, share, rate = factors
+    return e * external + rate * change - share * (0.5 * (effort_before + effort))
 
 
 # --- one step
@@ -147,21 +150,21 @@ def momentum_observer_step_kernel(r):
             load_simd(r.work, offset(r, COULOMB) + k, n),
             load_simd(r.work, offset(r, REVERSAL) + k, n),
         )
-        known = (
+        effort = (
             load_simd(r.work, offset(r, TAU_IN) + k, n)
             + load_simd(r.work, offset(r, P_RATE) + k, n)
             - friction
         )
         factors = step_factors(load_simd(r.work, offset(r, OBSERVER_GAIN) + k, n), dt)
-        external = filtered(
+        external = filter_step(
             factors,
             load_simd(r.work, offset(r, EXTERNAL_BEFORE) + k, n),
             load_simd(r.work, offset(r, P) + k, n),
             load_simd(r.work, offset(r, KNOWN_BEFORE) + k, n),
-            known,
+            effort,
         )
         store_simd(r.work, offset(r, EXTERNAL) + k, n, external)
-        store_simd(r.work, offset(r, KNOWN) + k, n, known)
+        store_simd(r.work, offset(r, KNOWN) + k, n, effort)
 
 
 # --- the samples of a recording, one after the other
@@ -170,7 +173,7 @@ def momentum_observer_step_kernel(r):
 def filter_samples(
     v, tau, moved, rate, dt, dt_stride, settings, memory, external, nv, count, direct
 ):
-    """The residual of each sample, in order; all arguments but the last three are addresses.
+    """Compute the residual of each sample, in order; all but the last three are addresses.
 
     moved contains the momenta or, if direct, M times the changes of velocity. dt_stride is 0 for
     one length of all steps, 1 for one for each sample.
@@ -205,13 +208,13 @@ def filter_samples(
                 factors = step_factors(gain, h)
             i = row * nv + k
             friction = friction_effort(load_simd(v, i, n), damping, coulomb, reversal)
-            known = load_simd(tau, i, n) + load_simd(rate, i, n) - friction
+            effort = load_simd(tau, i, n) + load_simd(rate, i, n) - friction
             p1 = load_simd(moved, i, n)
             change = p1
             if direct == 0:
                 change = p1 - p
-            r = filtered(factors, r, change, u, known)
-            p, u = p1, known
+            r = filter_step(factors, r, change, u, effort)
+            p, u = p1, effort
             store_simd(external, i, n, r)
         store_simd(memory, k, n, r)
         store_simd(memory, nv + k, n, p)

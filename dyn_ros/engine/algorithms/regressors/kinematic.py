@@ -25,7 +25,7 @@ KINEMATIC_REGRESSOR = field(
     "(linear, angular) of each joint [per m, rad].",
     transposed=True,
 )
-FROM_PLACEMENT = field("_from_placement", ("rows", 4, 4))  # from the joint's placement, q = 0
+FROM_PLACEMENT = field("_from_placement", ("rows", 4, 4))  # relative to the joint at q = 0
 
 
 @kernel

@@ -27,15 +27,15 @@ from ...model.model import Model
 from ..dynamics.crba import subtree_end
 from .torque import parameter_columns, set_falling_root
 
-NFEATURES = 7  # with the torque, they fill a vector
+NFEATURES = 7  # a vector of SIMD_WIDTH numbers holds them and the torque
 
 FEATURES = field("_features", ("nv", NFEATURES))
 ROW_WEIGHTS = field("_row_weights", ("nv",))
 # A row per velocity: columns of all bodies, zeros up to a multiple of SIMD_WIDTH, features, torque
 EQUATIONS = field("_equations", ("nv", "regression"), zeros=True)
-WEIGHT = field("_weight", (1,))  # of the row of this velocity; zero in padding lanes
+WEIGHT = field("_weight", (1,))  # weight of the current row; zero in padding lanes
 WEIGHTED = field("_weighted", (SIMD_WIDTH,))  # a tile of lanes
-TRANSPOSED = field("_equations_by_state", ("regression",))  # of a row: vectors for each state
+TRANSPOSED = field("_equations_by_state", ("regression",))  # a row, by states
 PRODUCTS = field(
     "_products",
     ("nv", "regression", "regression"),
@@ -331,7 +331,7 @@ def normal_equations(
 
 @functools.lru_cache(64)
 def _places(bodies: int, length: int, count: int) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
-    """Where rows of a length have the columns, and their products, on and above the diagonal."""
+    """Return the places in rows of a length of the columns, and of their products."""
     first = length - SIMD_WIDTH
     columns = np.r_[:bodies, first : first + count]
     return columns, length * np.minimum.outer(columns, columns) + np.maximum.outer(columns, columns)
@@ -343,12 +343,12 @@ def assembled(WW: Array, Wy: Array, bodies: int) -> tuple[Array, Array]:
     These are the ``bodies`` parameters of all bodies, then each feature for each velocity.
     """
     count = WW.shape[1] - bodies
-    own = bodies + len(WW) * np.arange(count) + np.arange(len(WW))[:, None]
-    H = np.zeros((bodies + own.size, bodies + own.size))
+    columns = bodies + len(WW) * np.arange(count) + np.arange(len(WW))[:, None]
+    H = np.zeros((bodies + columns.size, bodies + columns.size))
     H[:bodies, :bodies] = WW[:, :bodies, :bodies].sum(axis=0)
-    H[own, :bodies] = WW[:, bodies:, :bodies]
+    H[columns, :bodies] = WW[:, bodies:, :bodies]
     H[:bodies] = H[:, :bodies].T
-    H[own[:, :, None], own[:, None]] = WW[:, bodies:, bodies:]
+    H[columns[:, :, None], columns[:, None]] = WW[:, bodies:, bodies:]
     g = np.concatenate([Wy[:, :bodies].sum(axis=0), Wy[:, bodies:].T.ravel()])
     return H, g
 
