@@ -37,7 +37,7 @@ def read_part(part: Part, progress: Progress | None = None) -> Recording:
     Raise an OSError if the file cannot be read, a ValueError if two topics report the same joint.
     """
     reader, collector = _SpanReader(part, progress), part.collector()
-    sections: tuple[list[States], ...] = [], [], []  # before, in and after the interval
+    sections: tuple[list[States], ...] = [], [], []  # states before, in and after the interval
     message_count = 0
     for messages in in_log_time_order(part.spans, reader.read):
         bounds = itertools.pairwise((part.read_start, part.start, part.stop, part.read_stop))
@@ -53,14 +53,18 @@ def read_part(part: Part, progress: Progress | None = None) -> Recording:
     leading_count, _, trailing_count = (
         sum(len(block.stamp) for block in states) for states in sections
     )
-    joined = States.concatenate([*itertools.chain(*sections)], collector.nq, collector.nv)
+    all_states = States.concatenate([*itertools.chain(*sections)], collector.nq, collector.nv)
     if part.joints:
         positions, velocities = part.columns()
-        q, v, tau = joined.q[:, positions], joined.v[:, velocities], joined.tau[:, velocities]
-        joined = joined._replace(q=q, v=v, tau=tau)
+        q, v, tau = (
+            all_states.q[:, positions],
+            all_states.v[:, velocities],
+            all_states.tau[:, velocities],
+        )
+        all_states = all_states._replace(q=q, v=v, tau=tau)
     return Recording(
         part,
-        joined,
+        all_states,
         leading_count,
         trailing_count,
         message_count,

@@ -184,7 +184,7 @@ class JointTopics:
         self._joint_names = None if part.model is None else set(part.collector().names)
         self.topics: set[str] = set()
         self.joints: dict[str, str] = {}  # topic by joint
-        self.unknown_names: dict[str, None] = {}  # in order, without values
+        self.unknown_names: dict[str, None] = {}  # an ordered set
 
     def add(self, messages: Messages, decoder: Decoder) -> None:
         """Add the joints of messages; raise a ValueError if two topics report the same joint."""
@@ -193,9 +193,10 @@ class JointTopics:
             return
         pairs = np.unique(np.stack([messages.topic[chosen], messages.name_list[chosen]]), axis=1)
         for topic, name_list in pairs.T.tolist():
-            self._add(decoder.topics[topic], decoder.name_lists[name_list])
+            self._add_names(decoder.topics[topic], decoder.name_lists[name_list])
 
-    def _add(self, topic: str, names: tuple[str, ...]) -> None:
+    def _add_names(self, topic: str, names: tuple[str, ...]) -> None:
+        """Add the joints of one message of a topic."""
         self.topics.add(topic)
         for name in names:
             if self._joint_names is not None and name not in self._joint_names:

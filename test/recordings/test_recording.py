@@ -49,7 +49,7 @@ def small_spans(monkeypatch):
 
 
 def motion(names, count, *, start=START, period=MS, topic="/joint_states", late=100_000):
-    """Messages of one publisher."""
+    """Yield messages of one publisher."""
     for k in range(count):
         stamp = start + k * period
         x = 1e-9 * (stamp - START) + np.arange(len(names))
@@ -66,15 +66,16 @@ def motion(names, count, *, start=START, period=MS, topic="/joint_states", late=
         )
 
 
-def both(*streams):
+def merge_by_log_time(*streams):
+    """Return the messages of several publishers in order of log time."""
     return sorted((each for stream in streams for each in stream), key=lambda each: each.log_time)
 
 
-def as_node(model, messages):
-    """The states of the nodes' collector."""
-    node, found = MessageCollector(model, 0.5), []
+def node_states(model, messages):
+    """Return stamps, q, v and efforts that the nodes' collector makes of messages."""
+    node, states = MessageCollector(model, 0.5), []
     node.collect(["effort"])
-    for _, _, message in sorted(messages, key=lambda each: each.log_time):
+    for _, _, message in sorted(messages, key=lambda item: item.log_time):
         try:
             reception = (
                 node.odometry(message.pose, message.twist, message.stamp)
@@ -87,16 +88,17 @@ def as_node(model, messages):
             continue
         if reception is Reception.NEW_STATE:
             state = node.latest()
-            found.append((state.stamp, state.q.copy(), state.v.copy(), state.effort.copy()))
-    return [np.array(each) for each in zip(*found)]
+            states.append((state.stamp, state.q.copy(), state.v.copy(), state.effort.copy()))
+    return [np.array(item) for item in zip(*states)]
 
 
-def require_same(recording, expected):
+def assert_same_states(recording, expected):
+    """Assert that a recording has these stamps, q, v and efforts."""
     assert len(recording) == len(expected[0])
-    for found, wanted in zip(
+    for array, expected_array in zip(
         (recording.stamp, recording.q, recording.v, recording.effort), expected
     ):
-        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(array, expected_array)
 
 
 # --- whole recordings
@@ -107,7 +109,7 @@ def test_a_recording_as_arrays(tmp_path, arm, write):
     messages = list(motion(arm.joint_names, 50))
     path = write(tmp_path / ("bag.bag" if write is recorded.write_bag1 else "bag.mcap"), messages)
     found = read(path, ARM7)
-    require_same(found, as_node(arm, messages))
+    assert_same_states(found, node_states(arm, messages))
     assert found.position_names == found.velocity_names == arm.joint_names
     assert found.gaps == () and found.warnings == ()
     assert found.name == "bag" or found.name == "bag.mcap"
@@ -116,13 +118,13 @@ def test_a_recording_as_arrays(tmp_path, arm, write):
 
 
 def test_two_publishers_are_merged_as_in_a_node(tmp_path, arm):
-    messages = both(
+    messages = merge_by_log_time(
         motion(arm.joint_names[4:], 80),
         motion(arm.joint_names[:4], 80, late=300_000),
         motion(["gripper"], 20, period=5 * MS),
     )
     found = read(recorded.write_mcap(tmp_path / "a.mcap", messages), arm)
-    require_same(found, as_node(arm, messages))
+    assert_same_states(found, node_states(arm, messages))
     assert len(found) == 80
     assert found.warnings == ("ignored joints that the robot does not have: gripper",)
 
@@ -138,7 +140,7 @@ def test_the_description_in_the_recording(tmp_path, arm):
 
 
 def test_without_a_robot_the_names_are_columns(tmp_path):
-    messages = both(motion(["b", "a"], 10), motion(["c"], 10))
+    messages = merge_by_log_time(motion(["b", "a"], 10), motion(["c"], 10))
     found = read(recorded.write_mcap(tmp_path / "a.mcap", messages))
     assert found.model is None
     assert found.position_names == ("b", "a", "c")
@@ -161,7 +163,7 @@ def test_another_robot_is_an_error_that_names_the_joints_of_both(tmp_path, arm):
 
 
 def test_topics(tmp_path, arm):
-    messages = both(
+    messages = merge_by_log_time(
         motion(arm.joint_names, 5, topic="/left/joint_states"),
         motion(arm.joint_names, 5, topic="/right/joint_states"),
         motion(arm.joint_names, 5, topic="/other"),
@@ -172,9 +174,9 @@ def test_topics(tmp_path, arm):
         match="/left/joint_states and /right/joint_states both report the joint .*pass topics=",
     ):
         read(path, arm)
-    require_same(
+    assert_same_states(
         read(path, arm, topics="/other"),
-        as_node(arm, [each for each in messages if each.topic == "/other"]),
+        node_states(arm, [each for each in messages if each.topic == "/other"]),
     )
     with pytest.raises(
         ValueError,
@@ -188,17 +190,17 @@ def test_topics(tmp_path, arm):
 
 
 def test_two_topics_of_different_joints_are_one_robot(tmp_path, arm):
-    messages = both(
+    messages = merge_by_log_time(
         motion(arm.joint_names[:3], 20, topic="/arm/joint_states"),
         motion(arm.joint_names[3:], 20, topic="/wrist/joint_states"),
     )
     found = read(recorded.write_mcap(tmp_path / "a.mcap", messages), arm)
-    require_same(found, as_node(arm, messages))
+    assert_same_states(found, node_states(arm, messages))
     assert len(found) == 20
 
 
 def test_topics_that_turn_out_to_overlap_late_are_an_error(tmp_path, arm):
-    messages = both(
+    messages = merge_by_log_time(
         motion(arm.joint_names, 300, topic="/left/joint_states"),
         motion(["x"], 300, topic="/right/joint_states"),
         motion(arm.joint_names[:1], 1, start=START + SECOND, topic="/right/joint_states"),
@@ -225,9 +227,9 @@ def test_a_moving_base_from_odometry(tmp_path, root_joint):
         )
         for k in range(30)
     ]
-    messages = both(base, motion(model.joint_names[1:], 30))
+    messages = merge_by_log_time(base, motion(model.joint_names[1:], 30))
     path = recorded.write_mcap(tmp_path / "a.mcap", messages)
-    require_same(read(path, ARM7, root_joint=root_joint), as_node(model, messages))
+    assert_same_states(read(path, ARM7, root_joint=root_joint), node_states(model, messages))
     fixed = read(path, model, base=(POSE, [0.0] * 6))
     np.testing.assert_array_equal(fixed.q[:, :3], np.tile(fixed.q[0, :3], (len(fixed), 1)))
     joints = read(path, model, joints=["root_joint", model.joint_names[3]])
@@ -241,7 +243,7 @@ def test_a_moving_base_from_odometry(tmp_path, root_joint):
     )
     with pytest.raises(ValueError, match="several odometries, /odom, /slam/odometry"):
         read(several, model)
-    require_same(read(several, model, odometry="/odom"), as_node(model, messages))
+    assert_same_states(read(several, model, odometry="/odom"), node_states(model, messages))
 
 
 def test_an_interval(tmp_path, arm):
@@ -363,35 +365,37 @@ def test_progress_ends_at_the_whole(tmp_path, arm):
 # --- parts
 
 
-def in_parts(path, options, size):
-    """The recording from its parts, each read by its own, from what another process receives."""
+def read_in_parts(path, options, size):
+    """Return pickled parts of a recording, and each one read with and without overlap."""
     planned = pickle.loads(pickle.dumps(plan(select(open_source(path), options), size)))
     parts = [read_part(part) for part in planned]
     return planned, parts, [each.thinned(None) for each in parts]
 
 
-def whole_states(path, options):
-    """The states of a recording, read at once."""
+def read_at_once(path, options):
+    """Return a recording read as one part."""
     return read_part(plan(select(open_source(path), options), np.inf)[0])
 
 
-def require_whole(path, robot, size, expected_parts, **options):
-    wanted = ReadOptions(robot, **options)
+def assert_parts_equal_whole(path, robot, size, expected_parts, **options):
+    request = ReadOptions(robot, **options)
     whole = read(path, robot, **options)
-    found, parts, recordings = in_parts(path, wanted, size)
-    assert len(found) >= expected_parts
+    planned_parts, parts, recordings = read_in_parts(path, request, size)
+    assert len(planned_parts) >= expected_parts
     for name in ("stamp", "q", "v", "effort"):
         np.testing.assert_array_equal(
-            np.concatenate([getattr(each, name) for each in recordings]), getattr(whole, name)
+            np.concatenate([getattr(part, name) for part in recordings]), getattr(whole, name)
         )
-    counted = {}
-    for each in parts:
-        for reason, note in each.rejected.items():
-            counted[reason] = counted.get(reason, 0) + note.messages
-    everything = whole_states(path, wanted)
-    assert counted == {reason: note.messages for reason, note in everything.rejected.items()}
-    assert sum(each.messages for each in parts) == everything.messages
-    return found, parts
+    rejected_counts = {}
+    for part in parts:
+        for reason, note in part.rejected.items():
+            rejected_counts[reason] = rejected_counts.get(reason, 0) + note.messages
+    single_part = read_at_once(path, request)
+    assert rejected_counts == {
+        reason: note.messages for reason, note in single_part.rejected.items()
+    }
+    assert sum(part.messages for part in parts) == single_part.messages
+    return planned_parts, parts
 
 
 def test_parts_are_the_whole(tmp_path, arm):
@@ -407,24 +411,27 @@ def test_parts_are_the_whole(tmp_path, arm):
         ][k % 4]
         messages[k] = messages[k]._replace(message=message._replace(**change))
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_000)
-    found, parts = require_whole(path, arm, 100_000, 15)
-    assert all(each.leading_count > 900 for each in parts[6:])
-    assert [task.number for task in found] == list(range(len(found)))
-    assert all(one.stop == other.start for one, other in itertools.pairwise(found))
+    planned_parts, parts = assert_parts_equal_whole(path, arm, 100_000, 15)
+    assert all(part.leading_count > 900 for part in parts[6:])
+    assert [part.number for part in planned_parts] == list(range(len(planned_parts)))
+    assert all(
+        previous.stop == following.start
+        for previous, following in itertools.pairwise(planned_parts)
+    )
 
 
 @pytest.mark.parametrize("late", [100_000, 400_000, 700_000])
 def test_parts_of_two_publishers_have_the_latest_values(tmp_path, arm, late):
     """Which message completes a state depends on those before; its values do not."""
-    messages = both(
+    messages = merge_by_log_time(
         motion(arm.joint_names[3:], 4000, late=300_000),
         motion(arm.joint_names[:3], 4000, late=late),
         motion(arm.joint_names[1:4], 1333, period=3 * MS, late=500_000),
     )
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_007)
     wanted = ReadOptions(arm)
-    require_same(read(path, arm), as_node(arm, messages))
-    whole, (planned, parts, _) = whole_states(path, wanted), in_parts(path, wanted, 90_000)
+    assert_same_states(read(path, arm), node_states(arm, messages))
+    whole, (planned, parts, _) = read_at_once(path, wanted), read_in_parts(path, wanted, 90_000)
     assert len(planned) >= 10
     assert sum(part.messages for part in parts) == whole.messages
     times = np.concatenate([part.interval_states.log_time for part in parts])
@@ -441,12 +448,12 @@ def test_parts_of_two_publishers_have_the_latest_values(tmp_path, arm, late):
 
 def test_a_seldom_publisher_does_not_matter(tmp_path, arm):
     """Rounds do not remember it, as the other publisher reports every joint."""
-    messages = both(
+    messages = merge_by_log_time(
         motion(arm.joint_names, 6000, late=300_000),
         motion(arm.joint_names[:3], 60, period=97 * MS, late=600_000),
     )
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_007)
-    require_whole(path, arm, 200_000, 5)
+    assert_parts_equal_whole(path, arm, 200_000, 5)
 
 
 def test_parts_with_odometry_are_the_whole(tmp_path):
@@ -460,14 +467,14 @@ def test_parts_with_odometry_are_the_whole(tmp_path):
         )
         for k in range(1000)
     ]
-    messages = both(base, motion(model.joint_names[1:], 3000))
+    messages = merge_by_log_time(base, motion(model.joint_names[1:], 3000))
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_007)
-    require_whole(path, model, 90_000, 8)
+    assert_parts_equal_whole(path, model, 90_000, 8)
 
 
 def test_an_interval_is_a_part_of_the_whole(tmp_path, arm):
     """Except for which of two publishers completes a state."""
-    messages = both(
+    messages = merge_by_log_time(
         motion(arm.joint_names[3:], 4000, late=300_000),
         motion(arm.joint_names[:3], 4000, late=600_000),
     )
@@ -517,28 +524,28 @@ class Spans:
         self.path, self.name, self.spans = Path("a.mcap"), "a", tuple(spans)
 
 
-def planned(spans, staleness=0.5, until=None, **options):
+def plan_spans(spans, staleness=0.5, until=None, **options):
     part = dataclasses.replace(whole_part(Spans(*spans), until=until), staleness=staleness)
     return plan(part, **options)
 
 
 def test_a_plan_cuts_at_the_starts_of_spans():
     spans = [Span(k * SECOND, (k + 1) * SECOND, 10, (k,)) for k in range(10)]
-    found = planned(spans, size=30, overlap=(1.5, 0.25))
-    assert [task.start for task in found] == [0, 3 * SECOND, 6 * SECOND, 9 * SECOND]
-    assert [task.stop for task in found] == [3 * SECOND, 6 * SECOND, 9 * SECOND, 10 * SECOND + 1]
-    assert [task.size for task in found] == [30, 30, 30, 10]
-    assert [span.place[0] for span in found[1].spans] == [1, 2, 3, 4, 5, 6]
-    assert found[1].read_start == 1.5 * SECOND and found[1].read_stop == 6.25 * SECOND
-    assert planned(spans, size=30)[2].read_start == 5 * SECOND  # the warm-up
-    assert planned(spans, 2.0, size=30)[2].read_start == 2 * SECOND  # twice the staleness
-    assert planned([]) == []
-    assert [part.size for part in planned(spans, until="+4.5", size=30)] == [30, 20]
-    same = [Span(0, SECOND, 10, (k,)) for k in range(5)]
-    assert len(planned(same, size=10)) == 1
+    parts = plan_spans(spans, size=30, overlap=(1.5, 0.25))
+    assert [part.start for part in parts] == [0, 3 * SECOND, 6 * SECOND, 9 * SECOND]
+    assert [part.stop for part in parts] == [3 * SECOND, 6 * SECOND, 9 * SECOND, 10 * SECOND + 1]
+    assert [part.size for part in parts] == [30, 30, 30, 10]
+    assert [span.place[0] for span in parts[1].spans] == [1, 2, 3, 4, 5, 6]
+    assert parts[1].read_start == 1.5 * SECOND and parts[1].read_stop == 6.25 * SECOND
+    assert plan_spans(spans, size=30)[2].read_start == 5 * SECOND  # the warm-up
+    assert plan_spans(spans, 2.0, size=30)[2].read_start == 2 * SECOND  # twice the staleness
+    assert plan_spans([]) == []
+    assert [part.size for part in plan_spans(spans, until="+4.5", size=30)] == [30, 20]
+    simultaneous_spans = [Span(0, SECOND, 10, (k,)) for k in range(5)]
+    assert len(plan_spans(simultaneous_spans, size=10)) == 1
 
 
-def of_part(parts, span):
+def make_messages(parts, span):
     times = np.array(parts[span.place[0]], np.int64)
     count = len(times)
     return Messages(
@@ -558,7 +565,7 @@ def test_messages_of_overlapping_spans_are_in_order():
         parts = [np.sort(rng.integers(0, 60, size=rng.integers(1, 30)) + 20 * k) for k in range(6)]
         parts.sort(key=lambda times: times[0])
         spans = [Span(int(times[0]), int(times[-1]), 1, (k,)) for k, times in enumerate(parts)]
-        blocks = list(in_log_time_order(spans, functools.partial(of_part, parts)))
+        blocks = list(in_log_time_order(spans, functools.partial(make_messages, parts)))
         found = np.concatenate([block.log_time for block in blocks])
         np.testing.assert_array_equal(found, np.sort(np.concatenate(parts)))
         numbers = np.concatenate([block.numbers[block.start] for block in blocks])
@@ -611,7 +618,7 @@ def test_a_robot_without_joints(tmp_path):
 
 def test_a_base_alone(tmp_path):
     model = dyn_ros.Model.from_urdf('<robot name="r"><link name="a"/></robot>', "floating")
-    messages = both(
+    messages = merge_by_log_time(
         motion(["x"], 5),
         [
             Sent("/odom", START + k * MS, Odometry(POSE, [0.1] * 6, START + k * MS, child="a"))
@@ -649,7 +656,7 @@ def test_random_streams_in_files(tmp_path, arm, write, name, seed):
         [Sent("/joint_states", START + k, JointState(*event)) for k, event in enumerate(events)],
     )
     expected, rejected, notices = one_by_one(arm, events)
-    found = whole_states(path, ReadOptions(arm))
+    found = read_at_once(path, ReadOptions(arm))
     np.testing.assert_array_equal(found.states.log_time - START, expected.log_time)
     for one, other in zip(found.states[1:], expected[1:]):
         np.testing.assert_array_equal(one, other)

@@ -68,6 +68,7 @@ def cutoff_from_torques(
     joints, windows = list(joint_slices(model)), _windows(pieces, margin)
 
     def filtered_stretches(cutoff: float) -> list[Stretch]:
+        """Return the filtered pieces for a cutoff [Hz]."""
         return [
             _stretch(motion, tau, piece, window, step)
             for window in windows

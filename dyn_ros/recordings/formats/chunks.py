@@ -209,6 +209,8 @@ def index_messages(
 
 
 def chunk_format(scan: Callable[[Path], Source], entry: Entry, read_records: ChunkReader) -> Format:
+    """Return the format of files of chunks, from functions that scan a file and read a chunk."""
+
     def load(path: Path, place: tuple[Any, ...], codes: dict[int, int]) -> Raw:
         contents, indices, problems, size = [], [], [], 0
         with open(path, "rb") as file:

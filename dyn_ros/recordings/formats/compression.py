@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, cast
 from .spans import MAX_CHUNK_SIZE
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_MAX_TEMPORARY_FILES = 2  # per process; older files are removed
+_MAX_TEMPORARY_FILES = 2  # files of a process; older ones are removed
 _BLOCK_SIZE = 1 << 20  # bytes
 _files: dict[tuple[str, int, int], tuple[Any, str]] = {}
 folder: str | None = None
@@ -47,10 +47,10 @@ _COMPRESSIONS = "zstd", *_DECOMPRESSORS
 
 
 def decompress(kind: str, compressed: bytes, size: int, is_cut: bool = False) -> bytes:
-    """Decompress a chunk (zstd, lz4, bz2, none or empty) to a result of a ``size``.
+    """Decompress a chunk (zstd, lz4, bz2, none or empty) to ``size`` bytes.
 
-    With ``is_cut``, the end of the data is missing, and what precedes it is returned. `Damaged` if
-    it cannot be decompressed, or not to this size.
+    With ``is_cut``, the end of the data is missing, and the result may be shorter. Raise `Damaged`
+    if it cannot be decompressed, or has another size.
     """
     if size > MAX_CHUNK_SIZE:
         raise Damaged(f"claims to contain {size:,} bytes, more than {MAX_CHUNK_SIZE:,}")
@@ -104,6 +104,7 @@ def decompress_message(compressed: bytes) -> bytes:
 
 @functools.cache
 def _decompressor(zstandard: Any) -> Any:
+    """Return a decompressor of messages, which is reused."""
     return zstandard.ZstdDecompressor()
 
 
@@ -158,6 +159,7 @@ def _temporary_file(
 
 
 def _decompress_file(source: BinaryIO, target: BinaryIO) -> str:
+    """Write the content of a compressed file; return its damage, or an empty string."""
     zstandard = _import_package("zstandard")
     reader = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
     try:

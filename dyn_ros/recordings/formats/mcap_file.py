@@ -63,9 +63,9 @@ def _source_from_summary(file: BinaryIO, size: int) -> Source | None:
             (number, channel.topic, types.get(channel.schema_id, ""), channel.message_encoding)
             for number, channel in sorted(summary.channels.items())
         )
-    except Exception:  # `mcap` is not installed, or whatever class a damaged summary leads to
+    except Exception:  # `mcap` is missing, or raises any class of error for a damaged summary
         return None
-    messages = sum(
+    message_count = sum(
         (index.message_index_length - 15 * len(index.message_index_offsets)) // 16
         for index in indexes
     )
@@ -80,18 +80,22 @@ def _source_from_summary(file: BinaryIO, size: int) -> Source | None:
         for index in indexes
     ]
     if (
-        messages != statistics.message_count
+        message_count != statistics.message_count
         or len(chunks) != statistics.chunk_count
         or any(sum(chunk.place) > size or not chunk.is_known(summary.channels) for chunk in chunks)
     ):
         return None
-    intact = [chunk for chunk in chunks if read_at(file, chunk.place[0], 1) == bytes([_CHUNK])]
+    intact_chunks = [
+        chunk for chunk in chunks if read_at(file, chunk.place[0], 1) == bytes([_CHUNK])
+    ]
     damage = (
         ""
-        if len(intact) == len(chunks)
-        else (f"is damaged: {len(intact):,} of its {len(chunks):,} chunks are found")
+        if len(intact_chunks) == len(chunks)
+        else (f"is damaged: {len(intact_chunks):,} of its {len(chunks):,} chunks are found")
     )
-    return ck.make_source(channels, intact, statistics.channel_message_counts, damage, _SPAN_SIZE)
+    return ck.make_source(
+        channels, intact_chunks, statistics.channel_message_counts, damage, _SPAN_SIZE
+    )
 
 
 def _summary_damage(file: BinaryIO, size: int) -> str:
@@ -117,12 +121,12 @@ def _read_records(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
     try:
         _, _, size, checksum, _ = _CHUNK_HEADER.unpack_from(data, _HEADER.size)
         kind, next_offset = _read_string(data, _HEADER.size + _CHUNK_HEADER.size - 4)
-        (packed_size,) = struct.unpack_from("<Q", data, next_offset)
+        (compressed_size,) = struct.unpack_from("<Q", data, next_offset)
     except struct.error:
         return b"", True  # cut before its records
-    packed = data[next_offset + 8 : next_offset + 8 + packed_size]
-    is_cut = len(packed) < packed_size
-    content = decompress(kind, packed, size, is_cut)
+    compressed = data[next_offset + 8 : next_offset + 8 + compressed_size]
+    is_cut = len(compressed) < compressed_size
+    content = decompress(kind, compressed, size, is_cut)
     if checksum and not is_cut and zlib.crc32(content) != checksum:
         raise Damaged("its checksum does not match its content")
     return content, is_cut

@@ -44,9 +44,9 @@ def scan(path: Path) -> Source:
 def _read_records(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
     """Return the records of a chunk; see `chunks.ChunkReader`."""
     offset, length, kind, size = place
-    packed = read_at(file, offset, length)
+    compressed = read_at(file, offset, length)
     is_cut = file.read(1) == b""
-    content = decompress(kind, packed, size, is_cut)
+    content = decompress(kind, compressed, size, is_cut)
     return content, len(content) < size
 
 
@@ -55,7 +55,7 @@ class _BagScanner(ck.ChunkScanner):
 
     def scan_headers(self) -> None:
         """Read the headers of all records."""
-        position, is_indexed, missing = len(MAGIC), False, 0
+        position, is_indexed, missing_chunks = len(MAGIC), False, 0
         while position < self.end:
             fields, start, length = self._read_header(position)
             opcode = fields.get("op", b"\0")[0]
@@ -75,11 +75,11 @@ class _BagScanner(ck.ChunkScanner):
                 self.define(-opcode, self.read(position, start + length - position))
             elif opcode == _BAG_HEADER:
                 is_indexed = _field_number(fields, "index_pos") > 0
-                missing += _field_number(fields, "chunk_count")
+                missing_chunks += _field_number(fields, "chunk_count")
             elif opcode == _CHUNK_INFO:
-                missing -= 1
+                missing_chunks -= 1
             position = start + length
-        if not is_indexed or missing > 0:
+        if not is_indexed or missing_chunks > 0:
             self.forget_last_counts()
             self.damage = f"has no complete index, but all of its {self.end:,} bytes can be read"
 

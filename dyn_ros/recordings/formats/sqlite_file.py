@@ -33,7 +33,7 @@ _BLOCK_ROWS = 2000
 _STEPS_PER_CHECK = 10_000  # steps of the virtual machine of sqlite3
 _MAX_STEPS_PER_ROW = 100  # steps
 _MAX_FAILURES = 100  # damaged spans; afterwards the search ends
-_DEFAULT_SPAN_ROWS = 5000  # if the size of the table is unknown
+_DEFAULT_SPAN_ROWS = 5000  # used while the size of the table is unknown
 _ROWS_IN_RANGE = (
     "FROM messages WHERE id >= ? AND id < ? AND typeof(topic_id) = 'integer' "
     "AND typeof(timestamp) = 'integer' AND typeof(data) = 'blob'"
@@ -107,11 +107,11 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
         return make_source(channels, (), total_counts, "", 0)
     if not isinstance(first, int) or not isinstance(last, int):
         return Source((), (), f"is damaged; its messages have the numbers {first!r} to {last!r}")
-    mean = max(path.stat().st_size // count, 1) if count else _SPAN_SIZE // _DEFAULT_SPAN_ROWS
-    rows = min(max(_SPAN_SIZE // mean, _MIN_SPAN_ROWS), _MAX_SPAN_ROWS)
+    mean_size = max(path.stat().st_size // count, 1) if count else _SPAN_SIZE // _DEFAULT_SPAN_ROWS
+    row_count = min(max(_SPAN_SIZE // mean_size, _MIN_SPAN_ROWS), _MAX_SPAN_ROWS)
     start, failures = first, 0
     while start <= last:
-        stop = min(start + rows, sp.MAX_LOG_TIME)
+        stop = min(start + row_count, sp.MAX_LOG_TIME)
         statistics, problem = _topic_statistics(connection, start, stop)
         counts = {number: messages for number, messages, *_ in statistics}
         total_counts.update(counts)
@@ -119,7 +119,7 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
             chunks.append(
                 Chunk(
                     (start, stop),
-                    mean * sum(counts.values()),
+                    mean_size * sum(counts.values()),
                     sp.clip_log_time(min(row[2] for row in statistics)),
                     sp.clip_log_time(max(row[3] for row in statistics)),
                     counts,

@@ -218,6 +218,7 @@ def _open_cached(path: Path, without_names: bool) -> tables.CsvFile | tables.Par
 def _open_unmodified(
     path: Path, modification_time: int, without_names: bool
 ) -> tables.CsvFile | tables.ParquetFile:
+    """Open a table, or return it if it is the last one and has not been modified."""
     return tables.open_file(path, without_names)
 
 

@@ -42,8 +42,8 @@ ARM, HAND = ("shoulder", "elbow", "wrist"), ("finger", "daumen_ä")
 TOPICS = ("/joint_states", "/hand/joint_states", "/odom")
 
 
-def recorded(count: int = 400) -> list[Sent]:
-    """Messages of two publishers and odometry, with all kinds of contents."""
+def sent_messages(count: int = 400) -> list[Sent]:
+    """Return messages of two publishers and odometry, with all kinds of contents."""
     random = np.random.default_rng(1)
     sent = [Sent("/robot_description", START, "<robot name='arm'/>")]
     for k in range(count):
@@ -83,20 +83,22 @@ def recorded(count: int = 400) -> list[Sent]:
     return sent
 
 
-def decoded(source: Source, topics: Sequence[str] = TOPICS) -> tuple[list[tuple], decode.Decoder]:
-    """All messages of a recording as tuples, in order of log time."""
+def decode_all(
+    source: Source, topics: Sequence[str] = TOPICS
+) -> tuple[list[tuple], decode.Decoder]:
+    """Return all messages of a recording as tuples, in order of log time, and the decoder."""
     decoder, found = decode.Decoder(), []
     for span in source.spans:
-        found += tuples(files.read_span(source.path, span, topics, decoder), decoder)
+        found += message_tuples(files.read_span(source.path, span, topics, decoder), decoder)
         assert all(
             span.start <= row[1] <= span.stop
-            for row in tuples(files.read_span(source.path, span, topics, decoder), decoder)
+            for row in message_tuples(files.read_span(source.path, span, topics, decoder), decoder)
         )
     return sorted(found, key=lambda row: row[1]), decoder
 
 
-def tuples(messages: decode.Messages, decoder: decode.Decoder) -> list[tuple]:
-    """Messages as tuples: topic, log time, stamp, names or child frame, positions, ..."""
+def message_tuples(messages: decode.Messages, decoder: decode.Decoder) -> list[tuple]:
+    """Return messages as tuples: topic, log time, stamp, names or child frame, positions, ..."""
     assert (np.diff(messages.log_time) >= 0).all()
     rows = []
     for k in range(len(messages)):
@@ -120,8 +122,8 @@ def tuples(messages: decode.Messages, decoder: decode.Decoder) -> list[tuple]:
     return rows
 
 
-def expected(sent: Sequence[Sent]) -> list[tuple]:
-    """The tuples of messages that were sent."""
+def expected_tuples(sent: Sequence[Sent]) -> list[tuple]:
+    """Return the tuples of messages that were sent."""
     rows = []
     for topic, time, message in sent:
         if isinstance(message, JointState):
@@ -150,17 +152,17 @@ def expected(sent: Sequence[Sent]) -> list[tuple]:
 
 
 def mcap(**options: object) -> Callable[[Path, list[Sent]], Path]:
-    """A function that writes MCAP."""
+    """Return a function that writes MCAP."""
     return lambda folder, sent: write_mcap(folder / "bag.mcap", sent, **options)
 
 
 def bag2(**options: str) -> Callable[[Path, list[Sent]], Path]:
-    """A function that writes a folder of rosbag2."""
+    """Return a function that writes a folder of rosbag2."""
     return lambda folder, sent: write_bag2(folder / "bag", sent, **options)
 
 
 def bag1(**options: str) -> Callable[[Path, list[Sent]], Path]:
-    """A function that writes a bag of ROS 1."""
+    """Return a function that writes a bag of ROS 1."""
     return lambda folder, sent: write_bag1(folder / "bag.bag", sent, **options)
 
 
@@ -188,9 +190,9 @@ WRITERS = {
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def recordings_by_kind(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A recording of each kind."""
-    sent, paths = recorded(), {}
+    sent, paths = sent_messages(), {}
     for number, (kind, write) in enumerate(WRITERS.items()):
         folder = tmp_path_factory.mktemp(f"kind{number}")
         paths[kind] = write(folder, sent)
@@ -204,10 +206,10 @@ def test_every_module_of_a_format_has_suffixes():
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_every_kind_of_file_gives_the_messages_that_were_sent(written, kind):
-    source = files.open_source(written[kind])
-    found, decoder = decoded(pickle.loads(pickle.dumps(source)))
-    assert found == expected(recorded())
+def test_every_kind_of_file_gives_the_messages_that_were_sent(recordings_by_kind, kind):
+    source = files.open_source(recordings_by_kind[kind])
+    found, decoder = decode_all(pickle.loads(pickle.dumps(source)))
+    assert found == expected_tuples(sent_messages())
     assert (source.name, source.damage, decoder.problems) == ("bag", "", {})
     assert files.robot_description(source) == "<robot name='arm'/>"
     assert [span.start for span in source.spans] == sorted(span.start for span in source.spans)
@@ -217,21 +219,21 @@ def test_every_kind_of_file_gives_the_messages_that_were_sent(written, kind):
         assert types["/joint_states"].count == 400
 
 
-def test_only_the_requested_topics_are_read(written):
-    source = files.open_source(written["mcap zstd"])
-    found, decoder = decoded(source, ["/odom"])
-    assert found == [row for row in expected(recorded()) if row[0] == "/odom"]
+def test_only_the_requested_topics_are_read(recordings_by_kind):
+    source = files.open_source(recordings_by_kind["mcap zstd"])
+    found, decoder = decode_all(source, ["/odom"])
+    assert found == [row for row in expected_tuples(sent_messages()) if row[0] == "/odom"]
     assert decoder.topics == ["/odom"] and not decoder.name_lists
 
 
 @pytest.mark.parametrize("kind", [kind for kind in WRITERS if "file" not in kind])
-def test_a_file_cut_at_any_byte_gives_its_whole_messages(written, kind, tmp_path):
+def test_a_file_cut_at_any_byte_gives_its_whole_messages(recordings_by_kind, kind, tmp_path):
     path = next(
         each
-        for each in (written[kind], *written[kind].parent.rglob("*"))
+        for each in (recordings_by_kind[kind], *recordings_by_kind[kind].parent.rglob("*"))
         if each.is_file() and each.suffix != ".yaml"
     )
-    content, all_rows = path.read_bytes(), expected(recorded())
+    content, all_rows = path.read_bytes(), expected_tuples(sent_messages())
     random = np.random.default_rng(2)
     most = 0
     for size in [0, 1, 7, *map(int, random.integers(8, len(content), 25)), len(content) - 1]:
@@ -242,7 +244,7 @@ def test_a_file_cut_at_any_byte_gives_its_whole_messages(written, kind, tmp_path
         except ValueError as error:
             assert kind.startswith("db3") and str(part) in str(error)
             continue
-        found, decoder = decoded(source)
+        found, decoder = decode_all(source)
         assert found == all_rows[: len(found)]
         assert source.damage or decoder.problems, size
         most = max(most, len(found))
@@ -255,8 +257,8 @@ def test_a_file_cut_at_any_byte_gives_its_whole_messages(written, kind, tmp_path
 
 
 @pytest.mark.parametrize("kind", ["db3 file", "rosbag2 mcap file"])
-def test_a_compressed_file_that_is_cut(written, kind, tmp_path):
-    folder = shutil.copytree(written[kind], tmp_path / "bag")
+def test_a_compressed_file_that_is_cut(recordings_by_kind, kind, tmp_path):
+    folder = shutil.copytree(recordings_by_kind[kind], tmp_path / "bag")
     (path,) = folder.glob("*.zstd")
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
@@ -265,8 +267,8 @@ def test_a_compressed_file_that_is_cut(written, kind, tmp_path):
     except ValueError as error:
         assert "cannot be read" in str(error)
         return
-    found, _ = decoded(source)
-    assert source.damage and found == expected(recorded())[: len(found)]
+    found, _ = decode_all(source)
+    assert source.damage and found == expected_tuples(sent_messages())[: len(found)]
 
 
 @pytest.mark.parametrize(
@@ -282,10 +284,10 @@ def test_a_compressed_file_that_is_cut(written, kind, tmp_path):
         "db3",
     ],
 )
-def test_changed_bytes_do_no_harm(written, kind, tmp_path):
+def test_changed_bytes_do_no_harm(recordings_by_kind, kind, tmp_path):
     path = next(
         each
-        for each in (written[kind], *written[kind].parent.rglob("*"))
+        for each in (recordings_by_kind[kind], *recordings_by_kind[kind].parent.rglob("*"))
         if each.is_file() and each.suffix != ".yaml"
     )
     content, random = path.read_bytes(), np.random.default_rng(3)
@@ -341,7 +343,7 @@ def test_no_byte_outside_a_message_is_read(ros1):
         assert decoder.problems["/t: the message is shorter than its contents"] >= 1
 
 
-def one(message: bytes, decoder: decode.Decoder) -> decode.Messages:
+def decode_joint_state(message: bytes, decoder: decode.Decoder) -> decode.Messages:
     """Decode one message of joint states."""
     code = decoder.channel_code("/joint_states", JOINT_STATE, "cdr")
     return decoder.decode(
@@ -357,18 +359,20 @@ def test_bytes_between_the_strings_do_not_matter():
         place = message.index(b"ab\0") + 3  # one byte of padding
         assert message[place + 1 : place + 5] == struct.pack("<I", 4)
         changed[place] = filler
-        assert len(one(bytes(changed), decoder)) == 1
+        assert len(decode_joint_state(bytes(changed), decoder)) == 1
     assert decoder.name_lists == [("ab", "cde")]
 
 
 def test_numbers_are_as_received():
     decoder = decode.Decoder()
     special = [np.nan, np.inf, -0.0]
-    message = one(serialized(JointState(ARM, special, [1.0], [2.0, 3.0], 5)), decoder)
+    message = decode_joint_state(
+        serialized(JointState(ARM, special, [1.0], [2.0, 3.0], 5)), decoder
+    )
     assert message.counts.tolist() == [[3, 1, 2]]
     assert message.numbers.tobytes() == np.array([*special, 1.0, 2.0, 3.0]).tobytes()
-    assert len(one(serialized(JointState((), stamp=5)), decoder)) == 1
-    assert len(one(serialized(JointState(("", "")), little=False), decoder)) == 1
+    assert len(decode_joint_state(serialized(JointState((), stamp=5)), decoder)) == 1
+    assert len(decode_joint_state(serialized(JointState(("", "")), little=False), decoder)) == 1
     assert decoder.name_lists == [ARM, (), ("", "")]
 
 
@@ -376,25 +380,25 @@ def test_other_encapsulations_and_too_many_names_are_reported():
     decoder = decode.Decoder()
     message = bytearray(serialized(JointState(ARM, [1, 2, 3])))
     message[1] = 7
-    assert one(bytes(message), decoder).failures == 1
+    assert decode_joint_state(bytes(message), decoder).failures == 1
     assert decoder.problems == {"/joint_states: the message is not CDR": 1}
     count = decode_kernel.MAX_LISTS + 5
     for k in range(count):
-        one(serialized(JointState((f"joint{k}",), [1.0])), decoder)
+        decode_joint_state(serialized(JointState((f"joint{k}",), [1.0])), decoder)
     assert len(decoder.name_lists) == decode_kernel.MAX_LISTS
     assert sum(decoder.problems.values()) == 6
-    assert len(one(serialized(JointState(("joint3",), [1.0])), decoder)) == 1
+    assert len(decode_joint_state(serialized(JointState(("joint3",), [1.0])), decoder)) == 1
 
 
 # --- MCAP
 
 
 def test_messages_of_a_chunk_that_are_not_in_order(tmp_path):
-    sent = recorded(50)
+    sent = sent_messages(50)
     random = np.random.default_rng(5)
     shuffled = [sent[0], *(sent[k + 1] for k in random.permutation(len(sent) - 1))]
     source = files.open_source(write_mcap(tmp_path / "a.mcap", shuffled))
-    assert decoded(source)[0] == expected(sent)
+    assert decode_all(source)[0] == expected_tuples(sent)
 
 
 def test_several_channels_of_one_topic_and_other_encodings(tmp_path):
@@ -412,20 +416,24 @@ def test_several_channels_of_one_topic_and_other_encodings(tmp_path):
             writer.add_message(channels[k % 3], k, b"{}" if k % 3 == 2 else message, k)
         writer.finish()
     source = files.open_source(path)
-    assert [row[1] for row in decoded(source)[0]] == [0, 1, 3, 4, 6, 7]
+    assert [row[1] for row in decode_all(source)[0]] == [0, 1, 3, 4, 6, 7]
     assert {(topic.encoding, topic.count) for topic in source.topics} == {("cdr", 6), ("json", 3)}
     assert "the encoding 'json' of /joint_states cannot be decoded" in source.damage
 
 
 def test_damaged_chunks_are_skipped_and_reported(tmp_path):
-    path = write_mcap(tmp_path / "a.mcap", recorded(), compression="none", chunk_size=5000)
+    path = write_mcap(tmp_path / "a.mcap", sent_messages(), compression="none", chunk_size=5000)
     content = bytearray(path.read_bytes())
     place = content.index(b"wrist", len(content) // 2)
     content[place] ^= 1
     path.write_bytes(content)
     source = files.open_source(path)
-    found, decoder = decoded(source)
-    assert 0.9 * len(expected(recorded())) < len(found) < len(expected(recorded()))
+    found, decoder = decode_all(source)
+    assert (
+        0.9 * len(expected_tuples(sent_messages()))
+        < len(found)
+        < len(expected_tuples(sent_messages()))
+    )
     (problem,) = decoder.problems
     assert "its checksum does not match its content" in problem
 
@@ -441,12 +449,12 @@ def test_topics_that_begin_late_in_a_file_without_an_index(tmp_path):
     source = files.open_source(
         write_mcap(tmp_path / "a.mcap", sent, indexed=False, chunk_size=1000)
     )
-    assert decoded(source)[0] == expected(sent)
+    assert decode_all(source)[0] == expected_tuples(sent)
 
 
 @pytest.mark.parametrize("kind", ["mcap", "ros1"])
 def test_a_file_that_is_cut_in_the_index_of_its_last_chunk(kind, tmp_path):
-    sent = recorded(40)
+    sent = sent_messages(40)
     path = WRITERS[kind](tmp_path, sent)
     content = path.read_bytes()
     behind = content.rindex(b"wrist") + 200
@@ -454,18 +462,22 @@ def test_a_file_that_is_cut_in_the_index_of_its_last_chunk(kind, tmp_path):
         part = tmp_path / f"{size}{path.suffix}"
         part.write_bytes(content[:size])
         source = files.open_source(part)
-        found, decoder = decoded(source)
-        assert found[:90] == expected(sent)[:90] if kind == "ros1" else found == expected(sent)
+        found, decoder = decode_all(source)
+        assert (
+            found[:90] == expected_tuples(sent)[:90]
+            if kind == "ros1"
+            else found == expected_tuples(sent)
+        )
         assert source.damage or decoder.problems
 
 
 def test_a_damaged_index_of_topics_is_not_used(tmp_path):
-    path = write_mcap(tmp_path / "a.mcap", recorded(50))
+    path = write_mcap(tmp_path / "a.mcap", sent_messages(50))
     content = bytearray(path.read_bytes())
     content[content.rindex(b"sensor_msgs/msg/JointState") + 3] ^= 1
     path.write_bytes(content)
     source = files.open_source(path)
-    assert decoded(source)[0] == expected(recorded(50))
+    assert decode_all(source)[0] == expected_tuples(sent_messages(50))
     assert "whose checksum does not match" in source.damage
 
 
@@ -493,21 +505,21 @@ def test_compressed_data_of_more_than_the_stated_size_is_damaged(kind):
 @pytest.mark.parametrize("fill", [0, 255])
 def test_records_that_cannot_be_read_are_reported(kind, fill, tmp_path):
     path = (
-        bag1()(tmp_path, recorded())
+        bag1()(tmp_path, sent_messages())
         if kind == "ros1"
-        else mcap(compression="none", enable_crcs=False)(tmp_path, recorded())
+        else mcap(compression="none", enable_crcs=False)(tmp_path, sent_messages())
     )
     content = bytearray(path.read_bytes())
     place = content.index(b"wrist", len(content) // 3) + 9
     content[place : place + 2000] = bytes([fill]) * 2000
     path.write_bytes(content)
     source = files.open_source(path)
-    found, decoder = decoded(source)
+    found, decoder = decode_all(source)
     assert found and any("bytes are not read" in problem for problem in decoder.problems)
 
 
 def test_a_damaged_message_does_not_cost_other_compressed_messages(tmp_path):
-    sent = [each for each in recorded(50) if each.topic == "/joint_states"]
+    sent = [each for each in sent_messages(50) if each.topic == "/joint_states"]
     folder = write_bag2(tmp_path / "bag", sent, compression="message")
     (path,) = folder.glob("*.db3*")
     with sqlite3.connect(path) as connection:
@@ -516,15 +528,15 @@ def test_a_damaged_message_does_not_cost_other_compressed_messages(tmp_path):
             "AS BLOB) WHERE id = (SELECT min(id) FROM messages)"
         )
     connection.close()
-    found, decoder = decoded(files.open_source(folder))
-    assert found == expected(sent)[1:] and len(decoder.problems) == 1
+    found, decoder = decode_all(files.open_source(folder))
+    assert found == expected_tuples(sent)[1:] and len(decoder.problems) == 1
 
 
 def test_unknown_compression_and_impossible_sizes(tmp_path):
-    path = write_mcap(tmp_path / "a.mcap", recorded(), compression="lz4")
+    path = write_mcap(tmp_path / "a.mcap", sent_messages(), compression="lz4")
     content = path.read_bytes()
     path.write_bytes(content.replace(b"lz4", b"xyz"))
-    found, decoder = decoded(files.open_source(path))
+    found, decoder = decode_all(files.open_source(path))
     assert not found and "the compression 'xyz' is unknown" in next(iter(decoder.problems))
     for kind in ("zstd", "lz4", "bz2"):
         with pytest.raises(compression.Damaged, match="cannot be decompressed|instead of"):
@@ -554,7 +566,7 @@ def test_a_large_recording(tmp_path):
 
 
 def test_a_rosbag2_of_several_files(tmp_path):
-    sent, folder = recorded(), tmp_path / "split"
+    sent, folder = sent_messages(), tmp_path / "split"
     folder.mkdir()
     half = len(sent) // 2
     write_mcap(folder / "split_0.mcap", sent[:half])
@@ -567,19 +579,19 @@ def test_a_rosbag2_of_several_files(tmp_path):
     )
     source = files.open_source(folder)
     assert source.damage == "split_2.mcap is missing, which its metadata.yaml lists"
-    assert decoded(source)[0] == expected(sent)
+    assert decode_all(source)[0] == expected_tuples(sent)
     assert next(topic.count for topic in source.topics if topic.name == "/joint_states") == 400
     (folder / "split_1.mcap").write_bytes(b"something else")
     source = files.open_source(folder)
     assert "is no MCAP file" in source.damage
-    assert decoded(source)[0] == expected(sent[:half])
+    assert decode_all(source)[0] == expected_tuples(sent[:half])
     metadata.write_text("")
     assert len(files.open_source(folder).spans) == 1
 
 
 def test_a_database_that_was_not_closed(tmp_path):
     """A recorder that was killed leaves what it wrote last in the write-ahead log."""
-    folder = write_bag2(tmp_path / "bag", recorded())
+    folder = write_bag2(tmp_path / "bag", sent_messages())
     path = folder / "bag.db3"
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode=WAL")
@@ -596,8 +608,8 @@ def test_a_database_that_was_not_closed(tmp_path):
     for each in folder.glob("bag.db3*"):
         shutil.copy(each, copy)
     connection.close()
-    found, _ = decoded(files.open_source(copy / "bag.db3"))
-    assert len(found) == len(expected(recorded())) + 1 and found[-1][2] == time
+    found, _ = decode_all(files.open_source(copy / "bag.db3"))
+    assert len(found) == len(expected_tuples(sent_messages())) + 1 and found[-1][2] == time
 
 
 def test_what_is_no_recording(tmp_path):
@@ -625,9 +637,11 @@ def recordings_of_other_kinds(folder):
     return folder
 
 
-def test_a_chunk_that_is_cut_is_said_to_be_read(written, tmp_path):
+def test_a_chunk_that_is_cut_is_said_to_be_read(recordings_by_kind, tmp_path):
     (path,) = (
-        written["mcap"].parent.glob("*.mcap") if written["mcap"].is_dir() else [written["mcap"]]
+        recordings_by_kind["mcap"].parent.glob("*.mcap")
+        if recordings_by_kind["mcap"].is_dir()
+        else [recordings_by_kind["mcap"]]
     )
     part = tmp_path / "part.mcap"
     part.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
@@ -718,7 +732,7 @@ def test_tables(tmp_path, suffix, monkeypatch):
         ("/joint_states", JOINT_STATE, "table"),
         ("/odom", "nav_msgs/msg/Odometry", "table"),
     ]
-    found, decoder = decoded(source, ["/joint_states", "/odom"])
+    found, decoder = decode_all(source, ["/joint_states", "/odom"])
     assert not decoder.problems
     states = {row[2] // 1_000_000 - 100_000: row for row in found if row[0] == "/joint_states"}
     bases = {row[2] // 1_000_000 - 100_000: row for row in found if row[0] == "/odom"}
@@ -738,7 +752,7 @@ def test_tables(tmp_path, suffix, monkeypatch):
     assert bases[9][5] == tuple(
         columns[name][9] for name in columns if name.startswith("velocity.root")
     )
-    only, _ = decoded(source, ["/odom"])
+    only, _ = decode_all(source, ["/odom"])
     assert {row[0] for row in only} == {"/odom"}
 
 
@@ -751,7 +765,9 @@ def test_tables_of_plotjuggler(tmp_path):
         "/left/joint_states/b/effort\n"
         "1.5,1,2,3,,8\n1.6,,,,4,\n\n1.7,5,6,nan,7,\n"
     )
-    found, decoder = decoded(files.open_source(path), ["/left/joint_states", "/right/joint_states"])
+    found, decoder = decode_all(
+        files.open_source(path), ["/left/joint_states", "/right/joint_states"]
+    )
     s = 10**8
     assert str(found) == str(
         [
@@ -771,7 +787,7 @@ def test_times_of_tables_that_go_back(tmp_path, monkeypatch, block):
     path = tmp_path / "a.csv"
     times = [0.5, 0.6, 0.6, 0.55, 0.7, 0.1, 0.2, 0.3]
     path.write_text("time,position.a\n" + "".join(f"{time},{k}\n" for k, time in enumerate(times)))
-    found, _ = decoded(files.open_source(path))
+    found, _ = decode_all(files.open_source(path))
     assert [row[4][0] for row in found] == list(range(8))
     assert [row[2] for row in found] == [round(time * 1e9) for time in times]
     assert [row[1] // 10**6 for row in found] == [500, 600, 600, 600, 750, 750, 850, 950]
@@ -783,9 +799,9 @@ def test_damaged_tables(tmp_path):
     source = files.open_source(path)
     assert "ends without a line break" in source.damage
     assert "skipped 1 lines that have 3 instead of 2 columns" in source.damage
-    assert [row[4] for row in decoded(source)[0]] == [(2.0,), (4.0,)]
+    assert [row[4] for row in decode_all(source)[0]] == [(2.0,), (4.0,)]
     path.write_text("time,position.a\n1,2\n2,none\nNULL,3\n4,\n5,6\n")
-    found, decoder = decoded(files.open_source(path))
+    found, decoder = decode_all(files.open_source(path))
     assert [row[4] for row in found] == [(2.0,), (6.0,)]
     assert set(decoder.problems) == {
         "skipped 1 lines that do not contain numbers only, the first: 'none' in the column "
@@ -793,10 +809,10 @@ def test_damaged_tables(tmp_path):
         "a row without a time",
     }
     path.write_text("time,position.a\n1,2\n,3\n")
-    found, decoder = decoded(files.open_source(path))
+    found, decoder = decode_all(files.open_source(path))
     assert len(found) == 1 and "a row without a time" in decoder.problems
     path.write_text(f"time,position.a\n1,2\n,3\n{'9' * 155},4\n1e15,5\n6,7\n")
-    found, decoder = decoded(files.open_source(path))
+    found, decoder = decode_all(files.open_source(path))
     assert [row[4] for row in found] == [(2.0,), (7.0,)]
     assert set(decoder.problems) == {
         "a row without a time",
@@ -810,7 +826,7 @@ def test_damaged_tables(tmp_path):
         "stamp,position.a,position.root/x,position.root/y,position.root/theta\n"
         "1700000000123456789,1,2,3,1.0\n"
     )
-    found, _ = decoded(files.open_source(path), ["/joint_states", "/odom"])
+    found, _ = decode_all(files.open_source(path), ["/joint_states", "/odom"])
     assert found[0][2] == 1700000000123456789
     np.testing.assert_allclose(found[1][4], [2, 3, 0, 0, 0, np.sin(0.5), np.cos(0.5)])
     parquet = tmp_path / "a.parquet"
@@ -843,7 +859,7 @@ def test_a_last_line_without_a_line_break(end, whole, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("time,position.a,last\n1,2,3\n" + end, newline="")
     source = files.open_source(path)
-    found, _ = decoded(source)
+    found, _ = decode_all(source)
     assert [row[4] for row in found] == [(2.0,), (3.0,)][: 1 + whole]
     assert ("its last line may be cut" in source.damage) != whole
 
@@ -854,7 +870,7 @@ def test_a_table_that_a_full_disk_cut(tmp_path):
     path.write_bytes(path.read_bytes()[:512])
     assert path.read_bytes().endswith(b"\n1,2.")
     source = files.open_source(path)
-    assert len(decoded(source)[0]) == 82 and "its last line may be cut" in source.damage
+    assert len(decode_all(source)[0]) == 82 and "its last line may be cut" in source.damage
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -867,7 +883,7 @@ def test_stamps_are_exact_where_some_are_unknown(suffix, tmp_path):
     )
     write = pyarrow_csv.write_csv if suffix == ".csv" else pyarrow.parquet.write_table
     write(content, path)
-    found, decoder = decoded(files.open_source(path))
+    found, decoder = decode_all(files.open_source(path))
     assert [row[2] for row in found] == [1700000000123456789, 1700000000123456791]
     assert list(decoder.problems) == ["a row without a time"]
 
@@ -884,7 +900,7 @@ def test_columns_of_other_types(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     path = tmp_path / "a.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"time": [1.0, 2.0], "position.a": ["1", "2"]}), path)
-    _, decoder = decoded(files.open_source(path))
+    _, decoder = decode_all(files.open_source(path))
     assert list(decoder.problems) == [
         "the rows of a part cannot be read: the column 'position.a' "
         "has the type string, expected numbers"
@@ -895,12 +911,12 @@ def test_columns_of_other_types(tmp_path):
 def test_a_time_that_is_no_time(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("time,position.a\n1,2\n1e300,3\n")
-    assert len(decoded(files.open_source(path))[0]) == 1
+    assert len(decode_all(files.open_source(path))[0]) == 1
 
 
 def test_a_chunk_that_is_no_longer_one(tmp_path):
     """A changed byte makes it a record that readers skip; the statistics count it."""
-    path = write_mcap(tmp_path / "a.mcap", recorded(), compression="none", chunk_size=4096)
+    path = write_mcap(tmp_path / "a.mcap", sent_messages(), compression="none", chunk_size=4096)
     content = bytearray(path.read_bytes())
     first = mcap_file.MAGIC + bytes([1])
     start = len(first) + 8 + int.from_bytes(content[len(first) : len(first) + 8], "little")
@@ -909,11 +925,11 @@ def test_a_chunk_that_is_no_longer_one(tmp_path):
     path.write_bytes(content)
     source = files.open_source(path)
     assert re.fullmatch(r"is damaged: (\d+) of its (\d+) chunks are found", source.damage)
-    assert len(decoded(source)[0]) < len(expected(recorded()))
+    assert len(decode_all(source)[0]) < len(expected_tuples(sent_messages()))
 
 
 def test_rows_without_content(tmp_path):
-    path = write_bag2(tmp_path / "bag", recorded()) / "bag.db3"
+    path = write_bag2(tmp_path / "bag", sent_messages()) / "bag.db3"
     with sqlite3.connect(path) as connection:
         (count,) = connection.execute("SELECT count(*) FROM messages").fetchone()
         connection.execute("UPDATE messages SET data = 0 WHERE id IN (3, 5)")
@@ -924,8 +940,8 @@ def test_rows_without_content(tmp_path):
 
 
 def test_numbers_of_rows_far_apart(tmp_path):
-    path = write_bag2(tmp_path / "bag", recorded()) / "bag.db3"
+    path = write_bag2(tmp_path / "bag", sent_messages()) / "bag.db3"
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE messages SET id = 9000000000000000000 + id WHERE id > 100")
     connection.close()
-    assert decoded(files.open_source(path))[0] == expected(recorded())
+    assert decode_all(files.open_source(path))[0] == expected_tuples(sent_messages())
