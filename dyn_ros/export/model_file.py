@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..engine.kernel import packing
 from ..engine.kernel.types import Array
-from ..engine.model.link_inertias import Payload, link_frame, packed_link
+from ..engine.model.link_inertias import Payload, link_frame, link_parameters
 from ..engine.model.model import Model
 from ..logs.write.atomic import whole_file
 
@@ -145,7 +145,7 @@ def _aligned_count(words: int) -> int:
 def _sections(model: Model) -> list[NDArray]:
     """Return the sections, in their order."""
     bodies = [joint.inertia.dynamic_parameters() for joint in model.tree.joints]
-    links = [packed_link(frame) for frame in model.tree.frames]
+    links = [link_parameters(frame) for frame in model.tree.frames]
     limits = (
         model.lower,
         model.upper,

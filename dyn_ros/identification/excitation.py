@@ -15,7 +15,7 @@ import numpy as np
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import finite_number, require_model
 from ..engine.model import Model
-from ..engine.model.drives import reporting_torques
+from ..engine.model.drives import with_torque_efforts
 from .samples import Samples
 from .trajectory_search import Box, Series, TrajectorySearch, joint_limits
 
@@ -92,7 +92,7 @@ class Excitation:
     def samples(self) -> Samples:
         """Return the trajectory as a recording of the model, without noise."""
         return Samples.from_arrays(
-            reporting_torques(self.model), self.time, self.q, self.tau, self.v, self.a
+            with_torque_efforts(self.model), self.time, self.q, self.tau, self.v, self.a
         )
 
     def write(self, path: str | PathLike[str], rate: float = 10.0) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..engine.kernel.names import similar
 from ..engine.kernel.types import Array
 from ..engine.kernel.validation import require_model
-from ..engine.model.coordinates import own_joints, single_joints
+from ..engine.model.coordinates import independent_joint_indices, single_coordinate_joints
 from ..engine.model.drives import MAX_MEASUREMENT
 from ..engine.model.model import Model
 from ..engine.model.moments import Moment
@@ -149,9 +149,9 @@ def without_unrecorded(
     """
     last_names = {*recorded, *(name.rpartition("/")[2] for name in recorded)}
     unknown = sorted(last_names - joint_and_coordinate_names(model))
-    unrecorded = [name for name in single_joints(model) if name not in last_names]
+    unrecorded = [name for name in single_coordinate_joints(model) if name not in last_names]
     locked_positions = {}
-    for name in unrecorded if len(unrecorded) < len(single_joints(model)) else ():
+    for name in unrecorded if len(unrecorded) < len(single_coordinate_joints(model)) else ():
         if not similar(name, unknown, 1, 0.8):
             position = positions.get(name)
             locked_positions[name] = _nearest_to_zero(model, name) if position is None else position
@@ -187,7 +187,7 @@ def remaining_coordinates(
 
 def require_single(model: Model, name: str) -> None:
     """Raise a ValueError if a joint does not have one coordinate of its own."""
-    if name not in (available := single_joints(model)):
+    if name not in (available := single_coordinate_joints(model)):
         raise ValueError(
             f"lock: no joint {name!r:.80} that moves by itself, with one coordinate; "
             f"available: {', '.join(available)}"
@@ -200,10 +200,10 @@ def _unmoved_joints(model: Model, samples: Samples) -> dict[str, float | None]:
         return {}
     unmoved: dict[str, float | None] = {
         name: None
-        for name in single_joints(model)
+        for name in single_coordinate_joints(model)
         if np.ptp(samples.q[:, model.idx_q[model.joint_names.index(name)]]) < MIN_TRAVEL
     }
-    return unmoved if len(unmoved) < len(own_joints(model)) else {}
+    return unmoved if len(unmoved) < len(independent_joint_indices(model)) else {}
 
 
 def _recorded_positions(

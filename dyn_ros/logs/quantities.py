@@ -21,8 +21,8 @@ from ..engine.algorithms.dynamics.friction import with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from ..engine.model.bodies import Body, joined, moved
-from ..engine.model.coordinates import is_linear, own_joints
+from ..engine.model.bodies import Body, join_bodies, move_reference_point
+from ..engine.model.coordinates import independent_joint_indices, is_linear
 from ..observer.contacts import Contact, contacts_in
 from ..observer.session import Session, runs
 from ..observer.thresholds import Thresholds
@@ -278,10 +278,10 @@ class _TableBuilder:
 
     def centroidal(self, terms: dict[str, Array]) -> None:
         """Add the robot as one body: center of mass, momentum and locked inertia."""
-        body, lever = joined(
+        body, lever = join_bodies(
             Body.of_links(terms["Ig"], terms["com"]), Body.of(self._model.base_inertia)
         )
-        fx, fy, fz, mx, my, mz = moved(lever, terms["hg"].T)
+        fx, fy, fz, mx, my, mz = move_reference_point(lever, terms["hg"].T)
         self.add("mass", body.mass, "kg")
         self._add_vector("com", body.com, "m")
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -346,7 +346,7 @@ def observe(
 
 def independent_joints(model: Model) -> tuple[str, ...]:
     """Return the names of the joints with coordinates of their own, all but mimic joints."""
-    return tuple(own_joints(model))
+    return tuple(independent_joint_indices(model))
 
 
 def thresholds(model: Model, settings: QuantitySettings) -> Thresholds:

@@ -15,7 +15,7 @@ from rclpy.parameter import Parameter
 
 import dyn_ros
 from dyn_ros.engine.kernel.types import Array
-from dyn_ros.engine.model.bodies import moved
+from dyn_ros.engine.model.bodies import move_reference_point
 from dyn_ros.msg import CentroidalState, ContactForce, ContactForces, ContactStates
 
 from ..cdr.template import Template
@@ -167,7 +167,7 @@ class CentroidalNode(RobotNode):
         if a is None:
             return None
         lever = composite_body(robot, state, terms).lever
-        return moved(lever, (terms.Ag @ a + terms.dhg_drift).tolist())
+        return move_reference_point(lever, (terms.Ag @ a + terms.dhg_drift).tolist())
 
     def _acceleration(self, robot: RobotContext, state: State, terms: Terms) -> Array | None:
         """Return the joint accelerations, (nv,), or None if they are unknown."""

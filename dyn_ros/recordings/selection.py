@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
-from ..engine.model.coordinates import own_joints
+from ..engine.model.coordinates import independent_joint_indices
 from ..engine.model.model import Model, RootJoint
 from ..states.joint_states import abbreviated, base_kind
 from ..states.rules import check_base
@@ -254,7 +254,7 @@ def _find_joint_topics(source: Source, part: Part) -> JointTopics:
 def _with_selected_joints(part: Part, joints: tuple[str, ...]) -> Part:
     """Return a part with the columns of selected joints; all if there are none."""
     model = part.model
-    available = list(part.names) if model is None else list(own_joints(model))
+    available = list(part.names) if model is None else list(independent_joint_indices(model))
     for name in joints:
         if name not in available:
             raise ValueError(

@@ -12,7 +12,7 @@ import numpy as np
 from ..cdr.decode import Decoder
 from ..engine.call.algorithm import compiled
 from ..engine.kernel.types import Array
-from ..engine.model.coordinates import own_joints
+from ..engine.model.coordinates import independent_joint_indices
 from ..engine.model.model import Model
 from . import kernel
 from . import memory as mem
@@ -38,7 +38,7 @@ class Joints(NamedTuple):
     @classmethod
     def of(cls, model: Model) -> Joints:
         """Return the joints of a model that have coordinates of their own."""
-        joints = own_joints(model)
+        joints = independent_joint_indices(model)
         names = tuple(joints)
         idx_q, idx_v, nvs = (
             tuple(int(column[i]) for i in joints.values())

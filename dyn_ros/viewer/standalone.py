@@ -14,7 +14,7 @@ import dyn_ros
 
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from ..engine.model.bodies import Body, joined
+from ..engine.model.bodies import Body, join_bodies
 from ..engine.model.urdf import read_urdf
 from .actor import Actor
 from .page.plots import Progress
@@ -101,7 +101,9 @@ class DynamicsMarkers:
         state = SimpleNamespace(v=v, effort=None)
         shows_inertia = session.drawing.families.get((DYNAMICS_TOPIC, "inertia"), True)
         inertias = self._draw_inertias(state, terms) if shows_inertia else ()
-        robot, _ = joined(Body.of_links(terms.Ig, terms.com), Body.of(self._model.base_inertia))
+        robot, _ = join_bodies(
+            Body.of_links(terms.Ig, terms.com), Body.of(self._model.base_inertia)
+        )
         if robot.mass > 0.0:
             self._com.show_spheres([0], np.array([robot.com]), np.array([COM_DIAMETER]))
         for topic, arrays in (

@@ -201,7 +201,7 @@ class Assembly(NamedTuple):
     payloads: dict[str, Payload]
 
 
-def appended(
+def append_robot(
     model: Inertias,
     appendage: Inertias,
     frame: str | int,
@@ -434,7 +434,7 @@ def _warnings_without_massless(tree: Tree) -> list[str]:
 # --- frames
 
 
-def with_frame(
+def add_frame(
     model: Inertias, name: str, parent_frame: str | int, placement: SE3 | ArrayLike | None
 ) -> Tree:
     """Return the tree with one more frame; see ``Model.with_frame``."""

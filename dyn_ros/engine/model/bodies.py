@@ -47,7 +47,7 @@ class Body(NamedTuple):
         return np.take(self.rotational, _MATRIX_ENTRIES)
 
 
-def joined(body: Body, attached_body: Body) -> tuple[Body, Sequence[Any]]:
+def join_bodies(body: Body, attached_body: Body) -> tuple[Body, Sequence[Any]]:
     """Join a body to a single one or a batch, by the parallel axis theorem.
 
     Also returns the lever from the common center of mass to that of the first body.
@@ -74,7 +74,7 @@ def joined(body: Body, attached_body: Body) -> tuple[Body, Sequence[Any]]:
     ), lever
 
 
-def moved(lever: Sequence[Any], force: Sequence[Any]) -> tuple[Any, ...]:
+def move_reference_point(lever: Sequence[Any], force: Sequence[Any]) -> tuple[Any, ...]:
     """Shift a momentum or its rate (linear, angular) to the point at -``lever``."""
     x, y, z = lever
     fx, fy, fz, mx, my, mz = force

@@ -30,7 +30,7 @@ _MAX_POSITION_LIMIT = 1e4  # rad, m; a larger limit counts as none
 # --- the configurations of joints, on arrays with leading batch axes; kernels have ``joints.py``
 
 
-def single_coordinates(model: Structure) -> tuple[NDArray[np.intp], ...]:
+def single_coordinate_indices(model: Structure) -> tuple[NDArray[np.intp], ...]:
     """Return the indices into q and v of the joints with one coordinate."""
     pairs = [(q, v) for q, v, nq in zip(model.idx_q, model.idx_v, model.nqs) if nq == 1]
     return tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)
@@ -79,13 +79,13 @@ def _rotated(angle: Array, xy: Array) -> Array:
     return np.concatenate([c * x - s * y, s * x + c * y], -1)
 
 
-def normalized(quaternion: Array) -> Array:
+def normalize_quaternion(quaternion: Array) -> Array:
     return quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
 
 
 def _integrate_floating(q: Array, v: Array) -> Array:
     p, turn = lie.se3_exp(v)
-    rotation = normalized(lie.quaternion_product(q[..., 3:], turn))
+    rotation = normalize_quaternion(lie.quaternion_product(q[..., 3:], turn))
     return np.concatenate([q[..., :3] + lie.rotate(q[..., 3:], p), rotation], -1)
 
 
@@ -116,7 +116,7 @@ def _difference_planar(q0: Array, q1: Array) -> Array:
 
 
 def _integrate_spherical(q: Array, v: Array) -> Array:
-    return normalized(lie.quaternion_product(q, lie.quaternion_exp(v)))
+    return normalize_quaternion(lie.quaternion_product(q, lie.quaternion_exp(v)))
 
 
 def _difference_spherical(q0: Array, q1: Array) -> Array:
@@ -148,7 +148,7 @@ GROUPS = {
 }
 
 
-def grouped_joints(model: Structure) -> Iterator[tuple[LieGroup, slice, slice]]:
+def lie_group_joints(model: Structure) -> Iterator[tuple[LieGroup, slice, slice]]:
     """Yield the group, and the slices of q and v, of each joint with several coordinates."""
     for joint, q, nq, v, nv in zip(
         model.tree.joints, model.idx_q, model.nqs, model.idx_v, model.nvs
@@ -230,9 +230,9 @@ class ConfigurationSpace(Structure):
         """
         q, v = _common_batch(self, q=(("nq",), q), v=(("nv",), v))
         q_next = q.copy()
-        iq, iv = single_coordinates(self)
+        iq, iv = single_coordinate_indices(self)
         q_next[..., iq] += v[..., iv]
-        for group, sq, sv in grouped_joints(self):
+        for group, sq, sv in lie_group_joints(self):
             q_next[..., sq] = group.integrate(q[..., sq], v[..., sv])
         return q_next
 
@@ -251,9 +251,9 @@ class ConfigurationSpace(Structure):
         """
         q0, q1 = _common_batch(self, q0=(("nq",), q0), q1=(("nq",), q1))
         v = np.zeros((*q0.shape[:-1], self.nv))
-        iq, iv = single_coordinates(self)
+        iq, iv = single_coordinate_indices(self)
         v[..., iv] = q1[..., iq] - q0[..., iq]
-        for group, sq, sv in grouped_joints(self):
+        for group, sq, sv in lie_group_joints(self):
             v[..., sv] = group.difference(q0[..., sq], q1[..., sq])
         return v
 
@@ -277,7 +277,7 @@ class ConfigurationSpace(Structure):
         """
         _, v = _common_batch(self, q=(("nq",), q), v=(("nv",), v))
         dq, dv = _identities(self, v), _identities(self, v)
-        for group, _, sv in grouped_joints(self):
+        for group, _, sv in lie_group_joints(self):
             twist = group.twist(v[..., sv])
             dq[..., sv, sv] = group.block(lie.se3_adjoint(*lie.se3_exp(-twist)))
             dv[..., sv, sv] = group.block(lie.se3_jexp(twist))
@@ -303,7 +303,7 @@ class ConfigurationSpace(Structure):
         """
         v = self.difference(q0, q1)
         d0, d1 = -_identities(self, v), _identities(self, v)
-        for group, _, sv in grouped_joints(self):
+        for group, _, sv in lie_group_joints(self):
             twist = group.twist(v[..., sv])
             d0[..., sv, sv] = -group.block(lie.se3_jlog(-twist))
             d1[..., sv, sv] = group.block(lie.se3_jlog(twist))
@@ -335,7 +335,7 @@ class ConfigurationSpace(Structure):
             x = q[..., k : k + 4]
             largest = np.abs(x).max(-1, keepdims=True)  # avoids underflow and overflow of the norm
             _require_not_zero(self, largest[..., 0], k)
-            x[...] = normalized(x / largest)
+            x[...] = normalize_quaternion(x / largest)
         return q
 
     def is_normalized(self, q: ArrayLike, tolerance: float = lie.UNIT_TOLERANCE) -> Scalar:

@@ -33,12 +33,12 @@ def joint_slices(model: Structure) -> Iterator[JointSlices]:
             yield JointSlices(joint.name, joint.kind, slice(q, q + nq), slice(v, v + nv))
 
 
-def own_joints(model: Structure) -> dict[str, int]:
+def independent_joint_indices(model: Structure) -> dict[str, int]:
     """Return the names and indices of joints with own coordinates: all except mimic joints."""
     return {name: i for i, name in enumerate(model.joint_names) if model.nvs[i]}
 
 
-def single_joints(model: Structure) -> dict[str, int]:
+def single_coordinate_joints(model: Structure) -> dict[str, int]:
     """Return the names and indices of joints with exactly one coordinate of their own."""
     return {name: i for i, name in enumerate(model.joint_names) if model.nvs[i] == 1}
 

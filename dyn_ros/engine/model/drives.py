@@ -231,7 +231,7 @@ def _has_own_friction(drives: Drives) -> bool:
     )
 
 
-def reporting_torques(model: Any) -> Any:
+def with_torque_efforts(model: Any) -> Any:
     """Return a copy of a model whose efforts are torques at the joints."""
     model = copy.copy(model)
     model.drives = Drives.of(model.nv)

@@ -19,7 +19,7 @@ from ..spatial.se3 import SE3
 from ..spatial.value import readonly_array
 from .drives import Drives
 from .frames import frame_number
-from .link_inertias import AssignedInertia, Payload, link_frame, packed_link
+from .link_inertias import AssignedInertia, Payload, link_frame, link_parameters
 from .parameters import is_physical
 from .structure import Structure
 from .urdf import MAX_URDF_NUMBER, rotational_fault
@@ -267,7 +267,7 @@ class Inertias(Structure):
                 key=lambda i: frames[i].inertia.mass == 0.0,
             )
             inertia = AssignedInertia.from_array(
-                parameters - sum(packed_link(frames[i]) for i in remaining_links)
+                parameters - sum(link_parameters(frames[i]) for i in remaining_links)
             )
             placement = SE3.from_homogeneous(frames[receiver].placement)
             frames[receiver] = replace(frames[receiver], inertia=placement.act_inverse(inertia))
@@ -311,7 +311,7 @@ class Inertias(Structure):
             ]
             row = start + packing.INERTIA_ROW * index
             self._floats[row : row + packing.INERTIA_ROW] = sum(
-                on_link, packed_link(self.tree.frames[index])
+                on_link, link_parameters(self.tree.frames[index])
             )
         for joint in joints:
             self._packed_inertias[joint] = sum(

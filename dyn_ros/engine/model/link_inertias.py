@@ -92,6 +92,6 @@ def link_frame(tree: Tree, frame: int) -> int:
     )
 
 
-def packed_link(frame: Frame) -> Array:
+def link_parameters(frame: Frame) -> Array:
     """Return the dynamic parameters of a link, in the frame of the joint that moves it."""
     return SE3.from_homogeneous(frame.placement).act(frame.inertia).dynamic_parameters()

@@ -198,7 +198,7 @@ class Model(ConfigurationSpace, Inertias):
         TypeError
             ``lock`` is not a dict.
         """
-        return self._derived_model(*submodels.reduced(self, lock))
+        return self._derived_model(*submodels.lock_joints(self, lock))
 
     def chain(self, root: str | int, tip: str | int) -> Model:
         """Return the serial chain from one link to another, as KDL's ``getChain``.
@@ -230,7 +230,7 @@ class Model(ConfigurationSpace, Inertias):
             An unknown frame (lists the valid ones), or a joint with several coordinates that would
             have to be reversed.
         """
-        return self._derived_model(*submodels.chain(self, root, tip))
+        return self._derived_model(*submodels.extract_chain(self, root, tip))
 
     def append(
         self,
@@ -299,7 +299,7 @@ class Model(ConfigurationSpace, Inertias):
         connection = assembly.Connection(
             joint, name, prefix, axis, lower, upper, velocity_limit, effort_limit
         )
-        robot, names = assembly.appended(self, other, frame, placement, connection)
+        robot, names = assembly.append_robot(self, other, frame, placement, connection)
         model = self._derived_model(*robot)
         submodels.copy_coordinates(other, model, names)
         return model
@@ -333,7 +333,7 @@ class Model(ConfigurationSpace, Inertias):
             An unknown parent frame (lists the valid ones), a name that another frame has, or an
             invalid placement.
         """
-        tree = assembly.with_frame(self, name, parent_frame, placement)
+        tree = assembly.add_frame(self, name, parent_frame, placement)
         return self._derived_model(tree, self._payloads)
 
     def _derived_model(self, tree: Tree, payloads: Mapping[str, Payload]) -> Model:

@@ -16,7 +16,7 @@ from ..kernel.names import unknown_name
 from ..kernel.types import Array, ArrayLike
 from .drives import Drives
 from .frames import frame_selectors
-from .link_inertias import Payload, packed_link
+from .link_inertias import Payload, link_parameters
 from .urdf import Joint, Tree
 
 # kind -> suffixes of the names of its numbers in q and v
@@ -192,7 +192,7 @@ class Structure:
             [*frame.placement[:3, :3].ravel(), *frame.placement[:3, 3]]
             for frame in self.tree.frames
         ]
-        links = [packed_link(frame) for frame in self.tree.frames]
+        links = [link_parameters(frame) for frame in self.tree.frames]
         self._floats = np.concatenate(
             [
                 np.zeros(3),

@@ -18,7 +18,7 @@ from ..kernel.validation import finite_array
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from .configuration import joint_motion
-from .coordinates import own_joints
+from .coordinates import independent_joint_indices
 from .frames import frame_number
 from .inertias import Inertias
 from .link_inertias import Payload, link_frame
@@ -71,7 +71,7 @@ def _moved_inertia(X: Array, inertia: Inertia) -> Inertia:
 # --- locked joints
 
 
-def reduced(
+def lock_joints(
     model: Inertias, lock: Mapping[str, float | ArrayLike]
 ) -> tuple[Tree, dict[str, Payload]]:
     """Return the tree and the payloads of the model with locked joints; see ``Model.reduced``.
@@ -120,7 +120,7 @@ def _locked_motions(model: Inertias, lock: Mapping[str, float | ArrayLike]) -> d
 def _lockable_joint(model: Inertias, name: str) -> int:
     """Return the index of an independent joint; raise a ValueError for any other name."""
     fixed = (frame.name for frame in model.tree.frames if frame.kind == "fixed_joint")
-    independent = listed(own_joints(model))
+    independent = listed(independent_joint_indices(model))
     if name not in model.joint_names:
         reason = "is fixed already" if name in fixed else "is unknown"
         raise ValueError(f"lock: joint {name!r:.80} {reason}; available: {independent}")
@@ -194,7 +194,9 @@ def _payload_in_reduced(payload: Payload, carriers: Sequence[Carrier]) -> Payloa
 # --- serial chains
 
 
-def chain(model: Inertias, root: str | int, tip: str | int) -> tuple[Tree, dict[str, Payload]]:
+def extract_chain(
+    model: Inertias, root: str | int, tip: str | int
+) -> tuple[Tree, dict[str, Payload]]:
     """Return the tree and the payloads of a serial chain; see ``Model.chain``."""
     frames = model.tree.frames
     root_link, tip_link = (

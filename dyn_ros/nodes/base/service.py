@@ -16,7 +16,7 @@ import numpy as np
 
 from dyn_ros import Model
 from dyn_ros.engine.kernel.types import Array
-from dyn_ros.engine.model.coordinates import own_joints
+from dyn_ros.engine.model.coordinates import independent_joint_indices
 from dyn_ros.msg import RobotState
 
 from ...states import rules
@@ -169,7 +169,7 @@ def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
     model are ignored. Without velocities, the robot is at rest. The base may be floating or planar.
     """
     q, v = np.array(model.neutral(), float), np.zeros(model.nv)
-    joints = own_joints(model)
+    joints = independent_joint_indices(model)
     base = base_kind(model)
     if base is not None:
         del joints[model.joint_names[0]]

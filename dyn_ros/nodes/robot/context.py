@@ -18,7 +18,7 @@ from dyn_ros.drives.file import missing_gains
 from dyn_ros.engine.kernel.names import listed, unknown_name
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import Body
-from dyn_ros.engine.model.coordinates import own_joints
+from dyn_ros.engine.model.coordinates import independent_joint_indices
 
 from ...states.joint_states import Rejected, State, abbreviated, joint_rows
 from ...states.messages import MessageCollector
@@ -255,7 +255,7 @@ class RobotContext:
 
     def _select(self, joints: Sequence[str]) -> None:
         model = self.model
-        own = own_joints(model)
+        own = independent_joint_indices(model)
         for name in joints:
             if name in own:
                 continue

@@ -15,7 +15,7 @@ from dyn_ros import Contact, ReferenceFrame
 from dyn_ros.engine.algorithms.contacts.contacts import Dimension
 from dyn_ros.engine.algorithms.contacts.packed import contact_table
 from dyn_ros.engine.kernel.types import Array
-from dyn_ros.engine.model.bodies import Body, joined, moved
+from dyn_ros.engine.model.bodies import Body, join_bodies, move_reference_point
 
 from ...states.joint_states import Rejected, State, abbreviated, duplicates
 from .context import RobotContext, Terms, blamed_on
@@ -41,8 +41,8 @@ def _computed(robot: RobotContext, state: State, terms: Terms) -> CompositeBody:
     moving = Body.of_links(terms.Ig, terms.com)
     if not math.isfinite(moving.mass + sum(moving.com) + sum(moving.rotational)):
         raise Rejected(TOO_LARGE)
-    body, lever = joined(moving, robot.base)
-    momentum = None if state.v is None else moved(lever, terms.hg.tolist())
+    body, lever = join_bodies(moving, robot.base)
+    momentum = None if state.v is None else move_reference_point(lever, terms.hg.tolist())
     return CompositeBody(body, momentum, lever)
 
 

@@ -15,7 +15,7 @@ import dyn_ros
 from dyn_ros import Data, Model, ReferenceFrame, srv
 from dyn_ros.engine.kernel.names import listed
 from dyn_ros.engine.kernel.types import Array
-from dyn_ros.engine.model.coordinates import own_joints, single_joints
+from dyn_ros.engine.model.coordinates import independent_joint_indices, single_coordinate_joints
 from dyn_ros.engine.model.frames import frame_number
 
 from ...states.joint_states import MAX_MAGNITUDE, Rejected, abbreviated, duplicates
@@ -151,7 +151,7 @@ def get_energies(robot: RobotContext, request: Any, response: Any, state: State)
 def needs_state(robot: RobotContext, request: Any) -> bool:
     """Return whether the trajectory leaves out joints, or the base moves."""
     model = robot.model
-    own = own_joints(model).keys()
+    own = independent_joint_indices(model).keys()
     return any(nv > 1 for nv in model.nvs) or not own <= set(request.trajectory.joint_names)
 
 
@@ -193,8 +193,8 @@ def _own_joints(model: Model, names: Sequence[str]) -> tuple[list[int], list[int
     """Return the indices of the names of joints with one coordinate, and of these joints."""
     if len(set(names)) != len(names):
         raise Rejected("trajectory: duplicate joint names: " + abbreviated(duplicates(names)))
-    own = single_joints(model)
-    mimics = set(model.joint_names) - own_joints(model).keys()
+    own = single_coordinate_joints(model)
+    mimics = set(model.joint_names) - independent_joint_indices(model).keys()
     for name in names:
         if name not in own and name not in mimics:
             raise Rejected(

@@ -15,7 +15,7 @@ from rclpy.parameter import Parameter
 
 import dyn_ros
 from dyn_ros.engine.kernel.types import Array
-from dyn_ros.engine.model.drives import reporting_torques
+from dyn_ros.engine.model.drives import with_torque_efforts
 from dyn_ros.observer import thresholds
 from dyn_ros.observer.fault_checks import is_unexplained
 from dyn_ros.observer.session import common_delay
@@ -196,7 +196,7 @@ class Requests:
 
     def estimate_delay(self, robot: RobotContext, request: Any, response: Any) -> Pending:
         """Estimate the delay of efforts behind positions and velocities."""
-        model, declared = reporting_torques(robot.model), common_delay(robot.model)
+        model, declared = with_torque_efforts(robot.model), common_delay(robot.model)
 
         def compute(record: Record) -> Any:
             q, tau, *_ = record.columns

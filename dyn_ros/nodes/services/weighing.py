@@ -13,7 +13,7 @@ import numpy as np
 import dyn_ros
 from dyn_ros.engine.algorithms.dynamics.friction import max_friction_at_rest
 from dyn_ros.engine.kernel.types import Array
-from dyn_ros.engine.model.drives import reporting_torques
+from dyn_ros.engine.model.drives import with_torque_efforts
 
 from .listening import Record
 
@@ -38,7 +38,7 @@ def measured_in(model: dyn_ros.Model, time: Array, q: Array, v: Array, tau: Arra
     """Return what has been measured in N states: (N,), (N, nq), (N, nv), (N, nv)."""
     if np.ptp(q, axis=0).max(initial=0.0) > AT_REST or abs(v.mean(axis=0)).max(initial=0.0) > SLOW:
         return Measured(
-            dyn_ros.Samples.from_arrays(reporting_torques(model), time, q, tau, v), None
+            dyn_ros.Samples.from_arrays(with_torque_efforts(model), time, q, tau, v), None
         )
     zero = np.zeros((1, model.nv))
     sample = dyn_ros.Samples(
@@ -62,7 +62,7 @@ def move_in(model: dyn_ros.Model, record: Record | None) -> list[Measured]:
         return []
     q, v, tau = record.columns
     try:
-        samples = dyn_ros.Samples.from_arrays(reporting_torques(model), record.time, q, tau, v)
+        samples = dyn_ros.Samples.from_arrays(with_torque_efforts(model), record.time, q, tau, v)
     except ValueError:
         return []
     return [Measured(samples.take(slice(None, None, 1 + len(samples) // MOST_OF_MOVE)), None)]

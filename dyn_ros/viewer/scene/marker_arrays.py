@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...engine.kernel.lie import matrix_quaternion
 from ...engine.kernel.types import Array, ArrayLike
 from ...engine.model import Model
-from ...engine.model.coordinates import single_joints
+from ...engine.model.coordinates import single_coordinate_joints
 from . import geometry
 
 # visualization_msgs/Marker
@@ -300,7 +300,7 @@ class Screws(_Arrows):
 
 def rows_of_joints(model: Model) -> tuple[list[int], list[int]]:
     """Return the joints with exactly one coordinate, and their rows in vectors of the model."""
-    joints = list(single_joints(model).values())
+    joints = list(single_coordinate_joints(model).values())
     return joints, [model.idx_v[i] for i in joints]
 
 

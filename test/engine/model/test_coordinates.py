@@ -9,11 +9,11 @@ import pytest
 
 import dyn_ros
 from dyn_ros.engine.model.coordinates import (
+    independent_joint_indices,
     is_actuated,
     is_linear,
     joint_slices,
-    own_joints,
-    single_joints,
+    single_coordinate_joints,
     velocity_joints,
 )
 
@@ -52,13 +52,13 @@ def test_names_of_joints_do_not_count():
 
 def test_joints_and_their_coordinates(model):
     mimic = {joint.name for joint in model.tree.joints if joint.mimic}
-    assert mimic and set(own_joints(model)) == set(model.joint_names) - mimic
-    assert [slices.name for slices in joint_slices(model)] == list(own_joints(model))
-    assert all(model.joint_index(name) == i for name, i in own_joints(model).items())
-    assert single_joints(model) == {
-        name: i for name, i in own_joints(model).items() if model.nvs[i] == 1
+    assert mimic and set(independent_joint_indices(model)) == set(model.joint_names) - mimic
+    assert [slices.name for slices in joint_slices(model)] == list(independent_joint_indices(model))
+    assert all(model.joint_index(name) == i for name, i in independent_joint_indices(model).items())
+    assert single_coordinate_joints(model) == {
+        name: i for name, i in independent_joint_indices(model).items() if model.nvs[i] == 1
     }
-    rows = [model.idx_v[i] for i in single_joints(model).values()]
+    rows = [model.idx_v[i] for i in single_coordinate_joints(model).values()]
     assert np.flatnonzero(is_actuated(model)).tolist() == rows
     for slices in joint_slices(model):
         names = model.velocity_names[slices.v]
@@ -71,7 +71,7 @@ def test_a_spherical_joint_has_angles_only():
     model = arm.append(arm, arm.tree.root_link, joint="spherical", name="ball", prefix="b/")
     ball = next(slices for slices in joint_slices(model) if slices.kind == "spherical")
     assert not is_linear(model)[ball.v].any() and not is_actuated(model)[ball.v].any()
-    assert ball.q.stop - ball.q.start == 4 and "ball" not in single_joints(model)
+    assert ball.q.stop - ball.q.start == 4 and "ball" not in single_coordinate_joints(model)
 
 
 def test_links(model):

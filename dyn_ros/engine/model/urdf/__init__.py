@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...kernel.names import listed
-from .lumping import link_inertia, lumped, rotational_fault, rotational_of, warn_massless
-from .moving_joints import ROOT_JOINT_NAME, make_joint, walk
+from .lumping import link_inertia, lump_inertias, rotational_fault, rotational_of, warn_massless
+from .moving_joints import ROOT_JOINT_NAME, make_joint, traverse_tree
 from .text import MAX_CHARACTERS, UrdfError, child, children, parse_elements, read_description
 from .topology import check_one_tree, mimic_rules
 from .tree import MAX_URDF_NUMBER, MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
@@ -99,8 +99,8 @@ def _make_tree(
     robot: Robot, root: str, root_joint: str | None, mimic: str, warnings: list[str]
 ) -> Tree:
     links = {link.name: link_inertia(link, warnings) for link in robot.links}
-    moving, carriers, frames = walk(robot, root, root_joint, links)
-    *inertias, base_inertia = lumped(robot.links, carriers, len(moving), links)
+    moving, carriers, frames = traverse_tree(robot, root, root_joint, links)
+    *inertias, base_inertia = lump_inertias(robot.links, carriers, len(moving), links)
     names = [joint.name for joint, _, _ in moving]
     rules: list[Mimic | None] = [None] * len(moving)
     if mimic == "project":

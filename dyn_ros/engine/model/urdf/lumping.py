@@ -24,7 +24,7 @@ _MOMENT_TOLERANCE = 1e-6  # relative to the largest moment; moments of descripti
 _ABSOLUTE_TOLERANCE = 1e-15  # kg m2
 
 
-def lumped(
+def lump_inertias(
     links: Iterable[urdf.Link],
     carriers: Mapping[str, tuple[int, Array]],
     njoints: int,
@@ -32,8 +32,8 @@ def lumped(
 ) -> list[Inertia]:
     """Return the inertia of all links on each moving joint, and of the fixed base as the last one.
 
-    ``carriers`` has the joint and the placement of each link, see ``walk``, and ``inertias`` the
-    inertia from ``link_inertia``.
+    ``carriers`` has the joint and the placement of each link, see ``traverse_tree``, and
+    ``inertias`` the inertia from ``link_inertia``.
     """
     inertias_of_joints: list[list[Inertia]] = [[] for _ in range(njoints + 1)]
     for link in links:

@@ -25,7 +25,7 @@ MovingJoint: TypeAlias = "tuple[urdf.Joint, int, Array]"
 """The record of a joint, the index of its parent, -1 for the universe, and its placement there."""
 
 
-def walk(
+def traverse_tree(
     robot: urdf.Robot, root: str, root_joint: str | None, inertias: Mapping[str, Inertia]
 ) -> tuple[list[MovingJoint], dict[str, tuple[int, Array]], list[Frame]]:
     """Traverse the tree depth first, children by joint name.
@@ -84,7 +84,7 @@ def make_joint(
     rule: Mimic | None,
     warnings: list[str],
 ) -> Joint:
-    """Return the moving joint of a record with its parent and placement, see `walk`."""
+    """Return the moving joint of a record with its parent and placement, see `traverse_tree`."""
     lower, upper, velocity, effort = _limits(joint, warnings)
     return Joint(
         joint.name,
