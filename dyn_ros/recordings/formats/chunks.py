@@ -18,7 +18,7 @@ from ...engine.call.algorithm import compiled
 from ...engine.machine_code.compiler import Entry
 from . import spans as sp
 from .compression import Damaged
-from .index_kernel import MIN_RECORD
+from .index_kernel import MIN_RECORD_SIZE
 from .message_files import Channels, message_format
 from .spans import Format, Source, Span, Topic
 
@@ -195,7 +195,7 @@ def index_messages(
     define channels with negative codes.
     """
     channels = np.array(sorted((codes or {}).items()), np.int64).reshape(-1, 2)
-    index = np.empty((len(content) // MIN_RECORD + 1, 4), np.int64)
+    index = np.empty((len(content) // MIN_RECORD_SIZE + 1, 4), np.int64)
     sizes = np.zeros(2, np.int64)  # rows, bytes
     compiled(entry)(
         content.ctypes.data,

@@ -11,7 +11,8 @@ from ...engine.kernel.raw import bytes_at, load8, load16, load32, load64
 from ...engine.machine_code.compiler import Entry
 from ...engine.machine_code.declare import kernel
 
-# Rows of an index: code, log time, offset, length
+_MCAP_SCHEMA, _MCAP_CHANNEL, _MCAP_MESSAGE, _MCAP_CHUNK, _MCAP_DATA_END = 3, 4, 5, 6, 15
+_ROS1_MESSAGE, _ROS1_CONNECTION = 2, 7
 
 
 @kernel
@@ -25,15 +26,16 @@ def code_of(channels, count, number):
     return -1
 
 
-def index_mcap(content, size, channels, count, index, state):
-    """List the messages among records of MCAP; all arguments but two are addresses.
+def index_mcap(content, size, channels, count, index, sizes):
+    """List the messages in records of MCAP; all arguments but size and count are addresses.
 
-    With a negative count schemas and channels are listed too, with the codes -3 and -4, up to the
-    first chunk or the end of the data. The state becomes the number of rows, and the offset of
-    the first byte that was not read as part of a whole record.
+    Reads content (size bytes) and channels (count pairs of number and code). Writes index, a row of
+    code, log time, offset and length for each message, and sizes: the number of rows, and the
+    offset behind the last whole record. With a negative count, schemas and channels are listed too,
+    with the codes -3 and -4, up to the first chunk or the end of the data.
     """
     content, channels = bytes_at(content), integers_at(channels)
-    index, state = integers_at(index), integers_at(state)
+    index, sizes = integers_at(index), integers_at(sizes)
     position = 0
     n = 0
     while position + 9 <= size:
@@ -44,23 +46,23 @@ def index_mcap(content, size, channels, count, index, state):
         opcode = load8(content, position)
         if opcode == 0:  # no record has this type
             break
-        if opcode == 5 and length >= 22:
+        if opcode == _MCAP_MESSAGE and length >= 22:
             code = code_of(channels, count, load16(content, start))
             if code >= 0:
                 write_row(index, n, code, load64(content, start + 6), start + 22, length - 22)
                 n = n + 1
-        elif count < 0 and (opcode == 3 or opcode == 4):
+        elif count < 0 and (opcode == _MCAP_SCHEMA or opcode == _MCAP_CHANNEL):  # noqa: SIM109
             write_row(index, n, -opcode, 0, start, length)
             n = n + 1
-        elif count < 0 and (opcode == 6 or opcode == 15):
+        elif count < 0 and (opcode == _MCAP_CHUNK or opcode == _MCAP_DATA_END):  # noqa: SIM109
             break
         position = start + length
-    state[0] = n
-    state[1] = position
+    sizes[0] = n
+    sizes[1] = position
     return 0
 
 
-_O, _C, _T, _EQUALS = map(ord, "oct=")
+_LETTER_O, _LETTER_C, _LETTER_T, _EQUALS_SIGN = map(ord, "oct=")
 
 
 @kernel
@@ -73,23 +75,27 @@ def ros1_fields(content, field, end):
         if width > end - field:
             break
         name = load8(content, field)
-        if width == 4 and name == _O and load8(content, field + 2) == _EQUALS:  # op=
+        if width == 4 and name == _LETTER_O and load8(content, field + 2) == _EQUALS_SIGN:  # op=
             opcode = load8(content, field + 3)
-        elif width == 9 and name == _C and load8(content, field + 4) == _EQUALS:  # conn=
+        elif (
+            width == 9 and name == _LETTER_C and load8(content, field + 4) == _EQUALS_SIGN
+        ):  # conn=
             number = load32(content, field + 5)
-        elif width == 13 and name == _T and load8(content, field + 4) == _EQUALS:  # time=
+        elif (
+            width == 13 and name == _LETTER_T and load8(content, field + 4) == _EQUALS_SIGN
+        ):  # time=
             time = load32(content, field + 5) * 1_000_000_000 + load32(content, field + 9)
         field = field + width
     return opcode, number, time
 
 
-def index_ros1(content, size, channels, count, index, state):
-    """List the messages among records of a ROS 1 bag, as ``index_mcap``.
+def index_ros1(content, size, channels, count, index, sizes):
+    """List the messages in records of a ROS 1 bag; reads and writes the same as ``index_mcap``.
 
-    With a negative count connections are listed too, with the code -7 and all of the record.
+    With a negative count, connections are listed too, with the code -7 and the whole record.
     """
     content, channels = bytes_at(content), integers_at(channels)
-    index, state = integers_at(index), integers_at(state)
+    index, sizes = integers_at(index), integers_at(sizes)
     position = 0
     n = 0
     while position + 8 <= size:
@@ -103,20 +109,20 @@ def index_ros1(content, size, channels, count, index, state):
         opcode, number, time = ros1_fields(content, position + 4, start - 4)
         if opcode == 0:
             break
-        if opcode == 2 and number >= 0:
+        if opcode == _ROS1_MESSAGE and number >= 0:
             code = code_of(channels, count, number)
             if code >= 0:
                 write_row(index, n, code, time, start, length)
                 n = n + 1
-        elif count < 0 and opcode == 7:
+        elif count < 0 and opcode == _ROS1_CONNECTION:
             write_row(index, n, -7, 0, position, start + length - position)
             n = n + 1
         position = start + length
-    state[0] = n
-    state[1] = position
+    sizes[0] = n
+    sizes[1] = position
     return 0
 
 
-MIN_RECORD = 8  # bytes
+MIN_RECORD_SIZE = 8  # bytes
 INDEX_MCAP = Entry("logs-index_mcap", index_mcap, "q" * 6)
 INDEX_ROS1 = Entry("logs-index_ros1", index_ros1, "q" * 6)

@@ -87,14 +87,14 @@ def decode_all(
     source: Source, topics: Sequence[str] = TOPICS
 ) -> tuple[list[tuple], decode.Decoder]:
     """Return all messages of a recording as tuples, in order of log time, and the decoder."""
-    decoder, found = decode.Decoder(), []
+    decoder, rows = decode.Decoder(), []
     for span in source.spans:
-        found += message_tuples(files.read_span(source.path, span, topics, decoder), decoder)
+        rows += message_tuples(files.read_span(source.path, span, topics, decoder), decoder)
         assert all(
             span.start <= row[1] <= span.stop
             for row in message_tuples(files.read_span(source.path, span, topics, decoder), decoder)
         )
-    return sorted(found, key=lambda row: row[1]), decoder
+    return sorted(rows, key=lambda row: row[1]), decoder
 
 
 def message_tuples(messages: decode.Messages, decoder: decode.Decoder) -> list[tuple]:
@@ -208,8 +208,8 @@ def test_every_module_of_a_format_has_suffixes():
 @pytest.mark.parametrize("kind", WRITERS)
 def test_every_kind_of_file_gives_the_messages_that_were_sent(recordings_by_kind, kind):
     source = files.open_source(recordings_by_kind[kind])
-    found, decoder = decode_all(pickle.loads(pickle.dumps(source)))
-    assert found == expected_tuples(sent_messages())
+    rows, decoder = decode_all(pickle.loads(pickle.dumps(source)))
+    assert rows == expected_tuples(sent_messages())
     assert (source.name, source.damage, decoder.problems) == ("bag", "", {})
     assert files.robot_description(source) == "<robot name='arm'/>"
     assert [span.start for span in source.spans] == sorted(span.start for span in source.spans)
@@ -221,8 +221,8 @@ def test_every_kind_of_file_gives_the_messages_that_were_sent(recordings_by_kind
 
 def test_only_the_requested_topics_are_read(recordings_by_kind):
     source = files.open_source(recordings_by_kind["mcap zstd"])
-    found, decoder = decode_all(source, ["/odom"])
-    assert found == [row for row in expected_tuples(sent_messages()) if row[0] == "/odom"]
+    rows, decoder = decode_all(source, ["/odom"])
+    assert rows == [row for row in expected_tuples(sent_messages()) if row[0] == "/odom"]
     assert decoder.topics == ["/odom"] and not decoder.name_lists
 
 
@@ -244,14 +244,14 @@ def test_a_file_cut_at_any_byte_gives_its_whole_messages(recordings_by_kind, kin
         except ValueError as error:
             assert kind.startswith("db3") and str(part) in str(error)
             continue
-        found, decoder = decode_all(source)
-        assert found == all_rows[: len(found)]
+        rows, decoder = decode_all(source)
+        assert rows == all_rows[: len(rows)]
         assert source.damage or decoder.problems, size
-        most = max(most, len(found))
+        most = max(most, len(rows))
         if kind in ("mcap", "mcap without chunks"):  # no compression: nothing whole is lost
             whole = content[:size].count(b"shoulder") - 1
             assert sum(
-                sorted(row[3]) == sorted(ARM) for row in found if row[0] == TOPICS[0]
+                sorted(row[3]) == sorted(ARM) for row in rows if row[0] == TOPICS[0]
             ) >= whole - content[:size].count(b"string[] name")
     assert most > 0.7 * len(all_rows)
 
@@ -267,8 +267,8 @@ def test_a_compressed_file_that_is_cut(recordings_by_kind, kind, tmp_path):
     except ValueError as error:
         assert "cannot be read" in str(error)
         return
-    found, _ = decode_all(source)
-    assert source.damage and found == expected_tuples(sent_messages())[: len(found)]
+    rows, _ = decode_all(source)
+    assert source.damage and rows == expected_tuples(sent_messages())[: len(rows)]
 
 
 @pytest.mark.parametrize(
@@ -329,9 +329,9 @@ def test_no_byte_outside_a_message_is_read(ros1):
             decoder = decode.Decoder()
             code = decoder.channel_code("/t", kind, encoding)
             content = np.frombuffer(case, np.uint8)
-            found = decoder.decode(Raw(content, np.array([[code, 1, 0, len(case)]])))
-            assert len(found) + found.failures == 1
-            assert len(found.numbers) * 8 <= len(case)
+            rows = decoder.decode(Raw(content, np.array([[code, 1, 0, len(case)]])))
+            assert len(rows) + rows.failures == 1
+            assert len(rows.numbers) * 8 <= len(case)
         whole = decoder.decode(
             Raw(np.frombuffer(message, np.uint8), np.array([[code, 1, 0, len(message)]]))
         )
@@ -428,10 +428,10 @@ def test_damaged_chunks_are_skipped_and_reported(tmp_path):
     content[place] ^= 1
     path.write_bytes(content)
     source = files.open_source(path)
-    found, decoder = decode_all(source)
+    rows, decoder = decode_all(source)
     assert (
         0.9 * len(expected_tuples(sent_messages()))
-        < len(found)
+        < len(rows)
         < len(expected_tuples(sent_messages()))
     )
     (problem,) = decoder.problems
@@ -462,11 +462,11 @@ def test_a_file_that_is_cut_in_the_index_of_its_last_chunk(kind, tmp_path):
         part = tmp_path / f"{size}{path.suffix}"
         part.write_bytes(content[:size])
         source = files.open_source(part)
-        found, decoder = decode_all(source)
+        rows, decoder = decode_all(source)
         assert (
-            found[:90] == expected_tuples(sent)[:90]
+            rows[:90] == expected_tuples(sent)[:90]
             if kind == "ros1"
-            else found == expected_tuples(sent)
+            else rows == expected_tuples(sent)
         )
         assert source.damage or decoder.problems
 
@@ -514,8 +514,8 @@ def test_records_that_cannot_be_read_are_reported(kind, fill, tmp_path):
     content[place : place + 2000] = bytes([fill]) * 2000
     path.write_bytes(content)
     source = files.open_source(path)
-    found, decoder = decode_all(source)
-    assert found and any("bytes are not read" in problem for problem in decoder.problems)
+    rows, decoder = decode_all(source)
+    assert rows and any("bytes are not read" in problem for problem in decoder.problems)
 
 
 def test_a_damaged_message_does_not_cost_other_compressed_messages(tmp_path):
@@ -528,16 +528,16 @@ def test_a_damaged_message_does_not_cost_other_compressed_messages(tmp_path):
             "AS BLOB) WHERE id = (SELECT min(id) FROM messages)"
         )
     connection.close()
-    found, decoder = decode_all(files.open_source(folder))
-    assert found == expected_tuples(sent)[1:] and len(decoder.problems) == 1
+    rows, decoder = decode_all(files.open_source(folder))
+    assert rows == expected_tuples(sent)[1:] and len(decoder.problems) == 1
 
 
 def test_unknown_compression_and_impossible_sizes(tmp_path):
     path = write_mcap(tmp_path / "a.mcap", sent_messages(), compression="lz4")
     content = path.read_bytes()
     path.write_bytes(content.replace(b"lz4", b"xyz"))
-    found, decoder = decode_all(files.open_source(path))
-    assert not found and "the compression 'xyz' is unknown" in next(iter(decoder.problems))
+    rows, decoder = decode_all(files.open_source(path))
+    assert not rows and "the compression 'xyz' is unknown" in next(iter(decoder.problems))
     for kind in ("zstd", "lz4", "bz2"):
         with pytest.raises(compression.Damaged, match="cannot be decompressed|instead of"):
             compression.decompress(kind, b"nonsense", 100)
@@ -608,8 +608,8 @@ def test_a_database_that_was_not_closed(tmp_path):
     for each in folder.glob("bag.db3*"):
         shutil.copy(each, copy)
     connection.close()
-    found, _ = decode_all(files.open_source(copy / "bag.db3"))
-    assert len(found) == len(expected_tuples(sent_messages())) + 1 and found[-1][2] == time
+    rows, _ = decode_all(files.open_source(copy / "bag.db3"))
+    assert len(rows) == len(expected_tuples(sent_messages())) + 1 and rows[-1][2] == time
 
 
 def test_what_is_no_recording(tmp_path):
@@ -732,10 +732,10 @@ def test_tables(tmp_path, suffix, monkeypatch):
         ("/joint_states", JOINT_STATE, "table"),
         ("/odom", "nav_msgs/msg/Odometry", "table"),
     ]
-    found, decoder = decode_all(source, ["/joint_states", "/odom"])
+    rows, decoder = decode_all(source, ["/joint_states", "/odom"])
     assert not decoder.problems
-    states = {row[2] // 1_000_000 - 100_000: row for row in found if row[0] == "/joint_states"}
-    bases = {row[2] // 1_000_000 - 100_000: row for row in found if row[0] == "/odom"}
+    states = {row[2] // 1_000_000 - 100_000: row for row in rows if row[0] == "/joint_states"}
+    bases = {row[2] // 1_000_000 - 100_000: row for row in rows if row[0] == "/odom"}
     assert states.keys() == set(range(1000)) - {6} and bases.keys() == set(range(1000)) - {7}
     for k, row in states.items():
         wanted = [
@@ -765,11 +765,11 @@ def test_tables_of_plotjuggler(tmp_path):
         "/left/joint_states/b/effort\n"
         "1.5,1,2,3,,8\n1.6,,,,4,\n\n1.7,5,6,nan,7,\n"
     )
-    found, decoder = decode_all(
+    rows, decoder = decode_all(
         files.open_source(path), ["/left/joint_states", "/right/joint_states"]
     )
     s = 10**8
-    assert str(found) == str(
+    assert str(rows) == str(
         [
             ("/left/joint_states", 15 * s, 15 * s, ("a", "b"), (1.0, 3.0), (), (np.nan, 8.0)),
             ("/right/joint_states", 16 * s, 16 * s, ("a",), (4.0,), (), ()),
@@ -787,10 +787,10 @@ def test_times_of_tables_that_go_back(tmp_path, monkeypatch, block):
     path = tmp_path / "a.csv"
     times = [0.5, 0.6, 0.6, 0.55, 0.7, 0.1, 0.2, 0.3]
     path.write_text("time,position.a\n" + "".join(f"{time},{k}\n" for k, time in enumerate(times)))
-    found, _ = decode_all(files.open_source(path))
-    assert [row[4][0] for row in found] == list(range(8))
-    assert [row[2] for row in found] == [round(time * 1e9) for time in times]
-    assert [row[1] // 10**6 for row in found] == [500, 600, 600, 600, 750, 750, 850, 950]
+    rows, _ = decode_all(files.open_source(path))
+    assert [row[4][0] for row in rows] == list(range(8))
+    assert [row[2] for row in rows] == [round(time * 1e9) for time in times]
+    assert [row[1] // 10**6 for row in rows] == [500, 600, 600, 600, 750, 750, 850, 950]
 
 
 def test_damaged_tables(tmp_path):
@@ -801,19 +801,19 @@ def test_damaged_tables(tmp_path):
     assert "skipped 1 lines that have 3 instead of 2 columns" in source.damage
     assert [row[4] for row in decode_all(source)[0]] == [(2.0,), (4.0,)]
     path.write_text("time,position.a\n1,2\n2,none\nNULL,3\n4,\n5,6\n")
-    found, decoder = decode_all(files.open_source(path))
-    assert [row[4] for row in found] == [(2.0,), (6.0,)]
+    rows, decoder = decode_all(files.open_source(path))
+    assert [row[4] for row in rows] == [(2.0,), (6.0,)]
     assert set(decoder.problems) == {
         "skipped 1 lines that do not contain numbers only, the first: 'none' in the column "
         "'position.a'",
         "a row without a time",
     }
     path.write_text("time,position.a\n1,2\n,3\n")
-    found, decoder = decode_all(files.open_source(path))
-    assert len(found) == 1 and "a row without a time" in decoder.problems
+    rows, decoder = decode_all(files.open_source(path))
+    assert len(rows) == 1 and "a row without a time" in decoder.problems
     path.write_text(f"time,position.a\n1,2\n,3\n{'9' * 155},4\n1e15,5\n6,7\n")
-    found, decoder = decode_all(files.open_source(path))
-    assert [row[4] for row in found] == [(2.0,), (7.0,)]
+    rows, decoder = decode_all(files.open_source(path))
+    assert [row[4] for row in rows] == [(2.0,), (7.0,)]
     assert set(decoder.problems) == {
         "a row without a time",
         "a row whose time in the column 'time' cannot be used, about "
@@ -826,9 +826,9 @@ def test_damaged_tables(tmp_path):
         "stamp,position.a,position.root/x,position.root/y,position.root/theta\n"
         "1700000000123456789,1,2,3,1.0\n"
     )
-    found, _ = decode_all(files.open_source(path), ["/joint_states", "/odom"])
-    assert found[0][2] == 1700000000123456789
-    np.testing.assert_allclose(found[1][4], [2, 3, 0, 0, 0, np.sin(0.5), np.cos(0.5)])
+    rows, _ = decode_all(files.open_source(path), ["/joint_states", "/odom"])
+    assert rows[0][2] == 1700000000123456789
+    np.testing.assert_allclose(rows[1][4], [2, 3, 0, 0, 0, np.sin(0.5), np.cos(0.5)])
     parquet = tmp_path / "a.parquet"
     write_table(parquet, table(100))
     parquet.write_bytes(parquet.read_bytes()[:-100])
@@ -859,8 +859,8 @@ def test_a_last_line_without_a_line_break(end, whole, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("time,position.a,last\n1,2,3\n" + end, newline="")
     source = files.open_source(path)
-    found, _ = decode_all(source)
-    assert [row[4] for row in found] == [(2.0,), (3.0,)][: 1 + whole]
+    rows, _ = decode_all(source)
+    assert [row[4] for row in rows] == [(2.0,), (3.0,)][: 1 + whole]
     assert ("its last line may be cut" in source.damage) != whole
 
 
@@ -883,8 +883,8 @@ def test_stamps_are_exact_where_some_are_unknown(suffix, tmp_path):
     )
     write = pyarrow_csv.write_csv if suffix == ".csv" else pyarrow.parquet.write_table
     write(content, path)
-    found, decoder = decode_all(files.open_source(path))
-    assert [row[2] for row in found] == [1700000000123456789, 1700000000123456791]
+    rows, decoder = decode_all(files.open_source(path))
+    assert [row[2] for row in rows] == [1700000000123456789, 1700000000123456791]
     assert list(decoder.problems) == ["a row without a time"]
 
 
