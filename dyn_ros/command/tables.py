@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from ..identification import GainEstimate, Identification, JointResult, PayloadEstimate
     from ..observer import CalibratedThresholds
-    from ..observer.contacts import Contact
+    from ..observer.contact_intervals import ContactInterval
 
 
 def show_info(model: Model, form: Format = "table") -> None:
@@ -450,7 +450,7 @@ def show_thresholds(names: "Sequence[str]", limits: "CalibratedThresholds") -> N
     )
 
 
-def show_contacts(path: Path, contacts: "Sequence[Contact]") -> None:
+def show_contacts(path: Path, contacts: "Sequence[ContactInterval]") -> None:
     """Print when and how strongly a robot was touched."""
     table = _make_table(
         _number_column("start"),

@@ -16,11 +16,11 @@ import numpy as np
 
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
-from ..observer.contacts import Contact, contacts_in
+from ..observer.contact_intervals import ContactInterval, find_contact_intervals
 from ..observer.thresholds import (
-    LEAST_NOISE,
-    SHORTEST,
-    SLOW,
+    MIN_DURATION,
+    MIN_NOISE,
+    REST_SPEED,
     CalibratedThresholds,
     calibrate_thresholds,
     calibrated_parameters,
@@ -72,8 +72,8 @@ class Calibration:
     velocity_names: tuple[str, ...]
     thresholds: CalibratedThresholds
     settings: QuantitySettings
-    contained: list[tuple[Path, Contact]]  # alarms in all recordings, with their paths
-    held_out: list[tuple[Path, Contact]]  # alarms in stretches with thresholds from the others
+    contained: list[tuple[Path, ContactInterval]]  # alarms in all recordings, with their paths
+    held_out: list[tuple[Path, ContactInterval]]  # alarms with thresholds of other stretches
     seconds: float  # total duration of the held-out stretches [s]
     warnings: list[str]
 
@@ -83,9 +83,9 @@ def calibrate(
 ) -> Calibration:
     """Calibrate thresholds, and check them on stretches that are held out in turn.
 
-    Below ``SLOW``, where thresholds allow for friction in any direction, friction is proportional
-    to the velocity: its error is then at most the friction. ``read_arguments`` are arguments of
-    ``ReadOptions``.
+    Below ``REST_SPEED``, where thresholds allow for friction in any direction, friction is
+    proportional to the velocity: its error is then at most the friction. ``read_arguments`` are
+    arguments of ``ReadOptions``.
     """
     recordings = [(path, _read_recording(model, path, read_arguments)) for path in paths]
     recorded_states = [(path, recording.interval_states) for path, recording in recordings]
@@ -103,7 +103,7 @@ def calibrate(
         options.settings,
         gain=gain,
         smoothing=gain if options.smoothing is None else options.smoothing,
-        friction_velocity=SLOW,
+        friction_velocity=REST_SPEED,
         calibrated=independent_joints(model),
     )
     undisturbed = [
@@ -111,11 +111,11 @@ def calibrate(
     ]
     friction = friction_at_rest(model)
     speed = np.concatenate([recording.speed for recording in undisturbed])
-    moves = speed > SLOW
+    moves = speed > REST_SPEED
     motion_time = dt * np.count_nonzero(moves.any(axis=1))
     if motion_time < _MIN_MOTION_TIME:
         raise ValueError(
-            f"in these recordings joints move faster than {SLOW:g} rad/s or m/s for "
+            f"in these recordings joints move faster than {REST_SPEED:g} rad/s or m/s for "
             f"{motion_time:.3g} s only; record motions such as those in which contacts will be "
             "detected"
         )
@@ -132,7 +132,7 @@ def calibrate(
     slow_joints = [model.velocity_names[k] for k in np.flatnonzero(~moves.any(axis=0))]
     if slow_joints:
         warnings.append(
-            f"{', '.join(slow_joints)}: never faster than {SLOW:g} rad/s or m/s, so these "
+            f"{', '.join(slow_joints)}: never faster than {REST_SPEED:g} rad/s or m/s, so these "
             "thresholds are for rest only; record motions of all joints"
         )
 
@@ -147,9 +147,11 @@ def calibrate(
 
     def alarms_in(
         stretch: Undisturbed, thresholds: CalibratedThresholds
-    ) -> list[tuple[Path, Contact]]:
+    ) -> list[tuple[Path, ContactInterval]]:
         limits = thresholds.of(stretch.speed)
-        contacts = contacts_in(stretch.time, stretch.external, limits, model.velocity_names)
+        contacts = find_contact_intervals(
+            stretch.time, stretch.external, limits, model.velocity_names
+        )
         return [(stretch.path, contact) for contact in contacts]
 
     thresholds = thresholds_from(undisturbed)
@@ -168,7 +170,7 @@ def calibrate(
     stretches, held_out, seconds = _split_stretches(undisturbed), [], 0.0
     for k, stretch in enumerate(stretches):
         training = stretches[:k] + stretches[k + 1 :]
-        if dt * sum(len(used.time) for used in training) >= SHORTEST:
+        if dt * sum(len(used.time) for used in training) >= MIN_DURATION:
             held_out += alarms_in(stretch, thresholds_from(training))
             seconds += dt * len(stretch.time)
     return Calibration(
@@ -192,7 +194,7 @@ def _noisy_velocity_warnings(
     medians = [
         np.median(thresholds.of(speed), axis=0) for thresholds in (with_velocity, without_velocity)
     ]
-    ratio = medians[0] / np.maximum(medians[1], LEAST_NOISE)
+    ratio = medians[0] / np.maximum(medians[1], MIN_NOISE)
     names = [
         f"{model.velocity_names[k]} ({ratio[k]:.2g})"
         for k in np.flatnonzero(ratio > _MAX_THRESHOLD_RATIO)

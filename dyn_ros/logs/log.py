@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import __version__
 from ..engine.model.model import Model
-from ..observer.contacts import Contact, joined
+from ..observer.contact_intervals import ContactInterval, merge_contact_intervals
 from ..recordings.formats.spans import Source
 from ..recordings.options import ReadOptions
 from ..recordings.part import read_part
@@ -202,12 +202,14 @@ class Log:
         self.notes: dict[str, Path] = {}
         self.interval: tuple[int, int] | None = None
         self.summary = Summary()
-        self._contacts: dict[Path, list[Contact]] = {}
+        self._contacts: dict[Path, list[ContactInterval]] = {}
 
     @property
-    def contacts(self) -> dict[Path, list[Contact]]:
+    def contacts(self) -> dict[Path, list[ContactInterval]]:
         """The contacts in each recording, in order of time [s]."""
-        return {path: joined(contacts) for path, contacts in self._contacts.items()}
+        return {
+            path: merge_contact_intervals(contacts) for path, contacts in self._contacts.items()
+        }
 
     def run(self, workers: Workers, progress: Progress) -> None:
         """Compute all parts that are not finished.
@@ -292,7 +294,7 @@ class Log:
                 self.notes.setdefault(note, recording.path)
         self.summary += Summary.from_dict(report["summary"])
         self._contacts.setdefault(recording.path, []).extend(
-            Contact(*contact) for contact in report.get("contacts", ())
+            ContactInterval(*contact) for contact in report.get("contacts", ())
         )
 
     @property

@@ -23,8 +23,8 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.bodies import Body, join_bodies, move_reference_point
 from ..engine.model.coordinates import independent_joint_indices, is_linear
-from ..observer.contacts import Contact, contacts_in
-from ..observer.session import Session, runs
+from ..observer.contact_intervals import ContactInterval, find_contact_intervals
+from ..observer.robot_observer import RobotObserver, split_runs
 from ..observer.thresholds import Thresholds
 from ..states.joint_states import States, joint_rows
 from .quantity_settings import QuantitySettings as QuantitySettings
@@ -172,7 +172,7 @@ class _TableBuilder:
         self._tau = states.tau[table_rows]
         self._linear_rows = set(np.flatnonzero(is_linear(model)).tolist())
         self.columns: dict[str, Any] = {}
-        self.contacts_found: list[Contact] = []
+        self.contacts_found: list[ContactInterval] = []
         self.units: dict[str, str] = {}
 
     def add(self, column: str, values: Any, unit: str) -> None:
@@ -217,7 +217,7 @@ class _TableBuilder:
             ratio = external / limits
         for name, row in self.rows.items():
             self.add(f"contacts.{name}", ratio[:, row], "")
-        self.contacts_found = contacts_in(
+        self.contacts_found = find_contact_intervals(
             np.multiply(1e-9, self.stamp, dtype=float), external, limits, self._model.velocity_names
         )
 
@@ -259,7 +259,7 @@ class _TableBuilder:
 
         states, settings = self._states, self._settings
         torque = np.full(states.v.shape, np.nan)
-        for rows in runs(
+        for rows in split_runs(
             states.stamp, complete_state_mask(states, settings.max_gap), settings.max_gap
         ):
             time = 1e-9 * (states.stamp[rows] - states.stamp[rows[0]])
@@ -334,7 +334,7 @@ def observe(
     (n, nv), and NaN where the node publishes nothing.
     """
     _, rows = select_joints(model, settings.joints)
-    return Session(model, settings, rows=rows).run(
+    return RobotObserver(model, settings, rows=rows).run(
         states.stamp,
         states.q,
         states.v,

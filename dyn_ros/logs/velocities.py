@@ -14,7 +14,7 @@ from ..engine.model.coordinates import is_actuated, joint_slices
 from ..engine.model.model import Model
 from ..identification.motion import filtering
 from ..identification.motion.lag import describe_velocity_lag
-from ..observer.session import runs
+from ..observer.robot_observer import split_runs
 from ..states.joint_states import States, abbreviated
 from .quantity_settings import QuantitySettings
 
@@ -47,7 +47,7 @@ def _filter_runs(
 
     Each has rows of the states, times [s], the cutoff [Hz], and the slice of settled samples.
     """
-    for rows in runs(
+    for rows in split_runs(
         states.stamp, states.behind <= round(settings.max_gap * 1e9), settings.max_gap
     ):
         if len(rows) < MIN_RUN_LENGTH:
@@ -87,7 +87,7 @@ def velocity_notes(model: Model, states: States, settings: QuantitySettings) -> 
             f"sampling period of {period:.6g} s; convert other units, or record for longer"
         ]
     is_known = np.asarray(np.isfinite(states.v).all(axis=1))
-    known_runs = runs(states.stamp, is_known, settings.max_gap)
+    known_runs = split_runs(states.stamp, is_known, settings.max_gap)
     if not known_runs:
         return []
     sample = states.take(max(known_runs, key=len)[:_MAX_CHECKED_STATES])

@@ -11,7 +11,7 @@ from .filters import DelayLine, LowPass
 from .isolation import IsolatedContact, isolate_contact
 from .momentum_observer import MomentumObserver, momentum_observer
 from .thresholds import CalibratedThresholds, Thresholds, calibrate_thresholds
-from .wrenches import ExternalWrench, ExternalWrenches, external_wrench, external_wrenches
+from .wrench_estimation import ExternalWrench, ExternalWrenches, external_wrench, external_wrenches
 
 __all__ = [
     "CalibratedThresholds",

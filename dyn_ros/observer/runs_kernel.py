@@ -11,9 +11,9 @@ from ..engine.kernel.raw import bytes_at
 from ..engine.machine_code.compiler import Entry
 from ..engine.machine_code.declare import kernel
 
-LOST = 5.0  # usual periods without a state after which the motion between is unknown
+MAX_MISSED_PERIODS = 5.0  # usual periods without a state after which the motion between is unknown
 SHORTEST_GAP = 0.01  # s, however short the period is
-ADAPTION = 0.05  # of the usual period to the latest one
+PERIOD_ADAPTATION = 0.05  # of the usual period to the latest one
 NO_RUN, CONTINUES, BEGINS = 0, 1, 2
 
 
@@ -24,9 +24,9 @@ def period_after(dt, period, max_gap):
     Less than 0 if an observer cannot be continued over the step.
     """
     usual = dt if period == 0.0 else period
-    if dt < 0.0 or dt > max_gap or dt > max(LOST * usual, SHORTEST_GAP):
+    if dt < 0.0 or dt > max_gap or dt > max(MAX_MISSED_PERIODS * usual, SHORTEST_GAP):
         return -1.0
-    return usual + ADAPTION * (dt - usual)
+    return usual + PERIOD_ADAPTATION * (dt - usual)
 
 
 def find_runs(stamp, usable, count, max_gap, kind):

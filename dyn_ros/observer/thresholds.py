@@ -25,16 +25,16 @@ from ..engine.kernel.validation import finite_array, one_each, positive_number, 
 from ..engine.model.model import Model
 from .fault_checks import typical_efforts
 
-SLOW = 0.05
+REST_SPEED = 0.05
 """Velocity above which the direction of friction is certain [rad/s, m/s]."""
 
-SHORTEST = 10.0
+MIN_DURATION = 10.0
 """The least duration of a calibration [s]."""
 
 FALSE_ALARMS = 0.1
 """The rate of false alarms of a robot for which thresholds are calibrated by default [1/h]."""
 
-LEAST_NOISE = 1e-6
+MIN_NOISE = 1e-6
 """The least standard deviation of external efforts [N m, N]."""
 
 _BLOCK = 0.25  # s: of a block only the largest value counts
@@ -52,11 +52,12 @@ _HOUR = 3600.0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Thresholds:
-    """Above which external efforts are a collision.
+    """Thresholds above which external efforts are a collision.
 
-    ``fixed + per_speed * abs(v)``, and near rest ``at_rest * (1 - abs(v) / SLOW)`` more: Coulomb
-    friction at rest is anything up to its size, and the sign of a small velocity may be wrong.
-    External efforts lag; the observer node compares them with speeds that pass the same low passes.
+    They are ``fixed + per_speed * abs(v)``, and near rest ``at_rest * (1 - abs(v) / 0.05)`` more:
+    Coulomb friction at rest is anything up to its size, and the sign of a small velocity may be
+    wrong. External efforts lag; the observer node compares them with speeds that pass the same low
+    passes.
 
     Attributes
     ----------
@@ -105,7 +106,9 @@ class Thresholds:
         """
         speed = np.abs(v)
         limits: Array = (
-            self.fixed + self.per_speed * speed + self.at_rest * np.maximum(1.0 - speed / SLOW, 0.0)
+            self.fixed
+            + self.per_speed * speed
+            + self.at_rest * np.maximum(1.0 - speed / REST_SPEED, 0.0)
         )
         return limits
 
@@ -172,7 +175,7 @@ def calibrated_parameters(found: CalibratedThresholds) -> dict[str, list[float]]
         "thresholds.fixed": found.fixed,
         "thresholds.per_speed": found.per_speed,
         "thresholds.at_rest": found.at_rest,
-        "noise.external": np.maximum(np.hypot(found.mean, found.deviation), LEAST_NOISE),
+        "noise.external": np.maximum(np.hypot(found.mean, found.deviation), MIN_NOISE),
     }
     return {name: np.asarray(values).tolist() for name, values in numbers.items()}
 
@@ -239,9 +242,9 @@ def calibrate_thresholds(
         raise ValueError(f"v: expected the shape of external, {residual.shape}, got {speed.shape}")
     dt = positive_number("dt", dt)
     wanted = positive_number("false_alarms", false_alarms)
-    if not len(residual) * dt >= SHORTEST:
+    if not len(residual) * dt >= MIN_DURATION:
         raise ValueError(
-            f"external: expected at least {SHORTEST:g} s of motion, got "
+            f"external: expected at least {MIN_DURATION:g} s of motion, got "
             f"{len(residual) * dt:.3g} s; a longer motion is required"
         )
     nv = residual.shape[1]
@@ -294,11 +297,11 @@ def _thresholds(
     The part in proportion to speed makes thresholds smallest on average. Friction at rest is
     bounded: only what exceeds it has a tail.
     """
-    slowness = np.maximum(1.0 - speed / SLOW, 0.0)
+    slowness = np.maximum(1.0 - speed / REST_SPEED, 0.0)
     excess = np.maximum(size - friction * slowness, 0.0)
     usual = math.sqrt(float(np.mean(speed**2)))
     found = []
-    for ratio in _RATIOS if usual > SLOW else _RATIOS[:1]:
+    for ratio in _RATIOS if usual > REST_SPEED else _RATIOS[:1]:
         scale = 1.0 + ratio / usual * speed if ratio else np.ones(len(speed))
         level, peaks, shape = _level(excess / scale, dt, rate)
         found.append((level * float(scale.mean()), ratio, level, peaks, shape))

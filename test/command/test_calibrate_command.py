@@ -16,7 +16,11 @@ import dyn_ros
 from dyn_ros.command import main as cli
 from dyn_ros.engine.model.write import write_urdf
 from dyn_ros.logs.calibration import load as load_settings
-from dyn_ros.observer.contacts import Contact, contacts_in, joined
+from dyn_ros.observer.contact_intervals import (
+    ContactInterval,
+    find_contact_intervals,
+    merge_contact_intervals,
+)
 from dyn_ros.recordings.tables import columns
 
 RATE = 100.0
@@ -164,7 +168,7 @@ def test_contacts(folder, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "pushed.csv: 2 contacts" in shown and "shoulder_lift_joint" in shown
     report = json.loads((tmp_path / "recording=pushed" / "_parts.jsonl").read_text())
-    found_contacts = [Contact(*contact) for contact in report["contacts"]]
+    found_contacts = [ContactInterval(*contact) for contact in report["contacts"]]
     for contact, push in zip(found_contacts, PUSHES, strict=True):
         assert push.start < contact.start < push.start + 0.4
         assert push.stop - 0.1 < contact.stop < push.stop + 0.8
@@ -259,15 +263,19 @@ def test_contacts_of_parts_are_joined():
     time = np.arange(10) * 0.1
     external = np.zeros((10, 2))
     external[2:5, 0], external[4, 1] = -3.0, 2.0
-    (contact,) = contacts_in(time, external, np.ones((10, 2)), ("a", "b"))
+    (contact,) = find_contact_intervals(time, external, np.ones((10, 2)), ("a", "b"))
     assert contact == (pytest.approx(0.2), pytest.approx(0.4), {"a": -3.0, "b": 2.0}, 3.0)
-    next_contact = Contact(0.6, 0.7, {"a": 5.0}, 5.0)
-    assert joined([next_contact, contact]) == [(contact.start, 0.7, {"a": 5.0, "b": 2.0}, 5.0)]
-    assert joined([contact, next_contact._replace(start=2.0, stop=2.1)]) == [
+    next_contact = ContactInterval(0.6, 0.7, {"a": 5.0}, 5.0)
+    assert merge_contact_intervals([next_contact, contact]) == [
+        (contact.start, 0.7, {"a": 5.0, "b": 2.0}, 5.0)
+    ]
+    assert merge_contact_intervals([contact, next_contact._replace(start=2.0, stop=2.1)]) == [
         contact,
         next_contact._replace(start=2.0, stop=2.1),
     ]
-    assert contacts_in(time, np.full((10, 2), np.nan), np.ones((10, 2)), ("a", "b")) == []
+    assert (
+        find_contact_intervals(time, np.full((10, 2), np.nan), np.ones((10, 2)), ("a", "b")) == []
+    )
 
 
 def without_wrist(folder, path, name=""):

@@ -8,11 +8,11 @@ import pickle
 import numpy as np
 import pytest
 from observer import motions
-from observer.test_session import one_by_one, recorded, settings_of
+from observer.test_robot_observer import one_by_one, recorded, settings_of
 
 import dyn_ros
 from dyn_ros.observer import fault_checks
-from dyn_ros.observer.session import Session
+from dyn_ros.observer.robot_observer import RobotObserver
 from dyn_ros.observer.thresholds import friction_at_rest
 
 ROBOTS = pytest.mark.parametrize("robot, root_joint", [("panda", None), ("solo12", "floating")])
@@ -245,10 +245,10 @@ def test_currents_show_the_efforts_of_a_clean_robot(robot, root_joint, coupled, 
     settings = settings_of()
     known = np.ones(len(stamp), bool)
     wanted = "external", "residual"
-    clean = Session(model, settings).run(stamp, q, v, tau, known, wanted)
+    clean = RobotObserver(model, settings).run(stamp, q, v, tau, known, wanted)
     settings = settings_of(effort_constant=(constant,))
-    found = Session(lossy, settings).run(stamp, q, v, effort, known, wanted)
-    single = one_by_one(Session(lossy, settings), stamp, q, v, effort, known)
+    found = RobotObserver(lossy, settings).run(stamp, q, v, effort, known, wanted)
+    single = one_by_one(RobotObserver(lossy, settings), stamp, q, v, effort, known)
     for name in wanted:
         expected = np.roll(clean[name], delay, axis=0)
         expected[: 100 if delay else 0] = np.nan  # until the starts no longer matter
@@ -264,7 +264,7 @@ def test_delays_that_differ_are_an_error():
     model = motions.lossy("panda")
     model.drives = dyn_ros.Drives.of(8, delay=[0.0] * 7 + [0.002])
     with pytest.raises(ValueError, match="one delay for all joints, got 0 s for .* 0.002 s for"):
-        Session(model, settings_of())
+        RobotObserver(model, settings_of())
 
 
 def test_the_whole_delay_is_estimated_whatever_is_declared():

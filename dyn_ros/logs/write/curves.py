@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array
-from ...observer.runs_kernel import LOST, SHORTEST_GAP
+from ...observer.runs_kernel import MAX_MISSED_PERIODS, SHORTEST_GAP
 from .parquet import import_pyarrow
 
 _BATCH_SIZE = 1 << 17  # rows
@@ -105,7 +105,9 @@ class _CurveBuilder:
         forward_steps = steps[steps > 0.0]
         if forward_steps.size:
             self._sampling_period = float(np.median(forward_steps))
-        max_step = max(LOST * np.nan_to_num(self._sampling_period), SHORTEST_GAP, self._min_gap)
+        max_step = max(
+            MAX_MISSED_PERIODS * np.nan_to_num(self._sampling_period), SHORTEST_GAP, self._min_gap
+        )
         steps = np.concatenate([[first_step], steps])
         is_break = (steps < 0.0) | (steps > max_step)
         x = self.time + np.cumsum(np.maximum(steps, 0.0))  # a clock set back goes on

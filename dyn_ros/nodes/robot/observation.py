@@ -16,7 +16,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.observer import IsolatedContact
 from dyn_ros.observer.fault_checks import Kind
 from dyn_ros.observer.faults import EffortMonitor
-from dyn_ros.observer.session import Session
+from dyn_ros.observer.robot_observer import RobotObserver
 from dyn_ros.observer.settings import ObserverSettings, row_values
 from dyn_ros.observer.thresholds import friction_at_rest
 
@@ -28,7 +28,7 @@ _LEAST = 1e-6  # threshold and standard deviation [N m, N]
 _LEAST_VARIANCE = 1e-18  # N2, m2
 
 
-class Observation(Session):
+class Observation(RobotObserver):
     """The observer of one robot, fed with its states; compares the results with thresholds.
 
     It also restarts after a changed payload. `notify(text)` is called with what to log: why the
@@ -126,8 +126,8 @@ class Observation(Session):
         if tau is None:
             missing = self.robot.collector.missing_effort()
             return "unknown effort of " + abbreviated(missing) if missing else "no effort yet"
-        if implausible := self.implausible(state.v, tau):
-            return implausible
+        if implausibility := self.implausibility(state.v, tau):
+            return implausibility
         max_gap = self.settings.max_gap
         if behind := self.robot.collector.joints_behind(max_gap):
             return f"no states of {abbreviated(behind)} for longer than max_gap, {max_gap:g} s"

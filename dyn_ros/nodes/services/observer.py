@@ -18,7 +18,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.drives import with_torque_efforts
 from dyn_ros.observer import thresholds
 from dyn_ros.observer.fault_checks import is_unexplained
-from dyn_ros.observer.session import common_delay
+from dyn_ros.observer.robot_observer import common_delay
 from dyn_ros.observer.thresholds import CalibratedThresholds
 from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
 
@@ -167,7 +167,7 @@ class Requests:
             v, r = v[:, rows], r[:, rows]
             dt = float(np.median(np.diff(record.time)))
             limits = dyn_ros.calibrate_thresholds(r, v, dt, rate, friction=friction)
-            slow = np.sqrt(np.mean(v**2, axis=0)) < thresholds.SLOW
+            slow = np.sqrt(np.mean(v**2, axis=0)) < thresholds.REST_SPEED
             return limits, len(r), [list(compress(robot.names, some)) for some in (slow, wrong)]
 
         def respond(result: Any, response: Any) -> None:
@@ -189,7 +189,7 @@ class Requests:
             True,
             compute,
             respond,
-            thresholds.SHORTEST,
+            thresholds.MIN_DURATION,
         )
 
     # --- delay of the efforts

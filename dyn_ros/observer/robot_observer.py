@@ -30,13 +30,13 @@ from .inputs import Sample, SampleSeries
 from .momentum_observer import MomentumObserver
 from .settings import KALMAN_NOISE, ObserverSettings, Rows
 
-SETTLED = 4.0
+SETTLING_TIME_CONSTANTS = 4.0
 """Time constants after which an observer has settled: 98 %."""
 
 Index = NDArray[np.int64]
 
 
-class Session:
+class RobotObserver:
     """The observer of one robot, fed state by state with ``update``, or at once with ``run``.
 
     Settings with a number for each row are for velocities ``rows`` of the model.
@@ -66,7 +66,7 @@ class Session:
             f"{name}_noise": settings.of_velocities(f"noise_{name}", model, rows)
             for name in (KALMAN_NOISE if settings.method == "kalman" else ())
         }
-        self.settling_time = SETTLED * (
+        self.settling_time = SETTLING_TIME_CONSTANTS * (
             1.0 / float(self.gains.min(initial=math.inf))
             + (1.0 / settings.second_bandwidth if settings.second_bandwidth else 0.0)
         )
@@ -217,15 +217,15 @@ class Session:
 
     # --- rules of states
 
-    def usable(self, v: Array, tau: Array) -> Any:
+    def is_plausible(self, v: Array, tau: Array) -> Any:
         """Whether velocities and efforts can be measurements; of one state or of each."""
         return (np.abs(tau) <= self._largest["effort"]).all(axis=-1) & (
             np.abs(v) <= self._largest["velocity"]
         ).all(axis=-1)
 
-    def implausible(self, v: Array, tau: Array) -> str:
+    def implausibility(self, v: Array, tau: Array) -> str:
         """Which value of a state cannot be a measurement, or an empty string."""
-        if self.usable(v, tau):
+        if self.is_plausible(v, tau):
             return ""
         for quantity, values, hint in (
             ("effort", tau, ", and effort_constant"),
@@ -262,8 +262,8 @@ class Session:
         if not self.model.nv:
             return results
         torque = self.to_torque(tau)
-        known = known & self.usable(v, torque)
-        for rows in runs(stamp, known, self.settings.max_gap):
+        known = known & self.is_plausible(v, torque)
+        for rows in split_runs(stamp, known, self.settings.max_gap):
             if not self._has_settled(float(stamp[rows[-1]] - stamp[rows[0]])):
                 continue
             which = _slice(rows)
@@ -295,18 +295,18 @@ class _Filter:
 
     started: int | None = None  # the stamp of its first sample [ns]
 
-    def __init__(self, session: Session, name: str) -> None:
-        settings, self._model, self._data = session.settings, session.model, session.data
+    def __init__(self, owner: RobotObserver, name: str) -> None:
+        settings, self._model, self._data = owner.settings, owner.model, owner.data
         self._is_residual = name != "external"
         self._friction = name == "residual" or name == "external" and settings.friction
         method: Any = "direct" if self._is_residual else settings.method
         self.observer = MomentumObserver(
-            session.model,
-            session.gains,
+            owner.model,
+            owner.gains,
             method=method,
             friction=self._friction,
             friction_velocity=settings.friction_velocity,
-            **({} if self._is_residual else session.noise),
+            **({} if self._is_residual else owner.noise),
         )
         second = settings.second_bandwidth
         self._low_pass = LowPass(second) if second else None
@@ -356,7 +356,7 @@ def common_delay(model: Model) -> float:
     return float(delays[0]) if single else 0.0
 
 
-def runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> list[Index]:
+def split_runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> list[Index]:
     """The rows of each run of states that an observer can process without a restart.
 
     ``stamp`` [ns] and ``usable``, whether all inputs are known, are (n,); ``max_gap`` is in s.

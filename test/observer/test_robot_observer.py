@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from observer import motions
 
-from dyn_ros.observer.session import Session
+from dyn_ros.observer.robot_observer import RobotObserver
 from dyn_ros.observer.settings import ObserverSettings
 
 SECOND = 1_000_000_000
@@ -30,23 +30,23 @@ def recorded(model, seconds=1.0):
     return stamp, motion.q, motion.v, motion.tau
 
 
-def one_by_one(session, stamp, q, v, tau, known):
+def one_by_one(observer, stamp, q, v, tau, known):
     """Results of updates, NaN where nothing is valid."""
-    nothing = np.full(session.model.nv, np.nan)
+    nothing = np.full(observer.model.nv, np.nan)
     rows = {"external": [], "speed": [], "residual": [], "frictionless": []}
     for k in range(len(stamp)):
-        session.update(
+        observer.update(
             int(stamp[k]),
             q[k],
             v[k],
-            session.to_torque(tau[k]),
+            observer.to_torque(tau[k]),
             "" if known[k] else "unknown",
             residual=True,
         )
         for name in ("external", "speed"):
-            rows[name].append(getattr(session, name) if session.valid else nothing)
+            rows[name].append(getattr(observer, name) if observer.valid else nothing)
         for name in ("residual", "frictionless"):
-            rows[name].append(getattr(session, name) if session.residual_valid else nothing)
+            rows[name].append(getattr(observer, name) if observer.residual_valid else nothing)
     return {name: np.array(values) for name, values in rows.items()}
 
 
@@ -71,8 +71,8 @@ def test_one_by_one_equals_all_at_once(robot, values):
     known = np.ones(len(stamp), bool)
     known[70] = False
     settings = settings_of(**values)
-    expected = one_by_one(Session(model, settings), stamp, q, v, tau, known)
-    found = Session(model, settings).run(stamp, q, v, tau, known, expected)
+    expected = one_by_one(RobotObserver(model, settings), stamp, q, v, tau, known)
+    found = RobotObserver(model, settings).run(stamp, q, v, tau, known, expected)
     for name, rows in expected.items():
         assert np.isfinite(rows).any()
         np.testing.assert_array_equal(found[name], rows, err_msg=name)
@@ -83,11 +83,11 @@ def test_stamps_may_be_negative(first):
     model = motions.lossy("panda")
     stamp, q, v, tau = (rows[:60] for rows in recorded(model))
     settings, known = settings_of(), np.ones(60, bool)
-    later = one_by_one(Session(model, settings), stamp, q, v, tau, known)
+    later = one_by_one(RobotObserver(model, settings), stamp, q, v, tau, known)
     stamp = stamp - stamp[0] + first
-    found = one_by_one(Session(model, settings), stamp, q, v, tau, known)
+    found = one_by_one(RobotObserver(model, settings), stamp, q, v, tau, known)
     assert np.isfinite(later["external"]).any()
-    at_once = Session(model, settings).run(stamp, q, v, tau, known, later)
+    at_once = RobotObserver(model, settings).run(stamp, q, v, tau, known, later)
     for name, rows in later.items():
         np.testing.assert_array_equal(found[name], rows, err_msg=name)
         np.testing.assert_array_equal(at_once[name], rows, err_msg=name)
@@ -97,25 +97,25 @@ def test_why_it_restarts():
     model = motions.lossy("panda")
     stamp, q, v, tau = recorded(model)
     reasons = []
-    session = Session(model, settings_of(), reasons.append)
-    results = one_by_one(session, stamp, q, v, tau, np.arange(len(stamp)) != 30)
+    observer = RobotObserver(model, settings_of(), reasons.append)
+    results = one_by_one(observer, stamp, q, v, tau, np.arange(len(stamp)) != 30)
     assert reasons == [
         "the observer restarts: unknown",
         "the observer restarts: no states for 0.255 s, longer than max_gap, 0.2 s",
         "the observer restarts: stamps jumped back by 3.995 s",
     ]
-    assert session.restarts == 3 and not session.problem and not session.settling
+    assert observer.restarts == 3 and not observer.problem and not observer.settling
     assert np.isnan(results["external"][30:40]).all()
 
 
 def test_values_that_cannot_be_measured():
     model = motions.lossy("panda")
     _, _, v, tau = recorded(model)
-    session = Session(model, settings_of())
-    assert session.usable(v, tau).all() and not session.implausible(v[0], tau[0])
+    observer = RobotObserver(model, settings_of())
+    assert observer.is_plausible(v, tau).all() and not observer.implausibility(v[0], tau[0])
     v[3, 1], tau[5, 2] = -1e9, 1e9
-    assert np.flatnonzero(~session.usable(v, tau)).tolist() == [3, 5]
-    assert session.implausible(v[3], tau[3]).startswith(
+    assert np.flatnonzero(~observer.is_plausible(v, tau)).tolist() == [3, 5]
+    assert observer.implausibility(v[3], tau[3]).startswith(
         f"the velocity of {model.velocity_names[1]} is -1e+09, but more than "
     )
-    assert session.implausible(v[5], tau[5]).endswith("its sensor, and effort_constant")
+    assert observer.implausibility(v[5], tau[5]).endswith("its sensor, and effort_constant")
