@@ -89,6 +89,7 @@ class DemoRobot(Node):
     # --- requests
 
     def _on_command(self, message: JointState) -> None:
+        """Set the targets of the joints in a message; ignored while the robot moves by itself."""
         target = self._steering.target
         if target is None:
             return
@@ -154,6 +155,7 @@ class DemoRobot(Node):
             time.sleep(max(0.0, min(next_state, next_poll) - time.monotonic()))
 
     def _publish(self) -> None:
+        """Simulate up to now, and publish the joint state."""
         now, stamp = time.monotonic(), self.get_clock().now()
         self._advance(now)
         self._message.position = array("d", self._robot.position)

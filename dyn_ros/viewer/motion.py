@@ -144,6 +144,7 @@ class Steering:
         return self._state()
 
     def _state(self) -> tuple[Array, Array, Array]:
+        """Return the present position, velocity and acceleration of every joint."""
         follower = self._follower
         if follower is not None:
             return follower.position, follower.velocity, follower.acceleration

@@ -356,6 +356,7 @@ class Replay(StandaloneActor):
         return f"no states for {age:.1f} s" if age > MIN_GAP else ""
 
     def _draw(self, session: Session, part: LoadedPart, number: int, row: int) -> None:
+        """Show a state of a part, and its markers if their functions are compiled."""
         q, v = part.q[row], part.v[row]
         session.receive_states(self._names, q[self._idx_q])
         if self._model.njoints and self._model.tree.joints[0].kind in ("floating", "planar"):

@@ -91,6 +91,7 @@ class Session:
         show_waiting(self.server, text)
 
     def _arrange(self, client: viser.ClientHandle, window: page.DynRosWindow) -> None:
+        """Adapt the page to a window that has opened or changed."""
         self.floor.show(client, window.dark)
         if window.software:
             light_simply(client)
@@ -335,6 +336,7 @@ class Session:
             self._actor.hold(holds)
 
     def _start_pushing(self) -> None:
+        """Show a handle at the link that users have chosen, if any."""
         assert self.panel is not None and self.robot is not None
         self._stop_pushing()
         link = self.panel.pushed_link

@@ -40,6 +40,8 @@ class Moment(NamedTuple):
 
 
 class _State(NamedTuple):
+    """Positions of the joints, and the pose of the root link if it is known."""
+
     q: Array
     pose: Array | None
 
@@ -181,6 +183,7 @@ class Timeline:
         return arrays
 
     def _must_wait(self, topic: _Topic, waiting: _WaitingArray, now: float) -> bool:
+        """Return True if an array of a topic still waits for its state."""
         if not waiting.stamp or not self._states:
             return False
         if topic.follows:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..engine.kernel.types import Array
 from ..engine.spatial import Inertia
-from .page.plots import line
+from .page.plots import html_line
 from .scene.handle import HANDLE_COLOR
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class TouchTab:
     def _show_weighing(self, is_weighing: bool, text: str = "") -> None:
         self._weigh_button.disabled = is_weighing
         self._weigh_button.label = "Weighing ..." if is_weighing else "Weigh"
-        self._weight.content = line(text) if text else ""
+        self._weight.content = html_line(text) if text else ""
 
 
 def _contact_text(contact: ExternalContact) -> str:

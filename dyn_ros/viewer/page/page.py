@@ -130,6 +130,7 @@ class Server(viser.ViserServer):
     # --- windows
 
     def _receive_window(self, client_id: int, message: DynRosWindow) -> None:
+        """Store a window, and report it once viser knows its client."""
         client = self.get_clients().get(client_id)
         if client is None:
             # viser does not know the client's camera yet: try again a little later

@@ -15,7 +15,7 @@ import numpy as np
 from ...engine.kernel.types import Array
 from ...engine.model.urdf import Joint
 from ..scene.legend import LEGEND, LEGEND_BY_FAMILY, LegendEntry
-from .plots import LIVE_CURVES, NO_CHOICE, NO_PROGRESS, Plots, Progress, line
+from .plots import LIVE_CURVES, NO_CHOICE, NO_PROGRESS, Plots, Progress, html_line
 
 if TYPE_CHECKING:
     import viser
@@ -130,6 +130,7 @@ class Panel:
         self._play.label = "Pause" if plays else "Move by itself"
 
     def _add_sliders(self) -> None:
+        """Add the sliders, and the controls of the tab Move that belong to them."""
         self._sliders: tuple[viser.GuiSliderHandle, ...] = ()
         self._enabled = True
         self._angle_unit = RAD
@@ -232,6 +233,7 @@ class Panel:
     # --- pushing and markers
 
     def _add_push_controls(self, links: Sequence[str], pushed_link: str) -> None:
+        """Add the choice of the link to push, and the force; hidden if no link can be pushed."""
         self._can_push = can_push = bool(pushed_link)
         self._link = self._gui.add_dropdown(
             "push at",
@@ -261,13 +263,14 @@ class Panel:
             text = "force {:.0f} N ({}, {}, {})".format(
                 float(np.linalg.norm(force)), *(round(x) for x in force.tolist())
             )
-        self._force.content = line(text)
+        self._force.content = html_line(text)
 
     def _add_marker_groups(self) -> None:
+        """Add hidden folders for the groups of the legend, and a text for an empty tab."""
         self._check_boxes: dict[tuple[str, str], viser.GuiCheckboxHandle] = {}
         self._legend: dict[str, LegendEntry] = {}  # keys: ids of check boxes
         self._legend_style = self._gui.add_html(
-            line(
+            html_line(
                 "Nothing yet. The nodes of dyn_ros publish markers, such as torques and forces.",
                 "soft",
             )
@@ -320,8 +323,8 @@ class Panel:
     def show_status(self, text: str, problems: Iterable[str], live: bool = True) -> None:
         """Show a line about the robot, highlighted if states arrive, and one for each problem."""
         lines = [
-            line(text, "status live" if live else "status"),
-            *(line(problem, "bad") for problem in problems),
+            html_line(text, "status live" if live else "status"),
+            *(html_line(problem, "bad") for problem in problems),
         ]
         content = f'<div class="dyn-status" role="status">{"".join(lines)}</div>'
         if content != self._status_shown:
@@ -362,8 +365,10 @@ def reset_panel(server: Server, label: str) -> None:
 def show_waiting(server: Server, text: str) -> None:
     """Show why there is no robot yet, and what to do."""
     reset_panel(server, "dyn_ros")
-    title = line("Waiting for a robot", "title")
-    server.gui.add_html(f'<div class="dyn-wait" role="status">{title}{line(text, "soft")}</div>')
+    title = html_line("Waiting for a robot", "title")
+    server.gui.add_html(
+        f'<div class="dyn-wait" role="status">{title}{html_line(text, "soft")}</div>'
+    )
 
 
 def _legend_style(entries: Mapping[str, LegendEntry]) -> str:
@@ -388,7 +393,7 @@ def _legend_style(entries: Mapping[str, LegendEntry]) -> str:
         "right: 0; top: 100%; padding: 6px 10px; border-radius: 6px; letter-spacing: normal; "
         "color: var(--dyn-panel); background: var(--dyn-text); white-space: normal; "
         "pointer-events: none; }</style>"
-        f"{line('Point at a name to see what it shows.', 'soft')}"
+        f"{html_line('Point at a name to see what it shows.', 'soft')}"
     )
 
 

@@ -78,7 +78,7 @@ NO_CHOICE = "nothing"
 NO_TORQUES = "No torques yet. The nodes publish them once joint states arrive."
 
 
-def line(text: str, kind: str = "") -> str:
+def html_line(text: str, kind: str = "") -> str:
     """Return a line of text of the panel, as HTML; `kind` is a class of page.css."""
     return f'<div class="dyn {kind}">{escape(text)}</div>'
 
@@ -210,7 +210,7 @@ class Plots:
         self._legend = gui.add_html(
             _legend(curves, seconds)
             if joints
-            else line("This robot has no joints that move.", "soft")
+            else html_line("This robot has no joints that move.", "soft")
         )
         self._note = gui.add_html("", visible=False)
         self._page = gui.add_dropdown("joints", names or [NO_CHOICE], visible=len(names) > 1)
@@ -340,7 +340,7 @@ def _progress_note(progress: Progress, has_values: bool) -> str:
             f'<progress value="{progress.fraction:.3f}"></progress>'
             '<span class="soft">Curves follow. The next start will not wait.</span></div>'
         )
-    return "" if has_values else line(NO_TORQUES, "soft")
+    return "" if has_values else html_line(NO_TORQUES, "soft")
 
 
 def _plot_labels(joint: Joint, curves: Sequence[str], scale: Scale, samples: Array) -> str:

@@ -107,6 +107,7 @@ class Cameras:
                     view.fit(self._points)
 
     async def _connect(self, client: viser.ClientHandle) -> None:
+        """Fit the camera of a new browser, and follow its updates."""
         with self._lock:
             initial = [
                 (np.array(camera.position), np.array(camera.look_at))

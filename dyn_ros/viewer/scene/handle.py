@@ -130,6 +130,7 @@ class PushHandle:
         return self.force
 
     def _draw(self, is_pulled: bool) -> None:
+        """Send the label, the grip, the arrow and the line where they have changed."""
         text = "" if self.was_pulled else self.text
         newtons = float(np.linalg.norm(self.force))
         if is_pulled and newtons >= 0.5:

@@ -60,6 +60,8 @@ class NodeKey(NamedTuple):
 
 
 class _ReceivedMarker(NamedTuple):
+    """A marker as received."""
+
     marker: Marker
     end: float  # s; end of its lifetime
 
@@ -205,6 +207,7 @@ class Drawing:
         return problems
 
     def _draw_node(self, node: MarkerNode, visible: bool) -> None:
+        """Send the glyphs of a node; hide or remove it if there are none."""
         values = [glyph.values for glyph in node.glyphs.values() if not glyph.is_empty]
         if not values:
             if not node.is_permanent:

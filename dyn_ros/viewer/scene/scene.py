@@ -77,6 +77,7 @@ class RobotScene:
         self.move(zero[0])
 
     def _add_joint_nodes(self) -> list[viser.FrameHandle]:
+        """Add a node for each joint, as a child of its parent joint's node; return the nodes."""
         joints = self._tree_joints
         self._node_names = ["/robot"]  # last: the root link
         nodes = []
