@@ -54,7 +54,7 @@ class Entry:
         ENTRIES[name] = self
 
     def load(self, before_compiling: Callable[[], object] | None = None) -> bool:
-        """Load the machine code, or compile it; return whether it was compiled."""
+        """Load the machine code, or compile it; return True if it was compiled."""
         if not JIT or self.address:  # without the compiler, callers run the kernel
             return False
         with _lock:
@@ -63,15 +63,15 @@ class Entry:
             library.require_runnable()
             address = library.address(self.name, self.symbol, lambda: self.digest)
             if address:
-                self._use(address, None)
+                self._set_code(address, None)
                 return False
             target = library.target()
-            content, is_new = self._object(target, before_compiling)
-            loaded = self._module("emit").LoadedCode(content, self.symbol)
-            self._use(loaded.address, loaded)
+            content, is_new = self._object_code(target, before_compiling)
+            loaded = self._import_module("emit").LoadedCode(content, self.symbol)
+            self._set_code(loaded.address, loaded)
             return is_new
 
-    def _use(self, address: int, code: Any) -> None:
+    def _set_code(self, address: int, code: Any) -> None:
         self.address, self._code = address, code
         self.call = native().Function(address, self.signature, code)
 
@@ -85,16 +85,16 @@ class Entry:
     def code_for(self, target: str) -> bytes:
         """Return the machine code for a target, from the cache or compiled: an ELF object."""
         with _lock:
-            return self._object(target, None)[0]
+            return self._object_code(target, None)[0]
 
     def compile(self, targets: Sequence[str]) -> bool:
-        """Compile it into the cache for targets; return whether there was anything to do."""
+        """Compile the entry into the cache for targets; return True if something was compiled."""
         with _lock:
-            compiled = [target for target in targets if self._object(target, None)[1]]
+            compiled = [target for target in targets if self._object_code(target, None)[1]]
             self.__dict__.pop("intermediate", None)
             return bool(compiled)
 
-    def _object(
+    def _object_code(
         self, target: str, before_compiling: Callable[[], object] | None
     ) -> tuple[bytes, bool]:
         if not target:
@@ -107,7 +107,7 @@ class Entry:
         content = cache.read(name) if name else None
         if content is not None:
             return content, False
-        emit = self._module("emit")  # an error is raised before the compilation is announced
+        emit = self._import_module("emit")  # an error is raised before the compilation is announced
         if before_compiling:
             before_compiling()
         content = emit.machine_code(self.intermediate, target)
@@ -118,11 +118,11 @@ class Entry:
     @functools.cached_property
     def intermediate(self) -> str:
         """Text of the module in LLVM's intermediate representation."""
-        text = self._module("lower").lowered(
+        text = self._import_module("lower").lowered(
             self.function, self.signature, self.symbol, self.signature == KERNEL
         )
         allowed = () if self.signature == KERNEL else _MATH_FUNCTIONS
-        callees = self._module("emit").external_functions(text)
+        callees = self._import_module("emit").external_functions(text)
         if forbidden := [name for name in callees if name not in allowed]:
             raise ValueError(
                 f"{self.name}: its machine code would call {', '.join(forbidden)}; "
@@ -130,7 +130,7 @@ class Entry:
             )
         return text
 
-    def _module(self, name: str) -> Any:
+    def _import_module(self, name: str) -> Any:
         """Import the module that compiles (lower), or emits and loads machine code (emit)."""
         if importlib.util.find_spec("numba" if name == "lower" else "llvmlite") is None:
             raise ModuleNotFoundError(
@@ -143,7 +143,7 @@ class Entry:
 
     @functools.cached_property
     def digest(self) -> str | None:
-        """Digest of all that the code depends on but the target; None if it cannot be detected."""
+        """Digest of all that the code depends on but the target; None if it cannot be computed."""
         try:
             return reach.digest(self.function, (self.signature, FLAGS, _implementations()))
         except reach.NotComparable as error:

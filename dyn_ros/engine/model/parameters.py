@@ -306,7 +306,7 @@ def entropic_divergence(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
     >>> print(dyn_ros.entropic_divergence([body, 1.1 * body], body).round(4) + 0.0)
     [0.     0.0188]
     """
-    excess = _ratios(parameters, reference) - 1.0
+    excess = _eigenvalue_ratios(parameters, reference) - 1.0
     return _float_or_array((excess - np.log1p(excess)).sum(-1))
 
 
@@ -329,10 +329,12 @@ def riemannian_distance(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
     >>> print(round(float(there), 4), round(float(back), 4))
     0.1906 0.1906
     """
-    return _float_or_array(np.sqrt((np.log(_ratios(parameters, reference)) ** 2).sum(-1)))
+    return _float_or_array(
+        np.sqrt((np.log(_eigenvalue_ratios(parameters, reference)) ** 2).sum(-1))
+    )
 
 
-def _ratios(parameters: ArrayLike, reference: ArrayLike) -> Array:
+def _eigenvalue_ratios(parameters: ArrayLike, reference: ArrayLike) -> Array:
     """Compute the eigenvalues of P P0^-1, ascending."""
     U, U0 = (
         _factor(_log_cholesky(name, body))
