@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""How faults of measured efforts are found: means of tenths of a second, and what they show."""
+"""Checks of measured efforts for faults, by means over tenths of a second."""
 
 from __future__ import annotations
 
@@ -26,37 +26,38 @@ PERIOD = 0.1
 IMPLAUSIBLE = 1000.0
 """An effort or a speed of so many times the limit of its joint cannot be a measurement."""
 
-_UNLIMITED = 1e3  # N m, N, rad/s, m/s: the limit that is assumed where there is none
-_LEAST_LIMIT = 1.0  # rad/s, m/s: of speeds
-_RANDOM = 200  # configurations of typical efforts
+_DEFAULT_LIMIT = 1e3  # N m, N, rad/s, m/s; assumed where the model has no limit
+_MIN_SPEED_LIMIT = 1.0  # rad/s, m/s
+_TYPICAL_MOTIONS = 200  # random states for typical efforts
 
-_RECENT = 5.0  # s: a saturation is reported for so long
-_FEWEST = 50  # means with which efforts are compared
-_SEVERAL = 20  # equal samples: a constant
-_RUN = 1.0  # s for which a constant effort lasts that is stuck or missing
-_CLIPPED = 0.3  # part of the samples at a limit
-_AT_LIMIT = 1e-3  # of the limit
-_CHANGES = 0.15  # of the typical effort of a joint: a change that a sensor shows
-_SWING = 0.05  # of the same: standard deviation of a motion that says something
-_TURNS = 4  # times that the effort passes from high to low or back
-_HALF = 0.5  # of the standard deviation: explained by less, an effort is wrong
-_EXPLAINED = 0.9  # part of the variance
-_OPPOSITE = 1.0 / 3.0, 3.0  # minus the factors between which an effort has the wrong sign
-_UNITS = 1.0 / 3.0, 30.0  # the factors beyond which efforts are in other units: heavy loads
-# on light joints reach 15
-_MIRRORED = 0.8, 1.25  # the same, and the part of the variance, while pushes disturb the
-_MIRROR = 0.97  # comparison
-_UNTOUCHED = 0.6  # part of the time in which nothing pushes the robot, at least
-_ITERATIONS = 10  # of a fit that pushes do not disturb
-_SIMILAR = 4.0  # ratio of mean squares of errors that a payload explains as well
-_RADII = 0.1, 0.4  # m: of the points of a payload
-_FLOATING_LOAD = 0.1  # of the weight: an external force on a floating base
-_SMOOTH = 0.02  # rad/s, m/s
+_SATURATION_MEMORY = 5.0  # s; an earlier saturation is not reported
+_MIN_MEANS = 50  # per comparison of efforts
+_MIN_EQUAL_SAMPLES = 20  # fewer do not show a constant effort
+_MIN_CONSTANT_TIME = 1.0  # s; a shorter one is neither stuck nor missing
+_MIN_LIMITED_FRACTION = 0.3  # samples at a limit
+_LIMIT_TOLERANCE = 1e-3  # relative
+_MIN_CHANGE = 0.15  # relative to the typical effort; a sensor shows such a change
+_MIN_SWING = 0.05  # standard deviation relative to the typical effort; less is inconclusive
+_MIN_TURNS = 4  # passages of the effort from high to low or back
+_MAX_UNEXPLAINED = 0.5  # standard deviation relative to the total; above it, the model is wrong
+_MIN_EXPLAINED = 0.9  # fraction of the variance
+_OPPOSITE_FACTORS = 1.0 / 3.0, 3.0  # range of minus the factor of an effort of the wrong sign
+# beyond these factors, efforts are in other units; heavy loads on light joints reach 15
+_SAME_UNIT_FACTORS = 1.0 / 3.0, 30.0
+# stricter _OPPOSITE_FACTORS and _MIN_EXPLAINED, while pushes disturb the comparison
+_UNTOUCHED_OPPOSITE_FACTORS = 0.8, 1.25
+_MIN_UNTOUCHED_EXPLAINED = 0.97
+_UNTOUCHED_FRACTION = 0.6  # time in which nothing pushes the robot, at least
+_ROBUST_FIT_ITERATIONS = 10
+_MAX_PAYLOAD_ERROR = 4.0  # mean square relative to the fit of a factor
+_PAYLOAD_RADII = 0.1, 0.4  # m; distances of its points from the end of the arm
+_MAX_FLOATING_LOAD = 0.1  # external force on a floating base relative to the weight
+_COULOMB_VELOCITY = 0.02  # rad/s, m/s; width of the sign change of Coulomb friction
 
 
 @dataclasses.dataclass(frozen=True)
 class EffortFault:
-    """What is wrong with the measured efforts of a joint.
+    """A fault of the measured efforts of a joint.
 
     Attributes
     ----------
@@ -86,28 +87,30 @@ class EffortFault:
 
 
 def typical_efforts(model: Model) -> Array:
-    """Root mean squares of the efforts of random motions with rates of 1, (nv,)."""
+    """Return root mean squares of the efforts of random motions with rates of 1, (nv,)."""
     rng = np.random.default_rng(0)
-    q = np.array([model.random_configuration(rng) for _ in range(_RANDOM)])
-    v, a = rng.standard_normal((2, _RANDOM, model.nv))
+    q = np.array([model.random_configuration(rng) for _ in range(_TYPICAL_MOTIONS)])
+    v, a = rng.standard_normal((2, _TYPICAL_MOTIONS, model.nv))
     efforts: Array = np.sqrt(np.mean(rnea(model, Data(model), q, v, a) ** 2, axis=0))
     return efforts
 
 
 def largest_efforts(model: Model) -> Array:
-    """``IMPLAUSIBLE`` times limits [N m, N], or times typical efforts that are larger, (nv,)."""
-    largest: Array = IMPLAUSIBLE * np.maximum(_limits(model.effort_limit), typical_efforts(model))
+    """Return ``IMPLAUSIBLE`` times the limits or larger typical efforts, (nv,) [N m, N]."""
+    largest: Array = IMPLAUSIBLE * np.maximum(
+        _valid_limits(model.effort_limit), typical_efforts(model)
+    )
     return largest
 
 
 def largest_speeds(model: Model) -> Array:
-    """``IMPLAUSIBLE`` times limits [rad/s, m/s], or times 1 if this is larger, (nv,)."""
-    largest: Array = IMPLAUSIBLE * np.maximum(_limits(model.velocity_limit), _LEAST_LIMIT)
+    """Return ``IMPLAUSIBLE`` times the limits, at least 1, (nv,) [rad/s, m/s]."""
+    largest: Array = IMPLAUSIBLE * np.maximum(_valid_limits(model.velocity_limit), _MIN_SPEED_LIMIT)
     return largest
 
 
-def _limits(numbers: Array) -> Array:
-    return np.where((numbers > 0.0) & np.isfinite(numbers), numbers, _UNLIMITED)
+def _valid_limits(numbers: Array) -> Array:
+    return np.where((numbers > 0.0) & np.isfinite(numbers), numbers, _DEFAULT_LIMIT)
 
 
 # --- means of tenths of a second
@@ -116,14 +119,14 @@ def _limits(numbers: Array) -> Array:
 class IntervalMeans(NamedTuple):
     """Means over a tenth of a second, or over many in order of time: with another axis in front."""
 
-    q: Array  # (nq,), at its end; all others but the last are (nv,)
-    v: Array  # at its end
-    tau: Array  # mean of the filtered measured efforts
-    needed: Array  # mean of what the model needs
+    q: Array  # (nq,), at the end
+    v: Array  # (nv,), at the end
+    tau: Array  # (nv,), mean of the filtered measured efforts
+    needed: Array  # mean of the efforts that the model needs
     external: Array  # mean of external efforts
     constant: Array  # the measured effort if all are equal, or NaN
-    size: Array  # largest measured effort
-    is_limited: NDArray[np.bool_]  # whether they stay at the limit of the description
+    size: Array  # largest absolute measured effort
+    is_limited: NDArray[np.bool_]  # efforts stay at the limit of the description
     samples: NDArray[np.int_]  # number of samples, ()
 
 
@@ -134,7 +137,7 @@ def interval_means(
     raw, tau, external = (np.array(column) for column in zip(*block))
     mean, outside = tau.mean(axis=0), external.mean(axis=0)
     size = np.abs(raw)
-    near = np.abs(size - limit) <= _AT_LIMIT * limit
+    near = np.abs(size - limit) <= _LIMIT_TOLERANCE * limit
     return IntervalMeans(
         np.array(q, float),
         np.array(v, float),
@@ -143,7 +146,7 @@ def interval_means(
         outside,
         np.where((raw == raw[0]).all(axis=0), raw[0], np.nan),
         size.max(axis=0),
-        (near.mean(axis=0) > _CLIPPED) & (limit > 0.0),
+        (near.mean(axis=0) > _MIN_LIMITED_FRACTION) & (limit > 0.0),
         np.array(len(raw)),
     )
 
@@ -154,44 +157,51 @@ def interval_means(
 def check(
     model: Model, data: Data, typical: Array, rows: Sequence[IntervalMeans]
 ) -> tuple[EffortFault, ...]:
-    """What is wrong with the efforts in these rows."""
+    """Return the faults of the efforts in rows of means, at most one for each coordinate."""
     if not model.nv:
         return ()
     table = IntervalMeans(*(np.array(column) for column in zip(*rows)))
     single = np.flatnonzero(is_actuated(model)).tolist()
     if model.tree.joints[0].kind == "floating":
         weight = model.total_mass * float(np.linalg.norm(model.gravity))
-        free = np.linalg.norm(table.external[:, :3], axis=1) < _FLOATING_LOAD * weight
+        free = np.linalg.norm(table.external[:, :3], axis=1) < _MAX_FLOATING_LOAD * weight
         table = IntervalMeans(*(column[free] for column in table))
         if not len(table.q):
             return ()
     faults = {}
     for k in single:
-        fault = _constant(model, table, typical[k], k) or _limited(model, table, typical[k], k)
+        fault = _constant_effort_fault(model, table, typical[k], k) or _saturation_fault(
+            model, table, typical[k], k
+        )
         if fault:
             faults[k] = fault
     factors = {
         k: factor
         for k in single
-        if k not in faults and (factor := _factor(table, typical[k], k)) is not None
+        if k not in faults and (factor := _effort_factor(table, typical[k], k)) is not None
     }
-    suspects = {k for k, one in factors.items() if one.is_suspect}
+    suspects = {k for k, factor in factors.items() if factor.is_suspect}
     for k in sorted(suspects):
         if not _is_payload(model, data, table, factors, suspects, k):
-            faults[k] = _described(model, k, factors[k].value)
+            faults[k] = _factor_fault(model, k, factors[k].value)
     return tuple(faults[k] for k in sorted(faults))
 
 
-def _constant(model: Model, table: IntervalMeans, typical: float, k: int) -> EffortFault | None:
-    """An effort that is zero although it is needed, or does not change although it should."""
+def _constant_effort_fault(
+    model: Model, table: IntervalMeans, typical: float, k: int
+) -> EffortFault | None:
+    """Return the fault of an effort that is zero or constant although the model needs others."""
     name, value = model.velocity_names[k], table.constant[-1, k]
     if np.isnan(value):
         return None
-    others = np.flatnonzero(~(table.constant[:, k] == value))
-    run = slice(int(others[-1]) + 1 if others.size else 0, None)
-    if len(table.q[run]) * PERIOD < _RUN or int(table.samples[run].sum()) < _SEVERAL:
+    other_rows = np.flatnonzero(~(table.constant[:, k] == value))
+    run = slice(int(other_rows[-1]) + 1 if other_rows.size else 0, None)
+    if (
+        len(table.q[run]) * PERIOD < _MIN_CONSTANT_TIME
+        or int(table.samples[run].sum()) < _MIN_EQUAL_SAMPLES
+    ):
         return None
-    needed, least = table.needed[run, k], _CHANGES * typical
+    needed, least = table.needed[run, k], _MIN_CHANGE * typical
     if value == 0.0 and np.quantile(np.abs(needed), 0.1) > least + model.friction[k]:
         return EffortFault(
             name,
@@ -222,9 +232,12 @@ def _constant(model: Model, table: IntervalMeans, typical: float, k: int) -> Eff
     return None
 
 
-def _limited(model: Model, table: IntervalMeans, typical: float, k: int) -> EffortFault | None:
-    """An effort that stays at its limit, or at its extreme although more is needed."""
-    name, recent = model.velocity_names[k], slice(-round(_RECENT / PERIOD), None)
+def _saturation_fault(
+    model: Model, table: IntervalMeans, typical: float, k: int
+) -> EffortFault | None:
+    """Return the fault of an effort that stays at its limit, or at its extreme although it is less
+    than the model needs."""
+    name, recent = model.velocity_names[k], slice(-round(_SATURATION_MEMORY / PERIOD), None)
     if table.is_limited[recent, k].any():
         return EffortFault(
             name,
@@ -241,7 +254,7 @@ def _limited(model: Model, table: IntervalMeans, typical: float, k: int) -> Effo
         (np.abs(value) == largest)
         & (largest > 0.0)
         & (needed * value > 0.0)
-        & (np.abs(needed) > largest + _CHANGES * typical + model.friction[k])
+        & (np.abs(needed) > largest + _MIN_CHANGE * typical + model.friction[k])
     )
     if clipped.any() and (table.size[:, k] < largest).any():
         return EffortFault(
@@ -256,93 +269,108 @@ def _limited(model: Model, table: IntervalMeans, typical: float, k: int) -> Effo
     return None
 
 
-class _Factor(NamedTuple):
-    """By what the needed effort of a joint is to be multiplied to be the measured one."""
+class _EffortFactor(NamedTuple):
+    """Least-squares factor between the needed and the measured effort of a joint."""
 
     value: float
-    error: float  # mean square that remains
-    is_proportional: bool  # whether this explains the measured efforts
-    rows: NDArray[np.bool_]  # those that have been compared
+    error: float  # mean square of the residual
+    is_proportional: bool  # the factor explains the measured efforts
+    rows: NDArray[np.bool_]  # compared means
 
     @property
     def is_suspect(self) -> bool:
-        """Whether the measured efforts are in proportion, and the factor far from 1."""
-        low, high = _UNITS
+        """True if the measured efforts are proportional to the needed ones, with a wrong factor."""
+        low, high = _SAME_UNIT_FACTORS
         return self.is_proportional and (
-            -_OPPOSITE[1] < self.value < -_OPPOSITE[0] or not low <= abs(self.value) <= high
+            -_OPPOSITE_FACTORS[1] < self.value < -_OPPOSITE_FACTORS[0]
+            or not low <= abs(self.value) <= high
         )
 
 
-def _factor(table: IntervalMeans, typical: float, k: int) -> _Factor | None:
+def _effort_factor(table: IntervalMeans, typical: float, k: int) -> _EffortFactor | None:
     """Compare measured and needed efforts, whatever the friction; None if inconclusive.
 
     If pushes disturb the comparison, a wrong sign shows in the rest of the time.
     """
-    factor = _compared(table, typical, k, np.ones(len(table.q), bool))
+    factor = _fit_factor(table, typical, k, np.ones(len(table.q), bool))
     if factor is None or factor.is_proportional or factor.value > 0.0:
         return factor
-    rest = _compared(table, typical, k, _untouched(table, k), _MIRROR)
-    is_opposite = rest and rest.is_proportional and -_MIRRORED[1] < rest.value < -_MIRRORED[0]
-    return rest if is_opposite else factor
+    untouched_factor = _fit_factor(
+        table, typical, k, _untouched_rows(table, k), _MIN_UNTOUCHED_EXPLAINED
+    )
+    is_opposite = (
+        untouched_factor
+        and untouched_factor.is_proportional
+        and -_UNTOUCHED_OPPOSITE_FACTORS[1]
+        < untouched_factor.value
+        < -_UNTOUCHED_OPPOSITE_FACTORS[0]
+    )
+    return untouched_factor if is_opposite else factor
 
 
-def _compared(
+def _fit_factor(
     table: IntervalMeans,
     typical: float,
     k: int,
     rows: NDArray[np.bool_],
-    explained: float = _EXPLAINED,
-) -> _Factor | None:
-    if np.count_nonzero(rows) < _FEWEST:
+    explained: float = _MIN_EXPLAINED,
+) -> _EffortFactor | None:
+    if np.count_nonzero(rows) < _MIN_MEANS:
         return None
-    other = _friction_columns(table.v[rows, k])
-    needed, tau = _without(other, table.needed[rows, k]), _without(other, table.tau[rows, k])
+    friction_basis = _friction_columns(table.v[rows, k])
+    needed, tau = (
+        _orthogonal_part(friction_basis, table.needed[rows, k]),
+        _orthogonal_part(friction_basis, table.tau[rows, k]),
+    )
     swing = float(np.std(needed))
-    if not swing > _SWING * typical or _turns(needed, swing) < _TURNS:
+    if not swing > _MIN_SWING * typical or _count_turns(needed, swing) < _MIN_TURNS:
         return None
     value = float(needed @ tau) / float(needed @ needed)
     error = float(np.mean((tau - value * needed) ** 2))
     variance = float(np.mean(tau**2))
-    return _Factor(value, error, variance > 0.0 and error < (1.0 - explained) * variance, rows)
+    return _EffortFactor(
+        value, error, variance > 0.0 and error < (1.0 - explained) * variance, rows
+    )
 
 
-def _untouched(table: IntervalMeans, k: int) -> NDArray[np.bool_]:
-    """The rows that agree best with any factor and friction: the least sum of absolute errors."""
+def _untouched_rows(table: IntervalMeans, k: int) -> NDArray[np.bool_]:
+    """Return the rows that agree best with any factor and friction, by a least-absolute fit."""
     basis, tau = _friction_columns(table.v[:, k]), table.tau[:, k]
-    needed = _without(basis, table.needed[:, k])
+    needed = _orthogonal_part(basis, table.needed[:, k])
     columns = np.column_stack([basis, needed / np.linalg.norm(needed)])
     weight, error = np.ones(len(tau)), np.zeros(len(tau))
-    for _ in range(_ITERATIONS):
+    for _ in range(_ROBUST_FIT_ITERATIONS):
         weighted = weight[:, None] * columns
         error = np.abs(
             tau - columns @ np.linalg.lstsq(weighted.T @ columns, weighted.T @ tau, rcond=None)[0]
         )
         weight = 1.0 / np.maximum(error, 1e-3 * error.max(initial=1e-300))
-    best: NDArray[np.bool_] = error <= np.quantile(error, _UNTOUCHED)
+    best: NDArray[np.bool_] = error <= np.quantile(error, _UNTOUCHED_FRACTION)
     return best
 
 
 def _friction_columns(v: Array) -> Array:
-    """A constant and friction at velocities (rows,), orthonormal, (rows, 3)."""
-    columns = np.stack([np.ones(len(v)), v, np.tanh(v / _SMOOTH)], axis=1)
+    """Return an orthonormal basis of a constant and friction at velocities (rows,), (rows, 3)."""
+    columns = np.stack([np.ones(len(v)), v, np.tanh(v / _COULOMB_VELOCITY)], axis=1)
     Q: Array = np.linalg.qr(columns)[0]
     return Q
 
 
-def _without(basis: Array, values: Array) -> Array:
-    rest: Array = values - basis @ (basis.T @ values)
-    return rest
+def _orthogonal_part(basis: Array, values: Array) -> Array:
+    """Return the component of values that is orthogonal to a basis."""
+    residual: Array = values - basis @ (basis.T @ values)
+    return residual
 
 
-def _turns(values: Array, size: float) -> int:
-    """How often values pass from above their usual size to below its negative, or back."""
+def _count_turns(values: Array, size: float) -> int:
+    """Count passages of values from above 0.7 times their size to below its negative, or back."""
     side = np.sign(values)[np.abs(values) > 0.7 * size]
     return int(np.sum(side[1:] != side[:-1]))
 
 
-def _described(model: Model, k: int, factor: float) -> EffortFault:
+def _factor_fault(model: Model, k: int, factor: float) -> EffortFault:
     name = model.velocity_names[k]
-    if -_OPPOSITE[1] < factor < -_OPPOSITE[0]:
+    if -_OPPOSITE_FACTORS[1] < factor < -_OPPOSITE_FACTORS[0]:
         return EffortFault(
             name,
             "sign",
@@ -364,14 +392,14 @@ def _described(model: Model, k: int, factor: float) -> EffortFault:
 
 
 def is_unexplained(model: Model, tau: Array, external: Array) -> NDArray[np.bool_]:
-    """Whether the model explains less than half of the efforts of an untouched robot, (nv,).
+    """Return True where the model explains less than half of an untouched robot's efforts, (nv,).
 
     Unlike a fault, this does not say what is wrong: the model, friction, exchanged joints. Measured
     and external efforts are (B, nv).
     """
     error = external.std(axis=0)
-    unexplained: NDArray[np.bool_] = (error > _HALF * (tau + external).std(axis=0)) & (
-        error > _CHANGES * typical_efforts(model)
+    unexplained: NDArray[np.bool_] = (error > _MAX_UNEXPLAINED * (tau + external).std(axis=0)) & (
+        error > _MIN_CHANGE * typical_efforts(model)
     )
     return unexplained
 
@@ -383,11 +411,11 @@ def _is_payload(
     model: Model,
     data: Data,
     table: IntervalMeans,
-    factors: dict[int, _Factor],
+    factors: dict[int, _EffortFactor],
     suspects: set[int],
     k: int,
 ) -> bool:
-    """Whether a payload at the end of the arm explains the efforts of a joint, about as well.
+    """Return True if a payload at the end of the arm explains the efforts of a joint about as well.
 
     Other joints that are not suspect must agree. The payload consists of points around the end.
     """
@@ -401,21 +429,21 @@ def _is_payload(
         for j in joints:
             rows, scale = factors[j].rows, math.sqrt(factors[j].error) or 1.0
             basis = _friction_columns(table.v[rows, j])
-            columns = Y[rows, j, 10 * leaf : 10 * leaf + 10] @ _POINTS
-            A.append(_without(basis, columns) / scale)
-            b.append(_without(basis, (table.tau - table.needed)[rows, j]) / scale)
+            columns = Y[rows, j, 10 * leaf : 10 * leaf + 10] @ _PAYLOAD_POINTS
+            A.append(_orthogonal_part(basis, columns) / scale)
+            b.append(_orthogonal_part(basis, (table.tau - table.needed)[rows, j]) / scale)
         masses, _ = nnls(np.concatenate(A), np.concatenate(b))
-        own = joints.index(k)
-        error = float(np.mean((b[own] - A[own] @ masses) ** 2))
-        if error < _SIMILAR and masses.sum() < model.total_mass:
+        joint_row = joints.index(k)
+        error = float(np.mean((b[joint_row] - A[joint_row] @ masses) ** 2))
+        if error < _MAX_PAYLOAD_ERROR and masses.sum() < model.total_mass:
             return True
     return False
 
 
-def _points() -> Array:
-    """Parameters of points of 1 kg in and around the origin, (10, number of points)."""
+def _payload_points() -> Array:
+    """Return the parameters of points of 1 kg in and around the origin, (10, number of points)."""
     axes = np.concatenate([np.eye(3), -np.eye(3)])
-    places = np.concatenate([np.zeros((1, 3)), *(radius * axes for radius in _RADII)])
+    places = np.concatenate([np.zeros((1, 3)), *(radius * axes for radius in _PAYLOAD_RADII)])
     return np.array(
         [
             [1.0, x, y, z, y * y + z * z, -x * y, x * x + z * z, -x * z, -y * z, x * x + y * y]
@@ -424,4 +452,4 @@ def _points() -> Array:
     ).T
 
 
-_POINTS = _points()
+_PAYLOAD_POINTS = _payload_points()

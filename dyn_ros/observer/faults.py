@@ -26,10 +26,10 @@ from .momentum_observer import momentum_observer
 WINDOW = 60.0
 """Duration of the motion that is compared [s]."""
 
-_LATEST = 20.0  # s: compared by themselves if the whole says nothing
-_FEW = 5  # samples: the least of a mean
-_SETTLED = 10.0  # time constants of the observer after which samples count
-_CHECK = 1.0  # s: between two checks
+_RECENT_WINDOW = 20.0  # s; checked separately if the whole window has no fault
+_MIN_SAMPLES = 5  # per mean
+_SETTLING_TIME_CONSTANTS = 10.0  # earlier samples do not count
+_CHECK_PERIOD = 1.0  # s
 
 
 class EffortMonitor:
@@ -80,10 +80,10 @@ class EffortMonitor:
         self.faults: tuple[EffortFault, ...] = ()
         self._block: list[tuple[Array, Array, Array]] = []
         self._rows: deque[IntervalMeans] = deque(maxlen=round(WINDOW / PERIOD))
-        self._filtered, self._last = np.zeros(nv), np.zeros(nv)
+        self._filtered, self._last_tau = np.zeros(nv), np.zeros(nv)
         self._decay, self._dt = np.zeros(nv), 0.0
-        self._age, self._elapsed, self._since_check = -1.0, 0.0, 0.0
-        self._settled = _SETTLED / float(self._gain.min(initial=math.inf))
+        self._age, self._elapsed, self._time_since_check = -1.0, 0.0, 0.0
+        self._settling_time = _SETTLING_TIME_CONSTANTS / float(self._gain.min(initial=math.inf))
 
     def update(self, q: Array, v: Array, tau: Array, external: Array, dt: float) -> bool:
         """Add a sample.
@@ -105,24 +105,24 @@ class EffortMonitor:
         if self._age < 0.0:
             self._filtered, self._age = np.array(tau, float), 0.0
         else:
-            mean = 0.5 * (self._last + tau)
+            mean = 0.5 * (self._last_tau + tau)
             self._filtered = mean + self._decay * (self._filtered - mean)
             self._age += dt
-        self._last = np.array(tau, float)
-        if self._age < self._settled:
+        self._last_tau = np.array(tau, float)
+        if self._age < self._settling_time:
             return False
-        self._block.append((self._last, self._filtered, np.array(external, float)))
+        self._block.append((self._last_tau, self._filtered, np.array(external, float)))
         self._elapsed += dt
-        if self._elapsed < PERIOD or len(self._block) < _FEW:
+        if self._elapsed < PERIOD or len(self._block) < _MIN_SAMPLES:
             return False
         self._rows.append(fault_checks.interval_means(q, v, self._block, self._model.effort_limit))
-        self._since_check += self._elapsed
+        self._time_since_check += self._elapsed
         self._block, self._elapsed = [], 0.0
-        if self._since_check < _CHECK:
+        if self._time_since_check < _CHECK_PERIOD:
             return False
-        self._since_check = 0.0
+        self._time_since_check = 0.0
         rows = list(self._rows)
-        self.faults = self._check(rows) or self._check(rows[-round(_LATEST / PERIOD) :])
+        self.faults = self._check(rows) or self._check(rows[-round(_RECENT_WINDOW / PERIOD) :])
         return True
 
     def _check(self, rows: list[IntervalMeans]) -> tuple[EffortFault, ...]:

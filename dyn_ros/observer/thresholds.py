@@ -37,16 +37,18 @@ FALSE_ALARMS = 0.1
 MIN_NOISE = 1e-6
 """The least standard deviation of external efforts [N m, N]."""
 
-_BLOCK = 0.25  # s: of a block only the largest value counts
-_SHARE, _COUNT = 0.3, 80  # the most blocks above the level from which tails are fitted
-_LONGEST = 4  # blocks of a cluster; a longer one counts as several
-_SHAPES = np.array([1.0, 1.5, 2.0, 3.0])  # c
-_PRIOR = np.array([0.25, 0.25, 0.35, 0.15])
-_UNLIKELY, _FEWEST = 1e-3, 10  # probability in the recording of a peak that does not count, of
-# which several joints are searched; and from how many others
-_RATIOS = 0.0, 0.25, 1.0, 4.0  # of the parts in proportion to speed and fixed, at the usual
-# speed; only the fixed part if this is slow
-_BETTER = 0.8  # a part in proportion to speed must make thresholds so much smaller
+_BLOCK = 0.25  # s; only the largest value of a block counts
+# limits of the blocks above the level from which tails are fitted
+_MAX_PEAK_FRACTION, _MAX_PEAKS = 0.3, 80
+_MAX_CLUSTER = 4  # blocks; a longer cluster counts as several
+_SHAPES = np.array([1.0, 1.5, 2.0, 3.0])  # exponents c of the tail
+_SHAPE_PRIOR = np.array([0.25, 0.25, 0.35, 0.15])
+# a largest peak with a lower probability in the recording, given all others, does not count
+_MIN_PEAK_PROBABILITY = 1e-3
+_MIN_OTHER_PEAKS = 10  # fewer do not predict a peak
+# candidates for per_speed * usual speed / fixed; only the first at rest
+_SPEED_RATIOS = 0.0, 0.25, 1.0, 4.0
+_MAX_MEAN_RATIO = 0.8  # thresholds with per_speed relative to those without
 _HOUR = 3600.0
 
 
@@ -92,7 +94,7 @@ class Thresholds:
             object.__setattr__(self, name, values)
 
     def of(self, v: ArrayLike) -> Array:
-        """Thresholds at a velocity.
+        """Return the thresholds at a velocity.
 
         Parameters
         ----------
@@ -113,7 +115,7 @@ class Thresholds:
         return limits
 
     def exceeded(self, external: ArrayLike, v: ArrayLike) -> NDArray[np.bool_]:
-        """Whether each external effort exceeds its threshold.
+        """Return True where an external effort exceeds its threshold.
 
         Parameters
         ----------
@@ -128,7 +130,7 @@ class Thresholds:
         return exceeded
 
 
-def _nothing() -> Array:
+def _empty_array() -> Array:
     return np.zeros(0)
 
 
@@ -155,33 +157,33 @@ class CalibratedThresholds(Thresholds):
         The wanted rate of the robot [1/h].
     """
 
-    mean: Array = dataclasses.field(default_factory=_nothing)
-    deviation: Array = dataclasses.field(default_factory=_nothing)
-    largest: Array = dataclasses.field(default_factory=_nothing)
+    mean: Array = dataclasses.field(default_factory=_empty_array)
+    deviation: Array = dataclasses.field(default_factory=_empty_array)
+    largest: Array = dataclasses.field(default_factory=_empty_array)
     peaks: NDArray[np.int_] = dataclasses.field(default_factory=lambda: np.zeros(0, int))
-    shape: Array = dataclasses.field(default_factory=_nothing)
+    shape: Array = dataclasses.field(default_factory=_empty_array)
     duration: float = 0.0
     false_alarms: float = math.inf
 
     @property
     def extrapolated(self) -> bool:
-        """Whether the recording is too short to have contained such a false alarm."""
+        """True if the recording is too short to contain one false alarm at the wanted rate."""
         return self.duration * self.false_alarms < _HOUR
 
 
-def calibrated_parameters(found: CalibratedThresholds) -> dict[str, list[float]]:
+def calibrated_parameters(calibration: CalibratedThresholds) -> dict[str, list[float]]:
     """Return the parameters of the observer node that a calibration sets."""
     numbers = {
-        "thresholds.fixed": found.fixed,
-        "thresholds.per_speed": found.per_speed,
-        "thresholds.at_rest": found.at_rest,
-        "noise.external": np.maximum(np.hypot(found.mean, found.deviation), MIN_NOISE),
+        "thresholds.fixed": calibration.fixed,
+        "thresholds.per_speed": calibration.per_speed,
+        "thresholds.at_rest": calibration.at_rest,
+        "noise.external": np.maximum(np.hypot(calibration.mean, calibration.deviation), MIN_NOISE),
     }
     return {name: np.asarray(values).tolist() for name, values in numbers.items()}
 
 
 def friction_at_rest(model: Model) -> Array:
-    """Up to which size friction is unknown at rest, (nv,), with typical loads [N m, N]."""
+    """Return the largest friction at rest, (nv,), with typical loads [N m, N]."""
     load = typical_efforts(model) if model.drives.load_friction.any() else np.zeros(model.nv)
     return max_friction_at_rest(model, load)
 
@@ -195,7 +197,7 @@ def calibrate_thresholds(
     friction: float | ArrayLike = 0.0,
     least: float | ArrayLike = 0.0,
 ) -> CalibratedThresholds:
-    """Thresholds for a rate of false alarms, from a motion in which nothing touches the robot.
+    """Compute thresholds for a rate of false alarms from a motion without contacts.
 
     The robot should move as it will later, for a minute or more: what it does not do here, such as
     faster motions, may cause false alarms. A part in proportion to speed is added where it makes
@@ -252,7 +254,7 @@ def calibrate_thresholds(
     Thresholds(bounds[1], at_rest=bounds[0])  # checks that they are not negative
     rate = wanted / (_HOUR * max(nv, 1))
     tails = [
-        _thresholds(
+        _coordinate_threshold(
             np.abs(residual[:, k]),
             np.abs(speed[:, k]),
             dt,
@@ -289,10 +291,10 @@ def finite_rows(name: str, value: ArrayLike) -> Array:
     return finite_array(name, value, shape)
 
 
-def _thresholds(
+def _coordinate_threshold(
     size: Array, speed: Array, dt: float, rate: float, friction: float, least: float
 ) -> tuple[float, float, float, float, float]:
-    """The threshold of one coordinate: fixed, per speed, at rest; number of peaks, and shape.
+    """Return the threshold of one coordinate: fixed, per speed, at rest; number of peaks; shape.
 
     The part in proportion to speed makes thresholds smallest on average. Friction at rest is
     bounded: only what exceeds it has a tail.
@@ -300,40 +302,45 @@ def _thresholds(
     slowness = np.maximum(1.0 - speed / REST_SPEED, 0.0)
     excess = np.maximum(size - friction * slowness, 0.0)
     usual = math.sqrt(float(np.mean(speed**2)))
-    found = []
-    for ratio in _RATIOS if usual > REST_SPEED else _RATIOS[:1]:
+    candidates = []
+    for ratio in _SPEED_RATIOS if usual > REST_SPEED else _SPEED_RATIOS[:1]:
         scale = 1.0 + ratio / usual * speed if ratio else np.ones(len(speed))
-        level, peaks, shape = _level(excess / scale, dt, rate)
-        found.append((level * float(scale.mean()), ratio, level, peaks, shape))
-    best = min(found)
-    if not best[0] < _BETTER * found[0][0]:
-        best = found[0]
+        level, peaks, shape = _tail_level(excess / scale, dt, rate)
+        candidates.append((level * float(scale.mean()), ratio, level, peaks, shape))
+    best = min(candidates)
+    if not best[0] < _MAX_MEAN_RATIO * candidates[0][0]:
+        best = candidates[0]
     _, ratio, fixed, peaks, shape = best
     per_speed = fixed * ratio / usual if ratio else 0.0
     fixed = max(fixed, least)
-    beyond, _, _ = _level(np.where(slowness > 0.5, excess, 0.0), dt, rate)
-    at_rest = math.hypot(fixed, friction + beyond) if friction else beyond
+    rest_level, _, _ = _tail_level(np.where(slowness > 0.5, excess, 0.0), dt, rate)
+    at_rest = math.hypot(fixed, friction + rest_level) if friction else rest_level
     return fixed, per_speed, max(at_rest - fixed, 0.0), peaks, shape
 
 
-def _level(values: Array, dt: float, rate: float) -> tuple[float, int, float]:
-    """The level that values exceed at a rate, the number of peaks, and the shape of the tail."""
-    peaks, start, span = _peaks(values, dt)
+def _tail_level(values: Array, dt: float, rate: float) -> tuple[float, int, float]:
+    """Return the level that values exceed at a rate, the number of peaks, and the tail's shape."""
+    peaks, start, span = _find_peaks(values, dt)
     if not start > 0.0 or not peaks.max(initial=0.0) > start:
         return float(values.max()), len(peaks), 2.0
     x = np.sort(peaks / start)  # the unit does not matter
-    if len(x) > _FEWEST and x[-1] > _extrapolated(x[:-1], span, _UNLIKELY / span)[0]:
+    if (
+        len(x) > _MIN_OTHER_PEAKS
+        and x[-1] > _extrapolate_tail(x[:-1], span, _MIN_PEAK_PROBABILITY / span)[0]
+    ):
         x = x[:-1]
-    level, shape = _extrapolated(x, span, rate)
+    level, shape = _extrapolate_tail(x, span, rate)
     return level * start, len(x), shape
 
 
-def _extrapolated(x: Array, span: float, rate: float) -> tuple[float, float]:
-    """The level that peaks exceed at a rate, and the shape of their tail; they start at 1."""
+def _extrapolate_tail(x: Array, span: float, rate: float) -> tuple[float, float]:
+    """Return the level that peaks, which start at 1, exceed at a rate, and their tail's shape."""
     count = len(x)
     powers = x[:, None] ** _SHAPES - 1.0
     mean = powers.mean(axis=0)
-    evidence = np.log(_PRIOR) + count * np.log(_SHAPES / mean) + (_SHAPES - 1.0) * np.log(x).sum()
+    evidence = (
+        np.log(_SHAPE_PRIOR) + count * np.log(_SHAPES / mean) + (_SHAPES - 1.0) * np.log(x).sum()
+    )
     weight = np.exp(evidence - evidence.max())
     weight /= weight.sum()
     # (1 + y / count)^-count is the average of exp(-y) over all scales that agree with the peaks
@@ -342,14 +349,14 @@ def _extrapolated(x: Array, span: float, rate: float) -> tuple[float, float]:
     return float(weight @ levels), float(weight @ _SHAPES)
 
 
-def _peaks(values: Array, dt: float) -> tuple[Array, float, float]:
-    """The largest values of clusters above a level, the level, and the duration."""
+def _find_peaks(values: Array, dt: float) -> tuple[Array, float, float]:
+    """Return the largest values of clusters above a level, the level, and the duration."""
     length = max(1, round(_BLOCK / dt))
     blocks = values[: len(values) // length * length].reshape(-1, length).max(axis=1)
-    start = float(np.quantile(blocks, 1.0 - min(_SHARE, _COUNT / len(blocks))))
+    start = float(np.quantile(blocks, 1.0 - min(_MAX_PEAK_FRACTION, _MAX_PEAKS / len(blocks))))
     above = np.flatnonzero(blocks > start)
     opens = np.diff(above, prepend=-2) > 1
     run = np.maximum.accumulate(np.where(opens, np.arange(len(above)), 0))
-    first = np.flatnonzero((np.arange(len(above)) - run) % _LONGEST == 0)
+    first = np.flatnonzero((np.arange(len(above)) - run) % _MAX_CLUSTER == 0)
     peaks = np.maximum.reduceat(blocks[above], first) if len(first) else blocks[:0]
     return peaks, start, len(blocks) * length * dt
