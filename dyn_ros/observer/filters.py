@@ -107,7 +107,7 @@ class DelayLine:
         )
 
 
-def aligned(
+def align_efforts(
     model: Model, stamp: NDArray[np.int64], q: Array, v: Array, tau: Array, delay: int
 ) -> tuple[slice, tuple[Array, Array, Array]]:
     """Return for which samples a ``DelayLine`` with a delay in ns has q, v and tau, and these.
@@ -116,14 +116,14 @@ def aligned(
     """
     lag = abs(delay)
     before = np.searchsorted(stamp, stamp - lag, side="right") - 1
-    kept = slice(int(np.count_nonzero(before < 0)), None)
-    before = before[kept]
+    rows = slice(int(np.count_nonzero(before < 0)), None)
+    before = before[rows]
     after = before + 1
-    share = ((stamp[kept] - stamp[before] - lag) / (stamp[after] - stamp[before]))[:, None]
+    share = ((stamp[rows] - stamp[before] - lag) / (stamp[after] - stamp[before]))[:, None]
     if delay < 0:
-        return kept, (q[kept], v[kept], tau[before] + share * (tau[after] - tau[before]))
+        return rows, (q[rows], v[rows], tau[before] + share * (tau[after] - tau[before]))
     blended = Blend(model)(q[before], q[after], share[:, 0])
-    return kept, (blended, v[before] + share * (v[after] - v[before]), tau[kept])
+    return rows, (blended, v[before] + share * (v[after] - v[before]), tau[rows])
 
 
 class Blend:
@@ -143,7 +143,7 @@ class Blend:
         )
 
     def __call__(self, q0: Array, q1: Array, share: float | Array) -> Array:
-        """The configuration at a share of the way, (nq,), or (B, nq) with shares (B,)."""
+        """Return the configuration at a share of the way, (nq,), or (B, nq) with shares (B,)."""
         if not self._is_flat:
             return self._model.interpolate(q0, q1, share)
         step = q1 - q0
@@ -193,7 +193,7 @@ class LowPass:
         self._value = None if value is None else np.array(value, float).reshape(-1)
 
     def update(self, x: ArrayLike, dt: float) -> Array:
-        """The filtered signal after one more sample, a new array.
+        """Return the filtered signal after one more sample, a new array.
 
         Parameters
         ----------
@@ -217,7 +217,7 @@ class LowPass:
         return self._filter(sample.reshape(1, -1), np.array([dt], float)).reshape(sample.shape)
 
     def run(self, x: ArrayLike, dt: float | ArrayLike) -> Array:
-        """The filtered signal after each of many samples, as from as many updates.
+        """Return the filtered signal after each of many samples, as from as many updates.
 
         Parameters
         ----------
@@ -248,7 +248,7 @@ class LowPass:
         return filtered.reshape(samples.shape)
 
     def _filter(self, x: Array, dt: Array) -> Array:
-        """The signal after each of at least one sample, (N, n)."""
+        """Return the filtered signal after each of at least one sample, (N, n)."""
         if self._value is None:
             self._value = x[0].copy()
         value = self._value
@@ -298,18 +298,18 @@ class DisturbanceFilter:
         self._memory[0] = external
         self._is_started = False
 
-    def update(self, q: ArrayLike, momentum: Array, known: Array, dt: Array) -> Array:
-        """The estimate after one more sample, (nv,), for its momentum and the known rate of it."""
+    def update(self, q: ArrayLike, momentum: Array, known_rate: Array, dt: Array) -> Array:
+        """Return the estimate after a sample, (nv,), from its momentum and the known rate of it."""
         M = crba(self._model, self._data, q)
         external = np.empty(self._model.nv)
-        self._filter(momentum, known, M[None], dt, 0, external)
+        self._filter(momentum, known_rate, M[None], dt, 0, external)
         return external
 
     def run(
         self,
         q: Array,
         momentum: Array,
-        known: Array,
+        known_rate: Array,
         dt: Array,
         dt_stride: int,
         threads: int,
@@ -318,17 +318,23 @@ class DisturbanceFilter:
         """Write the estimates after each sample to the rows of ``external``."""
         M = crba(self._model, self._data, q, threads=threads)
         self._filter(
-            momentum.reshape(-1), known.reshape(-1), M, dt, dt_stride, external.reshape(-1)
+            momentum.reshape(-1), known_rate.reshape(-1), M, dt, dt_stride, external.reshape(-1)
         )
 
     def _filter(
-        self, momentum: Array, known: Array, M: Array, dt: Array, dt_stride: int, external: Array
+        self,
+        momentum: Array,
+        known_rate: Array,
+        M: Array,
+        dt: Array,
+        dt_stride: int,
+        external: Array,
     ) -> None:
         call = compiled(disturbance_filter.FILTER)
         address = M.__array_interface__["data"][0]
         call(
             momentum,
-            known,
+            known_rate,
             address,
             M.strides[0],
             dt,

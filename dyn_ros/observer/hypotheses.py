@@ -29,56 +29,56 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.coordinates import velocity_joints
 
-_SHORTEST = 0.05  # m: length of a link
-POSSIBLE = 9.0  # additional cost of links that are possible: 3 standard deviations
-_SCREEN = 40.0  # twice the log of the ratio of evidences: links to examine
-_MOST_LINKS = 8  # that are examined
-_TORQUE = 16.0  # cost of a contact that exerts a torque: 4 standard deviations
-_PRECISE = 1e6  # deviations: the largest effort, measured or typical
-_MOST_STEPS = 100
-_ROUNDING = 1e-12
-_TINY = 1e-300
-_WIDE = 10.0  # times the standard deviation of unknown forces
-_FAR = 1e3  # standard deviations: where a second solution is impossible
+_MIN_LINK_LENGTH = 0.05  # m
+MAX_COST_INCREASE = 9.0  # squared standard deviations; a link with more is not possible
+_MAX_SCORE_INCREASE = 40.0  # twice the log ratio of evidences; a link with more is not examined
+_MAX_LINKS = 8  # examined links
+_TORQUE_COST = 16.0  # squared standard deviations; cost of a contact that exerts a torque
+_MAX_WHITENED_EFFORT = 1e6  # standard deviations
+_MAX_NEWTON_STEPS = 100
+_ROUNDING_ERROR = 1e-12  # relative
+_MIN_SQUARE = 1e-300  # prevents a division by zero
+_PRIOR_WIDENING = 10.0  # factor of the standard deviation of unknown forces
+_MAX_SOLUTION_DISTANCE = 1e3  # standard deviations; a second solution beyond is impossible
 _HALF_EXCHANGE = 0.5 * np.eye(6)[[3, 4, 5, 0, 1, 2]]  # w' G w = f . m
 
 
 # --- the bodies, and what a wrench on each causes at the joints
 
 
-class Bodies(NamedTuple):
-    """The bodies that can be touched, nb, and the joints that move them."""
+class TouchableBodies(NamedTuple):
+    """The nb bodies of a robot that can be touched, and the joints that move them."""
 
-    numbers: Array  # of their joints, (nb,)
-    names: tuple[str, ...]  # of their first links
-    centers: Array  # in the frames of their joints, (nb, 3)
-    lengths: Array  # (nb,)
+    numbers: Array  # (nb,), index of the joint that carries each body
+    names: tuple[str, ...]  # (nb,), first link of each body
+    centers: Array  # (nb, 3), in the frames of their joints [m]
+    lengths: Array  # (nb,) [m]
     moves: Array  # (nb, ncolumns): 1 if a column of the Jacobian moves the body, or 0
     rows: Array | None  # (nv, ncolumns): 1 where a column belongs to a velocity; None: all
-    joints: tuple[str, ...]  # of each velocity, the name of its joint
+    joints: tuple[str, ...]  # (nv,), name of the joint of each velocity
 
 
-_known: WeakKeyDictionary[Model, Bodies] = WeakKeyDictionary()
+_bodies_of_models: WeakKeyDictionary[Model, TouchableBodies] = WeakKeyDictionary()
 
 
-def bodies_of(model: Model) -> Bodies:
-    """The bodies of a model, computed once."""
-    if model not in _known:
-        _known[model] = _find_bodies(model)
-    return _known[model]
+def touchable_bodies(model: Model) -> TouchableBodies:
+    """Return the bodies of a model, computed once."""
+    if model not in _bodies_of_models:
+        _bodies_of_models[model] = _find_bodies(model)
+    return _bodies_of_models[model]
 
 
-def _find_bodies(model: Model) -> Bodies:
+def _find_bodies(model: Model) -> TouchableBodies:
     joints = model.tree.joints
     numbers = [j for j, joint in enumerate(joints) if joint.inertia.mass > 0.0]
-    boxes = [_box(model, j) for j in numbers]
+    boxes = [_body_box(model, j) for j in numbers]
     columns = [1 if joint.mimic else model.nvs[j] for j, joint in enumerate(joints)]
     owner = np.repeat(np.arange(model.njoints), columns)
     velocities = [model.idx_v[j] + k for j in range(model.njoints) for k in range(columns[j])]
     moves = np.array([[float(i in model.supports[j]) for i in owner] for j in numbers])
     rows = np.eye(model.nv)[:, velocities]
     names = tuple(model.tree.body_links[j] for j in numbers)
-    return Bodies(
+    return TouchableBodies(
         np.array(numbers, int),
         names,
         np.array([box[0] for box in boxes]),
@@ -89,8 +89,8 @@ def _find_bodies(model: Model) -> Bodies:
     )
 
 
-def _box(model: Model, j: int) -> tuple[Array, float]:
-    """Center and diagonal of the box around the frames of a body and the joints that it carries."""
+def _body_box(model: Model, j: int) -> tuple[Array, float]:
+    """Return center and diagonal of the box around the frames of a body and its child joints."""
     points = [np.zeros(3)]
     points += [joint.placement[:3, 3] for joint in model.tree.joints if joint.parent == j]
     for frame in model.tree.frames:
@@ -101,10 +101,10 @@ def _box(model: Model, j: int) -> tuple[Array, float]:
                     frame.placement[:3, :3] @ np.asarray(frame.inertia.com) + frame.placement[:3, 3]
                 )
     low, high = np.min(points, axis=0), np.max(points, axis=0)
-    return 0.5 * (low + high), max(float(np.linalg.norm(high - low)), _SHORTEST)
+    return 0.5 * (low + high), max(float(np.linalg.norm(high - low)), _MIN_LINK_LENGTH)
 
 
-class Places(NamedTuple):
+class BodyPlaces(NamedTuple):
     """The bodies at a configuration, in the world."""
 
     origins: Array  # (nb, 3)
@@ -112,8 +112,8 @@ class Places(NamedTuple):
     columns: Array  # (nb, nv, 6): efforts of a wrench at the center of each body
 
 
-def places_of(data: Data, J: Array, bodies: Bodies) -> Places:
-    """The bodies at the configuration of ``joint_jacobians``, whose result is J (6, ncolumns)."""
+def place_bodies(data: Data, J: Array, bodies: TouchableBodies) -> BodyPlaces:
+    """Return the bodies at a configuration; J (6, ncolumns) is from ``joint_jacobians``."""
     X = data.oMi[bodies.numbers]
     origins = X[:, :3, 3]
     centers = (X[:, :3, :3] @ bodies.centers[:, :, None])[:, :, 0] + origins
@@ -124,11 +124,11 @@ def places_of(data: Data, J: Array, bodies: Bodies) -> Places:
     columns *= bodies.moves[:, :, None]
     if bodies.rows is not None:
         columns = bodies.rows @ columns
-    return Places(origins, centers, columns)
+    return BodyPlaces(origins, centers, columns)
 
 
 def skew(c: Array) -> Array:
-    """The cross-product matrices X of vectors (..., 3): X @ w = c x w, and w @ X = w x c."""
+    """Return the cross-product matrices X of vectors (..., 3): X @ w = c x w, and w @ X = w x c."""
     X = np.zeros((*c.shape, 3))
     X[..., 0, 1], X[..., 0, 2], X[..., 1, 2] = -c[..., 2], c[..., 1], -c[..., 0]
     X[..., 1, 0], X[..., 2, 0], X[..., 2, 1] = c[..., 2], -c[..., 1], c[..., 0]
@@ -153,7 +153,7 @@ class Hypothesis(NamedTuple):
 
 
 def hypotheses(
-    places: Places, W: Array, tau: Array, lengths: Array, force: float
+    places: BodyPlaces, W: Array, tau: Array, lengths: Array, force: float
 ) -> list[Hypothesis]:
     """The links that may be touched, most probable first.
 
@@ -161,34 +161,34 @@ def hypotheses(
     """
     units = np.full((len(lengths), 6), force)
     units[:, 3:] *= lengths[:, None]
-    Y, t = _limited((W @ places.columns) * units[:, None, :], W @ tau)
-    kept, logdet = _screened(Y, t)
-    U, s, Vt = np.linalg.svd(_at_least_six(Y[kept]), full_matrices=False)
-    U, units = U[:, : len(t)], units[kept]
+    Y, t = _limit_weights((W @ places.columns) * units[:, None, :], W @ tau)
+    body_indices, logdet = _screen_bodies(Y, t)
+    U, s, Vt = np.linalg.svd(_pad_to_six_rows(Y[body_indices]), full_matrices=False)
+    U, units = U[:, : len(t)], units[body_indices]
     root = np.sqrt(1.0 + s * s)
-    part = t @ U
-    x0 = s / root * part
-    rest = t - _times(U, part)
-    constant = (rest * rest).sum(axis=1) + ((part / root) ** 2).sum(axis=1)
+    projection = t @ U
+    x0 = s / root * projection
+    residuals = t - _matvec(U, projection)
+    constant = (residuals * residuals).sum(axis=1) + ((projection / root) ** 2).sum(axis=1)
     T = units[:, :, None] * np.swapaxes(Vt, 1, 2) / root[:, None, :]  # w = T x
     scale = (units[:, 0] * units[:, 5])[:, None, None]
     k, Q = np.linalg.eigh(np.swapaxes(T, 1, 2) @ _HALF_EXCHANGE @ T / scale)
-    T, x0 = T @ Q, _times(np.swapaxes(Q, 1, 2), x0)
-    nu = np.array([_multiplier(*pair) for pair in zip(k.tolist(), x0.tolist())])
+    T, x0 = T @ Q, _matvec(np.swapaxes(Q, 1, 2), x0)
+    nu = np.array([_find_multiplier(*pair) for pair in zip(k.tolist(), x0.tolist())])
     shrink = 1.0 / (1.0 + nu[:, None] * k)
     x = shrink * x0
     added = ((x - x0) ** 2).sum(axis=1)
-    pure = added <= _TORQUE
-    linear = _times(T, x0)
-    wrench = np.where(pure[:, None], _times(T, x), linear)
-    spread, of_forces = _covariances(units, s, Vt, part, wrench)
+    pure = added <= _TORQUE_COST
+    linear = _matvec(T, x0)
+    wrench = np.where(pure[:, None], _matvec(T, x), linear)
+    spread, of_forces = _covariances(units, s, Vt, projection, wrench)
     covariance: Array = np.where(pure[:, None, None], of_forces, spread)
-    cost = constant + np.minimum(added, _TORQUE)
-    residual = tau - _times(places.columns[kept], wrench)
+    cost = constant + np.minimum(added, _TORQUE_COST)
+    residual = tau - _matvec(places.columns[body_indices], wrench)
     score = cost + logdet
     return [
         Hypothesis(
-            int(kept[n]),
+            int(body_indices[n]),
             float(cost[n]),
             float(score[n]),
             residual[n],
@@ -202,52 +202,54 @@ def hypotheses(
     ]
 
 
-def _limited(Y: Array, t: Array) -> tuple[Array, Array]:
-    """Less weight for efforts that are extremely precise or large, so that H can be inverted."""
+def _limit_weights(Y: Array, t: Array) -> tuple[Array, Array]:
+    """Return Y and t with less weight of extreme efforts, so that H can be inverted."""
     largest = np.maximum(np.abs(Y).max(axis=(0, 2)), np.abs(t))
-    if largest.max() <= _PRECISE:
+    if largest.max() <= _MAX_WHITENED_EFFORT:
         return Y, t
-    weights = np.minimum(1.0, _PRECISE / np.maximum(largest, 1.0))
+    weights = np.minimum(1.0, _MAX_WHITENED_EFFORT / np.maximum(largest, 1.0))
     return Y * weights[:, None], t * weights
 
 
-def _times(A: Array, x: Array) -> Array:
-    """Products of matrices and vectors, (n, i, j) and (n, j)."""
+def _matvec(A: Array, x: Array) -> Array:
+    """Return products of matrices and vectors, (n, i, j) and (n, j)."""
     product: Array = (A @ x[:, :, None])[:, :, 0]
     return product
 
 
-def _at_least_six(Y: Array) -> Array:
-    """Rows of zeros for robots with fewer joints."""
+def _pad_to_six_rows(Y: Array) -> Array:
+    """Return Y with at least six rows, by appending zeros."""
     if Y.shape[1] >= 6:
         return Y
     return np.concatenate([Y, np.zeros((len(Y), 6 - Y.shape[1], 6))], axis=1)
 
 
-def _screened(Y: Array, t: Array) -> tuple[NDArray[np.intp], Array]:
-    """The bodies that may be touched by any wrench, and the determinants of their evidence."""
+def _screen_bodies(Y: Array, t: Array) -> tuple[NDArray[np.intp], Array]:
+    """Return the bodies that any wrench may touch, and the determinants of their evidence."""
     Yt = np.swapaxes(Y, 1, 2)
     H = Yt @ Y + np.eye(6)
     z = np.asarray(np.linalg.solve(H, Yt @ t[:, None])[:, :, 0], float)
-    rest = t - _times(Y, z)
-    cost = (rest * rest).sum(axis=1) + (z * z).sum(axis=1)
+    residuals = t - _matvec(Y, z)
+    cost = (residuals * residuals).sum(axis=1) + (z * z).sum(axis=1)
     logdet = np.linalg.slogdet(H)[1]
     score = cost + logdet
-    likely = (score <= score.min() + _SCREEN) | (cost <= cost.min() + POSSIBLE + _TORQUE)
-    kept = np.flatnonzero(likely)
-    kept = kept[np.argsort(score[kept])][:_MOST_LINKS]
-    return kept, logdet[kept]
+    likely = (score <= score.min() + _MAX_SCORE_INCREASE) | (
+        cost <= cost.min() + MAX_COST_INCREASE + _TORQUE_COST
+    )
+    body_indices = np.flatnonzero(likely)
+    body_indices = body_indices[np.argsort(score[body_indices])][:_MAX_LINKS]
+    return body_indices, logdet[body_indices]
 
 
-def _multiplier(k: list[float], x: list[float]) -> float:
-    """The zero of sum(k x^2 / (1 + nu k)^2), decreasing in nu, where each 1 + nu k is positive.
+def _find_multiplier(k: list[float], x: list[float]) -> float:
+    """Return the zero nu of sum(k x^2 / (1 + nu k)^2), where each 1 + nu k is positive.
 
-    By Newton's method, with bisection where it leaves the interval.
+    The sum decreases in nu. Newton's method, with bisection where it leaves the interval.
     """
     low, high = -1.0 / k[-1], -1.0 / k[0]
     nu = 0.0
     pairs = [(a, a * b * b) for a, b in zip(k, x)]
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_NEWTON_STEPS):
         value = slope = total = 0.0
         for a, w in pairs:
             d = 1.0 / (1.0 + nu * a)
@@ -255,7 +257,7 @@ def _multiplier(k: list[float], x: list[float]) -> float:
             value += term
             total += abs(term)
             slope -= 2.0 * term * a * d
-        if abs(value) <= _ROUNDING * total:
+        if abs(value) <= _ROUNDING_ERROR * total:
             return nu
         if value > 0.0:
             low = nu
@@ -270,28 +272,28 @@ def _multiplier(k: list[float], x: list[float]) -> float:
 
 
 def _covariances(
-    units: Array, s: Array, Vt: Array, part: Array, wrench: Array
+    units: Array, s: Array, Vt: Array, projection: Array, wrench: Array
 ) -> tuple[Array, Array]:
-    """Covariances of wrenches, and of wrenches without torque, (n, 6, 6).
+    """Return covariances of wrenches, and of wrenches without torque, (n, 6, 6).
 
-    Here forces and moments are normally distributed with larger standard deviations, ``_WIDE``
-    times as large, so that nothing counts as determined because of this assumption. Wrenches
-    without torque lie on a surface; their covariance is that in its tangent plane and, with five
-    joints, that of a second solution: these show all but one direction of wrenches, and on a line
-    there are up to two pure forces.
+    Here forces and moments are normally distributed with standard deviations that are
+    ``_PRIOR_WIDENING`` times as large, so that nothing counts as determined because of this
+    assumption. Wrenches without torque lie on a surface; their covariance is the one in its tangent
+    plane and, with five joints, includes a second solution: five joints show all but one direction
+    of wrenches, and on a line there are up to two pure forces.
     """
-    root = np.sqrt(_WIDE**-2 + s * s)
+    root = np.sqrt(_PRIOR_WIDENING**-2 + s * s)
     T = units[:, :, None] * np.swapaxes(Vt, 1, 2) / root[:, None, :]  # w = T x
-    x = root * _times(Vt, wrench / units)
-    g = _times(np.swapaxes(T, 1, 2), _times(_HALF_EXCHANGE[None], wrench))
-    normal = g / np.sqrt(np.maximum((g * g).sum(axis=1), _TINY))[:, None]
+    x = root * _matvec(Vt, wrench / units)
+    g = _matvec(np.swapaxes(T, 1, 2), _matvec(_HALF_EXCHANGE[None], wrench))
+    normal = g / np.sqrt(np.maximum((g * g).sum(axis=1), _MIN_SQUARE))[:, None]
     inner = np.eye(6) - normal[:, :, None] * normal[:, None, :]
     # along the direction that is known least, the torque is slope t + curvature t^2
     last = T[:, :, 5]
     curvature, slope = (last[:, :3] * last[:, 3:]).sum(axis=1), 2.0 * g[:, 5]
-    second = np.abs(slope) < _FAR * np.abs(curvature)
+    second = np.abs(slope) < _MAX_SOLUTION_DISTANCE * np.abs(curvature)
     move = np.where(second, -slope / np.where(second, curvature, 1.0), 0.0)
-    excess = move * (2.0 * (x[:, 5] - (s / root * part)[:, 5]) + move)
+    excess = move * (2.0 * (x[:, 5] - (s / root * projection)[:, 5]) + move)
     odds = np.exp(-0.5 * np.clip(excess, 0.0, 700.0))
     inner[:, 5, 5] += (move / (1.0 + odds)) ** 2 * odds
     back = np.swapaxes(T, 1, 2)

@@ -13,12 +13,12 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import as_array, require_valid
 from ..engine.model import Model
 
-_SYMMETRIC = 1e-6  # of the largest variance
-_BLOCK = 1 << 13  # samples: their intermediate results remain in the caches
+_SYMMETRY_TOLERANCE = 1e-6  # relative to the largest variance
+_BLOCK_SIZE = 1 << 13  # samples; their intermediate results remain in the caches
 
 
 def whitener(model: Model, covariance: ArrayLike) -> Array:
-    """The inverse Cholesky factor of a covariance (nv, nv), which makes the errors unit noise."""
+    """Return the inverse Cholesky factor of a covariance (nv, nv), which whitens the errors."""
     array, batched = as_array(model, "covariance", ("nv", "nv"), covariance)
     if batched:
         raise ValueError(
@@ -26,7 +26,9 @@ def whitener(model: Model, covariance: ArrayLike) -> Array:
             "it applies to all states of a batch"
         )
     require_valid(model, "covariance", ("nv", "nv"), array)
-    if np.abs(array - array.T).max(initial=0.0) > _SYMMETRIC * np.abs(array).max(initial=0.0):
+    if np.abs(array - array.T).max(initial=0.0) > _SYMMETRY_TOLERANCE * np.abs(array).max(
+        initial=0.0
+    ):
         raise ValueError(
             "covariance: expected a symmetric matrix, got one that differs from its "
             f"transpose by {np.abs(array - array.T).max():.3g}"
@@ -70,13 +72,13 @@ class SampleSeries(NamedTuple):
 
     @property
     def dt_stride(self) -> int:
-        """How far the steps of two samples are apart in dt: 0 if there is one for all."""
+        """Distance of two samples in dt: 0 if one step length is for all."""
         return int(len(self.dt) > 1)
 
     def blocks(self) -> Iterator[tuple[slice, SampleSeries]]:
-        """The samples in blocks, with their rows."""
-        for start in range(0, len(self.q), _BLOCK):
-            rows = slice(start, start + _BLOCK)
+        """Yield the samples in blocks, with their rows."""
+        for start in range(0, len(self.q), _BLOCK_SIZE):
+            rows = slice(start, start + _BLOCK_SIZE)
             dt = self.dt[rows] if len(self.dt) > 1 else self.dt
             yield rows, SampleSeries(self.q[rows], self.v[rows], self.tau[rows], dt)
 
@@ -85,16 +87,19 @@ def validated(
     model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float | ArrayLike
 ) -> SampleSeries:
     """Return the samples in arrays, or raise a ValueError."""
-    configurations = _samples(model, "q", "nq", q)
-    velocities, efforts = _samples(model, "v", "nv", v), _samples(model, "tau", "nv", tau)
+    configurations = _valid_samples(model, "q", "nq", q)
+    velocities, efforts = (
+        _valid_samples(model, "v", "nv", v),
+        _valid_samples(model, "tau", "nv", tau),
+    )
     count = len(configurations)
     for name, array in (("v", velocities), ("tau", efforts)):
         if len(array) != count:
             raise ValueError(f"{name}: expected {count} samples as in q, got {len(array)}")
-    return SampleSeries(configurations, velocities, efforts, _steps(dt, count))
+    return SampleSeries(configurations, velocities, efforts, _valid_steps(dt, count))
 
 
-def _samples(model: Model, name: str, axis: str, value: ArrayLike) -> Array:
+def _valid_samples(model: Model, name: str, axis: str, value: ArrayLike) -> Array:
     array: Array
     array, batched = as_array(model, name, (axis,), value)
     if not batched:
@@ -105,8 +110,8 @@ def _samples(model: Model, name: str, axis: str, value: ArrayLike) -> Array:
     return array
 
 
-def _steps(dt: float | ArrayLike, count: int) -> Array:
-    """The lengths of steps, one for all or one for each of ``count`` samples, or a ValueError."""
+def _valid_steps(dt: float | ArrayLike, count: int) -> Array:
+    """Return the step lengths, one or one for each of ``count`` samples, or raise a ValueError."""
     try:
         array = np.asarray(dt)
     except ValueError:  # a ragged list

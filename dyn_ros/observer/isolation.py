@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which link is touched, and by what force along which line, from external efforts."""
+"""Isolation of a contact: the touched link, the force and its line, from external efforts."""
 
 from __future__ import annotations
 
@@ -15,15 +15,22 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import positive_number, require_model, valid_array
 from ..engine.model import Model
-from .hypotheses import POSSIBLE, Hypothesis, bodies_of, hypotheses, places_of, skew
+from .hypotheses import (
+    MAX_COST_INCREASE,
+    Hypothesis,
+    hypotheses,
+    place_bodies,
+    skew,
+    touchable_bodies,
+)
 from .inputs import whitener
 
-_THRESHOLD_DEVIATIONS = 4.0  # of an effort, in its threshold
-_LARGEST = 1e100  # efforts, divided by their deviations
-_PROBABLE = 6.0  # or twice the log of the ratio of evidences, a factor of 20
-_IMPROBABLE = 0.05  # links that do not contribute to the covariance
-_DETERMINED = 0.5  # largest standard deviation of a force, relative to it
-_LINE = 0.1  # m: largest standard deviation of the line of action
+_THRESHOLD_DEVIATIONS = 4.0  # standard deviations of an effort in its threshold
+_MAX_WHITENED_EFFORT = 1e100  # standard deviations; larger ones overflow
+_MAX_SCORE_INCREASE = 6.0  # twice the log ratio of evidences; a factor of 20
+_MIN_PROBABILITY = 0.05  # less probable links do not contribute to the covariance
+_MAX_FORCE_DEVIATION = 0.5  # standard deviation relative to the force
+_MAX_LINE_DEVIATION = 0.1  # m; standard deviation of the line of action
 _NAN3 = np.full(3, np.nan)
 
 
@@ -173,7 +180,7 @@ def isolate_contact(
             f"tau_ext: expected a single state, got a batch of shape {tau.shape}; "
             "pass one state after the other"
         )
-    limits = _thresholds(model, threshold)
+    limits = _valid_thresholds(model, threshold)
     force = positive_number("force", force)
     J = joint_jacobians(model, data, q)
     if J.ndim > 2:
@@ -187,13 +194,13 @@ def isolate_contact(
         else whitener(model, covariance)
     )
     exceeding = np.abs(tau) > limits
-    bodies = bodies_of(model)
+    bodies = touchable_bodies(model)
     if not exceeding.any() or not bodies.names:
-        return _nothing(tau)
+        return _no_collision(tau)
     joints = tuple(dict.fromkeys(bodies.joints[k] for k in np.flatnonzero(exceeding)))
-    places = places_of(data, J, bodies)
-    if not (np.abs(W @ tau).max() < _LARGEST and np.isfinite(places.columns).all()):
-        return replace(_nothing(tau), collision=True, joints=joints, explained=False)
+    places = place_bodies(data, J, bodies)
+    if not (np.abs(W @ tau).max() < _MAX_WHITENED_EFFORT and np.isfinite(places.columns).all()):
+        return replace(_no_collision(tau), collision=True, joints=joints, explained=False)
     candidates = hypotheses(places, W, tau, bodies.lengths, force)
     explaining = [
         candidate for candidate in candidates if (np.abs(candidate.residual) <= limits).all()
@@ -204,12 +211,13 @@ def isolate_contact(
     possible = [
         candidate
         for candidate in candidates
-        if candidate.cost <= lowest + POSSIBLE or candidate.score <= best.score + _PROBABLE
+        if candidate.cost <= lowest + MAX_COST_INCREASE
+        or candidate.score <= best.score + _MAX_SCORE_INCREASE
     ]
     odds = [math.exp(0.5 * (best.score - candidate.score)) for candidate in possible]
-    probabilities = [one / sum(odds) for one in odds]
+    probabilities = [weight / sum(odds) for weight in odds]
     origin = places.origins[best.body]
-    wrench, spread = _at_point(possible, probabilities, places.centers, origin)
+    wrench, spread = _wrench_at_point(possible, probabilities, places.centers, origin)
     return IsolatedContact(
         True,
         joints,
@@ -222,8 +230,8 @@ def isolate_contact(
     )
 
 
-def _thresholds(model: Model, threshold: ArrayLike) -> Array:
-    """One positive number for each effort; infinite ones are allowed."""
+def _valid_thresholds(model: Model, threshold: ArrayLike) -> Array:
+    """Return one positive, possibly infinite number for each effort, or raise a ValueError."""
     expected = f"threshold: expected {model.nv} positive numbers, or one for all"
     try:
         limits = np.asarray(threshold)
@@ -242,7 +250,7 @@ def _thresholds(model: Model, threshold: ArrayLike) -> Array:
     return limits
 
 
-def _nothing(tau: Array) -> IsolatedContact:
+def _no_collision(tau: Array) -> IsolatedContact:
     return IsolatedContact(
         False,
         (),
@@ -259,7 +267,7 @@ def _nothing(tau: Array) -> IsolatedContact:
 
 
 def _undetermined(force: Array, covariance: Array, is_pure_force: bool) -> tuple[Any, ...]:
-    """The fields of ``IsolatedContact`` from ``force`` on, if the efforts do not determine it."""
+    """Return the fields of ``IsolatedContact`` from ``force`` on, if it is not determined."""
     nan = math.nan
     return (
         force,
@@ -278,13 +286,13 @@ def _undetermined(force: Array, covariance: Array, is_pure_force: bool) -> tuple
     )
 
 
-def _at_point(
+def _wrench_at_point(
     possible: list[Hypothesis], probabilities: list[float], centers: Array, point: Array
 ) -> tuple[Array, Array]:
-    """The most probable wrench at a point, (6,), and the covariance of all that are possible."""
+    """Return the most probable wrench at a point, (6,), and the covariance of all possible ones."""
     wrench, total, sum_of_weights = np.zeros(6), np.zeros((6, 6)), 0.0
     for n, (hypothesis, probability) in enumerate(zip(possible, probabilities)):
-        if n > 0 and probability < _IMPROBABLE:
+        if n > 0 and probability < _MIN_PROBABILITY:
             break
         move = np.eye(6)
         move[3:, :3] = skew(centers[hypothesis.body] - point)
@@ -299,7 +307,7 @@ def _at_point(
 def _force_and_line(
     best: Hypothesis, wrench: Array, covariance: Array, origin: Array
 ) -> tuple[Any, ...]:
-    """The fields of ``IsolatedContact`` from ``force`` on; the wrench acts at the origin."""
+    """Return the fields of ``IsolatedContact`` from ``force`` on; the wrench acts at the origin."""
     f, m = wrench[:3].copy(), wrench[3:]
     C = covariance[:3, :3].copy()
     size = math.sqrt(float(f @ f))
@@ -311,16 +319,16 @@ def _force_and_line(
         np.array([f[1] * m[2] - f[2] * m[1], f[2] * m[0] - f[0] * m[2], f[0] * m[1] - f[1] * m[0]])
         / squared
     )
-    D = np.empty((3, 6))  # of p with respect to force and moment
+    D = np.empty((3, 6))  # derivative of p with respect to force and moment
     D[:, :3] = (-skew(m) - 2.0 * np.outer(p, f)) / squared
     D[:, 3:] = skew(f) / squared
     variances = np.linalg.eigvalsh(
         np.array([C, across @ C @ across, D @ covariance @ D.T, best.linear_covariance[:3, :3]])
     )
     worst, turn, away, linear = np.sqrt(np.maximum(variances[:, -1], 0.0)).tolist()
-    if worst > _DETERMINED * size:
+    if worst > _MAX_FORCE_DEVIATION * size:
         return _undetermined(f, C, best.is_pure_force)
-    line_valid = away <= _LINE
+    line_valid = away <= _MAX_LINE_DEVIATION
     return (
         f,
         C,
@@ -333,20 +341,20 @@ def _force_and_line(
         p + origin if line_valid else _NAN3.copy(),
         away,
         best.is_pure_force,
-        *_torque(best, linear),
+        *_torque_about_force(best, linear),
     )
 
 
-def _torque(best: Hypothesis, worst: float) -> tuple[float, float]:
-    """The torque about the force if there is one, and its standard deviation, or NaN."""
+def _torque_about_force(best: Hypothesis, worst: float) -> tuple[float, float]:
+    """Return the torque about the force if there is one, and its standard deviation, or NaN."""
     f, m = best.linear[:3], best.linear[3:]
     C, size = best.linear_covariance, math.sqrt(float(f @ f))
-    if size == 0.0 or worst > _DETERMINED * size:
+    if size == 0.0 or worst > _MAX_FORCE_DEVIATION * size:
         return math.nan, math.nan
     u = f / size
     torque = float(u @ m)
     g = np.concatenate([(m - torque * u) / size, u])
     deviation = math.sqrt(max(float(g @ C @ g), 0.0))
-    if deviation > _LINE * size:
+    if deviation > _MAX_LINE_DEVIATION * size:
         return math.nan, math.nan
     return torque, deviation

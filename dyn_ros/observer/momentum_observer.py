@@ -22,7 +22,7 @@ from .filters import DisturbanceFilter
 from .inputs import SampleSeries, validated
 
 METHODS = ("momentum", "direct", "kalman")
-_LARGEST = 1e300  # sum of the squares of external efforts that is not an overflow
+_MAX_SQUARED_EFFORT = 1e300  # sum over all joints; a larger one counts as an overflow
 _NOISE = ("torque_noise", "velocity_noise", "disturbance_noise")
 
 
@@ -107,10 +107,10 @@ class MomentumObserver:
         self._losses = Losses(
             model, friction, algorithm.not_negative(model, "friction_velocity", friction_velocity)
         )
-        given = zip(_NOISE, (torque_noise, velocity_noise, disturbance_noise))
+        noise_arguments = zip(_NOISE, (torque_noise, velocity_noise, disturbance_noise))
         self._noise = {
             name: algorithm.positive(model, name, value)
-            for name, value in given
+            for name, value in noise_arguments
             if value is not None
         }
         self._kalman = None
@@ -123,7 +123,7 @@ class MomentumObserver:
             self._kalman = DisturbanceFilter(model, **self._noise)
         self._direct = int(method == "direct")
         self._step = np.zeros(1)
-        self._q = model.neutral()  # of the latest sample
+        self._q = model.neutral()  # latest sample
         self._dt = 0.0
         zero = np.zeros(model.nv)
         self._state = zero, zero, zero  # external, momentum, known effort
@@ -157,7 +157,7 @@ class MomentumObserver:
     # --- one sample after the other
 
     def update(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float) -> Array:
-        """The external efforts after one more sample.
+        """Return the external efforts after one more sample.
 
         The first call, and the first one after ``reset``, only starts the observer: it returns
         zeros, or the efforts passed to ``reset``. An error leaves the estimate unchanged, unless
@@ -217,14 +217,14 @@ class MomentumObserver:
         if self._kalman is not None:
             step[0] = dt
             external = self._kalman.update(q, state[1], state[2], step)
-        if not external.dot(external) < _LARGEST:
+        if not external.dot(external) < _MAX_SQUARED_EFFORT:
             raise self._too_large("")
         self._state, self._q, self._dt, self._is_started = state, np.array(q, float), dt, True
         self._losses.keep()
         return external
 
     def _too_large(self, where: str) -> ValueError:
-        """Reset; the error for numbers whose result is not finite."""
+        """Reset, and return the error for numbers whose result is not finite."""
         self.reset()
         return ValueError(
             f"q, v, tau, dt: expected smaller numbers, got large ones{where} with "
@@ -272,21 +272,23 @@ class MomentumObserver:
         return self._stationary_covariance(self._dt)
 
     def _stationary_covariance(self, dt: float) -> Array:
-        """Sums of products of the filter's impulse responses to samples of tau and of p."""
-        rest = -np.expm1(-self._gain * dt)
-        both = np.multiply.outer(rest, rest) / -np.expm1(-dt * np.add.outer(self._gain, self._gain))
-        of_efforts = np.diag(0.5 * rest * self._noise["torque_noise"] ** 2)
+        """Return sums of products of the filter's impulse responses to samples of tau and of p."""
+        step_response = -np.expm1(-self._gain * dt)
+        product_sum = np.multiply.outer(step_response, step_response) / -np.expm1(
+            -dt * np.add.outer(self._gain, self._gain)
+        )
+        torque_variance = np.diag(0.5 * step_response * self._noise["torque_noise"] ** 2)
         M = crba(self._model, self._data, self._q)
         R = M @ np.diag(self._noise["velocity_noise"] ** 2) @ M.T
-        scale = np.multiply.outer(rest, rest) / dt**2
-        return of_efforts + scale * (1.0 + both) * R
+        scale = np.multiply.outer(step_response, step_response) / dt**2
+        return torque_variance + scale * (1.0 + product_sum) * R
 
     # --- a whole recording
 
     def run(
         self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float | ArrayLike, *, threads: int = 1
     ) -> Array:
-        """The external efforts after each of many samples, as from as many updates.
+        """Return the external efforts after each of many samples, as from as many updates.
 
         Parameters
         ----------
@@ -318,7 +320,7 @@ class MomentumObserver:
                 self._filter(block, threads, external[rows])
             self._is_started = True
             wrong = np.flatnonzero(
-                ~(np.einsum("ki,ki->k", external[rows], external[rows]) < _LARGEST)
+                ~(np.einsum("ki,ki->k", external[rows], external[rows]) < _MAX_SQUARED_EFFORT)
             )
             if wrong.size:
                 raise self._too_large(f" in sample {rows.start + int(wrong[0])}")
@@ -350,7 +352,7 @@ class MomentumObserver:
     ) -> None:
         """Write the estimate of the Kalman filter after each sample to the rows."""
         zero = np.zeros(self._model.nv)
-        _, momentum, known = (
+        _, momentum, known_rate = (
             np.ascontiguousarray(array)
             for array in algorithm.momentum_observer_step.call(
                 self._model,
@@ -368,10 +370,12 @@ class MomentumObserver:
                 zero,
             )
         )
-        kalman.run(samples.q, momentum, known, samples.dt, samples.dt_stride, threads, external)
+        kalman.run(
+            samples.q, momentum, known_rate, samples.dt, samples.dt_stride, threads, external
+        )
 
     def _terms(self, samples: SampleSeries, threads: int) -> tuple[Array, Array]:
-        """Momenta, or M times changes of velocity; and the rates that go with them."""
+        """Return momenta, or M times changes of velocity; and the rates that go with them."""
         model, data = self._model, self._data
         if not self._direct:
             moved, rate = momentum_terms(model, data, samples.q, samples.v, threads=threads)
@@ -384,7 +388,7 @@ class MomentumObserver:
 
 
 def _not_one_state(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> str:
-    """The message for arrays of several states."""
+    """Return the error message for arrays of several states."""
     name, axis, value = next(
         argument
         for argument in (("q", model.nq, q), ("v", model.nv, v), ("tau", model.nv, tau))
@@ -412,7 +416,7 @@ def momentum_observer(
     disturbance_noise: float | ArrayLike | None = None,
     threads: int = 1,
 ) -> Array:
-    """The external efforts on the joints in a recording, as from ``MomentumObserver``.
+    """Compute the external efforts on the joints in a recording, as from ``MomentumObserver``.
 
     Row k is what ``MomentumObserver.update`` returns for sample k; the first row is zero.
 

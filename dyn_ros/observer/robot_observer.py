@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""An observer that runs by itself: of a node state by state, of a recording all states at once.
+"""Observer of one robot, for the states of a node one by one, or of a recording all at once.
 
 Efforts and the states in which the motors exerted them are brought together, pass the observer and
 a second low pass, and are valid once both have settled. The observer restarts after anything that
@@ -25,7 +25,7 @@ from ..engine.model.coordinates import is_actuated
 from ..engine.model.model import Model
 from . import runs_kernel
 from .fault_checks import largest_efforts, largest_speeds
-from .filters import DelayLine, LowPass, aligned
+from .filters import DelayLine, LowPass, align_efforts
 from .inputs import Sample, SampleSeries
 from .momentum_observer import MomentumObserver
 from .settings import KALMAN_NOISE, ObserverSettings, Rows
@@ -70,15 +70,18 @@ class RobotObserver:
             1.0 / float(self.gains.min(initial=math.inf))
             + (1.0 / settings.second_bandwidth if settings.second_bandwidth else 0.0)
         )
-        self._largest = {"effort": largest_efforts(model), "velocity": largest_speeds(model)}
+        self._plausible_limits = {
+            "effort": largest_efforts(model),
+            "velocity": largest_speeds(model),
+        }
         self.data = Data(model)
         self._filters: dict[str, _Filter] = {}
-        self.filter("external")  # which checks the settings
+        self.filter("external")  # checks the settings
         self._lags = self._low_passes()
         constant = settings.of_velocities("effort_constant", model, rows)
         self._gain = constant * model.drives.gain
         self._is_simple = model.drives.reports_torque
-        self._delay = round(1e9 * (settings.effort_delay + common_delay(model)))  # in ns
+        self._delay = round(1e9 * (settings.effort_delay + common_delay(model)))  # ns
         self._line = DelayLine(model, self._delay)
         self.measured: Sample | None = None
         self.q, self.v, self.tau = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
@@ -88,13 +91,13 @@ class RobotObserver:
         self._running, self._stamp, self._period = False, 0, 0.0
 
     def filter(self, name: str) -> _Filter:
-        """The filter of "external", "residual" or "frictionless"."""
+        """Return the filter of "external", "residual" or "frictionless"."""
         if name not in self._filters:
             self._filters[name] = _Filter(self, name)
         return self._filters[name]
 
     def _low_passes(self) -> list[LowPass]:
-        """The low passes of external efforts; of different gains, the slowest one."""
+        """Return the low passes of external efforts; if gains differ, the slowest one."""
         if self.settings.method == "kalman" or not len(self.gains):
             return []
         bandwidths = float(self.gains.min()), self.settings.smoothing
@@ -102,18 +105,18 @@ class RobotObserver:
 
     @property
     def settling(self) -> bool:
-        """Whether the observer runs but has not settled."""
+        """True if the observer runs but has not settled."""
         return self._running and not self.valid and not self.problem
 
     # --- efforts
 
     def to_torque(self, effort: Array) -> Array:
-        """Torques at the joints from measured efforts, without gravity that is compensated."""
+        """Return joint torques from measured efforts, without gravity that is compensated."""
         torque = self._gain * effort
         return torque if self._is_simple else self.model.drives.to_joints(torque)
 
-    def _completed(self, q: Array, torque: Array) -> Array:
-        """With gravity that is compensated, in the configuration that belongs to the effort."""
+    def _with_gravity(self, q: Array, torque: Array) -> Array:
+        """Return torques plus compensated gravity, in the configuration that belongs to them."""
         return torque if self._is_simple else with_gravity(self.model, self.data, q, torque)
 
     # --- state by state
@@ -150,7 +153,7 @@ class RobotObserver:
         self.valid = self.residual_valid = False
         self.measured = None
         if why := missing or self.interruption(stamp):
-            self._fail(why)
+            self._restart(why)
         if missing or v is None or tau is None:
             return None
         if self._running and stamp == self._stamp:
@@ -165,8 +168,8 @@ class RobotObserver:
             return None
         _, self.q, self.v, self.tau = sample
         if not self._is_simple:
-            self.tau = self._completed(self.q, self.tau)
-            tau = self._completed(q, tau) if self._delay else self.tau
+            self.tau = self._with_gravity(self.q, self.tau)
+            tau = self._with_gravity(q, tau) if self._delay else self.tau
         self.measured = Sample(stamp, q, v, tau)
         return self._process(stamp, dt, residual)
 
@@ -175,7 +178,7 @@ class RobotObserver:
         try:
             observed, self.external, started = self.filter("external").update(*sample)
         except ValueError:
-            self._fail("the state or the efforts are too large to compute with")
+            self._restart("the state or the efforts are too large to compute with")
             return None
         self.valid = self._has_settled(stamp - started)
         self.speed = np.abs(self.v)
@@ -194,7 +197,7 @@ class RobotObserver:
         return 1e-9 * duration >= self.settling_time
 
     def interruption(self, stamp: int) -> str:
-        """Why the observer cannot be continued at a stamp, or an empty string."""
+        """Return why the observer cannot be continued at a stamp, or an empty string."""
         if not self._running:
             return ""
         dt, max_gap = 1e-9 * (stamp - self._stamp), self.settings.max_gap
@@ -208,7 +211,7 @@ class RobotObserver:
         self._period = period
         return ""
 
-    def _fail(self, why: str) -> None:
+    def _restart(self, why: str) -> None:
         if self._running:
             self.restarts += 1
             self._notify(f"the observer restarts: {why}")
@@ -218,20 +221,20 @@ class RobotObserver:
     # --- rules of states
 
     def is_plausible(self, v: Array, tau: Array) -> Any:
-        """Whether velocities and efforts can be measurements; of one state or of each."""
-        return (np.abs(tau) <= self._largest["effort"]).all(axis=-1) & (
-            np.abs(v) <= self._largest["velocity"]
+        """Return True if velocities and efforts can be measurements, for one or each state."""
+        return (np.abs(tau) <= self._plausible_limits["effort"]).all(axis=-1) & (
+            np.abs(v) <= self._plausible_limits["velocity"]
         ).all(axis=-1)
 
     def implausibility(self, v: Array, tau: Array) -> str:
-        """Which value of a state cannot be a measurement, or an empty string."""
+        """Return a description of a value that cannot be a measurement, or an empty string."""
         if self.is_plausible(v, tau):
             return ""
         for quantity, values, hint in (
             ("effort", tau, ", and effort_constant"),
             ("velocity", v, ""),
         ):
-            largest = self._largest[quantity]
+            largest = self._plausible_limits[quantity]
             k = int(np.argmax(np.abs(values) / largest))
             if not abs(values[k]) <= largest[k]:
                 return (
@@ -252,7 +255,7 @@ class RobotObserver:
         known: NDArray[np.bool_],
         wanted: Collection[str],
     ) -> dict[str, Array]:
-        """What as many updates would leave in "external", "speed", "residual" and others, (n, nv).
+        """Return "external", "speed", "residual" and others, (n, nv), as after as many updates.
 
         NaN where it is not valid. Efforts are as measured; ``known`` (n,) is whether a state can be
         used, as far as its numbers do not show it. What ends before the observer has settled is
@@ -269,14 +272,14 @@ class RobotObserver:
             which = _slice(rows)
             stamps, run = stamp[which], (q[which], v[which], torque[which])
             if self._delay:
-                kept, run = aligned(self.model, stamps, *run, self._delay)
+                kept, run = align_efforts(self.model, stamps, *run, self._delay)
                 rows, stamps = rows[kept], stamps[kept]
             valid = self._has_settled(stamps - stamps[:1])
             if not valid.any():
                 continue
             dt = np.concatenate([[1.0], 1e-9 * np.diff(stamps)])  # the first: unused
             samples = SampleSeries(*run, dt)
-            samples = samples._replace(tau=self._completed(samples.q, samples.tau))
+            samples = samples._replace(tau=self._with_gravity(samples.q, samples.tau))
             for name, values in results.items():
                 found = self._speeds(samples) if name == "speed" else self.filter(name).run(samples)
                 values[rows[valid]] = found[valid]
@@ -325,7 +328,7 @@ class _Filter:
     def update(
         self, stamp: int, q: Array, v: Array, tau: Array, dt: float
     ) -> tuple[Array, Array, int]:
-        """Before and after the second low pass, (nv,), and when it was started."""
+        """Return the result before and after the second low pass, (nv,), and its start [ns]."""
         if self.started is None:
             self.started = stamp
             self.start(q, v, tau)
@@ -334,7 +337,7 @@ class _Filter:
         return observed, -smooth if self._is_residual else smooth, self.started
 
     def run(self, samples: SampleSeries) -> Array:
-        """The result for each sample from the start, (n, nv)."""
+        """Return the result for each sample from the start, (n, nv)."""
         self.start(samples.q[0], samples.v[0], samples.tau[0])
         external = self.observer.run(*samples)
         if self._low_pass:
@@ -343,21 +346,21 @@ class _Filter:
 
 
 def common_delay(model: Model) -> float:
-    """The delay of all drives [s]; a ValueError if they differ."""
+    """Return the delay of all drives [s]; raise a ValueError if they differ."""
     single = np.flatnonzero(is_actuated(model)).tolist()
     delays = model.drives.delay[single]
-    other = np.flatnonzero(delays != delays[:1])
-    if other.size:
-        names = [model.velocity_names[single[k]] for k in (0, other[0])]
+    differing = np.flatnonzero(delays != delays[:1])
+    if differing.size:
+        names = [model.velocity_names[single[k]] for k in (0, differing[0])]
         raise ValueError(
             f"drives: expected one delay for all joints, got {delays[0]:g} s for {names[0]} and "
-            f"{delays[other[0]]:g} s for {names[1]}"
+            f"{delays[differing[0]]:g} s for {names[1]}"
         )
     return float(delays[0]) if single else 0.0
 
 
 def split_runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> list[Index]:
-    """The rows of each run of states that an observer can process without a restart.
+    """Return the rows of each run of states that an observer can process without a restart.
 
     ``stamp`` [ns] and ``usable``, whether all inputs are known, are (n,); ``max_gap`` is in s.
     """
@@ -370,7 +373,7 @@ def split_runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> list[
 
 
 def _slice(rows: Index) -> Any:
-    """A slice instead of consecutive rows, which copies nothing."""
+    """Return a slice in place of consecutive rows, as it copies nothing."""
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return rows

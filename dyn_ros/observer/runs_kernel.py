@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Where an observer restarts among states in order of time: one rule, for each state and for all.
+"""Rule by which an observer restarts among states in order of time, for each state and for all.
 
 It restarts after a gap longer than ``max_gap``, or than five usual periods and 10 ms, and where
 stamps go back.
@@ -11,17 +11,17 @@ from ..engine.kernel.raw import bytes_at
 from ..engine.machine_code.compiler import Entry
 from ..engine.machine_code.declare import kernel
 
-MAX_MISSED_PERIODS = 5.0  # usual periods without a state after which the motion between is unknown
-SHORTEST_GAP = 0.01  # s, however short the period is
-PERIOD_ADAPTATION = 0.05  # of the usual period to the latest one
+MAX_MISSED_PERIODS = 5.0  # usual periods; after a longer gap, the motion is unknown
+SHORTEST_GAP = 0.01  # s; no shorter one causes a restart
+PERIOD_ADAPTATION = 0.05  # weight of the latest period in the usual one
 NO_RUN, CONTINUES, BEGINS = 0, 1, 2
 
 
 @kernel
 def period_after(dt, period, max_gap):
-    """The usual period after a step of length dt, from that before, or 0 if it is the first.
+    """Return the usual period after a step of length dt [s]; -1 if the observer must restart.
 
-    Less than 0 if an observer cannot be continued over the step.
+    ``period`` is the usual period before the step, or 0 for the first step.
     """
     usual = dt if period == 0.0 else period
     if dt < 0.0 or dt > max_gap or dt > max(MAX_MISSED_PERIODS * usual, SHORTEST_GAP):
@@ -30,7 +30,9 @@ def period_after(dt, period, max_gap):
 
 
 def find_runs(stamp, usable, count, max_gap, kind):
-    """Whether each state begins a run, continues it or belongs to none, in ``kind``.
+    """Write BEGINS, CONTINUES or NO_RUN for each of ``count`` states to ``kind``.
+
+    Reads ``stamp`` [ns] and ``usable``; the arrays are passed by their addresses.
 
     A state whose stamp is that of the one before belongs to none, but does not end a run.
     """

@@ -27,16 +27,16 @@ KALMAN_NOISE = ("torque", "velocity", "disturbance")
 POSITIVE = (1e-12, 1e12)
 """The range of settings that are positive, of any size."""
 
-_GROUPS = ("noise_", "thresholds_")  # of parameters: ``noise.torque``
-_PERIOD = 0.01  # s: an assumption, by which the bandwidth of "kalman" is estimated
-_FORGOTTEN = 40.0  # time constants after which the start of a filter no longer shows
+_GROUPS = ("noise_", "thresholds_")  # prefixes with a dot in parameters: ``noise.torque``
+_ASSUMED_PERIOD = 0.01  # s; the bandwidth of "kalman" depends on the sampling period
+_WARM_UP_TIME_CONSTANTS = 40.0  # exp(-40) is below the rounding error
 Value = TypeVar("Value")
 Rows: TypeAlias = "slice | list[int] | NDArray[np.intp]"
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What is known of a setting.
+    """A setting: its default, description, unit and range.
 
     A tuple as the default stands for numbers of velocities: one for each, or one for all;
     ``empty`` is then what no numbers mean. ``limits`` are the range of the parameter. Recordings
@@ -58,7 +58,7 @@ class Setting:
 
     @property
     def is_array(self) -> bool:
-        """Whether there may be a number for each velocity."""
+        """True if there may be a number for each velocity."""
         return isinstance(self.default, tuple)
 
     def fault(self, value: Any) -> str:
@@ -85,7 +85,7 @@ class Setting:
 
 
 def setting(default: Value, description: str, **more: Any) -> Value:
-    """Return a field of a dataclass with what is known of it; see ``Setting``."""
+    """Return a field of a dataclass that is a setting; for the arguments see ``Setting``."""
     known = Setting(default, description, **more)
     field: Value = dataclasses.field(default=default, metadata={"setting": known})
     return field
@@ -101,7 +101,7 @@ def settings_in(of: Any) -> dict[str, Setting]:
 
 
 def parameter_name(name: str) -> str:
-    """Return the name of a setting as a parameter: ``noise.torque`` of ``noise_torque``."""
+    """Return the parameter name of a setting: ``noise.torque`` of ``noise_torque``."""
     group = next((group for group in _GROUPS if name.startswith(group)), "")
     return group.replace("_", ".") + name[len(group) :]
 
@@ -209,8 +209,8 @@ class ObserverSettings:
     )
 
     def __post_init__(self) -> None:
-        for name, known in settings_in(self).items():
-            if fault := known.fault(getattr(self, name)):
+        for name, spec in settings_in(self).items():
+            if fault := spec.fault(getattr(self, name)):
                 raise ValueError(f"{parameter_name(name)}: {fault}")
 
     # --- parameters
@@ -218,19 +218,19 @@ class ObserverSettings:
     @staticmethod
     def arguments_in(values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a constructor that are among parameters of a node, or a file."""
-        found = {}
-        for name, known in settings_in(ObserverSettings).items():
+        arguments = {}
+        for name, spec in settings_in(ObserverSettings).items():
             if (parameter := parameter_name(name)) in values:
                 value = values[parameter]
-                found[name] = _tuple(value) if known.is_array else value
-        return found
+                arguments[name] = _as_tuple(value) if spec.is_array else value
+        return arguments
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters that are not the default."""
         return {
             parameter_name(name): getattr(self, name)
-            for name, known in settings_in(ObserverSettings).items()
-            if getattr(self, name) != known.default
+            for name, spec in settings_in(ObserverSettings).items()
+            if getattr(self, name) != spec.default
         }
 
     # --- numbers
@@ -259,14 +259,14 @@ class ObserverSettings:
         """
         bandwidth = min(self.joint_gains, default=self.gain)
         if self.method == "kalman":
-            known = settings_in(self)
-            slowest = min(self.noise_disturbance, default=known["noise_disturbance"].empty) / max(
-                self.noise_torque, default=known["noise_torque"].empty
-            )
-            bandwidth = min(bandwidth, slowest / math.sqrt(_PERIOD))
+            settings = settings_in(self)
+            slowest = min(
+                self.noise_disturbance, default=settings["noise_disturbance"].empty
+            ) / max(self.noise_torque, default=settings["noise_torque"].empty)
+            bandwidth = min(bandwidth, slowest / math.sqrt(_ASSUMED_PERIOD))
         second = self.second_bandwidth
         time_constants = 1.0 / bandwidth + (1.0 / second if second else 0.0)
-        return _FORGOTTEN * time_constants + self.max_gap + abs(self.effort_delay)
+        return _WARM_UP_TIME_CONSTANTS * time_constants + self.max_gap + abs(self.effort_delay)
 
 
 def row_values(
@@ -289,7 +289,7 @@ def row_values(
     return values
 
 
-def _tuple(value: Any) -> tuple[Any, ...]:
+def _as_tuple(value: Any) -> tuple[Any, ...]:
     """Return the numbers in a parameter, or in a file, where one may stand by itself."""
     if isinstance(value, (list, tuple)):
         return tuple(value)

@@ -28,7 +28,7 @@ from ..engine.model.frames import frame_number
 from .hypotheses import skew
 from .inputs import whitener
 
-_DAMPING = 0.01  # m: a singular value, for efforts with a standard deviation of 1
+_DAMPING = 0.01  # m; singular value for efforts with a standard deviation of 1
 _LENGTH = 0.1  # m
 
 
@@ -66,7 +66,7 @@ class ExternalWrench:
     @property
     def observable(self) -> Array:
         """Wrenches that the efforts show, one in each column, (6, rank); of a single state."""
-        return self.directions[:, : _one(self.rank)]
+        return self.directions[:, : _single_rank(self.rank)]
 
     @property
     def unobservable(self) -> Array:
@@ -74,7 +74,7 @@ class ExternalWrench:
 
         Of a single state. The true wrench can differ from the estimate by any sum of them.
         """
-        return self.directions[:, _one(self.rank) :]
+        return self.directions[:, _single_rank(self.rank) :]
 
     def __repr__(self) -> str:
         """Return the wrench and the rank."""
@@ -180,9 +180,9 @@ def external_wrench(
     axes = ReferenceFrame.LOCAL_WORLD_ALIGNED if at_origin else reference_frame
     J = frame_jacobian(model, data, q, frame, axes, offset)
     lengths = np.array([1.0, 1.0, 1.0, *3 * (positive_number("length", length),)])
-    solution = _solve(model, J, tau, lengths, covariance, damping)
+    solution = _solve_wrench(model, J, tau, lengths, covariance, damping)
     if at_origin:
-        solution = _moved(solution, _point(model, data, q, number, offset))
+        solution = _move_to_world_origin(solution, _frame_point(model, data, q, number, offset))
     return solution
 
 
@@ -248,12 +248,12 @@ def external_wrenches(
         [[1.0, 1.0, 1.0, metric, metric, metric][: contact.dimension] for contact in wanted]
     )
     ends = np.cumsum([0, *(contact.dimension for contact in wanted)])
-    solution = _solve(model, J, tau, lengths, covariance, damping)
+    solution = _solve_wrench(model, J, tau, lengths, covariance, damping)
     for contact, start in zip(wanted, ends):
         if contact.dimension == 6 and contact.reference_frame == ReferenceFrame.WORLD:
-            solution = _moved(
+            solution = _move_to_world_origin(
                 solution,
-                _point(
+                _frame_point(
                     model,
                     data,
                     q,
@@ -277,7 +277,7 @@ def external_wrenches(
 
 
 def _at_contact(contact: Contact) -> Contact:
-    """The same contact, with moments about its own origin instead of the world's."""
+    """Return the same contact, with moments about its own origin instead of the world's."""
     if contact.reference_frame != ReferenceFrame.WORLD:
         return contact
     return Contact(
@@ -291,7 +291,7 @@ def _at_contact(contact: Contact) -> Contact:
     )
 
 
-def _solve(
+def _solve_wrench(
     model: Model,
     J: Array,
     tau: Array,
@@ -299,7 +299,7 @@ def _solve(
     covariance: ArrayLike | None,
     damping: float | None,
 ) -> ExternalWrench:
-    """Damped least squares for tau = J' w, with w = lengths z; see the top of this file."""
+    """Solve by damped least squares tau = J' w, with w = lengths z; see the top of this file."""
     if J.ndim == 3 and tau.ndim == 2 and len(J) != len(tau):
         raise ValueError(
             "batch: expected the same number of states in each argument, got "
@@ -326,8 +326,8 @@ def _solve(
     U, s, Vt = np.linalg.svd(weighted, full_matrices=model.nv < m)
     U = U[..., : s.shape[-1]]
     limited = np.maximum(s, least)
-    part = (U * (s / limited**2)[..., None, :]).swapaxes(-1, -2) @ b[..., None]
-    z = (np.swapaxes(Vt[..., : s.shape[-1], :], -1, -2) @ part)[..., 0]
+    projection = (U * (s / limited**2)[..., None, :]).swapaxes(-1, -2) @ b[..., None]
+    z = (np.swapaxes(Vt[..., : s.shape[-1], :], -1, -2) @ projection)[..., 0]
     if s.shape[-1] < m:
         s = np.concatenate([s, np.zeros((*s.shape[:-1], m - s.shape[-1]))], axis=-1)
     directions = lengths[:, None] * np.swapaxes(Vt, -1, -2)
@@ -343,16 +343,18 @@ def _solve(
     )
 
 
-def _point(model: Model, data: Data, q: ArrayLike, frame: int, offset: ArrayLike | None) -> Array:
-    """The point of a frame in the world, (3,) or (B, 3)."""
+def _frame_point(
+    model: Model, data: Data, q: ArrayLike, frame: int, offset: ArrayLike | None
+) -> Array:
+    """Return the point of a frame in the world, (3,) or (B, 3)."""
     X = frame_placements(model, data, q)[..., frame, :, :]
     local = np.zeros(3) if offset is None else np.asarray(offset, float)
     point: Array = (X[..., :3, :3] @ local[..., None])[..., 0] + X[..., :3, 3]
     return point
 
 
-def _moved(solution: ExternalWrench, p: Array, start: int = 0) -> ExternalWrench:
-    """The wrench at p whose numbers start there, expressed in the world, at the world's origin."""
+def _move_to_world_origin(solution: ExternalWrench, p: Array, start: int = 0) -> ExternalWrench:
+    """Return a solution whose wrench at p, at index start, is moved to the world's origin."""
     m = solution.wrench.shape[-1]
     T = np.zeros((*p.shape[:-1], m, m))
     T[...] = np.eye(m)
@@ -368,7 +370,7 @@ def _moved(solution: ExternalWrench, p: Array, start: int = 0) -> ExternalWrench
     )
 
 
-def _one(rank: int | Array) -> int:
+def _single_rank(rank: int | Array) -> int:
     if np.ndim(rank):
         raise ValueError(
             "rank: expected the result of a single state, got a batch; select a state "
