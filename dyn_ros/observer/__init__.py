@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What touches a robot: external efforts of its joints, wrenches, contacts."""
+"""External efforts of the joints of a robot, and the wrenches and contacts that cause them."""
 
 from inspect import cleandoc as _cleandoc
 

@@ -252,28 +252,28 @@ class RobotObserver:
         q: Array,
         v: Array,
         tau: Array,
-        known: NDArray[np.bool_],
+        is_usable: NDArray[np.bool_],
         wanted: Collection[str],
     ) -> dict[str, Array]:
         """Return "external", "speed", "residual" and others, (n, nv), as after as many updates.
 
-        NaN where it is not valid. Efforts are as measured; ``known`` (n,) is whether a state can be
-        used, as far as its numbers do not show it. What ends before the observer has settled is
-        not computed at all.
+        They are NaN where they are not valid. Efforts are as measured; ``is_usable`` (n,) is False
+        for a state that cannot be used for a reason that its numbers do not show. A run that ends
+        before the observer has settled is not computed.
         """
         results = {name: np.full(v.shape, np.nan) for name in wanted}
         if not self.model.nv:
             return results
         torque = self.to_torque(tau)
-        known = known & self.is_plausible(v, torque)
-        for rows in split_runs(stamp, known, self.settings.max_gap):
+        is_usable = is_usable & self.is_plausible(v, torque)
+        for rows in split_runs(stamp, is_usable, self.settings.max_gap):
             if not self._has_settled(float(stamp[rows[-1]] - stamp[rows[0]])):
                 continue
             which = _slice(rows)
             stamps, run = stamp[which], (q[which], v[which], torque[which])
             if self._delay:
-                kept, run = align_efforts(self.model, stamps, *run, self._delay)
-                rows, stamps = rows[kept], stamps[kept]
+                aligned_rows, run = align_efforts(self.model, stamps, *run, self._delay)
+                rows, stamps = rows[aligned_rows], stamps[aligned_rows]
             valid = self._has_settled(stamps - stamps[:1])
             if not valid.any():
                 continue
@@ -281,8 +281,10 @@ class RobotObserver:
             samples = SampleSeries(*run, dt)
             samples = samples._replace(tau=self._with_gravity(samples.q, samples.tau))
             for name, values in results.items():
-                found = self._speeds(samples) if name == "speed" else self.filter(name).run(samples)
-                values[rows[valid]] = found[valid]
+                result = (
+                    self._speeds(samples) if name == "speed" else self.filter(name).run(samples)
+                )
+                values[rows[valid]] = result[valid]
         return results
 
     def _speeds(self, samples: SampleSeries) -> Array:

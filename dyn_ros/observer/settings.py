@@ -86,8 +86,8 @@ class Setting:
 
 def setting(default: Value, description: str, **more: Any) -> Value:
     """Return a field of a dataclass that is a setting; for the arguments see ``Setting``."""
-    known = Setting(default, description, **more)
-    field: Value = dataclasses.field(default=default, metadata={"setting": known})
+    spec = Setting(default, description, **more)
+    field: Value = dataclasses.field(default=default, metadata={"setting": spec})
     return field
 
 
