@@ -99,7 +99,7 @@ def marker_arrays():
     from visualization_msgs.msg import MarkerArray
 
     from dyn_ros.nodes.dyn_ros_node import DynRosNode
-    from dyn_ros.nodes.markers.centroidal import CONTACT
+    from dyn_ros.nodes.markers.centroidal_markers import CONTACT
 
     with tempfile.TemporaryDirectory() as folder:
         parameters = Path(folder) / "parameters.yaml"

@@ -18,12 +18,12 @@ import rclpy
 from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 
-from dyn_ros.nodes.base.parameters import SPECS
+from dyn_ros.nodes.base.node_parameters import SPECS
 from dyn_ros.nodes.centroidal_node import CentroidalNode
 from dyn_ros.nodes.dyn_ros_node import DynRosNode
 from dyn_ros.nodes.dynamics_node import DynamicsNode
 from dyn_ros.nodes.observer_node import ObserverNode
-from dyn_ros.nodes.services import model
+from dyn_ros.nodes.services import model_services
 from dyn_ros.nodes.vereshchagin_node import VereshchaginNode
 from dyn_ros.nodes.viewer_node import ViewerNode
 
@@ -155,12 +155,12 @@ def inputs(node):
 
 def services(node):
     """The services of a node, except those that several nodes have."""
-    return _services(service for service in node.offers if service not in model.SERVICES)
+    return _services(service for service in node.offers if service not in model_services.SERVICES)
 
 
 def of_robot(node):
     """The services that several nodes have."""
-    return _services(service for service in node.offers if service in model.SERVICES)
+    return _services(service for service in node.offers if service in model_services.SERVICES)
 
 
 def _services(offers):

@@ -10,12 +10,10 @@ import numpy as np
 from rclpy.parameter import Parameter
 
 from dyn_ros.msg import RobotState
-from dyn_ros.nodes.base.parameters import SPECS
+from dyn_ros.nodes.base.node_parameters import SPECS
 from dyn_ros.nodes.base.service import service_callback
 from dyn_ros.nodes.robot.context import RobotContext
-from dyn_ros.nodes.services import centroidal as centroidal_services
-from dyn_ros.nodes.services import contact as contact_services
-from dyn_ros.nodes.services import dynamics as dynamics_services
+from dyn_ros.nodes.services import centroidal_services, contact_services, dynamics_services
 
 NS = 1_000_000_000
 SERVICES = {

@@ -14,7 +14,7 @@ pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 pytest.importorskip("PIL", reason="Pillow is not importable: run `make test`")
 
-from dyn_ros.nodes.markers.centroidal import CONTACT
+from dyn_ros.nodes.markers.centroidal_markers import CONTACT
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 

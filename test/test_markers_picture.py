@@ -13,9 +13,9 @@ pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 pytest.importorskip("PIL", reason="Pillow is not importable: run `make test`")
 
-from dyn_ros.nodes.markers.centroidal import CENTROIDAL
-from dyn_ros.nodes.markers.dynamics import DYNAMICS
-from dyn_ros.nodes.markers.vereshchagin import VERESHCHAGIN
+from dyn_ros.nodes.markers.centroidal_markers import CENTROIDAL
+from dyn_ros.nodes.markers.dynamics_markers import DYNAMICS
+from dyn_ros.nodes.markers.vereshchagin_markers import VERESHCHAGIN
 
 ROOT = Path(__file__).resolve().parents[1]
 

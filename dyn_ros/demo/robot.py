@@ -30,7 +30,7 @@ from std_srvs.srv import SetBool
 
 from ..engine.model import Model
 from ..engine.model.urdf import read_description
-from ..nodes.messages.conversions import from_inertia, wrench_numbers
+from ..nodes.messages.message_fields import from_inertia, wrench_numbers
 from ..srv import ClearPayload, SetPayload
 from ..viewer.motion import SineMotion, Steering
 from ..viewer.simulation import CompliantRobot

@@ -22,16 +22,16 @@ from ..cdr.template import Template
 from ..states.joint_states import Rejected, abbreviated, duplicates
 from ..viewer.scene import geometry
 from .base.dispatch import Compute, point_output
-from .base.inputs import SENSOR_QOS
-from .base.parameters import DERIVATIVES, Spec
+from .base.input_topics import SENSOR_QOS
+from .base.node_parameters import DERIVATIVES, Spec
 from .base.robot_node import Output, RobotNode, run
 from .base.service import Service
-from .markers.centroidal import CENTROIDAL, CONTACT
-from .messages import conversions
-from .robot import RobotContext, State, Terms, once_per_state
+from .markers.centroidal_markers import CENTROIDAL, CONTACT
+from .messages import message_fields
+from .robot import DynamicsTerms, RobotContext, State, once_per_state
 from .robot import support as ground
 from .robot.support import TOO_LARGE, CompositeBody, ContactFrames, Support, composite_body
-from .services import centroidal
+from .services import centroidal_services
 
 TOPIC = "~/contacts"
 SPECS = (
@@ -89,9 +89,9 @@ class CentroidalNode(RobotNode):
         "aba",
         "contact_dynamics",
         "contact_forces",
-        *centroidal.KERNELS,
+        *centroidal_services.KERNELS,
     )
-    offers: tuple[Service, ...] = centroidal.SERVICES
+    offers: tuple[Service, ...] = centroidal_services.SERVICES
     markers = (*CENTROIDAL, *CONTACT)
     specs = SPECS
     checks = ((("contact_frames", "contact_dimension"), ContactFrames.of),)
@@ -108,12 +108,12 @@ class CentroidalNode(RobotNode):
         )
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
-            self.kernels += centroidal.DERIVATIVE_KERNELS
-            self.offers += centroidal.DERIVATIVE_SERVICES
+            self.kernels += centroidal_services.DERIVATIVE_KERNELS
+            self.offers += centroidal_services.DERIVATIVE_SERVICES
 
     # --- parameters and inputs
 
-    def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def required_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         if values["contact_source"] == "topic":
             return {TOPIC: (ContactStates, _active, SENSOR_QOS)}
         return {}
@@ -124,7 +124,7 @@ class CentroidalNode(RobotNode):
             self.robot.collector.cutoff = self.parameters.values["acceleration_cutoff"]
 
     def _feet_reads(self) -> Iterable[str]:
-        return ground.reads(self.parameters.values)
+        return ground.support_reads(self.parameters.values)
 
     # --- the state, and its rates
 
@@ -134,14 +134,14 @@ class CentroidalNode(RobotNode):
     def _make_state(self, robot: RobotContext) -> Compute:
         """`~/state`: mass, center of mass, locked inertia and, if known, momentum and rates."""
         robot.collector.cutoff = self.parameters.values["acceleration_cutoff"]
-        writers: dict[tuple[str, bool, bool], _Writer] = {}
+        writers: dict[tuple[str, bool, bool], _CentroidalStateWriter] = {}
 
-        def compute(state: State, terms: Terms) -> Template:
+        def compute(state: State, terms: DynamicsTerms) -> Template:
             body, rate = composite_body(robot, state, terms), self._rate(robot, state, terms)
             key = robot.world_frame, body.momentum is not None, rate is not None
             if key not in writers:
                 writers.clear()
-                writers[key] = _Writer(*key)
+                writers[key] = _CentroidalStateWriter(*key)
             return writers[key].write(body, rate)
 
         return compute
@@ -150,7 +150,9 @@ class CentroidalNode(RobotNode):
         """`~/zmp`: the zero moment point on the ground."""
         return point_output(robot, partial(self.zero_moment_point, robot))
 
-    def zero_moment_point(self, robot: RobotContext, state: State, terms: Terms) -> Array | None:
+    def zero_moment_point(
+        self, robot: RobotContext, state: State, terms: DynamicsTerms
+    ) -> Array | None:
         """Return the zero moment point [m], (3,), or None; `waiting_for` states the reason."""
         rate = self._rate(robot, state, terms)
         if rate is None:
@@ -161,7 +163,9 @@ class CentroidalNode(RobotNode):
         return self.ground_point("~/zmp", robot, np.concatenate([force, moment]))
 
     @once_per_state
-    def _rate(self, robot: RobotContext, state: State, terms: Terms) -> Sequence[float] | None:
+    def _rate(
+        self, robot: RobotContext, state: State, terms: DynamicsTerms
+    ) -> Sequence[float] | None:
         """Return the rate of the momentum about the center of mass, six numbers, or None."""
         a = self._acceleration(robot, state, terms)
         if a is None:
@@ -169,7 +173,9 @@ class CentroidalNode(RobotNode):
         lever = composite_body(robot, state, terms).lever
         return move_reference_point(lever, (terms.Ag @ a + terms.dhg_drift).tolist())
 
-    def _acceleration(self, robot: RobotContext, state: State, terms: Terms) -> Array | None:
+    def _acceleration(
+        self, robot: RobotContext, state: State, terms: DynamicsTerms
+    ) -> Array | None:
         """Return the joint accelerations, (nv,), or None if they are unknown."""
         values = self.parameters.values
         if values["acceleration_source"] == "finite_difference":
@@ -219,7 +225,7 @@ class CentroidalNode(RobotNode):
         return np.array([active[name] for name in names])
 
     @once_per_state
-    def support(self, robot: RobotContext, state: State, terms: Terms) -> Support | None:
+    def support(self, robot: RobotContext, state: State, terms: DynamicsTerms) -> Support | None:
         """Return the forces of the ground, or None if an input is missing."""
         try:
             feet = self._feet(robot, self.parameters.changes)
@@ -236,7 +242,7 @@ class CentroidalNode(RobotNode):
         """`~/contact_forces`: the forces of the ground on `contact_frames`."""
         message = ContactForces()
 
-        def compute(state: State, terms: Terms) -> ContactForces | None:
+        def compute(state: State, terms: DynamicsTerms) -> ContactForces | None:
             support = self.support(robot, state, terms)
             if support is None:
                 return None
@@ -253,7 +259,9 @@ class CentroidalNode(RobotNode):
         """`~/center_of_pressure`: the center of pressure on the ground."""
         return point_output(robot, partial(self.center_of_pressure, robot))
 
-    def center_of_pressure(self, robot: RobotContext, state: State, terms: Terms) -> Array | None:
+    def center_of_pressure(
+        self, robot: RobotContext, state: State, terms: DynamicsTerms
+    ) -> Array | None:
         """Return the center of pressure [m], (3,), or None; `waiting_for` states the reason."""
         support = self.support(robot, state, terms)
         if support is None:
@@ -289,28 +297,28 @@ class CentroidalNode(RobotNode):
         waiting = super().waiting_for()
         if waiting or self.robot is None:
             return waiting
-        subscribed, reasons = self.dispatch.subscribed(), []
+        subscribed_topics, reasons = self.dispatch.subscribed_topics(), []
         source = self.parameters.values["acceleration_source"]
         if source == "forward_dynamics":
             reasons.append(self._missing_effort(self.robot, "rates"))
         reasons.append(
-            self._no_forces(self.robot, subscribed)
+            self._no_forces(self.robot, subscribed_topics)
             or "; ".join(
                 f"no {topic}: {why}"
                 for topic, why in self._undefined.items()
-                if topic in subscribed
+                if topic in subscribed_topics
             )
         )
-        if source == "none" and "~/zmp" in subscribed:
+        if source == "none" and "~/zmp" in subscribed_topics:
             reasons.append("no ~/zmp: the rates are unknown, because acceleration_source is none")
         return "; ".join(filter(None, reasons))
 
-    def _no_forces(self, robot: RobotContext, subscribed: Sequence[str]) -> str:
+    def _no_forces(self, robot: RobotContext, subscribed_topics: Sequence[str]) -> str:
         """Return why subscribers get no contact forces, or an empty string."""
         topics = ", ".join(
             output.topic
             for output in self.outputs
-            if output.reads == self._feet_reads and output.topic in subscribed
+            if output.reads == self._feet_reads and output.topic in subscribed_topics
         )
         if not topics:
             return ""
@@ -327,7 +335,7 @@ class CentroidalNode(RobotNode):
         return f"no {what}: unknown effort of " + abbreviated(robot.collector.missing_effort())
 
 
-class _Writer:
+class _CentroidalStateWriter:
     """Writes a CentroidalState; its frame_id and its flags are constant."""
 
     def __init__(self, frame_id: str, velocity_valid: bool, rates_valid: bool) -> None:
@@ -384,9 +392,9 @@ def _write(message: ContactForces, state: State, support: Support) -> None:
         foot.header.frame_id = message.header.frame_id
         foot.header.stamp.sec, foot.header.stamp.nanosec = seconds, nanoseconds
         foot.active = active
-        conversions.set_vector(foot.point, *point)
-        conversions.set_vector(foot.wrench.force, *force[:3])
-        conversions.set_vector(foot.wrench.torque, *force[3:])
+        message_fields.set_vector(foot.point, *point)
+        message_fields.set_vector(foot.wrench.force, *force[:3])
+        message_fields.set_vector(foot.wrench.torque, *force[3:])
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -1,5 +1,5 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A public alias of ``messages/conversions.py``."""
+"""A public alias of ``messages/message_fields.py``."""
 
-from .messages.conversions import *  # noqa: F403
+from .messages.message_fields import *  # noqa: F403

@@ -19,15 +19,15 @@ from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia, JointWrenches
 from ..cdr.template import Template
 from .base import command
 from .base.dispatch import Compute, effort_output
-from .base.inputs import wrenches
-from .base.parameters import DERIVATIVES
+from .base.input_topics import wrench_subscriptions
+from .base.node_parameters import DERIVATIVES
 from .base.robot_node import Output, RobotNode, run
 from .base.service import Service
-from .markers.dynamics import DYNAMICS
-from .messages import conversions
-from .messages.frames import coinciding_link
-from .robot import RobotContext, State, Terms
-from .services import contact, dynamics
+from .markers.dynamics_markers import DYNAMICS
+from .messages import message_fields
+from .messages.frame_ids import coinciding_link
+from .robot import DynamicsTerms, RobotContext, State
+from .services import contact_services, dynamics_services
 
 
 def gravity(robot: RobotContext) -> Compute:
@@ -40,17 +40,17 @@ def nle(robot: RobotContext) -> Compute:
     return effort_output(robot, _nle)
 
 
-def _nle(state: State, terms: Terms) -> Array | None:
+def _nle(state: State, terms: DynamicsTerms) -> Array | None:
     return None if state.v is None else terms.nle
 
 
-def _holding(robot: RobotContext, state: State, terms: Terms) -> Array:
+def _holding(robot: RobotContext, state: State, terms: DynamicsTerms) -> Array:
     if not robot.includes_friction:
         return terms.g
     return terms.g + robot.friction(np.zeros(robot.model.nv), terms.g)  # offsets
 
 
-def _continuing(robot: RobotContext, state: State, terms: Terms) -> Array | None:
+def _continuing(robot: RobotContext, state: State, terms: DynamicsTerms) -> Array | None:
     if state.v is None or not robot.includes_friction:
         return _nle(state, terms)
     return terms.nle + robot.friction(state.v, terms.nle)
@@ -59,12 +59,12 @@ def _continuing(robot: RobotContext, state: State, terms: Terms) -> Array | None
 def inertia(robot: RobotContext) -> Compute:
     """`~/inertia`: the joint-space inertia matrix."""
     size = len(robot.names)
-    message = conversions.named(JointSpaceInertia, robot)
-    conversions.resize(message.inertia, size, size)
+    message = message_fields.named(JointSpaceInertia, robot)
+    message_fields.resize(message.inertia, size, size)
     template = Template(message)
     M, block = template.array("inertia.data").reshape(size, size), robot.block
 
-    def compute(state: State, terms: Terms) -> Template:
+    def compute(state: State, terms: DynamicsTerms) -> Template:
         M[:] = terms.M[block]
         return template
 
@@ -74,13 +74,13 @@ def inertia(robot: RobotContext) -> Compute:
 def state(robot: RobotContext) -> Compute:
     """`~/state`: all of these at one instant; velocity and nle are NaN if unknown."""
     size = len(robot.names)
-    message = conversions.named(JointSpaceDynamics, robot)
+    message = message_fields.named(JointSpaceDynamics, robot)
     message.position_name = robot.position_names
     message.friction_included = robot.includes_friction
-    message.position = conversions.zeros(len(robot.position_names))
-    message.velocity = message.nle = conversions.zeros(size)
-    message.gravity = conversions.zeros(size)
-    conversions.resize(message.inertia, size, size)
+    message.position = message_fields.zeros(len(robot.position_names))
+    message.velocity = message.nle = message_fields.zeros(size)
+    message.gravity = message_fields.zeros(size)
+    message_fields.resize(message.inertia, size, size)
     template = Template(message)
     known, q, v, g, h = (
         template.array(name)
@@ -90,7 +90,7 @@ def state(robot: RobotContext) -> Compute:
     rows, position_rows, block = robot.rows, robot.position_rows, robot.block
     friction = robot.friction if robot.includes_friction else None
 
-    def compute(state: State, terms: Terms) -> Template:
+    def compute(state: State, terms: DynamicsTerms) -> Template:
         q[:] = state.q[position_rows]
         g[:] = terms.g[rows]
         M[:] = terms.M[block]
@@ -123,13 +123,13 @@ def joint_wrenches(robot: RobotContext) -> Compute:
         wrench=[Wrench() for _ in indices],
     )
 
-    def compute(state: State, terms: Terms) -> JointWrenches:
+    def compute(state: State, terms: DynamicsTerms) -> JointWrenches:
         v = state.v
         message.velocity_valid = v is not None
         forces = dyn_ros.frame_forces(model, data, state.q, zero if v is None else v, zero)
         for wrench, numbers in zip(message.wrench, forces[indices].tolist()):
-            conversions.set_vector(wrench.force, *numbers[:3])
-            conversions.set_vector(wrench.torque, *numbers[3:])
+            message_fields.set_vector(wrench.force, *numbers[:3])
+            message_fields.set_vector(wrench.torque, *numbers[3:])
         return message
 
     return compute
@@ -147,9 +147,14 @@ OUTPUTS = (
 class DynamicsNode(RobotNode):
     """Publishes gravity, nonlinear effects, inertia, all of them at once, and commands."""
 
-    kernels: tuple[str, ...] = ("all_terms", "frame_forces", *dynamics.KERNELS, *contact.KERNELS)
-    batch_kernels = dynamics.BATCH_KERNELS
-    offers: tuple[Service, ...] = (*dynamics.SERVICES, *contact.SERVICES)
+    kernels: tuple[str, ...] = (
+        "all_terms",
+        "frame_forces",
+        *dynamics_services.KERNELS,
+        *contact_services.KERNELS,
+    )
+    batch_kernels = dynamics_services.BATCH_KERNELS
+    offers: tuple[Service, ...] = (*dynamics_services.SERVICES, *contact_services.SERVICES)
     markers = DYNAMICS
     specs = (*command.specs("gravity", "nle"), DERIVATIVES)
 
@@ -160,11 +165,11 @@ class DynamicsNode(RobotNode):
         self.outputs = (*OUTPUTS, self.command.output)
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
-            self.kernels += dynamics.DERIVATIVE_KERNELS
-            self.offers += dynamics.DERIVATIVE_SERVICES
+            self.kernels += dynamics_services.DERIVATIVE_KERNELS
+            self.offers += dynamics_services.DERIVATIVE_SERVICES
 
-    def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return wrenches(
+    def required_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return wrench_subscriptions(
             values["markers.wrench.topics"],
             values["markers.wrench.frames"],
             "the parameter markers.wrench.frames",

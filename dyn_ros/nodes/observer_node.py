@@ -21,14 +21,13 @@ from dyn_ros.msg import ExternalContact
 from . import observer_parameters
 from .base.dispatch import Compute, effort_output
 from .base.robot_node import Output, RobotNode, run
-from .markers.observer import OBSERVER
-from .messages import conversions
-from .messages.frames import rotation
+from .markers.observer_markers import OBSERVER
+from .messages import message_fields
+from .messages.frame_ids import rotation
 from .observer_parameters import RESTARTING, SPECS
-from .robot import RobotContext, State, Terms, once_per_state
-from .robot.observation import ContactAverage, Observation, deviations, thresholds
-from .services import model
-from .services import observer as observer_services
+from .robot import DynamicsTerms, RobotContext, State, once_per_state
+from .robot.observation import ContactAverage, Observation, effort_deviations, thresholds
+from .services import model_services, observer_services
 
 RESIDUALS = frozenset({"~/residual", "~/residual_without_friction"})
 
@@ -55,7 +54,7 @@ class ObserverNode(RobotNode):
             lambda robot, values: Observation(robot, values, lambda why: None),
         ),
         ([spec.name for spec in SPECS if spec.name.startswith("thresholds.")], thresholds),
-        (("noise.external",), deviations),
+        (("noise.external",), effort_deviations),
         (("tip_frame", "wrench_axes"), observer_parameters.place),
     )
 
@@ -68,10 +67,10 @@ class ObserverNode(RobotNode):
             Output("~/residual", JointState, self._make_residual),
             Output("~/residual_without_friction", JointState, self._make_frictionless),
         )
-        self.offers = (*self.requests.offers, *model.SERVICES)
+        self.offers = (*self.requests.offers, *model_services.SERVICES)
         self._observation: Observation | None = None
         self._average = ContactAverage(0.0)
-        self._watched: frozenset[str] = frozenset()  # topics that have subscribers
+        self._subscribed_topics: frozenset[str] = frozenset()  # topics that have subscribers
         self._setting = ""  # which parameter does not fit the robot
         self._settings_of: tuple[Any, int] = None, -1  # robot and parameters of `_setting`
         self._tare: tuple[Any, Array] = None, np.zeros(0)
@@ -81,19 +80,19 @@ class ObserverNode(RobotNode):
 
     def stopped(self) -> None:
         super().stopped()
-        self.requests.listening.abort("the node stops")
+        self.requests.recording.abort("the node stops")
         self._observation = None
 
     def end(self) -> None:
         super().end()
-        self.requests.listening.close()
+        self.requests.recording.close()
 
     def parameters_changed(self, changed: Set[str]) -> None:
         super().parameters_changed(changed)
         if RESTARTING & changed:
-            self.requests.listening.abort("parameters of the observer have changed")
+            self.requests.recording.abort("parameters of the observer have changed")
             if {"effort_constant", "effort_delay"} & changed:
-                self.requests.forget()
+                self.requests.forget_measurements()
             self._observation = None
         elif self._observation:
             self._observation.adjust(self.parameters.values)
@@ -122,23 +121,23 @@ class ObserverNode(RobotNode):
         """Return the time [s] of a clock that never jumps."""
         return time.monotonic()
 
-    def follows(self, now: float) -> Iterable[str] | None:
-        listening = self.requests.listening
-        if listening.active:
-            listening.poll(self.steady_time(), self._unusable())
-        self._watched = self.dispatch.watched(now)
-        if self.requests.listens or self._watched:
+    def on_state_reads(self, now: float) -> Iterable[str] | None:
+        recording = self.requests.recording
+        if recording.active:
+            recording.poll(self.steady_time(), self._unusable())
+        self._subscribed_topics = self.dispatch.recently_subscribed_topics(now)
+        if self.requests.needs_states or self._subscribed_topics:
             return ("effort",)
         if self._observation:
-            self._observation.rest()
+            self._observation.pause()
         return None
 
     def on_state(self, robot: RobotContext, state: State) -> None:
         observation = self._observation_of(robot)
         if observation is None:
             return
-        observation.take(state, not RESIDUALS.isdisjoint(self._watched))
-        if self.requests.listens:
+        observation.observe(state, not RESIDUALS.isdisjoint(self._subscribed_topics))
+        if self.requests.needs_states:
             self.requests.add(state.stamp, observation)
 
     def _observation_of(self, robot: RobotContext) -> Observation | None:
@@ -148,7 +147,7 @@ class ObserverNode(RobotNode):
         if self._settings_of == (robot, self.parameters.changes):
             return None
         if self._observation:
-            self.requests.listening.abort("there is a new robot")
+            self.requests.recording.abort("there is a new robot")
         self._observation = None
         try:
             self._observation = Observation(robot, self.parameters.values, self._log)
@@ -161,7 +160,7 @@ class ObserverNode(RobotNode):
     def _log(self, text: str) -> None:
         self.report.log(text.split(":")[0], text)
         if "jumped back" in text:
-            self.requests.listening.abort(text)
+            self.requests.recording.abort(text)
 
     def faults(self) -> Sequence[str]:
         return list(self._observation.faults.values()) if self._observation else []
@@ -180,12 +179,14 @@ class ObserverNode(RobotNode):
 
     def waiting_for(self) -> str:
         waiting = super().waiting_for()
-        if waiting or not (self.dispatch.subscribed() or self.requests.listening.listens):
+        if waiting or not (
+            self.dispatch.subscribed_topics() or self.requests.recording.needs_states
+        ):
             return waiting
         problem = self._problem()
         if problem:
             return f"nothing is published: {problem}"
-        if "~/external_wrench" in self.dispatch.subscribed():
+        if "~/external_wrench" in self.dispatch.subscribed_topics():
             assert self.robot is not None
             try:
                 observer_parameters.place(self.robot, self.parameters.values)
@@ -194,10 +195,10 @@ class ObserverNode(RobotNode):
         return ""
 
     def diagnose(self, busy: str = "") -> None:
-        if self.requests.listening.active:
+        if self.requests.recording.active:
             self.guard(
                 "diagnose",
-                self.requests.listening.poll,
+                self.requests.recording.poll,
                 self.steady_time(),
                 self.waiting_for() or self._unusable() or "no states",
             )
@@ -217,7 +218,7 @@ class ObserverNode(RobotNode):
             "collision": ""
             if super().waiting_for()
             else str(bool(observation and observation.collision)).lower(),
-            "service": self.requests.listening.text,
+            "service": self.requests.recording.status,
         }
 
     # --- outputs
@@ -242,7 +243,7 @@ class ObserverNode(RobotNode):
         return self._efforts(robot, "frictionless", "residual_valid")
 
     def _efforts(self, robot: RobotContext, result: str, valid: str) -> Compute:
-        def efforts(state: State, terms: Terms) -> Array | None:
+        def efforts(state: State, terms: DynamicsTerms) -> Array | None:
             observation = self.valid(robot, valid)
             return None if observation is None else getattr(observation, result)
 
@@ -285,7 +286,7 @@ class ObserverNode(RobotNode):
             lambda changes: observer_parameters.place(robot, self.parameters.values)
         )
 
-        def compute(state: State, terms: Terms) -> WrenchStamped | None:
+        def compute(state: State, terms: DynamicsTerms) -> WrenchStamped | None:
             estimate = self.external_wrench(robot, state)
             if estimate is None:
                 return None
@@ -299,8 +300,8 @@ class ObserverNode(RobotNode):
             )
             R = rotation(axes, terms.oMf).T @ terms.oMf[frame, :3, :3]
             force, torque = (R @ numbers[:3]).tolist(), (R @ numbers[3:]).tolist()
-            conversions.set_vector(message.wrench.force, *force)
-            conversions.set_vector(message.wrench.torque, *torque)
+            message_fields.set_vector(message.wrench.force, *force)
+            message_fields.set_vector(message.wrench.torque, *torque)
             return message
 
         return compute
@@ -317,13 +318,13 @@ class ObserverNode(RobotNode):
                 robot.data,
                 observation.q,
                 observation.external,
-                observation.limits(),
+                observation.positive_thresholds(),
                 covariance=observation.covariance(),
             )
         except ValueError as error:
             self.reject("contacts", error)
             return None
-        if observation.rising(state.stamp):
+        if observation.collision_is_settling(state.stamp):
             self._average = ContactAverage(self.parameters.values["contact_averaging"])
             return contact
         return self._average.update(contact, state.stamp)
@@ -333,14 +334,14 @@ class ObserverNode(RobotNode):
         message = ExternalContact()
         names = np.array(robot.model.velocity_names)
 
-        def compute(state: State, terms: Terms) -> ExternalContact | None:
+        def compute(state: State, terms: DynamicsTerms) -> ExternalContact | None:
             observation = self.valid(robot)
             if observation is None:
                 return None
             message.header.frame_id = robot.world_frame
             message.collision = observation.collision
             message.since.sec, message.since.nanosec = divmod(
-                observation.since(state.stamp), 1_000_000_000
+                observation.time_since_change(state.stamp), 1_000_000_000
             )
             message.joint = names[observation.exceeded].tolist()
             _fill_contact(message, self.contact(robot, state))
@@ -358,8 +359,10 @@ def _fill_contact(message: ExternalContact, contact: Any) -> None:
     message.force = float(contact.magnitude) if contact else math.nan
     message.force_deviation = float(contact.deviation) if contact else math.nan
     message.line_valid = bool(contact and contact.line_valid)
-    conversions.set_vector(message.direction, *(contact.direction.tolist() if contact else unknown))
-    conversions.set_vector(message.point, *(contact.point.tolist() if contact else unknown))
+    message_fields.set_vector(
+        message.direction, *(contact.direction.tolist() if contact else unknown)
+    )
+    message_fields.set_vector(message.point, *(contact.point.tolist() if contact else unknown))
 
 
 def main(args: Sequence[str] | None = None) -> int:

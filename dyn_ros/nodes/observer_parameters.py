@@ -18,10 +18,10 @@ from dyn_ros.observer.settings import (
 )
 
 from ..states.joint_states import abbreviated
-from .base.parameters import Spec
-from .messages.frames import axes_link, coinciding_link
-from .robot import RobotContext, SettingError, blamed_on
-from .services import observer as observer_services
+from .base.node_parameters import Spec
+from .messages.frame_ids import axes_link, coinciding_link
+from .robot import RobotContext, SettingError, parameter_errors
+from .services import observer_services
 
 
 def _spec(name: str, known: Setting) -> Spec:
@@ -93,7 +93,7 @@ def tip(robot: RobotContext, name: str) -> str:
     """Return the frame in the parameter tip_frame, or the last link of a single chain."""
     model = robot.model
     if name:
-        with blamed_on("tip_frame"):
+        with parameter_errors("tip_frame"):
             index = model.frame_index(name)
         if model.tree.frames[index].parent < 0:
             raise SettingError("tip_frame", f"no joint moves {name!r}; specify a frame that moves")

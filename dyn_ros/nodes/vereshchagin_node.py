@@ -21,16 +21,15 @@ from dyn_ros.srv import SolveConstrainedDynamics
 from ..states.joint_states import Rejected
 from .base import command
 from .base.dispatch import Compute, effort_output
-from .base.inputs import COMMAND_QOS, wrenches
-from .base.parameters import Spec
+from .base.input_topics import COMMAND_QOS, wrench_subscriptions
+from .base.node_parameters import Spec
 from .base.robot_node import Output, RobotNode, run
 from .base.service import Service
-from .markers.vereshchagin import VERESHCHAGIN, solution_reads
-from .messages import arrays, conversions
-from .messages import constraints as constraining
-from .messages.constraints import Constraints
-from .messages.frames import Wrench, external_forces, requested_forces
-from .robot import RobotContext, State, Terms, blamed_on, once_per_state
+from .markers.vereshchagin_markers import VERESHCHAGIN, solution_reads
+from .messages import acceleration_constraints, arrays, message_fields
+from .messages.acceleration_constraints import Constraints
+from .messages.frame_ids import Wrench, external_forces, requested_forces
+from .robot import DynamicsTerms, RobotContext, State, once_per_state, parameter_errors
 
 PRESETS = (
     Spec(
@@ -102,7 +101,7 @@ TOO_LARGE = (
 )
 
 
-class Solution(NamedTuple):
+class ConstrainedSolution(NamedTuple):
     constraints: Constraints
     feedforward: Array
     effort: Array
@@ -111,11 +110,11 @@ class Solution(NamedTuple):
 
 def _check_preset(robot: RobotContext, values: Mapping[str, Any]) -> None:
     if values["constraints"] != "topic":
-        constraining.from_preset(robot, values)
+        acceleration_constraints.from_preset(robot, values)
 
 
 def _check_frames(robot: RobotContext, values: Mapping[str, Any]) -> None:
-    with blamed_on("wrench_frames"):
+    with parameter_errors("wrench_frames"):
         for frame in filter(None, values["wrench_frames"]):
             robot.model.frame_index(frame)
 
@@ -147,16 +146,22 @@ class VereshchaginNode(RobotNode):
         )
         self.offers = (Service("~/solve", SolveConstrainedDynamics, self._answer),)
         self._preset = lru_cache(1)(
-            lambda robot, changes: constraining.from_preset(robot, self.parameters.values)
+            lambda robot, changes: acceleration_constraints.from_preset(
+                robot, self.parameters.values
+            )
         )
         super().__init__(name, source, **kwargs)
 
     # --- inputs
 
-    def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        wanted = wrenches(values["wrench_topics"], values["wrench_frames"])
+    def required_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        wanted = wrench_subscriptions(values["wrench_topics"], values["wrench_frames"])
         own = {
-            "~/constraints": (AccelerationConstraints, constraining.from_message, COMMAND_QOS),
+            "~/constraints": (
+                AccelerationConstraints,
+                acceleration_constraints.from_message,
+                COMMAND_QOS,
+            ),
             "~/feedforward": (JointState, _efforts, COMMAND_QOS),
         }
         for topic in own.keys() & wanted.keys():
@@ -186,7 +191,7 @@ class VereshchaginNode(RobotNode):
 
     def waiting_for(self) -> str:
         waiting = super().waiting_for()
-        if waiting or self.robot is None or not self.dispatch.subscribed():
+        if waiting or self.robot is None or not self.dispatch.subscribed_topics():
             return waiting
         try:
             for read in (self._constraints, self._received_feedforward, self._wrenches):
@@ -198,7 +203,9 @@ class VereshchaginNode(RobotNode):
     # --- solutions
 
     @once_per_state
-    def solution(self, robot: RobotContext, state: State, terms: Terms) -> Solution | None:
+    def solution(
+        self, robot: RobotContext, state: State, terms: DynamicsTerms
+    ) -> ConstrainedSolution | None:
         """Return the solution for a state, or None if an input is missing."""
         if state.v is None:
             return None
@@ -217,7 +224,7 @@ class VereshchaginNode(RobotNode):
             self.reject("state", error)
             return None
 
-    def _torque(self, robot: RobotContext, state: State, terms: Terms) -> Array | None:
+    def _torque(self, robot: RobotContext, state: State, terms: DynamicsTerms) -> Array | None:
         solution = self.solution(robot, state, terms)
         return None if solution is None else solution.effort
 
@@ -229,9 +236,9 @@ class VereshchaginNode(RobotNode):
         constraints: Constraints,
         feedforward: Array,
         f_ext: Array | None,
-    ) -> Solution:
+    ) -> ConstrainedSolution:
         values = self.parameters.values
-        motion = constraining.solve(
+        motion = acceleration_constraints.solve(
             robot,
             q,
             v,
@@ -245,7 +252,7 @@ class VereshchaginNode(RobotNode):
         effort = feedforward + motion.constraint_generalized_forces
         if not (np.isfinite(effort).all() and np.isfinite(motion.ddq).all()):
             raise Rejected(TOO_LARGE)
-        return Solution(constraints, feedforward, effort, motion)
+        return ConstrainedSolution(constraints, feedforward, effort, motion)
 
     def _make_torques(self, robot: RobotContext) -> Compute:
         """`~/constraint_torques`: the torques to send to the joints."""
@@ -255,7 +262,7 @@ class VereshchaginNode(RobotNode):
         """`~/solution`: motion, torques and constraints at one instant."""
         latest: Any = None, None, None
 
-        def compute(state: State, terms: Terms) -> ConstrainedDynamics | None:
+        def compute(state: State, terms: DynamicsTerms) -> ConstrainedDynamics | None:
             nonlocal latest
             solution = self.solution(robot, state, terms)
             if solution is None:
@@ -283,7 +290,7 @@ class VereshchaginNode(RobotNode):
             or len(given.directions.data)
             or len(given.acceleration)
         ):
-            constraints = constraining.from_message(robot, given)
+            constraints = acceleration_constraints.from_message(robot, given)
         else:
             constraints = self._constraints(robot)
         feedforward = _efforts(robot, request)
@@ -303,11 +310,11 @@ def _writer(
     robot: RobotContext,
     constraints: Constraints,
     message: ConstrainedDynamics,
-) -> Callable[[Solution, Array, Array, Array], None]:
+) -> Callable[[ConstrainedSolution, Array, Array, Array], None]:
     """Prepare a ConstrainedDynamics for these constraints; return a function that fills it."""
     message.name = robot.names
     by_joint = [
-        conversions.numbers(message, field, len(robot.names))
+        message_fields.numbers(message, field, len(robot.names))
         for field in (
             "acceleration",
             "effort",
@@ -319,15 +326,15 @@ def _writer(
     ]
     message_constraints, m = message.constraints, len(constraints.frame)
     message_constraints.frame = list(constraints.frame)
-    conversions.matrix(message_constraints.directions, 6, m)[:] = constraints.directions
-    conversions.numbers(message_constraints, "acceleration", m)[:] = constraints.acceleration
+    message_fields.matrix(message_constraints.directions, 6, m)[:] = constraints.directions
+    message_fields.numbers(message_constraints, "acceleration", m)[:] = constraints.acceleration
     nu, achieved = (
-        conversions.numbers(message, field, m) for field in ("nu", "achieved_acceleration")
+        message_fields.numbers(message, field, m) for field in ("nu", "achieved_acceleration")
     )
     message.link = robot.model.tree.body_links
-    link_accelerations = conversions.matrix(message.link_accelerations, len(message.link), 6)
+    link_accelerations = message_fields.matrix(message.link_accelerations, len(message.link), 6)
 
-    def write(solution: Solution, q: Array, v: Array, oMf: Array) -> None:
+    def write(solution: ConstrainedSolution, q: Array, v: Array, oMf: Array) -> None:
         motion = solution.motion
         message_constraints.header.frame_id = constraints.axes or robot.world_frame
         for numbers, vector in zip(
@@ -343,7 +350,9 @@ def _writer(
         ):
             numbers[:] = vector[robot.rows]
         nu[:] = motion.nu
-        achieved[:] = constraining.achieved_acceleration(robot, q, v, constraints, motion.ddq, oMf)
+        achieved[:] = acceleration_constraints.achieved_acceleration(
+            robot, q, v, constraints, motion.ddq, oMf
+        )
         message.rank = motion.rank
         link_accelerations[:] = motion.link_accelerations
 

@@ -25,12 +25,12 @@ from dyn_ros.engine.model.urdf import read_urdf
 
 from ..cdr.field_ranges import PatternReader
 from ..msg import ExternalContact
-from .base.lifecycle import THROTTLE, parameter_description
-from .base.parameters import DESCRIPTION, Spec
+from .base.lifecycle import LOG_INTERVAL, parameter_description
+from .base.node_parameters import DESCRIPTION_PARAMETERS, Spec
 from .base.process import run
-from .messages import conversions
-from .messages.serialized import joint_state_reader, marker_array_reader
-from .services.touch import TouchNode
+from .messages import message_fields
+from .messages.serialized_messages import joint_state_reader, marker_array_reader
+from .services.page_client import PageClient
 
 if TYPE_CHECKING:
     from dyn_ros.viewer.actor import PageSettings
@@ -101,11 +101,11 @@ SPECS = (
 )
 
 
-class ViewerNode(TouchNode):
+class ViewerNode(PageClient):
     """Shows a robot, its markers and its torques in a browser, with sliders and a push handle."""
 
     specs = SPECS
-    most_states = 500  # markers belong to one of them
+    state_queue_depth = 500  # markers belong to one of them
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         self.session: Session | None = None
@@ -250,9 +250,9 @@ class ViewerNode(TouchNode):
         if self.session is not None:
             header = message.header
             self.session.place(
-                conversions.pose_numbers(message.pose.pose),
+                message_fields.pose_numbers(message.pose.pose),
                 header.frame_id,
-                conversions.nanoseconds(header.stamp),
+                message_fields.nanoseconds(header.stamp),
             )
 
     def _on_markers(self, topic: str, reader: PatternReader[Any], data: bytes) -> None:
@@ -266,7 +266,7 @@ class ViewerNode(TouchNode):
     # --- parameters and robot
 
     def accept_parameters(self, values: Mapping[str, Any], changed: Set[str]) -> None:
-        if DESCRIPTION & changed and (text := parameter_description(values)):
+        if DESCRIPTION_PARAMETERS & changed and (text := parameter_description(values)):
             read_urdf(text)
 
     def parameters_changed(self, changed: Set[str]) -> None:
@@ -278,7 +278,9 @@ class ViewerNode(TouchNode):
         if "rate" in changed:
             self.destroy_timer(self.timer)
             self._set_timer()
-        if DESCRIPTION & changed and (text := parameter_description(self.parameters.values)):
+        if DESCRIPTION_PARAMETERS & changed and (
+            text := parameter_description(self.parameters.values)
+        ):
             self.take_description(text, "parameter robot_description")
 
     def use_description(self, text: str) -> None:
@@ -322,7 +324,7 @@ class ViewerNode(TouchNode):
             message = WrenchStamped()
             message.header.stamp = self.get_clock().now().to_msg()
             message.header.frame_id = link
-            conversions.set_vector(message.wrench.force, *force.tolist())
+            message_fields.set_vector(message.wrench.force, *force.tolist())
             self._push.publish(message)
 
     def _others_push(self) -> bool:
@@ -352,15 +354,15 @@ class ViewerNode(TouchNode):
             },
         )
 
-    def reject(self, what: str, why: object, throttle: float = THROTTLE) -> None:
+    def reject(self, subject: str, reason: object, interval: float = LOG_INTERVAL) -> None:
         if self.session is not None:
-            self.session.show_problem(what, why)
-        super().reject(what, why, throttle)
+            self.session.show_problem(subject, reason)
+        super().reject(subject, reason, interval)
 
-    def fail(self, what: str, why: object) -> None:
+    def fail(self, subject: str, reason: object) -> None:
         if self.session is not None:
-            self.session.show_problem(what, why)
-        super().fail(what, why)
+            self.session.show_problem(subject, reason)
+        super().fail(subject, reason)
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -111,7 +111,7 @@ def test_the_file(folder):
 def test_the_node_has_these_parameters(folder):
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
     pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
-    from dyn_ros.nodes.base import parameters as common
+    from dyn_ros.nodes.base import node_parameters as common
     from dyn_ros.nodes.observer_node import SPECS
 
     values = parameters(folder / "thresholds.yaml")

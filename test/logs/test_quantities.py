@@ -90,7 +90,7 @@ def run_node(robot, settings, messages, odometry=()):
         except Rejected:
             continue
         state = robot.collector.latest()
-        observation.take(state, True)
+        observation.observe(state, True)
         unknown = np.full(robot.model.nv, np.nan)
         residual.append(observation.residual.copy() if observation.residual_valid else unknown)
         external.append(observation.external.copy() if observation.valid else unknown)
@@ -294,7 +294,7 @@ def test_a_base_that_moves():
 
 def test_terms_and_the_whole_robot_as_the_nodes():
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
-    from dyn_ros.nodes.robot.context import Terms
+    from dyn_ros.nodes.robot.context import DynamicsTerms
     from dyn_ros.nodes.robot.support import composite_body
     from dyn_ros.states.joint_states import State
 
@@ -308,7 +308,7 @@ def test_terms_and_the_whole_robot_as_the_nodes():
             has_velocity = k != 7
             state = State(states.q[k], states.v[k], unknown=() if has_velocity else ("all",))
             robot.compute(state, reads)
-            terms = Terms(robot.data, reads)
+            terms = DynamicsTerms(robot.data, reads)
             composite = composite_body(robot, state, terms)
             momentum = composite.momentum if has_velocity else [np.nan] * 6
             inertia = composite.body.matrix()

@@ -16,7 +16,7 @@ pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
 pytest.importorskip("numba", reason="a kernel of a user's own is compiled")
 
 import dyn_ros
-from dyn_ros.nodes.base.parameters import SPECS
+from dyn_ros.nodes.base.node_parameters import SPECS
 from dyn_ros.nodes.base.service import Service, State
 from dyn_ros.nodes.messages import arrays
 from dyn_ros.nodes.robot.context import RobotContext

@@ -422,7 +422,7 @@ def test_a_jump_of_stamps_does_not_shorten_listening(client, node, robot):
     robot.say(100)
     robot.time += 5.0
     robot.say(100)
-    assert node.node.requests.listening.listens
+    assert node.node.requests.recording.needs_states
     assert ask(client, robot, None, None, future, 50).success
     assert client.call(Tare, node.name + "/tare", Tare.Request(clear=True)).success
 

@@ -1036,7 +1036,7 @@ def test_the_service_needs_an_active_node(client, node, solve):
 
 
 def test_constraints_too_large_to_compute_with_are_rejected():
-    from dyn_ros.nodes.messages.constraints import from_message
+    from dyn_ros.nodes.messages.acceleration_constraints import from_message
     from dyn_ros.nodes.robot.context import RobotContext
     from service_stub import VALUES
 

@@ -177,15 +177,15 @@ def test_its_markers_are_those_of_the_nodes(show):
 
 def test_the_appearance_is_that_of_the_nodes():
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
-    from dyn_ros.nodes.base.markers import SHARED
-    from dyn_ros.nodes.markers.centroidal import CENTROIDAL
-    from dyn_ros.nodes.markers.dynamics import DYNAMICS
+    from dyn_ros.nodes.base.marker_output import COMMON_MARKER_SPECS
+    from dyn_ros.nodes.markers.centroidal_markers import CENTROIDAL
+    from dyn_ros.nodes.markers.dynamics_markers import DYNAMICS
     from dyn_ros.viewer.standalone import COM_DIAMETER, LIMIT_COLOR, PlainAppearance
 
     values = {spec.name: spec.default for kind in (*DYNAMICS, *CENTROIDAL) for spec in kind.specs}
-    assert dict(values, **{spec.name: spec.default for spec in SHARED})["markers.width"] == (
-        PlainAppearance("com", 1.0).width
-    )
+    assert dict(values, **{spec.name: spec.default for spec in COMMON_MARKER_SPECS})[
+        "markers.width"
+    ] == (PlainAppearance("com", 1.0).width)
     for family, alpha in (("torque", 1.0), ("inertia", 0.4), ("com", 1.0)):
         np.testing.assert_allclose(
             PlainAppearance(family, 1.0, alpha).color, values[f"markers.{family}.color"], atol=0.005

@@ -17,18 +17,18 @@ from dyn_ros.engine.model.coordinates import is_actuated
 
 from ...cdr.template import Template
 from ...states.joint_states import Rejected
-from ..messages import conversions
-from ..robot import RobotContext, SettingError, State, Terms
+from ..messages import message_fields
+from ..robot import DynamicsTerms, RobotContext, SettingError, State
 from .dispatch import Compute, Output
 from .lifecycle import BaseNode
-from .parameters import Spec
+from .node_parameters import Spec
 
-Torques: TypeAlias = Callable[[RobotContext, State, Terms], "Array | None"]
+TorqueFunction: TypeAlias = Callable[[RobotContext, State, DynamicsTerms], "Array | None"]
 """Returns the torques of all rows of the model, (nv,), or None if an input is missing."""
 
 
 def specs(*choices: str) -> tuple[Spec, ...]:
-    """Return the parameters, with the choices of torques other than "none"."""
+    """Return the parameters of the output, given the choices of torques besides "none"."""
     return (
         Spec(
             "command",
@@ -46,19 +46,21 @@ def specs(*choices: str) -> tuple[Spec, ...]:
 
 
 class Command:
-    """The output `~/command` of a node with the parameters `specs`: torques, clipped to limits.
+    """The output `~/command` of a node: torques, clipped to the effort limits.
 
-    `choices` has, for each choice of torques, what it reads, as a callable `Output.reads`, and the
-    function that returns them.
+    The node has the parameters `specs`. `choices` maps each value of the parameter `command` to a
+    callable as in `Output.reads`, and to the function that returns the torques.
     """
 
     def __init__(
-        self, node: BaseNode, choices: Mapping[str, tuple[Callable[[], Iterable[str]], Torques]]
+        self,
+        node: BaseNode,
+        choices: Mapping[str, tuple[Callable[[], Iterable[str]], TorqueFunction]],
     ) -> None:
         self._node, self._choices = node, choices
-        self._stopped = ""  # the reason; empty while it is published
-        self._published = 0  # messages since the last `details`
-        self._publishes = False  # whether there were any before that
+        self._stop_reason = ""  # empty while it is published
+        self._published = 0  # messages since the last call of `details`
+        self._was_published = False  # before the last call of `details`
         self.output = Output("~/command", Float64MultiArray, self._make, self._reads, stamped=False)
 
     def _reads(self) -> Iterable[str] | None:
@@ -66,55 +68,55 @@ class Command:
         return None if choice == "none" else self._choices[choice][0]()
 
     def _make(self, robot: RobotContext) -> Compute:
-        """`~/command`: torques times `command_scale`, in the order of `joints`."""
-        rows, names = _motors(robot)
+        """Prepare `~/command`: torques times `command_scale`, in the order of `joints`."""
+        rows, names = _actuated_rows(robot)
         limits = np.maximum(robot.model.effort_limit[rows], 0.0)
-        message = Float64MultiArray(data=conversions.zeros(len(rows)))
+        message = Float64MultiArray(data=message_fields.zeros(len(rows)))
         template = Template(message)
         data, parameters = template.array("data"), self._node.parameters
         scales = lru_cache(1)(lambda changes: self.scales(robot, parameters.values))
 
-        def commanded(state: State, terms: Terms) -> Array:
-            """Return the torques before clipping; a ValueError states why there are none."""
+        def scaled_torques(state: State, terms: DynamicsTerms) -> Array:
+            """Return the torques before clipping; raise a ValueError if an input is missing."""
             factors = scales(parameters.changes)
             torques = self._choices[parameters.values["command"]][1](robot, state, terms)
             if torques is None:
                 raise Rejected("an input is missing that the torques depend on")
-            wanted = factors * torques[rows]
-            if not np.isfinite(wanted).all():
-                raise Rejected(
-                    f"the torque of {names[np.argmin(np.isfinite(wanted))]} is not finite"
-                )
-            return wanted
+            scaled = factors * torques[rows]
+            finite = np.isfinite(scaled)
+            if not finite.all():
+                raise Rejected(f"the torque of {names[np.argmin(finite)]} is not finite")
+            return scaled
 
-        def compute(state: State, terms: Terms) -> Template | None:
+        def compute(state: State, terms: DynamicsTerms) -> Template | None:
             try:
-                wanted = commanded(state, terms)
+                torques = scaled_torques(state, terms)
             except ValueError as error:
-                self._stop(str(error))
+                self._log_stop(str(error))
                 return None
-            np.clip(wanted, -limits, limits, out=data)
-            beyond = np.flatnonzero(data != wanted)
-            if len(beyond):
-                self._clipped(names[beyond[0]], wanted[beyond[0]], limits[beyond[0]])
+            np.clip(torques, -limits, limits, out=data)
+            clipped_rows = np.flatnonzero(data != torques)
+            if len(clipped_rows):
+                row = clipped_rows[0]
+                self._report_clipping(names[row], torques[row], limits[row])
             self._published += 1
-            self._stopped = ""
+            self._stop_reason = ""
             return template
 
         return compute
 
     def scales(self, robot: RobotContext, values: Mapping[str, Any]) -> Array:
-        """Return the factors in command_scale; a ValueError if they do not fit the robot."""
-        count, scales = len(_motors(robot)[0]), values["command_scale"]
+        """Return a factor for each row; raise a `SettingError` if command_scale does not fit."""
+        scales, names = values["command_scale"], _actuated_rows(robot)[1]
+        count = len(names)
         if len(scales) not in (0, 1, count):
             raise SettingError(
                 "command_scale",
-                f"expected one number, or {count} for "
-                f"{', '.join(_motors(robot)[1])}; got {len(scales)}",
+                f"expected one number, or {count} for {', '.join(names)}; got {len(scales)}",
             )
         return np.broadcast_to(np.array(scales or [0.0]), count)
 
-    def _clipped(self, name: str, torque: float, limit: float) -> None:
+    def _report_clipping(self, name: str, torque: float, limit: float) -> None:
         report = self._node.report
         report.count.clipped += 1
         report.log(
@@ -123,35 +125,35 @@ class Command:
             f"effort limit is {limit:.6g}",
         )
 
-    def _stop(self, reason: str) -> None:
+    def _log_stop(self, reason: str) -> None:
         self._published = 0
-        if reason != self._stopped:
-            self._stopped = reason
+        if reason != self._stop_reason:
+            self._stop_reason = reason
             self._node.report.log("command stopped", f"~/command stopped: {reason}")
 
     def stop(self, reason: str) -> None:
-        """Record why the node publishes nothing anymore, if it has published."""
-        if self._published or self._publishes:
-            self._stop(reason)
-        self._publishes = False
+        """Log why `~/command` is no longer published, if it was."""
+        if self._published or self._was_published:
+            self._log_stop(reason)
+        self._was_published = False
 
     def details(self, waiting: str) -> dict[str, str]:
-        """Return the text for diagnostics, given what the node waits for; resets the counter."""
+        """Return values for the diagnostics, given what the node waits for; reset the counter."""
         choice, published = self._node.parameters.values["command"], self._published
         if choice == "none":
-            self._stopped = ""
+            self._stop_reason = ""
         elif not published and waiting:
             self.stop(waiting)
-            self._stopped = waiting
-        self._publishes, self._published = published > 0, 0
-        state = "published" if published else self._stopped or "no subscriber"
+            self._stop_reason = waiting
+        self._was_published, self._published = published > 0, 0
+        status = "published" if published else self._stop_reason or "no subscriber"
         return {
-            "command": choice if choice == "none" else f"{choice}: {state}",
+            "command": choice if choice == "none" else f"{choice}: {status}",
             "commands clipped": str(self._node.report.count.clipped),
         }
 
 
-def _motors(robot: RobotContext) -> tuple[list[int], list[str]]:
+def _actuated_rows(robot: RobotContext) -> tuple[list[int], list[str]]:
     """Return the published rows of joints with one coordinate, and their names."""
     model = robot.model
     single = is_actuated(model)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""From a robot state to published messages: outputs, and what they declare that they read."""
+"""Outputs of a node: the topics that it publishes for each state of its robot."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from dyn_ros.engine.kernel.types import Array
 
 from ...cdr.template import Template
 from ...states.rate_limiter import RateLimiter
-from ..messages import conversions
-from ..robot import RobotContext, State, Terms
+from ..messages import message_fields
+from ..robot import DynamicsTerms, RobotContext, State
 from .lifecycle import BaseNode
 from .rclpy_internals import publish_bytes, subscription_count
 
-RECOUNT = 0.005  # time after which subscribers are counted again [s]
+SUBSCRIBER_COUNT_INTERVAL = 0.005  # s
 STATE_READS = frozenset({"effort", "acceleration"})
-"""What an output reads from the `State` in addition to q and v: collected only if it is read."""
+"""Fields of a `State` besides q and v, which are collected only if an output reads them."""
 
 
-Compute: TypeAlias = Callable[[State, Terms], Any]
+Compute: TypeAlias = Callable[[State, DynamicsTerms], Any]
 """Computes the message, or None if an input is missing; the message may be used again."""
 
 
@@ -39,11 +39,11 @@ class Output:
     """A topic that a node publishes for each state.
 
     `make(robot)` returns a function `(state, terms)` for a `RobotContext`, which returns a message
-    or a `Template`, or None if an input is missing. `reads` are the results of `dyn_ros.all_terms`
-    that it reads from `terms`, and those of `STATE_READS` that it reads from `state`; a callable
-    is called for each state, and returns None to skip it. A `stamped` message has a header, which
-    gets the stamp of the state. `clear()` returns the message to publish when the node stops. If
-    `has_rate`, `reads` limits the rate, and `max_rate` does not.
+    or a `Template`, or None if an input is missing. `reads` names the results of
+    `dyn_ros.all_terms` that it reads from `terms`, and the `STATE_READS` that it reads from
+    `state`; a callable is called for each state, and returns None to skip it. A `stamped` message
+    has a header, which gets the stamp of the state. `clear()` returns the message to publish when
+    the node stops. If `has_rate`, `reads` limits the rate, and the parameter `max_rate` does not.
     """
 
     topic: str
@@ -55,23 +55,25 @@ class Output:
     has_rate: bool = False
 
     def __post_init__(self) -> None:
-        known = {*AllTerms._fields, *STATE_READS}
-        unknown = [] if callable(self.reads) else sorted(set(self.reads) - known)
+        available = {*AllTerms._fields, *STATE_READS}
+        unknown = [] if callable(self.reads) else sorted(set(self.reads) - available)
         if unknown:
             raise ValueError(
                 f"reads: unknown {', '.join(map(repr, unknown))}; available: "
-                + ", ".join(sorted(known))
+                + ", ".join(sorted(available))
             )
 
 
-def effort_output(robot: RobotContext, read: Callable[[State, Terms], Array | None]) -> Compute:
-    """Return what publishes a vector (nv,) as the effort of the rows to publish."""
-    message = conversions.named(JointState, robot)
-    message.effort = conversions.zeros(len(robot.names))
+def effort_output(
+    robot: RobotContext, read: Callable[[State, DynamicsTerms], Array | None]
+) -> Compute:
+    """Return a function that writes a vector (nv,) to the efforts of a JointState."""
+    message = message_fields.named(JointState, robot)
+    message.effort = message_fields.zeros(len(robot.names))
     template = Template(message)
     effort, rows = template.array("effort"), robot.rows
 
-    def compute(state: State, terms: Terms) -> Template | None:
+    def compute(state: State, terms: DynamicsTerms) -> Template | None:
         vector = read(state, terms)
         if vector is None:
             return None
@@ -81,46 +83,48 @@ def effort_output(robot: RobotContext, read: Callable[[State, Terms], Array | No
     return compute
 
 
-def point_output(robot: RobotContext, read: Callable[[State, Terms], Array | None]) -> Compute:
-    """Return what publishes a point (3,) in the world."""
+def point_output(
+    robot: RobotContext, read: Callable[[State, DynamicsTerms], Array | None]
+) -> Compute:
+    """Return a function that writes a point (3,) in the world to a PointStamped."""
     message = PointStamped()
 
-    def compute(state: State, terms: Terms) -> PointStamped | None:
+    def compute(state: State, terms: DynamicsTerms) -> PointStamped | None:
         position = read(state, terms)
         if position is None:
             return None
         message.header.frame_id = robot.world_frame
-        conversions.set_vector(message.point, *position.tolist())
+        message_fields.set_vector(message.point, *position.tolist())
         return message
 
     return compute
 
 
 @dataclass(eq=False)
-class _Live:
+class _OpenOutput:
     """An output while its node is configured."""
 
     output: Output
     publisher: Any
-    compute: Compute | None = None  # for the current robot
-    terms: dict[frozenset[str], Terms] = field(default_factory=dict)
+    compute: Compute | None = None  # None without a robot
+    terms: dict[frozenset[str], DynamicsTerms] = field(default_factory=dict)  # by `reads`
 
     def __post_init__(self) -> None:
-        self._always = None if callable(self.output.reads) else frozenset(self.output.reads)
+        self._constant_reads = None if callable(self.output.reads) else frozenset(self.output.reads)
 
     def reads(self) -> frozenset[str] | None:
-        """What it reads for a state; None to skip the state."""
-        if self._always is not None or not callable(self.output.reads):
-            return self._always
+        """Return the names of what the output reads for a state; None to skip the state."""
+        if self._constant_reads is not None or not callable(self.output.reads):
+            return self._constant_reads
         names = self.output.reads()
         return None if names is None else frozenset(names)
 
     def publish(self, robot: RobotContext, state: State, reads: frozenset[str]) -> bool:
-        """Compute and publish; return whether there was a message."""
+        """Compute and publish a message; return False if there is none."""
         assert self.compute is not None
         terms = self.terms.get(reads)
         if terms is None:
-            terms = self.terms[reads] = Terms(robot.data, reads - STATE_READS)
+            terms = self.terms[reads] = DynamicsTerms(robot.data, reads - STATE_READS)
         message = self.compute(state, terms)
         if message is None:
             return False
@@ -136,28 +140,29 @@ class _Live:
         return True
 
 
-_Due: TypeAlias = "tuple[_Live, frozenset[str]]"
-"""An output to publish for a state, and what it reads."""
+_DueOutput: TypeAlias = "tuple[_OpenOutput, frozenset[str]]"
+"""An output to publish for a state, and the names of what it reads."""
 
 
 class Dispatch:
-    """The outputs of a node."""
+    """The outputs of a node, with their publishers while it is configured."""
 
     def __init__(self, node: BaseNode, outputs: Sequence[Output]) -> None:
         self._node, self._outputs = node, outputs
-        self._live: list[_Live] = []
-        self._subscribed: list[_Live] = []  # those that had subscribers when last counted
-        self._watched: frozenset[str] = frozenset()  # their topics
-        self._counted = -math.inf  # the time of that [s]
-        self.limit(0.0)
+        self._open_outputs: list[_OpenOutput] = []
+        self._subscribed_outputs: list[_OpenOutput] = []  # at `_count_time`
+        self._subscribed_topics: frozenset[str] = frozenset()
+        self._count_time = -math.inf  # s
+        self.set_max_rate(0.0)
 
-    def limit(self, rate: float) -> None:
-        """Publish at most this often [Hz]; 0: every state."""
+    def set_max_rate(self, rate: float) -> None:
+        """Set the maximum rate [Hz]; 0: every state."""
         self._limiter = RateLimiter(rate)
 
     def open(self) -> None:
-        self._live = [
-            _Live(
+        """Create the publishers."""
+        self._open_outputs = [
+            _OpenOutput(
                 output,
                 self._node.create_lifecycle_publisher(
                     output.type,
@@ -170,102 +175,118 @@ class Dispatch:
         ]
 
     def close(self) -> None:
-        for live in self._live:
-            self._node.destroy_lifecycle_publisher(live.publisher)
-        self._live, self._subscribed, self._counted = [], [], -math.inf
-        self._watched = frozenset()
+        """Destroy the publishers."""
+        for entry in self._open_outputs:
+            self._node.destroy_lifecycle_publisher(entry.publisher)
+        self._open_outputs, self._subscribed_outputs, self._count_time = [], [], -math.inf
+        self._subscribed_topics = frozenset()
 
     def clear(self) -> None:
-        """Remove from displays what the outputs have shown."""
-        for live in self._live:
-            if live.output.clear:
-                live.publisher.publish(live.output.clear())
+        """Publish the messages that clear displays, as the node stops."""
+        for entry in self._open_outputs:
+            if entry.output.clear:
+                entry.publisher.publish(entry.output.clear())
 
     def make(self, robot: RobotContext) -> list[Compute]:
-        """Return the functions that compute the messages for a robot, for `use`."""
+        """Return the functions that compute the messages for a robot, as `use` expects them."""
         return [output.make(robot) for output in self._outputs]
 
     def use(self, computes: Sequence[Compute] | None) -> None:
-        """Use these functions from now on; None if there is no robot."""
-        self._counted = -math.inf
-        for k, live in enumerate(self._live):
-            live.compute = computes[k] if computes else None
-            live.terms = {}
+        """Compute messages with these functions; None if there is no robot."""
+        self._count_time = -math.inf
+        for k, entry in enumerate(self._open_outputs):
+            entry.compute = computes[k] if computes else None
+            entry.terms = {}
 
-    def subscribed(self) -> list[str]:
-        return [live.output.topic for live in self._live if live.publisher.get_subscription_count()]
+    def subscribed_topics(self) -> list[str]:
+        """Return the topics that have subscribers now."""
+        return [
+            entry.output.topic
+            for entry in self._open_outputs
+            if entry.publisher.get_subscription_count()
+        ]
 
-    def watched(self, now: float) -> frozenset[str]:
-        """Return the topics that have subscribers at a time [s], as `due` counts them."""
-        self._count(now)
-        return self._watched
+    def recently_subscribed_topics(self, now: float) -> frozenset[str]:
+        """Return the topics with subscribers at a time [s], at most 5 ms old."""
+        self._count_subscribers(now)
+        return self._subscribed_topics
 
-    def _count(self, now: float) -> None:
-        if not 0.0 <= now - self._counted < RECOUNT:
-            self._counted = now
-            self._subscribed = [
-                live for live in self._live if live.compute and subscription_count(live.publisher)
+    def _count_subscribers(self, now: float) -> None:
+        if not 0.0 <= now - self._count_time < SUBSCRIBER_COUNT_INTERVAL:
+            self._count_time = now
+            self._subscribed_outputs = [
+                entry
+                for entry in self._open_outputs
+                if entry.compute and subscription_count(entry.publisher)
             ]
-            self._watched = frozenset(live.output.topic for live in self._subscribed)
+            self._subscribed_topics = frozenset(
+                entry.output.topic for entry in self._subscribed_outputs
+            )
 
-    def passes(self, now: float) -> bool:
-        """Whether `max_rate` lets a state pass that is received at a time [s]; counts the state."""
+    def admits_state(self, now: float) -> bool:
+        """Count a state received at a time [s]; return True if `max_rate` admits it."""
         self._node.report.count.states += 1
         return self._node.active and self._limiter.due(now)
 
-    def due(self, now: float, passes: bool) -> list[_Due]:
-        """Return the outputs to publish at a time [s]; unless it passes, those with a rate."""
+    def due(self, now: float, is_admitted: bool) -> list[_DueOutput]:
+        """Return the outputs to publish for a state received at a time [s].
+
+        If `max_rate` does not admit the state, only outputs with a rate of their own are due.
+        """
         if not self._node.active:
             return []
-        self._count(now)
+        self._count_subscribers(now)
         return [
-            (live, reads)
-            for live in self._subscribed
-            if (passes or live.output.has_rate) and (reads := live.reads()) is not None
+            (entry, reads)
+            for entry in self._subscribed_outputs
+            if (is_admitted or entry.output.has_rate) and (reads := entry.reads()) is not None
         ]
 
-    def publish(self, robot: RobotContext, state: State, due: Sequence[_Due]) -> None:
+    def publish(self, robot: RobotContext, state: State, due: Sequence[_DueOutput]) -> None:
+        """Compute and publish outputs that are due; count the messages and the time."""
         started, count = time.perf_counter(), self._node.report.count
-        for live, reads in due:
-            count.published += live.publish(robot, state, reads)
-        took = time.perf_counter() - started
-        count.took += took
-        count.longest = max(count.longest, took)
+        for entry, reads in due:
+            count.published += entry.publish(robot, state, reads)
+        duration = time.perf_counter() - started
+        count.compute_time += duration
+        count.max_compute_time = max(count.max_compute_time, duration)
 
 
 @functools.lru_cache(maxsize=1024)
-def _split(reads: tuple[frozenset[str], ...]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return what outputs read from the state, and which terms they read, sorted."""
-    every: frozenset[str] = frozenset().union(*reads)
-    return every & STATE_READS, tuple(sorted(every - STATE_READS))
+def _split_reads(reads: tuple[frozenset[str], ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the `STATE_READS` of outputs, and the names of the terms they read, sorted."""
+    names: frozenset[str] = frozenset().union(*reads)
+    return names & STATE_READS, tuple(sorted(names - STATE_READS))
 
 
 def process_state(nodes: Sequence[Any], robot: RobotContext, received: float) -> None:
     """Publish the outputs of nodes in one process for the latest state of their robot.
 
-    The first node owns the robot; the others publish only if it does. Nodes that follow every
-    state get it first, also if nothing is due.
+    The first node owns the robot; the others publish only if it is active. Nodes whose
+    `on_state_reads` is not None get every state, before outputs are computed.
     """
     source = nodes[0]
-    passes = source.dispatch.passes(received)
-    due, following = [], []
+    is_admitted = source.dispatch.admits_state(received)
+    due, observing = [], []
     if source.active:
         for node in nodes:
-            is_passed = passes and (node is source or node.dispatch.passes(received))
-            outputs = node.dispatch.due(received, is_passed)
+            node_admits = is_admitted and (node is source or node.dispatch.admits_state(received))
+            outputs = node.dispatch.due(received, node_admits)
             if outputs:
                 due.append((node, outputs))
         for node in nodes:
             if node.active:
-                reads = node.follows(received)
+                reads = node.on_state_reads(received)
                 if reads is not None:
-                    following.append((node, reads))
-    of_state, names = _split(tuple([reads for _, outputs in due for _, reads in outputs]))
-    if following:
-        of_state = of_state.union(*[reads for _, reads in following])
-    state = robot.begin_state(received, of_state)
-    for node, _ in following:
+                    observing.append((node, reads))
+    state_reads, term_names = _split_reads(
+        tuple([reads for _, outputs in due for _, reads in outputs])
+    )
+    if observing:
+        state_reads = state_reads.union(*[reads for _, reads in observing])
+    state = robot.begin_state(received, state_reads)
+    for node, _ in observing:
         node.guard("state", node.on_state, robot, state)
-    robot.compute(state, names)
+    robot.compute(state, term_names)
     for node, outputs in due:
         node.guard("publish", node.dispatch.publish, robot, state, outputs)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Common parts of the launch files: checks, their arguments, the nodes that they start."""
+"""Launch descriptions of the launch files: their arguments, the nodes that they start, checks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from launch import LaunchContext, LaunchDescription
 
 from ...engine.model.urdf import read_description
 
-Argument: TypeAlias = "tuple[str, Any, str]"  # name, default, description
-NODES: Argument = (
+Argument: TypeAlias = "tuple[str, Any, str]"
+"""Name, default and description of a launch argument."""
+NODES_ARGUMENT: Argument = (
     "nodes",
     "true",
     "Start the nodes of this package. false: they are already running.",
 )
-_FLAGS = {
+_BOOLEANS = {
     "true": True,
     "1": True,
     "yes": True,
@@ -44,51 +45,55 @@ VIEWER_ARGUMENTS: Sequence[Argument] = (
 
 
 def launch_description(executable: str, config: str, name: str | None = None) -> LaunchDescription:
-    """Declare the arguments, `name` if it has a default, then start an executable."""
-    return _description(_arguments(config, name), _node, executable, name)
+    """Return a description that starts an executable; `name` is the default name of its node."""
+    return _description(_node_arguments(config, name), _node_actions, executable, name)
 
 
 def view_description() -> LaunchDescription:
-    """Declare the arguments, then start RViz, the frame publishers and all nodes."""
+    """Return a description that starts RViz, the frame publishers and all nodes."""
     arguments = (
-        ("rviz_config", _config("dyn_ros.rviz"), "Configuration file of RViz."),
+        ("rviz_config", _config_path("dyn_ros.rviz"), "Configuration file of RViz."),
         ("fixed_frame", "", "Fixed frame of RViz. Empty: as in rviz_config."),
         ("gui", "false", "Start joint_state_publisher_gui, with sliders that move the robot."),
     )
-    return _description((*_arguments("dyn_ros.yaml", None), NODES, *arguments), _view)
+    return _description(
+        (*_node_arguments("dyn_ros.yaml", None), NODES_ARGUMENT, *arguments), _view_actions
+    )
 
 
 def viewer_description() -> LaunchDescription:
-    """Declare the arguments, then start all nodes and the browser view."""
-    return _description((*_arguments("dyn_ros.yaml", None), NODES, *VIEWER_ARGUMENTS), _viewer)
+    """Return a description that starts all nodes and the viewer."""
+    return _description(
+        (*_node_arguments("dyn_ros.yaml", None), NODES_ARGUMENT, *VIEWER_ARGUMENTS), _viewer_actions
+    )
 
 
 def _description(
-    arguments: Iterable[Argument], start: Callable[..., list[Any]], *given: Any
+    arguments: Iterable[Argument], start: Callable[..., list[Any]], *parameters: Any
 ) -> LaunchDescription:
-    """Declare arguments, then do what `start(context, *given)` returns for their values."""
+    """Return a description that declares arguments, then runs `start(context, *parameters)`."""
     return LaunchDescription(
         [
             *(
                 DeclareLaunchArgument(name, default_value=default, description=description)
                 for name, default, description in arguments
             ),
-            OpaqueFunction(function=start, args=given),
+            OpaqueFunction(function=start, args=parameters),
         ]
     )
 
 
-def _config(file: str) -> PathJoinSubstitution:
+def _config_path(file: str) -> PathJoinSubstitution:
     return PathJoinSubstitution([FindPackageShare("dyn_ros"), "config", file])
 
 
-def _arguments(config: str, name: str | None) -> Sequence[Argument]:
+def _node_arguments(config: str, name: str | None) -> Sequence[Argument]:
     return (
         *([("name", name, "Name of the node.")] if name else []),
         ("namespace", "", "Namespace of the node and its topics."),
         (
             "params_file",
-            _config(config),
+            _config_path(config),
             f"Path of a YAML file with parameters, as in config/{config}.",
         ),
         (
@@ -114,29 +119,29 @@ def _arguments(config: str, name: str | None) -> Sequence[Argument]:
     )
 
 
-def _value(context: Any, argument: str) -> str:
-    # The checks precede the declarations: an argument that was not passed has no value yet.
+def _argument_text(context: Any, argument: str) -> str:
+    # checks run before the declarations, when an argument that was not passed has no value yet
     return LaunchConfiguration(argument, default="").perform(context)
 
 
-def _flag(context: Any, argument: str) -> bool:
-    value = _value(context, argument)
-    if value.lower() not in _FLAGS:
+def _argument_flag(context: Any, argument: str) -> bool:
+    value = _argument_text(context, argument)
+    if value.lower() not in _BOOLEANS:
         raise LaunchError(f"{argument}: expected true or false, got '{value}'")
-    return _FLAGS[value.lower()]
+    return _BOOLEANS[value.lower()]
 
 
-def _node(context: Any, executable: str, name: str | None) -> list[Any]:
+def _node_actions(context: Any, executable: str, name: str | None) -> list[Any]:
     parameters: dict[str, Any] = {
-        "use_sim_time": _flag(context, "use_sim_time"),
-        "autostart": _flag(context, "autostart"),
+        "use_sim_time": _argument_flag(context, "use_sim_time"),
+        "autostart": _argument_flag(context, "autostart"),
     }
-    path = _value(context, "robot_description_file")
+    path = _argument_text(context, "robot_description_file")
     if path.endswith(".xacro"):
         parameters["robot_description"] = _robot_description(path)
     elif path:
         parameters["robot_description_file"] = path
-    if drives := _value(context, "drives"):
+    if drives := _argument_text(context, "drives"):
         parameters["drives"] = drives
     if executable == "viewer_node":
         parameters.update(
@@ -147,16 +152,16 @@ def _node(context: Any, executable: str, name: str | None) -> list[Any]:
         Node(
             package="dyn_ros",
             executable=executable,
-            name=_value(context, "name") if name else None,
-            namespace=_value(context, "namespace"),
+            name=_argument_text(context, "name") if name else None,
+            namespace=_argument_text(context, "namespace"),
             parameters=[
-                ParameterFile(_value(context, "params_file"), allow_substs=True),
+                ParameterFile(_argument_text(context, "params_file"), allow_substs=True),
                 parameters,
             ],
             # a robot's driver publishes a description too, which would replace the file
             remappings=[("robot_description", "~/robot_description")] if path else [],
-            arguments=["--ros-args", "--log-level", _value(context, "log_level")],
-            respawn=_flag(context, "respawn"),
+            arguments=["--ros-args", "--log-level", _argument_text(context, "log_level")],
+            respawn=_argument_flag(context, "respawn"),
             respawn_delay=1.0,
             output="screen",
         )
@@ -169,13 +174,13 @@ def _robot_description(path: str) -> ParameterValue:
     return ParameterValue(read_description(path), value_type=str)
 
 
-def _viewer(context: Any) -> list[Any]:
-    nodes = _node(context, "dyn_ros_node", None) if _flag(context, "nodes") else []
-    return [*nodes, *_node(context, "viewer_node", None)]
+def _viewer_actions(context: Any) -> list[Any]:
+    nodes = _node_actions(context, "dyn_ros_node", None) if _argument_flag(context, "nodes") else []
+    return [*nodes, *_node_actions(context, "viewer_node", None)]
 
 
-def _view(context: Any) -> list[Any]:
-    """Return RViz, whose exit ends the launch, and the requested nodes."""
+def _view_actions(context: Any) -> list[Any]:
+    """Return actions that start RViz, whose exit ends the launch, and the requested nodes."""
 
     def node(
         package: str, arguments: Sequence[str] = (), on_exit: Any = None, **parameters: Any
@@ -183,8 +188,8 @@ def _view(context: Any) -> list[Any]:
         return Node(
             package=package,
             executable=package,
-            namespace=_value(context, "namespace"),
-            parameters=[{"use_sim_time": _flag(context, "use_sim_time"), **parameters}],
+            namespace=_argument_text(context, "namespace"),
+            parameters=[{"use_sim_time": _argument_flag(context, "use_sim_time"), **parameters}],
             arguments=arguments,
             remappings=[("/tf", "tf"), ("/tf_static", "tf_static")],
             output="screen",
@@ -192,30 +197,30 @@ def _view(context: Any) -> list[Any]:
         )
 
     path, fixed_frame = (
-        _value(context, name) for name in ("robot_description_file", "fixed_frame")
+        _argument_text(context, name) for name in ("robot_description_file", "fixed_frame")
     )
     nodes = []
     if path:
         nodes.append(node("robot_state_publisher", robot_description=_robot_description(path)))
-    if _flag(context, "gui"):
+    if _argument_flag(context, "gui"):
         nodes.append(node("joint_state_publisher_gui"))
-    if _flag(context, "nodes"):
-        nodes += _node(context, "dyn_ros_node", None)
-    arguments = ["-d", _value(context, "rviz_config")]
+    if _argument_flag(context, "nodes"):
+        nodes += _node_actions(context, "dyn_ros_node", None)
+    arguments = ["-d", _argument_text(context, "rviz_config")]
     if fixed_frame:
         arguments += ["-f", fixed_frame]
     return [*nodes, node("rviz2", arguments, on_exit=Shutdown())]
 
 
 class LaunchError(RuntimeError):
-    """Nothing can be started; the message states the reason and a remedy."""
+    """A missing file or package; the message states a remedy."""
 
 
 def require_file(argument: str) -> OpaqueFunction:
-    """Return an action that fails if an argument is the path of a file that does not exist."""
+    """Return an action that raises a `LaunchError` if a file named by an argument is missing."""
 
     def check(context: LaunchContext) -> None:
-        path = _value(context, argument)
+        path = _argument_text(context, argument)
         if path and not os.path.exists(path):
             raise LaunchError(
                 f"{argument}: there is no file '{path}' (current folder: "
@@ -226,10 +231,13 @@ def require_file(argument: str) -> OpaqueFunction:
 
 
 def require_package(name: str, argument: str | None = None) -> OpaqueFunction:
-    """Return an action that fails if a ROS package is missing, unless an argument is not set."""
+    """Return an action that raises a `LaunchError` if a ROS package is missing.
+
+    With an `argument`, the package is required only if that argument is set.
+    """
 
     def check(context: LaunchContext) -> None:
-        if argument is not None and _value(context, argument).lower() in ("", "false", "0"):
+        if argument is not None and _argument_text(context, argument).lower() in ("", "false", "0"):
             return
         try:
             get_package_prefix(name)
@@ -245,7 +253,10 @@ def require_package(name: str, argument: str | None = None) -> OpaqueFunction:
 
 
 def require_module(name: str, command: str) -> OpaqueFunction:
-    """Return an action that fails if a Python module, which a command installs, is missing."""
+    """Return an action that raises a `LaunchError` if a Python module is missing.
+
+    The message contains the `command` that installs it.
+    """
 
     def check(context: LaunchContext) -> None:
         if importlib.util.find_spec(name) is None:

@@ -22,11 +22,11 @@ from std_msgs.msg import String
 
 from dyn_ros.engine.model.urdf import read_description
 
-from ..messages import conversions
-from .parameters import ALWAYS, Parameters, Spec
+from ..messages import message_fields
+from .node_parameters import LIFECYCLE_SPECS, Parameters, Spec
 from .rclpy_internals import answer_invalid_transitions, state_label
 
-THROTTLE = 5.0  # seconds between two log lines about the same thing
+LOG_INTERVAL = 5.0  # s; minimum between log lines with the same key
 DESCRIPTION_QOS = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )
@@ -50,17 +50,18 @@ def parameter_description(values: Mapping[str, Any]) -> str:
 
 
 class Counts:
-    """Counters since the last diagnostics."""
+    """Counters since the last diagnostics, and the last rejection."""
 
     def __init__(self) -> None:
         self.rejected_before = self.rejected = 0
         self.last_rejection = self.summary = ""
-        self.restart()
+        self.reset()
 
-    def restart(self) -> None:
+    def reset(self) -> None:
+        """Start counting anew, except rejections, which `rejected_before` accumulates."""
         self.since = time.monotonic()
         self.messages = self.states = self.published = self.clipped = 0
-        self.took = self.longest = 0.0
+        self.compute_time = self.max_compute_time = 0.0
         self.rejected_before += self.rejected
         self.rejected = 0
 
@@ -75,18 +76,20 @@ class Report:
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self.count = Counts()
 
-    def rejection(self, what: str, verb: str, why: object, throttle: float = THROTTLE) -> None:
-        """Count something that was rejected or failed, log it and keep the reason."""
+    def rejection(
+        self, subject: str, verb: str, reason: object, interval: float = LOG_INTERVAL
+    ) -> None:
+        """Count and log that a subject was "rejected" or has "failed"; keep the reason."""
         count = self.count
         count.rejected += 1
-        count.last_rejection = f"{what}: {why}"
-        count.summary = f"{what} {verb}: {why}".split("\n")[0]
-        self.log(what, f"{what} {verb}: {why}", throttle, error=True)
+        count.last_rejection = f"{subject}: {reason}"
+        count.summary = f"{subject} {verb}: {reason}".split("\n")[0]
+        self.log(subject, f"{subject} {verb}: {reason}", interval, error=True)
 
-    def log(self, key: str, text: str, throttle: float = THROTTLE, error: bool = False) -> None:
-        """Log a line unless one with this key was logged within the last `throttle` seconds."""
+    def log(self, key: str, text: str, interval: float = LOG_INTERVAL, error: bool = False) -> None:
+        """Log a line, unless one with this key was logged within the last `interval` [s]."""
         now = time.monotonic()
-        if now - self._last_logged.get(key, -throttle) >= throttle:
+        if now - self._last_logged.get(key, -interval) >= interval:
             self._last_logged[key] = now
             if error:  # rclpy requires one call site per severity
                 self._node.get_logger().error(text)
@@ -94,17 +97,21 @@ class Report:
                 self._node.get_logger().warning(text)
 
     def log_waiting(self, waiting: str) -> None:
-        """Log what outputs wait for, if it is the same as a second ago."""
+        """Log what outputs wait for, once it has not changed between two calls."""
         if waiting != self._last_waiting:
             self._last_waiting = waiting
             self._last_logged.pop("waiting", None)
         elif waiting:
-            self.log("waiting", waiting, 2 * THROTTLE)
+            self.log("waiting", waiting, 2 * LOG_INTERVAL)
 
     def publish(
         self, waiting: str, faults: Mapping[str, str], hardware: str, values: Mapping[str, object]
     ) -> None:
-        """Publish diagnostics, of outputs that wait and parameters at fault; reset the counters."""
+        """Publish the diagnostics, and reset the counters.
+
+        `waiting` is the reason why nothing is published, `faults` has a text for each invalid
+        parameter, and `hardware` is the name of the robot.
+        """
         node, count = self._node, self.count
         level, summary = DiagnosticStatus.OK, "running"
         if faults:
@@ -130,7 +137,7 @@ class Report:
         message = DiagnosticArray(status=[status])
         message.header.stamp = node.get_clock().now().to_msg()
         self._publisher.publish(message)
-        count.restart()
+        count.reset()
 
 
 class BaseNode(LifecycleNode):
@@ -138,11 +145,12 @@ class BaseNode(LifecycleNode):
 
     A subclass implements `open`, `close`, `use_description`, `on_joint_states`, `on_odometry` and
     `diagnose`; it extends `accept_parameters` and `parameters_changed`. The values of its `specs`
-    are in `self.parameters.values`; it subscribes to the robot's topics itself if it `listens`.
+    are in `self.parameters.values`. If `listens`, it subscribes to the robot's topics; otherwise,
+    another node in its process does.
     """
 
     specs: ClassVar[tuple[Spec, ...]] = ()
-    most_states: ClassVar[int] = 100  # joint states and odometry that wait; older ones are lost
+    state_queue_depth: ClassVar[int] = 100  # messages
 
     def __init__(
         self, name: str, specs: Sequence[Spec], listens: bool = True, **kwargs: Any
@@ -156,12 +164,13 @@ class BaseNode(LifecycleNode):
                 "`ros2 lifecycle list` with the node's name lists the available ones",
             ),
         )
-        self.members: list[BaseNode] = []  # other nodes that live in the process of this one
-        self._listens = listens
-        self._running = self._is_open = False
+        self.members: list[BaseNode] = []  # the other nodes in the process of this one
+        self._has_robot_topics = listens
+        self._active = self._is_configured = False
         self._subscriptions_of_topic: dict[str, Any] = {}
         self.report = Report(self)
-        self.description = self.latest_description = ""  # in use; received, valid or not
+        self.description = ""  # of the current robot
+        self.latest_description = ""  # as received, also if it is invalid
         self.parameters = Parameters(self, specs, self.accept_parameters, self.parameters_changed)
         self.create_timer(
             1.0,
@@ -171,19 +180,20 @@ class BaseNode(LifecycleNode):
 
     @classmethod
     def all_specs(cls) -> list[Spec]:
-        return [*ALWAYS, *cls.specs]
+        """Return all parameters of the node."""
+        return [*LIFECYCLE_SPECS, *cls.specs]
 
     @property
     def active(self) -> bool:
-        """Whether the node publishes and answers service requests."""
-        return self._running
+        """True if the node publishes and answers service requests."""
+        return self._active
 
     @property
     def state_label(self) -> str:
         """The state of the lifecycle, such as "active"."""
         return state_label(self)
 
-    # --- what a subclass implements
+    # --- hooks of subclasses
 
     def open(self) -> None:
         """Create what the node provides while it is configured."""
@@ -192,19 +202,19 @@ class BaseNode(LifecycleNode):
         """Remove what `open` created."""
 
     def use_description(self, text: str) -> None:
-        """Replace the robot; raises an exception if the description is invalid."""
+        """Replace the robot; raise an exception if the description is invalid."""
 
     def on_joint_states(self, data: bytes) -> None:
-        """Process serialized joint states; raises `Rejected` if they cannot be used."""
+        """Process serialized joint states; raise `Rejected` if they cannot be used."""
 
     def on_odometry(self, message: Odometry) -> None:
-        """Process the pose and twist of the base; raises `Rejected` if they cannot be used."""
+        """Process the pose and twist of the base; raise `Rejected` if they cannot be used."""
 
     def diagnose(self, busy: str = "") -> None:
-        """Publish diagnostics; `busy` describes what the node does at the moment."""
+        """Publish diagnostics; `busy` describes an operation in progress, such as compiling."""
 
     def accept_parameters(self, values: Mapping[str, Any], changed: Set[str]) -> None:
-        """Raise a ValueError, whose text is the reason, to reject a change of parameters."""
+        """Raise a ValueError with the reason to reject a change of parameters."""
 
     def parameters_changed(self, changed: Set[str]) -> None:
         """Apply changed parameters."""
@@ -214,8 +224,10 @@ class BaseNode(LifecycleNode):
     def start(self) -> None:
         """Configure and activate this node and its members, each according to its autostart."""
         if self.parameters.values["autostart"]:
-            if self._listens and not self.parameters.faults:
-                parameter_description(self.parameters.values)  # a ValueError: no such file
+            if self._has_robot_topics and not self.parameters.faults:
+                parameter_description(
+                    self.parameters.values
+                )  # raises a ValueError if there is no file
             if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
                 self.trigger_activate()
         for node in self.members:
@@ -229,11 +241,11 @@ class BaseNode(LifecycleNode):
         try:
             if self.parameters.faults:
                 raise ValueError("; ".join(self.parameters.faults.values()))
-            text = parameter_description(self.parameters.values) if self._listens else ""
+            text = parameter_description(self.parameters.values) if self._has_robot_topics else ""
             self.open()
-            self._is_open = True
-            if self._listens:
-                self._listen()
+            self._is_configured = True
+            if self._has_robot_topics:
+                self._subscribe_to_robot()
                 if text:
                     self.take_description(text, "parameter robot_description")
         except Exception as error:
@@ -243,7 +255,7 @@ class BaseNode(LifecycleNode):
         return super().on_configure(state)
 
     def on_activate(self, state: Any) -> TransitionCallbackReturn:
-        self._running = True
+        self._active = True
         return super().on_activate(state)
 
     def on_deactivate(self, state: Any) -> TransitionCallbackReturn:
@@ -263,16 +275,16 @@ class BaseNode(LifecycleNode):
         return super().on_error(state)
 
     def stopped(self) -> None:
-        """Called when the node stops publishing."""
+        """Process the end of publishing, when the node is deactivated or shut down."""
 
     def _stop(self) -> None:
-        if self._running:
-            self._running = False
+        if self._active:
+            self._active = False
             self.stopped()
 
     def _close(self) -> None:
         self._stop()
-        self._is_open = False
+        self._is_configured = False
         self.close()
         for topic in list(self._subscriptions_of_topic):
             self.unsubscribe(topic)
@@ -288,7 +300,7 @@ class BaseNode(LifecycleNode):
         qos: QoSProfile,
         raw: bool = False,
     ) -> None:
-        """Subscribe until `unsubscribe` or cleanup; exceptions in the callback are reported."""
+        """Subscribe until `unsubscribe` or cleanup; report exceptions of the callback."""
         self._subscriptions_of_topic[topic] = self.create_subscription(
             kind,
             topic,
@@ -301,36 +313,40 @@ class BaseNode(LifecycleNode):
     def unsubscribe(self, topic: str) -> None:
         self.destroy_subscription(self._subscriptions_of_topic.pop(topic))
 
-    def _listen(self) -> None:
+    def _subscribe_to_robot(self) -> None:
         self.subscribe(
             String,
             "robot_description",
             lambda message: self.take_description(message.data, "topic robot_description"),
             DESCRIPTION_QOS,
         )
-        newest = QoSProfile(depth=self.most_states, reliability=ReliabilityPolicy.BEST_EFFORT)
-        self.subscribe(JointState, "joint_states", self.on_joint_states, newest, raw=True)
-        self.subscribe(Odometry, "odom", self.on_odometry, newest)
+        qos = QoSProfile(depth=self.state_queue_depth, reliability=ReliabilityPolicy.BEST_EFFORT)
+        self.subscribe(JointState, "joint_states", self.on_joint_states, qos, raw=True)
+        self.subscribe(Odometry, "odom", self.on_odometry, qos)
 
     def take_description(self, text: str, source: str) -> None:
-        """Use a description from a source; if it is invalid, keep the current one."""
+        """Use a description from a source; if it is invalid, keep the current robot."""
         self.latest_description = text
         if self.description == text:
             return
         try:
             self.use_description(text)
         except Exception as error:
-            kept = "keeping the current robot" if self.description else "there is no robot yet"
-            self.reject(source, f"{error} ({kept})", throttle=0.0)
+            consequence = (
+                "keeping the current robot" if self.description else "there is no robot yet"
+            )
+            self.reject(source, f"{error} ({consequence})", interval=0.0)
             return
         self.description = text
 
     def stamp(self, message: Any) -> int:
-        """Return the stamp of a message [ns]; now if it has none."""
-        return conversions.nanoseconds(message.header.stamp) or self.get_clock().now().nanoseconds
+        """Return the stamp of a message [ns], or the current time if it has none."""
+        return (
+            message_fields.nanoseconds(message.header.stamp) or self.get_clock().now().nanoseconds
+        )
 
     def now(self) -> float:
-        """Return the time [s] by which inputs age; simulation time if the node uses it."""
+        """Return the time [s] for the age of inputs: the simulated time if the node uses it."""
         clock: Any = self.get_clock()
         if clock.ros_time_is_active:
             return 1e-9 * clock.now().nanoseconds
@@ -338,20 +354,20 @@ class BaseNode(LifecycleNode):
 
     # --- reports
 
-    def guard(self, what: str, call: Callable[..., object], *given: Any) -> None:
+    def guard(self, subject: str, function: Callable[..., object], *arguments: Any) -> None:
         """Call a function; report exceptions, so that they do not end the node."""
         try:
-            call(*given)
+            function(*arguments)
         except ValueError as error:
-            self.reject(what, error)
+            self.reject(subject, error)
         except Exception as error:
             if self.context.ok():  # otherwise a signal has shut the context down
-                self.fail(what, f"{error}\n{traceback.format_exc()}")
+                self.fail(subject, f"{error}\n{traceback.format_exc()}")
 
-    def reject(self, what: str, why: object, throttle: float = THROTTLE) -> None:
-        """Count rejected input, log it (throttled) and keep the reason for the diagnostics."""
-        self.report.rejection(what, "rejected", why, throttle)
+    def reject(self, subject: str, reason: object, interval: float = LOG_INTERVAL) -> None:
+        """Count a rejected input, log it and keep the reason for the diagnostics."""
+        self.report.rejection(subject, "rejected", reason, interval)
 
-    def fail(self, what: str, why: object) -> None:
-        """Report an operation that failed, as `reject` reports input."""
-        self.report.rejection(what, "failed", why)
+    def fail(self, subject: str, reason: object) -> None:
+        """Count a failed operation, log it and keep the reason for the diagnostics."""
+        self.report.rejection(subject, "failed", reason)

@@ -25,13 +25,13 @@ import dyn_ros
 from ...states.kernel import COLLECT
 from .lifecycle import BaseNode
 
-GRACE_PERIOD = 1.0  # seconds between a signal and the forced exit of a process that still runs
+GRACE_PERIOD = 1.0  # s; after a signal, before the process is forced to exit
 
 
 class _CtrlC:
-    """Python's handler of Ctrl-C, which does nothing once `delegated` to rclpy.
+    """Handler of SIGINT that raises a KeyboardInterrupt, until it is `delegated` to rclpy.
 
-    rclpy ends the loop; a KeyboardInterrupt as well would interrupt whatever callback runs.
+    Then rclpy ends the loop; a KeyboardInterrupt would also interrupt the running callback.
     """
 
     delegated = False
@@ -45,7 +45,7 @@ _ctrl_c = _CtrlC()
 
 
 def _force_exit_after_signal(ended: threading.Event) -> None:
-    """Exit soon after a signal, even while LLVM compiles, which can take many seconds."""
+    """Exit one second after a signal, even while LLVM compiles, which can take many seconds."""
     while rclpy.ok() and not ended.wait(0.1):
         pass
     if not ended.wait(GRACE_PERIOD):
@@ -53,6 +53,7 @@ def _force_exit_after_signal(ended: threading.Event) -> None:
 
 
 def usage(node_class: Any, name: str) -> str:
+    """Return the text of `--help`."""
     lines = [
         f"usage: ros2 run dyn_ros {name}_node [--ros-args -p parameter:=value ...]",
         "",
@@ -74,19 +75,19 @@ def run(node_class: Any, name: str, args: Sequence[str] | None = None) -> int:
         print(usage(node_class, name))
         return 0
     node: BaseNode | None = None
-    begun, ended = False, threading.Event()
+    is_initialized, ended = False, threading.Event()
     watch = threading.Thread(target=_force_exit_after_signal, args=(ended,), daemon=True)
     try:
         try:
             signal.signal(signal.SIGINT, _ctrl_c)  # rclpy's handler calls the previous one
             rclpy.init(args=None if args is None else list(args))
-            begun = _ctrl_c.delegated = True
+            is_initialized = _ctrl_c.delegated = True
             watch.start()
             node = node_class(name)
             node.start()
             gc.freeze()
         except Exception as error:  # arguments, names or parameters that cannot be used
-            if begun and not rclpy.ok():
+            if is_initialized and not rclpy.ok():
                 return 0  # a signal has shut rclpy down
             print(f"{name}: {error}", file=sys.stderr)
             return 1
@@ -100,12 +101,12 @@ def run(node_class: Any, name: str, args: Sequence[str] | None = None) -> int:
         _ctrl_c.delegated = True
         ended.set()
         if watch.is_alive():
-            watch.join()  # before rclpy and Python shut down
+            watch.join()  # its thread must end before rclpy and Python shut down
         if node is not None:
             node.end()
-        rclpy.try_shutdown()  # which restores the handlers of before
-        if begun:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # also while Python ends
+        rclpy.try_shutdown()  # restores the previous signal handlers
+        if is_initialized:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # while Python shuts down
     return 0
 
 
@@ -133,7 +134,10 @@ def _spin(node: BaseNode) -> None:
 def load_kernels(
     node: BaseNode, names: Sequence[str], batch_names: Sequence[str], coupled: bool = False
 ) -> None:
-    """Compile the functions that a node calls, also for mimic joints; load what a state needs."""
+    """Compile the functions that a node calls, if needed; load those called for each state.
+
+    If `coupled`, compile also for mimic joints.
+    """
     started = time.monotonic()
     node.guard("diagnose", node.diagnose, "loading functions")
     precompile = partial(dyn_ros.precompile, progress=_progress(node, started), coupled=coupled)
@@ -147,23 +151,23 @@ def load_kernels(
 
 
 def _progress(node: BaseNode, started: float) -> Callable[[int, int, str], None]:
-    """Return what reports each function that is compiled, at most once a second."""
-    last = started
+    """Return a function that reports the progress of compiling, at most once a second."""
+    last_report = started
 
     def progress(done: int, total: int, name: str) -> None:
-        nonlocal last
+        nonlocal last_report
         if not node.context.ok():
             raise KeyboardInterrupt
         if done == total:
             return
         busy = f"compiling {name}, {done + 1} of {total}"
-        if last == started:
+        if last_report == started:
             node.get_logger().info(
                 "compiling functions that are not in the cache, which takes up to a minute on "
                 "the first start (run `dyn_ros precompile` to compile them in advance)"
             )
-        if last == started or time.monotonic() - last > 1.0:
-            last = time.monotonic()
+        if last_report == started or time.monotonic() - last_report > 1.0:
+            last_report = time.monotonic()
             node.get_logger().info(busy)
             node.guard("diagnose", node.diagnose, busy)
 

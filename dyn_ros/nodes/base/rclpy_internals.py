@@ -1,8 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What rclpy does not document, but nodes need: the only module that uses it.
+"""Access to undocumented parts of rclpy, which no other module uses.
 
-`test_rclpy_internals.py` says which feature of the nodes breaks if it changes.
+`test_rclpy_internals.py` tests the features of the nodes that depend on them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def state_label(node: LifecycleNode) -> str:
 
 
 def answer_invalid_transitions(node: LifecycleNode, reject: Callable[[], object]) -> None:
-    """Answer requests for a transition that the current state does not have; call `reject`.
+    """Answer requests for a transition that the current state does not have, and call `reject`.
 
-    rclpy of jazzy raises an exception in the callback of ~/change_state, which a subclass cannot
-    override: the client would wait forever. It has no type of its own, but a text. rclpy of kilted
-    answers.
+    In jazzy, the callback of ~/change_state, which a subclass cannot override, raises an exception
+    for such a request, and the client would wait forever. The exception has no type of its own and
+    is recognized by its text. In kilted, rclpy answers.
     """
     service = node._service_change_state
     change = service.callback
@@ -68,8 +68,8 @@ def defer_responses(service: Any) -> Any:
 def publish_bytes(publisher: Any, data: bytes) -> None:
     """Publish a serialized message.
 
-    `publish` checks the type and whether the publisher is active, which takes a fifth of the time;
-    only active nodes call this.
+    `publish` also checks the type and that the publisher is active, which takes a fifth of the
+    time. Only active nodes call this function.
     """
     publisher.handle.publish_raw(data)
 
@@ -77,8 +77,8 @@ def publish_bytes(publisher: Any, data: bytes) -> None:
 def subscription_count(publisher: Any) -> int:
     """Return the number of subscriptions to a publisher's topic.
 
-    Its own method takes four times as long, as it guards the publisher against being destroyed
-    meanwhile, which nothing else does here.
+    The publisher's own method takes four times as long, because it protects the publisher from
+    being destroyed by another thread; a node has one thread.
     """
     count: int = publisher.handle.get_subscription_count()
     return count

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The base of the nodes that compute: a robot, its state, outputs and services."""
+"""The base of all nodes with outputs and services: a robot and its states."""
 
 from __future__ import annotations
 
@@ -18,60 +18,59 @@ from ...states.collector import NO_JOINTS
 from ...states.joint_states import MAX_NAME_LISTS, Reception, abbreviated
 from ...states.messages import MessageCollector
 from ...states.rules import USABLE, usability
-from ..messages import conversions
-from ..messages.serialized import deserialized
+from ..messages import message_fields
+from ..messages.serialized_messages import deserialized
 from ..robot import RobotContext, SettingError, State
 from ..robot.context import UnknownPosition
 from .command import Command
 from .dispatch import Compute, Dispatch, process_state
 from .dispatch import Output as Output
-from .inputs import Inputs
+from .input_topics import InputTopics
 from .lifecycle import BaseNode, parameter_description
-from .markers import Kind, Markers
-from .parameters import DESCRIPTION, SPECS, Spec
+from .marker_output import MarkerKind, Markers
+from .node_parameters import DESCRIPTION_PARAMETERS, SPECS, Spec
 from .process import load_kernels
 from .process import run as run
 from .rclpy_internals import defer_responses
 from .service import Service, service_callback
 
 Check: TypeAlias = "tuple[Iterable[str], Callable[[RobotContext, Mapping[str, Any]], object]]"
-"""Parameters, and what raises a ValueError if their values do not fit a robot."""
+"""Names of parameters, and a function that raises a ValueError if they do not fit a robot."""
 
 
 class RobotNode(BaseNode):
     """A lifecycle node that computes messages from the state of one robot.
 
     A subclass defines class attributes: `kernels` (names of the public functions that it calls,
-    compiled at configure), `batch_kernels` (those that it calls for batches), `outputs`, `offers`
-    (services, available once configured), `markers` (the kinds that `~/markers` shows) and, for
-    parameters of its own, `specs` and `checks` (that they fit a robot). It sets `command` before it
-    calls this initializer if it publishes `~/command`. With a `source`, another node in this
-    process, which owns the robot's parameters and topics, it uses the robot and the states of that.
+    compiled at configure), `batch_kernels` (functions that it calls for batches), `outputs`,
+    `offers` (its services), `markers` (the kinds that `~/markers` shows) and, for parameters of its
+    own, `specs` and `checks`. If it publishes `~/command`, it sets `command` before it calls this
+    initializer. A `source` is another node in this process, which owns the parameters and topics of
+    the robot; this node then uses its robot and states.
     """
 
     kernels: tuple[str, ...] = ()
     batch_kernels: tuple[str, ...] = ()
     outputs: tuple[Output, ...] = ()
     offers: tuple[Service, ...] = ()
-    markers: ClassVar[tuple[Kind, ...]] = ()
+    markers: ClassVar[tuple[MarkerKind, ...]] = ()
     command: Command | None = None
     checks: tuple[Check, ...] = ()
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         self.source = source or self
-        self.nodes: list[RobotNode] = [self]  # those that use the robot of this node
+        self.nodes: list[RobotNode] = [self]  # all nodes that use the robot of this node
         self._robot: RobotContext | None = None
-        self._has_compiled_coupled = False
-        # what `_make` returned for parameters that are being set
+        self._is_compiled_for_mimic = False
+        # result of `_build_robot` for parameters that are being set
         self._candidate: tuple[RobotContext, list[list[Compute]]] | None = None
-        self._own_services: list[Any] = []
-        self.payloads: dict[str, tuple] = {}  # passed from one RobotContext to the next
-        # the latest serialized joint states with each list of names, in the order of reception:
-        # by `MessageCollector.name_list`
-        self._latest: dict[int, bytes] = {}
-        self._latest_name_list = -1  # the last key
-        self._reported: dict[str, float] = {}  # positions in earlier messages
-        self._awaited: Sequence[str] = ()  # joints whose positions the description requires
+        self._service_servers: list[Any] = []
+        self.payloads: dict[str, tuple] = {}  # shared by successive RobotContexts
+        # serialized; one for each list of names, by `MessageCollector.name_list`, newest last
+        self._latest_joint_states: dict[int, bytes] = {}
+        self._latest_name_list = -1  # newest key of `_latest_joint_states`
+        self._earlier_positions: dict[str, float] = {}  # received before the current robot
+        self._awaited_joints: Sequence[str] = ()  # to be locked at positions not yet received
         self._markers = Markers(self, self.markers)
         if self.markers:
             self.kernels = tuple(dict.fromkeys((*self.kernels, *self._markers.kernels)))
@@ -92,7 +91,7 @@ class RobotNode(BaseNode):
             ([spec.name for spec in self._markers.specs], self._markers.check),
             *self.checks,
         )
-        self.inputs = Inputs(self)
+        self.inputs = InputTopics(self)
         super().__init__(
             name,
             [spec for spec in self.all_specs() if not (source and spec.robot)],
@@ -103,7 +102,7 @@ class RobotNode(BaseNode):
             source.nodes.append(self)
             source.members.append(self)
         self.dispatch = Dispatch(self, self.outputs)
-        self.dispatch.limit(self.parameters.values["max_rate"])
+        self.dispatch.set_max_rate(self.parameters.values["max_rate"])
 
     @classmethod
     def all_specs(cls) -> list[Spec]:
@@ -119,28 +118,28 @@ class RobotNode(BaseNode):
     def open(self) -> None:
         if self.kernels:
             load_kernels(self, self.kernels, self.batch_kernels)
-        self.dispatch.limit(self.parameters.values["max_rate"])
+        self.dispatch.set_max_rate(self.parameters.values["max_rate"])
         self.dispatch.open()
-        self._own_services = [
+        self._service_servers = [
             defer_responses(
                 self.create_service(service.type, service.name, service_callback(self, service))
             )
             for service in self.offers
         ]
-        self.inputs.listen(self.wanted_inputs(self.parameters.values))
+        self.inputs.listen(self.required_inputs(self.parameters.values))
         if self.robot:
             self.dispatch.use(self.dispatch.make(self.robot))
 
     def close(self) -> None:
         self.dispatch.close()
-        for server in self._own_services:
+        for server in self._service_servers:
             self.destroy_service(server)
-        self._own_services = []
+        self._service_servers = []
         self.inputs.listen({})
         if self.source is self:
-            self._robot, self._awaited = None, ()
-            self._latest.clear()
-            self._reported.clear()
+            self._robot, self._awaited_joints = None, ()
+            self._latest_joint_states.clear()
+            self._earlier_positions.clear()
             for node in self.nodes:
                 node.dispatch.use(None)
 
@@ -158,79 +157,82 @@ class RobotNode(BaseNode):
     # --- parameters and robot description
 
     def accept_parameters(self, values: Mapping[str, Any], changed: Set[str]) -> None:
-        """Reject values that do not fit the robot; keep the robot built with the new ones."""
+        """Reject values that do not fit the robot; build a new robot if they require one."""
         self._candidate = None
-        self.inputs.check(self.wanted_inputs(values))
+        self.inputs.check(self.required_inputs(values))
         if any(spec.robot and spec.name in changed for spec in SPECS):
-            self._accept_robot(values, changed)
+            self._build_candidate(values, changed)
         robot = self._candidate[0] if self._candidate else self.robot
         if robot:
             for names, check in self.checks:
                 if not changed.isdisjoint(names):
                     check(robot, values)
 
-    def _accept_robot(self, values: Mapping[str, Any], changed: Set[str]) -> None:
-        if DESCRIPTION & changed:
+    def _build_candidate(self, values: Mapping[str, Any], changed: Set[str]) -> None:
+        if DESCRIPTION_PARAMETERS & changed:
             text = parameter_description(values)
             if text:
-                self._candidate = self._make(text, values)
+                self._candidate = self._build_robot(text, values)
             return
         errors: list[ValueError] = []
         for text in dict.fromkeys((self.latest_description, self.description)):
             if text:
                 try:
-                    self._candidate = self._make(text, values)
+                    self._candidate = self._build_robot(text, values)
                     return
-                except ValueError as error:
-                    errors.append(error)
-        for fault in reversed(errors):
-            if self.robot or isinstance(fault, SettingError) and fault.parameter in changed:
-                raise fault
+                except ValueError as build_error:
+                    errors.append(build_error)
+        for error in reversed(errors):
+            if self.robot or isinstance(error, SettingError) and error.parameter in changed:
+                raise error
 
     def parameters_changed(self, changed: Set[str]) -> None:
-        self.dispatch.limit(self.parameters.values["max_rate"])
-        if self._is_open:
-            self.inputs.listen(self.wanted_inputs(self.parameters.values))
-        if self._candidate and self._is_open:
-            self._awaited = ()
-            self._swap(*self._candidate)
+        self.dispatch.set_max_rate(self.parameters.values["max_rate"])
+        if self._is_configured:
+            self.inputs.listen(self.required_inputs(self.parameters.values))
+        if self._candidate and self._is_configured:
+            self._awaited_joints = ()
+            self._replace_robot(*self._candidate)
             self.latest_description = self.description = self._candidate[0].description
         self._candidate = None
 
     def use_description(self, text: str) -> None:
-        self._awaited = ()
+        self._awaited_joints = ()
         try:
-            candidate = self._make(text, self.parameters.values)
+            candidate = self._build_robot(text, self.parameters.values)
         except UnknownPosition as error:
-            self._awaited = error.names
+            self._awaited_joints = error.names
             raise
-        self._swap(*candidate)
+        self._replace_robot(*candidate)
 
     def _positions(self) -> dict[str, float]:
-        """Return the latest position of each joint; those that are locked keep theirs."""
-        return {**self._read_positions(), **(self._robot.standing if self._robot else {})}
+        """Return the latest position of each joint; locked joints keep their positions."""
+        return {
+            **self._received_positions(),
+            **(self._robot.locked_positions if self._robot else {}),
+        }
 
-    def _read_positions(self) -> dict[str, float]:
-        positions = dict(self._reported)
-        for data in self._latest.values():
+    def _received_positions(self) -> dict[str, float]:
+        positions = dict(self._earlier_positions)
+        for data in self._latest_joint_states.values():
             message = deserialized(data, JointState)
             for name, position in zip(message.name, message.position):
                 if usability(position) == USABLE:
                     positions[name] = position
         return positions
 
-    def _keep(self, name_list: int, data: bytes) -> None:
-        """Keep valid joint states; use the description that waits for positions in them."""
-        self._latest.pop(name_list, None)
+    def _remember_joint_states(self, name_list: int, data: bytes) -> None:
+        """Store valid joint states; use a description that has waited for their positions."""
+        self._latest_joint_states.pop(name_list, None)
         self._latest_name_list = name_list
-        if len(self._latest) >= MAX_NAME_LISTS:
-            self._latest.clear()
-        self._latest[name_list] = data
-        if self._awaited and self._positions().keys() >= set(self._awaited):
-            self._awaited = ()
+        if len(self._latest_joint_states) >= MAX_NAME_LISTS:
+            self._latest_joint_states.clear()
+        self._latest_joint_states[name_list] = data
+        if self._awaited_joints and self._positions().keys() >= set(self._awaited_joints):
+            self._awaited_joints = ()
             self.take_description(self.latest_description, "robot_description")
 
-    def _make(
+    def _build_robot(
         self,
         text: str,
         values: Mapping[str, Any],
@@ -239,28 +241,28 @@ class RobotNode(BaseNode):
         robot = RobotContext(
             text,
             values,
-            lambda why: self.report.log("stamps", why),
+            lambda reason: self.report.log("stamps", reason),
             self.payloads,
             self._positions(),
         )
         if self._robot and robot.collector.needs_odometry:
             robot.odometry_frame = self._robot.odometry_frame
-        if 0 in robot.model.nvs and not self._has_compiled_coupled:
+        if 0 in robot.model.nvs and not self._is_compiled_for_mimic:
             for node in self.nodes:
                 load_kernels(node, node.kernels, node.batch_kernels, coupled=True)
-            self._has_compiled_coupled = True
+            self._is_compiled_for_mimic = True
         return robot, [node.dispatch.make(robot) for node in self.nodes]
 
-    def _swap(self, robot: RobotContext, computes: Sequence[Sequence[Compute]]) -> None:
-        self._reported = self._read_positions()
-        self._latest.clear()  # the robot numbers the lists of names
+    def _replace_robot(self, robot: RobotContext, computes: Sequence[Sequence[Compute]]) -> None:
+        self._earlier_positions = self._received_positions()
+        self._latest_joint_states.clear()  # each robot numbers the lists of names anew
         self._robot = robot
-        for node, own in zip(self.nodes, computes):
-            node.dispatch.use(own)
+        for node, node_computes in zip(self.nodes, computes):
+            node.dispatch.use(node_computes)
         for warning in robot.model.warnings[:10]:
             self.get_logger().warning(f"robot_description: {warning}")
-        for left_out in robot.left_out:
-            self.get_logger().warning(left_out)
+        for warning in robot.rejected_payloads:
+            self.get_logger().warning(warning)
         self.get_logger().info(
             f"robot '{robot.model.name}': {robot.model.njoints} joints, {robot.model.nv} "
             f"coordinates, {robot.model.total_mass:.3f} kg moving"
@@ -270,19 +272,19 @@ class RobotNode(BaseNode):
 
     @functools.cached_property
     def _collector_without_robot(self) -> MessageCollector:
-        """Checks messages while there is no robot."""
+        """A collector that checks messages while there is no robot."""
         return MessageCollector(NO_JOINTS)
 
-    def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the topics that the parameters require, as `Inputs.listen` expects them."""
+    def required_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the topics that the parameters require, see `InputTopics.listen`."""
         return {}
 
-    def follows(self, now: float) -> Iterable[str] | None:
-        """Return which of `STATE_READS` `on_state` reads at a time [s]; None: it is not called."""
+    def on_state_reads(self, now: float) -> Iterable[str] | None:
+        """Return the `STATE_READS` of `on_state` at a time [s]; None: `on_state` is not called."""
         return None
 
     def on_state(self, robot: RobotContext, state: State) -> None:
-        """Process a state before outputs are computed, also one that `max_rate` skips."""
+        """Process a state before outputs are computed, also if `max_rate` skips it."""
 
     def on_joint_states(self, data: bytes) -> None:
         received = time.perf_counter()
@@ -300,10 +302,10 @@ class RobotNode(BaseNode):
                 self.stamp(message),
             )
         name_list = collector.name_list[0]
-        if name_list == self._latest_name_list and not self._awaited:
-            self._latest[name_list] = data
+        if name_list == self._latest_name_list and not self._awaited_joints:
+            self._latest_joint_states[name_list] = data
         else:
-            self._keep(name_list, data)
+            self._remember_joint_states(name_list, data)
         if robot and reception is Reception.NEW_STATE:
             process_state(self.nodes, robot, received)
 
@@ -313,8 +315,8 @@ class RobotNode(BaseNode):
         if robot is None or not robot.collector.needs_odometry:
             return
         reception = robot.collector.odometry(
-            conversions.pose_numbers(message.pose.pose),
-            conversions.twist_numbers(message.twist.twist),
+            message_fields.pose_numbers(message.pose.pose),
+            message_fields.twist_numbers(message.twist.twist),
             self.stamp(message),
             message.child_frame_id,
         )
@@ -331,8 +333,8 @@ class RobotNode(BaseNode):
                 f"waiting for {self.source.get_fully_qualified_name()}, which is "
                 f"{self.source.state_label}"
             )
-        if self.source._awaited:
-            return "waiting for the position of " + abbreviated(self.source._awaited)
+        if self.source._awaited_joints:
+            return "waiting for the position of " + abbreviated(self.source._awaited_joints)
         if self.robot is None:
             return "waiting for robot_description"
         collector = self.robot.collector
@@ -349,7 +351,7 @@ class RobotNode(BaseNode):
         return ""
 
     def faults(self) -> Sequence[str]:
-        """Return what is wrong with the input, although outputs are published."""
+        """Return what is wrong with inputs while outputs are published."""
         return ()
 
     def details(self) -> dict[str, str]:
@@ -359,9 +361,9 @@ class RobotNode(BaseNode):
     def diagnose(self, busy: str = "") -> None:
         count, robot = self.report.count, self.robot
         waiting = self.waiting_for() if self.active and not busy else ""
-        # what all nodes of a process wait for is logged once, by the source
-        is_own = self.source is self or RobotNode.waiting_for(self.source) != waiting
-        self.report.log_waiting(waiting if is_own else "")
+        # if all nodes of a process wait for the same, only the source logs it
+        is_logged_here = self.source is self or RobotNode.waiting_for(self.source) != waiting
+        self.report.log_waiting(waiting if is_logged_here else "")
         problem = waiting
         if not self.active:
             problem = busy or self.state_label
@@ -380,15 +382,15 @@ class RobotNode(BaseNode):
                 "lifecycle state": self.state_label,
                 "robot": robot.model.name if robot else "",
                 "kernels": busy
-                or ("compiled" if self._is_open or not self.kernels else "not yet compiled"),
+                or ("compiled" if self._is_configured or not self.kernels else "not yet compiled"),
                 **(received if self.source is self else {}),
                 "states [Hz]": f"{count.states / seconds:.1f}",
                 "messages published [Hz]": f"{count.published / seconds:.1f}",
-                "computing": ", ".join(self.dispatch.subscribed() if self.active else ()),
+                "computing": ", ".join(self.dispatch.subscribed_topics() if self.active else ()),
                 "payloads": ", ".join(robot.payloads) if robot else "",
                 "age of the state [s]": f"{age:.3f}",
-                "compute time, mean [us]": f"{1e6 * count.took / max(count.states, 1):.1f}",
-                "compute time, longest [us]": f"{1e6 * count.longest:.1f}",
+                "compute time, mean [us]": f"{1e6 * count.compute_time / max(count.states, 1):.1f}",
+                "compute time, longest [us]": f"{1e6 * count.max_compute_time:.1f}",
                 **(
                     self.command.details(waiting or ("" if self.active else self.state_label))
                     if self.command

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Services of a node: every request gets a response, and no request can end the node."""
+"""Services of a node: each request gets a response, and exceptions do not end the node."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from dyn_ros.msg import RobotState
 
 from ...states import rules
 from ...states.joint_states import STATE_HINT, Rejected, State, abbreviated, base_kind
-from ..messages import conversions
+from ..messages import message_fields
 from ..robot import RobotContext
 
 Pending: TypeAlias = "Future[Callable[[Any], object]]"
-"""A response to send later: what fills it, or a ValueError that becomes `success: false`."""
+"""A response to send later: a function that fills it, or a ValueError that rejects the request."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,12 @@ class Service:
     needs_state: Callable[[RobotContext, Any], bool] = lambda robot, request: True
 
 
-_AT_ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+_IDENTITY_POSE = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
 def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
-    with_state = hasattr(service.type.Request, "state")
+    """Return the callback of a service for rclpy, with a response to all exceptions."""
+    has_state = hasattr(service.type.Request, "state")
 
     def respond(response: Any, fill: Callable[[Any], Any]) -> Any:
         try:
@@ -60,21 +61,23 @@ def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
             response.success = True
             return response
         except Exception as error:
-            expected = isinstance(error, ValueError)
-            if expected:
+            is_rejection = isinstance(error, ValueError)
+            if is_rejection:
                 node.reject(service.name, error)
             else:
                 node.fail(service.name, traceback.format_exc())
-            why = str(error) if expected else f"{type(error).__name__}: {error}"
-            return service.type.Response(success=False, message=why)
+            reason = str(error) if is_rejection else f"{type(error).__name__}: {error}"
+            return service.type.Response(success=False, message=reason)
 
     def respond_later(response: Any, pending: Future[Any]) -> Future[Any]:
-        """Return a future response; the result of ``pending`` fills it."""
+        """Return a future response, which the result of `pending` fills."""
         later: Future[Any] = Future()
 
         def finish(done: Future[Any]) -> None:
             def fill(response: Any) -> Any:
-                return done.result()(response)  # here, `respond` reports its errors
+                return done.result()(
+                    response
+                )  # inside `fill`, so that `respond` reports its errors
 
             later.set_result(respond(response, fill))
 
@@ -84,11 +87,11 @@ def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
     @functools.wraps(service.answer)
     def call(request: Any, response: Any) -> Any:
         def fill(response: Any) -> Pending | None:
-            robot = _robot(node)
+            robot = _active_robot(node)
             if hasattr(response, "name"):
                 response.name = robot.names
-            if with_state:
-                state = _state_of_request(
+            if has_state:
+                state = _request_state(
                     node, robot, request.state, service.needs_state(robot, request)
                 )
                 header = response.header
@@ -104,7 +107,7 @@ def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
     return call
 
 
-def _robot(node: Any) -> RobotContext:
+def _active_robot(node: Any) -> RobotContext:
     if not node.active:
         raise Rejected(
             f"{node.get_fully_qualified_name()} is not active; run `ros2 lifecycle set "
@@ -115,24 +118,26 @@ def _robot(node: Any) -> RobotContext:
     return node.robot
 
 
-def _state_of_request(node: Any, robot: RobotContext, given: RobotState, needed: bool) -> State:
-    """Return the state that a request specifies, or the latest one if a state is needed."""
-    if len(given.name):
-        return State(*requested_state(robot.model, given), 0, [])
+def _request_state(
+    node: Any, robot: RobotContext, request_state: RobotState, is_needed: bool
+) -> State:
+    """Return the state in a request, or else the latest one, if it is needed."""
+    if len(request_state.name):
+        return State(*requested_state(robot.model, request_state), 0, [])
     if (
-        len(given.position)
-        or len(given.velocity)
+        len(request_state.position)
+        or len(request_state.velocity)
         or robot.moving_base
         and (
-            conversions.pose_numbers(given.base_pose) != _AT_ORIGIN
-            or any(conversions.twist_numbers(given.base_twist))
+            message_fields.pose_numbers(request_state.base_pose) != _IDENTITY_POSE
+            or any(message_fields.twist_numbers(request_state.base_twist))
         )
     ):
         raise Rejected(
             "state: numbers, but no names; name all joints, or leave the state empty "
             "to use the latest one"
         )
-    if needed:
+    if is_needed:
         return _latest_state(node, robot)
     return State(np.array(robot.model.neutral(), float), np.zeros(robot.model.nv), 0, [])
 
@@ -162,8 +167,8 @@ def _latest_state(node: Any, robot: RobotContext) -> State:
     return collector.latest()
 
 
-def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
-    """Return q and v of a state that contains joint names, as new arrays in the order of the model.
+def requested_state(model: Model, request_state: RobotState) -> tuple[Array, Array]:
+    """Return q and v of a requested state with joint names, as new arrays in the model's order.
 
     All joints with their own coordinate are required; mimic joints and names that are not in the
     model are ignored. Without velocities, the robot is at rest. The base may be floating or planar.
@@ -174,35 +179,43 @@ def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
     if base is not None:
         del joints[model.joint_names[0]]
         pose, twist = (
-            conversions.pose_numbers(given.base_pose),
-            conversions.twist_numbers(given.base_twist),
+            message_fields.pose_numbers(request_state.base_pose),
+            message_fields.twist_numbers(request_state.base_twist),
         )
         rules.set_base(base, q, v, pose, twist)
-    rules.check_names(given.name)
-    size, positions, velocities = len(given.name), len(given.position), len(given.velocity)
+    rules.check_names(request_state.name)
+    size, positions, velocities = (
+        len(request_state.name),
+        len(request_state.position),
+        len(request_state.velocity),
+    )
     if not rules.lengths_match(size, positions, velocities, 0):
         raise Rejected(
             f"{size} names, but {positions} positions and {velocities} velocities; "
             "expected one position for each name, and one velocity for each name or "
             "none"
         )
-    used = [k for k, name in enumerate(given.name) if name in joints]
-    own = [joints[given.name[k]] for k in used]
-    for not_finite, values, vector, index in (
-        (rules.Reason.POSITION_NOT_FINITE, given.position, q, model.idx_q),
-        (rules.Reason.VELOCITY_NOT_FINITE, given.velocity, v, model.idx_v),
+    known_indices = [k for k, name in enumerate(request_state.name) if name in joints]
+    joint_indices = [joints[request_state.name[k]] for k in known_indices]
+    for not_finite, values, vector, first_entry in (
+        (rules.Reason.POSITION_NOT_FINITE, request_state.position, q, model.idx_q),
+        (rules.Reason.VELOCITY_NOT_FINITE, request_state.velocity, v, model.idx_v),
     ):
         if len(values):
-            chosen = [values[k] for k in used]
-            rules.check_usable(not_finite, [given.name[k] for k in used], chosen)
-            vector[[index[i] for i in own]] = chosen
-    missing = sorted(joints.keys() - set(given.name), key=joints.__getitem__)
+            known_values = [values[k] for k in known_indices]
+            rules.check_usable(
+                not_finite, [request_state.name[k] for k in known_indices], known_values
+            )
+            vector[[first_entry[i] for i in joint_indices]] = known_values
+    missing = sorted(joints.keys() - set(request_state.name), key=joints.__getitem__)
     if missing:
-        others = [
-            name for name in given.name if name not in joints and name not in model.joint_names
+        unknown = [
+            name
+            for name in request_state.name
+            if name not in joints and name not in model.joint_names
         ]
         raise Rejected(
             f"state: missing position of {abbreviated(missing)}"
-            + (f"; not in the model: {abbreviated(others)}" if others else "")
+            + (f"; not in the model: {abbreviated(unknown)}" if unknown else "")
         )
     return q, v

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Vectors by name in requests; vectors, matrices and tensors in responses."""
+"""Arrays in requests and responses: vectors by name, matrices and tensors."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from ..robot import RobotContext, State
 
 
 def vector(robot: RobotContext, message: Any, field: str) -> Array:
-    """Return a vector (nv,) of the model from a field by name; values not specified are zero."""
+    """Return a vector (nv,) from the fields `name` and `field`; omitted values are zero."""
     names: Sequence[str] = message.name
     values: Sequence[float] = getattr(message, field)
     if len(values) != len(names):
         raise Rejected(f"{field}: {len(names)} names, but {len(values)} numbers")
-    known = {name: row for row, name in enumerate(robot.model.velocity_names)}
-    rows = [known.get(name, -1) for name in names]
+    row_of_name = {name: row for row, name in enumerate(robot.model.velocity_names)}
+    rows = [row_of_name.get(name, -1) for name in names]
     if -1 in rows:
         raise Rejected(
-            f"{field}: there is no {names[rows.index(-1)]!r:.80}; available: {listed(known)}"
+            f"{field}: there is no {names[rows.index(-1)]!r:.80}; available: {listed(row_of_name)}"
         )
     if len(set(rows)) != len(rows):
         raise Rejected(f"{field}: duplicate names: " + abbreviated(duplicates(names)))
@@ -42,13 +42,16 @@ def vector(robot: RobotContext, message: Any, field: str) -> Array:
 
 
 def velocity(state: State) -> Array:
-    """Return all velocities of a state, zeros if one is unknown."""
+    """Return the velocities of a state, (nv,); zeros if one is unknown."""
     return np.zeros_like(state.velocities) if state.unknown else state.velocities
 
 
-def numbers(values: Array, known: bool = True) -> array.array[float]:
-    """Return a float64[] field, row-major: NaN if not known, `Rejected` if not all finite."""
-    if not known:
+def numbers(values: Array, valid: bool = True) -> array.array[float]:
+    """Return values as a float64[] field, row-major; raise `Rejected` if one is not finite.
+
+    If not `valid`, the field is NaN.
+    """
+    if not valid:
         return array.array("d", [math.nan]) * values.size
     result = array.array("d", values.tobytes())
     if not math.isfinite(sum(result)) and not all(map(math.isfinite, result)):
@@ -58,12 +61,12 @@ def numbers(values: Array, known: bool = True) -> array.array[float]:
     return result
 
 
-def set_matrix(message: Matrix, values: Array, known: bool = True) -> None:
-    """Fill a dyn_ros/Matrix from an ndarray (rows, cols), see `numbers`."""
+def set_matrix(message: Matrix, values: Array, valid: bool = True) -> None:
+    """Fill a dyn_ros/Matrix from an ndarray (rows, cols); `valid` as for `numbers`."""
     message.rows, message.cols = values.shape
-    message.data = numbers(values, known)
+    message.data = numbers(values, valid)
 
 
 def set_tensor(message: Tensor3, values: Array) -> None:
-    """Fill a dyn_ros/Tensor3 from an ndarray of three axes."""
+    """Fill a dyn_ros/Tensor3 from an ndarray (n, m, k)."""
     message.shape, message.data = values.shape, numbers(values)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A robot description prepared for a node: model, data, output rows, state, terms."""
+"""The robot of a node: what is derived from one robot description, and from its states."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class SettingError(ValueError):
 
 
 @contextmanager
-def blamed_on(parameter: str) -> Iterator[None]:
-    """Turn a ValueError, or that a file cannot be read, into a `SettingError` of this parameter."""
+def parameter_errors(parameter: str) -> Iterator[None]:
+    """Convert a ValueError or OSError in the context to a `SettingError` of a parameter."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -45,7 +45,7 @@ def blamed_on(parameter: str) -> Iterator[None]:
 
 
 class UnknownPosition(SettingError):
-    """A joint is to be locked where it stands, which is not known yet."""
+    """The current position of a joint to be locked is not yet known."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(
@@ -57,11 +57,11 @@ class UnknownPosition(SettingError):
         self.names = names
 
 
-class Terms:
-    """The declared results of `dyn_ros.all_terms`, as attributes: arrays of `Data`.
+class DynamicsTerms:
+    """The declared results of `dyn_ros.all_terms` for a state, as attributes: arrays of `Data`.
 
-    Those that depend on the velocity are of a robot at rest if `State.v` is None. Reading another
-    attribute is an AttributeError, which names it and the declared ones.
+    If `State.v` is None, terms that depend on the velocity are computed for a robot at rest.
+    Reading a term that is not declared raises an AttributeError, which lists the declared ones.
     """
 
     def __init__(self, data: Data, names: Iterable[str]) -> None:
@@ -70,7 +70,7 @@ class Terms:
     def __getattr__(self, name: str) -> Any:
         if name in self._names:
             value = getattr(self._data, name)
-            setattr(self, name, value)  # an array that stays: found here from now on
+            setattr(self, name, value)  # the array stays the same: bypass __getattr__ from now on
             return value
         raise AttributeError(
             f"the term {name!r} is not declared; add it to the `reads` of the output, which "
@@ -79,29 +79,30 @@ class Terms:
 
 
 def once_per_state(method: Method) -> Method:
-    """Let a method with the arguments (robot, state, ...) compute only once for each state."""
+    """Cache the result of a method with the arguments (robot, state, ...) for the latest state."""
 
     @functools.wraps(method)
-    def computed(self: Any, robot: RobotContext, state: State, *given: Any) -> Any:
-        return robot.once(state, method.__name__, lambda: method(self, robot, state, *given))
+    def cached(self: Any, robot: RobotContext, state: State, *arguments: Any) -> Any:
+        return robot.once(state, method.__name__, lambda: method(self, robot, state, *arguments))
 
-    return cast(Method, computed)
+    return cast(Method, cached)
 
 
 class RobotContext:
     """Everything derived from one robot description; each description has its own context.
 
-    `values` are the node's parameters, `base.parameters.SPECS`; `notify(text)` is called when the
-    collected state is discarded. `payloads` has the arguments of `Model.set_payload` by name, and
-    is passed from context to context; `left_out` has the reason for each that is not applied.
-    `positions` are those of joints by name, and `standing` those of joints that are locked where
-    they stand. A parameter that does not fit is a `SettingError`.
+    `values` are the node's parameters, `base.node_parameters.SPECS`; `notify(text)` is called when
+    the collected state is discarded. `payloads` has the arguments of `Model.set_payload` by name,
+    and is passed from context to context; `rejected_payloads` has an error message for each that is
+    not applied. `positions` are the latest positions of joints by name. `locked_positions` are the
+    positions of joints that are locked at their latest position. A parameter that does not fit
+    raises a `SettingError`.
 
-    Outputs have the frame_id `frame_id`, or `world_frame` if they are expressed in the world, of
-    which `odometry_frame` is the one in the latest odometry. `vector[rows]` selects the numbers of
+    Outputs have the frame_id `frame_id`, or `world_frame` if they are expressed in the world;
+    `odometry_frame` is the frame_id of the latest odometry. `vector[rows]` selects the entries of
     v to publish, in the order of `names`; `position_rows` and `position_names` do so for q, and
-    `matrix[block]` for matrices (nv, nv). `received` is when the latest complete state was
-    received, by time.perf_counter; `payload_changes` counts set and cleared payloads.
+    `matrix[block]` for matrices (nv, nv). `received` is the time of the latest complete state, by
+    time.perf_counter [s]; `payload_changes` counts set and cleared payloads.
     """
 
     def __init__(
@@ -122,23 +123,23 @@ class RobotContext:
             strict=values["strict"],
         )
         self.missing_gains: dict[str, str] = {}
-        if path := values.get("drives"):  # of all joints, also of those that are locked
-            with blamed_on("drives"):
+        if path := values.get("drives"):  # before joints are locked: the file may name them
+            with parameter_errors("drives"):
                 dyn_ros.load_drives(self.model, path)
                 self.missing_gains = missing_gains(path, self.model.velocity_names)
-        self.standing: dict[str, float] = {}
-        self._lock(values["locked_joints"], positions or {})
+        self.locked_positions: dict[str, float] = {}
+        self._lock_joints(values["locked_joints"], positions or {})
         self.includes_friction: bool = values["include_friction"]
-        self._select(values["joints"])
+        self._select_joints(values["joints"])
         self._set_armature(values["armature"])
         if path := values.get("native_library"):
-            with blamed_on("native_library"):
+            with parameter_errors("native_library"):
                 dyn_ros.load_native(path, self.model)
         self.data = Data(self.model)
         base: tuple[Any, Any] | None = None
         if values["base_source"] == "parameter":
             base = (values["base_pose"], values["base_twist"])
-        with blamed_on("base_pose, base_twist"):
+        with parameter_errors("base_pose, base_twist"):
             self.collector = MessageCollector(self.model, values["staleness"], base, notify)
         self.root_link = self.model.tree.root_link
         self.frame_id = values["frame_id"] or self.root_link
@@ -146,20 +147,20 @@ class RobotContext:
         self.odometry_frame = ""
         self._world_frame = values["world_frame"]
         self.received = -math.inf
-        self._state: State | None = None  # that `_computed` belongs to
-        self._computed: dict[str, Any] = {}
+        self._cached_state: State | None = None
+        self._cache: dict[str, Any] = {}  # results for `_cached_state`
         self._base: Body | None = None  # None after a change of payloads
         self.payloads = {} if payloads is None else payloads
         self.payload_changes = 0
-        self.left_out: list[str] = []
+        self.rejected_payloads: list[str] = []
         for name, body in self.payloads.items():
             try:
                 self.model.set_payload(name, *body)
             except ValueError as error:
-                self.left_out.append(f"payload {name!r} is not applied: {error}")
+                self.rejected_payloads.append(f"payload {name!r} is not applied: {error}")
 
     def begin_state(self, received: float, reads: Iterable[str]) -> State:
-        """Return the complete state received at a time [s]; from now on with what `reads` names."""
+        """Return the complete state received at a time [s], with the fields that `reads` names."""
         self.received = received
         self.collector.collect(reads)
         return self.collector.latest()
@@ -167,33 +168,33 @@ class RobotContext:
     def compute(self, state: State, names: Sequence[str]) -> None:
         """Compute these results of `dyn_ros.all_terms` in `data`, in one pass over the kinematics.
 
-        Terms that depend on the velocity are those of a robot at rest if a velocity is unknown.
+        If a velocity is unknown, terms that depend on it are computed for a robot at rest.
         """
         if names:
             dyn_ros.all_terms(self.model, self.data, state.q, state.v, only=names)
 
     def once(self, state: State, name: str, compute: Callable[[], Result]) -> Result:
-        """Return `compute()`, computed once for each state and name."""
-        if self._state is not state:
-            self._state, self._computed = state, {}
-        if name not in self._computed:
-            self._computed[name] = compute()
-        return self._computed[name]
+        """Return `compute()`, cached for the latest state by name."""
+        if self._cached_state is not state:
+            self._cached_state, self._cache = state, {}
+        if name not in self._cache:
+            self._cache[name] = compute()
+        return self._cache[name]
 
     def set_payload(self, name: str, *body: Any) -> None:
-        """Call `Model.set_payload`, and keep the payload for later descriptions."""
+        """Call `Model.set_payload`, also for later descriptions."""
         self.model.set_payload(name, *body)
         self.payloads[name] = body
         self._payloads_changed()
 
     def clear_payload(self, name: str | None = None) -> None:
-        """Call `Model.clear_payload`; also removes a payload that was not applied."""
+        """Call `Model.clear_payload`; also remove a payload that was not applied."""
         if name is not None and name not in self.payloads:
             raise Rejected(unknown_name("payload", name, self.payloads, 20))
-        for cleared in list(self.payloads) if name is None else [name]:
-            del self.payloads[cleared]
-            if cleared in self.model.payloads:
-                self.model.clear_payload(cleared)
+        for payload in list(self.payloads) if name is None else [name]:
+            del self.payloads[payload]
+            if payload in self.model.payloads:
+                self.model.clear_payload(payload)
         self._payloads_changed()
 
     def _payloads_changed(self) -> None:
@@ -202,25 +203,26 @@ class RobotContext:
 
     @property
     def base(self) -> Body:
-        """The fixed base link and its payloads, expressed in the root frame."""
+        """The body of the fixed base link and its payloads, in the root frame."""
         if self._base is None:
             self._base = Body.of(self.model.base_inertia)
         return self._base
 
     @property
     def world_frame(self) -> str:
+        """The frame_id of the world."""
         if not self.moving_base:
             return self.frame_id
         return self._world_frame or self.odometry_frame or "world"
 
     def friction(self, v: Array, torque: Array) -> Array:
-        """Return the friction that efforts include beside a torque, (nv,) or (B, nv)."""
+        """Return the friction to add to a torque, (nv,) or (B, nv); zero if it is not included."""
         if not self.includes_friction:
             return np.zeros_like(v)
         return dyn_ros.joint_friction(self.model, v, torque)
 
-    def _lock(self, entries: Sequence[str], positions: Mapping[str, float]) -> None:
-        """Lock joints, each given as name=position, or as name: where it stands."""
+    def _lock_joints(self, entries: Sequence[str], positions: Mapping[str, float]) -> None:
+        """Lock joints, each at the position in name=position, or name: at its latest position."""
         lock: dict[str, float] = {}
         for entry in entries:
             name, specified, number = (part.strip() for part in entry.partition("="))
@@ -243,28 +245,31 @@ class RobotContext:
                 )
             lock[name] = math.nan
             if specified:
-                lock[name] = _position(name, number)
+                lock[name] = _parse_position(name, number)
             elif name in positions:
-                lock[name] = self.standing[name] = positions[name]
+                lock[name] = self.locked_positions[name] = positions[name]
         unknown = [name for name, position in lock.items() if math.isnan(position)]
         if unknown:
             raise UnknownPosition(unknown)
         if lock:
-            with blamed_on("locked_joints"):
+            with parameter_errors("locked_joints"):
                 self.model = self.model.reduced(lock)
 
-    def _select(self, joints: Sequence[str]) -> None:
+    def _select_joints(self, joints: Sequence[str]) -> None:
+        """Set the names and rows to publish; no joints: all."""
         model = self.model
-        own = independent_joint_indices(model)
+        available = independent_joint_indices(model)
         for name in joints:
-            if name in own:
+            if name in available:
                 continue
             if name in model.joint_names:
                 raise SettingError("joints", f"'{name}' is a mimic joint, without its own row")
-            raise SettingError("joints", f"there is no joint '{name}'; available: {listed(own)}")
+            raise SettingError(
+                "joints", f"there is no joint '{name}'; available: {listed(available)}"
+            )
         if len(set(joints)) != len(joints):
             raise SettingError("joints", "duplicate names in " + listed(joints))
-        position_rows, rows = joint_rows(model, joints or own)
+        position_rows, rows = joint_rows(model, joints or available)
         self.names = [model.velocity_names[row] for row in rows]
         self.position_names = [model.position_names[row] for row in position_rows]
         self.rows: Any = np.array(rows, np.intp)
@@ -274,6 +279,7 @@ class RobotContext:
             self.rows = self.position_rows = self.block = slice(None)
 
     def _set_armature(self, armature: Sequence[float]) -> None:
+        """Set the rotor inertias of the rows to publish."""
         if not armature:
             return
         if len(armature) != len(self.names):
@@ -289,9 +295,10 @@ class RobotContext:
         self.model.armature = values
 
 
-def _position(name: str, text: str) -> float:
+def _parse_position(name: str, text: str) -> float:
+    """Return the position [rad, m] in an entry of locked_joints; raise a `SettingError`."""
     try:
-        position = float(text.replace("_", "?"))  # Python's float accepts 1_0
+        position = float(text.replace("_", "?"))  # float() would accept 1_0
     except ValueError:
         position = math.nan
     if not math.isfinite(position):

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The observer of a robot whose states arrive, with the parameters of its node; its contacts."""
+"""The observer of a robot's external efforts, fed with its states, and averages of a contact."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from dyn_ros.observer.thresholds import friction_at_rest
 from ...states.joint_states import Rejected, State, abbreviated
 from .context import RobotContext, SettingError
 
-NONE = 1e12  # threshold of rows that have none
-_LEAST = 1e-6  # threshold and standard deviation [N m, N]
-_LEAST_VARIANCE = 1e-18  # N2, m2
+NO_THRESHOLD = 1e12  # N m, N; for rows without a threshold
+_MIN_THRESHOLD = 1e-6  # N m, N; keeps ratios to thresholds finite
+_MIN_VARIANCE = 1e-18  # N2, m2; keeps weights finite
 
 
 class Observation(RobotObserver):
     """The observer of one robot, fed with its states; compares the results with thresholds.
 
-    It also restarts after a changed payload. `notify(text)` is called with what to log: why the
-    observer restarts, and what is wrong with efforts. `exceeded` (nv,) are the rows whose external
-    effort exceeds its threshold, and `collision` whether there are any; `tare` (nv,) is subtracted
-    from the external effort. `faults` has texts by joint and kind of fault.
+    It also restarts after a change of payloads. `notify(text)` is called with lines to log: why
+    the observer restarts, and faults of efforts. `exceeded` (nv,) is True in rows whose external
+    effort exceeds its threshold, and `collision` if there are any; `tare` (nv,) is subtracted from
+    the external effort. `faults` has error messages by joint and kind of fault.
     """
 
     def __init__(
@@ -53,15 +53,15 @@ class Observation(RobotObserver):
         self.tare = np.zeros(model.nv)
         self.exceeded = np.zeros(model.nv, bool)
         self.collision = False
-        self._since: int | None = None  # when it got this value [ns]
+        self._change_stamp: int | None = None  # ns; last change of `collision`
         self._payload_changes = robot.payload_changes
         self.faults: dict[tuple[str, Kind], str] = {}
         self.adjust(values)
 
     def adjust(self, values: Mapping[str, Any]) -> None:
-        """Use the thresholds and the noise of the parameters from now on."""
+        """Set the thresholds and the noise from the parameters."""
         self.thresholds = thresholds(self.robot, values)
-        self._noise = deviations(self.robot, values)
+        self._noise = effort_deviations(self.robot, values)
 
     def covariance(self) -> Array:
         """Return the covariance of the errors of `external`, (nv, nv)."""
@@ -71,56 +71,64 @@ class Observation(RobotObserver):
             covariance = self.filter("external").observer.covariance
             assert covariance is not None
             return covariance
-        return np.diag((self.limits() / 3.0) ** 2)
+        return np.diag((self.positive_thresholds() / 3.0) ** 2)
 
-    def limits(self) -> Array:
+    def positive_thresholds(self) -> Array:
         """Return the thresholds of the latest state, (nv,), all positive."""
-        return np.maximum(self.thresholds.of(self.speed), _LEAST)
+        return np.maximum(self.thresholds.of(self.speed), _MIN_THRESHOLD)
 
-    def since(self, stamp: int) -> int:
-        """For how long `collision` has had its value [ns]."""
-        return max(stamp - self._since, 0) if self._since is not None else 0
+    def time_since_change(self, stamp: int) -> int:
+        """Return the time from the last change of `collision` to a stamp [ns]."""
+        return max(stamp - self._change_stamp, 0) if self._change_stamp is not None else 0
 
-    def rising(self, stamp: int) -> bool:
-        """Whether the external efforts of a collision have not yet settled."""
-        return self.collision and 1e-9 * self.since(stamp) < self.settling_time
+    def collision_is_settling(self, stamp: int) -> bool:
+        """Return True if the external efforts of a collision have not settled at a stamp [ns]."""
+        return self.collision and 1e-9 * self.time_since_change(stamp) < self.settling_time
 
-    def rest(self) -> None:
+    def pause(self) -> None:
+        """Stop, while nobody needs results, and forget problems."""
         self.stop()
         self.problem, self.faults = "", {}
 
     def stop(self) -> None:
+        """Discard the current results."""
         super().stop()
-        self.collision, self._since = False, None
+        self.collision, self._change_stamp = False, None
 
     def begin(self) -> None:
+        """Start with the current payloads."""
         super().begin()
         self._payload_changes = self.robot.payload_changes
         self._monitor.reset()
 
-    def take(self, state: State, residual: bool) -> None:
-        """Process a state; also compute the residual if it is wanted."""
+    def observe(self, state: State, with_residual: bool) -> None:
+        """Process a state; compute also the residual if `with_residual`."""
         tau = None if state.effort is None else self.to_torque(state.effort)
         result = self.update(
-            state.stamp, state.q, state.v, tau, self._missing(state, tau), residual=residual
+            state.stamp,
+            state.q,
+            state.v,
+            tau,
+            self._missing_input(state, tau),
+            residual=with_residual,
         )
         if result is None:
             return
         self.external = self.external - self.tare
         if self.valid:
-            self._compare(state.stamp)
+            self._compare_with_thresholds(state.stamp)
         observed, dt = result
         if self._monitor.update(self.q, self.v, self.tau, observed, dt):
             self._report_faults()
 
     def _report_faults(self) -> None:
         faults = {(fault.joint, fault.kind): fault.message for fault in self._monitor.faults}
-        for fault in faults.keys() - self.faults.keys():
-            self._notify(faults[fault])
+        for key in faults.keys() - self.faults.keys():
+            self._notify(faults[key])
         self.faults = faults
 
-    def _missing(self, state: State, tau: Array | None) -> str:
-        """Return which input is missing, or an empty string."""
+    def _missing_input(self, state: State, tau: Array | None) -> str:
+        """Return the reason why a state cannot be used, or an empty string."""
         if state.v is None:
             return "unknown velocity of " + abbreviated(state.unknown)
         if tau is None:
@@ -138,28 +146,28 @@ class Observation(RobotObserver):
             return "the payload has changed"
         return super().interruption(stamp)
 
-    def _compare(self, stamp: int) -> None:
+    def _compare_with_thresholds(self, stamp: int) -> None:
         self.exceeded = self.thresholds.exceeded(self.external, self.speed)
         collision = bool(self.exceeded.any())
-        if collision != self.collision or self._since is None:
-            self.collision, self._since = collision, stamp
+        if collision != self.collision or self._change_stamp is None:
+            self.collision, self._change_stamp = collision, stamp
 
 
 def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresholds:
-    """Return the specified thresholds; rows that are not published have none, nor has a base."""
+    """Return the thresholds of the parameters: none for unpublished rows, nor for a moving base."""
     model = robot.model
-    limit = np.where(
+    defaults = np.where(
         (model.effort_limit > 0.0) & np.isfinite(model.effort_limit),
         values["thresholds.relative"] * model.effort_limit,
         values["thresholds.unlimited"],
     )
-    fixed = np.full(model.nv, NONE)
-    fixed[robot.rows] = limit[robot.rows]
+    fixed = np.full(model.nv, NO_THRESHOLD)
+    fixed[robot.rows] = defaults[robot.rows]
     settings = ObserverSettings(**ObserverSettings.arguments_in(values))
     fixed = settings.of_velocities("thresholds_fixed", model, robot.rows, fixed)
-    base = int(model.nvs[0]) if robot.moving_base else 0
+    base_nv = int(model.nvs[0]) if robot.moving_base else 0
     if len(settings.thresholds_fixed) < len(robot.names):
-        fixed[:base] = NONE
+        fixed[:base_nv] = NO_THRESHOLD
     friction = friction_at_rest(model) if settings.friction else 0.0
     return dyn_ros.Thresholds(
         fixed,
@@ -168,62 +176,66 @@ def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresh
     )
 
 
-def deviations(robot: RobotContext, values: Mapping[str, Any]) -> Array | None:
-    """Return the deviations of external efforts, (nv,), `NONE` if not published; or None."""
+def effort_deviations(robot: RobotContext, values: Mapping[str, Any]) -> Array | None:
+    """Return the standard deviations of external efforts, (nv,), or None if not specified.
+
+    Rows that are not published have `NO_THRESHOLD`.
+    """
     numbers = values["noise.external"]
     if not numbers:
         return None
-    return row_values("noise.external", numbers, robot.model, robot.rows, NONE)
+    return row_values("noise.external", numbers, robot.model, robot.rows, NO_THRESHOLD)
 
 
 class ContactAverage:
-    """Averages the force, in the world, and the line of action of a contact over a `duration` [s].
+    """Average of the force, in the world, and of the line of action of a contact.
 
-    The noise of the efforts turns the force of a single state by several degrees; a low pass of
-    the efforts would distort it while the robot turns. Each contact counts by the inverse of its
-    variance: while the link is uncertain, its force may be far off. The duration is a time
-    constant; until it has passed, all contacts count. 0: none.
+    The noise of the efforts turns the force of a single state by several degrees; a low-pass filter
+    of the efforts would distort it while the robot turns. Each contact is weighted by the inverse
+    of its variance, since its force may have a large error while the link is uncertain. `duration`
+    is a time constant [s], 0: no average. Until it has passed, the average covers all contacts.
     """
 
     def __init__(self, duration: float) -> None:
         self.duration = duration
-        self._force, self._point = _Mean(duration), _Mean(duration)
+        self._force, self._point = _WeightedMean(duration), _WeightedMean(duration)
         self._link = ""
 
     def update(self, contact: IsolatedContact, stamp: int) -> IsolatedContact:
-        """Return a contact with mean force and line of action; an undetermined one as it is."""
+        """Return a contact with the average force and line of action; unchanged if undetermined."""
         if not contact.determined or self.duration <= 0.0:
             return contact
         force = self._force.update(contact.force, float(contact.covariance.trace()), stamp)
         if not contact.line_valid or self._link != contact.link:
-            self._point = _Mean(self.duration)
+            self._point = _WeightedMean(self.duration)
         point = contact.point
         if contact.line_valid:
             point = self._point.update(point, contact.point_deviation**2, stamp)
             self._link = contact.link
-        size = math.sqrt(float(force @ force))
-        if size == 0.0:
+        magnitude = math.sqrt(float(force @ force))
+        if magnitude == 0.0:
             return contact
         return dataclasses.replace(
-            contact, force=force, magnitude=size, direction=force / size, point=point
+            contact, force=force, magnitude=magnitude, direction=force / magnitude, point=point
         )
 
 
-class _Mean:
-    """The mean of vectors, each weighted by the inverse of its variance."""
+class _WeightedMean:
+    """Exponential average of vectors, weighted by the inverse of their variances."""
 
     def __init__(self, duration: float) -> None:
         self._duration = duration
         self._mean: Array | None = None
         self._weight = 0.0
-        self._stamp = self._first = 0
+        self._stamp = self._first_stamp = 0
 
     def update(self, value: Array, variance: float, stamp: int) -> Array:
-        weight = 1.0 / max(variance, _LEAST_VARIANCE)
+        """Return the average including a value with a stamp [ns]."""
+        weight = 1.0 / max(variance, _MIN_VARIANCE)
         if self._mean is None:
-            self._mean, self._weight, self._first = value, weight, stamp
+            self._mean, self._weight, self._first_stamp = value, weight, stamp
         else:
-            dt, elapsed = 1e-9 * (stamp - self._stamp), 1e-9 * (stamp - self._first)
+            dt, elapsed = 1e-9 * (stamp - self._stamp), 1e-9 * (stamp - self._first_stamp)
             if dt > 0.0:
                 share = max(dt / (elapsed + dt), -math.expm1(-dt / self._duration))
                 self._weight += share * (weight - self._weight)

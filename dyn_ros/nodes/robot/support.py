@@ -18,26 +18,32 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import Body, join_bodies, move_reference_point
 
 from ...states.joint_states import Rejected, State, abbreviated, duplicates
-from .context import RobotContext, Terms, blamed_on
+from .context import DynamicsTerms, RobotContext, parameter_errors
 
-COMPOSITE_TERMS = "com", "Ig", "hg"  # that `composite_body` reads
+COMPOSITE_TERMS = "com", "Ig", "hg"
+"""The terms that `composite_body` reads."""
+
 TOO_LARGE = "the numbers in the state are too large to compute with"
-LEAST_SUPPORT = 1e-3  # of the weight: with less vertical force, no point on the ground is known
-_ROUNDING = 1e-14  # of the largest coordinate: a point so close to an edge is on it
+MIN_VERTICAL_FORCE = 1e-3  # relative to the weight; below it, points on the ground are undefined
+_COLLINEARITY_TOLERANCE = 1e-14  # relative to the largest coordinate; for points on an edge
 
 
 class CompositeBody(NamedTuple):
+    """A robot as one body, including a fixed base and payloads."""
+
     body: Body
-    momentum: Sequence[float] | None  # (6,) about the center of mass; None: unknown velocity
-    lever: Sequence[float]  # from the robot's center of mass to that of the moving links
+    momentum: Sequence[float] | None  # (6,), about the center of mass; None: unknown velocity
+    lever: Sequence[float]  # (3,), m; center of mass of all links to that of the moving ones
 
 
-def composite_body(robot: RobotContext, state: State, terms: Terms) -> CompositeBody:
-    """Return the robot as one body; computed once for each state."""
-    return robot.once(state, "composite body", lambda: _computed(robot, state, terms))
+def composite_body(robot: RobotContext, state: State, terms: DynamicsTerms) -> CompositeBody:
+    """Return the robot as one body, cached for the latest state."""
+    return robot.once(state, "composite body", lambda: _compute_composite_body(robot, state, terms))
 
 
-def _computed(robot: RobotContext, state: State, terms: Terms) -> CompositeBody:
+def _compute_composite_body(
+    robot: RobotContext, state: State, terms: DynamicsTerms
+) -> CompositeBody:
     moving = Body.of_links(terms.Ig, terms.com)
     if not math.isfinite(moving.mass + sum(moving.com) + sum(moving.rotational)):
         raise Rejected(TOO_LARGE)
@@ -47,14 +53,14 @@ def _computed(robot: RobotContext, state: State, terms: Terms) -> CompositeBody:
 
 
 class Support(NamedTuple):
-    """The forces of the ground on a robot in one state, in the axes of the world."""
+    """The forces of the ground on the contact frames in one state, in the axes of the world."""
 
-    active: Array  # (n,): whether each frame is in contact; other forces are zero
-    points: Array  # (n, 3): where the forces act, the origins of the frames [m]
-    forces: Array  # (n, 6): force and moment [N, N m]
-    acceleration: Array | None  # (nv,); None: unknown, and the forces are those without it
-    rank: int
-    residual: float  # largest generalized force that they do not explain [N m, N]
+    active: Array  # (n,), bool; True in contact, other forces are zero
+    points: Array  # (n, 3), m; origins of the frames, where the forces act
+    forces: Array  # (n, 6), N, N m; force and moment
+    acceleration: Array | None  # (nv,); None: unknown, forces are computed without it
+    rank: int  # rank of the contact Jacobian
+    residual: float  # N m, N; maximum generalized force that the forces do not explain
 
 
 class ContactFrames(NamedTuple):
@@ -65,7 +71,7 @@ class ContactFrames(NamedTuple):
 
     @classmethod
     def of(cls, robot: RobotContext, values: Mapping[str, Any]) -> ContactFrames:
-        """Return those in the parameters; a ValueError names the parameter."""
+        """Return the frames in the parameters; raise a ValueError that names the parameter."""
         frames: Sequence[str] = values["contact_frames"]
         repeated = duplicates(frames)
         if repeated:
@@ -74,7 +80,7 @@ class ContactFrames(NamedTuple):
         contacts = [
             Contact(frame, dimension, ReferenceFrame.LOCAL_WORLD_ALIGNED) for frame in frames
         ]
-        with blamed_on("contact_frames"):
+        with parameter_errors("contact_frames"):
             contact_table(robot.model, robot.data, contacts)
         return cls([robot.model.frame_index(frame) for frame in frames], contacts)
 
@@ -82,17 +88,17 @@ class ContactFrames(NamedTuple):
 def support(
     robot: RobotContext,
     state: State,
-    terms: Terms,
+    terms: DynamicsTerms,
     feet: ContactFrames,
     active: Array,
     values: Mapping[str, Any],
 ) -> Support | None:
-    """Return the forces on the feet that are active; None if the state lacks an input."""
-    contacts = [contact for contact, holds in zip(feet.contacts, active) if holds]
-    solved = _solved(robot, state, values["acceleration_source"], contacts)
-    if solved is None:
+    """Return the forces on the active feet; None if an input is missing in the state."""
+    contacts = [contact for contact, is_active in zip(feet.contacts, active) if is_active]
+    result = _solve_forces(robot, state, values["acceleration_source"], contacts)
+    if result is None:
         return None
-    acceleration, solution, residual = solved
+    acceleration, solution, residual = result
     if not (
         np.isfinite(solution.lambda_c).all()
         and (acceleration is None or np.isfinite(acceleration).all())
@@ -105,32 +111,31 @@ def support(
     )
 
 
-def _solved(
+def _solve_forces(
     robot: RobotContext,
     state: State,
     source: str,
     contacts: Sequence[Contact],
 ) -> tuple[Array | None, dyn_ros.ContactForces, float] | None:
-    """Return acceleration, forces and residual for an acceleration_source."""
+    """Return acceleration, forces and residual; None if an input is missing in the state."""
     model, data, q, v, tau = robot.model, robot.data, state.q, state.v, state.effort
     if tau is None:
         return None
     if source == "forward_dynamics":
         if v is None:
             return None
-        a, forces = dyn_ros.contact_dynamics(model, data, q, v, tau, contacts)
-        return a.copy(), forces, 0.0
-    known, still = state.acceleration, np.zeros(model.nv)
-    if source == "none":
-        known = None
+        ddq, forces = dyn_ros.contact_dynamics(model, data, q, v, tau, contacts)
+        return ddq.copy(), forces, 0.0
+    a = None if source == "none" else state.acceleration
+    zero = np.zeros(model.nv)
     forces = dyn_ros.contact_forces(
-        model, data, q, still if v is None else v, still if known is None else known, tau, contacts
+        model, data, q, zero if v is None else v, zero if a is None else a, tau, contacts
     )
-    return known, forces, forces.residual
+    return a, forces, forces.residual
 
 
-def reads(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what `support` reads with these parameters; see `Output.reads`."""
+def support_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of what `support` reads, as in `Output.reads`."""
     if not values["contact_frames"]:
         return ()
     if values["acceleration_source"] == "finite_difference":
@@ -139,32 +144,32 @@ def reads(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def rate_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what the rates of the momentum are computed from; see `Output.reads`."""
+    """Return the names of what the rate of the momentum is computed from, as in `Output.reads`."""
     if values["acceleration_source"] == "none":
         return COMPOSITE_TERMS
     if values["acceleration_source"] == "finite_difference":
         return *COMPOSITE_TERMS, "Ag", "dhg_drift", "acceleration"
-    return (*COMPOSITE_TERMS, "Ag", "dhg_drift", "effort", *reads(values))
+    return (*COMPOSITE_TERMS, "Ag", "dhg_drift", "effort", *support_reads(values))
 
 
 def zero_moment_point(
     force: Array, moment: Array, up: Array, height: float, weight: float
 ) -> Array:
-    """Point on the ground about which forces have no horizontal moment.
+    """Return the point on the ground about which forces have no horizontal moment.
 
     For the forces that balance gravity and the rate of the centroidal momentum, it is the zero
-    moment point (Vukobratovic and Borovac 2004); for those of contacts, the center of pressure, if
-    all contacts are on the ground (Sardain and Bessonnet 2004).
+    moment point (Vukobratovic and Borovac 2004). For contact forces, it is the center of pressure,
+    if all contacts are on the ground (Sardain and Bessonnet 2004).
 
-    `force` is the sum of the forces [N], `moment` theirs about the origin [N m], `up` the unit
-    normal of the ground, which is `height` above the origin [m]. Forces that barely push up,
-    compared with the `weight` of the robot [N], are `Rejected`.
+    `force` is the sum of the forces [N], `moment` their sum of moments about the origin [N m], `up`
+    the unit normal of the ground, and `height` its height above the origin [m]. Raises `Rejected`
+    if the vertical force is too small, relative to the `weight` of the robot [N].
     """
     vertical = float(force @ up)
-    if not vertical > LEAST_SUPPORT * weight:
+    if not vertical > MIN_VERTICAL_FORCE * weight:
         raise Rejected(
             f"the ground exerts a vertical force of {vertical:.6g} N, expected more "
-            f"than {LEAST_SUPPORT:g} of the weight, {weight:.6g} N"
+            f"than {MIN_VERTICAL_FORCE:g} of the weight, {weight:.6g} N"
         )
     point = (np.cross(up, moment) + height * force) / vertical
     if not np.isfinite(point).all():
@@ -175,35 +180,40 @@ def zero_moment_point(
 
 
 def moment_about_origin(forces: Array, points: Array) -> Array:
-    """Sum of wrenches (n, 6) that act at points (n, 3), about the origin: force and moment (6,)."""
+    """Return the sum (6,) of wrenches (n, 6) at points (n, 3): force, moment about the origin."""
     total: Array = forces.sum(axis=0)
     total[3:] += np.cross(points, forces[:, :3]).sum(axis=0)
     return total
 
 
 def convex_hull(points: Array) -> Array:
-    """Corners of the convex hull of points (n, 2), counterclockwise (Andrew 1979).
+    """Return the corners of the convex hull of points (n, 2), counterclockwise (Andrew 1979).
 
-    Without points on an edge; both ends if all points are on one line.
+    Points on an edge are omitted. If all points are on one line, the corners are its ends.
     """
     ordered = np.unique(points, axis=0)  # sorted by x, then by y
     if len(ordered) < 3:
         return ordered
-    least = _ROUNDING * float(np.abs(ordered).max())
-    return np.array(_chain(ordered, least)[:-1] + _chain(ordered[::-1], least)[:-1])
+    tolerance = _COLLINEARITY_TOLERANCE * float(np.abs(ordered).max())
+    return np.array(
+        _hull_chain(ordered, tolerance)[:-1] + _hull_chain(ordered[::-1], tolerance)[:-1]
+    )
 
 
-def _chain(points: Array, least: float) -> list[Array]:
+def _hull_chain(points: Array, tolerance: float) -> list[Array]:
     """Return the corners from the first to the last point, at which the chain turns left."""
     corners: list[Array] = []
     for point in points:
-        while len(corners) > 1 and _distance(corners[-2], corners[-1], point) <= least:
+        while (
+            len(corners) > 1
+            and _distance_right_of_line(corners[-2], corners[-1], point) <= tolerance
+        ):
             corners.pop()
         corners.append(point)
     return corners
 
 
-def _distance(a: Array, b: Array, c: Array) -> float:
-    """How far b is to the right of the line from a to c."""
+def _distance_right_of_line(a: Array, b: Array, c: Array) -> float:
+    """Return the distance of b from the line from a to c, positive to its right."""
     along, toward = c - a, b - a
     return float((toward[0] * along[1] - toward[1] * along[0]) / math.hypot(*along))

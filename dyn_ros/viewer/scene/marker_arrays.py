@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markers as arrays of numbers, for RViz and for the browser; independent of ROS.
 
-Nodes serialize them as messages, see ``nodes/base/markers.py``. ``viewer/standalone.py`` passes
-them to a page without ROS.
+Nodes serialize them as messages, see ``nodes/base/marker_output.py``. ``viewer/standalone.py``
+passes them to a page without ROS.
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ from dyn_ros.engine.algorithms.all_terms import Terms as AllTerms
 from dyn_ros.msg import JointSpaceDynamics
 from dyn_ros.nodes.base.command import Command
 from dyn_ros.nodes.base.dispatch import Dispatch, Output, process_state
-from dyn_ros.nodes.base.parameters import SPECS
+from dyn_ros.nodes.base.node_parameters import SPECS
 from dyn_ros.nodes.dynamics_node import OUTPUTS, DynamicsNode
-from dyn_ros.nodes.robot.context import RobotContext, Terms
+from dyn_ros.nodes.robot.context import DynamicsTerms, RobotContext
 from dyn_ros.states.joint_states import Reception, State
 from dyn_ros.states.rate_limiter import StampLimiter
 
@@ -62,7 +62,9 @@ class Node:
     def __init__(self, outputs=OUTPUTS, **values):
         self.active, self.logged = True, []
         self.report = SimpleNamespace(
-            count=SimpleNamespace(states=0, published=0, took=0.0, longest=0.0, clipped=0),
+            count=SimpleNamespace(
+                states=0, published=0, compute_time=0.0, max_compute_time=0.0, clipped=0
+            ),
             log=lambda key, text, *more: self.logged.append(text),
         )
         self.parameters = SimpleNamespace(values=values, changes=1)
@@ -75,7 +77,7 @@ class Node:
     def guard(self, what, call, *given):
         call(*given)
 
-    def follows(self, now):
+    def on_state_reads(self, now):
         return None
 
     def use(self, robot):
@@ -108,7 +110,7 @@ def node(robot):
 
 
 def test_a_term_that_is_not_declared_is_an_error_where_it_is_read(robot):
-    terms = Terms(robot.data, ("g", "M"))
+    terms = DynamicsTerms(robot.data, ("g", "M"))
     assert terms.M is robot.data.M and terms.g is robot.data.g
     with pytest.raises(AttributeError, match=r"'nle' is not declared; add it .* declares M, g"):
         assert terms.nle
@@ -133,10 +135,10 @@ def test_an_output_reads_nothing_else(robot, output):
     if output.reads:
         dyn_ros.all_terms(robot.model, data, Q, V, only=output.reads)
     before = {name: np.copy(getattr(data, name)) for name in TERMS}
-    computed = as_bytes(output.make(robot)(state, Terms(data, output.reads)))
+    computed = as_bytes(output.make(robot)(state, DynamicsTerms(data, output.reads)))
     for name in set(TERMS) - set(output.reads):
         getattr(data, name)[...] = math.nan
-    again = as_bytes(output.make(robot)(state, Terms(data, output.reads)))
+    again = as_bytes(output.make(robot)(state, DynamicsTerms(data, output.reads)))
     messages = [deserialize_message(each, output.type) for each in (computed, again)]
     assert messages[0] == messages[1]  # NaN is not equal to itself
     for name in output.reads:
@@ -341,7 +343,7 @@ def thinned(max_rate, late):
         )
     )
     node.use(RobotContext(ARM7, VALUES))
-    node.dispatch.limit(max_rate)
+    node.dispatch.set_max_rate(max_rate)
     for k in range(250):
         now = 5.0 + 0.002 * k
         reception = node.robot.collector.joint_states(

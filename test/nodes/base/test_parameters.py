@@ -11,7 +11,7 @@ pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 import rclpy
 from rclpy.parameter import Parameter
 
-from dyn_ros.nodes.base.parameters import Parameters, Spec
+from dyn_ros.nodes.base.node_parameters import Parameters, Spec
 
 SPECS = (
     Spec("rate", 2.0, "A rate.", limits=(0.0, 10.0)),

@@ -199,7 +199,7 @@ def test_contexts_lock_joints():
         {**VALUES, "locked_joints": ["elbow_pitch", "wrist_roll=1"]},
         positions={"elbow_pitch": 0.5, "wrist_roll": 9.0},
     )
-    assert robot.standing == {"elbow_pitch": 0.5} and robot.model.nv == 5
+    assert robot.locked_positions == {"elbow_pitch": 0.5} and robot.model.nv == 5
     with pytest.raises(SettingError, match="joints: there is no joint 'elbow_pitch'"):
         RobotContext(
             ARM7, {**VALUES, "locked_joints": ["elbow_pitch=0"], "joints": ["elbow_pitch"]}

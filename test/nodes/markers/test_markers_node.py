@@ -22,12 +22,10 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 import dyn_ros
 from dyn_ros.msg import CentroidalState, ConstrainedDynamics
-from dyn_ros.nodes.base import markers as kinds_of
-from dyn_ros.nodes.base.parameters import SPECS
-from dyn_ros.nodes.markers import centroidal as centroidal_markers
-from dyn_ros.nodes.markers import dynamics as dynamics_markers
-from dyn_ros.nodes.markers import vereshchagin as vereshchagin_markers
-from dyn_ros.nodes.robot.context import RobotContext, Terms
+from dyn_ros.nodes.base import marker_output as kinds_of
+from dyn_ros.nodes.base.node_parameters import SPECS
+from dyn_ros.nodes.markers import centroidal_markers, dynamics_markers, vereshchagin_markers
+from dyn_ros.nodes.robot.context import DynamicsTerms, RobotContext
 from dyn_ros.nodes.vereshchagin_node import VereshchaginNode
 from dyn_ros.srv import SetPayload
 from dyn_ros.states.joint_states import State
@@ -643,9 +641,9 @@ class Source:
         self.parameters.values.update(values)
 
     def terms(self, state):
-        names = set(self.markers._reads()) - {"effort"}
+        names = set(self.markers._marker_reads()) - {"effort"}
         self.robot.compute(state, names)
-        return Terms(self.robot.data, names)
+        return DynamicsTerms(self.robot.data, names)
 
     def array(self, state):
         """The array for a state; None if there is none."""
@@ -756,7 +754,9 @@ def test_serialized_arrays_are_the_typed_ones(which, base):
         if changes != source.parameters.changes:
             changes = source.parameters.changes
             cleared += 1
-            draws = list(source.markers._draws(source.robot, source.parameters.values, Header()))
+            draws = list(
+                source.markers._make_draws(source.robot, source.parameters.values, Header())
+            )
             expected.markers.append(Marker(header=header, action=Marker.DELETEALL))
         terms = source.terms(state)
         expected.markers += itertools.chain.from_iterable(

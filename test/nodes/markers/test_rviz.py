@@ -11,10 +11,12 @@ pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
 from dyn_ros.nodes import centroidal_node, dynamics_node, observer_node, vereshchagin_node
-from dyn_ros.nodes.markers import centroidal as centroidal_markers
-from dyn_ros.nodes.markers import dynamics as dynamics_markers
-from dyn_ros.nodes.markers import observer as observer_markers
-from dyn_ros.nodes.markers import vereshchagin as vereshchagin_markers
+from dyn_ros.nodes.markers import (
+    centroidal_markers,
+    dynamics_markers,
+    observer_markers,
+    vereshchagin_markers,
+)
 
 CONFIG = yaml.safe_load((Path(__file__).parents[3] / "config" / "dyn_ros.rviz").read_text())
 MANAGER = CONFIG["Visualization Manager"]

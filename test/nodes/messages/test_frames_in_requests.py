@@ -14,14 +14,19 @@ pytest.importorskip("dyn_ros.srv", reason="the services are not built: run `make
 from geometry_msgs.msg import Point, WrenchStamped
 
 from dyn_ros.msg import AccelerationConstraints, ReferenceFrame
-from dyn_ros.nodes.base.inputs import InputTopic, wrenches
-from dyn_ros.nodes.messages.constraints import (
+from dyn_ros.nodes.base.input_topics import InputTopic, wrench_subscriptions
+from dyn_ros.nodes.messages.acceleration_constraints import (
     achieved_acceleration,
     from_message,
     from_preset,
     solve,
 )
-from dyn_ros.nodes.messages.frames import WrenchReader, axes_link, coinciding_link, external_forces
+from dyn_ros.nodes.messages.frame_ids import (
+    WrenchReader,
+    axes_link,
+    coinciding_link,
+    external_forces,
+)
 from service_stub import matrix, node, state_message
 
 NUMBERS = np.array([1.0, -2.0, 3.0, 0.5, 0.25, -0.75])
@@ -177,18 +182,18 @@ def test_wrench_frames_that_are_not_usable(name):
 
 def test_wrench_topics_and_their_frames():
     own, q, _ = arm()
-    by_topic = wrenches(["a", "b", "a"], ["tool0", "", "tool0"])
+    by_topic = wrench_subscriptions(["a", "b", "a"], ["tool0", "", "tool0"])
     assert list(by_topic) == ["a", "b"]
     assert [read.frame for _, read, _ in by_topic.values()] == ["tool0", ""]
-    assert [read.frame for _, read, _ in wrenches(["a", "b"]).values()] == ["", ""]
+    assert [read.frame for _, read, _ in wrench_subscriptions(["a", "b"]).values()] == ["", ""]
     with pytest.raises(ValueError, match="expected one name for each of the 2 topics"):
-        wrenches(["a", "b"], ["tool0"])
+        wrench_subscriptions(["a", "b"], ["tool0"])
     with pytest.raises(ValueError, match="a has the frames 'tool0' and ''"):
-        wrenches(["a", "a"], ["tool0", ""])
+        wrench_subscriptions(["a", "a"], ["tool0", ""])
     topic = InputTopic("a", WrenchReader("", "wrench_frames"))
     topic.receive(own.robot, wrench("tool0"), 0.0)
     before = topic.numbers(own.robot, 0.0, 0.0)
-    topic.set_reader(WrenchReader("forearm_link", "wrench_frames"))
+    topic.set_converter(WrenchReader("forearm_link", "wrench_frames"))
     after = topic.numbers(own.robot, 0.0, 0.0)
     frames = own.robot.model.frame_names
     assert (frames[before.frame], frames[after.frame]) == ("tool0", "forearm_link")

@@ -18,13 +18,13 @@ from sensor_msgs.msg import JointState
 
 from dyn_ros.cdr.field_ranges import MAX_PATTERNS
 from dyn_ros.cdr.template import Template
-from dyn_ros.nodes.messages.serialized import joint_state_reader
+from dyn_ros.nodes.messages.serialized_messages import joint_state_reader
 
 
 @pytest.fixture
 def typed(monkeypatch):
     """A list that grows with each message that rclpy deserializes for a reader."""
-    from dyn_ros.nodes.messages import serialized
+    from dyn_ros.nodes.messages import serialized_messages
 
     calls = []
 
@@ -32,7 +32,7 @@ def typed(monkeypatch):
         calls.append(data)
         return deserialize_message(data, kind)
 
-    monkeypatch.setattr(serialized, "deserialize_message", deserialize)
+    monkeypatch.setattr(serialized_messages, "deserialize_message", deserialize)
     return calls
 
 

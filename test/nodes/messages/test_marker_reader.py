@@ -17,7 +17,7 @@ from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
 
 from dyn_ros.cdr.field_ranges import MAX_PATTERNS
-from dyn_ros.nodes.messages.serialized import marker_array_reader
+from dyn_ros.nodes.messages.serialized_messages import marker_array_reader
 from dyn_ros.viewer.scene.marker_arrays import PlainMarker, plain_marker
 
 FIELDS = ("ns", "id", "type", "action", "lifetime", "text", "mesh_resource")

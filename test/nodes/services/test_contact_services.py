@@ -17,7 +17,7 @@ from geometry_msgs.msg import Pose, Quaternion, WrenchStamped
 
 from dyn_ros import ReferenceFrame
 from dyn_ros.msg import Contact, RobotState
-from dyn_ros.nodes.messages import conversions
+from dyn_ros.nodes.messages import message_fields
 from service_stub import feed, matrix, node, state_message
 
 WORLD, LOCAL, LWA = ReferenceFrame
@@ -80,7 +80,7 @@ def test_motion_and_forces_are_the_engines(robot, root_joint, dimension, frame):
         reference_frame=frame,
         kp=3.0,
         kd=2.0,
-        placement=conversions.to_pose(TURNED),
+        placement=message_fields.to_pose(TURNED),
     )
     answer = own.ask(
         "get_contact_dynamics",
@@ -165,7 +165,7 @@ def test_a_wrench_a_second_body_and_names():
                 dimension=6,
                 reference_frame=LOCAL,
                 kp=5.0,
-                other_placement=conversions.to_pose(target),
+                other_placement=message_fields.to_pose(target),
             ),
         ],
     )

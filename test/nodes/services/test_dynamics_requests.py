@@ -19,7 +19,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dyn_ros.msg import RobotState
 from dyn_ros.nodes.base.service import requested_state
-from dyn_ros.nodes.messages import conversions
+from dyn_ros.nodes.messages import message_fields
 from service_stub import SERVICES, feed, matrix, node, state_message
 
 ROBOTS = pytest.mark.parametrize(
@@ -399,7 +399,7 @@ def test_placements_in_the_model_chain_up():
 
 def homogeneous(pose):
     assert isinstance(pose, Pose)
-    return conversions.from_pose(pose).as_homogeneous()
+    return message_fields.from_pose(pose).as_homogeneous()
 
 
 def test_mimic_relations_and_payloads_are_part_of_the_model():

@@ -25,7 +25,7 @@ from dyn_ros.nodes.base import service as services
 from dyn_ros.nodes.base.service import service_callback
 from dyn_ros.nodes.messages import arrays
 from dyn_ros.nodes.robot.context import RobotContext
-from dyn_ros.nodes.services.dynamics import SERVICES
+from dyn_ros.nodes.services.dynamics_services import SERVICES
 from dyn_ros.states.joint_states import Rejected
 from service_stub import NS, VALUES, Node, feed, joints_of, matrix, node, state_message
 
@@ -747,15 +747,17 @@ def test_payloads_go_on_to_the_next_robot_and_wait_for_their_frame(ur5):
     ur5.ask("set_payload", name="pack", inertia=inertia("forearm_link"))
     loads, with_both = ur5.robot.payloads, held(ur5, Q)
     again = Node(RobotContext(peer.urdf("ur5"), VALUES, payloads=loads))
-    assert again.robot.left_out == []
+    assert again.robot.rejected_payloads == []
     assert held(again, Q) == with_both
     upward = {**VALUES, "gravity": [0.0, 0.0, 9.81]}
     upside = Node(RobotContext(peer.urdf("ur5"), upward, payloads=loads))
     peer.close(held(upside, Q), -np.array(with_both), 1e-13)
 
     panda = Node(RobotContext(peer.urdf("panda"), VALUES, payloads=loads))
-    assert len(panda.robot.left_out) == 2
-    assert "payload 'box' is not applied: no frame named 'tool0'" in panda.robot.left_out[0]
+    assert len(panda.robot.rejected_payloads) == 2
+    assert (
+        "payload 'box' is not applied: no frame named 'tool0'" in panda.robot.rejected_payloads[0]
+    )
     assert panda.robot.model.payloads == ()
     answer = panda.ask("set_payload", name="cup", inertia=inertia("panda_hand"))
     assert list(answer.payloads) == ["box", "pack", "cup"]
@@ -763,7 +765,7 @@ def test_payloads_go_on_to_the_next_robot_and_wait_for_their_frame(ur5):
 
     back = Node(RobotContext(peer.urdf("ur5"), VALUES, payloads=loads))
     assert back.robot.model.payloads == ("box",)
-    assert "payload 'cup' is not applied" in back.robot.left_out[0]
+    assert "payload 'cup' is not applied" in back.robot.rejected_payloads[0]
     pin, data = loaded(peer.urdf("ur5"), "tool0")
     peer.close(held(back, Q), pinocchio.computeGeneralizedGravity(pin, data, Q))
     back.ask("clear_payload")

@@ -19,7 +19,7 @@ from std_msgs.msg import String
 
 import dyn_ros
 from dyn_ros.msg import CentroidalState, ReferenceFrame, RobotState
-from dyn_ros.nodes.base.lifecycle import THROTTLE
+from dyn_ros.nodes.base.lifecycle import LOG_INTERVAL
 from dyn_ros.srv import (
     ClearPayload,
     GetForwardDynamics,
@@ -247,7 +247,7 @@ def test_bad_requests_without_end_neither_stop_nor_grow_the_node(client, start_p
     assert node.resident() < before + 10.0
     assert ask("get_jacobian", frame="tool", state=state).jacobian == good.jacobian
     client.diagnostics(node, lambda status, values: "no payload named" in values["last rejection"])
-    throttled = (time.monotonic() - began) / THROTTLE + 1.0
+    throttled = (time.monotonic() - began) / LOG_INTERVAL + 1.0
     assert node.output().count("no payload named") <= min(throttled, 79)
     assert "Traceback" not in node.output()
 

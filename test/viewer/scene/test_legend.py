@@ -39,10 +39,10 @@ def lab(color):
 def published():
     """Families of the nodes, with the default of their color."""
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
-    from dyn_ros.nodes.markers.centroidal import CENTROIDAL, CONTACT
-    from dyn_ros.nodes.markers.dynamics import DYNAMICS
-    from dyn_ros.nodes.markers.observer import OBSERVER
-    from dyn_ros.nodes.markers.vereshchagin import VERESHCHAGIN
+    from dyn_ros.nodes.markers.centroidal_markers import CENTROIDAL, CONTACT
+    from dyn_ros.nodes.markers.dynamics_markers import DYNAMICS
+    from dyn_ros.nodes.markers.observer_markers import OBSERVER
+    from dyn_ros.nodes.markers.vereshchagin_markers import VERESHCHAGIN
 
     return {
         entry.name: {spec.name.split(".")[-1]: spec.default for spec in entry.specs}["color"]

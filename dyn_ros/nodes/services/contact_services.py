@@ -24,9 +24,9 @@ from dyn_ros.srv import GetContactDynamics, GetImpulse, GetOperationalSpace
 
 from ...states.joint_states import QUATERNION_TOLERANCE, Rejected, duplicates
 from ..base.service import Service
-from ..messages import arrays, conversions
-from ..messages.frames import reference_frame_id, requested_forces
-from ..robot import RobotContext, State, blamed_on
+from ..messages import arrays, message_fields
+from ..messages.frame_ids import reference_frame_id, requested_forces
+from ..robot import RobotContext, State, parameter_errors
 
 
 def requested_contacts(messages: Sequence[ContactMessage]) -> list[Contact]:
@@ -44,7 +44,7 @@ def requested_contacts(messages: Sequence[ContactMessage]) -> list[Contact]:
 
 def _contact(index: int, message: ContactMessage) -> Contact:
     name = message.name or message.frame
-    with blamed_on(f"contacts[{index}] ({name!r:.80})"):
+    with parameter_errors(f"contacts[{index}] ({name!r:.80})"):
         return Contact(
             message.frame,
             message.dimension,
@@ -59,7 +59,7 @@ def _contact(index: int, message: ContactMessage) -> Contact:
 
 
 def _placement(field: str, pose: Pose) -> SE3:
-    *_, qx, qy, qz, qw = numbers = conversions.pose_numbers(pose)
+    *_, qx, qy, qz, qw = numbers = message_fields.pose_numbers(pose)
     norm = math.hypot(qx, qy, qz, qw)
     if not all(map(math.isfinite, numbers)):
         raise Rejected(f"{field}: expected finite numbers, got {numbers}")
@@ -109,9 +109,9 @@ def _message(
             f"the force of contact {contact.name!r:.80} is not finite, because numbers "
             "in the request or in the state are too large"
         )
-    conversions.set_vector(message.point, *point.tolist())
+    message_fields.set_vector(message.point, *point.tolist())
     for part, vector in zip((message.wrench.force, message.wrench.torque), values[..., 0]):
-        conversions.set_vector(part, *vector.tolist())
+        message_fields.set_vector(part, *vector.tolist())
     return message
 
 

@@ -1,11 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Markers for RViz: what all kinds have in common, their parameters and their messages.
+"""The output `~/markers`: markers for RViz and their parameters.
 
-A kind is one function and one entry in the file of its node, such as markers/dynamics.py. It keeps
-the numbers of its markers in arrays, of which those that change are written into a serialized
-message: rclpy's conversion of so many fields would take most of the time. Another message is
-serialized only if markers are added.
+A kind of marker is a function and a `MarkerKind` in the file of its node, such as
+`markers/dynamics_markers.py`. It keeps the numbers of its markers in arrays. Those that change are
+written into a serialized message, since rclpy's conversion of so many fields would take most of
+the time. The message is serialized again only if markers are added.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from visualization_msgs.msg import Marker, MarkerArray
 from ...cdr.template import Template
 from ...states.rate_limiter import StampLimiter
 from ...viewer.scene.marker_arrays import MarkerArrays
-from ..robot import RobotContext, State, Terms
+from ..robot import DynamicsTerms, RobotContext, State
 from .dispatch import Compute
-from .parameters import Spec
+from .node_parameters import Spec
 
-SHARED = (
+COMMON_MARKER_SPECS = (
     Spec(
         "markers.rate",
         30.0,
@@ -39,24 +39,26 @@ SHARED = (
 )
 
 
-class Kind:
-    """One kind of marker, with the parameters common to all kinds, and `more`.
+class MarkerKind:
+    """A kind of marker of a node, with the parameters `markers.<name>.*`.
 
-    `make(node, robot, look)` returns a function `(state, terms)` that returns the `MarkerArrays`
-    that it has filled, or raises a ValueError if a parameter does not fit the robot. `reads`, or
-    what it returns for the parameters' values, is what the function reads, as `Output.reads`;
-    `kernels` are the public functions that it calls.
+    `make(node, robot, style)` returns a function `(state, terms)` that returns the `MarkerArrays`
+    that it has filled, or raises a ValueError if a parameter does not fit the robot. `what`,
+    `scale`, `scale_text`, `color` and `show` are descriptions and defaults of the parameters that
+    all kinds have; `specs` are further ones. `reads`, a tuple or a function of the parameters'
+    values, names what the function reads, as in `Output.reads`; `kernels` are the public functions
+    that it calls.
     """
 
     def __init__(
         self,
         name: str,
-        make: Callable[[Any, RobotContext, Look], Draw],
+        make: Callable[[Any, RobotContext, MarkerStyle], Draw],
         what: str,
         scale: float,
-        scaled: str,
+        scale_text: str,
         color: list[float],
-        *more: Spec,
+        *specs: Spec,
         reads: tuple[str, ...] | Callable[[Mapping[str, Any]], tuple[str, ...]],
         show: bool = True,
         kernels: tuple[str, ...] = (),
@@ -66,29 +68,30 @@ class Kind:
         self.reads = reads if callable(reads) else lambda values: reads
         self.specs = (
             Spec(prefix + "show", show, f"Whether ~/markers shows {what}."),
-            Spec(prefix + "scale", scale, scaled, limits=(0.0, 1e6)),
+            Spec(prefix + "scale", scale, scale_text, limits=(0.0, 1e6)),
             Spec(prefix + "color", color, "Red, green, blue, alpha.", size=4, limits=(0.0, 1.0)),
-            *(replace(spec, name=prefix + spec.name) for spec in more),
+            *(replace(spec, name=prefix + spec.name) for spec in specs),
         )
 
 
-Draw: TypeAlias = "Callable[[State, Terms], Iterable[MarkerArrays]]"
+Draw: TypeAlias = "Callable[[State, DynamicsTerms], Iterable[MarkerArrays]]"
+"""Fills the arrays of one kind of marker for a state, and returns them."""
 
 
-class Look:
-    """Appearance of one kind: its parameters `show`, `scale`, `color` .., and the common ones."""
+class MarkerStyle:
+    """Values of the parameters of one kind of marker: `show`, `scale`, `color`, and others."""
 
-    def __init__(self, kind: Kind, values: Mapping[str, Any], header: Header) -> None:
+    def __init__(self, kind: MarkerKind, values: Mapping[str, Any], header: Header) -> None:
         self.name = kind.name
         self.header = header
         self.width = values["markers.width"]
-        seconds, part = divmod(values["markers.lifetime"], 1.0)
-        self.lifetime = Duration(sec=int(seconds), nanosec=int(1e9 * part))
+        seconds, fraction = divmod(values["markers.lifetime"], 1.0)
+        self.lifetime = Duration(sec=int(seconds), nanosec=int(1e9 * fraction))
         for spec in kind.specs:
             setattr(self, spec.name.split(".")[-1], values[spec.name])
 
     def marker(self, namespace: str, type: int, points: int) -> Marker:
-        """Return what the markers of a namespace have in common, with a number of points."""
+        """Return a prototype of the markers of a namespace, with a number of points."""
         return Marker(
             header=self.header,
             ns=namespace,
@@ -105,35 +108,37 @@ class Look:
 class Markers:
     """The output `~/markers` of a node."""
 
-    def __init__(self, node: Any, kinds: Sequence[Kind]) -> None:
+    def __init__(self, node: Any, kinds: Sequence[MarkerKind]) -> None:
         self._node, self._kinds = node, kinds
         self.kernels = tuple(dict.fromkeys(name for kind in kinds for name in kind.kernels))
         self.specs = self.specs_of(kinds)
-        self._limited: Any = None  # robot and parameters of the limiter
+        self._limiter_key: Any = None  # robot, number of changes of parameters
         self._limiter = StampLimiter(0.0)
 
     @staticmethod
-    def specs_of(kinds: Sequence[Kind]) -> list[Spec]:
-        """Return the parameters of kinds; none if there are no kinds."""
-        return [*SHARED, *(spec for kind in kinds for spec in kind.specs)] if kinds else []
+    def specs_of(kinds: Sequence[MarkerKind]) -> list[Spec]:
+        """Return the parameters of kinds, with the common ones if there are any kinds."""
+        if not kinds:
+            return []
+        return [*COMMON_MARKER_SPECS, *(spec for kind in kinds for spec in kind.specs)]
 
     def check(self, robot: RobotContext, values: Mapping[str, Any]) -> None:
         """Raise a ValueError if a parameter does not fit the robot."""
         for kind in self._kinds:
-            kind.make(self._node, robot, Look(kind, values, Header()))
+            kind.make(self._node, robot, MarkerStyle(kind, values, Header()))
 
     def reads(self) -> Iterable[str] | None:
-        """Return what is read for a state; None to skip it."""
+        """Return the names of what the markers read for a state; None to skip it."""
         parameters = self._node.parameters
-        limited = self._node.robot, parameters.changes
-        if limited != self._limited:
-            self._limited = limited
+        limiter_key = self._node.robot, parameters.changes
+        if limiter_key != self._limiter_key:
+            self._limiter_key = limiter_key
             self._limiter = StampLimiter(parameters.values["markers.rate"])
         robot = self._node.robot
         stamp = robot.collector.stamp if robot else 0
-        return self._reads() if self._limiter.due(stamp, time.perf_counter()) else None
+        return self._marker_reads() if self._limiter.due(stamp, time.perf_counter()) else None
 
-    def _reads(self) -> Iterable[str]:
+    def _marker_reads(self) -> Iterable[str]:
         values = self._node.parameters.values
         return {
             name
@@ -143,29 +148,29 @@ class Markers:
         }
 
     def make(self, robot: RobotContext) -> Compute:
-        """`~/markers`: markers for RViz."""
-        parameters, made_at, header = self._node.parameters, -1, Header()
+        """Prepare `~/markers`: markers for RViz."""
+        parameters, draws_version, header = self._node.parameters, -1, Header()
         draws: list[Draw] = []
         array = _SerializedArray(header)
 
-        def compute(state: State, terms: Terms) -> Template | None:
-            nonlocal made_at, draws
-            if parameters.changes != made_at:
-                made_at = parameters.changes
-                draws = list(self._draws(robot, parameters.values, header))
+        def compute(state: State, terms: DynamicsTerms) -> Template | None:
+            nonlocal draws_version, draws
+            if parameters.changes != draws_version:
+                draws_version = parameters.changes
+                draws = list(self._make_draws(robot, parameters.values, header))
                 array.clears = True
             header.frame_id = robot.world_frame
-            return array.filled([arrays for draw in draws for arrays in draw(state, terms)])
+            return array.fill([arrays for draw in draws for arrays in draw(state, terms)])
 
         return compute
 
-    def _draws(
+    def _make_draws(
         self, robot: RobotContext, values: Mapping[str, Any], header: Header
     ) -> Iterator[Draw]:
         for kind in self._kinds:
             if values[f"markers.{kind.name}.show"]:
                 try:
-                    yield kind.make(self._node, robot, Look(kind, values, header))
+                    yield kind.make(self._node, robot, MarkerStyle(kind, values, header))
                 except ValueError as error:
                     self._node.reject("markers", error)
 
@@ -176,34 +181,38 @@ class Markers:
 
 
 class _SerializedArray:
-    """A MarkerArray, serialized again only if it contains other markers than before."""
+    """A serialized MarkerArray, which is serialized again only if markers are added or removed."""
 
     def __init__(self, header: Header) -> None:
         self._header = header
-        self.clears = False  # whether the next array starts with DELETEALL
-        self._structure: Any = None  # frame, arrays and their sizes that the template is for
+        self.clears = False  # the next message starts with DELETEALL
+        self._structure: Any = None  # frame, arrays and sizes of the template
         self._template: Template | None = None
 
-    def filled(self, shown: Iterable[MarkerArrays]) -> Template | None:
-        """Return the message with the numbers of these markers; None if there are none."""
-        shown = [arrays for arrays in shown if len(arrays)]
+    def fill(self, marker_arrays: Iterable[MarkerArrays]) -> Template | None:
+        """Return the message with the numbers of these arrays; None if all are empty."""
+        visible_arrays = [arrays for arrays in marker_arrays if len(arrays)]
         clears, self.clears = self.clears, False
-        structure = clears, self._header.frame_id, [(arrays, len(arrays)) for arrays in shown]
+        structure = (
+            clears,
+            self._header.frame_id,
+            [(arrays, len(arrays)) for arrays in visible_arrays],
+        )
         if structure != self._structure:
             self._structure = structure
-            self._template = self._serialized(shown, clears)
-            for arrays in shown:
+            self._template = self._serialize(visible_arrays, clears)
+            for arrays in visible_arrays:
                 arrays.changed.update(arrays.numbers)
         if self._template:
-            for i, arrays in enumerate(shown, clears):
+            for i, arrays in enumerate(visible_arrays, clears):
                 for name in arrays.changed:
                     self._template.write(f"markers.{i}.{name}", arrays.numbers[name])
                 arrays.changed.clear()
         return self._template
 
-    def _serialized(self, shown: Sequence[MarkerArrays], clears: bool) -> Template | None:
-        markers = [arrays.prototype for arrays in shown]
-        counts = [len(arrays) for arrays in shown]
+    def _serialize(self, visible_arrays: Sequence[MarkerArrays], clears: bool) -> Template | None:
+        markers = [arrays.prototype for arrays in visible_arrays]
+        counts = [len(arrays) for arrays in visible_arrays]
         if clears:
             markers.insert(0, Marker(header=self._header, action=Marker.DELETEALL))
             counts.insert(0, 1)

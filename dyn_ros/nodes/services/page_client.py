@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Services that the viewer's page calls: weigh a payload; load and hold a simulated robot."""
+"""Clients of services for the viewer's page: weigh a payload; load and hold a simulated robot."""
 
 from __future__ import annotations
 
@@ -12,49 +12,53 @@ from dyn_ros.engine.spatial import Inertia
 
 from ...srv import ClearPayload, EstimatePayload, SetPayload
 from ..base.lifecycle import BaseNode
-from ..messages.conversions import set_inertia
+from ..messages.message_fields import set_inertia
 
-if TYPE_CHECKING:  # needs the extra `viewer`
+if TYPE_CHECKING:  # requires the extra `viewer`
     from dyn_ros.viewer.touch_tab import TouchTab
 
-PAYLOAD_NAME, ESTIMATED = "weight", "estimated"
+PAYLOAD_NAME, ESTIMATE_NAME = "weight", "estimated"  # of payloads
 
 
-class TouchNode(BaseNode):
-    """A node that calls the services of the observer and of a simulated robot for an `Actor`."""
+class PageClient(BaseNode):
+    """A node that calls services of the observer and of a simulated robot for an `Actor`."""
 
     def open_services(self, simulated: str) -> None:
-        """Create the clients; `simulated`, unless empty, is the node of the robot."""
+        """Create the clients; `simulated` is the name of the simulated robot's node, or empty."""
         self._estimate = self.create_client(EstimatePayload, "observer/estimate_payload")
         self._forget = self.create_client(ClearPayload, "observer/clear_payload")
-        own = {"set_payload": SetPayload, "clear_payload": ClearPayload, "hold": SetBool}
+        services = {"set_payload": SetPayload, "clear_payload": ClearPayload, "hold": SetBool}
         self._simulated = {
             name: self.create_client(kind, f"{simulated}/{name}")
-            for name, kind in own.items()
+            for name, kind in services.items()
             if simulated
         }
         self.forget_estimate()
 
     def close_services(self) -> None:
+        """Destroy the clients."""
         for client in (self._estimate, self._forget, *self._simulated.values()):
             self.destroy_client(client)
 
     def shows(self, touch: TouchTab) -> bool:
-        """Whether the page still shows the robot that this belongs to."""
+        """Return True if the page still shows the robot of a `Touch`."""
         raise NotImplementedError
 
     def forget_estimate(self) -> None:
-        """Expect another robot, which has not been weighed."""
+        """Forget that the payload has been weighed, since the robot is another one."""
         self._weighed_before = self._applied = False
 
     def can_weigh(self) -> bool:
+        """Return True if the observer can estimate a payload."""
         return bool(self._estimate.service_is_ready())
 
     def hold(self, holds: bool) -> None:
+        """Hold or release the simulated robot."""
         if self._simulated:
             self._simulated["hold"].call_async(SetBool.Request(data=holds))
 
     def hang(self, link: str, body: Inertia | None) -> None:
+        """Attach a load to a link of the simulated robot; None: remove it."""
         if not self._simulated:
             return
         self._weighed_before = False
@@ -68,23 +72,23 @@ class TouchNode(BaseNode):
         self._clear_estimate()
 
     def _clear_estimate(self) -> None:
-        """Have the observer forget the payload that it has weighed."""
+        """Remove the estimated payload from the observer."""
         if self._applied:
-            self._forget.call_async(ClearPayload.Request(name=ESTIMATED))
+            self._forget.call_async(ClearPayload.Request(name=ESTIMATE_NAME))
         self._applied = False
 
     def weigh(self, touch: TouchTab) -> None:
-        """Have the observer estimate the payload, and apply and show the estimate."""
+        """Ask the observer to estimate and apply the payload; show the estimate."""
         request = EstimatePayload.Request(restart=not self._weighed_before, apply=True)
         self._weighed_before = True
 
         def done(future: Any) -> None:
             if self.shows(touch):
-                self.guard("estimate_payload", self._weighed, touch, future.result())
+                self.guard("estimate_payload", self._show_estimate, touch, future.result())
 
         self._estimate.call_async(request).add_done_callback(done)
 
-    def _weighed(self, touch: TouchTab, response: EstimatePayload.Response) -> None:
+    def _show_estimate(self, touch: TouchTab, response: EstimatePayload.Response) -> None:
         self._applied = self._applied or response.applied
         text = response.message
         if response.success:

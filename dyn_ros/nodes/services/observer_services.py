@@ -23,16 +23,16 @@ from dyn_ros.observer.thresholds import CalibratedThresholds
 from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
 
 from ...states.joint_states import Rejected, abbreviated
-from ..base.parameters import Spec
+from ..base.node_parameters import Spec
 from ..base.service import Pending, Service
-from ..messages import arrays, conversions
-from ..robot import RobotContext, blamed_on
+from ..messages import arrays, message_fields
+from ..robot import RobotContext, parameter_errors
 from ..robot.observation import Observation
-from . import weighing
-from .listening import Listening, Record, Recorder, Task
-from .model import NAME_LENGTH
+from . import payload_weighing
+from .model_services import NAME_LENGTH
+from .state_recording import RecordedStates, Recorder, StateRecording, Task
 
-if TYPE_CHECKING:  # takes time to import and is used by few
+if TYPE_CHECKING:  # importing it takes long, and few requests need it
     from dyn_ros import PayloadEstimate
 
 BATCH_KERNELS = ("rnea", "joint_torque_regressor")
@@ -54,9 +54,9 @@ SPECS = (
     ),
     Spec("tare.duration", 1.0, "Default duration of ~/tare [s].", limits=(0.01, 600.0)),
 )
-MOST_POSES = 1000
-LONGEST = 600.0  # that a request listens [s]
-LONGEST_MOVE = 60.0  # of a motion between two requests that is recorded [s]
+MAX_PAYLOAD_REQUESTS = 1000
+MAX_DURATION = 600.0  # s; duration of a request
+MAX_MOTION_DURATION = 60.0  # s; a longer motion between two requests is discarded
 
 
 class Requests:
@@ -64,11 +64,11 @@ class Requests:
 
     def __init__(self, node: Any) -> None:
         self._node = node
-        self.listening = Listening()
-        self._poses: list[weighing.Measured] = []  # what ~/estimate_payload has measured
-        self._poses_of: tuple[Any, str] = None, ""  # the robot and the frame for which
-        self._requests = 0  # that have measured it
-        self._moves: Recorder | None = None  # the motion since the last of these
+        self.recording = StateRecording()
+        self._measurements: list[payload_weighing.PayloadMeasurement] = []  # of ~/estimate_payload
+        self._measured_frame: tuple[Any, str] = None, ""  # robot and frame of the measurements
+        self._request_count = 0  # requests with measurements
+        self._motion_recorder: Recorder | None = None  # of the motion since the last request
         self.offers = (
             Service("~/calibrate", CalibrateThresholds, self.calibrate),
             Service("~/estimate_delay", EstimateEffortDelay, self.estimate_delay),
@@ -81,22 +81,23 @@ class Requests:
         service: str,
         request: Any,
         parameter: str,
-        settled: bool,
-        compute: Callable[[Record], Any],
+        only_settled: bool,
+        compute: Callable[[RecordedStates], Any],
         respond: Callable[[Any, Any], None],
-        shortest: float = 0.0,
+        min_duration: float = 0.0,
     ) -> Pending:
-        """Record for the duration in the request or a parameter, at least the shortest time [s]."""
+        """Record for the duration in the request or a parameter, at least `min_duration` [s]."""
         values, duration = self._node.parameters.values, request.duration
-        if not math.isfinite(duration) or not 0.0 <= duration <= LONGEST:
+        if not math.isfinite(duration) or not 0.0 <= duration <= MAX_DURATION:
             raise Rejected(
-                f"duration: expected 0 (the parameter), or up to {LONGEST:g} s, got {duration:g}"
+                f"duration: expected 0 (the parameter), or up to {MAX_DURATION:g} s, "
+                f"got {duration:g}"
             )
         duration = duration or values[parameter]
-        if duration < shortest:
-            raise Rejected(f"duration: expected at least {shortest:g} s, got {duration:g} s")
-        return self.listening.begin(
-            Task(service, duration, settled, compute, respond),
+        if duration < min_duration:
+            raise Rejected(f"duration: expected at least {min_duration:g} s, got {duration:g} s")
+        return self.recording.begin(
+            Task(service, duration, only_settled, compute, respond),
             self._node.steady_time(),
             values["max_gap"],
         )
@@ -107,31 +108,31 @@ class Requests:
         if faults:
             raise Rejected("; ".join(faults) + "; correct this and call again")
 
-    def _set(self, values: Mapping[str, Any]) -> None:
-        """Set parameters."""
+    def _set_parameters(self, values: Mapping[str, Any]) -> None:
+        """Set parameters of the node; raise `Rejected` if they are invalid."""
         result = self._node.set_parameters_atomically(
             [Parameter(name, value=value) for name, value in values.items()]
         )
         if not result.successful:
             raise Rejected(result.reason)
 
-    def forget(self) -> None:
-        """Forget what ~/estimate_payload has measured, with other efforts than from now on."""
-        self._poses, self._moves, self._requests = [], None, 0
+    def forget_measurements(self) -> None:
+        """Discard the measurements of ~/estimate_payload, since the meaning of efforts changes."""
+        self._measurements, self._motion_recorder, self._request_count = [], None, 0
 
     @property
-    def listens(self) -> bool:
-        """Whether a request needs more states, now or later."""
-        return self.listening.listens or self._moves is not None
+    def needs_states(self) -> bool:
+        """True if a request needs more states, now or later."""
+        return self.recording.needs_states or self._motion_recorder is not None
 
     def add(self, stamp: int, observation: Observation) -> None:
-        """Take a state with a stamp [ns] that has just been observed."""
+        """Record a state with a stamp [ns] that has just been observed."""
         measured, sample = observation.measured, (observation.q, observation.v, observation.tau)
         if measured is None:
             return
-        if self.listening.listens:
+        if self.recording.needs_states:
             external = observation.external if observation.valid else np.zeros_like(sample[2])
-            self.listening.add(
+            self.recording.add(
                 self._node.steady_time(),
                 observation.valid,
                 stamp,
@@ -141,12 +142,12 @@ class Requests:
                 external,
                 observation.speed,
             )
-        elif self._moves is not None:
-            is_other = observation.robot is not self._poses_of[0]
-            if is_other or self._moves.duration > LONGEST_MOVE:
-                self._moves = None
-            elif np.abs(observation.v).max(initial=0.0) > weighing.SLOW:
-                self._moves.add(stamp, *sample)
+        elif self._motion_recorder is not None:
+            is_other_robot = observation.robot is not self._measured_frame[0]
+            if is_other_robot or self._motion_recorder.duration > MAX_MOTION_DURATION:
+                self._motion_recorder = None
+            elif np.abs(observation.v).max(initial=0.0) > payload_weighing.MAX_MEAN_SPEED:
+                self._motion_recorder.add(stamp, *sample)
 
     # --- thresholds
 
@@ -161,26 +162,30 @@ class Requests:
             * self._node.parameters.values["friction"]
         )
 
-        def compute(record: Record) -> Any:
-            *_, tau, r, v = record.columns
-            wrong = is_unexplained(robot.model, tau, r)[rows]
+        def compute(recorded_states: RecordedStates) -> Any:
+            *_, tau, r, v = recorded_states.columns
+            unexplained = is_unexplained(robot.model, tau, r)[rows]
             v, r = v[:, rows], r[:, rows]
-            dt = float(np.median(np.diff(record.time)))
+            dt = float(np.median(np.diff(recorded_states.time)))
             limits = dyn_ros.calibrate_thresholds(r, v, dt, rate, friction=friction)
             slow = np.sqrt(np.mean(v**2, axis=0)) < thresholds.REST_SPEED
-            return limits, len(r), [list(compress(robot.names, some)) for some in (slow, wrong)]
+            return (
+                limits,
+                len(r),
+                [list(compress(robot.names, mask)) for mask in (slow, unexplained)],
+            )
 
         def respond(result: Any, response: Any) -> None:
             self._require_efforts()
-            limits, response.states, (slow, wrong) = result
+            limits, response.states, (slow, unexplained) = result
             response.joint = robot.names
             response.threshold = arrays.numbers(limits.fixed)
             response.threshold_per_speed = arrays.numbers(limits.per_speed)
             response.mean = arrays.numbers(limits.mean)
             response.deviation = arrays.numbers(limits.deviation)
-            response.message = _caveats(limits, slow, wrong)
+            response.message = _calibration_warnings(limits, slow, unexplained)
             if request.apply:
-                self._set(thresholds.calibrated_parameters(limits))
+                self._set_parameters(thresholds.calibrated_parameters(limits))
 
         return self._begin(
             "~/calibrate",
@@ -198,15 +203,15 @@ class Requests:
         """Estimate the delay of efforts behind positions and velocities."""
         model, declared = with_torque_efforts(robot.model), common_delay(robot.model)
 
-        def compute(record: Record) -> Any:
-            q, tau, *_ = record.columns
-            return dyn_ros.estimate_effort_delay(model, record.time, q, tau)
+        def compute(recorded_states: RecordedStates) -> Any:
+            q, tau, *_ = recorded_states.columns
+            return dyn_ros.estimate_effort_delay(model, recorded_states.time, q, tau)
 
         def respond(estimate: Any, response: Any) -> None:
             response.delay, response.deviation = estimate.delay, estimate.deviation
             response.states = estimate.states
             if request.apply:
-                self._set({"effort_delay": response.delay - declared})
+                self._set_parameters({"effort_delay": response.delay - declared})
 
         return self._begin(
             "~/estimate_delay", request, "calibration.duration", False, compute, respond
@@ -220,65 +225,73 @@ class Requests:
         if len(name) > NAME_LENGTH:
             raise Rejected(f"name: expected at most {NAME_LENGTH} characters, got {len(name)}")
         frame = request.frame or self._node.tip(robot)
-        with blamed_on("frame"):
+        with parameter_errors("frame"):
             index = robot.model.frame_index(frame)
         if robot.model.tree.frames[index].parent < 0:
             raise Rejected(f"frame: {frame!r:.80} is fixed; name one that moves")
         model = copy.copy(robot.model)
         if name in model.payloads:
             model.clear_payload(name)
-        earlier = self._earlier(robot, frame, request.restart)
-        moves = self._moves.record() if earlier and self._moves else None
+        earlier = self._earlier_measurements(robot, frame, request.restart)
+        motion = (
+            self._motion_recorder.recorded_states() if earlier and self._motion_recorder else None
+        )
         offset = -self._node.tare
 
         def compute(
-            record: Record,
-        ) -> tuple[list[weighing.Measured], PayloadEstimate | ValueError, int]:
-            _, _, q, v, tau, *_ = record.columns
+            recorded_states: RecordedStates,
+        ) -> tuple[list[payload_weighing.PayloadMeasurement], PayloadEstimate | ValueError, int]:
+            _, _, q, v, tau, *_ = recorded_states.columns
             measured = [
                 *earlier,
-                *weighing.move_in(model, moves),
-                weighing.measured_in(model, record.time, q, v, tau),
+                *payload_weighing.measure_motion(model, motion),
+                payload_weighing.measure_payload(model, recorded_states.time, q, v, tau),
             ]
             try:
-                return measured, weighing.weigh(model, measured, frame, offset), len(record)
-            except ValueError as error:  # what has been measured counts in the next request
-                return measured, error, len(record)
+                return (
+                    measured,
+                    payload_weighing.estimate_payload(model, measured, frame, offset),
+                    len(recorded_states),
+                )
+            except ValueError as error:  # the next request uses these measurements
+                return measured, error, len(recorded_states)
 
         def respond(result: Any, response: Any) -> None:
             self._require_efforts()
             measured, estimate, states = result
-            if self._poses_of == (robot, frame):
-                self._poses, self._requests = measured, self._requests + 1
-                self._moves = Recorder(self._node.parameters.values["max_gap"])
+            if self._measured_frame == (robot, frame):
+                self._measurements, self._request_count = measured, self._request_count + 1
+                self._motion_recorder = Recorder(self._node.parameters.values["max_gap"])
             if isinstance(estimate, ValueError):
                 raise Rejected(
-                    f"{estimate}; {self._requests} requests have been measured so far; "
+                    f"{estimate}; {self._request_count} requests have been measured so far; "
                     "the next one adds to them"
                 ) from estimate
             _fill_payload(response, estimate)
-            response.requests, response.states = self._requests, states
-            response.message = weighing.advice(estimate, bool(offset.any()))
+            response.requests, response.states = self._request_count, states
+            response.message = payload_weighing.payload_warnings(estimate, bool(offset.any()))
             if request.apply and estimate.lower[0] > 0.0:
                 robot.set_payload(name, frame, estimate.mass, estimate.com, estimate.inertia)
                 response.applied = True
-                self._moves = None
+                self._motion_recorder = None
 
         return self._begin(
             "~/estimate_payload", request, "payload.duration", False, compute, respond
         )
 
-    def _earlier(self, robot: RobotContext, frame: str, restart: bool) -> list[weighing.Measured]:
-        """Return what earlier requests have measured with this robot and frame."""
-        if restart or self._poses_of != (robot, frame):
-            self.forget()
-            self._poses_of = robot, frame
-        if self._requests >= MOST_POSES:
+    def _earlier_measurements(
+        self, robot: RobotContext, frame: str, restart: bool
+    ) -> list[payload_weighing.PayloadMeasurement]:
+        """Return the measurements of earlier requests with the same robot and frame."""
+        if restart or self._measured_frame != (robot, frame):
+            self.forget_measurements()
+            self._measured_frame = robot, frame
+        if self._request_count >= MAX_PAYLOAD_REQUESTS:
             raise Rejected(
-                f"{self._requests} requests have been measured, the most that are used; "
+                f"{self._request_count} requests have been measured, the most that are used; "
                 "set restart to begin again"
             )
-        return list(self._poses)
+        return list(self._measurements)
 
     # --- tare
 
@@ -295,49 +308,54 @@ class Requests:
         if request.clear:
             respond(np.zeros(robot.model.nv), response)
             return None
-        before = node.tare.copy()
+        current_tare = node.tare.copy()
         return self._begin(
             "~/tare",
             request,
             "tare.duration",
             True,
-            lambda record: record.columns[5].mean(axis=0) + before,
+            lambda recorded_states: recorded_states.columns[5].mean(axis=0) + current_tare,
             respond,
         )
 
 
 def _fill_payload(response: Any, estimate: PayloadEstimate) -> None:
+    """Fill the fields of a response with a payload and its intervals."""
     response.inertia.header.frame_id = estimate.frame
-    conversions.set_inertia(
+    message_fields.set_inertia(
         response.inertia.inertia, dyn_ros.Inertia(estimate.mass, estimate.com, estimate.inertia)
     )
     response.mass_lower, response.mass_upper = float(estimate.lower[0]), float(estimate.upper[0])
-    conversions.set_vector(response.com_lower, *estimate.com_lower.tolist())
-    conversions.set_vector(response.com_upper, *estimate.com_upper.tolist())
+    message_fields.set_vector(response.com_lower, *estimate.com_lower.tolist())
+    message_fields.set_vector(response.com_upper, *estimate.com_upper.tolist())
     response.com_determined = {"m cx", "m cy", "m cz"} <= set(estimate.determined)
     response.inertia_determined = len(estimate.determined) == 10
 
 
-def _caveats(limits: CalibratedThresholds, slow: Sequence[str], wrong: Sequence[str]) -> str:
-    """Return what limits the calibration, given joints that are `slow` or badly explained."""
-    text = []
-    if wrong:
-        text.append(
-            f"the model explains less than half of the efforts of {abbreviated(wrong)}; "
+def _calibration_warnings(
+    limits: CalibratedThresholds, slow: Sequence[str], unexplained: Sequence[str]
+) -> str:
+    """Return warnings, given the names of joints that were `slow` or are `unexplained`."""
+    warnings = []
+    if unexplained:
+        warnings.append(
+            f"the model explains less than half of the efforts of {abbreviated(unexplained)}; "
             "check the model and its friction, whether the efforts of two joints are "
             "exchanged, and whether something touched the robot"
         )
     if slow:
-        text.append(f"{abbreviated(slow)} moved slowly, so faster motions may cause false alarms")
+        warnings.append(
+            f"{abbreviated(slow)} moved slowly, so faster motions may cause false alarms"
+        )
     if limits.extrapolated:
-        text.append(
+        warnings.append(
             f"extrapolated from {limits.duration:.0f} s to one false alarm in "
             f"{1.0 / limits.false_alarms:g} h; a longer recording can give lower "
             "thresholds"
         )
     if np.any(limits.at_rest > 0.0):
-        text.append(
+        warnings.append(
             "at rest, the Coulomb friction of the joints is added, as in the parameter "
             "thresholds.at_rest"
         )
-    return "; ".join(text)
+    return "; ".join(warnings)

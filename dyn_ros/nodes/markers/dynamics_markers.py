@@ -19,10 +19,10 @@ from dyn_ros.engine.kernel.types import Array
 
 from ...viewer.scene import geometry, marker_arrays
 from ...viewer.scene.marker_arrays import MarkerArrays, Screws, rows_of_joints
-from ..base.markers import Draw, Kind, Look
-from ..base.parameters import Spec
-from ..messages.frames import rotation
-from ..robot import RobotContext, State, Terms, blamed_on
+from ..base.marker_output import Draw, MarkerKind, MarkerStyle
+from ..base.node_parameters import Spec
+from ..messages.frame_ids import rotation
+from ..robot import DynamicsTerms, RobotContext, State, parameter_errors
 
 LOCAL_WORLD_ALIGNED = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
 
@@ -33,27 +33,32 @@ def _torque_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def manipulability(
-    half_axes: Callable[[Array], Array], node: Any, robot: RobotContext, look: Look
+    half_axes: Callable[[Array], Array], node: Any, robot: RobotContext, style: MarkerStyle
 ) -> Draw:
-    """The ellipsoid of velocities or forces at a frame's origin, given the velocities' one."""
-    model, data = robot.model, robot.data
-    if not look.frame:
-        return lambda state, terms: ()
-    with blamed_on(f"markers.{look.name}.frame"):
-        frame = model.frame_index(look.frame)
-    _, rows = rows_of_joints(model)
-    solids = MarkerArrays(look, Marker.SPHERE)
+    """Return the drawing of the velocity or force ellipsoid at the origin of a frame.
 
-    def ellipsoid(state: State) -> tuple[Array, Array]:
-        J = dyn_ros.frame_jacobian(model, data, state.q, look.frame, LOCAL_WORLD_ALIGNED)
+    `half_axes` converts the half axes of the velocity ellipsoid.
+    """
+    model, data = robot.model, robot.data
+    if not style.frame:
+        return lambda state, terms: ()
+    with parameter_errors(f"markers.{style.name}.frame"):
+        frame = model.frame_index(style.frame)
+    _, rows = rows_of_joints(model)
+    solids = MarkerArrays(style, Marker.SPHERE)
+
+    def velocity_ellipsoid(state: State) -> tuple[Array, Array]:
+        J = dyn_ros.frame_jacobian(model, data, state.q, style.frame, LOCAL_WORLD_ALIGNED)
         half, axes = geometry.velocity_ellipsoid(J[:3, rows])
         return half, matrix_quaternion(axes)
 
-    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
-        half, turn = robot.once(state, f"ellipsoid of {look.frame}", lambda: ellipsoid(state))
+    def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
+        half, turn = robot.once(
+            state, f"ellipsoid of {style.frame}", lambda: velocity_ellipsoid(state)
+        )
         if half[0] > 0.0:
             solids.show_solids(
-                [0], terms.oMf[frame, :3, 3], turn, 2.0 * look.scale * half_axes(half)
+                [0], terms.oMf[frame, :3, 3], turn, 2.0 * style.scale * half_axes(half)
             )
         else:
             solids.show([])  # a frame on the base
@@ -62,14 +67,14 @@ def manipulability(
     return draw
 
 
-def wrench(topics: str, timeout: str, node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The wrenches on the topics in a parameter, with a maximum age in another one."""
-    screws = Screws(look)
+def wrench(topics: str, timeout: str, node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the drawing of received wrenches; `topics` and `timeout` are names of parameters."""
+    screws = Screws(style)
 
-    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+    def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
         values, latest = node.parameters.values, {}
         for id, topic in enumerate(values[topics]):
-            with suppress(ValueError):  # missing or too old
+            with suppress(ValueError):  # it is missing or too old
                 latest[id] = node.inputs.numbers(topic, robot, values[timeout])
         if not latest:
             return screws.hide()
@@ -83,22 +88,23 @@ def wrench(topics: str, timeout: str, node: Any, robot: RobotContext, look: Look
 
 
 def rotated(R: Array, vectors: Array) -> Array:
-    """Rotate both parts of vectors (n, 6) by rotations (n, 3, 3), or by one, (3, 3)."""
+    """Rotate the linear and angular parts of vectors (n, 6) by R, (n, 3, 3) or (3, 3)."""
     return (R[..., None, :, :] @ vectors.reshape(-1, 2, 3, 1)).reshape(-1, 6)
 
 
 def placements_if(parameter: str) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
+    """Return `MarkerKind.reads` of markers at frames, shown if a parameter is not empty."""
     return lambda values: ("oMf",) if values[parameter] else ()
 
 
-_FRAME = Spec("frame", "", "Frame at whose origin to show it. Empty: hidden.")
-WRENCH = "the wrenches on the robot"
-NEWTON = (0.01, "Length of 1 N, radius of 1 N m [m].", [0.84, 0.09, 0.6, 1.0])
+_FRAME_SPEC = Spec("frame", "", "Frame at whose origin to show it. Empty: hidden.")
+WRENCH_TEXT = "the wrenches on the robot"
+WRENCH_SCALE = (0.01, "Length of 1 N, radius of 1 N m [m].", [0.84, 0.09, 0.6, 1.0])
 
 DYNAMICS = (
-    Kind(
+    MarkerKind(
         "torque",
-        lambda node, robot, look: marker_arrays.torque(robot.model, look),
+        lambda node, robot, style: marker_arrays.torque(robot.model, style),
         "the torque of each joint",
         0.1,
         "Radius, or length for a prismatic joint [m].",
@@ -114,9 +120,9 @@ DYNAMICS = (
         Spec("source", "gravity", "Torque to show.", choices=("gravity", "nle", "effort")),
         reads=_torque_reads,
     ),
-    Kind(
+    MarkerKind(
         "inertia",
-        lambda node, robot, look: marker_arrays.inertia(robot.model, look, robot.payloads),
+        lambda node, robot, style: marker_arrays.inertia(robot.model, style, robot.payloads),
         "homogeneous bodies with the mass and inertia of each body",
         1.0,
         "Factor of the true size.",
@@ -124,33 +130,33 @@ DYNAMICS = (
         Spec("shape", "ellipsoid", "Shape of the bodies.", choices=("ellipsoid", "box")),
         reads=("oMi",),
     ),
-    Kind(
+    MarkerKind(
         "velocity_ellipsoid",
         partial(manipulability, lambda half: half),
         "the frame velocities for joint velocities of norm 1",
         0.2,
         "Length of 1 m/s for 1 rad/s [m].",
         [0.0, 0.68, 0.61, 0.4],
-        _FRAME,
+        _FRAME_SPEC,
         reads=placements_if("markers.velocity_ellipsoid.frame"),
         kernels=("frame_jacobian",),
     ),
-    Kind(
+    MarkerKind(
         "force_ellipsoid",
         partial(manipulability, geometry.force_semi_axes),
         "the frame forces for joint torques of norm 1",
         0.05,
         "Length of 1 N for 1 N m [m].",
         [1.0, 0.38, 0.0, 0.4],
-        _FRAME,
+        _FRAME_SPEC,
         reads=placements_if("markers.force_ellipsoid.frame"),
         kernels=("frame_jacobian",),
     ),
-    Kind(
+    MarkerKind(
         "wrench",
         partial(wrench, "markers.wrench.topics", "markers.lifetime"),
-        WRENCH,
-        *NEWTON,
+        WRENCH_TEXT,
+        *WRENCH_SCALE,
         Spec("topics", Parameter.Type.STRING_ARRAY, "Topics (geometry_msgs/WrenchStamped)."),
         Spec(
             "frames",

@@ -20,10 +20,10 @@ from dyn_ros.engine.model.frames import frame_number
 
 from ...states.joint_states import MAX_MAGNITUDE, Rejected, abbreviated, duplicates
 from ..base.service import Service
-from ..messages import arrays, conversions
-from ..messages.frames import reference_frame_id, requested_forces
+from ..messages import arrays, message_fields
+from ..messages.frame_ids import reference_frame_id, requested_forces
 from ..robot import RobotContext, State
-from . import model as robot_model
+from . import model_services
 
 
 def get_jacobian(robot: RobotContext, request: Any, response: Any, state: State) -> None:
@@ -82,7 +82,7 @@ def get_frame_state(robot: RobotContext, request: Any, response: Any, state: Sta
     a = arrays.vector(robot, request, "acceleration")
     placement = dyn_ros.frame_placements(model, data, state.q)[index]
     arrays.numbers(placement)
-    conversions.set_pose(response.pose.pose, placement)
+    message_fields.set_pose(response.pose.pose, placement)
     response.pose.header.stamp = response.header.stamp
     response.pose.header.frame_id = robot.world_frame
     v = arrays.velocity(state)
@@ -94,7 +94,7 @@ def get_frame_state(robot: RobotContext, request: Any, response: Any, state: Sta
         (response.acceleration, acceleration),
         (response.classical_acceleration, data.frame_classical_acceleration),
     ):
-        conversions.set_twist(twist, arrays.numbers(values, response.velocity_valid))
+        message_fields.set_twist(twist, arrays.numbers(values, response.velocity_valid))
 
 
 def get_inverse_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
@@ -335,7 +335,7 @@ SERVICES = (
     Service(
         "~/get_trajectory_efforts", srv.GetTrajectoryEfforts, get_trajectory_efforts, needs_state
     ),
-    *robot_model.SERVICES,
+    *model_services.SERVICES,
 )
 DERIVATIVE_KERNELS = (
     "rnea_derivatives",

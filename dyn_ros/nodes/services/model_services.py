@@ -14,8 +14,8 @@ from dyn_ros.msg import FrameModel, JointModel, LinkModel, Payload
 
 from ...states.joint_states import Rejected
 from ..base.service import Service
-from ..messages import conversions
-from ..messages.frames import coinciding_link
+from ..messages import message_fields
+from ..messages.frame_ids import coinciding_link
 from ..robot import RobotContext
 
 NAME_LENGTH = 256  # a payload's name is part of every diagnostics message
@@ -29,7 +29,7 @@ def get_model(robot: RobotContext, request: Any, response: Any) -> None:
     response.robot_name = model.name
     response.root_link = robot.root_link
     response.root_joint = first if first in ("floating", "planar") else "fixed"
-    conversions.set_vector(response.gravity, *model.gravity.tolist())
+    message_fields.set_vector(response.gravity, *model.gravity.tolist())
     response.total_mass = model.total_mass
     response.position_name = robot.position_names
     links = model.tree.body_links
@@ -49,12 +49,12 @@ def _joint(model: Model, joint: Joint, link: str) -> JointModel:
         parent=_joint_name(model, joint.parent),
         multiplier=1.0,
     )
-    conversions.set_pose(message.origin, joint.placement)
+    message_fields.set_pose(message.origin, joint.placement)
     limits = math.inf, -math.inf, math.inf, math.inf
     if joint.kind in ("floating", "planar"):
         message.axis.z = 0.0 if joint.kind == "floating" else 1.0
     else:
-        conversions.set_vector(message.axis, *joint.axis.tolist())
+        message_fields.set_vector(message.axis, *joint.axis.tolist())
         limits = joint.upper, joint.lower, joint.velocity, joint.effort
     message.upper, message.lower, message.velocity, message.effort = map(float, limits)
     message.damping, message.friction = float(joint.damping), float(joint.friction)
@@ -74,7 +74,7 @@ def _frame(model: Model, index: int) -> FrameModel:
         parent=_joint_name(model, frame.parent),
         link=coinciding_link(model, index),
     )
-    conversions.set_pose(message.origin, frame.placement)
+    message_fields.set_pose(message.origin, frame.placement)
     return message
 
 
@@ -90,7 +90,7 @@ def _links(model: Model, links: Sequence[str]) -> list[LinkModel]:
             LinkModel(
                 name=name,
                 joint=_joint_name(model, joint),
-                inertia=conversions.to_inertia(inertia),
+                inertia=message_fields.to_inertia(inertia),
                 fixed=fixed,
             )
         )
@@ -109,7 +109,7 @@ def _payload(
     message.inertia.header.frame_id = frame
     body = message.inertia.inertia
     body.m = mass
-    conversions.set_vector(body.com, *com)
+    message_fields.set_vector(body.com, *com)
     (body.ixx, body.ixy, body.ixz), (_, body.iyy, body.iyz), (_, _, body.izz) = inertia
     return message
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of a node: declared with a description, checked, and rejected with a reason."""
+"""Parameters of a node: their declarations, checks and current values."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ class Spec:
     """One parameter of a node.
 
     `default` is a value, or a `Parameter.Type` for an array that is empty by default. `limits` are
-    the smallest and largest value allowed, also for the elements of an array; `choices` are the
-    values allowed; `size` is the length of an array. A `read_only` parameter can only be set at
-    startup; changing a `robot` parameter rebuilds the robot.
+    the minimum and maximum, also for the elements of an array; `choices` are the allowed values;
+    `size` is the length of an array. A `read_only` parameter can only be set at startup; changing
+    a `robot` parameter rebuilds the robot.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Spec:
         return ""
 
     def allowed(self) -> str:
-        """Return the default and what is allowed, for `--help`."""
+        """Return the default and the allowed values, for `--help`."""
         default = [] if isinstance(self.default, Parameter.Type) else self.default
         text = self._constraints()
         if self.limits and not text:
@@ -71,7 +71,7 @@ class Spec:
         return descriptor
 
     def fault(self, value: Any) -> str:
-        """Return what is wrong with a value of the right type, or an empty string."""
+        """Return an error message, or an empty string if a value of the right type is valid."""
         if self.choices and value not in self.choices:
             return (
                 f"{self.name}: expected one of {', '.join(map(str, self.choices))}, but got "
@@ -99,8 +99,8 @@ DERIVATIVES = Spec(
     "Offer services for derivatives. false: compiling takes about half as long.",
     read_only=True,
 )
-DESCRIPTION = frozenset({"robot_description", "robot_description_file"})
-ALWAYS = (
+DESCRIPTION_PARAMETERS = frozenset({"robot_description", "robot_description_file"})
+LIFECYCLE_SPECS = (
     Spec(
         "autostart",
         True,
@@ -120,10 +120,10 @@ ALWAYS = (
         robot=True,
     ),
 )
-"""The parameters of all nodes."""
+"""The parameters of all nodes that have a robot description."""
 
 SPECS = (
-    *ALWAYS,
+    *LIFECYCLE_SPECS,
     Spec(
         "max_rate",
         0.0,
@@ -226,18 +226,18 @@ SPECS = (
         robot=True,
     ),
 )
-"""The parameters of all nodes that compute."""
+"""The parameters of each `RobotNode`."""
 
 
 class Parameters:
-    """A node's parameters: `values` holds the current ones by name; invalid ones are rejected.
+    """The parameters of a node: declared, checked at each change, with their current `values`.
 
-    `specs` holds the `Spec` of each by name; `changes` counts the successful changes.
+    `values` and `specs` are by name; `changes` counts the successful changes.
 
-    An invalid initial value is not fatal: it is reported in `faults` (by name) until it is
-    replaced, and `values` holds the default in the meantime. `accept(values, changed)` is called
-    before a change with all values as they would be, and raises a ValueError, whose text is the
-    reason, to reject it; `changed(names)` is called after it.
+    An invalid initial value is not fatal: its error message is in `faults`, by name, until it is
+    replaced; meanwhile `values` has the default. `accept(values, names)` is called before a change
+    with the new values of all parameters and the names of those that change; it rejects the change
+    by a ValueError with the reason. `changed(names)` is called afterwards.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ class Parameters:
             if parameter.value is None:  # unset, a request to read it would fail
                 node.set_parameters([Parameter(spec.name, spec.default, default)])
             else:
-                value = _plain(parameter.value)
+                value = _python_value(parameter.value)
             fault = spec.fault(value)
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
             fault = f"{spec.name}: {error}"
@@ -277,7 +277,7 @@ class Parameters:
         self.values[spec.name] = value
 
     def _changes(self, parameters: Iterable[Parameter]) -> dict[str, Any]:
-        return {p.name: _plain(p.value) for p in parameters if p.name in self.specs}
+        return {p.name: _python_value(p.value) for p in parameters if p.name in self.specs}
 
     def _on_set(self, parameters: Iterable[Parameter]) -> SetParametersResult:
         changes = self._changes(parameters)
@@ -300,7 +300,7 @@ class Parameters:
             self._changed(changes.keys())
 
 
-def _plain(value: Any) -> Any:
+def _python_value(value: Any) -> Any:
     """Convert arrays to lists, and [""], which denotes an empty array in YAML, to []."""
     if isinstance(value, (bool, int, float, str)):
         return value

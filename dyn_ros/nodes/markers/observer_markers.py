@@ -11,15 +11,16 @@ import numpy as np
 from visualization_msgs.msg import Marker
 
 from ...viewer.scene.marker_arrays import JointArrows, MarkerArrays, Screws
-from ..base.markers import Draw, Kind, Look
-from ..base.parameters import Spec
-from ..robot import RobotContext, State, Terms
+from ..base.marker_output import Draw, MarkerKind, MarkerStyle
+from ..base.node_parameters import Spec
+from ..robot import DynamicsTerms, RobotContext, State
 
 
-def external_wrench(node: Any, robot: RobotContext, look: Look) -> Draw:
-    screws = Screws(look)
+def external_wrench(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the drawing of the external wrench at the tip."""
+    screws = Screws(style)
 
-    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+    def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
         estimate = node.external_wrench(robot, state)
         if estimate is None:
             return screws.hide()
@@ -30,38 +31,40 @@ def external_wrench(node: Any, robot: RobotContext, look: Look) -> Draw:
     return draw
 
 
-def contact(node: Any, robot: RobotContext, look: Look) -> Draw:
-    arrows = MarkerArrays(look, Marker.ARROW)
+def contact(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the drawing of the force of the isolated contact."""
+    arrows = MarkerArrays(style, Marker.ARROW)
 
-    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+    def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
         contact = node.contact(robot, state)
         if contact is None or not contact.line_valid or not np.isfinite(contact.direction).all():
             arrows.show([])
             return [arrows]
-        force = look.scale * contact.magnitude * contact.direction
+        force = style.scale * contact.magnitude * contact.direction
         arrows.show_arrows([0], (contact.point - force)[None], force[None])
         return [arrows]
 
     return draw
 
 
-def external_effort(node: Any, robot: RobotContext, look: Look) -> Draw:
-    arrows = JointArrows(robot.model, look)
-    colors = np.array([look.color, look.collision_color])
+def external_effort(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the drawing of the external effort of each joint, relative to its threshold."""
+    arrows = JointArrows(robot.model, style)
+    colors = np.array([style.color, style.collision_color])
 
-    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+    def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
         observation = node.valid(robot)
         if observation is None:
             return arrows.hide()
-        share = observation.external[arrows.rows] / observation.limits()[arrows.rows]
+        ratio = observation.external[arrows.rows] / observation.positive_thresholds()[arrows.rows]
         exceeded = observation.exceeded[arrows.rows].astype(int)
-        return arrows.show(terms.oMi, np.clip(share, -1.0, 1.0), colors[exceeded])
+        return arrows.show(terms.oMi, np.clip(ratio, -1.0, 1.0), colors[exceeded])
 
     return draw
 
 
 OBSERVER = (
-    Kind(
+    MarkerKind(
         "external_effort",
         external_effort,
         "the external effort of each joint",
@@ -77,7 +80,7 @@ OBSERVER = (
         ),
         reads=("oMi",),
     ),
-    Kind(
+    MarkerKind(
         "external_wrench",
         external_wrench,
         "the wrench at tip_frame",
@@ -86,7 +89,7 @@ OBSERVER = (
         [0.63, 0.51, 0.0, 1.0],
         reads=("oMf",),
     ),
-    Kind(
+    MarkerKind(
         "contact",
         contact,
         "the force of the contact",

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Serialized messages: as rclpy reads them, or as arrays of numbers without its conversion."""
+"""Readers of serialized messages, which avoid the conversion by rclpy where a pattern is known."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ...cdr.field_ranges import PLAIN_ENCAPSULATION, STAMP, MessagePattern, Patt
 from ...engine.kernel.types import Array
 from ...viewer.scene.marker_arrays import PlainMarker
 
-_NUMBERS = "position", "velocity", "effort"
-_BODY, _stamp_of = len(PLAIN_ENCAPSULATION), STAMP.unpack_from
-_STATE_VARYING = frozenset(("header.stamp", *_NUMBERS))
-_MARKERS_VARYING = frozenset(
+_VECTOR_FIELDS = "position", "velocity", "effort"
+_HEADER_SIZE, _unpack_stamp = len(PLAIN_ENCAPSULATION), STAMP.unpack_from
+_VARYING_STATE_FIELDS = frozenset(("header.stamp", *_VECTOR_FIELDS))
+_VARYING_MARKER_FIELDS = frozenset(
     ("header.stamp", "id", "action", "pose", "scale", "color", "points", "colors")
 )
 _INTEGERS, _FLOATS, _DOUBLES = (DTYPES[name] for name in ("int32", "float32", "float64"))
 
 
 def deserialized(data: bytes, message_type: Any) -> Any:
-    """Return the message that these bytes are; raise a ValueError if they are none."""
+    """Return the message in serialized data; raise a ValueError if there is none."""
     try:
         return deserialize_message(data, message_type)
-    except Exception as error:  # whatever an RMW implementation raises
+    except Exception as error:  # depends on the RMW implementation
         name = definition_of(message_type).name
         raise ValueError(
             f"cannot deserialize {len(data)} bytes ({data[:16].hex(' ')} ...) as "
@@ -41,7 +41,7 @@ def deserialized(data: bytes, message_type: Any) -> Any:
 
 
 class JointStateFields(NamedTuple):
-    """What a JointState contains: the stamp [ns], and arrays of any length, as received."""
+    """The fields of a JointState: stamp [ns], names, and arrays of any length, as received."""
 
     stamp: int
     name: tuple[str, ...]
@@ -51,21 +51,23 @@ class JointStateFields(NamedTuple):
 
 
 def joint_state_reader() -> PatternReader[JointStateFields]:
-    """Reads serialized sensor_msgs/JointState; a ValueError if the bytes are not a JointState."""
-    return PatternReader(_deserialized, _JointStatePattern)
+    """Return a reader of serialized JointStates, which raises a ValueError for other data."""
+    return PatternReader(_joint_state_fields, _JointStatePattern)
 
 
 class _JointStatePattern(MessagePattern[JointStateFields]):
+    """The pattern of JointStates that differ in stamps and numbers only."""
+
     def __init__(self, data: bytes, fields: JointStateFields) -> None:
-        super().__init__(definition_of(JointState), data, _STATE_VARYING)
+        super().__init__(definition_of(JointState), data, _VARYING_STATE_FIELDS)
         self._name = fields.name
-        self._stamp = _BODY + self.ranges["header.stamp"].start
-        self._slices = [self.ranges[name].elements for name in _NUMBERS]
-        self._end = _BODY + 8 * max(numbers.stop for numbers in self._slices)
+        self._stamp = _HEADER_SIZE + self.ranges["header.stamp"].start
+        self._slices = [self.ranges[name].elements for name in _VECTOR_FIELDS]
+        self._end = _HEADER_SIZE + 8 * max(numbers.stop for numbers in self._slices)
 
     def read(self, data: bytes) -> JointStateFields:
-        sec, nanosec = _stamp_of(data, self._stamp)
-        numbers = np.frombuffer(data[_BODY : self._end])  # a copy: doubles are aligned
+        sec, nanosec = _unpack_stamp(data, self._stamp)
+        numbers = np.frombuffer(data[_HEADER_SIZE : self._end])  # a copy, to align the doubles
         position, velocity, effort = self._slices
         return JointStateFields(
             sec * 1_000_000_000 + nanosec,
@@ -76,18 +78,18 @@ class _JointStatePattern(MessagePattern[JointStateFields]):
         )
 
 
-def _deserialized(data: bytes) -> JointStateFields:
+def _joint_state_fields(data: bytes) -> JointStateFields:
     message = deserialized(data, JointState)
     stamp = message.header.stamp
     return JointStateFields(
         stamp.sec * 1_000_000_000 + stamp.nanosec,
         tuple(message.name),
-        *(np.array(getattr(message, name)) for name in _NUMBERS),
+        *(np.array(getattr(message, name)) for name in _VECTOR_FIELDS),
     )
 
 
 def marker_array_reader() -> PatternReader[Any]:
-    """Reads serialized MarkerArrays of one topic, as objects with `markers`, or a ValueError."""
+    """Return a reader of the serialized MarkerArrays of one topic, as objects with `markers`."""
     return PatternReader(
         lambda data: deserialized(data, MarkerArray),
         lambda data, array: _MarkersPattern(data, array.markers),
@@ -95,10 +97,10 @@ def marker_array_reader() -> PatternReader[Any]:
 
 
 class _MarkersPattern(MessagePattern[Any]):
-    """The messages whose markers differ only in stamps, ids, actions and numbers."""
+    """The pattern of MarkerArrays that differ in stamps, ids, actions and numbers only."""
 
     def __init__(self, data: bytes, markers: list[Any]) -> None:
-        super().__init__(definition_of(MarkerArray), data, _MARKERS_VARYING)
+        super().__init__(definition_of(MarkerArray), data, _VARYING_MARKER_FIELDS)
         self._markers = markers
         prefixes = [f"markers.{i}." for i in range(len(markers))]
         stamps, ids, actions, poses, colors = (
@@ -106,7 +108,7 @@ class _MarkersPattern(MessagePattern[Any]):
             for name in ("header.stamp", "id", "action", "pose", "color")
         )
         self._integers = np.stack([stamps, stamps + 4, ids, actions], axis=1) // 4
-        self._poses = poses[:, None] // 8 + np.arange(10)  # and scales
+        self._poses = poses[:, None] // 8 + np.arange(10)  # pose (7,), scale (3,)
         self._colors = colors[:, None] // 4 + np.arange(4)
         self._points, self._point_colors = (
             [self.ranges[prefix + name].elements for prefix in prefixes]
@@ -117,14 +119,14 @@ class _MarkersPattern(MessagePattern[Any]):
         return SimpleNamespace(markers=list(self._read(data)))
 
     def _read(self, data: bytes) -> Iterator[PlainMarker]:
-        body = data[len(PLAIN_ENCAPSULATION) :]  # a copy: doubles are aligned
+        body = data[len(PLAIN_ENCAPSULATION) :]  # a copy, to align the doubles
         integers, floats = (
             np.frombuffer(body, dtype, len(body) // 4) for dtype in (_INTEGERS, _FLOATS)
         )
         doubles: Array = np.frombuffer(body, _DOUBLES, len(body) // 8)
         numbers = np.concatenate([doubles[self._poses], floats[self._colors]], axis=1)
         headers: dict[tuple[str, int, int], Any] = {}
-        for marker, points, colors, own, (sec, nanosec, id, action) in zip(
+        for marker, points, colors, marker_numbers, (sec, nanosec, id, action) in zip(
             self._markers,
             self._points,
             self._point_colors,
@@ -140,7 +142,7 @@ class _MarkersPattern(MessagePattern[Any]):
                 marker.type,
                 action,
                 marker.lifetime,
-                own,
+                marker_numbers,
                 doubles[points].reshape(-1, 3),
                 floats[colors].astype(float).reshape(-1, 4),
                 marker.text,

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Markers of centroidal_node: center of mass, momentum, locked inertia; forces of the ground."""
+"""Markers of centroidal_node: center of mass, momentum, locked inertia, contact forces."""
 
 from __future__ import annotations
 
@@ -17,45 +17,47 @@ from dyn_ros.engine.kernel.types import Array
 
 from ...viewer.scene import geometry
 from ...viewer.scene.marker_arrays import MIN_WIDTH, MarkerArrays, Screws
-from ..base.markers import Draw, Kind, Look
-from ..base.parameters import Spec
-from ..robot import RobotContext, State, Terms, blamed_on
+from ..base.marker_output import Draw, MarkerKind, MarkerStyle
+from ..base.node_parameters import Spec
+from ..robot import DynamicsTerms, RobotContext, State, parameter_errors
 from ..robot import support as ground
 from ..robot.support import COMPOSITE_TERMS, composite_body
 
-FINE = 0.3  # width of the lines of a cone / width of other lines
+CONE_LINE_WIDTH = 0.3  # relative to the width of other lines
 
 
-def com(node: Any, robot: RobotContext, look: Look) -> Draw:
+def com(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the drawing of a ball at the center of mass."""
     return ball_at(
-        look, lambda state, terms: np.array(composite_body(robot, state, terms).body.com)
+        style, lambda state, terms: np.array(composite_body(robot, state, terms).body.com)
     )
 
 
-def ball_at(look: Look, read: Callable[[State, Terms], Array | None]) -> Draw:
-    """Return what shows a ball at the point that `read` returns, unless it is None."""
-    balls = MarkerArrays(look, Marker.SPHERE)
+def ball_at(style: MarkerStyle, read: Callable[[State, DynamicsTerms], Array | None]) -> Draw:
+    """Return the drawing of a ball at the point that `read` returns; None: no ball."""
+    balls = MarkerArrays(style, Marker.SPHERE)
 
-    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+    def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
         point = read(state, terms)
         if point is None:
             balls.show([])
         else:
-            balls.show_spheres([0], point[None], np.array([look.scale]))
+            balls.show_spheres([0], point[None], np.array([style.scale]))
         return [balls]
 
     return draw
 
 
-def com_projection(node: Any, robot: RobotContext, look: Look) -> Draw:
-    discs = MarkerArrays(look, Marker.CYLINDER)
-    lines = MarkerArrays(look, Marker.LINE_STRIP, "line", 2)
+def com_projection(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the drawing of a disc on the ground below the center of mass, and of a line to it."""
+    discs = MarkerArrays(style, Marker.CYLINDER)
+    lines = MarkerArrays(style, Marker.LINE_STRIP, "line", 2)
     up = geometry.up_direction(robot.model.gravity)
-    turn, widths = geometry.z_axis_quaternion(up), np.array([look.scale, look.scale, 0.0])
+    turn, widths = geometry.z_axis_quaternion(up), np.array([style.scale, style.scale, 0.0])
 
-    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+    def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
         center = np.array(composite_body(robot, state, terms).body.com)
-        below = geometry.project_to_ground(center, up, look.height)
+        below = geometry.project_to_ground(center, up, style.height)
         discs.show_solids([0], below, turn, widths)
         lines.show_lines([0], np.array([[center, below]]))
         return discs, lines
@@ -63,42 +65,44 @@ def com_projection(node: Any, robot: RobotContext, look: Look) -> Draw:
     return draw
 
 
-def subtree_com(node: Any, robot: RobotContext, look: Look) -> Draw:
+def subtree_com(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the drawing of a ball at the center of mass of each subtree."""
     model = robot.model
-    with blamed_on(f"markers.{look.name}.joints"):
-        chosen = [model.joint_index(name) for name in look.joints]
-    joints = np.array(chosen or range(model.njoints), int)
-    balls = MarkerArrays(look, Marker.SPHERE)
+    with parameter_errors(f"markers.{style.name}.joints"):
+        joint_indices = [model.joint_index(name) for name in style.joints]
+    joints = np.array(joint_indices or range(model.njoints), int)
+    balls = MarkerArrays(style, Marker.SPHERE)
 
-    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+    def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
         centers, mass = terms.subtree_com, terms.subtree_mass
         heavy = joints[mass[joints] > 0.0]
         share = mass[heavy] / model.total_mass
-        balls.show_spheres((heavy + 1).tolist(), centers[heavy], look.scale * np.cbrt(share))
+        balls.show_spheres((heavy + 1).tolist(), centers[heavy], style.scale * np.cbrt(share))
         return [balls]
 
     return draw
 
 
-def momentum(part: slice, node: Any, robot: RobotContext, look: Look) -> Draw:
-    """An arrow for a part of the momentum, if all velocities are known."""
-    arrows = MarkerArrays(look, Marker.ARROW)
+def momentum(rows: slice, node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the drawing of an arrow for rows of the momentum, if all velocities are known."""
+    arrows = MarkerArrays(style, Marker.ARROW)
 
-    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+    def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
         body, h, _ = composite_body(robot, state, terms)
         if h is None:
             arrows.show([])
         else:
-            arrows.show_arrows([0], np.array([body.com]), look.scale * np.array([h[part]]))
+            arrows.show_arrows([0], np.array([body.com]), style.scale * np.array([h[rows]]))
         return [arrows]
 
     return draw
 
 
-def locked_inertia(node: Any, robot: RobotContext, look: Look) -> Draw:
-    solids = MarkerArrays(look, Marker.SPHERE)
+def locked_inertia(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the drawing of the ellipsoid with the mass and inertia of the whole robot."""
+    solids = MarkerArrays(style, Marker.SPHERE)
 
-    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+    def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
         body = composite_body(robot, state, terms).body
         if body.mass > 0.0:
             spread, axes = geometry.principal_spread(body.mass, body.matrix())
@@ -106,17 +110,18 @@ def locked_inertia(node: Any, robot: RobotContext, look: Look) -> Draw:
                 [0],
                 body.com,
                 matrix_quaternion(axes),
-                look.scale * geometry.ELLIPSOID_WIDTH * spread,
+                style.scale * geometry.ELLIPSOID_WIDTH * spread,
             )
         return [solids]
 
     return draw
 
 
-def contact_force(node: Any, robot: RobotContext, look: Look) -> Draw:
-    screws = Screws(look)
+def contact_force(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the drawing of the wrench of the ground at each active contact frame."""
+    screws = Screws(style)
 
-    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+    def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
         support = node.support(robot, state, terms)
         if support is None or not support.active.any():
             return screws.hide()
@@ -127,39 +132,43 @@ def contact_force(node: Any, robot: RobotContext, look: Look) -> Draw:
 
 
 def _weight(robot: RobotContext) -> float:
-    """Return the weight [N], on Earth if there is no gravity; 1 without mass."""
+    """Return the weight of the robot [N], on Earth if there is no gravity; 1 without mass."""
     gravity = float(np.linalg.norm(robot.model.gravity))
     mass = robot.model.total_mass + robot.base.mass
     return mass * (gravity or 9.81) or 1.0
 
 
-def friction_cone(node: Any, robot: RobotContext, look: Look) -> Draw:
+def friction_cone(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the drawing of the friction cone at each active contact frame."""
     up = geometry.up_direction(robot.model.gravity)
-    cone = geometry.cone_outline(up, look.scale, look.coefficient * look.scale)
-    lines = MarkerArrays(look, Marker.LINE_STRIP, points=len(cone), width=FINE * look.width)
-    colors = np.array([look.color, look.slip_color])
+    cone = geometry.cone_outline(up, style.scale, style.coefficient * style.scale)
+    lines = MarkerArrays(
+        style, Marker.LINE_STRIP, points=len(cone), width=CONE_LINE_WIDTH * style.width
+    )
+    colors = np.array([style.color, style.slip_color])
 
-    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+    def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
         support = node.support(robot, state, terms)
         if support is None or not support.active.any():
             lines.show([])
             return [lines]
         ids = np.flatnonzero(support.active)
         lines.show_lines(ids.tolist(), support.points[ids, None] + cone)
-        slips = geometry.is_outside_cone(support.forces[ids, :3], up, look.coefficient)
+        slips = geometry.is_outside_cone(support.forces[ids, :3], up, style.coefficient)
         lines.set_colors(ids.tolist(), colors[slips.astype(int)])
         return [lines]
 
     return draw
 
 
-def support_polygon(node: Any, robot: RobotContext, look: Look) -> Draw:
+def support_polygon(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the drawing of the convex hull of the active contact frames, on the ground."""
     up = geometry.up_direction(robot.model.gravity)
     across = np.array([direction[0] for direction in geometry.perpendicular_vectors(up[None])]).T
     count = len(node.parameters.values["contact_frames"]) + 1
-    lines = MarkerArrays(look, Marker.LINE_STRIP, points=count, width=max(look.scale, MIN_WIDTH))
+    lines = MarkerArrays(style, Marker.LINE_STRIP, points=count, width=max(style.scale, MIN_WIDTH))
 
-    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+    def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
         support = node.support(robot, state, terms)
         if support is None or support.active.sum() < 2:
             lines.show([])
@@ -174,12 +183,13 @@ def support_polygon(node: Any, robot: RobotContext, look: Look) -> Draw:
     return draw
 
 
-def center_of_pressure(node: Any, robot: RobotContext, look: Look) -> Draw:
-    discs = MarkerArrays(look, Marker.CYLINDER)
+def center_of_pressure(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the drawing of a disc at the center of pressure."""
+    discs = MarkerArrays(style, Marker.CYLINDER)
     up = geometry.up_direction(robot.model.gravity)
-    turn, widths = geometry.z_axis_quaternion(up), np.array([look.scale, look.scale, 0.0])
+    turn, widths = geometry.z_axis_quaternion(up), np.array([style.scale, style.scale, 0.0])
 
-    def draw(state: State, terms: Terms) -> Iterable[MarkerArrays]:
+    def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
         point = node.center_of_pressure(robot, state, terms)
         if point is None:
             discs.show([])
@@ -195,7 +205,7 @@ def _zmp_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 CENTROIDAL = (
-    Kind(
+    MarkerKind(
         "com",
         com,
         "the center of mass",
@@ -204,7 +214,7 @@ CENTROIDAL = (
         [0.12, 0.36, 1.0, 1.0],
         reads=COMPOSITE_TERMS,
     ),
-    Kind(
+    MarkerKind(
         "com_projection",
         com_projection,
         "the center of mass, projected onto the ground",
@@ -214,7 +224,7 @@ CENTROIDAL = (
         Spec("height", 0.0, "Height of the ground, against gravity [m].", limits=(-1e6, 1e6)),
         reads=COMPOSITE_TERMS,
     ),
-    Kind(
+    MarkerKind(
         "subtree_com",
         subtree_com,
         "the center of mass of each subtree",
@@ -225,7 +235,7 @@ CENTROIDAL = (
         show=False,
         reads=("subtree_com", "subtree_mass"),
     ),
-    Kind(
+    MarkerKind(
         "linear_momentum",
         partial(momentum, slice(3)),
         "the linear momentum",
@@ -234,7 +244,7 @@ CENTROIDAL = (
         [0.07, 0.64, 0.23, 1.0],
         reads=COMPOSITE_TERMS,
     ),
-    Kind(
+    MarkerKind(
         "angular_momentum",
         partial(momentum, slice(3, 6)),
         "the angular momentum about the center of mass",
@@ -243,7 +253,7 @@ CENTROIDAL = (
         [0.64, 0.13, 0.27, 1.0],
         reads=COMPOSITE_TERMS,
     ),
-    Kind(
+    MarkerKind(
         "locked_inertia",
         locked_inertia,
         "the locked inertia as a homogeneous ellipsoid",
@@ -255,16 +265,16 @@ CENTROIDAL = (
     ),
 )
 CONTACT = (
-    Kind(
+    MarkerKind(
         "contact_force",
         contact_force,
         "the force of the ground on each contact frame",
         0.4,
         "Length for the robot's weight, radius for weight times 1 m [m].",
         [1.0, 0.48, 0.4, 1.0],
-        reads=ground.reads,
+        reads=ground.support_reads,
     ),
-    Kind(
+    MarkerKind(
         "friction_cone",
         friction_cone,
         "the friction cone at each contact frame",
@@ -279,29 +289,29 @@ CONTACT = (
             size=4,
             limits=(0.0, 1.0),
         ),
-        reads=ground.reads,
+        reads=ground.support_reads,
     ),
-    Kind(
+    MarkerKind(
         "support_polygon",
         support_polygon,
         "the convex hull of the frames in contact",
         0.01,
         "Width of the line [m].",
         [0.12, 0.41, 0.2, 1.0],
-        reads=ground.reads,
+        reads=ground.support_reads,
     ),
-    Kind(
+    MarkerKind(
         "center_of_pressure",
         center_of_pressure,
         "the center of pressure",
         0.05,
         "Diameter [m].",
         [0.58, 0.16, 0.71, 1.0],
-        reads=ground.reads,
+        reads=ground.support_reads,
     ),
-    Kind(
+    MarkerKind(
         "zmp",
-        lambda node, robot, look: ball_at(look, partial(node.zero_moment_point, robot)),
+        lambda node, robot, style: ball_at(style, partial(node.zero_moment_point, robot)),
         "the zero moment point",
         0.03,
         "Diameter [m].",

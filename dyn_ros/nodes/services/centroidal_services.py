@@ -17,7 +17,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.srv import GetCentroidalDerivatives, GetCentroidalMap, GetComJacobian
 
 from ..base.service import Service
-from ..messages import arrays, conversions
+from ..messages import arrays, message_fields
 from ..robot import RobotContext, State
 
 
@@ -69,7 +69,7 @@ def _set_center(robot: RobotContext, response: Any, state: State) -> tuple[float
     com, mass, share, lever = _center(robot, state.q)
     response.header.frame_id = robot.world_frame
     response.mass = mass
-    conversions.set_vector(response.com, *arrays.numbers(com - lever))
+    message_fields.set_vector(response.com, *arrays.numbers(com - lever))
     return mass, share, lever
 
 

@@ -19,28 +19,29 @@ from dyn_ros.engine.kernel.types import Array
 
 from ...states.joint_states import Rejected
 from ..robot import RobotContext
-from .frames import axes_link, rotation
+from .frame_ids import axes_link, rotation
 
 
 @dataclass(frozen=True, eq=False)
 class Constraints:
     """Acceleration constraints on frames: arguments of `dyn_ros.constrained_dynamics`."""
 
-    frame: tuple[str, ...]  # the constrained frame of each
-    directions: Array  # (6, m), of any norm
-    acceleration: Array  # (m,): the desired acceleration of each
-    axes: str | None  # the link in whose axes the directions are; None: the world's
+    frame: tuple[str, ...]  # (m,); the constrained frames
+    directions: Array  # (6, m), linear and angular, with any norm
+    acceleration: Array  # (m,); the desired accelerations along the directions
+    axes: str | None  # link in whose axes the directions are expressed; None: the world
 
 
 def from_preset(robot: RobotContext, values: Mapping[str, Any]) -> Constraints:
-    """Return the constraints of the preset in the parameter `constraints`, which hold a frame."""
+    """Return the constraints on `tip_frame` of the preset in the parameter `constraints`."""
     preset, tip_frame, axis_frame = (
         values[name] for name in ("constraints", "tip_frame", "axis_frame")
     )
-    moved = _moved_frames(robot.model)
-    if tip_frame not in moved:
+    moving_frames = _moving_frame_names(robot.model)
+    if tip_frame not in moving_frames:
         raise Rejected(
-            f"tip_frame: no moving frame is named {tip_frame!r:.80}; available: {listed(moved)}"
+            f"tip_frame: no moving frame is named {tip_frame!r:.80}; "
+            f"available: {listed(moving_frames)}"
         )
     axes = None
     if preset == "hold_pose":
@@ -49,13 +50,13 @@ def from_preset(robot: RobotContext, values: Mapping[str, Any]) -> Constraints:
         directions = np.eye(6)[:, :3]
     elif preset == "keep_upright":
         directions = np.zeros((6, 2))
-        directions[3:] = _across("gravity", robot.model.gravity)
+        directions[3:] = _orthogonal_directions("gravity", robot.model.gravity)
     else:
         directions = np.eye(6)[:, 1:]
-        directions[:3, :2] = _across("axis", np.array(values["axis"]))
+        directions[:3, :2] = _orthogonal_directions("axis", np.array(values["axis"]))
         axes = axes_link(robot, "axis_frame", axis_frame) if axis_frame else None
     m = directions.shape[1]
-    return _checked(robot, (tip_frame,) * m, directions, np.zeros(m), axes)
+    return _validate(robot, (tip_frame,) * m, directions, np.zeros(m), axes)
 
 
 def from_message(robot: RobotContext, message: Any) -> Constraints:
@@ -76,7 +77,7 @@ def from_message(robot: RobotContext, message: Any) -> Constraints:
         )
     if not np.isfinite(acceleration).all():
         raise Rejected(f"acceleration: expected finite numbers, got {acceleration.tolist()!r:.80}")
-    return _checked(
+    return _validate(
         robot,
         frames * cols if len(frames) == 1 else frames,
         np.array(data, float).reshape(6, cols),
@@ -85,14 +86,14 @@ def from_message(robot: RobotContext, message: Any) -> Constraints:
     )
 
 
-def _checked(
+def _validate(
     robot: RobotContext,
     frames: tuple[str, ...],
     directions: Array,
     acceleration: Array,
     axes: str | None,
 ) -> Constraints:
-    """Return Constraints that the engine accepts, as a trial solution at rest shows."""
+    """Return Constraints; raise a ValueError if the engine cannot solve them at rest."""
     constraints = Constraints(frames, directions, acceleration, axes)
     model = robot.model
     motion = solve(robot, model.neutral(), np.zeros(model.nv), constraints)
@@ -111,9 +112,9 @@ def solve(
     constraints: Constraints,
     tau: Array | None = None,
     f_ext: Array | None = None,
-    **how: Any,
+    **options: Any,
 ) -> ConstrainedMotion:
-    """Call `dyn_ros.constrained_dynamics` with these constraints."""
+    """Return `dyn_ros.constrained_dynamics` with these constraints and options."""
     return dyn_ros.constrained_dynamics(
         robot.model,
         robot.data,
@@ -125,14 +126,14 @@ def solve(
         tau,
         f_ext,
         axes=constraints.axes,
-        **how,
+        **options,
     )
 
 
 def achieved_acceleration(
     robot: RobotContext, q: Array, v: Array, constraints: Constraints, ddq: Array, oMf: Array
 ) -> Array:
-    """Return directions' * (classical acceleration of the frame) of each constraint, (m,)."""
+    """Return the classical accelerations of the frames along the directions, (m,)."""
     model, data = robot.model, robot.data
     axes = None if constraints.axes is None else model.frame_index(constraints.axes)
     R = rotation(axes, oMf)
@@ -141,23 +142,23 @@ def achieved_acceleration(
         a = dyn_ros.frame_classical_acceleration(
             model, data, q, v, ddq, frame, dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
         )
-        own = names == frame
-        result[own] = (a.reshape(2, 3) @ R).ravel() @ constraints.directions[:, own]
+        mask = names == frame
+        result[mask] = (a.reshape(2, 3) @ R).ravel() @ constraints.directions[:, mask]
     return result
 
 
-def _moved_frames(model: Model) -> list[str]:
+def _moving_frame_names(model: Model) -> list[str]:
     return [frame.name for frame in model.tree.frames if frame.parent >= 0]
 
 
-def _across(name: str, axis: Array) -> Array:
-    """Return two unit vectors (3, 2), columns orthogonal to an axis and to each other."""
+def _orthogonal_directions(name: str, axis: Array) -> Array:
+    """Return two unit vectors, the columns of a (3, 2), orthogonal to an axis and to each other."""
     largest = abs(axis).max()
     if not largest > 0.0:
         raise Rejected(f"{name} is zero and has no direction")
-    axis = axis / largest  # keeps the squares from overflow and underflow
+    axis = axis / largest  # so that squares neither overflow nor underflow
     axis /= np.linalg.norm(axis)
-    least = np.argmin(abs(axis))
-    first = np.eye(3)[least] - axis[least] * axis
+    k = np.argmin(abs(axis))
+    first = np.eye(3)[k] - axis[k] * axis
     first /= np.linalg.norm(first)
     return np.column_stack([first, np.cross(axis, first)])

@@ -13,7 +13,7 @@ from geometry_msgs.msg import Pose, Transform, Wrench
 from rclpy.serialization import deserialize_message, serialize_message
 
 from dyn_ros.engine.spatial import SE3, Force, Inertia, Motion
-from dyn_ros.nodes.messages import conversions
+from dyn_ros.nodes.messages import message_fields
 
 RNG = np.random.default_rng(6)
 PLACEMENTS = [
@@ -34,15 +34,15 @@ def sent(message):
 @pytest.mark.parametrize("X", PLACEMENTS)
 @pytest.mark.parametrize("name", ["pose", "transform"])
 def test_placements(name, X):
-    message = sent(getattr(conversions, f"to_{name}")(X))
-    back = getattr(conversions, f"from_{name}")(message)
+    message = sent(getattr(message_fields, f"to_{name}")(X))
+    back = getattr(message_fields, f"from_{name}")(message)
     assert np.abs(np.asarray(back) - np.asarray(X)).max() < 1e-15
     assert np.array_equal(back.translation, X.translation)
 
 
 def test_where_a_placements_numbers_stand():
     X = SE3([[0, -1, 0], [1, 0, 0], [0, 0, 1]], [1, 2, 3])
-    pose, transform = conversions.to_pose(X), conversions.to_transform(X)
+    pose, transform = message_fields.to_pose(X), message_fields.to_transform(X)
     half = np.sqrt(0.5)
     for q in (pose.orientation, transform.rotation):
         assert np.allclose([q.x, q.y, q.z, q.w], [0, 0, half, half], rtol=0, atol=1e-15)
@@ -50,26 +50,26 @@ def test_where_a_placements_numbers_stand():
         assert [p.x, p.y, p.z] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("to", [conversions.to_twist, conversions.to_accel])
+@pytest.mark.parametrize("to", [message_fields.to_twist, message_fields.to_accel])
 def test_motions(to):
     m = Motion(RNG.normal(size=6))
     message = sent(to(m))
-    assert conversions.from_twist(message) == m
+    assert message_fields.from_twist(message) == m
     assert [message.linear.x, message.angular.z] == [m.linear[0], m.angular[2]]
 
 
 def test_forces():
     f = Force(RNG.normal(size=6))
-    message = sent(conversions.to_wrench(f))
-    assert conversions.from_wrench(message) == f
+    message = sent(message_fields.to_wrench(f))
+    assert message_fields.from_wrench(message) == f
     assert [message.force.y, message.torque.x] == [f.linear[1], f.angular[0]]
 
 
 def test_inertias():
     A = RNG.normal(size=(3, 3))
     body = Inertia(2.5, RNG.normal(size=3), A + A.T)
-    message = sent(conversions.to_inertia(body))
-    assert conversions.from_inertia(message) == body
+    message = sent(message_fields.to_inertia(body))
+    assert message_fields.from_inertia(message) == body
     assert [message.ixx, message.ixy, message.ixz, message.iyy, message.iyz, message.izz] == [
         *body.rotational[0],
         *body.rotational[1, 1:],
@@ -88,7 +88,7 @@ def test_inertias():
     ],
 )
 def test_a_stamp_is_exact_to_the_nanosecond(sec, nanosec, expected):
-    found = conversions.nanoseconds(sent(Time(sec=sec, nanosec=nanosec)))
+    found = message_fields.nanoseconds(sent(Time(sec=sec, nanosec=nanosec)))
     assert found == expected and isinstance(found, int)
 
 
@@ -96,13 +96,13 @@ def test_what_is_no_value_is_rejected():
     pose, transform = Pose(), Transform()
     pose.orientation.w = 0.0
     with pytest.raises(ValueError, match="unit quaternion .* length 0"):
-        conversions.from_pose(pose)
+        message_fields.from_pose(pose)
     transform.translation.y = float("nan")
     with pytest.raises(ValueError, match=r"nan in translation\[1\]"):
-        conversions.from_transform(transform)
+        message_fields.from_transform(transform)
     wrench = Wrench()
     wrench.torque.x = float("inf")
     with pytest.raises(ValueError, match=r"inf in vector\[3\]"):
-        conversions.from_wrench(wrench)
+        message_fields.from_wrench(wrench)
     with pytest.raises(ValueError, match="mass: expected a finite number"):
-        conversions.from_inertia(InertiaMessage(m=float("nan")))
+        message_fields.from_inertia(InertiaMessage(m=float("nan")))

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Between ROS messages and NumPy. Messages are created once and filled in place: see `numbers`."""
+"""Conversion between fields of ROS messages and NumPy arrays or spatial vectors."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from ..robot import RobotContext
 
 
 def numbers(message: Any, field: str, size: int) -> Array:
-    """Resize a float64[] field and return an ndarray that writes into it.
+    """Resize a float64[] field and return an ndarray that shares its memory.
 
-    Filling that array is much cheaper than assigning to the field, which checks or copies.
+    Filling the array takes much less time than assigning to the field, which checks or copies.
     """
     setattr(message, field, zeros(size))
     return np.frombuffer(getattr(message, field))
 
 
 def zeros(size: int) -> array.array[float]:
-    """Return the value of a float64[] field with this many zeros."""
+    """Return zeros as the value of a float64[] field."""
     return array.array("d", bytes(8 * size))
 
 
 def resize(message: Matrix, rows: int, cols: int) -> None:
-    """Resize a dyn_ros/Matrix; its numbers are zero."""
+    """Resize a dyn_ros/Matrix and fill it with zeros."""
     message.rows, message.cols, message.data = rows, cols, zeros(rows * cols)
 
 
 def matrix(message: Matrix, rows: int, cols: int) -> Array:
-    """Resize a dyn_ros/Matrix and return an ndarray (rows, cols) that writes into it."""
+    """Resize a dyn_ros/Matrix and return an ndarray (rows, cols) that shares its memory."""
     message.rows, message.cols = rows, cols
     return numbers(message, "data", rows * cols).reshape(rows, cols)
 
 
 def named(message_type: Any, robot: RobotContext) -> Any:
-    """Return a new message with header and name[], for the rows that `robot` publishes."""
+    """Return a new message with the frame_id and the names of the rows that `robot` publishes."""
     message = message_type()
     message.header.frame_id = robot.frame_id
     message.name = robot.names
@@ -65,7 +65,7 @@ def set_vector(vector: Vector3 | Point, x: float, y: float, z: float) -> None:
 
 
 def pose_numbers(pose: Pose) -> tuple[float, float, float, float, float, float, float]:
-    """(x, y, z, qx, qy, qz, qw) of a geometry_msgs/Pose."""
+    """Return (x, y, z, qx, qy, qz, qw) of a geometry_msgs/Pose."""
     p, q = pose.position, pose.orientation
     return p.x, p.y, p.z, q.x, q.y, q.z, q.w
 
@@ -84,41 +84,41 @@ def set_twist(twist: Twist | Accel, motion: Iterable[float]) -> None:
 
 
 def twist_numbers(twist: Twist | Accel) -> tuple[float, float, float, float, float, float]:
-    """(linear, angular), six numbers, of a geometry_msgs/Twist."""
+    """Return the six numbers (linear, angular) of a geometry_msgs/Twist or Accel."""
     v, w = twist.linear, twist.angular
     return v.x, v.y, v.z, w.x, w.y, w.z
 
 
 def wrench_numbers(wrench: Wrench) -> tuple[float, float, float, float, float, float]:
-    """(force, torque), six numbers, of a geometry_msgs/Wrench."""
+    """Return the six numbers (force, torque) of a geometry_msgs/Wrench."""
     f, n = wrench.force, wrench.torque
     return f.x, f.y, f.z, n.x, n.y, n.z
 
 
-# --- values of dyn_ros.engine.spatial, into and out of geometry_msgs
+# --- conversion between dyn_ros.engine.spatial and geometry_msgs
 
 
 def from_pose(pose: Pose) -> SE3:
-    """SE3 of a Pose; ValueError if its quaternion is not unit or a number is not finite."""
+    """Return the SE3 of a Pose; raise a ValueError unless it is finite with a unit quaternion."""
     *translation, qx, qy, qz, qw = pose_numbers(pose)
     return SE3.from_quaternion((qx, qy, qz, qw), translation)
 
 
 def to_pose(X: SE3) -> Pose:
-    """Pose of an SE3."""
+    """Return the Pose of an SE3."""
     pose = Pose()
     set_pose(pose, X.as_homogeneous())
     return pose
 
 
 def from_transform(transform: Transform) -> SE3:
-    """SE3 of a Transform; ValueError as for `from_pose`."""
+    """Return the SE3 of a Transform; raise a ValueError as `from_pose`."""
     p, q = transform.translation, transform.rotation
     return SE3.from_quaternion((q.x, q.y, q.z, q.w), (p.x, p.y, p.z))
 
 
 def to_transform(X: SE3) -> Transform:
-    """Transform of an SE3."""
+    """Return the Transform of an SE3."""
     transform = Transform()
     set_vector(transform.translation, *X.translation)
     q = transform.rotation
@@ -127,31 +127,31 @@ def to_transform(X: SE3) -> Transform:
 
 
 def from_twist(twist: Twist | Accel) -> Motion:
-    """Motion with the numbers of a Twist or an Accel; ValueError if one is not finite."""
+    """Return the Motion of a Twist or an Accel; raise a ValueError if a number is not finite."""
     return Motion(twist_numbers(twist))
 
 
 def to_twist(motion: Motion) -> Twist:
-    """Twist with a Motion's numbers."""
+    """Return the Twist of a Motion."""
     twist = Twist()
     set_twist(twist, np.asarray(motion))
     return twist
 
 
 def to_accel(motion: Motion) -> Accel:
-    """Accel with a Motion's numbers: a spatial acceleration stays spatial."""
+    """Return an Accel with the numbers of a Motion: a spatial acceleration stays spatial."""
     accel = Accel()
     set_twist(accel, np.asarray(motion))
     return accel
 
 
 def from_wrench(wrench: Wrench) -> Force:
-    """Force of a Wrench; ValueError if a number is not finite."""
+    """Return the Force of a Wrench; raise a ValueError if a number is not finite."""
     return Force(wrench_numbers(wrench))
 
 
 def to_wrench(force: Force) -> Wrench:
-    """Wrench of a Force."""
+    """Return the Wrench of a Force."""
     wrench = Wrench()
     set_vector(wrench.force, *force.linear)
     set_vector(wrench.torque, *force.angular)
@@ -159,7 +159,7 @@ def to_wrench(force: Force) -> Wrench:
 
 
 def from_inertia(message: InertiaMessage) -> Inertia:
-    """spatial.Inertia of an Inertia message, whose tensor is about the center of mass."""
+    """Return the spatial Inertia of an Inertia message; its tensor is about the center of mass."""
     m, c = message, message.com
     return Inertia(
         m.m, (c.x, c.y, c.z), [[m.ixx, m.ixy, m.ixz], [m.ixy, m.iyy, m.iyz], [m.ixz, m.iyz, m.izz]]
@@ -167,14 +167,14 @@ def from_inertia(message: InertiaMessage) -> Inertia:
 
 
 def to_inertia(inertia: Inertia) -> InertiaMessage:
-    """Inertia message of a spatial.Inertia, its tensor about the center of mass."""
+    """Return the Inertia message of a spatial Inertia; its tensor is about the center of mass."""
     message = InertiaMessage()
     set_inertia(message, inertia)
     return message
 
 
 def set_inertia(message: InertiaMessage, inertia: Inertia) -> None:
-    """Fill an Inertia message from a spatial.Inertia."""
+    """Fill an Inertia message from a spatial Inertia."""
     message.m = inertia.mass
     set_vector(message.com, *inertia.com.tolist())
     (message.ixx, message.ixy, message.ixz), (_, message.iyy, message.iyz), (_, _, message.izz) = (

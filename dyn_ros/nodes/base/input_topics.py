@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Topics that a node subscribes to because of its parameters, and the latest message of each."""
+"""Topics that the parameters of a node require, and the latest message of each."""
 
 from __future__ import annotations
 
@@ -12,69 +12,71 @@ from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from ...states.joint_states import Rejected
-from ..messages.frames import WrenchReader, frames_of
+from ..messages.frame_ids import WrenchReader, frames_of
 from ..robot import RobotContext
 
 COMMAND_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 SENSOR_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
-Read: TypeAlias = Callable[[RobotContext, Any], Any]
+Converter: TypeAlias = Callable[[RobotContext, Any], Any]
 """Converts a message for a robot; raises a ValueError if it does not fit the robot."""
 
-Subscription: TypeAlias = tuple[Any, Read, QoSProfile]
+Subscription: TypeAlias = tuple[Any, Converter, QoSProfile]
 """The type of the messages, their converter and the QoS of a topic."""
 
 
 class InputTopic:
     """The latest message of a topic, converted for a robot."""
 
-    def __init__(self, name: str, read: Read) -> None:
+    def __init__(self, name: str, convert: Converter) -> None:
         self.name = name
-        self._read = read
-        self._robot: RobotContext | None = None  # that `_numbers` belongs to
+        self._convert = convert
+        self._robot: RobotContext | None = None  # the robot for which `_numbers` were converted
         self._message: Any = None
         self._numbers: Any = None
         self._received = 0.0
 
-    def set_reader(self, read: Read) -> None:
-        """Replace the converter, with which the latest message is converted again."""
-        if read != self._read:
-            self._read, self._robot = read, None
+    def set_converter(self, convert: Converter) -> None:
+        """Replace the converter, and convert the latest message again when it is needed."""
+        if convert != self._convert:
+            self._convert, self._robot = convert, None
 
     def receive(self, robot: RobotContext | None, message: Any, now: float) -> None:
-        """Convert a message received at a time [s]; a ValueError leaves the last one in place."""
+        """Convert a message received at a time [s]; keep the previous one if it is invalid."""
         if robot is None:
             raise Rejected("there is no robot yet")
-        self._numbers = self._read(robot, message)
+        self._numbers = self._convert(robot, message)
         self._robot, self._message, self._received = robot, message, now
 
     def numbers(self, robot: RobotContext, now: float, timeout: float) -> Any:
-        """Return the latest conversion; raise `Rejected` if it is missing, too old or invalid."""
+        """Return the converted message; raise `Rejected` if it is missing, too old or invalid."""
         if self._message is None:
             raise Rejected(f"no message received on {self.name}")
-        if timeout and not 0.0 <= now - self._received <= timeout:  # below 0: time was set back
+        if (
+            timeout and not 0.0 <= now - self._received <= timeout
+        ):  # negative: the clock was set back
             raise Rejected(
                 f"the last message on {self.name} is older than input_timeout, {timeout:g} s"
             )
         if self._robot is not robot:
-            self._numbers, self._robot = self._read(robot, self._message), robot
+            self._numbers, self._robot = self._convert(robot, self._message), robot
         return self._numbers
 
 
-class Inputs:
+class InputTopics:
     """The subscriptions that the parameters of a node with a robot require."""
 
     def __init__(self, node: Any) -> None:
         self._node = node
-        self._open: dict[str, InputTopic] = {}  # by name
+        self._topics: dict[str, InputTopic] = {}
 
     def __contains__(self, topic: str) -> bool:
-        return topic in self._open
+        return topic in self._topics
 
-    def check(self, wanted: Mapping[str, Subscription]) -> None:
-        """Raise `Rejected` if one of these topics, given as for `listen`, cannot be subscribed."""
-        for topic in wanted.keys() - self._open.keys():
-            kind, _, qos = wanted[topic]
+    def check(self, subscriptions: Mapping[str, Subscription]) -> None:
+        """Raise `Rejected` if one of the topics, as for `listen`, cannot be subscribed."""
+        for topic in subscriptions.keys() - self._topics.keys():
+            kind, _, qos = subscriptions[topic]
             try:
                 trial = self._node.create_subscription(kind, topic, lambda message: None, qos)
             except Exception as error:
@@ -83,40 +85,43 @@ class Inputs:
                 ) from None
             self._node.destroy_subscription(trial)
 
-    def listen(self, wanted: Mapping[str, Subscription]) -> None:
-        """Subscribe to exactly these topics: by name, the type, the converter and the QoS."""
-        for topic in self._open.keys() - wanted.keys():
-            del self._open[topic]
+    def listen(self, subscriptions: Mapping[str, Subscription]) -> None:
+        """Subscribe to these topics, and to no others."""
+        for topic in self._topics.keys() - subscriptions.keys():
+            del self._topics[topic]
             self._node.unsubscribe(topic)
-        for topic in self._open:
-            self._open[topic].set_reader(wanted[topic][1])
-        for topic in wanted.keys() - self._open.keys():
-            kind, read, qos = wanted[topic]
-            latest = InputTopic(topic, read)
-            self._node.subscribe(kind, topic, partial(self._receive, latest), qos)
-            self._open[topic] = latest
+        for topic in self._topics:
+            self._topics[topic].set_converter(subscriptions[topic][1])
+        for topic in subscriptions.keys() - self._topics.keys():
+            kind, convert, qos = subscriptions[topic]
+            self._topics[topic] = input_topic = InputTopic(topic, convert)
+            self._node.subscribe(kind, topic, partial(self._receive, input_topic), qos)
 
     def _receive(self, topic: InputTopic, message: Any) -> None:
         topic.receive(self._node.robot, message, self._node.now())
 
     def numbers(self, topic: str, robot: RobotContext, timeout: float) -> Any:
-        """Return the conversion of a topic's latest message; `Rejected` if older than timeout."""
-        return self._open[topic].numbers(robot, self._node.now(), timeout)
+        """Return the converted latest message of a topic, see `InputTopic.numbers`."""
+        return self._topics[topic].numbers(robot, self._node.now(), timeout)
 
 
-def wrenches(
+def wrench_subscriptions(
     topics: Sequence[str],
     frames: Sequence[str] = (),
     field: str = "the parameter wrench_frames",
 ) -> dict[str, tuple[Any, WrenchReader, QoSProfile]]:
-    """Return the subscriptions for wrenches, which act at `frames`, or at those in the headers."""
+    """Return the subscriptions for wrenches.
+
+    Each acts at the frame of its topic in `frames`, or, if it is empty, at the one in its header.
+    `field` names the source of `frames` in error messages.
+    """
     subscriptions: dict[str, tuple[Any, WrenchReader, QoSProfile]] = {}
     for topic, frame in zip(topics, frames_of(field, frames, "topics", len(topics))):
         reader = WrenchReader(frame, field)
-        known = subscriptions.setdefault(topic, (WrenchStamped, reader, SENSOR_QOS))[1]
-        if known != reader:
+        subscribed_reader = subscriptions.setdefault(topic, (WrenchStamped, reader, SENSOR_QOS))[1]
+        if subscribed_reader != reader:
             raise Rejected(
-                f"{field}: {topic} has the frames {known.frame!r:.80} and "
+                f"{field}: {topic} has the frames {subscribed_reader.frame!r:.80} and "
                 f"{frame!r:.80}; expected one frame for each topic"
             )
     return subscriptions
