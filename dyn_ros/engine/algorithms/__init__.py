@@ -128,7 +128,7 @@ from .regressors.torque import joint_torque_regressor_product as joint_torque_re
 if not TYPE_CHECKING:  # type checkers read the imports above
     __all__ = _PUBLIC  # grows while modules define public functions
 
-    def __getattr__(name):
+    def __getattr__(name: str) -> object:
         if name in _PUBLIC:
             raise ImportError(
                 f"dyn_ros/engine/algorithms/__init__.py does not import {name}; "

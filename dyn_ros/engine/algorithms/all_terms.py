@@ -11,7 +11,7 @@ forces for the rest of nle (table 5.1).
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, overload
 
 from ..call.algorithm import Algorithm, public
@@ -280,7 +280,7 @@ _algorithm = Algorithm(
 _all = _algorithm.caller(make=Terms._make)
 
 
-def _names(only):
+def _names(only: Any) -> tuple[str, ...]:
     """The names in ``only`` as a tuple; ValueError if it is not a sequence of strings."""
     if not isinstance(only, str):
         try:
@@ -296,7 +296,7 @@ def _names(only):
 
 
 @functools.lru_cache
-def _selection(only):
+def _selection(only: Any) -> tuple[int, Callable[..., Any]]:
     """Return the bit mask of the terms, and the call that returns them."""
     unknown = [name for name in only if name not in Terms._fields]
     if unknown:

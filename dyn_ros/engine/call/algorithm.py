@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
@@ -24,6 +25,7 @@ from ..machine_code import library
 from ..machine_code.compiler import Entry
 from ..machine_code.declare import JIT
 from ..machine_code.reach import references, walk
+from ..model.model import Model
 from . import entries, singular
 from .caller import Caller
 from .data import Data
@@ -34,12 +36,12 @@ PUBLIC: list[str] = []
 _log = logging.getLogger("dyn_ros")
 
 
-def _references(function):
+def _references(function: FunctionType) -> tuple[Any, Any]:
     return _declarations(function, len(function.__globals__))
 
 
 @functools.cache
-def _declarations(function, _):
+def _declarations(function: FunctionType, _: int) -> tuple[Any, Any]:
     """The functions, and the fields and options, that a function itself refers to.
 
     The number of its global variables grows while its module is imported.
@@ -53,7 +55,7 @@ def _declarations(function, _):
 class Program:
     """A kernel with the fields that it refers to, and its entries for one state and for lanes."""
 
-    def __init__(self, name, kernel, inputs):
+    def __init__(self, name: str, kernel: Callable[..., Any], inputs: Sequence[Field]) -> None:
         self.name, self.kernel = name, kernel
         self.fields, self.options, self.can_fail = _described(
             library.program(name) if JIT else None
@@ -61,12 +63,12 @@ class Program:
         self.one = Entry(f"{name}-one", entries.for_one(kernel))
         self.lanes = Entry(f"{name}-lanes", entries.for_lanes(kernel))
 
-    def description(self):
+    def description(self) -> tuple[list[Field], list[Option], bool]:
         """Its entry in a library, so that its kernel need not be analyzed."""
         return sorted(self.fields), sorted(self.options), self.can_fail
 
 
-def _described(description):
+def _described(description: Any) -> tuple[set[Field], set[Option], bool] | None:
     """The fields and options of a program, and whether it may fail; None without a description."""
     if description is None:
         return None
@@ -74,7 +76,9 @@ def _described(description):
     return {FIELDS[n] for n in fields}, {OPTIONS[n] for n in options}, can_fail
 
 
-def referred(kernel, inputs):
+def referred(
+    kernel: Callable[..., Any], inputs: Sequence[Field]
+) -> tuple[set[Field], set[Option], bool]:
     """The fields and options that a kernel refers to, and whether it may fail."""
     reached = dict(walk(_references, kernel, *entries.ALWAYS))
     fields = set(inputs).union(*(fields for fields, _ in reached.values()))
@@ -100,16 +104,16 @@ class Algorithm:
 
     def __init__(
         self,
-        name,
-        kernel,
-        inputs,
-        results,
-        optional=(),
-        also_writes=(),
-        options=(),
-        coupled=None,
-        others=(),
-    ):
+        name: str,
+        kernel: Callable[..., Any],
+        inputs: Sequence[Field],
+        results: Sequence[Field],
+        optional: Sequence[Field] = (),
+        also_writes: Sequence[Field] = (),
+        options: Sequence[Option] = (),
+        coupled: Callable[..., Any] | None = None,
+        others: Sequence[Entry] = (),
+    ) -> None:
         self.name, self._others = name, tuple(others)
         self.inputs, self.results, self.optional, self.also_writes = (
             _declared(name, what, fields, Field)
@@ -131,7 +135,7 @@ class Algorithm:
             self._check_declaration(program)
         ALGORITHMS[name] = self
 
-    def _check_names(self):
+    def _check_names(self) -> None:
         if self.name in ALGORITHMS:
             raise ValueError(
                 f"an algorithm named {self.name!r} exists already; choose another name"
@@ -147,7 +151,7 @@ class Algorithm:
                 "number of bits of the others"
             )
 
-    def _check_declaration(self, program):
+    def _check_declaration(self, program: Program) -> None:
         declared = {*self.results, *self.also_writes}
         never = [f.name for f in sorted(declared - program.fields)]
         if never:
@@ -163,15 +167,15 @@ class Algorithm:
             )
 
     @property
-    def programs(self):
+    def programs(self) -> list[Program]:
         """The programs of the algorithm: one, or two if coupled models have their own kernel."""
         return list(dict.fromkeys(self._programs.values()))
 
-    def program(self, model):
+    def program(self, model: Model) -> Program:
         """The program for a model."""
         return self._programs[model._is_coupled]
 
-    def entries(self, batch, coupled):
+    def entries(self, batch: bool, coupled: Any) -> list[Entry]:
         """The entries for one state; with ``batch`` also those for batches, with ``coupled`` also
         those for models with mimic joints.
         """
@@ -183,7 +187,9 @@ class Algorithm:
         ]
         return [*calls, *((entries.GATHER, entries.SCATTER) if batch else ()), *self._others]
 
-    def caller(self, results=None, make=None):
+    def caller(
+        self, results: Sequence[Field] | None = None, make: Callable[..., Any] | None = None
+    ) -> Callable[..., Any]:
         """The function that the public function calls: ``(model, data, threads, *inputs)``.
 
         With options, it is ``(model, data, threads, selector, *inputs)``. ``results`` are the
@@ -196,7 +202,9 @@ class Algorithm:
 
     # --- the arguments
 
-    def checked(self, model, data, values):
+    def checked(
+        self, model: Model, data: Any, values: Sequence[Any]
+    ) -> tuple[int | None, list[Any], int]:
         """Validate the arguments.
 
         Returns the number of states (None for a single one), the inputs as float64 arrays, all
@@ -243,16 +251,16 @@ class Algorithm:
             constraints,
         )
 
-    def require_valid(self, model, values):
+    def require_valid(self, model: Model, values: Sequence[Any]) -> None:
         """Raise a ValueError that names the number that compiled code rejected."""
         for (name, axes, _), value in zip(self._arguments, values):
             require_valid(model, name, axes, value)
 
-    def raise_if_singular(self, model, values):
+    def raise_if_singular(self, model: Model, values: Sequence[Any]) -> None:
         """Raise a LinAlgError if a pivot that the kernel reported is zero; see singular.py."""
         singular.raise_if_singular(self.name, model, values[self.inputs.index(Q)])
 
-    def announce(self):
+    def announce(self) -> None:
         """Log the start of a compilation."""
         announce_compilation(self.name)
 
@@ -326,7 +334,7 @@ def variant(
     return declare
 
 
-def announce_compilation(name):
+def announce_compilation(name: str) -> None:
     """Log the start of the compilation of a function."""
     _log.warning(
         "dyn_ros: compiling %s, once for this machine; run `dyn_ros precompile` to "
@@ -335,13 +343,13 @@ def announce_compilation(name):
     )
 
 
-def compiled(entry):
+def compiled(entry: Entry) -> Callable[..., Any]:
     """The function of an entry."""
     entry.load(lambda: announce_compilation(entry.name))
     return entry.call
 
 
-def _declared(name, what, items, kind):
+def _declared(name: str, what: str, items: Any, kind: type) -> tuple[Any, ...]:
     """Items as a tuple; TypeError or ValueError if they are not distinct fields or options."""
     if isinstance(items, kind) or not all(isinstance(item, kind) for item in items):
         raise TypeError(
@@ -352,5 +360,5 @@ def _declared(name, what, items, kind):
     return tuple(items)
 
 
-def _names(items):
+def _names(items: Any) -> str:
     return ", ".join(item.name for item in items)

@@ -107,10 +107,10 @@ class BatchSpace:
         Returns the status.
         """
         parts = {
-            known: public_view(self._workspace.model, known, self._workspace[known])
-            for known in sums
+            field: public_view(self._workspace.model, field, self._workspace[field])
+            for field in sums
         }
-        self.totals = {known: np.zeros_like(part) for known, part in parts.items()}
+        self.totals = {field: np.zeros_like(part) for field, part in parts.items()}
         status = 0
         for first, last in self._parts(start, stop):
             for part in parts.values():
@@ -119,8 +119,8 @@ class BatchSpace:
             if outcome == entries.REJECTED:
                 return outcome
             status = status or outcome
-            for known, part in parts.items():
-                self.totals[known] += part
+            for field, part in parts.items():
+                self.totals[field] += part
         return status
 
     def _parts(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -133,28 +133,28 @@ class BatchSpace:
         if middle < stop:
             yield middle, stop
 
-    def _address_of_tiles(self, known: Field, columns: int) -> int:
+    def _address_of_tiles(self, field: Field, columns: int) -> int:
         """Address of the offsets of the tiles; a sum has none, as it is not copied to rows."""
         if columns == 0:
             return 0
-        if (known, columns) not in self._tiles:
-            tiles = self._tile_offsets(known, columns)
-            self._tiles[known, columns] = tiles, _extension.address(tiles)
-        return self._tiles[known, columns][1]
+        if (field, columns) not in self._tiles:
+            tiles = self._tile_offsets(field, columns)
+            self._tiles[field, columns] = tiles, _extension.address(tiles)
+        return self._tiles[field, columns][1]
 
-    def _tile_offsets(self, known: Field, columns: int) -> NDArray[np.int64]:
+    def _tile_offsets(self, field: Field, columns: int) -> NDArray[np.int64]:
         """Offsets of the tiles of ``LANES`` numbers that make up the rows of a result.
 
         The last tile ends with its row. Tiles that are empty because of the tree refer to a block
         of zeros, which stays in the caches.
         """
         first = np.minimum(np.arange(0, columns, LANES), max(columns - LANES, 0))
-        tiles = self._workspace.offset(known) + first
-        if known.shape[:1] == ("rows",):  # without the universe
-            tiles += math.prod(known.shape[1:])
-        if known.sparse:
+        tiles = self._workspace.offset(field) + first
+        if field.shape[:1] == ("rows",):  # without the universe
+            tiles += math.prod(field.shape[1:])
+        if field.sparse:
             full = np.zeros(columns + LANES, bool)
-            tree = _nonzeros(self._workspace.model, known.shape)
+            tree = _nonzeros(self._workspace.model, field.shape)
             full[: tree.size] = tree.ravel()
             empty = ~full[first[:, None] + np.arange(LANES)].any(axis=1)
             tiles[empty] = self._workspace.offset(EMPTY)
@@ -192,9 +192,9 @@ def as_rows(batch: Array | None) -> Array:
     return batch if batch.ndim == 2 else batch.reshape(len(batch), math.prod(batch.shape[1:]))
 
 
-def _row_shape(model: Model, known: Field, constraints: int) -> tuple[int, ...]:
-    shape = axis_lengths(model, known.shape, constraints)
-    return (shape[0] - 1, *shape[1:]) if known.shape[:1] == ("rows",) else shape
+def _row_shape(model: Model, field: Field, constraints: int) -> tuple[int, ...]:
+    shape = axis_lengths(model, field.shape, constraints)
+    return (shape[0] - 1, *shape[1:]) if field.shape[:1] == ("rows",) else shape
 
 
 def _padded(shape: tuple[int, ...]) -> int:
@@ -203,17 +203,17 @@ def _padded(shape: tuple[int, ...]) -> int:
     return -(-count // _LINE) * _LINE if count >= _LINE * _LINE else count
 
 
-def new_result(data: Data, known: Field, size: int, constraints: int) -> tuple[Array, Array]:
+def new_result(data: Data, field: Field, size: int, constraints: int) -> tuple[Array, Array]:
     """Allocate the results of a batch, one row per state, and the view to return.
 
     For a sum they are empty, and the view is a new array of one sum.
     """
-    if known.summed:
-        return np.empty((size, 0)), np.zeros(axis_lengths(data.model, known.shape))
-    shape = _row_shape(data.model, known, constraints)
+    if field.summed:
+        return np.empty((size, 0)), np.zeros(axis_lengths(data.model, field.shape))
+    shape = _row_shape(data.model, field, constraints)
     rows = data._buffer_pool.array((size, _padded(shape)))
     results = rows[:, : math.prod(shape)].reshape(size, *shape)
-    return rows, results.swapaxes(-1, -2) if known.transposed else results
+    return rows, results.swapaxes(-1, -2) if field.transposed else results
 
 
 def in_parts(

@@ -7,8 +7,8 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,10 +19,15 @@ from ..kernel.packing import HAS_INPUT, NCONSTRAINTS, OPTION, STATUS, KernelArgs
 from ..kernel.types import Array
 from ..machine_code import extension
 from ..machine_code.declare import JIT
+from ..model.model import Model
 from . import batch, entries, robot_library
+from .data import Data
 from .workspace import Workspace
 
-_MOST_READY = 256
+if TYPE_CHECKING:
+    from .algorithm import Algorithm
+
+MAX_PREPARED_CALLS = 256  # for each Data
 _numbers = itertools.count()
 
 
@@ -40,7 +45,9 @@ class _Ready(NamedTuple):
 class Caller:
     """One way of calling an algorithm: which results it returns and writes to ``Data``."""
 
-    def __init__(self, algorithm, results, make):
+    def __init__(
+        self, algorithm: Algorithm, results: Sequence[Field] | None, make: Callable[..., Any] | None
+    ) -> None:
         self._algorithm, self._make = algorithm, make or _one_or_all
         self._number = next(_numbers)
         self._is_made = make is not None
@@ -49,22 +56,26 @@ class Caller:
             f for f in (*self._results, *(() if results else algorithm.also_writes)) if f.is_public
         ]
 
-    def functions(self):
+    def functions(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """The call without options, and the one with options, packed into an integer."""
         checked = self._call_checked
         if JIT:
             new = extension.native().Call
             return new(self._number, checked, False), new(self._number, checked, True)
 
-        def call(model, data, threads, *inputs):
+        def call(model: Model, data: Data, threads: int, *inputs: Any) -> Any:
             return checked(model, data, threads, 0, inputs)
 
-        def call_with_options(model, data, threads, selector, *inputs):
+        def call_with_options(
+            model: Model, data: Data, threads: int, selector: int, *inputs: Any
+        ) -> Any:
             return checked(model, data, threads, selector, inputs)
 
         return call, call_with_options
 
-    def _call_checked(self, model, data, threads, selector, inputs):
+    def _call_checked(
+        self, model: Model, data: Data, threads: int, selector: int, inputs: tuple[Any, ...]
+    ) -> Any:
         algorithm = self._algorithm
         size, values, constraints = algorithm.checked(model, data, inputs)
         if size is None:
@@ -80,7 +91,7 @@ class Caller:
 
     # --- one state
 
-    def _run_one(self, data, selector, values, constraints):
+    def _run_one(self, data: Data, selector: int, values: Sequence[Any], constraints: int) -> Any:
         """Run on validated arrays."""
         ready = data._ready.get(self) or self._prepare(data)
         if JIT:
@@ -93,7 +104,7 @@ class Caller:
             self._algorithm.raise_if_singular(data.model, values)
         return ready.results if ready.finish is None else ready.finish()
 
-    def _run_compiled(self, data, ready, selector, values):
+    def _run_compiled(self, data: Data, ready: _Ready, selector: int, values: Sequence[Any]) -> int:
         """Run the machine code, which the next call finds; return the status."""
         algorithm = self._algorithm
         status = ready.prepared.run(data, data.model, selector, tuple(values))
@@ -107,7 +118,9 @@ class Caller:
         prepared[self._number] = ready.prepared
         return status
 
-    def _interpret(self, model, ready, selector, values, constraints):
+    def _interpret(
+        self, model: Model, ready: _Ready, selector: int, values: Sequence[Any], constraints: int
+    ) -> int:
         """Run the kernel in Python; return the status."""
         workspace = ready.workspace
         self._copy_inputs(workspace, selector, values, constraints)
@@ -117,9 +130,9 @@ class Caller:
             ready.program.kernel(r)
         return int(workspace.table[STATUS])
 
-    def _prepare(self, data):
+    def _prepare(self, data: Data) -> _Ready:
         """Allocate the memory for the calls for one state."""
-        if len(data._ready) >= _MOST_READY:  # one for each choice of results
+        if len(data._ready) >= MAX_PREPARED_CALLS:  # one for each choice of results
             data._ready.clear()
             data._prepared.clear()
         program = self._algorithm.program(data.model)
@@ -142,7 +155,9 @@ class Caller:
         ready = data._ready[self] = _Ready(program, workspace, published, results, finish, prepared)
         return ready
 
-    def _finisher(self, data, views, workspace):
+    def _finisher(
+        self, data: Data, views: tuple[Any, ...], workspace: Workspace
+    ) -> Callable[[], Any] | None:
         """The function that creates the results for one state; None if these are the arrays.
 
         It converts numbers to floats, and gives open fields their size in the call.
@@ -158,12 +173,15 @@ class Caller:
             [view.item() if number else view for view, number in zip(views, numbers)]
         )
 
-    def _open_finisher(self, data, views, workspace):
-        table, model, make = memoryview(workspace.table), data.model, self._make
+    def _open_finisher(
+        self, data: Data, views: tuple[Any, ...], workspace: Workspace
+    ) -> Callable[[], Any]:
+        counts: Any = workspace.table
+        table, model, make = memoryview(counts), data.model, self._make
         numbers, sizes = [f.shape == () for f in self._results], {}
         target = weakref.ref(data)  # which holds this function
 
-        def views_of_size(length):
+        def views_of_size(length: int) -> tuple[dict[str, Array], Any]:
             public = {
                 f: public_view(model, f, workspace[f], length) for f in self._published if f.is_open
             }
@@ -178,7 +196,7 @@ class Caller:
             named = {f.name: view for f, view in public.items()}
             return named, sized if any(numbers) or self._is_made else make(sized)
 
-        def results():
+        def results() -> Any:
             length = table[NCONSTRAINTS]
             if length not in sizes:
                 sizes[length] = views_of_size(length)
@@ -192,7 +210,9 @@ class Caller:
             [view.item() if number else view for view, number in zip(results(), numbers)]
         )
 
-    def _copy_inputs(self, workspace, selector, values, constraints):
+    def _copy_inputs(
+        self, workspace: Workspace, selector: int, values: Sequence[Any], constraints: int
+    ) -> None:
         """Copy the inputs as the compiled call does with the caller's objects."""
         table = workspace.table
         table[STATUS], table[NCONSTRAINTS] = 0, constraints
@@ -206,7 +226,15 @@ class Caller:
 
     # --- a batch
 
-    def _run_batch(self, data, selector, values, constraints, size, threads):
+    def _run_batch(
+        self,
+        data: Data,
+        selector: int,
+        values: Sequence[Any],
+        constraints: int,
+        size: int,
+        threads: int,
+    ) -> dict[Field, Array]:
         """Run on validated arrays with leading axes; return new arrays by field."""
         algorithm, model = self._algorithm, data.model
         program = algorithm.program(model)
@@ -222,7 +250,7 @@ class Caller:
         while len(spaces) < threads and len(spaces) * LANES < size:
             spaces.append(batch.BatchSpace(model, algorithm))
 
-        def run(thread, start, stop):
+        def run(thread: int, start: int, stop: int) -> Any:
             space = spaces[thread]
             space.pass_arguments(selector, inputs, outputs)
             return space.add_up(start, stop, sums) if sums else space.run(start, stop)
@@ -242,7 +270,15 @@ class Caller:
                 arrays[f][...] += space.totals[f]
         return arrays
 
-    def _run_each(self, data, selector, values, constraints, size, threads):
+    def _run_each(
+        self,
+        data: Data,
+        selector: int,
+        values: Sequence[Any],
+        constraints: int,
+        size: int,
+        threads: int,
+    ) -> dict[Field, Array]:
         """A batch without the compiler: one state after the other."""
         model = data.model
         arrays = {f: batch.new_result(data, f, size, constraints)[1] for f in self._results}
@@ -260,5 +296,5 @@ class Caller:
         return arrays
 
 
-def _one_or_all(results):
+def _one_or_all(results: Sequence[Any]) -> Any:
     return results[0] if len(results) == 1 else tuple(results)

@@ -50,22 +50,22 @@ else:
 class _Unallocated:
     """A public field that no call has needed yet: zeros, placements are identities."""
 
-    def __init__(self, known: Field) -> None:
-        self._known = known
-        self.__doc__ = known.doc
+    def __init__(self, field: Field) -> None:
+        self._field = field
+        self.__doc__ = field.doc
 
     def __get__(self, data: Any, owner: type) -> Any:
         if data is None:
             return self
-        data._array(self._known)
-        return data.__dict__[self._known.name]  # which from now on hides this descriptor
+        data._array(self._field)
+        return data.__dict__[self._field.name]  # which from now on hides this descriptor
 
 
 def _declare_attributes() -> None:
     """Give ``Data`` an attribute for each public field that has been declared."""
-    for known in FIELDS:
-        if known.is_public and known.name not in vars(Data):
-            setattr(Data, known.name, _Unallocated(known))
+    for field in FIELDS:
+        if field.is_public and field.name not in vars(Data):
+            setattr(Data, field.name, _Unallocated(field))
 
 
 class Data(_Base):
@@ -112,7 +112,7 @@ class Data(_Base):
         def __getattr__(self, name: str) -> Array: ...
     else:
 
-        def __setattr__(self, name, value):
+        def __setattr__(self, name: str, value: object) -> None:
             """Accept ``data.tau += 1``, which keeps the array; algorithms write to no other."""
             if name == "model" and value is not self.model:
                 raise AttributeError(
@@ -126,7 +126,7 @@ class Data(_Base):
                 )
             object.__setattr__(self, name, value)
 
-        def __delattr__(self, name):
+        def __delattr__(self, name: str) -> None:
             if name == "model" or isinstance(vars(Data).get(name), _Unallocated):
                 raise AttributeError(f"data.{name} cannot be deleted, as algorithms write into it")
             object.__delattr__(self, name)
@@ -154,19 +154,19 @@ class Data(_Base):
             _buffer_pool=BufferPool(),
         )
 
-    def _array(self, known: Field) -> Array:
+    def _array(self, field: Field) -> Array:
         """The array of a public field, including the universe."""
-        if known not in self._arrays:
+        if field not in self._arrays:
             _declare_attributes()
-            array = new_field(self.model, known)
-            self._arrays[known] = array
-            self.__dict__[known.name] = public_view(self.model, known, array)
-        return self._arrays[known]
+            array = new_field(self.model, field)
+            self._arrays[field] = array
+            self.__dict__[field.name] = public_view(self.model, field, array)
+        return self._arrays[field]
 
-    def _publish(self, known: Field, constraints: int) -> Array:
+    def _publish(self, field: Field, constraints: int) -> Array:
         """Set the attribute of an open field to its view for a number of constraints."""
-        view = public_view(self.model, known, self._arrays[known], constraints)
-        self.__dict__[known.name] = view
+        view = public_view(self.model, field, self._arrays[field], constraints)
+        self.__dict__[field.name] = view
         return view
 
     # --- one thread at a time
@@ -236,12 +236,12 @@ class Data(_Base):
 
     def _arrays_by_name(self) -> dict[str, tuple[Array, tuple[int, ...]]]:
         return {
-            known.name: (array, getattr(self, known.name).shape)
-            for known, array in self._arrays.items()
+            field.name: (array, getattr(self, field.name).shape)
+            for field, array in self._arrays.items()
         }
 
     def __repr__(self) -> str:
-        names = [known.name for known in FIELDS if known.is_public]
+        names = [field.name for field in FIELDS if field.is_public]
         return f"Data({self.model!r}; {', '.join(names)})"
 
 
@@ -249,9 +249,9 @@ def _restored(model: Model, arrays: dict[str, tuple[Array, tuple[int, ...]]]) ->
     """A new Data with copies of the arrays, whose public views have the given shapes."""
     data = Data(model)
     for name, (array, shape) in arrays.items():
-        known = next((known for known in FIELDS if known.name == name), None)
-        if known is not None:  # otherwise a pickle of another version
-            data._array(known)[...] = array
-            if known.is_open:
-                data._publish(known, shape[known.shape.index("constraints")])
+        field = next((field for field in FIELDS if field.name == name), None)
+        if field is not None:  # otherwise a pickle of another version
+            data._array(field)[...] = array
+            if field.is_open:
+                data._publish(field, shape[field.shape.index("constraints")])
     return data

@@ -206,21 +206,21 @@ def _value_error(arguments: dict[str, bool], parameters: list[str]) -> str:
 # --- results
 
 
-def _result(known: Field, name: str, dimension: str) -> str:
+def _result(field: Field, name: str, dimension: str) -> str:
     """The entry of a result."""
     axes = [
-        str(_AXES.get(axis, axis)) if axis != "constraints" else dimension for axis in known.shape
+        str(_AXES.get(axis, axis)) if axis != "constraints" else dimension for axis in field.shape
     ]
-    if known.transposed:
+    if field.transposed:
         axes[-2:] = axes[-1], axes[-2]
     kind = (
         f"({', '.join(axes)}{',' * (len(axes) == 1)}) ndarray"
         if axes
         else "number, or (B,) ndarray"
     )
-    place = f"; ``data.{known.name}``." if known.is_public else "."
+    place = f"; ``data.{field.name}``." if field.is_public else "."
     return _entry(
-        f"{name} : {kind}" if name else kind, known.doc and known.doc.removesuffix(".") + place
+        f"{name} : {kind}" if name else kind, field.doc and field.doc.removesuffix(".") + place
     )
 
 
@@ -229,25 +229,25 @@ def _results(algorithm: Algorithm, arguments: Iterable[str]) -> str:
     dimension = "dimension" if "dimension" in arguments else "m"
     several = len(algorithm.results) > 1
     return "\n".join(
-        _result(known, several * known.name.lstrip("_"), dimension) for known in algorithm.results
+        _result(field, several * field.name.lstrip("_"), dimension) for field in algorithm.results
     )
 
 
 def _also_computes(algorithm: Algorithm) -> str:
     """The paragraph about the other fields that an algorithm writes."""
-    names = [f"``data.{known.name}``" for known in algorithm.also_writes]
+    names = [f"``data.{field.name}``" for field in algorithm.also_writes]
     return "\n\n" + _wrapped(f"Also computes {_listed(names)}.", "\n") if names else ""
 
 
 @functools.cache
 def _first_writers() -> dict[Field, str]:
     """The fields that no function returns, each with the first algorithm that writes it."""
-    returned = {known for algorithm in ALGORITHMS.values() for known in algorithm.results}
+    returned = {field for algorithm in ALGORITHMS.values() for field in algorithm.results}
     return {
-        known: algorithm.name
+        field: algorithm.name
         for algorithm in reversed(ALGORITHMS.values())
-        for known in algorithm.also_writes
-        if known not in returned
+        for field in algorithm.also_writes
+        if field not in returned
     }
 
 
@@ -255,9 +255,9 @@ def _notes(algorithm: Algorithm, arguments: Iterable[str]) -> str:
     """The entries of the fields that no function returns, where they are written first."""
     dimension = "dimension" if "dimension" in arguments else "m"
     entries = [
-        _result(known, known.name, dimension)
-        for known in algorithm.also_writes
-        if _first_writers().get(known) == algorithm.name
+        _result(field, field.name, dimension)
+        for field in algorithm.also_writes
+        if _first_writers().get(field) == algorithm.name
     ]
     head = "Fields of ``data`` that no function returns:\n"
     return "\n".join([head, *entries]) if entries else ""

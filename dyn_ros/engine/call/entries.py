@@ -35,7 +35,7 @@ ALWAYS = (compute_sines,)
 def for_one(run: Callable[[Any], object]) -> Callable:
     """The entry for one state: a workspace of floats; returns the status."""
 
-    def call(ints, table, floats, work):
+    def call(ints: int, table: int, floats: int, work: int) -> int:
         r = ly.KernelArgs(
             la.integers_at(ints), la.integers_at(table), la.floats_at(floats), la.floats_at(work)
         )
@@ -50,7 +50,7 @@ def for_one(run: Callable[[Any], object]) -> Callable:
 def for_lanes(run: Callable[[Any], object]) -> Callable:
     """The entry for ``LANES`` states; its caller clears the status, which may be of another one."""
 
-    def call(ints, table, floats, work):
+    def call(ints: int, table: int, floats: int, work: int) -> int:
         r = ly.KernelArgs(
             la.integers_at(ints), la.integers_at(table), la.floats_at(floats), la.lanes_at(work)
         )
@@ -141,37 +141,39 @@ ADDRESS, COLUMNS, START, QUATERNIONS, NQUATERNIONS, ARRAY = range(6)
 TILES, PAST_CACHES = START, QUATERNIONS
 
 
-def _gather(first, count, work, arrays, narrays):
+def _gather(first: int, count: int, work: int, arrays: int, narrays: int) -> int:
     """Load the inputs of some states into the lanes, and check them."""
-    lanes, known = la.lanes_at(work), la.integers_at(arrays)
+    lanes, descriptors = la.lanes_at(work), la.integers_at(arrays)
     for n in range(0, ARRAY * narrays, ARRAY):
-        columns, start = la.load(known, n + COLUMNS), la.load(known, n + START)
-        _gather_rows(lanes, start, la.floats_at(la.load(known, n + ADDRESS)), columns, first, count)
+        columns, start = la.load(descriptors, n + COLUMNS), la.load(descriptors, n + START)
+        _gather_rows(
+            lanes, start, la.floats_at(la.load(descriptors, n + ADDRESS)), columns, first, count
+        )
         if not (
             _are_finite(lanes, start, columns)
             and _are_unit(
                 lanes,
                 start,
-                la.load(known, n + NQUATERNIONS),
-                la.integers_at(la.load(known, n + QUATERNIONS)),
+                la.load(descriptors, n + NQUATERNIONS),
+                la.integers_at(la.load(descriptors, n + QUATERNIONS)),
             )
         ):
             return REJECTED
     return 0
 
 
-def _scatter(first, count, work, arrays, narrays, empty):
+def _scatter(first: int, count: int, work: int, arrays: int, narrays: int, empty: int) -> int:
     """Store the results of some states."""
-    lanes, known = la.lanes_at(work), la.integers_at(arrays)
+    lanes, descriptors = la.lanes_at(work), la.integers_at(arrays)
     for n in range(0, ARRAY * narrays, ARRAY):
         _scatter_rows(
             lanes,
-            la.integers_at(la.load(known, n + TILES)),
-            la.floats_at(la.load(known, n + ADDRESS)),
-            la.load(known, n + COLUMNS),
+            la.integers_at(la.load(descriptors, n + TILES)),
+            la.floats_at(la.load(descriptors, n + ADDRESS)),
+            la.load(descriptors, n + COLUMNS),
             first,
             count,
-            la.load(known, n + PAST_CACHES),
+            la.load(descriptors, n + PAST_CACHES),
             empty,
         )
     return 0
@@ -210,9 +212,9 @@ def packing(options: Sequence[Option]) -> list[tuple[Option, int, int]]:
     ]
 
 
-def heads(known: Field) -> int:
+def heads(field: Field) -> int:
     """Rows of an input with a variable last axis, 1 for a vector."""
-    return math.prod(int(axis) for axis in known.shape[:-1])
+    return math.prod(int(axis) for axis in field.shape[:-1])
 
 
 def prepared(
@@ -254,9 +256,9 @@ def prepared(
     )
 
 
-def _shape(model: Model, known: Field) -> tuple[int, int]:
+def _shape(model: Model, field: Field) -> tuple[int, int]:
     """Rows and columns of an input; no columns for a vector or an open input."""
-    if known.is_open:
-        return heads(known), 0
-    rows, columns = (*axis_lengths(model, known.shape), 0)[:2]
+    if field.is_open:
+        return heads(field), 0
+    rows, columns = (*axis_lengths(model, field.shape), 0)[:2]
     return rows, columns

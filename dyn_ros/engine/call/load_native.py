@@ -56,14 +56,14 @@ def load_native(path: str | os.PathLike[str], model: Model | None = None) -> lis
             f"{os.fspath(path)}: no functions for Python; write it with `dyn_ros "
             "export --robot robot.urdf --python`"
         )
-    others = (
+    unsuitable = (
         []
         if model is None
         else [name for name in names if not is_for(library, ALGORITHMS[name], model)]
     )
-    if others:
+    if unsuitable:
         raise ValueError(
-            f"{os.fspath(path)}: {others[0]} is not for {model!r}, or was written by "
+            f"{os.fspath(path)}: {unsuitable[0]} is not for {model!r}, or was written by "
             "another version of dyn_ros; export it again for this robot"
         )
     LIBRARIES.pop(os.path.realpath(path), None)

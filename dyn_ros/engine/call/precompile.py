@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 
 from ..kernel.names import listed
@@ -78,7 +79,7 @@ def precompile(
     compiled = set()
     begun = len(todo) - len(missing)
 
-    def starting(entry):
+    def starting(entry: Entry) -> None:
         nonlocal begun
         if progress:
             progress(begun, len(todo), todo[entry])
@@ -88,7 +89,7 @@ def precompile(
         compiled |= compile_in_processes(missing, starting=starting)
         begun = len(todo) - len(missing) + len(compiled)
     for entry in todo if load else missing:
-        if entry.load(lambda entry=entry: starting(entry)):
+        if entry.load(functools.partial(starting, entry)):
             compiled.add(entry.name)
     if progress:
         progress(len(todo), len(todo), "")

@@ -8,7 +8,7 @@ have lost their significant digits. They are recomputed here as twice the kineti
 motion, which is a sum of squares without cancellation.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def raise_if_singular(name: str, model: Model, q: Array) -> None:
             raise np.linalg.LinAlgError(f"{name}: {_words(model, pivot)}")
 
 
-def _words(model, pivot):
+def _words(model: Model, pivot: _Pivot) -> str:
     """The error message, with a remedy."""
     joint, (_, inertia, locked, rounding, opposite) = (
         repr(model.velocity_names[pivot.velocity]),
@@ -64,10 +64,10 @@ def _words(model, pivot):
     else:
         why = "moves no inertia"
         if locked > 0.0:
-            left = max(inertia, 0.0)
+            remaining = max(inertia, 0.0)
             why += (
                 f": of the {locked:.2g} {unit} that it moves with locked descendants, "
-                f"{left:.2g} {unit} remain if they are free, which is a rounding error"
+                f"{remaining:.2g} {unit} remain if they are free, which is a rounding error"
             )
         remedy = "add a mass and an inertia to the link that it moves, or set model.armature for it"
     if negative:
@@ -75,7 +75,7 @@ def _words(model, pivot):
     return f"{joint} {why}, {effect}; {remedy}"
 
 
-def _first_singular(model, q):
+def _first_singular(model: Model, q: Array) -> _Pivot | None:
     """The ``_Pivot`` of the first velocity from the tips that is singular in some state, or None.
 
     Gram-Schmidt orthogonalization of the momenta of the velocities, each done twice. ``roots``
@@ -94,8 +94,8 @@ def _first_singular(model, q):
             terms = signs * flow * flow
             inertia, opposite = terms.sum(1), np.minimum(terms, 0.0).sum(1)
             rounding = _ROUNDING * np.sum((sizes * motion * motion)[:, k:], 1)
-            known = np.isfinite(inertia) & np.isfinite(rounding)  # others result in NaN
-            bad = (known & ~(inertia > rounding))[:, 0]
+            finite = np.isfinite(inertia) & np.isfinite(rounding)  # others result in NaN
+            bad = (finite & ~(inertia > rounding))[:, 0]
             if bad.any():
                 n = int(np.argmax(bad))
                 return _Pivot(
@@ -105,7 +105,7 @@ def _first_singular(model, q):
     return None
 
 
-def _roots_of_inertia(model, q):
+def _roots_of_inertia(model: Model, q: Array) -> tuple[Array, Array, Array]:
     """G and s with M = G' diag(s) G, and the size of M's diagonal without cancellation.
 
     The rows of G belong to the armature, the centers of mass of the bodies, and the rotations
@@ -131,7 +131,7 @@ def _roots_of_inertia(model, q):
     return np.concatenate(roots, 1), np.concatenate(signs)[:, None], sizes[..., None]
 
 
-def _jacobians(model, q):
+def _jacobians(model: Model, q: Array) -> tuple[list[Array], list[Array]]:
     """Jacobian of each body, (B, 6, nv), expressed in the joint frame, and rotation, (B, 3, 3)."""
     jacobians: list[Array] = []
     rotations: list[Array] = []
@@ -151,7 +151,7 @@ def _jacobians(model, q):
     return jacobians, rotations
 
 
-def _subspace(joint):
+def _subspace(joint: Any) -> Array:
     """The motion subspace, (6, n), expressed in the joint frame."""
     if joint.kind in GROUPS:
         return np.eye(6)[:, GROUPS[joint.kind].components]

@@ -15,7 +15,7 @@ from ..kernel.types import Array
 from ..model.model import Model
 
 _ALIGNMENT = 64  # bytes: one row of lanes
-_LARGE, _KEPT = 1 << 17, 1 << 30  # bytes: large result, most free memory kept
+_LARGE, _KEPT = 1 << 17, 1 << 30  # bytes: large result, most free memory kept_bytes
 _MOST = 32  # free buffers: enough for a few calls
 _BEHIND = SIMD_WIDTH  # kernels may read past the last row
 
@@ -27,13 +27,13 @@ def aligned(new: Callable[[int], Array], count: int) -> Array:
     return buffer[start : start + count]
 
 
-def new_field(model: Model, known: Field) -> Array:
+def new_field(model: Model, field: Field) -> Array:
     """The array of a public field, including the universe: zeros, or identity placements."""
-    shape = axis_lengths(model, known.shape)
+    shape = axis_lengths(model, field.shape)
     count = math.prod(shape)
     array = aligned(np.zeros, count + _BEHIND)[:count].reshape(shape)
-    if known.holds_placements:
-        initialize(known, array, 0.0)
+    if field.holds_placements:
+        initialize(field, array, 0.0)
     return array
 
 
@@ -56,39 +56,39 @@ class Workspace:
         self._published = dict(published or {})  # which keeps their memory
         self.table: NDArray[np.int64] = np.zeros(packing.TABLE, np.int64)
         self._private, end = [], 0
-        for known in sorted(fields):
-            shape = axis_lengths(model, known.shape)
-            self.table[packing.SIZE + known] = math.prod(shape)
-            if known not in self._published:
-                self._private.append((known, end, shape))
+        for field in sorted(fields):
+            shape = axis_lengths(model, field.shape)
+            self.table[packing.SIZE + field] = math.prod(shape)
+            if field not in self._published:
+                self._private.append((field, end, shape))
                 count = math.prod(shape)
-                end += -(-count // LANES) if lanes and known.summed else count
+                end += -(-count // LANES) if lanes and field.summed else count
         rows = (end + _BEHIND, LANES) if lanes else (end + _BEHIND,)
         self.work = aligned(np.zeros, math.prod(rows)).reshape(rows)
-        for known, start, shape in self._private:
-            self.table[packing.OFFSET + known] = start
-            if not known.zeros:
-                initialize(known, self._part(known, start, shape), np.nan)
-        for known, array in self._published.items():
-            self.table[packing.OFFSET + known] = (array.ctypes.data - self.work.ctypes.data) // 8
+        for field, start, shape in self._private:
+            self.table[packing.OFFSET + field] = start
+            if not field.zeros:
+                initialize(field, self._part(field, start, shape), np.nan)
+        for field, array in self._published.items():
+            self.table[packing.OFFSET + field] = (array.ctypes.data - self.work.ctypes.data) // 8
 
-    def _part(self, known: Field, start: int, shape: tuple[int, ...]) -> Array:
+    def _part(self, field: Field, start: int, shape: tuple[int, ...]) -> Array:
         count = math.prod(shape)
-        if known.summed:
+        if field.summed:
             return self.work[start:].reshape(-1)[:count].reshape(shape)
         return self.work[start : start + count].reshape(shape + self.work.shape[1:])
 
-    def __getitem__(self, known: Field) -> Array:
+    def __getitem__(self, field: Field) -> Array:
         """The array of a field, including the universe."""
-        if known in self._published:
-            return self._published[known]
+        if field in self._published:
+            return self._published[field]
         return self._part(
-            known, int(self.table[packing.OFFSET + known]), axis_lengths(self.model, known.shape)
+            field, int(self.table[packing.OFFSET + field]), axis_lengths(self.model, field.shape)
         )
 
-    def offset(self, known: Field) -> int:
+    def offset(self, field: Field) -> int:
         """Offset of a field, in rows of the workspace."""
-        return int(self.table[packing.OFFSET + known])
+        return int(self.table[packing.OFFSET + field])
 
 
 class _Loan:
@@ -105,10 +105,10 @@ class _Loan:
 
     def __del__(self) -> None:
         self._free[id(self._buffer)] = self._buffer
-        kept = 0
+        kept_bytes = 0
         for number, (key, buffer) in enumerate(reversed(list(self._free.items()))):
-            kept += buffer.nbytes
-            if number >= _MOST or kept > _KEPT:
+            kept_bytes += buffer.nbytes
+            if number >= _MOST or kept_bytes > _KEPT:
                 self._free.pop(key, None)
 
 

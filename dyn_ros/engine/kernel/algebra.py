@@ -7,6 +7,8 @@ exchanged.
 """
 
 from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
 
 from ..machine_code.declare import kernel
 from .lanes import constant, fabs, holds_lanes, lift, load, store
@@ -28,36 +30,43 @@ CoriolisInertia = namedtuple("CoriolisInertia", "momentum angular")
 
 @kernel
 def add(a, b):
+    """Return a + b."""
     return a[0] + b[0], a[1] + b[1], a[2] + b[2]
 
 
 @kernel
 def sub(a, b):
+    """Return a - b."""
     return a[0] - b[0], a[1] - b[1], a[2] - b[2]
 
 
 @kernel
 def scale(s, a):
+    """Return s a."""
     return s * a[0], s * a[1], s * a[2]
 
 
 @kernel
 def dot(a, b):
+    """Return a . b."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
 @kernel
 def cross(a, b):
+    """Return a x b."""
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
 @kernel
 def lift3(a, like):
+    """Return three constants as numbers of the type of ``like``."""
     return lift(a[0], like), lift(a[1], like), lift(a[2], like)
 
 
 @kernel
 def zero3(like):
+    """Return three zeros of the type of ``like``."""
     return lift3((0.0, 0.0, 0.0), like)
 
 
@@ -66,7 +75,7 @@ def zero3(like):
 
 @kernel
 def rotate(R, a):
-    """R a."""
+    """Return R a."""
     return (
         R[0] * a[0] + R[1] * a[1] + R[2] * a[2],
         R[3] * a[0] + R[4] * a[1] + R[5] * a[2],
@@ -76,7 +85,7 @@ def rotate(R, a):
 
 @kernel
 def rotate_inverse(R, a):
-    """R' a."""
+    """Return R' a."""
     return (
         R[0] * a[0] + R[3] * a[1] + R[6] * a[2],
         R[1] * a[0] + R[4] * a[1] + R[7] * a[2],
@@ -86,7 +95,7 @@ def rotate_inverse(R, a):
 
 @kernel
 def product(A, B):
-    """A B."""
+    """Return A B."""
     return (
         A[0] * B[0] + A[1] * B[3] + A[2] * B[6],
         A[0] * B[1] + A[1] * B[4] + A[2] * B[7],
@@ -102,6 +111,7 @@ def product(A, B):
 
 @kernel
 def lift9(A, like):
+    """Return nine constants as numbers of the type of ``like``."""
     return (
         lift(A[0], like),
         lift(A[1], like),
@@ -117,19 +127,20 @@ def lift9(A, like):
 
 @kernel
 def transposed(A):
+    """Return A'."""
     return A[0], A[3], A[6], A[1], A[4], A[7], A[2], A[5], A[8]
 
 
 @kernel
 def skew(a):
-    """The cross-product matrix [a]."""
+    """Return the cross-product matrix [a]."""
     zero = lift(0.0, a[0])
     return zero, -a[2], a[1], a[2], zero, -a[0], -a[1], a[0], zero
 
 
 @kernel
 def quaternion_rotation(x, y, z, w):
-    """Rotation matrix of a quaternion of any nonzero norm."""
+    """Return the rotation matrix of a quaternion of any nonzero norm."""
     s = 2.0 / (x * x + y * y + z * z + w * w)
     return (
         1.0 - s * (y * y + z * z),
@@ -146,6 +157,7 @@ def quaternion_rotation(x, y, z, w):
 
 @kernel
 def symmetric_times(S, a):
+    """Return S a."""
     return (
         S.xx * a[0] + S.xy * a[1] + S.xz * a[2],
         S.xy * a[0] + S.yy * a[1] + S.yz * a[2],
@@ -155,18 +167,19 @@ def symmetric_times(S, a):
 
 @kernel
 def symmetric_add(a, b):
+    """Return a + b."""
     return Symmetric(a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3], a[4] + b[4], a[5] + b[5])
 
 
 @kernel
 def symmetric_size(S):
-    """At least the largest absolute value of an eigenvalue; at most twice a positive trace."""
+    """Return a bound of the absolute eigenvalues, at most twice a positive trace."""
     return fabs(S.xx) + fabs(S.yy) + fabs(S.zz) + fabs(S.xy) + fabs(S.xz) + fabs(S.yz)
 
 
 @kernel
 def rotate_symmetric(R, S):
-    """R S R'."""
+    """Return R S R'."""
     A = product(R, (S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz))
     return Symmetric(
         A[0] * R[0] + A[1] * R[1] + A[2] * R[2],
@@ -181,27 +194,32 @@ def rotate_symmetric(R, S):
 # --- motions and forces
 
 
-def _linear(kind):
-    """The sum, difference, multiple and rotation of motions, or of forces, and their load."""
+def _linear(kind: type) -> tuple[Callable[..., Any], ...]:
+    """Return sum, difference, multiple, rotation and load of motions, or of forces."""
 
     @kernel
     def added(a, b):
+        """Return a + b."""
         return kind(add(a.linear, b.linear), add(a.angular, b.angular))
 
     @kernel
     def subtracted(a, b):
+        """Return a - b."""
         return kind(sub(a.linear, b.linear), sub(a.angular, b.angular))
 
     @kernel
     def scaled(s, a):
+        """Return s a."""
         return kind(scale(s, a.linear), scale(s, a.angular))
 
     @kernel
     def rotated(R, a):
+        """Return R a."""
         return kind(rotate(R, a.linear), rotate(R, a.angular))
 
     @kernel
     def loaded(a, i):
+        """Return the spatial vector from number i on."""
         return kind(load3(a, i), load3(a, i + 3))
 
     return added, subtracted, scaled, rotated, loaded
@@ -213,7 +231,7 @@ force_add, force_sub, force_scale, force_rotated, load_force = _linear(Force)
 
 @kernel
 def motion_cross(v, m):
-    """v x m."""
+    """Return v x m."""
     return Motion(
         add(cross(v.angular, m.linear), cross(v.linear, m.angular)), cross(v.angular, m.angular)
     )
@@ -221,7 +239,7 @@ def motion_cross(v, m):
 
 @kernel
 def force_cross(v, f):
-    """v x* f."""
+    """Return v x* f."""
     return Force(
         cross(v.angular, f.linear), add(cross(v.angular, f.angular), cross(v.linear, f.linear))
     )
@@ -229,7 +247,7 @@ def force_cross(v, f):
 
 @kernel
 def power(f, m):
-    """The scalar product f . m."""
+    """Return the scalar product f . m."""
     return dot(f.linear, m.linear) + dot(f.angular, m.angular)
 
 
@@ -270,7 +288,7 @@ def force_moved(p, f):
 
 @kernel
 def compose(X, Y):
-    """X Y."""
+    """Return X Y."""
     return SE3(
         product(X.rotation, Y.rotation), add(X.translation, rotate(X.rotation, Y.translation))
     )
@@ -278,7 +296,7 @@ def compose(X, Y):
 
 @kernel
 def inverse(X):
-    """The inverse placement X^-1."""
+    """Return the inverse placement X^-1."""
     return SE3(transposed(X.rotation), scale(-1.0, rotate_inverse(X.rotation, X.translation)))
 
 
@@ -287,7 +305,7 @@ def inverse(X):
 
 @kernel
 def momentum(Y, v):
-    """The momentum Y v of a rigid body."""
+    """Return the momentum Y v of a rigid body."""
     return Force(
         add(scale(Y.mass, v.linear), cross(v.angular, Y.moment)),
         add(symmetric_times(Y.rotational, v.angular), cross(Y.moment, v.linear)),
@@ -296,7 +314,7 @@ def momentum(Y, v):
 
 @kernel
 def body_force(Y, v, a):
-    """Y a + v x* Y v, the force that gives a rigid body with velocity v the acceleration a.
+    """Return Y a + v x* Y v, the force that gives a rigid body with velocity v the acceleration a.
 
     With the acceleration of the origin, a.linear + v.angular x v.linear, terms cancel.
     """
@@ -313,6 +331,7 @@ def body_force(Y, v, a):
 
 @kernel
 def inertia_add(a, b):
+    """Return a + b, inertias about the same point."""
     return Inertia(
         a.mass + b.mass, add(a.moment, b.moment), symmetric_add(a.rotational, b.rotational)
     )
@@ -320,6 +339,7 @@ def inertia_add(a, b):
 
 @kernel
 def inertia_rotated(R, Y):
+    """Return R Y R', with Y expressed in other axes."""
     return Inertia(Y.mass, rotate(R, Y.moment), rotate_symmetric(R, Y.rotational))
 
 
@@ -356,7 +376,7 @@ def articulated(Y):
 
 @kernel
 def articulated_times(Y, m):
-    """Y m, a force."""
+    """Return Y m, a force."""
     return Force(
         add(symmetric_times(Y.linear, m.linear), rotate(Y.cross, m.angular)),
         add(rotate_inverse(Y.cross, m.linear), symmetric_times(Y.angular, m.angular)),
@@ -365,6 +385,7 @@ def articulated_times(Y, m):
 
 @kernel
 def articulated_add(a, b):
+    """Return a + b."""
     return ArticulatedInertia(
         symmetric_add(a.linear, b.linear),
         (
@@ -384,7 +405,7 @@ def articulated_add(a, b):
 
 @kernel
 def articulated_less_outer(Y, U, s):
-    """Y - s U U' with U a force."""
+    """Return Y - s U U' with U a force."""
     f, n = U
     sf, sn = scale(s, f), scale(s, n)
     A, B, C = Y
@@ -421,6 +442,7 @@ def articulated_less_outer(Y, U, s):
 
 @kernel
 def articulated_rotated(R, Y):
+    """Return R Y R'."""
     return ArticulatedInertia(
         rotate_symmetric(R, Y.linear),
         product(R, product(Y.cross, transposed(R))),
@@ -459,7 +481,7 @@ def articulated_moved(p, Y):
 
 @kernel
 def coriolis_inertia(Y, v, p):
-    """The operator u -> v x* (Y u) - Y (v x u) + u x* (Y v) of a body Y.
+    """Return the operator u -> v x* (Y u) - Y (v x u) + u x* (Y v) of a body Y.
 
     The body has velocity v and linear momentum p. The operator corresponds to the force
     2 m u.angular x dx/dt on each particle of mass m at x. Its momentum is therefore 2 p, and its
@@ -487,6 +509,7 @@ def coriolis_inertia(Y, v, p):
 
 @kernel
 def coriolis_add(a, b):
+    """Return a + b."""
     return CoriolisInertia(
         add(a.momentum, b.momentum),
         (
@@ -505,13 +528,13 @@ def coriolis_add(a, b):
 
 @kernel
 def coriolis_times(B, m):
-    """B m, a force."""
+    """Return B m, a force."""
     return Force(cross(m.angular, B.momentum), rotate(B.angular, m.angular))
 
 
 @kernel
 def coriolis_transpose_times(B, m):
-    """The angular part of B' m; its linear part is zero."""
+    """Return the angular part of B' m; its linear part is zero."""
     return add(cross(B.momentum, m.linear), rotate_inverse(B.angular, m.angular))
 
 
@@ -520,11 +543,13 @@ def coriolis_transpose_times(B, m):
 
 @kernel
 def load3(a, i):
+    """Return three numbers, from number i on."""
     return load(a, i), load(a, i + 1), load(a, i + 2)
 
 
 @kernel
 def store3(a, i, x):
+    """Store three numbers, from number i on."""
     store(a, i, x[0])
     store(a, i + 1, x[1])
     store(a, i + 2, x[2])
@@ -532,6 +557,7 @@ def store3(a, i, x):
 
 @kernel
 def load9(a, i):
+    """Return nine numbers, from number i on."""
     return (
         load(a, i),
         load(a, i + 1),
@@ -547,12 +573,14 @@ def load9(a, i):
 
 @kernel
 def store9(a, i, x):
+    """Store nine numbers, from number i on."""
     for k in range(9):
         store(a, i + k, x[k])
 
 
 @kernel
 def load_symmetric(a, i):
+    """Return a symmetric matrix, from number i on."""
     return Symmetric(
         load(a, i), load(a, i + 1), load(a, i + 2), load(a, i + 3), load(a, i + 4), load(a, i + 5)
     )
@@ -560,6 +588,7 @@ def load_symmetric(a, i):
 
 @kernel
 def store_symmetric(a, i, S):
+    """Store a symmetric matrix, from number i on."""
     for k in range(6):
         store(a, i + k, S[k])
 
@@ -603,16 +632,19 @@ def store_se3(a, i, X):
 
 @kernel
 def load_inertia(a, i):
+    """Return the inertia of a rigid body, from number i on."""
     return Inertia(load(a, i), load3(a, i + 1), load_symmetric(a, i + 4))
 
 
 @kernel
 def constant3(a, i):
+    """Return three constants, from number i on."""
     return constant(a, i), constant(a, i + 1), constant(a, i + 2)
 
 
 @kernel
 def constant9(a, i):
+    """Return nine constants, from number i on."""
     return (
         constant(a, i),
         constant(a, i + 1),
@@ -628,6 +660,7 @@ def constant9(a, i):
 
 @kernel
 def store_inertia(a, i, Y):
+    """Store the inertia of a rigid body, from number i on."""
     store(a, i, Y.mass)
     store3(a, i + 1, Y.moment)
     store_symmetric(a, i + 4, Y.rotational)
@@ -635,11 +668,13 @@ def store_inertia(a, i, Y):
 
 @kernel
 def load_articulated(a, i):
+    """Return an articulated-body inertia, from number i on."""
     return ArticulatedInertia(load_symmetric(a, i), load9(a, i + 6), load_symmetric(a, i + 15))
 
 
 @kernel
 def store_articulated(a, i, Y):
+    """Store an articulated-body inertia, from number i on."""
     store_symmetric(a, i, Y.linear)
     store9(a, i + 6, Y.cross)
     store_symmetric(a, i + 15, Y.angular)
@@ -647,10 +682,12 @@ def store_articulated(a, i, Y):
 
 @kernel
 def load_coriolis(a, i):
+    """Return a Coriolis inertia, from number i on."""
     return CoriolisInertia(load3(a, i), load9(a, i + 3))
 
 
 @kernel
 def store_coriolis(a, i, B):
+    """Store a Coriolis inertia, from number i on."""
     store3(a, i, B.momentum)
     store9(a, i + 3, B.angular)

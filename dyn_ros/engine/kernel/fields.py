@@ -109,7 +109,7 @@ def field(
     ``clear_sum``. The lanes beyond the last state of a batch repeat this state, so kernels multiply
     by a number that ``clear_padding`` has set to zero there.
     """
-    if any(known.name == name for known in FIELDS):
+    if any(declared.name == name for declared in FIELDS):
         raise ValueError(f"a field named {name!r} exists already; choose another name")
     if not name.isidentifier() or name in _RESERVED:
         raise ValueError(
@@ -173,24 +173,24 @@ def axis_lengths(
     return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in shape)
 
 
-def initialize(known: Field, array: Array, scratch: float) -> None:
+def initialize(item: Field, array: Array, scratch: float) -> None:
     """Initialize a field before any kernel runs; ``array`` can have an axis of lanes."""
     array[...] = scratch
-    if known.holds_placements:
-        axis = len(known.shape) - 2
+    if item.holds_placements:
+        axis = len(item.shape) - 2
         array[...] = 0.0
         for k in range(4):
             array[(slice(None),) * axis + (k, k)] = 1.0
 
 
-def public_view(model: Sizes, known: Field, array: Array, constraints: int = 0) -> Array:
+def public_view(model: Sizes, item: Field, array: Array, constraints: int = 0) -> Array:
     """The public view of a field's array: without the universe, not transposed."""
-    if known.shape[:1] == ("rows",):
+    if item.shape[:1] == ("rows",):
         array = array[1:]
-    if known.is_open:
-        shape = axis_lengths(model, known.shape, constraints)
+    if item.is_open:
+        shape = axis_lengths(model, item.shape, constraints)
         array = array.reshape(-1)[: math.prod(shape)].reshape(shape)
-    return array.swapaxes(-1, -2) if known.transposed else array
+    return array.swapaxes(-1, -2) if item.transposed else array
 
 
 def fields_among(constants: Iterable[object]) -> set[Field]:

@@ -11,6 +11,7 @@ compiler; ``lanes_llvm.py`` implements them in compiled code, where an array is 
 import ctypes
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -23,72 +24,72 @@ LANES = TARGETS[library.target()].lanes if JIT and library.target() else 8
 SIMD_WIDTH = 8  # of vectors within one state, for which rows are padded; at least LANES
 
 
-def integers_at(address):
+def integers_at(address: int) -> Any:
     """Pointer to the integers at an address."""
     return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_int64))
 
 
-def floats_at(address):
+def floats_at(address: int) -> Any:
     """Pointer to the floats at an address."""
     return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_double))
 
 
-def lanes_at(address):
+def lanes_at(address: int) -> Any:
     """Pointer to the rows of a workspace of lanes at an address."""
     return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_double * LANES))
 
 
-def load(a, i):
+def load(a: Any, i: int) -> Any:
     """Load number i of integers, floats or a workspace, without a bounds check."""
     return a[i]
 
 
-def store(a, i, x):
+def store(a: Any, i: int, x: Any) -> None:
     """Store number i; the counterpart of ``load``."""
     a[i] = x
 
 
-def constant(a, i):
+def constant(a: Any, i: int) -> Any:
     """Load number i of constant data, without a bounds check."""
     return a[i]
 
 
-def lift(value, like):
+def lift(value: float, like: Any) -> Any:
     """Convert a constant to the number type of ``like``, so that both branches of an if agree."""
     return np.float64(value) if isinstance(like, np.float64) else value
 
 
-def all_above(a, b):
+def all_above(a: Any, b: Any) -> bool:
     """Whether a > b in every lane; false for NaN."""
     return bool(np.all(a > b))
 
 
-def select_above(a, b, x, y):
+def select_above(a: Any, b: Any, x: Any, y: Any) -> Any:
     """x if a > b, otherwise y, for each lane."""
     return x if a > b else y
 
 
-def holds_lanes(a):
+def holds_lanes(a: Any) -> bool:
     """Whether the workspace consists of lanes, as for a batch."""
     return False
 
 
-def simd_width(a):
+def simd_width(a: Any) -> int:
     """Adjacent entries processed together: ``SIMD_WIDTH`` for one state, 1 for lanes."""
     return 1
 
 
-def load_simd(a, i, count):
+def load_simd(a: Any, i: int, count: int) -> Any:
     """Load up to ``count`` of ``simd_width(a)`` numbers of a workspace, from number i on."""
     return a[i]
 
 
-def store_simd(a, i, count, x):
+def store_simd(a: Any, i: int, count: int, x: Any) -> None:
     """Store up to ``count`` numbers; the counterpart of ``load_simd``."""
     a[i] = x
 
 
-def fma(a, b, c):
+def fma(a: Any, b: Any, c: Any) -> Any:
     """a b + c with a single rounding."""
     rounded = np.float64(a) * b + c
     if not np.isfinite(rounded):
@@ -96,17 +97,17 @@ def fma(a, b, c):
     return np.float64(Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)))
 
 
-def rint(x):
+def rint(x: Any) -> Any:
     """The nearest integer, as a float."""
     return np.rint(x)
 
 
-def sqrt(x):
+def sqrt(x: Any) -> Any:
     """The square root."""
     return np.sqrt(x)
 
 
-def fabs(x):
+def fabs(x: Any) -> Any:
     """The absolute value."""
     return abs(x)
 
@@ -114,31 +115,31 @@ def fabs(x):
 # --- single lanes, and tiles: squares of ``LANES`` x ``LANES`` numbers
 
 
-def load_lane(a, i, lane):
+def load_lane(a: Any, i: int, lane: int) -> Any:
     """Number ``lane`` of row i of a workspace of lanes."""
     return a[i][lane]
 
 
-def store_lane(a, i, lane, x):
+def store_lane(a: Any, i: int, lane: int, x: Any) -> None:
     """Store a number; the counterpart of ``load_lane``."""
     a[i][lane] = x
 
 
-def gather_tile(floats, i, stride, work, k):
+def gather_tile(floats: Any, i: int, stride: int, work: Any, k: int) -> None:
     """Copy ``LANES`` floats from i, i + stride, ... to rows k ... of a workspace of lanes."""
     for lane in range(LANES):
         for n in range(LANES):
             work[k + n][lane] = floats[i + lane * stride + n]
 
 
-def scatter_tile(work, k, floats, i, stride):
+def scatter_tile(work: Any, k: int, floats: Any, i: int, stride: int) -> None:
     """Copy rows k ... of a workspace of lanes to ``LANES`` floats at i, i + stride, ..."""
     for lane in range(LANES):
         for n in range(LANES):
             floats[i + lane * stride + n] = work[k + n][lane]
 
 
-def scatter_tile_past_caches(work, k, floats, i, stride):
+def scatter_tile_past_caches(work: Any, k: int, floats: Any, i: int, stride: int) -> None:
     """The same with nontemporal stores, for results larger than the caches.
 
     Whole cache lines only; the caller orders them before later stores.
@@ -146,14 +147,14 @@ def scatter_tile_past_caches(work, k, floats, i, stride):
     scatter_tile(work, k, floats, i, stride)
 
 
-def clear_tile_past_caches(floats, i, stride):
+def clear_tile_past_caches(floats: Any, i: int, stride: int) -> None:
     """Set ``LANES`` floats at i, i + stride, ... to zero with nontemporal stores."""
     for lane in range(LANES):
         for n in range(LANES):
             floats[i + lane * stride + n] = 0.0
 
 
-def transpose_tile(work, i, k, stride):
+def transpose_tile(work: Any, i: int, k: int, stride: int) -> None:
     """Copy the numbers of one lane in rows i ... of a workspace of lanes to one row.
 
     Those of lane n go to row k + n stride.

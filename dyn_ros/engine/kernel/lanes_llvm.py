@@ -3,6 +3,7 @@
 """The operations of ``lanes.py`` and ``raw.py`` in compiled code."""
 
 import operator
+from typing import Any
 
 from llvmlite import ir
 from numba import types
@@ -20,7 +21,7 @@ from .lanes import LANES, SIMD_WIDTH
 class VectorType(types.Type):
     """The Numba type of several float64 numbers."""
 
-    def __init__(self, count):
+    def __init__(self, count: int) -> None:
         super().__init__(name=f"float64x{count}")
         self.count = count
 
@@ -33,43 +34,43 @@ _LANES, _ROW = ir.VectorType(_DOUBLE, LANES), ir.VectorType(_DOUBLE, SIMD_WIDTH)
 
 @register_model(VectorType)
 class VectorModel(models.PrimitiveModel):
-    def __init__(self, manager, fe_type):
+    def __init__(self, manager: Any, fe_type: Any) -> None:
         super().__init__(manager, fe_type, ir.VectorType(_DOUBLE, fe_type.count))
 
 
-def _vector(*kinds):
+def _vector(*kinds: Any) -> Any:
     """The type of the vectors among numbers, or None."""
     return next((ty for ty in kinds if isinstance(ty, VectorType)), None)
 
 
-def _is_number(ty):
+def _is_number(ty: Any) -> Any:
     return isinstance(ty, (VectorType, types.Float, types.Integer))
 
 
-def _splat(builder, x, count):
+def _splat(builder: Any, x: Any, count: int) -> Any:
     undefined = ir.Constant(ir.VectorType(x.type, count), ir.Undefined)
     first = builder.insert_element(undefined, x, ir.Constant(ir.IntType(32), 0))
     everywhere = ir.Constant(ir.VectorType(ir.IntType(32), count), [0] * count)
     return builder.shuffle_vector(first, undefined, everywhere)
 
 
-def _convert(context, builder, value, ty, number):
+def _convert(context: Any, builder: Any, value: Any, ty: Any, number: Any) -> Any:
     if ty == number:
         return value
     value = context.cast(builder, value, ty, types.float64)
     return _splat(builder, value, number.count) if _vector(number) else value
 
 
-def _convert_all(context, builder, sig, args):
+def _convert_all(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """Arguments as vectors if some of them are, otherwise as floats."""
     number = _vector(*sig.args) or types.float64
     return [_convert(context, builder, v, t, number) for v, t in zip(args, sig.args)]
 
 
-def _binary(op, instruction):
+def _binary(op: Any, instruction: str) -> Any:
     @numba_intrinsic
-    def apply(typing, a, b):
-        def codegen(context, builder, sig, args):
+    def apply(typing: Any, a: Any, b: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             x, y = _convert_all(context, builder, sig, args)
             return getattr(builder, instruction)(x, y, flags=FLAGS)
 
@@ -91,7 +92,7 @@ for _op, _instruction in (
 
 
 @numba_intrinsic
-def _negative(typing, a):
+def _negative(typing: Any, a: Any) -> Any:
     return a(a), lambda context, builder, sig, args: builder.fneg(args[0], flags=FLAGS)
 
 
@@ -102,19 +103,19 @@ def _(a):
 
 
 @numba_intrinsic
-def _lift(typing, value, like):
-    def codegen(context, builder, sig, args):
+def _lift(typing: Any, value: Any, like: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return _convert(context, builder, args[0], sig.args[0], like)
 
     return like(value, like), codegen
 
 
-def pointer_to(function, number):
+def pointer_to(function: Any, number: Any) -> Any:
     """Implement the function that returns a pointer to the numbers at an address."""
 
     @intrinsic(function)
-    def _(typing, address):
-        def codegen(context, builder, sig, args):
+    def _(typing: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
 
         return types.CPointer(number)(types.intp), codegen
@@ -125,33 +126,33 @@ pointer_to(la.floats_at, types.float64)
 pointer_to(la.lanes_at, lanes)
 
 
-def _in_lane(builder, pointer, i, lane):
+def _in_lane(builder: Any, pointer: Any, i: Any, lane: Any) -> Any:
     """Pointer to one number of row i of a workspace of lanes."""
     row = builder.bitcast(builder.gep(pointer, [i]), _DOUBLE.as_pointer())
     return builder.gep(row, [lane])
 
 
 @intrinsic(la.load_lane)
-def _(typing, a, i, lane):
-    def codegen(context, builder, sig, args):
+def _(typing: Any, a: Any, i: Any, lane: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.load(_in_lane(builder, *args))
 
     return types.float64(a, types.intp, types.intp), codegen
 
 
 @intrinsic(la.store_lane)
-def _(typing, a, i, lane, x):
-    def codegen(context, builder, sig, args):
+def _(typing: Any, a: Any, i: Any, lane: Any, x: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         builder.store(args[3], _in_lane(builder, *args[:3]))
         return context.get_dummy_value()
 
     return types.none(a, types.intp, types.intp, types.float64), codegen
 
 
-def _loader(function, is_constant):
+def _loader(function: Any, is_constant: bool) -> Any:
     @intrinsic(function)
-    def load(typing, a, i):
-        def codegen(context, builder, sig, args):
+    def load(typing: Any, a: Any, i: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             value = builder.load(builder.gep(args[0], [args[1]]), align=8)
             if is_constant:
                 value.set_metadata("invariant.load", builder.module.add_metadata([]))
@@ -167,10 +168,10 @@ _loader(la.constant, is_constant=True)
 
 
 @intrinsic(la.store)
-def _store(typing, a, i, x):
+def _store(typing: Any, a: Any, i: Any, x: Any) -> Any:
     number = a.dtype
 
-    def codegen(context, builder, sig, args):
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         value = _convert(context, builder, args[2], sig.args[2], number)
         builder.store(value, builder.gep(args[0], [args[1]]), align=8)
         return context.get_dummy_value()
@@ -178,12 +179,12 @@ def _store(typing, a, i, x):
     return types.none(a, types.intp, x if number == lanes else number), codegen
 
 
-def _elementwise(name, types_of_arguments):
+def _elementwise(name: str, types_of_arguments: Any) -> Any:
     """Typing and code of the LLVM intrinsic ``llvm.NAME`` for floats and vectors."""
     number = _vector(*types_of_arguments) or types.float64
     suffix = f"v{number.count}f64" if _vector(number) else "f64"
 
-    def codegen(context, builder, sig, args):
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         ty, args = context.get_value_type(number), _convert_all(context, builder, sig, args)
         function = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(ty, [ty] * len(args)), f"llvm.{name}.{suffix}"
@@ -194,13 +195,13 @@ def _elementwise(name, types_of_arguments):
 
 
 @intrinsic(la.fma)
-def _(typing, a, b, c):
+def _(typing: Any, a: Any, b: Any, c: Any) -> Any:
     return _elementwise("fma", (a, b, c))
 
 
 @numba_intrinsic
-def _all_above(typing, a, b):
-    def codegen(context, builder, sig, args):
+def _all_above(typing: Any, a: Any, b: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         x, y = _convert_all(context, builder, sig, args)
         bits = builder.bitcast(builder.fcmp_ordered(">", x, y), ir.IntType(x.type.count))
         return builder.icmp_unsigned("==", bits, ir.Constant(bits.type, -1))
@@ -209,21 +210,21 @@ def _all_above(typing, a, b):
 
 
 @numba_intrinsic
-def _select_above(typing, a, b, x, y):
-    def codegen(context, builder, sig, args):
+def _select_above(typing: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         a, b, x, y = _convert_all(context, builder, sig, args)
         return builder.select(builder.fcmp_ordered(">", a, b), x, y)
 
     return _vector(a, b, x, y)(a, b, x, y), codegen
 
 
-def _first(builder, count):
+def _first(builder: Any, count: int) -> Any:
     """Mask of the first ``count`` of ``SIMD_WIDTH`` numbers."""
     numbers = ir.Constant(ir.VectorType(ir.IntType(64), SIMD_WIDTH), list(range(SIMD_WIDTH)))
     return builder.icmp_signed("<", numbers, _splat(builder, count, SIMD_WIDTH))
 
 
-def _masked(builder, name, result, args):
+def _masked(builder: Any, name: str, result: Any, args: Any) -> Any:
     """Call an intrinsic that reads or writes some of ``SIMD_WIDTH`` adjacent numbers."""
     function = cgutils.get_or_insert_function(
         builder.module,
@@ -237,8 +238,8 @@ _ALIGN_8 = ir.Constant(ir.IntType(32), 8)
 
 
 @numba_intrinsic
-def _load_simd(typing, a, i, count):
-    def codegen(context, builder, sig, args):
+def _load_simd(typing: Any, a: Any, i: Any, count: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _ROW.as_pointer())
         return _masked(
             builder,
@@ -251,8 +252,8 @@ def _load_simd(typing, a, i, count):
 
 
 @numba_intrinsic
-def _store_simd(typing, a, i, count, x):
-    def codegen(context, builder, sig, args):
+def _store_simd(typing: Any, a: Any, i: Any, count: Any, x: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _ROW.as_pointer())
         _masked(
             builder,
@@ -270,7 +271,7 @@ def _store_simd(typing, a, i, count, x):
     return types.none(a, types.intp, types.intp, x), codegen
 
 
-def _transposed(builder, block):
+def _transposed(builder: Any, block: Any) -> Any:
     """Transpose ``LANES`` vectors by swapping blocks of increasing size."""
     block, distance = list(block), 1
     while distance < LANES:
@@ -289,7 +290,7 @@ def _transposed(builder, block):
     return block
 
 
-def _rows(context, builder, pointer, i, stride=None):
+def _rows(context: Any, builder: Any, pointer: Any, i: Any, stride: Any = None) -> Any:
     """Pointers to numbers i, i + stride, ...; of lanes, to every ``stride``-th row or each."""
     stride = stride or context.get_constant(types.intp, 1)
     for lane in range(LANES):
@@ -298,7 +299,7 @@ def _rows(context, builder, pointer, i, stride=None):
         yield builder.bitcast(row, _LANES.as_pointer())
 
 
-def _store_rows(builder, values, targets, past_caches):
+def _store_rows(builder: Any, values: Any, targets: Any, past_caches: Any) -> Any:
     for pointer, value in zip(targets, values):
         stored = builder.store(value, pointer, align=8 * LANES if past_caches else 8)
         if past_caches:
@@ -306,24 +307,24 @@ def _store_rows(builder, values, targets, past_caches):
             stored.set_metadata("nontemporal", builder.module.add_metadata([one]))
 
 
-def _move(builder, sources, targets, past_caches=False):
+def _move(builder: Any, sources: Any, targets: Any, past_caches: Any = False) -> Any:
     block = [builder.load(pointer, align=8) for pointer in sources]
     _store_rows(builder, _transposed(builder, block), targets, past_caches)
 
 
 @intrinsic(la.gather_tile)
-def _(typing, floats, i, stride, work, k):
-    def codegen(context, builder, sig, args):
+def _(typing: Any, floats: Any, i: Any, stride: Any, work: Any, k: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         _move(builder, _rows(context, builder, *args[:3]), _rows(context, builder, *args[3:]))
         return context.get_dummy_value()
 
     return types.none(floats, types.intp, types.intp, work, types.intp), codegen
 
 
-def _scatter_tile(function, past_caches):
+def _scatter_tile(function: Any, past_caches: Any) -> Any:
     @intrinsic(function)
-    def _(typing, work, k, floats, i, stride):
-        def codegen(context, builder, sig, args):
+    def _(typing: Any, work: Any, k: Any, floats: Any, i: Any, stride: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             _move(
                 builder,
                 _rows(context, builder, *args[:2]),
@@ -340,8 +341,8 @@ _scatter_tile(la.scatter_tile_past_caches, past_caches=True)
 
 
 @intrinsic(la.clear_tile_past_caches)
-def _(typing, floats, i, stride):
-    def codegen(context, builder, sig, args):
+def _(typing: Any, floats: Any, i: Any, stride: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         zeros = [ir.Constant(_LANES, [0.0] * LANES)] * LANES
         _store_rows(builder, zeros, _rows(context, builder, *args), True)
         return context.get_dummy_value()
@@ -350,8 +351,8 @@ def _(typing, floats, i, stride):
 
 
 @intrinsic(la.transpose_tile)
-def _(typing, work, i, k, stride):
-    def codegen(context, builder, sig, args):
+def _(typing: Any, work: Any, i: Any, k: Any, stride: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         pointer, first, *target = args
         _move(
             builder,
@@ -410,9 +411,9 @@ def _(a, i, count, x):
     return lambda a, i, count, x: _store_simd(a, i, count, x)
 
 
-def _unary(function, name):
+def _unary(function: Any, name: str) -> Any:
     @intrinsic(function)
-    def _(typing, x):
+    def _(typing: Any, x: Any) -> Any:
         return _elementwise(name, (x,))
 
 
@@ -424,10 +425,10 @@ _unary(la.fabs, "fabs")
 pointer_to(raw.bytes_at, types.uint8)
 
 
-def _integer_loader(function, number):
+def _integer_loader(function: Any, number: Any) -> Any:
     @intrinsic(function)
-    def _(typing, a, i):
-        def codegen(context, builder, sig, args):
+    def _(typing: Any, a: Any, i: Any) -> Any:
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             place = builder.gep(args[0], [args[1]])
             kind = context.get_value_type(number)
             value = builder.load(builder.bitcast(place, kind.as_pointer()))

@@ -9,6 +9,8 @@ many states.
 """
 
 from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
 
 from ..machine_code.declare import kernel
 from .algebra import SE3, Inertia, Motion, Symmetric, constant3, constant9
@@ -65,7 +67,7 @@ FRAME_ROW = 12
 INERTIA_ROW = 10
 
 
-def _size(entry):
+def _size(entry: int) -> Callable[..., Any]:
     @kernel
     def size_of_model(r):
         return constant(r.ints, entry)
@@ -140,7 +142,7 @@ def velocity_end(r, k):
     return constant(r.ints, TREE + TREE_ROW * (njoints(r) + 1) + nv(r) + k)
 
 
-def _of_joint(entry):
+def _of_joint(entry: int) -> Callable[..., Any]:
     @kernel
     def integer_of_joint(r, i):
         return constant(r.ints, TREE + TREE_ROW * i + entry)
@@ -270,7 +272,7 @@ def frame_inertia(r, f):
     )
 
 
-def _of_frame(row):
+def _of_frame(row: int) -> Callable[..., Any]:
     @kernel
     def integer_of_frame(r, f):
         return constant(r.ints, constant(r.ints, FRAME_LIST) + row * nframes(r) + f)

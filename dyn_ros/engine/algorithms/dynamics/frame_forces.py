@@ -163,7 +163,7 @@ def frame_force(
     return frame_forces(model, data, q, v, a, f_ext, threads=threads)[..., n, :]
 
 
-def _on_frames(model, wrenches):
+def _on_frames(model: Model, wrenches: Mapping[str, ArrayLike]) -> Array:
     """Wrenches by name as one for each frame, (nframes, 6)."""
     forces = np.zeros((model.nframes, 6))
     for name, wrench in wrenches.items():

@@ -12,6 +12,8 @@ of the efforts is white from sample to sample, so that a step of length h adds i
 h^2 to that of p. For the covariance, L is the Cholesky factor of that of M v less its prediction.
 """
 
+from typing import Any
+
 from ...kernel.vocabulary import *
 from ...machine_code.compiler import Entry
 
@@ -155,19 +157,32 @@ def correct(M, settings, memory, P, scratch, p, n):
 
 
 @kernel
-def predict(memory, known, P, settings, h, n):
+def predict(memory, effort, P, settings, h, n):
     """Advance the estimate and its covariance by a step."""
     x = floats_at(memory)
     for k in range(n):
-        mean = 0.5 * (load(x, 2 * n + k) + load(known, k))
+        mean = 0.5 * (load(x, 2 * n + k) + load(effort, k))
         store(x, n + k, load(x, n + k) + h * (mean + load(x, k)))
     predict_covariance(floats_at(settings), floats_at(P), h, n)
 
 
 def filter_samples(
-    p, known, M, M_stride, dt, dt_stride, settings, memory, P, scratch, external, n, count, starts
-):
-    """The estimate of each sample, in order, in ``external``.
+    p: int,
+    efforts: int,
+    M: int,
+    M_stride: int,
+    dt: Any,
+    dt_stride: int,
+    settings: int,
+    memory: int,
+    P: int,
+    scratch: int,
+    external: Any,
+    n: int,
+    count: int,
+    starts: int,
+) -> int:
+    """Compute the estimate of each sample, in order, in ``external``.
 
     M_stride is the distance of two matrices [bytes]. dt_stride is 0 for one length of all steps, 1
     for one for each sample. ``starts``: the first sample is the first of all.
@@ -175,16 +190,16 @@ def filter_samples(
     x, dt, external = floats_at(memory), floats_at(dt), floats_at(external)
     for row in range(count):
         M1 = floats_at(M + row * M_stride)
-        p1, known1 = row_of(p, row, n), row_of(known, row, n)
+        p1, effort = row_of(p, row, n), row_of(efforts, row, n)
         if starts == 1 and row == 0:
             for k in range(n):
                 store(x, n + k, load(p1, k))
             start_covariance(M1, settings, floats_at(P), n)
         else:
-            predict(memory, known1, P, settings, dt[row * dt_stride], n)
+            predict(memory, effort, P, settings, dt[row * dt_stride], n)
             correct(M1, settings, memory, P, scratch, p1, n)
         for k in range(n):
-            store(x, 2 * n + k, load(known1, k))
+            store(x, 2 * n + k, load(effort, k))
             external[row * n + k] = load(x, k)
     return 0
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...call.algorithm import compiled
@@ -16,7 +18,16 @@ from ..dynamics.friction import direction_at
 MIN_SPEED = 1e-9  # rad/s, m/s; so that directions are new after a gap, even at rest
 
 
-def smooth_samples(x, count, n, share, row_stride, column_stride, value, smooth):
+def smooth_samples(
+    x: Any,
+    count: int,
+    n: int,
+    share: Any,
+    row_stride: int,
+    column_stride: int,
+    value: Any,
+    smooth: Any,
+) -> int:
     """Compute a first-order low pass after each sample, in order; ``value`` has the last one.
 
         value = value + share (x - value)

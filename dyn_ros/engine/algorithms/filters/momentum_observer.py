@@ -171,8 +171,19 @@ def momentum_observer_step_kernel(r):
 
 
 def filter_samples(
-    v, tau, moved, rate, dt, dt_stride, settings, memory, external, nv, count, direct
-):
+    v: int,
+    tau: int,
+    moved: int,
+    rate: int,
+    dt: int,
+    dt_stride: int,
+    settings: int,
+    memory: int,
+    external: int,
+    nv: int,
+    count: int,
+    direct: int,
+) -> int:
     """Compute the residual of each sample, in order; all but the last three are addresses.
 
     moved contains the momenta or, if direct, M times the changes of velocity. dt_stride is 0 for
