@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..engine.kernel import packing
 from ..engine.kernel.types import Array
-from ..engine.model.link_inertias import Payload, link_frame, link_parameters
+from ..engine.model.inertia import Payload, link_frame, link_parameters
 from ..engine.model.model import Model
 from ..logs.write.atomic import whole_file
 

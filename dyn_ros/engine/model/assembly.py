@@ -16,8 +16,8 @@ from ..kernel.validation import finite_array, require_model
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from .frames import frame_number
+from .inertia import Payload, link_frame
 from .inertias import Inertias
-from .link_inertias import Payload, link_frame
 from .urdf import MOVING, ONE_DOF, Frame, Joint, Tree
 from .urdf.lumping import warn_massless
 from .urdf.moving_joints import unit_axis

@@ -19,7 +19,7 @@ from ..spatial.se3 import SE3
 from ..spatial.value import readonly_array
 from .drives import Drives
 from .frames import frame_number
-from .link_inertias import AssignedInertia, Payload, link_frame, link_parameters
+from .inertia import AssignedInertia, Payload, link_frame, link_parameters
 from .parameters import is_physical
 from .structure import Structure
 from .urdf import MAX_URDF_NUMBER, rotational_fault

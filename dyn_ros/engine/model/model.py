@@ -14,8 +14,8 @@ from ..spatial.se3 import SE3
 from . import assembly, submodels
 from .configuration import ConfigurationSpace
 from .frames import ReferenceFrame
+from .inertia import Payload
 from .inertias import Inertias
-from .link_inertias import Payload
 from .urdf import Tree, read_description, read_urdf
 from .wrenches import external_forces
 

@@ -16,7 +16,7 @@ from ..kernel.names import unknown_name
 from ..kernel.types import Array, ArrayLike
 from .drives import Drives
 from .frames import frame_selectors
-from .link_inertias import Payload, link_parameters
+from .inertia import Payload, link_parameters
 from .urdf import Joint, Tree
 
 # kind -> suffixes of the names of its numbers in q and v

@@ -20,8 +20,8 @@ from ..spatial.se3 import SE3
 from .configuration import joint_motion
 from .coordinates import independent_joint_indices
 from .frames import frame_number
+from .inertia import Payload, link_frame
 from .inertias import Inertias
-from .link_inertias import Payload, link_frame
 from .urdf import ONE_DOF, Frame, Joint, Mimic, Tree
 from .urdf.tree import MAX_ANGLE, MAX_URDF_NUMBER
 

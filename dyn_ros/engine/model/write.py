@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..kernel.types import Array
 from ..spatial.se3 import SE3
 from .edit import Editor, NewElement
-from .link_inertias import AssignedInertia
+from .inertia import AssignedInertia
 from .model import Model
 from .parameters import from_pseudo_inertia, is_physical, pseudo_inertia
 from .urdf.lumping import link_inertia

@@ -17,7 +17,7 @@ from dyn_ros.engine.kernel.names import unknown_name
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.kernel.validation import finite_array
 from dyn_ros.engine.model.frames import frame_number, frame_selector
-from dyn_ros.engine.model.link_inertias import link_frame
+from dyn_ros.engine.model.inertia import link_frame
 
 from ...states.joint_states import Rejected
 from ..robot import RobotContext, parameter_errors
