@@ -51,6 +51,7 @@ define HELP
 make view    show an arm, or another robot, in a browser; without ROS
 make demo    run the demo: a moving arm in a browser, with its dynamics in a table (Ctrl-C to quit)
 make test    run every test
+make test-quick  run one case of each quick test, in a minute, after a change
 make oldest  run the engine's tests with the oldest Numba and NumPy allowed, on Python 3.10 or 3.11
 make library  build the library of machine code, and run tests with it, without Numba: ARGS, or the engine's
 make bench   run the benchmarks and write their pages; run nothing else meanwhile
@@ -67,7 +68,7 @@ ARGS="..."          additional arguments, for example: make demo ARGS="--duratio
                                                        make view ARGS="my_robot.urdf"
 endef
 
-.PHONY: help view setup demo test oldest library bench lint docs docs-links pictures clean
+.PHONY: help view setup demo test test-quick oldest library bench lint docs docs-links pictures clean
 help:
 	@$(info $(HELP)):
 
@@ -92,6 +93,10 @@ demo:
 test:
 	$(call set_up,shared test-wheels)
 	$(VENV)/bin/pytest -n 2 $(ARGS)
+
+test-quick:
+	$(call set_up,shared test-wheels)
+	$(VENV)/bin/pytest -n 2 --quick $(ARGS)
 
 # Without ROS. The oldest Numba is for Python up to 3.11.
 ENGINE_TESTS = test/check test/engine/kernel test/engine/machine_code test/engine/model test/engine/spatial \

@@ -16,6 +16,7 @@ import gc
 import importlib.util
 import os
 import random
+import re
 import signal
 import socket
 import sys
@@ -28,6 +29,13 @@ import pytest
 TESTS = Path(__file__).resolve().parent
 LONGEST = ["nodes", "live"]  # groups of tests
 HANGS, RENEWED = 300.0, 30.0  # seconds
+# Tests that --quick leaves out: they start processes or a browser, or identify whole robots.
+SLOW = re.compile(
+    r"/(demo|export|identification|logs|observer)/|browser|/nodes/(base/)?test_|/nodes/services/"
+    r"|/nodes/markers/|/command/test_(?!arguments|options)|/drives/test_causes|/machine_code/test_c"
+    r"|test_(docs|site|examples|launch_examples|package|troubleshooting|types|migration)|/call/test_data"
+    r"|_reader\.py|test_excitation_message"
+)
 
 if importlib.util.find_spec("dyn_ros") is None:  # no `make setup`: the engine from its sources
     sys.path.append(str(TESTS.parent))
@@ -105,7 +113,12 @@ def pytest_sessionstart(session):
     """Compile all functions, in several processes, if all tests are going to run."""
     config = session.config
     runs_all = TESTS in [Path(argument).resolve() for argument in config.args]
-    if not runs_all or config.option.collectonly or hasattr(config, "workerinput"):
+    if (
+        not runs_all
+        or config.option.quick
+        or config.option.collectonly
+        or hasattr(config, "workerinput")
+    ):
         return
     import dyn_ros
     from dyn_ros.logs.kernels import KERNELS
@@ -120,10 +133,26 @@ def pytest_sessionstart(session):
     dyn_ros.precompile(progress=progress, more=KERNELS)
 
 
-def pytest_collection_modifyitems(items):
+def pytest_addoption(parser):
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help="run one case of each test, and none that starts processes or takes seconds",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
     """The longest groups are first, so that no process waits for one of them at the end."""
     order = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(group(item.nodeid), len(order)))
+    if config.option.quick:
+        functions = {}
+        for item in items:
+            if not SLOW.search(item.nodeid.split("::")[0]):
+                functions.setdefault(item.nodeid.split("[")[0], item)
+        chosen = set(functions.values())
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,7 +8,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from ..model.model import Model
 from . import batch, entries, robot_library
 from .data import Data
 from .workspace import Workspace
-
-if TYPE_CHECKING:
-    from .algorithm import Algorithm
 
 MAX_PREPARED_CALLS = 256  # for each Data
 _numbers = itertools.count()
@@ -46,7 +43,7 @@ class Caller:
     """One way of calling an algorithm: which results it returns and writes to ``Data``."""
 
     def __init__(
-        self, algorithm: Algorithm, results: Sequence[Field] | None, make: Callable[..., Any] | None
+        self, algorithm: Any, results: Sequence[Field] | None, make: Callable[..., Any] | None
     ) -> None:
         self._algorithm, self._make = algorithm, make or _one_or_all
         self._number = next(_numbers)
