@@ -162,14 +162,14 @@ class BatchSpace:
 
 
 def _nonzeros(model: Model, shape: tuple[Axis, ...]) -> NDArray[np.bool_]:
-    """Whether the entries of a sparse field can differ from zero."""
+    """Return a mask of the entries of a sparse field that can differ from zero."""
     if shape == ("nv", "parameters"):
         return _carried(model)
     return _along_tree(model, len(shape))
 
 
 def _carried(model: Model) -> NDArray[np.bool_]:
-    """Whether the parameters in the columns belong to bodies that the velocity moves."""
+    """Return a mask of the parameters in the columns of bodies that the velocity moves."""
     mask = np.zeros((model.nv, model.njoints, 10), bool)
     for joint, subtree in zip(model._tree_table[1:], model.subtrees):
         start = joint[packing.IDX_V]
@@ -178,7 +178,7 @@ def _carried(model: Model) -> NDArray[np.bool_]:
 
 
 def _along_tree(model: Model, axes: int) -> NDArray[np.bool_]:
-    """Whether tuples of velocities are pairwise in the same branch; one axis per velocity."""
+    """Return a mask of tuples of velocities that are pairwise in the same branch."""
     k, (_, end) = np.arange(model.nv), model._velocity_tree
     before = (k[:, None] <= k) & (k < end[:, None])
     pairs = before | before.T

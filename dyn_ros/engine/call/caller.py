@@ -24,19 +24,19 @@ from . import batch, entries, robot_library
 from .data import Data
 from .workspace import Workspace
 
-MAX_PREPARED_CALLS = 256  # for each Data
+MAX_PREPARED_CALLS = 256  # number in each Data
 _numbers = itertools.count()
 
 
 class _Ready(NamedTuple):
     """The parts of a Data that the calls for one state use."""
 
-    program: Any  # of the algorithm, for this model
+    program: Any  # a Program
     workspace: Workspace
     published: dict[Field, Array]
     results: Any  # what is returned
     finish: Callable[[], Any] | None  # a function that returns it, if it differs between calls
-    prepared: Any  # for the extension
+    prepared: Any  # the extension's object
 
 
 class Caller:
@@ -176,7 +176,7 @@ class Caller:
         counts: Any = workspace.table
         table, model, make = memoryview(counts), data.model, self._make
         numbers, sizes = [f.shape == () for f in self._results], {}
-        target = weakref.ref(data)  # which holds this function
+        target = weakref.ref(data)  # data holds this function
 
         def views_of_size(length: int) -> tuple[dict[str, Array], Any]:
             public = {
@@ -258,7 +258,7 @@ class Caller:
             data._batch_spaces.pop(algorithm, None)
             raise
         if entries.REJECTED in states:
-            algorithm.require_valid(model, values)  # which raises
+            algorithm.require_valid(model, values)  # raises
             raise AssertionError(f"{algorithm.name}: compiled code rejected valid numbers")
         if any(states):
             algorithm.raise_if_singular(model, values)

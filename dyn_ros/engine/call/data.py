@@ -18,7 +18,7 @@ from ..model.model import Model
 from .worker_threads import WorkerThreads
 from .workspace import BufferPool, new_field
 
-_FREE = 0  # instead of a thread's identifier
+NO_OWNER = 0  # in place of a thread's identifier
 BUSY = -1
 """The owner while compiled code runs without the GIL: no other call is accepted."""
 _changing_owner = threading.RLock()  # a signal handler may call while it is held
@@ -38,13 +38,13 @@ if JIT and not TYPE_CHECKING:
 else:
 
     class _Base:
-        """What the extension reads from a Data."""
+        """The part of a Data that the extension reads."""
 
         _owner: int  # the identifier of a thread
         _prepared: list[Any]  # its calls for one state, by number of the caller, or None
 
         def __init__(self) -> None:
-            self._owner, self._prepared = _FREE, []
+            self._owner, self._prepared = NO_OWNER, []
 
 
 class _Unallocated:
@@ -58,7 +58,7 @@ class _Unallocated:
         if data is None:
             return self
         data._array(self._field)
-        return data.__dict__[self._field.name]  # which from now on hides this descriptor
+        return data.__dict__[self._field.name]  # hides this descriptor from now on
 
 
 def _declare_attributes() -> None:
@@ -97,12 +97,12 @@ class Data(_Base):
     """
 
     model: Model
-    _constants: Array  # of the model, which compiled code reads by address
+    _constants: Array  # the model's floats, read by address
     _arrays: dict[Field, Array]  # public fields
     _ready: dict[Any, Any]  # caller -> memory of its calls for one state
     _batch_spaces: dict[Any, list]  # algorithm -> memory of each thread
-    _tables: dict[tuple, Any]  # of constraints, see constraints.py
-    _newest_table: tuple[tuple, Any]  # of contacts: its key, found without hashing, and itself
+    _tables: dict[tuple, Any]  # see constraints.py
+    _newest_table: tuple[tuple, Any]  # contacts: key, found without hashing, and table
     _busy_thread: int  # the one that computes, or last computed, a batch
     _threads: WorkerThreads
     _buffer_pool: BufferPool
@@ -179,7 +179,7 @@ class Data(_Base):
         RuntimeError
             Another thread owns it.
         """
-        self._claim(_FREE)
+        self._claim(NO_OWNER)
 
     def _claim(self, new_owner: int) -> None:
         """Become the owner, or set ``new_owner``; RuntimeError if another thread owns it."""
@@ -191,7 +191,7 @@ class Data(_Base):
                 raise RuntimeError(
                     "data: in use by a batch; create another dyn_ros.Data(model) for this call"
                 )
-            if owner not in (_FREE, threading.get_ident()) and owner in sys._current_frames():
+            if owner not in (NO_OWNER, threading.get_ident()) and owner in sys._current_frames():
                 name = next(
                     (thread.name for thread in threading.enumerate() if thread.ident == owner),
                     str(owner),
@@ -217,7 +217,7 @@ class Data(_Base):
         return work()
 
     def _is_busy(self) -> bool:
-        """Whether the thread that claimed it for a batch is in ``_work``."""
+        """Return True if the thread that claimed it for a batch is in ``_work``."""
         frame = sys._current_frames().get(self._busy_thread)
         while frame:
             if frame.f_code is Data._work.__code__ and frame.f_locals.get("self") is self:

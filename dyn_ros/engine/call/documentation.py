@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the docstrings of all algorithms have in common: what they declare, and shared arguments."""
+"""Completion of the docstrings of algorithms by what they declare, and by shared arguments."""
 
 import functools
 import inspect
@@ -60,7 +60,7 @@ _BY_FRAME = (
     "External wrenches (force, moment) [N, N m]: by frame name, at the frame's origin and "
     "expressed in it; or as an array as for ``aba``.",
 )
-_BESIDE = {  # the same, beside another argument
+_BESIDE = {  # entries of arguments that differ beside another argument
     "contacts": {
         "f_ext": _BY_FRAME,
         "damping": (
@@ -165,12 +165,12 @@ def _argument(name: str, optional: bool, beside: str, frame: str) -> str | None:
     return _entry(f"{name} : {kind}", text.replace("{frame}", frame))
 
 
-def _parameters(arguments: dict[str, bool], own: dict[str, str]) -> list[str]:
-    """The entries of all arguments, in their order."""
+def _parameters(arguments: dict[str, bool], documented: dict[str, str]) -> list[str]:
+    """Return the entries of all arguments, in their order."""
     beside = next((name for name in _BESIDE if name in arguments), "")
     frame = "joint frame" if "joint" in arguments else "frame"
     entries = [
-        own.get(name) or _argument(name, optional, beside, frame)
+        documented.get(name) or _argument(name, optional, beside, frame)
         for name, optional in arguments.items()
     ]
     return [entry for entry in dict.fromkeys(entries) if entry]
@@ -270,8 +270,8 @@ def complete(function: Callable[..., Any]) -> None:
     """
     if not function.__doc__:  # python -OO
         return
-    summary, *rest = _SECTION.split(inspect.cleandoc(function.__doc__))
-    sections = dict(zip(rest[::2], rest[1::2]))
+    summary, *parts = _SECTION.split(inspect.cleandoc(function.__doc__))
+    sections = dict(zip(parts[::2], parts[1::2]))
     algorithm = ALGORITHMS.get(_SAME.get(function.__name__, function.__name__))
     arguments = _optional(function)
     parameters = _parameters(arguments, _entries(sections.get("Parameters", "")))

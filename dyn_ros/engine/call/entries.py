@@ -33,7 +33,7 @@ ALWAYS = (compute_sines,)
 
 
 def for_one(run: Callable[[Any], object]) -> Callable:
-    """The entry for one state: a workspace of floats; returns the status."""
+    """Return the entry for one state: a workspace of floats; returns the status."""
 
     def call(ints: int, table: int, floats: int, work: int) -> int:
         r = ly.KernelArgs(
@@ -48,7 +48,7 @@ def for_one(run: Callable[[Any], object]) -> Callable:
 
 
 def for_lanes(run: Callable[[Any], object]) -> Callable:
-    """The entry for ``LANES`` states; its caller clears the status, which may be of another one."""
+    """Return the entry for ``LANES`` states; its caller clears the status."""
 
     def call(ints: int, table: int, floats: int, work: int) -> int:
         r = ly.KernelArgs(
@@ -65,7 +65,7 @@ def for_lanes(run: Callable[[Any], object]) -> Callable:
 
 @kernel
 def _are_finite(lanes, start, count):
-    """Whether the numbers in some rows of lanes are finite."""
+    """Return True if the numbers in some rows of lanes are finite."""
     for k in range(start, start + count):
         x = la.load(lanes, k)
         if not (la.all_above(math.inf, x) and la.all_above(x, -math.inf)):
@@ -75,7 +75,7 @@ def _are_finite(lanes, start, count):
 
 @kernel
 def _are_unit(lanes, start, count, offsets):
-    """Whether the quaternions at some offsets are unit, in every lane."""
+    """Return True if the quaternions at some offsets are unit, in every lane."""
     for n in range(count):
         k = start + la.load(offsets, n)
         x, y, z, w = (

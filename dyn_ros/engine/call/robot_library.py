@@ -14,7 +14,7 @@ from ..kernel import packing as ly
 from ..kernel.types import Array
 from ..model.model import Model
 
-_ROUNDING = 1e-15  # of a rotation's entries: cos(pi / 2) is 6e-17
+_MAX_ROUNDING_ERROR = 1e-15  # of entries of rotations; cos(pi / 2) is 6e-17
 _DECIMALS = 12
 _ROTATIONS = (slice(ly.PLACE, ly.TRANSLATION), slice(ly.SLIDE, ly.INERTIA))
 LIBRARIES: dict[str, Any] = {}
@@ -22,7 +22,7 @@ LIBRARIES: dict[str, Any] = {}
 
 
 def address(algorithm: Any, model: Model) -> int:
-    """The address of the code of an algorithm for this robot, or 0."""
+    """Return the address of the code of an algorithm for this robot, or 0."""
     return next(
         (
             library.address(f"dyn_ros_{algorithm.name}_one")
@@ -34,13 +34,13 @@ def address(algorithm: Any, model: Model) -> int:
 
 
 def is_for(library: Any, algorithm: Any, model: Model) -> bool:
-    """Whether a library has the code of an algorithm for this robot."""
+    """Return True if a library has the code of an algorithm for this robot."""
     place = library.address(f"dyn_ros_{algorithm.name}_robot")
     return bool(place) and ctypes.c_int64.from_address(place).value == digest(model, algorithm)
 
 
 def digest(model: Any, algorithm: Any) -> int:
-    """A number that differs if the code of an algorithm differs between models.
+    """Return a number that differs if the code of an algorithm differs between models.
 
     It depends on the structure, on all constants that a model cannot change, on the numbers of
     fields, and on the source of the kernel. Constants are rounded: products of placements differ in
@@ -55,7 +55,7 @@ def digest(model: Any, algorithm: Any) -> int:
 
 
 def constants(model: Model) -> Array:
-    """The floats of a model; entries of rotations that are rounding errors are zero."""
+    """Return the floats of a model; entries of rotations that are rounding errors are zero."""
     floats: Array = model._floats.copy()
     frames = ly.constants(model.njoints + 1) + model.nv
     rows = [
@@ -64,12 +64,12 @@ def constants(model: Model) -> Array:
     ]
     placements = floats[frames : frames + ly.FRAME_ROW * model.nframes]
     for part in (*rows, placements.reshape(-1, ly.FRAME_ROW)[:, :9]):
-        part[np.abs(part) < _ROUNDING] = 0.0
+        part[np.abs(part) < _MAX_ROUNDING_ERROR] = 0.0
     return floats
 
 
 def parameter_places(model: Model) -> list[int]:
-    """Where the floats of a model have gravity, the inertias of bodies and the armature."""
+    """Return the places of gravity, inertias and armature in the floats of a model."""
     rows = [ly.constants(i) + ly.INERTIA for i in range(1, model.njoints + 1)]
     armature = ly.constants(model.njoints + 1)
     return [
@@ -80,6 +80,6 @@ def parameter_places(model: Model) -> list[int]:
 
 
 def link_places(model: Model) -> list[int]:
-    """Where the floats of a model have the inertias of links."""
+    """Return the places of the inertias of links in the floats of a model."""
     start = ly.constants(model.njoints + 1) + model.nv + ly.FRAME_ROW * model.nframes
     return [*range(start, start + ly.INERTIA_ROW * model.nframes)]

@@ -27,7 +27,7 @@ class _Pivot(NamedTuple):
 
     velocity: int
     inertia: float  # the pivot [kg m2] or [kg]
-    locked: float  # the same with the descendants locked
+    locked: float  # inertia with the descendants locked
     rounding: float  # rounding error of kernels
     negative: float  # the part of the pivot that is from negative moments
 

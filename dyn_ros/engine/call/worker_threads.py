@@ -21,12 +21,12 @@ class _Part:
         self._work, self._start = work, start
         self._result: Any = None
         self._error: BaseException | None = None
-        self._has_ended = False  # in a worker
-        self._running = threading.Lock()  # until then
+        self._has_ended = False  # set by the worker
+        self._running = threading.Lock()  # held while the worker computes
         self._running.acquire()
 
     def claim(self, by_worker: bool) -> bool:
-        """Whether it is a worker that computes it, or not: the one who asks first."""
+        """Return True for the first of worker and caller that asks: it computes the part."""
         return self.__dict__.setdefault("_by_worker", by_worker) is by_worker
 
     def compute(self) -> None:
@@ -60,8 +60,8 @@ def _serve(parts: "SimpleQueue[_Part | None]") -> None:
     while (part := parts.get()) is not None:
         if part.claim(by_worker=True):
             part.compute_as_worker()
-        del part  # which holds the arrays of its batch
-    parts.put(None)  # for the other threads
+        del part  # its arrays can be freed
+    parts.put(None)  # ends the other threads
 
 
 class WorkerThreads:
@@ -74,7 +74,7 @@ class WorkerThreads:
     def __init__(self) -> None:
         self._process, self._count = os.getpid(), 0
         self._queue: SimpleQueue[_Part | None] = SimpleQueue()
-        self._parts: list[_Part] = []  # of the current batch
+        self._parts: list[_Part] = []  # the current batch's
 
     def __del__(self) -> None:
         self._queue.put(None)

@@ -15,9 +15,10 @@ from ..kernel.types import Array
 from ..model.model import Model
 
 _ALIGNMENT = 64  # bytes: one row of lanes
-_LARGE, _KEPT = 1 << 17, 1 << 30  # bytes: large result, most free memory kept_bytes
-_MOST = 32  # free buffers: enough for a few calls
-_BEHIND = SIMD_WIDTH  # kernels may read past the last row
+MIN_POOLED_SIZE = 1 << 17  # bytes; smaller results are allocated by NumPy
+MAX_FREE_SIZE = 1 << 30  # bytes in free buffers
+MAX_FREE_BUFFERS = 32  # enough for a few calls
+_PADDING = SIMD_WIDTH  # numbers; kernels may read past the last row
 
 
 def aligned(new: Callable[[int], Array], count: int) -> Array:
@@ -31,7 +32,7 @@ def new_field(model: Model, field: Field) -> Array:
     """The array of a public field, including the universe: zeros, or identity placements."""
     shape = axis_lengths(model, field.shape)
     count = math.prod(shape)
-    array = aligned(np.zeros, count + _BEHIND)[:count].reshape(shape)
+    array = aligned(np.zeros, count + _PADDING)[:count].reshape(shape)
     if field.holds_placements:
         initialize(field, array, 0.0)
     return array
@@ -53,7 +54,7 @@ class Workspace:
         published: Mapping[Field, Array] | None = None,
     ) -> None:
         self.model = model
-        self._published = dict(published or {})  # which keeps their memory
+        self._published = dict(published or {})  # keeps their memory
         self.table: NDArray[np.int64] = np.zeros(packing.TABLE, np.int64)
         self._private, end = [], 0
         for field in sorted(fields):
@@ -63,7 +64,7 @@ class Workspace:
                 self._private.append((field, end, shape))
                 count = math.prod(shape)
                 end += -(-count // LANES) if lanes and field.summed else count
-        rows = (end + _BEHIND, LANES) if lanes else (end + _BEHIND,)
+        rows = (end + _PADDING, LANES) if lanes else (end + _PADDING,)
         self.work = aligned(np.zeros, math.prod(rows)).reshape(rows)
         for field, start, shape in self._private:
             self.table[packing.OFFSET + field] = start
@@ -105,10 +106,10 @@ class _Loan:
 
     def __del__(self) -> None:
         self._free[id(self._buffer)] = self._buffer
-        kept_bytes = 0
+        free_size = 0
         for number, (key, buffer) in enumerate(reversed(list(self._free.items()))):
-            kept_bytes += buffer.nbytes
-            if number >= _MOST or kept_bytes > _KEPT:
+            free_size += buffer.nbytes
+            if number >= MAX_FREE_BUFFERS or free_size > MAX_FREE_SIZE:
                 self._free.pop(key, None)
 
 
@@ -121,12 +122,12 @@ class BufferPool:
     """
 
     def __init__(self) -> None:
-        self._free: dict[int, Array] = {}  # by identity, in order of return
+        self._free: dict[int, Array] = {}  # buffers by identity, in order of return
 
     def array(self, shape: tuple[int, ...]) -> Array:
         """Return an uninitialized float64 array; large ones are aligned."""
         count = math.prod(shape)
-        if 8 * count < _LARGE:
+        if 8 * count < MIN_POOLED_SIZE:
             return np.empty(shape)
         buffer = self._taken(count)
         if buffer is None:

@@ -1,3 +1,3 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What kernels are written in: numbers, spatial algebra, joints, fields."""
+"""Building blocks of kernels: numbers, spatial algebra, joints, fields."""

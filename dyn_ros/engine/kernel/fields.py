@@ -63,17 +63,17 @@ class Field(int):
 
     @property
     def is_public(self) -> bool:
-        """Whether it is an attribute of ``Data``."""
+        """Return True if it is an attribute of ``Data``."""
         return not self.name.startswith("_")
 
     @property
     def is_open(self) -> bool:
-        """Whether its size depends on the number of constraints in the call."""
+        """Return True if its size depends on the number of constraints in the call."""
         return "constraints" in self.shape
 
     @property
     def holds_placements(self) -> bool:
-        """Whether it contains homogeneous matrices, which are initialized as identities."""
+        """Return True if it contains homogeneous matrices, which are initialized as identities."""
         return self.shape[-2:] == (4, 4)
 
 

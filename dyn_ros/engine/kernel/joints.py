@@ -141,10 +141,10 @@ def multi_dof_placement(r, i):
     """Return the placement of a planar, spherical or floating joint: P (R, t), with P constant."""
     k = idx_q(r, i)
     x = entry(r, Q, k)
-    zero, one = lift(0.0, x), lift(1.0, x)
+    zero, unit = lift(0.0, x), lift(1.0, x)
     if kind(r, i) == PLANAR:
         s, c = sincos(entry(r, Q, k + 2))
-        R, t = (c, -s, zero, s, c, zero, zero, zero, one), (x, entry(r, Q, k + 1), zero)
+        R, t = (c, -s, zero, s, c, zero, zero, zero, unit), (x, entry(r, Q, k + 1), zero)
     elif kind(r, i) == FLOATING:
         R, t = quaternion_at(r, k + 3), load3(r.work, offset(r, Q) + k)
     else:

@@ -21,7 +21,7 @@ from ..machine_code.targets import TARGETS
 
 IMPLEMENTATIONS.append(f"{__package__}.lanes_llvm")
 LANES = TARGETS[library.target()].lanes if JIT and library.target() else 8
-SIMD_WIDTH = 8  # of vectors within one state, for which rows are padded; at least LANES
+SIMD_WIDTH = 8  # numbers in a vector within one state; rows are padded to it; at least LANES
 
 
 def integers_at(address: int) -> Any:
@@ -60,7 +60,7 @@ def lift(value: float, like: Any) -> Any:
 
 
 def all_above(a: Any, b: Any) -> bool:
-    """Whether a > b in every lane; false for NaN."""
+    """Return True if a > b in every lane; false for NaN."""
     return bool(np.all(a > b))
 
 
@@ -70,7 +70,7 @@ def select_above(a: Any, b: Any, x: Any, y: Any) -> Any:
 
 
 def holds_lanes(a: Any) -> bool:
-    """Whether the workspace consists of lanes, as for a batch."""
+    """Return True if the workspace consists of lanes, as for a batch."""
     return False
 
 
@@ -167,7 +167,7 @@ def transpose_tile(work: Any, i: int, k: int, stride: int) -> None:
 _SIN = tuple((-1) ** n / math.factorial(2 * n + 1) for n in range(1, 10))
 _COS = tuple((-1) ** n / math.factorial(2 * n) for n in range(1, 11))
 _PI_HIGH, _PI_LOW = 3.141592653589793116, 1.2246467991473532e-16
-_FARTHEST = 1e14  # beyond, k may not be the nearest integer
+_MAX_ANGLE = 1e14  # rad; beyond it, k may not be the nearest integer
 
 
 @kernel
@@ -178,7 +178,7 @@ def sincos(x):
     """
     k = rint(x * (1.0 / _PI_HIGH))
     r = fma(k, -_PI_LOW, fma(k, -_PI_HIGH, x))
-    r = select_above(_FARTHEST * _FARTHEST, x * x, r, math.nan)
+    r = select_above(_MAX_ANGLE * _MAX_ANGLE, x * x, r, math.nan)
     z = r * r
     s = z * _SIN[8]
     for i in range(7, -1, -1):

@@ -303,8 +303,8 @@ def _store_rows(builder: Any, values: Any, targets: Any, past_caches: Any) -> An
     for pointer, value in zip(targets, values):
         stored = builder.store(value, pointer, align=8 * LANES if past_caches else 8)
         if past_caches:
-            one = ir.Constant(ir.IntType(32), 1)
-            stored.set_metadata("nontemporal", builder.module.add_metadata([one]))
+            is_nontemporal = ir.Constant(ir.IntType(32), 1)
+            stored.set_metadata("nontemporal", builder.module.add_metadata([is_nontemporal]))
 
 
 def _move(builder: Any, sources: Any, targets: Any, past_caches: Any = False) -> Any:

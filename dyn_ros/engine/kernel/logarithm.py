@@ -12,9 +12,9 @@ from ..machine_code.declare import kernel
 from .algebra import Motion, add, cross, dot, motion_add, motion_cross, motion_scale, scale, sub
 from .lanes import select_above, sincos, sqrt
 
-_TINY = 1e-300
-_SMALL = 0.1  # rad2: below, series; their first omitted term is 1e-16
-# of (1 - x/2 cot(x/2)) / x2, and of the coefficients of ad^2 and ad^4, by powers of x2
+_MIN_DIVISOR = 1e-300
+_MAX_SERIES_SQUARE = 0.1  # rad2; below it, the first omitted term of a series is 1e-16
+# Coefficients of powers of x2: (1 - x/2 cot(x/2)) / x2, and the factors of ad^2 and ad^4
 _THIRD = (
     1 / 12,
     1 / 720,
@@ -30,6 +30,7 @@ _FOURTH = tuple(-(n + 1) * b for n, b in enumerate(_THIRD[1:]))
 
 @kernel
 def _series(x, coefficients):
+    """Return a polynomial in x, by Horner's method."""
     total = coefficients[len(coefficients) - 1] + 0.0 * x
     for n in range(len(coefficients) - 2, -1, -1):
         total = coefficients[n] + x * total
@@ -86,7 +87,7 @@ def log3(R):
     """The rotation vector of R, of length up to pi."""
     x, y, z, w = rotation_quaternion(R)
     s = sqrt(x * x + y * y + z * z)
-    k = select_above(s, 1e-150, 2.0 * half_angle(s, w) / (s + _TINY), 2.0)
+    k = select_above(s, 1e-150, 2.0 * half_angle(s, w) / (s + _MIN_DIVISOR), 2.0)
     return k * x, k * y, k * z
 
 
@@ -95,8 +96,8 @@ def _third(x2):
     """(1 - x/2 cot(x/2)) / x2."""
     x = sqrt(x2)
     s, c = sincos(0.5 * x)
-    exact = (1.0 - 0.5 * x * c / (s + _TINY)) / (x2 + _TINY)
-    return select_above(x2, _SMALL, exact, _series(x2, _THIRD))
+    exact = (1.0 - 0.5 * x * c / (s + _MIN_DIVISOR)) / (x2 + _MIN_DIVISOR)
+    return select_above(x2, _MAX_SERIES_SQUARE, exact, _series(x2, _THIRD))
 
 
 @kernel
@@ -117,11 +118,15 @@ def log6_rate(m, d):
     x2 = dot(m.angular, m.angular)
     x = sqrt(x2)
     s, c = sincos(0.5 * x)
-    cot = c / (s + _TINY)
+    cot = c / (s + _MIN_DIVISOR)
     g = 0.5 * x * cot - 1.0
-    slope = 0.25 * x * cot - 0.125 * x2 / (s * s + _TINY)  # of g, times x2
-    a = select_above(x2, _SMALL, (slope - 2.0 * g) / (x2 + _TINY), _series(x2, _SQUARE))
-    b = select_above(x2, _SMALL, (slope - g) / (x2 * x2 + _TINY), _series(x2, _FOURTH))
+    slope = 0.25 * x * cot - 0.125 * x2 / (s * s + _MIN_DIVISOR)  # dg/dx x2
+    a = select_above(
+        x2, _MAX_SERIES_SQUARE, (slope - 2.0 * g) / (x2 + _MIN_DIVISOR), _series(x2, _SQUARE)
+    )
+    b = select_above(
+        x2, _MAX_SERIES_SQUARE, (slope - g) / (x2 * x2 + _MIN_DIVISOR), _series(x2, _FOURTH)
+    )
     ad = motion_cross(m, d)
     ad2 = motion_cross(m, ad)
     ad4 = motion_cross(m, motion_cross(m, ad2))

@@ -77,7 +77,7 @@ def _size(entry: int) -> Callable[..., Any]:
 
 njoints = _size(NJOINTS)  # without the universe; they are numbered from 1
 nv = _size(NV)
-nallcolumns = _size(NALLCOLUMNS)  # of the motion subspaces of all joints
+nallcolumns = _size(NALLCOLUMNS)  # sum of ncolumns of all joints
 nframes = _size(NFRAMES)
 
 
@@ -107,7 +107,7 @@ def size(r, field):
 
 @kernel
 def has_input(r, field):
-    """Whether the caller passed this optional input; False for other fields."""
+    """Return True if the caller passed this optional input; False for other fields."""
     return load(r.table, HAS_INPUT + field) != 0
 
 
@@ -126,7 +126,7 @@ def fail(r, k):
 
 @kernel
 def coupled(r):
-    """Whether mimic joints couple branches of the tree."""
+    """Return True if mimic joints couple branches of the tree."""
     return constant(r.ints, COUPLED) != 0
 
 
@@ -151,8 +151,8 @@ def _of_joint(entry: int) -> Callable[..., Any]:
 
 
 parent, kind, idx_q, idx_v = map(_of_joint, (PARENT, KIND, IDX_Q, IDX_V))
-ncolumns = _of_joint(NCOLUMNS)  # of the joint's motion subspace
-idx_column = _of_joint(IDX_COLUMN)  # of its first column among those of all joints
+ncolumns = _of_joint(NCOLUMNS)  # columns of S
+idx_column = _of_joint(IDX_COLUMN)  # first row in fields with the axis "ncolumns"
 
 
 @kernel
@@ -176,7 +176,7 @@ def has_child(r, i):
 
 @kernel
 def is_last_child(r, i):
-    """Whether joint i is the first of its siblings in an inward pass."""
+    """Return True if joint i is the first of its siblings in an inward pass."""
     return constant(r.ints, TREE + TREE_ROW * i + LAST_CHILD) == 1
 
 
@@ -281,8 +281,8 @@ def _of_frame(row: int) -> Callable[..., Any]:
 
 
 frame_parent = _of_frame(0)  # the joint that moves it, or 0
-connecting_frame = _of_frame(1)  # of the joint that connects link f; f for other frames
-connecting_frame_above = _of_frame(2)  # for a joint, that of the link it is attached to; or -1
+connecting_frame = _of_frame(1)  # the joint that connects link f; f for other frames
+connecting_frame_above = _of_frame(2)  # for a joint, its link's connecting frame; or -1
 frame_joint = _of_frame(3)  # the moving joint whose frame it is, or 0
 
 

@@ -237,7 +237,7 @@ def _real_array(value: Any, expected: Callable[..., str], *words: object) -> NDA
 
 
 def _is_masked(value: Any) -> bool:
-    """Whether an array has masked entries; such arrays exist only once numpy.ma is imported.
+    """Return True if an array has masked entries; such arrays exist only once numpy.ma is imported.
 
     The import occupies 6 MB.
     """

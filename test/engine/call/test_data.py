@@ -66,7 +66,7 @@ def test_memory_of_many_results_goes_back_when_they_go():
 
 
 def test_memory_that_went_back_is_limited_and_the_last_is_kept(monkeypatch):
-    monkeypatch.setattr(workspace, "_KEPT", 3 << 20)
+    monkeypatch.setattr(workspace, "MAX_FREE_SIZE", 3 << 20)
     pool = workspace.BufferPool()
     held = [pool.array((1 << 17,)) for _ in range(5)]  # 1 MB each
     taken = [address(array) for array in held]

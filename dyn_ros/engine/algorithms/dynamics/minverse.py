@@ -184,9 +184,9 @@ def square_root(r):
 
     Reads ROOT; writes MINV.
     """
-    n, V_, W, some = nv(r), offset(r, ROOT), offset(r, MINV), simd_width(r.work)
+    n, V_, W, width = nv(r), offset(r, ROOT), offset(r, MINV), simd_width(r.work)
     for i in range(0, n, 4):
-        for c in range(i, n, 2 * some):
+        for c in range(i, n, 2 * width):
             zero = 0.0 * load_simd(r.work, V_ + c, SIMD_WIDTH)
             x = (zero, zero, zero, zero)
             y = x
@@ -200,8 +200,8 @@ def square_root(r):
                 x, y = add_row(r, x, y, i, c, j)
                 j = velocity_parent(r, j)
             store_part(r, i, c, x)
-            if c + some < n:
-                store_part(r, i, c + some, y)
+            if c + width < n:
+                store_part(r, i, c + width, y)
         if not is_batch(r):
             for c in range(i + 1, n):
                 for j in range(i, min(i + 4, c)):
