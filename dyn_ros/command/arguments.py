@@ -190,6 +190,7 @@ def require_gains(
 
 
 def _read_text(options: argparse.Namespace) -> str:
+    """Read the text of the robot's file, or of standard input."""
     path = options.robot
     if path == _STANDARD_INPUT:
         if sys.stdin is None or sys.stdin.isatty():

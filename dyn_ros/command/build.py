@@ -103,6 +103,7 @@ def linker(target: str) -> list[str]:
 
 
 def _link_library(entries: Sequence[Entry], target: str, folder: Path) -> None:
+    """Link the code of entries for a target into a library."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as objects:

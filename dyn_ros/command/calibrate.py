@@ -59,6 +59,7 @@ def add_calibrate(commands: Commands) -> None:
 
 
 def _calibrate(options: argparse.Namespace) -> None:
+    """Run the command ``calibrate``."""
     from rich.progress import TimeElapsedColumn
 
     from ..logs.calibration import calibrate, save
@@ -95,6 +96,7 @@ def _calibrate(options: argparse.Namespace) -> None:
 
 
 def _show_calibration(calibration: Calibration) -> None:
+    """Print the thresholds, false alarms and warnings."""
     from . import tables
 
     thresholds, settings = calibration.thresholds, calibration.settings

@@ -101,6 +101,7 @@ _LIBRARY_OPTIONS = {"functions": None, "target": None}
 
 
 def _export(options: argparse.Namespace) -> None:
+    """Run the command ``export``."""
     if options.robot is None:
         _reject_options(options, _ROBOT_OPTIONS, "--robot")
         if any(":" in name for name in options.functions or ()):
@@ -117,6 +118,7 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def _write_model(options: argparse.Namespace) -> None:
+    """Write the model file of a robot."""
     from ..export.model_file import write_model
 
     if options.robot is not None:
@@ -144,6 +146,7 @@ def _reject_options(
 
 
 def _read_model(options: argparse.Namespace) -> Model:
+    """Read the robot's description with the gravity and mimic joints of the options."""
     return read_robot(
         options,
         lambda text, root_joint: Model.from_urdf(
@@ -153,6 +156,7 @@ def _read_model(options: argparse.Namespace) -> Model:
 
 
 def _write_library(options: argparse.Namespace) -> None:
+    """Write a library, of functions for all robots or for one."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()

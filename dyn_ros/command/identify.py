@@ -150,6 +150,7 @@ def add_identify(commands: Commands) -> None:
 
 
 def _identify(options: argparse.Namespace) -> None:
+    """Run the command ``identify``."""
     from rich.progress import TimeElapsedColumn
 
     from . import tables
@@ -352,6 +353,7 @@ def _write_results(
     result: Identification,
     validation_errors: Sequence[JointResult],
 ) -> None:
+    """Write the description, the drives and the report, as the options require."""
     if options.output:
         from ..identification.locking import with_drives
 

@@ -105,6 +105,7 @@ def add_log(commands: Commands) -> None:
 
 
 def _log(options: argparse.Namespace) -> int:
+    """Run the command ``log``; return its exit code."""
     if options.scheduler is not None and options.out is None:
         raise UsageError("--scheduler: pass --out too, a folder that all workers can write to")
     if options.out is not None and options.out.exists() and not options.out.is_dir():
@@ -138,6 +139,7 @@ def _exit_on_sigterm() -> Iterator[None]:
 
 
 def _log_into_folder(options: argparse.Namespace, out: Path) -> int:
+    """Compute, plot and summarize results in a folder; return the exit code."""
     with report_errors():
         log = _prepare_log(options, out)
     if not _run_log(options, log):
@@ -281,6 +283,7 @@ def _plot_file(text: str) -> Path:
 
 
 def _save_plot(options: argparse.Namespace, log: Log) -> None:
+    """Plot the results of all recordings."""
     from ..logs.write.plot import plot
 
     files = {

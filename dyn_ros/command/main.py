@@ -115,6 +115,7 @@ def _without_ros_arguments(argv: Sequence[str]) -> list[str]:
 
 
 def _make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="dyn_ros", description="Rigid-body dynamics of robots.", epilog=_EXIT_CODES
     )
@@ -172,6 +173,7 @@ def _add_demo(commands: Commands) -> None:
 
 
 def _demo(options: argparse.Namespace) -> None:
+    """Run the command ``demo``."""
     from ..demo.run import ARM, DemoError, run
 
     settings = (
@@ -205,6 +207,7 @@ def _add_info(commands: Commands) -> None:
 
 
 def _info(options: argparse.Namespace) -> None:
+    """Run the command ``info``."""
     from . import tables
 
     tables.show_info(read_robot(options, Model.from_urdf), options.format)
@@ -239,6 +242,7 @@ def _add_torque(commands: Commands) -> None:
 
 
 def _torque(options: argparse.Namespace) -> None:
+    """Run the command ``torque``."""
     from . import tables
 
     model = read_robot(options, Model.from_urdf)
@@ -274,6 +278,7 @@ def _add_check(commands: Commands) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
+    """Run the command ``check``; return 1 if there are findings."""
     from rich.progress import MofNCompleteColumn
 
     from . import tables
@@ -354,6 +359,7 @@ def _add_excite(commands: Commands) -> None:
 
 
 def _excite(options: argparse.Namespace) -> None:
+    """Run the command ``excite``."""
     from rich.progress import MofNCompleteColumn
 
     from ..identification import excite
@@ -411,6 +417,7 @@ def _add_precompile(commands: Commands) -> None:
 
 
 def _precompile(options: argparse.Namespace) -> None:
+    """Run the command ``precompile``."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from ..logs.kernels import KERNELS
@@ -444,6 +451,7 @@ def _add_completion(commands: Commands, parser: argparse.ArgumentParser) -> None
 
 
 def _completion(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Run the command ``completion``."""
     try:
         import shtab
     except ImportError as error:

@@ -46,6 +46,7 @@ def add_payload(commands: Commands) -> None:
 
 
 def _payload(options: argparse.Namespace) -> None:
+    """Run the command ``payload``."""
     from ..identification import identify_payload
     from ..identification.solution import effort_unit_warnings
     from ..recordings.formats.sources import discover

@@ -101,6 +101,7 @@ def add_view(commands: Commands) -> None:
 
 
 def _view(options: argparse.Namespace) -> None:
+    """Run the command ``view``."""
     from ..demo.run import ARM
 
     options.file = options.file or ARM
@@ -130,6 +131,7 @@ def is_recording(path: Path) -> bool:
 
 
 def _view_robot(options: argparse.Namespace) -> None:
+    """Simulate a robot, and serve its page."""
     from ..engine.model import Model
     from ..viewer.local import CURVES, LocalRobot
 
@@ -160,6 +162,7 @@ def _view_robot(options: argparse.Namespace) -> None:
 
 
 def _view_recording(options: argparse.Namespace) -> None:
+    """Replay a recording, and serve its page."""
     from ..viewer.replay import CURVES, Replay, open_recording
 
     xml = None

@@ -228,6 +228,7 @@ class Log:
             recording.folder.remove_temporary_files()
 
     def _run(self, workers: Workers, progress: Progress) -> None:
+        """Compute all unfinished parts in workers, and store their reports."""
         jobs = Jobs(
             workers,
             partial(open_parts, self._read_options),

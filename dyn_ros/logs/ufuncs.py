@@ -237,8 +237,10 @@ def _result_axes(model: Model, name: str, shapes: Sequence[tuple[int, ...]]) -> 
 
 
 def _dimension_name(axis: str | int) -> str:
+    """Return the name of a core dimension, from the name or length of an axis."""
     return _DIMENSION_NAMES.get(str(axis), str(axis))
 
 
 def _core_dimensions(shape: Shape) -> str:
+    """Return the core dimensions of an array as in a signature, such as "(q)"."""
     return f"({','.join(map(_dimension_name, shape))})"

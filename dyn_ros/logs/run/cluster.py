@@ -83,6 +83,7 @@ class ClusterWorkers:
         self._completed.add(future)
 
     def _submit_task(self, *call: Any) -> Any:
+        """Submit a call to the cluster; return its future."""
         with self._translate_errors():
             return self._client.submit(*call, pure=False)
 
@@ -131,10 +132,12 @@ class ClusterWorkers:
 
 
 def _reduce_values(reduce: Callable[[Any, Any], Any], *values: Any) -> Any:
+    """Combine values from left to right."""
     return functools.reduce(reduce, values)
 
 
 def _to_failure(error: BaseException) -> Failure:
+    """Return the failure of an exception of a task."""
     if type(error).__name__ == "KilledWorker":
         return Failure(
             "Died",

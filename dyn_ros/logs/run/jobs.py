@@ -102,6 +102,7 @@ class Jobs:
         self.total = [self._workers.value(handle) for handle in self._total_reduction.finish()]
 
     def _add_parts(self, index: int, planned: Any, failure: Failure | None) -> None:
+        """Add the calls for the parts of a planned recording."""
         calls, finished = ([], 0.0) if failure is not None else self._calls(index, planned)
         size = finished + sum(call.size for call in calls)
         unit = self._sizes[index] / size if size > 0.0 else 0.0
@@ -114,16 +115,19 @@ class Jobs:
         self._finish_recording(index)
 
     def _finish_part(self, call: Call, values: Sequence[Any]) -> None:
+        """Note that a part is done, with its value in a sequence, which may be empty."""
         self._unfinished_parts[call.recording] -= 1
         self._advance(call.recording, call.size)
         self._reductions[call.recording].put(call.number or 0, values)
         self._finish_recording(call.recording)
 
     def _finish_recording(self, index: int) -> None:
+        """Add the value of a recording to the total if all its parts are done."""
         if not self._unfinished_parts[index]:
             self._total_reduction.put(index, self._reductions.pop(index).finish())
 
     def _advance(self, index: int, share: float) -> None:
+        """Report progress; ``share`` is the finished size of a recording."""
         self._finished_size += share
         self._progress(
             min(self._finished_size / self._total_size, 1.0), str(self._recordings[index])
@@ -151,6 +155,7 @@ class Reduction:
             self._next += 1
 
     def _add(self, values: Sequence[Any]) -> None:
+        """Add the next value, and combine values of levels that are full."""
         for level in self._levels:
             level.append(values)
             if len(level) < FAN_IN:
@@ -167,6 +172,7 @@ class Reduction:
         return values
 
     def _combine(self, level: Sequence[Sequence[Any]]) -> Sequence[Any]:
+        """Combine the values of a level."""
         present_values = [value for values in level for value in values]
         if self._reduce is None or len(present_values) < 2:
             return present_values

@@ -86,6 +86,7 @@ class LocalWorkers:
         self._start_pool("fork" if fork and _can_fork() else "spawn")
 
     def _start_pool(self, method: str = "spawn") -> None:
+        """Start the processes, by "spawn" or "fork"."""
         other_children = set(multiprocessing.active_children())
         self._pool = ProcessPoolExecutor(
             self._count,
@@ -102,6 +103,7 @@ class LocalWorkers:
         self._running[self._send_call(call)] = call
 
     def _send_call(self, call: Call) -> Future[bytes]:
+        """Submit a call to the pool; return its future."""
         packed = pickle.dumps((call.function, call.arguments))
         try:
             return self._pool.submit(run_call, _run_pickled, packed)
@@ -137,6 +139,7 @@ class LocalWorkers:
         return True
 
     def _retry(self, call: Call) -> None:
+        """Repeat a call whose process died, up to ``retries + 1`` times."""
         for _ in range(self._retries + 1):
             if self._collect(self._send_call(call), call):
                 return

@@ -63,7 +63,7 @@ _MOMENTUM_VECTORS = "com_velocity", "linear_momentum", "angular_momentum"
 _PLANAR_TWIST_ROWS = 0, 1, 5  # linear x, y, angular z
 
 
-class _TopicMessages(NamedTuple):
+class _MessageGroup(NamedTuple):
     """Serialized messages of a topic, each made from a row of a table."""
 
     topic: str
@@ -83,6 +83,7 @@ def write(table: Table, path: str | Path) -> None:
 
 
 def _write_mcap(table: Table, file: IO[bytes]) -> None:
+    """Write the messages of a table to an MCAP file, row by row."""
     try:
         import rosbags.typesys  # noqa: F401
         from mcap.writer import Writer
@@ -115,7 +116,7 @@ def _write_mcap(table: Table, file: IO[bytes]) -> None:
     writer.finish()
 
 
-def _in_row_order(groups: Sequence[_TopicMessages]) -> Iterator[tuple[int, str, bytes]]:
+def _in_row_order(groups: Sequence[_MessageGroup]) -> Iterator[tuple[int, str, bytes]]:
     """Yield row, topic and message, row by row."""
     rows = np.concatenate([group.rows for group in groups]) if groups else np.zeros(0, int)
     topics = [group.topic for group in groups for _ in group.messages]
@@ -124,7 +125,7 @@ def _in_row_order(groups: Sequence[_TopicMessages]) -> Iterator[tuple[int, str, 
         yield int(rows[k]), topics[k], messages[k]
 
 
-def _messages_by_topic(table: Table) -> Iterator[_TopicMessages]:
+def _messages_by_topic(table: Table) -> Iterator[_MessageGroup]:
     """Yield the messages of each topic for which there are columns."""
     quantities = {name.partition(".")[0] for name in table.columns}
     if "position" in quantities:
@@ -170,10 +171,10 @@ def _message_template(kind: str, frame: str = "", **fields: Any) -> Template:
 
 def _fill_template(
     table: Table, topic: str, kind: str, template: Template, row_mask: Any, values: dict[str, Array]
-) -> _TopicMessages:
+) -> _MessageGroup:
     """Make a message of each row in the mask; ``values`` has a row of each field for each state."""
     rows = np.flatnonzero(row_mask)
-    return _TopicMessages(
+    return _MessageGroup(
         topic,
         kind,
         rows,
@@ -185,7 +186,7 @@ def _fill_template(
 
 def _joint_state_messages(
     table: Table, topic: str, names: Sequence[str], row_mask: Any, values: dict[str, Array]
-) -> _TopicMessages:
+) -> _MessageGroup:
     """Make JointStates whose fields are empty unless there are values of them."""
     template = _message_template(
         JOINT_STATE, table.frame, name=names, **{field: np.zeros(len(names)) for field in values}
@@ -193,7 +194,7 @@ def _joint_state_messages(
     return _fill_template(table, topic, JOINT_STATE, template, row_mask, values)
 
 
-def _state_messages(table: Table) -> Iterator[_TopicMessages]:
+def _state_messages(table: Table) -> Iterator[_MessageGroup]:
     """Yield the states from which quantities are computed, as joint states and odometry."""
     base_nv = {"floating": 6, "planar": 3}.get(table.base, 0)
     names = table.names[base_nv:]
@@ -224,7 +225,7 @@ def _state_messages(table: Table) -> Iterator[_TopicMessages]:
         yield _odometry_messages(table, base_nv)
 
 
-def _odometry_messages(table: Table, base_nv: int) -> _TopicMessages:
+def _odometry_messages(table: Table, base_nv: int) -> _MessageGroup:
     """Make the odometry of a base with ``base_nv`` velocities."""
     base_nq = len(table.position_names) - len(table.names) + base_nv
     pose = _stack_columns(table, "position", table.position_names[:base_nq])
@@ -245,7 +246,7 @@ def _odometry_messages(table: Table, base_nv: int) -> _TopicMessages:
     )
 
 
-def _centroidal_messages(table: Table) -> _TopicMessages:
+def _centroidal_messages(table: Table) -> _MessageGroup:
     """Make the centroidal states; accelerations and rates are NaN."""
     columns = table.columns
     vectors = {

@@ -123,6 +123,7 @@ def plot(files: Mapping[str, Sequence[Path]], path: str | Path) -> None:
 
 
 def _read_curves(files: Mapping[str, Sequence[Path]], is_picture: bool) -> Curves:
+    """Read the columns that are plotted; raise a ValueError if there are none."""
     from pyarrow import parquet
 
     names = {
@@ -192,11 +193,11 @@ def _describe_time_axis(spans: Sequence[RecordingSpan]) -> tuple[float, str, str
         (seconds, unit) for min_duration, seconds, unit in _TIME_UNITS if duration >= min_duration
     )
     if len(spans) == 1:
-        return seconds, f"time [{unit}]", f"{spans[0].name}, from {_date(spans[0].stamp)}"
+        return seconds, f"time [{unit}]", f"{spans[0].name}, from {_format_date(spans[0].stamp)}"
     return (
         seconds,
         f"recorded time [{unit}]",
-        f"{len(spans)} recordings, one after the other, from {_date(spans[0].stamp)}",
+        f"{len(spans)} recordings, one after the other, from {_format_date(spans[0].stamp)}",
     )
 
 
@@ -210,7 +211,8 @@ def _has_date(stamp: int) -> bool:
     return stamp >= 10**17
 
 
-def _date(stamp: int) -> str:
+def _format_date(stamp: int) -> str:
+    """Return the date of a stamp [ns]; of a simulation, its time."""
     if not _has_date(stamp):
         return f"{1e-9 * stamp:.3f} s"
     moment = datetime.datetime.fromtimestamp(stamp // 10**9, datetime.timezone.utc)
@@ -232,6 +234,7 @@ def _arrange_grid(
 
 
 def _has_points(subplot: Subplot, curves: Curves) -> bool:
+    """Return True unless all numbers of a subplot are unknown."""
     return any(curves.by_column[line.column].has_points for line in subplot.lines)
 
 
@@ -244,6 +247,7 @@ def _top_subplot(subplot: Subplot, subplots: Sequence[Subplot]) -> Subplot:
 
 
 def _make_picture(curves: Curves) -> bytes:
+    """Draw the curves with matplotlib; return a PNG file."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -294,6 +298,7 @@ def _make_picture(curves: Curves) -> bytes:
 
 
 def _draw(axes: Any, subplot: Subplot, curves: Curves, seconds: float) -> None:
+    """Draw the curves of a subplot; ``seconds`` is the unit of the axis of time."""
     from matplotlib.ticker import MaxNLocator
 
     axes.yaxis.set_major_locator(MaxNLocator(3, min_n_ticks=2))
@@ -386,6 +391,7 @@ def _add_titles(
 
 
 def _make_page(curves: Curves) -> bytes:
+    """Draw the curves with plotly; return an HTML file."""
     try:
         from plotly import subplots as plotly_subplots
     except ImportError:
@@ -478,6 +484,7 @@ def _traces(
 
 
 def _show_unknown(figure: Any, subplot: Subplot) -> None:
+    """Write in a subplot that all its numbers are unknown."""
     axes = figure.get_subplot(subplot.row + 1, subplot.grid_column + 1)
     axes.yaxis.showticklabels = False
     names = (axis.plotly_name.replace("axis", "") for axis in (axes.xaxis, axes.yaxis))
@@ -519,6 +526,7 @@ def _time_axis(curves: Curves) -> tuple[Callable[[DecimatedCurve], Array], str]:
 
 
 def _set_style(figure: Any, curves: Curves, title: str, height: int, rows: int, label: str) -> None:
+    """Set colors, axes, the title and marks between recordings."""
     figure.update_layout(
         height=height,
         paper_bgcolor="white",

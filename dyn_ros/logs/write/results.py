@@ -92,6 +92,7 @@ class ResultFolder:
             file.unlink(missing_ok=True)
 
     def _files_that_match(self, pattern: re.Pattern[str]) -> list[Path]:
+        """Return the files of the folder whose names match a pattern."""
         if not self.path.is_dir():
             return []
         return sorted(file for file in self.path.iterdir() if pattern.fullmatch(file.name))
