@@ -161,7 +161,7 @@ def _identify(options: argparse.Namespace) -> None:
         raise UsageError('reports require plotly: pip install "dyn_ros[identify]"')
     with tables.progress("reading", TimeElapsedColumn(), total=1.0) as show, report_errors():
         result, gains = _run_identification(
-            options, model, lambda done, what: show(completed=done, description=what)
+            options, model, lambda fraction, label: show(completed=fraction, description=label)
         )
         validation_errors = _validate(options, model, result)
     with report_errors():

@@ -32,14 +32,12 @@ _SMALL_ERROR_FRACTION = 0.05  # below it, the sign, unit and order of the effort
 
 # Fractions of the squared error that a cause explains.
 _MIN_EXPLAINED_FRACTION = 0.25  # below it, a cause is not likely
-_CONTRADICTION_FRACTION = (
-    0.5  # parameters for the joint alone; beyond it, it contradicts other joints
-)
+_CONTRADICTION_FRACTION = 0.5  # parameters for the joint alone; it may contradict other joints
 _CLEAR_CONTRADICTION_FRACTION = 0.9  # beyond it, nothing else has to be explained
 _SHARED_DELAY_FRACTION = 0.5  # beyond it, other joints probably have the same delay
 _MIN_SINGLE_CAUSE_FRACTION = 0.5  # below it, coupled motors, gravity or a sign are not the cause
 _MIN_JUMP_FRACTION = 0.15  # Coulomb friction of a coupled motor
-_COUPLED_WITHOUT_JUMPS_FRACTION = 0.95  # beyond it, Coulomb friction of the motor is not required
+_COUPLED_WITHOUT_JUMPS_FRACTION = 0.95  # beyond it, no Coulomb friction is required
 _MAX_REMAINDER_RATIO = 0.5  # error that coupled motors leave, relative to the error of other causes
 
 _UNKNOWN_TEXT = (
@@ -215,8 +213,8 @@ def _find_cause(model: Model, errors: TorqueErrors, W: Array, k: int, noise: flo
         and not is_noise
     ):
         coupling = model.drives.coupling
-        declared = coupling is not None and np.count_nonzero(coupling[:, [k, j]]) > 2
-        remedy = "check the matrix of motors" if declared else "declare motors"
+        is_declared = coupling is not None and np.count_nonzero(coupling[:, [k, j]]) > 2
+        remedy = "check the matrix of motors" if is_declared else "declare motors"
         return _Cause(
             _COUPLED_TEXT.format(names[j], coupled_fraction, remedy),
             remedy=(1, _REMEDY_TEXTS[1].format(remedy, f"{names[j]} and {names[k]}")),

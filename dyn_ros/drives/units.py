@@ -19,14 +19,14 @@ from ..engine.model import Model
 _MIN_GRAVITY_RATIO = 0.1  # relative to the largest; an unknown tool alters smaller torques
 _MAX_DESCRIPTION_FACTOR = 3.0  # far beyond the errors of a description
 _DOUBLED_GRAVITY_FACTOR = 1.5  # beyond it, gravity was in the effort and was added again
-_MIN_EXPLAINED_FRACTION = 0.5  # variance; a fit that explains less is not believed
-_MAX_VARIANCE_RATIO = 0.25  # unexplained by another joint relative to its own: half the error
-_MIN_EXPLAINED_BY_OTHER_JOINT = 0.9  # variance
-_MIN_ZERO_ERROR = 0.1  # relative to the RMS effort, beyond friction; smaller ones do not matter
+_MIN_EXPLAINED_FRACTION = 0.5  # fraction of the variance; a fit that explains less is not believed
+_MAX_VARIANCE_RATIO = 0.25  # unexplained variance with another joint to that with its own
+_MIN_EXPLAINED_BY_OTHER_JOINT = 0.9  # fraction of the variance
+_MIN_ZERO_OFFSET = 0.1  # relative to the RMS effort; smaller offsets do not matter
 _MAX_REGRESSOR_SIZE = 5_000_000  # numbers in memory
-_BLOCK_COUNT = 20  # blocks of samples, whose scatter shows the standard error of a zero
-_MIN_STANDARD_ERRORS = 4.0  # a smaller zero is not certain
-_MIN_CONSTANT_FRACTION = 1e-3  # squared; less than it, parameters of bodies imitate a zero
+_BLOCK_COUNT = 20  # blocks of samples; their scatter shows the standard error of an offset
+_MIN_STANDARD_ERRORS = 4.0  # a smaller offset is not certain
+_MIN_CONSTANT_FRACTION = 1e-3  # squared; below it, parameters of bodies imitate an offset
 _RANK_TOLERANCE = 1e-4  # relative to the largest singular value of scaled columns
 _COLLAPSED_MASS_RATIO = 0.2  # relative to the described mass; below it, a mass has collapsed
 _MIN_MASS_FRACTION = 0.02  # relative to the robot; lighter bodies are not reported
@@ -212,7 +212,7 @@ def _effort_messages(model: Model, q: Array, v: Array, a: Array, effort: Array) 
         text
         for k, A in columns.items()
         if has_one_motor[k]
-        for text in _zero_messages(model.velocity_names[k], A[rows], W[:, k], effort[rows, k])
+        for text in _offset_messages(model.velocity_names[k], A[rows], W[:, k], effort[rows, k])
     ]
 
 
@@ -303,7 +303,7 @@ def _moves_both_ways(v: Array) -> bool:
     return bool(min((v > _MIN_SPEED).mean(), (v < -_MIN_SPEED).mean()) >= _MIN_DIRECTION_FRACTION)
 
 
-def _zero_messages(name: str, A: Array, W: Array, effort: Array) -> Iterator[str]:
+def _offset_messages(name: str, A: Array, W: Array, effort: Array) -> Iterator[str]:
     """Yield a message on an effort with a constant part that bodies and friction do not explain.
 
     ``W`` are the columns of the parameters of the bodies, which may have any values.
@@ -321,19 +321,19 @@ def _zero_messages(name: str, A: Array, W: Array, effort: Array) -> Iterator[str
         return V @ ((X.T @ y) @ V / squares)
 
     constant = 1.0 - X @ coefficients(np.ones(len(X)))
-    square = float(constant @ constant)
-    if square < _MIN_CONSTANT_FRACTION * len(constant):
+    constant_square = float(constant @ constant)
+    if constant_square < _MIN_CONSTANT_FRACTION * len(constant):
         return
-    zero = float(constant @ effort) / square
-    x = coefficients(effort - zero)
-    scores = constant * (effort - zero - X @ x) / square
+    offset = float(constant @ effort) / constant_square
+    x = coefficients(effort - offset)
+    scores = constant * (effort - offset - X @ x) / constant_square
     sums = np.add.reduceat(scores, np.arange(0, len(scores), 1 + len(scores) // _BLOCK_COUNT))
     error = _MIN_STANDARD_ERRORS * float(np.sqrt(sums @ sums))
     friction = float(x[0]) / np.sqrt(len(v))
-    if abs(zero) - error > abs(friction) + _MIN_ZERO_ERROR * np.sqrt(np.mean(effort**2)):
+    if abs(offset) - error > abs(friction) + _MIN_ZERO_OFFSET * np.sqrt(np.mean(effort**2)):
         yield (
-            f"{name}: at rest, its effort is {abs(zero):.2g} "
-            f"{'more' if zero > 0.0 else 'less'} than gravity, and friction is "
+            f"{name}: at rest, its effort is {abs(offset):.2g} "
+            f"{'more' if offset > 0.0 else 'less'} than gravity, and friction is "
             f"{abs(friction):.2g}; set the zero of the sensor, or declare the offset in the "
             "drives file"
         )

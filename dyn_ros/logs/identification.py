@@ -166,7 +166,7 @@ def identify_recordings(
     ``options`` is called with the robot without locked joints, and with its samples if they are in
     memory.
     """
-    progress = progress or (lambda done, what: None)
+    progress = progress or (lambda fraction, label: None)
     if in_memory or (workers is None and scheduler is None and _fit_in_memory(paths, model, read)):
         arm, samples = read_recordings(
             model, paths, read, lock=lock, cutoff=cutoff, velocity=velocity
@@ -356,7 +356,7 @@ def _median_cutoff(calls: Sequence[Call], workers: Workers) -> float:
     """Return the median of the cutoffs that a few parts suggest [Hz]."""
     indices = spread_indices(len(calls), _MAX_CUTOFF_PARTS)
     cutoff_calls = [_call_with_loader(_choose_cutoff, calls[k]) for k in indices]
-    values, _ = _collect_values(workers, cutoff_calls, lambda done, what: None)
+    values, _ = _collect_values(workers, cutoff_calls, lambda fraction, label: None)
     return float(np.median([cutoff for _, cutoff in values]))
 
 
@@ -398,7 +398,7 @@ def _solve_first_parts(
     loaded, failures = _collect_values(
         workers,
         [_call_with_loader(partial(_load_part_samples, cutoff), call) for call in calls],
-        lambda done, what: progress(0.1 * done, what),
+        lambda fraction, label: progress(0.1 * fraction, label),
     )
     parts = [(call.recording, samples) for call, samples in loaded if len(samples)]
     failures.update((len(loaded) - len(parts)) * [_NO_SAMPLES])
@@ -411,7 +411,7 @@ def _solve_first_parts(
     recordings = np.repeat(*np.transpose([(n, len(samples)) for n, samples in parts]))
     samples = dataclasses.replace(samples, recording=recordings.astype(np.int32))
     return solve(
-        model, samples, options, lambda done, what: progress(0.1 + 0.2 * done, what)
+        model, samples, options, lambda fraction, label: progress(0.1 + 0.2 * fraction, label)
     ), failures
 
 
@@ -432,4 +432,4 @@ def _sum_parts(
 
 def _pass_progress(start: float, progress: Progress) -> Progress:
     """Return the progress of a pass: half of what remains, since another one may follow."""
-    return lambda done, what: progress(start + 0.5 * (1.0 - start) * done, what)
+    return lambda fraction, label: progress(start + 0.5 * (1.0 - start) * fraction, label)

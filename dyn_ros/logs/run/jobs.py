@@ -78,7 +78,7 @@ class Jobs:
     ) -> None:
         self._workers, self._calls, self._reduce = workers, calls, reduce
         self._recordings, self._sizes = recordings, sizes
-        self._progress = progress or (lambda done, what: None)
+        self._progress = progress or (lambda fraction, name: None)
         self._plans = deque(
             Call(plan, (recording,), recording=index) for index, recording in enumerate(recordings)
         )
