@@ -4,7 +4,7 @@
 
     python docs/generate.py
 
-Each is between a comment with the node and the function below, such as
+Each is between a comment with the node and a name in LISTS, such as
 `<!-- vereshchagin parameters -->`, and `<!-- end -->`. Its content comes from the running node.
 """
 
@@ -29,9 +29,10 @@ from dyn_ros.nodes.viewer_node import ViewerNode
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-PLACE = re.compile(r"(<!-- (\w+) (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+LIST_PATTERN = re.compile(r"(<!-- (\w+) (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-NODES = {  # for each, its class and the parameters with which it has all its inputs
+# class of each node, and parameters with which it has all its inputs
+NODES = {
     "dynamics": (DynamicsNode, {}),
     "centroidal": (CentroidalNode, {"contact_source": "topic"}),
     "vereshchagin": (VereshchaginNode, {"feedforward": "topic"}),
@@ -52,8 +53,8 @@ OUTPUT_QOS = "reliable, depth 10"
 
 
 @contextmanager
-def opened(name):
-    """A node with its topics and services, without compiling anything."""
+def running_node(name):
+    """Yield a node with its topics and services, without compiling anything."""
     node_class, values = NODES[name]
     arguments = ["--ros-args", "--log-level", "fatal"]
     for key, value in values.items():
@@ -87,12 +88,12 @@ def bullets(rows):
     )
 
 
-def kind(message):
+def type_name(message):
     """Return the type of a message or service, as in `ros2 interface` without the folder."""
     return f"{message.__module__.split('.')[0]}/{message.__name__}"
 
 
-def quality(profile):
+def qos_text(profile):
     """Return reliability, durability if it is transient local, and depth."""
     words = [profile.reliability.name.lower().replace("_", " ")]
     if profile.durability.name == "TRANSIENT_LOCAL":
@@ -101,19 +102,21 @@ def quality(profile):
 
 
 def description(function):
-    """Return the first sentence of a docstring, for a table."""
+    """Return the first sentence of a docstring, without "Return" and the like."""
     text = " ".join(function.__doc__.split("\n\n")[0].split()).rstrip(".")
-    return re.sub(r"^`\S+`: ", "", text)
+    return re.sub(r"^(Prepare `\S+`: |(Compute|Return) )", "", text)
 
 
 def outputs(node):
-    """The topics that a node publishes, except markers; docs/nodes.md has their QoS."""
+    """List the topics that a node publishes, except markers; docs/nodes.md has their QoS."""
     topics = {output.topic for output in node.outputs}
     assert {
-        quality(publisher.qos_profile) for publisher in node.publishers if publisher.topic in topics
+        qos_text(publisher.qos_profile)
+        for publisher in node.publishers
+        if publisher.topic in topics
     } == {OUTPUT_QOS}
     return bullets(
-        (output.topic, kind(output.type), description(output.make))
+        (output.topic, type_name(output.type), description(output.make))
         for output in node.outputs
         if output.topic != "~/markers"
     )
@@ -126,7 +129,8 @@ def _inputs(node, descriptions):
     return bullets(
         (
             topic,
-            f"{kind(subscriptions[topic].msg_type)}, {quality(subscriptions[topic].qos_profile)}",
+            f"{type_name(subscriptions[topic].msg_type)}, "
+            f"{qos_text(subscriptions[topic].qos_profile)}",
             text,
         )
         for topic, text in descriptions.items()
@@ -140,13 +144,13 @@ def _private_name(node, subscription):
     ).removeprefix("/")
 
 
-def shared(node):
-    """The topics that all nodes subscribe to."""
+def shared_inputs(node):
+    """List the topics that all nodes subscribe to."""
     return _inputs(node, SHARED_INPUTS)
 
 
 def inputs(node):
-    """The other topics that a node subscribes to."""
+    """List the other topics that a node subscribes to."""
     for subscription in node.subscriptions:
         if _private_name(node, subscription) not in {*INPUTS, *SHARED_INPUTS}:
             raise KeyError(f"docs/generate.py has no description of {subscription.topic_name}")
@@ -154,27 +158,33 @@ def inputs(node):
 
 
 def services(node):
-    """The services of a node, except those that several nodes have."""
+    """List the services of a node, except those that several nodes have."""
     return _services(service for service in node.offers if service not in model_services.SERVICES)
 
 
-def of_robot(node):
-    """The services that several nodes have."""
+def robot_services(node):
+    """List the services that several nodes have."""
     return _services(service for service in node.offers if service in model_services.SERVICES)
 
 
 def _services(offers):
-    """Return the list; the type is omitted if it is the name in CamelCase."""
+    """List services; a type is omitted if it is the service's name in CamelCase."""
     rows = []
     for service in offers:
-        usual = service.name[2:].title().replace("_", "") == service.type.__name__
+        is_default_type = service.name[2:].title().replace("_", "") == service.type.__name__
         text = description(service.answer)
-        rows.append((service.name, "" if usual else kind(service.type), text[0].lower() + text[1:]))
+        rows.append(
+            (
+                service.name,
+                "" if is_default_type else type_name(service.type),
+                text[0].lower() + text[1:],
+            )
+        )
     return bullets(rows)
 
 
 def _default(value):
-    """Return a default as written in YAML."""
+    """Return a default as it is written in YAML."""
     if isinstance(value, Parameter.Type):
         return "`[]`"
     if isinstance(value, str):
@@ -182,7 +192,7 @@ def _default(value):
     return "`{}`".format(str(value).lower().replace("'", ""))
 
 
-def _described(spec):
+def _parameter_text(spec):
     """Return the description of a parameter, with the choices that it does not mention."""
     text = spec.description
     if not all(re.search(rf"\b{choice}\b", text) for choice in spec.choices):
@@ -191,23 +201,27 @@ def _described(spec):
 
 
 def _parameters(specs):
-    return bullets((spec.name, _default(spec.default), _described(spec)) for spec in specs)
+    return bullets((spec.name, _default(spec.default), _parameter_text(spec)) for spec in specs)
 
 
 def parameters(node):
-    """The parameters of a node, except the common ones and the marker parameters."""
-    return _own_parameters(node.parameters.specs.values())
+    """List the parameters of a node, except common and marker parameters."""
+    return _specific_parameters(node.parameters.specs.values())
 
 
-def _own_parameters(specs):
-    common = {spec.name for spec in SPECS}
+def _specific_parameters(specs):
+    common_names = {spec.name for spec in SPECS}
     return _parameters(
-        [spec for spec in specs if spec.name not in common and not spec.name.startswith("markers.")]
+        [
+            spec
+            for spec in specs
+            if spec.name not in common_names and not spec.name.startswith("markers.")
+        ]
     )
 
 
-def of_markers(node):
-    """The parameters that all markers of a node have in common."""
+def shared_marker_parameters(node):
+    """List the parameters that all markers of a node have in common."""
     return _parameters(
         [
             spec
@@ -218,78 +232,77 @@ def of_markers(node):
 
 
 def markers(node):
-    """The kinds of markers of a node: what each shows, and its parameters."""
-    kinds = {}
+    """List the kinds of markers of a node with their parameters."""
+    marker_specs = {}
     for spec in node.parameters.specs.values():
-        if found := re.fullmatch(r"markers\.(\w+)\.(\w+)", spec.name):
-            kinds.setdefault(found[1], {})[found[2]] = spec
+        if match := re.fullmatch(r"markers\.(\w+)\.(\w+)", spec.name):
+            marker_specs.setdefault(match[1], {})[match[2]] = spec
     return bullets(
         (
-            kind,
+            marker,
             "",
             " ".join(
                 [
-                    _shown(specs["show"]) + ".",
+                    _marker_text(specs["show"]) + ".",
                     *(
-                        _attribute(spec)
+                        _marker_parameter_text(spec)
                         for name, spec in specs.items()
                         if name not in ("show", "color")
                     ),
                 ]
             ),
         )
-        for kind, specs in kinds.items()
+        for marker, specs in marker_specs.items()
     )
 
 
-def _attribute(spec):
+def _marker_parameter_text(spec):
     values = ", ".join(f"`{choice}`" for choice in spec.choices) or _default(spec.default)
-    given = "" if spec.size or isinstance(spec.default, Parameter.Type) else f" ({values})"
-    return f"`{spec.name.rpartition('.')[2]}`{given}: {spec.description}"
+    default = "" if spec.size or isinstance(spec.default, Parameter.Type) else f" ({values})"
+    return f"`{spec.name.rpartition('.')[2]}`{default}: {spec.description}"
 
 
-def _shown(spec):
+def _marker_text(spec):
     text = re.sub(r"^Whether ~/markers shows (the )?|\.$", "", spec.description)
     return text if spec.default else f"{text} (hidden)"
 
 
-def common(node):
-    """The parameters that all nodes have in common."""
+def common_parameters(node):
+    """List the parameters that all nodes have in common."""
     return _parameters(SPECS)
 
 
-TABLES = {
-    function.__name__: function
-    for function in (
-        outputs,
-        shared,
-        inputs,
-        services,
-        of_robot,
-        parameters,
-        common,
-        of_markers,
-        markers,
-    )
+LISTS = {
+    "outputs": outputs,
+    "shared": shared_inputs,
+    "inputs": inputs,
+    "services": services,
+    "of_robot": robot_services,
+    "parameters": parameters,
+    "common": common_parameters,
+    "of_markers": shared_marker_parameters,
+    "markers": markers,
 }
+"""Functions that write a list for a node, by the name of the list in a comment."""
 
 
-def written(page):
+def render_page(page):
     """Return the text of a page with up-to-date lists."""
 
-    def fill(place):
-        begin, name, part, end = place.groups()
-        if (name, part) == ("viewer", "parameters"):  # running it would serve a page
-            return begin + _own_parameters(ViewerNode.all_specs()) + end
-        with opened(name) as node:
-            return begin + TABLES[part](node) + end
+    def fill(match):
+        begin, node_name, list_name, end = match.groups()
+        if (node_name, list_name) == ("viewer", "parameters"):  # running it would serve a page
+            return begin + _specific_parameters(ViewerNode.all_specs()) + end
+        with running_node(node_name) as node:
+            return begin + LISTS[list_name](node) + end
 
-    return PLACE.sub(fill, page.read_text())
+    return LIST_PATTERN.sub(fill, page.read_text())
 
 
 def main():
+    """Write the lists of all pages; print the names of the pages that changed."""
     for page in PAGES:
-        text = written(page)
+        text = render_page(page)
         if text != page.read_text():
             page.write_text(text)
             print(page.relative_to(ROOT))

@@ -33,7 +33,7 @@ from .robot import support as ground
 from .robot.support import TOO_LARGE, CompositeBody, ContactFrames, Support, composite_body
 from .services import centroidal_services
 
-TOPIC = "~/contacts"
+CONTACTS_TOPIC = "~/contacts"
 SPECS = (
     Spec(
         "acceleration_source",
@@ -97,14 +97,21 @@ class CentroidalNode(RobotNode):
     checks = ((("contact_frames", "contact_dimension"), ContactFrames.of),)
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
-        # as long as the robot and the number of changes of parameters stay the same
-        self._feet = lru_cache(1)(lambda robot, changes: self._used_feet(robot))
-        self._undefined: dict[str, str] = {}  # by topic, why it was not published
+        # computed again only for another robot or after a change of parameters
+        self._cached_feet = lru_cache(1)(lambda robot, changes: self._configured_feet(robot))
+        self._undefined_reasons: dict[str, str] = {}  # topic: reason why it is not published
         self.outputs = (
-            Output("~/state", CentroidalState, self._make_state, self._reads),
-            Output("~/contact_forces", ContactForces, self._make_forces, self._feet_reads),
-            Output("~/center_of_pressure", PointStamped, self._make_center, self._feet_reads),
-            Output("~/zmp", PointStamped, self._make_zmp, self._reads),
+            Output("~/state", CentroidalState, self._make_state, self._rate_reads),
+            Output(
+                "~/contact_forces", ContactForces, self._make_contact_forces, self._support_reads
+            ),
+            Output(
+                "~/center_of_pressure",
+                PointStamped,
+                self._make_center_of_pressure,
+                self._support_reads,
+            ),
+            Output("~/zmp", PointStamped, self._make_zmp, self._rate_reads),
         )
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
@@ -115,7 +122,7 @@ class CentroidalNode(RobotNode):
 
     def required_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         if values["contact_source"] == "topic":
-            return {TOPIC: (ContactStates, _active, SENSOR_QOS)}
+            return {CONTACTS_TOPIC: (ContactStates, _read_contact_states, SENSOR_QOS)}
         return {}
 
     def parameters_changed(self, changed: Set[str]) -> None:
@@ -123,21 +130,26 @@ class CentroidalNode(RobotNode):
         if self.robot:
             self.robot.collector.cutoff = self.parameters.values["acceleration_cutoff"]
 
-    def _feet_reads(self) -> Iterable[str]:
+    def _support_reads(self) -> Iterable[str]:
         return ground.support_reads(self.parameters.values)
 
-    # --- the state, and its rates
+    # --- state and rates
 
-    def _reads(self) -> Iterable[str]:
+    def _rate_reads(self) -> Iterable[str]:
         return ground.rate_reads(self.parameters.values)
 
     def _make_state(self, robot: RobotContext) -> Compute:
-        """`~/state`: mass, center of mass, locked inertia and, if known, momentum and rates."""
+        """Prepare `~/state`: mass, center of mass, locked inertia and, if known, momentum and
+        rates.
+        """
         robot.collector.cutoff = self.parameters.values["acceleration_cutoff"]
         writers: dict[tuple[str, bool, bool], _CentroidalStateWriter] = {}
 
         def compute(state: State, terms: DynamicsTerms) -> Template:
-            body, rate = composite_body(robot, state, terms), self._rate(robot, state, terms)
+            body, rate = (
+                composite_body(robot, state, terms),
+                self._momentum_rate(robot, state, terms),
+            )
             key = robot.world_frame, body.momentum is not None, rate is not None
             if key not in writers:
                 writers.clear()
@@ -147,14 +159,14 @@ class CentroidalNode(RobotNode):
         return compute
 
     def _make_zmp(self, robot: RobotContext) -> Compute:
-        """`~/zmp`: the zero moment point on the ground."""
+        """Prepare `~/zmp`: the zero moment point on the ground."""
         return point_output(robot, partial(self.zero_moment_point, robot))
 
     def zero_moment_point(
         self, robot: RobotContext, state: State, terms: DynamicsTerms
     ) -> Array | None:
         """Return the zero moment point [m], (3,), or None; `waiting_for` states the reason."""
-        rate = self._rate(robot, state, terms)
+        rate = self._momentum_rate(robot, state, terms)
         if rate is None:
             return None
         body = composite_body(robot, state, terms).body
@@ -163,7 +175,7 @@ class CentroidalNode(RobotNode):
         return self.ground_point("~/zmp", robot, np.concatenate([force, moment]))
 
     @once_per_state
-    def _rate(
+    def _momentum_rate(
         self, robot: RobotContext, state: State, terms: DynamicsTerms
     ) -> Sequence[float] | None:
         """Return the rate of the momentum about the center of mass, six numbers, or None."""
@@ -203,33 +215,35 @@ class CentroidalNode(RobotNode):
             self.reject("acceleration_source forward_dynamics", error)
             return None
 
-    # --- what the ground exerts
+    # --- contact forces
 
-    def _used_feet(self, robot: RobotContext) -> ContactFrames:
-        """Return the feet; a ValueError states why there are none."""
+    def _configured_feet(self, robot: RobotContext) -> ContactFrames:
+        """Return the feet; raise `Rejected` with the reason if there are none."""
         feet = ContactFrames.of(robot, self.parameters.values)
         if not feet.contacts:
             raise Rejected("contact_frames is empty; set it to the feet of the robot")
         return feet
 
-    def _states(self, robot: RobotContext, feet: ContactFrames) -> Array:
-        """Return whether each foot is in contact; a ValueError if that is unknown."""
+    def _foot_contacts(self, robot: RobotContext, feet: ContactFrames) -> Array:
+        """Return True for each foot in contact, (n,); raise `Rejected` if that is unknown."""
         values = self.parameters.values
         if values["contact_source"] == "always":
             return np.ones(len(feet.contacts), bool)
-        active = self.inputs.numbers(TOPIC, robot, values["input_timeout"])
+        active = self.inputs.numbers(CONTACTS_TOPIC, robot, values["input_timeout"])
         names = [str(contact.frame) for contact in feet.contacts]
         missing = [name for name in names if name not in active]
         if missing:
-            raise Rejected(f"the last message on {TOPIC} does not contain {abbreviated(missing)}")
+            raise Rejected(
+                f"the last message on {CONTACTS_TOPIC} does not contain {abbreviated(missing)}"
+            )
         return np.array([active[name] for name in names])
 
     @once_per_state
     def support(self, robot: RobotContext, state: State, terms: DynamicsTerms) -> Support | None:
         """Return the forces of the ground, or None if an input is missing."""
         try:
-            feet = self._feet(robot, self.parameters.changes)
-            active = self._states(robot, feet)
+            feet = self._cached_feet(robot, self.parameters.changes)
+            active = self._foot_contacts(robot, feet)
         except ValueError:  # reported by waiting_for
             return None
         try:
@@ -238,8 +252,8 @@ class CentroidalNode(RobotNode):
             self.reject("contact forces", error)
             return None
 
-    def _make_forces(self, robot: RobotContext) -> Compute:
-        """`~/contact_forces`: the forces of the ground on `contact_frames`."""
+    def _make_contact_forces(self, robot: RobotContext) -> Compute:
+        """Prepare `~/contact_forces`: the forces of the ground on `contact_frames`."""
         message = ContactForces()
 
         def compute(state: State, terms: DynamicsTerms) -> ContactForces | None:
@@ -250,13 +264,13 @@ class CentroidalNode(RobotNode):
             if [force.name for force in message.forces] != names:
                 message.forces = [ContactForce(name=name) for name in names]
             message.header.frame_id = robot.world_frame
-            _write(message, state, support)
+            _write_contact_forces(message, state, support)
             return message
 
         return compute
 
-    def _make_center(self, robot: RobotContext) -> Compute:
-        """`~/center_of_pressure`: the center of pressure on the ground."""
+    def _make_center_of_pressure(self, robot: RobotContext) -> Compute:
+        """Prepare `~/center_of_pressure`: the center of pressure on the ground."""
         return point_output(robot, partial(self.center_of_pressure, robot))
 
     def center_of_pressure(
@@ -273,7 +287,10 @@ class CentroidalNode(RobotNode):
         )
 
     def ground_point(self, topic: str, robot: RobotContext, wrench: Array) -> Array | None:
-        """Return the zero moment point of a wrench about the origin, (3,), or keep why not."""
+        """Return the zero moment point [m] of a wrench about the origin, (3,), or None.
+
+        The reason for None is kept for `waiting_for`.
+        """
         gravity = robot.model.gravity
         mass = robot.model.total_mass + robot.base.mass
         height = self.parameters.values["ground_height"]
@@ -286,9 +303,9 @@ class CentroidalNode(RobotNode):
                 mass * float(np.linalg.norm(gravity)),
             )
         except Rejected as error:
-            self._undefined[topic] = str(error)
+            self._undefined_reasons[topic] = str(error)
             return None
-        self._undefined.pop(topic, None)
+        self._undefined_reasons.pop(topic, None)
         return point
 
     # --- diagnostics
@@ -300,12 +317,12 @@ class CentroidalNode(RobotNode):
         subscribed_topics, reasons = self.dispatch.subscribed_topics(), []
         source = self.parameters.values["acceleration_source"]
         if source == "forward_dynamics":
-            reasons.append(self._missing_effort(self.robot, "rates"))
+            reasons.append(self._missing_effort_reason(self.robot, "rates"))
         reasons.append(
-            self._no_forces(self.robot, subscribed_topics)
+            self._missing_forces_reason(self.robot, subscribed_topics)
             or "; ".join(
-                f"no {topic}: {why}"
-                for topic, why in self._undefined.items()
+                f"no {topic}: {reason}"
+                for topic, reason in self._undefined_reasons.items()
                 if topic in subscribed_topics
             )
         )
@@ -313,30 +330,30 @@ class CentroidalNode(RobotNode):
             reasons.append("no ~/zmp: the rates are unknown, because acceleration_source is none")
         return "; ".join(filter(None, reasons))
 
-    def _no_forces(self, robot: RobotContext, subscribed_topics: Sequence[str]) -> str:
+    def _missing_forces_reason(self, robot: RobotContext, subscribed_topics: Sequence[str]) -> str:
         """Return why subscribers get no contact forces, or an empty string."""
         topics = ", ".join(
             output.topic
             for output in self.outputs
-            if output.reads == self._feet_reads and output.topic in subscribed_topics
+            if output.reads == self._support_reads and output.topic in subscribed_topics
         )
         if not topics:
             return ""
         try:
-            self._states(robot, self._feet(robot, self.parameters.changes))
+            self._foot_contacts(robot, self._cached_feet(robot, self.parameters.changes))
         except ValueError as error:
             return f"no {topics}: {error}"
-        return self._missing_effort(robot, topics)
+        return self._missing_effort_reason(robot, topics)
 
-    def _missing_effort(self, robot: RobotContext, what: str) -> str:
-        """Return that something is missing because efforts are unknown, or an empty string."""
+    def _missing_effort_reason(self, robot: RobotContext, results: str) -> str:
+        """Return why results that require efforts are missing, or an empty string."""
         if not robot.collector.collects_effort or robot.collector.effort_known:
             return ""
-        return f"no {what}: unknown effort of " + abbreviated(robot.collector.missing_effort())
+        return f"no {results}: unknown effort of " + abbreviated(robot.collector.missing_effort())
 
 
 class _CentroidalStateWriter:
-    """Writes a CentroidalState; its frame_id and its flags are constant."""
+    """Writer of CentroidalState messages that share a frame_id and flags."""
 
     def __init__(self, frame_id: str, velocity_valid: bool, rates_valid: bool) -> None:
         message = CentroidalState(velocity_valid=velocity_valid, rates_valid=rates_valid)
@@ -356,6 +373,7 @@ class _CentroidalStateWriter:
             field[:] = math.nan
 
     def write(self, composite: CompositeBody, rate: Sequence[float] | None) -> Template:
+        """Write the mass properties and, if known, momentum and its rate; return the message."""
         body = composite.body
         self._mass[0], self._com[:] = body.mass, body.com
         self._inertia[:] = body.mass, *body.com, *body.rotational
@@ -367,21 +385,21 @@ class _CentroidalStateWriter:
         return self._template
 
 
-def _active(robot: RobotContext, message: ContactStates) -> dict[str, bool]:
-    """Return whether each name of a dyn_ros/ContactStates is in contact."""
+def _read_contact_states(robot: RobotContext, message: ContactStates) -> dict[str, bool]:
+    """Return the contact flag of each name in a dyn_ros/ContactStates."""
     names, active = message.name, message.active
     if len(names) != len(active):
         raise Rejected(
             f"{len(names)} names, but {len(active)} numbers in active; expected one for each name"
         )
-    repeated = duplicates(names)
-    if repeated:
-        raise Rejected(f"duplicate names: {abbreviated(repeated)}")
+    duplicate_names = duplicates(names)
+    if duplicate_names:
+        raise Rejected(f"duplicate names: {abbreviated(duplicate_names)}")
     return dict(zip(names, active))
 
 
-def _write(message: ContactForces, state: State, support: Support) -> None:
-    """Write the forces of a state to a message that has one for each frame."""
+def _write_contact_forces(message: ContactForces, state: State, support: Support) -> None:
+    """Write contact forces to a message that has a ContactForce for each foot."""
     seconds, nanoseconds = divmod(state.stamp, 1_000_000_000)
     message.velocity_valid = state.v is not None
     message.acceleration_valid = support.acceleration is not None

@@ -30,34 +30,36 @@ from .robot import DynamicsTerms, RobotContext, State
 from .services import contact_services, dynamics_services
 
 
-def gravity(robot: RobotContext) -> Compute:
-    """`~/gravity`: the torques that hold the robot still."""
+def make_gravity(robot: RobotContext) -> Compute:
+    """Prepare `~/gravity`: the torques that hold the robot still."""
     return effort_output(robot, lambda state, terms: terms.g)
 
 
-def nle(robot: RobotContext) -> Compute:
-    """`~/nle`: gravity, Coriolis and centrifugal torques."""
-    return effort_output(robot, _nle)
+def make_nle(robot: RobotContext) -> Compute:
+    """Prepare `~/nle`: gravity, Coriolis and centrifugal torques."""
+    return effort_output(robot, _nle_or_none)
 
 
-def _nle(state: State, terms: DynamicsTerms) -> Array | None:
+def _nle_or_none(state: State, terms: DynamicsTerms) -> Array | None:
     return None if state.v is None else terms.nle
 
 
-def _holding(robot: RobotContext, state: State, terms: DynamicsTerms) -> Array:
+def _gravity_command(robot: RobotContext, state: State, terms: DynamicsTerms) -> Array:
+    """Return gravity torques and the offsets that friction has at rest, (nv,)."""
     if not robot.includes_friction:
         return terms.g
-    return terms.g + robot.friction(np.zeros(robot.model.nv), terms.g)  # offsets
+    return terms.g + robot.friction(np.zeros(robot.model.nv), terms.g)
 
 
-def _continuing(robot: RobotContext, state: State, terms: DynamicsTerms) -> Array | None:
+def _nle_command(robot: RobotContext, state: State, terms: DynamicsTerms) -> Array | None:
+    """Return nonlinear effects and friction, (nv,); None if velocities are unknown."""
     if state.v is None or not robot.includes_friction:
-        return _nle(state, terms)
+        return _nle_or_none(state, terms)
     return terms.nle + robot.friction(state.v, terms.nle)
 
 
-def inertia(robot: RobotContext) -> Compute:
-    """`~/inertia`: the joint-space inertia matrix."""
+def make_inertia(robot: RobotContext) -> Compute:
+    """Prepare `~/inertia`: the joint-space inertia matrix."""
     size = len(robot.names)
     message = message_fields.named(JointSpaceInertia, robot)
     message_fields.resize(message.inertia, size, size)
@@ -71,8 +73,8 @@ def inertia(robot: RobotContext) -> Compute:
     return compute
 
 
-def state(robot: RobotContext) -> Compute:
-    """`~/state`: all of these at one instant; velocity and nle are NaN if unknown."""
+def make_state(robot: RobotContext) -> Compute:
+    """Prepare `~/state`: all of these at one instant; velocity and nle are NaN if unknown."""
     size = len(robot.names)
     message = message_fields.named(JointSpaceDynamics, robot)
     message.position_name = robot.position_names
@@ -82,7 +84,7 @@ def state(robot: RobotContext) -> Compute:
     message.gravity = message_fields.zeros(size)
     message_fields.resize(message.inertia, size, size)
     template = Template(message)
-    known, q, v, g, h = (
+    velocity_valid, q, v, g, h = (
         template.array(name)
         for name in ("velocity_valid", "position", "velocity", "gravity", "nle")
     )
@@ -94,7 +96,7 @@ def state(robot: RobotContext) -> Compute:
         q[:] = state.q[position_rows]
         g[:] = terms.g[rows]
         M[:] = terms.M[block]
-        known[0] = state.v is not None
+        velocity_valid[0] = state.v is not None
         if state.v is None:
             v[:] = h[:] = math.nan
         else:
@@ -107,14 +109,14 @@ def state(robot: RobotContext) -> Compute:
     return compute
 
 
-def joint_wrenches(robot: RobotContext) -> Compute:
-    """`~/joint_wrenches`: the wrench that each joint and fixed joint transmits."""
+def make_joint_wrenches(robot: RobotContext) -> Compute:
+    """Prepare `~/joint_wrenches`: the wrench that each joint and fixed joint transmits."""
     model, data = robot.model, robot.data
-    base = model.joint_names[0] if robot.moving_base else None  # rests on nothing
+    root_joint = model.joint_names[0] if robot.moving_base else None  # nothing carries it
     indices = [
         i
         for i, frame in enumerate(model.tree.frames)
-        if frame.kind != "body" and frame.name != base
+        if frame.kind != "body" and frame.name != root_joint
     ]
     zero = np.zeros(model.nv)
     message = JointWrenches(
@@ -127,20 +129,20 @@ def joint_wrenches(robot: RobotContext) -> Compute:
         v = state.v
         message.velocity_valid = v is not None
         forces = dyn_ros.frame_forces(model, data, state.q, zero if v is None else v, zero)
-        for wrench, numbers in zip(message.wrench, forces[indices].tolist()):
-            message_fields.set_vector(wrench.force, *numbers[:3])
-            message_fields.set_vector(wrench.torque, *numbers[3:])
+        for wrench, force in zip(message.wrench, forces[indices].tolist()):
+            message_fields.set_vector(wrench.force, *force[:3])
+            message_fields.set_vector(wrench.torque, *force[3:])
         return message
 
     return compute
 
 
 OUTPUTS = (
-    Output("~/gravity", JointState, gravity, ("g",)),
-    Output("~/nle", JointState, nle, ("nle",)),
-    Output("~/inertia", JointSpaceInertia, inertia, ("M",)),
-    Output("~/state", JointSpaceDynamics, state, ("g", "M", "nle")),
-    Output("~/joint_wrenches", JointWrenches, joint_wrenches),
+    Output("~/gravity", JointState, make_gravity, ("g",)),
+    Output("~/nle", JointState, make_nle, ("nle",)),
+    Output("~/inertia", JointSpaceInertia, make_inertia, ("M",)),
+    Output("~/state", JointSpaceDynamics, make_state, ("g", "M", "nle")),
+    Output("~/joint_wrenches", JointWrenches, make_joint_wrenches),
 )
 
 
@@ -160,7 +162,11 @@ class DynamicsNode(RobotNode):
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         self.command = command.Command(
-            self, {"gravity": (lambda: ("g",), _holding), "nle": (lambda: ("nle",), _continuing)}
+            self,
+            {
+                "gravity": (lambda: ("g",), _gravity_command),
+                "nle": (lambda: ("nle",), _nle_command),
+            },
         )
         self.outputs = (*OUTPUTS, self.command.output)
         super().__init__(name, source, **kwargs)

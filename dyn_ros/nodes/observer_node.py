@@ -24,7 +24,7 @@ from .base.robot_node import Output, RobotNode, run
 from .markers.observer_markers import OBSERVER
 from .messages import message_fields
 from .messages.frame_ids import rotation
-from .observer_parameters import RESTARTING, SPECS
+from .observer_parameters import RESTARTING_PARAMETERS, SPECS
 from .robot import DynamicsTerms, RobotContext, State, once_per_state
 from .robot.observation import ContactAverage, Observation, effort_deviations, thresholds
 from .services import model_services, observer_services
@@ -50,29 +50,29 @@ class ObserverNode(RobotNode):
     specs = SPECS
     checks = (
         (
-            RESTARTING | {"drives"},
-            lambda robot, values: Observation(robot, values, lambda why: None),
+            RESTARTING_PARAMETERS | {"drives"},
+            lambda robot, values: Observation(robot, values, lambda text: None),
         ),
         ([spec.name for spec in SPECS if spec.name.startswith("thresholds.")], thresholds),
         (("noise.external",), effort_deviations),
-        (("tip_frame", "wrench_axes"), observer_parameters.place),
+        (("tip_frame", "wrench_axes"), observer_parameters.wrench_frames),
     )
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         self.requests = observer_services.Requests(self)
         self.outputs = (
-            Output("~/external_efforts", JointState, self._make_efforts),
-            Output("~/external_wrench", WrenchStamped, self._make_wrench, ("oMf",)),
-            Output("~/contacts", ExternalContact, self._make_contact, ("oMf",)),
+            Output("~/external_efforts", JointState, self._make_external_efforts),
+            Output("~/external_wrench", WrenchStamped, self._make_external_wrench, ("oMf",)),
+            Output("~/contacts", ExternalContact, self._make_contacts, ("oMf",)),
             Output("~/residual", JointState, self._make_residual),
-            Output("~/residual_without_friction", JointState, self._make_frictionless),
+            Output("~/residual_without_friction", JointState, self._make_residual_without_friction),
         )
         self.offers = (*self.requests.offers, *model_services.SERVICES)
         self._observation: Observation | None = None
         self._average = ContactAverage(0.0)
         self._subscribed_topics: frozenset[str] = frozenset()  # topics that have subscribers
-        self._setting = ""  # which parameter does not fit the robot
-        self._settings_of: tuple[Any, int] = None, -1  # robot and parameters of `_setting`
+        self._setting_error = ""  # error of a parameter that does not fit the robot
+        self._setting_error_source: tuple[Any, int] = None, -1  # robot, parameters.changes
         self._tare: tuple[Any, Array] = None, np.zeros(0)
         super().__init__(name, source, **kwargs)
 
@@ -89,7 +89,7 @@ class ObserverNode(RobotNode):
 
     def parameters_changed(self, changed: Set[str]) -> None:
         super().parameters_changed(changed)
-        if RESTARTING & changed:
+        if RESTARTING_PARAMETERS & changed:
             self.requests.recording.abort("parameters of the observer have changed")
             if {"effort_constant", "effort_delay"} & changed:
                 self.requests.forget_measurements()
@@ -97,9 +97,9 @@ class ObserverNode(RobotNode):
         elif self._observation:
             self._observation.adjust(self.parameters.values)
 
-    def tip(self, robot: RobotContext) -> str:
-        """Return the frame at which the external wrench acts; a ValueError if there is none."""
-        return observer_parameters.tip(robot, self.parameters.values["tip_frame"])
+    def tip_frame(self, robot: RobotContext) -> str:
+        """Return the frame where the external wrench acts; raise a ValueError if there is none."""
+        return observer_parameters.tip_frame(robot, self.parameters.values["tip_frame"])
 
     @property
     def tare(self) -> Array:
@@ -124,7 +124,7 @@ class ObserverNode(RobotNode):
     def on_state_reads(self, now: float) -> Iterable[str] | None:
         recording = self.requests.recording
         if recording.active:
-            recording.poll(self.steady_time(), self._unusable())
+            recording.poll(self.steady_time(), self._unusable_reason())
         self._subscribed_topics = self.dispatch.recently_subscribed_topics(now)
         if self.requests.needs_states or self._subscribed_topics:
             return ("effort",)
@@ -133,18 +133,18 @@ class ObserverNode(RobotNode):
         return None
 
     def on_state(self, robot: RobotContext, state: State) -> None:
-        observation = self._observation_of(robot)
+        observation = self._observation_for(robot)
         if observation is None:
             return
         observation.observe(state, not RESIDUALS.isdisjoint(self._subscribed_topics))
         if self.requests.needs_states:
             self.requests.add(state.stamp, observation)
 
-    def _observation_of(self, robot: RobotContext) -> Observation | None:
-        """Return the observer of a robot; None if a parameter does not fit it."""
+    def _observation_for(self, robot: RobotContext) -> Observation | None:
+        """Return the observer of a robot, or None if a parameter does not fit it."""
         if self._observation and self._observation.robot is robot:
             return self._observation
-        if self._settings_of == (robot, self.parameters.changes):
+        if self._setting_error_source == (robot, self.parameters.changes):
             return None
         if self._observation:
             self.requests.recording.abort("there is a new robot")
@@ -152,9 +152,12 @@ class ObserverNode(RobotNode):
         try:
             self._observation = Observation(robot, self.parameters.values, self._log)
             self._observation.tare = self.tare
-            self._setting, self._settings_of = "", (None, -1)
+            self._setting_error, self._setting_error_source = "", (None, -1)
         except ValueError as error:
-            self._setting, self._settings_of = str(error), (robot, self.parameters.changes)
+            self._setting_error, self._setting_error_source = (
+                str(error),
+                (robot, self.parameters.changes),
+            )
         return self._observation
 
     def _log(self, text: str) -> None:
@@ -165,17 +168,17 @@ class ObserverNode(RobotNode):
     def faults(self) -> Sequence[str]:
         return list(self._observation.faults.values()) if self._observation else []
 
-    def _problem(self) -> str:
+    def _missing_efforts_reason(self) -> str:
         """Return why there are no external efforts, or an empty string."""
         if self._observation is None:
-            return self._setting
+            return self._setting_error
         return self._observation.problem
 
-    def _unusable(self) -> str:
+    def _unusable_reason(self) -> str:
         """Return why a request cannot use the states, or an empty string."""
         if self._observation and self._observation.settling:
             return "the observer has not settled"
-        return self._problem()
+        return self._missing_efforts_reason()
 
     def waiting_for(self) -> str:
         waiting = super().waiting_for()
@@ -183,13 +186,13 @@ class ObserverNode(RobotNode):
             self.dispatch.subscribed_topics() or self.requests.recording.needs_states
         ):
             return waiting
-        problem = self._problem()
-        if problem:
-            return f"nothing is published: {problem}"
+        reason = self._missing_efforts_reason()
+        if reason:
+            return f"nothing is published: {reason}"
         if "~/external_wrench" in self.dispatch.subscribed_topics():
             assert self.robot is not None
             try:
-                observer_parameters.place(self.robot, self.parameters.values)
+                observer_parameters.wrench_frames(self.robot, self.parameters.values)
             except ValueError as error:
                 return f"no ~/external_wrench: {error}"
         return ""
@@ -200,13 +203,13 @@ class ObserverNode(RobotNode):
                 "diagnose",
                 self.requests.recording.poll,
                 self.steady_time(),
-                self.waiting_for() or self._unusable() or "no states",
+                self.waiting_for() or self._unusable_reason() or "no states",
             )
         super().diagnose(busy)
 
     def details(self) -> dict[str, str]:
         observation = self._observation
-        label = self._problem() or "idle"
+        label = self._missing_efforts_reason() or "idle"
         if observation and observation.valid:
             label = "running"
         elif observation and observation.settling:
@@ -223,44 +226,46 @@ class ObserverNode(RobotNode):
 
     # --- outputs
 
-    def valid(self, robot: RobotContext, result: str = "valid") -> Observation | None:
-        """Return the observer if it has a result for the latest state of a robot."""
+    def valid_observation(self, robot: RobotContext, flag: str = "valid") -> Observation | None:
+        """Return the observation of the latest state of a robot if its flag is set, or None."""
         observation = self._observation
-        if observation and observation.robot is robot and getattr(observation, result):
+        if observation and observation.robot is robot and getattr(observation, flag):
             return observation
         return None
 
-    def _make_efforts(self, robot: RobotContext) -> Compute:
-        """`~/external_efforts`: what the environment exerts on the joints."""
-        return self._efforts(robot, "external", "valid")
+    def _make_external_efforts(self, robot: RobotContext) -> Compute:
+        """Prepare `~/external_efforts`: what the environment exerts on the joints."""
+        return self._make_effort_output(robot, "external", "valid")
 
     def _make_residual(self, robot: RobotContext) -> Compute:
-        """`~/residual`: measured minus modeled effort, through the same filters."""
-        return self._efforts(robot, "residual", "residual_valid")
+        """Prepare `~/residual`: measured minus modeled effort, through the same filters."""
+        return self._make_effort_output(robot, "residual", "residual_valid")
 
-    def _make_frictionless(self, robot: RobotContext) -> Compute:
-        """`~/residual_without_friction`: the residual of a model without friction."""
-        return self._efforts(robot, "frictionless", "residual_valid")
+    def _make_residual_without_friction(self, robot: RobotContext) -> Compute:
+        """Prepare `~/residual_without_friction`: the residual of a model without friction."""
+        return self._make_effort_output(robot, "frictionless", "residual_valid")
 
-    def _efforts(self, robot: RobotContext, result: str, valid: str) -> Compute:
+    def _make_effort_output(self, robot: RobotContext, attribute: str, flag: str) -> Compute:
+        """Prepare a topic with an attribute of the observation, if its flag is set."""
+
         def efforts(state: State, terms: DynamicsTerms) -> Array | None:
-            observation = self.valid(robot, valid)
-            return None if observation is None else getattr(observation, result)
+            observation = self.valid_observation(robot, flag)
+            return None if observation is None else getattr(observation, attribute)
 
         return effort_output(robot, efforts)
 
     @once_per_state
     def external_wrench(self, robot: RobotContext, state: State) -> Any:
         """Return the wrench at the tip, a `dyn_ros.ExternalWrench` in its axes, or None."""
-        observation = self.valid(robot)
+        observation = self.valid_observation(robot)
         if observation is None:
             return None
         try:
-            frame = self.tip(robot)
+            frame = self.tip_frame(robot)
         except ValueError:  # reported by waiting_for
             return None
         covariance = observation.covariance()
-        # the lever arm, in the units of the weighted efforts
+        # lever arm in the units of efforts weighted by their covariance
         damping = self.parameters.values["damping"] * math.sqrt(
             len(covariance) / covariance.trace()
         )
@@ -279,11 +284,11 @@ class ObserverNode(RobotNode):
             self.reject("external_wrench", error)
             return None
 
-    def _make_wrench(self, robot: RobotContext) -> Compute:
-        """`~/external_wrench`: the wrench at the tip that explains the external efforts."""
+    def _make_external_wrench(self, robot: RobotContext) -> Compute:
+        """Prepare `~/external_wrench`: the wrench at the tip that explains the external efforts."""
         message = WrenchStamped()
-        place = lru_cache(1)(
-            lambda changes: observer_parameters.place(robot, self.parameters.values)
+        wrench_frames = lru_cache(1)(
+            lambda changes: observer_parameters.wrench_frames(robot, self.parameters.values)
         )
 
         def compute(state: State, terms: DynamicsTerms) -> WrenchStamped | None:
@@ -291,15 +296,14 @@ class ObserverNode(RobotNode):
             if estimate is None:
                 return None
             try:
-                frame, axes = place(self.parameters.changes)
+                frame, axes = wrench_frames(self.parameters.changes)
             except ValueError:  # reported by waiting_for
                 return None
-            numbers = estimate.wrench
             message.header.frame_id = (
                 robot.world_frame if axes is None else robot.model.frame_names[axes]
             )
             R = rotation(axes, terms.oMf).T @ terms.oMf[frame, :3, :3]
-            force, torque = (R @ numbers[:3]).tolist(), (R @ numbers[3:]).tolist()
+            force, torque = (R @ estimate.wrench[:3]).tolist(), (R @ estimate.wrench[3:]).tolist()
             message_fields.set_vector(message.wrench.force, *force)
             message_fields.set_vector(message.wrench.torque, *torque)
             return message
@@ -309,7 +313,7 @@ class ObserverNode(RobotNode):
     @once_per_state
     def contact(self, robot: RobotContext, state: State) -> Any:
         """Return the isolated contact, a `dyn_ros.IsolatedContact`, or None without collision."""
-        observation = self.valid(robot)
+        observation = self.valid_observation(robot)
         if observation is None or not observation.collision:
             return None
         try:
@@ -329,13 +333,13 @@ class ObserverNode(RobotNode):
             return contact
         return self._average.update(contact, state.stamp)
 
-    def _make_contact(self, robot: RobotContext) -> Compute:
-        """`~/contacts`: whether something touches the robot, and where."""
+    def _make_contacts(self, robot: RobotContext) -> Compute:
+        """Prepare `~/contacts`: whether something touches the robot, and where."""
         message = ExternalContact()
         names = np.array(robot.model.velocity_names)
 
         def compute(state: State, terms: DynamicsTerms) -> ExternalContact | None:
-            observation = self.valid(robot)
+            observation = self.valid_observation(robot)
             if observation is None:
                 return None
             message.header.frame_id = robot.world_frame
@@ -351,8 +355,8 @@ class ObserverNode(RobotNode):
 
 
 def _fill_contact(message: ExternalContact, contact: Any) -> None:
-    """Fill a message from an isolated contact; None: there is none."""
-    unknown = (math.nan,) * 3
+    """Fill a message from an isolated contact; without one (None), with NaN and empty fields."""
+    nan_vector = (math.nan,) * 3
     message.link = contact.link or "" if contact else ""
     message.explained = bool(contact and contact.explained)
     message.possible_links = list(contact.possible_links) if contact else []
@@ -360,9 +364,9 @@ def _fill_contact(message: ExternalContact, contact: Any) -> None:
     message.force_deviation = float(contact.deviation) if contact else math.nan
     message.line_valid = bool(contact and contact.line_valid)
     message_fields.set_vector(
-        message.direction, *(contact.direction.tolist() if contact else unknown)
+        message.direction, *(contact.direction.tolist() if contact else nan_vector)
     )
-    message_fields.set_vector(message.point, *(contact.point.tolist() if contact else unknown))
+    message_fields.set_vector(message.point, *(contact.point.tolist() if contact else nan_vector))
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -24,20 +24,22 @@ from .robot import RobotContext, SettingError, parameter_errors
 from .services import observer_services
 
 
-def _spec(name: str, known: Setting) -> Spec:
-    """Return the parameter of a setting of the observer."""
-    empty = f"{known.empty:g}" if isinstance(known.empty, float) else known.empty
-    sentences = (f"{known.label}.", known.note, f"Empty: {empty}." if known.is_array else "")
+def _setting_spec(name: str, setting: Setting) -> Spec:
+    """Return the ROS parameter for a setting of the observer."""
+    empty = f"{setting.empty:g}" if isinstance(setting.empty, float) else setting.empty
+    sentences = (f"{setting.label}.", setting.note, f"Empty: {empty}." if setting.is_array else "")
     return Spec(
         parameter_name(name),
-        Parameter.Type.DOUBLE_ARRAY if known.is_array else known.default,
+        Parameter.Type.DOUBLE_ARRAY if setting.is_array else setting.default,
         " ".join(filter(None, sentences)),
-        limits=known.limits,
-        choices=known.choices,
+        limits=setting.limits,
+        choices=setting.choices,
     )
 
 
-OBSERVER_SPECS = tuple(_spec(*each) for each in settings_in(ObserverSettings).items())
+OBSERVER_SPECS = tuple(
+    _setting_spec(name, setting) for name, setting in settings_in(ObserverSettings).items()
+)
 SPECS = (
     *OBSERVER_SPECS,
     Spec(
@@ -83,13 +85,13 @@ SPECS = (
     ),
     *observer_services.SPECS,
 )
-RESTARTING = frozenset(
+RESTARTING_PARAMETERS = frozenset(
     spec.name for spec in OBSERVER_SPECS if not spec.name.startswith("thresholds.")
 )
-"""Parameters with which the observer is made; others apply while it runs."""
+"""Parameters whose change restarts the observer; the others apply while it runs."""
 
 
-def tip(robot: RobotContext, name: str) -> str:
+def tip_frame(robot: RobotContext, name: str) -> str:
     """Return the frame in the parameter tip_frame, or the last link of a single chain."""
     model = robot.model
     if name:
@@ -108,9 +110,9 @@ def tip(robot: RobotContext, name: str) -> str:
     return model.tree.links[-1].name
 
 
-def place(robot: RobotContext, values: Mapping[str, Any]) -> tuple[int, int | None]:
-    """Return the frames where the wrench acts and in whose axes it is; None: the world."""
-    frame = tip(robot, values["tip_frame"])
+def wrench_frames(robot: RobotContext, values: Mapping[str, Any]) -> tuple[int, int | None]:
+    """Return the indices of the frame where the wrench acts and of its axes (None: the world)."""
+    frame = tip_frame(robot, values["tip_frame"])
     link = (
         axes_link(robot, "wrench_axes", values["wrench_axes"])
         if values["wrench_axes"]

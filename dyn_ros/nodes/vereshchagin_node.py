@@ -31,7 +31,7 @@ from .messages.acceleration_constraints import Constraints
 from .messages.frame_ids import Wrench, external_forces, requested_forces
 from .robot import DynamicsTerms, RobotContext, State, once_per_state, parameter_errors
 
-PRESETS = (
+PRESET_SPECS = (
     Spec(
         "constraints",
         "topic",
@@ -45,7 +45,7 @@ PRESETS = (
     Spec("axis_frame", "", "Frame in whose axes axis is expressed. Empty: the world."),
 )
 SPECS = (
-    *PRESETS,
+    *PRESET_SPECS,
     Spec(
         "feedforward",
         "none",
@@ -94,7 +94,8 @@ SPECS = (
 )
 
 
-_efforts = partial(arrays.vector, field="effort")  # of a robot, in a message
+_read_efforts = partial(arrays.vector, field="effort")
+"""Return the efforts in a message, (nv,), given a robot and the message."""
 TOO_LARGE = (
     "the result is not finite, because the state, the constraints, the efforts or the "
     "wrenches are too large"
@@ -102,9 +103,11 @@ TOO_LARGE = (
 
 
 class ConstrainedSolution(NamedTuple):
+    """Torques that enforce constraints, and the motion that results."""
+
     constraints: Constraints
-    feedforward: Array
-    effort: Array
+    feedforward: Array  # (nv,), N m or N
+    effort: Array  # (nv,), N m or N; feedforward plus constraint torques
     motion: ConstrainedMotion
 
 
@@ -113,7 +116,7 @@ def _check_preset(robot: RobotContext, values: Mapping[str, Any]) -> None:
         acceleration_constraints.from_preset(robot, values)
 
 
-def _check_frames(robot: RobotContext, values: Mapping[str, Any]) -> None:
+def _check_wrench_frames(robot: RobotContext, values: Mapping[str, Any]) -> None:
     with parameter_errors("wrench_frames"):
         for frame in filter(None, values["wrench_frames"]):
             robot.model.frame_index(frame)
@@ -130,12 +133,17 @@ class VereshchaginNode(RobotNode):
     )
     markers = VERESHCHAGIN
     specs = (*SPECS, *command.specs("constraint_torques"))
-    checks = (([spec.name for spec in PRESETS], _check_preset), (["wrench_frames"], _check_frames))
+    checks = (
+        ([spec.name for spec in PRESET_SPECS], _check_preset),
+        (["wrench_frames"], _check_wrench_frames),
+    )
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
-        self.command = command.Command(self, {"constraint_torques": (self._reads, self._torque)})
+        self.command = command.Command(
+            self, {"constraint_torques": (self._reads, self._constraint_torques)}
+        )
         self.outputs = (
-            Output("~/constraint_torques", JointState, self._make_torques, self._reads),
+            Output("~/constraint_torques", JointState, self._make_constraint_torques, self._reads),
             Output(
                 "~/solution",
                 ConstrainedDynamics,
@@ -144,8 +152,8 @@ class VereshchaginNode(RobotNode):
             ),
             self.command.output,
         )
-        self.offers = (Service("~/solve", SolveConstrainedDynamics, self._answer),)
-        self._preset = lru_cache(1)(
+        self.offers = (Service("~/solve", SolveConstrainedDynamics, self._solve_request),)
+        self._cached_preset = lru_cache(1)(
             lambda robot, changes: acceleration_constraints.from_preset(
                 robot, self.parameters.values
             )
@@ -155,39 +163,43 @@ class VereshchaginNode(RobotNode):
     # --- inputs
 
     def required_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        wanted = wrench_subscriptions(values["wrench_topics"], values["wrench_frames"])
-        own = {
+        subscriptions = wrench_subscriptions(values["wrench_topics"], values["wrench_frames"])
+        topic_subscriptions = {
             "~/constraints": (
                 AccelerationConstraints,
                 acceleration_constraints.from_message,
                 COMMAND_QOS,
             ),
-            "~/feedforward": (JointState, _efforts, COMMAND_QOS),
+            "~/feedforward": (JointState, _read_efforts, COMMAND_QOS),
         }
-        for topic in own.keys() & wanted.keys():
+        for topic in topic_subscriptions.keys() & subscriptions.keys():
             raise Rejected(f"wrench_topics: {topic} is not a topic for wrenches")
-        return wanted | {topic: how for topic, how in own.items() if values[topic[2:]] == "topic"}
+        return subscriptions | {
+            topic: subscription
+            for topic, subscription in topic_subscriptions.items()
+            if values[topic.removeprefix("~/")] == "topic"
+        }
 
-    def _numbers(self, topic: str, robot: RobotContext) -> Any:
+    def _latest_input(self, topic: str, robot: RobotContext) -> Any:
         return self.inputs.numbers(topic, robot, self.parameters.values["input_timeout"])
 
     def _constraints(self, robot: RobotContext) -> Constraints:
-        """Return the active constraints; like the methods below, a ValueError if missing."""
+        """Return the active constraints; like the methods below, raise a ValueError if missing."""
         if "~/constraints" in self.inputs:
-            return self._numbers("~/constraints", robot)
-        return self._preset(robot, self.parameters.changes)
+            return self._latest_input("~/constraints", robot)
+        return self._cached_preset(robot, self.parameters.changes)
 
     def _received_feedforward(self, robot: RobotContext) -> Array:
         if "~/feedforward" in self.inputs:
-            return self._numbers("~/feedforward", robot)
+            return self._latest_input("~/feedforward", robot)
         return np.zeros(robot.model.nv)
 
     def _reads(self) -> Iterable[str]:
         return solution_reads(self.parameters.values)
 
     def _wrenches(self, robot: RobotContext) -> list[Wrench]:
-        topics = dict.fromkeys(self.parameters.values["wrench_topics"])  # each once, in order
-        return [self._numbers(topic, robot) for topic in topics]
+        topics = dict.fromkeys(self.parameters.values["wrench_topics"])  # unique
+        return [self._latest_input(topic, robot) for topic in topics]
 
     def waiting_for(self) -> str:
         waiting = super().waiting_for()
@@ -211,7 +223,7 @@ class VereshchaginNode(RobotNode):
             return None
         gravity = self.parameters.values["feedforward"] == "gravity"
         try:
-            given = (
+            inputs = (
                 self._constraints(robot),
                 terms.g.copy() if gravity else self._received_feedforward(robot),
                 external_forces(robot, self._wrenches(robot), state.q),
@@ -219,12 +231,14 @@ class VereshchaginNode(RobotNode):
         except ValueError:  # reported by waiting_for
             return None
         try:
-            return self._solve_for(robot, state.q, state.v, *given)
+            return self._solve_for(robot, state.q, state.v, *inputs)
         except ValueError as error:
             self.reject("state", error)
             return None
 
-    def _torque(self, robot: RobotContext, state: State, terms: DynamicsTerms) -> Array | None:
+    def _constraint_torques(
+        self, robot: RobotContext, state: State, terms: DynamicsTerms
+    ) -> Array | None:
         solution = self.solution(robot, state, terms)
         return None if solution is None else solution.effort
 
@@ -254,12 +268,12 @@ class VereshchaginNode(RobotNode):
             raise Rejected(TOO_LARGE)
         return ConstrainedSolution(constraints, feedforward, effort, motion)
 
-    def _make_torques(self, robot: RobotContext) -> Compute:
-        """`~/constraint_torques`: the torques to send to the joints."""
-        return effort_output(robot, partial(self._torque, robot))
+    def _make_constraint_torques(self, robot: RobotContext) -> Compute:
+        """Prepare `~/constraint_torques`: the torques to send to the joints."""
+        return effort_output(robot, partial(self._constraint_torques, robot))
 
     def _make_solution(self, robot: RobotContext) -> Compute:
-        """`~/solution`: motion, torques and constraints at one instant."""
+        """Prepare `~/solution`: motion, torques and constraints at one instant."""
         latest: Any = None, None, None
 
         def compute(state: State, terms: DynamicsTerms) -> ConstrainedDynamics | None:
@@ -272,7 +286,7 @@ class VereshchaginNode(RobotNode):
                 latest = (
                     solution.constraints,
                     message,
-                    _writer(robot, solution.constraints, message),
+                    _make_solution_writer(robot, solution.constraints, message),
                 )
             _, message, write = latest
             message.header.frame_id = robot.world_frame
@@ -281,19 +295,21 @@ class VereshchaginNode(RobotNode):
 
         return compute
 
-    def _answer(self, robot: RobotContext, request: Any, response: Any, state: State) -> None:
-        """The motion under the constraints in the request, or under the active ones."""
-        given = request.constraints
+    def _solve_request(
+        self, robot: RobotContext, request: Any, response: Any, state: State
+    ) -> None:
+        """Compute the motion under the constraints in the request, or under the active ones."""
+        message = request.constraints
         if (
-            given.header.frame_id
-            or given.frame
-            or len(given.directions.data)
-            or len(given.acceleration)
+            message.header.frame_id
+            or message.frame
+            or len(message.directions.data)
+            or len(message.acceleration)
         ):
-            constraints = acceleration_constraints.from_message(robot, given)
+            constraints = acceleration_constraints.from_message(robot, message)
         else:
             constraints = self._constraints(robot)
-        feedforward = _efforts(robot, request)
+        feedforward = _read_efforts(robot, request)
         q, v = state.q, state.velocity()
         solution = self._solve_for(
             robot, q, v, constraints, feedforward, requested_forces(robot, request, q)
@@ -301,19 +317,19 @@ class VereshchaginNode(RobotNode):
         response.header.frame_id = robot.world_frame
         response.solution.header = response.header
         oMf = dyn_ros.frame_placements(robot.model, robot.data, q)
-        _writer(robot, constraints, response.solution)(solution, q, v, oMf)
+        _make_solution_writer(robot, constraints, response.solution)(solution, q, v, oMf)
         if not np.isfinite(response.solution.achieved_acceleration).all():
             raise Rejected(TOO_LARGE)
 
 
-def _writer(
+def _make_solution_writer(
     robot: RobotContext,
     constraints: Constraints,
     message: ConstrainedDynamics,
 ) -> Callable[[ConstrainedSolution, Array, Array, Array], None]:
-    """Prepare a ConstrainedDynamics for these constraints; return a function that fills it."""
+    """Return a function that fills a ConstrainedDynamics with solutions for these constraints."""
     message.name = robot.names
-    by_joint = [
+    joint_fields = [
         message_fields.numbers(message, field, len(robot.names))
         for field in (
             "acceleration",
@@ -338,7 +354,7 @@ def _writer(
         motion = solution.motion
         message_constraints.header.frame_id = constraints.axes or robot.world_frame
         for numbers, vector in zip(
-            by_joint,
+            joint_fields,
             (
                 motion.ddq,
                 solution.effort,

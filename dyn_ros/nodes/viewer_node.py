@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dyn_ros.viewer.session import Session
     from dyn_ros.viewer.touch_tab import TouchTab
 
-TOPICS = {
+TORQUE_TOPICS = {
     "gravity": "dynamics/gravity",
     "nle": "dynamics/nle",
     "constraint": "vereshchagin/constraint_torques",
@@ -105,14 +105,14 @@ class ViewerNode(PageClient):
     """Shows a robot, its markers and its torques in a browser, with sliders and a push handle."""
 
     specs = SPECS
-    state_queue_depth = 500  # markers belong to one of them
+    state_queue_depth = 500  # joint states; markers are drawn with the one of their stamp
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         self.session: Session | None = None
         self._joint_state_reader = joint_state_reader()
         self._marker_topics: set[str] = set()
-        self._publisher: Any = None  # of joint states; created when a slider is first moved
-        self._motion: Any = None
+        self._joint_state_publisher: Any = None  # created when a slider is first moved
+        self._motion_client: Any = None
         super().__init__(name, self.all_specs(), **kwargs)
 
     @property
@@ -123,7 +123,7 @@ class ViewerNode(PageClient):
     # --- lifecycle
 
     def start(self) -> None:
-        """Serve the page, unless autostart is false; a ValueError if it cannot be served."""
+        """Serve the page, unless autostart is false; raise a ValueError if it cannot be served."""
         super().start()
         if self.parameters.values["autostart"] and self.session is None:
             raise ValueError(self.report.count.last_rejection)
@@ -138,7 +138,7 @@ class ViewerNode(PageClient):
         values = self.parameters.values
         if not 0 <= values["port"] <= 65535:
             raise ValueError(f"port: expected 0 to 65535, but got {values['port']}")
-        self.session = Session(values["host"], values["port"], self, self._settings())
+        self.session = Session(values["host"], values["port"], self, self._page_settings())
         self.get_logger().info(f"the robot is at {self.address}")
         if values["port"] and self.session.server.get_port() != values["port"]:
             self.get_logger().warning(f"port {values['port']} is in use")
@@ -151,24 +151,27 @@ class ViewerNode(PageClient):
             "It appears once its description arrives on the topic robot_description. Start "
             "robot_state_publisher, or set the parameter robot_description_file of the viewer."
         )
-        self._push = self.create_publisher(WrenchStamped, "push", 10)
+        self._push_publisher = self.create_publisher(WrenchStamped, "push", 10)
         if values["motion_service"]:
-            self._motion = self.create_client(SetBool, values["motion_service"])
+            self._motion_client = self.create_client(SetBool, values["motion_service"])
         self.open_services(values["simulated_robot"])
-        newest = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-        for curve, topic in TOPICS.items():
-            self.subscribe(JointState, topic, partial(self._on_torque_message, curve), newest)
+        latest_qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+        for curve, topic in TORQUE_TOPICS.items():
+            self.subscribe(JointState, topic, partial(self._on_torque_message, curve), latest_qos)
         self.subscribe(
-            ExternalContact, "observer/contacts", partial(self._to_touch, "receive_contact"), newest
+            ExternalContact,
+            "observer/contacts",
+            partial(self._pass_to_touch_tab, "receive_contact"),
+            latest_qos,
         )
         self.subscribe(
             WrenchStamped,
             "observer/external_wrench",
-            partial(self._to_touch, "receive_wrench"),
-            newest,
+            partial(self._pass_to_touch_tab, "receive_wrench"),
+            latest_qos,
         )
-        self._listen_to_markers()
-        self._updated = time.monotonic()
+        self._subscribe_to_markers()
+        self._update_time = time.monotonic()
         self._set_timer()
 
     def close(self) -> None:
@@ -176,16 +179,16 @@ class ViewerNode(PageClient):
             return
         self.destroy_timer(self.timer)
         self.session.close()
-        self.destroy_publisher(self._push)
-        if self._publisher is not None:
-            self.destroy_publisher(self._publisher)
-        if self._motion is not None:
-            self.destroy_client(self._motion)
+        self.destroy_publisher(self._push_publisher)
+        if self._joint_state_publisher is not None:
+            self.destroy_publisher(self._joint_state_publisher)
+        if self._motion_client is not None:
+            self.destroy_client(self._motion_client)
         self.close_services()
-        self.session = self._publisher = self._motion = None
+        self.session = self._joint_state_publisher = self._motion_client = None
         self._marker_topics = set()
 
-    def _settings(self) -> PageSettings:
+    def _page_settings(self) -> PageSettings:
         from dyn_ros.viewer.actor import PageSettings
 
         values = self.parameters.values
@@ -209,7 +212,7 @@ class ViewerNode(PageClient):
 
     def _tick(self) -> None:
         now = time.monotonic()
-        seconds, self._updated = now - self._updated, now
+        seconds, self._update_time = now - self._update_time, now
         self.update(now, seconds)
 
     def update(self, now: float, seconds: float) -> None:
@@ -219,13 +222,13 @@ class ViewerNode(PageClient):
 
     # --- topics
 
-    def _listen_to_markers(self) -> None:
+    def _subscribe_to_markers(self) -> None:
         assert self.session is not None
-        wanted = set(self.parameters.values["marker_topics"])
-        for topic in self._marker_topics - wanted:
+        topics = set(self.parameters.values["marker_topics"])
+        for topic in self._marker_topics - topics:
             self.unsubscribe(topic)
             self.session.forget_markers(topic)
-        for topic in wanted - self._marker_topics:
+        for topic in topics - self._marker_topics:
             # reliable: a deletion is published only once
             self.subscribe(
                 MarkerArray,
@@ -234,7 +237,7 @@ class ViewerNode(PageClient):
                 QoSProfile(depth=10),
                 raw=True,
             )
-        self._marker_topics = wanted
+        self._marker_topics = topics
 
     def on_joint_states(self, data: bytes) -> None:
         self.report.count.messages += 1
@@ -259,7 +262,7 @@ class ViewerNode(PageClient):
         if self.session is not None:
             self.session.receive_markers(topic, reader.read(data))
 
-    def _to_touch(self, receive: str, message: Any) -> None:
+    def _pass_to_touch_tab(self, receive: str, message: Any) -> None:
         if self.session is not None and self.session.touch is not None:
             getattr(self.session.touch, receive)(message)
 
@@ -272,9 +275,9 @@ class ViewerNode(PageClient):
     def parameters_changed(self, changed: Set[str]) -> None:
         if self.session is None:
             return
-        self.session.settings = self._settings()
+        self.session.settings = self._page_settings()
         if "marker_topics" in changed:
-            self._listen_to_markers()
+            self._subscribe_to_markers()
         if "rate" in changed:
             self.destroy_timer(self.timer)
             self._set_timer()
@@ -297,39 +300,43 @@ class ViewerNode(PageClient):
     def shows(self, touch: TouchTab) -> bool:
         return self.session is not None and self.session.touch is touch
 
-    # What users do on the page, see viewer/actor.py
+    # --- actions of users on the page, see viewer/actor.py
 
     def can_move(self) -> bool:
-        others = self.count_publishers(self.parameters.values["command_topic"])
-        return self._motion is not None or others <= (self._publisher is not None)
+        publishers = self.count_publishers(self.parameters.values["command_topic"])
+        return self._motion_client is not None or publishers <= (
+            self._joint_state_publisher is not None
+        )
 
     def move(self, names: list[str], position: Array, velocity: Array) -> None:
-        if self._publisher is None:
-            self._publisher = self.create_publisher(
+        if self._joint_state_publisher is None:
+            self._joint_state_publisher = self.create_publisher(
                 JointState, self.parameters.values["command_topic"], 10
             )
         message = JointState(
             name=names, position=array("d", position), velocity=array("d", velocity)
         )
         message.header.stamp = self.get_clock().now().to_msg()
-        self._publisher.publish(message)
+        self._joint_state_publisher.publish(message)
 
     def play(self, plays: bool) -> None:
-        if self._motion is not None:
-            self._motion.call_async(SetBool.Request(data=plays))
+        if self._motion_client is not None:
+            self._motion_client.call_async(SetBool.Request(data=plays))
 
     def push(self, link: str, force: Array) -> None:
         """Publish the force of the ball, but no zeros between the pushes of another program."""
-        if self._push.get_subscription_count() and (force.any() or not self._others_push()):
+        if self._push_publisher.get_subscription_count() and (
+            force.any() or not self._has_other_push_publisher()
+        ):
             message = WrenchStamped()
             message.header.stamp = self.get_clock().now().to_msg()
             message.header.frame_id = link
             message_fields.set_vector(message.wrench.force, *force.tolist())
-            self._push.publish(message)
+            self._push_publisher.publish(message)
 
-    def _others_push(self) -> bool:
-        publishers = self.get_publishers_info_by_topic(self._push.topic_name)
-        return any(each.node_name != self.get_name() for each in publishers)
+    def _has_other_push_publisher(self) -> bool:
+        publishers = self.get_publishers_info_by_topic(self._push_publisher.topic_name)
+        return any(publisher.node_name != self.get_name() for publisher in publishers)
 
     def report_refusal(self, line: str) -> None:
         self.get_logger().warning(line)

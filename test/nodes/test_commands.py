@@ -336,7 +336,7 @@ def _executable(graph, words):
     if rest:
         ros, *pairs = rest
         assert ros == "--ros-args"
-        with generate.opened(name.removesuffix("_node")) as node:
+        with generate.running_node(name.removesuffix("_node")) as node:
             for flag, pair in zip(pairs[::2], pairs[1::2], strict=True):
                 parameter, value = pair.split(":=", 1)
                 if flag == "-r":

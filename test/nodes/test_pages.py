@@ -14,18 +14,18 @@ SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "generate.py"
 _spec = importlib.util.spec_from_file_location("generate", SCRIPT)
 generate = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(generate)
-PAGES = [page for page in generate.PAGES if generate.PLACE.search(page.read_text())]
+PAGES = [page for page in generate.PAGES if generate.LIST_PATTERN.search(page.read_text())]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_lists_are_up_to_date(page):
-    assert page.read_text() == generate.written(page), "run `python docs/generate.py`"
+    assert page.read_text() == generate.render_page(page), "run `python docs/generate.py`"
 
 
 @pytest.mark.parametrize("name", generate.NODES)
 def test_each_topic_service_and_parameter_is_on_a_page(name):
     text = "".join(page.read_text() for page in PAGES if page.stem in (name, "nodes"))
-    with generate.opened(name) as node:
+    with generate.running_node(name) as node:
         own = {
             *node.parameters.specs,
             *(each.topic for each in node.outputs),
@@ -51,7 +51,7 @@ def on_the_page_of_markers(name):
 def test_a_changed_list_is_written_as_the_node_has_it(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- dynamics outputs -->\nold\n<!-- end -->\nafter\n")
-    text = generate.written(page)
+    text = generate.render_page(page)
     assert text.startswith(
         "before\n<!-- dynamics outputs -->\n"
         "- `~/gravity` (sensor_msgs/JointState): the torques that hold the robot still\n- `"

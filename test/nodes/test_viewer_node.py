@@ -291,7 +291,7 @@ def test_a_slider_stops_what_moves_by_itself(open_viewer, client):
 
     viewer = open_viewer(robot_description=ARM7, motion_service="move")
     client.node.create_service(SetBool, viewer.topic("move"), answer)
-    viewer.until(lambda: viewer.node._motion.service_is_ready())
+    viewer.until(lambda: viewer.node._motion_client.service_is_ready())
     viewer.slide(0, 0.3)
     viewer.until(lambda: asked == [False])
     assert viewer.session.panel._play.label == "Move by itself"
@@ -329,7 +329,7 @@ def test_without_a_pull_the_push_of_another_program_has_no_zeros_in_it(viewer, c
     client.node.create_subscription(WrenchStamped, viewer.topic("push"), heard.append, 10)
     viewer.until(lambda: heard)
     other = client.node.create_publisher(WrenchStamped, viewer.topic("push"), 10)
-    viewer.until(viewer.node._others_push)
+    viewer.until(viewer.node._has_other_push_publisher)
     client.settle()
     heard.clear()
     for _ in range(20):

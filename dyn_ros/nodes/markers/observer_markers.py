@@ -24,7 +24,7 @@ def external_wrench(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
         estimate = node.external_wrench(robot, state)
         if estimate is None:
             return screws.hide()
-        X = terms.oMf[robot.model.frame_index(node.tip(robot))]
+        X = terms.oMf[robot.model.frame_index(node.tip_frame(robot))]
         wrench = (X[:3, :3] @ estimate.wrench.reshape(2, 3, 1)).reshape(1, 6)
         return screws.show([0], X[None, :3, 3], wrench)
 
@@ -53,7 +53,7 @@ def external_effort(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
     colors = np.array([style.color, style.collision_color])
 
     def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
-        observation = node.valid(robot)
+        observation = node.valid_observation(robot)
         if observation is None:
             return arrows.hide()
         ratio = observation.external[arrows.rows] / observation.positive_thresholds()[arrows.rows]

@@ -33,16 +33,16 @@ def requested_contacts(messages: Sequence[ContactMessage]) -> list[Contact]:
     """Return the contacts of a request; an error names the contact and its field."""
     if len(messages) > MAX_CONTACTS:
         raise Rejected(f"contacts: expected at most {MAX_CONTACTS}, got {len(messages)}")
-    contacts = [_contact(index, message) for index, message in enumerate(messages)]
-    repeated = duplicates(str(contact.name) for contact in contacts)
-    if repeated:
+    contacts = [_requested_contact(index, message) for index, message in enumerate(messages)]
+    duplicate_names = duplicates(str(contact.name) for contact in contacts)
+    if duplicate_names:
         raise Rejected(
-            f"contacts: several are named {repeated[0]!r:.80}; set the field name of each"
+            f"contacts: several are named {duplicate_names[0]!r:.80}; set the field name of each"
         )
     return contacts
 
 
-def _contact(index: int, message: ContactMessage) -> Contact:
+def _requested_contact(index: int, message: ContactMessage) -> Contact:
     name = message.name or message.frame
     with parameter_errors(f"contacts[{index}] ({name!r:.80})"):
         return Contact(
@@ -50,15 +50,15 @@ def _contact(index: int, message: ContactMessage) -> Contact:
             message.dimension,
             message.reference_frame,
             message.other or None,
-            _placement("placement", message.placement),
-            _placement("other_placement", message.other_placement),
+            _read_placement("placement", message.placement),
+            _read_placement("other_placement", message.other_placement),
             message.kp,
             message.kd,
             name=name,
         )
 
 
-def _placement(field: str, pose: Pose) -> SE3:
+def _read_placement(field: str, pose: Pose) -> SE3:
     *_, qx, qy, qz, qw = numbers = message_fields.pose_numbers(pose)
     norm = math.hypot(qx, qy, qz, qw)
     if not all(map(math.isfinite, numbers)):
@@ -68,25 +68,28 @@ def _placement(field: str, pose: Pose) -> SE3:
     return SE3.from_quaternion(np.array([qx, qy, qz, qw]) / norm, numbers[:3])
 
 
-def contact_forces(
+def contact_force_messages(
     robot: RobotContext,
     contacts: Iterable[Contact],
     forces: ContactForces,
     q: Array,
     header: Header,
 ) -> list[ContactForce]:
-    """Return the messages, with the stamp of a header, of the forces or impulses of contacts."""
+    """Return messages with the forces or impulses of contacts and the stamp of `header`."""
     oMf = dyn_ros.frame_placements(robot.model, robot.data, q)
     return [
-        _message(*_place(robot, contact, oMf), contact, forces[str(contact.name)], header)
+        _contact_force_message(
+            *_force_frame(robot, contact, oMf), contact, forces[str(contact.name)], header
+        )
         for contact in contacts
     ]
 
 
-def _place(robot: RobotContext, contact: Contact, oMf: Array) -> tuple[str, Array, Array]:
-    """Return the frame_id of a force, in its axes the point where it acts, and the turn to them.
+def _force_frame(robot: RobotContext, contact: Contact, oMf: Array) -> tuple[str, Array, Array]:
+    """Return frame_id, point (3,) [m] and rotation (3, 3) of a contact force.
 
-    c1 is no frame of the robot, so LOCAL becomes its link.
+    The point is in the axes of frame_id, and the rotation turns the force to these axes. A contact
+    has no frame_id of its own, so a LOCAL force is expressed in the frame that the contact is on.
     """
     frame_id = reference_frame_id(robot, contact.frame, contact.reference_frame)
     X = contact.placement.as_homogeneous()
@@ -98,25 +101,25 @@ def _place(robot: RobotContext, contact: Contact, oMf: Array) -> tuple[str, Arra
     return frame_id, (oMf[frame] @ X)[:3, 3], np.eye(3)
 
 
-def _message(
-    frame_id: str, point: Array, turn: Array, contact: Contact, force: Array, header: Header
+def _contact_force_message(
+    frame_id: str, point: Array, R: Array, contact: Contact, force: Array, header: Header
 ) -> ContactForce:
     message = ContactForce(name=str(contact.name), active=True)
     message.header.stamp, message.header.frame_id = header.stamp, frame_id
-    values = turn @ force.reshape(-1, 3, 1)
-    if not (np.isfinite(values).all() and np.isfinite(point).all()):
+    vectors = R @ force.reshape(-1, 3, 1)
+    if not (np.isfinite(vectors).all() and np.isfinite(point).all()):
         raise Rejected(
             f"the force of contact {contact.name!r:.80} is not finite, because numbers "
             "in the request or in the state are too large"
         )
     message_fields.set_vector(message.point, *point.tolist())
-    for part, vector in zip((message.wrench.force, message.wrench.torque), values[..., 0]):
-        message_fields.set_vector(part, *vector.tolist())
+    for field, vector in zip((message.wrench.force, message.wrench.torque), vectors[..., 0]):
+        message_fields.set_vector(field, *vector.tolist())
     return message
 
 
 def get_contact_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The acceleration under efforts and contacts, and the contact forces."""
+    """Compute the acceleration under efforts and contacts, and the contact forces."""
     contacts = requested_contacts(request.contacts)
     tau = arrays.vector(robot, request, "effort")
     a, forces = dyn_ros.contact_dynamics(
@@ -130,12 +133,12 @@ def get_contact_dynamics(robot: RobotContext, request: Any, response: Any, state
         request.damping,
     )
     response.acceleration = arrays.numbers(a[robot.rows])
-    response.forces = contact_forces(robot, contacts, forces, state.q, response.header)
-    _set_quality(response, forces)
+    response.forces = contact_force_messages(robot, contacts, forces, state.q, response.header)
+    _set_rank_and_residual(response, forces)
 
 
 def get_impulse(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The velocity after an impact, and the impulses of the contacts."""
+    """Compute the velocity after an impact, and the impulses of the contacts."""
     contacts = requested_contacts(request.contacts)
     v, impulses = dyn_ros.impulse_dynamics(
         robot.model,
@@ -147,24 +150,26 @@ def get_impulse(robot: RobotContext, request: Any, response: Any, state: State) 
         request.damping,
     )
     response.velocity = arrays.numbers(v[robot.rows])
-    response.impulses = contact_forces(robot, contacts, impulses, state.q, response.header)
-    _set_quality(response, impulses)
+    response.impulses = contact_force_messages(robot, contacts, impulses, state.q, response.header)
+    _set_rank_and_residual(response, impulses)
 
 
-def _set_quality(response: Any, forces: ContactForces) -> None:
+def _set_rank_and_residual(response: Any, forces: ContactForces) -> None:
     response.rank = forces.rank
     [response.residual] = arrays.numbers(np.array([forces.residual]))
 
 
 def get_operational_space(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The inertia, bias forces and null space of a frame."""
+    """Compute the inertia, bias forces and null space of a frame."""
     model, data = robot.model, robot.data
-    where = request.frame, request.reference_frame, request.dimension, request.damping
+    frame_arguments = request.frame, request.reference_frame, request.dimension, request.damping
     response.header.frame_id = reference_frame_id(robot, request.frame, request.reference_frame)
-    mu, p = dyn_ros.operational_space_bias(model, data, state.q, arrays.velocity(state), *where)
+    mu, p = dyn_ros.operational_space_bias(
+        model, data, state.q, arrays.velocity(state), *frame_arguments
+    )
     response.p = arrays.numbers(p)
     response.mu = arrays.numbers(mu, response.velocity_valid)
-    N = dyn_ros.null_space_projector(model, data, state.q, *where)
+    N = dyn_ros.null_space_projector(model, data, state.q, *frame_arguments)
     arrays.set_matrix(response.null_space_projector, N[robot.block])
     arrays.set_matrix(response.inertia, data.osim)
     arrays.set_matrix(

@@ -27,22 +27,22 @@ from . import model_services
 
 
 def get_jacobian(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The Jacobian of a frame and, on request, its time variation and Hessian."""
+    """Compute the Jacobian of a frame and, on request, its time variation and Hessian."""
     model, data, point = robot.model, robot.data, request.offset
-    place = request.frame, request.reference_frame
+    frames = request.frame, request.reference_frame
     offset = np.array([point.x, point.y, point.z]) if point != Point() else None
     if request.time_variation:
         dJ = dyn_ros.frame_jacobian_time_variation(
-            model, data, state.q, state.velocity(), *place, offset
+            model, data, state.q, state.velocity(), *frames, offset
         )
         J = data.frame_jacobian
         arrays.set_matrix(response.jacobian_time_variation, dJ[:, robot.rows])
     else:
-        J = dyn_ros.frame_jacobian(model, data, state.q, *place, offset)
-    response.header.frame_id = reference_frame_id(robot, *place)
+        J = dyn_ros.frame_jacobian(model, data, state.q, *frames, offset)
+    response.header.frame_id = reference_frame_id(robot, *frames)
     arrays.set_matrix(response.jacobian, J[:, robot.rows])
     if request.hessian:
-        H = point_hessian(model, data, state.q, *place, offset)
+        H = point_hessian(model, data, state.q, *frames, offset)
         arrays.set_tensor(response.hessian, H[:, robot.rows][:, :, robot.rows])
 
 
@@ -62,7 +62,7 @@ def point_hessian(
     if offset is None or reference_frame == ReferenceFrame.WORLD:
         return H
     H = H.copy()
-    if reference_frame == ReferenceFrame.LOCAL:  # its lever does not change
+    if reference_frame == ReferenceFrame.LOCAL:  # constant lever
         H[:3] += np.cross(H[3:], offset, axisa=0, axisc=0)
         return H
     index = frame_number(model, frame)
@@ -75,9 +75,9 @@ def point_hessian(
 
 
 def get_frame_state(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The pose of a frame and, if known, its velocity and acceleration."""
+    """Compute the pose of a frame and, if known, its velocity and acceleration."""
     model, data = robot.model, robot.data
-    place = request.frame, request.reference_frame
+    frames = request.frame, request.reference_frame
     index = frame_number(model, request.frame)
     a = arrays.vector(robot, request, "acceleration")
     placement = dyn_ros.frame_placements(model, data, state.q)[index]
@@ -86,9 +86,9 @@ def get_frame_state(robot: RobotContext, request: Any, response: Any, state: Sta
     response.pose.header.stamp = response.header.stamp
     response.pose.header.frame_id = robot.world_frame
     v = arrays.velocity(state)
-    velocity = dyn_ros.frame_velocity(model, data, state.q, v, *place)
-    acceleration = dyn_ros.frame_acceleration(model, data, state.q, v, a, *place)
-    response.header.frame_id = reference_frame_id(robot, *place)
+    velocity = dyn_ros.frame_velocity(model, data, state.q, v, *frames)
+    acceleration = dyn_ros.frame_acceleration(model, data, state.q, v, a, *frames)
+    response.header.frame_id = reference_frame_id(robot, *frames)
     for twist, values in (
         (response.velocity, velocity),
         (response.acceleration, acceleration),
@@ -98,7 +98,7 @@ def get_frame_state(robot: RobotContext, request: Any, response: Any, state: Sta
 
 
 def get_inverse_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The efforts that produce an acceleration."""
+    """Compute the efforts that produce an acceleration."""
     a = arrays.vector(robot, request, "acceleration")
     tau = dyn_ros.rnea(
         robot.model,
@@ -114,7 +114,7 @@ def get_inverse_dynamics(robot: RobotContext, request: Any, response: Any, state
 
 
 def get_forward_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The acceleration that efforts produce."""
+    """Compute the acceleration that efforts produce."""
     tau = arrays.vector(robot, request, "effort")
     a = dyn_ros.aba(
         robot.model,
@@ -128,17 +128,21 @@ def get_forward_dynamics(robot: RobotContext, request: Any, response: Any, state
 
 
 def get_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The inertia matrix and gravity and, if known, nle and the Coriolis matrix."""
-    still = robot.model, robot.data, state.q
-    moving, known = (*still, arrays.velocity(state)), response.velocity_valid
-    arrays.set_matrix(response.inertia, dyn_ros.crba(*still)[robot.block])
-    response.gravity = arrays.numbers(dyn_ros.generalized_gravity(*still)[robot.rows])
-    response.nle = arrays.numbers(dyn_ros.nonlinear_effects(*moving)[robot.rows], known)
-    arrays.set_matrix(response.coriolis, dyn_ros.coriolis_matrix(*moving)[robot.block], known)
+    """Compute the inertia matrix and gravity and, if known, nle and the Coriolis matrix."""
+    arguments = robot.model, robot.data, state.q
+    motion_arguments, velocity_valid = (*arguments, arrays.velocity(state)), response.velocity_valid
+    arrays.set_matrix(response.inertia, dyn_ros.crba(*arguments)[robot.block])
+    response.gravity = arrays.numbers(dyn_ros.generalized_gravity(*arguments)[robot.rows])
+    response.nle = arrays.numbers(
+        dyn_ros.nonlinear_effects(*motion_arguments)[robot.rows], velocity_valid
+    )
+    arrays.set_matrix(
+        response.coriolis, dyn_ros.coriolis_matrix(*motion_arguments)[robot.block], velocity_valid
+    )
 
 
 def get_energies(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The potential energy and, if known, the kinetic and mechanical energy."""
+    """Compute the potential energy and, if known, the kinetic and mechanical energy."""
     data = robot.data
     response.header.frame_id = robot.world_frame
     dyn_ros.mechanical_energy(robot.model, data, state.q, arrays.velocity(state))
@@ -149,15 +153,17 @@ def get_energies(robot: RobotContext, request: Any, response: Any, state: State)
 
 
 def needs_state(robot: RobotContext, request: Any) -> bool:
-    """Return whether the trajectory leaves out joints, or the base moves."""
+    """Return True if the trajectory omits independent joints, or the base moves."""
     model = robot.model
-    own = independent_joint_indices(model).keys()
-    return any(nv > 1 for nv in model.nvs) or not own <= set(request.trajectory.joint_names)
+    required_joints = independent_joint_indices(model).keys()
+    return any(nv > 1 for nv in model.nvs) or not required_joints <= set(
+        request.trajectory.joint_names
+    )
 
 
 def get_trajectory_efforts(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """The efforts at each point of a trajectory, and which exceed their limits."""
-    q, v, a = _trajectory(robot.model, request.trajectory, state)
+    """Compute the efforts at each point of a trajectory, and which exceed their limits."""
+    q, v, a = _read_trajectory(robot.model, request.trajectory, state)
     tau = dyn_ros.rnea(robot.model, robot.data, q, v, a)
     tau = (tau + robot.friction(v, tau))[:, robot.rows]
     response.friction_included = robot.includes_friction
@@ -169,50 +175,53 @@ def get_trajectory_efforts(robot: RobotContext, request: Any, response: Any, sta
     response.exceeding_name = [robot.names[column] for column in columns]
 
 
-def _trajectory(
+def _read_trajectory(
     model: Model, trajectory: JointTrajectory, state: State
 ) -> tuple[Array, Array, Array]:
-    """Return q, v, a of all points: (n, nq), (n, nv), (n, nv)."""
+    """Return q, v, a of all points: (n, nq), (n, nv), (n, nv); omitted joints are as in `state`."""
     names, points = list(trajectory.joint_names), trajectory.points
     if not points:
         raise Rejected("trajectory: expected at least one point, got 0")
-    used, joints = _own_joints(model, names)
+    columns, joints = _trajectory_joints(model, names)
     q = np.tile(state.q, (len(points), 1))
-    others = state._replace(unknown=[name for name in state.unknown if name not in names])
-    v = np.tile(others.velocity(), (len(points), 1))
+    unnamed_joints = state._replace(unknown=[name for name in state.unknown if name not in names])
+    v = np.tile(unnamed_joints.velocity(), (len(points), 1))
     a = np.zeros_like(v)
     q_columns = [model.idx_q[joint] for joint in joints]
     v_columns = [model.idx_v[joint] for joint in joints]
-    q[:, q_columns] = _of_points("positions", points, names, used, optional=False)
-    v[:, v_columns] = _of_points("velocities", points, names, used)
-    a[:, v_columns] = _of_points("accelerations", points, names, used)
+    q[:, q_columns] = _stack_points("positions", points, names, columns, optional=False)
+    v[:, v_columns] = _stack_points("velocities", points, names, columns)
+    a[:, v_columns] = _stack_points("accelerations", points, names, columns)
     return q, v, a
 
 
-def _own_joints(model: Model, names: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Return the indices of the names of joints with one coordinate, and of these joints."""
+def _trajectory_joints(model: Model, names: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Return the columns of joints with one coordinate in a trajectory, and the joints' indices.
+
+    Columns of mimic joints are ignored.
+    """
     if len(set(names)) != len(names):
         raise Rejected("trajectory: duplicate joint names: " + abbreviated(duplicates(names)))
-    own = single_coordinate_joints(model)
+    joint_indices = single_coordinate_joints(model)
     mimics = set(model.joint_names) - independent_joint_indices(model).keys()
     for name in names:
-        if name not in own and name not in mimics:
+        if name not in joint_indices and name not in mimics:
             raise Rejected(
                 f"trajectory: there is no joint {name!r:.80} with one coordinate; "
-                f"available: {listed(own)}"
+                f"available: {listed(joint_indices)}"
             )
-    used = [k for k, name in enumerate(names) if name in own]
-    return used, [own[names[k]] for k in used]
+    columns = [k for k, name in enumerate(names) if name in joint_indices]
+    return columns, [joint_indices[names[k]] for k in columns]
 
 
-def _of_points(
+def _stack_points(
     field: str,
     points: Sequence[JointTrajectoryPoint],
     names: Sequence[str],
-    used: Sequence[int],
+    columns: Sequence[int],
     optional: bool = True,
 ) -> Array:
-    """Return a field of all points, (n, len(used)); zeros where an optional one is empty."""
+    """Return columns of a field of all points, (n, len(columns)); an empty optional field is 0."""
     result = np.zeros((len(points), len(names)))
     for i, point in enumerate(points):
         values = getattr(point, field)
@@ -224,20 +233,20 @@ def _of_points(
                 f"{len(names)}, one for each joint" + (", or none" * optional)
             )
     usable = np.abs(result) <= MAX_MAGNITUDE
-    usable[:, np.setdiff1d(np.arange(len(names)), used)] = True
+    usable[:, np.setdiff1d(np.arange(len(names)), columns)] = True
     if not usable.all():
         i, k = np.argwhere(~usable)[0]
         fault = "too large" if np.isfinite(result[i, k]) else "not finite"
         raise Rejected(
             f"trajectory: {field} of point {i}: {names[k]} = {result[i, k]:g} is {fault}"
         )
-    return result[:, used]
+    return result[:, columns]
 
 
 def get_rnea_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """First derivatives of inverse dynamics and, on request, second derivatives."""
+    """Compute first derivatives of inverse dynamics and, on request, second derivatives."""
     a = arrays.vector(robot, request, "acceleration")
-    _fill(
+    _fill_derivatives(
         robot,
         request,
         response,
@@ -251,9 +260,9 @@ def get_rnea_derivatives(robot: RobotContext, request: Any, response: Any, state
 
 
 def get_aba_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """First derivatives of forward dynamics and, on request, second derivatives."""
+    """Compute first derivatives of forward dynamics and, on request, second derivatives."""
     tau = arrays.vector(robot, request, "effort")
-    _fill(
+    _fill_derivatives(
         robot,
         request,
         response,
@@ -266,24 +275,28 @@ def get_aba_derivatives(robot: RobotContext, request: Any, response: Any, state:
     )
 
 
-def _fill(
+def _fill_derivatives(
     robot: RobotContext,
     request: Any,
     response: Any,
     state: State,
-    given: Array,
+    a_or_tau: Array,
     first_order: Callable[..., Any],
     second_order: Callable[..., Iterable[Array]],
     tensors: Sequence[str],
     matrices: Mapping[str, str],
 ) -> None:
-    """Fill the fields of tensors in their order, and fields of matrices from fields of `Data`."""
+    """Fill a response with derivatives.
+
+    `tensors` are its fields for the results of `second_order`, in their order; `matrices` are its
+    fields for first derivatives, each with the field of `Data` that has it.
+    """
     arguments = (
         robot.model,
         robot.data,
         state.q,
         state.velocity(),
-        given,
+        a_or_tau,
         requested_forces(robot, request, state.q),
     )
     if request.second_order:  # computes the first order in data as well
@@ -298,13 +311,13 @@ def _fill(
 
 
 def get_frame_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
-    """Derivatives of the velocity and acceleration of a frame."""
-    place = request.frame, request.reference_frame
+    """Compute derivatives of the velocity and acceleration of a frame."""
+    frames = request.frame, request.reference_frame
     a = arrays.vector(robot, request, "acceleration")
     dyn_ros.frame_acceleration_derivatives(
-        robot.model, robot.data, state.q, state.velocity(), a, *place
+        robot.model, robot.data, state.q, state.velocity(), a, *frames
     )
-    response.header.frame_id = reference_frame_id(robot, *place)
+    response.header.frame_id = reference_frame_id(robot, *frames)
     for field in ("v_partial_dq", "v_partial_dv", "a_partial_dq", "a_partial_dv", "a_partial_da"):
         arrays.set_matrix(getattr(response, field), getattr(robot.data, field)[:, robot.rows])
 

@@ -18,30 +18,33 @@ from ..messages import message_fields
 from ..messages.frame_ids import coinciding_link
 from ..robot import RobotContext
 
-NAME_LENGTH = 256  # a payload's name is part of every diagnostics message
+MAX_NAME_LENGTH = 256  # characters; a payload's name is part of every diagnostics message
 
 
 def get_model(robot: RobotContext, request: Any, response: Any) -> None:
-    """The joints, limits, frames, masses and payloads of the robot."""
+    """Return the joints, limits, frames, masses and payloads of the robot."""
     model = robot.model
-    first = model.tree.joints[0].kind if model.njoints else ""
+    root_kind = model.tree.joints[0].kind if model.njoints else ""
     response.header.frame_id = robot.world_frame
     response.robot_name = model.name
     response.root_link = robot.root_link
-    response.root_joint = first if first in ("floating", "planar") else "fixed"
+    response.root_joint = root_kind if root_kind in ("floating", "planar") else "fixed"
     message_fields.set_vector(response.gravity, *model.gravity.tolist())
     response.total_mass = model.total_mass
     response.position_name = robot.position_names
     links = model.tree.body_links
-    response.joints = [_joint(model, joint, link) for joint, link in zip(model.tree.joints, links)]
-    response.frames = [_frame(model, index) for index in range(len(model.frame_names))]
-    response.links = _links(model, links)
+    response.joints = [
+        _joint_message(model, joint, link) for joint, link in zip(model.tree.joints, links)
+    ]
+    response.frames = [_frame_message(model, index) for index in range(len(model.frame_names))]
+    response.links = _link_messages(model, links)
     response.payloads = [
-        _payload(name, name in model.payloads, *body) for name, body in robot.payloads.items()
+        _payload_message(name, name in model.payloads, *body)
+        for name, body in robot.payloads.items()
     ]
 
 
-def _joint(model: Model, joint: Joint, link: str) -> JointModel:
+def _joint_message(model: Model, joint: Joint, link: str) -> JointModel:
     message = JointModel(
         name=joint.name,
         type=joint.kind,
@@ -65,7 +68,7 @@ def _joint(model: Model, joint: Joint, link: str) -> JointModel:
     return message
 
 
-def _frame(model: Model, index: int) -> FrameModel:
+def _frame_message(model: Model, index: int) -> FrameModel:
     frame = model.tree.frames[index]
     kind = "link" if frame.kind == "body" else frame.kind
     message = FrameModel(
@@ -78,7 +81,7 @@ def _frame(model: Model, index: int) -> FrameModel:
     return message
 
 
-def _links(model: Model, links: Sequence[str]) -> list[LinkModel]:
+def _link_messages(model: Model, links: Sequence[str]) -> list[LinkModel]:
     """Return a LinkModel for the fixed base, if there is one, and for each joint."""
     bodies = [(name, joint, model.tree.joints[joint].inertia) for joint, name in enumerate(links)]
     if base := model.tree.links_of_joint.get(-1):
@@ -97,7 +100,7 @@ def _links(model: Model, links: Sequence[str]) -> list[LinkModel]:
     return messages
 
 
-def _payload(
+def _payload_message(
     name: str,
     applied: bool,
     frame: str,
@@ -120,8 +123,8 @@ def _joint_name(model: Model, joint: int) -> str:
 
 def set_payload(robot: RobotContext, request: Any, response: Any) -> None:
     """Attach a body to a link."""
-    if not 0 < len(request.name) <= NAME_LENGTH:
-        raise Rejected(f"name: expected 1 to {NAME_LENGTH} characters, got {len(request.name)}")
+    if not 0 < len(request.name) <= MAX_NAME_LENGTH:
+        raise Rejected(f"name: expected 1 to {MAX_NAME_LENGTH} characters, got {len(request.name)}")
     body, com = request.inertia.inertia, request.inertia.inertia.com
     robot.set_payload(
         request.name,

@@ -29,7 +29,7 @@ from ..messages import arrays, message_fields
 from ..robot import RobotContext, parameter_errors
 from ..robot.observation import Observation
 from . import payload_weighing
-from .model_services import NAME_LENGTH
+from .model_services import MAX_NAME_LENGTH
 from .state_recording import RecordedStates, Recorder, StateRecording, Task
 
 if TYPE_CHECKING:  # importing it takes long, and few requests need it
@@ -55,7 +55,7 @@ SPECS = (
     Spec("tare.duration", 1.0, "Default duration of ~/tare [s].", limits=(0.01, 600.0)),
 )
 MAX_PAYLOAD_REQUESTS = 1000
-MAX_DURATION = 600.0  # s; duration of a request
+MAX_REQUEST_DURATION = 600.0  # s
 MAX_MOTION_DURATION = 60.0  # s; a longer motion between two requests is discarded
 
 
@@ -65,10 +65,11 @@ class Requests:
     def __init__(self, node: Any) -> None:
         self._node = node
         self.recording = StateRecording()
-        self._measurements: list[payload_weighing.PayloadMeasurement] = []  # of ~/estimate_payload
+        # for ~/estimate_payload, since it was restarted
+        self._measurements: list[payload_weighing.PayloadMeasurement] = []
         self._measured_frame: tuple[Any, str] = None, ""  # robot and frame of the measurements
         self._request_count = 0  # requests with measurements
-        self._motion_recorder: Recorder | None = None  # of the motion since the last request
+        self._motion_recorder: Recorder | None = None  # records the motion between two requests
         self.offers = (
             Service("~/calibrate", CalibrateThresholds, self.calibrate),
             Service("~/estimate_delay", EstimateEffortDelay, self.estimate_delay),
@@ -76,7 +77,7 @@ class Requests:
             Service("~/tare", Tare, self.tare),
         )
 
-    def _begin(
+    def _begin_recording(
         self,
         service: str,
         request: Any,
@@ -88,9 +89,9 @@ class Requests:
     ) -> Pending:
         """Record for the duration in the request or a parameter, at least `min_duration` [s]."""
         values, duration = self._node.parameters.values, request.duration
-        if not math.isfinite(duration) or not 0.0 <= duration <= MAX_DURATION:
+        if not math.isfinite(duration) or not 0.0 <= duration <= MAX_REQUEST_DURATION:
             raise Rejected(
-                f"duration: expected 0 (the parameter), or up to {MAX_DURATION:g} s, "
+                f"duration: expected 0 (the parameter), or up to {MAX_REQUEST_DURATION:g} s, "
                 f"got {duration:g}"
             )
         duration = duration or values[parameter]
@@ -187,7 +188,7 @@ class Requests:
             if request.apply:
                 self._set_parameters(thresholds.calibrated_parameters(limits))
 
-        return self._begin(
+        return self._begin_recording(
             "~/calibrate",
             request,
             "calibration.duration",
@@ -213,7 +214,7 @@ class Requests:
             if request.apply:
                 self._set_parameters({"effort_delay": response.delay - declared})
 
-        return self._begin(
+        return self._begin_recording(
             "~/estimate_delay", request, "calibration.duration", False, compute, respond
         )
 
@@ -222,9 +223,9 @@ class Requests:
     def estimate_payload(self, robot: RobotContext, request: Any, response: Any) -> Pending:
         """Estimate the payload from this request and earlier ones."""
         name = request.name or "estimated"
-        if len(name) > NAME_LENGTH:
-            raise Rejected(f"name: expected at most {NAME_LENGTH} characters, got {len(name)}")
-        frame = request.frame or self._node.tip(robot)
+        if len(name) > MAX_NAME_LENGTH:
+            raise Rejected(f"name: expected at most {MAX_NAME_LENGTH} characters, got {len(name)}")
+        frame = request.frame or self._node.tip_frame(robot)
         with parameter_errors("frame"):
             index = robot.model.frame_index(frame)
         if robot.model.tree.frames[index].parent < 0:
@@ -275,7 +276,7 @@ class Requests:
                 response.applied = True
                 self._motion_recorder = None
 
-        return self._begin(
+        return self._begin_recording(
             "~/estimate_payload", request, "payload.duration", False, compute, respond
         )
 
@@ -309,7 +310,7 @@ class Requests:
             respond(np.zeros(robot.model.nv), response)
             return None
         current_tare = node.tare.copy()
-        return self._begin(
+        return self._begin_recording(
             "~/tare",
             request,
             "tare.duration",

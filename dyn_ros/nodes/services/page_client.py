@@ -17,7 +17,7 @@ from ..messages.message_fields import set_inertia
 if TYPE_CHECKING:  # requires the extra `viewer`
     from dyn_ros.viewer.touch_tab import TouchTab
 
-PAYLOAD_NAME, ESTIMATE_NAME = "weight", "estimated"  # of payloads
+PAYLOAD_NAME, ESTIMATE_NAME = "weight", "estimated"  # names of the two payloads
 
 
 class PageClient(BaseNode):
