@@ -419,7 +419,7 @@ def _own_command(graph, words):
         words[0] in ("demo", "precompile", "view", "calibrate")  # other tests
         or {"--scheduler", "--loaded", "--thresholds"} & set(words)
     ):
-        cli._parser().parse_args(words)
+        cli._make_parser().parse_args(words)
     else:
         if words[0] == "export" and "--model" not in words:
             pytest.importorskip("numba", reason="nothing can be compiled")
@@ -442,7 +442,7 @@ def _installed(graph, words):
         for extra in filter(None, extras.split(",")):
             assert re.search(rf"^{extra} =$", (ROOT / "setup.cfg").read_text(), re.MULTILINE)
     if "dyn_ros" in words:
-        cli._parser().parse_args(words[words.index("dyn_ros") + 1 :])
+        cli._make_parser().parse_args(words[words.index("dyn_ros") + 1 :])
 
 
 @kind("python3 -m venv", "source ~/dyn_ros_venv/bin/activate")
@@ -473,7 +473,7 @@ def _made(graph, words):
     for name, value in (word.split("=", 1) for word in words if "=" in word):
         assert re.search(rf"^{name}=", makefile, re.MULTILINE), "not in its help"
         if name == "ARGS" and target in ("demo", "view"):
-            cli._parser().parse_args([target, *shlex.split(value)])
+            cli._make_parser().parse_args([target, *shlex.split(value)])
         elif name == "ARGS":
             assert all(
                 (ROOT / path).exists() for path in shlex.split(value) if not path.startswith("-")
