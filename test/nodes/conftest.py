@@ -138,8 +138,8 @@ def _arguments_of_nodes(context, arguments):
 
     create = Node.__init__
 
-    def create_with_arguments(node, *given, **more):
-        create(node, *given, **{"context": context, "cli_args": arguments, **more})
+    def create_with_arguments(node, *args, **kwargs):
+        create(node, *args, **{"context": context, "cli_args": arguments, **kwargs})
 
     with mock.patch.object(Node, "__init__", create_with_arguments):
         yield
@@ -367,8 +367,8 @@ class Client:
 
         request = SetParametersAtomically.Request()
         for name, value in values.items():
-            given = (name, *value) if isinstance(value, tuple) else (name, None, value)
-            parameter = Parameter(given[0], given[1], given[2])
+            fields = (name, *value) if isinstance(value, tuple) else (name, None, value)
+            parameter = Parameter(*fields)
             request.parameters.append(parameter.to_parameter_msg())
         result = self.call(
             SetParametersAtomically, node.name + "/set_parameters_atomically", request
@@ -382,14 +382,14 @@ class Client:
         """The next status of the node that is `ready(status, values)`, and its values."""
         name = node.name + ": dynamics"
         self._diagnostics[name] = []
-        found = []
+        statuses = []
 
         def look():
             for status in self._diagnostics[name]:
                 values = {value.key: value.value for value in status.values}
                 if ready(status, values):
-                    found.append((status, values))
-            return found
+                    statuses.append((status, values))
+            return statuses
 
         def once_more():
             """Process what has been sent; then publish the diagnostics, to be looked at once."""
@@ -400,13 +400,13 @@ class Client:
             self.settle()
 
         local = self._local.get(node.name)
-        more = {"again": once_more, "every": 0.0, "idle": 0.0} if local else {}
+        wait_options = {"again": once_more, "every": 0.0, "idle": 0.0} if local else {}
         self.wait(
             look,
             lambda: f"diagnostics of {name}: {self._diagnostics[name]}\n{node.output()}",
-            **more,
+            **wait_options,
         )
-        return found[0]
+        return statuses[0]
 
 
 class Messages(list):

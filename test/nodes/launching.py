@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the launch files start, without launch, which comes with a ROS installation."""
+"""Nodes that the launch files start, found without launch, which comes with a ROS installation."""
 
 import runpy
 import sys
@@ -20,8 +20,8 @@ MODULES = (
 )
 
 
-def nodes_of(file, given):
-    """The arguments of each `Node` that a launch file starts; `given` are in the command."""
+def nodes_of(file, arguments):
+    """Return the arguments of each `Node` that a launch file starts with these arguments."""
     values, functions, nodes, launch = {}, [], [], mock.MagicMock()
     launch.DeclareLaunchArgument = lambda name, default_value, **_: values.update(
         {name: default_value}
@@ -37,9 +37,9 @@ def nodes_of(file, given):
     with mock.patch.dict(sys.modules, dict.fromkeys(MODULES, launch)):
         sys.modules.pop("dyn_ros.nodes.base.launch_file", None)
         runpy.run_path(str(ROOT / "launch" / file))["generate_launch_description"]()
-        assert set(given) <= set(values), f"{file} has the arguments {', '.join(values)}"
-        values.update(given)
-        for function, arguments in functions:
-            function(None, *arguments)
+        assert set(arguments) <= set(values), f"{file} has the arguments {', '.join(values)}"
+        values.update(arguments)
+        for function, args in functions:
+            function(None, *args)
     sys.modules.pop("dyn_ros.nodes.base.launch_file", None)
     return nodes

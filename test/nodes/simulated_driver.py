@@ -34,8 +34,8 @@ def launched(start, command):
 
     Each test has a namespace of its own; `node.subspace` is the namespace in the command.
     """
-    file, *given = shlex.split(command.removeprefix("ros2 launch dyn_ros "))
-    [node] = nodes_of(file, dict(each.split(":=", 1) for each in given))
+    file, *arguments = shlex.split(command.removeprefix("ros2 launch dyn_ros "))
+    [node] = nodes_of(file, dict(argument.split(":=", 1) for argument in arguments))
     path, values = node["parameters"]
     rules = [word for rule in node["remappings"] for word in ("-r", ":=".join(rule))]
     started = start(
@@ -86,7 +86,7 @@ class SimulatedDriver:
         self._count, self._random = 0, np.random.default_rng(0)
 
     def motion(self, when):
-        """Position, velocity and acceleration at a time [s]."""
+        """Return position, velocity and acceleration at a time [s]."""
         rate = 0.9 * np.arange(1, self.true.nv + 1) ** 0.5
         phase = rate * (when - self.began)
         return (
@@ -96,7 +96,7 @@ class SimulatedDriver:
         )
 
     def efforts(self, when, forces=None):
-        """What the driver reports (nv,), and the external efforts (nv,).
+        """Return the efforts that the driver reports, (nv,), and the external efforts, (nv,).
 
         `forces` act on frames, in world axes [N], or [N, N m].
         """
@@ -183,7 +183,9 @@ class SimulatedDriver:
             self.connect(client, node)
             efforts = client.listen(JointState, node.name + "/external_efforts")
             self.run(4.0)
-            errors.append(np.sqrt(np.mean([np.square(one.effort) for one in efforts], axis=0)))
+            errors.append(
+                np.sqrt(np.mean([np.square(message.effort) for message in efforts], axis=0))
+            )
             client.stop_listening()
         return np.array(errors)
 

@@ -375,10 +375,10 @@ def test_feet_in_contact_are_those_of_the_topic(walker):
     [answer] = walker.ask([forces], np.zeros(12), effort)
     assert [each.active for each in answer.forces] == [True, True, True, False]
     assert answer.rank == 9 and answer.residual < 1e-9
-    found = force_of(answer)
+    forces_by_foot = force_of(answer)
     for name in FEET[:3]:
-        close(found[name], expected[name])
-    assert not found["HR_FOOT"].any()
+        close(forces_by_foot[name], expected[name])
+    assert not forces_by_foot["HR_FOOT"].any()
 
     send(FEET[:2], [True, True])
     walker.speak.send(walker.message(np.zeros(12), effort))

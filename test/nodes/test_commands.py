@@ -140,8 +140,8 @@ class Graph:
         done, reason = self.client.set_parameters(self.node(node), **values)
         assert done, reason
 
-    def ask(self, service, kind, given):
-        request, futures, soon = fill(kind.Request(), given), [], 0.0
+    def ask(self, service, kind, fields):
+        request, futures, soon = fill(kind.Request(), fields), [], 0.0
 
         def again():
             nonlocal soon
@@ -281,10 +281,10 @@ def _parameter(graph, words):
 
     request = DescribeParameters.Request(names=[name])
     owner = graph.name(graph.owner(node, name))
-    [found] = graph.client.call(
+    [descriptor] = graph.client.call(
         DescribeParameters, owner + "/describe_parameters", request
     ).descriptors
-    assert found.description
+    assert descriptor.description
 
 
 @kind("ros2 param dump")
@@ -331,10 +331,10 @@ def _of_ros(graph, words):
 
 @kind("ros2 run dyn_ros")
 def _executable(graph, words):
-    name, *rest = words
+    name, *arguments = words
     assert re.search(rf"^ +{name} = ", (ROOT / "setup.cfg").read_text(), re.MULTILINE)
-    if rest:
-        ros, *pairs = rest
+    if arguments:
+        ros, *pairs = arguments
         assert ros == "--ros-args"
         with generate.running_node(name.removesuffix("_node")) as node:
             for flag, pair in zip(pairs[::2], pairs[1::2], strict=True):

@@ -28,7 +28,7 @@ PAGES = [
     page for page in (ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md") if page.exists()
 ]
 SNIPPET = re.compile(r"([^\n]+)\n\n```(python|ini)\n(.*?)```", re.DOTALL)
-SNIPPETS = [found.groups() for page in PAGES for found in SNIPPET.finditer(page.read_text())]
+SNIPPETS = [match.groups() for page in PAGES for match in SNIPPET.finditer(page.read_text())]
 CHECK = """
 import numpy as np, dyn_ros
 assert "contributed" in dyn_ros.__file__

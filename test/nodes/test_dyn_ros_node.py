@@ -473,9 +473,9 @@ def test_one_pass_over_the_kinematics_for_each_state(run, client, arm, monkeypat
     nodes, events = run(), []
 
     def recorded(name, function):
-        def call(*given, **more):
+        def call(*args, **kwargs):
             events.append(name)
-            return function(*given, **more)
+            return function(*args, **kwargs)
 
         return call
 

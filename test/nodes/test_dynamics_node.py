@@ -644,8 +644,8 @@ def end(node):
         time.sleep(0.01)
 
 class Node(RobotNode):
-    def __init__(self, *given):
-        super().__init__(*given)
+    def __init__(self, *args):
+        super().__init__(*args)
         if sys.argv[1] == "construction":
             end(self)
             self.create_rate(1.0)

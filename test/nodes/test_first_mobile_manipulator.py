@@ -64,13 +64,15 @@ def test_the_tool_is_held(start, client, page, driver):
     driver.connect(client, node, XML)
     torques = echo(client, node, page.take("constraint_torques"), JointState)
     driver.run(0.2)
-    found = dict(zip(torques[-1].name, torques[-1].effort))
+    torque_by_joint = dict(zip(torques[-1].name, torques[-1].effort))
     gravity = dyn_ros.generalized_gravity(driver.true, dyn_ros.Data(driver.true), driver.posture)
     expected = dict(zip(driver.true.velocity_names, gravity))
-    assert list(found) == ["torso_lift_joint", *ARM]
-    np.testing.assert_allclose([*found.values()], [expected[name] for name in found], atol=1e-6)
-    assert found["torso_lift_joint"] == pytest.approx(179.0, abs=0.5)
-    page.left.clear()
+    assert list(torque_by_joint) == ["torso_lift_joint", *ARM]
+    np.testing.assert_allclose(
+        [*torque_by_joint.values()], [expected[name] for name in torque_by_joint], atol=1e-6
+    )
+    assert torque_by_joint["torso_lift_joint"] == pytest.approx(179.0, abs=0.5)
+    page.unused_commands.clear()
 
 
 def test_currents_show_a_push(start, client, page, driver):
@@ -106,4 +108,4 @@ def test_joints_that_are_not_published_are_named(start, client, page, driver):
     driver.run(0.2)
     [quoted] = re.findall(r"`/diagnostics` reports `(.*?)` a joint", page.path.read_text())
     client.diagnostics(node, lambda status, _: status.message == f"{quoted} torso_lift_joint")
-    page.left.clear()
+    page.unused_commands.clear()

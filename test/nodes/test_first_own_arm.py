@@ -101,14 +101,14 @@ def folder(tmp_path_factory):
 
 def test_gains_and_masses_are_measured(folder):
     true = real()
-    found = dyn_ros.Model.from_urdf_file(folder / "my_robot_identified.urdf")
-    dyn_ros.load_drives(found, folder / "my_robot_identified.drives.yaml")
-    np.testing.assert_allclose(found.drives.gain, GAINS, rtol=0.03)
-    np.testing.assert_allclose(found.friction, true.friction, rtol=0.05)
+    identified = dyn_ros.Model.from_urdf_file(folder / "my_robot_identified.urdf")
+    dyn_ros.load_drives(identified, folder / "my_robot_identified.drives.yaml")
+    np.testing.assert_allclose(identified.drives.gain, GAINS, rtol=0.03)
+    np.testing.assert_allclose(identified.friction, true.friction, rtol=0.05)
     rng = np.random.default_rng(0)
     q = np.array([true.random_configuration(rng) for _ in range(100)])
     gravity, expected = (
-        dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q) for model in (found, true)
+        dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q) for model in (identified, true)
     )
     np.testing.assert_allclose(gravity, expected, atol=0.01)
     rough = dyn_ros.Model.from_urdf_file(folder / "my_robot.urdf")

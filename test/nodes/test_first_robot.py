@@ -52,15 +52,17 @@ class Page:
         )
         for file, content in self.blocks:
             (folder / file).write_text(content)
-        self.left = [
+        self.unused_commands = [
             command for command in commands(self.path) if not command.startswith(tuple(UNTESTABLE))
         ]
 
     def take(self, *words):
         """The next command with these words, which is then followed."""
-        found = next(command for command in self.left if all(word in command for word in words))
-        self.left.remove(found)
-        return found
+        match = next(
+            command for command in self.unused_commands if all(word in command for word in words)
+        )
+        self.unused_commands.remove(match)
+        return match
 
 
 @pytest.fixture
@@ -75,7 +77,7 @@ def follow(tmp_path, monkeypatch):
 
     yield follow
     for page in pages:
-        assert page.left == []
+        assert page.unused_commands == []
 
 
 def save_description(page, xml):
@@ -171,7 +173,7 @@ def test_a_recording_says_what_efforts_of_a_ur5e_are(tmp_path, monkeypatch, caps
 
 def test_currents_of_a_ur10e(start, client, follow):
     page, xml = follow("universal_robots.md"), (UR / "ur10_robot.urdf").read_text()
-    page.left.clear()  # the commands are the same
+    page.unused_commands.clear()  # the commands are the same
     true = dyn_ros.Model.from_urdf(xml)
     true.drives = dyn_ros.Drives.of(6, unit=("A",) * 6, gain=[11.4, 12.3, 10.1, 10.3, 10.4, 10.3])
     driver = SimulatedDriver(true, noise=0.03, swing=0.1, posture=[0.3, -0.6, 1.0, -0.4, 1.5, 0.0])
@@ -193,7 +195,7 @@ def test_a_gripper_that_the_controller_of_a_ur5e_does_not_know(start, client, fo
     true.set_payload("gripper", "tool0", 1.0, [0.0, 0.0, 0.1], 1e-3 * np.eye(3))
     true.drives = dyn_ros.Drives.of(6, is_compensated=True)
     node = launched(start, page.take("observer.launch.py"))
-    page.left.clear()
+    page.unused_commands.clear()
     errors = []
     for controller in (known, true):
         driver = SimulatedDriver(true, known=controller, posture=[0.0, -0.6, 1.0, -0.4, 1.5, 0.0])
@@ -258,7 +260,7 @@ def test_drives_of_other_names_are_reported(start, follow):
     save_description(page, PANDA.read_text())
     node = launched(start, page.take("observer.launch.py"))
     assert "no joint 'fr3_joint1'" in node.output()
-    page.left.clear()
+    page.unused_commands.clear()
 
 
 def test_a_given_file_is_not_replaced_by_the_drivers_description(start, client):

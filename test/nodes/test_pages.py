@@ -26,26 +26,29 @@ def test_lists_are_up_to_date(page):
 def test_each_topic_service_and_parameter_is_on_a_page(name):
     text = "".join(page.read_text() for page in PAGES if page.stem in (name, "nodes"))
     with generate.running_node(name) as node:
-        own = {
+        names = {
             *node.parameters.specs,
-            *(each.topic for each in node.outputs),
-            *(each.name for each in node.offers),
-            *(each.topic_name.replace(f"/{name}/", "~/") for each in node.subscriptions),
+            *(output.topic for output in node.outputs),
+            *(service.name for service in node.offers),
+            *(
+                subscription.topic_name.replace(f"/{name}/", "~/")
+                for subscription in node.subscriptions
+            ),
         }
     documented = set(re.findall(r"^[|-] `([^`]+)`", text, re.MULTILINE))
-    documented |= on_the_page_of_markers(name)
-    assert {each.removeprefix("/") for each in own} <= documented
+    documented |= documented_marker_parameters(name)
+    assert {topic.removeprefix("/") for topic in names} <= documented
 
 
-def on_the_page_of_markers(name):
-    """The parameters of a node's markers that docs/markers.md lists."""
+def documented_marker_parameters(name):
+    """Return the parameters of a node's markers that docs/markers.md lists."""
     page = (generate.ROOT / "docs" / "markers.md").read_text()
-    found = set(re.findall(r"^- `(markers\.\w+)`", page, re.MULTILINE))
+    parameters = set(re.findall(r"^- `(markers\.\w+)`", page, re.MULTILINE))
     for kinds in re.findall(rf"<!-- {name} markers -->\n(.*?)<!-- end -->", page, re.DOTALL):
         for item in kinds.split("\n- "):
-            kind, *own = re.findall(r"`(\w+)`(?:\s+\([^)]*\))?:", item)
-            found |= {f"markers.{kind}.{name}" for name in ("show", "color", *own)}
-    return found
+            kind, *parameter_names = re.findall(r"`(\w+)`(?:\s+\([^)]*\))?:", item)
+            parameters |= {f"markers.{kind}.{name}" for name in ("show", "color", *parameter_names)}
+    return parameters
 
 
 def test_a_changed_list_is_written_as_the_node_has_it(tmp_path):

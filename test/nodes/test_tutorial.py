@@ -142,10 +142,10 @@ NUMBER = re.compile(r"-?\d+\.\d+")
 def alike(line, expected):
     """Whether a line has what is expected in it; numbers may be 5 % or 0.15 away."""
     pattern = "(-?\\d+\\.\\d+)".join(map(re.escape, NUMBER.split(expected.removesuffix("..."))))
-    found = re.search(pattern, line)
-    return bool(found) and all(
+    match = re.search(pattern, line)
+    return bool(match) and all(
         abs(float(x) - float(y)) <= max(0.15, 0.05 * abs(float(y)))
-        for x, y in zip(found.groups(), NUMBER.findall(expected))
+        for x, y in zip(match.groups(), NUMBER.findall(expected))
     )
 
 
@@ -214,13 +214,13 @@ def test_the_arm_falls_without_its_controller_and_holds_with_it(tmp_path):
     assert all(abs(height - 0.39) < 0.021 for height in heights(arm, 7))
 
     assert next(looks) is arm  # pushed
-    left = settled(arm)
-    assert left > 0.39 + 0.3
+    settled_height = settled(arm)
+    assert settled_height > 0.39 + 0.3
     before = len(heights(arm, 5))
-    assert still([left, *heights(arm, before + 4)[before:]])
+    assert still([settled_height, *heights(arm, before + 4)[before:]])
 
     assert next(looks) is arm  # the controller ended
-    assert min(heights(arm, 3)) < left - 0.5
+    assert min(heights(arm, 3)) < settled_height - 0.5
     assert abs(settled(arm) - 0.01) < 0.05
     assert list(looks) == []  # all ended by Ctrl-C
 

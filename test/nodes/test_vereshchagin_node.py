@@ -205,7 +205,7 @@ class Robot:
 
     def ask(self, *state, ready=lambda solution: True, again=lambda: None):
         """Torques and solution of a state, once the solution is `ready`; tries `again`."""
-        stamps, found = [], []
+        stamps, results = [], []
 
         def send():
             again()
@@ -215,11 +215,11 @@ class Robot:
             for stamp in stamps:
                 torques, solution = self.torques.at(stamp), self.solutions.at(stamp)
                 if torques and solution and ready(solution):
-                    found[:] = torques, solution
-            return found
+                    results[:] = torques, solution
+            return results
 
         self.client.wait(look, lambda: f"{self.solutions[-1:]}\n{self.node.output()}", send, 0.1)
-        torques, solution = found
+        torques, solution = results
         assert list(torques.name) == list(solution.name)
         close(torques.effort, solution.effort)
         assert torques.header.stamp == solution.header.stamp
@@ -234,11 +234,11 @@ class Robot:
         """Those that the constraints of a message give."""
 
         def ready(solution):
-            given = solution.constraints
+            constraints = solution.constraints
             return (
-                given.directions == message.directions
-                and list(given.acceleration) == list(message.acceleration)
-                and given.header.frame_id == message.header.frame_id
+                constraints.directions == message.directions
+                and list(constraints.acceleration) == list(message.acceleration)
+                and constraints.header.frame_id == message.header.frame_id
             )
 
         self.wait_for_subscriber(AccelerationConstraints, "/constraints")

@@ -34,21 +34,21 @@ def contact():
 
 
 def test_first_is_unchanged_and_constant_force_remains(contact):
-    average, found = ContactAverage(0.2), contact([1.0, 5.0, -2.0])
+    average, measured = ContactAverage(0.2), contact([1.0, 5.0, -2.0])
     for n in range(5):
-        mean = average.update(found, n * STEP)
-        assert np.allclose(mean.force, found.force, rtol=1e-14)
-        assert np.allclose(mean.point, found.point, rtol=1e-12)
-        assert mean.magnitude == pytest.approx(np.linalg.norm(found.force))
+        mean = average.update(measured, n * STEP)
+        assert np.allclose(mean.force, measured.force, rtol=1e-14)
+        assert np.allclose(mean.point, measured.point, rtol=1e-12)
+        assert mean.magnitude == pytest.approx(np.linalg.norm(measured.force))
 
 
 def test_is_the_weighted_mean_until_its_duration_has_passed(contact):
     average, rng = ContactAverage(1.0), np.random.default_rng(0)
-    found = [contact([1.0, 5.0, -2.0], 0.02, rng) for _ in range(20)]
-    means = [average.update(each, n * STEP) for n, each in enumerate(found)]
-    assert all(each.determined for each in found)
-    forces = np.array([each.force for each in found])
-    weights = [1.0 / np.trace(each.covariance) for each in found]
+    contacts = [contact([1.0, 5.0, -2.0], 0.02, rng) for _ in range(20)]
+    means = [average.update(measured, n * STEP) for n, measured in enumerate(contacts)]
+    assert all(measured.determined for measured in contacts)
+    forces = np.array([measured.force for measured in contacts])
+    weights = [1.0 / np.trace(measured.covariance) for measured in contacts]
     assert np.allclose(means[-1].force, np.average(forces, axis=0, weights=weights), rtol=1e-12)
     true = np.array([1.0, 5.0, -2.0])
     assert np.linalg.norm(means[-1].force - true) < 0.5 * np.sqrt(
@@ -77,11 +77,11 @@ def test_the_line_of_another_link_starts_its_own_mean(contact):
         average.update(contact([1.0, 5.0, -2.0]), n * STEP)
     points = []
     for n in range(50, 70):
-        found = dataclasses.replace(
+        measured = dataclasses.replace(
             contact([1.0, 5.0, -2.0]), link="another", point=rng.standard_normal(3)
         )
-        points.append(found.point)
-        mean = average.update(found, n * STEP)
+        points.append(measured.point)
+        mean = average.update(measured, n * STEP)
     assert np.allclose(mean.point, np.mean(points, axis=0))
 
 
@@ -95,16 +95,16 @@ def test_follows_a_change_with_its_time_constant(contact):
 
 
 def test_what_is_not_determined_is_unchanged_and_forgets_nothing(contact):
-    average, found = ContactAverage(0.1), contact([0.0, 5.0, 0.0])
-    average.update(found, 0)
+    average, measured = ContactAverage(0.1), contact([0.0, 5.0, 0.0])
+    average.update(measured, 0)
     none = contact([0.0, 0.0, 0.0])
     assert average.update(none, STEP) is none
-    assert average.update(found, 2 * STEP).force == pytest.approx(found.force)
+    assert average.update(measured, 2 * STEP).force == pytest.approx(measured.force)
 
 
 def test_without_duration_and_repeated_stamps(contact):
-    found = contact([0.0, 5.0, 0.0])
-    assert ContactAverage(0.0).update(found, 0) is found
+    measured = contact([0.0, 5.0, 0.0])
+    assert ContactAverage(0.0).update(measured, 0) is measured
     average = ContactAverage(0.1)
-    average.update(found, 0)
-    assert average.update(contact([0.0, 9.0, 0.0]), 0).force == pytest.approx(found.force)
+    average.update(measured, 0)
+    assert average.update(contact([0.0, 9.0, 0.0]), 0).force == pytest.approx(measured.force)

@@ -29,11 +29,11 @@ ROBOTS = pytest.mark.parametrize(
 TURNED = dyn_ros.SE3.from_quaternion([0.5, 0.5, -0.5, 0.5], [0.1, -0.2, 0.3])
 
 
-def robot_of(name, root_joint="fixed", **values):
+def make_service_node(name, root_joint="fixed", **values):
     return node(peer.urdf(name), root_joint=root_joint, **values)
 
 
-def pair_of(name, root_joint):
+def pinocchio_pair(name, root_joint):
     return peer.pair(name, None if root_joint == "fixed" else root_joint)
 
 
@@ -52,9 +52,9 @@ def on_feet(dimension=3, frame=LWA, **fields):
     ]
 
 
-def in_world(own, force, q):
+def in_world(service_node, force, q):
     """Force and moment about the world's origin, in its axes, of a dyn_ros/ContactForce."""
-    model, point, f = own.robot.model, vector(force.point), wrench(force)
+    model, point, f = service_node.robot.model, vector(force.point), wrench(force)
     if force.header.frame_id in model.frame_names:
         oMf = dyn_ros.frame_placements(model, dyn_ros.Data(model), q)
         X = oMf[model.frame_index(force.header.frame_id)]
@@ -70,11 +70,11 @@ def in_world(own, force, q):
 @pytest.mark.parametrize("frame", ReferenceFrame)
 def test_motion_and_forces_are_the_engines(robot, root_joint, dimension, frame):
     """The forces, wherever the message places them, are those of the equation of motion."""
-    pair, own = pair_of(robot, root_joint), robot_of(robot, root_joint)
+    pair, service_node = pinocchio_pair(robot, root_joint), make_service_node(robot, root_joint)
     q, v, _, tau = pair.state(3)
     model = pair.model
     name = FEET[0] if robot == "solo12" else model.frame_names[-1]
-    given = Contact(
+    contact_message = Contact(
         frame=name,
         dimension=dimension,
         reference_frame=frame,
@@ -82,10 +82,10 @@ def test_motion_and_forces_are_the_engines(robot, root_joint, dimension, frame):
         kd=2.0,
         placement=message_fields.to_pose(TURNED),
     )
-    answer = own.ask(
+    answer = service_node.ask(
         "get_contact_dynamics",
         state=state_message(model, q, v),
-        contacts=[given],
+        contacts=[contact_message],
         name=list(model.velocity_names),
         effort=tau.tolist(),
         damping=1e-3,
@@ -95,7 +95,7 @@ def test_motion_and_forces_are_the_engines(robot, root_joint, dimension, frame):
         model, dyn_ros.Data(model), q, v, tau, [contact], damping=1e-3
     )
     assert list(answer.name) == list(model.velocity_names)
-    assert answer.header.frame_id == own.robot.root_link
+    assert answer.header.frame_id == service_node.robot.root_link
     peer.close(answer.acceleration, a)
     assert answer.rank == forces.rank and answer.residual == pytest.approx(forces.residual)
 
@@ -104,13 +104,13 @@ def test_motion_and_forces_are_the_engines(robot, root_joint, dimension, frame):
     index = model.frame_index(name)
     place = dyn_ros.frame_placements(model, dyn_ros.Data(model), q)[index]
     J = dyn_ros.frame_jacobian(model, dyn_ros.Data(model), q, index, WORLD)
-    peer.close(pair.rnea(q, v, a), tau + J.T @ in_world(own, force, q), 1e-8)
+    peer.close(pair.rnea(q, v, a), tau + J.T @ in_world(service_node, force, q), 1e-8)
     c1 = place @ TURNED.as_homogeneous()
     if frame == LOCAL:
         assert force.header.frame_id in model.frame_names
         peer.close(vector(force.point), TURNED.translation)
     else:
-        assert force.header.frame_id == own.robot.world_frame
+        assert force.header.frame_id == service_node.robot.world_frame
         peer.close(
             vector(force.point), 0.0 * c1[:3, 3] if frame == WORLD and dimension == 6 else c1[:3, 3]
         )
@@ -119,7 +119,10 @@ def test_motion_and_forces_are_the_engines(robot, root_joint, dimension, frame):
 
 
 def test_feet_that_stand_carry_the_weight_and_their_torques_give_them_back():
-    own, pair = robot_of("solo12", "floating"), pair_of("solo12", "floating")
+    service_node, pair = (
+        make_service_node("solo12", "floating"),
+        pinocchio_pair("solo12", "floating"),
+    )
     model, data = pair.model, dyn_ros.Data(pair.model)
     q = model.neutral()
     q[7:] = np.tile([0.1, 0.7, -1.4], 4)
@@ -127,7 +130,7 @@ def test_feet_that_stand_carry_the_weight_and_their_torques_give_them_back():
     contacts = [dyn_ros.Contact(foot, 3, LWA) for foot in FEET]
     tau, forces = dyn_ros.contact_inverse_dynamics(model, data, q, v, a, contacts)
     expected = {name: forces[name].copy() for name in FEET}
-    answer = own.ask(
+    answer = service_node.ask(
         "get_contact_dynamics",
         state=state_message(model, q, v),
         contacts=on_feet(),
@@ -144,14 +147,17 @@ def test_feet_that_stand_carry_the_weight_and_their_torques_give_them_back():
 
 
 def test_a_wrench_a_second_body_and_names():
-    own, pair = robot_of("solo12", "floating"), pair_of("solo12", "floating")
+    service_node, pair = (
+        make_service_node("solo12", "floating"),
+        pinocchio_pair("solo12", "floating"),
+    )
     q, v, _, tau = pair.state(4)
     push = WrenchStamped()
     push.header.frame_id, push.wrench.force.x = "base_link", 5.0
     model = pair.model
     f_ext = model.external_forces({"base_link": [5.0, 0.0, 0.0, 0.0, 0.0, 0.0]})
     target = dyn_ros.SE3.from_quaternion([0.0, 0.0, 0.0, 1.0], [0.3, 0.2, 0.1])
-    answer = own.ask(
+    answer = service_node.ask(
         "get_contact_dynamics",
         state=state_message(model, q, v),
         wrenches=[push],
@@ -182,10 +188,10 @@ def test_a_wrench_a_second_body_and_names():
 
 def test_some_joints_the_latest_state_and_no_contacts():
     rows = ["elbow_joint", "shoulder_pan_joint"]
-    own, pair = robot_of("ur5", joints=rows), pair_of("ur5", "fixed")
+    service_node, pair = make_service_node("ur5", joints=rows), pinocchio_pair("ur5", "fixed")
     q, v, _, tau = pair.state(5)
-    feed(own, q, v)
-    answer = own.ask("get_contact_dynamics", name=rows, effort=[1.0, 2.0])
+    feed(service_node, q, v)
+    answer = service_node.ask("get_contact_dynamics", name=rows, effort=[1.0, 2.0])
     tau = np.zeros(6)
     chosen = [pair.model.joint_index(name) for name in rows]
     tau[chosen] = 1.0, 2.0
@@ -199,11 +205,14 @@ def test_some_joints_the_latest_state_and_no_contacts():
 
 @pytest.mark.parametrize("restitution", [0.0, 0.4, 1.0])
 def test_an_impact_is_the_engines_and_newtons(restitution):
-    own, pair = robot_of("solo12", "floating"), pair_of("solo12", "floating")
+    service_node, pair = (
+        make_service_node("solo12", "floating"),
+        pinocchio_pair("solo12", "floating"),
+    )
     q, v, _, _ = pair.state(6)
     model, data = pair.model, dyn_ros.Data(pair.model)
     contacts = [dyn_ros.Contact(foot, 3, LWA) for foot in FEET[:2]]
-    answer = own.ask(
+    answer = service_node.ask(
         "get_impulse",
         state=state_message(model, q, v),
         contacts=on_feet()[:2],
@@ -228,12 +237,12 @@ def test_an_impact_is_the_engines_and_newtons(restitution):
 @pytest.mark.parametrize("dimension", [3, 6])
 @pytest.mark.parametrize("frame", ReferenceFrame)
 def test_the_operational_space_has_the_equations_of_motion(robot, root_joint, dimension, frame):
-    pair, own = pair_of(robot, root_joint), robot_of(robot, root_joint)
+    pair, service_node = pinocchio_pair(robot, root_joint), make_service_node(robot, root_joint)
     q, v, _, tau = pair.state(7)
     model, data = pair.model, dyn_ros.Data(pair.model)
     name = FEET[0] if robot == "solo12" else model.frame_names[-1]
     state = state_message(model, q, v)
-    answer = own.ask(
+    answer = service_node.ask(
         "get_operational_space", frame=name, reference_frame=frame, dimension=dimension, state=state
     )
     at = LWA if dimension == 3 and frame == WORLD else frame
@@ -243,7 +252,9 @@ def test_the_operational_space_has_the_equations_of_motion(robot, root_joint, di
     L = matrix(answer.inertia)
     assert (
         answer.header.frame_id
-        == own.ask("get_jacobian", frame=name, reference_frame=frame, state=state).header.frame_id
+        == service_node.ask(
+            "get_jacobian", frame=name, reference_frame=frame, state=state
+        ).header.frame_id
     )
     assert answer.velocity_valid and list(answer.name) == list(model.velocity_names)
     core = J @ np.linalg.solve(M, J.T)
@@ -262,14 +273,16 @@ def test_the_operational_space_has_the_equations_of_motion(robot, root_joint, di
 
 
 def test_without_velocities_mu_is_nan():
-    own, pair = robot_of("ur5"), pair_of("ur5", "fixed")
+    service_node, pair = make_service_node("ur5"), pinocchio_pair("ur5", "fixed")
     q, _, _, _ = pair.state(8)
-    feed(own, q)
-    answer = own.ask("get_operational_space", frame="tool0", reference_frame=LWA, dimension=3)
+    feed(service_node, q)
+    answer = service_node.ask(
+        "get_operational_space", frame="tool0", reference_frame=LWA, dimension=3
+    )
     assert not answer.velocity_valid and len(answer.mu) == 3 and np.isnan(answer.mu).all()
     assert np.isfinite(answer.p).all() and np.isfinite(answer.inertia.data).all()
     for name in ("get_contact_dynamics", "get_impulse"):
-        assert own.rejection(name).startswith("unknown velocity of shoulder_pan_joint")
+        assert service_node.rejection(name).startswith("unknown velocity of shoulder_pan_joint")
 
 
 # Requests that cannot be answered
@@ -324,10 +337,10 @@ CONTACT_FAULTS = [
     "contacts, why", CONTACT_FAULTS, ids=lambda x: x[:40] if isinstance(x, str) else ""
 )
 def test_a_contact_that_cannot_be_used(name, contacts, why):
-    own = robot_of("ur5")
-    reason = own.rejection(name, contacts=contacts, state=STATE)
+    service_node = make_service_node("ur5")
+    reason = service_node.rejection(name, contacts=contacts, state=STATE)
     assert why in reason and len(reason) < 1000
-    assert not own.failed
+    assert not service_node.failed
 
 
 HOLD = [Contact(frame="tool0", dimension=6)]
@@ -352,11 +365,11 @@ HOLD = [Contact(frame="tool0", dimension=6)]
     ],
 )
 def test_a_number_that_cannot_be_used(name, fields, why):
-    own = robot_of("ur5")
-    reason = own.rejection(name, **{"contacts": HOLD, "state": STATE, **fields})
+    service_node = make_service_node("ur5")
+    reason = service_node.rejection(name, **{"contacts": HOLD, "state": STATE, **fields})
     assert why in reason and len(reason) < 1000
-    assert not own.failed
-    assert own.ask(name, contacts=HOLD, state=STATE).rank == 6
+    assert not service_node.failed
+    assert service_node.ask(name, contacts=HOLD, state=STATE).rank == 6
 
 
 @pytest.mark.parametrize(
@@ -372,9 +385,9 @@ def test_a_number_that_cannot_be_used(name, fields, why):
     ],
 )
 def test_an_operational_space_that_cannot_be_computed(fields, why):
-    own = robot_of("ur5")
+    service_node = make_service_node("ur5")
     good = {"frame": "tool0", "reference_frame": LWA, "dimension": 6, "state": STATE}
-    reason = own.rejection("get_operational_space", **{**good, **fields})
+    reason = service_node.rejection("get_operational_space", **{**good, **fields})
     assert why in reason and len(reason) < 1000
-    assert not own.failed
-    assert own.ask("get_operational_space", **good).inertia.rows == 6
+    assert not service_node.failed
+    assert service_node.ask("get_operational_space", **good).inertia.rows == 6

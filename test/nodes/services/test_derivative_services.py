@@ -166,16 +166,16 @@ def test_centroidal_derivatives_count_the_fixed_base(centroidal, ask, arm):
         name=list(arm.velocity_names),
         acceleration=A,
     )
-    found = {key: numbers(getattr(answer, key)) for key in CENTROIDAL}
+    derivatives = {key: numbers(getattr(answer, key)) for key in CENTROIDAL}
     step = 1e-4
-    given = [np.array(x) for x in (Q, V, A)]
+    inputs = [np.array(x) for x in (Q, V, A)]
     slopes = []
     for which in range(3):
         columns = []
         for direction in np.eye(7):
             at = {}
             for k in (-2, -1, 1, 2):
-                moved = list(given)
+                moved = list(inputs)
                 moved[which] = moved[which] + k * step * direction
                 at[k] = momentum(*moved)
             columns.append((8.0 * (at[1] - at[-1]) - (at[2] - at[-2])) / (12.0 * step))
@@ -188,7 +188,7 @@ def test_centroidal_derivatives_count_the_fixed_base(centroidal, ask, arm):
         ("dhdot_da", dh_dv),
         ("dhdot_da", dhdot_da),
     ):
-        close(found[key], expected, 1e-9)
+        close(derivatives[key], expected, 1e-9)
 
 
 def test_rejections(dynamics, centroidal, ask, arm):

@@ -28,11 +28,11 @@ ROBOTS = pytest.mark.parametrize(
 )
 
 
-def robot_of(name, root_joint="fixed", **values):
+def make_service_node(name, root_joint="fixed", **values):
     return node(peer.urdf(name), root_joint=root_joint, **values)
 
 
-def pair_of(name, root_joint):
+def pinocchio_pair(name, root_joint):
     return peer.pair(name, None if root_joint == "fixed" else root_joint)
 
 
@@ -50,21 +50,21 @@ def assert_unknown(message, rows, cols):
 
 @ROBOTS
 def test_a_requested_state_is_the_state_and_new_each_time(robot, root_joint):
-    pair = pair_of(robot, root_joint)
+    pair = pinocchio_pair(robot, root_joint)
     q, v, _, _ = pair.state(1)
     message = state_message(pair.model, q, v)
     first, second = (requested_state(pair.model, message) for _ in range(2))
-    for found, again, expected in zip(first, second, (q, v)):
-        np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-15)
-        np.testing.assert_array_equal(found, again)
-        assert not np.shares_memory(found, again)
+    for result, again, expected in zip(first, second, (q, v)):
+        np.testing.assert_allclose(result, expected, rtol=0.0, atol=1e-15)
+        np.testing.assert_array_equal(result, again)
+        assert not np.shares_memory(result, again)
     at_rest = state_message(pair.model, q)
     np.testing.assert_array_equal(requested_state(pair.model, at_rest)[1], np.zeros(pair.model.nv))
 
 
 @pytest.mark.parametrize("size, fault", [(math.inf, "not finite"), (1e13, "too large")])
 def test_a_base_twist_that_cannot_be_used(size, fault):
-    pair = pair_of("solo12", "floating")
+    pair = pinocchio_pair("solo12", "floating")
     message = state_message(pair.model, pair.model.neutral())
     message.base_twist.angular.y = size
     with pytest.raises(ValueError, match=f"the base's twist is {fault}: angular_y = "):
@@ -76,10 +76,10 @@ def test_a_base_twist_that_cannot_be_used(size, fault):
 
 @ROBOTS
 def test_dynamics_are_pinocchios(robot, root_joint):
-    pair, own = pair_of(robot, root_joint), robot_of(robot, root_joint)
+    pair, service_node = pinocchio_pair(robot, root_joint), make_service_node(robot, root_joint)
     q, v, _, _ = pair.state(2)
     model = pair.model
-    answer = own.ask("get_dynamics", state=state_message(model, q, v))
+    answer = service_node.ask("get_dynamics", state=state_message(model, q, v))
     assert list(answer.name) == list(model.velocity_names) and answer.velocity_valid
     peer.close(matrix(answer.inertia), pair.crba(q))
     peer.close(answer.nle, pair.nonlinear_effects(q, v))
@@ -88,12 +88,16 @@ def test_dynamics_are_pinocchios(robot, root_joint):
     peer.close(C @ v + answer.gravity, answer.nle)
     step = 1e-6
     M = [
-        matrix(own.ask("get_dynamics", state=state_message(model, model.integrate(q, x))).inertia)
+        matrix(
+            service_node.ask(
+                "get_dynamics", state=state_message(model, model.integrate(q, x))
+            ).inertia
+        )
         for x in (step * v, -step * v)
     ]
     peer.close(C + C.T, (M[0] - M[1]) / (2.0 * step), 1e-6)
-    energies = own.ask("get_energies", state=state_message(model, q, v))
-    assert energies.velocity_valid and energies.header.frame_id == own.robot.world_frame
+    energies = service_node.ask("get_energies", state=state_message(model, q, v))
+    assert energies.velocity_valid and energies.header.frame_id == service_node.robot.world_frame
     kinetic = 0.5 * v @ matrix(answer.inertia) @ v
     com = dyn_ros.center_of_mass(model, pair.data, q)[0]
     potential = -model.total_mass * model.gravity @ com
@@ -105,10 +109,10 @@ def test_dynamics_are_pinocchios(robot, root_joint):
 
 def test_dynamics_in_the_order_of_the_node():
     names = ["wrist_1_joint", "elbow_joint"]
-    own, whole = robot_of("ur5", joints=names), robot_of("ur5")
-    q, v, _, _ = pair_of("ur5", "fixed").state(3)
-    state = state_message(own.robot.model, q, v)
-    part, full = (each.ask("get_dynamics", state=state) for each in (own, whole))
+    service_node, whole = make_service_node("ur5", joints=names), make_service_node("ur5")
+    q, v, _, _ = pinocchio_pair("ur5", "fixed").state(3)
+    state = state_message(service_node.robot.model, q, v)
+    part, full = (each.ask("get_dynamics", state=state) for each in (service_node, whole))
     rows = [list(full.name).index(name) for name in names]
     assert list(part.name) == names
     for field in ("inertia", "coriolis"):
@@ -120,25 +124,25 @@ def test_dynamics_in_the_order_of_the_node():
 
 
 def test_what_needs_an_unknown_velocity_is_nan():
-    own, pair = robot_of("ur5"), pair_of("ur5", "fixed")
+    service_node, pair = make_service_node("ur5"), pinocchio_pair("ur5", "fixed")
     q, _, _, _ = pair.state(4)
-    feed(own, q)
-    answer = own.ask("get_dynamics")
+    feed(service_node, q)
+    answer = service_node.ask("get_dynamics")
     assert answer.header.stamp.sec == 7 and not answer.velocity_valid
     peer.close(matrix(answer.inertia), pair.crba(q))
     peer.close(answer.gravity, pair.generalized_gravity(q))
     assert len(answer.nle) == 6 and np.isnan(answer.nle).all()
     assert_unknown(answer.coriolis, 6, 6)
-    energies = own.ask("get_energies")
+    energies = service_node.ask("get_energies")
     assert not energies.velocity_valid and math.isfinite(energies.potential)
     assert math.isnan(energies.kinetic) and math.isnan(energies.mechanical)
-    jacobian = own.ask("get_com_jacobian")
+    jacobian = service_node.ask("get_com_jacobian")
     assert not jacobian.velocity_valid and np.isfinite(jacobian.jacobian.data).all()
     assert_unknown(jacobian.jacobian_time_variation, 3, 6)
-    momentum = own.ask("get_centroidal_map")
+    momentum = service_node.ask("get_centroidal_map")
     assert not momentum.velocity_valid and np.isfinite(momentum.centroidal_map.data).all()
     assert_unknown(momentum.centroidal_map_time_variation, 6, 6)
-    assert "unknown velocity of shoulder_pan_joint" in own.rejection(
+    assert "unknown velocity of shoulder_pan_joint" in service_node.rejection(
         "get_frame_derivatives", frame="tool0"
     )
 
@@ -149,10 +153,10 @@ def test_what_needs_an_unknown_velocity_is_nan():
 @ROBOTS
 @pytest.mark.parametrize("reference", range(3))
 def test_frame_derivatives_are_the_engines(robot, root_joint, reference):
-    pair, own = pair_of(robot, root_joint), robot_of(robot, root_joint)
+    pair, service_node = pinocchio_pair(robot, root_joint), make_service_node(robot, root_joint)
     q, v, a, _ = pair.state(5)
     model, frame = pair.model, pair.model.frame_names[-1]
-    answer = own.ask(
+    answer = service_node.ask(
         "get_frame_derivatives",
         frame=frame,
         reference_frame=reference,
@@ -177,13 +181,13 @@ def test_frame_derivatives_are_the_engines(robot, root_joint, reference):
 )
 def test_center_of_mass_and_momentum_of_all_links(robot, root_joint):
     """With a floating root joint at rest, Pinocchio includes the base link of a fixed base."""
-    own, pair = robot_of(robot, root_joint), pair_of(robot, root_joint)
+    service_node, pair = make_service_node(robot, root_joint), pinocchio_pair(robot, root_joint)
     q, v, a, _ = pair.state(6)
     model, state = pair.model, state_message(pair.model, q, v)
-    jacobian = own.ask("get_com_jacobian", state=state)
-    momentum = own.ask("get_centroidal_map", state=state)
+    jacobian = service_node.ask("get_com_jacobian", state=state)
+    momentum = service_node.ask("get_centroidal_map", state=state)
     if root_joint == "fixed":
-        pair = pair_of(robot, "floating")
+        pair = pinocchio_pair(robot, "floating")
         q = np.concatenate([[0.0] * 6, [1.0], q])
         v, a = (np.concatenate([np.zeros(6), each]) for each in (v, a))
     pin, data = pair.pin, pair.pin_data
@@ -192,7 +196,7 @@ def test_center_of_mass_and_momentum_of_all_links(robot, root_joint):
     peer.close(jacobian.mass, pinocchio.computeTotalMass(pin))
     joints = v[-model.nv :]
     for answer in (jacobian, momentum):
-        assert answer.header.frame_id == own.robot.world_frame
+        assert answer.header.frame_id == service_node.robot.world_frame
         assert list(answer.name) == list(model.velocity_names)
         peer.close(numbers(answer.com), com)
     peer.close(matrix(jacobian.jacobian) @ joints, vcom)
@@ -225,13 +229,13 @@ def trajectory(names, q, v=None, a=None):
 
 
 def test_efforts_along_a_trajectory_of_all_joints_need_no_state():
-    own, pair = robot_of("ur5"), pair_of("ur5", "fixed")
+    service_node, pair = make_service_node("ur5"), pinocchio_pair("ur5", "fixed")
     names = pair.model.joint_names
     q, v, a = (np.array(rows) for rows in zip(*(pair.state(seed)[:3] for seed in range(20))))
     a *= 50.0
     order = [3, 1, 0, 2, 5, 4]
     shuffled = [names[i] for i in order]
-    answer = own.ask(
+    answer = service_node.ask(
         "get_trajectory_efforts",
         trajectory=trajectory(shuffled, *(rows[:, order] for rows in (q, v, a))),
     )
@@ -244,23 +248,28 @@ def test_efforts_along_a_trajectory_of_all_joints_need_no_state():
     assert list(zip(answer.exceeding_point, answer.exceeding_name)) == [
         (point, names[joint]) for point, joint in over
     ]
-    still = own.ask("get_trajectory_efforts", trajectory=trajectory(names, q))
+    still = service_node.ask("get_trajectory_efforts", trajectory=trajectory(names, q))
     peer.close(matrix(still.effort), [pair.generalized_gravity(each) for each in q])
 
 
 def test_other_joints_and_the_base_are_those_of_the_state():
-    own, pair = robot_of("solo12", "floating"), pair_of("solo12", "floating")
+    service_node, pair = (
+        make_service_node("solo12", "floating"),
+        pinocchio_pair("solo12", "floating"),
+    )
     q, v, _, _ = pair.state(1)
     names = ["HR_KFE", "FL_HAA"]
-    given = trajectory(names, np.array([[0.1, 0.2], [0.3, 0.4]]), a=np.array([[1.0, 2.0]] * 2))
-    assert "unknown or stale position of root_joint" in own.rejection(
-        "get_trajectory_efforts", trajectory=given
+    points_message = trajectory(
+        names, np.array([[0.1, 0.2], [0.3, 0.4]]), a=np.array([[1.0, 2.0]] * 2)
     )
-    feed(own, q, v)
+    assert "unknown or stale position of root_joint" in service_node.rejection(
+        "get_trajectory_efforts", trajectory=points_message
+    )
+    feed(service_node, q, v)
     for fields in ({}, {"state": state_message(pair.model, q, v)}):
-        answer = own.ask("get_trajectory_efforts", trajectory=given, **fields)
+        answer = service_node.ask("get_trajectory_efforts", trajectory=points_message, **fields)
         assert answer.header.stamp.sec == (0 if fields else 7)
-        for point, effort in zip(given.points, matrix(answer.effort)):
+        for point, effort in zip(points_message.points, matrix(answer.effort)):
             moved, speed, a = q.copy(), v.copy(), np.zeros(pair.model.nv)
             for name, position, acceleration in zip(names, point.positions, point.accelerations):
                 joint = pair.model.joint_index(name)
@@ -272,21 +281,25 @@ def test_other_joints_and_the_base_are_those_of_the_state():
 
 
 def test_a_trajectory_needs_the_velocities_of_the_other_joints_only():
-    own, pair = robot_of("ur5"), pair_of("ur5", "fixed")
+    service_node, pair = make_service_node("ur5"), pinocchio_pair("ur5", "fixed")
     q, v, _, _ = pair.state(2)
-    feed(own, q)
+    feed(service_node, q)
     names = pair.model.joint_names
-    reason = own.rejection("get_trajectory_efforts", trajectory=trajectory(names[:5], q[None, :5]))
+    reason = service_node.rejection(
+        "get_trajectory_efforts", trajectory=trajectory(names[:5], q[None, :5])
+    )
     assert reason.startswith("unknown velocity of wrist_3_joint: ")
-    answer = own.ask("get_trajectory_efforts", trajectory=trajectory(names, q[None], v[None]))
+    answer = service_node.ask(
+        "get_trajectory_efforts", trajectory=trajectory(names, q[None], v[None])
+    )
     peer.close(matrix(answer.effort), [pair.nonlinear_effects(q, v)])
 
 
 def test_mimic_joints_in_a_trajectory_are_ignored():
-    own, pair = robot_of("panda"), pair_of("panda", "fixed")
+    service_node, pair = make_service_node("panda"), pinocchio_pair("panda", "fixed")
     names = [name for name, nv in zip(pair.model.joint_names, pair.model.nvs) if nv]
     q, _, _, _ = pair.state(3)
-    answer = own.ask(
+    answer = service_node.ask(
         "get_trajectory_efforts",
         trajectory=trajectory([*names, "panda_finger_joint2"], np.array([[*q, math.nan]])),
     )
@@ -331,12 +344,14 @@ UR5 = list(dyn_ros.Model.from_urdf(peer.urdf("ur5")).joint_names)
     ],
 )
 def test_a_trajectory_that_is_not_usable(names, points, why):
-    own = robot_of("ur5")
-    given = JointTrajectory(
+    service_node = make_service_node("ur5")
+    points_message = JointTrajectory(
         joint_names=names, points=[JointTrajectoryPoint(**fields) for fields in points]
     )
     state = RobotState(name=UR5, position=[0.0] * 6)
-    reason = own.rejection("get_trajectory_efforts", trajectory=given, state=state)
+    reason = service_node.rejection(
+        "get_trajectory_efforts", trajectory=points_message, state=state
+    )
     assert why in reason and len(reason) < 3000
 
 
@@ -345,12 +360,12 @@ def test_a_trajectory_that_is_not_usable(names, points, why):
 
 @ROBOTS
 def test_the_model_is_the_nodes(robot, root_joint):
-    own = robot_of(robot, root_joint)
-    model = own.robot.model
-    answer = own.ask("get_model")
+    service_node = make_service_node(robot, root_joint)
+    model = service_node.robot.model
+    answer = service_node.ask("get_model")
     assert answer.robot_name == model.name and answer.root_joint == root_joint
-    assert answer.root_link == own.robot.root_link
-    assert answer.header.frame_id == own.robot.world_frame and answer.header.stamp.sec == 0
+    assert answer.root_link == service_node.robot.root_link
+    assert answer.header.frame_id == service_node.robot.world_frame and answer.header.stamp.sec == 0
     assert numbers(answer.gravity) == model.gravity.tolist()
     assert answer.total_mass == model.total_mass
     assert list(answer.name) == list(model.velocity_names)
@@ -384,8 +399,8 @@ def test_the_model_is_the_nodes(robot, root_joint):
 
 
 def test_placements_in_the_model_chain_up():
-    own, pair = robot_of("ur5"), pair_of("ur5", "fixed")
-    answer = own.ask("get_model")
+    service_node, pair = make_service_node("ur5"), pinocchio_pair("ur5", "fixed")
+    answer = service_node.ask("get_model")
     model = pair.model
     oMi = {"": np.eye(4)}
     for joint in answer.joints:  # at position zero
@@ -403,8 +418,8 @@ def homogeneous(pose):
 
 
 def test_mimic_relations_and_payloads_are_part_of_the_model():
-    own = robot_of("panda")
-    finger = own.ask("get_model").joints[-1]
+    service_node = make_service_node("panda")
+    finger = service_node.ask("get_model").joints[-1]
     assert finger.name == "panda_finger_joint2"
     assert (finger.mimic, finger.multiplier, finger.offset) == ("panda_finger_joint1", 1.0, 0.0)
     assert (finger.lower, finger.upper) == (0.0, 0.04)
@@ -412,10 +427,10 @@ def test_mimic_relations_and_payloads_are_part_of_the_model():
     box = InertiaStamped()
     box.header.frame_id, box.inertia.m, box.inertia.com.z = "panda_hand", 2.0, 0.1
     box.inertia.ixx, box.inertia.iyy, box.inertia.izz = 0.01, 0.02, 0.025
-    before = own.ask("get_model")
-    own.ask("set_payload", name="box", inertia=box)
-    own.robot.payloads["lost"] = ("nose", 1.0, [0.0] * 3, np.eye(3).tolist())
-    after = own.ask("get_model")
+    before = service_node.ask("get_model")
+    service_node.ask("set_payload", name="box", inertia=box)
+    service_node.robot.payloads["lost"] = ("nose", 1.0, [0.0] * 3, np.eye(3).tolist())
+    after = service_node.ask("get_model")
     assert [(each.name, each.applied) for each in after.payloads] == [
         ("box", True),
         ("lost", False),
@@ -426,10 +441,10 @@ def test_mimic_relations_and_payloads_are_part_of_the_model():
 
 
 def test_the_model_of_a_robot_without_joints():
-    own = node("""<robot name="statue"><link name="floor"/><link name="statue"/>
+    service_node = node("""<robot name="statue"><link name="floor"/><link name="statue"/>
       <joint name="foot" type="fixed"><parent link="floor"/><child link="statue"/></joint>
       </robot>""")
-    answer = own.ask("get_model")
+    answer = service_node.ask("get_model")
     assert not answer.joints and not answer.name and answer.total_mass == 0.0
     assert [(each.name, each.kind, each.link) for each in answer.frames] == [
         ("floor", "link", "floor"),
@@ -438,14 +453,14 @@ def test_the_model_of_a_robot_without_joints():
     ]
     [base] = answer.links
     assert (base.name, base.joint, list(base.fixed)) == ("floor", "", ["statue"])
-    assert own.ask("get_com_jacobian").mass == 0.0
-    assert own.ask("get_energies").mechanical == 0.0
+    assert service_node.ask("get_com_jacobian").mass == 0.0
+    assert service_node.ask("get_energies").mechanical == 0.0
 
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_an_inactive_node_and_one_without_a_robot_say_so(name):
-    own = robot_of("ur5")
-    own.active = False
-    assert "/dynamics is not active" in own.rejection(name)
-    own.active, own.robot = True, None
-    assert "waiting for robot_description" in own.rejection(name)
+    service_node = make_service_node("ur5")
+    service_node.active = False
+    assert "/dynamics is not active" in service_node.rejection(name)
+    service_node.active, service_node.robot = True, None
+    assert "waiting for robot_description" in service_node.rejection(name)

@@ -61,7 +61,7 @@ def frame_id(pair, name):
     return pair.pin.getFrameId(name)
 
 
-def peer_of(robot, root_joint):
+def pinocchio_pair(robot, root_joint):
     return peer.pair(robot, None if root_joint == "fixed" else root_joint)
 
 
@@ -70,15 +70,15 @@ def peer_of(robot, root_joint):
 
 @ROBOTS
 def test_jacobian(robot, root_joint, frames):
-    pair = peer_of(robot, root_joint)
-    own = node(peer.urdf(robot), root_joint=root_joint)
+    pair = pinocchio_pair(robot, root_joint)
+    service_node = node(peer.urdf(robot), root_joint=root_joint)
     q, v, _, _ = pair.state(1)
     pinocchio.computeJointJacobiansTimeVariation(pair.pin, pair.pin_data, pair.to_pin_q(q), v)
     pinocchio.updateFramePlacements(pair.pin, pair.pin_data)
     for frame in frames:
         index = frame_id(pair, frame)
         for number, reference in REFERENCES.items():
-            answer = own.ask(
+            answer = service_node.ask(
                 "get_jacobian",
                 frame=frame,
                 reference_frame=number,
@@ -95,7 +95,7 @@ def test_jacobian(robot, root_joint, frames):
                 pinocchio.getFrameJacobianTimeVariation(*place),
                 scale=abs(J).max(),
             )
-            short = own.ask(
+            short = service_node.ask(
                 "get_jacobian",
                 frame=frame,
                 reference_frame=number,
@@ -107,8 +107,8 @@ def test_jacobian(robot, root_joint, frames):
 
 @ROBOTS
 def test_frame_state(robot, root_joint, frames):
-    pair = peer_of(robot, root_joint)
-    own = node(peer.urdf(robot), root_joint=root_joint)
+    pair = pinocchio_pair(robot, root_joint)
+    service_node = node(peer.urdf(robot), root_joint=root_joint)
     q, v, a, _ = pair.state(2)
     pinocchio.forwardKinematics(pair.pin, pair.pin_data, pair.to_pin_q(q), v, a)
     pinocchio.updateFramePlacements(pair.pin, pair.pin_data)
@@ -116,7 +116,7 @@ def test_frame_state(robot, root_joint, frames):
     for frame in frames:
         index = frame_id(pair, frame)
         for number, reference in REFERENCES.items():
-            answer = own.ask(
+            answer = service_node.ask(
                 "get_frame_state",
                 frame=frame,
                 reference_frame=number,
@@ -133,13 +133,13 @@ def test_frame_state(robot, root_joint, frames):
                 six(answer.classical_acceleration),
                 pinocchio.getFrameClassicalAcceleration(*place).vector,
             )
-            assert answer.pose.header.frame_id == own.robot.world_frame
+            assert answer.pose.header.frame_id == service_node.robot.world_frame
 
 
 @ROBOTS
 def test_dynamics_there_and_back(robot, root_joint, frames):
-    pair = peer_of(robot, root_joint)
-    own = node(peer.urdf(robot), root_joint=root_joint)
+    pair = pinocchio_pair(robot, root_joint)
+    service_node = node(peer.urdf(robot), root_joint=root_joint)
     q, v, a, _ = pair.state(3)
     state, names = state_message(pair.model, q, v), list(pair.model.velocity_names)
     wrenches = [wrench(frame, np.arange(1.0, 7.0) * (k + 1)) for k, frame in enumerate(frames)]
@@ -150,12 +150,12 @@ def test_dynamics_there_and_back(robot, root_joint, frames):
             for k, frame in enumerate(frames)
         }
     )
-    inverse = own.ask(
+    inverse = service_node.ask(
         "get_inverse_dynamics", state=state, name=names, acceleration=a.tolist(), wrenches=wrenches
     )
     assert list(inverse.name) == names
     peer.close(inverse.effort, pair.rnea(q, v, a, f_ext))
-    forward = own.ask(
+    forward = service_node.ask(
         "get_forward_dynamics",
         state=state,
         name=list(inverse.name),
@@ -164,9 +164,9 @@ def test_dynamics_there_and_back(robot, root_joint, frames):
     )
     assert list(forward.name) == names
     peer.close(forward.acceleration, a, 1e-9)
-    falls = own.ask("get_forward_dynamics", state=state)
+    falls = service_node.ask("get_forward_dynamics", state=state)
     peer.close(falls.acceleration, pair.aba(q, v, np.zeros(pair.model.nv)))
-    holds = own.ask("get_inverse_dynamics", state=state)
+    holds = service_node.ask("get_inverse_dynamics", state=state)
     peer.close(holds.effort, pair.nonlinear_effects(q, v))
 
 
@@ -179,8 +179,8 @@ def wrench(frame, values):
 
 
 def test_a_point_jacobian_moves_the_point():
-    pair = peer_of("ur5", "fixed")
-    own = node(peer.urdf("ur5"))
+    pair = pinocchio_pair("ur5", "fixed")
+    service_node = node(peer.urdf("ur5"))
     q, v, _, _ = pair.state(4)
     offset, step = np.array([0.1, -0.2, 0.3]), 1e-6
     request = dict(
@@ -189,13 +189,15 @@ def test_a_point_jacobian_moves_the_point():
 
     def ask(q):
         fields = dict(request, state=state_message(pair.model, q, v))
-        [service] = [each for each in SERVICES if each.name == "~/get_jacobian"]
+        [service] = [service for service in SERVICES if service.name == "~/get_jacobian"]
         message = service.type.Request(**fields)
         message.offset.x, message.offset.y, message.offset.z = offset
-        return service_callback(own, service)(message, service.type.Response())
+        return service_callback(service_node, service)(message, service.type.Response())
 
     def point(q):
-        answer = own.ask("get_frame_state", frame="tool0", state=state_message(pair.model, q))
+        answer = service_node.ask(
+            "get_frame_state", frame="tool0", state=state_message(pair.model, q)
+        )
         return (pose_matrix(answer.pose.pose) @ [*offset, 1.0])[:3]
 
     answer = ask(q)
@@ -206,45 +208,47 @@ def test_a_point_jacobian_moves_the_point():
 
 
 def test_joints_picks_columns_rows_and_their_order():
-    pair = peer_of("solo12", "floating")
+    pair = pinocchio_pair("solo12", "floating")
     picked = ["HR_KFE", "root_joint", "FL_HAA"]
-    own = node(peer.urdf("solo12"), root_joint="floating", joints=picked)
+    service_node = node(peer.urdf("solo12"), root_joint="floating", joints=picked)
     whole = node(peer.urdf("solo12"), root_joint="floating")
     q, v, a, tau = pair.state(5)
     state = state_message(pair.model, q, v)
     names = ["HR_KFE", *pair.model.velocity_names[:6], "FL_HAA"]
     columns = [list(pair.model.velocity_names).index(name) for name in names]
     ask = dict(frame="HR_FOOT", time_variation=True, state=state)
-    ours, all_of = own.ask("get_jacobian", **ask), whole.ask("get_jacobian", **ask)
+    ours, all_of = service_node.ask("get_jacobian", **ask), whole.ask("get_jacobian", **ask)
     assert list(ours.name) == names
     np.testing.assert_array_equal(matrix(ours.jacobian), matrix(all_of.jacobian)[:, columns])
     np.testing.assert_array_equal(
         matrix(ours.jacobian_time_variation), matrix(all_of.jacobian_time_variation)[:, columns]
     )
     every = list(pair.model.velocity_names)
-    effort = own.ask("get_inverse_dynamics", state=state, name=every, acceleration=a.tolist())
+    effort = service_node.ask(
+        "get_inverse_dynamics", state=state, name=every, acceleration=a.tolist()
+    )
     peer.close(effort.effort, pair.rnea(q, v, a)[columns])
-    forward = own.ask("get_forward_dynamics", state=state, name=every, effort=tau.tolist())
+    forward = service_node.ask("get_forward_dynamics", state=state, name=every, effort=tau.tolist())
     peer.close(forward.acceleration, pair.aba(q, v, tau)[columns])
 
 
 def test_mimic_joints_follow_in_a_given_state():
-    pair = peer_of("panda", "fixed")
-    own = node(peer.urdf("panda"))
+    pair = pinocchio_pair("panda", "fixed")
+    service_node = node(peer.urdf("panda"))
     q, v, a, _ = pair.state(6)
     state = state_message(pair.model, q, v)
     state.name = [*state.name, "panda_finger_joint2"]
     state.position = [*state.position, 77.0]
     state.velocity = [*state.velocity, 77.0]
-    answer = own.ask(
+    answer = service_node.ask(
         "get_inverse_dynamics",
         state=state,
         name=list(pair.model.velocity_names),
         acceleration=a.tolist(),
     )
     peer.close(answer.effort, pair.rnea(q, v, a))
-    jacobian = own.ask("get_jacobian", frame="panda_rightfinger", state=state)
-    twist = own.ask("get_frame_state", frame="panda_rightfinger", state=state).velocity
+    jacobian = service_node.ask("get_jacobian", frame="panda_rightfinger", state=state)
+    twist = service_node.ask("get_frame_state", frame="panda_rightfinger", state=state).velocity
     peer.close(matrix(jacobian.jacobian) @ v, six(twist), 1e-13)
 
 
@@ -381,13 +385,15 @@ def test_an_unknown_velocity_is_rejected_only_where_it_counts(ur5):
 
 
 def test_what_a_given_state_leaves_out_is_zero():
-    own = node(peer.urdf("solo12"), root_joint="floating")
-    pair = peer_of("solo12", "floating")
+    service_node = node(peer.urdf("solo12"), root_joint="floating")
+    pair = pinocchio_pair("solo12", "floating")
     q, v, _, _ = pair.state(7)
-    feed(own, q, v)
+    feed(service_node, q, v)
     names, position, _ = joints_of(pair.model, q, None)
-    own.ask("get_inverse_dynamics", state=state_message(pair.model, q, v))
-    answer = own.ask("get_inverse_dynamics", state=RobotState(name=names, position=position))
+    service_node.ask("get_inverse_dynamics", state=state_message(pair.model, q, v))
+    answer = service_node.ask(
+        "get_inverse_dynamics", state=RobotState(name=names, position=position)
+    )
     at_origin = np.concatenate([[0.0] * 6, [1.0], q[7:]])
     peer.close(answer.effort, pair.generalized_gravity(at_origin))
 
@@ -544,14 +550,14 @@ def test_a_bad_request_is_rejected_with_what_there_is(name, fields, begins, list
 
 
 def test_no_joint_of_an_earlier_request_is_left_in_a_state():
-    own = node(peer.urdf("solo12"), root_joint="floating")
-    model = own.robot.model
-    own.ask("get_jacobian", frame="base_link", state=state_message(model, model.neutral()))
+    service_node = node(peer.urdf("solo12"), root_joint="floating")
+    model = service_node.robot.model
+    service_node.ask("get_jacobian", frame="base_link", state=state_message(model, model.neutral()))
     state = RobotState(name=["FL_HAA"], position=[0.1])
-    reason = own.rejection("get_jacobian", frame="base_link", state=state)
+    reason = service_node.rejection("get_jacobian", frame="base_link", state=state)
     assert "missing position of " in reason and "FL_HFE" in reason and "FL_HAA" not in reason
     state.name = ["nobody"]
-    reason = own.rejection("get_jacobian", frame="base_link", state=state)
+    reason = service_node.rejection("get_jacobian", frame="base_link", state=state)
     assert "FL_HAA" in reason and reason.endswith("not in the model: nobody")
 
 
@@ -563,36 +569,36 @@ def test_no_joint_of_an_earlier_request_is_left_in_a_state():
     ],
 )
 def test_a_bad_base_is_rejected(pose, why):
-    own = node(peer.urdf("solo12"), root_joint="floating")
-    state = state_message(own.robot.model, own.robot.model.neutral())
+    service_node = node(peer.urdf("solo12"), root_joint="floating")
+    state = state_message(service_node.robot.model, service_node.robot.model.neutral())
     p, o = state.base_pose.position, state.base_pose.orientation
     p.x, p.y, p.z, o.x, o.y, o.z, o.w = pose
-    assert why in own.rejection("get_jacobian", frame="base_link", state=state)
+    assert why in service_node.rejection("get_jacobian", frame="base_link", state=state)
     state.name = []
     state.position = []
-    assert "no names" in own.rejection("get_jacobian", frame="base_link", state=state)
+    assert "no names" in service_node.rejection("get_jacobian", frame="base_link", state=state)
 
 
 def test_a_joint_that_moves_nothing_is_named():
     xml = """<robot name="r"><link name="a"/><link name="b"/><joint name="j" type="continuous">
       <parent link="a"/><child link="b"/></joint></robot>"""
-    own = node(xml)
+    service_node = node(xml)
     state = RobotState(name=["j"], position=[0.0])
-    assert "'j' moves no inertia" in own.rejection("get_forward_dynamics", state=state)
-    own.ask("get_inverse_dynamics", state=state)
+    assert "'j' moves no inertia" in service_node.rejection("get_forward_dynamics", state=state)
+    service_node.ask("get_inverse_dynamics", state=state)
 
 
 def test_a_robot_without_joints_needs_no_joint_states():
-    own = node("""<robot name="statue"><link name="floor"/><link name="statue"/>
+    service_node = node("""<robot name="statue"><link name="floor"/><link name="statue"/>
       <joint name="foot" type="fixed"><parent link="floor"/><child link="statue"/>
         <origin xyz="0 0 0.5"/></joint></robot>""")
-    answer = own.ask("get_frame_state", frame="statue")
+    answer = service_node.ask("get_frame_state", frame="statue")
     assert answer.pose.pose.position.z == 0.5 and answer.velocity_valid
-    assert own.ask("get_jacobian", frame="statue").jacobian.cols == 0
-    assert list(own.ask("get_inverse_dynamics").effort) == []
+    assert service_node.ask("get_jacobian", frame="statue").jacobian.cols == 0
+    assert list(service_node.ask("get_inverse_dynamics").effort) == []
 
 
-@pytest.mark.parametrize("name", [each.name[2:] for each in SERVICES])
+@pytest.mark.parametrize("name", [service.name[2:] for service in SERVICES])
 def test_an_inactive_node_and_one_without_a_robot_say_so(ur5, name):
     ur5.active = False
     assert "/dynamics is not active" in ur5.rejection(name)
@@ -606,7 +612,7 @@ def test_a_fault_of_the_node_itself_is_reported_and_logged(ur5, monkeypatch):
 
     monkeypatch.setattr(dyn_ros, "rnea", broken)
     feed(ur5, Q, V)
-    [service] = [each for each in SERVICES if each.name == "~/get_inverse_dynamics"]
+    [service] = [service for service in SERVICES if service.name == "~/get_inverse_dynamics"]
     response = service_callback(ur5, service)(service.type.Request(), service.type.Response())
     assert not response.success and response.message == "ZeroDivisionError: oh"
     [(what, why)] = ur5.failed
@@ -656,12 +662,12 @@ def requests(draw):
 @given(asked=requests())
 def test_whatever_is_asked_the_answer_is_finite_or_says_why(asked):
     service, request = asked
-    own = node(peer.urdf("ur5"))
-    feed(own, Q, V)
-    response = service_callback(own, service)(request, service.type.Response())
+    service_node = node(peer.urdf("ur5"))
+    feed(service_node, Q, V)
+    response = service_callback(service_node, service)(request, service.type.Response())
     assert response.success != bool(response.message)
     assert len(response.message) < 3000
-    assert own.failed == []
+    assert service_node.failed == []
     if response.success:
         for field in ("effort", "acceleration"):
             numbers = getattr(response, field, [])
@@ -690,10 +696,10 @@ def inertia(frame, m=BOX["m"], com=BOX["com"], inertia=BOX["inertia"]):
     return message
 
 
-def held(own, q):
+def held(service_node, q):
     """The torque that holds the robot still."""
-    state = state_message(own.robot.model, q)
-    return own.ask("get_inverse_dynamics", state=state).effort.tolist()
+    state = state_message(service_node.robot.model, q)
+    return service_node.ask("get_inverse_dynamics", state=state).effort.tolist()
 
 
 def loaded(xml, frame):
