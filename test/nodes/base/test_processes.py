@@ -102,7 +102,10 @@ def test_a_node_works_over_dds_and_ends_cleanly(client, start_process, arm, name
         assert {header(answer).frame_id for answer in answers} == {frame_id}
         assert client.set_parameters(process, frame_id="somewhere") == (True, "")
     for node in nodes:
-        service, kind, fields = SERVICES[node.name.split("/")[-1]]
+        node_name = node.name.split("/")[-1]
+        if node_name not in SERVICES:
+            continue
+        service, kind, fields = SERVICES[node_name]
         speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), *outputs)
         answer = client.call(kind, f"{node.name}/{service}", kind.Request(**fields))
         assert answer.success, answer.message
