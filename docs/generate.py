@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the lists of topics, services and parameters on the pages of the nodes.
+"""Write the lists of topics, services and parameters on the pages of the nodes.
 
     python docs/generate.py
 
@@ -9,16 +9,20 @@ Each is between a comment with the node and a name in LISTS, such as
 """
 
 import re
-import sys
 import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import rclpy
 from rclpy.parameter import Parameter
+from rclpy.qos import QoSProfile
 from rclpy.signals import SignalHandlerOptions
 
-from dyn_ros.nodes.base.node_parameters import SPECS
+from dyn_ros.nodes.base.node_parameters import SPECS, Spec
+from dyn_ros.nodes.base.robot_node import RobotNode
+from dyn_ros.nodes.base.service import Service
 from dyn_ros.nodes.centroidal_node import CentroidalNode
 from dyn_ros.nodes.dyn_ros_node import DynRosNode
 from dyn_ros.nodes.dynamics_node import DynamicsNode
@@ -53,7 +57,7 @@ OUTPUT_QOS = "reliable, depth 10"
 
 
 @contextmanager
-def running_node(name):
+def running_node(name: str) -> Iterator[RobotNode]:
     """Yield a node with its topics and services, without compiling anything."""
     node_class, values = NODES[name]
     arguments = ["--ros-args", "--log-level", "fatal"]
@@ -73,7 +77,7 @@ def running_node(name):
         rclpy.shutdown()
 
 
-def bullets(rows):
+def bullets(rows: Iterable[tuple[str, str, str]]) -> str:
     """Return a list with the details of each name, if any, and its description."""
     lines = (
         f"- `{name}`" + (f" ({details})" if details else "") + f": {text}"
@@ -88,12 +92,12 @@ def bullets(rows):
     )
 
 
-def type_name(message):
+def type_name(message: Any) -> str:
     """Return the type of a message or service, as in `ros2 interface` without the folder."""
     return f"{message.__module__.split('.')[0]}/{message.__name__}"
 
 
-def qos_text(profile):
+def qos_text(profile: QoSProfile) -> str:
     """Return reliability, durability if it is transient local, and depth."""
     words = [profile.reliability.name.lower().replace("_", " ")]
     if profile.durability.name == "TRANSIENT_LOCAL":
@@ -101,13 +105,13 @@ def qos_text(profile):
     return ", ".join([*words, f"depth {profile.depth}"])
 
 
-def description(function):
+def description(function: Callable[..., Any]) -> str:
     """Return the first sentence of a docstring, without "Return" and the like."""
-    text = " ".join(function.__doc__.split("\n\n")[0].split()).rstrip(".")
+    text = " ".join((function.__doc__ or "").split("\n\n")[0].split()).rstrip(".")
     return re.sub(r"^(Prepare `\S+`: |(Compute|Return) )", "", text)
 
 
-def outputs(node):
+def outputs(node: RobotNode) -> str:
     """List the topics that a node publishes, except markers; docs/nodes.md has their QoS."""
     topics = {output.topic for output in node.outputs}
     assert {
@@ -122,7 +126,7 @@ def outputs(node):
     )
 
 
-def _inputs(node, descriptions):
+def _inputs(node: RobotNode, descriptions: Mapping[str, str]) -> str:
     subscriptions = {
         _private_name(node, subscription): subscription for subscription in node.subscriptions
     }
@@ -138,18 +142,18 @@ def _inputs(node, descriptions):
     )
 
 
-def _private_name(node, subscription):
+def _private_name(node: RobotNode, subscription: Any) -> str:
     return re.sub(
         rf"^{node.get_fully_qualified_name()}/", "~/", subscription.topic_name
     ).removeprefix("/")
 
 
-def shared_inputs(node):
+def shared_inputs(node: RobotNode) -> str:
     """List the topics that all nodes subscribe to."""
     return _inputs(node, SHARED_INPUTS)
 
 
-def inputs(node):
+def inputs(node: RobotNode) -> str:
     """List the other topics that a node subscribes to."""
     for subscription in node.subscriptions:
         if _private_name(node, subscription) not in {*INPUTS, *SHARED_INPUTS}:
@@ -157,17 +161,17 @@ def inputs(node):
     return _inputs(node, INPUTS)
 
 
-def services(node):
+def services(node: RobotNode) -> str:
     """List the services of a node, except those that several nodes have."""
     return _services(service for service in node.offers if service not in model_services.SERVICES)
 
 
-def robot_services(node):
+def robot_services(node: RobotNode) -> str:
     """List the services that several nodes have."""
     return _services(service for service in node.offers if service in model_services.SERVICES)
 
 
-def _services(offers):
+def _services(offers: Iterable[Service]) -> str:
     """List services; a type is omitted if it is the service's name in CamelCase."""
     rows = []
     for service in offers:
@@ -183,7 +187,7 @@ def _services(offers):
     return bullets(rows)
 
 
-def _default(value):
+def _default(value: Any) -> str:
     """Return a default as it is written in YAML."""
     if isinstance(value, Parameter.Type):
         return "`[]`"
@@ -192,7 +196,7 @@ def _default(value):
     return "`{}`".format(str(value).lower().replace("'", ""))
 
 
-def _parameter_text(spec):
+def _parameter_text(spec: Spec) -> str:
     """Return the description of a parameter, with the choices that it does not mention."""
     text = spec.description
     if not all(re.search(rf"\b{choice}\b", text) for choice in spec.choices):
@@ -200,16 +204,16 @@ def _parameter_text(spec):
     return text + " Fixed at startup." * spec.read_only
 
 
-def _parameters(specs):
+def _parameters(specs: Iterable[Spec]) -> str:
     return bullets((spec.name, _default(spec.default), _parameter_text(spec)) for spec in specs)
 
 
-def parameters(node):
+def parameters(node: RobotNode) -> str:
     """List the parameters of a node, except common and marker parameters."""
     return _specific_parameters(node.parameters.specs.values())
 
 
-def _specific_parameters(specs):
+def _specific_parameters(specs: Iterable[Spec]) -> str:
     common_names = {spec.name for spec in SPECS}
     return _parameters(
         [
@@ -220,7 +224,7 @@ def _specific_parameters(specs):
     )
 
 
-def shared_marker_parameters(node):
+def shared_marker_parameters(node: RobotNode) -> str:
     """List the parameters that all markers of a node have in common."""
     return _parameters(
         [
@@ -231,9 +235,9 @@ def shared_marker_parameters(node):
     )
 
 
-def markers(node):
+def markers(node: RobotNode) -> str:
     """List the kinds of markers of a node with their parameters."""
-    marker_specs = {}
+    marker_specs: dict[str, dict[str, Spec]] = {}
     for spec in node.parameters.specs.values():
         if match := re.fullmatch(r"markers\.(\w+)\.(\w+)", spec.name):
             marker_specs.setdefault(match[1], {})[match[2]] = spec
@@ -256,18 +260,18 @@ def markers(node):
     )
 
 
-def _marker_parameter_text(spec):
+def _marker_parameter_text(spec: Spec) -> str:
     values = ", ".join(f"`{choice}`" for choice in spec.choices) or _default(spec.default)
     default = "" if spec.size or isinstance(spec.default, Parameter.Type) else f" ({values})"
     return f"`{spec.name.rpartition('.')[2]}`{default}: {spec.description}"
 
 
-def _marker_text(spec):
+def _marker_text(spec: Spec) -> str:
     text = re.sub(r"^Whether ~/markers shows (the )?|\.$", "", spec.description)
     return text if spec.default else f"{text} (hidden)"
 
 
-def common_parameters(node):
+def common_parameters(node: RobotNode) -> str:
     """List the parameters that all nodes have in common."""
     return _parameters(SPECS)
 
@@ -283,13 +287,13 @@ LISTS = {
     "of_markers": shared_marker_parameters,
     "markers": markers,
 }
-"""Functions that write a list for a node, by the name of the list in a comment."""
+"""Functions that return a list for a node, by the name of the list in a comment."""
 
 
-def render_page(page):
+def render_page(page: Path) -> str:
     """Return the text of a page with up-to-date lists."""
 
-    def fill(match):
+    def fill(match: re.Match[str]) -> str:
         begin, node_name, list_name, end = match.groups()
         if (node_name, list_name) == ("viewer", "parameters"):  # running it would serve a page
             return begin + _specific_parameters(ViewerNode.all_specs()) + end
@@ -299,7 +303,7 @@ def render_page(page):
     return LIST_PATTERN.sub(fill, page.read_text())
 
 
-def main():
+def main() -> None:
     """Write the lists of all pages; print the names of the pages that changed."""
     for page in PAGES:
         text = render_page(page)
@@ -309,4 +313,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

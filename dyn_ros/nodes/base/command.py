@@ -60,7 +60,7 @@ class Command:
         self._node, self._choices = node, choices
         self._stop_reason = ""  # empty while it is published
         self._published = 0  # messages since the last call of `details`
-        self._was_published = False  # before the last call of `details`
+        self._was_published = False  # value at the last call of `details`
         self.output = Output("~/command", Float64MultiArray, self._make, self._reads, stamped=False)
 
     def _reads(self) -> Iterable[str] | None:

@@ -107,7 +107,7 @@ class _OpenOutput:
     output: Output
     publisher: Any
     compute: Compute | None = None  # None without a robot
-    terms: dict[frozenset[str], DynamicsTerms] = field(default_factory=dict)  # by `reads`
+    terms: dict[frozenset[str], DynamicsTerms] = field(default_factory=dict)  # key: names of terms
 
     def __post_init__(self) -> None:
         self._constant_reads = None if callable(self.output.reads) else frozenset(self.output.reads)
@@ -150,7 +150,7 @@ class Dispatch:
     def __init__(self, node: BaseNode, outputs: Sequence[Output]) -> None:
         self._node, self._outputs = node, outputs
         self._open_outputs: list[_OpenOutput] = []
-        self._subscribed_outputs: list[_OpenOutput] = []  # at `_count_time`
+        self._subscribed_outputs: list[_OpenOutput] = []  # updated at `_count_time`
         self._subscribed_topics: frozenset[str] = frozenset()
         self._count_time = -math.inf  # s
         self.set_max_rate(0.0)

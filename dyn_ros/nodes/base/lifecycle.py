@@ -169,8 +169,8 @@ class BaseNode(LifecycleNode):
         self._active = self._is_configured = False
         self._subscriptions_of_topic: dict[str, Any] = {}
         self.report = Report(self)
-        self.description = ""  # of the current robot
-        self.latest_description = ""  # as received, also if it is invalid
+        self.description = ""  # URDF text; empty without a robot
+        self.latest_description = ""  # URDF text; can be invalid
         self.parameters = Parameters(self, specs, self.accept_parameters, self.parameters_changed)
         self.create_timer(
             1.0,

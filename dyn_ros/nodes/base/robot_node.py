@@ -70,7 +70,7 @@ class RobotNode(BaseNode):
         self._latest_joint_states: dict[int, bytes] = {}
         self._latest_name_list = -1  # newest key of `_latest_joint_states`
         self._earlier_positions: dict[str, float] = {}  # received before the current robot
-        self._awaited_joints: Sequence[str] = ()  # to be locked at positions not yet received
+        self._awaited_joints: Sequence[str] = ()  # joints to lock whose positions are unknown
         self._markers = Markers(self, self.markers)
         if self.markers:
             self.kernels = tuple(dict.fromkeys((*self.kernels, *self._markers.kernels)))

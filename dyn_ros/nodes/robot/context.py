@@ -123,7 +123,7 @@ class RobotContext:
             strict=values["strict"],
         )
         self.missing_gains: dict[str, str] = {}
-        if path := values.get("drives"):  # before joints are locked: the file may name them
+        if path := values.get("drives"):  # joints are locked below: the file may name them
             with parameter_errors("drives"):
                 dyn_ros.load_drives(self.model, path)
                 self.missing_gains = missing_gains(path, self.model.velocity_names)

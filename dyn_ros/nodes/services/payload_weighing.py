@@ -30,8 +30,10 @@ _SYSTEMATIC_ERROR = 1e-3  # relative error of a mean effort
 class PayloadMeasurement(NamedTuple):
     """The measurement of one request for a payload, at rest or in motion."""
 
-    samples: Samples  # at rest, one sample with the mean values
-    variance: Array | None  # (nv,), N2 m2, N2; of the mean efforts at rest; None: in motion
+    samples: Samples  # one sample with the mean values if the robot was at rest
+    variance: (
+        Array | None
+    )  # (nv,), N2 m2 or N2; variance of the mean efforts at rest; None: in motion
 
 
 def measure_payload(
