@@ -101,7 +101,7 @@ class LocalNode(StartedNode):
         return [self.node, *self.node.members]
 
     def output(self):
-        """What has been logged since the start, without the lines of other nodes."""
+        """Return what has been logged since the start, without the lines of other nodes."""
         lines, own = [], True
         for line in self._client.log.text(self._begin).splitlines(keepends=True):
             header = LOG_LINE.match(line)
@@ -155,7 +155,7 @@ class Log:
         return os.fstat(self._file.fileno()).st_size
 
     def text(self, begin):
-        """What has been recorded from this byte on."""
+        """Return the text recorded from a byte on."""
         return os.pread(self._file.fileno(), self.size() - begin, begin).decode()
 
     @contextlib.contextmanager
@@ -246,7 +246,7 @@ class Client:
                 return count
 
     def is_local(self, name):
-        """Whether a topic or a service is one of a node in this process."""
+        """Return True if a topic or a service is one of a node in this process."""
         return any(name.startswith(node.get_namespace() + "/") for node in self._local.values())
 
     def _on_diagnostics(self, message):

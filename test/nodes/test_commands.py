@@ -45,7 +45,7 @@ ROBOT = "my_robot.urdf"
 
 
 def commands(page):
-    """Those of a page: what is indented or fenced as bash, a line each; tables of commands."""
+    """Yield the commands of a page: lines that are indented or fenced as bash, and tables."""
     text = page.read_text()
     for table in re.findall(r"^\| [^|]+ \| command \|.*\n((?:\|.*\n)+)", text, re.MULTILINE):
         yield from CELL.findall(table)
@@ -99,7 +99,7 @@ class Graph:
         self.written = {}  # by `dyn_ros excite` and `payload`
 
     def name(self, name):
-        """Of a node, topic or service, where the nodes are."""
+        """Return the name of a node, topic or service in the namespace of the nodes."""
         assert name.startswith("/")
         return name if name == "/diagnostics" else self.process.namespace + name
 
@@ -452,7 +452,7 @@ def _environment(graph, words):
 
 @kind("docker build", "docker run")
 def _container(graph, words):
-    """What the image is built from and runs exists; no test builds it."""
+    """The files and commands of the image exist; no test builds it."""
     recipe = (ROOT / "Dockerfile").read_text()
     for line in re.findall(r"^COPY ((?!--).+) /\S+$", recipe, re.MULTILINE):
         assert all((ROOT / path).exists() for path in line.split())

@@ -35,7 +35,7 @@ POSTURE = [0, 0, 0, np.sin(TURN / 2), 0, 0, np.cos(TURN / 2), *4 * [0.0, 0.8, -1
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """What a reader has, and has saved from the page."""
+    """A folder with the files that a reader has, or saves from the page."""
     shutil.copy(peer.EXAMPLE_ROBOTS / peer.FILES["go2"], tmp_path / "go2.urdf")
     for name, code in re.findall(r"`(\w+\.\w+)`:\n\n```\w+\n(.*?)```", PAGE.read_text(), re.S):
         (tmp_path / name).write_text(code)
@@ -71,7 +71,7 @@ def converted(folder, client):
 
 
 def low_state(driver):
-    """What the robot sends: motors in its order, and a quaternion that begins with w."""
+    """Return a message of the robot: motors in its order, and a quaternion that begins with w."""
     [(_, q, v, effort)] = driver.states(1.0 / driver.rate)
     motors = [
         SimpleNamespace(q=np.float32(q[k]), dq=np.float32(v[k]), tau_est=np.float32(effort[k]))

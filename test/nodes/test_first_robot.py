@@ -81,7 +81,7 @@ def follow(tmp_path, monkeypatch):
 
 
 def save_description(page, xml):
-    """What `ros2 topic echo` prints of the topic robot_description."""
+    """Return what `ros2 topic echo` prints of the topic robot_description."""
     [command] = (each for each in commands(page.path) if "--field data" in each)
     (page.folder / command.split(" > ")[1]).write_text(xml + "\n---\n")
 
@@ -104,7 +104,7 @@ def run(command):
 
 
 def said(capsys, command):
-    """What a command writes to standard error."""
+    """Return the standard error of a command."""
     capsys.readouterr()
     run(command)
     return capsys.readouterr().err

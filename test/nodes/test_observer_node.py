@@ -68,7 +68,7 @@ class Robot:
         )
 
     def efforts(self, q, v, a, force=None, frame="tool"):
-        """What the motors apply while a force in world axes acts on a frame."""
+        """Return the efforts of the motors while a force in world axes acts on a frame."""
         tau = dyn_ros.rnea(self.model, self.data, q, v, a).copy()
         tau += dyn_ros.joint_friction(self.model, v)
         return tau - self.external(q, force, frame)

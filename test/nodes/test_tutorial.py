@@ -80,7 +80,7 @@ class Terminal:
         os.write(self._keyboard, text.encode())
 
     def lines(self):
-        """What has been shown since the last key, whole lines."""
+        """Return the whole lines shown since the last key."""
         text = self._shown[self.since :].decode(errors="replace")
         return text.replace("\r", "").split("\n")[:-1]
 
@@ -140,7 +140,7 @@ NUMBER = re.compile(r"-?\d+\.\d+")
 
 
 def alike(line, expected):
-    """Whether a line has what is expected in it; numbers may be 5 % or 0.15 away."""
+    """Return True if a line has the expected content; numbers may be 5 % or 0.15 away."""
     pattern = "(-?\\d+\\.\\d+)".join(map(re.escape, NUMBER.split(expected.removesuffix("..."))))
     match = re.search(pattern, line)
     return bool(match) and all(
@@ -150,7 +150,7 @@ def alike(line, expected):
 
 
 def shows(lines, expected):
-    """Whether lines hold those expected, in their order."""
+    """Return True if lines contain the expected ones in their order."""
     lines = iter(lines)
     return all(any(alike(line, each) for line in lines) for each in expected)
 

@@ -80,7 +80,7 @@ class Peer:
         return data.oMf[self.model.getFrameId(frame)].rotation
 
     def classical_acceleration(self, frame, ddq):
-        """Of a frame, in the axes of the world, six numbers."""
+        """Return the acceleration of a frame in the axes of the world, (6,)."""
         data = self.model.createData()
         pinocchio.forwardKinematics(self.model, data, self.q, self.v, ddq)
         pinocchio.updateFramePlacements(self.model, data)
@@ -231,7 +231,7 @@ class Robot:
         )
 
     def ask_under(self, message, *state):
-        """Those that the constraints of a message give."""
+        """Return torques and solution under the constraints of a message."""
 
         def ready(solution):
             constraints = solution.constraints
@@ -249,7 +249,7 @@ class Robot:
         self.client.wait(publisher.get_subscription_count, "a subscription of " + topic)
 
     def silent(self, *state):
-        """Whether the node takes a state and does not respond to it."""
+        """Return True if the node takes a state and does not respond to it."""
         message = self.message(*state)
         self.client.diagnostics(
             self.node,
@@ -976,8 +976,8 @@ def test_the_service_answers_for_a_given_state(solve):
     assert list(answer.solution.constraints.acceleration) == [0.5] * 6
 
 
-def same(answered, published):
-    """Of the same state, which may have been spoken once more since it was published."""
+def assert_same_state(answered, published):
+    """Assert that an answer is for the published state, which may have been sent again since."""
     assert answered.header.stamp.sec >= published.header.stamp.sec > 0
     published.header.stamp = answered.header.stamp
     assert answered == published
@@ -987,11 +987,11 @@ def test_the_service_takes_the_latest_state_and_the_constraints_of_now(client, s
     node = start(module=MODULE, constraints="hold_pose", tip_frame="tool", staleness=600.0)
     robot = Robot(client, node)
     _, published = robot.ask()
-    same(solve(of=node).solution, published)
+    assert_same_state(solve(of=node).solution, published)
     _, published = robot.ask(POSITION + 0.1)
     assert client.set_parameters(node, constraints="topic") == (True, "")
     assert "no message received on ~/constraints" in solve(False, of=node).message
-    same(
+    assert_same_state(
         solve(of=node, constraints=constraints("base_link", ["tool"], np.eye(6))).solution,
         published,
     )

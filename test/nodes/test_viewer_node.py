@@ -446,7 +446,7 @@ def test_a_contact(watched, monkeypatch):
 
 
 def test_the_angle_between_push_and_estimate(watched):
-    """Of a robot that is turned: yaw of 90 degrees at its first joint."""
+    """The robot is turned: yaw of 90 degrees at its first joint."""
     viewer = watched
     viewer.say(
         JointState,

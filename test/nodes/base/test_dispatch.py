@@ -128,7 +128,7 @@ def test_an_output_can_declare_existing_quantities_only():
 
 @pytest.mark.parametrize("output", OUTPUTS, ids=lambda each: each.topic)
 def test_an_output_reads_nothing_else(robot, output):
-    """Of terms that are declared; all others are NaN, and nothing reads the last state."""
+    """Only declared terms are computed; all others are NaN, and nothing reads the last state."""
     state = State(Q.copy(), V.copy(), 5)
     data = robot.data
     dyn_ros.all_terms(robot.model, data, -Q, -V)

@@ -85,7 +85,7 @@ def stream(joints, seed, count=400):
 
 
 class Recorder:
-    """What a node does with messages: states, rejections, and the positions that it knows."""
+    """Reactions of a node to messages: states, rejections, and known positions."""
 
     def __init__(self, node, monkeypatch):
         self.node, self.events = node, []

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes use of rclpy although it is not documented; a failure says what breaks."""
+"""Undocumented parts of rclpy that nodes use; a failure says what breaks."""
 
 import contextlib
 from concurrent.futures import Future

@@ -151,7 +151,7 @@ def close(actual, expected, tolerance=1e-9):
 
 
 def inertia_of(marker, mass, factor=20.0):
-    """Of the homogeneous ellipsoid (a box: factor 12) that a marker shows, about its center."""
+    """Return the inertia of a marker's ellipsoid (a box: factor 12) about its center."""
     square = vector(marker.scale) ** 2 / factor
     R = rotation(marker)
     return mass * R @ np.diag(square.sum() - square) @ R.T
@@ -773,7 +773,7 @@ def test_serialized_arrays_are_the_typed_ones(which, base):
 
 @pytest.mark.parametrize("axes", [None, "wrist_link"])
 def test_constraints_on_several_frames_in_any_order(axes):
-    """Those on one frame follow each other, and have one force."""
+    """Constraints on one frame follow each other, and have one force."""
     source = Source(vereshchagin_markers.VERESHCHAGIN, ARM7.read_text())
     arm, rng = source.robot.model, np.random.default_rng(2)
     for frames in (("tool", "wrist_link", "tool", "elbow_pitch", "wrist_link"), ("tool",) * 2, ()):

@@ -97,7 +97,7 @@ CLASSES = {  # of the plugins that come with RViz
 
 
 def topics():
-    """Of each topic of the displays: its class."""
+    """Return the class of the display of each topic."""
     return {
         display[name]["Value"]: display["Class"]
         for display in MANAGER["Displays"]

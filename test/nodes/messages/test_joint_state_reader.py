@@ -51,7 +51,7 @@ def test_reads_what_rclpy_reads(messages, tail):
 
 
 def test_known_patterns_are_read_without_rclpy(typed):
-    """Those of two publishers in turns, whatever the stamp, the numbers and the padding are."""
+    """Messages of two publishers in turns are read, whatever stamp, numbers and padding are."""
     reader = joint_state_reader()
     for i in range(5):
         a = joint_state(stamp=(i, i), position=(i, i, math.nan), velocity=(1, 2, 3))

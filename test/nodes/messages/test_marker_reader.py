@@ -65,7 +65,7 @@ def change_numbers(message, draw):
 
 
 def same(found, message):
-    """Whether markers are those of a message, NaN included."""
+    """Return True if markers equal those of a message, NaN included."""
     assert len(found.markers) == len(message.markers)
     for ours, theirs in zip(found.markers, message.markers):
         assert (ours.header.frame_id, ours.header.stamp.sec, ours.header.stamp.nanosec) == (

@@ -42,7 +42,7 @@ def close(actual, expected, tolerance=1e-12):
 
 
 def numbers(message):
-    """Of a Matrix or a Tensor3."""
+    """Return the numbers of a Matrix or a Tensor3."""
     shape = message.shape if hasattr(message, "shape") else (message.rows, message.cols)
     return np.reshape(message.data, tuple(shape))
 

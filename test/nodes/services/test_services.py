@@ -55,7 +55,7 @@ def pose_matrix(pose):
 
 
 def frame_id(pair, name):
-    """Of Pinocchio: the link's, where a joint has the same name."""
+    """Return Pinocchio's index of a frame; a name that a joint shares means the link."""
     if pair.pin.existFrame(name, pinocchio.FrameType.BODY):
         return pair.pin.getFrameId(name, pinocchio.FrameType.BODY)
     return pair.pin.getFrameId(name)
