@@ -11,6 +11,7 @@ intermediate results of another algorithm.
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 from collections.abc import Callable, Sequence
 from types import FunctionType
@@ -299,39 +300,100 @@ def algorithm(
     inputs: Sequence[Field],
     results: Sequence[Field],
     *,
+    selector: Callable[..., int] | int | None = None,
     make: Callable[..., Any] | None = None,
     **declaration: Any,
 ) -> Callable[[Callable[P, R]], AlgorithmFunction[P, R]]:
     """Decorator: declare an algorithm, and make its function public.
 
-    The algorithm has the name of the function, whose body returns ``NAME.call(model, data, threads,
-    *inputs)``. Kernel, inputs, results and the rest of the declaration are those of ``Algorithm``,
-    ``make`` is that of ``Algorithm.caller``.
+    The algorithm has the name of the function. Kernel, inputs, results and the rest of the
+    declaration are those of ``Algorithm``, ``make`` is that of ``Algorithm.caller``.
+
+    A function without a body passes its arguments to the algorithm, each to the input of its name.
+    Its options are ``selector``: a number, or a function of arguments of the same names. A function
+    that prepares arguments or results has a body, which calls ``NAME.call``.
     """
 
     def declare(function: Callable[P, R]) -> AlgorithmFunction[P, R]:
-        declared = cast(AlgorithmFunction[P, R], public(function))
-        declared.algorithm = Algorithm(declared.__name__, kernel, inputs, results, **declaration)
-        declared.call = declared.algorithm.caller(make=make)
-        return declared
+        declared = Algorithm(function.__name__, kernel, inputs, results, **declaration)
+        return _published(function, declared, declared.caller(make=make), selector)
 
     return declare
 
 
 def variant(
     of: AlgorithmFunction[..., Any],
+    selector: Callable[..., int] | int,
+    own_results: bool = False,
 ) -> Callable[[Callable[P, R]], AlgorithmFunction[P, R]]:
     """Decorator: make a function public that runs another function's algorithm.
 
-    Its results for a single state have arrays of their own.
+    With ``own_results``, it has arrays of its own for a single state.
     """
 
     def declare(function: Callable[P, R]) -> AlgorithmFunction[P, R]:
-        declared = cast(AlgorithmFunction[P, R], public(function))
-        declared.algorithm, declared.call = of.algorithm, of.algorithm.caller()
-        return declared
+        call = of.algorithm.caller() if own_results else of.call
+        return _published(function, of.algorithm, call, selector)
 
     return declare
+
+
+def _published(
+    function: Callable[P, R],
+    declared: Algorithm,
+    call: Callable[..., Any],
+    selector: Callable[..., int] | int | None,
+) -> AlgorithmFunction[P, R]:
+    """Make a function public; without a body, make the one that calls the algorithm."""
+    if function.__code__.co_code in _EMPTY_BODIES:
+        function = _calling(function, declared, call, selector)
+    published = cast(AlgorithmFunction[P, R], public(function))
+    published.algorithm, published.call = declared, call
+    return published
+
+
+def _documented() -> None:
+    """Nothing."""
+
+
+_EMPTY_BODIES = {_documented.__code__.co_code, (lambda: None).__code__.co_code}
+
+
+def _calling(
+    function: Callable[P, R],
+    declared: Algorithm,
+    call: Callable[..., Any],
+    selector: Callable[..., int] | int | None,
+) -> Callable[P, R]:
+    """Return a function with the same arguments that passes them to an algorithm.
+
+    It is compiled from source: the arguments of a call are passed once, without a tuple of them.
+    """
+    namespace: dict[str, Any] = {"_call": call, "_selector": selector}
+    names, parameters = inspect.signature(function).parameters, []
+    for parameter in names.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parameters:
+            parameters.append("*")
+        default = ""
+        if parameter.default is not parameter.empty:
+            default = f"=_{parameter.name}"
+            namespace[f"_{parameter.name}"] = parameter.default
+        parameters.append(parameter.name + default)
+    arguments = ["model", "data", "threads"]
+    if callable(selector):
+        shared = [name for name in inspect.signature(selector).parameters if name in names]
+        arguments.append(f"_selector({', '.join(shared)})")
+    elif selector is not None:
+        arguments.append("_selector")
+    arguments += [field.name.lstrip("_") for field in declared.inputs]
+    source = f"def {function.__name__}({', '.join(parameters)}):\n"
+    exec(f"{source}    return _call({', '.join(arguments)})", namespace)
+    calling = namespace[function.__name__]
+    calling.__code__ = calling.__code__.replace(
+        co_filename=function.__code__.co_filename,
+        co_firstlineno=function.__code__.co_firstlineno,
+    )
+    return cast(Callable[P, R], functools.update_wrapper(calling, function))
 
 
 def announce_compilation(name: str) -> None:

@@ -103,17 +103,6 @@ _AXES: dict[Axis, Axis] = {
     "moments": "4 njoints",
     "placements": "6 njoints",
 }
-_SAME = {  # functions that call the algorithm of another one
-    "cholesky_U_solve": "cholesky_solve",
-    "cholesky_U_times": "cholesky_solve",
-    "cholesky_Ut_solve": "cholesky_solve",
-    "cholesky_Ut_times": "cholesky_solve",
-    "joint_body_regressor": "frame_body_regressor",
-    "joint_hessian": "frame_hessian",
-    "joint_jacobian": "frame_jacobian",
-    "joint_jacobian_time_variation": "frame_jacobian_time_variation",
-    "joint_kinematic_regressor": "frame_kinematic_regressor",
-}
 _SECTIONS = ("Parameters", "Returns", "Raises", "Notes", "Examples")
 _SECTION = re.compile(rf"\n\n({'|'.join(_SECTIONS)})\n-+\n")
 _LINE = re.compile(r"(.{1,92})(?: |$)")
@@ -272,7 +261,7 @@ def complete(function: Callable[..., Any]) -> None:
         return
     summary, *parts = _SECTION.split(inspect.cleandoc(function.__doc__))
     sections = dict(zip(parts[::2], parts[1::2]))
-    algorithm = ALGORITHMS.get(_SAME.get(function.__name__, function.__name__))
+    algorithm: Algorithm | None = getattr(function, "algorithm", None)
     arguments = _optional(function)
     parameters = _parameters(arguments, _entries(sections.get("Parameters", "")))
     errors = {"ValueError": _entry("ValueError", _value_error(arguments, parameters))}

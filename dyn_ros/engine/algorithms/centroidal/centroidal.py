@@ -189,7 +189,6 @@ def ccrba(
     >>> np.allclose(Ag @ v, hg), bool(np.isclose(Ig[0, 0], model.total_mass))
     (True, True)
     """
-    return ccrba.call(model, data, threads, q, v)
 
 
 @algorithm(
@@ -211,7 +210,6 @@ def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int
     >>> np.allclose(dyn_ros.ccrba(model, data, q, v)[0] @ a + dAg @ v, dhg)
     True
     """
-    return dccrba.call(model, data, threads, q, v)
 
 
 @algorithm(
@@ -237,4 +235,3 @@ def centroidal_momentum_time_derivative(
     >>> np.allclose(dhg[:3], mass * acom)
     True
     """
-    return centroidal_momentum_time_derivative.call(model, data, threads, q, v, a)

@@ -258,7 +258,6 @@ def centroidal_derivatives(
     >>> np.allclose(dhdot_da, dyn_ros.ccrba(model, data, q, v)[0])
     True
     """
-    return centroidal_derivatives.call(model, data, threads, q, v, a)
 
 
 @algorithm(
@@ -283,4 +282,3 @@ def com_velocity_derivatives(
     >>> np.allclose(dvcom_dq @ a, (after - before) / (2 * h), atol=1e-8)
     True
     """
-    return com_velocity_derivatives.call(model, data, threads, q, v)

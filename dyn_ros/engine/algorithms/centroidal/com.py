@@ -310,7 +310,6 @@ def center_of_mass(
     >>> print(com.round(3), round(mass, 2))
     [-0.056  0.001  0.569] 15.6
     """
-    return center_of_mass.call(model, data, threads, q, v, a)
 
 
 @algorithm(
@@ -344,7 +343,6 @@ def subtree_centers_of_mass(
     >>> np.allclose(first, dyn_ros.center_of_mass(model, data, q)[0])
     True
     """
-    return subtree_centers_of_mass.call(model, data, threads, q, v, a)
 
 
 @algorithm(com_jacobian_kernel, inputs=(Q,), results=(JCOM,))
@@ -360,7 +358,6 @@ def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) ->
     >>> np.allclose(Jcom @ v, dyn_ros.center_of_mass(model, data, q, v)[1])
     True
     """
-    return com_jacobian.call(model, data, threads, q)
 
 
 @algorithm(
@@ -368,6 +365,7 @@ def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) ->
     inputs=(Q,),
     results=(SUBTREE_JCOM,),
     options=(FRAME, REFERENCE_FRAME),
+    selector=joint_selector,
 )
 def subtree_com_jacobian(
     model: Model, data: Data, q: ArrayLike, joint: str | int, *, threads: int = 1
@@ -384,4 +382,3 @@ def subtree_com_jacobian(
     >>> np.allclose(J @ v, dyn_ros.subtree_centers_of_mass(model, data, q, v)[1][3])
     True
     """
-    return subtree_com_jacobian.call(model, data, threads, joint_selector(model, joint, 0), q)

@@ -135,4 +135,3 @@ def aba_derivatives(
     >>> np.allclose(ddq_dtau, dyn_ros.minverse(model, data, q))
     True
     """
-    return aba_derivatives.call(model, data, threads, q, v, tau, f_ext)

@@ -190,4 +190,3 @@ def aba_second_order_derivatives(
     >>> np.allclose(d2[3][:, :, 1], (after - before) / 2e-5, rtol=1e-4, atol=1e-4)
     True
     """
-    return aba_second_order_derivatives.call(model, data, threads, q, v, tau, f_ext)

@@ -86,4 +86,3 @@ def coriolis_matrix(
     >>> np.allclose(C @ v + g, dyn_ros.nonlinear_effects(model, data, q, v))
     True
     """
-    return coriolis_matrix.call(model, data, threads, q, v)

@@ -338,7 +338,6 @@ def rnea_derivatives(
     >>> np.allclose(dtau_dq @ step, after - before, atol=1e-9)
     True
     """
-    return rnea_derivatives.call(model, data, threads, q, v, a, f_ext)
 
 
 @algorithm(
@@ -362,7 +361,6 @@ def generalized_gravity_derivatives(
     >>> dg_dq.shape, np.allclose(dg_dq, dg_dq.T)
     ((7, 7), True)
     """
-    return generalized_gravity_derivatives.call(model, data, threads, q)
 
 
 @algorithm(
@@ -386,4 +384,3 @@ def static_torque_derivatives(
     >>> np.allclose(stiffness, dyn_ros.generalized_gravity_derivatives(model, data, q))
     True
     """
-    return static_torque_derivatives.call(model, data, threads, q, f_ext)

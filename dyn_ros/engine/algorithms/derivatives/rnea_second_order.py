@@ -277,4 +277,3 @@ def rnea_second_order_derivatives(
     >>> np.allclose(d2[3][:, :, 1], (after - before) / 2e-5, atol=1e-8)
     True
     """
-    return rnea_second_order_derivatives.call(model, data, threads, q, v, a, f_ext)

@@ -311,4 +311,3 @@ def aba(
     >>> np.allclose(dyn_ros.rnea(model, data, q, v, ddq), tau)
     True
     """
-    return aba.call(model, data, threads, q, v, tau, f_ext)

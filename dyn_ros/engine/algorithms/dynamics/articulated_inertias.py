@@ -218,4 +218,3 @@ def articulated_inertias(
     >>> np.allclose(Yaba[-1], np.asarray(model.inertias[-1]))
     True
     """
-    return articulated_inertias.call(model, data, threads, q)

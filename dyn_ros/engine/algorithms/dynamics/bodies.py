@@ -163,7 +163,6 @@ def body_momenta(
     >>> np.allclose(linear, model.total_mass * dyn_ros.center_of_mass(model, data, q, v)[1])
     True
     """
-    return body_momenta.call(model, data, threads, q, v)
 
 
 @algorithm(
@@ -196,7 +195,6 @@ def joint_forces(
     >>> bool(np.isclose(of[0, 2], 9.81 * model.total_mass))
     True
     """
-    return joint_forces.call(model, data, threads, q, v, a, f_ext)
 
 
 @algorithm(
@@ -218,7 +216,6 @@ def kinetic_energy(
     >>> bool(np.isclose(energy, 0.5 * v @ dyn_ros.crba(model, data, q) @ v))
     True
     """
-    return kinetic_energy.call(model, data, threads, q, v)
 
 
 @algorithm(
@@ -238,7 +235,6 @@ def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     >>> bool(np.isclose(energy, 9.81 * mass * com[2]))
     True
     """
-    return potential_energy.call(model, data, threads, q)
 
 
 @algorithm(
@@ -261,4 +257,3 @@ def mechanical_energy(
     >>> bool(np.isclose(energy, sum(parts)))
     True
     """
-    return mechanical_energy.call(model, data, threads, q, v)

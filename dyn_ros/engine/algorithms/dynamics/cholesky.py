@@ -237,10 +237,11 @@ def cholesky(
     >>> np.allclose(U * D @ U.T, dyn_ros.crba(model, data, q))
     True
     """
-    return cholesky.call(model, data, threads, q)
 
 
-@algorithm(product_kernel, inputs=(Q, VECTOR), results=(PRODUCT,), options=(OPERATION,))
+@algorithm(
+    product_kernel, inputs=(Q, VECTOR), results=(PRODUCT,), options=(OPERATION,), selector=SOLVE
+)
 def cholesky_solve(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -260,10 +261,9 @@ def cholesky_solve(
     >>> np.allclose(dyn_ros.crba(model, data, q) @ x, tau)
     True
     """
-    return cholesky_solve.call(model, data, threads, SOLVE, q, b)
 
 
-@variant(cholesky_solve)
+@variant(cholesky_solve, M_TIMES, own_results=True)
 def cholesky_M_times(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -284,10 +284,9 @@ def cholesky_M_times(
     >>> np.allclose(b, dyn_ros.crba(model, data, q) @ a)
     True
     """
-    return cholesky_M_times.call(model, data, threads, M_TIMES, q, b)
 
 
-@variant(cholesky_solve)
+@variant(cholesky_solve, U_TIMES, own_results=True)
 def cholesky_U_times(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -299,10 +298,9 @@ def cholesky_U_times(
     >>> np.allclose(dyn_ros.cholesky_U_times(model, data, q, tau), U @ tau)
     True
     """
-    return cholesky_U_times.call(model, data, threads, U_TIMES, q, b)
 
 
-@variant(cholesky_solve)
+@variant(cholesky_solve, UT_TIMES, own_results=True)
 def cholesky_Ut_times(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -314,10 +312,9 @@ def cholesky_Ut_times(
     >>> np.allclose(dyn_ros.cholesky_Ut_times(model, data, q, tau), U.T @ tau)
     True
     """
-    return cholesky_Ut_times.call(model, data, threads, UT_TIMES, q, b)
 
 
-@variant(cholesky_solve)
+@variant(cholesky_solve, U_SOLVE, own_results=True)
 def cholesky_U_solve(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -329,10 +326,9 @@ def cholesky_U_solve(
     >>> np.allclose(dyn_ros.cholesky_U_times(model, data, q, x), tau)
     True
     """
-    return cholesky_U_solve.call(model, data, threads, U_SOLVE, q, b)
 
 
-@variant(cholesky_solve)
+@variant(cholesky_solve, UT_SOLVE, own_results=True)
 def cholesky_Ut_solve(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
@@ -344,4 +340,3 @@ def cholesky_Ut_solve(
     >>> np.allclose(dyn_ros.cholesky_Ut_times(model, data, q, x), tau)
     True
     """
-    return cholesky_Ut_solve.call(model, data, threads, UT_SOLVE, q, b)

@@ -289,7 +289,6 @@ def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     ...             dyn_ros.rnea(model, data, q, v, a))
     True
     """
-    return crba.call(model, data, threads, q)
 
 
 @algorithm(
@@ -311,4 +310,3 @@ def composite_inertias(
     >>> oYcrb.shape, bool(np.isclose(oYcrb[0, 0, 0], model.total_mass))
     ((7, 6, 6), True)
     """
-    return composite_inertias.call(model, data, threads, q, v)

@@ -274,4 +274,3 @@ def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Arr
     >>> np.allclose(Minv @ dyn_ros.crba(model, data, q), np.eye(7))
     True
     """
-    return minverse.call(model, data, threads, q)

@@ -154,5 +154,3 @@ def momentum_terms(
     >>> np.allclose(p, dyn_ros.crba(model, data, q) @ v)
     True
     """
-    momentum, rate = momentum_terms.call(model, data, threads, q, v)
-    return momentum, rate

@@ -195,7 +195,6 @@ def rnea(
     >>> dyn_ros.rnea(model, data, np.tile(q, (100, 1)), v, a).shape
     (100, 7)
     """
-    return rnea.call(model, data, threads, q, v, a, f_ext)
 
 
 @algorithm(
@@ -214,7 +213,6 @@ def nonlinear_effects(
     >>> np.allclose(nle, dyn_ros.rnea(model, data, q, v, np.zeros(model.nv)))
     True
     """
-    return nonlinear_effects.call(model, data, threads, q, v)
 
 
 @algorithm(generalized_gravity_kernel, inputs=(Q,), results=(G,), also_writes=(JOINT_A, JOINT_F))
@@ -233,7 +231,6 @@ def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int 
     >>> np.allclose(dyn_ros.aba(model, data, q, np.zeros(7), g), 0.0)
     True
     """
-    return generalized_gravity.call(model, data, threads, q)
 
 
 @algorithm(
@@ -260,4 +257,3 @@ def static_torque(
     >>> np.allclose(tau, dyn_ros.generalized_gravity(model, data, q) + 10.0 * J[2])
     True
     """
-    return static_torque.call(model, data, threads, q, f_ext)

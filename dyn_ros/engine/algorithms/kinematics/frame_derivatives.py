@@ -172,6 +172,7 @@ def velocity_derivatives_kernel(r):
     results=(V_DQ, V_DV),
     optional=(POINT,),
     options=(FRAME, REFERENCE_FRAME),
+    selector=frame_selector,
 )
 def frame_velocity_derivatives(
     model: Model,
@@ -199,9 +200,6 @@ def frame_velocity_derivatives(
     >>> np.allclose(dv_dv, dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL))
     True
     """
-    return frame_velocity_derivatives.call(
-        model, data, threads, frame_selector(model, frame, reference_frame), q, v, offset
-    )
 
 
 @algorithm(

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ...call.algorithm import algorithm, public
+from ...call.algorithm import algorithm, variant
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -124,6 +124,7 @@ def hessian_kernel(r):
     results=(FRAME_JACOBIAN,),
     optional=(POINT,),
     options=(FRAME, REFERENCE_FRAME),
+    selector=frame_selector,
 )
 def frame_jacobian(
     model: Model,
@@ -148,9 +149,6 @@ def frame_jacobian(
     >>> J.shape, (J @ v).shape
     ((6, 7), (6,))
     """
-    return frame_jacobian.call(
-        model, data, threads, frame_selector(model, frame, reference_frame), q, offset
-    )
 
 
 @algorithm(
@@ -160,6 +158,7 @@ def frame_jacobian(
     optional=(POINT,),
     also_writes=(FRAME_JACOBIAN,),
     options=(FRAME, REFERENCE_FRAME),
+    selector=frame_selector,
 )
 def frame_jacobian_time_variation(
     model: Model,
@@ -188,12 +187,15 @@ def frame_jacobian_time_variation(
     >>> np.allclose(dJ, (after - before) / (2 * h), atol=1e-8)
     True
     """
-    return frame_jacobian_time_variation.call(
-        model, data, threads, frame_selector(model, frame, reference_frame), q, v, offset
-    )
 
 
-@algorithm(hessian_kernel, inputs=(Q,), results=(FRAME_HESSIAN,), options=(FRAME, REFERENCE_FRAME))
+@algorithm(
+    hessian_kernel,
+    inputs=(Q,),
+    results=(FRAME_HESSIAN,),
+    options=(FRAME, REFERENCE_FRAME),
+    selector=frame_selector,
+)
 def frame_hessian(
     model: Model,
     data: Data,
@@ -219,12 +221,9 @@ def frame_hessian(
     >>> H.shape, np.allclose(H @ v, dJ)
     ((6, 7, 7), True)
     """
-    return frame_hessian.call(
-        model, data, threads, frame_selector(model, frame, reference_frame), q
-    )
 
 
-@public
+@variant(frame_jacobian, joint_selector)
 def joint_jacobian(
     model: Model,
     data: Data,
@@ -245,12 +244,9 @@ def joint_jacobian(
     >>> print(J[:, -1])
     [0. 0. 0. 0. 0. 1.]
     """
-    return frame_jacobian.call(
-        model, data, threads, joint_selector(model, joint, reference_frame), q, offset
-    )
 
 
-@public
+@variant(frame_jacobian_time_variation, joint_selector)
 def joint_jacobian_time_variation(
     model: Model,
     data: Data,
@@ -272,12 +268,9 @@ def joint_jacobian_time_variation(
     >>> np.allclose(dJ, dyn_ros.joint_jacobians_time_variation(model, data, q, v))
     True
     """
-    return frame_jacobian_time_variation.call(
-        model, data, threads, joint_selector(model, joint, reference_frame), q, v, offset
-    )
 
 
-@public
+@variant(frame_hessian, joint_selector)
 def joint_hessian(
     model: Model,
     data: Data,
@@ -297,6 +290,3 @@ def joint_hessian(
     >>> np.allclose(H @ v, dJ)
     True
     """
-    return frame_hessian.call(
-        model, data, threads, joint_selector(model, joint, reference_frame), q
-    )

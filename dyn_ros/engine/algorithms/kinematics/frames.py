@@ -147,7 +147,11 @@ def acceleration_kernel(r):
 
 
 @algorithm(
-    velocity_kernel, inputs=(Q, V), results=(FRAME_VELOCITY,), options=(FRAME, REFERENCE_FRAME)
+    velocity_kernel,
+    inputs=(Q, V),
+    results=(FRAME_VELOCITY,),
+    options=(FRAME, REFERENCE_FRAME),
+    selector=frame_selector,
 )
 def frame_velocity(
     model: Model,
@@ -169,9 +173,6 @@ def frame_velocity(
     >>> np.allclose(twist, dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL) @ v)
     True
     """
-    return frame_velocity.call(
-        model, data, threads, frame_selector(model, frame, reference_frame), q, v
-    )
 
 
 @algorithm(
@@ -180,6 +181,7 @@ def frame_velocity(
     results=(FRAME_ACCELERATION,),
     also_writes=(FRAME_CLASSICAL_ACCELERATION,),
     options=(FRAME, REFERENCE_FRAME),
+    selector=frame_selector,
 )
 def frame_acceleration(
     model: Model,
@@ -204,9 +206,6 @@ def frame_acceleration(
     >>> np.allclose(acceleration, data.frame_jacobian @ a + dJ @ v)
     True
     """
-    return frame_acceleration.call(
-        model, data, threads, frame_selector(model, frame, reference_frame), q, v, a
-    )
 
 
 @algorithm(
@@ -215,6 +214,7 @@ def frame_acceleration(
     results=(FRAME_CLASSICAL_ACCELERATION,),
     also_writes=(FRAME_ACCELERATION,),
     options=(FRAME, REFERENCE_FRAME),
+    selector=frame_selector,
 )
 def frame_classical_acceleration(
     model: Model,
@@ -245,6 +245,3 @@ def frame_classical_acceleration(
     >>> np.allclose(classical[:3] - spatial[:3], np.cross(twist[3:], twist[:3]))
     True
     """
-    return frame_classical_acceleration.call(
-        model, data, threads, frame_selector(model, frame, reference_frame), q, v, a
-    )

@@ -146,7 +146,6 @@ def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1)
     >>> np.allclose(J @ v, dyn_ros.frame_velocity(model, data, q, v, "tool", ReferenceFrame.WORLD))
     True
     """
-    return joint_jacobians.call(model, data, threads, q)
 
 
 @algorithm(time_variation_kernel, inputs=(Q, V), results=(DJ,), also_writes=(J, OV, OMI))
@@ -165,7 +164,6 @@ def joint_jacobians_time_variation(
     ...     model, data, q, v, a, "tool", ReferenceFrame.WORLD))
     True
     """
-    return joint_jacobians_time_variation.call(model, data, threads, q, v)
 
 
 @algorithm(
@@ -188,4 +186,3 @@ def joint_jacobians_second_time_variation(
     >>> np.allclose(ddJ, (after - before) / (2 * h), atol=1e-8)
     True
     """
-    return joint_jacobians_second_time_variation.call(model, data, threads, q, v, a)

@@ -212,7 +212,6 @@ def forward_kinematics(
     >>> data.oMi[-1].shape, np.allclose(data.ov[-1], dyn_ros.joint_jacobians(model, data, q) @ v)
     ((4, 4), True)
     """
-    return forward_kinematics.call(model, data, threads, q, v, a)
 
 
 @algorithm(
@@ -243,7 +242,6 @@ def accelerations_less_gravity(
     >>> print(oa_gf[-1].round(2))
     [0.   0.   9.81 0.   0.   0.  ]
     """
-    return accelerations_less_gravity.call(model, data, threads, q, v, a)
 
 
 @algorithm(bias_acceleration_kernel, inputs=(Q, V), results=(OA_DRIFT,))
@@ -261,7 +259,6 @@ def bias_acceleration(
     >>> np.allclose(oa_drift, data.oa)
     True
     """
-    return bias_acceleration.call(model, data, threads, q, v)
 
 
 @algorithm(sequence(place_all, place_frames), inputs=(Q,), results=(OMF,), also_writes=(OMI, LIMI))
@@ -274,4 +271,3 @@ def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     >>> print(oMf[model.frame_index("tool"), :3, 3].round(3))
     [0.139 0.104 0.999]
     """
-    return frame_placements.call(model, data, threads, q)

@@ -152,7 +152,11 @@ def _rotational(w: Array) -> Array:
 
 
 @algorithm(
-    frame_body_regressor_kernel, inputs=(Q, V, A), results=(FRAME_BODY_REGRESSOR,), options=(FRAME,)
+    frame_body_regressor_kernel,
+    inputs=(Q, V, A),
+    results=(FRAME_BODY_REGRESSOR,),
+    options=(FRAME,),
+    selector=frame_number,
 )
 def frame_body_regressor(
     model: Model,
@@ -178,7 +182,6 @@ def frame_body_regressor(
     >>> (Y @ box.dynamic_parameters()).shape                  # the force that moves this box
     (6,)
     """
-    return frame_body_regressor.call(model, data, threads, frame_number(model, frame), q, v, a)
 
 
 @public

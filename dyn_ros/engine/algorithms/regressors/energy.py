@@ -125,7 +125,6 @@ def kinetic_energy_regressor(
     >>> bool(np.isclose(energy, dyn_ros.kinetic_energy(model, data, q, v)))
     True
     """
-    return kinetic_energy_regressor.call(model, data, threads, q, v)
 
 
 @algorithm(potential_energy_regressor_kernel, inputs=(Q,), results=(POTENTIAL_ENERGY_REGRESSOR,))
@@ -143,7 +142,6 @@ def potential_energy_regressor(
     ...                 dyn_ros.potential_energy(model, data, q)))
     True
     """
-    return potential_energy_regressor.call(model, data, threads, q)
 
 
 @algorithm(static_regressor_kernel, inputs=(Q,), results=(STATIC_REGRESSOR,))
@@ -161,4 +159,3 @@ def static_regressor(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     >>> np.allclose(Y @ x, dyn_ros.center_of_mass(model, data, q)[0])
     True
     """
-    return static_regressor.call(model, data, threads, q)

@@ -9,7 +9,7 @@ frame is that motion, transformed to the frame.
 
 from __future__ import annotations
 
-from ...call.algorithm import algorithm, public
+from ...call.algorithm import algorithm, variant
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
@@ -99,6 +99,7 @@ def kinematic_regressor_kernel(r):
     inputs=(Q,),
     results=(KINEMATIC_REGRESSOR,),
     options=(FRAME, REFERENCE_FRAME),
+    selector=frame_selector,
 )
 def frame_kinematic_regressor(
     model: Model,
@@ -125,12 +126,9 @@ def frame_kinematic_regressor(
     >>> K.shape, round(float(np.linalg.norm(K[:3, 2] * 0.001)), 6)
     ((6, 42), 0.001)
     """
-    return frame_kinematic_regressor.call(
-        model, data, threads, frame_selector(model, frame, reference_frame), q
-    )
 
 
-@public
+@variant(frame_kinematic_regressor, joint_selector)
 def joint_kinematic_regressor(
     model: Model,
     data: Data,
@@ -149,6 +147,3 @@ def joint_kinematic_regressor(
     >>> K.shape
     (6, 42)
     """
-    return frame_kinematic_regressor.call(
-        model, data, threads, joint_selector(model, joint, reference_frame), q
-    )

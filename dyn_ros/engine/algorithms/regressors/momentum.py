@@ -126,7 +126,6 @@ def momentum_regressor(
     >>> np.allclose(p, dyn_ros.momentum_terms(model, data, q, v)[0])
     True
     """
-    return momentum_regressor.call(model, data, threads, q, v)
 
 
 @algorithm(
@@ -152,5 +151,3 @@ def momentum_observer_regressor(
     >>> np.allclose(Y_rate @ theta, dyn_ros.momentum_terms(model, data, q, v)[1])
     True
     """
-    momentum, observer = momentum_observer_regressor.call(model, data, threads, q, v)
-    return momentum, observer

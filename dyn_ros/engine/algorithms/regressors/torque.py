@@ -247,7 +247,6 @@ def joint_torque_regressor_product(
     >>> np.allclose(product, dyn_ros.joint_torque_regressor(model, data, q, v, a).T @ tau)
     True
     """
-    return joint_torque_regressor_product.call(model, data, threads, q, v, a, tau)
 
 
 def _diagonal(values: Array, rows: Array) -> Array:
