@@ -13,7 +13,7 @@ from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike, Scalar
 from ...kernel.vocabulary import *
-from ...model.frames import joint_selector
+from ...model.frames import ReferenceFrame, joint_selector
 from ...model.model import Model
 from ..dynamics.crba import (
     COMPOSITE,
@@ -360,12 +360,17 @@ def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) ->
     """
 
 
+def _joint_selector(model: Model, joint: str | int) -> int:
+    """Return the option FRAME of a joint."""
+    return joint_selector(model, joint, ReferenceFrame.WORLD)
+
+
 @algorithm(
     subtree_com_jacobian_kernel,
     inputs=(Q,),
     results=(SUBTREE_JCOM,),
     options=(FRAME, REFERENCE_FRAME),
-    selector=joint_selector,
+    selector=_joint_selector,
 )
 def subtree_com_jacobian(
     model: Model, data: Data, q: ArrayLike, joint: str | int, *, threads: int = 1
