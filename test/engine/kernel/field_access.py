@@ -22,6 +22,7 @@ PLACES = {"offset", "matrix", "matrix_of_width", "matrix_row", "matrix_at", "tra
 ACCESSORS = {
     function.__name__ for function in KERNELS if function.__module__ == field_rows.__name__
 } - PLACES
+HIGH_LEVEL = {"clear_padding", "zero_unless_input", "has_input"}  # with r as first argument
 UPDATERS = {name for name in ACCESSORS if name.startswith("add_to_")} | {"increase"}
 WRITERS = {name for name in ACCESSORS if re.match("set_|clear_|accumulate", name)} | {
     *("clear", "clear_padding", "zero_unless_input"),
@@ -33,6 +34,10 @@ READERS = (ACCESSORS - UPDATERS - WRITERS) | {
     *("load_inertia", "load_articulated", "load_coriolis", "load_simd", "load_lane"),
     "load_symmetric",
 }
+
+
+INDICES = {"r", *"ijkncd", "which", "first", "row"}
+"""Parameters that number rows, and not places, by their names."""
 
 
 class Parameter(str):
@@ -63,7 +68,7 @@ class _Function(ast.NodeVisitor):
         }
         self.parameters = [argument.arg for argument in self.node.args.args]
         self.local: dict[str, set[Place]] = {
-            name: {Parameter(name)} for name in self.parameters if name != "r"
+            name: {Parameter(name)} for name in self.parameters if name not in INDICES
         }
         self.reads: set[Place] = set()
         self.writes: set[Place] = set()
@@ -102,6 +107,8 @@ class _Function(ast.NodeVisitor):
         if isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
             return self.places(node.value)
         if isinstance(node, ast.BinOp):
+            if isinstance(node.op, ast.Mult):  # a stride times an index
+                return set()
             return self.places(node.left) | self.places(node.right)
         if isinstance(node, (ast.Tuple, ast.List)):
             return set().union(*map(self.places, node.elts))
@@ -115,10 +122,13 @@ class _Function(ast.NodeVisitor):
         arguments = [self.places(argument) for argument in node.args]
         if not function:
             return set()
-        if name in PLACES or (isinstance(function, type) and hasattr(function, "_fields")):
+        if name in PLACES:
+            return arguments[1 if ast.unparse(node.args[0]) == "r" else 0]
+        if isinstance(function, type) and hasattr(function, "_fields"):
             return set().union(*arguments)
         if name in READERS | WRITERS | UPDATERS:
-            touched = arguments[1] if len(arguments) > 1 else set()
+            is_field = name in ACCESSORS | HIGH_LEVEL or ast.unparse(node.args[0]) == "r.work"
+            touched = arguments[1] if is_field and len(arguments) > 1 else set()
             if name in READERS | UPDATERS:
                 self.reads |= touched
             if name in WRITERS | UPDATERS:

@@ -16,7 +16,10 @@ from . import constraints, vereshchagin
 
 @kernel
 def turn_directions(r, n):
-    """alpha of run n: its directions, expressed in the root frame."""
+    """Compute alpha of run n: its directions, expressed in the root frame.
+
+    Reads DIRECTIONS, ROTATION; writes ALPHA.
+    """
     R, m = constraints.run_axes(r, n), nconstraints(r)
     for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
         for part in range(2):
@@ -29,10 +32,14 @@ def turn_directions(r, n):
 
 @kernel
 def make_spatial(r, n):
-    """beta of run n: the desired accelerations, including the root's, as spatial ones.
+    """Compute beta of run n: the desired accelerations, including the root's, as spatial ones.
+
+        beta = alpha' (a - w x v)
 
     A frame with the velocity (v, w) and the spatial acceleration (a, b) has the classical
     acceleration (a + w x v, b).
+
+    Reads ALPHA, DESIRED, ROTATION, BODY_VELOCITY, LINK_ACCELERATION; writes BETA.
     """
     v = motion_moved(
         constraints.tip_translation(r, n),
@@ -46,7 +53,11 @@ def make_spatial(r, n):
 
 @kernel
 def set_constraints(r):
-    """Compute alpha and beta, after ``sweep_outward``."""
+    """Compute alpha and beta, after ``sweep_outward``.
+
+    Reads DIRECTIONS, ROTATION, BODY_VELOCITY, LINK_ACCELERATION; writes TAU_IN, ALPHA, BETA,
+    DESIRED.
+    """
     zero_unless_input(r, TAU_IN)
     zero_unless_input(r, DESIRED)
     for n in range(constraints.nruns(r)):

@@ -30,7 +30,10 @@ FORCE = field("_force_root", ("rows", 6))
 
 @kernel
 def store_unit_force(r, k, f):
-    """Store the unit force of constraint k, about the origin of the joint that it acts on."""
+    """Store the unit force of constraint k, about the origin of the joint that it acts on.
+
+    Writes UNIT_FORCES.
+    """
     a = offset(r, UNIT_FORCES) + k
     for x in range(3):
         store(r.work, a + WIDTH * x, f.linear[x])
@@ -48,16 +51,24 @@ def add_to_trunk(r, k, count, f):
 
 @kernel
 def increase_simd(r, k, count, x):
+    """Add a vector to adjacent numbers at an offset."""
     store_simd(r.work, k, count, load_simd(r.work, k, count) + x)
 
 
 @kernel
 def propagate(r, forces, joint, end, start, stop, eliminating, moving):
-    """Propagate the unit forces of constraints ``start`` to ``stop`` from a joint to another one.
+    """Propagate the unit forces of constraints ``start`` to ``stop`` from a joint to ``end``.
+
+        X_jk = S_j' f_k
+        f_k = f_k - U_j D_j^-1 X_jk         if eliminating
+        b_k = b_k + c_i' f_k                if moving
+        f_k = f_k, about the parent's origin                Vereshchagin (1989)
 
     Each joint stores its component, and the rest is propagated to the parent; if eliminating, what
     reaches the end, unless it is the root, is added to the forces on the trunk. If moving, the
     excess is increased by the power of the forces on the bias accelerations.
+
+    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, forces; writes EXCESS.
     """
     X_, b_ = offset(r, ELIMINATED), offset(r, EXCESS)
     for k in range(start, stop, simd_width(r.work)):
@@ -93,6 +104,7 @@ def propagate(r, forces, joint, end, start, stop, eliminating, moving):
 
 @kernel
 def clear_eliminated(r):
+    """Clear the columns of U^-1 J'. Writes ELIMINATED."""
     clear_rows(r, nv(r), nconstraints(r), offset(r, ELIMINATED))
 
 
@@ -101,7 +113,12 @@ def clear_eliminated(r):
 
 @kernel
 def transmit_inward(r, tau):
-    """Set the field tau to S' f, with f the sum of the forces on the bodies of each subtree."""
+    """Set the field tau to S' f, with f the sum of the forces on the bodies of each subtree.
+
+        tau = S' f,  f_p = f_p + f
+
+    Reads FROM_PARENT, COLUMNS; writes FORCE, tau.
+    """
     clear_entries(r, tau, nv(r))
     for i in range(njoints(r), 0, -1):
         f = force(r, FORCE, i)
@@ -112,7 +129,13 @@ def transmit_inward(r, tau):
 
 @kernel
 def eliminate_projected(r):
-    """U^-1 (tau - nle) and D from the factor of M, and bias accelerations of all bodies."""
+    """Compute U^-1 (tau - nle) and D from the factor of M, and bias accelerations of all bodies.
+
+        a = a_p + c,  f = pA + Y a
+
+    Reads TAU_IN, FROM_PARENT, COLUMNS, COMPOSITE, L, BIAS, BIAS_FORCE; writes LINK_ACCELERATION,
+    DINV, BIAS_TORQUE, FORCE.
+    """
     for i in range(1, njoints(r) + 1):
         a = motion_add(
             motion_moved(ra.from_parent(r, i), motion(r, aba.LINK_ACCELERATION, parent(r, i))),
@@ -130,13 +153,14 @@ def eliminate_projected(r):
 
 @kernel
 def store_pivots(r):
+    """Store the inverse pivots, 1 / D. Reads L; writes DINV."""
     for k in range(nv(r)):
         set_entry(r, aba.DINV, k, 1.0 / pivot(r, k))
 
 
 @kernel
 def eliminate_columns(r):
-    """U^-1 J' from J', column by column."""
+    """Replace J' with U^-1 J', column by column. Reads L; writes ELIMINATED, COLUMN."""
     X = matrix_of_width(r, ELIMINATED, WIDTH)
     for k in range(nconstraints(r)):
         for j in range(nv(r)):
@@ -148,7 +172,13 @@ def eliminate_columns(r):
 
 @kernel
 def accelerate_projected(r):
-    """ddq from the factor of M, then body accelerations."""
+    """Compute qdd from the factor of M, then the accelerations of bodies.
+
+        qdd = L^-1 D^-1 u
+        a = a_p + c + S qdd
+
+    Reads FROM_PARENT, COLUMNS, L, BIAS, BIAS_TORQUE; writes DDQ, LINK_ACCELERATION.
+    """
     for k in range(nv(r)):
         set_entry(r, aba.DDQ, k, entry(r, aba.BIAS_TORQUE, k))
     solve_outward(r, aba.DDQ)
@@ -167,19 +197,22 @@ def accelerate_projected(r):
 
 @kernel
 def last_velocity(r, i):
-    """The velocity from which the path from joint i to the root starts."""
+    """Return the velocity at which the path from joint i to the root starts."""
     return nv(r) - 1 if coupled(r) else idx_v(r, i) + ncolumns(r, i) - 1
 
 
 @kernel
 def is_common(r, j, other):
-    """Whether velocity j also moves the body that velocity ``other`` moves; -1: no body."""
+    """Return True if velocity j also moves the body of velocity ``other``; -1 for no body."""
     return j <= other and other < velocity_end(r, j)
 
 
 @kernel
 def scale_eliminated(r):
-    """D^-1/2 U^-1 J', which makes J M^-1 J' symmetric to the last bit."""
+    """Compute D^-1/2 U^-1 J', which makes J M^-1 J' symmetric to the last bit.
+
+    Reads DINV, ELIMINATED; writes SCALED.
+    """
     X, Y = offset(r, ELIMINATED), offset(r, SCALED)
     for j in range(nv(r)):
         s = sqrt(absolute(entry(r, aba.DINV, j)))
@@ -190,16 +223,18 @@ def scale_eliminated(r):
 
 @kernel
 def add_three(total, a, x):
-    """total + a x, for three numbers each."""
+    """Return total + a x, for three numbers each."""
     return total[0] + a[0] * x, total[1] + a[1] * x, total[2] + a[2] * x
 
 
 @kernel
 def add_path(r, x, y, A, B, count, first, other):
-    """Add three rows of A B to two vectors of columns, for the velocities of a path.
+    """Add three rows of A' B to two vectors of columns, for the velocities of a path.
 
-    The path starts at velocity ``first`` and ends at the root, or where it meets that of velocity
-    ``other``, if that is not -1. A is transposed.
+    The path starts at velocity ``first`` and ends at the root, or where it meets the path of
+    velocity ``other``, if that is not -1.
+
+    Reads A, B.
     """
     j = first
     while j >= 0 and not is_common(r, j, other):
@@ -213,7 +248,10 @@ def add_path(r, x, y, A, B, count, first, other):
 
 @kernel
 def product_along(r, A, B, count, first, second):
-    """Three rows of A B in two vectors of columns, for the velocities of one or two bodies."""
+    """Return three rows of A' B in two vectors of columns, for the velocities of one or two bodies.
+
+    Reads A, B.
+    """
     zero = lift(0.0, load_simd(r.work, B.start, count))
     x = (zero, zero, zero)
     x, y = add_path(r, x, x, A, B, count, first, -1)
@@ -222,7 +260,12 @@ def product_along(r, A, B, count, first, second):
 
 @kernel
 def couple(r, start, stop, first, second):
-    """Rows of J M^-1 J' for bodies that two velocities move, or -1; lanes use symmetry."""
+    """Compute rows of J M^-1 J' for bodies that two velocities move, or -1; lanes use symmetry.
+
+        J M^-1 J' = R' R,  R = D^-1/2 U^-1 J'
+
+    Reads SCALED; writes COUPLING.
+    """
     m, C, Y, some = (
         nconstraints(r),
         offset(r, COUPLING),
@@ -247,7 +290,12 @@ def couple(r, start, stop, first, second):
 
 @kernel
 def add_free_motion(r, torque):
-    """Add J M^-1 tau to the excess, with U^-1 tau at the offset ``torque``."""
+    """Add J M^-1 tau to the excess, with U^-1 tau at the offset ``torque``.
+
+        J M^-1 tau = (U^-1 J')' D^-1 (U^-1 tau)
+
+    Reads DINV, ELIMINATED, torque; writes EXCESS.
+    """
     m, b, X = nconstraints(r), offset(r, EXCESS), offset(r, ELIMINATED)
     for k in range(0, m, simd_width(r.work)):
         total = load_simd(r.work, b + k, m - k)
@@ -259,7 +307,10 @@ def add_free_motion(r, torque):
 
 @kernel
 def eliminated_times(r, x, y, s):
-    """y <- s U^-1 J' x for the numbers of the constraints at offset x."""
+    """Set the numbers at offset y to s U^-1 J' x, with x those of the constraints at an offset.
+
+    Reads DINV, ELIMINATED, x; writes y.
+    """
     zero = lift(0.0, entry(r, aba.DINV, 0))
     for j in range(nv(r)):
         total = zero

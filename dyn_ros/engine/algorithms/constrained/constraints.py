@@ -48,46 +48,56 @@ _KEPT = 64  # tables that a Data keeps
 
 @kernel
 def setting(r, k):
-    """Integer k of the table."""
+    """Return integer k of the table."""
     return load(integers_at(option(r, CONSTRAINTS)), k)
 
 
 @kernel
 def tolerance(r):
+    """Return the tolerance of the call."""
     return load(floats_at(option(r, CONSTRAINTS)), TOLERANCE)
 
 
 @kernel
 def nruns(r):
+    """Return the number of runs, constraints on the same tip."""
     return setting(r, NRUNS)
 
 
 @kernel
 def run_start(r, n):
+    """Return the first constraint of run n."""
     return setting(r, RUNS + RUN * (n - 1) + STOP) if n > 0 else 0
 
 
 @kernel
 def run_stop(r, n):
+    """Return the end of the constraints of run n."""
     return setting(r, RUNS + RUN * n + STOP)
 
 
 @kernel
 def tip_joint(r, n):
-    """The joint that moves the tip of run n."""
+    """Return the joint that moves the tip of run n."""
     return frame_parent(r, setting(r, RUNS + RUN * n + TIP))
 
 
 @kernel
 def tip_translation(r, n):
-    """From that joint's origin to the origin of the tip, expressed in the root frame."""
+    """Return the vector from that joint's origin to the tip's origin, expressed in the root frame.
+
+    Reads ROTATION.
+    """
     R = rotation(r, ROTATION, tip_joint(r, n))
     return rotate(R, frame_placement(r, setting(r, RUNS + RUN * n + TIP)).translation)
 
 
 @kernel
 def run_axes(r, n):
-    """Rotation from the frame of the directions of run n to the root frame."""
+    """Return the rotation from the frame of the directions of run n to the root frame.
+
+    Reads ROTATION.
+    """
     f = setting(r, RUNS + RUN * n + AXES)
     if f == ROOT_AXES:
         return rotation(r, ROTATION, 0)

@@ -7,7 +7,7 @@ from ...kernel.vocabulary import *
 
 @kernel
 def load_six(r, A, j, i):
-    """Numbers i to i + 5 of row j."""
+    """Return numbers i to i + 5 of row j. Reads A."""
     k, d = A.start + A.step * j + A.across * i, A.across
     return (
         load(r.work, k),
@@ -21,7 +21,7 @@ def load_six(r, A, j, i):
 
 @kernel
 def add_six(total, a, x):
-    """total + a x, for six numbers each."""
+    """Return total + a x, for six numbers each."""
     return (
         total[0] + a[0] * x,
         total[1] + a[1] * x,
@@ -34,12 +34,13 @@ def add_six(total, a, x):
 
 @kernel
 def scale_six(s, x):
+    """Return s x, for six numbers."""
     return s * x[0], s * x[1], s * x[2], s * x[3], s * x[4], s * x[5]
 
 
 @kernel
 def store_six(r, C, s, x, i, rows, k, count):
-    """Store s x in a vector of columns of rows i to i + 5."""
+    """Store s x in a vector of columns of rows i to i + 5. Writes C."""
     for t in range(6):
         if i + t < rows:
             store_simd(r.work, C.start + C.step * (i + t) + C.across * k, count, s * x[t])
@@ -47,13 +48,14 @@ def store_six(r, C, s, x, i, rows, k, count):
 
 @kernel
 def zero_six(r, C):
+    """Return six zeros of the type of the numbers of C. Reads C."""
     zero = lift(0.0, load_simd(r.work, C.start, 1))
     return zero, zero, zero, zero, zero, zero
 
 
 @kernel
 def add_block(r, x, A, B, inner, i, k, count):
-    """Add rows i to i + 5 of A' B, in a vector of columns."""
+    """Return x plus rows i to i + 5 of A' B, in a vector of columns. Reads A, B."""
     for j in range(inner):
         x = add_six(x, load_six(r, A, j, i), load_simd(r.work, B.start + B.step * j + k, count))
     return x
@@ -61,7 +63,7 @@ def add_block(r, x, A, B, inner, i, k, count):
 
 @kernel
 def add_blocks(r, x, y, z, A, B, inner, i, k, count):
-    """The same in three vectors of columns."""
+    """Return x, y and z plus rows i to i + 5 of A' B, in three vectors of columns. Reads A, B."""
     some = simd_width(r.work)
     for j in range(inner):
         a, b = load_six(r, A, j, i), B.start + B.step * j + k
@@ -73,10 +75,12 @@ def add_blocks(r, x, y, z, A, B, inner, i, k, count):
 
 @kernel
 def combine(r, C, s, A, B, inner, s2, A2, B2, inner2, rows, columns):
-    """C <- s A' B + s2 A2' B2, with s and s2 of 1 or -1.
+    """Set C to s A' B + s2 A2' B2, with s and s2 of 1 or -1.
 
     A is inner x rows, B is inner x columns; kernels may read five numbers behind A and A2, and two
     vectors behind B and B2.
+
+    Reads A, A2, B, B2; writes C.
     """
     some, t = simd_width(r.work), s * s2
     for i in range(0, rows, 6):
@@ -107,5 +111,5 @@ def combine(r, C, s, A, B, inner, s2, A2, B2, inner2, rows, columns):
 
 @kernel
 def multiply(r, C, s, A, B, rows, inner, columns):
-    """C <- s A' B."""
+    """Set C to s A' B. Reads A, B; writes C."""
     combine(r, C, 1.0, A, B, 0, s, A, B, inner, rows, columns)

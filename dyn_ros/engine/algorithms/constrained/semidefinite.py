@@ -30,12 +30,13 @@ TINY = 1e-300
 
 @kernel
 def absolute(x):
+    """Return |x|."""
     return select_above(x, 0.0, x, -x)
 
 
 @kernel
 def copy_rows(r, n, A, target):
-    """target <- A, in whole vectors."""
+    """Copy A to ``target``, in whole vectors. Reads A; writes target."""
     for i in range(0, WIDTH * n, WIDTH):
         for k in range(i, i + n, simd_width(r.work)):
             store_simd(r.work, target + k, SIMD_WIDTH, load_simd(r.work, A + k, SIMD_WIDTH))
@@ -43,7 +44,7 @@ def copy_rows(r, n, A, target):
 
 @kernel
 def clear_rows(r, rows, n, A):
-    """Clear rows of n numbers, in whole vectors."""
+    """Clear rows of n numbers, in whole vectors. Writes A."""
     for i in range(0, WIDTH * rows, WIDTH):
         for k in range(i, i + n, simd_width(r.work)):
             store_simd(r.work, A + k, SIMD_WIDTH, lift(0.0, load_simd(r.work, A, SIMD_WIDTH)))
@@ -51,7 +52,7 @@ def clear_rows(r, rows, n, A):
 
 @kernel
 def subtract_row(r, a, s, b, count):
-    """a <- a - s b for rows at offsets a and b."""
+    """Replace row a with a - s b, for rows at offsets a and b. Reads b; writes a."""
     for j in range(0, count, simd_width(r.work)):
         store_simd(
             r.work,
@@ -63,7 +64,10 @@ def subtract_row(r, a, s, b, count):
 
 @kernel
 def invert_pivot(r, k, d, diagonal):
-    """Store and return the inverse of pivot d, whose diagonal entry in A + shift I is given."""
+    """Store and return the inverse of pivot d, whose diagonal entry in A + shift I is given.
+
+    Writes PIVOTS.
+    """
     d = select_above(absolute(d), TINY, d, TINY)
     d = 1.0 / select_above(diagonal, 0.0, d, math.inf)
     set_entry(r, PIVOTS, k, d)
@@ -72,9 +76,13 @@ def invert_pivot(r, k, d, diagonal):
 
 @kernel
 def factor_lanes(r, n, A, shift):
-    """``factor_semidefinite`` for a batch: three numbers of a row, each stored only once.
+    """Factor as ``factor_semidefinite`` for a batch: three numbers of a row, each stored only once.
+
+        L_ik = (A_ik - sum of L_ij D_j L_kj) / D_k
 
     D L' replaces the diagonal and what is above it, the rows of L^-1 follow from those before.
+
+    Reads A; writes FACTOR, INVERSE, PIVOTS.
     """
     W, E = offset(r, FACTOR), offset(r, INVERSE)
     for k in range(n):
@@ -103,10 +111,14 @@ def factor_lanes(r, n, A, shift):
 
 @kernel
 def factor_semidefinite(r, n, A, shift):
-    """L, L^-1 and the inverse pivots of A + shift I = L D L'; the pivot of a zero row is 0.
+    """Compute L, L^-1 and the inverse pivots of A + shift I; the pivot of a zero row is 0.
+
+        A + shift I = L D L'
 
     Gauss's elimination of the rows of A, and with them of those of the identity. L remains below
     the diagonal of the former.
+
+    Reads A; writes FACTOR, INVERSE, PIVOTS.
     """
     if is_batch(r):
         factor_lanes(r, n, A, shift)
@@ -129,7 +141,7 @@ def factor_semidefinite(r, n, A, shift):
 
 @kernel
 def sum_simd(r, x):
-    """The sum of a vector."""
+    """Return the sum of a vector. Writes RIGHT."""
     store_simd(r.work, offset(r, RIGHT), SIMD_WIDTH, x)
     total = entry(r, RIGHT, 0)
     for t in range(1, simd_width(r.work)):
@@ -139,10 +151,14 @@ def sum_simd(r, x):
 
 @kernel
 def trace_of_inverse(r, n, weights):
-    """Sum of the diagonal of A^-1 with weights, after ``factor_semidefinite``.
+    """Return the sum of the diagonal of A^-1 with weights, after ``factor_semidefinite``.
+
+        sum of w_j |D_k^-1| (L^-1)_kj^2
 
     With weights 1, an upper bound on the inverse of the smallest eigenvalue; with the diagonal of
     A, the same of D^-1/2 A D^-1/2, with D that diagonal.
+
+    Reads INVERSE, PIVOTS, weights; writes RIGHT.
     """
     E, D = offset(r, INVERSE), offset(r, PIVOTS)
     squares = lift(0.0, load_simd(r.work, E, SIMD_WIDTH))
@@ -156,7 +172,10 @@ def trace_of_inverse(r, n, weights):
 
 @kernel
 def set_weights(r, n, A, scaled):
-    """Weights of ``trace_of_inverse``; return their trace and the number of rows not zero."""
+    """Set the weights of ``trace_of_inverse``; return their trace and the number of rows not zero.
+
+    Reads A; writes WEIGHTS.
+    """
     clear_entries(r, WEIGHTS, WIDTH)
     trace = lift(0.0, load(r.work, A))
     rank = trace
@@ -170,14 +189,20 @@ def set_weights(r, n, A, scaled):
 
 @kernel
 def is_regular(r, n, A, tolerance):
-    """Whether no eigenvalue of D^-1/2 A D^-1/2, D the diagonal of A, is a rounding error."""
+    """Return True if no eigenvalue of D^-1/2 A D^-1/2, D the diagonal of A, is a rounding error.
+
+    Reads INVERSE, PIVOTS, A; writes RIGHT, WEIGHTS.
+    """
     _, rank = set_weights(r, n, A, True)
     return all_above(1.0, tolerance * rank * trace_of_inverse(r, n, offset(r, WEIGHTS)))
 
 
 @kernel
 def solve_factored(r, n, x):
-    """x <- A^-1 x, after ``factor_semidefinite``."""
+    """Replace x with A^-1 x = L^-T D^-1 L^-1 x, after ``factor_semidefinite``.
+
+    Reads FACTOR, PIVOTS; writes RIGHT, x.
+    """
     L, y = offset(r, FACTOR), offset(r, RIGHT)
     for k in range(n):
         y_k = load(r.work, x + k)
@@ -200,6 +225,7 @@ def solve_factored(r, n, x):
 
 @kernel
 def dot_rows(r, n, a, b):
+    """Return the scalar product of two rows. Reads a, b."""
     total = lift(0.0, load(r.work, a))
     for k in range(n):
         total = total + load(r.work, a + k) * load(r.work, b + k)
@@ -208,7 +234,12 @@ def dot_rows(r, n, a, b):
 
 @kernel
 def orthogonalize(r, n, A, W):
-    """W <- A, with pairs of rows rotated until all are orthogonal."""
+    """Set W to A, with pairs of rows rotated until all are orthogonal.
+
+        [a; b] = [c -s; s c] [a; b]         Hestenes (1958)
+
+    Reads A; writes W.
+    """
     copy_rows(r, n, A, W)
     for _ in range(SWEEPS):
         finished = True
@@ -234,6 +265,10 @@ def orthogonalize(r, n, A, W):
 
 @kernel
 def largest_length(r, n, W):
+    """Return the largest norm of a row, the largest singular value after ``orthogonalize``.
+
+    Reads W.
+    """
     largest = lift(0.0, load(r.work, W))
     for k in range(n):
         square = dot_rows(r, n, W + WIDTH * k, W + WIDTH * k)
@@ -243,7 +278,12 @@ def largest_length(r, n, W):
 
 @subroutine
 def solve_singular(r, n, A, x, policy, tolerance):
-    """x <- the truncated or damped inverse of A, times x; return the rank."""
+    """Replace x with the truncated or damped inverse of A times x; return the rank.
+
+        x = sum of w_p w_p' x / s_p^3       w_p: rows of ``orthogonalize``, of norm s_p
+
+    Reads A; writes FACTOR, RIGHT, x.
+    """
     W, b = offset(r, FACTOR), offset(r, RIGHT)
     orthogonalize(r, n, A, W)
     cut = lift(tolerance, load(r.work, x))
@@ -269,7 +309,10 @@ def solve_singular(r, n, A, x, policy, tolerance):
 
 @subroutine
 def rank_of(r, n, A, tolerance):
-    """Number of eigenvalues that are not rounding errors."""
+    """Return the number of eigenvalues that are not rounding errors.
+
+    Reads A; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS.
+    """
     factor_semidefinite(r, n, A, 0.0)
     if is_regular(r, n, A, tolerance):
         return set_weights(r, n, A, True)[1]
@@ -285,7 +328,10 @@ def rank_of(r, n, A, tolerance):
 
 @kernel
 def factor_cholesky(r, n, A, L, tolerance):
-    """L with A = L L'; return the rank. The column of a row that depends on others is 0."""
+    """Compute L with A = L L'; return the rank. The column of a row that depends on others is 0.
+
+    Reads A; writes L.
+    """
     rank = lift(0.0, load(r.work, A))
     for k in range(n):
         for i in range(n):
@@ -303,7 +349,10 @@ def factor_cholesky(r, n, A, L, tolerance):
 
 @kernel
 def square_lanes(r, n, target):
-    """target <- E' E for a batch, with E the lower triangular matrix that replaced L^-1."""
+    """Set ``target`` to E' E for a batch, with E the lower triangular matrix that replaced L^-1.
+
+    Reads INVERSE; writes target.
+    """
     E = offset(r, INVERSE)
     for i in range(n):
         for j in range(0, i + 1, 3):
@@ -318,7 +367,12 @@ def square_lanes(r, n, target):
 
 @kernel
 def store_inverse(r, n, target):
-    """target <- A^-1 = L^-T D^-1 L^-1, after ``factor_semidefinite``, whose result it scales."""
+    """Set ``target`` to A^-1, after ``factor_semidefinite``, whose result it scales.
+
+        A^-1 = L^-T D^-1 L^-1
+
+    Reads PIVOTS; writes INVERSE, target.
+    """
     E = offset(r, INVERSE)
     for k in range(n):
         s = sqrt(absolute(entry(r, PIVOTS, k)))
@@ -339,6 +393,12 @@ def store_inverse(r, n, target):
 
 @subroutine
 def store_pseudoinverse(r, n, A, tolerance, target):
+    """Set ``target`` to the pseudoinverse of A.
+
+        A^+ = sum of w_p w_p' / s_p^3       w_p: rows of ``orthogonalize``, of norm s_p
+
+    Reads A; writes FACTOR, target.
+    """
     W = offset(r, FACTOR)
     orthogonalize(r, n, A, W)
     cut = tolerance * largest_length(r, n, W)
@@ -355,14 +415,20 @@ def store_pseudoinverse(r, n, A, tolerance, target):
 
 @kernel
 def invert_semidefinite(r, n, A, shift, tolerance, target):
-    """target <- (A + shift I)^-1; without shift, the pseudoinverse if A is singular."""
+    """Set ``target`` to (A + shift I)^-1; without shift, to the pseudoinverse if A is singular.
+
+    Reads A; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, target.
+    """
     factor_semidefinite(r, n, A, shift)
     invert_factored(r, n, A, shift, tolerance, target)
 
 
 @subroutine
 def invert_factored(r, n, A, shift, tolerance, target):
-    """``invert_semidefinite``, after ``factor_semidefinite``."""
+    """Invert as ``invert_semidefinite``, after ``factor_semidefinite``.
+
+    Reads PIVOTS, A; writes FACTOR, INVERSE, RIGHT, WEIGHTS, target.
+    """
     if all_above(shift, 0.0) or is_regular(r, n, A, tolerance):
         store_inverse(r, n, target)
     else:
@@ -371,7 +437,10 @@ def invert_factored(r, n, A, shift, tolerance, target):
 
 @subroutine
 def solve_scaled(r, n, A, x, tolerance):
-    """``solve_semidefinite`` with RELATIVE, unless A is only singular because its rows differ."""
+    """Solve with RELATIVE, unless A is singular only because the sizes of its rows differ.
+
+    Reads A; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, x.
+    """
     factor_semidefinite(r, n, A, 0.0)
     if is_regular(r, n, A, tolerance):
         solve_factored(r, n, x)
@@ -381,12 +450,14 @@ def solve_scaled(r, n, A, x, tolerance):
 
 @subroutine
 def solve_semidefinite(r, n, A, x, policy, tolerance):
-    """x <- A^-1 x, with a policy for a singular A; return the rank.
+    """Replace x with A^-1 x, with a policy for a singular A; return the rank.
 
     RELATIVE: eigenvalues up to ``tolerance`` times the largest, and their inverses, are treated as
     zero. ABSOLUTE: those up to ``tolerance``. DAMPED: the inverse of an eigenvalue e is
     e / (e^2 + d^2), with d = ``tolerance`` times the largest; the rank is the number of
     eigenvalues above d.
+
+    Reads A; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, x.
     """
     if policy != DAMPED:
         factor_semidefinite(r, n, A, 0.0)

@@ -53,7 +53,7 @@ UNOPPOSED = field("_unopposed", ("nv",))  # U^-1 of the forces not opposed by th
 
 @kernel
 def unit_force(r, k):
-    """Column k of alpha."""
+    """Return column k of alpha. Reads ALPHA."""
     a, m = offset(r, ALPHA) + k, nconstraints(r)
     return Force(
         (load(r.work, a), load(r.work, a + m), load(r.work, a + 2 * m)),
@@ -63,7 +63,10 @@ def unit_force(r, k):
 
 @kernel
 def propagate_constraints(r, eliminating):
-    """U^-1 J' alpha, and the error of the bias acceleration, alpha' a - beta."""
+    """Compute U^-1 J' alpha, and the error of the bias acceleration, alpha' a - beta.
+
+    Reads ALPHA, BETA, ROTATION; writes UNIT_FORCES; calls propagate, eliminate_columns.
+    """
     cf.clear_eliminated(r)
     for n in range(constraints.nruns(r)):
         p = constraints.tip_translation(r, n)
@@ -86,7 +89,10 @@ def propagate_constraints(r, eliminating):
 
 @kernel
 def collect_unopposed(r):
-    """Whether the constraints do not oppose some forces; store external ones in the root frame."""
+    """Return True if constraints do not oppose some forces; store external ones in root axes.
+
+    Reads F_EXT, ROTATION; writes FORCE, UNOPPOSED.
+    """
     opposed = constraints.setting(r, constraints.OPPOSED)
     clear_entries(r, UNOPPOSED, nv(r))
     if opposed == constraints.EXTERNAL | constraints.FEEDFORWARD:
@@ -101,6 +107,10 @@ def collect_unopposed(r):
 
 @kernel
 def add_unopposed_torques(r):
+    """Add the feedforward torques, unless the constraints oppose them.
+
+    Reads TAU_IN; writes UNOPPOSED.
+    """
     if constraints.setting(r, constraints.OPPOSED) & constraints.FEEDFORWARD == 0:
         for k in range(nv(r)):
             add_to_entry(r, UNOPPOSED, k, entry(r, TAU_IN, k))
@@ -108,7 +118,12 @@ def add_unopposed_torques(r):
 
 @kernel
 def eliminate_unopposed(r):
-    """U^-1 of the forces that the constraints do not oppose, joint by joint."""
+    """Compute U^-1 of the forces that the constraints do not oppose, joint by joint.
+
+        y = tau + S' f,  f = f - U D^-1 y,  f_p = f_p + f
+
+    Reads TAU_IN, F_EXT, ROTATION, FROM_PARENT, COLUMNS, U, DINV; writes FORCE, UNOPPOSED.
+    """
     if not collect_unopposed(r):
         return
     add_unopposed_torques(r)
@@ -130,7 +145,10 @@ def eliminate_unopposed(r):
 
 @kernel
 def eliminate_unopposed_projected(r):
-    """The same with the factor of M, if mimic joints couple branches."""
+    """Compute U^-1 of the forces that the constraints do not oppose, with the factor of M.
+
+    Reads TAU_IN, F_EXT, ROTATION, FROM_PARENT, COLUMNS, L; writes FORCE, UNOPPOSED.
+    """
     if collect_unopposed(r):
         cf.transmit_inward(r, UNOPPOSED)
         add_unopposed_torques(r)
@@ -139,7 +157,14 @@ def eliminate_unopposed_projected(r):
 
 @kernel
 def constrain(r):
-    """Solve for the constraint forces, and add their effect to the bias torques."""
+    """Solve for the constraint forces, and add their effect to the bias torques.
+
+        alpha' J M^-1 J' alpha nu = beta - alpha' a_free
+        u = u - U^-1 J' alpha nu            Vereshchagin (1989)
+
+    Reads UNOPPOSED; writes BIAS_TORQUE, COUPLING, NU, RANK, CONSTRAINT_TORQUES; calls
+    scale_eliminated, add_free_motion, solve_semidefinite.
+    """
     w, n = offset(r, CONSTRAINT_TORQUES), nv(r)
     cf.scale_eliminated(r)
     for run in range(constraints.nruns(r)):
@@ -175,7 +200,10 @@ def constrain(r):
 
 @kernel
 def transmit_constraints(r):
-    """-J' alpha nu."""
+    """Compute the joint torques of the constraint forces, -J' alpha nu.
+
+    Reads ALPHA, ROTATION, FROM_PARENT, COLUMNS, NU; writes FORCE, CONSTRAINT_FORCES.
+    """
     clear_entries(r, cf.FORCE, 6 * (njoints(r) + 1))
     for n in range(constraints.nruns(r)):
         f_ = offset(r, cf.FORCE) + 6 * constraints.tip_joint(r, n)
@@ -188,7 +216,11 @@ def transmit_constraints(r):
 
 @kernel
 def store_torques(r):
-    """Store the torques that follow from ddq and nu."""
+    """Compute the torques that follow from qdd and nu, D qdd and -J' alpha nu.
+
+    Reads ALPHA, ROTATION, FROM_PARENT, COLUMNS, DDQ, DINV, NU; writes FORCE, TOTAL_TORQUE,
+    CONSTRAINT_FORCES.
+    """
     for j in range(nv(r)):
         set_entry(r, TOTAL_TORQUE, j, entry(r, aba.DDQ, j) / entry(r, aba.DINV, j))
     transmit_constraints(r)
@@ -196,7 +228,11 @@ def store_torques(r):
 
 @subroutine
 def solve_constrained(r):
-    """Sweeps 2 and 3, after ``sweep_outward``, for alpha, beta and the root's acceleration."""
+    """Run sweeps 2 and 3, after ``sweep_outward``, for alpha, beta and the root's acceleration.
+
+    Calls inward_inertias, propagate_constraints, eliminate_unopposed, constrain,
+    outward_accelerations, store_torques.
+    """
     aba.inward_inertias(r)
     propagate_constraints(r, True)
     eliminate_unopposed(r)
@@ -207,7 +243,11 @@ def solve_constrained(r):
 
 @subroutine
 def solve_constrained_projected(r):
-    """The same with the factor of M, if mimic joints couple branches."""
+    """Run sweeps 2 and 3 with the factor of M, if mimic joints couple branches.
+
+    Calls eliminate_projected, propagate_constraints, eliminate_unopposed_projected, constrain,
+    accelerate_projected, store_torques.
+    """
     cf.eliminate_projected(r)
     propagate_constraints(r, False)
     eliminate_unopposed_projected(r)
@@ -218,7 +258,11 @@ def solve_constrained_projected(r):
 
 @kernel
 def sweep_outward(r):
-    """Sweep 1, and the acceleration of the root."""
+    """Run sweep 1, and set the acceleration of the root.
+
+    Reads Q, V, F_EXT, ROOT_ACC; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, COMPOSITE,
+    LINK_ACCELERATION, BIAS, BIAS_FORCE.
+    """
     aba.outward_velocities(r)
     ra.set_root_acceleration(r, aba.LINK_ACCELERATION)
     if has_input(r, ROOT_ACC):
@@ -227,7 +271,10 @@ def sweep_outward(r):
 
 @kernel
 def sweep_outward_projected(r):
-    """The same after M and its factor, if mimic joints couple branches."""
+    """Run sweep 1 after M and its factor, if mimic joints couple branches.
+
+    Calls crba_kernel, factor, sweep_outward.
+    """
     crba_kernel(r)
     factor(r)
     sweep_outward(r)
@@ -235,6 +282,7 @@ def sweep_outward_projected(r):
 
 @kernel
 def set_torques(r):
+    """Set the joint torques to the feedforward torques. Writes TAU_IN, FF_TORQUES."""
     zero_unless_input(r, FF_TORQUES)
     for k in range(nv(r)):
         set_entry(r, TAU_IN, k, entry(r, FF_TORQUES, k))

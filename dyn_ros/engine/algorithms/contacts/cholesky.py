@@ -44,6 +44,11 @@ TORQUE_RESIDUAL = field(
 
 @kernel
 def right_side_kernel(r):
+    """Compute the right side of the dynamics in contact, [-excess; tau - nle].
+
+    Reads TAU_IN; writes NLE, LINK_ACCELERATION, PRIMAL_RHS, TORQUE_RESIDUAL; calls newton_euler,
+    outward_velocities, propagate_contacts.
+    """
     newton_euler(r, False, NLE)
     for k in range(nv(r)):
         set_entry(r, TORQUE_RESIDUAL, k, entry(r, TAU_IN, k) - entry(r, NLE, k))

@@ -48,7 +48,10 @@ PADDED = field("_padded", (MAX_CONSTRAINTS, cf.WIDTH))
 
 @kernel
 def store_jacobian(r, target):
-    """The rows of contacts from their columns, after ``propagate_contacts``."""
+    """Store the rows of contacts from their columns, after ``propagate_contacts``.
+
+    Reads ELIMINATED; writes target.
+    """
     for k in range(nconstraints(r)):
         for j in range(nv(r)):
             store(
@@ -60,6 +63,10 @@ def store_jacobian(r, target):
 
 @kernel
 def contact_jacobian_kernel(r):
+    """Compute the Jacobian of contacts, J.
+
+    Writes CONTACT_JACOBIAN; calls place_robot, propagate_contacts.
+    """
     place_robot(r)
     propagate_contacts(r, False, False)
     store_jacobian(r, offset(r, CONTACT_JACOBIAN))
@@ -69,7 +76,10 @@ def contact_jacobian_kernel(r):
 
 @kernel
 def eliminate_contacts(r):
-    """D and U^-1 J' without velocities."""
+    """Compute D and U^-1 J' without velocities.
+
+    Calls place_robot, eliminate_all, propagate_contacts.
+    """
     place_robot(r)
     eliminate_all(r)
     propagate_contacts(r, True, False)
@@ -77,7 +87,10 @@ def eliminate_contacts(r):
 
 @kernel
 def eliminate_contacts_projected(r):
-    """The same with the factor of M, if mimic joints couple branches."""
+    """Compute D and U^-1 J' with the factor of M, if mimic joints couple branches.
+
+    Writes DINV; calls crba_kernel, factor, propagate_contacts, eliminate_columns.
+    """
     crba_kernel(r)
     factor(r)
     cf.store_pivots(r)
@@ -87,7 +100,7 @@ def eliminate_contacts_projected(r):
 
 @kernel
 def copy_matrix(r, source, step, target, target_step):
-    """Copy an m x m matrix; its rows are a step apart."""
+    """Copy an m x m matrix; its rows are a step apart. Reads source; writes target."""
     m = nconstraints(r)
     for k in range(m):
         for i in range(0, m, simd_width(r.work)):
@@ -101,13 +114,16 @@ def copy_matrix(r, source, step, target, target_step):
 
 @kernel
 def compact(r, source, target):
-    """Copy an m x m matrix without the gaps between its rows."""
+    """Copy an m x m matrix without the gaps between its rows. Reads source; writes target."""
     copy_matrix(r, offset(r, source), cf.WIDTH, offset(r, target), nconstraints(r))
 
 
 @kernel
 def matrix_to_origin(r, moved, matrix):
-    """Move the rows and columns of a compact matrix to the world's origin, as ``to_origin``."""
+    """Move the rows and columns of a compact matrix to the world's origin, as ``to_origin``.
+
+    Reads POINTS; writes matrix.
+    """
     m = nconstraints(r)
     if any_at_origin(r):
         for k in range(m):
@@ -118,13 +134,17 @@ def matrix_to_origin(r, moved, matrix):
 
 @kernel
 def damp(r):
+    """Add the damping to the diagonal of J M^-1 J'. Writes COUPLING."""
     for k in range(nconstraints(r)):
         increase(r.work, offset(r, cf.COUPLING) + (cf.WIDTH + 1) * k, damping(r))
 
 
 @kernel
 def couple(r):
-    """Store J M^-1 J' and the damping, also as a public result."""
+    """Compute J M^-1 J' with the damping, also as a public result.
+
+    Reads FROM_PARENT, COLUMNS, DINV, ELIMINATED, ARMS, POINTS; writes SCALED, COUPLING, DELASSUS.
+    """
     couple_contacts(r)
     damp(r)
     compact(r, cf.COUPLING, DELASSUS)
@@ -133,7 +153,10 @@ def couple(r):
 
 @kernel
 def invert_padded(r, target):
-    """Store the inverse of the matrix of ``damp``, or its pseudoinverse."""
+    """Store the inverse of the matrix of ``damp``, or its pseudoinverse.
+
+    Reads COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, PADDED, target.
+    """
     invert_semidefinite(
         r, nconstraints(r), offset(r, cf.COUPLING), 0.0, TOLERANCE, offset(r, PADDED)
     )
@@ -142,6 +165,10 @@ def invert_padded(r, target):
 
 @kernel
 def invert_delassus(r):
+    """Compute the inverse of the Delassus matrix, (J M^-1 J')^-1.
+
+    Writes DELASSUS_INVERSE; calls couple, invert_padded.
+    """
     couple(r)
     invert_padded(r, DELASSUS_INVERSE)
     matrix_to_origin(r, FORCES, offset(r, DELASSUS_INVERSE))
@@ -149,6 +176,11 @@ def invert_delassus(r):
 
 @kernel
 def factor_delassus(r):
+    """Compute the Cholesky factor of the Delassus matrix, L L' = J M^-1 J'.
+
+    Reads FROM_PARENT, COLUMNS, DINV, ELIMINATED, ARMS, POINTS; writes SCALED, COUPLING, DELASSUS,
+    DELASSUS_CHOLESKY, PADDED.
+    """
     couple(r)
     m = nconstraints(r)
     copy_matrix(r, offset(r, DELASSUS), m, offset(r, cf.COUPLING), cf.WIDTH)

@@ -56,7 +56,14 @@ DLAMBDA_DTAU = field(
 
 @subroutine
 def differentiate(r):
-    """All derivatives, after the dynamics and the inverse of M."""
+    """Compute all derivatives, after the dynamics and the inverse of M.
+
+        M d(ddq) - J' d(lambda) = -dtau,  J d(ddq) = -drow
+
+    Reads DDQ; writes A, DDQ_DQ, DDQ_DV, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU; calls
+    outward_bodies, add_contact_forces, inward, differentiate_contacts, differentiate_forces,
+    respond_to_torques, rates_to_origin, move_forces.
+    """
     n = nv(r)
     for k in range(n):
         set_entry(r, A, k, entry(r, DDQ, k))

@@ -38,7 +38,14 @@ DIFF_LAMBDA_C = field("diff_lambda_c", ("constraints",), "lambda_c less lambda_c
 
 @kernel
 def constrain(r):
-    """Compute the contact forces, and add their effect to the bias torques."""
+    """Compute the contact forces, and add their effect to the bias torques.
+
+        J M^-1 J' lambda + excess = 0
+        u = u + U^-1 J' lambda
+
+    Writes BIAS_TORQUE, COLUMN, LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C; calls couple_contacts,
+    add_free_motion, solve_forces.
+    """
     forces, previous = offset(r, LAMBDA_C), offset(r, LAMBDA_C_PROX)
     couple_contacts(r)
     cf.add_free_motion(r, offset(r, aba.BIAS_TORQUE))
@@ -52,13 +59,22 @@ def constrain(r):
 
 @kernel
 def move_forces(r):
-    """Move the forces of contacts in WORLD to the world's origin."""
+    """Move the forces of contacts in WORLD to the world's origin.
+
+    Reads POINTS; writes LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C.
+    """
     for forces in (LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C):
         to_origin(r, FORCES, offset(r, forces), 1)
 
 
 @subroutine
 def solve_contacts(r):
+    """Compute accelerations and contact forces by three sweeps along the tree.
+
+        M ddq + nle = tau + J' lambda,  J ddq + drift = kp err - kd J v
+
+    Calls outward_velocities, inward_inertias, propagate_contacts, constrain, outward_accelerations.
+    """
     aba.outward_velocities(r)
     set_root_acceleration(r, aba.LINK_ACCELERATION)
     aba.inward_inertias(r)
@@ -69,7 +85,11 @@ def solve_contacts(r):
 
 @subroutine
 def solve_contacts_projected(r):
-    """The same with the factor of M, if mimic joints couple branches."""
+    """Compute the same with the factor of M, if mimic joints couple branches.
+
+    Calls crba_kernel, factor, outward_velocities, eliminate_projected, propagate_contacts,
+    eliminate_columns, constrain, accelerate_projected.
+    """
     crba_kernel(r)
     factor(r)
     aba.outward_velocities(r)

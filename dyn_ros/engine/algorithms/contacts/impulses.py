@@ -64,7 +64,10 @@ PREVIOUS = field("_previous_impulse", ("constraints",))
 
 @kernel
 def set_impact(r):
-    """Set the excess to (1 + e) J v, the change of velocity that the contacts lack."""
+    """Set the excess to (1 + e) J v, the change of velocity that the contacts lack.
+
+    Reads BODY_VELOCITY, AXES, ARMS; writes EXCESS.
+    """
     for n in range(packed.ncontacts(r)):
         v = rows.contact_velocities(r, n)
         m = motion_sub(v.first, v.second)
@@ -80,7 +83,12 @@ def set_impact(r):
 
 @kernel
 def solve_impact(r, torque):
-    """The impulses, and U^-1 J' impulse at the offset ``torque``, from U^-1 J'."""
+    """Compute the impulses, and U^-1 J' impulse at the offset ``torque``, from U^-1 J'.
+
+        J M^-1 J' impulse = -(1 + e) J v
+
+    Writes IMPULSE_C, PREVIOUS, torque; calls couple_contacts, set_impact, solve_forces.
+    """
     rows.couple_contacts(r)
     set_impact(r)
     solve_forces(r, offset(r, IMPULSE_C), offset(r, PREVIOUS))
@@ -89,13 +97,17 @@ def solve_impact(r, torque):
 
 @kernel
 def add_change(r):
+    """Compute the velocity after the impact, v + M^-1 J' impulse. Reads V, DDQ; writes DQ_AFTER."""
     for k in range(nv(r)):
         set_entry(r, DQ_AFTER, k, entry(r, V, k) + entry(r, aba.DDQ, k))
 
 
 @kernel
 def place_moving_robot(r):
-    """Place all bodies in the root frame, with their inertias and velocities."""
+    """Place all bodies in the root frame, with their inertias and velocities.
+
+    Reads Q, V; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, COMPOSITE.
+    """
     place_robot(r)
     clear_entries(r, BODY_VELOCITY, 6)
     for i in range(1, njoints(r) + 1):
@@ -104,6 +116,13 @@ def place_moving_robot(r):
 
 @subroutine
 def solve_impulses(r):
+    """Compute the velocity after an impact, and the impulses.
+
+        M (v_after - v) = J' impulse,  J v_after = -e J v
+
+    Writes BIAS, BIAS_TORQUE; calls place_moving_robot, eliminate_all, propagate_contacts,
+    solve_impact, outward_accelerations, add_change.
+    """
     place_moving_robot(r)
     aba.eliminate_all(r)
     rows.propagate_contacts(r, True, False)
@@ -116,7 +135,11 @@ def solve_impulses(r):
 
 @subroutine
 def solve_impulses_projected(r):
-    """The same with the factor of M, if mimic joints couple branches."""
+    """Compute the impact with the factor of M, if mimic joints couple branches.
+
+    Writes DDQ, DINV; calls crba_kernel, factor, place_moving_robot, propagate_contacts,
+    eliminate_columns, solve_impact, add_change.
+    """
     crba_kernel(r)
     factor(r)
     cf.store_pivots(r)
@@ -130,6 +153,10 @@ def solve_impulses_projected(r):
 
 @kernel
 def move_impulses(r):
+    """Move the impulses of contacts in WORLD to the world's origin.
+
+    Reads POINTS; writes IMPULSE_C.
+    """
     rows.to_origin(r, rows.FORCES, offset(r, IMPULSE_C), 1)
 
 
@@ -143,7 +170,7 @@ def move_impulses(r):
 
 @kernel
 def still_columns(r):
-    """Number of the first velocities along which no result of an impact changes."""
+    """Return the number of the first velocities along which no result of an impact changes."""
     if coupled(r):
         return 0
     for n in range(packed.ncontacts(r)):
@@ -154,7 +181,7 @@ def still_columns(r):
 
 @kernel
 def store_pair(r, C, x, y, i, rows, k):
-    """Store rows i to i + 5 of columns k and k + 1."""
+    """Store rows i to i + 5 of columns k and k + 1. Writes C."""
     products.store_six(r, C, 1.0, x, i, rows, k, 1)
     if k + 1 < nv(r):
         products.store_six(r, C, 1.0, y, i, rows, k + 1, 1)
@@ -162,7 +189,7 @@ def store_pair(r, C, x, y, i, rows, k):
 
 @kernel
 def clear_columns(r, C, rows, count):
-    """Clear the first columns."""
+    """Clear the first columns. Writes C."""
     for i in range(rows):
         for k in range(count):
             store(r.work, C.start + C.step * i + k, 0.0)
@@ -170,7 +197,12 @@ def clear_columns(r, C, rows, count):
 
 @kernel
 def respond_to_configuration(r, dp, drow, dv, impulses):
-    """d(v) and d(impulse) from dp and drow, which is overwritten."""
+    """Compute d(v) and d(impulse) from dp and drow, which is overwritten.
+
+        M d(v) - J' d(impulse) = -dp,  J d(v) = -drow
+
+    Reads ROOT, SCALED, INVERSE, dp, drow; writes dv, impulses.
+    """
     m, n, first = nconstraints(r), nv(r), 0
     if is_batch(r):
         first = still_columns(r)
@@ -194,7 +226,10 @@ def respond_to_configuration(r, dp, drow, dv, impulses):
 
 @kernel
 def respond_to_rows(r, s, drow, dv, impulses):
-    """d(v) and d(impulse) from s drow, without dp."""
+    """Compute d(v) and d(impulse) from s drow, without dp.
+
+    Reads ROOT, SCALED, INVERSE, drow; writes dv, impulses.
+    """
     m, n, inverse = nconstraints(r), nv(r), response.coupling_inverse(r)
     if is_batch(r):
         following = matrix_at(drow.start + 1, n)
@@ -213,7 +248,11 @@ def respond_to_rows(r, s, drow, dv, impulses):
 
 @kernel
 def outward_impact(r):
-    """psid of v_after + e v, psidd and forces of v_after - v as an acceleration at rest."""
+    """Compute psid of v_after + e v; psidd and forces of v_after - v as an acceleration at rest.
+
+    Reads V, DQ_AFTER; writes OA_GF, PSID, PSIDD, COMPOSITE_INERTIA, COMPOSITE_FORCE; calls
+    set_relative, placed_columns.
+    """
     restitution = packed.setting(r, packed.RESTITUTION)
     rc.set_relative(r)
     clear_entries(r, OA_GF, 6)
@@ -240,7 +279,10 @@ def outward_impact(r):
 
 @kernel
 def differentiate_momentum(r):
-    """M (v_after - v) - J' impulse with respect to configuration."""
+    """Differentiate M (v_after - v) - J' impulse with respect to configuration.
+
+    Reads IMPULSE_C; writes DTAU_DQ; calls add_contact_forces, inward_at_rest, differentiate_forces.
+    """
     rates.add_contact_forces(r, offset(r, IMPULSE_C), rc.COMPOSITE_FORCE)
     rd.inward_at_rest(r, rd.DTAU_DQ)
     rates.differentiate_forces(r, offset(r, IMPULSE_C), offset(r, rd.DTAU_DQ), nv(r))
@@ -248,7 +290,11 @@ def differentiate_momentum(r):
 
 @kernel
 def solve_rates(r):
-    """d(v_after) and d(impulse), from the rates of momentum and rows."""
+    """Compute d(v_after) and d(impulse), from the rates of momentum and rows.
+
+    Reads DTAU_DQ, DAC_DA, DVC_DQ; writes DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV; calls
+    invert_coupling, respond_to_configuration, respond_to_rows.
+    """
     n = nv(r)
     response.invert_coupling(r)
     respond_to_configuration(
@@ -271,7 +317,11 @@ def solve_rates(r):
 
 @subroutine
 def differentiate(r):
-    """All derivatives, after the impact and the root of M^-1."""
+    """Compute all derivatives, after the impact and the root of M^-1.
+
+    Writes IMPULSE_C; calls outward_impact, differentiate_contacts, differentiate_momentum,
+    solve_rates, rates_to_origin.
+    """
     outward_impact(r)
     rates.differentiate_contacts(r, False)
     differentiate_momentum(r)

@@ -39,12 +39,13 @@ REST = field("_rest", ("nv",))  # rnea less tau
 
 @kernel
 def jacobian_entry(r, k, j):
+    """Return J_kj. Reads ELIMINATED."""
     return load(r.work, offset(r, ELIMINATED) + WIDTH * j + k)
 
 
 @kernel
 def nbase(r):
-    """Number of velocities of a floating or planar base."""
+    """Return the number of velocities of a floating or planar base."""
     if njoints(r) > 0 and parent(r, 1) == 0 and (kind(r, 1) == FLOATING or kind(r, 1) == PLANAR):
         return ncolumns(r, 1)
     return 0
@@ -52,7 +53,7 @@ def nbase(r):
 
 @kernel
 def violation(r, rest, count):
-    """The largest of some numbers."""
+    """Return the largest absolute value of some numbers. Reads rest."""
     largest = lift(0.0, load(r.work, rest))
     for j in range(count):
         x = absolute(load(r.work, rest + j))
@@ -62,7 +63,10 @@ def violation(r, rest, count):
 
 @kernel
 def subtract_forces(r, torque):
-    """torque <- torque - J' lambda."""
+    """Subtract J' lambda from the torques at an offset.
+
+    Reads ELIMINATED, LAMBDA_C; writes torque.
+    """
     for j in range(nv(r)):
         for k in range(nconstraints(r)):
             increase(
@@ -77,7 +81,7 @@ def subtract_forces(r, torque):
 
 @kernel
 def compliance(r, k):
-    """The inverse weight of row k."""
+    """Return the inverse weight of row k. Reads ELIMINATED, WEIGHTS."""
     x = lift(1.0, entry(r, ELIMINATED, 0))
     if has_input(r, WEIGHTS):
         x = x / entry(r, WEIGHTS, k)
@@ -86,7 +90,10 @@ def compliance(r, k):
 
 @kernel
 def base_size(r, i, lever):
-    """Size that a row of contact forces at a lever on joint i can have in the base."""
+    """Return the size that a row of contact forces at a lever on joint i can have in the base.
+
+    Reads FROM_PARENT.
+    """
     reach = sqrt(dot(lever, lever)) + lift(1.0, lever[0])
     while i > 1:
         p = from_parent(r, i)
@@ -96,7 +103,10 @@ def base_size(r, i, lever):
 
 @kernel
 def drop_balanced(r, b, N):
-    """Clear rows of the base system that are rounding errors: the contacts are balanced."""
+    """Clear rows of the base system that are rounding errors: the contacts are balanced.
+
+    Reads FROM_PARENT, TAU, ELIMINATED, ARMS, WEIGHTS; writes N.
+    """
     size = lift(0.0, entry(r, TAU, 0))
     for n in range(packed.ncontacts(r)):
         for which in range(2):
@@ -110,7 +120,12 @@ def drop_balanced(r, b, N):
 
 @kernel
 def carry_base(r):
-    """lambda = W^-1 J_b y with J_b' W^-1 J_b y = tau_b: of least weighted norm."""
+    """Compute the contact forces of least weighted norm that carry the base; return the rank.
+
+        lambda = W^-1 J_b y,  J_b' W^-1 J_b y = tau_b
+
+    Writes LAMBDA_C, BASE, BASE_FORCE; calls drop_balanced, solve_scaled.
+    """
     m, b, N, y = nconstraints(r), nbase(r), offset(r, BASE), offset(r, BASE_FORCE)
     for i in range(b):
         store(r.work, y + i, entry(r, TAU, i))
@@ -133,6 +148,12 @@ def carry_base(r):
 
 @kernel
 def contact_inverse_dynamics_kernel(r):
+    """Compute joint torques and contact forces of a motion.
+
+        tau = rnea(q, v, a) - J' lambda, zero at the base
+
+    Writes TAU, SOLUTION; calls newton_euler, place_robot, propagate_contacts, carry_base.
+    """
     newton_euler(r, True, TAU)
     place_robot(r)
     rows.propagate_contacts(r, False, False)
@@ -147,6 +168,7 @@ def contact_inverse_dynamics_kernel(r):
 
 @kernel
 def torque_weight(r, j):
+    """Return the weight of the torque of velocity j. Reads ELIMINATED, TORQUE_WEIGHTS."""
     x = lift(1.0, entry(r, ELIMINATED, 0))
     if has_input(r, TORQUE_WEIGHTS):
         x = x * entry(r, TORQUE_WEIGHTS, j)
@@ -155,7 +177,13 @@ def torque_weight(r, j):
 
 @kernel
 def fit_forces(r):
-    """The least squares of J' lambda - rest: J W J' lambda = J W rest."""
+    """Fit the contact forces by least squares of J' lambda - rest; return the rank.
+
+        J W J' lambda = J W rest
+
+    Reads ELIMINATED, TORQUE_WEIGHTS, REST; writes LAMBDA_C, NORMAL, ALL_WEIGHTS; calls
+    drop_all_rounding, solve_scaled.
+    """
     m, n, N = nconstraints(r), nv(r), offset(r, NORMAL)
     clear(r.work, N, WIDTH * m)
     clear_entries(r, LAMBDA_C, m)
@@ -173,6 +201,11 @@ def fit_forces(r):
 
 @kernel
 def contact_forces_kernel(r):
+    """Compute the contact forces that explain measured torques, rest = rnea(q, v, a) - tau.
+
+    Reads TAU_IN; writes TAU, SOLUTION, REST; calls newton_euler, place_robot, propagate_contacts,
+    fit_forces.
+    """
     newton_euler(r, True, TAU)
     for j in range(nv(r)):
         set_entry(r, REST, j, entry(r, TAU, j) - entry(r, TAU_IN, j))

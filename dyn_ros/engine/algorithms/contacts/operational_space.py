@@ -55,6 +55,10 @@ P = field(
 
 @kernel
 def invert_coupling(r):
+    """Compute Lambda = (J M^-1 J' + damping)^-1.
+
+    Reads POINTS; writes OSIM; calls couple_contacts, invert_padded.
+    """
     rows.couple_contacts(r)
     delassus.damp(r)
     delassus.invert_padded(r, OSIM)
@@ -66,7 +70,11 @@ def invert_coupling(r):
 
 @kernel
 def set_frame(r):
-    """Store J, and J' v in the excess, with ' the time derivative."""
+    """Store J, and dJ v in the excess.
+
+    Reads BODY_VELOCITY; writes LINK_ACCELERATION, ELIMINATED, CONTACT_JACOBIAN; calls set_contact,
+    propagate_contact.
+    """
     cf.clear_eliminated(r)
     clear_entries(r, cf.EXCESS, nconstraints(r))
     clear_entries(r, LINK_ACCELERATION, 6)
@@ -82,7 +90,11 @@ def set_frame(r):
 
 @kernel
 def invert_jacobian(r):
-    """Lambda and M^-1 J' Lambda, after ``set_frame`` and the inverse of M."""
+    """Compute Lambda and Jbar = M^-1 J' Lambda, after ``set_frame`` and the inverse of M.
+
+    Reads MINV, ELIMINATED; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, COUPLING, PADDED,
+    RESPONSE, OSIM, JBAR.
+    """
     n, m, columns = nv(r), nconstraints(r), matrix_at(offset(r, cf.ELIMINATED), WIDTH)
     Y, lambda_ = matrix_at(offset(r, RESPONSE), m), matrix_at(offset(r, delassus.PADDED), WIDTH)
     multiply(r, Y, 1.0, matrix_at(offset(r, MINV), n), columns, n, n, m)
@@ -104,7 +116,7 @@ def invert_jacobian(r):
 
 @kernel
 def project(r):
-    """I - J' Jbar'."""
+    """Compute the projector I - J' Jbar'. Reads CONTACT_JACOBIAN, JBAR; writes PROJECTOR."""
     n, m = nv(r), nconstraints(r)
     clear_entries(r, PROJECTOR, n * n)
     for k in range(n):
@@ -121,7 +133,12 @@ def project(r):
 
 @kernel
 def seen_from_frame(r):
-    """mu and p: Jbar' (nle - g) - Lambda J' v, Jbar' g."""
+    """Compute the bias forces of the frame.
+
+        mu = Jbar' (nle - g) - Lambda dJ v,  p = Jbar' g            Khatib (1987)
+
+    Reads NLE, G, EXCESS, OSIM, JBAR; writes MU, P.
+    """
     n, m = nv(r), nconstraints(r)
     for k in range(m):
         mu = lift(0.0, entry(r, OSIM, 0))
@@ -138,6 +155,10 @@ def seen_from_frame(r):
 
 @kernel
 def invert_mass(r):
+    """Compute M^-1 by elimination along the tree.
+
+    Writes V; calls outward_velocities, eliminate_all, inverse_after_elimination.
+    """
     zero_unless_input(r, V)
     outward_velocities(r)
     eliminate_all(r)
@@ -146,7 +167,10 @@ def invert_mass(r):
 
 @kernel
 def invert_mass_projected(r):
-    """The same with the factor of M, if mimic joints couple branches."""
+    """Compute M^-1 with the factor of M, if mimic joints couple branches.
+
+    Writes V; calls crba_kernel, factor, inverse_after_factor, outward_velocities.
+    """
     zero_unless_input(r, V)
     crba_kernel(r)
     factor(r)
@@ -156,7 +180,10 @@ def invert_mass_projected(r):
 
 @subroutine
 def invert(r):
-    """Lambda, the inverse of J and the projector, after the inverse of M."""
+    """Compute Lambda, the inverse of J and the projector, after the inverse of M.
+
+    Calls set_frame, invert_jacobian, project.
+    """
     set_frame(r)
     invert_jacobian(r)
     project(r)
@@ -164,7 +191,10 @@ def invert(r):
 
 @kernel
 def move_results(r):
-    """Move the results for a frame in WORLD to the world's origin."""
+    """Move the results for a frame in WORLD to the world's origin.
+
+    Reads POINTS; writes OSIM, JBAR.
+    """
     delassus.matrix_to_origin(r, rows.FORCES, offset(r, OSIM))
     for j in range(nv(r)):
         rows.to_origin(r, rows.FORCES, offset(r, JBAR) + nconstraints(r) * j, 1)
@@ -172,6 +202,10 @@ def move_results(r):
 
 @kernel
 def bias_forces(r):
+    """Compute mu and p, after ``invert``.
+
+    Calls nonlinear_effects_kernel, generalized_gravity_kernel, seen_from_frame, move_results.
+    """
     nonlinear_effects_kernel(r)
     generalized_gravity_kernel(r)
     seen_from_frame(r)

@@ -218,68 +218,73 @@ def _frame(model, contact, attribute):
 
 @kernel
 def integer(r, k):
-    """An integer of the table, such as ``MOST_ITERATIONS``."""
+    """Return an integer of the table, such as ``MOST_ITERATIONS``."""
     return load(integers_at(option(r, CONTACTS)), k)
 
 
 @kernel
 def ncontacts(r):
+    """Return the number of contacts."""
     return integer(r, NCONTACTS)
 
 
 @kernel
 def setting(r, k):
-    """A float of the table, such as ``RESTITUTION``."""
+    """Return a float of the table, such as ``RESTITUTION``."""
     return load(floats_at(option(r, CONTACTS)), k)
 
 
 @kernel
 def damping(r):
+    """Return the damping."""
     return setting(r, DAMPING)
 
 
 @kernel
 def _integer(r, n, k):
+    """Return integer k of contact n."""
     return integer(r, CONTACT + CONTACT_SIZE * n + k)
 
 
 @kernel
 def body(r, n, which):
-    """The joint that moves frame c1 (0) or c2 (1) of contact n, or 0."""
+    """Return the joint that moves frame c1 (0) or c2 (1) of contact n, or 0."""
     return _integer(r, n, JOINT + which)
 
 
 @kernel
 def row_start(r, n):
+    """Return the first row of contact n."""
     return _integer(r, n, START)
 
 
 @kernel
 def row_stop(r, n):
+    """Return the end of the rows of contact n."""
     return _integer(r, n, STOP)
 
 
 @kernel
 def is_point(r, n):
-    """Whether contact n has dimension 3."""
+    """Return True if contact n has dimension 3."""
     return row_stop(r, n) - row_start(r, n) == 3
 
 
 @kernel
 def axes_of(r, n):
-    """The reference frame of contact n, a number of ReferenceFrame."""
+    """Return the reference frame of contact n, a number of ReferenceFrame."""
     return _integer(r, n, REFERENCE)
 
 
 @kernel
 def is_at_origin(r, n):
-    """Whether results of contact n, found at c1, are wanted at the world's origin."""
+    """Return True if results of contact n, found at c1, are wanted at the world's origin."""
     return _integer(r, n, AT_ORIGIN) == 1
 
 
 @kernel
 def any_at_origin(r):
-    """Whether results of a contact are wanted at the world's origin."""
+    """Return True if results of a contact are wanted at the world's origin."""
     is_any = False
     for n in range(ncontacts(r)):
         is_any = is_any or is_at_origin(r, n)
@@ -288,7 +293,7 @@ def any_at_origin(r):
 
 @kernel
 def gains(r, n):
-    """kp and kd."""
+    """Return kp and kd."""
     return (
         setting(r, CONTACT + CONTACT_SIZE * n + KP),
         setting(r, CONTACT + CONTACT_SIZE * n + KD),
@@ -297,6 +302,6 @@ def gains(r, n):
 
 @kernel
 def body_placement(r, n, which):
-    """Frame c1 (0) or c2 (1) of contact n in the frame of its joint, or in the world."""
+    """Return frame c1 (0) or c2 (1) of contact n in the frame of its joint, or in the world."""
     a, k = floats_at(option(r, CONTACTS)), CONTACT + CONTACT_SIZE * n + PLACEMENT + 12 * which
     return SE3(load9(a, k), load3(a, k + 9))

@@ -53,7 +53,10 @@ Point = namedtuple("Point", "position axes twice_v turned_v turned_a")
 
 @kernel
 def body_of(r, n, which):
-    """Body 0 or 1 of contact n, with its acceleration without gravity."""
+    """Return body 0 or 1 of contact n, with its acceleration without gravity.
+
+    Reads POSITION, OV, OA_GF, ARMS.
+    """
     i, sign = packed.body(r, n, which), 1.0 if which == 0 else -1.0
     p = add(position(r, i), rows.arm(r, n, which))
     a = motion(r, OA_GF, i)
@@ -69,7 +72,14 @@ def body_of(r, n, which):
 
 @kernel
 def column_of(r, body, i, c):
-    """How column c of joint i moves a body, in fixed axes."""
+    """Return how column c of joint i moves a body, in fixed axes.
+
+        dv = psid + u x v
+        da = dAdq + psid x v + u x a
+        da/dv = dAdv + u x v
+
+    Reads J, PSID, PSIDD, DADV.
+    """
     p = body.point
     u = motion_moved(p, motion_column(r, J, i, c))
     psid = motion_moved(p, motion_column(r, rc.PSID, i, c))
@@ -90,7 +100,10 @@ def column_of(r, body, i, c):
 
 @kernel
 def relative_motion(r, n, bodies):
-    """Velocity and acceleration of contact n."""
+    """Return velocity and acceleration of contact n.
+
+    v = v_1 - v_2,  a = a_1 - a_2 + drift
+    """
     first, second = bodies
     v, a = motion_sub(first.v, second.v), motion_sub(first.a, second.a)
     return rows.Pair(v, motion_add(a, rows.drift(r, n, rows.Pair(first.v, second.v))))
@@ -98,7 +111,7 @@ def relative_motion(r, n, bodies):
 
 @kernel
 def relative_rates(r, n, bodies, which, x):
-    """Derivatives of v and a, and of a along v, if body ``which`` moves along x; fixed axes."""
+    """Return derivatives of v and a, and of a along v, if a body moves along x; fixed axes."""
     body = bodies[0] if which == 0 else bodies[1]
     dv, da = motion_scale(body.sign, x.dv), motion_scale(body.sign, x.da)
     da_dv = motion_scale(body.sign, x.da_dv)
@@ -114,7 +127,10 @@ def relative_rates(r, n, bodies, which, x):
 
 @kernel
 def error_rate(r, n, which, u):
-    """Derivative of the pose error, if body ``which`` moves along u; fixed axes."""
+    """Return the derivative of the pose error, if a body moves along u; fixed axes.
+
+    Reads POSES, ERRORS.
+    """
     poses = offset(r, rows.POSES) + 21 * n
     R1, R2, gap = load9(r.work, poses), load9(r.work, poses + 9), load3(r.work, poses + 18)
     m = motion(r, rows.ERRORS, n)
@@ -129,7 +145,11 @@ def error_rate(r, n, which, u):
 
 @kernel
 def in_axes(r, n, which, u, m, rate):
-    """The derivative of a motion m of contact n in its axes, from that in fixed axes."""
+    """Return the derivative of a motion m of contact n in its axes, from that in fixed axes.
+
+    LOCAL: dm - u x m
+    LOCAL_WORLD_ALIGNED: dm + (m.angular x u.linear, 0)
+    """
     if which == 1:
         return rate
     if packed.axes_of(r, n) == rows.LOCAL:
@@ -165,7 +185,10 @@ def add_rates(r, n, axes, row, k, x, accelerated):
 
 @kernel
 def add_column(r, n, bodies, relative, which, i, c, accelerated):
-    """Add column c of joint i, which moves body ``which``, to the derivatives of contact n."""
+    """Add column c of joint i, which moves a body, to the derivatives of contact n.
+
+    Reads J, PSID, PSIDD, DADV, AXES, POSES, ERRORS.
+    """
     k, row, (kp, _) = idx_v(r, i) + c, packed.row_start(r, n), packed.gains(r, n)
     body = bodies[0] if which == 0 else bodies[1]
     x, (v, a) = column_of(r, body, i, c), relative
@@ -201,8 +224,10 @@ def add_column(r, n, bodies, relative, which, i, c, accelerated):
 
 @kernel
 def point_of(r, n, bodies, which):
-    """The point of body ``which``, with what changes in the axes of contact n as the body turns:
+    """Return the point of a body, with what changes in the axes of contact n as the body turns:
     motions of this body, unless the axes turn with it; then those of the other one.
+
+    Reads AXES.
     """
     body, fixed = (bodies[0], bodies[0]) if which == 0 else (bodies[1], bodies[1])
     if packed.axes_of(r, n) == rows.LOCAL:
@@ -220,10 +245,12 @@ def point_of(r, n, bodies, which):
 
 @kernel
 def add_point_column(r, n, point, which, i, c, accelerated):
-    """``add_column`` for a contact of dimension 3.
+    """Add a column as ``add_column`` for a contact of dimension 3.
 
     A point moves with the acceleration a.linear + v.angular x v.linear, which changes in the axes
     of the body by (dAdq + 2 psid.angular x v).linear.
+
+    Reads J, PSID, PSIDD, DADV, ERRORS.
     """
     p, (kp, _) = point.position, packed.gains(r, n)
     S, psid = motion_column(r, J, i, c), motion_column(r, rc.PSID, i, c)
@@ -249,7 +276,10 @@ def add_point_column(r, n, point, which, i, c, accelerated):
 
 @kernel
 def add_columns(r, n, bodies, which, accelerated):
-    """Add the columns of all joints that move body ``which`` to the derivatives of contact n."""
+    """Add the columns of all joints that move a body to the derivatives of contact n.
+
+    Reads J, PSID, PSIDD, DADV, AXES, POSES, ERRORS.
+    """
     relative, point = relative_motion(r, n, bodies), point_of(r, n, bodies, which)
     i = bodies[0].joint if which == 0 else bodies[1].joint
     while i > 0:
@@ -263,7 +293,10 @@ def add_columns(r, n, bodies, which, accelerated):
 
 @kernel
 def differentiate_contacts(r, accelerated):
-    """Derivatives of all rows, after ``outward``; without acceleration, only dvc_dq and dac_da."""
+    """Differentiate all rows, after ``outward``; without acceleration, only dvc_dq and dac_da.
+
+    Writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ, ROW_RATES; calls add_columns, body_of.
+    """
     count = nconstraints(r) * nv(r)
     if not (accelerated and is_batch(r)):
         clear_entries(r, DAC_DA, count)
@@ -284,7 +317,10 @@ def differentiate_contacts(r, accelerated):
 
 @kernel
 def contact_force(r, n, forces):
-    """The force of contact n on its first body, where it acts; its numbers are at an offset."""
+    """Return the force of contact n on its first body, where it acts; its numbers are at an offset.
+
+    Reads AXES, forces.
+    """
     f = force_scale(load(r.work, forces + packed.row_start(r, n)), rows.row_force(r, n, 0))
     for k in range(packed.row_start(r, n) + 1, packed.row_stop(r, n)):
         f = force_add(
@@ -296,7 +332,7 @@ def contact_force(r, n, forces):
 
 @kernel
 def force_rate(r, n, which, of, u, f):
-    """How the force on body ``of`` differs from one fixed to it, if body ``which`` moves along u.
+    """Return how the force on a body differs from one fixed to it, if body ``which`` moves along u.
 
     f is the force on the first body. That on the second is opposite; it is expressed in the same
     axes, and for a contact of dimension 3, it acts at its own point.
@@ -319,7 +355,10 @@ def force_rate(r, n, which, of, u, f):
 
 @kernel
 def add_force_rates(r, n, bodies, which, f, target, step):
-    """Subtract the derivative of J' lambda, less the part for forces fixed to both bodies."""
+    """Subtract the derivative of J' lambda, less the part for forces fixed to both bodies.
+
+    Reads J; writes target.
+    """
     body = bodies[0] if which == 0 else bodies[1]
     i = body.joint
     while i > 0:
@@ -343,7 +382,10 @@ def add_force_rates(r, n, bodies, which, f, target, step):
 
 @kernel
 def differentiate_forces(r, forces, target, step):
-    """Subtract the derivative of J' lambda from a matrix, except for forces fixed to bodies."""
+    """Subtract the derivative of J' lambda from a matrix, except for forces fixed to bodies.
+
+    Reads POSITION, OV, OA_GF, J, AXES, ARMS, forces; writes target.
+    """
     for n in range(packed.ncontacts(r)):
         if packed.body(r, n, 1) > 0 or packed.axes_of(r, n) != rows.LOCAL:
             bodies, f = rows.Pair(body_of(r, n, 0), body_of(r, n, 1)), contact_force(r, n, forces)
@@ -353,7 +395,10 @@ def differentiate_forces(r, forces, target, step):
 
 @kernel
 def move_force_rates(r, n, forces, target):
-    """Add u.linear x f to the derivative of the moment of contact n about the world's origin."""
+    """Add u.linear x f to the derivative of the moment of contact n about the world's origin.
+
+    Reads POSITION, J, ARMS, forces; writes target.
+    """
     k, i = forces + packed.row_start(r, n), packed.body(r, n, 0)
     f = (load(r.work, k), load(r.work, k + 1), load(r.work, k + 2))
     p, row = (
@@ -370,7 +415,10 @@ def move_force_rates(r, n, forces, target):
 
 @kernel
 def rates_to_origin(r, forces, d_dq):
-    """Move derivatives of forces with respect to q to the origin, as ``to_origin``."""
+    """Move derivatives of forces with respect to q to the origin, as ``to_origin``.
+
+    Reads POSITION, J, ARMS, POINTS, forces; writes d_dq.
+    """
     for j in range(nv(r)):
         rows.to_origin(r, rows.FORCES, d_dq + j, nv(r))
     for n in range(packed.ncontacts(r)):
@@ -380,7 +428,10 @@ def rates_to_origin(r, forces, d_dq):
 
 @kernel
 def add_contact_force(r, n, which, f, target):
-    """Subtract the force of contact n from those that a joint transmits to a body."""
+    """Subtract the force of contact n from those that a joint transmits to a body.
+
+    Reads POSITION, ARMS; writes target.
+    """
     i = packed.body(r, n, which)
     if i > 0:
         p = add(position(r, i), rows.arm(r, n, which))
@@ -389,7 +440,10 @@ def add_contact_force(r, n, which, f, target):
 
 @kernel
 def add_contact_forces(r, forces, target):
-    """Subtract the forces of all contacts from forces of bodies, about the first joint's origin."""
+    """Subtract the forces of all contacts from forces of bodies, about the first joint's origin.
+
+    Reads POSITION, AXES, ARMS, forces; writes target.
+    """
     for n in range(packed.ncontacts(r)):
         f = contact_force(r, n, forces)
         add_contact_force(r, n, 0, f, target)

@@ -31,12 +31,16 @@ Response = namedtuple("Response", "motions forces")  # d(ddq) and d(lambda)
 
 @kernel
 def coupling_inverse(r):
+    """Return G^-1, a matrix."""
     return matrix_at(offset(r, INVERSE), WIDTH)
 
 
 @kernel
 def response_of(r, n):
-    """The rows of J M^-1 = (V J')' V that belong to contact n; a batch leaves out zeros of V."""
+    """Compute the rows of J M^-1 = (V J')' V of contact n; a batch leaves out zeros of V.
+
+    Reads ROOT, SCALED; writes RESPONSE.
+    """
     columns, some, (first, second) = nv(r), simd_width(r.work), branches(r, n)
     for k in range(row_start(r, n), row_stop(r, n), 3):
         X = matrix_at(offset(r, cf.SCALED) + k, WIDTH)
@@ -58,7 +62,10 @@ def response_of(r, n):
 
 @kernel
 def set_response(r):
-    """Y' and G^-1."""
+    """Compute Y' = J M^-1 and G^-1 = (J M^-1 J')^-1.
+
+    Reads PIVOTS, ROOT, SCALED, COUPLING; writes FACTOR, INVERSE, RIGHT, WEIGHTS, RESPONSE, INVERSE.
+    """
     invert_coupling(r)
     for contact in range(ncontacts(r)):
         response_of(r, contact)
@@ -66,7 +73,10 @@ def set_response(r):
 
 @kernel
 def invert_coupling(r):
-    """G^-1, from the factor of G that the contact forces were solved with."""
+    """Compute G^-1, from the factor of G that the contact forces were solved with.
+
+    Reads PIVOTS, COUPLING; writes FACTOR, INVERSE, RIGHT, WEIGHTS, INVERSE.
+    """
     shift = lift(0.0, entry(r, cf.COUPLING, 0))
     if damping(r) > 0.0:
         shift = damping_above_rounding(r)
@@ -77,7 +87,7 @@ def invert_coupling(r):
 
 @kernel
 def add_pair(r, x, y, A, B, B2, j, i, k):
-    """Add row j of A times column k of B and of B2."""
+    """Add row j of A times column k of B and of B2. Reads A, B, B2."""
     a = products.load_six(r, A, j, i)
     return (
         products.add_six(x, a, load(r.work, B.start + B.step * j + k)),
@@ -87,7 +97,10 @@ def add_pair(r, x, y, A, B, B2, j, i, k):
 
 @kernel
 def project(r, P, minus_K):
-    """P = M^-1 - Y K; a batch computes the upper triangle, and the lower one by symmetry."""
+    """Compute P = M^-1 - Y K; a batch computes the upper triangle, and the lower one by symmetry.
+
+    Reads MINV, RESPONSE, minus_K; writes P.
+    """
     n, m, W, Y = nv(r), nconstraints(r), matrix(r, MINV), matrix(r, RESPONSE)
     if not is_batch(r):
         products.multiply(r, P, 1.0, Y, minus_K, n, m, n)
@@ -107,7 +120,11 @@ def project(r, P, minus_K):
 
 @kernel
 def respond_to_torques(r, response):
-    """G^-1, and the response to torques, P and -K."""
+    """Compute G^-1, and the response to torques, P and -K.
+
+    Reads PIVOTS, MINV, ROOT, SCALED, COUPLING; writes FACTOR, INVERSE, RIGHT, WEIGHTS, RESPONSE,
+    INVERSE, response.
+    """
     n, m = nv(r), nconstraints(r)
     set_response(r)
     products.multiply(r, response.forces, -1.0, coupling_inverse(r), matrix(r, RESPONSE), m, m, n)
@@ -119,7 +136,10 @@ def respond_to_torques(r, response):
 
 @kernel
 def add_torques(r, x, y, A, B, B2, i, k, last, linked):
-    """Add A' times columns of two dtau, from the tips of the branches of velocities k to last."""
+    """Add A' times columns of two dtau, from the tips of the branches of velocities k to last.
+
+    Reads A, B, B2.
+    """
     stop = nv(r) if linked else max(velocity_end(r, k), velocity_end(r, last))
     j = stop - 1
     while j >= 0:
@@ -130,7 +150,7 @@ def add_torques(r, x, y, A, B, B2, i, k, last, linked):
 
 @kernel
 def add_rows(r, x, y, A, B, B2, i, k, last):
-    """Add A' times columns of two drow, of velocities k to last."""
+    """Add A' times columns of two drow, of velocities k to last. Reads A, B, B2."""
     moved = moved_contacts(r, k, last)
     for n in range(ncontacts(r)):
         if moved >> n & 1:
@@ -141,7 +161,10 @@ def add_rows(r, x, y, A, B, B2, i, k, last):
 
 @kernel
 def respond_sparsely(r, C, C2, s, A, s2, A2, rates, rates2, rows):
-    """C <- s A' dtau + s2 A2' drow, and C2 from the other rates, six rows at a time."""
+    """Set C to s A' dtau + s2 A2' drow, and C2 from the other rates, six rows at a time.
+
+    Reads A, A2, rates, rates2; writes C, C2.
+    """
     linked, t = are_linked(r), s * s2
     for i in range(0, rows, 6):
         for k in range(nv(r)):
@@ -164,7 +187,12 @@ def respond_sparsely(r, C, C2, s, A, s2, A2, rates, rates2, rows):
 
 @kernel
 def respond(r, to_torques, rates, rates2, response, response2):
-    """The responses to two rates, after ``respond_to_torques``."""
+    """Compute the responses to two rates, after ``respond_to_torques``.
+
+        d(ddq) = -P dtau - K' drow,  d(lambda) = K dtau - G^-1 drow
+
+    Reads INVERSE, rates, rates2, to_torques; writes response, response2.
+    """
     n, m, P, minus_K = nv(r), nconstraints(r), to_torques.motions, to_torques.forces
     if is_batch(r):
         respond_sparsely(

@@ -18,7 +18,7 @@ from .rows import branches
 
 @kernel
 def are_linked(r):
-    """Whether a contact connects two links, whose branches then have nonzero dtau."""
+    """Return True if a contact connects two links, whose branches then have nonzero dtau."""
     linked = False
     for n in range(packed.ncontacts(r)):
         linked = linked or (packed.body(r, n, 0) > 0 and packed.body(r, n, 1) > 0)
@@ -27,14 +27,14 @@ def are_linked(r):
 
 @kernel
 def clear_linked(r, start):
-    """Clear what contacts of two links set outside the tree of an nv x nv matrix."""
+    """Clear what contacts of two links set outside the tree of an nv x nv matrix. Writes start."""
     if are_linked(r):
         clear(r.work, start, nv(r) * nv(r))
 
 
 @kernel
 def subtree_end(r, first, last):
-    """End of the range of descendants of velocities ``first`` to ``last``."""
+    """Return the end of the range of descendants of velocities ``first`` to ``last``."""
     end = last + 1
     for j in range(first, last):
         end = max(end, velocity_end(r, j))
@@ -43,7 +43,7 @@ def subtree_end(r, first, last):
 
 @kernel
 def moved_contacts(r, first, last):
-    """The contacts of bodies that velocities ``first`` to ``last`` move, one bit each."""
+    """Return the contacts of bodies that velocities ``first`` to ``last`` move, one bit each."""
     mask, end = 0, subtree_end(r, first, last)
     for n in range(packed.ncontacts(r)):
         p, q = branches(r, n)
@@ -54,7 +54,7 @@ def moved_contacts(r, first, last):
 
 @kernel
 def first_in_branch(r, j, k, stop):
-    """The first velocity from j to the root that has a descendant from k to ``stop``, or is one."""
+    """Return the first velocity from j to the root that is from k to ``stop`` or above these."""
     while j >= 0 and (j >= stop or velocity_end(r, j) <= k):
         j = velocity_parent(r, j)
     return j
@@ -65,13 +65,13 @@ def first_in_branch(r, j, k, stop):
 
 @kernel
 def root(r):
-    """V."""
+    """Return V, a matrix."""
     return matrix_at(offset(r, ROOT), padded(r))
 
 
 @kernel
 def reactions(r):
-    """R."""
+    """Return R, a matrix."""
     return matrix_at(offset(r, cf.SCALED), WIDTH)
 
 
@@ -80,7 +80,7 @@ def reactions(r):
 
 @kernel
 def three_rows(r, A, i):
-    """Offsets of rows i to i + 2; beyond the last one, it is repeated."""
+    """Return the offsets of rows i to i + 2; beyond the last one, it is repeated."""
     last = nv(r) - 1
     return (
         A.start + A.step * i,
@@ -91,19 +91,20 @@ def three_rows(r, A, i):
 
 @kernel
 def load_three(r, rows, j):
-    """Number j of three rows."""
+    """Return number j of three rows. Reads rows."""
     return load(r.work, rows[0] + j), load(r.work, rows[1] + j), load(r.work, rows[2] + j)
 
 
 @kernel
 def zero_block(r, C):
+    """Return a block of zeros. Reads C."""
     zero = lift(0.0, load_simd(r.work, C.start, 1))
     return (zero, zero, zero), (zero, zero, zero), (zero, zero, zero)
 
 
 @kernel
 def load_vectors(r, rows, k, count):
-    """A vector of columns of three rows."""
+    """Return a vector of columns of three rows. Reads rows."""
     return (
         load_simd(r.work, rows[0] + k, count),
         load_simd(r.work, rows[1] + k, count),
@@ -113,6 +114,10 @@ def load_vectors(r, rows, k, count):
 
 @kernel
 def load_block(r, C, i, k):
+    """Return the block of three rows and three vectors of columns from row i and column k on.
+
+    Reads C.
+    """
     rows, some, count = three_rows(r, C, i), simd_width(r.work), nv(r) - k
     return (
         load_vectors(r, rows, k, count),
@@ -123,6 +128,7 @@ def load_block(r, C, i, k):
 
 @kernel
 def store_block(r, C, i, k, x):
+    """Store a block from row i and column k on. Writes C."""
     some, n = simd_width(r.work), nv(r)
     for v in range(3):
         for t in range(3):
@@ -134,7 +140,7 @@ def store_block(r, C, i, k, x):
 
 @kernel
 def add_to_block(r, x, a, B, j, k):
-    """Add three numbers times row j of B."""
+    """Return x plus three numbers times row j of B. Reads B."""
     b, some, count = B.start + B.step * j + k, simd_width(r.work), nv(r) - k
     return (
         cf.add_three(x[0], a, load_simd(r.work, b, count)),
@@ -148,7 +154,10 @@ def add_to_block(r, x, a, B, j, k):
 
 @kernel
 def minus_root_times(r, C, B, first):
-    """C <- -V B from column ``first`` on; B is as sparse as the tree, unless contacts link it."""
+    """Set C to -V B from column ``first`` on; B is as sparse as the tree, unless contacts link it.
+
+    Reads ROOT, B; writes C.
+    """
     n, some, linked = nv(r), simd_width(r.work), are_linked(r)
     for k in range(first, n, 3 * some):
         low = 0 if linked else k
@@ -165,7 +174,10 @@ def minus_root_times(r, C, B, first):
 
 @kernel
 def root_transposed_times(r, C, first):
-    """C <- V' C from column ``first`` on, from the last row to the first."""
+    """Replace C with V' C from column ``first`` on, from the last row to the first.
+
+    Reads ROOT; writes C.
+    """
     n, V_ = nv(r), root(r)
     for i in range((n - 1) // 3 * 3, -1, -3):
         for k in range(first, n, 3 * simd_width(r.work)):
@@ -179,7 +191,10 @@ def root_transposed_times(r, C, first):
 
 @kernel
 def add_reactions(r, C, forces, first, adding):
-    """C <- R forces from column ``first`` on; if adding, plus C."""
+    """Set C to R forces from column ``first`` on; if adding, plus C.
+
+    Reads SCALED, forces; writes C.
+    """
     n = nv(r)
     for i in range(0, n, 3):
         rows, moved = three_rows(r, reactions(r), i), moved_contacts(r, i, min(i + 2, n - 1))
@@ -194,7 +209,10 @@ def add_reactions(r, C, forces, first, adding):
 
 @kernel
 def add_motions(r, W, T, first):
-    """W <- W + R' T from column ``first`` on; T is the result of ``minus_root_times``."""
+    """Add R' T to W from column ``first`` on; T is the result of ``minus_root_times``.
+
+    Reads SCALED, T.
+    """
     n, some, linked = nv(r), simd_width(r.work), are_linked(r)
     for contact in range(packed.ncontacts(r)):
         p, q = branches(r, contact)

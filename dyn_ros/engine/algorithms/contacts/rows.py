@@ -38,7 +38,10 @@ Pair = namedtuple("Pair", "first second")  # of motions, one for each body
 
 @kernel
 def relative_position(r, i, j):
-    """From the origin of joint i to the origin of joint j; 0 is the root."""
+    """Return the vector from the origin of joint i to the origin of joint j; 0 is the root.
+
+    Reads ROTATION, FROM_PARENT.
+    """
     p = zero3(entry(r, ra.ROTATION, 0))
     while i != j:
         if i > j:
@@ -50,7 +53,10 @@ def relative_position(r, i, j):
 
 @kernel
 def placed(r, n, which):
-    """Frame c1 or c2 of contact n: its rotation, and its origin relative to its joint's origin."""
+    """Return frame c1 or c2 of contact n, relative to its joint's origin, in root axes.
+
+    Reads ROTATION.
+    """
     X = packed.body_placement(r, n, which)
     R = rotation(r, ra.ROTATION, packed.body(r, n, which))
     return SE3(product(R, X.rotation), rotate(R, X.translation))
@@ -58,7 +64,10 @@ def placed(r, n, which):
 
 @kernel
 def store_arms(r, n, t1, t2):
-    """Store where the unit forces of contact n act, with c1 and c2 at t1 and t2 of the joints."""
+    """Store where the unit forces of contact n act, with c1 and c2 at t1 and t2 of the joints.
+
+    Reads ROTATION, FROM_PARENT; writes ARMS.
+    """
     arms = offset(r, ARMS) + 6 * n
     if not packed.is_point(r, n):
         t2 = add(t1, relative_position(r, packed.body(r, n, 1), packed.body(r, n, 0)))
@@ -68,7 +77,7 @@ def store_arms(r, n, t1, t2):
 
 @kernel
 def set_contact(r, n):
-    """Store axes and arms of contact n."""
+    """Store axes and arms of contact n. Reads ROTATION, FROM_PARENT; writes AXES, ARMS, POINTS."""
     X1, X2 = placed(r, n, 0), placed(r, n, 1)
     axes = X1.rotation
     if packed.axes_of(r, n) != LOCAL:
@@ -81,7 +90,10 @@ def set_contact(r, n):
 
 @kernel
 def store_poses(r, n):
-    """Store the rotations of c1 and c2 of contact n, and the way from c1 to c2."""
+    """Store the rotations of c1 and c2 of contact n, and the vector from c1 to c2.
+
+    Reads ROTATION, FROM_PARENT; writes POSES.
+    """
     X1, X2, poses = placed(r, n, 0), placed(r, n, 1), offset(r, POSES) + 21 * n
     gap = add(
         relative_position(r, packed.body(r, n, 0), packed.body(r, n, 1)),
@@ -94,13 +106,16 @@ def store_poses(r, n):
 
 @kernel
 def arm(r, n, body):
-    """From the origin of the joint of a body, 0 or 1, to where the unit forces act on it."""
+    """Return the vector from the joint of a body, 0 or 1, to where the unit forces act on it.
+
+    Reads ARMS.
+    """
     return load3(r.work, offset(r, ARMS) + 6 * n + 3 * body)
 
 
 @kernel
 def row_force(r, n, c):
-    """The unit force of row c of contact n, about the point where it acts."""
+    """Return the unit force of row c of contact n, about the point where it acts. Reads AXES."""
     E = offset(r, AXES) + 9 * n + (c if c < 3 else c - 3)
     e = (load(r.work, E), load(r.work, E + 3), load(r.work, E + 6))
     if c < 3:
@@ -110,7 +125,10 @@ def row_force(r, n, c):
 
 @kernel
 def place_unit_forces(r, n, body, sign):
-    """Store the unit forces of contact n on a body, about the origin of its joint."""
+    """Store the unit forces of contact n on a body, about the origin of its joint.
+
+    Reads AXES, ARMS; writes UNIT_FORCES.
+    """
     p = arm(r, n, body)
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
         f = force_moved(p, row_force(r, n, k - packed.row_start(r, n)))
@@ -122,7 +140,10 @@ def place_unit_forces(r, n, body, sign):
 
 @kernel
 def contact_velocities(r, n):
-    """Velocities of both bodies of contact n, where the unit forces act."""
+    """Return the velocities of both bodies of contact n, where the unit forces act.
+
+    Reads BODY_VELOCITY, ARMS.
+    """
     return Pair(
         motion_moved(arm(r, n, 0), motion(r, ra.BODY_VELOCITY, packed.body(r, n, 0))),
         motion_moved(arm(r, n, 1), motion(r, ra.BODY_VELOCITY, packed.body(r, n, 1))),
@@ -131,7 +152,10 @@ def contact_velocities(r, n):
 
 @kernel
 def drift(r, n, v):
-    """The rate of the contact's velocity, less the relative spatial acceleration.
+    """Return the rate of the contact's velocity, less the relative spatial acceleration.
+
+        dimension 3: w_1 x v_1 - w_2 x v_2
+        LOCAL: v_1 x v_2
 
     A point accelerates by (w x v, 0) more than the spatial acceleration. In LOCAL, the axes move
     with the first body.
@@ -149,7 +173,12 @@ def drift(r, n, v):
 
 @kernel
 def pose_error(r, n):
-    """The motion from c1 to c2, at c1; for dimension 3, their distance."""
+    """Return the motion from c1 to c2, at c1; for dimension 3, their distance.
+
+        R_1 log6(X_1^-1 X_2)
+
+    Reads POSES.
+    """
     poses = offset(r, POSES) + 21 * n
     gap = load3(r.work, poses + 18)
     if packed.is_point(r, n):
@@ -161,7 +190,7 @@ def pose_error(r, n):
 
 @kernel
 def stabilization(r, n, v):
-    """kp err - kd v."""
+    """Return kp err - kd v, Baumgarte (1972). Reads ROTATION, FROM_PARENT; writes POSES, ERRORS."""
     kp, kd = packed.gains(r, n)
     a = motion_scale(-kd, motion_sub(v.first, v.second))
     if kp > 0.0:
@@ -174,7 +203,13 @@ def stabilization(r, n, v):
 
 @kernel
 def set_excess(r, n):
-    """Start the excess of contact n: minus what is wanted; the world has no minus gravity."""
+    """Start the excess of contact n: minus what is wanted; the world has no minus gravity.
+
+        b_k = -f_k . (kp err - kd v - drift)
+
+    Reads ROTATION, FROM_PARENT, BODY_VELOCITY, LINK_ACCELERATION, AXES, ARMS; writes EXCESS, POSES,
+    ERRORS.
+    """
     v = contact_velocities(r, n)
     a = motion_sub(stabilization(r, n, v), drift(r, n, v))
     root = motion(r, LINK_ACCELERATION, 0)
@@ -191,7 +226,7 @@ def set_excess(r, n):
 
 @kernel
 def common_joint(r, i, j):
-    """The last joint that moves the bodies of joints i and j, or 0."""
+    """Return the last joint that moves the bodies of joints i and j, or 0."""
     while i != j:
         if i > j:
             i = parent(r, i)
@@ -202,7 +237,7 @@ def common_joint(r, i, j):
 
 @kernel
 def trunk(r):
-    """The last joint that moves all bodies in contact, or 0."""
+    """Return the last joint that moves all bodies in contact, or 0."""
     joint = max(packed.body(r, 0, 0), packed.body(r, 0, 1))
     for n in range(packed.ncontacts(r)):
         for i in (packed.body(r, n, 0), packed.body(r, n, 1)):
@@ -213,7 +248,11 @@ def trunk(r):
 
 @kernel
 def propagate_bodies(r, n, end, eliminating, moving):
-    """Propagate the unit forces of contact n from both bodies to a joint."""
+    """Propagate the unit forces of contact n from both bodies to a joint.
+
+    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, AXES, ARMS; writes UNIT_FORCES,
+    EXCESS.
+    """
     forces = offset(r, cf.UNIT_FORCES)
     start, stop = packed.row_start(r, n), packed.row_stop(r, n)
     if packed.body(r, n, 0) > 0:
@@ -226,7 +265,11 @@ def propagate_bodies(r, n, end, eliminating, moving):
 
 @kernel
 def propagate_contact(r, n, moving):
-    """J' of contact n. In J, unit forces of dimension 6 cancel from a common joint on."""
+    """Compute J' of contact n. In J, unit forces of dimension 6 cancel from a common joint on.
+
+    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, AXES, ARMS; writes UNIT_FORCES,
+    EXCESS.
+    """
     end = 0
     if not packed.is_point(r, n):
         end = common_joint(r, packed.body(r, n, 0), packed.body(r, n, 1))
@@ -235,7 +278,11 @@ def propagate_contact(r, n, moving):
 
 @kernel
 def propagate_contacts(r, eliminating, moving):
-    """J' if not eliminating, else U^-1 J'; if moving, also the error of the bias acceleration."""
+    """Compute J', or U^-1 J' if eliminating; if moving, also the error of the bias acceleration.
+
+    Writes TRUNK_FORCES, ELIMINATED; calls set_contact, propagate, set_excess, propagate_bodies,
+    propagate_contact.
+    """
     cf.clear_eliminated(r)
     clear_rows(r, 6, nconstraints(r), offset(r, cf.TRUNK_FORCES))
     end = trunk(r) if eliminating else 0
@@ -255,8 +302,12 @@ def propagate_contacts(r, eliminating, moving):
 def to_origin(r, moved, x, step):
     """Move numbers of contacts in WORLD, ``FORCES`` or ``MOTIONS``, to the world's origin.
 
-    Row k is k steps after the offset x. A force then has another moment, a motion another linear
-    part.
+        force: moment + p x force
+        motion: linear + p x angular
+
+    Row k is k steps after the offset x.
+
+    Reads POINTS, step; writes x.
     """
     for n in range(packed.ncontacts(r)):
         if packed.is_at_origin(r, n):
@@ -276,7 +327,10 @@ def to_origin(r, moved, x, step):
 
 @kernel
 def row_size(r, i, lever, weights):
-    """Largest weighted square of a row at a lever on joint i: the sum without cancellation."""
+    """Return the largest weighted square of a row at a lever on joint i, without cancellation.
+
+    Reads FROM_PARENT, COLUMNS, weights.
+    """
     total = lift(0.0, load(r.work, weights))
     reach = sqrt(dot(lever, lever)) + lift(1.0, total)
     while i > 0:
@@ -292,7 +346,10 @@ def row_size(r, i, lever, weights):
 
 @kernel
 def drop_row(r, A, k, count, size):
-    """Clear row and column k of a symmetric matrix if they are rounding errors of a size."""
+    """Clear row and column k of a symmetric matrix if they are rounding errors of a size.
+
+    Writes A.
+    """
     keep = select_above(load(r.work, A + (WIDTH + 1) * k), ROUNDING * size, 1.0, 0.0)
     for i in range(count):
         for entry in (A + WIDTH * k + i, A + WIDTH * i + k):
@@ -301,7 +358,10 @@ def drop_row(r, A, k, count, size):
 
 @kernel
 def drop_rounding(r, n, C, weights):
-    """Clear rows of contact n in C = J W J' that are rounding errors: no velocity moves them."""
+    """Clear rows of contact n in C = J W J' that are rounding errors: no velocity moves them.
+
+    Reads FROM_PARENT, COLUMNS, ARMS, weights; writes C.
+    """
     size = row_size(r, packed.body(r, n, 0), arm(r, n, 0), weights) + row_size(
         r, packed.body(r, n, 1), arm(r, n, 1), weights
     )
@@ -311,7 +371,7 @@ def drop_rounding(r, n, C, weights):
 
 @kernel
 def are_large(r, n, C, scale):
-    """Whether no row of contact n can be a rounding error."""
+    """Return True if no row of contact n can be a rounding error. Reads C."""
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
         if not all_above(load(r.work, C + (WIDTH + 1) * k), scale):
             return False
@@ -320,7 +380,10 @@ def are_large(r, n, C, scale):
 
 @kernel
 def drop_all_rounding(r, C, weights):
-    """Clear rows of C = J W J' that are rounding errors."""
+    """Clear rows of C = J W J' that are rounding errors.
+
+    Reads FROM_PARENT, COLUMNS, ARMS, weights; writes C.
+    """
     scale = lift(0.0, load(r.work, weights))
     for j in range(nv(r)):
         scale = scale + absolute(load(r.work, weights + j))
@@ -331,7 +394,7 @@ def drop_all_rounding(r, C, weights):
 
 @kernel
 def branches(r, n):
-    """The velocities from which the paths from the bodies of contact n to the root start, or -1."""
+    """Return the first velocities of the paths from the bodies of contact n to the root, or -1."""
     first, second = packed.body(r, n, 0), packed.body(r, n, 1)
     return (
         cf.last_velocity(r, first) if first > 0 else -1,
@@ -341,7 +404,10 @@ def branches(r, n):
 
 @kernel
 def couple_contacts(r):
-    """J M^-1 J' from U^-1 J'."""
+    """Compute J M^-1 J' from U^-1 J'.
+
+    Reads FROM_PARENT, COLUMNS, DINV, ELIMINATED, ARMS; writes SCALED, COUPLING.
+    """
     cf.scale_eliminated(r)
     for n in range(packed.ncontacts(r)):
         first, second = branches(r, n)

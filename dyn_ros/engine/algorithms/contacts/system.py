@@ -15,7 +15,10 @@ TOLERANCE = 1e-12
 
 @kernel
 def largest_violation(r, forces):
-    """The largest entry of J M^-1 J' lambda + excess."""
+    """Return the largest entry of J M^-1 J' lambda + excess.
+
+    Reads EXCESS, COUPLING, SOLUTION, forces; writes VIOLATION.
+    """
     m, largest = nconstraints(r), lift(0.0, entry(r, packed.SOLUTION, 0))
     for k in range(0, m, simd_width(r.work)):
         x = load_simd(r.work, offset(r, EXCESS) + k, m - k)
@@ -34,13 +37,14 @@ def largest_violation(r, forces):
 
 @kernel
 def store_wanted(r, x):
-    """x <- minus the excess."""
+    """Set the numbers at offset x to minus the excess. Reads EXCESS; writes x."""
     for k in range(nconstraints(r)):
         store(r.work, x + k, -entry(r, EXCESS, k))
 
 
 @kernel
 def report(r, rank, residual, iterations):
+    """Store rank, residual and number of iterations. Writes SOLUTION."""
     set_entry(r, packed.SOLUTION, contacts.RANK, rank)
     set_entry(r, packed.SOLUTION, contacts.RESIDUAL, residual)
     set_entry(r, packed.SOLUTION, contacts.ITERATIONS, iterations)
@@ -48,7 +52,11 @@ def report(r, rank, residual, iterations):
 
 @kernel
 def solve_least_norm(r, forces):
-    """The forces of least norm among those with the least violation."""
+    """Compute the forces of least norm among those with the least violation.
+
+    Reads EXCESS, COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, SOLUTION, VIOLATION,
+    forces.
+    """
     store_wanted(r, forces)
     rank = semidefinite.solve_scaled(r, nconstraints(r), offset(r, COUPLING), forces, TOLERANCE)
     report(r, rank, largest_violation(r, forces), 1.0)
@@ -56,7 +64,7 @@ def solve_least_norm(r, forces):
 
 @kernel
 def damping_above_rounding(r):
-    """The damping, but at least the rounding errors of J M^-1 J'."""
+    """Return the damping, but at least the rounding errors of J M^-1 J'. Reads COUPLING."""
     trace = lift(0.0, entry(r, COUPLING, 0))
     for k in range(nconstraints(r)):
         trace = trace + load(r.work, offset(r, COUPLING) + (semidefinite.WIDTH + 1) * k)
@@ -65,7 +73,13 @@ def damping_above_rounding(r):
 
 @kernel
 def iterate(r, forces, previous, n):
-    """One proximal iteration, Parikh and Boyd (2014), section 4.1, of states not yet converged."""
+    """Run one proximal iteration of states not yet converged.
+
+        (J M^-1 J' + mu I) lambda = mu lambda_previous - excess     Parikh and Boyd (2014), 4.1
+
+    Reads FACTOR, PIVOTS, EXCESS, COUPLING; writes RIGHT, SOLUTION, STEP, VIOLATION, forces,
+    previous.
+    """
     m, step = nconstraints(r), offset(r, STEP)
     mu = damping_above_rounding(r)
     store_wanted(r, step)
@@ -93,7 +107,11 @@ def iterate(r, forces, previous, n):
 
 @kernel
 def solve_damped(r, forces, previous):
-    """Damped forces; further iterations approach those without damping."""
+    """Compute damped forces; further iterations approach those without damping.
+
+    Reads EXCESS, COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, SOLUTION, STEP,
+    VIOLATION, forces, previous.
+    """
     wanted = packed.setting(r, packed.WANTED_RESIDUAL)
     report(
         r,
@@ -116,7 +134,11 @@ def solve_damped(r, forces, previous):
 
 @subroutine
 def solve_forces(r, forces, previous):
-    """The forces of contacts, and those before the last iteration; the damping is an option."""
+    """Compute the forces of contacts, and those before the last iteration.
+
+    Reads EXCESS, COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, SOLUTION, STEP,
+    VIOLATION, forces, previous.
+    """
     if packed.damping(r) > 0.0:
         solve_damped(r, forces, previous)
     else:

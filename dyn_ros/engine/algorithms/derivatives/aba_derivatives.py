@@ -37,7 +37,7 @@ DDQ_DV = field(
 def less_minverse_times(r, X, Y, B, C):
     """X = -M^-1 B and Y = -M^-1 C, eight rows at a time; B and C are as sparse as the tree.
 
-    Reads MINV, B, C; writes X, Y.
+    Reads B, C.
     """
     n, W = nv(r), offset(r, minverse.MINV)
     for i in range(0, n, 8):
@@ -62,7 +62,7 @@ def less_minverse_times(r, X, Y, B, C):
 def differentiate(r, placed):
     """All derivatives, about the first joint's origin; the bodies may have been ``placed``.
 
-    Reads DDQ, MINV; writes A, DDQ_DQ, DDQ_DV; calls outward, inward.
+    Reads DDQ; writes A; calls outward, inward.
     """
     for k in range(nv(r)):
         set_entry(r, A, k, entry(r, DDQ, k))

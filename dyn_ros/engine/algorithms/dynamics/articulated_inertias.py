@@ -51,7 +51,7 @@ MAX_ROUNDING_ERROR = 2e-15
 def store_result(r, i, Y):
     """Store an inertia about the origin of joint i, expressed in its frame and in the world.
 
-    Reads ROTATION, ORIGIN, POSITION; writes YABA, OYABA, i.
+    Reads ROTATION, ORIGIN, POSITION; writes YABA, OYABA.
     """
     R = rotation(r, ra.ROTATION, i)
     set_articulated_matrix(r, YABA, i, articulated_rotated(transposed(R), Y))
@@ -92,7 +92,7 @@ def is_last_of_velocity(r, j, end):
 def add_behind(r, i, j, c):
     """Add column c of joint j, behind joint i, to H and F.
 
-    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes BEHIND, HOLDING, BEHIND_SIZE, c.
+    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes BEHIND, HOLDING, BEHIND_SIZE.
     """
     n, H = nv(r), offset(r, BEHIND)
     k, Y, S = idx_v(r, j) + c, composite(r, j), ra.subspace_column(r, j, c)
@@ -139,7 +139,7 @@ def inertia_behind(r, i, end):
 def eliminate_behind(r, k, Y):
     """Eliminate velocity k, if it moves inertia, from H, F and Y; return Y.
 
-    Reads BEHIND_SIZE, k; writes BEHIND, HOLDING.
+    Reads BEHIND_SIZE; writes BEHIND, HOLDING.
     """
     n, H = nv(r), offset(r, BEHIND)
     d, size = load(r.work, H + k * (n + 1)), entry(r, BEHIND_SIZE, k)

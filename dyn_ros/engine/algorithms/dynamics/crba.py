@@ -218,7 +218,7 @@ def set_block(r, A, i, j, S):
 
 @kernel
 def set_articulated_matrix(r, field, i, Y):
-    """Set row i of a field to the 6 x 6 matrix of an articulated-body inertia. Writes field, i."""
+    """Set row i of a field to the 6 x 6 matrix of an articulated-body inertia. Writes field."""
     A = matrix_row(r, field, i, 6, 6)
     set_block(r, A, 0, 0, Y.linear)
     set_block(r, A, 3, 3, Y.angular)
@@ -230,7 +230,7 @@ def set_articulated_matrix(r, field, i, Y):
 
 @kernel
 def set_inertia_matrix(r, field, i, Y):
-    """Set row i of a field to the 6 x 6 matrix of a rigid-body inertia. Writes field, i."""
+    """Set row i of a field to the 6 x 6 matrix of a rigid-body inertia. Writes field."""
     set_articulated_matrix(r, field, i, articulated(Y))
 
 
@@ -238,7 +238,7 @@ def set_inertia_matrix(r, field, i, Y):
 def store_composite(r, i, Y, local, world):
     """Store an inertia about the origin of joint i, expressed in its frame and in the world.
 
-    Reads ROTATION, ORIGIN, POSITION; writes i, local, world.
+    Reads ROTATION, ORIGIN, POSITION; writes local, world.
     """
     R = rotation(r, ra.ROTATION, i)
     set_inertia_matrix(r, local, i, inertia_rotated(transposed(R), Y))

@@ -73,7 +73,7 @@ def load_forces(r, f, w, count):
 
 @kernel
 def store_propagated(r, k, count, f):
-    """Store a vector of forces in columns k, k + 1, ... Writes PROPAGATED, k."""
+    """Store a vector of forces in columns k, k + 1, ... Writes PROPAGATED."""
     for x in range(3):
         row = offset(r, PROPAGATED) + padded(r) * x + k
         store_simd(r.work, row, count, f.linear[x])
@@ -141,7 +141,7 @@ def add_scaled(total, a, x):
 
 @kernel
 def store_rows(r, k, rows, columns, x):
-    """Store numbers in consecutive rows of an nv x nv matrix, starting at offset k. Writes k."""
+    """Store numbers in consecutive rows of an nv x nv matrix, starting at offset k."""
     for t in range(len(x)):
         if t < rows:
             store_simd(r.work, k + nv(r) * t, columns, x[t])
@@ -151,7 +151,7 @@ def store_rows(r, k, rows, columns, x):
 def add_row(r, x, y, i, c, j):
     """Add the contribution of row j of V to rows i to i + 3 of V' V, in columns c, c + 1, ...
 
-    Reads ROOT, c, i, j.
+    Reads ROOT.
     """
     row, k = offset(r, ROOT) + padded(r) * j + i, offset(r, ROOT) + padded(r) * j + c
     a = load_four(r.work, row)
@@ -165,7 +165,7 @@ def add_row(r, x, y, i, c, j):
 def store_part(r, i, c, x):
     """Store rows i to i + 3 of M^-1 in columns c, c + 1, ...; for a batch also transposed.
 
-    Writes MINV, c, i.
+    Writes MINV.
     """
     n, W = nv(r), offset(r, MINV)
     store_rows(r, W + n * i + c, n - i, n - c, x)

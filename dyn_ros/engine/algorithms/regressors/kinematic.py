@@ -67,7 +67,7 @@ def traverse_placements(r):
 def set_action(r, field, i, X):
     """Set row i of a field to the 6 x 6 transformation of motions from a frame at X, transposed.
 
-    Writes field, i.
+    Writes field.
     """
     A = matrix_row(r, field, i, 6, 6)
     for c in range(3):

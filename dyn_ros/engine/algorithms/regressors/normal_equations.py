@@ -64,7 +64,7 @@ def first_feature(r):
 def store_features(r, k):
     """Store the features and the torque of velocity k behind the columns of bodies.
 
-    Reads TAU_IN, FEATURES; writes EQUATIONS, k.
+    Reads TAU_IN, FEATURES; writes EQUATIONS.
     """
     start = offset(r, EQUATIONS) + row_length(r) * k + first_feature(r)
     for n in range(NFEATURES):
@@ -98,7 +98,7 @@ def bodies_moved(r, k):
 def add_products(r, k, i, start, end):
     """Add the products of column i with columns start to end of row k.
 
-    Reads EQUATIONS, WEIGHT; writes PRODUCTS, i, k.
+    Reads EQUATIONS, WEIGHT; writes PRODUCTS.
     """
     row = offset(r, EQUATIONS) + row_length(r) * k
     sums = offset(r, PRODUCTS) + row_length(r) * (row_length(r) * k + i)
@@ -113,7 +113,7 @@ def add_row(r, k, start, end):
 
         W'W = W'W + w y_k y_k'
 
-    Reads EQUATIONS, WEIGHT; writes PRODUCTS, k.
+    Reads EQUATIONS, WEIGHT; writes PRODUCTS.
     """
     for i in range(start, end):
         add_products(r, k, i, i, end)
@@ -129,7 +129,7 @@ def add_row(r, k, start, end):
 def transpose_block(r, k, n):
     """Multiply columns LANES n ... of row k by its weight, and transpose them.
 
-    Reads EQUATIONS, WEIGHT, k, n; writes WEIGHTED.
+    Reads EQUATIONS, WEIGHT; writes WEIGHTED.
     """
     row = offset(r, EQUATIONS) + row_length(r) * k + LANES * n
     weight = entry(r, WEIGHT, 0)
@@ -140,7 +140,7 @@ def transpose_block(r, k, n):
 
 @kernel
 def four_numbers(r, k, lane):
-    """Return four numbers of a lane. Reads k."""
+    """Return four numbers of a lane."""
     return (
         load_lane(r.work, k, lane),
         load_lane(r.work, k, lane + 1),
@@ -151,7 +151,7 @@ def four_numbers(r, k, lane):
 
 @kernel
 def eight_numbers(r, k, lane):
-    """Return eight numbers of a lane. Reads k."""
+    """Return eight numbers of a lane."""
     return four_numbers(r, k, lane) + four_numbers(r, k, lane + 4)
 
 
@@ -178,7 +178,7 @@ def add_block(r, sums, a, b, block, blocks):
 def add_pair(r, k, i, end):
     """Add the products of columns i and i + 1 with those up to block ``end``, and the features.
 
-    Reads EQUATIONS, TRANSPOSED; writes PRODUCTS, i, k.
+    Reads TRANSPOSED; writes PRODUCTS.
     """
     blocks = row_length(r) // LANES
     column = offset(r, EQUATIONS) + row_length(r) * k + i
@@ -194,7 +194,7 @@ def add_pair(r, k, i, end):
 def add_lanes(r, k, start, end):
     """Add the products of row k in all lanes; start and end are blocks of ``LANES`` columns.
 
-    Reads EQUATIONS, WEIGHT, TRANSPOSED; writes WEIGHTED, PRODUCTS, k.
+    Reads EQUATIONS, WEIGHT, TRANSPOSED; writes WEIGHTED, PRODUCTS.
     """
     features = first_feature(r) // LANES
     for n in range(start, end):
