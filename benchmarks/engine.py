@@ -192,8 +192,8 @@ def thread_gain_sentence(one_thread, two_threads):
         for (_, a), (_, b) in zip(one_thread, two_threads, strict=True)
     ]
     return (
-        f"With two threads, batches are {min(ratios):.1f} to {max(ratios):.1f} times as fast, "
-        f"in the median {np.median(ratios):.1f} times."
+        f"With two threads, batches run {min(ratios):.1f} to {max(ratios):.1f} times faster "
+        f"(median {np.median(ratios):.1f})."
     )
 
 

@@ -106,8 +106,8 @@ def store_carried(r, i, mass, size):
 def add_carried_to_parent(r, i):
     """Add mass and size of the subtree of joint i to the sum of its parent's children.
 
-    m_p = m_p + m
-    I_p = I_p + I + 2 m |p|^2
+        m_p = m_p + m
+        I_p = I_p + I + 2 m |p|^2
 
     Reads FROM_PARENT; writes CARRIED_MASS, CARRIED_INERTIA.
     """

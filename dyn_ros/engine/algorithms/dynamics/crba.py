@@ -78,9 +78,9 @@ def add_to_parent(r, field, i):
 def inertia_matrix(r):
     """Inward pass, after the inertias of all bodies: store M and the inertias of the subtrees.
 
-    Y_p = Y_p + Y
-    F = Y S_i
-    M_ji = M_ij = S_j' F    for i and its ancestors j       Featherstone (2008), table 6.2
+        Y_p = Y_p + Y
+        F = Y S_i
+        M_ji = M_ij = S_j' F    for i and its ancestors j       Featherstone (2008), table 6.2
 
     Reads FROM_PARENT, COLUMNS; writes M, COMPOSITE.
     """

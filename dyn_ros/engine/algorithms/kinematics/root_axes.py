@@ -133,7 +133,7 @@ def dot_column(r, i, c, f):
 def velocity(r, i, field, rates):
     """Store in a field, and return, the velocity of joint i with the rates of a field.
 
-    v = v_p + S qd
+        v = v_p + S qd
 
     Reads FROM_PARENT, COLUMNS, rates; writes field.
     """
@@ -167,7 +167,7 @@ def bias_acceleration(r, i, v):
 def body_acceleration(r, i, v):
     """Store and return the spatial acceleration of joint i, without gravity; v is its velocity.
 
-    a = a_p + v x (S qd) + S qdd
+        a = a_p + v x (S qd) + S qdd
 
     Reads V, A, FROM_PARENT, COLUMNS; writes BODY_ACCELERATION.
     """
