@@ -346,7 +346,7 @@ def test_long_recordings_are_computed_in_parts(method, monkeypatch):
     q, v, _, tau = pair.states(50)
     dt = np.linspace(0.001, 0.01, 50)
     expected = dyn_ros.momentum_observer(model, q, v, tau, dt, method=method, **NOISE)
-    monkeypatch.setattr(inputs, "_BLOCK", 16)
+    monkeypatch.setattr(inputs, "_BLOCK_SIZE", 16)
     found = dyn_ros.momentum_observer(model, q, v, tau, dt, method=method, **NOISE)
     peer.close(found, expected, 1e-13)
 
