@@ -88,7 +88,7 @@ def calibrate(
     arguments of ``ReadOptions``.
     """
     recordings = [(path, _read_recording(model, path, read_arguments)) for path in paths]
-    recorded_states = [(path, recording.interval_states) for path, recording in recordings]
+    recorded_states = [(path, recording.own) for path, recording in recordings]
     dt = float(
         np.median(np.concatenate([1e-9 * np.diff(states.stamp) for _, states in recorded_states]))
     )
@@ -225,7 +225,7 @@ def _read_recording(model: Model, path: Path, read_arguments: Mapping[str, Any])
     part = read_part(parts[0])
     if incomplete := part.incomplete:
         raise ValueError(f"{path}: {incomplete}; lock its joint if it was never recorded (--lock)")
-    stamp = part.interval_states.stamp
+    stamp = part.own.stamp
     if not len(stamp):
         reasons = "; ".join(part.warnings) or "all positions are unknown"
         raise ValueError(f"{path}: there are no states: {reasons}; record it again")

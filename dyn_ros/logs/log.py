@@ -105,9 +105,9 @@ class PartWriter:
     def _signal_notes(self, model: Model, part: Recording) -> Iterator[str]:
         """Yield notes on velocities and efforts that are used and look wrong."""
         if VELOCITY_QUANTITIES & set(self.quantities):
-            yield from velocity_notes(model, part.interval_states, self.settings)
+            yield from velocity_notes(model, part.own, self.settings)
         if EFFORT_QUANTITIES & set(self.quantities):
-            yield from check_effort_units(model, part.interval_states, self.settings)
+            yield from check_effort_units(model, part.own, self.settings)
 
 
 def _unknown_signal_notes(
@@ -124,7 +124,7 @@ def _unknown_signal_notes(
             if name.partition(".")[0] == quantity
         )
     )
-    states = part.interval_states
+    states = part.own
     # velocities that are computed from the positions are the subject of `velocity_notes`
     is_computed = computed_velocity_mask(model, states, writer.settings)
     velocities = np.where(is_computed, 0.0, states.v)

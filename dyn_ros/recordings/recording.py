@@ -92,7 +92,7 @@ class Recording:
         )
 
     @property
-    def interval_states(self) -> States:
+    def own(self) -> States:
         """States in the interval of the part, without the overlap."""
         return self.states.take(slice(self.leading_count, self.leading_count + len(self)))
 
@@ -118,19 +118,19 @@ class Recording:
 
     @property
     def stamp(self) -> NDArray[np.int64]:
-        return self.interval_states.stamp
+        return self.own.stamp
 
     @property
     def q(self) -> Array:
-        return self.interval_states.q
+        return self.own.q
 
     @property
     def v(self) -> Array:
-        return self.interval_states.v
+        return self.own.v
 
     @property
     def effort(self) -> Array:
-        return self.interval_states.tau
+        return self.own.tau
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -197,7 +197,7 @@ class Recording:
         }
         return replace(
             self,
-            states=self.interval_states.take(rows),
+            states=self.own.take(rows),
             leading_count=0,
             trailing_count=0,
             **arrays,

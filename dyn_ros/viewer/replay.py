@@ -204,7 +204,7 @@ class Loader:
         """Read a part; compute its torques if the functions for them are compiled."""
         model = self._recording.model
         part = read_part(self._recording.parts[number])
-        states = part.interval_states
+        states = part.own
         self.gaps |= find_gaps(states.log_time)
         torques = {"effort": states.tau}
         if self._is_compiled:

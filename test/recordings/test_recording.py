@@ -434,11 +434,9 @@ def test_parts_of_two_publishers_have_the_latest_values(tmp_path, arm, late):
     whole, (planned, parts, _) = read_at_once(path, wanted), read_in_parts(path, wanted, 90_000)
     assert len(planned) >= 10
     assert sum(part.messages for part in parts) == whole.messages
-    times = np.concatenate([part.interval_states.log_time for part in parts])
-    q = np.concatenate([part.interval_states.q for part in parts])
-    assert (np.diff(times) >= 0).all() and abs(
-        len(times) - len(whole.interval_states.stamp)
-    ) <= len(planned)
+    times = np.concatenate([part.own.log_time for part in parts])
+    q = np.concatenate([part.own.q for part in parts])
+    assert (np.diff(times) >= 0).all() and abs(len(times) - len(whole.own.stamp)) <= len(planned)
     for k, name in enumerate(arm.joint_names):
         sent = [each for each in messages if name in each.message.names]
         values = np.array([each.message.position[each.message.names.index(name)] for each in sent])
@@ -495,10 +493,10 @@ def test_states_after_a_part(tmp_path, arm):
     part = plan(select(open_source(path), ReadOptions(arm)), 300_000, (0.2, 0.1))[2]
     found = read_part(part)
     assert found.trailing_count == 100 and found.leading_count == 1000 * WARM_UP
-    first = int(np.searchsorted(whole.stamp, found.interval_states.stamp[0]))
+    first = int(np.searchsorted(whole.stamp, found.own.stamp[0]))
     np.testing.assert_array_equal(
         found.states.stamp,
-        whole.stamp[first - 1000 : first + len(found.interval_states.stamp) + 100],
+        whole.stamp[first - 1000 : first + len(found.own.stamp) + 100],
     )
     everything = dataclasses.replace(found, leading_count=0, trailing_count=0)
     assert len(everything) == len(everything.q) == len(found.states.stamp)
