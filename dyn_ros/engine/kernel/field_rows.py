@@ -32,8 +32,8 @@ from .algebra import (
     store_se3,
     store_spatial,
 )
-from .lanes import holds_lanes, load, store
-from .packing import coupled, idx_column, nv, offset, size
+from .lanes import load, store
+from .packing import clear, coupled, idx_column, increase, is_batch, nv, offset, size
 
 # --- numbers
 
@@ -53,7 +53,7 @@ def set_entry(r, field, k, x):
 @kernel
 def add_to_entry(r, field, k, x):
     """Add x to number k of a field."""
-    store(r.work, offset(r, field) + k, load(r.work, offset(r, field) + k) + x)
+    increase(r.work, offset(r, field) + k, x)
 
 
 @kernel
@@ -67,22 +67,19 @@ def accumulate_entry(r, field, k, x):
 @kernel
 def clear_entries(r, field, count):
     """Set the first ``count`` numbers of a field to zero."""
-    for k in range(offset(r, field), offset(r, field) + count):
-        store(r.work, k, 0.0)
+    clear(r.work, offset(r, field), count)
 
 
 @kernel
 def clear_row(r, field, i, length):
     """Set row i of a field, of ``length`` numbers, to zero."""
-    start = offset(r, field) + length * i
-    for k in range(start, start + length):
-        store(r.work, k, 0.0)
+    clear(r.work, offset(r, field) + length * i, length)
 
 
 @kernel
 def clear_sum(r, field):
     """Clear a summed field for one state. For a batch it is zero when the call starts."""
-    if not holds_lanes(r.work):
+    if not is_batch(r):
         clear_entries(r, field, size(r, field))
 
 
@@ -92,7 +89,7 @@ def clear_sparse(r, field):
 
     The workspace of a batch is private, so the entries outside the tree stay zero there.
     """
-    if coupled(r) or not holds_lanes(r.work):
+    if coupled(r) or not is_batch(r):
         clear_entries(r, field, size(r, field))
 
 
@@ -274,19 +271,19 @@ def matrix_at(start, columns):
 @kernel
 def matrix(r, field):
     """Return the matrix in a field whose rows have nv numbers."""
-    return Matrix(offset(r, field), nv(r), 1)
+    return matrix_at(offset(r, field), nv(r))
 
 
 @kernel
 def matrix_of_width(r, field, columns):
     """Return the matrix in a field whose rows have ``columns`` numbers."""
-    return Matrix(offset(r, field), columns, 1)
+    return matrix_at(offset(r, field), columns)
 
 
 @kernel
 def matrix_row(r, field, i, rows, columns):
     """Return row i of a field, a matrix of ``rows`` x ``columns``."""
-    return Matrix(offset(r, field) + rows * columns * i, columns, 1)
+    return matrix_at(offset(r, field) + rows * columns * i, columns)
 
 
 @kernel
@@ -310,8 +307,7 @@ def set_element(r, A, i, j, x):
 @kernel
 def add_to_element(r, A, i, j, x):
     """Add x to A[i, j]."""
-    k = A.start + A.step * i + A.across * j
-    store(r.work, k, load(r.work, k) + x)
+    increase(r.work, A.start + A.step * i + A.across * j, x)
 
 
 @kernel
