@@ -379,13 +379,22 @@ def _calling(
             default = f"=_{parameter.name}"
             namespace[f"_{parameter.name}"] = parameter.default
         parameters.append(parameter.name + default)
-    arguments = ["model", "data", "threads"]
+    inputs = [field.name.lstrip("_") for field in declared.inputs]
+    selected: list[str] = []
     if callable(selector):
-        shared = [name for name in inspect.signature(selector).parameters if name in names]
-        arguments.append(f"_selector({', '.join(shared)})")
-    elif selector is not None:
-        arguments.append("_selector")
-    arguments += [field.name.lstrip("_") for field in declared.inputs]
+        for parameter in inspect.signature(selector).parameters.values():
+            if parameter.name in names or parameter.default is parameter.empty:
+                selected.append(parameter.name)
+    absent = [name for name in (*inputs, *selected) if name not in names]
+    if absent:
+        raise ValueError(
+            f"{function.__name__}: expected arguments named as the inputs and as what the selector "
+            f"takes; add {', '.join(absent)}, or give the function a body"
+        )
+    arguments = ["model", "data", "threads"]
+    if selector is not None:
+        arguments.append(f"_selector({', '.join(selected)})" if callable(selector) else "_selector")
+    arguments += inputs
     source = f"def {function.__name__}({', '.join(parameters)}):\n"
     exec(f"{source}    return _call({', '.join(arguments)})", namespace)
     calling = namespace[function.__name__]

@@ -16,7 +16,7 @@ import dyn_ros
 import peer
 from dyn_ros.engine.algorithms.all_terms import Terms
 from dyn_ros.engine.algorithms.regressors.normal_equations import PRODUCTS
-from dyn_ros.engine.call.algorithm import ALGORITHMS, Algorithm
+from dyn_ros.engine.call.algorithm import ALGORITHMS, Algorithm, variant
 from dyn_ros.engine.call.workspace import Workspace
 from dyn_ros.engine.kernel import fields
 from dyn_ros.engine.kernel.fields import (
@@ -34,6 +34,7 @@ from dyn_ros.engine.kernel.fields import (
 )
 from dyn_ros.engine.kernel.packing import option
 from dyn_ros.engine.machine_code.declare import JIT, kernel
+from dyn_ros.engine.model.frames import joint_selector
 
 ROBOTS = (*peer.FILES, *peer.BUILT) if JIT else ("every_joint", "panda")
 SMALL = "every_joint", "panda", "solo12", "ball_joints"
@@ -387,6 +388,18 @@ def test_a_wrong_declaration_says_what_is_wrong(change, error, words):
     with pytest.raises(error, match=words):
         Algorithm(**{**right, **change})
     assert "mine" not in ALGORITHMS
+
+
+def test_a_function_without_a_body_has_an_argument_for_each_input_and_option():
+    before = list(dyn_ros.engine.algorithms.__all__)
+    words = "mine: expected arguments named as .* takes; add offset, reference_frame, or give"
+    with pytest.raises(ValueError, match=words):
+
+        @variant(dyn_ros.frame_jacobian, joint_selector)
+        def mine(model, data, q, joint, *, threads=1):
+            """Nothing."""
+
+    assert before == dyn_ros.engine.algorithms.__all__
 
 
 def test_a_call_with_a_forgotten_selector_says_what_is_expected():
