@@ -122,7 +122,7 @@ CASES = {
     "generalized_gravity_derivatives": Case(pinocchio.computeGeneralizedGravityDerivatives, "q"),
     "centroidal_derivatives": Case(pinocchio.computeCentroidalDynamicsDerivatives, "qva"),
 }
-# Their times are like those of related functions, so only their results are compared.
+# They take as long as related functions, so only their results are compared.
 UNTIMED_FUNCTIONS = (
     "static_regressor",
     "kinetic_energy_regressor",

@@ -91,7 +91,7 @@ def _uniform_numbers(
 
 @functools.lru_cache(maxsize=256)
 def parse(name: str, text: str) -> Definition:
-    """Parse a definition as recordings contain it, followed by those of all messages in it.
+    """Parse a definition as recordings contain it, followed by the messages nested in it.
 
     Raise a ValueError that names a line that cannot be read, or a type without a definition.
     """

@@ -19,7 +19,7 @@ PLAIN_ENCAPSULATION = b"\0\1\0\0"  # the four bytes before the body
 LENGTH, TIME = "length", "time"
 TIMES = "builtin_interfaces/Time", "builtin_interfaces/Duration"
 STAMP, COUNT = struct.Struct("<iI"), struct.Struct("<I")
-_TRUNCATED = "the message ends before its last field"
+_TRUNCATION_ERROR = "the message ends before its last field"
 
 Result = TypeVar("Result")
 
@@ -122,14 +122,14 @@ class FieldFinder:
                     else:
                         at = self._append_message(ranges, body, at, kind, f"{prefix}{element}.")
             if at > len(body):
-                raise ValueError(_TRUNCATED)
+                raise ValueError(_TRUNCATION_ERROR)
         return at
 
 
 def _read_count(body: bytes | bytearray, at: int) -> int:
     """Return the 32-bit integer at a position."""
     if at + COUNT.size > len(body):
-        raise ValueError(_TRUNCATED)
+        raise ValueError(_TRUNCATION_ERROR)
     return int(COUNT.unpack_from(body, at)[0])
 
 

@@ -23,7 +23,7 @@ from .meshes import Folders, Progress
 from .shapes import Extents, find_extents
 
 NEGLIGIBLE_FRACTIONS = np.array([1e-3, 1e-2])
-"""Mass and moments relative to those of a rigid body; a link with less is negligible."""
+"""Mass and moments, as fractions of a rigid body's; a link with less is negligible."""
 SHAPELESS_FACTOR = 10.0
 """Factor of NEGLIGIBLE_FRACTIONS for links without shapes, which are usually axes of sensors."""
 OPTICAL_SUFFIXES = ("_optical", "_optical_frame")
@@ -166,7 +166,7 @@ def _link_inertia(link: Element, inertial: Any) -> LinkInertia:
 
 
 def _negligible_links(links: Mapping[str, LinkInertia], extents: Extents) -> set[str]:
-    """Return the links that are negligible beside those they are fixed to, such as sensors."""
+    """Return the links that are negligible compared with the links they are fixed to."""
     sums: dict[str, Array] = {}
     for name, inertia in links.items():
         body, extent = extents.bodies[name], extents.links[name].own

@@ -159,7 +159,7 @@ def _unseen_lines(
 
 
 def measure_mesh(path: Path) -> tuple[Array, Solid]:
-    """Return the corners of a mesh's hull [m], and its solid: that of the hull unless it is closed.
+    """Return the corners of a mesh's hull [m] and its solid; of its hull unless it is closed.
 
     Raise the errors of `read_mesh`, or a MeshError if the file contains no surface.
     """

@@ -137,10 +137,10 @@ class Extent(NamedTuple):
 class LinkExtents(NamedTuple):
     """Space of a link's `own` shapes, and the space in which its mass is `allowed`.
 
-    Mass is allowed in its own shapes and in those of massless links that are fixed to it; if none
-    of these has shapes, in those of all links that are fixed to it. A space is None without shapes,
-    or if not all of them could be measured. `mesh_radius` is that of its largest mesh about its
-    center [m]; 0 without meshes.
+    Mass is allowed in its own shapes and in the shapes of massless links fixed to it; if none
+    of these has shapes, in the shapes of all links fixed to it. A space is None without shapes,
+    or if not all of them could be measured. `mesh_radius` is the radius of its largest mesh about
+    its center [m]; 0 without meshes.
     """
 
     own: Extent | None = None
@@ -242,8 +242,8 @@ class _LinkShapes:
     """Measured shapes of a link in its frame.
 
     ``uses`` are the points and the solids of the visual and of the collision shapes; none if not
-    all of them could be measured. ``mesh_radius`` is that of the largest mesh. If visual shapes are
-    missing, meshes for collisions measure a link, but not a coarse box around it.
+    all of them could be measured. ``mesh_radius`` is the radius of the largest mesh. If visual
+    shapes are missing, meshes for collisions measure a link, but not a coarse box around it.
     """
 
     name: str

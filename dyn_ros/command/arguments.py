@@ -413,8 +413,8 @@ def add_settings(
 ) -> None:
     """Add options of settings, see ``settings_in_options``.
 
-    In the help, ``default`` describes a default, with {} for its value, and ``defaults`` those of
-    other settings, by name.
+    In the help, ``default`` describes a default, with {} for its value, and ``defaults`` the
+    defaults of other settings, by name.
     """
     for name in names:
         setting = settings_in(QuantitySettings)[name]

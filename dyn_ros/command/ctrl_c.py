@@ -32,7 +32,7 @@ def is_dyn_ros_command() -> bool:
 
 
 def _replace_handler(previous: object, replacement: object) -> None:
-    """Replace the handler of SIGINT if it is ``previous``, and not that of another program."""
+    """Replace the handler of SIGINT if it is ``previous``; keep another program's."""
     if signal.getsignal(signal.SIGINT) is previous:
         try:  # contextlib would take longer to import      # noqa: SIM105
             signal.signal(signal.SIGINT, replacement)  # type: ignore[arg-type]

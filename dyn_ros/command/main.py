@@ -52,8 +52,8 @@ fish:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the ``dyn_ros`` command; return its exit code, see ``_EXIT_CODES``.
 
-    ``argv`` are arguments without the program's name; by default, those of the process. Arguments
-    that ``ros2 run`` and launch append after ``--ros-args`` are ignored.
+    ``argv`` are arguments without the program's name; by default, the arguments of the process.
+    Arguments that ``ros2 run`` and launch append after ``--ros-args`` are ignored.
     """
     command_arguments, xacro_arguments = arguments.split_arguments(
         _without_ros_arguments(sys.argv[1:] if argv is None else argv)

@@ -198,7 +198,7 @@ def _print_torques(rows: Sequence[Mapping[str, Any]], pose: Mapping[str, float])
 
 
 def _limit_messages(model: Model, q: Array, v: Array, torque: Array) -> list[str]:
-    """Return a message for each value outside its limits, including those of mimic joints."""
+    """Return a message for each value outside its limits, mimic joints included."""
     names, velocity_names = list(model.position_names), list(model.velocity_names)
     positions = [*zip(names, q, model.lower, model.upper)]
     velocities = [*zip(velocity_names, v, model.velocity_limit)]
@@ -343,7 +343,7 @@ def show_identification(
 
 
 def _friction_texts(result: "Identification") -> Iterator[str]:
-    """Yield the terms of friction of each joint besides damping, Coulomb friction and offset."""
+    """Yield each joint's friction terms other than damping, Coulomb friction and offset."""
     drives = result.identified.drives
     min_ramp = _MIN_RAMP_RATIO * np.quantile(
         np.abs(drives.motor_velocity(result.samples.v)), 0.99, axis=0

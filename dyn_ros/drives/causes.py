@@ -324,8 +324,9 @@ def _fit_delay(squares: Array, lag: Array) -> tuple[float, float]:
     fraction = 1.0 - float(squares[n] / max(squares[len(lag) // 2], 1e-300))
     if not 0 < n < len(lag) - 1:
         return 0.0, 0.0
-    before, minimum, after = squares[n - 1 : n + 2]
-    shift = 0.5 * (before - after) / max(before - 2.0 * minimum + after, 1e-300)
+    error_before, min_error, error_after = squares[n - 1 : n + 2]
+    curvature = max(error_before - 2.0 * min_error + error_after, 1e-300)
+    shift = 0.5 * (error_before - error_after) / curvature
     return fraction, float(lag[n] + shift * (lag[1] - lag[0]))
 
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The drives file beside a URDF: properties of efforts, rotor inertias, and friction."""
+"""The drives file next to a URDF: properties of efforts, rotor inertias, and friction."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def functions_source(functions: list[Function]) -> str:
 
 
 def _function_source(function: Function, names: list[str]) -> str:
-    """Return the tables and definitions of a function; ``names`` are those of all arguments."""
+    """Return the tables and definitions of a function; ``names`` are the names of all arguments."""
     algorithm = function.algorithm
     name, results = function.name, function.results
     published = [x for x in (*algorithm.results, *algorithm.also_writes) if x.is_public]

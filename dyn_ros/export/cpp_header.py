@@ -96,7 +96,7 @@ def _cpp_type(parameter: Field | Option) -> str:
 
 
 def _axis_length(axis: Axis, rows: str) -> str:
-    """Return the length of an axis as an expression of C++; ``rows`` is that of constraints."""
+    """Return the length of an axis in C++; ``rows`` is the number of constraints."""
     if axis == "constraints":
         return f"static_cast<std::size_t>({rows})" if "." in rows else rows
     return _AXES.get(axis) or (f"{axis}u" if isinstance(axis, int) else f"model.{axis}()")

@@ -21,7 +21,7 @@ from ..engine.model.frames import ReferenceFrame
 _STRUCTURES = {CONTACTS: "contacts", CONSTRAINTS: "constraints"}
 _EXCLUDED = ("normal_equations",)  # sums over recordings; most of it is Python
 _PARAMETER_NAMES = {OBSERVER_GAIN: "gain", COULOMB: "friction"}
-# Parameters that only C has are placed beside these parameters.
+# Parameters that only C has are placed next to these parameters.
 _NEIGHBORS = {"damping": "friction", "constraints": "tip", "contacts": "frame"}
 
 
@@ -29,7 +29,7 @@ _NEIGHBORS = {"damping": "friction", "constraints": "tip", "contacts": "frame"}
 class Function:
     """Function of the library.
 
-    Its parameters are in the order of those in Python. With ``selects_joint``, its frame is that of
+    Its parameters are in the order of Python. With ``selects_joint``, its frame is the frame of
     a joint, which C passes as the index of the joint.
     """
 

@@ -94,7 +94,7 @@ def _array_function(
     )
     writer.write(order)
     for f, values in stored.items():
-        # The kernel does not write the first row of some fields, that of the universe.
+        # The kernel does not write the first row of some fields, the universe's.
         start = math.prod(axis_lengths(model, f.shape)) - len(kernel.fields[f])
         for k, x in values:
             writer.store(f"%{f.name}", start + k, x)

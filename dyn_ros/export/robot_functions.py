@@ -173,7 +173,7 @@ def record_kernel(
     """Run the kernel of an algorithm on numbers that record its operations.
 
     ``options`` are values by option. ``settable`` are the array and the index in it of floats that
-    are inputs; ``floats`` are those of the model.
+    are inputs; ``floats`` are the model's.
     """
     program, trace = algorithm.program(model), Trace()
     space = Workspace(model, program.fields)

@@ -354,7 +354,7 @@ def bordered_equations(H: Array, cross: Array, squares: Array) -> Array:
 
 
 def bordered_inverse(inverse: Array, H: Array) -> Array:
-    """Return the inverse of bordered equations H (b + m, b + m), from that of the first b."""
+    """Return the inverse of bordered equations H (b + m, b + m), given the first b's inverse."""
     b = len(inverse)
     cross, squares = H[:b, b:], H[b:, b:]
     inverse_cross, scale = inverse @ cross, 1.0 / np.sqrt(np.maximum(np.diag(squares), 1e-300))

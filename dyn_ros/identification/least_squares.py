@@ -122,7 +122,7 @@ class Problem(NamedTuple):
     def estimate(self, sums: Equations, noise: Array | None, correlation: float = 1.0) -> Estimate:
         """Estimate base parameters, and the noise unless it is given, in turn until they agree.
 
-        Noise that is correlated over several samples is scaled to that of independent samples with
+        Noise that is correlated over several samples is scaled to independent samples with
         as much information.
         """
         sigma = self._rms_residual(sums, self.reference.described) if noise is None else noise
@@ -189,9 +189,9 @@ class Problem(NamedTuple):
     ) -> tuple[Array, tuple[str, ...]]:
         """Return physical parameters, and the joints whose bodies are outside the known shapes.
 
-        Bounds that make the torques of a joint unlikely are dropped: first those of bodies at the
-        ends of the robot, where tools are attached, then all. ``fit_within`` estimates with the
-        bounds in a mask.
+        Bounds that make the torques of a joint unlikely are dropped: first the bounds of bodies at
+        the ends of the robot, where tools are attached, then all. ``fit_within`` estimates with
+        the bounds in a mask.
         """
         bounds, of_joint = self.reference.bounds, self.reference.of_joint
         all_bounds, names = np.ones(len(bounds), bool), self.unknowns.model.joint_names

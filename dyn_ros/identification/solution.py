@@ -415,7 +415,7 @@ def _base_estimate(problem: Problem, fit: Fit, covariance: Array, quantile: floa
     base, value, determined = problem.base, fit.estimate.value, fit.estimate.determined
     deviation = np.where(determined, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
     # intervals of least squares hold for the physical estimate: the truth is physical, too, and
-    # determined parameters hardly depend on the description
+    # determined parameters depend little on the description
     half_width, after = quantile * deviation, base.matrix @ fit.parameters
     size = problem.reference.typical.copy()
     is_feature = base.independent >= problem.unknowns.bodies

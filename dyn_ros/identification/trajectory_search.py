@@ -170,7 +170,7 @@ def _is_limited(limit: Array, angle: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _position_limits(model: Model) -> tuple[Array, Array]:
-    """Return position limits of all joints, within those of the joints that mimic them."""
+    """Return position limits of all joints, within the limits of joints that mimic them."""
     low, high = model.lower.copy(), model.upper.copy()
     for joint, k in zip(model.tree.joints, model.idx_q):
         if joint.mimic and joint.mimic.multiplier:

@@ -171,7 +171,7 @@ class Log:
     messages : int
         Number of messages that were read in this run.
     states : int
-        Number of rows of all results, including those of former runs.
+        Number of rows of all results, former runs included.
     rejected : dict of str to (int, str)
         Number of messages that were not used, and an example, by the reason.
     notes : dict of str to Path

@@ -138,7 +138,7 @@ def identification(
     warnings: Sequence[str],
     seconds: float,
 ) -> Identification:
-    """Return the result of all parts; ``warnings`` are added to those of the first estimate."""
+    """Return the result of all parts; ``warnings`` are added to the first estimate's."""
     problem, joints = first.problem, first.joints
     if total.squares[1, 0].any():
         joints = joint_results(

@@ -36,7 +36,7 @@ _TWIST_LABEL = "twist of the base that is not finite or too large"
 class Reason(IntEnum):
     """Reasons to reject a message and, as the last one, to discard the collected state.
 
-    `label` stands beside a count of messages, `template` describes one message by its `Evidence`.
+    `label` goes with a count of messages, `template` describes one message by its `Evidence`.
     """
 
     label: str

@@ -24,7 +24,7 @@ class Problems:
         self._lines.append((time.monotonic(), f"{subject}: {line}"))
 
     def recent(self, permanent: list[str], now: float) -> Iterable[str]:
-        """Return permanent problems, and those of the last seconds, each once."""
+        """Return the permanent problems and the problems of the last seconds, each once."""
         while self._lines and now - self._lines[0][0] > MAX_PROBLEM_AGE:
             self._lines.popleft()
         recent_lines = (line for _, line in self._lines if line not in permanent)

@@ -124,7 +124,7 @@ class LoadedPart(NamedTuple):
 
 
 class Loader:
-    """A thread that reads and computes requested parts, those of the latest request first.
+    """A thread that reads and computes requested parts, the latest request's first.
 
     `progress` describes what is being compiled, for users. `gaps` are the times without states in
     parts that have been read, pairs of start and stop [ns].

@@ -242,7 +242,7 @@ class Session:
     def place(self, pose: Sequence[float], frame: str, stamp: int | None = None) -> None:
         """Set the pose of the root link in a frame of the world: x y z qx qy qz qw.
 
-        The stamp [ns] is that of a state with this pose. Raise a ValueError if the pose is not
+        The stamp [ns] belongs to a state with this pose. Raise a ValueError if the pose is not
         finite, or its quaternion not of unit length.
         """
         if self.robot is None:

@@ -38,7 +38,7 @@ class CompliantRobot:
 
     The motors compensate the dynamics of the model that is passed; the simulated robot, `model`,
     may have payloads that are unknown to them. Arrays are (n,), in the order of `motion.names`, in
-    SI units: `effort`, `stiffness` and `damping` are those of the motors, `noise` is the standard
+    SI units: `effort`, `stiffness` and `damping` are the motors', `noise` is the standard
     deviation of a measured effort.
     """
 

@@ -4,7 +4,7 @@
 
 A joint state arrives before the markers that nodes compute from it. A page that drew each message
 at once would show markers in another posture than the robot. A `Timeline` keeps the latest states,
-and holds markers back until all topics that follow the robot have sent those of one stamp.
+and holds markers back until all topics that follow the robot have sent theirs of one stamp.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Topic:
     """A topic of markers."""
 
     queue: deque[_WaitingArray] = field(default_factory=deque)
-    follows: bool = False  # its stamps are those of states
+    follows: bool = False  # its messages have the stamps of states
     last_match: float = TIME_OF_NO_EVENT  # s; arrival of the last array with the stamp of a state
     last_arrival: float = TIME_OF_NO_EVENT  # s
     previous_arrival: float = TIME_OF_NO_EVENT  # s

@@ -160,7 +160,7 @@ class TouchTab:
         return text
 
     def draw(self, scale: float) -> None:
-        """Update the arrow of the estimated force, beside its line; `scale` is its size [m/N]."""
+        """Update the arrow of the estimated force, next to its line; `scale` is its size [m/N]."""
         estimate = self._estimated_force()
         if estimate is None:
             if self._arrow is not None:

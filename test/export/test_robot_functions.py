@@ -36,7 +36,7 @@ def arm():
 
 
 def load(robot_function, folder):
-    """Load a function in a library that needs no other library than that of C."""
+    """Load a function in a library that needs only the C library."""
     path = folder / robot_function.symbol
     path.with_suffix(".o").write_bytes(robot_function.content)
     subprocess.run(

@@ -5,7 +5,7 @@
 import shutil
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-TIMEOUT = 120_000  # ms; pictures are drawn without a graphics card, beside other tests
+TIMEOUT = 120_000  # ms; pictures are drawn without a graphics card, while other tests run
 SWITCHES = [
     f"--{switch}"
     for switch in (

@@ -307,7 +307,7 @@ def algorithm(
     """Decorator: declare an algorithm, and make its function public.
 
     The algorithm has the name of the function. Kernel, inputs, results and the rest of the
-    declaration are those of ``Algorithm``, ``make`` is that of ``Algorithm.caller``.
+    declaration are passed to ``Algorithm``, ``make`` to ``Algorithm.caller``.
 
     A function without a body passes its arguments to the algorithm, each to the input of its name.
     Its options are ``selector``: a number, or a function of arguments of the same names. A function

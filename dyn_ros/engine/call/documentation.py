@@ -60,7 +60,7 @@ _BY_FRAME = (
     "External wrenches (force, moment) [N, N m]: by frame name, at the frame's origin and "
     "expressed in it; or as an array as for ``aba``.",
 )
-_BESIDE = {  # entries of arguments that differ beside another argument
+_BESIDE = {  # entries that differ if a function also has this argument
     "contacts": {
         "f_ext": _BY_FRAME,
         "damping": (

@@ -14,7 +14,7 @@ from ..kernel import packing as ly
 from ..kernel.types import Array
 from ..model.model import Model
 
-_MAX_ROUNDING_ERROR = 1e-15  # of entries of rotations; cos(pi / 2) is 6e-17
+_MAX_ZERO_ENTRY = 1e-15  # smaller entries of a rotation are zero; cos(pi / 2) gives 6e-17
 _DECIMALS = 12
 _ROTATIONS = (slice(ly.PLACE, ly.TRANSLATION), slice(ly.SLIDE, ly.INERTIA))
 LIBRARIES: dict[str, Any] = {}
@@ -64,7 +64,7 @@ def constants(model: Model) -> Array:
     ]
     placements = floats[frames : frames + ly.FRAME_ROW * model.nframes]
     for part in (*rows, placements.reshape(-1, ly.FRAME_ROW)[:, :9]):
-        part[np.abs(part) < _MAX_ROUNDING_ERROR] = 0.0
+        part[np.abs(part) < _MAX_ZERO_ENTRY] = 0.0
     return floats
 
 

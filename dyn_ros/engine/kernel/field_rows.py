@@ -3,8 +3,8 @@
 """Access to fields of the workspace: numbers, rows, and matrices.
 
 A row holds a vector, a rotation, a motion, a force, a placement or an inertia. Rows are numbered
-from the start of the field: row i of a field with one row for each joint is that of joint i, and
-row 0 that of the universe. Only this module knows how many numbers a row has.
+from the start of the field: in a field with one row for each joint, row i belongs to joint i,
+and row 0 to the universe. Only this module knows how many numbers a row has.
 """
 
 from collections import namedtuple

@@ -206,7 +206,7 @@ def joint_constant9(r, i, which):
 
 @kernel
 def ratio(r, i):
-    """Return the ratio of the velocity of joint i to its coordinate's: 1, or that of a mimic."""
+    """Return the ratio of the velocity of joint i to its coordinate's: 1, or a mimic multiplier."""
     return joint_constant(r, i, RATIO)
 
 

@@ -97,7 +97,7 @@ def _is_current(path: Path) -> bool:
 
 
 def _extension_path() -> Path:
-    """Return the path of the extension beside its sources, or in the cache; build it if needed."""
+    """Return the path of the extension next to its sources, or in the cache; build it if needed."""
     path = _FOLDER / f"_native{SUFFIX}"
     if not _is_current(path) and _NUMPY_MAJOR == 1:
         path = _FOLDER / f"_native_numpy1{SUFFIX}"

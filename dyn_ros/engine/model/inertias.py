@@ -116,7 +116,7 @@ class Inertias(Structure):
         [kg m2], in the joint's frame and Pinocchio's order, as in ``Inertia.dynamic_parameters``.
         All algorithms use these numbers; the dynamics is linear in them.
 
-        Reading returns a read-only copy. Assigned parameters include those of the payloads, which
+        Reading returns a read-only copy. Assigned parameters include the payloads, which
         remain, and can be replaced or removed. If several links are fixed to a joint, the first of
         them that has mass receives the difference. Any finite numbers are accepted, since an
         estimate need not be physical: see ``is_physical``.

@@ -273,7 +273,7 @@ class Model(ConfigurationSpace, Inertias):
             suffix "_joint", or the name of the root joint.
         prefix : str
             Put before all names of the other robot: joints, links, frames and payloads. The names
-            that result must differ from those of this robot.
+            that result must differ from this robot's.
         axis : (3,) array_like, optional
             Axis of a revolute, continuous or prismatic joint, which require it; expressed in the
             joint frame, of any length.

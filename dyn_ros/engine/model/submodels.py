@@ -76,7 +76,7 @@ def lock_joints(
 ) -> tuple[Tree, dict[str, Payload]]:
     """Return the tree and the payloads of the model with locked joints; see ``Model.reduced``.
 
-    Its frames have the same indices as those of the model.
+    Its frames have the same indices as in the model.
     """
     tree = model.tree
     motions = _locked_motions(model, lock)

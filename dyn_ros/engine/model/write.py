@@ -63,7 +63,7 @@ def write_urdf(xml: Text, model: Model, *, payloads: bool = False) -> Text:
     Returns
     -------
     str or bytes
-        The type is that of ``xml``. ``Model.from_urdf`` reads the parameters of the model from it,
+        It has the type of ``xml``. ``Model.from_urdf`` reads the parameters of the model from it,
         within rounding errors. If nothing differs, it is ``xml``.
 
     Raises

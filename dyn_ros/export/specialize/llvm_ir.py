@@ -141,7 +141,7 @@ class InstructionWriter:
         self.lines.append(f"  store double {self.name(value)}, ptr {address}, align 8")
 
     def status(self, checks: Sequence[tuple[Operand, Operand, int]]) -> str:
-        """Return the status of the call: that of the first check that fails, or zero."""
+        """Return the status of the first check that fails, or zero."""
         status = "0"
         for a, b, failure_status in reversed(checks):
             holds = self.new(f"fcmp ogt double {self.name(a)}, {self.name(b)}")

@@ -317,7 +317,7 @@ def joint_velocities(kind: str, rates: list[Array]) -> tuple[Array, Array, Array
 
 
 def velocity_noise(kind: str, noise: Array) -> Array:
-    """Return the standard deviations of the velocities of a joint, from those of dq/dt."""
+    """Return the standard deviations of a joint's velocities, from the deviations of dq/dt."""
     if kind in _QUATERNION_INDEX:
         first = _QUATERNION_INDEX[kind]
         angular = np.full(3, 2.0 * noise[first:].max())

@@ -52,7 +52,7 @@ def possible_friction_changes(
 
     Torques of slow motors that move do not, nor torques of motors with Coulomb friction that rest
     while others move: what friction withstands at rest changes with the motion. ``direction``
-    (B, nv) is that of the friction of the motors, ``friction`` as for ``identify_payload``.
+    (B, nv) is the direction of the motors' friction, ``friction`` as for ``identify_payload``.
     """
     drives, is_used, root = model.drives, np.ones(v.shape, bool), np.sqrt(weight)[:, None]
     torque = drives.to_motors(without_friction(model, drives, v, "tau", tau, direction))

@@ -64,6 +64,7 @@ def _velocity_lag(time: Array, q: Array, v: Array) -> float:
     is_late = max_shift < n < 2 * max_shift
     if not (matters and is_late and squares[n] < MAX_RESIDUAL_RATIO * squares[max_shift]):
         return 0.0
-    before, minimum, after = squares[n - 1 : n + 2]
-    vertex = 0.5 * (before - after) / (before - 2.0 * minimum + after)
+    error_before, min_error, error_after = squares[n - 1 : n + 2]
+    curvature = error_before - 2.0 * min_error + error_after
+    vertex = 0.5 * (error_before - error_after) / curvature
     return float(n - max_shift + vertex) / rate

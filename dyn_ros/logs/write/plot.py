@@ -512,7 +512,7 @@ def _subplot_title(subplot: Subplot, subplots: Sequence[Subplot]) -> str:
         for line in subplot.lines
         if len(subplot.lines) > 1
     ]
-    if subplot.grid_column:  # an empty line beside the name of the joint in the first column
+    if subplot.grid_column:  # an empty line next to the joint's name in the first column
         return f"{title}<br>{'  '.join(labels) or '&nbsp;'}"
     return "  ".join([title, *labels]) + (f"<br>{joint}" if joint else "")
 

@@ -28,7 +28,7 @@ TorqueFunction: TypeAlias = Callable[[RobotContext, State, DynamicsTerms], "Arra
 
 
 def specs(*choices: str) -> tuple[Spec, ...]:
-    """Return the parameters of the output, given the choices of torques besides "none"."""
+    """Return the parameters of the output, given the choices of torques other than "none"."""
     return (
         Spec(
             "command",

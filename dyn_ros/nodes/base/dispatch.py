@@ -27,7 +27,7 @@ from .rclpy_internals import publish_bytes, subscription_count
 
 SUBSCRIBER_COUNT_INTERVAL = 0.005  # s
 STATE_READS = frozenset({"effort", "acceleration"})
-"""Fields of a `State` besides q and v, which are collected only if an output reads them."""
+"""Fields of a `State` that are collected only if an output reads them."""
 
 
 Compute: TypeAlias = Callable[[State, DynamicsTerms], Any]

@@ -58,7 +58,7 @@ class Counts:
         self.reset()
 
     def reset(self) -> None:
-        """Start counting anew, except rejections, which `rejected_before` accumulates."""
+        """Restart all counts except rejections, which `rejected_before` accumulates."""
         self.since = time.monotonic()
         self.messages = self.states = self.published = self.clipped = 0
         self.compute_time = self.max_compute_time = 0.0

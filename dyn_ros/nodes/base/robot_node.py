@@ -255,7 +255,7 @@ class RobotNode(BaseNode):
 
     def _replace_robot(self, robot: RobotContext, computes: Sequence[Sequence[Compute]]) -> None:
         self._earlier_positions = self._received_positions()
-        self._latest_joint_states.clear()  # each robot numbers the lists of names anew
+        self._latest_joint_states.clear()  # each robot numbers the lists of names itself
         self._robot = robot
         for node, node_computes in zip(self.nodes, computes):
             node.dispatch.use(node_computes)

@@ -25,7 +25,7 @@ from . import message_fields
 
 
 def coinciding_link(model: Model, frame: str | int) -> str:
-    """Return the link whose frame, which is in TF, coincides with that of a link or joint."""
+    """Return the link with a frame in TF that coincides with the frame of a link or joint."""
     return model.tree.frames[link_frame(model.tree, frame_number(model, frame))].name
 
 

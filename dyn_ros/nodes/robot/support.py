@@ -33,7 +33,7 @@ class CompositeBody(NamedTuple):
 
     body: Body
     momentum: Sequence[float] | None  # (6,), about the center of mass; None: unknown velocity
-    lever: Sequence[float]  # (3,), m; center of mass of all links to that of the moving ones
+    lever: Sequence[float]  # (3,), m; from the center of mass of all links to the moving links'
 
 
 def composite_body(robot: RobotContext, state: State, terms: DynamicsTerms) -> CompositeBody:

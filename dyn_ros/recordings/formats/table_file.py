@@ -133,7 +133,7 @@ def _topic_of_column(name: str) -> str:
 def _joint_columns(
     topic: str, signals: dict[str, dict[str, str]], base_column_names: set[str]
 ) -> _JointColumns:
-    """Return the columns of the joints of a topic, without those of bases."""
+    """Return the columns of the joints of a topic, without bases."""
     names = tuple(
         owner for owner, column in signals["position"].items() if column not in base_column_names
     )

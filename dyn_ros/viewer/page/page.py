@@ -27,7 +27,7 @@ from .viser_internals import PageError as PageError
 
 PORT_COUNT = 20  # ports to try
 MAX_REPORTED_REFUSALS = 100  # different lines
-WIDE_WIDTH = 1150  # px; a wide window has room for a second panel beside the robot
+WIDE_WIDTH = 1150  # px; a wide window has room for a second panel next to the robot
 TITLE = "<title>Viser</title>"
 FOLDER = Path(__file__).parent
 

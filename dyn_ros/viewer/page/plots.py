@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class Curve(NamedTuple):
     """Color, dash pattern and explanation of a curve.
 
-    The color is readable on white and on black. The pattern is that of SVG, empty for a solid line.
+    The color is readable on white and on black. The pattern is an SVG dash array, empty for a
+    solid line.
     """
 
     color: str
@@ -59,7 +60,7 @@ CURVES = {
 """All curves, by name."""
 
 LIVE_CURVES = "gravity", "nle", "effort", "constraint"
-"""The curves of a robot in operation, unlike those of a recording or a simulation."""
+"""The curves of a robot in operation, not of a recording or a simulation."""
 
 PLOTS_PER_PAGE = 8  # browsers do not draw more plots smoothly
 PLOT_HEIGHT = 88  # px

@@ -55,7 +55,7 @@ def velocity_ellipsoid(J: ArrayLike) -> tuple[Array, Array]:
 def force_semi_axes(semi_axes: Array) -> Array:
     """Return the semi-axes of the force ellipsoid at a point, for joint torques of norm 1.
 
-    The directions are those of `velocity_ellipsoid`, whose semi-axes (3,) are passed. The lengths
+    The directions and the passed semi-axes (3,) are from `velocity_ellipsoid`. The lengths
     are their inverses, at most 1 / `MIN_AXIS_RATIO` times the shortest one: where the point cannot
     move, a force requires no torque. Yoshikawa (1985).
     """

@@ -103,7 +103,7 @@ def plain_marker(marker: Any) -> PlainMarker:
 class Appearance(Protocol):
     """Name, size and color of one family of markers; a family may need more attributes.
 
-    `width` is that of lines and arrow shafts [m]; `scale` depends on the family.
+    `width` is the width of lines and arrow shafts [m]; `scale` depends on the family.
     """
 
     name: str
@@ -439,7 +439,7 @@ def inertia(model: Model, appearance: Any, payloads: Mapping[str, Any]) -> Draw:
 def _homogeneous_bodies(model: Model, scale: float) -> tuple[list[int], Array, Array, Array, Array]:
     """Return ids, rows, centers of mass, principal axes and widths of bodies that have mass.
 
-    Rows are those of `inertia`: the base, then all joints.
+    Rows are as in `inertia`: the base, then all joints.
     """
     bodies = [model.base_inertia, *model.inertias]
     ids = [i for i, body in enumerate(bodies) if body.mass > 0.0]

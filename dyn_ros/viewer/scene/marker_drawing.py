@@ -56,7 +56,7 @@ class NodeKey(NamedTuple):
     namespace: str
     parent: str  # name of the scene node of the markers' frame
     style: tuple[str | float, ...]  # see `Glyph`
-    id: int | None  # of the marker, if the node belongs to a single one
+    id: int | None  # None if the node shows several markers
 
 
 class _ReceivedMarker(NamedTuple):
@@ -177,7 +177,7 @@ class Drawing:
                 self._leave_node(key)
 
     def hide_late(self, topics: Set[str]) -> None:
-        """Hide the markers of these topics, and show those of all other topics."""
+        """Hide the markers of these topics, and show all other topics'."""
         changed_topics = self._late_topics.symmetric_difference(topics)
         self._late_topics = frozenset(topics)
         for node_key, node in self._nodes.items():

@@ -303,7 +303,7 @@ def extreme_points(shape: Shape, folders: Folders) -> Array:
 
 
 def _select_outermost(points: Array) -> Array:
-    """Return those of points (n, 3) that are farthest in one of `SAMPLE_DIRECTIONS`."""
+    """Return the points (n, 3) that are farthest in one of `SAMPLE_DIRECTIONS`."""
     return points[np.unique((points @ SAMPLE_DIRECTIONS.T).argmax(axis=0))]
 
 

@@ -65,7 +65,7 @@ def change_numbers(message, draw):
 
 
 def same(found, message):
-    """Return True if markers equal those of a message, NaN included."""
+    """Return True if markers equal a message's, NaN included."""
     assert len(found.markers) == len(message.markers)
     for ours, theirs in zip(found.markers, message.markers):
         assert (ours.header.frame_id, ours.header.stamp.sec, ours.header.stamp.nanosec) == (

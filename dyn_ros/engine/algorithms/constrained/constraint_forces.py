@@ -266,26 +266,26 @@ def couple(r, start, stop, first, second):
 
     Reads SCALED; writes COUPLING.
     """
-    m, C, Y, some = (
+    m, C, Y, width = (
         nconstraints(r),
         offset(r, COUPLING),
         offset(r, SCALED),
         simd_width(r.work),
     )
     for k in range(start, stop, 3):
-        for i in range(0, stop if is_batch(r) else m, 2 * some):
+        for i in range(0, stop if is_batch(r) else m, 2 * width):
             x, y = product_along(
                 r, matrix_at(Y + k, WIDTH), matrix_at(Y + i, WIDTH), 2 * SIMD_WIDTH, first, second
             )
             for t in range(3):
                 row = C + WIDTH * (k + t) + i
                 store_simd(r.work, row, SIMD_WIDTH, x[t])
-                if i + some < m:
-                    store_simd(r.work, row + some, SIMD_WIDTH, y[t])
+                if i + width < m:
+                    store_simd(r.work, row + width, SIMD_WIDTH, y[t])
                 if is_batch(r) and k + t < m:
                     store_simd(r.work, C + WIDTH * i + k + t, 1, x[t])
-                    if i + some < m:
-                        store_simd(r.work, C + WIDTH * (i + some) + k + t, 1, y[t])
+                    if i + width < m:
+                        store_simd(r.work, C + WIDTH * (i + width) + k + t, 1, y[t])
 
 
 @kernel
@@ -307,7 +307,7 @@ def add_free_motion(r, torque):
 
 @kernel
 def eliminated_times(r, x, y, s):
-    """Set the numbers at offset y to s U^-1 J' x, with x those of the constraints at an offset.
+    """Set the numbers at offset y to s U^-1 J' x, with x the constraints' numbers at an offset.
 
     Reads DINV, ELIMINATED, x; writes y.
     """

@@ -64,12 +64,12 @@ def add_block(r, x, A, B, inner, i, k, count):
 @kernel
 def add_blocks(r, x, y, z, A, B, inner, i, k, count):
     """Return x, y and z plus rows i to i + 5 of A' B, in three vectors of columns. Reads A, B."""
-    some = simd_width(r.work)
+    width = simd_width(r.work)
     for j in range(inner):
         a, b = load_six(r, A, j, i), B.start + B.step * j + k
         x = add_six(x, a, load_simd(r.work, b, count))
-        y = add_six(y, a, load_simd(r.work, b + some, count - some))
-        z = add_six(z, a, load_simd(r.work, b + 2 * some, count - 2 * some))
+        y = add_six(y, a, load_simd(r.work, b + width, count - width))
+        z = add_six(z, a, load_simd(r.work, b + 2 * width, count - 2 * width))
     return x, y, z
 
 
@@ -82,11 +82,11 @@ def combine(r, C, s, A, B, inner, s2, A2, B2, inner2, rows, columns):
 
     Reads A, A2, B, B2; writes C.
     """
-    some, t = simd_width(r.work), s * s2
+    width, t = simd_width(r.work), s * s2
     for i in range(0, rows, 6):
-        for k in range(0, columns, 3 * some):
+        for k in range(0, columns, 3 * width):
             count, x = columns - k, zero_six(r, C)
-            if count > some:
+            if count > width:
                 x, y, z = add_blocks(r, x, x, x, A, B, inner, i, k, count)
                 x, y, z = add_blocks(
                     r,
@@ -100,9 +100,9 @@ def combine(r, C, s, A, B, inner, s2, A2, B2, inner2, rows, columns):
                     k,
                     count,
                 )
-                store_six(r, C, s2, y, i, rows, k + some, count - some)
-                if count > 2 * some:
-                    store_six(r, C, s2, z, i, rows, k + 2 * some, count - 2 * some)
+                store_six(r, C, s2, y, i, rows, k + width, count - width)
+                if count > 2 * width:
+                    store_six(r, C, s2, z, i, rows, k + 2 * width, count - 2 * width)
             else:
                 x = add_block(r, x, A, B, inner, i, k, count)
                 x = add_block(r, scale_six(t, x), A2, B2, inner2, i, k, count)

@@ -41,10 +41,10 @@ def response_of(r, n):
 
     Reads ROOT, SCALED; writes RESPONSE.
     """
-    columns, some, (first, second) = nv(r), simd_width(r.work), branches(r, n)
+    columns, width, (first, second) = nv(r), simd_width(r.work), branches(r, n)
     for k in range(row_start(r, n), row_stop(r, n), 3):
         X = matrix_at(offset(r, cf.SCALED) + k, WIDTH)
-        for c in range(0, columns, 2 * some):
+        for c in range(0, columns, 2 * width):
             if is_batch(r):
                 i = first_in_branch(r, first, c, c + 2)
                 j = first_in_branch(r, second, c, c + 2)
@@ -56,8 +56,8 @@ def response_of(r, n):
             for t in range(3):
                 row = offset(r, RESPONSE) + columns * (k + t) + c
                 store_simd(r.work, row, columns - c, x[t])
-                if c + some < columns:
-                    store_simd(r.work, row + some, columns - c - some, y[t])
+                if c + width < columns:
+                    store_simd(r.work, row + width, columns - c - width, y[t])
 
 
 @kernel

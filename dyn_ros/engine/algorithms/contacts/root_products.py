@@ -118,34 +118,34 @@ def load_block(r, C, i, k):
 
     Reads C.
     """
-    rows, some, count = three_rows(r, C, i), simd_width(r.work), nv(r) - k
+    rows, width, count = three_rows(r, C, i), simd_width(r.work), nv(r) - k
     return (
         load_vectors(r, rows, k, count),
-        load_vectors(r, rows, k + some, count - some),
-        load_vectors(r, rows, k + 2 * some, count - 2 * some),
+        load_vectors(r, rows, k + width, count - width),
+        load_vectors(r, rows, k + 2 * width, count - 2 * width),
     )
 
 
 @kernel
 def store_block(r, C, i, k, x):
     """Store a block from row i and column k on. Writes C."""
-    some, n = simd_width(r.work), nv(r)
+    width, n = simd_width(r.work), nv(r)
     for v in range(3):
         for t in range(3):
-            if i + t < n and k + some * v < n:
+            if i + t < n and k + width * v < n:
                 store_simd(
-                    r.work, C.start + C.step * (i + t) + k + some * v, n - k - some * v, x[v][t]
+                    r.work, C.start + C.step * (i + t) + k + width * v, n - k - width * v, x[v][t]
                 )
 
 
 @kernel
 def add_to_block(r, x, a, B, j, k):
     """Return x plus three numbers times row j of B. Reads B."""
-    b, some, count = B.start + B.step * j + k, simd_width(r.work), nv(r) - k
+    b, width, count = B.start + B.step * j + k, simd_width(r.work), nv(r) - k
     return (
         cf.add_three(x[0], a, load_simd(r.work, b, count)),
-        cf.add_three(x[1], a, load_simd(r.work, b + some, count - some)),
-        cf.add_three(x[2], a, load_simd(r.work, b + 2 * some, count - 2 * some)),
+        cf.add_three(x[1], a, load_simd(r.work, b + width, count - width)),
+        cf.add_three(x[2], a, load_simd(r.work, b + 2 * width, count - 2 * width)),
     )
 
 
@@ -158,10 +158,10 @@ def minus_root_times(r, C, B, first):
 
     Reads ROOT, B; writes C.
     """
-    n, some, linked = nv(r), simd_width(r.work), are_linked(r)
-    for k in range(first, n, 3 * some):
+    n, width, linked = nv(r), simd_width(r.work), are_linked(r)
+    for k in range(first, n, 3 * width):
         low = 0 if linked else k
-        stop = n if linked else subtree_end(r, k, min(k + 3 * some, n) - 1)
+        stop = n if linked else subtree_end(r, k, min(k + 3 * width, n) - 1)
         for i in range(0, n, 3):
             x, rows = zero_block(r, C), three_rows(r, root(r), i)
             end = subtree_end(r, i, min(i + 2, n - 1))
@@ -213,11 +213,11 @@ def add_motions(r, W, T, first):
 
     Reads SCALED, T.
     """
-    n, some, linked = nv(r), simd_width(r.work), are_linked(r)
+    n, width, linked = nv(r), simd_width(r.work), are_linked(r)
     for contact in range(packed.ncontacts(r)):
         p, q = branches(r, contact)
-        for c in range(first, n, 2 * some):
-            stop = n if linked else subtree_end(r, c, min(c + 2 * some, n) - 1)
+        for c in range(first, n, 2 * width):
+            stop = n if linked else subtree_end(r, c, min(c + 2 * width, n) - 1)
             low = 0 if linked else c
             a, b = first_in_branch(r, p, low, stop), first_in_branch(r, q, low, stop)
             for k in range(packed.row_start(r, contact), packed.row_stop(r, contact), 3):
@@ -228,5 +228,5 @@ def add_motions(r, W, T, first):
                 for t in range(3):
                     w = W.start + W.step * (k + t) + c
                     cf.increase_simd(r, w, n - c, x[t])
-                    if c + some < n:
-                        cf.increase_simd(r, w + some, n - c - some, y[t])
+                    if c + width < n:
+                        cf.increase_simd(r, w + width, n - c - width, y[t])

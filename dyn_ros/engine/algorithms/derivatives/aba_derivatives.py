@@ -79,7 +79,7 @@ def differentiate(r, placed):
 
 @subroutine
 def derivatives(r):
-    """Compute the derivatives of the accelerations from those of the torques.
+    """Compute the derivatives of the accelerations from the torques' derivatives.
 
         dqdd/dq = -M^-1 dtau/dq,  dqdd/dv = -M^-1 dtau/dv
 

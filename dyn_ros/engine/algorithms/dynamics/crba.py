@@ -196,7 +196,7 @@ def move_bodies(r):
 
 @kernel
 def sum_up(r, field):
-    """Sum the inertias of bodies over subtrees; row 0 is that of the whole robot.
+    """Sum the inertias of bodies over subtrees; row 0 is the whole robot's.
 
         Y_p = Y_p + X* Y X
 

@@ -90,9 +90,9 @@ def add_joint(r, j, T, v, a, v_j, v_p, a_p):
 
 @kernel
 def spatial_derivatives(r):
-    """Compute all derivatives, those of the spatial acceleration; return the velocity.
+    """Compute all derivatives of velocity and spatial acceleration; return the velocity.
 
-    Velocities and accelerations of the joints follow from those of the frame, from it to the root:
+    Velocities and accelerations of the joints follow from the frame's, from it to the root:
 
         v_p = v - S qd
         a_p = a - S qdd - v x S qd

@@ -55,7 +55,7 @@ def observer_derivatives(v, s, ds, g):
 
 @kernel
 def store_regressors(r, observing):
-    """Compute the regressor of the momentum; ``observing`` also that of its rate.
+    """Compute the regressor of the momentum; ``observing`` also the regressor of its rate.
 
         dp_k/dtheta_i of S_k . Y_i v_i
         of (v x S_k) . Y_i v_i + S_k . w_i          w: weight
@@ -74,7 +74,7 @@ def store_regressors(r, observing):
         R = rotation(r, ra.ROTATION, i)
         v = motion_in_body_axes(R, ra.body_velocity(r, i))
         g = rotate_inverse(R, gravity(r))
-        p, j = zero3(R[0]), i  # from the origin of joint j to that of joint i
+        p, j = zero3(R[0]), i  # p: vector from joint j to joint i
         while j > 0:
             v_j = motion(r, ra.BODY_VELOCITY, j)
             for c in range(ncolumns(r, j)):

@@ -34,8 +34,8 @@ ROW_WEIGHTS = field("_row_weights", ("nv",))
 # A row per velocity: columns of all bodies, zeros up to a multiple of SIMD_WIDTH, features, torque
 EQUATIONS = field("_equations", ("nv", "regression"), zeros=True)
 WEIGHT = field("_weight", (1,))  # weight of the current row; zero in padding lanes
-WEIGHTED = field("_weighted", (SIMD_WIDTH,))  # a tile of lanes
-TRANSPOSED = field("_equations_by_state", ("regression",))  # a row, by states
+WEIGHTED_ROW_TILE = field("_weighted", (SIMD_WIDTH,))
+ROW_BY_STATES = field("_equations_by_state", ("regression",))
 PRODUCTS = field(
     "_products",
     ("nv", "regression", "regression"),
@@ -129,13 +129,15 @@ def add_row(r, k, start, end):
 def transpose_block(r, k, n):
     """Multiply columns LANES n ... of row k by its weight, and transpose them.
 
-    Reads EQUATIONS, WEIGHT; writes WEIGHTED.
+    Reads EQUATIONS, WEIGHT; writes WEIGHTED_ROW_TILE.
     """
     row = offset(r, EQUATIONS) + row_length(r) * k + LANES * n
     weight = entry(r, WEIGHT, 0)
     for c in range(LANES):
-        set_entry(r, WEIGHTED, c, weight * load(r.work, row + c))
-    transpose_tile(r.work, offset(r, WEIGHTED), offset(r, TRANSPOSED) + n, row_length(r) // LANES)
+        set_entry(r, WEIGHTED_ROW_TILE, c, weight * load(r.work, row + c))
+    transpose_tile(
+        r.work, offset(r, WEIGHTED_ROW_TILE), offset(r, ROW_BY_STATES) + n, row_length(r) // LANES
+    )
 
 
 @kernel
@@ -162,9 +164,9 @@ numbers = {4: four_numbers, 8: eight_numbers}[LANES]
 def add_block(r, sums, a, b, block, blocks):
     """Add the products of columns a and b with the columns in a block to vectors of sums.
 
-    Reads TRANSPOSED; writes block, blocks, sums.
+    Reads ROW_BY_STATES; writes block, blocks, sums.
     """
-    t = offset(r, TRANSPOSED) + block
+    t = offset(r, ROW_BY_STATES) + block
     x, y = load(r.work, sums + block), load(r.work, sums + blocks + block)
     for n in range(LANES):
         c = load(r.work, t + blocks * n)
@@ -178,7 +180,7 @@ def add_block(r, sums, a, b, block, blocks):
 def add_pair(r, k, i, end):
     """Add the products of columns i and i + 1 with those up to block ``end``, and the features.
 
-    Reads TRANSPOSED; writes PRODUCTS.
+    Reads ROW_BY_STATES; writes PRODUCTS.
     """
     blocks = row_length(r) // LANES
     column = offset(r, EQUATIONS) + row_length(r) * k + i
@@ -194,7 +196,7 @@ def add_pair(r, k, i, end):
 def add_lanes(r, k, start, end):
     """Add the products of row k in all lanes; start and end are blocks of ``LANES`` columns.
 
-    Reads EQUATIONS, WEIGHT, TRANSPOSED; writes WEIGHTED, PRODUCTS.
+    Reads EQUATIONS, WEIGHT, ROW_BY_STATES; writes WEIGHTED_ROW_TILE, PRODUCTS.
     """
     features = first_feature(r) // LANES
     for n in range(start, end):

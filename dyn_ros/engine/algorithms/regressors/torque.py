@@ -119,7 +119,7 @@ def parameter_columns(r, i, regressor):
     """
     w, a = motion_of_body(r, i)
     R = rotation(r, ra.ROTATION, i)
-    p, j = zero3(w[0]), i  # from the origin of joint j to that of joint i
+    p, j = zero3(w[0]), i  # p: vector from joint j to joint i
     while j > 0:
         for c in range(ncolumns(r, j)):
             s = motion_in_body_axes(R, motion_moved(p, ra.subspace_column(r, j, c)))

@@ -147,8 +147,8 @@ def _has_massless_axis(inertia: Inertia) -> bool:
 def _moment_about_axis(inertia: Inertia, axis: Array) -> float:
     """Compute the moment of inertia about an axis through the origin; 0 if it is a rounding error.
 
-    It is not computed from the moments about the origin, in which that of a distant center of mass
-    dominates.
+    It is not computed from the moments about the origin, in which the term of a distant center of
+    mass dominates.
     """
     central_moment = float(axis @ inertia.rotational @ axis)
     if abs(central_moment) <= _ROUNDING_ERROR * np.abs(inertia.rotational).max():
