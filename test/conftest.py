@@ -12,6 +12,7 @@ after the other: each of them keeps both processors busy.
 """
 
 import faulthandler
+import functools
 import gc
 import importlib.util
 import os
@@ -106,6 +107,15 @@ def other_domain():
     domain, claim = claim_domain()
     yield domain
     claim.close()
+
+
+@pytest.fixture
+def one_start(monkeypatch):
+    """Let `dyn_ros excite` improve one random motion in place of three."""
+    from dyn_ros import identification
+
+    search = functools.partial(identification.excite, starts=1)
+    monkeypatch.setattr(identification, "excite", search)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist starts its processes

@@ -26,7 +26,7 @@ ARM = "dyn_ros/robots/arm7.urdf"
 def table(tmp_path_factory):
     """A recording of an arm with other parameters, as a CSV file."""
     true = perturbed(load("ur10"), seed=1)
-    recording = record(true, waves(np.zeros(6), 1.2, [0.1, 0.2, 0.4, 0.7]))
+    recording = record(true, waves(np.zeros(6), 1.2, [0.1, 0.2, 0.4, 0.7]), noise=0.014, rate=250.0)
     path = tmp_path_factory.mktemp("recording") / "recording.csv"
     columns.write(path, recording.table())
     return path
@@ -189,7 +189,7 @@ def test_friction_beyond_a_urdf_is_shown(tmp_path, capsys):
 
 def test_errors_on_recordings_that_are_not_used(table, tmp_path, capsys):
     rows = np.loadtxt(table, delimiter=",", skiprows=1)
-    for name, part in (("a.csv", rows[:6000]), ("b.csv", rows[6000:])):
+    for name, part in (("a.csv", rows[:3000]), ("b.csv", rows[3000:])):
         columns.write(
             tmp_path / name, dict(zip(table.read_text().partition("\n")[0].split(","), part.T))
         )
@@ -222,7 +222,7 @@ def test_errors_on_recordings_that_are_not_used(table, tmp_path, capsys):
 def test_validation_with_a_recording_that_is_used(table, tmp_path, capsys):
     (tmp_path / "link.csv").symlink_to(table)
     lines = table.read_text().splitlines(keepends=True)
-    (tmp_path / "twice.csv").write_text("".join(lines[:3000] + lines[2999:]))
+    (tmp_path / "twice.csv").write_text("".join(lines[:1500] + lines[1499:]))
     assert (
         run(
             "identify",
@@ -275,7 +275,7 @@ def test_an_interval_of_a_table(table, capsys):
         return re.search(r"(\d+) samples", capsys.readouterr().out)[1]
 
     assert shown("--since", "+5", "--until", "+15") == shown("--since", "5", "--until", "15")
-    assert int(shown("--since", "+5", "--until", "+15")) == 5000 - 2 * 200
+    assert int(shown("--since", "+5", "--until", "+15")) == 2500 - 2 * 101
     assert run("identify", UR10, table, "--since", "+9999") == 2
     assert "no sample is in this interval" in capsys.readouterr().err
 
@@ -295,7 +295,7 @@ def test_an_interval_of_a_table(table, capsys):
         (
             ["recording.csv", "--until", "+0.9", "--cutoff", "5"],
             "samples: expected at least 140 to "
-            "identify 'ur10', got 50 that the filter leaves; record for at least 0.18 s longer",
+            "identify 'ur10', got 25 that the filter leaves; record for at least 0.46 s longer",
         ),
         (["recording.csv", "--lock", "wrist_4_joint"], "no joint 'wrist_4_joint'"),
         (["recording.csv", "--stribeck", "1e-300"], "at least 1e-06, got 1e-300"),
@@ -371,23 +371,8 @@ def test_results_are_written_although_nobody_reads_the_table(table, tmp_path):
     dyn_ros.Model.from_urdf_file(output)
 
 
-@pytest.fixture(scope="module")
-def searched_once():
-    """The command searches for a motion once, whatever the file that it writes it to."""
-    trajectories, search = {}, identification.excite
-
-    def excite(model, *, progress, **options):
-        key = model.joint_names, *options.items()
-        if key not in trajectories:
-            trajectories[key] = search(model, progress=progress, **options)
-        return trajectories[key]
-
-    with mock.patch.object(identification, "excite", excite):
-        yield
-
-
 @pytest.mark.parametrize("suffix", [".yaml", ".json", ".csv"])
-@pytest.mark.usefixtures("searched_once")
+@pytest.mark.usefixtures("one_start")
 def test_excite(tmp_path, capsys, suffix):
     path = tmp_path / f"motion{suffix}"
     assert run("excite", ARM, "-o", path, "--duration", "10") == 0
@@ -395,6 +380,7 @@ def test_excite(tmp_path, capsys, suffix):
     assert path.stat().st_size > 1000
 
 
+@pytest.mark.usefixtures("one_start")
 def test_excite_without_locked_joints(tmp_path, capsys):
     path = tmp_path / "motion.yaml"
     assert (
@@ -420,6 +406,7 @@ def test_excite_without_locked_joints(tmp_path, capsys):
     assert "--lock wrist_roll=0" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("one_start")
 def test_excite_warns_of_a_motion_that_says_nothing(tmp_path, capsys):
     assert run("excite", ARM, "-o", tmp_path / "motion.yaml", "--period", "0.1") == 0
     assert "warning: a condition number above 1000" in capsys.readouterr().err

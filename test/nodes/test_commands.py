@@ -524,6 +524,7 @@ def recordings(tmp_path_factory):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.usefixtures("one_start")
 def test_it_does(graph, recordings, tmp_path, monkeypatch, command):
     shutil.copytree(recordings, tmp_path, dirs_exist_ok=True)
     shutil.copy(ARM7, tmp_path / ROBOT)
