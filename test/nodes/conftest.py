@@ -54,8 +54,12 @@ class NodeProcess(StartedNode):
     def __init__(self, folder, *arguments, module="dyn_ros.nodes.dynamics_node", **parameters):
         super().__init__(arguments, module, parameters)
         self.log = folder / f"log{self.namespace[5:]}.txt"
+        run = (
+            "import faulthandler, runpy, signal; faulthandler.register(signal.SIGUSR1); "
+            f"runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
+        )
         self.process = subprocess.Popen(
-            [sys.executable, "-m", module, *self.arguments],
+            [sys.executable, "-c", run, *self.arguments],
             stdout=self.log.open("wb"),
             stderr=subprocess.STDOUT,
         )
@@ -67,6 +71,14 @@ class NodeProcess(StartedNode):
         """Memory [MB]."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * 4096 / 1e6
+
+    def report(self):
+        """Return its exit code or the stacks of its threads, and the end of its output."""
+        code = self.process.poll()
+        if code is None:
+            self.process.send_signal(signal.SIGUSR1)
+            time.sleep(0.5)  # it writes the stacks to its output
+        return f"{self.name} (exit code {code}):\n{self.output()[-5000:]}"
 
     def stop(self, how=signal.SIGINT):
         """End it; return its exit code."""
@@ -197,6 +209,7 @@ class Client:
         self._speakers = {}
         self._listening = []
         self._diagnostics = {}
+        self.processes = []
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 10)
 
     def close(self):
@@ -262,7 +275,12 @@ class Client:
         soon = 0.0
         while not ready():
             now = time.monotonic()
-            assert now < end, f"nothing came: {what() if callable(what) else what}"
+            assert now < end, "\n".join(
+                [
+                    f"nothing came: {what() if callable(what) else what}",
+                    *(process.report() for process in self.processes),
+                ]
+            )
             if again and now >= soon:
                 again()
                 soon = now + every
@@ -317,14 +335,18 @@ class Client:
             self.spin(0.1)
 
     def call(self, kind, name, request):
-        """Call a service and return its response; repeat the request if a response was lost."""
+        """Call a service and return its response; repeat the request if a response was lost.
+
+        Each third time, a new client sends it: DDS may have lost the one before for good.
+        """
         futures = []
-        self.wait(
-            lambda: any(future.done() for future in futures),
-            name,
-            every=5.0,
-            again=lambda: futures.append(self.send(kind, name, request)),
-        )
+
+        def send():
+            if len(futures) % 3 == 2 and not self.is_local(name):
+                self.node.destroy_client(self._clients.pop(name))
+            futures.append(self.send(kind, name, request))
+
+        self.wait(lambda: any(future.done() for future in futures), name, every=5.0, again=send)
         return next(future.result() for future in futures if future.done())
 
     def change_state(self, node, transition):
@@ -496,10 +518,12 @@ def start_process(tmp_path_factory, client):
     def start(*arguments, **parameters):
         parameters.setdefault("robot_description_file", ARM7)
         nodes.append(NodeProcess(tmp_path_factory.mktemp("node"), *arguments, **parameters))
+        client.processes.append(nodes[-1])
         return nodes[-1]
 
     yield start
     for node in nodes:
+        client.processes.remove(node)
         node.stop()
 
 
