@@ -32,7 +32,7 @@ from .algebra import (
     store_se3,
     store_spatial,
 )
-from .lanes import load, store
+from .lanes import load, load_simd, store, store_simd
 from .packing import clear, coupled, idx_column, increase, is_batch, nv, offset, size
 
 # --- numbers
@@ -314,6 +314,25 @@ def add_to_element(r, A, i, j, x):
 def set_elements3(r, A, i, j, x):
     """Set A[i, j], A[i, j + 1] and A[i, j + 2] to three numbers, in a row without gaps."""
     store3(r.work, A.start + A.step * i + j, x)
+
+
+@kernel
+def elements(r, A, i, j, count):
+    """Return up to ``count`` numbers from A[i, j] on, a vector; in a row without gaps."""
+    return load_simd(r.work, A.start + A.step * i + j, count)
+
+
+@kernel
+def set_elements(r, A, i, j, count, x):
+    """Set up to ``count`` numbers from A[i, j] on to a vector, in a row without gaps."""
+    store_simd(r.work, A.start + A.step * i + j, count, x)
+
+
+@kernel
+def add_to_elements(r, A, i, j, count, x):
+    """Add a vector to up to ``count`` numbers from A[i, j] on, in a row without gaps."""
+    k = A.start + A.step * i + j
+    store_simd(r.work, k, count, load_simd(r.work, k, count) + x)
 
 
 @kernel

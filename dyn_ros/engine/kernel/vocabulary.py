@@ -103,6 +103,7 @@ from .field_rows import accumulate_force as accumulate_force
 from .field_rows import accumulate_inertia as accumulate_inertia
 from .field_rows import add_to_coriolis as add_to_coriolis
 from .field_rows import add_to_element as add_to_element
+from .field_rows import add_to_elements as add_to_elements
 from .field_rows import add_to_entry as add_to_entry
 from .field_rows import add_to_force as add_to_force
 from .field_rows import add_to_inertia as add_to_inertia
@@ -115,6 +116,7 @@ from .field_rows import clear_sparse as clear_sparse
 from .field_rows import clear_sum as clear_sum
 from .field_rows import coriolis as coriolis
 from .field_rows import element as element
+from .field_rows import elements as elements
 from .field_rows import entry as entry
 from .field_rows import force as force
 from .field_rows import force_column as force_column
@@ -131,6 +133,7 @@ from .field_rows import set_articulated_inertia as set_articulated_inertia
 from .field_rows import set_column as set_column
 from .field_rows import set_coriolis as set_coriolis
 from .field_rows import set_element as set_element
+from .field_rows import set_elements as set_elements
 from .field_rows import set_elements3 as set_elements3
 from .field_rows import set_entry as set_entry
 from .field_rows import set_force as set_force
