@@ -59,8 +59,8 @@ def layout_header() -> str:
         f"CONTACTS_{name}": getattr(packed, name)
         for name in (
             "DAMPING",
-            "WANTED_RESIDUAL",
-            "MOST_ITERATIONS",
+            "TARGET_RESIDUAL",
+            "MAX_ITERATIONS",
             "RESTITUTION",
             "NCONTACTS",
             "CONTACT",

@@ -19,9 +19,9 @@ from .centroidal.com import subtree_centers_of_mass as subtree_centers_of_mass
 from .centroidal.com import subtree_com_jacobian as subtree_com_jacobian
 from .constrained.constrained_dynamics import constrained_dynamics as constrained_dynamics
 from .constrained.vereshchagin import vereshchagin as vereshchagin
-from .contacts.cholesky import ContactCholesky as ContactCholesky
-from .contacts.cholesky import contact_cholesky as contact_cholesky
-from .contacts.cholesky import contact_right_side as contact_right_side
+from .contacts.contact_cholesky import ContactCholesky as ContactCholesky
+from .contacts.contact_cholesky import contact_cholesky as contact_cholesky
+from .contacts.contact_cholesky import contact_right_side as contact_right_side
 from .contacts.contacts import Contact as Contact
 from .contacts.contacts import ContactForces as ContactForces
 from .contacts.delassus import contact_jacobian as contact_jacobian

@@ -101,8 +101,8 @@ class Data(_Base):
     _arrays: dict[Field, Array]  # public fields
     _ready: dict[Any, Any]  # caller -> memory of its calls for one state
     _batch_spaces: dict[Any, list]  # algorithm -> memory of each thread
-    _tables: dict[tuple, Any]  # see constraints.py
-    _newest_table: tuple[tuple, Any]  # contacts: key, found without hashing, and table
+    _packed_constraints: dict[tuple, Any]  # arguments -> integers of contacts or constraints
+    _last_packed: tuple[tuple, Any]  # contacts and settings, compared without hashing; result
     _busy_thread: int  # the one that computes, or last computed, a batch
     _threads: WorkerThreads
     _buffer_pool: BufferPool
@@ -147,8 +147,8 @@ class Data(_Base):
             _arrays={},
             _ready={},
             _batch_spaces={},
-            _tables={},
-            _newest_table=((), None),
+            _packed_constraints={},
+            _last_packed=((), None),
             _busy_thread=0,
             _threads=WorkerThreads(),
             _buffer_pool=BufferPool(),

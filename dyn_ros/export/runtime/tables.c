@@ -62,8 +62,8 @@ static int put_settings(int64_t *numbers, const dyn_ros_contact_settings *s)
   if (!dyn_ros_are_finite(&s->damping, 1) || !dyn_ros_are_finite(&s->residual, 1)) return DYN_ROS_OUT_OF_RANGE;
   if (s->max_iterations < 1 || (s->max_iterations > 1 && s->damping == 0.0)) return DYN_ROS_OUT_OF_RANGE;
   put(numbers + CONTACTS_DAMPING, s->damping);
-  put(numbers + CONTACTS_WANTED_RESIDUAL, s->residual);
-  numbers[CONTACTS_MOST_ITERATIONS] = s->max_iterations;
+  put(numbers + CONTACTS_TARGET_RESIDUAL, s->residual);
+  numbers[CONTACTS_MAX_ITERATIONS] = s->max_iterations;
   put(numbers + CONTACTS_RESTITUTION, s->restitution);
   return DYN_ROS_OK;
 }

@@ -13,7 +13,7 @@ import numpy as np
 import dyn_ros
 from dyn_ros import Contact, ReferenceFrame
 from dyn_ros.engine.algorithms.contacts.contacts import Dimension
-from dyn_ros.engine.algorithms.contacts.packed import contact_table
+from dyn_ros.engine.algorithms.contacts.packed import pack_contacts
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import Body, join_bodies, move_reference_point
 
@@ -81,7 +81,7 @@ class ContactFrames(NamedTuple):
             Contact(frame, dimension, ReferenceFrame.LOCAL_WORLD_ALIGNED) for frame in frames
         ]
         with parameter_errors("contact_frames"):
-            contact_table(robot.model, robot.data, contacts)
+            pack_contacts(robot.model, robot.data, contacts)
         return cls([robot.model.frame_index(frame) for frame in frames], contacts)
 
 

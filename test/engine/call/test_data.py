@@ -450,8 +450,8 @@ def test_a_part_of_a_batch_that_runs_on_keeps_its_table_of_constraints(monkeypat
     monkeypatch.setattr(batch, "in_parts", interrupted)
     with pytest.raises(KeyboardInterrupt):
         dyn_ros.vereshchagin(pair.model, data, q, v, np.eye(6), np.zeros(6), "panda_hand")
-    tables = [weakref.ref(table.numbers) for table in data._tables.values()]
-    data._tables.clear()
+    tables = [weakref.ref(table.numbers) for table in data._packed_constraints.values()]
+    data._packed_constraints.clear()
     gc.collect()
     assert [table() is not None for table in tables] == [True]
     assert parts[0](0, 0, 16) == 0

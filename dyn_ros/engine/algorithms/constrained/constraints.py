@@ -217,7 +217,8 @@ def _hashable(frames):
 
 def constraint_table(model, data, name, tip, axes, directions, singularity, tolerance, priority):
     """The table of a call, from ``Data`` or new, and its directions (name, value) as an array."""
-    kept = data._tables if getattr(data, "model", None) is model else {}  # the call reports it
+    # The call reports a Data of another model.
+    kept = data._packed_constraints if getattr(data, "model", None) is model else {}
     argument, array = directions
     if type(array) is np.ndarray:
         with contextlib.suppress(KeyError, TypeError, IndexError):

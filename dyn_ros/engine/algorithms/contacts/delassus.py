@@ -16,9 +16,9 @@ from ..constrained.semidefinite import factor_cholesky, invert_semidefinite
 from ..dynamics.aba import eliminate_all
 from ..dynamics.cholesky import factor
 from ..dynamics.crba import crba_kernel, place_robot
+from .contact_rows import FORCES, MOTIONS, couple_contacts, propagate_contacts, to_origin
 from .contacts import Contact
-from .packed import CONTACTS, ROWS, any_at_origin, contact_table, damping
-from .rows import FORCES, MOTIONS, couple_contacts, propagate_contacts, to_origin
+from .packed import CONTACTS, ROWS, any_at_origin, damping, pack_contacts
 from .system import TOLERANCE
 
 CONTACT_JACOBIAN = field(
@@ -204,8 +204,8 @@ def contact_jacobian(
     >>> J.shape
     (12, 18)
     """
-    table = contact_table(model, data, contacts)
-    return contact_jacobian.call(model, data, threads, table, q, table.zeros)
+    packed_contacts = pack_contacts(model, data, contacts)
+    return contact_jacobian.call(model, data, threads, packed_contacts, q, packed_contacts.zeros)
 
 
 @algorithm(
@@ -237,8 +237,8 @@ def delassus_matrix(
     >>> np.allclose(G, J @ dyn_ros.minverse(walker, walker_data, stand) @ J.T)
     True
     """
-    table = contact_table(model, data, contacts, damping)
-    return delassus_matrix.call(model, data, threads, table, q, table.zeros)
+    packed_contacts = pack_contacts(model, data, contacts, damping)
+    return delassus_matrix.call(model, data, threads, packed_contacts, q, packed_contacts.zeros)
 
 
 @algorithm(
@@ -268,8 +268,8 @@ def delassus_inverse(
     >>> np.allclose(inverse @ walker_data.delassus, np.eye(12))
     True
     """
-    table = contact_table(model, data, contacts, damping)
-    return delassus_inverse.call(model, data, threads, table, q, table.zeros)
+    packed_contacts = pack_contacts(model, data, contacts, damping)
+    return delassus_inverse.call(model, data, threads, packed_contacts, q, packed_contacts.zeros)
 
 
 @algorithm(
@@ -300,5 +300,5 @@ def delassus_cholesky(
     >>> np.allclose(L @ L.T, walker_data.delassus)
     True
     """
-    table = contact_table(model, data, contacts, damping)
-    return delassus_cholesky.call(model, data, threads, table, q, table.zeros)
+    packed_contacts = pack_contacts(model, data, contacts, damping)
+    return delassus_cholesky.call(model, data, threads, packed_contacts, q, packed_contacts.zeros)

@@ -24,11 +24,11 @@ from ..dynamics.minverse import MINV, inverse_after_elimination, inverse_after_f
 from ..kinematics.kinematics import OA_GF
 from ..kinematics.root_axes import set_root_acceleration
 from . import dynamics, rates
+from .contact_rows import FORCES, to_origin
 from .contacts import Contact
-from .packed import CONTACTS, ROWS, contact_table
+from .packed import CONTACTS, ROWS, pack_contacts
 from .response import Rates, Response, respond, respond_to_torques
 from .root_products import clear_linked
-from .rows import FORCES, to_origin
 
 DDQ_DTAU = field(
     "ddq_dtau",
@@ -156,9 +156,9 @@ def contact_dynamics_derivatives(
     >>> d.ddq_dtau.shape, d.dlambda_dq.shape
     ((18, 18), (12, 18))
     """
-    table = contact_table(model, data, contacts, damping)
+    packed_contacts = pack_contacts(model, data, contacts, damping)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
     return contact_dynamics_derivatives.call(
-        model, data, threads, table, q, v, tau, f_ext, table.zeros
+        model, data, threads, packed_contacts, q, v, tau, f_ext, packed_contacts.zeros
     )

@@ -22,9 +22,9 @@ from ..dynamics import aba
 from ..dynamics.cholesky import factor
 from ..dynamics.crba import crba_kernel
 from ..kinematics.root_axes import set_root_acceleration
+from .contact_rows import FORCES, couple_contacts, propagate_contacts, to_origin
 from .contacts import ITERATIONS, Contact, ContactForces
-from .packed import CONTACTS, ROWS, SOLUTION, contact_table
-from .rows import FORCES, couple_contacts, propagate_contacts, to_origin
+from .packed import CONTACTS, ROWS, SOLUTION, pack_contacts
 from .system import solve_forces
 
 LAMBDA_C = field(
@@ -164,16 +164,16 @@ def contact_dynamics(
     >>> forces["hind_left_foot"].shape                        # N, in the axes of the world
     (3,)
     """
-    table = contact_table(model, data, contacts, damping, residual, max_iterations)
+    packed_contacts = pack_contacts(model, data, contacts, damping, residual, max_iterations)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
-    if not table.rows:  # the same machine code, the same bits
+    if not packed_contacts.rows:  # the same machine code, the same bits
         ddq = aba.aba(model, data, q, v, tau, f_ext, threads=threads)
         return ddq, _no_forces(data, ddq.shape[:-1])
     ddq, lambda_c, solution = contact_dynamics.call(
-        model, data, threads, table, q, v, tau, f_ext, table.zeros
+        model, data, threads, packed_contacts, q, v, tau, f_ext, packed_contacts.zeros
     )
-    return ddq, ContactForces(table.rows, lambda_c, solution)
+    return ddq, ContactForces(packed_contacts.rows, lambda_c, solution)
 
 
 def _no_forces(data: Data, lead: tuple[int, ...]) -> ContactForces:

@@ -23,9 +23,10 @@ from ..dynamics.minverse import root_after_elimination, solve_for_root
 from ..kinematics.jacobians import J
 from ..kinematics.kinematics import OA_GF, OV
 from ..kinematics.root_axes import BODY_VELOCITY, body_velocity
-from . import packed, rates, response, root_products, rows
+from . import contact_rows as rows
+from . import packed, rates, response, root_products
 from .contacts import Contact, ContactForces
-from .packed import CONTACTS, ROWS, SOLUTION, contact_table
+from .packed import CONTACTS, ROWS, SOLUTION, pack_contacts
 from .system import solve_forces
 
 DQ_AFTER = field("dq_after", ("nv",), "Velocity after an impact [rad/s, m/s].")
@@ -398,11 +399,11 @@ def impulse_dynamics(
     >>> bool(impulses["hind_left_foot"][2] > 0.0)             # the ground pushes up
     True
     """
-    table = contact_table(model, data, contacts, damping, restitution=restitution)
+    packed_contacts = pack_contacts(model, data, contacts, damping, restitution=restitution)
     v_after, impulse_c, solution = impulse_dynamics.call(
-        model, data, threads, table, q, v, table.zeros
+        model, data, threads, packed_contacts, q, v, packed_contacts.zeros
     )
-    return v_after, ContactForces(table.rows, impulse_c, solution)
+    return v_after, ContactForces(packed_contacts.rows, impulse_c, solution)
 
 
 @algorithm(
@@ -438,5 +439,7 @@ def impulse_dynamics_derivatives(
     >>> d.dv_dq.shape, d.dimpulse_dv.shape
     ((18, 18), (12, 18))
     """
-    table = contact_table(model, data, contacts, damping, restitution=restitution)
-    return impulse_dynamics_derivatives.call(model, data, threads, table, q, v, table.zeros)
+    packed_contacts = pack_contacts(model, data, contacts, damping, restitution=restitution)
+    return impulse_dynamics_derivatives.call(
+        model, data, threads, packed_contacts, q, v, packed_contacts.zeros
+    )

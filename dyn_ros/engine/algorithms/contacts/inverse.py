@@ -22,10 +22,11 @@ from ..constrained.semidefinite import WIDTH, absolute, solve_scaled
 from ..dynamics.crba import place_robot
 from ..dynamics.rnea import TAU, newton_euler
 from ..kinematics.root_axes import from_parent
-from . import packed, rows
+from . import contact_rows as rows
+from . import packed
 from .contacts import Contact, ContactForces
 from .dynamics import LAMBDA_C
-from .packed import CONTACTS, ROWS, SOLUTION, contact_table
+from .packed import CONTACTS, ROWS, SOLUTION, pack_contacts
 from .system import TOLERANCE, report
 
 WEIGHTS = field("_weights", ("constraints",))  # of the squares of forces
@@ -269,22 +270,22 @@ def contact_inverse_dynamics(
     >>> bool(np.isclose(sum(f[2] for f in forces.values()), 9.81 * walker.total_mass))
     True
     """
-    table = contact_table(model, data, contacts)
+    packed_contacts = pack_contacts(model, data, contacts)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
     tau, lambda_c, solution = contact_inverse_dynamics.call(
         model,
         data,
         threads,
-        table,
+        packed_contacts,
         q,
         v,
         a,
         f_ext,
-        _positive(weights, len(table.zeros)),
-        table.zeros,
+        _positive(weights, len(packed_contacts.zeros)),
+        packed_contacts.zeros,
     )
-    return tau, ContactForces(table.rows, lambda_c, solution)
+    return tau, ContactForces(packed_contacts.rows, lambda_c, solution)
 
 
 @algorithm(
@@ -335,13 +336,23 @@ def contact_forces(
     >>> np.allclose(again["front_left_foot"], expected)
     True
     """
-    table = contact_table(model, data, contacts)
+    packed_contacts = pack_contacts(model, data, contacts)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
     lambda_c, solution = contact_forces.call(
-        model, data, threads, table, q, v, a, tau, f_ext, _positive(weights, model.nv), table.zeros
+        model,
+        data,
+        threads,
+        packed_contacts,
+        q,
+        v,
+        a,
+        tau,
+        f_ext,
+        _positive(weights, model.nv),
+        packed_contacts.zeros,
     )
-    return ContactForces(table.rows, lambda_c, solution)
+    return ContactForces(packed_contacts.rows, lambda_c, solution)
 
 
 def _positive(weights: ArrayLike | None, count: int) -> Array | None:

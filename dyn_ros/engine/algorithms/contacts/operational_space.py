@@ -20,7 +20,8 @@ from ..dynamics.cholesky import factor
 from ..dynamics.crba import crba_kernel
 from ..dynamics.minverse import MINV, inverse_after_elimination, inverse_after_factor
 from ..dynamics.rnea import NLE, G, generalized_gravity_kernel, nonlinear_effects_kernel
-from . import contacts, delassus, packed, rows
+from . import contact_rows as rows
+from . import contacts, delassus, packed
 from .response import RESPONSE
 
 OSIM = field(
@@ -220,26 +221,26 @@ _inverses = (
 )
 
 
-def _table(
+def _pack_frame(
     model: Model,
     data: Data,
     frame: str | int,
     reference_frame: ReferenceFrame | int,
     dimension: contacts.Dimension,
     damping: float,
-) -> packed.ContactTable:
-    """The table of the frame as a contact, found in ``Data`` or created."""
+) -> packed.PackedContacts:
+    """Return the frame as a packed contact, found in ``Data`` or created."""
     try:
         if data.model is model:  # otherwise the call reports it
-            return data._tables[frame, reference_frame, dimension, damping]
+            return data._packed_constraints[frame, reference_frame, dimension, damping]
     except (AttributeError, KeyError, TypeError):
         pass
     moving_index(require_model(model), "frame", frame)
     contact = contacts.Contact(frame, dimension, reference_frame)
-    table = packed.contact_table(model, data, (contact,), damping)
+    packed_contacts = packed.pack_contacts(model, data, (contact,), damping)
     if getattr(data, "model", None) is model:
-        data._tables[frame, reference_frame, dimension, damping] = table
-    return table
+        data._packed_constraints[frame, reference_frame, dimension, damping] = packed_contacts
+    return packed_contacts
 
 
 @algorithm(
@@ -273,8 +274,10 @@ def operational_space_inertia(
     >>> np.allclose(Lambda @ (J @ dyn_ros.minverse(model, data, q) @ J.T), np.eye(3))
     True
     """
-    table = _table(model, data, frame, reference_frame, dimension, damping)
-    return operational_space_inertia.call(model, data, threads, table, q, table.zeros)
+    packed_contacts = _pack_frame(model, data, frame, reference_frame, dimension, damping)
+    return operational_space_inertia.call(
+        model, data, threads, packed_contacts, q, packed_contacts.zeros
+    )
 
 
 @algorithm(
@@ -309,8 +312,10 @@ def dynamically_consistent_inverse(
     >>> np.allclose(J @ Jbar, np.eye(6))
     True
     """
-    table = _table(model, data, frame, reference_frame, dimension, damping)
-    return dynamically_consistent_inverse.call(model, data, threads, table, q, table.zeros)
+    packed_contacts = _pack_frame(model, data, frame, reference_frame, dimension, damping)
+    return dynamically_consistent_inverse.call(
+        model, data, threads, packed_contacts, q, packed_contacts.zeros
+    )
 
 
 @algorithm(
@@ -345,8 +350,10 @@ def null_space_projector(
     >>> np.allclose(J @ dyn_ros.minverse(model, data, q) @ N @ tau, 0.0)
     True
     """
-    table = _table(model, data, frame, reference_frame, dimension, damping)
-    return null_space_projector.call(model, data, threads, table, q, table.zeros)
+    packed_contacts = _pack_frame(model, data, frame, reference_frame, dimension, damping)
+    return null_space_projector.call(
+        model, data, threads, packed_contacts, q, packed_contacts.zeros
+    )
 
 
 @algorithm(
@@ -387,5 +394,7 @@ def operational_space_bias(
     >>> np.allclose(J @ ddq + dJ @ v, wanted)
     True
     """
-    table = _table(model, data, frame, reference_frame, dimension, damping)
-    return operational_space_bias.call(model, data, threads, table, q, v, table.zeros)
+    packed_contacts = _pack_frame(model, data, frame, reference_frame, dimension, damping)
+    return operational_space_bias.call(
+        model, data, threads, packed_contacts, q, v, packed_contacts.zeros
+    )

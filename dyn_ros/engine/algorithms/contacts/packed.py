@@ -32,16 +32,16 @@ SOLUTION = field(
     "[m/s2, rad/s2, for impulses m/s, rad/s], number of iterations.",
 )
 
-DAMPING, WANTED_RESIDUAL, MOST_ITERATIONS, RESTITUTION, NCONTACTS = range(5)
+DAMPING, TARGET_RESIDUAL, MAX_ITERATIONS, RESTITUTION, NCONTACTS = range(5)
 CONTACT = 5  # the first contact
 JOINT, START, STOP, REFERENCE, AT_ORIGIN, KP, KD, PLACEMENT = 0, 2, 3, 4, 5, 6, 7, 8
 CONTACT_SIZE = 32  # of c1, then of c2: JOINT and PLACEMENT
 MAX_CONTACTS = MAX_CONSTRAINTS // 3
 _KEPT = 64  # tables that a Data keeps
-_MOST_ITERATIONS = 1_000_000
+_ITERATION_LIMIT = 1_000_000
 
 
-class ContactTable(int):
+class PackedContacts(int):
     """The address of the integers that a kernel reads; it keeps them in memory while it exists."""
 
     contacts: tuple[Contact, ...]
@@ -51,7 +51,7 @@ class ContactTable(int):
     damping: float
 
 
-def contact_table(
+def pack_contacts(
     model: Model,
     data: Data,
     contacts: Sequence[Contact],
@@ -59,7 +59,7 @@ def contact_table(
     residual: float | None = None,
     max_iterations: int = 1,
     restitution: float = 0.0,
-) -> ContactTable:
+) -> PackedContacts:
     """The table of some contacts, found in ``Data`` or created.
 
     Rows in WORLD are those in LOCAL_WORLD_ALIGNED, which do not lose accuracy far from the world's
@@ -68,7 +68,7 @@ def contact_table(
     settings = damping, residual, max_iterations, restitution
     try:
         hash(settings)  # an array of one number equals that number
-        known, table = data._newest_table
+        known, table = data._last_packed
         if known == (contacts, settings) and data.model is model:  # otherwise the call reports it
             return table
     except (AttributeError, TypeError, ValueError):  # not a Data; an array
@@ -78,10 +78,10 @@ def contact_table(
         contacts = tuple(contacts) if type(contacts) is list else as_tuple(contacts)
     try:
         if data.model is model:
-            return data._tables[contacts, settings]
+            return data._packed_constraints[contacts, settings]
     except (AttributeError, KeyError, TypeError):  # not a Data; a new table; not hashable
         pass
-    kept = data._tables if getattr(data, "model", None) is model else {}
+    kept = data._packed_constraints if getattr(data, "model", None) is model else {}
     require_contacts(contacts)
     table = _new_table(require_model(model), contacts, _checked_settings(*settings))
     if len(kept) >= _KEPT:
@@ -89,7 +89,7 @@ def contact_table(
     with contextlib.suppress(TypeError):  # damping is an array without an axis
         kept[contacts, settings] = table
         if getattr(data, "model", None) is model and type(given) in (tuple, list):
-            data.__dict__["_newest_table"] = (given[:], settings), table
+            data.__dict__["_last_packed"] = (given[:], settings), table
     return table
 
 
@@ -132,10 +132,10 @@ def _checked_settings(damping, residual, most, restitution):
     if (
         isinstance(most, bool)
         or not isinstance(most, (int, np.integer))
-        or not 1 <= most <= _MOST_ITERATIONS
+        or not 1 <= most <= _ITERATION_LIMIT
     ):
         raise ValueError(
-            f"max_iterations: expected a whole number from 1 to {_MOST_ITERATIONS}, "
+            f"max_iterations: expected a whole number from 1 to {_ITERATION_LIMIT}, "
             f"got {most!r:.80}"
         )
     return damping, residual, int(most), restitution
@@ -150,7 +150,7 @@ def _new_table(model, contacts, settings):
         )
     numbers = np.zeros(CONTACT + CONTACT_SIZE * len(contacts), np.int64)
     floats = numbers.view(np.float64)
-    (floats[DAMPING], floats[WANTED_RESIDUAL], numbers[MOST_ITERATIONS], floats[RESTITUTION]) = (
+    (floats[DAMPING], floats[TARGET_RESIDUAL], numbers[MAX_ITERATIONS], floats[RESTITUTION]) = (
         settings
     )
     numbers[NCONTACTS] = len(contacts)
@@ -161,7 +161,7 @@ def _new_table(model, contacts, settings):
         if name in rows:
             raise ValueError(f"contacts: two are named {name!r}; set the argument name of one")
         rows[name] = slice(int(ends[n]), int(ends[n + 1]))
-    table = ContactTable(numbers.ctypes.data)
+    table = PackedContacts(numbers.ctypes.data)
     table.contacts, table.numbers, table.rows = contacts, numbers, rows
     table.zeros, table.damping = np.zeros(ends[-1]), settings[0]
     return table
@@ -218,7 +218,7 @@ def _frame(model, contact, attribute):
 
 @kernel
 def integer(r, k):
-    """Return an integer of the table, such as ``MOST_ITERATIONS``."""
+    """Return an integer of the table, such as ``MAX_ITERATIONS``."""
     return load(integers_at(option(r, CONTACTS)), k)
 
 

@@ -16,7 +16,8 @@ from ..derivatives import rnea_columns as rc
 from ..kinematics.jacobians import J
 from ..kinematics.kinematics import OA_GF, OV
 from ..kinematics.root_axes import position
-from . import packed, rows
+from . import contact_rows as rows
+from . import packed
 
 DAC_DQ = field(
     "dac_dq",

@@ -17,9 +17,9 @@ from ..constrained import constraint_forces as cf
 from ..constrained import products
 from ..constrained.semidefinite import WIDTH, invert_factored
 from ..dynamics.minverse import MINV, ROOT
+from .contact_rows import branches
 from .packed import damping, ncontacts, row_start, row_stop
 from .root_products import are_linked, first_in_branch, moved_contacts
-from .rows import branches
 from .system import TOLERANCE, damping_above_rounding
 
 RESPONSE = field("_response", ("constraints", "nv"))  # Y'

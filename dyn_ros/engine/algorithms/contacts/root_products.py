@@ -11,7 +11,7 @@ from ..constrained import constraint_forces as cf
 from ..constrained.semidefinite import WIDTH
 from ..dynamics.minverse import ROOT
 from . import packed
-from .rows import branches
+from .contact_rows import branches
 
 # --- what is linked
 

@@ -87,7 +87,7 @@ def iterate(r, forces, previous, n):
         store(r.work, step + k, load(r.work, step + k) + mu * load(r.work, forces + k))
     semidefinite.solve_factored(r, m, step)
     residual = entry(r, packed.SOLUTION, contacts.RESIDUAL)
-    wanted = packed.setting(r, packed.WANTED_RESIDUAL)
+    wanted = packed.setting(r, packed.TARGET_RESIDUAL)
     for k in range(m):
         old, new, older = (
             load(r.work, forces + k),
@@ -112,7 +112,7 @@ def solve_damped(r, forces, previous):
     Reads EXCESS, COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, SOLUTION, STEP,
     VIOLATION, forces, previous.
     """
-    wanted = packed.setting(r, packed.WANTED_RESIDUAL)
+    wanted = packed.setting(r, packed.TARGET_RESIDUAL)
     report(
         r,
         semidefinite.rank_of(r, nconstraints(r), offset(r, COUPLING), TOLERANCE),
@@ -125,7 +125,7 @@ def solve_damped(r, forces, previous):
     for k in range(nconstraints(r)):
         store(r.work, forces + k, 0.0)
         store(r.work, previous + k, 0.0)
-    for n in range(packed.integer(r, packed.MOST_ITERATIONS)):
+    for n in range(packed.integer(r, packed.MAX_ITERATIONS)):
         iterate(r, forces, previous, n)
         residual = entry(r, packed.SOLUTION, contacts.RESIDUAL)
         if all_above(wanted, residual):

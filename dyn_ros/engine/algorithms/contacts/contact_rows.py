@@ -18,15 +18,14 @@ from ..kinematics import root_axes as ra
 from . import packed
 
 LOCAL = int(ReferenceFrame.LOCAL)
-MAX_CONTACTS = MAX_CONSTRAINTS // 3
-AXES = field("_contact_axes", (MAX_CONTACTS, 9))  # rotation of the rows
-POSES = field("_contact_poses", (MAX_CONTACTS, 21))  # rotations of c1 and c2, c2 minus c1
-ARMS = field("_contact_arms", (MAX_CONTACTS, 6))  # of the forces, from the joints' origins
-POINTS = field("_contact_points", (MAX_CONTACTS, 3))  # from the world's origin to c1
-ERRORS = field("_contact_errors", (MAX_CONTACTS, 6))  # motion from c1 to c2, at c1
-DOUBTFUL = 1e-12
+AXES = field("_contact_axes", (packed.MAX_CONTACTS, 9))  # rotation of the rows
+POSES = field("_contact_poses", (packed.MAX_CONTACTS, 21))  # rotations of c1 and c2, c2 minus c1
+ARMS = field("_contact_arms", (packed.MAX_CONTACTS, 6))  # of the forces, from the joints' origins
+POINTS = field("_contact_points", (packed.MAX_CONTACTS, 3))  # from the world's origin to c1
+ERRORS = field("_contact_errors", (packed.MAX_CONTACTS, 6))  # motion from c1 to c2, at c1
+MIN_RELIABLE_DIAGONAL = 1e-12
 """A smaller diagonal entry of J M^-1 J', relative to the trace of D^-1, may be a rounding error."""
-ROUNDING = 1e-24
+SQUARED_ROUNDING_ERROR = 1e-24
 """The square of a rounding error of J, relative to its entries without cancellation."""
 FORCES, MOTIONS = 3, 0  # the first row that a shift changes
 
@@ -350,7 +349,7 @@ def drop_row(r, A, k, count, size):
 
     Writes A.
     """
-    keep = select_above(load(r.work, A + (WIDTH + 1) * k), ROUNDING * size, 1.0, 0.0)
+    keep = select_above(load(r.work, A + (WIDTH + 1) * k), SQUARED_ROUNDING_ERROR * size, 1.0, 0.0)
     for i in range(count):
         for entry in (A + WIDTH * k + i, A + WIDTH * i + k):
             store(r.work, entry, keep * load(r.work, entry))
@@ -388,7 +387,7 @@ def drop_all_rounding(r, C, weights):
     for j in range(nv(r)):
         scale = scale + absolute(load(r.work, weights + j))
     for n in range(packed.ncontacts(r)):
-        if not are_large(r, n, C, DOUBTFUL * scale):
+        if not are_large(r, n, C, MIN_RELIABLE_DIAGONAL * scale):
             drop_rounding(r, n, C, weights)
 
 

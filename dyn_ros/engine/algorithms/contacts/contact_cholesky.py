@@ -23,10 +23,10 @@ from ..dynamics.aba import LINK_ACCELERATION, outward_velocities
 from ..dynamics.cholesky import cholesky
 from ..dynamics.crba import crba
 from ..dynamics.rnea import NLE, newton_euler
+from .contact_rows import MOTIONS, propagate_contacts, to_origin
 from .contacts import Contact
 from .delassus import contact_jacobian, delassus_matrix
-from .packed import CONTACTS, ROWS, contact_table
-from .rows import MOTIONS, propagate_contacts, to_origin
+from .packed import CONTACTS, ROWS, pack_contacts
 from .system import TOLERANCE
 
 PRIMAL_RHS = field(
@@ -180,17 +180,17 @@ def contact_cholesky(
     """
     U, D, Dinv = cholesky(model, data, q, threads=threads)
     J = contact_jacobian(model, data, q, contacts, threads=threads)
-    table = contact_table(model, data, contacts, damping)  # which validates the damping
+    packed_contacts = pack_contacts(model, data, contacts, damping)  # which validates the damping
     G = delassus_matrix(model, data, q, contacts, threads=threads)
     m, lead = G.shape[-1], G.shape[:-2]
-    U_G, D_G = _upper_factors(G + table.damping * np.eye(m), table.damping)
+    U_G, D_G = _upper_factors(G + packed_contacts.damping * np.eye(m), packed_contacts.damping)
     size = m + model.nv
     upper, matrix = np.zeros((2, *lead, size, size))
     upper[..., :m, :m], upper[..., m:, m:] = U_G, U
     upper[..., :m, m:] = (Dinv[..., None] * np.linalg.solve(U, J.swapaxes(-1, -2))).swapaxes(-1, -2)
     matrix[..., m:, m:] = crba(model, data, q, threads=threads)
     matrix[..., :m, m:], matrix[..., m:, :m] = J, J.swapaxes(-1, -2)
-    matrix[..., range(m), range(m)] = -table.damping
+    matrix[..., range(m), range(m)] = -packed_contacts.damping
     diagonal = np.concatenate([-D_G, D], -1)
     return ContactCholesky(matrix, upper, diagonal, np.concatenate([-1.0 / D_G, Dinv], -1))
 
@@ -225,7 +225,9 @@ def contact_right_side(
     >>> wanted.shape, left.shape
     ((12,), (18,))
     """
-    table = contact_table(model, data, contacts)
+    packed_contacts = pack_contacts(model, data, contacts)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
-    return contact_right_side.call(model, data, threads, table, q, v, tau, f_ext, table.zeros)
+    return contact_right_side.call(
+        model, data, threads, packed_contacts, q, v, tau, f_ext, packed_contacts.zeros
+    )
