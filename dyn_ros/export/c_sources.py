@@ -36,7 +36,7 @@ def layout_header() -> str:
             "HAS_INPUT",
             "OFFSET",
             "SIZE",
-            "TABLE",
+            "CALL_INTS",
             "ROWS",
             "FLOATS_ROW",
             "INERTIA",

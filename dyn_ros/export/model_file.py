@@ -57,7 +57,7 @@ JOINT, FRAME, PAYLOAD = 6, 3, 12
 
 
 def format_digest() -> int:
-    """Return a positive integer that changes with the format of model files and call tables."""
+    """Return a positive integer that changes with the formats of model files and calls."""
     numbers = [
         packing.TREE,
         packing.TREE_ROW,
@@ -66,7 +66,7 @@ def format_digest() -> int:
         packing.INERTIA,
         packing.FRAME_ROW,
         packing.INERTIA_ROW,
-        packing.TABLE,
+        packing.CALL_INTS,
         packing.OFFSET,
         MAX_PAYLOADS,
         len(HEADER),

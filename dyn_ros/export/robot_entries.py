@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Entries for one robot, which calls from Python use instead of the general entries.
 
-They have the arguments of kernels: the integers of the model, the table of the call, the floats of
-the model, and the workspace. The structure of the robot is part of the code; gravity, inertias and
-armature are read from the floats, since a model can change them. The table contains the offsets of
-inputs and results in the workspace.
+They have the arguments of kernels: the integers of the model, the integers of the call, the floats
+of the model, and the workspace. The structure of the robot is part of the code; gravity, inertias
+and armature are read from the floats, since a model can change them. The integers of the call
+contain the offsets of inputs and results in the workspace.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def specialize_entry(model: Model, name: str, target: str) -> RobotEntry:
     """Compile the entry of an algorithm for one state of one robot.
 
     The symbols are ``dyn_ros_NAME_one`` and ``dyn_ros_NAME_robot``. An optional input is read if
-    the table of the call marks it as passed.
+    the integers of the call mark it as passed.
 
     Raise NotTraceable if the algorithm has options, more than one optional input, or branches
     that depend on the numbers of a call.
@@ -107,12 +107,12 @@ def _array_function(
 
 
 def _call_lines(name: str, arrays: Sequence[Field]) -> list[str]:
-    """Return lines that call a function of separate arrays, at the offsets in the table."""
+    """Return lines that call a function of separate arrays, at the offsets of this call."""
     lines, values = [], []
     for n, field in enumerate(arrays):
         pointer = f"%{name}{n}"
         lines += [
-            f"  {pointer}p = getelementptr i64, ptr %table, i64 {ly.OFFSET + field}",
+            f"  {pointer}p = getelementptr i64, ptr %call_ints, i64 {ly.OFFSET + field}",
             f"  {pointer}o = load i64, ptr {pointer}p",
             f"  {pointer} = getelementptr double, ptr %work, i64 {pointer}o",
         ]
@@ -128,11 +128,11 @@ def _call_lines(name: str, arrays: Sequence[Field]) -> list[str]:
 
 def _entry_text(symbol: str, algorithm: Algorithm, calls: Sequence[list[str]]) -> str:
     """Return the entry, which calls the function without or with the optional input."""
-    lines = [f"  %status = getelementptr i64, ptr %table, i64 {ly.STATUS}"]
+    lines = [f"  %status = getelementptr i64, ptr %call_ints, i64 {ly.STATUS}"]
     if algorithm.optional:
         has_input = ly.HAS_INPUT + algorithm.optional[0]
         lines += [
-            f"  %p = getelementptr i64, ptr %table, i64 {has_input}",
+            f"  %p = getelementptr i64, ptr %call_ints, i64 {has_input}",
             "  %x = load i64, ptr %p",
             "  %b = icmp ne i64 %x, 0",
             "  br i1 %b, label %yes, label %no",
@@ -142,6 +142,6 @@ def _entry_text(symbol: str, algorithm: Algorithm, calls: Sequence[list[str]]) -
         ]
     body = "\n".join([*lines, *calls[0]])
     return (
-        f"define i64 @{symbol}(ptr %ints, ptr %table, ptr %floats, ptr %work) nounwind {{\n"
+        f"define i64 @{symbol}(ptr %ints, ptr %call_ints, ptr %floats, ptr %work) nounwind {{\n"
         f"{body}\n}}\n"
     )

@@ -32,7 +32,14 @@ from .specialize.llvm_ir import (
     sincos_functions,
 )
 from .specialize.order import schedule
-from .specialize.trace import NotTraceable, Operand, Trace, TracedCallTable, operands, run_kernels
+from .specialize.trace import (
+    NotTraceable,
+    Operand,
+    Trace,
+    TracedCallIntegers,
+    operands,
+    run_kernels,
+)
 
 PARAMETERS, LINKS = "parameters", "links"
 """Names of the arrays that contain the settable floats of a model."""
@@ -177,26 +184,28 @@ def record_kernel(
     """
     program, trace = algorithm.program(model), Trace()
     space = Workspace(model, program.fields)
-    table, work = list(map(int, space.table)), _float_list(space.work)
+    call_ints, work = list(map(int, space.call_ints)), _float_list(space.work)
     model_floats = _float_list(floats)
     for f in inputs:
         if f.is_open:
             raise NotTraceable(f"{algorithm.name} takes constraints or contacts")
-        table[ly.HAS_INPUT + f] = 1
-        for k in range(table[ly.SIZE + f]):
-            work[table[ly.OFFSET + f] + k] = trace.input(f.name, k)
+        call_ints[ly.HAS_INPUT + f] = 1
+        for k in range(call_ints[ly.SIZE + f]):
+            work[call_ints[ly.OFFSET + f] + k] = trace.input(f.name, k)
     for option, value in options.items():
-        table[ly.OPTION + option] = value
+        call_ints[ly.OPTION + option] = value
     for k, (source, n) in settable.items():
         model_floats[k] = trace.input(source, n)
     run_kernels(
         trace,
         (*entries.ALWAYS, program.kernel),
-        ly.KernelArgs(model._ints.tolist(), TracedCallTable(table, trace), model_floats, work),
+        ly.KernelArgs(
+            model._ints.tolist(), TracedCallIntegers(call_ints, trace), model_floats, work
+        ),
     )
     written = {}
     for f in {*algorithm.results, *algorithm.also_writes}:
-        start, end = table[ly.OFFSET + f], table[ly.OFFSET + f] + table[ly.SIZE + f]
+        start, end = call_ints[ly.OFFSET + f], call_ints[ly.OFFSET + f] + call_ints[ly.SIZE + f]
         if f.shape[:1] == ("rows",):
             # The first row is for the universe.
             start += (end - start) // (model.njoints + 1)

@@ -45,7 +45,7 @@ def fields(model, algorithm, values, call):
     arrays = {f: new_field(model, f) for f in (*algorithm.results, *algorithm.also_writes)}
     space = Workspace(model, program.fields, published=arrays)
     for f, value in values.items():
-        space.table[ly.HAS_INPUT + f] = 1
+        space.call_ints[ly.HAS_INPUT + f] = 1
         space[f][...] = value
     status = call(*entries.addresses(model, space))
     return status, {f.name: public_view(model, f, array) for f, array in arrays.items()}

@@ -36,14 +36,14 @@ class BatchSpace:
         self._workspace = Workspace(model, program.fields | {EMPTY}, lanes=True)
         self._tiles: dict[tuple[Field, int], tuple[NDArray[np.int64], int]] = {}
         self.totals: dict[Field, Array] = {}
-        table: Any = self._workspace.table
-        self._options, self._table = entries.packing(algorithm.options), memoryview(table)
+        call_ints: Any = self._workspace.call_ints
+        self._options, self._call_ints = entries.packing(algorithm.options), memoryview(call_ints)
         self._varying = [
             (n, f) for n, f in enumerate(algorithm.inputs) if f in algorithm.optional or f.is_open
         ]
         self._open_results = [(n, f) for n, f in enumerate(algorithm.results) if f.is_open]
         for f in algorithm.inputs:
-            self._table[packing.HAS_INPUT + f] = True
+            self._call_ints[packing.HAS_INPUT + f] = True
         offset, quaternions = self._workspace.offset, entries.quaternions(model)
         # What entries.GATHER and entries.SCATTER read
         self._inputs = np.array(
@@ -81,18 +81,18 @@ class BatchSpace:
         Rows without columns are omitted inputs, sums, and results that are not returned. They must
         outlive ``run``.
         """
-        table = self._table
+        call_ints = self._call_ints
         _extension.set_arrays(self._inputs, inputs)
         total = _extension.set_arrays(self._outputs, outputs)
         self._past_caches = total >= _PAST_CACHES
         for option, shift, mask in self._options:
-            table[packing.OPTION + option] = selector >> shift & mask
-        table[packing.NCONSTRAINTS] = 0
+            call_ints[packing.OPTION + option] = selector >> shift & mask
+        call_ints[packing.NCONSTRAINTS] = 0
         for n, f in self._varying:
             columns = inputs[n].shape[1]
-            table[packing.HAS_INPUT + f] = columns > 0
+            call_ints[packing.HAS_INPUT + f] = columns > 0
             if f.is_open and columns:
-                table[packing.NCONSTRAINTS] = columns // entries.heads(f)
+                call_ints[packing.NCONSTRAINTS] = columns // entries.heads(f)
         for n, f in self._open_results:
             self._outputs[n, entries.TILES] = self._address_of_tiles(f, outputs[n].shape[1])
 
@@ -124,12 +124,12 @@ class BatchSpace:
         return status
 
     def _parts(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Ranges of states; the table states how many lanes of their last tile hold one."""
+        """Yield ranges of states, and store how many lanes of their last tile hold a state."""
         middle = stop - (stop - start) % LANES
-        self._workspace.table[packing.NSTATES] = LANES
+        self._workspace.call_ints[packing.NSTATES] = LANES
         for first in range(start, middle, _MOST_SUMMED):
             yield first, min(first + _MOST_SUMMED, middle)
-        self._workspace.table[packing.NSTATES] = stop - middle
+        self._workspace.call_ints[packing.NSTATES] = stop - middle
         if middle < stop:
             yield middle, stop
 

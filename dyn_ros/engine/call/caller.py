@@ -121,11 +121,11 @@ class Caller:
         """Run the kernel in Python; return the status."""
         workspace = ready.workspace
         self._copy_inputs(workspace, selector, values, constraints)
-        r = KernelArgs(model._ints, workspace.table, model._floats, workspace.work)
+        r = KernelArgs(model._ints, workspace.call_ints, model._floats, workspace.work)
         with np.errstate(all="ignore"):  # compiled code does not warn either
             compute_sines(r)
             ready.program.kernel(r)
-        return int(workspace.table[STATUS])
+        return int(workspace.call_ints[STATUS])
 
     def _prepare(self, data: Data) -> _Ready:
         """Allocate the memory for the calls for one state."""
@@ -173,8 +173,8 @@ class Caller:
     def _open_finisher(
         self, data: Data, views: tuple[Any, ...], workspace: Workspace
     ) -> Callable[[], Any]:
-        counts: Any = workspace.table
-        table, model, make = memoryview(counts), data.model, self._make
+        integers: Any = workspace.call_ints
+        call_ints, model, make = memoryview(integers), data.model, self._make
         numbers, sizes = [f.shape == () for f in self._results], {}
         target = weakref.ref(data)  # data holds this function
 
@@ -194,7 +194,7 @@ class Caller:
             return named, sized if any(numbers) or self._is_made else make(sized)
 
         def results() -> Any:
-            length = table[NCONSTRAINTS]
+            length = call_ints[NCONSTRAINTS]
             if length not in sizes:
                 sizes[length] = views_of_size(length)
             public, result = sizes[length]
@@ -211,12 +211,12 @@ class Caller:
         self, workspace: Workspace, selector: int, values: Sequence[Any], constraints: int
     ) -> None:
         """Copy the inputs as the compiled call does with the caller's objects."""
-        table = workspace.table
-        table[STATUS], table[NCONSTRAINTS] = 0, constraints
+        call_ints = workspace.call_ints
+        call_ints[STATUS], call_ints[NCONSTRAINTS] = 0, constraints
         for entry, shift, mask in entries.packing(self._algorithm.options):
-            table[OPTION + entry] = selector >> shift & mask
+            call_ints[OPTION + entry] = selector >> shift & mask
         for f, value in zip(self._algorithm.inputs, values):
-            table[HAS_INPUT + f] = value is not None
+            call_ints[HAS_INPUT + f] = value is not None
             if value is not None:
                 start = workspace.offset(f)
                 workspace.work[start : start + value.size] = value.ravel()

@@ -35,14 +35,17 @@ ALWAYS = (compute_sines,)
 def for_one(run: Callable[[Any], object]) -> Callable:
     """Return the entry for one state: a workspace of floats; returns the status."""
 
-    def call(ints: int, table: int, floats: int, work: int) -> int:
+    def call(ints: int, call_ints: int, floats: int, work: int) -> int:
         r = ly.KernelArgs(
-            la.integers_at(ints), la.integers_at(table), la.floats_at(floats), la.floats_at(work)
+            la.integers_at(ints),
+            la.integers_at(call_ints),
+            la.floats_at(floats),
+            la.floats_at(work),
         )
-        la.store(r.table, ly.STATUS, 0)
+        la.store(r.call_ints, ly.STATUS, 0)
         compute_sines(r)
         run(r)
-        return la.load(r.table, ly.STATUS)
+        return la.load(r.call_ints, ly.STATUS)
 
     return call
 
@@ -50,12 +53,12 @@ def for_one(run: Callable[[Any], object]) -> Callable:
 def for_lanes(run: Callable[[Any], object]) -> Callable:
     """Return the entry for ``LANES`` states; its caller clears the status."""
 
-    def call(ints: int, table: int, floats: int, work: int) -> int:
+    def call(ints: int, call_ints: int, floats: int, work: int) -> int:
         r = ly.KernelArgs(
-            la.integers_at(ints), la.integers_at(table), la.floats_at(floats), la.lanes_at(work)
+            la.integers_at(ints), la.integers_at(call_ints), la.floats_at(floats), la.lanes_at(work)
         )
         run(r)
-        return la.load(r.table, ly.STATUS)
+        return la.load(r.call_ints, ly.STATUS)
 
     return call
 
@@ -188,10 +191,11 @@ SCATTER = Entry("call-scatter", _scatter, "qqqqqq")
 
 def addresses(model: Model, workspace: Workspace) -> tuple[int, int, int, int]:
     """Addresses of the arguments of a kernel."""
-    ints, table, floats, work = map(
-        extension.native().address, (model._ints, workspace.table, model._floats, workspace.work)
+    ints, call_ints, floats, work = map(
+        extension.native().address,
+        (model._ints, workspace.call_ints, model._floats, workspace.work),
     )
-    return ints, table, floats, work
+    return ints, call_ints, floats, work
 
 
 def quaternions(model: Model) -> tuple[int, int]:
@@ -227,11 +231,11 @@ def prepared(
 ) -> Any:
     """The call for one state of a Data, for the extension; ``code`` is an address."""
     model, places = data.model, addresses(data.model, workspace)
-    table, work = places[1], places[3]
+    call_ints, work = places[1], places[3]
     inputs = [
         (
             work + 8 * workspace.offset(f),
-            table + 8 * (ly.HAS_INPUT + f),
+            call_ints + 8 * (ly.HAS_INPUT + f),
             *_shape(model, f),
             f not in algorithm.optional,
             f.is_open,
@@ -240,7 +244,7 @@ def prepared(
         for f in algorithm.inputs
     ]
     options = [
-        (table + 8 * (ly.OPTION + option), shift, mask)
+        (call_ints + 8 * (ly.OPTION + option), shift, mask)
         for option, shift, mask in packing(algorithm.options)
     ]
     return extension.native().Prepared(
@@ -249,7 +253,7 @@ def prepared(
         results,
         finish,
         np.array(
-            [(code, *places, table + 8 * ly.NCONSTRAINTS, MAX_CONSTRAINTS, *quaternions(model))]
+            [(code, *places, call_ints + 8 * ly.NCONSTRAINTS, MAX_CONSTRAINTS, *quaternions(model))]
         ),
         np.array(inputs, np.int64),
         np.array(options, np.int64).reshape(-1, 3),

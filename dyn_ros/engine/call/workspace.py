@@ -43,7 +43,7 @@ class Workspace:
 
     ``fields`` are all that the kernel refers to. The ``published`` ones have memory in ``Data``;
     all others are scratch of this algorithm: ``work``, (n,) or (n, LANES). See packing.py for
-    ``table``.
+    ``call_ints``.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Workspace:
     ) -> None:
         self.model = model
         self._published = dict(published or {})  # keeps their memory
-        self.table: NDArray[np.int64] = np.zeros(packing.TABLE, np.int64)
+        self.call_ints: NDArray[np.int64] = np.zeros(packing.CALL_INTS, np.int64)
         self._private, end = [], 0
         for field in sorted(fields):
             shape = axis_lengths(model, field.shape)
-            self.table[packing.SIZE + field] = math.prod(shape)
+            self.call_ints[packing.SIZE + field] = math.prod(shape)
             if field not in self._published:
                 self._private.append((field, end, shape))
                 count = math.prod(shape)
@@ -67,11 +67,13 @@ class Workspace:
         rows = (end + _PADDING, LANES) if lanes else (end + _PADDING,)
         self.work = aligned(np.zeros, math.prod(rows)).reshape(rows)
         for field, start, shape in self._private:
-            self.table[packing.OFFSET + field] = start
+            self.call_ints[packing.OFFSET + field] = start
             if not field.zeros:
                 initialize(field, self._part(field, start, shape), np.nan)
         for field, array in self._published.items():
-            self.table[packing.OFFSET + field] = (array.ctypes.data - self.work.ctypes.data) // 8
+            self.call_ints[packing.OFFSET + field] = (
+                array.ctypes.data - self.work.ctypes.data
+            ) // 8
 
     def _part(self, field: Field, start: int, shape: tuple[int, ...]) -> Array:
         count = math.prod(shape)
@@ -84,12 +86,14 @@ class Workspace:
         if field in self._published:
             return self._published[field]
         return self._part(
-            field, int(self.table[packing.OFFSET + field]), axis_lengths(self.model, field.shape)
+            field,
+            int(self.call_ints[packing.OFFSET + field]),
+            axis_lengths(self.model, field.shape),
         )
 
     def offset(self, field: Field) -> int:
         """Offset of a field, in rows of the workspace."""
-        return int(self.table[packing.OFFSET + field])
+        return int(self.call_ints[packing.OFFSET + field])
 
 
 class _Loan:

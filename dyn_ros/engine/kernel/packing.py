@@ -3,8 +3,8 @@
 """The packed arrays that a kernel receives: how they are arranged, and access to them.
 
 A kernel has one argument, a ``KernelArgs``: the integers of the model (sizes, the tree), the
-table of the call (status, options, offsets of fields), the floats of the model (its constants) and
-the workspace. Each entry of the workspace is a float for one state, or ``LANES`` floats for as
+integers of the call (status, options, offsets of fields), the floats of the model (its constants)
+and the workspace. Each entry of the workspace is a float for one state, or ``LANES`` floats for as
 many states.
 """
 
@@ -17,7 +17,7 @@ from .algebra import SE3, Inertia, Motion, Symmetric, constant3, constant9
 from .fields import MAX_FIELDS, MAX_OPTIONS
 from .lanes import LANES, SIMD_WIDTH, constant, holds_lanes, load, store, store_lane
 
-KernelArgs = namedtuple("KernelArgs", "ints table floats work")
+KernelArgs = namedtuple("KernelArgs", "ints call_ints floats work")
 
 
 # --- the model's integers: header, the tree of joints, the tree of velocities, lists
@@ -29,8 +29,8 @@ TREE_ROW = 8
 
 REVOLUTE, PRISMATIC, PLANAR, FLOATING, SPHERICAL = range(5)
 
-# --- the call's table: header, options, for each field whether the caller passed it, its offset in
-# the workspace, and its number of entries; how many lanes hold a state
+# --- the call's integers: header, options, for each field whether the caller passed it, its offset
+# in the workspace, and its number of entries; how many lanes hold a state
 
 STATUS, NCONSTRAINTS = range(2)
 OPTION = 2
@@ -38,7 +38,7 @@ HAS_INPUT = OPTION + MAX_OPTIONS
 OFFSET = HAS_INPUT + MAX_FIELDS
 SIZE = OFFSET + MAX_FIELDS
 NSTATES = SIZE + MAX_FIELDS
-TABLE = NSTATES + 1
+CALL_INTS = NSTATES + 1
 
 # --- floats: gravity, unit motions, a row per joint, the armature, the placements of frames, the
 # inertias of their links
@@ -90,38 +90,38 @@ def padded(r):
 @kernel
 def nconstraints(r):
     """Length of the axis "constraints" in this call."""
-    return load(r.table, NCONSTRAINTS)
+    return load(r.call_ints, NCONSTRAINTS)
 
 
 @kernel
 def offset(r, field):
     """Offset of a field in the workspace."""
-    return constant(r.table, OFFSET + field)
+    return constant(r.call_ints, OFFSET + field)
 
 
 @kernel
 def size(r, field):
     """Number of entries of a field."""
-    return constant(r.table, SIZE + field)
+    return constant(r.call_ints, SIZE + field)
 
 
 @kernel
 def has_input(r, field):
     """Return True if the caller passed this optional input; False for other fields."""
-    return load(r.table, HAS_INPUT + field) != 0
+    return load(r.call_ints, HAS_INPUT + field) != 0
 
 
 @kernel
 def option(r, which):
     """An integer that the caller passed, such as ``FRAME``."""
-    return load(r.table, OPTION + which)
+    return load(r.call_ints, OPTION + which)
 
 
 @kernel
 def fail(r, k):
     """Report that velocity k may have made the result singular; ``singular.py`` decides."""
-    if load(r.table, STATUS) == 0:
-        store(r.table, STATUS, k + 1)
+    if load(r.call_ints, STATUS) == 0:
+        store(r.call_ints, STATUS, k + 1)
 
 
 @kernel
@@ -308,7 +308,7 @@ def increase(a, k, x):
 def clear_padding(r, k):
     """Set entry k to zero in the lanes beyond the last state of a batch."""
     if holds_lanes(r.work):
-        for lane in range(load(r.table, NSTATES), LANES):
+        for lane in range(load(r.call_ints, NSTATES), LANES):
             store_lane(r.work, k, lane, 0.0)
 
 

@@ -5,7 +5,7 @@
 #define NO_IMPORT_ARRAY
 #include "extension.h"
 
-#define STATUS 0                        /* entry of a table, as in kernel/packing.py */
+#define STATUS 0                        /* an integer of the call, as in kernel/packing.py */
 #define LINE 8                          /* floats per cache line, as in batch.py */
 
 /* Columns of the row of an array, as in call/entries.py; set_arrays sets the first two. */
@@ -44,7 +44,7 @@ set_arrays(PyObject *Py_UNUSED(module), PyObject *arguments)
 }
 
 /* The arguments of run_batch. */
-enum {CODE, GATHER, SCATTER, INTS, TABLE, FLOATS, WORK, LANES, EMPTY, INPUTS, NINPUTS, OUTPUTS,
+enum {CODE, GATHER, SCATTER, INTS, CALL_INTS, FLOATS, WORK, LANES, EMPTY, INPUTS, NINPUTS, OUTPUTS,
       NOUTPUTS, FIRST, LAST, IS_LARGE};
 #define SIGNATURE "qqqqqqqqqpqpqqqq"
 
@@ -56,7 +56,7 @@ run_batch(const int64_t *arguments)
     const packed_code scatter = (packed_code)arguments[SCATTER];
     const int64_t *ints = AT(const int64_t, arguments[INTS]), lanes = arguments[LANES];
     const double *floats = AT(const double, arguments[FLOATS]);
-    int64_t *table = AT(int64_t, arguments[TABLE]), status = table[STATUS] = 0;
+    int64_t *call_ints = AT(int64_t, arguments[CALL_INTS]), status = call_ints[STATUS] = 0;
     double *work = AT(double, arguments[WORK]);
     int64_t *output = AT(int64_t, arguments[OUTPUTS]);
     for (int64_t n = 0; n < arguments[NOUTPUTS]; n++, output += ARRAY) {
@@ -73,7 +73,7 @@ run_batch(const int64_t *arguments)
         if (gather(inputs) != 0) {
             return REJECTED;
         }
-        status = code(ints, table, floats, work);
+        status = code(ints, call_ints, floats, work);
         scatter(outputs);
     }
     __atomic_thread_fence(__ATOMIC_SEQ_CST);        /* orders stores that bypass the caches */

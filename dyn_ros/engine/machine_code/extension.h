@@ -20,7 +20,7 @@
 #include <string.h>
 
 /* The two kinds of machine code: kernels, and all other entries. */
-typedef int64_t (*kernel_code)(const int64_t *ints, int64_t *table, const double *floats,
+typedef int64_t (*kernel_code)(const int64_t *ints, int64_t *call_ints, const double *floats,
                                double *work);
 typedef int64_t (*packed_code)(const int64_t *arguments);
 

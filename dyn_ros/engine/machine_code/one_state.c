@@ -15,7 +15,7 @@
 
 /* Rows of int64 arrays that Python passes, with addresses of what a call reads and writes. */
 typedef struct {
-    int64_t code, ints, table, floats, work, nconstraints, max_constraints, quaternions,
+    int64_t code, ints, call_ints, floats, work, nconstraints, max_constraints, quaternions,
         nquaternions;
 } Places;
 
@@ -143,7 +143,7 @@ run_one(const Prepared *prepared, const DataBase *data, PyObject *model, int64_t
             return REJECTED;
         }
     }
-    return ((kernel_code)places->code)(AT(const int64_t, places->ints), AT(int64_t, places->table),
+    return ((kernel_code)places->code)(AT(const int64_t, places->ints), AT(int64_t, places->call_ints),
                                        AT(const double, places->floats), AT(double, places->work));
 }
 

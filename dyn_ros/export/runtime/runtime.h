@@ -8,7 +8,7 @@
 #include "dyn_ros.h"
 #include "layout.h"
 
-typedef int64_t (*kernel_function)(const int64_t *ints, int64_t *table, const double *floats, double *work);
+typedef int64_t (*kernel_function)(const int64_t *ints, int64_t *call_ints, const double *floats, double *work);
 
 /* The axes of shapes; LENGTH + n is an axis of n entries. */
 enum { NOTHING, NQ_AXIS, NV_AXIS, NJOINTS_AXIS, ROWS_AXIS, NCOLUMNS_AXIS, NFRAMES_AXIS, CONSTRAINTS_AXIS, PADDED_AXIS,
@@ -17,7 +17,7 @@ enum { UNDEFINED, ZEROS, IDENTITIES };  /* content of a field before the first c
 enum { ARGUMENT = 64 };                 /* an error about argument n, from 0, is its kind - ARGUMENT * (n + 1) */
 
 typedef struct {
-  int16_t number;                       /* index of the field in the table */
+  int16_t number;                       /* index of the field in the call's integers */
   int16_t content;                      /* before the first call */
   int16_t is_optional;                  /* inputs only */
   int16_t text;                         /* inputs only: row of argument_faults */
@@ -43,7 +43,7 @@ static inline int is_ready(const dyn_ros_model *model) { return model && model->
 
 size_t dyn_ros_private_size(const function *f, const dyn_ros_model *model);
 int dyn_ros_private_init(const function *f, const dyn_ros_model *model, void *work, size_t size);
-/* Options are pairs of an index in the table and the value to store there. */
+/* Options are pairs of an index in the call's integers and the value to store there. */
 int dyn_ros_private_call(const function *f, const dyn_ros_model *model, void *work, const int64_t (*options)[2],
                          int noptions, int64_t constraints, const double *const *inputs, double *const *results);
 const int64_t *dyn_ros_private_section(const dyn_ros_model *model, int section);

@@ -1,7 +1,7 @@
 /* Copyright dyn_ros contributors
    SPDX-License-Identifier: Apache-2.0
-   Workspaces, which consist of a table of the offsets of fields and of the fields, and calls, which copy arguments to
-   fields and fields to results. */
+   Workspaces, which consist of the integers of a call and of the fields, and calls, which copy arguments to fields
+   and fields to results. */
 #include <string.h>
 
 #include "runtime.h"
@@ -9,7 +9,7 @@
 typedef struct {
   const function *owner;
   const int64_t *ints;          /* those of the model that the workspace is for */
-  int64_t table[TABLE];
+  int64_t call_ints[CALL_INTS];
 } head;
 
 enum { HEAD = (sizeof(head) + 63) / 64 * 64, BEHIND = SIMD_WIDTH };   /* kernels may read past the last field */
@@ -85,8 +85,8 @@ int dyn_ros_private_init(const function *f, const dyn_ros_model *model, void *wo
   for (int n = 0; n < p->nfields; n++) {
     const field *a = &p->fields[n];
     int64_t entries = count(model, a->axes, MAX_CONSTRAINTS);
-    h->table[OFFSET + a->number] = end;
-    h->table[SIZE + a->number] = entries;
+    h->call_ints[OFFSET + a->number] = end;
+    h->call_ints[SIZE + a->number] = entries;
     fill(floats + end, entries, a->content);
     end += entries;
   }
@@ -133,24 +133,24 @@ int dyn_ros_private_call(const function *f, const dyn_ros_model *model, void *wo
   for (int n = 0; n < f->ninputs; n++) {
     const field *a = &f->inputs[n];
     int64_t size = count(model, a->axes, constraints);
-    h->table[HAS_INPUT + a->number] = inputs[n] != NULL;
+    h->call_ints[HAS_INPUT + a->number] = inputs[n] != NULL;
     if (inputs[n]) {
       if (model->checks) {
         int code = check(model, a, inputs[n], size);
         if (code) return code;
       }
-      memcpy(floats + h->table[OFFSET + a->number], inputs[n], sizeof(double) * (size_t)size);
+      memcpy(floats + h->call_ints[OFFSET + a->number], inputs[n], sizeof(double) * (size_t)size);
     } else if (!a->is_optional && size > 0) {
       return DYN_ROS_MISSING - ARGUMENT * (a->text + 1);
     }
   }
-  for (int n = 0; n < noptions; n++) h->table[options[n][0]] = options[n][1];
-  h->table[NCONSTRAINTS] = constraints;
-  int64_t status = program_for(f, model)->kernel(model->ints, h->table, model->floats, floats);
+  for (int n = 0; n < noptions; n++) h->call_ints[options[n][0]] = options[n][1];
+  h->call_ints[NCONSTRAINTS] = constraints;
+  int64_t status = program_for(f, model)->kernel(model->ints, h->call_ints, model->floats, floats);
   for (int n = 0; n < f->nresults; n++) {
     const field *a = &f->results[n];
     if (!results[n]) continue;
-    int64_t size = count(model, a->axes, constraints), start = h->table[OFFSET + a->number];
+    int64_t size = count(model, a->axes, constraints), start = h->call_ints[OFFSET + a->number];
     if (a->axes[0] == ROWS_AXIS) {              /* omit the row of the universe */
       int64_t row = size / (model->njoints + 1);
       start += row;

@@ -293,8 +293,8 @@ def _referenced_names(code: CodeType) -> set[str]:
     return names
 
 
-class TracedCallTable(list):
-    """Table of a call in which a kernel can only store the status after a condition of a pivot."""
+class TracedCallIntegers(list):
+    """Integers of a call; a kernel can only store the status, after a condition of a pivot."""
 
     def __init__(self, numbers: Iterable[int], trace: Trace) -> None:
         super().__init__(numbers)
@@ -302,7 +302,7 @@ class TracedCallTable(list):
 
     def __setitem__(self, k: Any, value: Any) -> None:
         if k != ly.STATUS:
-            raise NotTraceable("writes to the table of the call")
+            raise NotTraceable("writes to the integers of the call")
         self._trace.record_status(value)
 
 
