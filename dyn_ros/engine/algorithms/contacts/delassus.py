@@ -43,22 +43,19 @@ DELASSUS_CHOLESKY = field(
     ("constraints", "constraints"),
     "Lower triangular Cholesky factor of J M^-1 J' and the damping.",
 )
-PADDED = field("_padded", (MAX_CONSTRAINTS, cf.WIDTH))
+PADDED_MATRIX = field("_padded", (MAX_CONSTRAINTS, cf.WIDTH))  # an inverse or a factor
 
 
 @kernel
 def store_jacobian(r, target):
-    """Store the rows of contacts from their columns, after ``propagate_contacts``.
+    """Set a field to J, whose transpose ``propagate_contacts`` has computed.
 
     Reads ELIMINATED; writes target.
     """
+    J, J_transpose = matrix(r, target), matrix_of_width(r, cf.ELIMINATED, cf.WIDTH)
     for k in range(nconstraints(r)):
         for j in range(nv(r)):
-            store(
-                r.work,
-                target + nv(r) * k + j,
-                load(r.work, offset(r, cf.ELIMINATED) + cf.WIDTH * j + k),
-            )
+            set_element(r, J, k, j, element(r, J_transpose, j, k))
 
 
 @kernel
@@ -69,14 +66,16 @@ def contact_jacobian_kernel(r):
     """
     place_robot(r)
     propagate_contacts(r, False, False)
-    store_jacobian(r, offset(r, CONTACT_JACOBIAN))
+    store_jacobian(r, CONTACT_JACOBIAN)
     for j in range(nv(r)):
         to_origin(r, MOTIONS, offset(r, CONTACT_JACOBIAN) + j, nv(r))
 
 
 @kernel
 def eliminate_contacts(r):
-    """Compute D and U^-1 J' without velocities.
+    """Compute D and U^-1 J' at rest by elimination along the tree.
+
+        M = U D U'
 
     Calls place_robot, eliminate_all, propagate_contacts.
     """
@@ -87,7 +86,9 @@ def eliminate_contacts(r):
 
 @kernel
 def eliminate_contacts_projected(r):
-    """Compute D and U^-1 J' with the factor of M, if mimic joints couple branches.
+    """Compute D and U^-1 J' from the factor of M, if mimic joints couple branches.
+
+        M = U D U'
 
     Writes DINV; calls crba_kernel, factor, propagate_contacts, eliminate_columns.
     """
@@ -99,93 +100,98 @@ def eliminate_contacts_projected(r):
 
 
 @kernel
-def copy_matrix(r, source, step, target, target_step):
-    """Copy an m x m matrix; its rows are a step apart. Reads source; writes target."""
+def copy_matrix(r, source, target):
+    """Copy an m x m matrix. Reads source; writes target."""
     m = nconstraints(r)
     for k in range(m):
         for i in range(0, m, simd_width(r.work)):
-            store_simd(
-                r.work,
-                target + target_step * k + i,
-                m - i,
-                load_simd(r.work, source + step * k + i, m - i),
-            )
+            set_elements(r, target, k, i, m - i, elements(r, source, k, i, m - i))
 
 
 @kernel
-def compact(r, source, target):
-    """Copy an m x m matrix without the gaps between its rows. Reads source; writes target."""
-    copy_matrix(r, offset(r, source), cf.WIDTH, offset(r, target), nconstraints(r))
+def remove_padding(r, source, target):
+    """Copy an m x m matrix to a field without padding of its rows. Reads source; writes target."""
+    copy_matrix(
+        r,
+        matrix_of_width(r, source, cf.WIDTH),
+        matrix_of_width(r, target, nconstraints(r)),
+    )
 
 
 @kernel
-def matrix_to_origin(r, moved, matrix):
-    """Move the rows and columns of a compact matrix to the world's origin, as ``to_origin``.
+def matrix_to_origin(r, vectors, target):
+    """Move the columns and rows of an m x m matrix to the world's origin, as ``to_origin``.
 
-    Reads POINTS; writes matrix.
+        A = X A X'
+
+    Reads POINTS; writes target.
     """
     m = nconstraints(r)
+    A = matrix_of_width(r, target, m)
     if any_at_origin(r):
         for k in range(m):
-            to_origin(r, moved, matrix + k, m)
+            to_origin(r, vectors, A.start + k, m)
         for k in range(m):
-            to_origin(r, moved, matrix + m * k, 1)
+            to_origin(r, vectors, A.start + m * k, 1)
 
 
 @kernel
 def damp(r):
-    """Add the damping to the diagonal of J M^-1 J'. Writes COUPLING."""
+    """Add the damping to the diagonal, G = J M^-1 J' + mu I. Writes COUPLING."""
+    G = matrix_of_width(r, cf.COUPLING, cf.WIDTH)
     for k in range(nconstraints(r)):
-        increase(r.work, offset(r, cf.COUPLING) + (cf.WIDTH + 1) * k, damping(r))
+        add_to_element(r, G, k, k, damping(r))
 
 
 @kernel
-def couple(r):
-    """Compute J M^-1 J' with the damping, also as a public result.
+def compute_delassus(r):
+    """Compute the Delassus matrix with the damping, after ``eliminate_contacts``.
+
+        G = (U^-1 J')' D^-1 (U^-1 J') + mu I
 
     Reads FROM_PARENT, COLUMNS, DINV, ELIMINATED, ARMS, POINTS; writes SCALED, COUPLING, DELASSUS.
     """
     couple_contacts(r)
     damp(r)
-    compact(r, cf.COUPLING, DELASSUS)
-    matrix_to_origin(r, MOTIONS, offset(r, DELASSUS))
+    remove_padding(r, cf.COUPLING, DELASSUS)
+    matrix_to_origin(r, MOTIONS, DELASSUS)
 
 
 @kernel
-def invert_padded(r, target):
-    """Store the inverse of the matrix of ``damp``, or its pseudoinverse.
+def invert_coupling(r, target):
+    """Set a field to (J M^-1 J' + mu I)^-1, after ``damp``; to the pseudoinverse if it is singular.
 
-    Reads COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, PADDED, target.
+    Reads COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, PADDED_MATRIX, target.
     """
     invert_semidefinite(
-        r, nconstraints(r), offset(r, cf.COUPLING), 0.0, TOLERANCE, offset(r, PADDED)
+        r, nconstraints(r), offset(r, cf.COUPLING), 0.0, TOLERANCE, offset(r, PADDED_MATRIX)
     )
-    compact(r, PADDED, target)
+    remove_padding(r, PADDED_MATRIX, target)
 
 
 @kernel
 def invert_delassus(r):
-    """Compute the inverse of the Delassus matrix, (J M^-1 J')^-1.
+    """Compute the inverse of the Delassus matrix, (J M^-1 J' + mu I)^-1.
 
-    Writes DELASSUS_INVERSE; calls couple, invert_padded.
+    Writes DELASSUS_INVERSE; calls compute_delassus, invert_coupling.
     """
-    couple(r)
-    invert_padded(r, DELASSUS_INVERSE)
-    matrix_to_origin(r, FORCES, offset(r, DELASSUS_INVERSE))
+    compute_delassus(r)
+    invert_coupling(r, DELASSUS_INVERSE)
+    matrix_to_origin(r, FORCES, DELASSUS_INVERSE)
 
 
 @kernel
 def factor_delassus(r):
-    """Compute the Cholesky factor of the Delassus matrix, L L' = J M^-1 J'.
+    """Compute the Cholesky factor of the Delassus matrix, L L' = J M^-1 J' + mu I.
 
     Reads FROM_PARENT, COLUMNS, DINV, ELIMINATED, ARMS, POINTS; writes SCALED, COUPLING, DELASSUS,
-    DELASSUS_CHOLESKY, PADDED.
+    DELASSUS_CHOLESKY, PADDED_MATRIX.
     """
-    couple(r)
+    compute_delassus(r)
     m = nconstraints(r)
-    copy_matrix(r, offset(r, DELASSUS), m, offset(r, cf.COUPLING), cf.WIDTH)
-    factor_cholesky(r, m, offset(r, cf.COUPLING), offset(r, PADDED), TOLERANCE)
-    compact(r, PADDED, DELASSUS_CHOLESKY)
+    copy_matrix(r, matrix_of_width(r, DELASSUS, m), matrix_of_width(r, cf.COUPLING, cf.WIDTH))
+    factor_cholesky(r, m, offset(r, cf.COUPLING), offset(r, PADDED_MATRIX), TOLERANCE)
+    remove_padding(r, PADDED_MATRIX, DELASSUS_CHOLESKY)
 
 
 @algorithm(
@@ -209,11 +215,11 @@ def contact_jacobian(
 
 
 @algorithm(
-    sequence(eliminate_contacts, couple),
+    sequence(eliminate_contacts, compute_delassus),
     inputs=(Q, ROWS),
     results=(DELASSUS,),
     options=(CONTACTS,),
-    coupled=sequence(eliminate_contacts_projected, couple),
+    coupled=sequence(eliminate_contacts_projected, compute_delassus),
 )
 def delassus_matrix(
     model: Model,

@@ -55,23 +55,26 @@ P = field(
 
 
 @kernel
-def invert_coupling(r):
-    """Compute Lambda = (J M^-1 J' + damping)^-1.
+def compute_inertia(r):
+    """Compute the operational-space inertia, Lambda = (J M^-1 J' + mu I)^-1.
 
-    Reads POINTS; writes OSIM; calls couple_contacts, invert_padded.
+    Reads POINTS; writes OSIM; calls couple_contacts, invert_coupling.
     """
     rows.couple_contacts(r)
     delassus.damp(r)
-    delassus.invert_padded(r, OSIM)
-    delassus.matrix_to_origin(r, rows.FORCES, offset(r, OSIM))
+    delassus.invert_coupling(r, OSIM)
+    delassus.matrix_to_origin(r, rows.FORCES, OSIM)
 
 
 # --- the Jacobian and its inverse
 
 
 @kernel
-def set_frame(r):
-    """Store J, and dJ v in the excess.
+def compute_jacobian(r):
+    """Compute J, and set the excess to dJ v, the bias acceleration of the frame.
+
+        b_k = f_k . c                       spatial
+        b_k = f_k . (c + (w x v, 0))        classical, in LOCAL_WORLD_ALIGNED
 
     Reads BODY_VELOCITY; writes LINK_ACCELERATION, ELIMINATED, CONTACT_JACOBIAN; calls set_contact,
     propagate_contact.
@@ -81,7 +84,7 @@ def set_frame(r):
     clear_entries(r, LINK_ACCELERATION, 6)
     rows.set_contact(r, 0)
     rows.propagate_contact(r, 0, True)
-    delassus.store_jacobian(r, offset(r, delassus.CONTACT_JACOBIAN))
+    delassus.store_jacobian(r, delassus.CONTACT_JACOBIAN)
     v = rows.contact_velocities(r, 0).first
     if packed.axes_of(r, 0) != rows.LOCAL and not packed.is_at_origin(r, 0):
         a = Motion(cross(v.angular, v.linear), zero3(v.linear[0]))
@@ -91,63 +94,58 @@ def set_frame(r):
 
 @kernel
 def invert_jacobian(r):
-    """Compute Lambda and Jbar = M^-1 J' Lambda, after ``set_frame`` and the inverse of M.
+    """Compute Lambda and Jbar, after ``compute_jacobian`` and the inverse of M.
 
-    Reads MINV, ELIMINATED; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, COUPLING, PADDED,
+        Lambda = (J M^-1 J' + mu I)^-1
+        Jbar = M^-1 J' Lambda
+
+    Reads MINV, ELIMINATED; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, COUPLING, PADDED_MATRIX,
     RESPONSE, OSIM, JBAR.
     """
-    n, m, columns = nv(r), nconstraints(r), matrix_at(offset(r, cf.ELIMINATED), WIDTH)
-    Y, lambda_ = matrix_at(offset(r, RESPONSE), m), matrix_at(offset(r, delassus.PADDED), WIDTH)
-    multiply(r, Y, 1.0, matrix_at(offset(r, MINV), n), columns, n, n, m)
-    multiply(r, matrix_at(offset(r, cf.COUPLING), WIDTH), 1.0, columns, Y, m, n, m)
+    n, m = nv(r), nconstraints(r)
+    J_transpose, Y = matrix_of_width(r, cf.ELIMINATED, WIDTH), matrix_of_width(r, RESPONSE, m)
+    multiply(r, Y, 1.0, matrix(r, MINV), J_transpose, n, n, m)
+    multiply(r, matrix_of_width(r, cf.COUPLING, WIDTH), 1.0, J_transpose, Y, m, n, m)
     delassus.damp(r)
-    delassus.invert_padded(r, OSIM)
-    for j in range(n):
-        multiply(
-            r,
-            matrix_at(offset(r, JBAR) + m * j, m),
-            1.0,
-            matrix_at(Y.start + m * j, 1),
-            lambda_,
-            1,
-            m,
-            m,
-        )
+    delassus.invert_coupling(r, OSIM)
+    Lambda = matrix_of_width(r, delassus.PADDED_MATRIX, WIDTH)
+    for j in range(n):  # row j of Jbar, from column j of Y'
+        y = matrix_row(r, RESPONSE, j, m, 1)
+        multiply(r, matrix_row(r, JBAR, j, 1, m), 1.0, y, Lambda, 1, m, m)
 
 
 @kernel
-def project(r):
-    """Compute the projector I - J' Jbar'. Reads CONTACT_JACOBIAN, JBAR; writes PROJECTOR."""
+def compute_projector(r):
+    """Compute the projector N = I - J' Jbar'. Reads CONTACT_JACOBIAN, JBAR; writes PROJECTOR."""
     n, m = nv(r), nconstraints(r)
+    N, J = matrix(r, PROJECTOR), matrix(r, delassus.CONTACT_JACOBIAN)
+    Jbar = matrix_of_width(r, JBAR, m)
     clear_entries(r, PROJECTOR, n * n)
     for k in range(n):
-        increase(r.work, offset(r, PROJECTOR) + k * (n + 1), 1.0)
+        add_to_element(r, N, k, k, 1.0)
         for i in range(m):
-            x = load(r.work, offset(r, delassus.CONTACT_JACOBIAN) + n * i + k)
+            x = element(r, J, i, k)
             for j in range(n):
-                increase(
-                    r.work,
-                    offset(r, PROJECTOR) + n * k + j,
-                    -x * load(r.work, offset(r, JBAR) + m * j + i),
-                )
+                add_to_element(r, N, k, j, -x * element(r, Jbar, j, i))
 
 
 @kernel
-def seen_from_frame(r):
-    """Compute the bias forces of the frame.
+def project_bias_forces(r):
+    """Compute the bias forces at the frame from those of the joints.
 
         mu = Jbar' (nle - g) - Lambda dJ v,  p = Jbar' g            Khatib (1987)
 
     Reads NLE, G, EXCESS, OSIM, JBAR; writes MU, P.
     """
     n, m = nv(r), nconstraints(r)
+    Lambda, Jbar = matrix_of_width(r, OSIM, m), matrix_of_width(r, JBAR, m)
     for k in range(m):
         mu = lift(0.0, entry(r, OSIM, 0))
         p = mu
         for i in range(m):
-            mu = mu - (load(r.work, offset(r, OSIM) + m * k + i) * entry(r, cf.EXCESS, i))
+            mu = mu - element(r, Lambda, k, i) * entry(r, cf.EXCESS, i)
         for j in range(n):
-            x, g = load(r.work, offset(r, JBAR) + m * j + k), entry(r, G, j)
+            x, g = element(r, Jbar, j, k), entry(r, G, j)
             mu = mu + x * (entry(r, NLE, j) - g)
             p = p + x * g
         set_entry(r, MU, k, mu)
@@ -168,7 +166,7 @@ def invert_mass(r):
 
 @kernel
 def invert_mass_projected(r):
-    """Compute M^-1 with the factor of M, if mimic joints couple branches.
+    """Compute M^-1 from the factor of M, if mimic joints couple branches.
 
     Writes V; calls crba_kernel, factor, inverse_after_factor, outward_velocities.
     """
@@ -180,45 +178,46 @@ def invert_mass_projected(r):
 
 
 @subroutine
-def invert(r):
-    """Compute Lambda, the inverse of J and the projector, after the inverse of M.
+def invert_frame(r):
+    """Compute J, Lambda, Jbar and the projector N, after the inverse of M.
 
-    Calls set_frame, invert_jacobian, project.
+    Calls compute_jacobian, invert_jacobian, compute_projector.
     """
-    set_frame(r)
+    compute_jacobian(r)
     invert_jacobian(r)
-    project(r)
+    compute_projector(r)
 
 
 @kernel
-def move_results(r):
-    """Move the results for a frame in WORLD to the world's origin.
+def move_inverse(r):
+    """Move Lambda and Jbar of a frame in WORLD to the world's origin, as ``to_origin``.
+
+        Lambda = X Lambda X',  Jbar = Jbar X'
 
     Reads POINTS; writes OSIM, JBAR.
     """
-    delassus.matrix_to_origin(r, rows.FORCES, offset(r, OSIM))
+    delassus.matrix_to_origin(r, rows.FORCES, OSIM)
+    Jbar = matrix_of_width(r, JBAR, nconstraints(r))
     for j in range(nv(r)):
-        rows.to_origin(r, rows.FORCES, offset(r, JBAR) + nconstraints(r) * j, 1)
+        rows.to_origin(r, rows.FORCES, Jbar.start + Jbar.step * j, 1)
 
 
 @kernel
-def bias_forces(r):
-    """Compute mu and p, after ``invert``.
+def compute_bias_forces(r):
+    """Compute mu and p, after ``invert_frame``, and move all results to the world's origin.
 
-    Calls nonlinear_effects_kernel, generalized_gravity_kernel, seen_from_frame, move_results.
+    Calls nonlinear_effects_kernel, generalized_gravity_kernel, project_bias_forces, move_inverse.
     """
     nonlinear_effects_kernel(r)
     generalized_gravity_kernel(r)
-    seen_from_frame(r)
-    move_results(r)
+    project_bias_forces(r)
+    move_inverse(r)
     rows.to_origin(r, rows.FORCES, offset(r, MU), 1)
     rows.to_origin(r, rows.FORCES, offset(r, P), 1)
 
 
-_inverses = (
-    sequence(invert_mass, invert, move_results),
-    sequence(invert_mass_projected, invert, move_results),
-)
+_inverse_kernel = sequence(invert_mass, invert_frame, move_inverse)
+_projected_inverse_kernel = sequence(invert_mass_projected, invert_frame, move_inverse)
 
 
 def _pack_frame(
@@ -244,11 +243,11 @@ def _pack_frame(
 
 
 @algorithm(
-    sequence(delassus.eliminate_contacts, invert_coupling),
+    sequence(delassus.eliminate_contacts, compute_inertia),
     inputs=(Q, packed.ROWS),
     results=(OSIM,),
     options=(packed.CONTACTS,),
-    coupled=sequence(delassus.eliminate_contacts_projected, invert_coupling),
+    coupled=sequence(delassus.eliminate_contacts_projected, compute_inertia),
 )
 def operational_space_inertia(
     model: Model,
@@ -281,12 +280,12 @@ def operational_space_inertia(
 
 
 @algorithm(
-    _inverses[0],
+    _inverse_kernel,
     inputs=(Q, packed.ROWS),
     results=(JBAR,),
     also_writes=(OSIM,),
     options=(packed.CONTACTS,),
-    coupled=_inverses[1],
+    coupled=_projected_inverse_kernel,
 )
 def dynamically_consistent_inverse(
     model: Model,
@@ -319,12 +318,12 @@ def dynamically_consistent_inverse(
 
 
 @algorithm(
-    _inverses[0],
+    _inverse_kernel,
     inputs=(Q, packed.ROWS),
     results=(PROJECTOR,),
     also_writes=(OSIM, JBAR),
     options=(packed.CONTACTS,),
-    coupled=_inverses[1],
+    coupled=_projected_inverse_kernel,
 )
 def null_space_projector(
     model: Model,
@@ -357,12 +356,12 @@ def null_space_projector(
 
 
 @algorithm(
-    sequence(invert_mass, invert, bias_forces),
+    sequence(invert_mass, invert_frame, compute_bias_forces),
     inputs=(Q, V, packed.ROWS),
     results=(MU, P),
     also_writes=(OSIM, JBAR),
     options=(packed.CONTACTS,),
-    coupled=sequence(invert_mass_projected, invert, bias_forces),
+    coupled=sequence(invert_mass_projected, invert_frame, compute_bias_forces),
 )
 def operational_space_bias(
     model: Model,
@@ -383,15 +382,15 @@ def operational_space_bias(
 
     Examples
     --------
-    A force that makes the tool accelerate by ``wanted`` in spite of gravity and motion:
+    A force that makes the tool accelerate by ``a`` in spite of gravity and motion:
 
-    >>> axes, wanted = ReferenceFrame.LOCAL_WORLD_ALIGNED, np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+    >>> axes, a = ReferenceFrame.LOCAL_WORLD_ALIGNED, np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
     >>> mu, p = dyn_ros.operational_space_bias(model, data, q, v, "tool", axes)
-    >>> force = data.osim @ wanted + mu + p
+    >>> force = data.osim @ a + mu + p
     >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", axes).copy()
     >>> ddq = dyn_ros.aba(model, data, q, v, J.T @ force).copy()
     >>> dJ = dyn_ros.frame_jacobian_time_variation(model, data, q, v, "tool", axes)
-    >>> np.allclose(J @ ddq + dJ @ v, wanted)
+    >>> np.allclose(J @ ddq + dJ @ v, a)
     True
     """
     packed_contacts = _pack_frame(model, data, frame, reference_frame, dimension, damping)
