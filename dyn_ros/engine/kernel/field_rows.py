@@ -71,6 +71,18 @@ def clear_entries(r, field, count):
 
 
 @kernel
+def entries(r, field, k, count):
+    """Return up to ``count`` numbers of a field from number k on, a vector."""
+    return load_simd(r.work, offset(r, field) + k, count)
+
+
+@kernel
+def set_entries(r, field, k, count, x):
+    """Set up to ``count`` numbers of a field from number k on to a vector."""
+    store_simd(r.work, offset(r, field) + k, count, x)
+
+
+@kernel
 def clear_row(r, field, i, length):
     """Set row i of a field, of ``length`` numbers, to zero."""
     clear(r.work, offset(r, field) + length * i, length)
@@ -284,6 +296,12 @@ def matrix_of_width(r, field, columns):
 def matrix_row(r, field, i, rows, columns):
     """Return row i of a field, a matrix of ``rows`` x ``columns``."""
     return matrix_at(offset(r, field) + rows * columns * i, columns)
+
+
+@kernel
+def columns_from(A, k):
+    """Return the columns of A from column k on."""
+    return Matrix(A.start + A.across * k, A.step, A.across)
 
 
 @kernel

@@ -114,9 +114,11 @@ from .field_rows import clear_entries as clear_entries
 from .field_rows import clear_row as clear_row
 from .field_rows import clear_sparse as clear_sparse
 from .field_rows import clear_sum as clear_sum
+from .field_rows import columns_from as columns_from
 from .field_rows import coriolis as coriolis
 from .field_rows import element as element
 from .field_rows import elements as elements
+from .field_rows import entries as entries
 from .field_rows import entry as entry
 from .field_rows import force as force
 from .field_rows import force_column as force_column
@@ -135,6 +137,7 @@ from .field_rows import set_coriolis as set_coriolis
 from .field_rows import set_element as set_element
 from .field_rows import set_elements as set_elements
 from .field_rows import set_elements3 as set_elements3
+from .field_rows import set_entries as set_entries
 from .field_rows import set_entry as set_entry
 from .field_rows import set_force as set_force
 from .field_rows import set_inertia as set_inertia
@@ -198,6 +201,7 @@ from .lanes import store_simd as store_simd
 from .lanes import transpose_tile as transpose_tile
 from .logarithm import log6 as log6
 from .logarithm import log6_rate as log6_rate
+from .packing import CALL_INTS as CALL_INTS
 from .packing import FLOATING as FLOATING
 from .packing import GRAVITY as GRAVITY
 from .packing import PLACE as PLACE

@@ -18,7 +18,10 @@ from dyn_ros.engine.machine_code.declare import KERNELS, SUBROUTINES
 
 # The second argument of these functions is a field, or a place in one; functions of field_rows.py
 # differ by their names.
-PLACES = {"offset", "matrix", "matrix_of_width", "matrix_row", "matrix_at", "transpose", "Matrix"}
+PLACES = {
+    *("offset", "matrix", "matrix_of_width", "matrix_row", "matrix_at", "columns_from"),
+    *("transpose", "Matrix"),
+}
 ACCESSORS = {
     function.__name__ for function in KERNELS if function.__module__ == field_rows.__name__
 } - PLACES
@@ -36,7 +39,7 @@ READERS = (ACCESSORS - UPDATERS - WRITERS) | {
 }
 
 
-INDICES = {"r", *"ijkncd", "which", "first", "row"}
+INDICES = {"r", *"ijkncd", "which", "side", "first", "row"}
 """Parameters that number rows, and not places, by their names."""
 
 

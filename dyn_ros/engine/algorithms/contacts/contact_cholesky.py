@@ -23,7 +23,7 @@ from ..dynamics.aba import LINK_ACCELERATION, outward_velocities
 from ..dynamics.cholesky import cholesky
 from ..dynamics.crba import crba
 from ..dynamics.rnea import NLE, newton_euler
-from .contact_rows import MOTIONS, propagate_contacts, to_origin
+from .contact_rows import MOTIONS, entries_to_origin, propagate_contacts
 from .contacts import Contact
 from .delassus import contact_jacobian, delassus_matrix
 from .packed import CONTACTS, ROWS, pack_contacts
@@ -57,7 +57,7 @@ def right_side_kernel(r):
     propagate_contacts(r, False, True)
     for k in range(nconstraints(r)):
         set_entry(r, PRIMAL_RHS, k, -entry(r, EXCESS, k))
-    to_origin(r, MOTIONS, offset(r, PRIMAL_RHS), 1)
+    entries_to_origin(r, MOTIONS, PRIMAL_RHS)
 
 
 @public

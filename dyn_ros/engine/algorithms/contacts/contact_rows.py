@@ -18,18 +18,20 @@ from ..kinematics import root_axes as ra
 from . import packed
 
 LOCAL = int(ReferenceFrame.LOCAL)
-AXES = field("_contact_axes", (packed.MAX_CONTACTS, 9))  # rotation of the rows
-POSES = field("_contact_poses", (packed.MAX_CONTACTS, 21))  # rotations of c1 and c2, c2 minus c1
-ARMS = field("_contact_arms", (packed.MAX_CONTACTS, 6))  # of the forces, from the joints' origins
-POINTS = field("_contact_points", (packed.MAX_CONTACTS, 3))  # from the world's origin to c1
-ERRORS = field("_contact_errors", (packed.MAX_CONTACTS, 6))  # motion from c1 to c2, at c1
+AXES = field("_contact_axes", (packed.MAX_CONTACTS, 9))  # rotation matrices; columns: the axes
+ARMS = field("_contact_arms", (2 * packed.MAX_CONTACTS, 3))  # a row for each body; see ``arm``
+POINTS = field("_contact_points", (packed.MAX_CONTACTS, 3))  # origin of c1, relative to the world's
+ORIENTATIONS = field("_contact_orientations", (2 * packed.MAX_CONTACTS, 9))  # of c1 and c2
+GAPS = field("_contact_gaps", (packed.MAX_CONTACTS, 3))  # origin of c2, relative to c1's
+ERRORS = field("_contact_errors", (packed.MAX_CONTACTS, 6))  # motions from c1 to c2, at c1
 MIN_RELIABLE_DIAGONAL = 1e-12
 """A smaller diagonal entry of J M^-1 J', relative to the trace of D^-1, may be a rounding error."""
 SQUARED_ROUNDING_ERROR = 1e-24
 """The square of a rounding error of J, relative to its entries without cancellation."""
-FORCES, MOTIONS = 3, 0  # the first row that a shift changes
+FORCES, MOTIONS = 3, 0  # first of the three rows that a change of the point of reference changes
 
-Pair = namedtuple("Pair", "first second")  # of motions, one for each body
+Pair = namedtuple("Pair", "first second")
+"""Motions of both bodies of a contact."""
 
 
 # --- geometry
@@ -38,6 +40,8 @@ Pair = namedtuple("Pair", "first second")  # of motions, one for each body
 @kernel
 def relative_position(r, i, j):
     """Return the vector from the origin of joint i to the origin of joint j; 0 is the root.
+
+        p = p_j - p_i, summed along the tree up to the joints' common ancestor
 
     Reads ROTATION, FROM_PARENT.
     """
@@ -51,33 +55,39 @@ def relative_position(r, i, j):
 
 
 @kernel
-def placed(r, n, which):
-    """Return frame c1 or c2 of contact n, relative to its joint's origin, in root axes.
+def contact_frame(r, n, side):
+    """Return frame c1 (side 0) or c2 (side 1) of contact n, about its joint's origin, in root axes.
+
+        X = (R_i R_c, R_i p_c)
 
     Reads ROTATION.
     """
-    X = packed.body_placement(r, n, which)
-    R = rotation(r, ra.ROTATION, packed.body(r, n, which))
+    X = packed.body_placement(r, n, side)
+    R = rotation(r, ra.ROTATION, packed.body(r, n, side))
     return SE3(product(R, X.rotation), rotate(R, X.translation))
 
 
 @kernel
 def store_arms(r, n, t1, t2):
-    """Store where the unit forces of contact n act, with c1 and c2 at t1 and t2 of the joints.
+    """Store the arms of the unit forces of contact n, with c1 and c2 at t1 and t2 of the joints.
+
+    Wrenches (dimension 6) act on both bodies at c1, forces (dimension 3) at c1 and at c2.
 
     Reads ROTATION, FROM_PARENT; writes ARMS.
     """
-    arms = offset(r, ARMS) + 6 * n
     if not packed.is_point(r, n):
         t2 = add(t1, relative_position(r, packed.body(r, n, 1), packed.body(r, n, 0)))
-    store3(r.work, arms, t1)
-    store3(r.work, arms + 3, t2)
+    set_vector(r, ARMS, 2 * n, t1)
+    set_vector(r, ARMS, 2 * n + 1, t2)
 
 
 @kernel
 def set_contact(r, n):
-    """Store axes and arms of contact n. Reads ROTATION, FROM_PARENT; writes AXES, ARMS, POINTS."""
-    X1, X2 = placed(r, n, 0), placed(r, n, 1)
+    """Store the axes and the arms of contact n, and in WORLD the position of c1.
+
+    Reads ROTATION, FROM_PARENT; writes AXES, ARMS, POINTS.
+    """
+    X1, X2 = contact_frame(r, n, 0), contact_frame(r, n, 1)
     axes = X1.rotation
     if packed.axes_of(r, n) != LOCAL:
         axes = lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), axes[0])
@@ -91,44 +101,61 @@ def set_contact(r, n):
 def store_poses(r, n):
     """Store the rotations of c1 and c2 of contact n, and the vector from c1 to c2.
 
-    Reads ROTATION, FROM_PARENT; writes POSES.
+    Reads ROTATION, FROM_PARENT; writes ORIENTATIONS, GAPS.
     """
-    X1, X2, poses = placed(r, n, 0), placed(r, n, 1), offset(r, POSES) + 21 * n
+    X1, X2 = contact_frame(r, n, 0), contact_frame(r, n, 1)
     gap = add(
         relative_position(r, packed.body(r, n, 0), packed.body(r, n, 1)),
         sub(X2.translation, X1.translation),
     )
-    store9(r.work, poses, X1.rotation)
-    store9(r.work, poses + 9, X2.rotation)
-    store3(r.work, poses + 18, gap)
+    set_rotation(r, ORIENTATIONS, 2 * n, X1.rotation)
+    set_rotation(r, ORIENTATIONS, 2 * n + 1, X2.rotation)
+    set_vector(r, GAPS, n, gap)
 
 
 @kernel
-def arm(r, n, body):
-    """Return the vector from the joint of a body, 0 or 1, to where the unit forces act on it.
+def orientation(r, n, side):
+    """Return the rotation of c1 (side 0) or c2 (side 1) of contact n, after ``store_poses``.
+
+    Reads ORIENTATIONS.
+    """
+    return rotation(r, ORIENTATIONS, 2 * n + side)
+
+
+@kernel
+def arm(r, n, side):
+    """Return the vector from the origin of a body's joint to the point where unit forces act on it.
 
     Reads ARMS.
     """
-    return load3(r.work, offset(r, ARMS) + 6 * n + 3 * body)
+    return vector(r, ARMS, 2 * n + side)
 
 
 @kernel
 def row_force(r, n, c):
-    """Return the unit force of row c of contact n, about the point where it acts. Reads AXES."""
-    E = offset(r, AXES) + 9 * n + (c if c < 3 else c - 3)
-    e = (load(r.work, E), load(r.work, E + 3), load(r.work, E + 6))
+    """Return the unit force of row c of contact n, about the point where it acts.
+
+        f = (e_c, 0)  or  (0, e_c-3), with e the axes of the contact
+
+    Reads AXES.
+    """
+    E, k = matrix_row(r, AXES, n, 3, 3), c if c < 3 else c - 3
+    e = (element(r, E, 0, k), element(r, E, 1, k), element(r, E, 2, k))
     if c < 3:
         return Force(e, zero3(e[0]))
     return Force(zero3(e[0]), e)
 
 
 @kernel
-def place_unit_forces(r, n, body, sign):
+def place_unit_forces(r, n, side, sign):
     """Store the unit forces of contact n on a body, about the origin of its joint.
+
+        f_k = sign (e, p x e)               force
+        f_k = sign (0, e)                   torque
 
     Reads AXES, ARMS; writes UNIT_FORCES.
     """
-    p = arm(r, n, body)
+    p = arm(r, n, side)
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
         f = force_moved(p, row_force(r, n, k - packed.row_start(r, n)))
         cf.store_unit_force(r, k, force_scale(sign, f))
@@ -139,7 +166,9 @@ def place_unit_forces(r, n, body, sign):
 
 @kernel
 def contact_velocities(r, n):
-    """Return the velocities of both bodies of contact n, where the unit forces act.
+    """Return the velocities of both bodies of contact n, at the points where unit forces act.
+
+        v = (v_i + w_i x p, w_i)
 
     Reads BODY_VELOCITY, ARMS.
     """
@@ -151,7 +180,7 @@ def contact_velocities(r, n):
 
 @kernel
 def drift(r, n, v):
-    """Return the rate of the contact's velocity, less the relative spatial acceleration.
+    """Return the drift of contact n: the rate of its velocity minus the spatial acceleration.
 
         dimension 3: w_1 x v_1 - w_2 x v_2
         LOCAL: v_1 x v_2
@@ -172,24 +201,28 @@ def drift(r, n, v):
 
 @kernel
 def pose_error(r, n):
-    """Return the motion from c1 to c2, at c1; for dimension 3, their distance.
+    """Return the motion from c1 to c2, at c1; for dimension 3, the vector from c1 to c2.
 
         R_1 log6(X_1^-1 X_2)
 
-    Reads POSES.
+    Reads ORIENTATIONS, GAPS.
     """
-    poses = offset(r, POSES) + 21 * n
-    gap = load3(r.work, poses + 18)
+    gap = vector(r, GAPS, n)
     if packed.is_point(r, n):
         return Motion(gap, zero3(gap[0]))
-    R1, R2 = load9(r.work, poses), load9(r.work, poses + 9)
+    R1, R2 = orientation(r, n, 0), orientation(r, n, 1)
     m = log6(SE3(product(transposed(R1), R2), rotate_inverse(R1, gap)))
     return motion_rotated(R1, m)
 
 
 @kernel
 def stabilization(r, n, v):
-    """Return kp err - kd v, Baumgarte (1972). Reads ROTATION, FROM_PARENT; writes POSES, ERRORS."""
+    """Return the acceleration that stabilizes contact n, for velocities v of both bodies.
+
+        a = kp err - kd (v_1 - v_2)         Baumgarte (1972)
+
+    Reads ROTATION, FROM_PARENT; writes ORIENTATIONS, GAPS, ERRORS.
+    """
     kp, kd = packed.gains(r, n)
     a = motion_scale(-kd, motion_sub(v.first, v.second))
     if kp > 0.0:
@@ -202,12 +235,14 @@ def stabilization(r, n, v):
 
 @kernel
 def set_excess(r, n):
-    """Start the excess of contact n: minus what is wanted; the world has no minus gravity.
+    """Set the excess of contact n to minus the acceleration that the constraint demands.
 
         b_k = -f_k . (kp err - kd v - drift)
 
-    Reads ROTATION, FROM_PARENT, BODY_VELOCITY, LINK_ACCELERATION, AXES, ARMS; writes EXCESS, POSES,
-    ERRORS.
+    Accelerations of bodies contain minus gravity, that of the root; the world's has to be added.
+
+    Reads ROTATION, FROM_PARENT, BODY_VELOCITY, LINK_ACCELERATION, AXES, ARMS; writes EXCESS,
+    ORIENTATIONS, GAPS, ERRORS.
     """
     v = contact_velocities(r, n)
     a = motion_sub(stabilization(r, n, v), drift(r, n, v))
@@ -246,25 +281,34 @@ def trunk(r):
 
 
 @kernel
-def propagate_bodies(r, n, end, eliminating, moving):
-    """Propagate the unit forces of contact n from both bodies to a joint.
+def propagate_body(r, n, side, sign, end, eliminating, moving):
+    """Propagate the unit forces of contact n from one of its bodies to joint ``end``.
 
     Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, AXES, ARMS; writes UNIT_FORCES,
     EXCESS.
     """
-    forces = offset(r, cf.UNIT_FORCES)
-    start, stop = packed.row_start(r, n), packed.row_stop(r, n)
-    if packed.body(r, n, 0) > 0:
-        place_unit_forces(r, n, 0, 1.0)
-        cf.propagate(r, forces, packed.body(r, n, 0), end, start, stop, eliminating, moving)
-    if packed.body(r, n, 1) > 0:
-        place_unit_forces(r, n, 1, -1.0)
-        cf.propagate(r, forces, packed.body(r, n, 1), end, start, stop, eliminating, moving)
+    i, start, stop = packed.body(r, n, side), packed.row_start(r, n), packed.row_stop(r, n)
+    if i > 0:
+        place_unit_forces(r, n, side, sign)
+        cf.propagate(r, offset(r, cf.UNIT_FORCES), i, end, start, stop, eliminating, moving)
+
+
+@kernel
+def propagate_bodies(r, n, end, eliminating, moving):
+    """Propagate the unit forces of contact n from both bodies to joint ``end``.
+
+    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, AXES, ARMS; writes UNIT_FORCES,
+    EXCESS.
+    """
+    propagate_body(r, n, 0, 1.0, end, eliminating, moving)
+    propagate_body(r, n, 1, -1.0, end, eliminating, moving)
 
 
 @kernel
 def propagate_contact(r, n, moving):
-    """Compute J' of contact n. In J, unit forces of dimension 6 cancel from a common joint on.
+    """Compute J' of contact n; unit forces of dimension 6 on two bodies cancel at a common joint.
+
+        J_kj = S_j' f_k
 
     Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, AXES, ARMS; writes UNIT_FORCES,
     EXCESS.
@@ -277,7 +321,9 @@ def propagate_contact(r, n, moving):
 
 @kernel
 def propagate_contacts(r, eliminating, moving):
-    """Compute J', or U^-1 J' if eliminating; if moving, also the error of the bias acceleration.
+    """Compute J', or U^-1 J' if eliminating; if moving, also the excess of the bias acceleration.
+
+        b = J c + drift - (kp err - kd v)   with c the bias accelerations
 
     Writes TRUNK_FORCES, ELIMINATED; calls set_contact, propagate, set_excess, propagate_bodies,
     propagate_contact.
@@ -298,45 +344,50 @@ def propagate_contacts(r, eliminating, moving):
 
 
 @kernel
-def to_origin(r, moved, x, step):
-    """Move numbers of contacts in WORLD, ``FORCES`` or ``MOTIONS``, to the world's origin.
+def to_origin(r, vectors, A, j):
+    """Move column j of A, with a number for each row of contacts, to the world's origin in WORLD.
 
-        force: moment + p x force
-        motion: linear + p x angular
+        n = n + p x f                       if vectors is FORCES
+        v = v + p x w                       if vectors is MOTIONS
 
-    Row k is k steps after the offset x.
-
-    Reads POINTS, step; writes x.
+    Reads POINTS; writes A.
     """
     for n in range(packed.ncontacts(r)):
         if packed.is_at_origin(r, n):
-            k = x + step * packed.row_start(r, n)
-            fixed, changed = k + step * (3 - moved), k + step * moved
-            m = cross(
-                vector(r, POINTS, n),
-                (
-                    load(r.work, fixed),
-                    load(r.work, fixed + step),
-                    load(r.work, fixed + 2 * step),
-                ),
-            )
+            k = packed.row_start(r, n)
+            fixed, changed = k + (3 - vectors), k + vectors
+            x = (element(r, A, fixed, j), element(r, A, fixed + 1, j), element(r, A, fixed + 2, j))
+            m = cross(vector(r, POINTS, n), x)
             for c in range(3):
-                increase(r.work, changed + step * c, m[c])
+                add_to_element(r, A, changed + c, j, m[c])
+
+
+@kernel
+def entries_to_origin(r, vectors, target):
+    """Move a field, with a number for each row of contacts, to the world's origin in WORLD.
+
+    Reads POINTS; writes target.
+    """
+    to_origin(r, vectors, matrix_of_width(r, target, 1), 0)
 
 
 @kernel
 def row_size(r, i, lever, weights):
     """Return the largest weighted square of a row at a lever on joint i, without cancellation.
 
+        sum of |w_j| (|v_j|^2 + |w_j|^2 (1 + |lever| + |p|)^2)
+
+    The sum is over the columns (v_j, w_j) of S on the way to the root, |p| the length of that way.
+
     Reads FROM_PARENT, COLUMNS, weights.
     """
-    total = lift(0.0, load(r.work, weights))
+    total = lift(0.0, entry(r, weights, 0))
     reach = sqrt(dot(lever, lever)) + lift(1.0, total)
     while i > 0:
         for c in range(ncolumns(r, i)):
             S = ra.subspace_column(r, i, c)
             square = dot(S.linear, S.linear) + dot(S.angular, S.angular) * (reach * reach)
-            total = total + absolute(load(r.work, weights + idx_v(r, i) + c)) * square
+            total = total + absolute(entry(r, weights, idx_v(r, i) + c)) * square
         p = ra.from_parent(r, i)
         reach = reach + sqrt(dot(p, p))
         i = parent(r, i)
@@ -349,10 +400,10 @@ def drop_row(r, A, k, count, size):
 
     Writes A.
     """
-    keep = select_above(load(r.work, A + (WIDTH + 1) * k), SQUARED_ROUNDING_ERROR * size, 1.0, 0.0)
+    keep = select_above(element(r, A, k, k), SQUARED_ROUNDING_ERROR * size, 1.0, 0.0)
     for i in range(count):
-        for entry in (A + WIDTH * k + i, A + WIDTH * i + k):
-            store(r.work, entry, keep * load(r.work, entry))
+        set_element(r, A, k, i, keep * element(r, A, k, i))
+        set_element(r, A, i, k, keep * element(r, A, i, k))
 
 
 @kernel
@@ -372,7 +423,7 @@ def drop_rounding(r, n, C, weights):
 def are_large(r, n, C, scale):
     """Return True if no row of contact n can be a rounding error. Reads C."""
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
-        if not all_above(load(r.work, C + (WIDTH + 1) * k), scale):
+        if not all_above(element(r, C, k, k), scale):
             return False
     return True
 
@@ -383,9 +434,9 @@ def drop_all_rounding(r, C, weights):
 
     Reads FROM_PARENT, COLUMNS, ARMS, weights; writes C.
     """
-    scale = lift(0.0, load(r.work, weights))
+    scale = lift(0.0, entry(r, weights, 0))
     for j in range(nv(r)):
-        scale = scale + absolute(load(r.work, weights + j))
+        scale = scale + absolute(entry(r, weights, j))
     for n in range(packed.ncontacts(r)):
         if not are_large(r, n, C, MIN_RELIABLE_DIAGONAL * scale):
             drop_rounding(r, n, C, weights)
@@ -403,7 +454,9 @@ def branches(r, n):
 
 @kernel
 def couple_contacts(r):
-    """Compute J M^-1 J' from U^-1 J'.
+    """Compute J M^-1 J' from U^-1 J', with rows cleared that are rounding errors.
+
+        J M^-1 J' = R' R,  R = D^-1/2 U^-1 J'
 
     Reads FROM_PARENT, COLUMNS, DINV, ELIMINATED, ARMS; writes SCALED, COUPLING.
     """
@@ -411,4 +464,4 @@ def couple_contacts(r):
     for n in range(packed.ncontacts(r)):
         first, second = branches(r, n)
         cf.couple(r, packed.row_start(r, n), packed.row_stop(r, n), first, second)
-    drop_all_rounding(r, offset(r, cf.COUPLING), offset(r, DINV))
+    drop_all_rounding(r, matrix_of_width(r, cf.COUPLING, WIDTH), DINV)

@@ -68,7 +68,7 @@ def contact_jacobian_kernel(r):
     propagate_contacts(r, False, False)
     store_jacobian(r, CONTACT_JACOBIAN)
     for j in range(nv(r)):
-        to_origin(r, MOTIONS, offset(r, CONTACT_JACOBIAN) + j, nv(r))
+        to_origin(r, MOTIONS, matrix(r, CONTACT_JACOBIAN), j)
 
 
 @kernel
@@ -130,9 +130,9 @@ def matrix_to_origin(r, vectors, target):
     A = matrix_of_width(r, target, m)
     if any_at_origin(r):
         for k in range(m):
-            to_origin(r, vectors, A.start + k, m)
+            to_origin(r, vectors, A, k)
         for k in range(m):
-            to_origin(r, vectors, A.start + m * k, 1)
+            to_origin(r, vectors, transpose(A), k)
 
 
 @kernel

@@ -86,10 +86,10 @@ def differentiate(r):
     )
     rates.rates_to_origin(r, offset(r, dynamics.LAMBDA_C), offset(r, DLAMBDA_DQ))
     for j in range(n):
-        to_origin(r, FORCES, offset(r, DLAMBDA_DV) + j, n)
-        to_origin(r, FORCES, offset(r, DLAMBDA_DTAU) + j, n)
+        to_origin(r, FORCES, matrix(r, DLAMBDA_DV), j)
+        to_origin(r, FORCES, matrix(r, DLAMBDA_DTAU), j)
     dynamics.move_forces(r)
-    clear_linked(r, offset(r, rd.DTAU_DQ))
+    clear_linked(r, rd.DTAU_DQ)
 
 
 @public

@@ -22,7 +22,7 @@ from ..dynamics import aba
 from ..dynamics.cholesky import factor
 from ..dynamics.crba import crba_kernel
 from ..kinematics.root_axes import set_root_acceleration
-from .contact_rows import FORCES, couple_contacts, propagate_contacts, to_origin
+from .contact_rows import FORCES, couple_contacts, entries_to_origin, propagate_contacts
 from .contacts import ITERATIONS, Contact, ContactForces
 from .packed import CONTACTS, ROWS, SOLUTION, pack_contacts
 from .system import solve_forces
@@ -49,7 +49,7 @@ def constrain(r):
     forces, previous = offset(r, LAMBDA_C), offset(r, LAMBDA_C_PROX)
     couple_contacts(r)
     cf.add_free_motion(r, offset(r, aba.BIAS_TORQUE))
-    solve_forces(r, forces, previous)
+    solve_forces(r, LAMBDA_C, LAMBDA_C_PROX)
     for k in range(nconstraints(r)):
         set_entry(r, DIFF_LAMBDA_C, k, load(r.work, forces + k) - load(r.work, previous + k))
     cf.eliminated_times(r, forces, offset(r, cf.COLUMN), 1.0)
@@ -64,7 +64,7 @@ def move_forces(r):
     Reads POINTS; writes LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C.
     """
     for forces in (LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C):
-        to_origin(r, FORCES, offset(r, forces), 1)
+        entries_to_origin(r, FORCES, forces)
 
 
 @subroutine

@@ -92,7 +92,7 @@ def solve_impact(r, torque):
     """
     rows.couple_contacts(r)
     set_impact(r)
-    solve_forces(r, offset(r, IMPULSE_C), offset(r, PREVIOUS))
+    solve_forces(r, IMPULSE_C, PREVIOUS)
     cf.eliminated_times(r, offset(r, IMPULSE_C), torque, 1.0)
 
 
@@ -158,7 +158,7 @@ def move_impulses(r):
 
     Reads POINTS; writes IMPULSE_C.
     """
-    rows.to_origin(r, rows.FORCES, offset(r, IMPULSE_C), 1)
+    rows.entries_to_origin(r, rows.FORCES, IMPULSE_C)
 
 
 # --- its derivatives: with M^-1 = V' V, R = V J' and G = R' R, the solution of
@@ -329,9 +329,9 @@ def differentiate(r):
     solve_rates(r)
     rates.rates_to_origin(r, offset(r, IMPULSE_C), offset(r, DIMPULSE_DQ))
     for j in range(nv(r)):
-        rows.to_origin(r, rows.FORCES, offset(r, DIMPULSE_DV) + j, nv(r))
+        rows.to_origin(r, rows.FORCES, matrix(r, DIMPULSE_DV), j)
     move_impulses(r)
-    root_products.clear_linked(r, offset(r, rd.DTAU_DQ))
+    root_products.clear_linked(r, rd.DTAU_DQ)
 
 
 @public

@@ -116,7 +116,7 @@ def drop_balanced(r, b, N):
                 for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
                     size = size + compliance(r, k) * base_size(r, i, rows.arm(r, n, which))
     for i in range(b):
-        rows.drop_row(r, N, i, b, size)
+        rows.drop_row(r, matrix_at(N, WIDTH), i, b, size)
 
 
 @kernel
@@ -161,7 +161,7 @@ def contact_inverse_dynamics_kernel(r):
     rank = carry_base(r)
     subtract_forces(r, offset(r, TAU))
     report(r, rank, violation(r, offset(r, TAU), nbase(r)), 1.0)
-    rows.to_origin(r, rows.FORCES, offset(r, LAMBDA_C), 1)
+    rows.entries_to_origin(r, rows.FORCES, LAMBDA_C)
 
 
 # --- the forces that measured torques reveal
@@ -196,7 +196,7 @@ def fit_forces(r):
                 increase(r.work, N + WIDTH * k + i, x * jacobian_entry(r, i, j))
     for j in range(n):
         set_entry(r, ALL_WEIGHTS, j, torque_weight(r, j))
-    rows.drop_all_rounding(r, N, offset(r, ALL_WEIGHTS))
+    rows.drop_all_rounding(r, matrix_at(N, WIDTH), ALL_WEIGHTS)
     return solve_scaled(r, m, N, offset(r, LAMBDA_C), TOLERANCE)
 
 
@@ -215,7 +215,7 @@ def contact_forces_kernel(r):
     rank = fit_forces(r)
     subtract_forces(r, offset(r, REST))
     report(r, rank, violation(r, offset(r, REST), nv(r)), 1.0)
-    rows.to_origin(r, rows.FORCES, offset(r, LAMBDA_C), 1)
+    rows.entries_to_origin(r, rows.FORCES, LAMBDA_C)
 
 
 @algorithm(

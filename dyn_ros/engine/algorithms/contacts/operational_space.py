@@ -199,7 +199,7 @@ def move_inverse(r):
     delassus.matrix_to_origin(r, rows.FORCES, OSIM)
     Jbar = matrix_of_width(r, JBAR, nconstraints(r))
     for j in range(nv(r)):
-        rows.to_origin(r, rows.FORCES, Jbar.start + Jbar.step * j, 1)
+        rows.to_origin(r, rows.FORCES, transpose(Jbar), j)
 
 
 @kernel
@@ -212,8 +212,8 @@ def compute_bias_forces(r):
     generalized_gravity_kernel(r)
     project_bias_forces(r)
     move_inverse(r)
-    rows.to_origin(r, rows.FORCES, offset(r, MU), 1)
-    rows.to_origin(r, rows.FORCES, offset(r, P), 1)
+    rows.entries_to_origin(r, rows.FORCES, MU)
+    rows.entries_to_origin(r, rows.FORCES, P)
 
 
 _inverse_kernel = sequence(invert_mass, invert_frame, move_inverse)

@@ -130,10 +130,10 @@ def relative_rates(r, n, bodies, which, x):
 def error_rate(r, n, which, u):
     """Return the derivative of the pose error, if a body moves along u; fixed axes.
 
-    Reads POSES, ERRORS.
+    Reads ORIENTATIONS, GAPS, ERRORS.
     """
-    poses = offset(r, rows.POSES) + 21 * n
-    R1, R2, gap = load9(r.work, poses), load9(r.work, poses + 9), load3(r.work, poses + 18)
+    R1, R2 = rows.orientation(r, n, 0), rows.orientation(r, n, 1)
+    gap = vector(r, rows.GAPS, n)
     m = motion(r, rows.ERRORS, n)
     d = motion_rotated(transposed(R2), motion_moved(gap, u))
     if which == 0:
@@ -188,7 +188,7 @@ def add_rates(r, n, axes, row, k, x, accelerated):
 def add_column(r, n, bodies, relative, which, i, c, accelerated):
     """Add column c of joint i, which moves a body, to the derivatives of contact n.
 
-    Reads J, PSID, PSIDD, DADV, AXES, POSES, ERRORS.
+    Reads J, PSID, PSIDD, DADV, AXES, ORIENTATIONS, GAPS, ERRORS.
     """
     k, row, (kp, _) = idx_v(r, i) + c, packed.row_start(r, n), packed.gains(r, n)
     body = bodies[0] if which == 0 else bodies[1]
@@ -279,7 +279,7 @@ def add_point_column(r, n, point, which, i, c, accelerated):
 def add_columns(r, n, bodies, which, accelerated):
     """Add the columns of all joints that move a body to the derivatives of contact n.
 
-    Reads J, PSID, PSIDD, DADV, AXES, POSES, ERRORS.
+    Reads J, PSID, PSIDD, DADV, AXES, ORIENTATIONS, GAPS, ERRORS.
     """
     relative, point = relative_motion(r, n, bodies), point_of(r, n, bodies, which)
     i = bodies[0].joint if which == 0 else bodies[1].joint
@@ -421,7 +421,7 @@ def rates_to_origin(r, forces, d_dq):
     Reads POSITION, J, ARMS, POINTS, forces; writes d_dq.
     """
     for j in range(nv(r)):
-        rows.to_origin(r, rows.FORCES, d_dq + j, nv(r))
+        rows.to_origin(r, rows.FORCES, matrix_at(d_dq, nv(r)), j)
     for n in range(packed.ncontacts(r)):
         if packed.is_at_origin(r, n):
             move_force_rates(r, n, forces, d_dq)

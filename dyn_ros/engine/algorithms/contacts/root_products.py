@@ -26,10 +26,13 @@ def are_linked(r):
 
 
 @kernel
-def clear_linked(r, start):
-    """Clear what contacts of two links set outside the tree of an nv x nv matrix. Writes start."""
+def clear_linked(r, target):
+    """Clear an nv x nv matrix in which contacts of two links set elements outside the tree.
+
+    Writes target.
+    """
     if are_linked(r):
-        clear(r.work, start, nv(r) * nv(r))
+        clear_entries(r, target, nv(r) * nv(r))
 
 
 @kernel

@@ -1,45 +1,50 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The system of contact forces, J M^-1 J' lambda + excess = 0, and what redundant contacts do."""
+"""Solution of the system of contact forces, J M^-1 J' lambda + b = 0, with b the excess.
+
+Redundant contacts make the matrix singular: their forces are those of least norm, or damped.
+"""
 
 from ...kernel.vocabulary import *
 from ..constrained import semidefinite
 from ..constrained.constraint_forces import COUPLING, EXCESS
+from ..constrained.semidefinite import WIDTH
 from . import contacts, packed
 
-STEP = field("_step", ("constraints",))
-VIOLATION = field("_violation", (semidefinite.WIDTH,))
+SOLVED_FORCES = field("_solved_forces", ("constraints",))
+VIOLATION = field("_violation", (WIDTH,))
 TOLERANCE = 1e-12
 """Eigenvalues up to this fraction of the largest are rounding errors; see ``is_regular``."""
 
 
 @kernel
 def largest_violation(r, forces):
-    """Return the largest entry of J M^-1 J' lambda + excess.
+    """Return the largest violation of a row; NaN if one is NaN.
+
+        max |J M^-1 J' lambda + b|          b: the excess
 
     Reads EXCESS, COUPLING, SOLUTION, forces; writes VIOLATION.
     """
     m, largest = nconstraints(r), lift(0.0, entry(r, packed.SOLUTION, 0))
+    G = matrix_of_width(r, COUPLING, WIDTH)
     for k in range(0, m, simd_width(r.work)):
-        x = load_simd(r.work, offset(r, EXCESS) + k, m - k)
+        x = entries(r, EXCESS, k, m - k)
         for i in range(m):
-            x = x + load(r.work, forces + i) * load_simd(
-                r.work, offset(r, COUPLING) + semidefinite.WIDTH * i + k, SIMD_WIDTH
-            )
-        store_simd(r.work, offset(r, VIOLATION) + k, SIMD_WIDTH, x)
+            x = x + entry(r, forces, i) * elements(r, G, i, k, SIMD_WIDTH)
+        set_entries(r, VIOLATION, k, SIMD_WIDTH, x)
     total = largest
     for k in range(m):
         x = semidefinite.absolute(entry(r, VIOLATION, k))
         total = total + x
         largest = select_above(x, largest, x, largest)
-    return largest + 0.0 * total  # NaN if a violation is
+    return largest + 0.0 * total
 
 
 @kernel
-def store_wanted(r, x):
-    """Set the numbers at offset x to minus the excess. Reads EXCESS; writes x."""
+def set_right_side(r, x):
+    """Set field x to the right side of the system, minus the excess. Reads EXCESS; writes x."""
     for k in range(nconstraints(r)):
-        store(r.work, x + k, -entry(r, EXCESS, k))
+        set_entry(r, x, k, -entry(r, EXCESS, k))
 
 
 @kernel
@@ -54,94 +59,100 @@ def report(r, rank, residual, iterations):
 def solve_least_norm(r, forces):
     """Compute the forces of least norm among those with the least violation.
 
+        lambda = -(J M^-1 J')^+ b           b: the excess
+
     Reads EXCESS, COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, SOLUTION, VIOLATION,
     forces.
     """
-    store_wanted(r, forces)
-    rank = semidefinite.solve_scaled(r, nconstraints(r), offset(r, COUPLING), forces, TOLERANCE)
+    set_right_side(r, forces)
+    rank = semidefinite.solve_scaled(
+        r, nconstraints(r), offset(r, COUPLING), offset(r, forces), TOLERANCE
+    )
     report(r, rank, largest_violation(r, forces), 1.0)
 
 
 @kernel
 def damping_above_rounding(r):
-    """Return the damping, but at least the rounding errors of J M^-1 J'. Reads COUPLING."""
-    trace = lift(0.0, entry(r, COUPLING, 0))
+    """Return the damping, but at least the rounding errors of G = J M^-1 J'.
+
+        mu = max(damping, TOLERANCE trace(G))
+
+    Reads COUPLING.
+    """
+    G, trace = matrix_of_width(r, COUPLING, WIDTH), lift(0.0, entry(r, COUPLING, 0))
     for k in range(nconstraints(r)):
-        trace = trace + load(r.work, offset(r, COUPLING) + (semidefinite.WIDTH + 1) * k)
+        trace = trace + element(r, G, k, k)
     return select_above(packed.damping(r), TOLERANCE * trace, packed.damping(r), TOLERANCE * trace)
 
 
 @kernel
 def iterate(r, forces, previous, n):
-    """Run one proximal iteration of states not yet converged.
+    """Run proximal iteration n of the states that have not converged.
 
-        (J M^-1 J' + mu I) lambda = mu lambda_previous - excess     Parikh and Boyd (2014), 4.1
+        (J M^-1 J' + mu I) lambda = mu lambda_previous - b      Parikh and Boyd (2014), 4.1
 
-    Reads FACTOR, PIVOTS, EXCESS, COUPLING; writes RIGHT, SOLUTION, STEP, VIOLATION, forces,
-    previous.
+    Reads FACTOR, PIVOTS, EXCESS, COUPLING; writes RIGHT, SOLUTION, SOLVED_FORCES, VIOLATION,
+    forces, previous.
     """
-    m, step = nconstraints(r), offset(r, STEP)
-    mu = damping_above_rounding(r)
-    store_wanted(r, step)
+    m, mu = nconstraints(r), damping_above_rounding(r)
+    set_right_side(r, SOLVED_FORCES)
     for k in range(m):
-        store(r.work, step + k, load(r.work, step + k) + mu * load(r.work, forces + k))
-    semidefinite.solve_factored(r, m, step)
+        add_to_entry(r, SOLVED_FORCES, k, mu * entry(r, forces, k))
+    semidefinite.solve_factored(r, m, offset(r, SOLVED_FORCES))
     residual = entry(r, packed.SOLUTION, contacts.RESIDUAL)
-    wanted = packed.setting(r, packed.TARGET_RESIDUAL)
+    target = packed.setting(r, packed.TARGET_RESIDUAL)
     for k in range(m):
-        old, new, older = (
-            load(r.work, forces + k),
-            load(r.work, step + k),
-            load(r.work, previous + k),
+        x, x_new, x_previous = (
+            entry(r, forces, k),
+            entry(r, SOLVED_FORCES, k),
+            entry(r, previous, k),
         )
-        store(r.work, previous + k, select_above(residual, wanted, old, older))
-        store(r.work, forces + k, select_above(residual, wanted, new, old))
+        set_entry(r, previous, k, select_above(residual, target, x, x_previous))
+        set_entry(r, forces, k, select_above(residual, target, x_new, x))
+    iterations = entry(r, packed.SOLUTION, contacts.ITERATIONS)
     set_entry(
         r,
         packed.SOLUTION,
         contacts.ITERATIONS,
-        select_above(residual, wanted, n + 1.0, entry(r, packed.SOLUTION, contacts.ITERATIONS)),
+        select_above(residual, target, n + 1.0, iterations),
     )
     set_entry(r, packed.SOLUTION, contacts.RESIDUAL, largest_violation(r, forces))
 
 
 @kernel
 def solve_damped(r, forces, previous):
-    """Compute damped forces; further iterations approach those without damping.
+    """Compute the forces with damping; further proximal iterations approach those without.
 
-    Reads EXCESS, COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, SOLUTION, STEP,
+        (J M^-1 J' + mu I) lambda = -b
+
+    Reads EXCESS, COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, SOLUTION, SOLVED_FORCES,
     VIOLATION, forces, previous.
     """
-    wanted = packed.setting(r, packed.TARGET_RESIDUAL)
-    report(
-        r,
-        semidefinite.rank_of(r, nconstraints(r), offset(r, COUPLING), TOLERANCE),
-        wanted + 1.0,
-        0.0,
-    )
-    semidefinite.factor_semidefinite(
-        r, nconstraints(r), offset(r, COUPLING), damping_above_rounding(r)
-    )
-    for k in range(nconstraints(r)):
-        store(r.work, forces + k, 0.0)
-        store(r.work, previous + k, 0.0)
+    m, target = nconstraints(r), packed.setting(r, packed.TARGET_RESIDUAL)
+    report(r, semidefinite.rank_of(r, m, offset(r, COUPLING), TOLERANCE), target + 1.0, 0.0)
+    semidefinite.factor_semidefinite(r, m, offset(r, COUPLING), damping_above_rounding(r))
+    for k in range(m):
+        set_entry(r, forces, k, 0.0)
+        set_entry(r, previous, k, 0.0)
     for n in range(packed.integer(r, packed.MAX_ITERATIONS)):
         iterate(r, forces, previous, n)
         residual = entry(r, packed.SOLUTION, contacts.RESIDUAL)
-        if all_above(wanted, residual):
+        if all_above(target, residual):
             return
 
 
 @subroutine
 def solve_forces(r, forces, previous):
-    """Compute the forces of contacts, and those before the last iteration.
+    """Set two fields to the forces of contacts, and to those before the last iteration.
 
-    Reads EXCESS, COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, SOLUTION, STEP,
+        J M^-1 J' lambda + b = 0            b: the excess
+
+    Reads EXCESS, COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, SOLUTION, SOLVED_FORCES,
     VIOLATION, forces, previous.
     """
     if packed.damping(r) > 0.0:
         solve_damped(r, forces, previous)
     else:
         for k in range(nconstraints(r)):
-            store(r.work, previous + k, 0.0)
+            set_entry(r, previous, k, 0.0)
         solve_least_norm(r, forces)
