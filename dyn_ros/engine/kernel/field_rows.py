@@ -335,6 +335,24 @@ def set_elements3(r, A, i, j, x):
 
 
 @kernel
+def elements3(r, A, i, j):
+    """Return A[i, j], A[i, j + 1] and A[i, j + 2], in a row without gaps."""
+    return load3(r.work, A.start + A.step * i + j)
+
+
+@kernel
+def elements9(r, A, i, j):
+    """Return nine numbers from A[i, j] on, a 3 x 3 matrix, in rows without gaps."""
+    return load9(r.work, A.start + A.step * i + j)
+
+
+@kernel
+def set_elements9(r, A, i, j, R):
+    """Set nine numbers from A[i, j] on to a 3 x 3 matrix, in rows without gaps."""
+    store9(r.work, A.start + A.step * i + j, R)
+
+
+@kernel
 def elements(r, A, i, j, count):
     """Return up to ``count`` numbers from A[i, j] on, a vector; in a row without gaps."""
     return load_simd(r.work, A.start + A.step * i + j, count)

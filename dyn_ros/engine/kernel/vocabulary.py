@@ -118,6 +118,8 @@ from .field_rows import columns_from as columns_from
 from .field_rows import coriolis as coriolis
 from .field_rows import element as element
 from .field_rows import elements as elements
+from .field_rows import elements3 as elements3
+from .field_rows import elements9 as elements9
 from .field_rows import entries as entries
 from .field_rows import entry as entry
 from .field_rows import force as force
@@ -137,6 +139,7 @@ from .field_rows import set_coriolis as set_coriolis
 from .field_rows import set_element as set_element
 from .field_rows import set_elements as set_elements
 from .field_rows import set_elements3 as set_elements3
+from .field_rows import set_elements9 as set_elements9
 from .field_rows import set_entries as set_entries
 from .field_rows import set_entry as set_entry
 from .field_rows import set_force as set_force
@@ -201,7 +204,6 @@ from .lanes import store_simd as store_simd
 from .lanes import transpose_tile as transpose_tile
 from .logarithm import log6 as log6
 from .logarithm import log6_rate as log6_rate
-from .packing import CALL_INTS as CALL_INTS
 from .packing import FLOATING as FLOATING
 from .packing import GRAVITY as GRAVITY
 from .packing import PLACE as PLACE

@@ -21,8 +21,7 @@ LOCAL = int(ReferenceFrame.LOCAL)
 AXES = field("_contact_axes", (packed.MAX_CONTACTS, 9))  # rotation matrices; columns: the axes
 ARMS = field("_contact_arms", (2 * packed.MAX_CONTACTS, 3))  # a row for each body; see ``arm``
 POINTS = field("_contact_points", (packed.MAX_CONTACTS, 3))  # origin of c1, relative to the world's
-ORIENTATIONS = field("_contact_orientations", (2 * packed.MAX_CONTACTS, 9))  # of c1 and c2
-GAPS = field("_contact_gaps", (packed.MAX_CONTACTS, 3))  # origin of c2, relative to c1's
+POSES = field("_contact_poses", (packed.MAX_CONTACTS, 21))  # 7 x 3 matrices; see ``store_poses``
 ERRORS = field("_contact_errors", (packed.MAX_CONTACTS, 6))  # motions from c1 to c2, at c1
 MIN_RELIABLE_DIAGONAL = 1e-12
 """A smaller diagonal entry of J M^-1 J', relative to the trace of D^-1, may be a rounding error."""
@@ -99,27 +98,33 @@ def set_contact(r, n):
 
 @kernel
 def store_poses(r, n):
-    """Store the rotations of c1 and c2 of contact n, and the vector from c1 to c2.
+    """Store the rotations of c1 and c2 (three rows each), and the vector from c1 to c2.
 
-    Reads ROTATION, FROM_PARENT; writes ORIENTATIONS, GAPS.
+    Reads ROTATION, FROM_PARENT; writes POSES.
     """
-    X1, X2 = contact_frame(r, n, 0), contact_frame(r, n, 1)
+    X1, X2, poses = contact_frame(r, n, 0), contact_frame(r, n, 1), matrix_row(r, POSES, n, 7, 3)
     gap = add(
         relative_position(r, packed.body(r, n, 0), packed.body(r, n, 1)),
         sub(X2.translation, X1.translation),
     )
-    set_rotation(r, ORIENTATIONS, 2 * n, X1.rotation)
-    set_rotation(r, ORIENTATIONS, 2 * n + 1, X2.rotation)
-    set_vector(r, GAPS, n, gap)
+    set_elements9(r, poses, 0, 0, X1.rotation)
+    set_elements9(r, poses, 3, 0, X2.rotation)
+    set_elements3(r, poses, 6, 0, gap)
 
 
 @kernel
 def orientation(r, n, side):
     """Return the rotation of c1 (side 0) or c2 (side 1) of contact n, after ``store_poses``.
 
-    Reads ORIENTATIONS.
+    Reads POSES.
     """
-    return rotation(r, ORIENTATIONS, 2 * n + side)
+    return elements9(r, matrix_row(r, POSES, n, 7, 3), 3 * side, 0)
+
+
+@kernel
+def relative_origin(r, n):
+    """Return the vector from c1 to c2 of contact n, after ``store_poses``. Reads POSES."""
+    return elements3(r, matrix_row(r, POSES, n, 7, 3), 6, 0)
 
 
 @kernel
@@ -205,9 +210,9 @@ def pose_error(r, n):
 
         R_1 log6(X_1^-1 X_2)
 
-    Reads ORIENTATIONS, GAPS.
+    Reads POSES.
     """
-    gap = vector(r, GAPS, n)
+    gap = relative_origin(r, n)
     if packed.is_point(r, n):
         return Motion(gap, zero3(gap[0]))
     R1, R2 = orientation(r, n, 0), orientation(r, n, 1)
@@ -221,7 +226,7 @@ def stabilization(r, n, v):
 
         a = kp err - kd (v_1 - v_2)         Baumgarte (1972)
 
-    Reads ROTATION, FROM_PARENT; writes ORIENTATIONS, GAPS, ERRORS.
+    Reads ROTATION, FROM_PARENT; writes POSES, ERRORS.
     """
     kp, kd = packed.gains(r, n)
     a = motion_scale(-kd, motion_sub(v.first, v.second))
@@ -241,8 +246,8 @@ def set_excess(r, n):
 
     Accelerations of bodies contain minus gravity, that of the root; the world's has to be added.
 
-    Reads ROTATION, FROM_PARENT, BODY_VELOCITY, LINK_ACCELERATION, AXES, ARMS; writes EXCESS,
-    ORIENTATIONS, GAPS, ERRORS.
+    Reads ROTATION, FROM_PARENT, BODY_VELOCITY, LINK_ACCELERATION, AXES, ARMS; writes EXCESS, POSES,
+    ERRORS.
     """
     v = contact_velocities(r, n)
     a = motion_sub(stabilization(r, n, v), drift(r, n, v))

@@ -202,7 +202,7 @@ def respond_to_configuration(r, dp, drow, dv, impulses):
 
         M d(v) - J' d(impulse) = -dp,  J d(v) = -drow
 
-    Reads ROOT, SCALED, INVERSE, dp, drow; writes dv, impulses.
+    Reads ROOT, SCALED, INVERSE, dp; writes drow, dv, impulses.
     """
     m, n, first = nconstraints(r), nv(r), 0
     if is_batch(r):
@@ -210,7 +210,7 @@ def respond_to_configuration(r, dp, drow, dv, impulses):
         clear_columns(r, dv, n, first)
         clear_columns(r, impulses, m, first)
     root_products.minus_root_times(r, dv, dp, first)
-    root_products.add_motions(r, drow, dv, first)
+    root_products.add_row_motions(r, drow, dv, first)
     products.multiply(
         r,
         matrix_at(impulses.start + first, n),
@@ -221,7 +221,7 @@ def respond_to_configuration(r, dp, drow, dv, impulses):
         m,
         n - first,
     )
-    root_products.add_reactions(r, dv, impulses, first, True)
+    root_products.add_force_response(r, dv, impulses, first, True)
     root_products.root_transposed_times(r, dv, first)
 
 
@@ -243,7 +243,7 @@ def respond_to_rows(r, s, drow, dv, impulses):
                 )
     else:
         products.multiply(r, impulses, -s, inverse, drow, m, m, n)
-    root_products.add_reactions(r, dv, impulses, 0, False)
+    root_products.add_force_response(r, dv, impulses, 0, False)
     root_products.root_transposed_times(r, dv, 0)
 
 
@@ -293,7 +293,7 @@ def differentiate_momentum(r):
 def solve_rates(r):
     """Compute d(v_after) and d(impulse), from the rates of momentum and rows.
 
-    Reads DTAU_DQ, DAC_DA, DVC_DQ; writes DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV; calls
+    Reads DTAU_DQ, DAC_DA; writes DVC_DQ, DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV; calls
     invert_coupling, respond_to_configuration, respond_to_rows.
     """
     n = nv(r)

@@ -130,10 +130,10 @@ def relative_rates(r, n, bodies, which, x):
 def error_rate(r, n, which, u):
     """Return the derivative of the pose error, if a body moves along u; fixed axes.
 
-    Reads ORIENTATIONS, GAPS, ERRORS.
+    Reads POSES, ERRORS.
     """
     R1, R2 = rows.orientation(r, n, 0), rows.orientation(r, n, 1)
-    gap = vector(r, rows.GAPS, n)
+    gap = rows.relative_origin(r, n)
     m = motion(r, rows.ERRORS, n)
     d = motion_rotated(transposed(R2), motion_moved(gap, u))
     if which == 0:
@@ -188,7 +188,7 @@ def add_rates(r, n, axes, row, k, x, accelerated):
 def add_column(r, n, bodies, relative, which, i, c, accelerated):
     """Add column c of joint i, which moves a body, to the derivatives of contact n.
 
-    Reads J, PSID, PSIDD, DADV, AXES, ORIENTATIONS, GAPS, ERRORS.
+    Reads J, PSID, PSIDD, DADV, AXES, POSES, ERRORS.
     """
     k, row, (kp, _) = idx_v(r, i) + c, packed.row_start(r, n), packed.gains(r, n)
     body = bodies[0] if which == 0 else bodies[1]
@@ -279,7 +279,7 @@ def add_point_column(r, n, point, which, i, c, accelerated):
 def add_columns(r, n, bodies, which, accelerated):
     """Add the columns of all joints that move a body to the derivatives of contact n.
 
-    Reads J, PSID, PSIDD, DADV, AXES, ORIENTATIONS, GAPS, ERRORS.
+    Reads J, PSID, PSIDD, DADV, AXES, POSES, ERRORS.
     """
     relative, point = relative_motion(r, n, bodies), point_of(r, n, bodies, which)
     i = bodies[0].joint if which == 0 else bodies[1].joint

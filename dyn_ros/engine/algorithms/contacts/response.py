@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""How a robot in contact responds to changes of torques and of the rows of its contacts.
+"""Response of a robot in contact to changes of torques and of the rows of its contacts.
 
 With Y = M^-1 J', G = J Y, K = G^-1 Y' and P = M^-1 - Y K, the solution of
 
@@ -16,64 +16,73 @@ from ...kernel.vocabulary import *
 from ..constrained import constraint_forces as cf
 from ..constrained import products
 from ..constrained.semidefinite import WIDTH, invert_factored
-from ..dynamics.minverse import MINV, ROOT
+from ..dynamics.minverse import MINV
 from .contact_rows import branches
 from .packed import damping, ncontacts, row_start, row_stop
-from .root_products import are_linked, first_in_branch, moved_contacts
+from .root_products import (
+    are_linked,
+    first_in_branch,
+    moved_contacts,
+    response_matrix,
+    root_matrix,
+)
 from .system import TOLERANCE, damping_above_rounding
 
-RESPONSE = field("_response", ("constraints", "nv"))  # Y'
-INVERSE = field("_coupling_inverse", (MAX_CONSTRAINTS, WIDTH))
+RESPONSE = field("_response", ("constraints", "nv"))  # Y' = J M^-1
+INVERSE = field("_coupling_inverse", (MAX_CONSTRAINTS, WIDTH))  # G^-1
 
-Rates = namedtuple("Rates", "torques rows")  # dtau and drow
-Response = namedtuple("Response", "motions forces")  # d(ddq) and d(lambda)
+Rates = namedtuple("Rates", "torques rows")
+"""The matrices dtau, (nv, nv), and drow, (m, nv)."""
+Response = namedtuple("Response", "motions forces")
+"""The matrices d(ddq), (nv, nv), and d(lambda), (m, nv)."""
 
 
 @kernel
 def coupling_inverse(r):
-    """Return G^-1, a matrix."""
-    return matrix_at(offset(r, INVERSE), WIDTH)
+    """Return G^-1, (m, m)."""
+    return matrix_of_width(r, INVERSE, WIDTH)
 
 
 @kernel
-def response_of(r, n):
-    """Compute the rows of J M^-1 = (V J')' V of contact n; a batch leaves out zeros of V.
+def set_contact_response(r, n):
+    """Compute the rows of Y' of contact n; a batch leaves out zeros of V.
+
+        Y' = J M^-1 = R' V,  R = V J'
 
     Reads ROOT, SCALED; writes RESPONSE.
     """
     columns, width, (first, second) = nv(r), simd_width(r.work), branches(r, n)
+    R, V_, Y = response_matrix(r), root_matrix(r), matrix(r, RESPONSE)
     for k in range(row_start(r, n), row_stop(r, n), 3):
-        X = matrix_at(offset(r, cf.SCALED) + k, WIDTH)
         for c in range(0, columns, 2 * width):
             if is_batch(r):
                 i = first_in_branch(r, first, c, c + 2)
                 j = first_in_branch(r, second, c, c + 2)
             else:
                 i, j = first, second
-            x, y = cf.product_along(
-                r, X, matrix_at(offset(r, ROOT) + c, padded(r)), columns - c, i, j
-            )
+            x, y = cf.product_along(r, columns_from(R, k), columns_from(V_, c), columns - c, i, j)
             for t in range(3):
-                row = offset(r, RESPONSE) + columns * (k + t) + c
-                store_simd(r.work, row, columns - c, x[t])
+                set_elements(r, Y, k + t, c, columns - c, x[t])
                 if c + width < columns:
-                    store_simd(r.work, row + width, columns - c - width, y[t])
+                    set_elements(r, Y, k + t, c + width, columns - c - width, y[t])
 
 
 @kernel
 def set_response(r):
-    """Compute Y' = J M^-1 and G^-1 = (J M^-1 J')^-1.
+    """Compute Y' = J M^-1 and G^-1, with G = J M^-1 J'.
 
     Reads PIVOTS, ROOT, SCALED, COUPLING; writes FACTOR, INVERSE, RIGHT, WEIGHTS, RESPONSE, INVERSE.
     """
     invert_coupling(r)
     for contact in range(ncontacts(r)):
-        response_of(r, contact)
+        set_contact_response(r, contact)
 
 
 @kernel
 def invert_coupling(r):
-    """Compute G^-1, from the factor of G that the contact forces were solved with.
+    """Compute G^-1 from the factor of G with which the contact forces were solved.
+
+        G = J M^-1 J' + mu I                mu: the damping
 
     Reads PIVOTS, COUPLING; writes FACTOR, INVERSE, RIGHT, WEIGHTS, INVERSE.
     """
@@ -87,31 +96,31 @@ def invert_coupling(r):
 
 @kernel
 def add_pair(r, x, y, A, B, B2, j, i, k):
-    """Add row j of A times column k of B and of B2. Reads A, B, B2."""
+    """Return x and y plus six numbers of row j of A, from i on, times B_jk and B2_jk.
+
+    Reads A, B, B2.
+    """
     a = products.load_six(r, A, j, i)
     return (
-        products.add_six(x, a, load(r.work, B.start + B.step * j + k)),
-        products.add_six(y, a, load(r.work, B2.start + B2.step * j + k)),
+        products.add_six(x, a, element(r, B, j, k)),
+        products.add_six(y, a, element(r, B2, j, k)),
     )
 
 
 @kernel
-def project(r, P, minus_K):
-    """Compute P = M^-1 - Y K; a batch computes the upper triangle, and the lower one by symmetry.
+def project_symmetric(r, P, minus_K):
+    """Compute P = M^-1 - Y K for a batch: the upper triangle, and the lower one by symmetry.
 
     Reads MINV, RESPONSE, minus_K; writes P.
     """
-    n, m, W, Y = nv(r), nconstraints(r), matrix(r, MINV), matrix(r, RESPONSE)
-    if not is_batch(r):
-        products.multiply(r, P, 1.0, Y, minus_K, n, m, n)
-        for k in range(n * n):
-            store(r.work, P.start + k, load(r.work, P.start + k) + load(r.work, W.start + k))
-        return
+    n, m, Minv, Y_transpose = nv(r), nconstraints(r), matrix(r, MINV), matrix(r, RESPONSE)
+    next_column = columns_from(minus_K, 1)
     for i in range(0, n, 6):
         for k in range(i, n, 2):
-            x, y = products.load_six(r, W, k, i), products.load_six(r, W, min(k + 1, n - 1), i)
+            x = products.load_six(r, Minv, k, i)
+            y = products.load_six(r, Minv, min(k + 1, n - 1), i)
             for j in range(m):
-                x, y = add_pair(r, x, y, Y, minus_K, matrix_at(minus_K.start + 1, n), j, i, k)
+                x, y = add_pair(r, x, y, Y_transpose, minus_K, next_column, j, i, k)
             for t in range(2):
                 if k + t < n:
                     products.store_six(r, P, 1.0, x if t == 0 else y, i, n, k + t, 1)
@@ -119,8 +128,25 @@ def project(r, P, minus_K):
 
 
 @kernel
+def project(r, P, minus_K):
+    """Compute the projection P = M^-1 - Y K, the response of accelerations to torques.
+
+    Reads MINV, RESPONSE, minus_K; writes P.
+    """
+    n, m, Minv, Y_transpose = nv(r), nconstraints(r), matrix(r, MINV), matrix(r, RESPONSE)
+    if is_batch(r):
+        project_symmetric(r, P, minus_K)
+        return
+    products.multiply(r, P, 1.0, Y_transpose, minus_K, n, m, n)
+    for k in range(n * n):  # both matrices have no gaps
+        add_to_element(r, P, 0, k, element(r, Minv, 0, k))
+
+
+@kernel
 def respond_to_torques(r, response):
-    """Compute G^-1, and the response to torques, P and -K.
+    """Compute G^-1, and the response to torques.
+
+        d(ddq) = P = M^-1 - Y K,  d(lambda) = -K = -G^-1 Y'
 
     Reads PIVOTS, MINV, ROOT, SCALED, COUPLING; writes FACTOR, INVERSE, RIGHT, WEIGHTS, RESPONSE,
     INVERSE, response.
@@ -131,12 +157,14 @@ def respond_to_torques(r, response):
     project(r, response.motions, response.forces)
 
 
-# --- the columns of a batch
+# --- columns of a batch: two right sides, six rows at a time
 
 
 @kernel
 def add_torques(r, x, y, A, B, B2, i, k, last, linked):
-    """Add A' times columns of two dtau, from the tips of the branches of velocities k to last.
+    """Return x and y plus rows i to i + 5 of A' times column k of two matrices dtau, B and B2.
+
+    Velocities that are neither descendants nor ancestors of k to ``last`` are left out.
 
     Reads A, B, B2.
     """
@@ -150,7 +178,12 @@ def add_torques(r, x, y, A, B, B2, i, k, last, linked):
 
 @kernel
 def add_rows(r, x, y, A, B, B2, i, k, last):
-    """Add A' times columns of two drow, of velocities k to last. Reads A, B, B2."""
+    """Return x and y plus rows i to i + 5 of A' times column k of two matrices drow, B and B2.
+
+    Contacts that velocities k to ``last`` do not move are left out.
+
+    Reads A, B, B2.
+    """
     moved = moved_contacts(r, k, last)
     for n in range(ncontacts(r)):
         if moved >> n & 1:
@@ -161,7 +194,7 @@ def add_rows(r, x, y, A, B, B2, i, k, last):
 
 @kernel
 def respond_sparsely(r, C, C2, s, A, s2, A2, rates, rates2, rows):
-    """Set C to s A' dtau + s2 A2' drow, and C2 from the other rates, six rows at a time.
+    """Set C to s A' dtau + s2 A2' drow, and C2 from ``rates2``, with s and s2 of 1 or -1.
 
     Reads A, A2, rates, rates2; writes C, C2.
     """
@@ -170,17 +203,8 @@ def respond_sparsely(r, C, C2, s, A, s2, A2, rates, rates2, rows):
         for k in range(nv(r)):
             x = products.zero_six(r, C)
             x, y = add_torques(r, x, x, A, rates.torques, rates2.torques, i, k, k, linked)
-            x, y = add_rows(
-                r,
-                products.scale_six(t, x),
-                products.scale_six(t, y),
-                A2,
-                rates.rows,
-                rates2.rows,
-                i,
-                k,
-                k,
-            )
+            x, y = products.scale_six(t, x), products.scale_six(t, y)
+            x, y = add_rows(r, x, y, A2, rates.rows, rates2.rows, i, k, k)
             products.store_six(r, C, s2, x, i, rows, k, 1)
             products.store_six(r, C2, s2, y, i, rows, k, 1)
 
@@ -194,6 +218,7 @@ def respond(r, to_torques, rates, rates2, response, response2):
     Reads INVERSE, rates, rates2, to_torques; writes response, response2.
     """
     n, m, P, minus_K = nv(r), nconstraints(r), to_torques.motions, to_torques.forces
+    Ginv, minus_K_transpose = coupling_inverse(r), transpose(minus_K)
     if is_batch(r):
         respond_sparsely(
             r, response.motions, response2.motions, -1.0, P, 1.0, minus_K, rates, rates2, n
@@ -203,30 +228,19 @@ def respond(r, to_torques, rates, rates2, response, response2):
             response.forces,
             response2.forces,
             -1.0,
-            transpose(minus_K),
+            minus_K_transpose,
             -1.0,
-            coupling_inverse(r),
+            Ginv,
             rates,
             rates2,
             m,
         )
         return
-    for second in range(2):
-        x, columns = rates, response
-        if second == 1:
-            x, columns = rates2, response2
-        products.combine(r, columns.motions, -1.0, P, x.torques, n, 1.0, minus_K, x.rows, m, n, n)
+    for k in range(2):
+        x, y = rates, response
+        if k == 1:
+            x, y = rates2, response2
+        products.combine(r, y.motions, -1.0, P, x.torques, n, 1.0, minus_K, x.rows, m, n, n)
         products.combine(
-            r,
-            columns.forces,
-            -1.0,
-            transpose(minus_K),
-            x.torques,
-            n,
-            -1.0,
-            coupling_inverse(r),
-            x.rows,
-            m,
-            m,
-            n,
+            r, y.forces, -1.0, minus_K_transpose, x.torques, n, -1.0, Ginv, x.rows, m, m, n
         )

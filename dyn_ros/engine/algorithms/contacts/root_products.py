@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products with V and R = V J', where M^-1 = V' V and J M^-1 J' = R' R.
 
-V and R are as sparse as the tree. Products are computed in blocks of three rows and three vectors
-of columns.
+V and R are as sparse as the tree. Products are computed in blocks of three rows and three SIMD
+vectors of columns.
 """
 
 from ...kernel.vocabulary import *
@@ -13,7 +13,7 @@ from ..dynamics.minverse import ROOT
 from . import packed
 from .contact_rows import branches
 
-# --- what is linked
+# --- sparsity: contacts of two links, subtrees and branches
 
 
 @kernel
@@ -49,69 +49,65 @@ def moved_contacts(r, first, last):
     """Return the contacts of bodies that velocities ``first`` to ``last`` move, one bit each."""
     mask, end = 0, subtree_end(r, first, last)
     for n in range(packed.ncontacts(r)):
-        p, q = branches(r, n)
-        if (first <= p and p < end) or (first <= q and q < end):
+        i, j = branches(r, n)
+        if (first <= i and i < end) or (first <= j and j < end):
             mask |= 1 << n
     return mask
 
 
 @kernel
 def first_in_branch(r, j, k, stop):
-    """Return the first velocity from j to the root that is from k to ``stop`` or above these."""
+    """Return the first velocity from j to the root in a range from k to ``stop`` or above it."""
     while j >= 0 and (j >= stop or velocity_end(r, j) <= k):
         j = velocity_parent(r, j)
     return j
 
 
-# --- the matrices
+# --- matrices
 
 
 @kernel
-def root(r):
-    """Return V, a matrix."""
-    return matrix_at(offset(r, ROOT), padded(r))
+def root_matrix(r):
+    """Return V, (nv, nv)."""
+    return matrix_of_width(r, ROOT, padded(r))
 
 
 @kernel
-def reactions(r):
-    """Return R, a matrix."""
-    return matrix_at(offset(r, cf.SCALED), WIDTH)
+def response_matrix(r):
+    """Return R = V J', (nv, m)."""
+    return matrix_of_width(r, cf.SCALED, WIDTH)
 
 
-# --- blocks
+# --- blocks of three rows
 
 
 @kernel
-def three_rows(r, A, i):
-    """Return the offsets of rows i to i + 2; beyond the last one, it is repeated."""
+def three_rows(r, i):
+    """Return the numbers of rows i to i + 2; beyond the last row, that one is repeated."""
     last = nv(r) - 1
-    return (
-        A.start + A.step * i,
-        A.start + A.step * min(i + 1, last),
-        A.start + A.step * min(i + 2, last),
-    )
+    return i, min(i + 1, last), min(i + 2, last)
 
 
 @kernel
-def load_three(r, rows, j):
-    """Return number j of three rows. Reads rows."""
-    return load(r.work, rows[0] + j), load(r.work, rows[1] + j), load(r.work, rows[2] + j)
+def three_elements(r, A, rows, j):
+    """Return the elements of column j of A in three rows. Reads A."""
+    return element(r, A, rows[0], j), element(r, A, rows[1], j), element(r, A, rows[2], j)
 
 
 @kernel
 def zero_block(r, C):
     """Return a block of zeros. Reads C."""
-    zero = lift(0.0, load_simd(r.work, C.start, 1))
+    zero = lift(0.0, elements(r, C, 0, 0, 1))
     return (zero, zero, zero), (zero, zero, zero), (zero, zero, zero)
 
 
 @kernel
-def load_vectors(r, rows, k, count):
-    """Return a vector of columns of three rows. Reads rows."""
+def three_vectors(r, A, rows, k, count):
+    """Return up to ``count`` elements from column k of A on, in three rows. Reads A."""
     return (
-        load_simd(r.work, rows[0] + k, count),
-        load_simd(r.work, rows[1] + k, count),
-        load_simd(r.work, rows[2] + k, count),
+        elements(r, A, rows[0], k, count),
+        elements(r, A, rows[1], k, count),
+        elements(r, A, rows[2], k, count),
     )
 
 
@@ -121,11 +117,11 @@ def load_block(r, C, i, k):
 
     Reads C.
     """
-    rows, width, count = three_rows(r, C, i), simd_width(r.work), nv(r) - k
+    rows, width, count = three_rows(r, i), simd_width(r.work), nv(r) - k
     return (
-        load_vectors(r, rows, k, count),
-        load_vectors(r, rows, k + width, count - width),
-        load_vectors(r, rows, k + 2 * width, count - 2 * width),
+        three_vectors(r, C, rows, k, count),
+        three_vectors(r, C, rows, k + width, count - width),
+        three_vectors(r, C, rows, k + 2 * width, count - 2 * width),
     )
 
 
@@ -136,19 +132,17 @@ def store_block(r, C, i, k, x):
     for v in range(3):
         for t in range(3):
             if i + t < n and k + width * v < n:
-                store_simd(
-                    r.work, C.start + C.step * (i + t) + k + width * v, n - k - width * v, x[v][t]
-                )
+                set_elements(r, C, i + t, k + width * v, n - k - width * v, x[v][t])
 
 
 @kernel
 def add_to_block(r, x, a, B, j, k):
     """Return x plus three numbers times row j of B. Reads B."""
-    b, width, count = B.start + B.step * j + k, simd_width(r.work), nv(r) - k
+    width, count = simd_width(r.work), nv(r) - k
     return (
-        cf.add_three(x[0], a, load_simd(r.work, b, count)),
-        cf.add_three(x[1], a, load_simd(r.work, b + width, count - width)),
-        cf.add_three(x[2], a, load_simd(r.work, b + 2 * width, count - 2 * width)),
+        cf.add_three(x[0], a, elements(r, B, j, k, count)),
+        cf.add_three(x[1], a, elements(r, B, j, k + width, count - width)),
+        cf.add_three(x[2], a, elements(r, B, j, k + 2 * width, count - 2 * width)),
     )
 
 
@@ -159,6 +153,8 @@ def add_to_block(r, x, a, B, j, k):
 def minus_root_times(r, C, B, first):
     """Set C to -V B from column ``first`` on; B is as sparse as the tree, unless contacts link it.
 
+        C_ik = - sum of V_ij B_jk over j in the subtree of i
+
     Reads ROOT, B; writes C.
     """
     n, width, linked = nv(r), simd_width(r.work), are_linked(r)
@@ -166,11 +162,12 @@ def minus_root_times(r, C, B, first):
         low = 0 if linked else k
         stop = n if linked else subtree_end(r, k, min(k + 3 * width, n) - 1)
         for i in range(0, n, 3):
-            x, rows = zero_block(r, C), three_rows(r, root(r), i)
+            x, rows = zero_block(r, C), three_rows(r, i)
             end = subtree_end(r, i, min(i + 2, n - 1))
             j = min(end, stop) - 1 if end > low else -1
             while j >= i:
-                x = add_to_block(r, x, scale(-1.0, load_three(r, rows, j)), B, j, k)
+                v = three_elements(r, root_matrix(r), rows, j)
+                x = add_to_block(r, x, scale(-1.0, v), B, j, k)
                 j = j - 1 if j > low else velocity_parent(r, j)
             store_block(r, C, i, k, x)
 
@@ -179,57 +176,58 @@ def minus_root_times(r, C, B, first):
 def root_transposed_times(r, C, first):
     """Replace C with V' C from column ``first`` on, from the last row to the first.
 
+        C_ik = sum of V_ji C_jk over the ancestors j of i
+
     Reads ROOT; writes C.
     """
-    n, V_ = nv(r), root(r)
+    n, V_transpose = nv(r), transpose(root_matrix(r))
     for i in range((n - 1) // 3 * 3, -1, -3):
         for k in range(first, n, 3 * simd_width(r.work)):
             x, j = zero_block(r, C), min(i + 2, n - 1)
             while j >= 0:
-                v = V_.start + V_.step * j + i
-                x = add_to_block(r, x, load_three(r, (v, v + 1, v + 2), 0), C, j, k)
+                v = three_elements(r, V_transpose, (i, i + 1, i + 2), j)
+                x = add_to_block(r, x, v, C, j, k)
                 j = j - 1 if j > i else velocity_parent(r, j)
             store_block(r, C, i, k, x)
 
 
 @kernel
-def add_reactions(r, C, forces, first, adding):
-    """Set C to R forces from column ``first`` on; if adding, plus C.
+def add_force_response(r, C, forces, first, adding):
+    """Set C to R F from column ``first`` on, with F the forces; if adding, to C + R F.
 
     Reads SCALED, forces; writes C.
     """
     n = nv(r)
     for i in range(0, n, 3):
-        rows, moved = three_rows(r, reactions(r), i), moved_contacts(r, i, min(i + 2, n - 1))
+        rows, moved = three_rows(r, i), moved_contacts(r, i, min(i + 2, n - 1))
         for k in range(first, n, 3 * simd_width(r.work)):
             x = load_block(r, C, i, k) if adding else zero_block(r, C)
             for contact in range(packed.ncontacts(r)):
                 if moved >> contact & 1:
                     for j in range(packed.row_start(r, contact), packed.row_stop(r, contact)):
-                        x = add_to_block(r, x, load_three(r, rows, j), forces, j, k)
+                        a = three_elements(r, response_matrix(r), rows, j)
+                        x = add_to_block(r, x, a, forces, j, k)
             store_block(r, C, i, k, x)
 
 
 @kernel
-def add_motions(r, W, T, first):
+def add_row_motions(r, W, T, first):
     """Add R' T to W from column ``first`` on; T is the result of ``minus_root_times``.
 
-    Reads SCALED, T.
+    Reads SCALED, T; writes W.
     """
-    n, width, linked = nv(r), simd_width(r.work), are_linked(r)
+    n, width, linked, R = nv(r), simd_width(r.work), are_linked(r), response_matrix(r)
     for contact in range(packed.ncontacts(r)):
-        p, q = branches(r, contact)
+        i, j = branches(r, contact)
         for c in range(first, n, 2 * width):
             stop = n if linked else subtree_end(r, c, min(c + 2 * width, n) - 1)
             low = 0 if linked else c
-            a, b = first_in_branch(r, p, low, stop), first_in_branch(r, q, low, stop)
+            i_first, j_first = first_in_branch(r, i, low, stop), first_in_branch(r, j, low, stop)
             for k in range(packed.row_start(r, contact), packed.row_stop(r, contact), 3):
-                R = reactions(r)
                 x, y = cf.product_along(
-                    r, matrix_at(R.start + k, R.step), matrix_at(T.start + c, T.step), n - c, a, b
+                    r, columns_from(R, k), columns_from(T, c), n - c, i_first, j_first
                 )
                 for t in range(3):
-                    w = W.start + W.step * (k + t) + c
-                    cf.increase_simd(r, w, n - c, x[t])
+                    add_to_elements(r, W, k + t, c, n - c, x[t])
                     if c + width < n:
-                        cf.increase_simd(r, w + width, n - c - width, y[t])
+                        add_to_elements(r, W, k + t, c + width, n - c - width, y[t])
