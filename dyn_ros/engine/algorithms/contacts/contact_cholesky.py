@@ -1,8 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The matrix of the dynamics in contact, [-damping J; J' M], and its factors.
+"""Cholesky factors of the matrix of the dynamics in contact, and its right side.
 
-With the contacts first, U D U' keeps the sparsity of the tree.
+    K = [-mu I  J; J'  M] = U D U'          mu: the damping
+
+With the rows of contacts first, U keeps the sparsity of the tree.
 """
 
 from __future__ import annotations
@@ -44,7 +46,10 @@ TORQUE_RESIDUAL = field(
 
 @kernel
 def right_side_kernel(r):
-    """Compute the right side of the dynamics in contact, [-excess; tau - nle].
+    """Compute the right side of the dynamics in contact.
+
+        J ddq = kp err - kd J v - drift     PRIMAL_RHS
+        M ddq - J' lambda = tau - nle       TORQUE_RESIDUAL
 
     Reads TAU_IN; writes NLE, LINK_ACCELERATION, PRIMAL_RHS, TORQUE_RESIDUAL; calls newton_euler,
     outward_velocities, propagate_contacts.
@@ -63,7 +68,7 @@ def right_side_kernel(r):
 @public
 @dataclass(frozen=True, eq=False)
 class ContactCholesky:
-    """The matrix K = [-damping I, J; J', M] of the dynamics in contact, and K = U D U'.
+    """Matrix K = [-damping I, J; J', M] of the dynamics in contact, and its factors, K = U D U'.
 
     Created by ``contact_cholesky``. For a batch, all arrays have a leading batch axis.
 
@@ -89,7 +94,7 @@ class ContactCholesky:
     Dinv: Array
 
     def solve(self, b: ArrayLike) -> Array:
-        """K^-1 b.
+        """Return K^-1 b.
 
         For b = (primal_rhs_contact, torque_residual) of ``contact_right_side``, the result is
         (-lambda_c, ddq) of ``contact_dynamics``; with damping, only if no contact is in WORLD,
@@ -120,13 +125,13 @@ class ContactCholesky:
         return x[..., 0] if is_vector else x
 
     def inverse(self) -> Array:
-        """K^-1, (m + nv, m + nv)."""
+        """Return K^-1, (m + nv, m + nv)."""
         eye = np.eye(self.D.shape[-1])
         return self.solve(np.broadcast_to(eye, self.matrix.shape))
 
 
 def _upper_factors(G: Array, damping: float) -> tuple[Array, Array]:
-    """U and D of positive definite matrices, U D U'."""
+    """Return U and D of positive definite matrices, G = U D U'."""
     message = (
         f"contact_cholesky: the contacts depend on each other, and damping is {damping:g}; "
         "remove redundant ones, or set damping to about 1e-6"
@@ -151,7 +156,7 @@ def contact_cholesky(
     *,
     threads: int = 1,
 ) -> ContactCholesky:
-    """The matrix of the dynamics in contact and its factors, to solve with it several times.
+    """Return the matrix of the dynamics in contact and its factors, to solve with it several times.
 
     Carpentier, Budhiraja and Mansard (2021). ``contact_dynamics`` does not need it and is faster.
     Also computes ``data.U``, ``data.D``, ``data.Dinv``, ``data.M``, ``data.contact_jacobian`` and
@@ -180,17 +185,17 @@ def contact_cholesky(
     """
     U, D, Dinv = cholesky(model, data, q, threads=threads)
     J = contact_jacobian(model, data, q, contacts, threads=threads)
-    packed_contacts = pack_contacts(model, data, contacts, damping)  # which validates the damping
+    mu = pack_contacts(model, data, contacts, damping).damping
     G = delassus_matrix(model, data, q, contacts, threads=threads)
     m, lead = G.shape[-1], G.shape[:-2]
-    U_G, D_G = _upper_factors(G + packed_contacts.damping * np.eye(m), packed_contacts.damping)
+    U_G, D_G = _upper_factors(G + mu * np.eye(m), mu)
     size = m + model.nv
     upper, matrix = np.zeros((2, *lead, size, size))
     upper[..., :m, :m], upper[..., m:, m:] = U_G, U
     upper[..., :m, m:] = (Dinv[..., None] * np.linalg.solve(U, J.swapaxes(-1, -2))).swapaxes(-1, -2)
     matrix[..., m:, m:] = crba(model, data, q, threads=threads)
     matrix[..., :m, m:], matrix[..., m:, :m] = J, J.swapaxes(-1, -2)
-    matrix[..., range(m), range(m)] = -packed_contacts.damping
+    matrix[..., range(m), range(m)] = -mu
     diagonal = np.concatenate([-D_G, D], -1)
     return ContactCholesky(matrix, upper, diagonal, np.concatenate([-1.0 / D_G, Dinv], -1))
 
@@ -213,7 +218,7 @@ def contact_right_side(
     *,
     threads: int = 1,
 ) -> tuple[Array, Array]:
-    """The right side of the dynamics in contact: what contacts demand, and what torques leave.
+    """Compute the right side of the dynamics in contact, accelerations and torques.
 
     With (J ddq, M ddq - J' lambda) equal to both, ddq and lambda are the results of
     ``contact_dynamics``. Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n + m
@@ -221,8 +226,9 @@ def contact_right_side(
 
     Examples
     --------
-    >>> wanted, left = dyn_ros.contact_right_side(walker, walker_data, stand, still, none, feet)
-    >>> wanted.shape, left.shape
+    >>> J_ddq, residual = dyn_ros.contact_right_side(
+    ...     walker, walker_data, stand, still, none, feet)
+    >>> J_ddq.shape, residual.shape
     ((12,), (18,))
     """
     packed_contacts = pack_contacts(model, data, contacts)

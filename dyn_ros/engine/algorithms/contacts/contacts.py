@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Contacts: what a caller declares, and the forces by name."""
+"""Declared contacts of a robot, and their forces by name."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ...model.frames import ReferenceFrame
 from ...spatial.se3 import SE3
 
 RANK, RESIDUAL, ITERATIONS = range(3)
+"""Numbers of the field SOLUTION."""
 
 Dimension: TypeAlias = Literal[3, 6]
 
@@ -57,7 +58,7 @@ class Contact:
         c1. Without gains, only the acceleration is constrained, and the placement of c2 has no
         effect unless its origin is where the force acts (dimension 3 and another link).
     name : str, optional
-        By which the forces are found. Default: the name of ``frame``.
+        The name of its forces in the results. Default: the name of ``frame``.
 
     Raises
     ------
@@ -133,10 +134,10 @@ class Contact:
             "other": other,
             "name": name,
             "reference_frame": ReferenceFrame(reference_frame),
-            "placement": _placement("placement", placement),
-            "other_placement": _placement("other_placement", other_placement),
-            "kp": _gain("kp", kp),
-            "kd": _gain("kd", kd),
+            "placement": _as_placement("placement", placement),
+            "other_placement": _as_placement("other_placement", other_placement),
+            "kp": _as_gain("kp", kp),
+            "kd": _as_gain("kd", kd),
         }
         for attribute, value in values.items():
             object.__setattr__(self, attribute, value)
@@ -161,11 +162,13 @@ class Contact:
 
 
 def _require_frame(name: str, value: object) -> None:
+    """Raise a ValueError if an argument is neither a name nor an index."""
     if isinstance(value, bool) or not isinstance(value, (str, int, np.integer)):
         raise ValueError(f"{name}: expected the name or the index of a frame, got {value!r:.80}")
 
 
-def _placement(name: str, value: ArrayLike | SE3 | None) -> SE3:
+def _as_placement(name: str, value: ArrayLike | SE3 | None) -> SE3:
+    """Return an argument as SE3; the identity if it is None."""
     if value is None:
         return SE3.identity()
     if isinstance(value, SE3):
@@ -178,7 +181,8 @@ def _placement(name: str, value: ArrayLike | SE3 | None) -> SE3:
         ) from None
 
 
-def _gain(name: str, value: float) -> float:
+def _as_gain(name: str, value: float) -> float:
+    """Return a gain as a float; raise a ValueError if it is negative or not finite."""
     gain = finite_number(name, value)
     if gain < 0.0:
         raise ValueError(
@@ -190,7 +194,7 @@ def _gain(name: str, value: float) -> float:
 
 @public
 class ContactForces(Mapping[str, Array]):
-    """The forces of contacts, by name.
+    """Forces of contacts, by name.
 
     For a single state, the arrays are views of ``Data``, and the numbers are from its last call;
     for a batch, all have a leading batch axis.
@@ -211,7 +215,7 @@ class ContactForces(Mapping[str, Array]):
     """
 
     __slots__ = ("_rows", "_solution", "lambda_c")
-    __eq__ = object.__eq__  # not of dicts of arrays
+    __eq__ = object.__eq__  # Comparing arrays gives no bool.
     __hash__ = object.__hash__
 
     @property

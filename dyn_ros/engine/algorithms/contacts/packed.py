@@ -1,15 +1,16 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Contacts packed for kernels: the table, its checks, and what kernels read from it.
+"""Contacts packed for kernels: their integers and floats, checks, and accessors of kernels.
 
-A table of integers is created once for each combination of contacts and options, and cached in
-``Data``. Its address is an option of the call and holds the table in memory.
+Contacts are packed once for each combination of contacts and settings, and cached in ``Data``. The
+address of the packed numbers is an option of the call and holds them in memory.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,8 @@ from ...model.model import Model
 from ..constrained.constraints import moving_frames
 from .contacts import Contact
 
-CONTACTS = declare_option("contacts")  # the address of a table
-ROWS = field("_rows", ("constraints",))  # zeros: as many as the contacts have rows
+CONTACTS = declare_option("contacts")  # address of the packed numbers
+ROWS = field("_rows", ("constraints",))  # zeros; their number is the number of contacts' rows
 SOLUTION = field(
     "_solution",
     (3,),
@@ -33,22 +34,45 @@ SOLUTION = field(
 )
 
 DAMPING, TARGET_RESIDUAL, MAX_ITERATIONS, RESTITUTION, NCONTACTS = range(5)
-CONTACT = 5  # the first contact
+CONTACT = 5  # start of the first contact
 JOINT, START, STOP, REFERENCE, AT_ORIGIN, KP, KD, PLACEMENT = 0, 2, 3, 4, 5, 6, 7, 8
-CONTACT_SIZE = 32  # of c1, then of c2: JOINT and PLACEMENT
+"""Places in a contact's numbers. JOINT and PLACEMENT (12 numbers) are those of c1, then of c2."""
+CONTACT_SIZE = 32
 MAX_CONTACTS = MAX_CONSTRAINTS // 3
-_KEPT = 64  # tables that a Data keeps
-_ITERATION_LIMIT = 1_000_000
 
 
 class PackedContacts(int):
-    """The address of the integers that a kernel reads; it keeps them in memory while it exists."""
+    """The address of the numbers that kernels read; it keeps them in memory while it exists.
+
+    Attributes
+    ----------
+    contacts : tuple of Contact
+    numbers : (n,) ndarray of int64
+        Settings, then ``CONTACT_SIZE`` numbers for each contact; floats are stored by their bits.
+    zeros : (m,) ndarray
+        A zero for each row.
+    rows : dict
+        Rows of each contact, by its name.
+    damping : float
+    """
 
     contacts: tuple[Contact, ...]
     numbers: NDArray[np.int64]
-    zeros: Array  # one for each row
+    zeros: Array
     rows: dict[str, slice]
     damping: float
+
+
+class ContactSettings(NamedTuple):
+    """The settings with which contacts are resolved.
+
+    Iterations end when no row is violated by more than ``residual``, or after ``max_iterations``.
+    """
+
+    damping: float
+    residual: float
+    max_iterations: int
+    restitution: float
 
 
 def pack_contacts(
@@ -59,8 +83,10 @@ def pack_contacts(
     residual: float | None = None,
     max_iterations: int = 1,
     restitution: float = 0.0,
+    *,
+    max_cached: int = 64,
 ) -> PackedContacts:
-    """The table of some contacts, found in ``Data`` or created.
+    """Return contacts packed for kernels, found in ``Data`` or created.
 
     Rows in WORLD are those in LOCAL_WORLD_ALIGNED, which do not lose accuracy far from the world's
     origin; kernels then move the results there.
@@ -68,41 +94,42 @@ def pack_contacts(
     settings = damping, residual, max_iterations, restitution
     try:
         hash(settings)  # an array of one number equals that number
-        known, table = data._last_packed
-        if known == (contacts, settings) and data.model is model:  # otherwise the call reports it
-            return table
+        arguments, packed_contacts = data._last_packed
+        # With a Data of another model, the call reports it.
+        if arguments == (contacts, settings) and data.model is model:
+            return packed_contacts
     except (AttributeError, TypeError, ValueError):  # not a Data; an array
         pass
-    given = contacts
+    argument = contacts
     if type(contacts) is not tuple:
         contacts = tuple(contacts) if type(contacts) is list else as_tuple(contacts)
     try:
         if data.model is model:
             return data._packed_constraints[contacts, settings]
-    except (AttributeError, KeyError, TypeError):  # not a Data; a new table; not hashable
+    except (AttributeError, KeyError, TypeError):  # not a Data; new contacts; not hashable
         pass
-    kept = data._packed_constraints if getattr(data, "model", None) is model else {}
+    cache = data._packed_constraints if getattr(data, "model", None) is model else {}
     require_contacts(contacts)
-    table = _new_table(require_model(model), contacts, _checked_settings(*settings))
-    if len(kept) >= _KEPT:
-        kept.clear()
+    packed_contacts = _pack(require_model(model), contacts, _checked_settings(*settings))
+    if len(cache) >= max_cached:
+        cache.clear()
     with contextlib.suppress(TypeError):  # damping is an array without an axis
-        kept[contacts, settings] = table
-        if getattr(data, "model", None) is model and type(given) in (tuple, list):
-            data.__dict__["_last_packed"] = (given[:], settings), table
-    return table
+        cache[contacts, settings] = packed_contacts
+        if getattr(data, "model", None) is model and type(argument) in (tuple, list):
+            data.__dict__["_last_packed"] = (argument[:], settings), packed_contacts
+    return packed_contacts
 
 
-def as_tuple(contacts):
-    """Contacts, or anything else in a tuple, for ``require_contacts`` to report."""
+def as_tuple(contacts: Any) -> tuple[Any, ...]:
+    """Return contacts as a tuple; anything else in a tuple, for ``require_contacts`` to report."""
     try:
         return tuple(contacts)
     except TypeError:
         return (contacts,)
 
 
-def require_contacts(contacts):
-    """Raise a TypeError if something is not a ``Contact``."""
+def require_contacts(contacts: Iterable[object]) -> None:
+    """Raise a TypeError if an object is not a ``Contact``."""
     for contact in contacts:
         if not isinstance(contact, Contact):
             raise TypeError(
@@ -111,8 +138,15 @@ def require_contacts(contacts):
             )
 
 
-def _checked_settings(damping, residual, most, restitution):
-    """How contacts are resolved; iterations end at the residual, or after the most."""
+def _checked_settings(
+    damping: float,
+    residual: float | None,
+    max_iterations: int,
+    restitution: float,
+    *,
+    iteration_limit: int = 1_000_000,
+) -> ContactSettings:
+    """Return valid settings; without a residual, contacts are resolved without iterations."""
     damping = finite_number("damping", damping)
     if damping < 0.0:
         raise ValueError(f"damping: expected a number of 0 or more, got {damping:g}")
@@ -120,7 +154,7 @@ def _checked_settings(damping, residual, most, restitution):
     if not 0.0 <= restitution <= 1.0:
         raise ValueError(f"restitution: expected a number from 0 to 1, got {restitution:g}")
     if residual is None:
-        return damping, 0.0, 1, restitution
+        return ContactSettings(damping, 0.0, 1, restitution)
     residual = finite_number("residual", residual)
     if residual < 0.0:
         raise ValueError(f"residual: expected a number of 0 or more, got {residual:g}")
@@ -130,18 +164,19 @@ def _checked_settings(damping, residual, most, restitution):
             "set it to about 1e-6, or omit residual"
         )
     if (
-        isinstance(most, bool)
-        or not isinstance(most, (int, np.integer))
-        or not 1 <= most <= _ITERATION_LIMIT
+        isinstance(max_iterations, bool)
+        or not isinstance(max_iterations, (int, np.integer))
+        or not 1 <= max_iterations <= iteration_limit
     ):
         raise ValueError(
-            f"max_iterations: expected a whole number from 1 to {_ITERATION_LIMIT}, "
-            f"got {most!r:.80}"
+            f"max_iterations: expected a whole number from 1 to {iteration_limit}, "
+            f"got {max_iterations!r:.80}"
         )
-    return damping, residual, int(most), restitution
+    return ContactSettings(damping, residual, int(max_iterations), restitution)
 
 
-def _new_table(model, contacts, settings):
+def _pack(model: Model, contacts: tuple[Contact, ...], settings: ContactSettings) -> PackedContacts:
+    """Pack valid settings and contacts; raise a ValueError if they do not suit the model."""
     ends = np.cumsum([0, *(contact.dimension for contact in contacts)])
     if ends[-1] > MAX_CONSTRAINTS:
         raise ValueError(
@@ -150,59 +185,65 @@ def _new_table(model, contacts, settings):
         )
     numbers = np.zeros(CONTACT + CONTACT_SIZE * len(contacts), np.int64)
     floats = numbers.view(np.float64)
-    (floats[DAMPING], floats[TARGET_RESIDUAL], numbers[MAX_ITERATIONS], floats[RESTITUTION]) = (
-        settings
-    )
+    floats[DAMPING], floats[TARGET_RESIDUAL] = settings.damping, settings.residual
+    numbers[MAX_ITERATIONS], floats[RESTITUTION] = settings.max_iterations, settings.restitution
     numbers[NCONTACTS] = len(contacts)
     rows: dict[str, slice] = {}
     for n, contact in enumerate(contacts):
-        row = slice(CONTACT + CONTACT_SIZE * n, CONTACT + CONTACT_SIZE * (n + 1))
-        name = _write_contact(model, contact, ends[n], numbers[row], floats[row])
+        span = slice(CONTACT + CONTACT_SIZE * n, CONTACT + CONTACT_SIZE * (n + 1))
+        name = _write_contact(model, contact, int(ends[n]), numbers[span], floats[span])
         if name in rows:
             raise ValueError(f"contacts: two are named {name!r}; set the argument name of one")
         rows[name] = slice(int(ends[n]), int(ends[n + 1]))
-    table = PackedContacts(numbers.ctypes.data)
-    table.contacts, table.numbers, table.rows = contacts, numbers, rows
-    table.zeros, table.damping = np.zeros(ends[-1]), settings[0]
-    return table
+    packed_contacts = PackedContacts(numbers.ctypes.data)
+    packed_contacts.contacts, packed_contacts.numbers = contacts, numbers
+    packed_contacts.zeros, packed_contacts.rows = np.zeros(ends[-1]), rows
+    packed_contacts.damping = settings.damping
+    return packed_contacts
 
 
-def _write_contact(model, contact, start, numbers, floats):
-    """Write a contact to its part of the table, as integers and floats; return its name."""
-    index = _frame(model, contact, "frame")
-    frame, name = model.tree.frames[index], contact.name or model.frame_names[index]
-    other_joint, other_place = -1, np.eye(4)
+def _write_contact(
+    model: Model, contact: Contact, start: int, numbers: NDArray[np.int64], floats: Array
+) -> str:
+    """Write a contact, whose first row is ``start``, to its numbers; return its name.
+
+    ``numbers`` and ``floats`` are views of the same memory.
+    """
+    frame_index = _frame_index(model, contact, "frame")
+    frame, frame_name = model.tree.frames[frame_index], model.frame_names[frame_index]
+    name = contact.name or frame_name
+    other_parent, other_placement = -1, np.eye(4)
     if contact.other is not None:
-        other = model.tree.frames[_frame(model, contact, "other")]
-        other_joint, other_place = other.parent, other.placement
-    if frame.parent < 0 and other_joint < 0:
+        other_frame = model.tree.frames[_frame_index(model, contact, "other")]
+        other_parent, other_placement = other_frame.parent, other_frame.placement
+    if frame.parent < 0 and other_parent < 0:
         raise ValueError(
-            f"contacts: no joint moves the frame {model.frame_names[index]!r} of "
+            f"contacts: no joint moves the frame {frame_name!r} of "
             f"contact {name!r}; available: {moving_frames(model)}"
         )
-    if frame.parent == other_joint:
+    if frame.parent == other_parent:
         raise ValueError(
             f"contacts: the frames {contact.frame!r} and {contact.other!r} of contact "
             f"{name!r} belong to the same body, which the joint "
             f"{model.joint_names[frame.parent]!r} moves; choose frames of two bodies"
         )
-    numbers[JOINT : JOINT + 2] = frame.parent + 1, other_joint + 1
+    numbers[JOINT : JOINT + 2] = frame.parent + 1, other_parent + 1
     numbers[START], numbers[STOP] = start, start + contact.dimension
     numbers[REFERENCE] = contact.reference_frame
     if contact.reference_frame == ReferenceFrame.WORLD:
         numbers[REFERENCE] = ReferenceFrame.LOCAL_WORLD_ALIGNED
         numbers[AT_ORIGIN] = contact.dimension == 6
     floats[KP], floats[KD] = contact.kp, contact.kd
-    for place, X in (
+    for k, X in (
         (PLACEMENT, frame.placement @ contact.placement.as_homogeneous()),
-        (PLACEMENT + 12, other_place @ contact.other_placement.as_homogeneous()),
+        (PLACEMENT + 12, other_placement @ contact.other_placement.as_homogeneous()),
     ):
-        floats[place : place + 9], floats[place + 9 : place + 12] = X[:3, :3].ravel(), X[:3, 3]
+        floats[k : k + 9], floats[k + 9 : k + 12] = X[:3, :3].ravel(), X[:3, 3]
     return name
 
 
-def _frame(model, contact, attribute):
-    """Index of the frame of a contact."""
+def _frame_index(model: Model, contact: Contact, attribute: str) -> int:
+    """Return the index of a frame of a contact; errors name the contact."""
     try:
         return frame_number(model, getattr(contact, attribute), attribute)
     except ValueError as error:
@@ -213,12 +254,12 @@ def _frame(model, contact, attribute):
         ) from None
 
 
-# --- the table in kernels
+# --- accessors of kernels
 
 
 @kernel
 def integer(r, k):
-    """Return an integer of the table, such as ``MAX_ITERATIONS``."""
+    """Return integer k of the settings, such as ``MAX_ITERATIONS``."""
     return load(integers_at(option(r, CONTACTS)), k)
 
 
@@ -230,7 +271,7 @@ def ncontacts(r):
 
 @kernel
 def setting(r, k):
-    """Return a float of the table, such as ``RESTITUTION``."""
+    """Return float k of the settings, such as ``RESTITUTION``."""
     return load(floats_at(option(r, CONTACTS)), k)
 
 
@@ -241,27 +282,27 @@ def damping(r):
 
 
 @kernel
-def _integer(r, n, k):
+def contact_integer(r, n, k):
     """Return integer k of contact n."""
     return integer(r, CONTACT + CONTACT_SIZE * n + k)
 
 
 @kernel
-def body(r, n, which):
-    """Return the joint that moves frame c1 (0) or c2 (1) of contact n, or 0."""
-    return _integer(r, n, JOINT + which)
+def body(r, n, side):
+    """Return the joint that moves frame c1 (side 0) or c2 (side 1) of contact n; 0 is the world."""
+    return contact_integer(r, n, JOINT + side)
 
 
 @kernel
 def row_start(r, n):
     """Return the first row of contact n."""
-    return _integer(r, n, START)
+    return contact_integer(r, n, START)
 
 
 @kernel
 def row_stop(r, n):
     """Return the end of the rows of contact n."""
-    return _integer(r, n, STOP)
+    return contact_integer(r, n, STOP)
 
 
 @kernel
@@ -273,35 +314,33 @@ def is_point(r, n):
 @kernel
 def axes_of(r, n):
     """Return the reference frame of contact n, a number of ReferenceFrame."""
-    return _integer(r, n, REFERENCE)
+    return contact_integer(r, n, REFERENCE)
 
 
 @kernel
 def is_at_origin(r, n):
-    """Return True if results of contact n, found at c1, are wanted at the world's origin."""
-    return _integer(r, n, AT_ORIGIN) == 1
+    """Return True if results of contact n, computed at c1, refer to the world's origin."""
+    return contact_integer(r, n, AT_ORIGIN) == 1
 
 
 @kernel
 def any_at_origin(r):
-    """Return True if results of a contact are wanted at the world's origin."""
-    is_any = False
+    """Return True if results of a contact refer to the world's origin."""
+    at_origin = False
     for n in range(ncontacts(r)):
-        is_any = is_any or is_at_origin(r, n)
-    return is_any
+        at_origin = at_origin or is_at_origin(r, n)
+    return at_origin
 
 
 @kernel
 def gains(r, n):
-    """Return kp and kd."""
-    return (
-        setting(r, CONTACT + CONTACT_SIZE * n + KP),
-        setting(r, CONTACT + CONTACT_SIZE * n + KD),
-    )
+    """Return kp and kd of contact n."""
+    k = CONTACT + CONTACT_SIZE * n
+    return setting(r, k + KP), setting(r, k + KD)
 
 
 @kernel
-def body_placement(r, n, which):
-    """Return frame c1 (0) or c2 (1) of contact n in the frame of its joint, or in the world."""
-    a, k = floats_at(option(r, CONTACTS)), CONTACT + CONTACT_SIZE * n + PLACEMENT + 12 * which
-    return SE3(load9(a, k), load3(a, k + 9))
+def body_placement(r, n, side):
+    """Return c1 (side 0) or c2 (side 1) of contact n in its joint's frame, or in the world."""
+    floats, k = floats_at(option(r, CONTACTS)), CONTACT + CONTACT_SIZE * n + PLACEMENT + 12 * side
+    return SE3(load9(floats, k), load3(floats, k + 9))
