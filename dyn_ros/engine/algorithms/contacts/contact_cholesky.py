@@ -25,7 +25,7 @@ from ..dynamics.aba import LINK_ACCELERATION, outward_velocities
 from ..dynamics.cholesky import cholesky
 from ..dynamics.crba import crba
 from ..dynamics.rnea import NLE, newton_euler
-from .contact_rows import MOTIONS, entries_to_origin, propagate_contacts
+from .contact_rows import MOTIONS, move_entries_to_origin, propagate_contacts
 from .contacts import Contact
 from .delassus import contact_jacobian, delassus_matrix
 from .packed import CONTACTS, ROWS, pack_contacts
@@ -62,7 +62,7 @@ def right_side_kernel(r):
     propagate_contacts(r, False, True)
     for k in range(nconstraints(r)):
         set_entry(r, PRIMAL_RHS, k, -entry(r, EXCESS, k))
-    entries_to_origin(r, MOTIONS, PRIMAL_RHS)
+    move_entries_to_origin(r, MOTIONS, PRIMAL_RHS)
 
 
 @public

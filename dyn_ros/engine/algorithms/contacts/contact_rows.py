@@ -1,10 +1,12 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of contacts: unit forces, drift, and the stabilization of Baumgarte (1972).
+"""Rows of contacts: unit forces, drift, and the stabilization of Baumgarte (1972).
 
-All are expressed in the root frame. A contact frame c1 moves with joint 1, c2 with joint 2 or with
-the world. The unit forces of a contact of dimension 6 act on both bodies at the origin of c1, those
-of dimension 3 at the origins of c1 and c2. Results in WORLD are found at c1 and then moved.
+A row k is a unit force f_k that the contact exerts on a body, and -f_k on the other body; J' has
+its generalized forces as column k. All is expressed in root axes. Side 0 of a contact is its frame
+c1, side 1 is c2, whose body can be the world. The unit forces of a contact of dimension 6 act on
+both bodies at c1, those of dimension 3 at c1 and c2. Results in WORLD are computed at c1 and then
+moved to the world's origin.
 """
 
 from collections import namedtuple
@@ -27,9 +29,10 @@ MIN_RELIABLE_DIAGONAL = 1e-12
 """A smaller diagonal entry of J M^-1 J', relative to the trace of D^-1, may be a rounding error."""
 SQUARED_ROUNDING_ERROR = 1e-24
 """The square of a rounding error of J, relative to its entries without cancellation."""
-FORCES, MOTIONS = 3, 0  # first of the three rows that a change of the point of reference changes
+FORCES, MOTIONS = 3, 0
+"""First of the three rows that depend on the point of reference: moment, linear velocity."""
 
-Pair = namedtuple("Pair", "first second")
+BodyPair = namedtuple("BodyPair", "first second")
 """Motions of both bodies of a contact."""
 
 
@@ -81,7 +84,7 @@ def store_arms(r, n, t1, t2):
 
 
 @kernel
-def set_contact(r, n):
+def place_contact(r, n):
     """Store the axes and the arms of contact n, and in WORLD the position of c1.
 
     Reads ROTATION, FROM_PARENT; writes AXES, ARMS, POINTS.
@@ -177,7 +180,7 @@ def contact_velocities(r, n):
 
     Reads BODY_VELOCITY, ARMS.
     """
-    return Pair(
+    return BodyPair(
         motion_moved(arm(r, n, 0), motion(r, ra.BODY_VELOCITY, packed.body(r, n, 0))),
         motion_moved(arm(r, n, 1), motion(r, ra.BODY_VELOCITY, packed.body(r, n, 1))),
     )
@@ -275,7 +278,7 @@ def common_joint(r, i, j):
 
 
 @kernel
-def trunk(r):
+def trunk_joint(r):
     """Return the last joint that moves all bodies in contact, or 0."""
     joint = max(packed.body(r, 0, 0), packed.body(r, 0, 1))
     for n in range(packed.ncontacts(r)):
@@ -330,14 +333,14 @@ def propagate_contacts(r, eliminating, moving):
 
         b = J c + drift - (kp err - kd v)   with c the bias accelerations
 
-    Writes TRUNK_FORCES, ELIMINATED; calls set_contact, propagate, set_excess, propagate_bodies,
+    Writes TRUNK_FORCES, ELIMINATED; calls place_contact, propagate, set_excess, propagate_bodies,
     propagate_contact.
     """
     cf.clear_eliminated(r)
     clear_rows(r, 6, nconstraints(r), offset(r, cf.TRUNK_FORCES))
-    end = trunk(r) if eliminating else 0
+    end = trunk_joint(r) if eliminating else 0
     for n in range(packed.ncontacts(r)):
-        set_contact(r, n)
+        place_contact(r, n)
         if moving:
             set_excess(r, n)
         if eliminating:
@@ -349,7 +352,7 @@ def propagate_contacts(r, eliminating, moving):
 
 
 @kernel
-def to_origin(r, vectors, A, j):
+def move_column_to_origin(r, vectors, A, j):
     """Move column j of A, with a number for each row of contacts, to the world's origin in WORLD.
 
         n = n + p x f                       if vectors is FORCES
@@ -368,21 +371,22 @@ def to_origin(r, vectors, A, j):
 
 
 @kernel
-def entries_to_origin(r, vectors, target):
+def move_entries_to_origin(r, vectors, target):
     """Move a field, with a number for each row of contacts, to the world's origin in WORLD.
 
     Reads POINTS; writes target.
     """
-    to_origin(r, vectors, matrix_of_width(r, target, 1), 0)
+    move_column_to_origin(r, vectors, matrix_of_width(r, target, 1), 0)
 
 
 @kernel
 def row_size(r, i, lever, weights):
     """Return the largest weighted square of a row at a lever on joint i, without cancellation.
 
-        sum of |w_j| (|v_j|^2 + |w_j|^2 (1 + |lever| + |p|)^2)
+        sum of |W_j| (|v_j|^2 + |w_j|^2 (1 + |lever| + d_j)^2)
 
-    The sum is over the columns (v_j, w_j) of S on the way to the root, |p| the length of that way.
+    The sum is over the velocities j on the way to the root, with columns (v_j, w_j) of S and the
+    weights W; d_j is the length of the way to joint j.
 
     Reads FROM_PARENT, COLUMNS, weights.
     """
@@ -401,7 +405,9 @@ def row_size(r, i, lever, weights):
 
 @kernel
 def drop_row(r, A, k, count, size):
-    """Clear row and column k of a symmetric matrix if they are rounding errors of a size.
+    """Clear row and column k of a symmetric matrix if its diagonal is a rounding error.
+
+        A_kk <= SQUARED_ROUNDING_ERROR size     with the size of the row without cancellation
 
     Writes A.
     """
@@ -412,8 +418,8 @@ def drop_row(r, A, k, count, size):
 
 
 @kernel
-def drop_rounding(r, n, C, weights):
-    """Clear rows of contact n in C = J W J' that are rounding errors: no velocity moves them.
+def drop_contact_rows(r, n, C, weights):
+    """Clear rows of contact n in C = J W J' that are rounding errors, as no velocity moves them.
 
     Reads FROM_PARENT, COLUMNS, ARMS, weights; writes C.
     """
@@ -425,7 +431,7 @@ def drop_rounding(r, n, C, weights):
 
 
 @kernel
-def are_large(r, n, C, scale):
+def rows_are_reliable(r, n, C, scale):
     """Return True if no row of contact n can be a rounding error. Reads C."""
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
         if not all_above(element(r, C, k, k), scale):
@@ -434,7 +440,7 @@ def are_large(r, n, C, scale):
 
 
 @kernel
-def drop_all_rounding(r, C, weights):
+def drop_rounding_errors(r, C, weights):
     """Clear rows of C = J W J' that are rounding errors.
 
     Reads FROM_PARENT, COLUMNS, ARMS, weights; writes C.
@@ -443,12 +449,12 @@ def drop_all_rounding(r, C, weights):
     for j in range(nv(r)):
         scale = scale + absolute(entry(r, weights, j))
     for n in range(packed.ncontacts(r)):
-        if not are_large(r, n, C, MIN_RELIABLE_DIAGONAL * scale):
-            drop_rounding(r, n, C, weights)
+        if not rows_are_reliable(r, n, C, MIN_RELIABLE_DIAGONAL * scale):
+            drop_contact_rows(r, n, C, weights)
 
 
 @kernel
-def branches(r, n):
+def branch_velocities(r, n):
     """Return the first velocities of the paths from the bodies of contact n to the root, or -1."""
     first, second = packed.body(r, n, 0), packed.body(r, n, 1)
     return (
@@ -467,6 +473,6 @@ def couple_contacts(r):
     """
     cf.scale_eliminated(r)
     for n in range(packed.ncontacts(r)):
-        first, second = branches(r, n)
+        first, second = branch_velocities(r, n)
         cf.couple(r, packed.row_start(r, n), packed.row_stop(r, n), first, second)
-    drop_all_rounding(r, matrix_of_width(r, cf.COUPLING, WIDTH), DINV)
+    drop_rounding_errors(r, matrix_of_width(r, cf.COUPLING, WIDTH), DINV)

@@ -16,7 +16,13 @@ from ..constrained.semidefinite import factor_cholesky, invert_semidefinite
 from ..dynamics.aba import eliminate_all
 from ..dynamics.cholesky import factor
 from ..dynamics.crba import crba_kernel, place_robot
-from .contact_rows import FORCES, MOTIONS, couple_contacts, propagate_contacts, to_origin
+from .contact_rows import (
+    FORCES,
+    MOTIONS,
+    couple_contacts,
+    move_column_to_origin,
+    propagate_contacts,
+)
 from .contacts import Contact
 from .packed import CONTACTS, ROWS, any_at_origin, damping, pack_contacts
 from .system import TOLERANCE
@@ -68,7 +74,7 @@ def contact_jacobian_kernel(r):
     propagate_contacts(r, False, False)
     store_jacobian(r, CONTACT_JACOBIAN)
     for j in range(nv(r)):
-        to_origin(r, MOTIONS, matrix(r, CONTACT_JACOBIAN), j)
+        move_column_to_origin(r, MOTIONS, matrix(r, CONTACT_JACOBIAN), j)
 
 
 @kernel
@@ -120,7 +126,7 @@ def remove_padding(r, source, target):
 
 @kernel
 def matrix_to_origin(r, vectors, target):
-    """Move the columns and rows of an m x m matrix to the world's origin, as ``to_origin``.
+    """Move the columns and rows of an m x m matrix in a field to the world's origin, in WORLD.
 
         A = X A X'
 
@@ -130,9 +136,9 @@ def matrix_to_origin(r, vectors, target):
     A = matrix_of_width(r, target, m)
     if any_at_origin(r):
         for k in range(m):
-            to_origin(r, vectors, A, k)
+            move_column_to_origin(r, vectors, A, k)
         for k in range(m):
-            to_origin(r, vectors, transpose(A), k)
+            move_column_to_origin(r, vectors, transpose(A), k)
 
 
 @kernel

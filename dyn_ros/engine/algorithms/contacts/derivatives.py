@@ -24,7 +24,7 @@ from ..dynamics.minverse import MINV, inverse_after_elimination, inverse_after_f
 from ..kinematics.kinematics import OA_GF
 from ..kinematics.root_axes import set_root_acceleration
 from . import dynamics, rates
-from .contact_rows import FORCES, to_origin
+from .contact_rows import FORCES, move_column_to_origin
 from .contacts import Contact
 from .packed import CONTACTS, ROWS, pack_contacts
 from .response import Rates, Response, respond, respond_to_torques
@@ -86,8 +86,8 @@ def differentiate(r):
     )
     rates.rates_to_origin(r, offset(r, dynamics.LAMBDA_C), offset(r, DLAMBDA_DQ))
     for j in range(n):
-        to_origin(r, FORCES, matrix(r, DLAMBDA_DV), j)
-        to_origin(r, FORCES, matrix(r, DLAMBDA_DTAU), j)
+        move_column_to_origin(r, FORCES, matrix(r, DLAMBDA_DV), j)
+        move_column_to_origin(r, FORCES, matrix(r, DLAMBDA_DTAU), j)
     dynamics.move_forces(r)
     clear_linked(r, rd.DTAU_DQ)
 

@@ -22,7 +22,7 @@ from ..dynamics import aba
 from ..dynamics.cholesky import factor
 from ..dynamics.crba import crba_kernel
 from ..kinematics.root_axes import set_root_acceleration
-from .contact_rows import FORCES, couple_contacts, entries_to_origin, propagate_contacts
+from .contact_rows import FORCES, couple_contacts, move_entries_to_origin, propagate_contacts
 from .contacts import ITERATIONS, Contact, ContactForces
 from .packed import CONTACTS, ROWS, SOLUTION, pack_contacts
 from .system import solve_forces
@@ -64,7 +64,7 @@ def move_forces(r):
     Reads POINTS; writes LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C.
     """
     for forces in (LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C):
-        entries_to_origin(r, FORCES, forces)
+        move_entries_to_origin(r, FORCES, forces)
 
 
 @subroutine

@@ -158,7 +158,7 @@ def move_impulses(r):
 
     Reads POINTS; writes IMPULSE_C.
     """
-    rows.entries_to_origin(r, rows.FORCES, IMPULSE_C)
+    rows.move_entries_to_origin(r, rows.FORCES, IMPULSE_C)
 
 
 # --- its derivatives: with M^-1 = V' V, R = V J' and G = R' R, the solution of
@@ -294,10 +294,10 @@ def solve_rates(r):
     """Compute d(v_after) and d(impulse), from the rates of momentum and rows.
 
     Reads DTAU_DQ, DAC_DA; writes DVC_DQ, DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV; calls
-    invert_coupling, respond_to_configuration, respond_to_rows.
+    set_coupling_inverse, respond_to_configuration, respond_to_rows.
     """
     n = nv(r)
-    response.invert_coupling(r)
+    response.set_coupling_inverse(r)
     respond_to_configuration(
         r,
         matrix(r, rd.DTAU_DQ),
@@ -329,7 +329,7 @@ def differentiate(r):
     solve_rates(r)
     rates.rates_to_origin(r, offset(r, IMPULSE_C), offset(r, DIMPULSE_DQ))
     for j in range(nv(r)):
-        rows.to_origin(r, rows.FORCES, matrix(r, DIMPULSE_DV), j)
+        rows.move_column_to_origin(r, rows.FORCES, matrix(r, DIMPULSE_DV), j)
     move_impulses(r)
     root_products.clear_linked(r, rd.DTAU_DQ)
 

@@ -27,7 +27,7 @@ from . import packed
 from .contacts import Contact, ContactForces
 from .dynamics import LAMBDA_C
 from .packed import CONTACTS, ROWS, SOLUTION, pack_contacts
-from .system import TOLERANCE, report
+from .system import TOLERANCE, store_solution
 
 WEIGHTS = field("_weights", ("constraints",))  # of the squares of forces
 TORQUE_WEIGHTS = field("_torque_weights", ("nv",))
@@ -160,8 +160,8 @@ def contact_inverse_dynamics_kernel(r):
     rows.propagate_contacts(r, False, False)
     rank = carry_base(r)
     subtract_forces(r, offset(r, TAU))
-    report(r, rank, violation(r, offset(r, TAU), nbase(r)), 1.0)
-    rows.entries_to_origin(r, rows.FORCES, LAMBDA_C)
+    store_solution(r, rank, violation(r, offset(r, TAU), nbase(r)), 1.0)
+    rows.move_entries_to_origin(r, rows.FORCES, LAMBDA_C)
 
 
 # --- the forces that measured torques reveal
@@ -183,7 +183,7 @@ def fit_forces(r):
         J W J' lambda = J W rest
 
     Reads ELIMINATED, TORQUE_WEIGHTS, REST; writes LAMBDA_C, NORMAL, ALL_WEIGHTS; calls
-    drop_all_rounding, solve_scaled.
+    drop_rounding_errors, solve_scaled.
     """
     m, n, N = nconstraints(r), nv(r), offset(r, NORMAL)
     clear(r.work, N, WIDTH * m)
@@ -196,7 +196,7 @@ def fit_forces(r):
                 increase(r.work, N + WIDTH * k + i, x * jacobian_entry(r, i, j))
     for j in range(n):
         set_entry(r, ALL_WEIGHTS, j, torque_weight(r, j))
-    rows.drop_all_rounding(r, matrix_at(N, WIDTH), ALL_WEIGHTS)
+    rows.drop_rounding_errors(r, matrix_at(N, WIDTH), ALL_WEIGHTS)
     return solve_scaled(r, m, N, offset(r, LAMBDA_C), TOLERANCE)
 
 
@@ -214,8 +214,8 @@ def contact_forces_kernel(r):
     rows.propagate_contacts(r, False, False)
     rank = fit_forces(r)
     subtract_forces(r, offset(r, REST))
-    report(r, rank, violation(r, offset(r, REST), nv(r)), 1.0)
-    rows.entries_to_origin(r, rows.FORCES, LAMBDA_C)
+    store_solution(r, rank, violation(r, offset(r, REST), nv(r)), 1.0)
+    rows.move_entries_to_origin(r, rows.FORCES, LAMBDA_C)
 
 
 @algorithm(

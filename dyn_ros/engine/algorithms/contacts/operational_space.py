@@ -76,13 +76,13 @@ def compute_jacobian(r):
         b_k = f_k . c                       spatial
         b_k = f_k . (c + (w x v, 0))        classical, in LOCAL_WORLD_ALIGNED
 
-    Reads BODY_VELOCITY; writes LINK_ACCELERATION, ELIMINATED, CONTACT_JACOBIAN; calls set_contact,
-    propagate_contact.
+    Reads BODY_VELOCITY; writes LINK_ACCELERATION, ELIMINATED, CONTACT_JACOBIAN; calls
+    place_contact, propagate_contact.
     """
     cf.clear_eliminated(r)
     clear_entries(r, cf.EXCESS, nconstraints(r))
     clear_entries(r, LINK_ACCELERATION, 6)
-    rows.set_contact(r, 0)
+    rows.place_contact(r, 0)
     rows.propagate_contact(r, 0, True)
     delassus.store_jacobian(r, delassus.CONTACT_JACOBIAN)
     v = rows.contact_velocities(r, 0).first
@@ -190,7 +190,7 @@ def invert_frame(r):
 
 @kernel
 def move_inverse(r):
-    """Move Lambda and Jbar of a frame in WORLD to the world's origin, as ``to_origin``.
+    """Move Lambda and Jbar of a frame in WORLD to the world's origin.
 
         Lambda = X Lambda X',  Jbar = Jbar X'
 
@@ -199,7 +199,7 @@ def move_inverse(r):
     delassus.matrix_to_origin(r, rows.FORCES, OSIM)
     Jbar = matrix_of_width(r, JBAR, nconstraints(r))
     for j in range(nv(r)):
-        rows.to_origin(r, rows.FORCES, transpose(Jbar), j)
+        rows.move_column_to_origin(r, rows.FORCES, transpose(Jbar), j)
 
 
 @kernel
@@ -212,8 +212,8 @@ def compute_bias_forces(r):
     generalized_gravity_kernel(r)
     project_bias_forces(r)
     move_inverse(r)
-    rows.entries_to_origin(r, rows.FORCES, MU)
-    rows.entries_to_origin(r, rows.FORCES, P)
+    rows.move_entries_to_origin(r, rows.FORCES, MU)
+    rows.move_entries_to_origin(r, rows.FORCES, P)
 
 
 _inverse_kernel = sequence(invert_mass, invert_frame, move_inverse)

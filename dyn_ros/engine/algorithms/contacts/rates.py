@@ -107,7 +107,7 @@ def relative_motion(r, n, bodies):
     """
     first, second = bodies
     v, a = motion_sub(first.v, second.v), motion_sub(first.a, second.a)
-    return rows.Pair(v, motion_add(a, rows.drift(r, n, rows.Pair(first.v, second.v))))
+    return rows.BodyPair(v, motion_add(a, rows.drift(r, n, rows.BodyPair(first.v, second.v))))
 
 
 @kernel
@@ -308,7 +308,7 @@ def differentiate_contacts(r, accelerated):
             clear_entries(r, DAC_DQ, count)
             clear_entries(r, DAC_DV, count)
     for n in range(packed.ncontacts(r)):
-        bodies = rows.Pair(body_of(r, n, 0), body_of(r, n, 1))
+        bodies = rows.BodyPair(body_of(r, n, 0), body_of(r, n, 1))
         add_columns(r, n, bodies, 0, accelerated)
         add_columns(r, n, bodies, 1, accelerated)
 
@@ -389,7 +389,10 @@ def differentiate_forces(r, forces, target, step):
     """
     for n in range(packed.ncontacts(r)):
         if packed.body(r, n, 1) > 0 or packed.axes_of(r, n) != rows.LOCAL:
-            bodies, f = rows.Pair(body_of(r, n, 0), body_of(r, n, 1)), contact_force(r, n, forces)
+            bodies, f = (
+                rows.BodyPair(body_of(r, n, 0), body_of(r, n, 1)),
+                contact_force(r, n, forces),
+            )
             add_force_rates(r, n, bodies, 0, f, target, step)
             add_force_rates(r, n, bodies, 1, f, target, step)
 
@@ -416,12 +419,12 @@ def move_force_rates(r, n, forces, target):
 
 @kernel
 def rates_to_origin(r, forces, d_dq):
-    """Move derivatives of forces with respect to q to the origin, as ``to_origin``.
+    """Move derivatives of forces with respect to q to the origin, as ``move_column_to_origin``.
 
     Reads POSITION, J, ARMS, POINTS, forces; writes d_dq.
     """
     for j in range(nv(r)):
-        rows.to_origin(r, rows.FORCES, matrix_at(d_dq, nv(r)), j)
+        rows.move_column_to_origin(r, rows.FORCES, matrix_at(d_dq, nv(r)), j)
     for n in range(packed.ncontacts(r)):
         if packed.is_at_origin(r, n):
             move_force_rates(r, n, forces, d_dq)

@@ -17,7 +17,7 @@ from ..constrained import constraint_forces as cf
 from ..constrained import products
 from ..constrained.semidefinite import WIDTH, invert_factored
 from ..dynamics.minverse import MINV
-from .contact_rows import branches
+from .contact_rows import branch_velocities
 from .packed import damping, ncontacts, row_start, row_stop
 from .root_products import (
     are_linked,
@@ -51,7 +51,7 @@ def set_contact_response(r, n):
 
     Reads ROOT, SCALED; writes RESPONSE.
     """
-    columns, width, (first, second) = nv(r), simd_width(r.work), branches(r, n)
+    columns, width, (first, second) = nv(r), simd_width(r.work), branch_velocities(r, n)
     R, V_, Y = response_matrix(r), root_matrix(r), matrix(r, RESPONSE)
     for k in range(row_start(r, n), row_stop(r, n), 3):
         for c in range(0, columns, 2 * width):
@@ -73,13 +73,13 @@ def set_response(r):
 
     Reads PIVOTS, ROOT, SCALED, COUPLING; writes FACTOR, INVERSE, RIGHT, WEIGHTS, RESPONSE, INVERSE.
     """
-    invert_coupling(r)
+    set_coupling_inverse(r)
     for contact in range(ncontacts(r)):
         set_contact_response(r, contact)
 
 
 @kernel
-def invert_coupling(r):
+def set_coupling_inverse(r):
     """Compute G^-1 from the factor of G with which the contact forces were solved.
 
         G = J M^-1 J' + mu I                mu: the damping

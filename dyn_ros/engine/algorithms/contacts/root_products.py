@@ -11,7 +11,7 @@ from ..constrained import constraint_forces as cf
 from ..constrained.semidefinite import WIDTH
 from ..dynamics.minverse import ROOT
 from . import packed
-from .contact_rows import branches
+from .contact_rows import branch_velocities
 
 # --- sparsity: contacts of two links, subtrees and branches
 
@@ -49,7 +49,7 @@ def moved_contacts(r, first, last):
     """Return the contacts of bodies that velocities ``first`` to ``last`` move, one bit each."""
     mask, end = 0, subtree_end(r, first, last)
     for n in range(packed.ncontacts(r)):
-        i, j = branches(r, n)
+        i, j = branch_velocities(r, n)
         if (first <= i and i < end) or (first <= j and j < end):
             mask |= 1 << n
     return mask
@@ -218,7 +218,7 @@ def add_row_motions(r, W, T, first):
     """
     n, width, linked, R = nv(r), simd_width(r.work), are_linked(r), response_matrix(r)
     for contact in range(packed.ncontacts(r)):
-        i, j = branches(r, contact)
+        i, j = branch_velocities(r, contact)
         for c in range(first, n, 2 * width):
             stop = n if linked else subtree_end(r, c, min(c + 2 * width, n) - 1)
             low = 0 if linked else c

@@ -48,7 +48,7 @@ def set_right_side(r, x):
 
 
 @kernel
-def report(r, rank, residual, iterations):
+def store_solution(r, rank, residual, iterations):
     """Store rank, residual and number of iterations. Writes SOLUTION."""
     set_entry(r, packed.SOLUTION, contacts.RANK, rank)
     set_entry(r, packed.SOLUTION, contacts.RESIDUAL, residual)
@@ -68,7 +68,7 @@ def solve_least_norm(r, forces):
     rank = semidefinite.solve_scaled(
         r, nconstraints(r), offset(r, COUPLING), offset(r, forces), TOLERANCE
     )
-    report(r, rank, largest_violation(r, forces), 1.0)
+    store_solution(r, rank, largest_violation(r, forces), 1.0)
 
 
 @kernel
@@ -86,7 +86,7 @@ def damping_above_rounding(r):
 
 
 @kernel
-def iterate(r, forces, previous, n):
+def run_proximal_iteration(r, forces, previous, n):
     """Run proximal iteration n of the states that have not converged.
 
         (J M^-1 J' + mu I) lambda = mu lambda_previous - b      Parikh and Boyd (2014), 4.1
@@ -129,13 +129,13 @@ def solve_damped(r, forces, previous):
     VIOLATION, forces, previous.
     """
     m, target = nconstraints(r), packed.setting(r, packed.TARGET_RESIDUAL)
-    report(r, semidefinite.rank_of(r, m, offset(r, COUPLING), TOLERANCE), target + 1.0, 0.0)
+    store_solution(r, semidefinite.rank_of(r, m, offset(r, COUPLING), TOLERANCE), target + 1.0, 0.0)
     semidefinite.factor_semidefinite(r, m, offset(r, COUPLING), damping_above_rounding(r))
     for k in range(m):
         set_entry(r, forces, k, 0.0)
         set_entry(r, previous, k, 0.0)
     for n in range(packed.integer(r, packed.MAX_ITERATIONS)):
-        iterate(r, forces, previous, n)
+        run_proximal_iteration(r, forces, previous, n)
         residual = entry(r, packed.SOLUTION, contacts.RESIDUAL)
         if all_above(target, residual):
             return
