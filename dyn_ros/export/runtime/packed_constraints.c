@@ -1,6 +1,6 @@
 /* Copyright dyn_ros contributors
    SPDX-License-Identifier: Apache-2.0
-   Tables of contacts and of constraints that kernels read, as packed.py and constraints.py create them. */
+   Contacts and constraints packed for kernels, as packed.py and constraints.py create them. */
 #include <string.h>
 
 #include "runtime.h"

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of contacts and constraints in C: what they accept, and robots with locked joints."""
+"""Contacts and constraints in C: what they accept, and robots with locked joints."""
 
 import ctypes
 
