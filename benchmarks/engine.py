@@ -346,7 +346,7 @@ def contact_report():
     yield ""
     yield f"## {robot} on {len(contacts)} feet"
     yield ""
-    yield "Each foot is a contact of dimension 3. Derivatives include the dynamics."
+    yield "Each foot is a contact of dimension 3. The times of derivatives include the dynamics."
     yield ""
     yield from table_lines(
         ("one state", "batch"), contact_state_cells(pair, cases), contact_batch_cells(pair, cases)
@@ -374,7 +374,10 @@ def observer_report():
     yield ""
     yield "## External efforts of arm7"
     yield ""
-    yield f"`update` is one call, and a recording has {RECORDING_LENGTH} samples."
+    yield (
+        "The time of `update` is for one call, and the time of a recording for "
+        f"{RECORDING_LENGTH} samples."
+    )
     yield ""
     yield "| method | update [us] | recording [s] |"
     yield "| --- | --- | --- |"
@@ -398,17 +401,18 @@ def report():
     yield ""
     yield (
         f"`make bench` writes this page, with Pinocchio {pinocchio.__version__} on "
-        f"{platform.machine()}. Both engines are called from Python in turns. [Calls from "
-        "C++](native.md) have their own page."
+        f"{platform.machine()}. The benchmark calls both libraries from Python, in turns. See also "
+        "[calls from C++](native.md)."
     )
     yield ""
     yield "## One state and batches"
     yield ""
     yield (
-        "Cells show microseconds per state of dyn_ros and, in parentheses, how many times as "
-        f"long Pinocchio takes. Pinocchio runs batches of {STATES} states in one thread, with "
-        "`rneaInParallel`, `abaInParallel`, or a Python loop, and `momentum_terms` by three "
-        f"functions. {ROBOTS[0][0]} has a fixed, {ROBOTS[1][0]} a floating base."
+        "Each cell shows the time of dyn_ros per state in microseconds and, in parentheses, the "
+        f"time of Pinocchio divided by the time of dyn_ros. Batches have {STATES} states and run "
+        "in one thread. Pinocchio computes batches with `rneaInParallel`, `abaInParallel`, or a "
+        "Python loop, and `momentum_terms` with three functions. "
+        f"{ROBOTS[0][0]} has a fixed base, {ROBOTS[1][0]} a floating base."
     )
     head, columns = [], []
     for robot, root_joint in ROBOTS:
@@ -425,9 +429,10 @@ def report():
     yield "## Size"
     yield ""
     yield (
-        "Microseconds of dyn_ros/Pinocchio for one state of chains and binary trees of revolute "
-        "joints. Memory is the process's growth, including machine code. At a dash, "
-        f"Pinocchio's `Data`, which grows with nv³, exceeds {sizes.MEMORY_LIMIT >> 30} GB."
+        "Times of dyn_ros/Pinocchio in microseconds, for one state of chains and binary trees of "
+        "revolute joints. Memory is the growth of the process, including machine code. A dash "
+        f"means that Pinocchio's `Data`, which grows with nv³, exceeds {sizes.MEMORY_LIMIT >> 30} "
+        "GB."
     )
     yield ""
     yield from sizes.table_lines()
@@ -435,9 +440,10 @@ def report():
     yield "## Accuracy"
     yield ""
     yield (
-        "The largest difference from Pinocchio, relative to the result's largest number, "
-        f"over 5 random states of {len(peer.FILES)} robots with fixed and floating base, mimic "
-        f"joints independent. Other functions are below {MAX_UNLISTED_ERROR:.0e}."
+        "The table lists the largest difference from Pinocchio, relative to the largest number in "
+        f"the result, over 5 random states of {len(peer.FILES)} robots with fixed and floating "
+        "base. Mimic joints are independent. The errors of all other functions are below "
+        f"{MAX_UNLISTED_ERROR:.0e}."
     )
     yield ""
     yield "| | error | robot |"

@@ -221,15 +221,15 @@ def introduction():
     yield from f"""\
 # Calls from C++
 
-`python benchmarks/native.py --write docs/native.md` writes this page. Cells show the shortest time
-of a call from C++ and, in parentheses, the median, in nanoseconds.
+`python benchmarks/native.py --write docs/native.md` writes this page. Each cell shows the shortest
+time of a call from C++ and, in parentheses, the median, in nanoseconds.
 
 - **Pinocchio** {pinocchio.__version__} is compiled by g++ {gcc} with `-O3 -march=native -DNDEBUG`.
 - **CasADi** generates C code of `rnea`, compiled with `-O3 -march=native -ffast-math`.
-- **generic** is the library of `dyn_ros export` for {best_target()}.
-- **constant** and **settable** are functions of `dyn_ros export --robot`. Inertias, gravity and
-  armature are constants in the first, and arguments of the second. Large functions are not
-  generated, because the generic ones are faster.
+- **generic** is the library that `dyn_ros export` writes for {best_target()}.
+- **constant** and **settable** are functions that `dyn_ros export --robot` writes. Inertias,
+  gravity and armature are constants in constant functions, and arguments of settable functions.
+  Large functions are not generated, because the generic ones are faster.
 
 """.splitlines()
 
@@ -241,7 +241,7 @@ def startup_lines():
     yield from (
         "## Startup",
         "",
-        "Times from the start of the process, with existing machine code:",
+        "Time and memory from the start of the process, if the functions are already compiled:",
         "",
         "| | Python: `rnea`, `aba`, `crba` [s of CPU time] | [MB] "
         "| node: until active [s] | [MB] |",
