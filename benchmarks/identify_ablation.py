@@ -132,7 +132,7 @@ HEURISTICS: dict[str, Heuristic] = {
     "cutoff below 20 Hz": Heuristic(
         ("filtering.MAX_CUTOFF",), {"motion.filtering.MAX_CUTOFF": 1e9}
     ),
-    "cutoff by torques": Heuristic(
+    "cutoff from torques": Heuristic(
         (
             "cutoff._CUTOFF_RATIOS",
             "filtering._MAX_REMOVED_VELOCITY",
@@ -202,14 +202,14 @@ HEURISTICS: dict[str, Heuristic] = {
     "short recordings join the previous one": Heuristic(
         ("least_squares._MIN_RELATIVE_LENGTH",), {"least_squares._MIN_RELATIVE_LENGTH": 0.0}
     ),
-    "weak prior of undescribed parameters": Heuristic(
+    "weak prior for parameters missing in the description": Heuristic(
         ("physical.WEAK_WEIGHT",), {"physical.WEAK_WEIGHT": 1.0}
     ),
-    "friction that turns over a distance": Heuristic(
+    "friction distance (Dahl model)": Heuristic(
         ("friction_terms._INITIAL_DISTANCES", "friction_terms._MAX_DISTANCE"),
         {"friction_terms._INITIAL_DISTANCES": ()},
     ),
-    "steps of friction with a width": Heuristic(
+    "friction ramps and smooth friction": Heuristic(
         ("friction_terms._INITIAL_SPEEDS", "friction_terms._SEARCH_FACTORS"),
         {"friction_terms._FormSearch._transitions": without_widths},
     ),
@@ -230,7 +230,7 @@ HEURISTICS: dict[str, Heuristic] = {
     "outliers count less in the choice of terms": Heuristic(
         (), {"friction_terms._HeldOutLeastSquares._weigh": lambda self, joint, huber: None}
     ),
-    "widths are chosen if they lower the error significantly": Heuristic(
+    "friction terms are kept only if they lower the error significantly": Heuristic(
         ("numerics.MIN_STANDARD_ERRORS",), {"friction_terms.MIN_STANDARD_ERRORS": -np.inf}
     ),
     "fewer stretches for short recordings": Heuristic(
@@ -239,26 +239,26 @@ HEURISTICS: dict[str, Heuristic] = {
     "nearly equal segments in spectra": Heuristic(
         ("filtering.WINDOW_LENGTH_RATIO",), {"motion.filtering.WINDOW_LENGTH_RATIO": 1.0}
     ),
-    "slow samples have no direction of friction": Heuristic(
+    "the sign of friction is ignored in slow samples": Heuristic(
         ("filtering.REST_SPEED_RATIO",),
         {"friction_terms.REST_SPEED_RATIO": 1e-9, "equation_sums.REST_SPEED_RATIO": 1e-9},
     ),
 }
 REMOVED = {
-    "three rounds of shifts of stamps, their limit, a margin for equal spacing": "none",
+    "three rounds of time stamp corrections, their limit, a margin for equal spacing": "none",
     "rest relative to the largest velocity": "none",
-    "terms of friction lower the error of most stretches": "none",
-    "a lowest cutoff relative to the rate; a highest one of 10 Hz for lags": "none",
-    "a ramp that is wider than tanh from the start; other grids of velocities than of widths": (
+    "friction terms must lower the error of most stretches": "none",
+    "a lowest cutoff relative to the sampling rate; a highest cutoff of 10 Hz for lags": "none",
+    "a wider initial ramp than for tanh; different grids for velocities and widths": (
         "ripple -8 %, late efforts -3 %"
     ),
-    "more samples for the scales of friction, causes of errors, and gains": "none",
+    "more samples to estimate the scales of friction, causes of errors, and gains": "none",
     "searches for gains near a typical one; signs of gains in later rounds": "none",
-    "tolerances of rounding, jitter, rest and small jumps of their own": "none",
+    "separate tolerances for rounding, jitter, rest and small jumps": "none",
     "five steps to the scales of friction, and their limits": "none",
     "a cutoff for recordings without motion": "none",
     "least noise relative to the torque; bodies that shrink": "none",
-    "priors of friction's changes, and counts of samples per direction (payload)": "none",
+    "priors for changes of friction, and sample counts per direction (payload)": "none",
 }
 """Heuristics that were removed, with errors that changed by 2 % and coverage by 1 %."""
 
@@ -678,9 +678,9 @@ SIMULATED: dict[str, Callable[[int], Case]] = {
     "rest, no friction": simulated(resting, true=without_friction, options={"friction": False}),
     "abrupt stop": stopped,
     "from point to point": points,
-    "friction turns": simulated(lasting=faults.with_presliding),
-    "friction decreases": simulated(true=with_stribeck),
-    "friction of the load": simulated(true=with_load_friction),
+    "friction distance": simulated(lasting=faults.with_presliding),
+    "Stribeck friction": simulated(true=with_stribeck),
+    "load friction": simulated(true=with_load_friction),
     "smooth friction": simulated(lasting=smooth),
     "friction differs": drifting(0.1, 2),
     "friction drifts": drifting(0.1, 5),
@@ -968,12 +968,14 @@ def report(outcomes_by_case: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iter
     yield ""
     seeds = max(map(len, outcomes_by_case.values()), default=0)
     yield (
-        "`benchmarks/identify_ablation.py` writes this page. Each heuristic was disabled, one at a "
-        "time. Errors are RMS errors of the torques predicted for another motion; cases called "
-        "measured are recordings of the UR10e, Panda, TX40 and TIAGo of [real "
-        "robots](real_robots.md). Coverage is the fraction of 95 % intervals that contain the true "
-        f"value. Numbers are means of {seeds} recordings. A case is listed if the mean error of "
-        "its joints changes by 2 %, or the coverage by 1 %."
+        "`benchmarks/identify_ablation.py` writes this page. The first table shows how results "
+        "change if one heuristic of `identify` is disabled. An error is the RMS error of the "
+        "torques that the identified model predicts for another motion. Coverage is the fraction "
+        f"of 95 % intervals that contain the true value. Numbers are means of {seeds} recordings. "
+        "Cases named *measured* are recordings of [real "
+        "robots](real_robots.md#what-was-measured); all other cases are simulated. A case is "
+        "listed if the mean error of its joints changes by at least 2 %, or the coverage by at "
+        "least 1 %."
     )
     yield ""
     yield "| heuristic | thresholds | without it |"
@@ -991,9 +993,11 @@ def report(outcomes_by_case: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iter
         listed = "; ".join(text for _, text in sorted(rows, reverse=True)) or "no change"
         yield f"| {name} | {', '.join(heuristic.constants) or '-'} | {listed} |"
     yield ""
-    yield "## Removed"
+    yield "## Heuristics that are not used"
     yield ""
-    yield "| heuristic | changes without it |"
+    yield "Without these heuristics, no error or coverage is worse:"
+    yield ""
+    yield "| heuristic | case whose error changes |"
     yield "| --- | --- |"
     for name, changes_without in REMOVED.items():
         yield f"| {name} | {changes_without} |"
@@ -1001,13 +1005,14 @@ def report(outcomes_by_case: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iter
     yield "## Thresholds"
     yield ""
     yield (
-        f"The package has {len(thresholds())} thresholds: numeric constants of modules and "
-        "numeric fields of classes, except in reports and file formats. Each was halved "
-        "and doubled, with one recording of each simulated case; if it is above 0.5 and below 1, "
-        "its distance to 1 was doubled and halved. Constants that are computed from it were not "
-        "changed. The table names the case whose error changes most, if by 2 % or more, and the "
-        "case whose coverage changes most, if by 10 % or more, which is several intervals. A dash "
-        "means that neither does: the threshold need not be exact, or it only affects messages, "
+        f"The package has {len(thresholds())} thresholds: numeric constants of modules and numeric"
+        " fields of classes, except in reports and file formats. This table shows how results "
+        "change if one threshold is halved or doubled, with one recording of each simulated case."
+        " If a threshold is between 0.5 and 1, its distance to 1 is doubled or halved instead. "
+        "Constants that are computed from the threshold are not changed. The table names the case"
+        " whose error changes most, if it changes by 2 % or more, and the case whose coverage "
+        "changes most, if it changes by 10 % or more (several intervals). A dash means that no "
+        "case changes so much: the threshold need not be exact, or it only affects messages, "
         "memory, or other functions."
     )
     yield ""
