@@ -61,7 +61,7 @@ def differentiate(r):
         M d(ddq) - J' d(lambda) = -dtau,  J d(ddq) = -drow
 
     Reads DDQ; writes A, DDQ_DQ, DDQ_DV, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU; calls
-    outward_bodies, add_contact_forces, inward, differentiate_contacts, differentiate_forces,
+    outward_bodies, subtract_contact_forces, inward, differentiate_contacts, differentiate_forces,
     respond_to_torques, rates_to_origin, move_forces.
     """
     n = nv(r)
@@ -69,22 +69,21 @@ def differentiate(r):
         set_entry(r, A, k, entry(r, DDQ, k))
     set_root_acceleration(r, OA_GF)
     rc.outward_bodies(r, True, False)
-    rates.add_contact_forces(r, offset(r, dynamics.LAMBDA_C), rc.COMPOSITE_FORCE)
+    rates.subtract_contact_forces(r, dynamics.LAMBDA_C, rc.COMPOSITE_FORCE)
     rd.inward(r, False)
     rates.differentiate_contacts(r, True)
-    rates.differentiate_forces(r, offset(r, dynamics.LAMBDA_C), offset(r, rd.DTAU_DQ), n)
+    rates.differentiate_forces(r, dynamics.LAMBDA_C, rd.DTAU_DQ)
     response = Response(matrix(r, DDQ_DTAU), matrix(r, DLAMBDA_DTAU))
     respond_to_torques(r, response)
-    rows = offset(r, rates.ROW_RATES)
     respond(
         r,
         response,
-        Rates(matrix(r, rd.DTAU_DQ), matrix_at(rows, 2 * n)),
-        Rates(matrix(r, rd.DTAU_DV), matrix_at(rows + n, 2 * n)),
+        Rates(matrix(r, rd.DTAU_DQ), rates.rates_by_configuration(r)),
+        Rates(matrix(r, rd.DTAU_DV), rates.rates_by_velocity(r)),
         Response(matrix(r, DDQ_DQ), matrix(r, DLAMBDA_DQ)),
         Response(matrix(r, DDQ_DV), matrix(r, DLAMBDA_DV)),
     )
-    rates.rates_to_origin(r, offset(r, dynamics.LAMBDA_C), offset(r, DLAMBDA_DQ))
+    rates.rates_to_origin(r, dynamics.LAMBDA_C, DLAMBDA_DQ)
     for j in range(n):
         move_column_to_origin(r, FORCES, matrix(r, DLAMBDA_DV), j)
         move_column_to_origin(r, FORCES, matrix(r, DLAMBDA_DTAU), j)

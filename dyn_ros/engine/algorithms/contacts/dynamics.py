@@ -37,22 +37,21 @@ DIFF_LAMBDA_C = field("diff_lambda_c", ("constraints",), "lambda_c less lambda_c
 
 
 @kernel
-def constrain(r):
-    """Compute the contact forces, and add their effect to the bias torques.
+def apply_contact_forces(r):
+    """Compute the contact forces, and add them to the bias torques u = U^-1 (tau - nle).
 
-        J M^-1 J' lambda + excess = 0
+        J M^-1 J' lambda + b = 0            b: the excess of the free motion
         u = u + U^-1 J' lambda
 
     Writes BIAS_TORQUE, COLUMN, LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C; calls couple_contacts,
     add_free_motion, solve_forces.
     """
-    forces, previous = offset(r, LAMBDA_C), offset(r, LAMBDA_C_PROX)
     couple_contacts(r)
     cf.add_free_motion(r, offset(r, aba.BIAS_TORQUE))
     solve_forces(r, LAMBDA_C, LAMBDA_C_PROX)
     for k in range(nconstraints(r)):
-        set_entry(r, DIFF_LAMBDA_C, k, load(r.work, forces + k) - load(r.work, previous + k))
-    cf.eliminated_times(r, forces, offset(r, cf.COLUMN), 1.0)
+        set_entry(r, DIFF_LAMBDA_C, k, entry(r, LAMBDA_C, k) - entry(r, LAMBDA_C_PROX, k))
+    cf.eliminated_times(r, offset(r, LAMBDA_C), offset(r, cf.COLUMN), 1.0)
     for j in range(nv(r)):
         add_to_entry(r, aba.BIAS_TORQUE, j, entry(r, cf.COLUMN, j))
 
@@ -73,22 +72,25 @@ def solve_contacts(r):
 
         M ddq + nle = tau + J' lambda,  J ddq + drift = kp err - kd J v
 
-    Calls outward_velocities, inward_inertias, propagate_contacts, constrain, outward_accelerations.
+    Calls outward_velocities, inward_inertias, propagate_contacts, apply_contact_forces,
+    outward_accelerations.
     """
     aba.outward_velocities(r)
     set_root_acceleration(r, aba.LINK_ACCELERATION)
     aba.inward_inertias(r)
     propagate_contacts(r, True, True)
-    constrain(r)
+    apply_contact_forces(r)
     aba.outward_accelerations(r)
 
 
 @subroutine
 def solve_contacts_projected(r):
-    """Compute the same with the factor of M, if mimic joints couple branches.
+    """Compute the same from the factor of M, if mimic joints couple branches.
+
+        M ddq = tau - nle + J' lambda
 
     Calls crba_kernel, factor, outward_velocities, eliminate_projected, propagate_contacts,
-    eliminate_columns, constrain, accelerate_projected.
+    eliminate_columns, apply_contact_forces, accelerate_projected.
     """
     crba_kernel(r)
     factor(r)
@@ -97,7 +99,7 @@ def solve_contacts_projected(r):
     cf.eliminate_projected(r)
     propagate_contacts(r, False, True)
     cf.eliminate_columns(r)
-    constrain(r)
+    apply_contact_forces(r)
     cf.accelerate_projected(r)
 
 
@@ -167,7 +169,7 @@ def contact_dynamics(
     packed_contacts = pack_contacts(model, data, contacts, damping, residual, max_iterations)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
-    if not packed_contacts.rows:  # the same machine code, the same bits
+    if not packed_contacts.rows:  # results equal those of aba to the bit
         ddq = aba.aba(model, data, q, v, tau, f_ext, threads=threads)
         return ddq, _no_forces(data, ddq.shape[:-1])
     ddq, lambda_c, solution = contact_dynamics.call(
@@ -177,11 +179,11 @@ def contact_dynamics(
 
 
 def _no_forces(data: Data, lead: tuple[int, ...]) -> ContactForces:
-    """The forces of no contacts."""
+    """Return the forces of no contacts; for a single state, ``data`` has them too."""
     if not lead:
-        for known in (LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C):
-            data._array(known)
-            data._publish(known, 0)
+        for forces in (LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C):
+            data._array(forces)
+            data._publish(forces, 0)
     solution = np.zeros((*lead, 3))
     solution[..., ITERATIONS] = 1.0
     return ContactForces({}, np.zeros((*lead, 0)), solution)

@@ -57,15 +57,17 @@ DIMPULSE_DV = field(
     ("constraints", "nv"),
     "Derivative of the impulses with respect to velocity [N s, N m s per rad/s, m/s].",
 )
-PREVIOUS = field("_previous_impulse", ("constraints",))
+PREVIOUS_IMPULSE = field("_previous_impulse", ("constraints",))
 
 
 # --- the impact
 
 
 @kernel
-def set_impact(r):
-    """Set the excess to (1 + e) J v, the change of velocity that the contacts lack.
+def set_impact_excess(r):
+    """Set the excess to the change of velocity that the contacts lack before the impulses.
+
+        b = (1 + e) J v
 
     Reads BODY_VELOCITY, AXES, ARMS; writes EXCESS.
     """
@@ -73,31 +75,28 @@ def set_impact(r):
         v = rows.contact_velocities(r, n)
         m = motion_sub(v.first, v.second)
         for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
-            set_entry(
-                r,
-                cf.EXCESS,
-                k,
-                (1.0 + packed.setting(r, packed.RESTITUTION))
-                * power(rows.row_force(r, n, k - packed.row_start(r, n)), m),
-            )
+            f = rows.row_force(r, n, k - packed.row_start(r, n))
+            excess = (1.0 + packed.setting(r, packed.RESTITUTION)) * power(f, m)
+            set_entry(r, cf.EXCESS, k, excess)
 
 
 @kernel
-def solve_impact(r, torque):
-    """Compute the impulses, and U^-1 J' impulse at the offset ``torque``, from U^-1 J'.
+def solve_impact(r, torques):
+    """Compute the impulses from U^-1 J', and set the field ``torques`` to U^-1 J' impulse.
 
         J M^-1 J' impulse = -(1 + e) J v
 
-    Writes IMPULSE_C, PREVIOUS, torque; calls couple_contacts, set_impact, solve_forces.
+    Writes IMPULSE_C, PREVIOUS_IMPULSE, torques; calls couple_contacts, set_impact_excess,
+    solve_forces.
     """
     rows.couple_contacts(r)
-    set_impact(r)
-    solve_forces(r, IMPULSE_C, PREVIOUS)
-    cf.eliminated_times(r, offset(r, IMPULSE_C), torque, 1.0)
+    set_impact_excess(r)
+    solve_forces(r, IMPULSE_C, PREVIOUS_IMPULSE)
+    cf.eliminated_times(r, offset(r, IMPULSE_C), offset(r, torques), 1.0)
 
 
 @kernel
-def add_change(r):
+def add_velocity_change(r):
     """Compute the velocity after the impact, v + M^-1 J' impulse. Reads V, DDQ; writes DQ_AFTER."""
     for k in range(nv(r)):
         set_entry(r, DQ_AFTER, k, entry(r, V, k) + entry(r, aba.DDQ, k))
@@ -110,36 +109,39 @@ def place_moving_robot(r):
     Reads Q, V; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, COMPOSITE.
     """
     place_robot(r)
-    clear_entries(r, BODY_VELOCITY, 6)
+    clear_row(r, BODY_VELOCITY, 0, 6)
     for i in range(1, njoints(r) + 1):
         body_velocity(r, i)
 
 
 @subroutine
 def solve_impulses(r):
-    """Compute the velocity after an impact, and the impulses.
+    """Compute the velocity after an impact and the impulses, by sweeps along the tree.
 
         M (v_after - v) = J' impulse,  J v_after = -e J v
 
     Writes BIAS, BIAS_TORQUE; calls place_moving_robot, eliminate_all, propagate_contacts,
-    solve_impact, outward_accelerations, add_change.
+    solve_impact, outward_accelerations, add_velocity_change.
     """
     place_moving_robot(r)
     aba.eliminate_all(r)
     rows.propagate_contacts(r, True, False)
-    solve_impact(r, offset(r, aba.BIAS_TORQUE))
-    clear_entries(r, aba.BIAS, 6 * (njoints(r) + 1))
-    clear_entries(r, aba.LINK_ACCELERATION, 6)
+    solve_impact(r, aba.BIAS_TORQUE)
+    for i in range(njoints(r) + 1):
+        clear_row(r, aba.BIAS, i, 6)
+    clear_row(r, aba.LINK_ACCELERATION, 0, 6)
     aba.outward_accelerations(r)
-    add_change(r)
+    add_velocity_change(r)
 
 
 @subroutine
 def solve_impulses_projected(r):
-    """Compute the impact with the factor of M, if mimic joints couple branches.
+    """Compute the same from the factor of M, if mimic joints couple branches.
+
+        v_after = v + M^-1 J' impulse
 
     Writes DDQ, DINV; calls crba_kernel, factor, place_moving_robot, propagate_contacts,
-    eliminate_columns, solve_impact, add_change.
+    eliminate_columns, solve_impact, add_velocity_change.
     """
     crba_kernel(r)
     factor(r)
@@ -147,9 +149,9 @@ def solve_impulses_projected(r):
     place_moving_robot(r)
     rows.propagate_contacts(r, False, False)
     cf.eliminate_columns(r)
-    solve_impact(r, offset(r, aba.DDQ))
+    solve_impact(r, aba.DDQ)
     solve_outward(r, aba.DDQ)
-    add_change(r)
+    add_velocity_change(r)
 
 
 @kernel
@@ -170,8 +172,11 @@ def move_impulses(r):
 
 
 @kernel
-def still_columns(r):
-    """Return the number of the first velocities along which no result of an impact changes."""
+def invariant_columns(r):
+    """Return the number of velocities of the first joint if no result changes along them, or 0.
+
+    If all contacts are with the world and in LOCAL, moving the whole robot changes none.
+    """
     if coupled(r):
         return 0
     for n in range(packed.ncontacts(r)):
@@ -190,33 +195,34 @@ def store_pair(r, C, x, y, i, rows, k):
 
 @kernel
 def clear_columns(r, C, rows, count):
-    """Clear the first columns. Writes C."""
+    """Clear the first ``count`` columns. Writes C."""
     for i in range(rows):
         for k in range(count):
-            store(r.work, C.start + C.step * i + k, 0.0)
+            set_element(r, C, i, k, 0.0)
 
 
 @kernel
 def respond_to_configuration(r, dp, drow, dv, impulses):
     """Compute d(v) and d(impulse) from dp and drow, which is overwritten.
 
-        M d(v) - J' d(impulse) = -dp,  J d(v) = -drow
+        d(impulse) = -G^-1 (drow - R' V dp)
+        d(v) = V' (R d(impulse) - V dp)
 
     Reads ROOT, SCALED, INVERSE, dp; writes drow, dv, impulses.
     """
     m, n, first = nconstraints(r), nv(r), 0
     if is_batch(r):
-        first = still_columns(r)
+        first = invariant_columns(r)
         clear_columns(r, dv, n, first)
         clear_columns(r, impulses, m, first)
     root_products.minus_root_times(r, dv, dp, first)
     root_products.add_row_motions(r, drow, dv, first)
     products.multiply(
         r,
-        matrix_at(impulses.start + first, n),
+        columns_from(impulses, first),
         -1.0,
         response.coupling_inverse(r),
-        matrix_at(drow.start + first, n),
+        columns_from(drow, first),
         m,
         m,
         n - first,
@@ -226,37 +232,57 @@ def respond_to_configuration(r, dp, drow, dv, impulses):
 
 
 @kernel
+def multiply_by_coupling_inverse(r, s, drow, impulses):
+    """Compute d(impulse) = s G^-1 drow in a batch, without products with the zeros of drow.
+
+    Reads INVERSE, drow; writes impulses.
+    """
+    m, n, inverse, next_column = (
+        nconstraints(r),
+        nv(r),
+        response.coupling_inverse(r),
+        columns_from(drow, 1),
+    )
+    for i in range(0, m, 6):
+        for k in range(0, n, 2):
+            x = products.zero_six(r, drow)
+            x, y = response.add_rows(r, x, x, inverse, drow, next_column, i, k, min(k + 1, n - 1))
+            store_pair(r, impulses, products.scale_six(s, x), products.scale_six(s, y), i, m, k)
+
+
+@kernel
 def respond_to_rows(r, s, drow, dv, impulses):
     """Compute d(v) and d(impulse) from s drow, without dp.
 
+        d(impulse) = -s G^-1 drow
+        d(v) = V' R d(impulse)
+
     Reads ROOT, SCALED, INVERSE, drow; writes dv, impulses.
     """
-    m, n, inverse = nconstraints(r), nv(r), response.coupling_inverse(r)
+    m, n = nconstraints(r), nv(r)
     if is_batch(r):
-        following = matrix_at(drow.start + 1, n)
-        for i in range(0, m, 6):
-            for k in range(0, n, 2):
-                x = products.zero_six(r, drow)
-                x, y = response.add_rows(r, x, x, inverse, drow, following, i, k, min(k + 1, n - 1))
-                store_pair(
-                    r, impulses, products.scale_six(-s, x), products.scale_six(-s, y), i, m, k
-                )
+        multiply_by_coupling_inverse(r, -s, drow, impulses)
     else:
-        products.multiply(r, impulses, -s, inverse, drow, m, m, n)
+        products.multiply(r, impulses, -s, response.coupling_inverse(r), drow, m, m, n)
     root_products.add_force_response(r, dv, impulses, 0, False)
     root_products.root_transposed_times(r, dv, 0)
 
 
 @kernel
 def outward_impact(r):
-    """Compute psid of v_after + e v; psidd and forces of v_after - v as an acceleration at rest.
+    """Compute motions and forces of bodies at rest, with the change of velocity as acceleration.
+
+        v = v_p + S (v_after + e v_before)
+        a = a_p + S (v_after - v_before)
+        psid = v_p x S,  psidd = a_p x S
+        f = Y a
 
     Reads V, DQ_AFTER; writes OA_GF, PSID, PSIDD, COMPOSITE_INERTIA, COMPOSITE_FORCE; calls
     set_relative, placed_columns.
     """
     restitution = packed.setting(r, packed.RESTITUTION)
     rc.set_relative(r)
-    clear_entries(r, OA_GF, 6)
+    clear_row(r, OA_GF, 0, 6)
     for i in range(1, njoints(r) + 1):
         Y, p = rc.placed_columns(r, i), parent(r, i)
         ov = motion(r, OV, p)
@@ -264,10 +290,7 @@ def outward_impact(r):
         v, a = ov, oa
         for c in range(ncolumns(r, i)):
             S, k = motion_column(r, J, i, c), idx_v(r, i) + c
-            before, after = (
-                entry(r, V, k),
-                entry(r, DQ_AFTER, k),
-            )
+            before, after = entry(r, V, k), entry(r, DQ_AFTER, k)
             set_column(r, rc.PSID, i, c, motion_cross(ov, S))
             set_column(r, rc.PSIDD, i, c, motion_cross(oa, S))
             v = motion_add(v, motion_scale(after + restitution * before, S))
@@ -280,23 +303,28 @@ def outward_impact(r):
 
 @kernel
 def differentiate_momentum(r):
-    """Differentiate M (v_after - v) - J' impulse with respect to configuration.
+    """Differentiate the momentum that the impulses lack with respect to configuration.
 
-    Reads IMPULSE_C; writes DTAU_DQ; calls add_contact_forces, inward_at_rest, differentiate_forces.
+        dp = d(M (v_after - v) - J' impulse)
+
+    Reads IMPULSE_C; writes DTAU_DQ; calls subtract_contact_forces, inward_at_rest,
+    differentiate_forces.
     """
-    rates.add_contact_forces(r, offset(r, IMPULSE_C), rc.COMPOSITE_FORCE)
+    rates.subtract_contact_forces(r, IMPULSE_C, rc.COMPOSITE_FORCE)
     rd.inward_at_rest(r, rd.DTAU_DQ)
-    rates.differentiate_forces(r, offset(r, IMPULSE_C), offset(r, rd.DTAU_DQ), nv(r))
+    rates.differentiate_forces(r, IMPULSE_C, rd.DTAU_DQ)
 
 
 @kernel
 def solve_rates(r):
-    """Compute d(v_after) and d(impulse), from the rates of momentum and rows.
+    """Compute d(v_after) and d(impulse) from the rates of momentum and rows.
+
+        with respect to q: p = M (v_after - v) - J' impulse,  row = J v_after + e J v
+        with respect to v, less v: dp = 0,  drow = (1 + e) J
 
     Reads DTAU_DQ, DAC_DA; writes DVC_DQ, DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV; calls
     set_coupling_inverse, respond_to_configuration, respond_to_rows.
     """
-    n = nv(r)
     response.set_coupling_inverse(r)
     respond_to_configuration(
         r,
@@ -312,8 +340,8 @@ def solve_rates(r):
         matrix(r, DQ_AFTER_DV),
         matrix(r, DIMPULSE_DV),
     )
-    for k in range(n):
-        increase(r.work, offset(r, DQ_AFTER_DV) + k * (n + 1), 1.0)
+    for k in range(nv(r)):
+        add_to_element(r, matrix(r, DQ_AFTER_DV), k, k, 1.0)
 
 
 @subroutine
@@ -327,7 +355,7 @@ def differentiate(r):
     rates.differentiate_contacts(r, False)
     differentiate_momentum(r)
     solve_rates(r)
-    rates.rates_to_origin(r, offset(r, IMPULSE_C), offset(r, DIMPULSE_DQ))
+    rates.rates_to_origin(r, IMPULSE_C, DIMPULSE_DQ)
     for j in range(nv(r)):
         rows.move_column_to_origin(r, rows.FORCES, matrix(r, DIMPULSE_DV), j)
     move_impulses(r)

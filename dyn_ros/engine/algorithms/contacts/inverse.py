@@ -29,19 +29,19 @@ from .dynamics import LAMBDA_C
 from .packed import CONTACTS, ROWS, SOLUTION, pack_contacts
 from .system import TOLERANCE, store_solution
 
-WEIGHTS = field("_weights", ("constraints",))  # of the squares of forces
+FORCE_WEIGHTS = field("_weights", ("constraints",))
 TORQUE_WEIGHTS = field("_torque_weights", ("nv",))
-NORMAL = field("_normal", (MAX_CONSTRAINTS, WIDTH))
-BASE = field("_base_system", (6, WIDTH))
-BASE_FORCE = field("_base_force", (6,))
-ALL_WEIGHTS = field("_all_weights", ("nv",))  # of torques
-REST = field("_rest", ("nv",))  # rnea less tau
+NORMAL_MATRIX = field("_normal", (MAX_CONSTRAINTS, WIDTH))  # J W J'
+BASE_MATRIX = field("_base_system", (6, WIDTH))  # J_b' W^-1 J_b
+BASE_SOLUTION = field("_base_force", (6,))  # y
+EFFECTIVE_WEIGHTS = field("_all_weights", ("nv",))  # diagonal W: torque weights, or ones
+CONTACT_TORQUES = field("_rest", ("nv",))  # rnea(q, v, a) - tau; then less J' lambda
 
 
 @kernel
 def jacobian_entry(r, k, j):
     """Return J_kj. Reads ELIMINATED."""
-    return load(r.work, offset(r, ELIMINATED) + WIDTH * j + k)
+    return element(r, matrix_of_width(r, ELIMINATED, WIDTH), j, k)
 
 
 @kernel
@@ -53,45 +53,48 @@ def nbase(r):
 
 
 @kernel
-def violation(r, rest, count):
-    """Return the largest absolute value of some numbers. Reads rest."""
-    largest = lift(0.0, load(r.work, rest))
+def largest_torque(r, torques, count):
+    """Return the largest absolute value of the first ``count`` torques of a field.
+
+    Reads torques.
+    """
+    largest = lift(0.0, entry(r, torques, 0))
     for j in range(count):
-        x = absolute(load(r.work, rest + j))
+        x = absolute(entry(r, torques, j))
         largest = select_above(x, largest, x, largest)
     return largest
 
 
 @kernel
-def subtract_forces(r, torque):
-    """Subtract J' lambda from the torques at an offset.
+def subtract_contact_torques(r, torques):
+    """Subtract the torques of the contact forces from a field.
 
-    Reads ELIMINATED, LAMBDA_C; writes torque.
+        tau = tau - J' lambda
+
+    Reads ELIMINATED, LAMBDA_C; writes torques.
     """
     for j in range(nv(r)):
         for k in range(nconstraints(r)):
-            increase(
-                r.work,
-                torque + j,
-                -jacobian_entry(r, k, j) * entry(r, LAMBDA_C, k),
-            )
+            add_to_entry(r, torques, j, -jacobian_entry(r, k, j) * entry(r, LAMBDA_C, k))
 
 
 # --- the forces that carry the base
 
 
 @kernel
-def compliance(r, k):
-    """Return the inverse weight of row k. Reads ELIMINATED, WEIGHTS."""
+def inverse_weight(r, k):
+    """Return the inverse weight of the force of row k, 1 / W_k. Reads ELIMINATED, FORCE_WEIGHTS."""
     x = lift(1.0, entry(r, ELIMINATED, 0))
-    if has_input(r, WEIGHTS):
-        x = x / entry(r, WEIGHTS, k)
+    if has_input(r, FORCE_WEIGHTS):
+        x = x / entry(r, FORCE_WEIGHTS, k)
     return x
 
 
 @kernel
-def base_size(r, i, lever):
-    """Return the size that a row of contact forces at a lever on joint i can have in the base.
+def base_row_size(r, i, lever):
+    """Return the largest square of J_b of a row at a lever on joint i, without cancellation.
+
+        (1 + |lever| + |p|)^2               |p|: length of the way to the base
 
     Reads FROM_PARENT.
     """
@@ -103,47 +106,58 @@ def base_size(r, i, lever):
 
 
 @kernel
-def drop_balanced(r, b, N):
-    """Clear rows of the base system that are rounding errors: the contacts are balanced.
+def drop_base_rounding(r, nb, N):
+    """Clear rows of the base's matrix N that are rounding errors: no contact force acts along them.
 
-    Reads FROM_PARENT, TAU, ELIMINATED, ARMS, WEIGHTS; writes N.
+    Reads FROM_PARENT, TAU, ELIMINATED, ARMS, FORCE_WEIGHTS; writes N.
     """
     size = lift(0.0, entry(r, TAU, 0))
     for n in range(packed.ncontacts(r)):
-        for which in range(2):
-            i = packed.body(r, n, which)
+        for side in range(2):
+            i = packed.body(r, n, side)
             if i > 0:
                 for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
-                    size = size + compliance(r, k) * base_size(r, i, rows.arm(r, n, which))
-    for i in range(b):
-        rows.drop_row(r, matrix_at(N, WIDTH), i, b, size)
+                    size = size + inverse_weight(r, k) * base_row_size(r, i, rows.arm(r, n, side))
+    for i in range(nb):
+        rows.drop_row(r, N, i, nb, size)
 
 
 @kernel
-def carry_base(r):
+def set_base_system(r, nb, N):
+    """Set the system N y = tau_b of the base.
+
+        N = J_b' W^-1 J_b                   J_b: columns of J of the base
+
+    Reads TAU, ELIMINATED, FORCE_WEIGHTS; writes BASE_SOLUTION, N.
+    """
+    for i in range(nb):
+        set_entry(r, BASE_SOLUTION, i, entry(r, TAU, i))
+        for j in range(nb):
+            x = lift(0.0, entry(r, TAU, 0))
+            for k in range(nconstraints(r)):
+                x = x + inverse_weight(r, k) * (jacobian_entry(r, k, i) * jacobian_entry(r, k, j))
+            set_element(r, N, i, j, x)
+
+
+@kernel
+def solve_base_forces(r):
     """Compute the contact forces of least weighted norm that carry the base; return the rank.
 
-        lambda = W^-1 J_b y,  J_b' W^-1 J_b y = tau_b
+        lambda = W^-1 J_b y,  J_b' W^-1 J_b y = tau_b       Righetti et al. (2013)
 
-    Writes LAMBDA_C, BASE, BASE_FORCE; calls drop_balanced, solve_scaled.
+    Writes LAMBDA_C, BASE_MATRIX; calls set_base_system, drop_base_rounding, solve_scaled.
     """
-    m, b, N, y = nconstraints(r), nbase(r), offset(r, BASE), offset(r, BASE_FORCE)
-    for i in range(b):
-        store(r.work, y + i, entry(r, TAU, i))
-        for j in range(b):
-            x = lift(0.0, entry(r, TAU, 0))
-            for k in range(m):
-                x = x + compliance(r, k) * (jacobian_entry(r, k, i) * jacobian_entry(r, k, j))
-            store(r.work, N + WIDTH * i + j, x)
+    nb, N = nbase(r), matrix_of_width(r, BASE_MATRIX, WIDTH)
+    set_base_system(r, nb, N)
     rank = lift(0.0, entry(r, TAU, 0))
-    drop_balanced(r, b, N)
-    if b > 0:
-        rank = solve_scaled(r, b, N, y, TOLERANCE)
-    for k in range(m):
+    drop_base_rounding(r, nb, N)
+    if nb > 0:
+        rank = solve_scaled(r, nb, offset(r, BASE_MATRIX), offset(r, BASE_SOLUTION), TOLERANCE)
+    for k in range(nconstraints(r)):
         x = lift(0.0, rank)
-        for i in range(b):
-            x = x + jacobian_entry(r, k, i) * load(r.work, y + i)
-        set_entry(r, LAMBDA_C, k, compliance(r, k) * x)
+        for i in range(nb):
+            x = x + jacobian_entry(r, k, i) * entry(r, BASE_SOLUTION, i)
+        set_entry(r, LAMBDA_C, k, inverse_weight(r, k) * x)
     return rank
 
 
@@ -153,14 +167,14 @@ def contact_inverse_dynamics_kernel(r):
 
         tau = rnea(q, v, a) - J' lambda, zero at the base
 
-    Writes TAU, SOLUTION; calls newton_euler, place_robot, propagate_contacts, carry_base.
+    Writes TAU, SOLUTION; calls newton_euler, place_robot, propagate_contacts, solve_base_forces.
     """
     newton_euler(r, True, TAU)
     place_robot(r)
     rows.propagate_contacts(r, False, False)
-    rank = carry_base(r)
-    subtract_forces(r, offset(r, TAU))
-    store_solution(r, rank, violation(r, offset(r, TAU), nbase(r)), 1.0)
+    rank = solve_base_forces(r)
+    subtract_contact_torques(r, TAU)
+    store_solution(r, rank, largest_torque(r, TAU, nbase(r)), 1.0)
     rows.move_entries_to_origin(r, rows.FORCES, LAMBDA_C)
 
 
@@ -178,51 +192,53 @@ def torque_weight(r, j):
 
 @kernel
 def fit_forces(r):
-    """Fit the contact forces by least squares of J' lambda - rest; return the rank.
+    """Fit the contact forces to the torques of contacts by least squares; return the rank.
 
-        J W J' lambda = J W rest
+        J W J' lambda = J W tau_c           tau_c = rnea(q, v, a) - tau
 
-    Reads ELIMINATED, TORQUE_WEIGHTS, REST; writes LAMBDA_C, NORMAL, ALL_WEIGHTS; calls
-    drop_rounding_errors, solve_scaled.
+    Reads ELIMINATED, TORQUE_WEIGHTS, CONTACT_TORQUES; writes LAMBDA_C, NORMAL_MATRIX,
+    EFFECTIVE_WEIGHTS; calls drop_rounding_errors, solve_scaled.
     """
-    m, n, N = nconstraints(r), nv(r), offset(r, NORMAL)
-    clear(r.work, N, WIDTH * m)
+    m, n, N = nconstraints(r), nv(r), matrix_of_width(r, NORMAL_MATRIX, WIDTH)
+    clear_entries(r, NORMAL_MATRIX, WIDTH * m)
     clear_entries(r, LAMBDA_C, m)
     for j in range(n):
         for k in range(m):
             x = torque_weight(r, j) * jacobian_entry(r, k, j)
-            add_to_entry(r, LAMBDA_C, k, x * entry(r, REST, j))
+            add_to_entry(r, LAMBDA_C, k, x * entry(r, CONTACT_TORQUES, j))
             for i in range(m):
-                increase(r.work, N + WIDTH * k + i, x * jacobian_entry(r, i, j))
+                add_to_element(r, N, k, i, x * jacobian_entry(r, i, j))
     for j in range(n):
-        set_entry(r, ALL_WEIGHTS, j, torque_weight(r, j))
-    rows.drop_rounding_errors(r, matrix_at(N, WIDTH), ALL_WEIGHTS)
-    return solve_scaled(r, m, N, offset(r, LAMBDA_C), TOLERANCE)
+        set_entry(r, EFFECTIVE_WEIGHTS, j, torque_weight(r, j))
+    rows.drop_rounding_errors(r, N, EFFECTIVE_WEIGHTS)
+    return solve_scaled(r, m, offset(r, NORMAL_MATRIX), offset(r, LAMBDA_C), TOLERANCE)
 
 
 @kernel
 def contact_forces_kernel(r):
-    """Compute the contact forces that explain measured torques, rest = rnea(q, v, a) - tau.
+    """Compute the contact forces that explain measured torques.
 
-    Reads TAU_IN; writes TAU, SOLUTION, REST; calls newton_euler, place_robot, propagate_contacts,
-    fit_forces.
+        J' lambda = rnea(q, v, a) - tau
+
+    Reads TAU_IN; writes TAU, SOLUTION, CONTACT_TORQUES; calls newton_euler, place_robot,
+    propagate_contacts, fit_forces.
     """
     newton_euler(r, True, TAU)
     for j in range(nv(r)):
-        set_entry(r, REST, j, entry(r, TAU, j) - entry(r, TAU_IN, j))
+        set_entry(r, CONTACT_TORQUES, j, entry(r, TAU, j) - entry(r, TAU_IN, j))
     place_robot(r)
     rows.propagate_contacts(r, False, False)
     rank = fit_forces(r)
-    subtract_forces(r, offset(r, REST))
-    store_solution(r, rank, violation(r, offset(r, REST), nv(r)), 1.0)
+    subtract_contact_torques(r, CONTACT_TORQUES)
+    store_solution(r, rank, largest_torque(r, CONTACT_TORQUES, nv(r)), 1.0)
     rows.move_entries_to_origin(r, rows.FORCES, LAMBDA_C)
 
 
 @algorithm(
     contact_inverse_dynamics_kernel,
-    inputs=(Q, V, A, F_EXT, WEIGHTS, ROWS),
+    inputs=(Q, V, A, F_EXT, FORCE_WEIGHTS, ROWS),
     results=(TAU, LAMBDA_C, SOLUTION),
-    optional=(F_EXT, WEIGHTS),
+    optional=(F_EXT, FORCE_WEIGHTS),
     options=(CONTACTS,),
 )
 def contact_inverse_dynamics(
@@ -282,7 +298,7 @@ def contact_inverse_dynamics(
         v,
         a,
         f_ext,
-        _positive(weights, len(packed_contacts.zeros)),
+        _checked_weights(weights, len(packed_contacts.zeros)),
         packed_contacts.zeros,
     )
     return tau, ContactForces(packed_contacts.rows, lambda_c, solution)
@@ -349,14 +365,14 @@ def contact_forces(
         a,
         tau,
         f_ext,
-        _positive(weights, model.nv),
+        _checked_weights(weights, model.nv),
         packed_contacts.zeros,
     )
     return ContactForces(packed_contacts.rows, lambda_c, solution)
 
 
-def _positive(weights: ArrayLike | None, count: int) -> Array | None:
-    """Validate weights, a number for each of some rows or torques."""
+def _checked_weights(weights: ArrayLike | None, count: int) -> Array | None:
+    """Return ``count`` positive weights of rows or torques as an array; None if omitted."""
     if weights is None:
         return None
     array, _ = as_array(None, "weights", (count,), weights)

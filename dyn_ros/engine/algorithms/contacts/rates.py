@@ -42,24 +42,33 @@ DVC_DQ = field(
     "Derivative of the velocities of contacts with respect to configuration, in their "
     "axes, at the origin of c1 [m/s, rad/s per rad, m].",
 )
-# With respect to q and v, of dac less the stabilization
+# Derivatives of accelerations less stabilization: for each row with respect to q, then to v
 ROW_RATES = field("_row_rates", ("constraints", 2, "nv"))
 RATES = (DAC_DQ, DAC_DV, DAC_DA, DVC_DQ)
 
-Body = namedtuple("Body", "joint sign point v a")  # of a contact, where the forces act
-Column = namedtuple("Column", "u dv da da_dv")  # of a joint: how it moves a body
-Rates = namedtuple("Rates", "u dv da da_dv error")  # of three rows; error is that of -kp err
-Point = namedtuple("Point", "position axes twice_v turned_v turned_a")
+Body = namedtuple("Body", "joint sign point v a")
+"""A body of a contact: its joint, 1 or -1, where the forces act, velocity and acceleration there.
+"""
+Column = namedtuple("Column", "u dv da da_dv")
+"""The motion of a body along a coordinate, and derivatives of v and a: d/dq v, d/dq a, d/dv a."""
+RowRates = namedtuple("RowRates", "u dv da da_dv error")
+"""Vectors of a ``Column`` for three rows of a contact, and the derivative of -kp err."""
+Point = namedtuple("Point", "position axes twice_v turning_v turning_a")
+"""A point of a contact: its position, the contact's axes times its sign, 2 v, and the velocity and
+acceleration that turn relative to the axes if its body turns."""
 
 
 @kernel
-def body_of(r, n, which):
-    """Return body 0 or 1 of contact n, with its acceleration without gravity.
+def contact_body(r, n, side):
+    """Return the first (side 0) or second body of contact n; its acceleration excludes gravity.
+
+        v = (v_i + w_i x p, w_i)
+        a = (a_i + g + dw_i x p, dw_i)
 
     Reads POSITION, OV, OA_GF, ARMS.
     """
-    i, sign = packed.body(r, n, which), 1.0 if which == 0 else -1.0
-    p = add(position(r, i), rows.arm(r, n, which))
+    i, sign = packed.body(r, n, side), 1.0 if side == 0 else -1.0
+    p = add(position(r, i), rows.arm(r, n, side))
     a = motion(r, OA_GF, i)
     a = Motion(add(a.linear, gravity(r)), a.angular)
     return Body(
@@ -72,7 +81,19 @@ def body_of(r, n, which):
 
 
 @kernel
-def column_of(r, body, i, c):
+def contact_bodies(r, n):
+    """Return both bodies of contact n. Reads POSITION, OV, OA_GF, ARMS."""
+    return rows.BodyPair(contact_body(r, n, 0), contact_body(r, n, 1))
+
+
+@kernel
+def select_side(bodies, side):
+    """Return the first (side 0) or second body."""
+    return bodies[0] if side == 0 else bodies[1]
+
+
+@kernel
+def body_rates(r, body, i, c):
     """Return how column c of joint i moves a body, in fixed axes.
 
         dv = psid + u x v
@@ -96,7 +117,7 @@ def column_of(r, body, i, c):
     )
 
 
-# --- of a contact of dimension 6
+# --- rows of a contact of dimension 6
 
 
 @kernel
@@ -111,13 +132,18 @@ def relative_motion(r, n, bodies):
 
 
 @kernel
-def relative_rates(r, n, bodies, which, x):
-    """Return derivatives of v and a, and of a along v, if a body moves along x; fixed axes."""
-    body = bodies[0] if which == 0 else bodies[1]
+def relative_rates(r, n, bodies, side, x):
+    """Return derivatives of v and a of contact n if a body moves as column x, in fixed axes.
+
+    dv = s dv_i
+    da = s da_i + drift(dv_i)           drift: v_1 x v_2 in LOCAL
+    da/dv = s da/dv_i + drift(u_i)
+    """
+    body = select_side(bodies, side)
     dv, da = motion_scale(body.sign, x.dv), motion_scale(body.sign, x.da)
     da_dv = motion_scale(body.sign, x.da_dv)
-    if packed.axes_of(r, n) == rows.LOCAL:  # v1 x v2
-        if which == 0:
+    if packed.axes_of(r, n) == rows.LOCAL:
+        if side == 0:
             da = motion_add(da, motion_cross(x.dv, bodies[1].v))
             da_dv = motion_add(da_dv, motion_cross(x.u, bodies[1].v))
         else:
@@ -127,8 +153,12 @@ def relative_rates(r, n, bodies, which, x):
 
 
 @kernel
-def error_rate(r, n, which, u):
-    """Return the derivative of the pose error, if a body moves along u; fixed axes.
+def pose_error_rate(r, n, side, u):
+    """Return the derivative of the pose error m of contact n if a body moves along u; fixed axes.
+
+        d = R_2' (u.linear + u.angular x gap, u.angular)
+        dm = u x m - R_1 dlog6(R_1' m) d    first body
+        dm = R_1 dlog6(R_1' m) d            second body
 
     Reads POSES, ERRORS.
     """
@@ -136,22 +166,23 @@ def error_rate(r, n, which, u):
     gap = rows.relative_origin(r, n)
     m = motion(r, rows.ERRORS, n)
     d = motion_rotated(transposed(R2), motion_moved(gap, u))
-    if which == 0:
+    if side == 0:
         d = motion_scale(-1.0, d)
     rate = motion_rotated(R1, log6_rate(motion_rotated(transposed(R1), m), d))
-    if which == 0:
+    if side == 0:
         rate = motion_add(rate, motion_cross(u, m))
     return rate
 
 
 @kernel
-def in_axes(r, n, which, u, m, rate):
-    """Return the derivative of a motion m of contact n in its axes, from that in fixed axes.
+def rate_in_axes(r, n, side, u, m, rate):
+    """Return the derivative of a motion m of contact n in its axes, from the one in fixed axes.
 
-    LOCAL: dm - u x m
-    LOCAL_WORLD_ALIGNED: dm + (m.angular x u.linear, 0)
+    dm - u x m                          first body, LOCAL
+    dm + (m.angular x u.linear, 0)      first body, LOCAL_WORLD_ALIGNED
+    dm                                  second body
     """
-    if which == 1:
+    if side == 1:
         return rate
     if packed.axes_of(r, n) == rows.LOCAL:
         return motion_sub(rate, motion_cross(u, m))
@@ -159,82 +190,98 @@ def in_axes(r, n, which, u, m, rate):
 
 
 @kernel
-def add_three(r, axes, k, step, x):
-    """Add a vector, in the axes of a contact, to three entries of a column."""
+def add_in_axes(r, axes, A, row, k, x):
+    """Add a vector, in the axes of a contact, to three rows of column k of A.
+
+        A_k = A_k + E' x
+
+    Writes A.
+    """
     x = rotate_inverse(axes, x)
     for c in range(3):
-        increase(r.work, k + step * c, x[c])
+        add_to_element(r, A, row + c, k, x[c])
+
+
+@kernel
+def rates_by_configuration(r):
+    """Return the derivatives with respect to q of accelerations less stabilization, a matrix."""
+    return matrix_of_width(r, ROW_RATES, 2 * nv(r))
+
+
+@kernel
+def rates_by_velocity(r):
+    """Return the derivatives with respect to v of accelerations less stabilization, a matrix."""
+    return columns_from(rates_by_configuration(r), nv(r))
 
 
 @kernel
 def add_rates(r, n, axes, row, k, x, accelerated):
-    """Add derivatives along velocity k to three rows of contact n; a batch needs only some."""
-    step, (_, kd) = nv(r), packed.gains(r, n)
-    k = step * row + k
+    """Add derivatives along velocity k to three rows of contact n; a batch omits public results.
+
+        drow/dq = da + kd dv - d(kp err)
+        drow/dv = da/dv + kd u
+
+    Writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ, ROW_RATES.
+    """
+    _, kd = packed.gains(r, n)
     if not (accelerated and is_batch(r)):
-        add_three(r, axes, offset(r, DAC_DA) + k, step, x.u)
-        add_three(r, axes, offset(r, DVC_DQ) + k, step, x.dv)
+        add_in_axes(r, axes, matrix(r, DAC_DA), row, k, x.u)
+        add_in_axes(r, axes, matrix(r, DVC_DQ), row, k, x.dv)
     if not accelerated:
         return
     if not is_batch(r):
-        add_three(r, axes, offset(r, DAC_DQ) + k, step, x.da)
-        add_three(r, axes, offset(r, DAC_DV) + k, step, x.da_dv)
-    k = offset(r, ROW_RATES) + k + step * row
-    add_three(r, axes, k, 2 * step, add(add(x.da, scale(kd, x.dv)), x.error))
-    add_three(r, axes, k + step, 2 * step, add(x.da_dv, scale(kd, x.u)))
+        add_in_axes(r, axes, matrix(r, DAC_DQ), row, k, x.da)
+        add_in_axes(r, axes, matrix(r, DAC_DV), row, k, x.da_dv)
+    drow_dq = add(add(x.da, scale(kd, x.dv)), x.error)
+    drow_dv = add(x.da_dv, scale(kd, x.u))
+    add_in_axes(r, axes, rates_by_configuration(r), row, k, drow_dq)
+    add_in_axes(r, axes, rates_by_velocity(r), row, k, drow_dv)
 
 
 @kernel
-def add_column(r, n, bodies, relative, which, i, c, accelerated):
+def add_frame_column(r, n, bodies, relative, side, i, c, accelerated):
     """Add column c of joint i, which moves a body, to the derivatives of contact n.
 
-    Reads J, PSID, PSIDD, DADV, AXES, POSES, ERRORS.
+    Reads J, PSID, PSIDD, DADV, AXES, POSES, ERRORS; writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ,
+    ROW_RATES.
     """
     k, row, (kp, _) = idx_v(r, i) + c, packed.row_start(r, n), packed.gains(r, n)
-    body = bodies[0] if which == 0 else bodies[1]
-    x, (v, a) = column_of(r, body, i, c), relative
-    dv, da, da_dv = relative_rates(r, n, bodies, which, x)
-    dv, da = in_axes(r, n, which, x.u, v, dv), in_axes(r, n, which, x.u, a, da)
+    body = select_side(bodies, side)
+    x, (v, a) = body_rates(r, body, i, c), relative
+    dv, da, da_dv = relative_rates(r, n, bodies, side, x)
+    dv, da = rate_in_axes(r, n, side, x.u, v, dv), rate_in_axes(r, n, side, x.u, a, da)
     u, error = motion_scale(body.sign, x.u), motion_scale(0.0, x.u)
     if accelerated and kp > 0.0:
         m = motion(r, rows.ERRORS, n)
-        error = motion_scale(-kp, in_axes(r, n, which, x.u, m, error_rate(r, n, which, x.u)))
+        dm = rate_in_axes(r, n, side, x.u, m, pose_error_rate(r, n, side, x.u))
+        error = motion_scale(-kp, dm)
     axes = rotation(r, rows.AXES, n)
-    add_rates(
-        r,
-        n,
-        axes,
-        row,
-        k,
-        Rates(u.linear, dv.linear, da.linear, da_dv.linear, error.linear),
-        accelerated,
-    )
-    add_rates(
-        r,
-        n,
-        axes,
-        row + 3,
-        k,
-        Rates(u.angular, dv.angular, da.angular, da_dv.angular, error.angular),
-        accelerated,
-    )
+    linear = RowRates(u.linear, dv.linear, da.linear, da_dv.linear, error.linear)
+    angular = RowRates(u.angular, dv.angular, da.angular, da_dv.angular, error.angular)
+    add_rates(r, n, axes, row, k, linear, accelerated)
+    add_rates(r, n, axes, row + 3, k, angular, accelerated)
 
 
-# --- of a point
+# --- rows of a contact of dimension 3
 
 
 @kernel
-def point_of(r, n, bodies, which):
-    """Return the point of a body, with what changes in the axes of contact n as the body turns:
-    motions of this body, unless the axes turn with it; then those of the other one.
+def contact_point(r, n, bodies, side):
+    """Return the point of contact n on a body.
+
+        a = a.linear + w x v - g            classical
+
+    v and a that turn relative to the axes are those of this body, unless the axes turn with it;
+    then those of the second body.
 
     Reads AXES.
     """
-    body, fixed = (bodies[0], bodies[0]) if which == 0 else (bodies[1], bodies[1])
+    body = select_side(bodies, side)
+    turning = body
     if packed.axes_of(r, n) == rows.LOCAL:
-        fixed = bodies[1]
-    E, v, w = rotation(r, rows.AXES, n), fixed.v.linear, fixed.v.angular
-    a = sub(add(fixed.a.linear, cross(w, v)), gravity(r))
+        turning = bodies[1]
+    E, v, w = rotation(r, rows.AXES, n), turning.v.linear, turning.v.angular
+    a = sub(add(turning.a.linear, cross(w, v)), gravity(r))
     return Point(
         body.point,
         scale(body.sign, E[:3]) + scale(body.sign, E[3:6]) + scale(body.sign, E[6:]),
@@ -245,58 +292,57 @@ def point_of(r, n, bodies, which):
 
 
 @kernel
-def add_point_column(r, n, point, which, i, c, accelerated):
-    """Add a column as ``add_column`` for a contact of dimension 3.
+def add_point_column(r, n, point, side, i, c, accelerated):
+    """Add column c of joint i, which moves a body, to the derivatives of contact n of dimension 3.
 
-    A point moves with the acceleration a.linear + v.angular x v.linear, which changes in the axes
-    of the body by (dAdq + 2 psid.angular x v).linear.
+        dv = psid + u.angular x v_t
+        da = psidd + 2 psid.angular x v + u.angular x a_t
+        da/dv = dAdv + 2 u.angular x v
 
-    Reads J, PSID, PSIDD, DADV, ERRORS.
+    v_t and a_t are the velocity and acceleration that turn relative to the axes.
+
+    Reads J, PSID, PSIDD, DADV, ERRORS; writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ, ROW_RATES.
     """
     p, (kp, _) = point.position, packed.gains(r, n)
     S, psid = motion_column(r, J, i, c), motion_column(r, rc.PSID, i, c)
     w, u = S.angular, motion_moved(p, S).linear
-    dv = add(motion_moved(p, psid).linear, cross(w, point.turned_v))
-    da = add(cross(psid.angular, point.twice_v), cross(w, point.turned_a))
+    dv = add(motion_moved(p, psid).linear, cross(w, point.turning_v))
+    da = add(cross(psid.angular, point.twice_v), cross(w, point.turning_a))
     da = add(da, motion_moved(p, motion_column(r, rc.PSIDD, i, c)).linear)
     da_dv = add(cross(w, point.twice_v), motion_moved(p, motion_column(r, rc.DADV, i, c)).linear)
     error = scale(kp, u)
-    if accelerated and kp > 0.0 and which == 0 and packed.axes_of(r, n) == rows.LOCAL:
-        gap = load3(r.work, offset(r, rows.ERRORS) + 6 * n)
+    if accelerated and kp > 0.0 and side == 0 and packed.axes_of(r, n) == rows.LOCAL:
+        gap = motion(r, rows.ERRORS, n).linear
         error = add(error, scale(kp, cross(w, gap)))
-    add_rates(
-        r,
-        n,
-        point.axes,
-        packed.row_start(r, n),
-        idx_v(r, i) + c,
-        Rates(u, dv, da, da_dv, error),
-        accelerated,
-    )
+    k, x = idx_v(r, i) + c, RowRates(u, dv, da, da_dv, error)
+    add_rates(r, n, point.axes, packed.row_start(r, n), k, x, accelerated)
 
 
 @kernel
-def add_columns(r, n, bodies, which, accelerated):
+def add_columns(r, n, bodies, side, accelerated):
     """Add the columns of all joints that move a body to the derivatives of contact n.
 
-    Reads J, PSID, PSIDD, DADV, AXES, POSES, ERRORS.
+    Reads J, PSID, PSIDD, DADV, AXES, POSES, ERRORS; writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ,
+    ROW_RATES.
     """
-    relative, point = relative_motion(r, n, bodies), point_of(r, n, bodies, which)
-    i = bodies[0].joint if which == 0 else bodies[1].joint
+    relative, point = relative_motion(r, n, bodies), contact_point(r, n, bodies, side)
+    i = select_side(bodies, side).joint
     while i > 0:
         for c in range(ncolumns(r, i)):
             if packed.is_point(r, n):
-                add_point_column(r, n, point, which, i, c, accelerated)
+                add_point_column(r, n, point, side, i, c, accelerated)
             else:
-                add_column(r, n, bodies, relative, which, i, c, accelerated)
+                add_frame_column(r, n, bodies, relative, side, i, c, accelerated)
         i = parent(r, i)
 
 
 @kernel
 def differentiate_contacts(r, accelerated):
-    """Differentiate all rows, after ``outward``; without acceleration, only dvc_dq and dac_da.
+    """Differentiate the rows of all contacts; without acceleration, only dvc_dq and dac_da.
 
-    Writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ, ROW_RATES; calls add_columns, body_of.
+    Needs the columns of rnea_columns.py.
+
+    Calls contact_bodies, add_columns.
     """
     count = nconstraints(r) * nv(r)
     if not (accelerated and is_batch(r)):
@@ -308,7 +354,7 @@ def differentiate_contacts(r, accelerated):
             clear_entries(r, DAC_DQ, count)
             clear_entries(r, DAC_DV, count)
     for n in range(packed.ncontacts(r)):
-        bodies = rows.BodyPair(body_of(r, n, 0), body_of(r, n, 1))
+        bodies = contact_bodies(r, n)
         add_columns(r, n, bodies, 0, accelerated)
         add_columns(r, n, bodies, 1, accelerated)
 
@@ -318,137 +364,153 @@ def differentiate_contacts(r, accelerated):
 
 @kernel
 def contact_force(r, n, forces):
-    """Return the force of contact n on its first body, where it acts; its numbers are at an offset.
+    """Return the force of contact n on its first body, about the point where it acts.
+
+        f = sum of lambda_k f_k
 
     Reads AXES, forces.
     """
-    f = force_scale(load(r.work, forces + packed.row_start(r, n)), rows.row_force(r, n, 0))
-    for k in range(packed.row_start(r, n) + 1, packed.row_stop(r, n)):
-        f = force_add(
-            f,
-            force_scale(load(r.work, forces + k), rows.row_force(r, n, k - packed.row_start(r, n))),
-        )
+    start, stop = packed.row_start(r, n), packed.row_stop(r, n)
+    f = force_scale(entry(r, forces, start), rows.row_force(r, n, 0))
+    for k in range(start + 1, stop):
+        f = force_add(f, force_scale(entry(r, forces, k), rows.row_force(r, n, k - start)))
     return f
 
 
 @kernel
-def force_rate(r, n, which, of, u, f):
-    """Return how the force on a body differs from one fixed to it, if body ``which`` moves along u.
+def force_rate(r, n, moving_side, side, u, f):
+    """Return the rate of the force on body ``side``, relative to this body, in fixed axes.
 
-    f is the force on the first body. That on the second is opposite; it is expressed in the same
-    axes, and for a contact of dimension 3, it acts at its own point.
+        df - u x* f                         first body, if it moves along u
+        0                                   first body, if the second one moves along u
+        -df                                 second body, if the first one moves along u
+        u x* f - df                         second body, if it moves along u
+
+    f is the force on the first body; the force on the second is opposite. If the first body moves,
+    df is u x* f in LOCAL, and (0, u.linear x f.linear) in other axes. In dimension 3, the opposite
+    force acts at the second body's own point: df has no moment if the first body moves, and is
+    (0, u.linear x f.linear) if the second one moves.
     """
     zero = zero3(u.linear[0])
-    rate, fixed = Force(zero, zero), force_cross(u, f)
-    if which == 0:
+    rate, moving = Force(zero, zero), force_cross(u, f)
+    if moving_side == 0:
         rate = (
-            fixed if packed.axes_of(r, n) == rows.LOCAL else Force(zero, cross(u.linear, f.linear))
+            moving if packed.axes_of(r, n) == rows.LOCAL else Force(zero, cross(u.linear, f.linear))
         )
-    if of == 0:
-        return force_sub(rate, fixed) if which == 0 else Force(zero, zero)
-    if packed.is_point(r, n):  # about the point of the second body
+    if side == 0:
+        return force_sub(rate, moving) if moving_side == 0 else Force(zero, zero)
+    if packed.is_point(r, n):
         rate = Force(rate.linear, zero)
-        if which == 1:
+        if moving_side == 1:
             rate = Force(zero, cross(u.linear, f.linear))
     rate = force_scale(-1.0, rate)
-    return force_add(rate, fixed) if which == 1 else rate
+    return force_add(rate, moving) if moving_side == 1 else rate
 
 
 @kernel
-def add_force_rates(r, n, bodies, which, f, target, step):
-    """Subtract the derivative of J' lambda, less the part for forces fixed to both bodies.
+def subtract_torque_rates(r, A, body, df, k):
+    """Subtract the torques of the rate of the force on a body from column k of A.
+
+        A_jk = A_jk - S_j' df
+
+    Reads J; writes A.
+    """
+    j = body.joint
+    while j > 0:
+        for c in range(ncolumns(r, j)):
+            S = motion_moved(body.point, motion_column(r, J, j, c))
+            add_to_element(r, A, idx_v(r, j) + c, k, -power(df, S))
+        j = parent(r, j)
+
+
+@kernel
+def subtract_force_rates(r, n, bodies, side, f, target):
+    """Subtract the derivative of J' lambda along the coordinates that move a body of contact n.
+
+    Forces fixed to the bodies are excluded.
 
     Reads J; writes target.
     """
-    body = bodies[0] if which == 0 else bodies[1]
+    body, A = select_side(bodies, side), matrix(r, target)
     i = body.joint
     while i > 0:
         for c in range(ncolumns(r, i)):
-            u = motion_moved(body.point, motion_column(r, J, i, c))
-            for of in range(2):
-                other = bodies[0] if of == 0 else bodies[1]
-                df = force_rate(r, n, which, of, u, f)
-                j = other.joint
-                while j > 0:
-                    for d in range(ncolumns(r, j)):
-                        S = motion_moved(other.point, motion_column(r, J, j, d))
-                        increase(
-                            r.work,
-                            target + step * (idx_v(r, j) + d) + idx_v(r, i) + c,
-                            -power(df, S),
-                        )
-                    j = parent(r, j)
+            u, k = motion_moved(body.point, motion_column(r, J, i, c)), idx_v(r, i) + c
+            subtract_torque_rates(r, A, bodies[0], force_rate(r, n, side, 0, u, f), k)
+            subtract_torque_rates(r, A, bodies[1], force_rate(r, n, side, 1, u, f), k)
         i = parent(r, i)
 
 
 @kernel
-def differentiate_forces(r, forces, target, step):
-    """Subtract the derivative of J' lambda from a matrix, except for forces fixed to bodies.
+def differentiate_forces(r, forces, target):
+    """Subtract the derivative of J' lambda from a field, except for forces fixed to bodies.
+
+        dtau_jk = dtau_jk - S_j' df_k
 
     Reads POSITION, OV, OA_GF, J, AXES, ARMS, forces; writes target.
     """
     for n in range(packed.ncontacts(r)):
         if packed.body(r, n, 1) > 0 or packed.axes_of(r, n) != rows.LOCAL:
-            bodies, f = (
-                rows.BodyPair(body_of(r, n, 0), body_of(r, n, 1)),
-                contact_force(r, n, forces),
-            )
-            add_force_rates(r, n, bodies, 0, f, target, step)
-            add_force_rates(r, n, bodies, 1, f, target, step)
+            bodies, f = contact_bodies(r, n), contact_force(r, n, forces)
+            subtract_force_rates(r, n, bodies, 0, f, target)
+            subtract_force_rates(r, n, bodies, 1, f, target)
 
 
 @kernel
 def move_force_rates(r, n, forces, target):
-    """Add u.linear x f to the derivative of the moment of contact n about the world's origin.
+    """Add the change of the lever to the derivative of the moment about the world's origin.
+
+        dn = dn + u.linear x f              n: the moment of contact n
 
     Reads POSITION, J, ARMS, forces; writes target.
     """
-    k, i = forces + packed.row_start(r, n), packed.body(r, n, 0)
-    f = (load(r.work, k), load(r.work, k + 1), load(r.work, k + 2))
-    p, row = (
-        add(position(r, i), rows.arm(r, n, 0)),
-        target + nv(r) * (packed.row_start(r, n) + 3),
-    )
+    start, i, A = packed.row_start(r, n), packed.body(r, n, 0), matrix(r, target)
+    f = (entry(r, forces, start), entry(r, forces, start + 1), entry(r, forces, start + 2))
+    p = add(position(r, i), rows.arm(r, n, 0))
     while i > 0:
         for c in range(ncolumns(r, i)):
             m = cross(motion_moved(p, motion_column(r, J, i, c)).linear, f)
             for x in range(3):
-                increase(r.work, row + nv(r) * x + idx_v(r, i) + c, m[x])
+                add_to_element(r, A, start + 3 + x, idx_v(r, i) + c, m[x])
         i = parent(r, i)
 
 
 @kernel
-def rates_to_origin(r, forces, d_dq):
-    """Move derivatives of forces with respect to q to the origin, as ``move_column_to_origin``.
+def rates_to_origin(r, forces, target):
+    """Move derivatives of forces with respect to q to the world's origin in WORLD.
 
-    Reads POSITION, J, ARMS, POINTS, forces; writes d_dq.
+        dn = dn + p x df + dp x f
+
+    Reads POSITION, J, ARMS, POINTS, forces; writes target.
     """
     for j in range(nv(r)):
-        rows.move_column_to_origin(r, rows.FORCES, matrix_at(d_dq, nv(r)), j)
+        rows.move_column_to_origin(r, rows.FORCES, matrix(r, target), j)
     for n in range(packed.ncontacts(r)):
         if packed.is_at_origin(r, n):
-            move_force_rates(r, n, forces, d_dq)
+            move_force_rates(r, n, forces, target)
 
 
 @kernel
-def add_contact_force(r, n, which, f, target):
-    """Subtract the force of contact n from those that a joint transmits to a body.
+def subtract_contact_force(r, n, side, f, target):
+    """Subtract the force of contact n on a body from the force that its joint transmits.
+
+        f_i = f_i - s (f.linear, f.angular + p x f.linear)
 
     Reads POSITION, ARMS; writes target.
     """
-    i = packed.body(r, n, which)
+    i = packed.body(r, n, side)
     if i > 0:
-        p = add(position(r, i), rows.arm(r, n, which))
-        add_to_force(r, target, i, force_moved(p, force_scale(-1.0 if which == 0 else 1.0, f)))
+        p = add(position(r, i), rows.arm(r, n, side))
+        add_to_force(r, target, i, force_moved(p, force_scale(-1.0 if side == 0 else 1.0, f)))
 
 
 @kernel
-def add_contact_forces(r, forces, target):
+def subtract_contact_forces(r, forces, target):
     """Subtract the forces of all contacts from forces of bodies, about the first joint's origin.
 
     Reads POSITION, AXES, ARMS, forces; writes target.
     """
     for n in range(packed.ncontacts(r)):
         f = contact_force(r, n, forces)
-        add_contact_force(r, n, 0, f, target)
-        add_contact_force(r, n, 1, f, target)
+        subtract_contact_force(r, n, 0, f, target)
+        subtract_contact_force(r, n, 1, f, target)
